@@ -1,0 +1,47 @@
+# planner_library(name SOURCES ... HEADERS ... LINKS ... [PRIVATE_LINKS ...] [DATA ...])
+#
+# One folder is one target. HEADERS are the public ones: each is compiled alone, so that a header
+# that leans on its includer fails the build. LINKS are the arrows of docs/decisions/0001: a header
+# that a target does not link cannot be included by it. DATA files are embedded (EmbedData.cmake).
+# Every folder's headers are reached as "folder/header.hpp" through a per-target view of the tree,
+# so the arrows hold for includes too.
+set(PLANNER_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+
+function(planner_compile_settings target)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANNER_WARNINGS}>)
+  if(PLANNER_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE})
+  endif()
+endfunction()
+
+function(planner_library target)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;LINKS;PRIVATE_LINKS;DATA" ${ARGN})
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+
+  # The view: build/include/<target>/<folder> -> source folder. Only linkers of the target see it.
+  set(view ${CMAKE_BINARY_DIR}/include/${target})
+  get_filename_component(parent ${view}/${folder} DIRECTORY)
+  file(MAKE_DIRECTORY ${parent})
+  if(NOT EXISTS ${view}/${folder})
+    file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${view}/${folder} SYMBOLIC)
+  endif()
+
+  set(alone)
+  foreach(header IN LISTS ARG_HEADERS)
+    string(MAKE_C_IDENTIFIER ${header} id)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/alone/${id}.cpp)
+    file(CONFIGURE OUTPUT ${file} CONTENT "#include \"${folder}/${header}\"\n" @ONLY)
+    list(APPEND alone ${file})
+  endforeach()
+
+  if(ARG_DATA)
+    include(EmbedData)
+    planner_embed_data(${target} embedded ${ARG_DATA})
+  endif()
+
+  add_library(${target} STATIC ${ARG_SOURCES} ${embedded} ${alone})
+  target_include_directories(${target} PUBLIC ${view})
+  target_link_libraries(${target} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  planner_compile_settings(${target})
+endfunction()

@@ -1,0 +1,61 @@
+#pragma once
+// Result<T>: a value, or every problem found in the input at once. A Problem says what was
+// expected, what was found, where, and how to fix it; exit code 2 prints them (design: errors,
+// four kinds and four ways). Thread-compatible.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/check.hpp"
+
+namespace core {
+
+struct Problem {
+  std::string where;     // "plan.json:12:5 /chosen/strategy/data", "--pin data=7"
+  std::string expected;  // "an integer >= 1"
+  std::string found;     // "\"seven\""
+  std::string fix;       // "write data=1, 2, 4 or 8"; may be empty
+};
+
+using Problems = std::vector<Problem>;
+
+// One line per problem: "where: expected ..., found ...; fix".
+std::string to_text(const Problem& problem);
+std::string to_text(const Problems& problems);
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}                // NOLINT: conversion intended
+  Result(Problems problems) : state_(std::move(problems)) {    // NOLINT
+    PLANNER_CHECK(!std::get<Problems>(state_).empty());
+  }
+  Result(Problem problem) : state_(Problems{std::move(problem)}) {}  // NOLINT
+
+  bool ok() const { return std::holds_alternative<T>(state_); }
+  explicit operator bool() const { return ok(); }
+  // REQUIRES: ok().
+  T& value() & { PLANNER_CHECK(ok(), "value() of a failed Result"); return std::get<T>(state_); }
+  const T& value() const& { PLANNER_CHECK(ok(), "value() of a failed Result"); return std::get<T>(state_); }
+  T&& value() && { PLANNER_CHECK(ok(), "value() of a failed Result"); return std::get<T>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  // REQUIRES: !ok().
+  const Problems& problems() const { return std::get<Problems>(state_); }
+
+ private:
+  std::variant<T, Problems> state_;
+};
+
+struct Done {};                  // the value of an operation that returns nothing
+using Status = Result<Done>;
+
+// The candidate closest to `text` in edit distance, or "" when none is near.
+std::string_view nearest(std::string_view text, const std::vector<std::string_view>& candidates);
+
+}  // namespace core

@@ -1,0 +1,157 @@
+#pragma once
+// The operator graph of one rank: Boost.Graph vertices are operators with shapes, FLOPs (forward,
+// input gradient, weight gradient), bytes moved, parameters and the tensors they keep for the
+// backward pass; edges carry tensors. Everything above reads the model through this graph: the
+// lowering walks it, the planner counts it, issue-wide additions (families, attention kinds) add
+// operators and builders, not cases in the lowering.
+//
+// Sizes are per sample: a micro-batch of b samples of s tokens multiplies `per_sample` by b. The
+// graph is built for a tensor-parallel degree: its shapes are those of one rank, and the
+// collectives of Megatron's f and g appear as operators of kind tensor_copy and tensor_reduce
+// [megatron] section 3.
+//
+// A model is a prologue, a row of layers, and an epilogue. Layers share a template where their
+// shapes agree (all blocks of GPT-2 are one template; the layers of a chain 784-512-512-10 are
+// three). Immutable after building; thread-safe to read.
+
+#include <boost/graph/adjacency_list.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "core/units.hpp"
+#include "models/spec.hpp"
+
+namespace models {
+
+// rows = samples x tokens. Weights are stored [out, in] row-major, one contiguous shard per rank.
+enum class OpKind : std::uint8_t {
+  token_embedding,     // y[rows,h] = wte[token] (rows of another vocabulary shard: 0)
+  position_embedding,  // y = x + wpe[position]                 y may take x's place
+  layer_norm,          // y = (x - mean) rstd gamma + beta      keeps x, mean, rstd
+  linear,              // y = x W^T (+ b)                       keeps x when W is trained
+  lora_up,             // y = base + scale u B^T, per group     keeps u; y takes base's place
+  attention,           // causal softmax(q k^T / sqrt(d)) v     keeps qkv, y, lse
+  gelu,                // tanh form                             keeps x
+  add,                 // y = a + b                             keeps nothing
+  bias_add,            // y = x + b (row-parallel bias, after the reduction); y takes x's place
+  dense,               // y = act(x W^T + b)                    keeps x, y
+  tensor_copy,         // f: identity forward, all-reduce of the gradient backward
+  tensor_reduce,       // g: all-reduce forward, identity backward; y takes x's place
+  softmax_max,         // stats: row maximum of the local logits
+  softmax_sum,         // stats: sum of exp, target logit (0 if the target is another shard's)
+  cross_entropy,       // loss += ..., logits become their own gradient in place
+  squared_error,       // loss += 1/2 scale |y - target|^2, y becomes its own gradient in place
+};
+
+// Which type of the recipe a tensor is stored in.
+enum class TensorRole : std::uint8_t {
+  activation,  // recipe's activation type
+  statistic,   // f32 (f64 in recipe fp64): mean, rstd, log-sum-exp, softmax statistics
+  logits,      // activation type, memory term logits
+  tokens,      // i32 inputs and targets (term activations); f32/f64 inputs of chains are `features`
+  features,    // activation-typed model input or target of a chain
+};
+
+using TensorIndex = std::int32_t;
+using ParameterIndex = std::int32_t;
+inline constexpr TensorIndex kNoTensor = -1;
+
+struct Tensor {
+  std::string name;
+  TensorRole role = TensorRole::activation;
+  std::int64_t per_sample = 0;         // elements per sample
+  TensorIndex in_place_of = kNoTensor; // shares the storage of this tensor (y takes x's place)
+};
+
+enum class Init : std::uint8_t { zero, one, normal };
+
+struct Parameter {
+  std::string name;                    // "h.attn.qkv.weight": unique in its segment
+  std::vector<std::int64_t> shape;     // of this rank's shard
+  std::int64_t elements = 0;           // of this rank's shard
+  std::int64_t unsharded_elements = 0; // as published: no padding, all shards together
+  std::vector<std::int64_t> full_shape;  // unsharded, unpadded
+  int split_axis = -1;                 // axis of full_shape divided over tensor ranks; -1 replicated
+  std::int64_t split_groups = 1;       // 3 for fused qkv: each of q, k, v is divided by itself
+  bool trainable = true;
+  bool adapter = false;                // a LoRA matrix
+  bool decays = false;                 // weight decay applies (matrices, not biases and norms)
+  Init init = Init::normal;
+  double init_stddev = 0.02;
+  std::string tied_to;                 // same storage as this parameter of the prologue ("" none)
+};
+
+struct Operator {
+  std::string name;                    // "attn.qkv"
+  OpKind kind{};
+  std::vector<TensorIndex> inputs;     // in the order of the kernel's signature
+  std::vector<TensorIndex> outputs;
+  std::vector<ParameterIndex> parameters;  // weight, then bias
+  std::vector<TensorIndex> saved;      // what backward reads (inputs or outputs of this operator)
+  // Shape: rows per sample x (n outputs, k inputs), and what the kind needs beside.
+  std::int64_t rows = 0, n = 0, k = 0;
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0, groups = 1;
+  Activation activation = Activation::identity;
+  double scale = 1.0;
+  // Work per sample. Embedding and in-place reuse included; collectives have bytes 0 here (their
+  // cost is the wire's).
+  core::Flops flops_forward{}, flops_input_gradient{}, flops_weight_gradient{};
+  bool is_gemm = false;                // counts into model FLOPs (mfu)
+  // Elements read and written per sample (activations) and per call (parameters), forward; the
+  // backward passes read and write about twice that, stated separately.
+  std::int64_t elements_forward = 0, elements_backward = 0, parameter_elements = 0;
+};
+
+struct TensorEdge { TensorIndex tensor = kNoTensor; };
+
+// Directed from producer to consumer.
+using OperatorGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS,
+                                            Operator, TensorEdge>;
+
+struct Segment {
+  std::string name;                    // "prologue", "layer", "epilogue"
+  OperatorGraph graph;
+  std::vector<Tensor> tensors;
+  std::vector<Parameter> parameters;
+  TensorIndex input = kNoTensor;       // boundary in (prologue: the tokens or features)
+  TensorIndex output = kNoTensor;      // boundary out (epilogue: none)
+};
+
+// Vertices in a topological order, ties by vertex number (the builder's order). O(V + E).
+std::vector<OperatorGraph::vertex_descriptor> topological_order(const Segment& segment);
+
+struct GraphOptions {
+  std::int64_t seq_len = 1;
+  std::int64_t tensor = 1;             // tensor-parallel degree
+  std::int64_t lora_rank = 0;
+  std::vector<std::string> lora_targets;  // of q, k, v, o
+  bool inference = false;
+};
+
+struct ModelGraph {
+  ModelSpec spec;
+  GraphOptions options;
+  Segment prologue;                    // may be empty (no operators): a chain
+  std::vector<Segment> templates;
+  std::vector<int> layer_template;     // layer -> index into templates; size = layers
+  Segment epilogue;                    // head and loss
+  // Elements of one boundary tensor (output of layer l-1 = input of layer l), per sample.
+  std::int64_t boundary_elements(std::int64_t layer) const;
+};
+
+// Errors: tensor does not divide heads or ffn_hidden, seq_len > positions, unknown lora target.
+core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& options);
+
+// The whole model as one graph (every layer instantiated, boundary edges joined): for partitioners,
+// counting and drawing. O(layers).
+OperatorGraph expand(const ModelGraph& graph);
+
+// Total, unpadded, unsharded, tied storage counted once; adapters not counted unless asked.
+std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters = false);
+// GEMM FLOPs of the forward pass of one sample, attention not halved for causality, LM head once
+// (the mfu convention of the plan file).
+core::Flops forward_gemm_flops(const ModelGraph& graph);
+
+}  // namespace models

@@ -1,0 +1,64 @@
+#pragma once
+// Strategy: one way to lay the job out on the machines. Every key can be pinned or forbidden; the
+// names here are the names in the plan file and on the command line. Value type.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace planner {
+
+enum class Schedule : std::uint8_t {
+  none, naive, gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, zb_v, pipedream, pipedream_2bw
+};
+enum class Sharding : std::uint8_t { none, zero1, zero2, zero3 };
+enum class Checkpoint : std::uint8_t { none, every_k, selective, memory_poor };
+enum class GradSync : std::uint8_t { automatic, ring, tree, naive_all_reduce, parameter_server };
+enum class ServerMode : std::uint8_t { sync, async };
+
+struct Strategy {
+  std::int64_t data = 1, tensor = 1, pipeline = 1, context = 1, expert = 1;
+  bool sequence_parallel = false;
+  std::int64_t virtual_stages = 1;
+  Schedule schedule = Schedule::none;
+  std::vector<std::int64_t> stages;    // layers per stage; empty: auto
+  Sharding sharding = Sharding::none;
+  std::int64_t shard_group = 1;        // = data x context unless HSDP (zero3 with a smaller group)
+  std::int64_t micro_batch = 1;        // samples per model replica
+  std::int64_t grad_accum = 1;         // micro-batches per step
+  Checkpoint checkpoint = Checkpoint::none;
+  std::int64_t checkpoint_every = 0;   // k of every_k; 0 otherwise
+  GradSync grad_sync = GradSync::automatic;
+  std::int64_t servers = 0;            // M; 0 unless parameter_server
+  bool servers_colocated = true;
+  ServerMode server_mode = ServerMode::sync;
+  bool overlap = true;
+  std::int64_t bucket_bytes = 25 << 20;
+  bool tp_overlap = false;
+  std::vector<std::string> offload;
+  std::vector<std::string> mesh_order{"tensor", "context", "data", "pipeline"};
+
+  // Ranks that hold the model: gpus less the servers that stand apart.
+  std::int64_t workers() const { return data * tensor * pipeline * context; }
+  std::int64_t separate_servers() const { return servers_colocated ? 0 : servers; }
+
+  friend bool operator==(const Strategy&, const Strategy&) = default;
+};
+
+std::string_view name(Schedule s);
+std::string_view name(Sharding s);
+std::string_view name(Checkpoint c);
+std::string_view name(GradSync g);
+std::string_view name(ServerMode m);
+std::optional<Schedule> schedule_from_name(std::string_view text);
+std::optional<Sharding> sharding_from_name(std::string_view text);
+std::optional<Checkpoint> checkpoint_from_name(std::string_view text);
+std::optional<GradSync> grad_sync_from_name(std::string_view text);
+std::optional<ServerMode> server_mode_from_name(std::string_view text);
+
+// "data=4 tensor=2 zero1 every_k(1) micro_batch=8", for tables and messages.
+std::string to_text(const Strategy& strategy);
+
+}  // namespace planner
