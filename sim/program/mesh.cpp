@@ -1,0 +1,117 @@
+#include "sim/program/mesh.hpp"
+
+#include "core/check.hpp"
+
+namespace program {
+namespace {
+
+int degree(const Mesh& m, Axis axis) {
+  switch (axis) {
+    case Axis::tensor: return m.tensor;
+    case Axis::data: return m.data;
+    case Axis::pipeline: return m.pipeline;
+  }
+  return 1;
+}
+
+int& coordinate(Coordinates& c, Axis axis) {
+  if (axis == Axis::tensor) return c.tensor;
+  return axis == Axis::data ? c.data : c.pipeline;
+}
+
+}  // namespace
+
+int Mesh::stride(Axis wanted) const {
+  int stride = 1;
+  for (Axis axis : order) {
+    if (axis == wanted) break;
+    stride *= degree(*this, axis);
+  }
+  return stride;
+}
+
+Coordinates Mesh::coordinates(int rank) const {
+  PLANNER_CHECK(rank >= 0 && rank < workers());
+  Coordinates c;
+  for (Axis axis : order) {
+    coordinate(c, axis) = rank % degree(*this, axis);
+    rank /= degree(*this, axis);
+  }
+  return c;
+}
+
+int Mesh::rank(Coordinates c) const {
+  return c.tensor * stride(Axis::tensor) + c.data * stride(Axis::data) +
+         c.pipeline * stride(Axis::pipeline);
+}
+
+int Mesh::group_size(Group group) const {
+  switch (group) {
+    case Group::tensor: return tensor;
+    case Group::data: return data;
+    case Group::shard: return shard_group;
+    case Group::replica: return data / shard_group;
+    case Group::embedding: return pipeline > 1 ? 2 : 1;
+    case Group::next:
+    case Group::previous: return 2;
+  }
+  return 1;
+}
+
+std::vector<int> Mesh::members(Group group, int rank_id) const {
+  Coordinates c = coordinates(rank_id);
+  const Coordinates self = c;
+  std::vector<int> ranks;
+  const auto add = [&] { ranks.push_back(rank(c)); };
+  switch (group) {
+    case Group::tensor:
+      for (c.tensor = 0; c.tensor < tensor; ++c.tensor) add();
+      break;
+    case Group::data:
+      for (c.data = 0; c.data < data; ++c.data) add();
+      break;
+    case Group::shard:
+      for (int i = 0; i < shard_group; ++i) {
+        c.data = self.data / shard_group * shard_group + i;
+        add();
+      }
+      break;
+    case Group::replica:
+      for (c.data = self.data % shard_group; c.data < data; c.data += shard_group) add();
+      break;
+    case Group::embedding:
+      c.pipeline = 0;
+      add();
+      if (pipeline > 1) c.pipeline = pipeline - 1, add();
+      break;
+    case Group::next:
+      PLANNER_CHECK(self.pipeline + 1 < pipeline);
+      add();
+      ++c.pipeline;
+      add();
+      break;
+    case Group::previous:
+      PLANNER_CHECK(self.pipeline > 0);
+      add();
+      --c.pipeline;
+      add();
+      break;
+  }
+  return ranks;
+}
+
+int Mesh::index(Group group, int rank_id) const {
+  const Coordinates c = coordinates(rank_id);
+  switch (group) {
+    case Group::tensor: return c.tensor;
+    case Group::data: return c.data;
+    case Group::shard: return c.data % shard_group;
+    case Group::replica: return c.data / shard_group;
+    case Group::embedding: return c.pipeline == 0 ? 0 : 1;
+    case Group::next:
+    case Group::previous: return 0;
+  }
+  return 0;
+}
+
+}  // namespace program

@@ -1,0 +1,51 @@
+#pragma once
+// The mesh of ranks: degrees, rank numbering by strides, and the groups that collectives run in.
+// Groups and peers are stride arithmetic; nothing is stored per rank. Pure values, thread-safe.
+//
+// Workers are numbered by coordinates, the first degree of `order` fastest. Servers that stand apart
+// from the workers come after them (data-parallel jobs alone). A data group of D ranks divides into
+// D / shard_group replicas of shard_group neighbouring ranks (HSDP); index in data = shard index +
+// shard_group x replica index.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace program {
+
+enum class Axis : std::uint8_t { tensor, data, pipeline };
+
+enum class Group : std::uint8_t {
+  tensor,     // same data and pipeline coordinate
+  data,       // same tensor and pipeline coordinate
+  shard,      // the shard_group neighbours within data
+  replica,    // the ranks of data with the same shard index
+  embedding,  // first and last stage of one data and tensor coordinate (tied embeddings)
+  next,       // this rank and the same place in the next stage (index 0 sends)
+  previous,   // this rank and the same place in the previous stage (index 0 sends)
+};
+
+struct Coordinates { int tensor = 0, data = 0, pipeline = 0; };
+
+struct Mesh {
+  int tensor = 1, data = 1, pipeline = 1, shard_group = 1;
+  int separate_servers = 0;
+  std::array<Axis, 3> order{Axis::tensor, Axis::data, Axis::pipeline};
+
+  int workers() const { return tensor * data * pipeline; }
+  int ranks() const { return workers() + separate_servers; }
+  bool is_server(int rank) const { return rank >= workers(); }
+
+  int stride(Axis axis) const;
+  // REQUIRES: rank is a worker.
+  Coordinates coordinates(int rank) const;
+  int rank(Coordinates c) const;
+  int group_size(Group group) const;
+  // Ranks of the group that `rank` belongs to, ascending by index in the group. For next and
+  // previous: {sender, receiver} of the message that `rank` sends that way.
+  std::vector<int> members(Group group, int rank) const;
+  // Index of `rank` in its group.
+  int index(Group group, int rank) const;
+};
+
+}  // namespace program

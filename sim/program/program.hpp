@@ -1,0 +1,265 @@
+#pragma once
+// The Program: what every rank does in one step. The planner's memory and traffic, the simulator and
+// the executor all interpret this one description, so prediction and measurement differ in
+// durations alone.
+//
+// Ranks that do the same thing share a RankClass. A class stores straight-line blocks of actions
+// ("forward of a layer"), routines (which blocks, for which layers, make the forward pass of one
+// micro-batch), and a schedule that orders routines over micro-batches; a Cursor yields the calls in
+// O(1) memory. Nothing is stored per rank or per micro-batch.
+//
+// Issue order. Each rank issues its actions one after another, on several in-order streams. Alloc
+// and free take effect in issue order. An action starts when it is first in its stream and the
+// events that it waits for have happened. A wait refers to the latest signal of that event instance
+// issued before it (as cudaStreamWaitEvent does); where none was issued yet the wait holds at once,
+// and must be marked as such (Wait::may_precede).
+//
+// Accumulation order, so that "equal" is well defined: micro-batches ascend in every schedule;
+// within a micro-batch parameter gradients are added in action order; over ranks by
+// reduction_order() of each collective; see Accumulation.
+//
+// Immutable after lowering; thread-safe to read.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/units.hpp"
+#include "models/graph.hpp"
+#include "sim/program/collective.hpp"
+#include "sim/program/mesh.hpp"
+
+namespace program {
+
+// Memory terms of the design (section 4): the tags of buffers.
+enum class Term : std::uint8_t {
+  weights, gradients, optimizer, activations, logits, communication
+};
+inline constexpr int kTerms = 6;
+std::string_view name(Term term);
+
+enum class Stream : std::uint8_t { compute, gradient, parameter, send, receive, server };
+inline constexpr int kStreams = 6;
+std::string_view name(Stream stream);
+
+enum class ActionKind : std::uint8_t {
+  alloc,            // args {buffer}
+  free,             // args {buffer}
+  load,             // args {tokens | features | targets}: this micro-batch's samples (op: Input)
+  forward,          // args {inputs..., parameters..., outputs...}
+  input_gradient,   // see sim/program/README.md for the argument order of each operator kind
+  weight_gradient,
+  zero,             // args {view}
+  cast,             // args {from, to}
+  accumulate,       // args {from, into}: into += from, rounded to into's type
+  optimizer,        // args {weight, gradient, [master], slots...}: one flat range
+  collective,       // args {buffer} or {shard, full}; op: index into transfers
+  send,             // args {buffer}; op: index into transfers
+  receive,          // args {buffer}; op: index into transfers
+  push,             // args {gradient range}: a worker sends each server its part
+  serve_push,       // args {own gradient range, sum}: a server folds its part from all workers
+  serve_pull,       // args {weight range}: a server sends its part of the new weights
+  pull,             // args {weight range}: a worker receives every server's part
+};
+std::string_view name(ActionKind kind);
+
+enum class Input : std::uint8_t { tokens, features, targets, feature_targets };
+
+enum ActionFlag : std::uint8_t {
+  kAccumulate = 1,             // the output gradient adds to what is there
+  kSkipFirstMicroBatch = 2,    // not issued when the call's micro-batch is 0
+};
+
+// Which instance of a buffer: none (one), the call's layer, the micro-batch's slot.
+enum class Index : std::uint8_t { none, layer };
+// Where in the instance: at `offset`, at the call's layer's parameters + offset, over the call's
+// span, or over this rank's shard of the call's span.
+enum class Range : std::uint8_t { whole, fixed, layer_parameters, span, span_shard };
+
+inline constexpr std::uint16_t kNone = 0xffff;
+
+struct View {
+  std::uint16_t buffer = kNone;
+  Index index = Index::none;
+  std::int8_t layer_shift = 0;         // +1: the boundary after this layer
+  std::int8_t micro_batch_shift = 0;   // -1: the instance of the previous micro-batch
+  Range range = Range::whole;
+  std::int64_t offset = 0;             // elements
+  std::int64_t elements = 0;           // of fixed and layer_parameters
+};
+
+struct Buffer {
+  std::string name;                    // "h.attn.qkv.output", "gradients"
+  Term term{};
+  core::DType type{};
+  // Elements of one instance: one number, or one per layer index (size = extent).
+  std::vector<std::int64_t> elements;
+  int extent = 1;                      // instances by layer
+  int slots = 1;                       // instances by micro-batch: micro_batch % slots
+  bool persistent = false;             // allocated before the step, in declaration order; never freed
+  std::int64_t instance_elements(int layer) const {
+    return elements.size() == 1 ? elements[0] : elements[static_cast<std::size_t>(layer)];
+  }
+  core::Bytes instance_bytes(int layer) const {
+    return core::bytes_of(instance_elements(layer), type);
+  }
+};
+
+// An event has one instance per (layer index, slot), like a buffer.
+struct Event {
+  std::string name;
+  int extent = 1;
+  int slots = 1;
+};
+struct EventRef {
+  std::uint16_t event = kNone;
+  Index index = Index::none;
+  std::int8_t layer_shift = 0;
+  std::int8_t micro_batch_shift = 0;
+};
+struct Wait {
+  EventRef on;
+  bool may_precede = false;            // holds at once when nothing was signalled yet
+};
+
+struct Action {
+  ActionKind kind{};
+  Stream stream = Stream::compute;
+  std::uint8_t flags = 0;
+  std::uint8_t arg_count = 0;
+  std::uint8_t wait_count = 0;
+  std::uint16_t op = kNone;            // operators, transfers or Input, by kind
+  std::uint16_t signal = kNone;        // index into signals
+  std::uint32_t first_arg = 0;         // index into views
+  std::uint32_t first_wait = 0;        // index into waits
+};
+static_assert(sizeof(Action) <= 28);
+
+struct Transfer {
+  Collective collective{};
+  Algorithm algorithm{};
+  Traffic what{};
+  Group group{};
+  ReduceOp reduce = ReduceOp::sum;
+  core::DType wire_type{};
+  std::uint16_t tag = 0;               // tells apart messages between the same two ranks
+};
+
+struct Block {
+  std::string name;
+  std::uint32_t first = 0, last = 0;   // actions [first, last)
+};
+
+// One call of a block. `layer` is the local layer, or the span for blocks over spans.
+struct Call {
+  std::uint16_t block = 0;
+  std::uint16_t layer = 0;
+  std::uint32_t micro_batch = 0;
+};
+
+// Straight-line list of calls; micro_batch is filled in by the cursor. O(layers) long
+// (O(layers^2) under memory_poor).
+using Routine = std::vector<Call>;
+
+// Order of routines over micro-batches: `warm_up` forwards, then forward and backward in turn, then
+// the remaining backwards; micro-batches ascend. none and naive: warm_up 0; gpipe: micro_batches;
+// 1f1b on stage r of p: min(micro_batches, p - r - 1).
+struct Schedule {
+  std::int64_t micro_batches = 1;
+  std::int64_t warm_up = 0;
+  // Forward passes whose saved tensors are alive at once at the worst moment.
+  std::int64_t in_flight() const { return warm_up < micro_batches ? warm_up + 1 : micro_batches; }
+};
+
+// A contiguous piece of the trained parameters' flat space that is communicated as one: a bucket, or
+// a unit (layer) of ZeRO-2 and 3.
+struct Span {
+  std::int64_t offset = 0;             // elements, in the flat space
+  std::int64_t elements = 0;
+  std::int64_t shard_elements = 0;     // padded(elements, group) / group
+  std::int64_t shard_offset = 0;       // of this span in the flat space of shards
+};
+
+// Where a parameter lives. Two flat spaces per class: trained (weights, gradients and optimizer
+// state share its layout, in gradient-ready order) and frozen (weights alone).
+struct PlacedParameter {
+  models::Parameter parameter;         // name, shard shape, init
+  std::string path;                    // "h.7.attn.qkv.weight": layer numbered in the whole model
+  bool trained = true;
+  std::int64_t offset = 0;             // elements, in its flat space
+  bool tied_copy = false;              // the last stage's copy of tied embeddings
+};
+
+// How gradients are added up over ranks, for a reference that must reproduce every bit.
+struct Accumulation {
+  // true: each micro-batch is reduced over ranks, then added (ZeRO-2, 3); false: each rank adds its
+  // micro-batches, then ranks reduce (all-reduce, ZeRO-1, servers).
+  bool ranks_first = false;
+  Algorithm algorithm = Algorithm::ring;          // over `group` ranks, by span chunks
+  int group = 1;
+  int replicas = 1;                               // then over replicas by ring (HSDP)
+  bool tied_apart = false;  // embedding and head gradients are summed apart, first stage + last stage
+  core::DType wire_type{};
+};
+
+struct RankClass {
+  std::string name;                    // "stage 0", "stage 0 server", "server"
+  int stage = 0;
+  bool is_server = false;              // owns optimizer state of 1/M of each span
+  bool is_worker = true;
+  int first_layer = 0;                 // of the whole model
+  int layers = 0;
+
+  std::vector<Buffer> buffers;
+  std::vector<Event> events;
+  std::vector<models::Operator> operators;
+  std::vector<Transfer> transfers;
+  std::vector<View> views;
+  std::vector<Wait> waits;
+  std::vector<EventRef> signals;
+  std::vector<Action> actions;
+  std::vector<Block> blocks;
+
+  Routine begin;                       // before the first micro-batch
+  Routine forward, backward;           // of one micro-batch
+  Routine last_backward;               // of the last one: with the reductions
+  Routine end;                         // optimizer and what follows
+  Schedule schedule;
+
+  std::vector<Span> spans;
+  std::vector<std::int64_t> layer_offset;         // trained flat space: parameters of local layer
+  std::vector<std::int64_t> frozen_layer_offset;  // frozen flat space
+  std::vector<PlacedParameter> parameters;
+  std::int64_t trained_elements = 0;
+  std::int64_t frozen_elements = 0;
+  // Layer-forward evaluations per micro-batch, recomputation included (M11).
+  std::int64_t forward_evaluations = 0;
+  std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
+};
+
+struct OptimizerSpec {                 // what the executor must know; the types are the buffers'
+  int kind = 0;                        // planner::OptimizerKind
+  int slots = 0;
+  bool has_master = false;
+};
+
+struct Program {
+  std::vector<RankClass> classes;
+  Mesh mesh;
+  int servers = 0;                     // M, 0 without parameter servers
+  bool servers_colocated = true;
+  std::int64_t samples = 1;            // per micro-batch and model replica
+  std::int64_t seq_len = 1;
+  std::int64_t global_batch = 1;
+  core::DType statistic_type{};
+  Accumulation accumulation;
+  OptimizerSpec optimizer;
+
+  // Class of a rank: its stage, and whether it serves.
+  int class_of(int rank) const;
+  // Ranks of a class, ascending.
+  std::vector<int> ranks_of(int class_index) const;
+};
+
+}  // namespace program
