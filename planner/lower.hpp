@@ -1,0 +1,30 @@
+#pragma once
+// Lowering: model x job x strategy -> Program. Depends on the framework and on the strategy with its
+// algorithms resolved, never on the GPU. O(layers + actions of one layer) per pipeline stage.
+// Thread-safe (pure).
+
+#include "core/result.hpp"
+#include "models/graph.hpp"
+#include "planner/job.hpp"
+#include "planner/strategy.hpp"
+#include "sim/program/program.hpp"
+
+namespace planner {
+
+// The strategy with every `auto` decided and every derived key filled in: grad_sync (ring until the
+// algorithm model of sim/cost chooses), stages, shard_group, bucket_bytes, checkpoint_every.
+// REQUIRES: valid_strategy.
+Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy strategy);
+
+// Every reason why this strategy cannot express the job on `gpus` ranks (empty: none): degrees that
+// do not multiply to gpus, divide heads, ffn, layers or the batch; combinations not lowered. Problem
+// `where` is the strategy key.
+core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
+                                 const Strategy& strategy, std::int64_t gpus);
+
+// REQUIRES: strategy_problems is empty. The graph must be built with graph_options().
+program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy);
+
+models::GraphOptions graph_options(const Job& job, const Strategy& strategy);
+
+}  // namespace planner

@@ -1,0 +1,60 @@
+#pragma once
+// Plan: the answer to a question, and the file plan/1 (design, section 10). Reading a damaged plan
+// reports every problem with its position. Value type.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "hw_profiles/profile.hpp"
+#include "models/spec.hpp"
+#include "planner/candidate.hpp"
+#include "planner/job.hpp"
+
+namespace planner {
+
+struct Rejection {
+  Strategy strategy;
+  std::string limit;                   // memory | divisibility | topology | host_memory | ...
+  std::int64_t needed = 0, available = 0;
+  std::string fix;                     // the cheapest change that makes it fit
+};
+struct OtherMachine {
+  std::string gpu;
+  bool feasible = false;
+  core::Seconds step{};
+  std::optional<Strategy> strategy;
+};
+struct RuleOfThumb {
+  std::string name, formula;
+  double value = 0;
+  std::string unit, source;
+};
+struct SearchCounts {
+  std::int64_t enumerated = 0, infeasible = 0, evaluated = 0, replayed = 0, simulated = 0;
+  core::Seconds seconds{};
+};
+
+struct Plan {
+  std::vector<std::string> assumptions;
+  models::ModelSpec model;
+  std::int64_t parameters = 0;         // total, unpadded
+  std::int64_t gpus = 1, gpus_per_node = 1, nodes = 1;
+  hw_profiles::Profile profile;
+  Job job;
+  SearchCounts search;
+  std::optional<Candidate> chosen;
+  std::vector<Candidate> alternatives, pareto;
+  std::vector<Rejection> rejected;
+  std::map<std::string, std::int64_t> rejected_per_limit;
+  std::vector<OtherMachine> other_machines;
+  std::vector<RuleOfThumb> rules_of_thumb;
+};
+
+std::string to_json_text(const Plan& plan);
+core::Result<Plan> parse_plan(std::string_view text, std::string_view source_name);
+
+}  // namespace planner
