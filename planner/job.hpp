@@ -49,6 +49,9 @@ std::optional<OptimizerKind> optimizer_from_name(std::string_view text);
 std::span<const std::string_view> recipe_names();
 // precision: the recipe's 16-bit type, bf16 or f16. nullopt: unknown name.
 std::optional<Recipe> resolve_recipe(std::string_view name, core::DType half = core::DType::bf16);
+// Whether `half` is a 16-bit type of this recipe: mixed takes bf16 and f16, the others state bf16
+// (fp32 and fp64 have none, and accept the default alone).
+bool recipe_accepts(std::string_view name, core::DType half);
 
 // Bytes of weights + gradients + optimizer state per trained parameter, unsharded: 16 for mixed
 // with Adam. Fractional for block-quantised optimizers.

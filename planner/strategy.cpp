@@ -1,0 +1,93 @@
+#include "planner/strategy.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+namespace planner {
+namespace {
+
+// Names in the order of the enumerators.
+constexpr std::array<std::string_view, 10> kSchedules{
+    "none",  "naive",  "gpipe", "1f1b",      "interleaved",
+    "zb_h1", "zb_h2", "zb_v",  "pipedream", "pipedream_2bw"};
+constexpr std::array<std::string_view, 4> kShardings{"none", "zero1", "zero2", "zero3"};
+constexpr std::array<std::string_view, 4> kCheckpoints{"none", "every_k", "selective",
+                                                       "memory_poor"};
+constexpr std::array<std::string_view, 5> kGradSyncs{"auto", "ring", "tree", "naive_all_reduce",
+                                                     "parameter_server"};
+constexpr std::array<std::string_view, 2> kServerModes{"sync", "async"};
+
+template <class E, std::size_t N>
+std::optional<E> from_name(const std::array<std::string_view, N>& names, std::string_view text) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (names[i] == text) return static_cast<E>(i);
+  return std::nullopt;
+}
+
+std::string joined(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::int64_t n : numbers) text += fmt::format("{}{}", text.empty() ? "" : ",", n);
+  return text;
+}
+
+std::string checkpoint_text(const Strategy& s) {
+  if (s.checkpoint != Checkpoint::every_k) return std::string(name(s.checkpoint));
+  return fmt::format("every_k({})", s.checkpoint_every);
+}
+
+}  // namespace
+
+std::string_view name(Schedule s) { return kSchedules[static_cast<std::size_t>(s)]; }
+std::string_view name(Sharding s) { return kShardings[static_cast<std::size_t>(s)]; }
+std::string_view name(Checkpoint c) { return kCheckpoints[static_cast<std::size_t>(c)]; }
+std::string_view name(GradSync g) { return kGradSyncs[static_cast<std::size_t>(g)]; }
+std::string_view name(ServerMode m) { return kServerModes[static_cast<std::size_t>(m)]; }
+
+std::optional<Schedule> schedule_from_name(std::string_view text) {
+  return from_name<Schedule>(kSchedules, text);
+}
+std::optional<Sharding> sharding_from_name(std::string_view text) {
+  return from_name<Sharding>(kShardings, text);
+}
+std::optional<Checkpoint> checkpoint_from_name(std::string_view text) {
+  return from_name<Checkpoint>(kCheckpoints, text);
+}
+std::optional<GradSync> grad_sync_from_name(std::string_view text) {
+  return from_name<GradSync>(kGradSyncs, text);
+}
+std::optional<ServerMode> server_mode_from_name(std::string_view text) {
+  return from_name<ServerMode>(kServerModes, text);
+}
+
+std::string to_text(const Strategy& s) {
+  std::string text = fmt::format("data={}", s.data);
+  const auto degree = [&](std::string_view key, std::int64_t value) {
+    if (value > 1) text += fmt::format(" {}={}", key, value);
+  };
+  degree("tensor", s.tensor);
+  degree("pipeline", s.pipeline);
+  degree("context", s.context);
+  degree("expert", s.expert);
+  if (s.sequence_parallel) text += " sequence_parallel";
+  if (s.schedule != Schedule::none) text += fmt::format(" {}", name(s.schedule));
+  degree("virtual_stages", s.virtual_stages);
+  if (!s.stages.empty() && s.pipeline > 1) text += fmt::format(" stages={}", joined(s.stages));
+  if (s.sharding != Sharding::none) text += fmt::format(" {}", name(s.sharding));
+  if (s.sharding == Sharding::zero3 && s.shard_group < s.data * s.context)
+    text += fmt::format(" shard_group={}", s.shard_group);
+  if (s.checkpoint != Checkpoint::none) text += fmt::format(" {}", checkpoint_text(s));
+  text += fmt::format(" micro_batch={}", s.micro_batch);
+  degree("grad_accum", s.grad_accum);
+  if (s.grad_sync != GradSync::automatic && s.grad_sync != GradSync::ring)
+    text += fmt::format(" {}", name(s.grad_sync));
+  if (s.servers > 0)
+    text += fmt::format(" servers={}{} {}", s.servers, s.servers_colocated ? "" : " apart",
+                        name(s.server_mode));
+  if (!s.overlap) text += " no overlap";
+  if (s.tp_overlap) text += " tp_overlap";
+  for (const std::string& what : s.offload) text += fmt::format(" offload {}", what);
+  return text;
+}
+
+}  // namespace planner
