@@ -1,5 +1,7 @@
 #include "sim/program/program.hpp"
 
+#include <algorithm>
+
 #include "core/check.hpp"
 
 namespace program {
@@ -19,8 +21,8 @@ std::string_view name(Stream stream) {
 std::string_view name(ActionKind kind) {
   constexpr std::string_view kNames[] = {
       "alloc",      "free",      "load",       "forward",    "input_gradient", "weight_gradient",
-      "zero",       "cast",      "accumulate", "optimizer",  "collective",     "send",
-      "receive",    "push",      "serve_push", "serve_pull", "pull"};
+      "fence",      "zero",      "cast",       "accumulate", "optimizer",      "collective",
+      "send",       "receive",   "push",       "serve_push", "serve_pull",     "pull"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -42,6 +44,44 @@ std::vector<int> Program::ranks_of(int class_index) const {
   for (int r = 0; r < mesh.ranks(); ++r)
     if (class_of(r) == class_index) ranks.push_back(r);
   return ranks;
+}
+
+int Program::part_of(int rank) const {
+  if (mesh.is_server(rank)) return rank - mesh.workers();
+  if (servers > 0) return mesh.coordinates(rank).data;
+  return mesh.index(Group::shard, rank);
+}
+
+ResolvedRange resolve(const RankClass& k, const View& v, const Call& call, int part) {
+  const std::size_t at = static_cast<std::size_t>(layer_index(v, call));
+  const std::size_t layer = call.layer;
+  switch (v.range) {
+    case Range::whole:
+      return {0, k.buffers[v.buffer].instance_elements(static_cast<int>(at))};
+    case Range::fixed:
+      return {v.offset, v.elements};
+    case Range::layer_parameters:
+      return {k.layer_offset[layer] + v.offset, v.elements};
+    case Range::frozen_layer_parameters:
+      return {k.frozen_layer_offset[layer] + v.offset, v.elements};
+    default:
+      break;
+  }
+  const Span& s = k.spans[layer];
+  const std::int64_t begin = std::min(part * s.shard_elements, s.elements);
+  const std::int64_t own = std::min(s.shard_elements, s.elements - begin);
+  switch (v.range) {
+    case Range::span:
+      return {s.offset, s.elements};
+    case Range::span_chunk:
+      return {s.offset + begin, own};
+    case Range::unit_chunk:
+      return {begin, own};
+    case Range::span_shard:
+      return {s.shard_offset, own};
+    default:
+      return {s.scale_offset, (s.shard_elements + kQuantisationBlock - 1) / kQuantisationBlock};
+  }
 }
 
 }  // namespace program

@@ -50,6 +50,7 @@ enum class ActionKind : std::uint8_t {
   forward,          // args {inputs..., parameters..., outputs...}
   input_gradient,   // see sim/program/README.md for the argument order of each operator kind
   weight_gradient,
+  fence,            // no work: its waits and its signal, at its place in its stream
   zero,             // args {view}
   cast,             // args {from, to}
   accumulate,       // args {from, into}: into += from, rounded to into's type
@@ -71,17 +72,23 @@ enum ActionFlag : std::uint8_t {
   kSkipFirstMicroBatch = 2,    // not issued when the call's micro-batch is 0
 };
 
-// Which instance of a buffer: none (one), the call's layer, the micro-batch's slot.
-enum class Index : std::uint8_t { none, layer };
-// Where in the instance: at `offset`, at the call's layer's parameters + offset, over the call's
-// span, or over this rank's shard of the call's span.
-enum class Range : std::uint8_t { whole, fixed, layer_parameters, span, span_shard };
+// Which layer instance of a buffer or event: a stated one, or the call's (layer, unit or span).
+enum class Index : std::uint8_t { constant, layer };
+// Where in the instance (see resolve): all of it; at `offset`; at the call's layer's parameters +
+// offset (trained or frozen flat space); over the call's span; this rank's chunk of the call's span
+// where the buffer holds the flat space; the same chunk where the buffer holds one span; this rank's
+// shard of the call's span where the buffer holds shards alone; the shard's quantisation scales.
+enum class Range : std::uint8_t {
+  whole, fixed, layer_parameters, frozen_layer_parameters,
+  span, span_chunk, unit_chunk, span_shard, span_scales
+};
 
 inline constexpr std::uint16_t kNone = 0xffff;
 
 struct View {
   std::uint16_t buffer = kNone;
-  Index index = Index::none;
+  std::uint16_t instance = 0;          // of Index::constant
+  Index index = Index::constant;
   std::int8_t layer_shift = 0;         // +1: the boundary after this layer
   std::int8_t micro_batch_shift = 0;   // -1: the instance of the previous micro-batch
   Range range = Range::whole;
@@ -114,7 +121,8 @@ struct Event {
 };
 struct EventRef {
   std::uint16_t event = kNone;
-  Index index = Index::none;
+  std::uint16_t instance = 0;          // of Index::constant
+  Index index = Index::constant;
   std::int8_t layer_shift = 0;
   std::int8_t micro_batch_shift = 0;
 };
@@ -158,6 +166,19 @@ struct Call {
   std::uint32_t micro_batch = 0;
 };
 
+// Instance of the buffer (or event) that a view (or reference) names in a call:
+// layer index x slots + micro-batch slot.
+template <class Ref>
+int layer_index(const Ref& ref, const Call& call) {
+  return ref.index == Index::layer ? call.layer + ref.layer_shift : ref.instance;
+}
+template <class Thing, class Ref>  // Thing: Buffer or Event
+int instance_of(const Thing& thing, const Ref& ref, const Call& call) {
+  const std::int64_t mb = std::int64_t{call.micro_batch} + ref.micro_batch_shift;
+  return layer_index(ref, call) * thing.slots +
+         static_cast<int>((mb % thing.slots + thing.slots) % thing.slots);
+}
+
 // Straight-line list of calls; micro_batch is filled in by the cursor. O(layers) long
 // (O(layers^2) under memory_poor).
 using Routine = std::vector<Call>;
@@ -179,7 +200,9 @@ struct Span {
   std::int64_t elements = 0;
   std::int64_t shard_elements = 0;     // padded(elements, group) / group
   std::int64_t shard_offset = 0;       // of this span in the flat space of shards
+  std::int64_t scale_offset = 0;       // of this span's shard in the space of quantisation scales
 };
+inline constexpr std::int64_t kQuantisationBlock = 256;  // elements per scale (adam8bit)
 
 // Where a parameter lives. Two flat spaces per class: trained (weights, gradients and optimizer
 // state share its layout, in gradient-ready order) and frozen (weights alone).
@@ -238,6 +261,14 @@ struct RankClass {
   std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
 };
 
+struct ResolvedRange {
+  std::int64_t offset = 0, elements = 0;  // within the instance
+};
+// `part`: this rank's index among those that share a span (Program::part_of). The last chunks of a
+// span that does not divide are shorter, perhaps empty; padding travels but is not stored in flat
+// spaces.
+ResolvedRange resolve(const RankClass& rank_class, const View& view, const Call& call, int part);
+
 struct OptimizerSpec {                 // what the executor must know; the types are the buffers'
   int kind = 0;                        // planner::OptimizerKind
   int slots = 0;
@@ -260,6 +291,8 @@ struct Program {
   int class_of(int rank) const;
   // Ranks of a class, ascending.
   std::vector<int> ranks_of(int class_index) const;
+  // Index of the rank's part of each span: shard index (ZeRO), server index, 0 otherwise.
+  int part_of(int rank) const;
 };
 
 }  // namespace program
