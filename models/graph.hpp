@@ -36,7 +36,7 @@ enum class OpKind : std::uint8_t {
   gelu,                // tanh form                             keeps x
   add,                 // y = a + b                             keeps nothing
   bias_add,            // y = x + b (row-parallel bias, after the reduction); y takes x's place
-  dense,               // y = act(x W^T + b)                    keeps x, y
+  dense,               // y = act(x W^T + b)                    keeps x; y unless act is identity
   tensor_copy,         // f: identity forward, all-reduce of the gradient backward
   tensor_reduce,       // g: all-reduce forward, identity backward; y takes x's place
   softmax_max,         // stats: row maximum of the local logits
@@ -68,12 +68,14 @@ struct Tensor {
 enum class Init : std::uint8_t { zero, one, normal };
 
 struct Parameter {
-  std::string name;                    // "h.attn.qkv.weight": unique in its segment
+  std::string name;                    // "attn.qkv.weight": unique in its segment
   std::vector<std::int64_t> shape;     // of this rank's shard
   std::int64_t elements = 0;           // of this rank's shard
   std::int64_t unsharded_elements = 0; // as published: no padding, all shards together
   std::vector<std::int64_t> full_shape;  // unsharded, unpadded
-  int split_axis = -1;                 // axis of full_shape divided over tensor ranks; -1 replicated
+  // Axis of full_shape divided over tensor ranks, also when there is one; -1 replicated. Where
+  // ranks do not divide it (vocabulary), each stores ceil(size / ranks) and the last is padded.
+  int split_axis = -1;
   std::int64_t split_groups = 1;       // 3 for fused qkv: each of q, k, v is divided by itself
   bool trainable = true;
   bool adapter = false;                // a LoRA matrix
@@ -95,6 +97,9 @@ struct Operator {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, groups = 1;
   Activation activation = Activation::identity;
   double scale = 1.0;
+  std::vector<std::int64_t> column_offsets;  // lora_up: first column of y that each group adds to
+  bool reduce_max = false;             // tensor_reduce takes the maximum, not the sum
+  bool loss_traffic = false;           // tensor_reduce counts as traffic "loss", not "tensor"
   // Work per sample. Embedding and in-place reuse included; collectives have bytes 0 here (their
   // cost is the wire's).
   core::Flops flops_forward{}, flops_input_gradient{}, flops_weight_gradient{};
@@ -119,14 +124,14 @@ struct Segment {
   TensorIndex output = kNoTensor;      // boundary out (epilogue: none)
 };
 
-// Vertices in a topological order, ties by vertex number (the builder's order). O(V + E).
+// Vertices in a topological order, ties by vertex number (the builder's order). O(V log V + E).
 std::vector<OperatorGraph::vertex_descriptor> topological_order(const Segment& segment);
 
 struct GraphOptions {
   std::int64_t seq_len = 1;
   std::int64_t tensor = 1;             // tensor-parallel degree
   std::int64_t lora_rank = 0;
-  std::vector<std::string> lora_targets;  // of q, k, v, o
+  std::vector<std::string> lora_targets{};  // of q, k, v, o; read when lora_rank > 0
   bool inference = false;
 };
 
@@ -141,17 +146,21 @@ struct ModelGraph {
   std::int64_t boundary_elements(std::int64_t layer) const;
 };
 
-// Errors: tensor does not divide heads or ffn_hidden, seq_len > positions, unknown lora target.
+// Errors: a spec that does not hold (check_spec), tensor does not divide heads or ffn_hidden,
+// seq_len > positions, unknown lora target, LoRA with tensor > 1, a chain with tensor > 1, and
+// sizes beyond what 64-bit counts of bytes hold.
+// Inference: nothing is trainable, nothing saved, no backward work; the epilogue ends in its
+// logits (gpt2) or is empty (chain), and its output is the model's.
 core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& options);
 
 // The whole model as one graph (every layer instantiated, boundary edges joined): for partitioners,
-// counting and drawing. O(layers).
+// counting and drawing. An edge's tensor indexes the tensors of the producer's segment. O(layers).
 OperatorGraph expand(const ModelGraph& graph);
 
 // Total, unpadded, unsharded, tied storage counted once; adapters not counted unless asked.
 std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters = false);
 // GEMM FLOPs of the forward pass of one sample, attention not halved for causality, LM head once
-// (the mfu convention of the plan file).
+// (the mfu convention of the plan file). Of one rank: build with tensor = 1 for the whole model.
 core::Flops forward_gemm_flops(const ModelGraph& graph);
 
 }  // namespace models

@@ -4,8 +4,12 @@
 // never needs the file that it was made from. Value type, thread-compatible.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "core/result.hpp"
 
 namespace models {
 
@@ -29,10 +33,12 @@ struct ModelSpec {
   bool tied_embeddings = true;
   double layer_norm_epsilon = 1e-5;
 
-  // Feed-forward chains: widths[0] inputs, then one dense layer per further entry.
+  // Feed-forward chains: widths[0] inputs, then one dense layer per further entry; `layers` is
+  // their number, or 0.
   std::vector<std::int64_t> widths;
-  Activation activation = Activation::gelu_tanh;  // of the hidden layers; the last is identity
-                                                  // under cross_entropy
+  // Of the hidden layers; the last is the identity: the loss overwrites its output by the gradient,
+  // so nothing may need that output afterwards.
+  Activation activation = Activation::gelu_tanh;
   Loss loss = Loss::cross_entropy;
 
   // Defaults of a job on this model.
@@ -41,5 +47,22 @@ struct ModelSpec {
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
+
+std::string_view name(Family family);
+std::string_view name(Activation activation);
+std::string_view name(Loss loss);
+std::optional<Family> family_from_name(std::string_view text);
+std::optional<Activation> activation_from_name(std::string_view text);
+std::optional<Loss> loss_from_name(std::string_view text);
+
+// Every problem of a spec: sizes out of range, heads that do not divide hidden, more parameters
+// than kMaxParameters. Empty: build_graph accepts it. Touches no memory beyond its messages.
+core::Problems check_spec(const ModelSpec& spec);
+
+// Limits of check_spec: far beyond any model, small enough that every count of bytes of a step
+// stays below 2^63.
+inline constexpr std::int64_t kMaxLayers = 65'536;
+inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 26;
+inline constexpr double kMaxParameters = 1e15;
 
 }  // namespace models

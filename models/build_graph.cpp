@@ -1,0 +1,113 @@
+// The one entry to the builders: everything that a user can get wrong is refused here, so that the
+// builders may rely on their arguments.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "models/builder.hpp"
+
+namespace models {
+
+using core::Problem;
+using core::Problems;
+
+namespace {
+
+constexpr double kMaxSavedElements = 1e15;  // of one sample, all layers: bytes stay below 2^63
+
+// "1, 2, 5 or 10": the divisors of n up to 64.
+std::string divisors(std::int64_t n) {
+  std::string text;
+  for (std::int64_t d = 1; d <= std::min<std::int64_t>(n, 64); ++d)
+    if (n % d == 0) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return text;
+}
+
+void check_lora(const GraphOptions& options, Problems& problems) {
+  static constexpr std::array<std::string_view, 4> kTargets{"q", "k", "v", "o"};
+  for (const std::string& target : options.lora_targets) {
+    const auto known = std::ranges::count(kTargets, target);
+    const auto given = std::ranges::count(options.lora_targets, target);
+    if (known == 1 && given == 1) continue;
+    problems.push_back({"lora_targets", "each of q, k, v, o at most once", "\"" + target + "\"",
+                        "for example q,v"});
+  }
+  if (options.lora_targets.empty())
+    problems.push_back({"lora_targets", "at least one of q, k, v, o", "none", "use q,k,v,o"});
+  if (options.tensor > 1) {
+    problems.push_back({"lora_rank", "0 with tensor > 1 (adapters are not divided over ranks)",
+                        fmt::format("{} with tensor={}", options.lora_rank, options.tensor),
+                        "pin tensor=1 or set lora-rank 0"});
+  }
+}
+
+void check_gpt2(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
+  const std::int64_t common = std::gcd(spec.heads, spec.ffn_hidden);
+  if (common % options.tensor != 0) {
+    problems.push_back({"tensor",
+                        fmt::format("a divisor of {} heads and of the MLP's width {}", spec.heads,
+                                    spec.ffn_hidden),
+                        std::to_string(options.tensor), "use " + divisors(common)});
+  }
+  if (options.seq_len > spec.positions) {
+    problems.push_back({"seq_len", fmt::format("at most {} positions of {}", spec.positions, spec.name),
+                        std::to_string(options.seq_len),
+                        fmt::format("use --seq {} or a model with more positions", spec.positions)});
+  }
+  const double width = 16.0 * static_cast<double>(spec.hidden) +
+                       2.0 * static_cast<double>(spec.ffn_hidden) +
+                       static_cast<double>(options.seq_len);
+  const double saved = static_cast<double>(options.seq_len) *
+                       (width * static_cast<double>(spec.layers) + static_cast<double>(spec.vocab));
+  if (saved > kMaxSavedElements) {
+    problems.push_back({"seq_len", fmt::format("at most {:.0e} elements kept per sample", kMaxSavedElements),
+                        fmt::format("about {:.1e}", saved), "use a shorter sequence"});
+  }
+  if (options.lora_rank > spec.hidden) {
+    problems.push_back({"lora_rank", fmt::format("at most hidden = {}", spec.hidden),
+                        std::to_string(options.lora_rank), "ranks of 2 to 64 are usual"});
+  }
+  if (options.lora_rank > 0) check_lora(options, problems);
+}
+
+void check_chain(const GraphOptions& options, Problems& problems) {
+  if (options.tensor > 1) {
+    problems.push_back({"tensor", "1 for a chain (its layers do not come in pairs to divide)",
+                        std::to_string(options.tensor), "pin tensor=1"});
+  }
+  if (options.seq_len != 1) {
+    problems.push_back({"seq_len", "1 for a chain (a sample is one row of features)",
+                        std::to_string(options.seq_len), "leave --seq out"});
+  }
+  if (options.lora_rank > 0) {
+    problems.push_back({"lora_rank", "0 for a chain (LoRA adapts attention)",
+                        std::to_string(options.lora_rank), "leave --lora-rank out"});
+  }
+}
+
+Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
+  Problems problems;
+  if (options.tensor < 1)
+    problems.push_back({"tensor", "an integer >= 1", std::to_string(options.tensor), ""});
+  if (options.seq_len < 1)
+    problems.push_back({"seq_len", "an integer >= 1", std::to_string(options.seq_len), ""});
+  if (options.lora_rank < 0)
+    problems.push_back({"lora_rank", "an integer >= 0", std::to_string(options.lora_rank), ""});
+  if (!problems.empty()) return problems;
+  if (spec.family == Family::gpt2) check_gpt2(spec, options, problems);
+  if (spec.family == Family::chain) check_chain(options, problems);
+  return problems;
+}
+
+}  // namespace
+
+core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& options) {
+  Problems problems = check_spec(spec);
+  if (problems.empty()) problems = check_options(spec, options);
+  if (!problems.empty()) return problems;
+  return spec.family == Family::gpt2 ? build_gpt2(spec, options) : build_chain(spec, options);
+}
+
+}  // namespace models

@@ -1,0 +1,83 @@
+#include "models/builder.hpp"
+
+#include "core/check.hpp"
+
+namespace models {
+
+static std::int64_t product(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  return elements;
+}
+
+Parameter make_parameter(std::string name, std::vector<std::int64_t> full_shape, Split split,
+                         Init init, double init_stddev) {
+  Parameter p;
+  p.name = std::move(name);
+  p.shape = full_shape;
+  if (split.axis >= 0) {
+    std::int64_t& size = p.shape[static_cast<std::size_t>(split.axis)];
+    size = (size + split.ways - 1) / split.ways;
+  }
+  p.elements = product(p.shape);
+  p.unsharded_elements = product(full_shape);
+  p.decays = full_shape.size() >= 2;
+  p.full_shape = std::move(full_shape);
+  p.split_axis = split.axis;
+  p.split_groups = split.groups;
+  p.init = init;
+  p.init_stddev = init_stddev;
+  return p;
+}
+
+TensorIndex SegmentBuilder::tensor(std::string name, TensorRole role, std::int64_t per_sample,
+                                   TensorIndex in_place_of) {
+  if (in_place_of != kNoTensor)
+    PLANNER_CHECK(tensor_at(in_place_of).per_sample == per_sample, "in place of another size");
+  segment_.tensors.push_back({std::move(name), role, per_sample, in_place_of});
+  producer_.push_back(-1);
+  return static_cast<TensorIndex>(segment_.tensors.size() - 1);
+}
+
+ParameterIndex SegmentBuilder::parameter(Parameter parameter) {
+  if (inference_) parameter.trainable = false;
+  segment_.parameters.push_back(std::move(parameter));
+  return static_cast<ParameterIndex>(segment_.parameters.size() - 1);
+}
+
+void SegmentBuilder::add(Operator op) {
+  if (inference_) {
+    op.saved.clear();
+    op.flops_input_gradient = op.flops_weight_gradient = core::Flops{};
+    op.elements_backward = 0;
+  }
+  const std::vector<TensorIndex> inputs = op.inputs;
+  const std::vector<TensorIndex> outputs = op.outputs;
+  const auto vertex = boost::add_vertex(std::move(op), segment_.graph);
+  for (const TensorIndex input : inputs) {
+    const std::int64_t from = producer_.at(static_cast<std::size_t>(input));
+    if (from >= 0)
+      boost::add_edge(static_cast<std::size_t>(from), vertex, TensorEdge{input}, segment_.graph);
+  }
+  for (const TensorIndex output : outputs) {
+    std::int64_t& producer = producer_.at(static_cast<std::size_t>(output));
+    PLANNER_CHECK(producer < 0, "a tensor has one producer");
+    producer = static_cast<std::int64_t>(vertex);
+  }
+}
+
+const Parameter& SegmentBuilder::parameter_at(ParameterIndex index) const {
+  return segment_.parameters.at(static_cast<std::size_t>(index));
+}
+
+const Tensor& SegmentBuilder::tensor_at(TensorIndex index) const {
+  return segment_.tensors.at(static_cast<std::size_t>(index));
+}
+
+Segment SegmentBuilder::finish(TensorIndex input, TensorIndex output) && {
+  segment_.input = input;
+  segment_.output = output;
+  return std::move(segment_);
+}
+
+}  // namespace models

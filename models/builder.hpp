@@ -1,0 +1,98 @@
+#pragma once
+// Builds one Segment operator by operator. The vertex order is the order of calls, edges are drawn
+// from the producers of an operator's inputs, so a segment is a DAG by construction. Private to
+// models/; used by one thread.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/graph.hpp"
+
+namespace models {
+
+// How a parameter is divided over the ranks of a tensor-parallel group.
+struct Split {
+  int axis = -1;             // -1: replicated
+  std::int64_t ways = 1;     // ranks
+  std::int64_t groups = 1;   // blocks of the axis, each divided by itself (3: fused q, k, v)
+};
+
+// A parameter of this rank; ranks that do not divide the axis store ceil(size / ways).
+// Weight decay applies to what has two axes or more, the convention of GPT-2 reproductions.
+Parameter make_parameter(std::string name, std::vector<std::int64_t> full_shape, Split split,
+                         Init init, double init_stddev = 0.0);
+
+class SegmentBuilder {
+ public:
+  SegmentBuilder(std::string name, bool inference) : inference_(inference) {
+    segment_.name = std::move(name);
+  }
+
+  TensorIndex tensor(std::string name, TensorRole role, std::int64_t per_sample,
+                     TensorIndex in_place_of = kNoTensor);
+  // Nothing is trainable under inference.
+  ParameterIndex parameter(Parameter parameter);
+  // Under inference the operator's saved list and backward work are dropped.
+  // REQUIRES: inputs are produced already or come from outside; outputs have no producer.
+  void add(Operator op);
+
+  const Parameter& parameter_at(ParameterIndex index) const;
+  const Tensor& tensor_at(TensorIndex index) const;
+
+  Segment finish(TensorIndex input, TensorIndex output) &&;
+
+ private:
+  bool inference_;
+  Segment segment_;
+  std::vector<std::int64_t> producer_;  // per tensor: vertex, or -1
+};
+
+// ---- Operators: each appends one vertex with its shapes, work and saved tensors, and returns its
+// output. Work per element is counted in operators.cpp. `rows` is tokens per sample.
+
+// y[rows,n] = wte[token]; the table is this rank's shard of the vocabulary.
+TensorIndex token_embedding(SegmentBuilder& b, const std::string& name, TensorIndex tokens,
+                            std::int64_t rows, ParameterIndex table);
+TensorIndex position_embedding(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                               std::int64_t rows, ParameterIndex table);
+struct NormParameters { ParameterIndex gamma, beta; };
+struct LinearShape { std::int64_t rows, n, k; };
+
+TensorIndex layer_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                       std::int64_t rows, std::int64_t n, NormParameters parameters);
+// y[rows,n] = x[rows,k] W[n,k]^T (+ bias when >= 0).
+TensorIndex linear(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
+                   ParameterIndex weight, ParameterIndex bias = -1,
+                   TensorRole role = TensorRole::activation);
+// act(x W^T + b). gelu_tanh cannot be undone from y: it becomes a dense identity and a gelu.
+TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
+                  ParameterIndex weight, ParameterIndex bias, Activation activation,
+                  TensorRole role);
+// base += scale u B^T, one block of columns per offset. B[groups, n, r], u[rows, groups r].
+TensorIndex lora_up(SegmentBuilder& b, const std::string& name, TensorIndex base, TensorIndex u,
+                    LinearShape per_group, ParameterIndex weight,
+                    std::vector<std::int64_t> column_offsets);
+TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
+                      std::int64_t rows, std::int64_t heads, std::int64_t head_dim);
+TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                 std::int64_t n);
+TensorIndex add(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorIndex branch,
+                std::int64_t rows, std::int64_t n);
+TensorIndex bias_add(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                     std::int64_t n, ParameterIndex bias);
+TensorIndex tensor_copy(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                        std::int64_t rows, std::int64_t n);
+struct ReduceUse { bool maximum = false; bool loss_traffic = false; };
+TensorIndex tensor_reduce(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                          std::int64_t rows, std::int64_t n, ReduceUse use = {});
+// softmax statistics, their reductions over `tensor` ranks, and the loss. n: local columns.
+void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targets,
+                        std::int64_t rows, std::int64_t n, std::int64_t tensor);
+void squared_error_loss(SegmentBuilder& b, TensorIndex y, TensorIndex target, std::int64_t n);
+
+// ---- Families.
+ModelGraph build_gpt2(const ModelSpec& spec, const GraphOptions& options);
+ModelGraph build_chain(const ModelSpec& spec, const GraphOptions& options);
+
+}  // namespace models

@@ -1,0 +1,130 @@
+#include "models/graph.hpp"
+
+#include <functional>
+#include <queue>
+
+#include "core/check.hpp"
+
+namespace models {
+
+using Vertex = OperatorGraph::vertex_descriptor;
+
+std::vector<Vertex> topological_order(const Segment& segment) {
+  const OperatorGraph& graph = segment.graph;
+  const std::size_t count = boost::num_vertices(graph);
+  std::vector<std::size_t> waiting(count);
+  std::priority_queue<Vertex, std::vector<Vertex>, std::greater<>> ready;
+  for (Vertex v = 0; v < count; ++v) {
+    waiting[v] = boost::in_degree(v, graph);
+    if (waiting[v] == 0) ready.push(v);
+  }
+  std::vector<Vertex> order;
+  order.reserve(count);
+  while (!ready.empty()) {
+    const Vertex v = ready.top();
+    ready.pop();
+    order.push_back(v);
+    const auto [first, last] = boost::out_edges(v, graph);
+    for (auto edge = first; edge != last; ++edge) {
+      const Vertex next = boost::target(*edge, graph);
+      if (--waiting[next] == 0) ready.push(next);
+    }
+  }
+  PLANNER_CHECK(order.size() == count, "an operator graph has no cycle");
+  return order;
+}
+
+std::int64_t ModelGraph::boundary_elements(std::int64_t layer) const {
+  const auto layers = static_cast<std::int64_t>(layer_template.size());
+  PLANNER_CHECK(layer >= 0 && layer <= layers);
+  const Segment& reader =
+      layer == layers ? epilogue
+                      : templates.at(static_cast<std::size_t>(
+                            layer_template[static_cast<std::size_t>(layer)]));
+  return reader.tensors.at(static_cast<std::size_t>(reader.input)).per_sample;
+}
+
+namespace {
+
+template <class Visit>
+void for_each_segment(const ModelGraph& graph, Visit visit) {
+  visit(graph.prologue);
+  for (const int index : graph.layer_template)
+    visit(graph.templates[static_cast<std::size_t>(index)]);
+  visit(graph.epilogue);
+}
+
+// Who writes the tensor that the next segment reads: none before the first operator.
+struct Boundary {
+  bool written = false;
+  Vertex vertex = 0;
+  TensorIndex tensor = kNoTensor;
+};
+
+void join(OperatorGraph& whole, const Boundary& before, Vertex reader) {
+  if (before.written)
+    boost::add_edge(before.vertex, reader, TensorEdge{before.tensor}, whole);
+}
+
+// Appends a copy of the segment, joined to what wrote its input; returns what writes its output.
+Boundary append(OperatorGraph& whole, const Segment& segment, const Boundary& before) {
+  const OperatorGraph& part = segment.graph;
+  const Vertex base = boost::num_vertices(whole);
+  Boundary after = segment.output == segment.input ? before : Boundary{};
+  for (Vertex v = 0; v < boost::num_vertices(part); ++v) {
+    const Operator& op = part[v];
+    boost::add_vertex(op, whole);
+    for (const TensorIndex input : op.inputs)
+      if (input == segment.input) join(whole, before, base + v);
+    for (const TensorIndex output : op.outputs)
+      if (output == segment.output) after = {true, base + v, output};
+  }
+  const auto [first, last] = boost::edges(part);
+  for (auto edge = first; edge != last; ++edge) {
+    boost::add_edge(base + boost::source(*edge, part), base + boost::target(*edge, part),
+                    part[*edge], whole);
+  }
+  return after;
+}
+
+std::int64_t count_parameters(const Segment& segment, bool with_adapters) {
+  std::int64_t total = 0;
+  for (const Parameter& p : segment.parameters) {
+    if (!p.tied_to.empty() || (p.adapter && !with_adapters)) continue;
+    total += p.unsharded_elements;
+  }
+  return total;
+}
+
+core::Flops count_gemm_flops(const Segment& segment) {
+  core::Flops total{};
+  const auto [first, last] = boost::vertices(segment.graph);
+  for (auto v = first; v != last; ++v)
+    if (segment.graph[*v].is_gemm) total += segment.graph[*v].flops_forward;
+  return total;
+}
+
+}  // namespace
+
+OperatorGraph expand(const ModelGraph& graph) {
+  OperatorGraph whole;
+  Boundary boundary;
+  for_each_segment(graph,
+                   [&](const Segment& segment) { boundary = append(whole, segment, boundary); });
+  return whole;
+}
+
+std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters) {
+  std::int64_t total = 0;
+  for_each_segment(graph,
+                   [&](const Segment& segment) { total += count_parameters(segment, with_adapters); });
+  return total;
+}
+
+core::Flops forward_gemm_flops(const ModelGraph& graph) {
+  core::Flops total{};
+  for_each_segment(graph, [&](const Segment& segment) { total += count_gemm_flops(segment); });
+  return total;
+}
+
+}  // namespace models

@@ -1,0 +1,303 @@
+// The work of each operator, in one place. GEMMs count 2 m n k; a GEMM's bias is its epilogue and
+// counts nothing. Elementwise operators count the arithmetic of their formula, an exp or tanh as
+// one; they are bound by memory, so the counts of elements moved are what matters.
+#include "core/check.hpp"
+#include "models/builder.hpp"
+
+namespace models {
+
+// Per element. layer_norm: mean 1, variance 3, (x - mean) rstd gamma + beta 4; backward: normalise
+// 2, dy gamma 1, two row sums 3, dx 4; dgamma 2, dbeta 1.
+constexpr double kNormForward = 8, kNormInputGradient = 10, kNormWeightGradient = 3;
+// 0.5 x (1 + tanh(c (x + 0.044715 x^3))); backward recomputes the tanh (6), then its derivative.
+constexpr double kGeluForward = 9, kGeluInputGradient = 18;
+// x - max, exp, sum.
+constexpr double kSoftmaxSum = 3;
+// exp(x - max), / sum, - 1 at the target, scale.
+constexpr double kCrossEntropy = 5;
+// y - target, square, sum; scale.
+constexpr double kSquaredError = 4;
+
+static core::Flops flops(double per_element, std::int64_t rows, std::int64_t n) {
+  return core::Flops(per_element * static_cast<double>(rows) * static_cast<double>(n));
+}
+
+static Operator shaped(const std::string& name, OpKind kind, std::int64_t rows, std::int64_t n,
+                       std::int64_t k) {
+  Operator op;
+  op.name = name;
+  op.kind = kind;
+  op.rows = rows;
+  op.n = n;
+  op.k = k;
+  return op;
+}
+
+// Forward, dx and (trained) dW of y[rows,n] = x[rows,k] W^T: forward reads x and writes y; dx
+// reads dy and writes dx; dW reads dy and x.
+static void count_gemm(Operator& op, std::int64_t groups, bool trained) {
+  const core::Flops once = flops(2.0 * static_cast<double>(op.k * groups), op.rows, op.n);
+  op.is_gemm = true;
+  op.flops_forward = op.flops_input_gradient = once;
+  if (trained) op.flops_weight_gradient = once;
+  op.elements_forward = op.rows * groups * (op.n + op.k);
+  op.elements_backward = op.elements_forward * (trained ? 2 : 1);
+}
+
+static std::int64_t parameter_elements(const SegmentBuilder& b, const Operator& op) {
+  std::int64_t total = 0;
+  for (const ParameterIndex p : op.parameters) total += b.parameter_at(p).elements;
+  return total;
+}
+
+static bool trained(const SegmentBuilder& b, ParameterIndex p) {
+  return p >= 0 && b.parameter_at(p).trainable;
+}
+
+TensorIndex token_embedding(SegmentBuilder& b, const std::string& name, TensorIndex tokens,
+                            std::int64_t rows, ParameterIndex table) {
+  const Parameter& wte = b.parameter_at(table);
+  const std::int64_t n = wte.shape[1];
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  Operator op = shaped(name, OpKind::token_embedding, rows, n, wte.shape[0]);
+  op.inputs = {tokens};
+  op.outputs = {y};
+  op.parameters = {table};
+  op.elements_forward = 2 * rows * n;  // gathered rows are read, not the whole table
+  if (wte.trainable) {
+    op.saved = {tokens};
+    op.flops_weight_gradient = flops(1, rows, n);
+    op.elements_backward = 3 * rows * n;  // dy; gradient rows read and written
+  }
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex position_embedding(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                               std::int64_t rows, ParameterIndex table) {
+  const Parameter& wpe = b.parameter_at(table);
+  const std::int64_t n = wpe.shape[1];
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n, x);
+  Operator op = shaped(name, OpKind::position_embedding, rows, n, wpe.shape[0]);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.parameters = {table};
+  op.flops_forward = flops(1, rows, n);
+  op.elements_forward = 2 * rows * n;
+  op.parameter_elements = rows * n;  // the rows in use
+  if (wpe.trainable) {
+    op.flops_weight_gradient = flops(1, rows, n);
+    op.elements_backward = rows * n;  // dy; the table's rows count per call
+  }
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex layer_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                       std::int64_t rows, std::int64_t n, NormParameters parameters) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  const TensorIndex mean = b.tensor(name + ".mean", TensorRole::statistic, rows);
+  const TensorIndex rstd = b.tensor(name + ".rstd", TensorRole::statistic, rows);
+  Operator op = shaped(name, OpKind::layer_norm, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y, mean, rstd};
+  op.parameters = {parameters.gamma, parameters.beta};
+  op.saved = {x, mean, rstd};  // dx needs all three, with gamma frozen too
+  op.flops_forward = flops(kNormForward, rows, n);
+  op.flops_input_gradient = flops(kNormInputGradient, rows, n);
+  if (trained(b, parameters.gamma))
+    op.flops_weight_gradient = flops(kNormWeightGradient, rows, n);
+  op.elements_forward = 2 * rows * n + 2 * rows;
+  op.elements_backward = 3 * rows * n + 2 * rows;  // x, dy, dx
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex linear(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
+                   ParameterIndex weight, ParameterIndex bias, TensorRole role) {
+  const TensorIndex y = b.tensor(name + ".out", role, shape.rows * shape.n);
+  Operator op = shaped(name, OpKind::linear, shape.rows, shape.n, shape.k);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.parameters = {weight};
+  if (bias >= 0) op.parameters.push_back(bias);
+  if (trained(b, weight)) op.saved = {x};
+  count_gemm(op, 1, trained(b, weight));
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
+                  ParameterIndex weight, ParameterIndex bias, Activation activation,
+                  TensorRole role) {
+  const bool split = activation == Activation::gelu_tanh;
+  const TensorIndex y = b.tensor(name + ".out", role, shape.rows * shape.n);
+  Operator op = shaped(name, OpKind::dense, shape.rows, shape.n, shape.k);
+  op.activation = split ? Activation::identity : activation;
+  op.inputs = {x};
+  op.outputs = {y};
+  op.parameters = {weight, bias};
+  op.saved = {x};
+  if (op.activation != Activation::identity) op.saved.push_back(y);
+  count_gemm(op, 1, trained(b, weight));
+  if (op.activation != Activation::identity) op.elements_backward += shape.rows * shape.n;  // y
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return split ? gelu(b, name + ".gelu", y, shape.rows, shape.n) : y;
+}
+
+TensorIndex lora_up(SegmentBuilder& b, const std::string& name, TensorIndex base, TensorIndex u,
+                    LinearShape per_group, ParameterIndex weight,
+                    std::vector<std::int64_t> column_offsets) {
+  const Tensor at = b.tensor_at(base);
+  const TensorIndex y = b.tensor(name + ".out", at.role, at.per_sample, base);
+  Operator op = shaped(name, OpKind::lora_up, per_group.rows, per_group.n, per_group.k);
+  op.groups = static_cast<std::int64_t>(column_offsets.size());
+  op.column_offsets = std::move(column_offsets);
+  op.inputs = {base, u};
+  op.outputs = {y};
+  op.parameters = {weight};
+  op.saved = {u};
+  count_gemm(op, op.groups, trained(b, weight));
+  op.elements_forward += op.rows * op.groups * op.n;  // base is read and written
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
+// Scores and context are two GEMMs of 2 s s h each, full square: kernels that skip the causal half
+// do half of it. Backward recomputes the scores and has five GEMMs for the forward's two, so 2.5
+// times as much ([flash2] section 3.1). Elements are those of a kernel that keeps the scores on
+// chip; one that stores them moves heads x s x s more per pass.
+TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
+                      std::int64_t rows, std::int64_t heads, std::int64_t head_dim) {
+  const std::int64_t n = heads * head_dim;
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  const TensorIndex lse = b.tensor(name + ".lse", TensorRole::statistic, rows * heads);
+  Operator op = shaped(name, OpKind::attention, rows, n, 3 * n);
+  op.inputs = {qkv};
+  op.outputs = {y, lse};
+  op.saved = {qkv, y, lse};
+  op.heads = op.kv_heads = heads;
+  op.head_dim = head_dim;
+  op.is_gemm = true;
+  op.flops_forward = flops(4.0 * static_cast<double>(rows), rows, n);
+  op.flops_input_gradient = op.flops_forward * 2.5;
+  op.elements_forward = rows * (3 * n + n + heads);
+  op.elements_backward = rows * (3 * n + n + n + 3 * n + heads);  // qkv, y, dy, dqkv, lse
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                 std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  Operator op = shaped(name, OpKind::gelu, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.saved = {x};
+  op.activation = Activation::gelu_tanh;
+  op.flops_forward = flops(kGeluForward, rows, n);
+  op.flops_input_gradient = flops(kGeluInputGradient, rows, n);
+  op.elements_forward = 2 * rows * n;
+  op.elements_backward = 3 * rows * n;  // x, dy, dx
+  b.add(std::move(op));
+  return y;
+}
+
+// x is kept by a norm, so y takes the branch's place. Backward hands dy to both inputs; summing it
+// into the branch's gradient moves dx, dy and their sum.
+TensorIndex add(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorIndex branch,
+                std::int64_t rows, std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n, branch);
+  Operator op = shaped(name, OpKind::add, rows, n, n);
+  op.inputs = {x, branch};
+  op.outputs = {y};
+  op.flops_forward = op.flops_input_gradient = flops(1, rows, n);
+  op.elements_forward = op.elements_backward = 3 * rows * n;
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex bias_add(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                     std::int64_t n, ParameterIndex bias) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n, x);
+  Operator op = shaped(name, OpKind::bias_add, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.parameters = {bias};
+  op.flops_forward = flops(1, rows, n);
+  op.elements_forward = 2 * rows * n;
+  if (trained(b, bias)) {
+    op.flops_weight_gradient = flops(1, rows, n);
+    op.elements_backward = rows * n;  // the column sum reads dy
+  }
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex tensor_copy(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                        std::int64_t rows, std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", b.tensor_at(x).role, rows * n, x);
+  Operator op = shaped(name, OpKind::tensor_copy, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex tensor_reduce(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                          std::int64_t rows, std::int64_t n, ReduceUse use) {
+  const TensorIndex y = b.tensor(name + ".out", b.tensor_at(x).role, rows * n, x);
+  Operator op = shaped(name, OpKind::tensor_reduce, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.reduce_max = use.maximum;
+  op.loss_traffic = use.loss_traffic;
+  b.add(std::move(op));
+  return y;
+}
+
+static TensorIndex softmax_statistic(SegmentBuilder& b, Operator op, std::int64_t per_row,
+                                     double flops_per_element) {
+  const TensorIndex y = b.tensor(op.name, TensorRole::statistic, op.rows * per_row);
+  op.outputs = {y};
+  op.flops_forward = flops(flops_per_element, op.rows, op.n);
+  op.elements_forward = op.rows * (op.n + per_row);
+  b.add(std::move(op));
+  return y;
+}
+
+void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targets,
+                        std::int64_t rows, std::int64_t n, std::int64_t tensor) {
+  Operator find_max = shaped("head.max", OpKind::softmax_max, rows, n, n);
+  find_max.inputs = {logits};
+  TensorIndex max = softmax_statistic(b, std::move(find_max), 1, 1);
+  if (tensor > 1) max = tensor_reduce(b, "head.max_reduce", max, rows, 1, {true, true});
+
+  Operator find_sums = shaped("head.sums", OpKind::softmax_sum, rows, n, n);
+  find_sums.inputs = {logits, max, targets};
+  TensorIndex sums = softmax_statistic(b, std::move(find_sums), 2, kSoftmaxSum);
+  if (tensor > 1) sums = tensor_reduce(b, "head.sums_reduce", sums, rows, 2, {false, true});
+
+  Operator loss = shaped("head.loss", OpKind::cross_entropy, rows, n, n);
+  loss.inputs = {logits, max, sums, targets};
+  loss.saved = {logits};  // by now their own gradient
+  loss.flops_forward = flops(kCrossEntropy, rows, n);
+  loss.elements_forward = 2 * rows * n + 3 * rows;
+  b.add(std::move(loss));
+}
+
+void squared_error_loss(SegmentBuilder& b, TensorIndex y, TensorIndex target, std::int64_t n) {
+  Operator loss = shaped("head.loss", OpKind::squared_error, 1, n, n);
+  loss.inputs = {y, target};
+  loss.saved = {y};  // by now its own gradient
+  loss.flops_forward = flops(kSquaredError, 1, n);
+  loss.elements_forward = 3 * n;
+  b.add(std::move(loss));
+}
+
+}  // namespace models
