@@ -1,6 +1,6 @@
 #pragma once
-// PLANNER_CHECK: what must hold if the program is right. On in every build; a failure is a bug of ours,
-// never of the input, and ends the process with the expression, the place and the message.
+// PLANNER_CHECK: what must hold if the program is right. On in every build; a failure is a bug of
+// ours, never of the input, and ends the process with the expression, the place and the message.
 // Thread-safe. Bad input is core/result.hpp's business; a device failure throws exec's error once.
 
 #include <string_view>

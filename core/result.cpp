@@ -20,6 +20,13 @@ std::string to_text(const Problems& problems) {
   return text;
 }
 
+int exit_code(const Problems& problems) {
+  const bool running = std::any_of(problems.begin(), problems.end(), [](const Problem& p) {
+    return p.kind == ProblemKind::failed_running;
+  });
+  return running ? 3 : 2;
+}
+
 // Levenshtein distance, O(|a| |b|) time and O(|b|) space.
 static std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);

@@ -3,6 +3,7 @@
 // expected, what was found, where, and how to fix it; exit code 2 prints them (design: errors,
 // four kinds and four ways). Thread-compatible.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,14 +14,22 @@
 
 namespace core {
 
+// bad_input: found before work started, exit code 2. failed_running: while working (a device, a
+// write), exit code 3.
+enum class ProblemKind : std::uint8_t { bad_input, failed_running };
+
 struct Problem {
   std::string where;     // "plan.json:12:5 /chosen/strategy/data", "--pin data=7"
   std::string expected;  // "an integer >= 1"
   std::string found;     // "\"seven\""
   std::string fix;       // "write data=1, 2, 4 or 8"; may be empty
+  ProblemKind kind = ProblemKind::bad_input;
 };
 
 using Problems = std::vector<Problem>;
+
+// 3 if any problem arose while running, else 2.
+int exit_code(const Problems& problems);
 
 // One line per problem: "where: expected ..., found ...; fix".
 std::string to_text(const Problem& problem);
@@ -38,9 +47,12 @@ class [[nodiscard]] Result {
   bool ok() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return ok(); }
   // REQUIRES: ok().
-  T& value() & { PLANNER_CHECK(ok(), "value() of a failed Result"); return std::get<T>(state_); }
-  const T& value() const& { PLANNER_CHECK(ok(), "value() of a failed Result"); return std::get<T>(state_); }
-  T&& value() && { PLANNER_CHECK(ok(), "value() of a failed Result"); return std::get<T>(std::move(state_)); }
+  T& value() & { return std::get<T>(checked()); }
+  const T& value() const& {
+    PLANNER_CHECK(ok(), "value() of a failed Result");
+    return std::get<T>(state_);
+  }
+  T&& value() && { return std::get<T>(std::move(checked())); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
@@ -49,6 +61,11 @@ class [[nodiscard]] Result {
   const Problems& problems() const { return std::get<Problems>(state_); }
 
  private:
+  std::variant<T, Problems>& checked() {
+    PLANNER_CHECK(ok(), "value() of a failed Result");
+    return state_;
+  }
+
   std::variant<T, Problems> state_;
 };
 

@@ -19,8 +19,8 @@ class Quantity {
 
   constexpr Quantity& operator+=(Quantity b) { value_ += b.value_; return *this; }
   constexpr Quantity& operator-=(Quantity b) { value_ -= b.value_; return *this; }
-  friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value_ + b.value_); }
-  friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value_ - b.value_); }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) { return a += b; }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) { return a -= b; }
   friend constexpr Quantity operator*(Quantity a, Rep k) { return Quantity(a.value_ * k); }
   friend constexpr Quantity operator*(Rep k, Quantity a) { return Quantity(a.value_ * k); }
   friend constexpr Quantity operator/(Quantity a, Rep k) { return Quantity(a.value_ / k); }
@@ -52,7 +52,9 @@ constexpr Seconds operator/(Bytes b, BytesPerSecond r) {
   return Seconds(static_cast<double>(b.value()) / r.value());
 }
 constexpr Seconds operator/(Flops f, FlopsPerSecond r) { return Seconds(f.value() / r.value()); }
-constexpr Seconds to_seconds(Picoseconds p) { return Seconds(static_cast<double>(p.value()) * 1e-12); }
+constexpr Seconds to_seconds(Picoseconds p) {
+  return Seconds(static_cast<double>(p.value()) * 1e-12);
+}
 // Rounds to the nearest picosecond. REQUIRES: 0 <= s < 9.2e6 (106 days).
 constexpr Picoseconds to_picoseconds(Seconds s) {
   return Picoseconds(static_cast<std::int64_t>(s.value() * 1e12 + 0.5));

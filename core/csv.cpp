@@ -1,0 +1,198 @@
+#include "core/csv.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace core {
+namespace {
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+// Splits the text into records. A record is one row: its fields and the line that it starts on.
+class CsvParser {
+ public:
+  CsvParser(std::string_view text, std::string_view source) : text_(text), source_(source) {
+    if (text_.substr(0, 3) == "\xEF\xBB\xBF") at_ = 3;  // byte order mark
+  }
+
+  Result<CsvTable> parse() {
+    CsvTable table;
+    table.source_ = source_;
+    std::vector<std::string> fields;
+    while (at_ < text_.size()) {
+      const int line = line_;
+      fields.clear();
+      if (!read_record(fields)) return problems_;  // what follows a broken quote means nothing
+      const bool blank = fields.size() == 1 && fields[0].empty();
+      if (blank) continue;
+      if (table.columns_.empty())
+        table.columns_ = fields, check_header(fields, line);
+      else
+        add_row(table, fields, line);
+    }
+    if (table.columns_.empty()) problem(1, "a header row", "an empty file");
+    if (!problems_.empty()) return problems_;
+    return table;
+  }
+
+ private:
+  // Leaves at_ at the start of the next line.
+  bool read_record(std::vector<std::string>& fields) {
+    while (true) {
+      fields.emplace_back();
+      if (at_ < text_.size() && text_[at_] == '"') {
+        if (!read_quoted(fields.back())) return false;
+      } else {
+        const std::size_t end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
+        fields.back() = text_.substr(at_, end - at_);
+        at_ = end;
+      }
+      if (at_ == text_.size()) return true;
+      const char c = text_[at_++];
+      if (c == ',') continue;
+      if (c == '\r' && at_ < text_.size() && text_[at_] == '\n') ++at_;
+      ++line_;
+      return true;
+    }
+  }
+
+  bool read_quoted(std::string& field) {
+    const int line = line_;
+    for (++at_; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '"' && text_.substr(at_ + 1, 1) != "\"") {
+        const std::string_view next = text_.substr(++at_, 1);
+        if (next.empty() || next.find_first_of(",\r\n") == 0) return true;
+        problem(line_, "a comma or the end of the line after a closing quote",
+                fmt::format("'{}'", next), "write a quote inside a field twice: \"\"");
+        return false;
+      }
+      if (text_[at_] == '"') ++at_;  // "" is one quote
+      if (text_[at_] == '\n') ++line_;
+      field += text_[at_];
+    }
+    problem(line, "a closing quote", "the end of the file");
+    return false;
+  }
+
+  void check_header(const std::vector<std::string>& names, int line) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i].empty())
+        problem(line, fmt::format("a name for column {}", i + 1), "an empty cell");
+      else if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i),
+                         names[i]) != names.begin() + static_cast<std::ptrdiff_t>(i))
+        problem(line, fmt::format("column \"{}\" once", names[i]), "it twice");
+    }
+  }
+
+  void add_row(CsvTable& table, const std::vector<std::string>& fields, int line) {
+    if (fields.size() != table.columns_.size()) {
+      problem(line, fmt::format("{} fields, as in the header", table.columns_.size()),
+              std::to_string(fields.size()));
+      return;
+    }
+    table.cells_.push_back(fields);
+    table.lines_.push_back(line);
+  }
+
+  void problem(int line, std::string expected, std::string found, std::string fix = "") {
+    problems_.push_back({fmt::format("{}:{}", source_, line), std::move(expected),
+                         std::move(found), std::move(fix)});
+  }
+
+  std::string_view text_;
+  std::string source_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+  Problems problems_;
+};
+
+Result<CsvTable> parse_csv(std::string_view text, std::string_view source_name) {
+  return CsvParser(text, source_name).parse();
+}
+
+std::vector<CsvRow> CsvTable::rows() const {
+  std::vector<CsvRow> rows;
+  for (std::size_t i = 0; i < cells_.size(); ++i) rows.emplace_back(*this, i);
+  return rows;
+}
+
+bool CsvTable::has_column(std::string_view column) const {
+  return std::find(columns_.begin(), columns_.end(), column) != columns_.end();
+}
+
+bool CsvTable::require_columns(const std::vector<std::string_view>& wanted,
+                               Problems& problems) const {
+  const std::size_t before = problems.size();
+  for (std::string_view column : wanted) {
+    if (has_column(column)) continue;
+    const std::string_view near = nearest(column, {columns_.begin(), columns_.end()});
+    problems.push_back({source_ + ":1", fmt::format("a column \"{}\"", column), "none",
+                        near.empty() ? "" : fmt::format("is it \"{}\"?", near)});
+  }
+  return problems.size() == before;
+}
+
+int CsvRow::line() const { return table_->lines_[index_]; }
+
+std::string_view CsvRow::text(std::string_view column) const {
+  const auto& columns = table_->columns_;
+  const auto at = std::find(columns.begin(), columns.end(), column);
+  if (at == columns.end()) return {};
+  return table_->cells_[index_][static_cast<std::size_t>(at - columns.begin())];
+}
+
+void CsvRow::problem(std::string_view column, std::string expected, std::string fix,
+                     Problems& problems) const {
+  const std::string_view cell = text(column);
+  const std::string_view found = table_->has_column(column) ? "an empty cell" : "no such column";
+  problems.push_back({fmt::format("{}:{} column {}", table_->source_, line(), column),
+                      std::move(expected),
+                      cell.empty() ? std::string(found) : fmt::format("\"{}\"", cell),
+                      std::move(fix)});
+}
+
+bool CsvRow::required(std::string_view column, std::string& out, Problems& problems) const {
+  const std::string_view cell = text(column);
+  if (cell.empty()) problem(column, "a text", "", problems);
+  else out = cell;
+  return !cell.empty();
+}
+
+bool CsvRow::required(std::string_view column, bool& out, Problems& problems) const {
+  const std::string_view cell = text(column);
+  const bool yes = cell == "1" || cell == "true", no = cell == "0" || cell == "false";
+  if (!yes && !no) problem(column, "0, 1, true or false", "", problems);
+  else out = yes;
+  return yes || no;
+}
+
+bool CsvRow::required(std::string_view column, std::int64_t& out, IntRange range,
+                      Problems& problems) const {
+  const auto number = number_in<std::int64_t>(text(column));
+  const bool good = number && contains(range, *number);
+  if (good) out = *number;
+  else problem(column, to_text(range), "", problems);
+  return good;
+}
+
+bool CsvRow::required(std::string_view column, double& out, NumberRange range,
+                      Problems& problems) const {
+  const auto number = number_in<double>(text(column));
+  const bool good = number && contains(range, *number);
+  if (good) out = *number;
+  else problem(column, to_text(range), "", problems);
+  return good;
+}
+
+}  // namespace core

@@ -1,0 +1,194 @@
+#include "core/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace core {
+namespace {
+
+namespace fs = std::filesystem;
+
+Problem cannot_open(const std::string& path, std::string expected, int error,
+                    std::string fix = "") {
+  return {path, std::move(expected), std::strerror(error), std::move(fix)};
+}
+
+Problem cannot_write(const std::string& path, int error) {
+  return {path, "to write it whole", std::strerror(error),
+          error == ENOSPC || error == EDQUOT ? "free some space, or write elsewhere" : "",
+          ProblemKind::failed_running};
+}
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  // 0, or the error that a delayed write met.
+  int close() {
+    const int failed = ::close(std::exchange(fd_, -1));
+    return failed ? errno : 0;
+  }
+
+ private:
+  int fd_;
+};
+
+// 0 or errno.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+// Where the bytes go: links resolved, so that the temporary lies in the folder of the file itself.
+struct Target {
+  fs::path path;
+  fs::path folder;
+  std::optional<mode_t> mode;  // of the file that is there
+  bool direct = false;         // written to, not replaced
+};
+
+Result<Target> find_target(const std::string& path) {
+  if (path.empty()) return Problem{"", "the name of a file to write", "an empty name", ""};
+  struct stat info{};
+  Target target{path, {}, {}, false};
+  if (::stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode))
+      return cannot_open(path, "a file to write", EISDIR, "name a file inside it");
+    const bool stands_for_stream = path.starts_with("/dev/") || path.starts_with("/proc/");
+    target.direct = !S_ISREG(info.st_mode) || stands_for_stream;
+    target.mode = info.st_mode & 07777;
+    std::error_code ignored;
+    const fs::path resolved = fs::canonical(path, ignored);
+    if (!ignored) target.path = resolved;
+    if (target.direct) target.path = path;
+  } else if (errno != ENOENT) {
+    return cannot_open(path, "a file to write", errno);
+  }
+  target.folder = target.path.parent_path();
+  if (target.folder.empty()) target.folder = ".";
+  if (!target.direct && ::stat(target.folder.c_str(), &info) != 0)
+    return cannot_open(path, "its folder to be there", errno,
+                       fmt::format("make it: mkdir -p '{}'", target.folder.string()));
+  if (target.mode && ::access(target.path.c_str(), W_OK) != 0)
+    return cannot_open(path, "a file that may be written", errno);
+  return target;
+}
+
+// A new file beside the target, unlinked on destruction unless renamed to it.
+class Temporary {
+ public:
+  explicit Temporary(const Target& target)
+      : path_(target.folder / unique_name()),
+        file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)),
+        error_(file_.get() < 0 ? errno : 0) {}
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() {
+    if (error_ == 0 && !renamed_) ::unlink(path_.c_str());
+  }
+
+  int open_error() const { return error_; }
+
+  // 0 or errno.
+  int become(const Target& target, std::string_view text) {
+    if (target.mode && ::fchmod(file_.get(), *target.mode) != 0) return errno;
+    if (const int error = write_all(file_.get(), text)) return error;
+    if (::fsync(file_.get()) != 0) return errno;
+    if (const int error = file_.close()) return error;
+    if (::rename(path_.c_str(), target.path.c_str()) != 0) return errno;
+    renamed_ = true;
+    return 0;
+  }
+
+ private:
+  static std::string unique_name() {
+    static std::atomic<unsigned> count{0};
+    return fmt::format(".planner-{}-{}.tmp", ::getpid(), count.fetch_add(1));
+  }
+
+  fs::path path_;
+  Descriptor file_;
+  int error_;
+  bool renamed_ = false;
+};
+
+// The rename itself must survive a crash. File systems without fsync of folders say EINVAL.
+int sync_folder(const fs::path& folder) {
+  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return errno == EACCES ? 0 : errno;  // writable but not readable
+  return ::fsync(fd.get()) != 0 && errno != EINVAL ? errno : 0;
+}
+
+Status write_directly(const std::string& path, std::string_view text) {
+  Descriptor fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (fd.get() < 0) return cannot_open(path, "a target that can be opened", errno);
+  if (const int error = write_all(fd.get(), text)) return cannot_write(path, error);
+  if (const int error = fd.close()) return cannot_write(path, error);
+  return Done{};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return cannot_open(path, "a file that can be read", errno);
+  std::string text;
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  while (text.size() <= max_bytes) {
+    const std::size_t before = text.size();
+    text.resize(before + kPiece);
+    const ssize_t got = ::read(fd.get(), text.data() + before, kPiece);
+    const int error = errno;
+    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return text;
+    if (got < 0 && error != EINTR) return cannot_open(path, "a file that can be read", error);
+  }
+  return Problem{path, fmt::format("at most {} bytes", max_bytes), "more", ""};
+}
+
+Status check_writable(const std::string& path) {
+  const Result<Target> target = find_target(path);
+  if (!target) return target.problems();
+  if (target->direct) return Done{};
+  // Only making a file tells whether one can be made: root, read-only mounts, quotas.
+  const Temporary probe(*target);
+  if (probe.open_error() != 0)
+    return cannot_open(path, "a folder that takes new files", probe.open_error());
+  return Done{};
+}
+
+Status write_atomically(const std::string& path, std::string_view text) {
+  const Result<Target> target = find_target(path);
+  if (!target) return target.problems();
+  if (target->direct) return write_directly(path, text);
+  Temporary file(*target);
+  if (file.open_error() != 0)
+    return cannot_open(path, "a folder that takes new files", file.open_error());
+  if (const int error = file.become(*target, text)) return cannot_write(path, error);
+  if (const int error = sync_folder(target->folder)) return cannot_write(path, error);
+  return Done{};
+}
+
+}  // namespace core
