@@ -198,6 +198,12 @@ std::string_view between(std::string_view text, std::string_view from, std::stri
   return text.substr(0, text.find(to));
 }
 
+// On one line, and without what a terminal would act on.
+std::string printable(std::string_view text) {
+  std::string result = dump(Json(text));
+  return result.substr(1, result.size() - 2);
+}
+
 // nlohmann words it "... syntax error while parsing CONTEXT - unexpected TOKEN; expected TOKEN", or
 // "... - LEXER MESSAGE; last read: 'TEXT'; expected TOKEN", or, for a number beyond double,
 // "... number overflow parsing 'TEXT'".
@@ -211,13 +217,16 @@ bool Builder::syntax_error(std::size_t position, const std::string& token,
   std::string expected(between(message, "; expected ", "\n"));
   if (expected.empty()) expected = context.empty() ? "JSON" : "a valid " + context;
   const std::string_view unexpected = between(message, " - unexpected ", "; expected ");
+  const std::size_t end = std::min(position, text_.size());
+  const std::size_t last = end == 0 ? 0 : end - 1;
   if (unexpected == "end of input")
     return fail(place(text_.size()), expected, "the end of the text", "");
-  const std::size_t end = std::min(position, text_.size());
-  if (!unexpected.empty())
-    return fail(place(end - std::min(end, token.size())), expected, token, "");
-  const std::string lexer(between(message, " - ", "; last read"));
-  return fail(place(end == 0 ? 0 : end - 1), expected, "'" + token + "'", lexer);
+  if (unexpected.starts_with('\'')) return fail(place(last), expected, std::string(unexpected), "");
+  // nlohmann's own token text may begin before the token: read it from the source instead.
+  const std::size_t start = std::min(text_.find_first_not_of(" \t\r\n,:", token_), last);
+  const std::string found = printable(text_.substr(start, std::min<std::size_t>(end - start, 40)));
+  if (!unexpected.empty()) return fail(place(start), expected, found, "");
+  return fail(place(last), expected, found, std::string(between(message, " - ", "; last read")));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "core/parse_units.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -43,20 +44,23 @@ Problem refuse(const Kind& kind, std::string_view text, std::string_view where, 
   return {std::string(where), std::string(kind.what), fmt::format("\"{}\"", text), std::move(fix)};
 }
 
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return (x | 32) == (y | 32); });
+}
+
 std::string unit_advice(const Kind& kind, std::string_view suffix) {
-  std::vector<std::string_view> names;
-  for (const Unit& unit : kind.units)
-    if (!unit.name.empty()) names.push_back(unit.name);
-  // "g" and "G" alike mean the unit that starts so; otherwise the nearest spelling.
-  for (std::string_view name : names)
-    if (name.size() == suffix.size() && fmt::format("{}", name) != suffix) {
-      bool same = true;
-      for (std::size_t i = 0; i < name.size(); ++i) same = same && (name[i] | 32) == (suffix[i] | 32);
-      if (same) return fmt::format("did you mean {}?", name);
-    }
+  std::vector<std::string_view> names, meant;
+  for (const Unit& unit : kind.units) {
+    if (unit.name.empty()) continue;
+    names.push_back(unit.name);
+    const bool initial = suffix.size() == 1 && same_but_for_case(unit.name.substr(0, 1), suffix);
+    if (initial || same_but_for_case(unit.name, suffix)) meant.push_back(unit.name);
+  }
   const std::string_view near = suffix.size() > 1 ? nearest(suffix, names) : "";
-  return near.empty() ? fmt::format("units: {}", fmt::join(names, ", "))
-                      : fmt::format("did you mean {}?", near);
+  if (meant.empty() && !near.empty()) meant.push_back(near);
+  return meant.empty() ? fmt::format("units: {}", fmt::join(names, ", "))
+                       : fmt::format("did you mean {}?", fmt::join(meant, " or "));
 }
 
 Result<Quantified> split(const Kind& kind, std::string_view text, std::string_view where) {
