@@ -1,0 +1,68 @@
+#include "hw_profiles/detect.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+namespace hw_profiles {
+namespace {
+
+struct PciGpu {
+  unsigned device;
+  std::string_view profile;
+};
+
+constexpr unsigned kNvidia = 0x10de;
+constexpr unsigned kVgaController = 0x0300;
+constexpr unsigned k3dController = 0x0302;
+
+// The PCI ID database (pci-ids.ucw.cz), Debian's pci.ids of 2023-04-11 for all but H200, whose id
+// is that of `lspci -nn` on H200 machines: "GH100 [H200 SXM 141GB] [10de:2335]". A card whose
+// numbers no shipped profile states, such as an A100 on PCIe (20b5), is left out on purpose.
+constexpr std::array<PciGpu, 8> kGpus{{
+    {0x2204, "rtx3090"},
+    {0x2206, "rtx3080"},
+    {0x2216, "rtx3080"},  // Lite Hash Rate: the same card to a matrix multiplication
+    {0x2684, "rtx4090"},
+    {0x20b0, "a100-sxm-40g"},
+    {0x20b2, "a100-sxm-80g"},
+    {0x2330, "h100-sxm-80g"},
+    {0x2335, "h200-sxm-141g"},
+}};
+
+// The hexadecimal number in a sysfs file ("0x10de"), 0 where it cannot be read.
+unsigned hex_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string text;
+  file >> text;
+  return static_cast<unsigned>(std::strtoul(text.c_str(), nullptr, 16));
+}
+
+bool is_nvidia_gpu(const std::filesystem::path& device) {
+  if (hex_file(device / "vendor") != kNvidia) return false;
+  const unsigned device_class = hex_file(device / "class") >> 8;  // drop the programming interface
+  return device_class == kVgaController || device_class == k3dController;
+}
+
+}  // namespace
+
+std::optional<std::string> detect_local_gpu(const std::string& root) {
+  std::error_code error;  // an absent or unreadable root means no GPU
+  std::vector<std::filesystem::path> devices;
+  for (const auto& entry : std::filesystem::directory_iterator(root, error))
+    devices.push_back(entry.path());
+  std::sort(devices.begin(), devices.end());
+  for (const auto& device : devices) {
+    if (!is_nvidia_gpu(device)) continue;
+    const unsigned id = hex_file(device / "device");
+    for (const PciGpu& gpu : kGpus)
+      if (gpu.device == id) return std::string(gpu.profile);
+  }
+  return std::nullopt;
+}
+
+}  // namespace hw_profiles

@@ -1,0 +1,148 @@
+#include "hw_profiles/fields.hpp"
+
+#include <array>
+#include <type_traits>
+
+#include "core/check.hpp"
+
+namespace hw_profiles {
+namespace {
+
+// Conversions between a member's type and a number in its base unit.
+template <class T>
+struct Convert {  // a Quantity
+  static double number(T v) { return static_cast<double>(v.value()); }
+  static T value(double n) { return T(static_cast<typename T::rep>(n)); }
+};
+template <>
+struct Convert<double> {
+  static double number(double v) { return v; }
+  static double value(double n) { return n; }
+};
+template <>
+struct Convert<int> {
+  static double number(int v) { return v; }
+  static int value(double n) { return static_cast<int>(n); }
+};
+template <>
+struct Convert<bool> {
+  static double number(bool v) { return v ? 1 : 0; }
+  static bool value(double n) { return n != 0; }
+};
+template <>
+struct Convert<LinkKind> {
+  static double number(LinkKind v) { return static_cast<int>(v); }
+  static LinkKind value(double n) { return static_cast<LinkKind>(static_cast<int>(n)); }
+};
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <auto part, auto member>
+using MemberType = std::remove_cvref_t<decltype((std::declval<Profile&>().*part).*member)>;
+
+template <auto part, auto member>
+std::optional<double> get(const Profile& profile) {
+  using T = MemberType<part, member>;
+  const T& slot = (profile.*part).*member;
+  if constexpr (IsOptional<T>::value) {
+    if (!slot) return std::nullopt;
+    return Convert<typename T::value_type>::number(*slot);
+  } else {
+    return Convert<T>::number(slot);
+  }
+}
+
+template <auto part, auto member>
+void put(Profile& profile, std::optional<double> value) {
+  using T = MemberType<part, member>;
+  T& slot = (profile.*part).*member;
+  if constexpr (IsOptional<T>::value) {
+    slot = value ? T(Convert<typename T::value_type>::value(*value)) : T();
+  } else {
+    PLANNER_CHECK(value.has_value(), "a required field was emptied");
+    slot = Convert<T>::value(*value);
+  }
+}
+
+template <auto part, auto member>
+constexpr Field field(std::string_view name, Kind kind) {
+  return {name, kind, IsOptional<MemberType<part, member>>::value, &get<part, member>,
+          &put<part, member>};
+}
+
+template <auto member>
+constexpr Field gpu(std::string_view name, Kind kind) {
+  return field<&Profile::gpu, member>(name, kind);
+}
+template <auto member>
+constexpr Field node(std::string_view name, Kind kind) {
+  return field<&Profile::node, member>(name, kind);
+}
+template <auto member>
+constexpr Field native(std::string_view name, Kind kind) {
+  return field<&Profile::native, member>(name, kind);
+}
+
+constexpr std::array kFields{
+    gpu<&Gpu::compute_capability>("gpu.compute_capability", Kind::capability),
+    gpu<&Gpu::die_gpcs>("gpu.die_gpcs", Kind::count),
+    gpu<&Gpu::die_sms>("gpu.die_sms", Kind::count),
+    gpu<&Gpu::enabled_sms>("gpu.enabled_sms", Kind::count),
+    gpu<&Gpu::tensor_cores_per_sm>("gpu.tensor_cores_per_sm", Kind::count),
+    gpu<&Gpu::tensor_fma_per_cycle>("gpu.tensor_fma_per_cycle", Kind::count),
+    gpu<&Gpu::boost_clock>("gpu.boost_clock", Kind::hertz),
+    gpu<&Gpu::tensor_clock>("gpu.tensor_clock", Kind::hertz),
+    gpu<&Gpu::peak_f64>("gpu.peak_f64", Kind::flops_per_second),
+    gpu<&Gpu::peak_f32>("gpu.peak_f32", Kind::flops_per_second),
+    gpu<&Gpu::peak_tf32>("gpu.peak_tf32", Kind::flops_per_second),
+    gpu<&Gpu::peak_16bit>("gpu.peak_16bit", Kind::flops_per_second),
+    gpu<&Gpu::peak_f8>("gpu.peak_f8", Kind::flops_per_second),
+    gpu<&Gpu::memory>("gpu.memory", Kind::bytes),
+    gpu<&Gpu::usable>("gpu.usable", Kind::bytes),
+    gpu<&Gpu::memory_bandwidth>("gpu.memory_bandwidth", Kind::bytes_per_second),
+    gpu<&Gpu::memory_efficiency>("gpu.memory_efficiency", Kind::fraction),
+    gpu<&Gpu::l2>("gpu.l2", Kind::bytes),
+    gpu<&Gpu::nvlink_bandwidth>("gpu.nvlink_bandwidth", Kind::bytes_per_second),
+    gpu<&Gpu::nvlink_effective>("gpu.nvlink_effective", Kind::bytes_per_second),
+    gpu<&Gpu::pcie_generation>("gpu.pcie_generation", Kind::count),
+    gpu<&Gpu::pcie_lanes>("gpu.pcie_lanes", Kind::count),
+    gpu<&Gpu::pcie_bandwidth>("gpu.pcie_bandwidth", Kind::bytes_per_second),
+    gpu<&Gpu::pcie_effective>("gpu.pcie_effective", Kind::bytes_per_second),
+    gpu<&Gpu::peer_to_peer>("gpu.peer_to_peer", Kind::flag),
+    gpu<&Gpu::tdp>("gpu.tdp", Kind::watts),
+    gpu<&Gpu::gemm_efficiency>("gpu.gemm_efficiency", Kind::fraction),
+    gpu<&Gpu::gemm_sustained>("gpu.gemm_sustained", Kind::fraction),
+    gpu<&Gpu::gemm_efficiency_f8>("gpu.gemm_efficiency_f8", Kind::fraction),
+    gpu<&Gpu::gemm_prologue_k>("gpu.gemm_prologue_k", Kind::count),
+    gpu<&Gpu::attention_flash2>("gpu.attention_flash2", Kind::fraction),
+    gpu<&Gpu::attention_flash1>("gpu.attention_flash1", Kind::fraction),
+    gpu<&Gpu::attention_fused>("gpu.attention_fused", Kind::fraction),
+    gpu<&Gpu::context>("gpu.context", Kind::bytes),
+    gpu<&Gpu::workspace>("gpu.workspace", Kind::bytes),
+    gpu<&Gpu::kernel_launch>("gpu.kernel_launch", Kind::seconds),
+    node<&Node::gpus_per_node>("node.gpus_per_node", Kind::count),
+    node<&Node::link>("node.link", Kind::link),
+    node<&Node::link_bandwidth>("node.link_bandwidth", Kind::bytes_per_second),
+    node<&Node::link_latency>("node.link_latency", Kind::seconds),
+    node<&Node::nics>("node.nics", Kind::count),
+    node<&Node::internode_bandwidth>("node.internode_bandwidth", Kind::bytes_per_second),
+    node<&Node::internode_latency>("node.internode_latency", Kind::seconds),
+    node<&Node::host_memory>("node.host_memory", Kind::bytes),
+    native<&Framework::kernel_submit>("native.kernel_submit", Kind::seconds),
+    native<&Framework::graph_launch>("native.graph_launch", Kind::seconds),
+};
+
+}  // namespace
+
+std::span<const Field> fields() { return kFields; }
+
+const Field* find_field(std::string_view name) {
+  for (const Field& f : kFields)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+}  // namespace hw_profiles

@@ -1,0 +1,262 @@
+#include "hw_profiles/load.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/embedded.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "core/json_reader.hpp"
+#include "hw_profiles/fields.hpp"
+
+std::span<const core::EmbeddedFile> hw_profiles_data();
+
+namespace hw_profiles {
+namespace {
+
+constexpr std::string_view kMemTotal = "MemTotal";  // as a bytes value: this machine's memory
+constexpr std::string_view kNone = "none";          // as a value: the device has no such thing
+
+std::string_view part_of(const Field& field) { return field.name.substr(0, field.name.find('.')); }
+std::string_view key_of(const Field& field) { return field.name.substr(field.name.find('.') + 1); }
+
+// Whether two stated fields contradict each other.
+struct Contradiction {
+  std::string_view field;
+  std::string expected;
+};
+
+void at_most(const Profile& p, std::string_view small, std::string_view large,
+             std::vector<Contradiction>& found) {
+  const auto a = find_field(small)->get(p), b = find_field(large)->get(p);
+  if (a && b && *a > *b) found.push_back({small, "at most " + std::string(large)});
+}
+
+std::vector<Contradiction> contradictions(const Profile& p) {
+  std::vector<Contradiction> found;
+  at_most(p, "gpu.enabled_sms", "gpu.die_sms", found);
+  at_most(p, "gpu.usable", "gpu.memory", found);
+  at_most(p, "gpu.nvlink_effective", "gpu.nvlink_bandwidth", found);
+  at_most(p, "gpu.pcie_effective", "gpu.pcie_bandwidth", found);
+  const bool bridged = p.node.link == LinkKind::nvswitch || p.node.link == LinkKind::nvlink_pairs;
+  if (bridged && !p.gpu.nvlink_bandwidth)
+    found.push_back({"node.link", "a link that the GPU has: pcie_p2p or host_staged"});
+  if (p.node.link == LinkKind::pcie_p2p && !p.gpu.peer_to_peer)
+    found.push_back({"node.link", "host_staged where gpu.peer_to_peer is no"});
+  return found;
+}
+
+// Splits ["936 GB/s", "source"] or {"value": 936, "unit": "GB/s", "source": "..."} into Sourced;
+// empty with a problem where it is neither.
+std::optional<Sourced> read_sourced(const Field& field, const core::Json& json,
+                                    core::JsonReader& reader) {
+  Sourced s{std::string(field.name), "", ""};
+  if (json.is_object()) {
+    const core::Json *value = json.find("value"), *unit = json.find("unit"),
+                     *source = json.find("source");
+    if (value != nullptr && (value->is_number() || value->is_string()))
+      s.text = value->is_string() ? value->as_string() : core::dump(*value, 0);
+    if (unit != nullptr && unit->is_string()) s.text += ' ' + unit->as_string();
+    if (source != nullptr && source->is_string()) s.source = source->as_string();
+  } else if (json.size() == 2 && json.items()[0].is_string() && json.items()[1].is_string()) {
+    s.text = json.items()[0].as_string();
+    s.source = json.items()[1].as_string();
+  }
+  if (!s.text.empty() && !s.source.empty()) return s;
+  reader.problem(key_of(field), "[\"value unit\", \"source\"], neither of them empty",
+                 core::describe(json), "state where the number comes from");
+  return std::nullopt;
+}
+
+// The machine's own memory is fixed here, so that a plan keeps the figure it was made with.
+bool resolve_memory(Sourced& s, core::JsonReader& reader, const Field& field) {
+  const auto memory = machine_memory();
+  if (!memory.ok()) {
+    const core::Problem& p = memory.problems().front();
+    reader.problem(key_of(field), p.expected, p.found, p.fix);
+    return false;
+  }
+  s.text = quantity_text(static_cast<double>(memory->value()), Kind::bytes);
+  s.source = "MemTotal in " + s.source;
+  return true;
+}
+
+void read_field(const Field& field, core::JsonReader& reader, Profile& profile) {
+  core::Json json;
+  const bool there = field.optional ? reader.optional(key_of(field), json)
+                                    : reader.required(key_of(field), json);
+  if (!there) return;
+  auto s = read_sourced(field, json, reader);
+  if (!s) return;
+  const bool none = field.optional && s->text == kNone;
+  if (!none) {
+    if (field.kind == Kind::bytes && s->text == kMemTotal && !resolve_memory(*s, reader, field))
+      return;
+    const auto value = parse_quantity(s->text, field.kind);
+    if (!value.ok()) {
+      const core::Problem& p = value.problems().front();
+      reader.problem(key_of(field), p.expected, p.found, p.fix);
+      return;
+    }
+    field.put(profile, *value);
+  }
+  profile.sources.push_back(*std::move(s));
+}
+
+void read_text(core::JsonReader& reader, std::string_view key, std::string& out) {
+  if (reader.required(key, out) && out.empty())
+    reader.problem(key, "a text of at least one character", "\"\"");
+}
+
+core::Result<Profile> read_profile(const core::Json& json, std::string_view where) {
+  core::Problems problems;
+  Profile profile;
+  core::JsonReader root(json, std::string(where), "", problems);
+  read_text(root, "id", profile.gpu.id);
+  read_text(root, "name", profile.gpu.name);
+  read_text(root, "architecture", profile.gpu.architecture);
+  std::vector<std::pair<std::string_view, core::JsonReader>> parts;
+  for (std::string_view part : {"gpu", "node", "native"})
+    parts.emplace_back(part, root.object(part));
+  for (auto& [part, reader] : parts) {
+    for (const Field& field : fields())
+      if (part_of(field) == part) read_field(field, reader, profile);
+    reader.allow_only_known();
+  }
+  root.allow_only_known();
+  if (!problems.empty()) return problems;
+  for (const Contradiction& c : contradictions(profile)) {
+    const Field& field = *find_field(c.field);
+    for (auto& [part, reader] : parts)
+      if (part == part_of(field))
+        reader.problem(key_of(field), c.expected, '"' + profile.lookup(field.name)->text + '"');
+  }
+  if (!problems.empty()) return problems;
+  return profile;
+}
+
+std::string id_of(const core::EmbeddedFile& file) {
+  std::string_view name = file.name;
+  name.remove_prefix(name.rfind('/') + 1);
+  return std::string(name.substr(0, name.size() - std::string_view(".json").size()));
+}
+
+core::Problem unknown_profile(const std::string& wanted) {
+  const std::vector<std::string> names = profile_names();
+  std::string list;
+  for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
+  std::string near(core::nearest(wanted, {names.begin(), names.end()}));
+  for (const std::string& n : names)  // "h100" is far from "h100-sxm-80g" in edits, yet meant
+    if (near.empty() && wanted.size() >= 3 && n.find(wanted) != std::string::npos) near = n;
+  return {"", "a profile: " + list + ", or the path of a profile file", '"' + wanted + '"',
+          near.empty() ? "" : "did you mean " + near + "?"};
+}
+
+core::Result<Profile> load_file(const std::string& path) {
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // ours are 5 KB
+  const auto text = core::read_file(path, kMaxBytes);
+  if (!text.ok()) return text.problems();
+  return profile_from_json_text(*text, path);
+}
+
+// A stated field as it is now: the file's own text while it still says the value.
+Sourced current(const Field& field, double value, const Sourced* stated) {
+  const std::string text = quantity_text(value, field.kind);
+  if (stated == nullptr) return {std::string(field.name), text, "set by the program"};
+  const auto was = parse_quantity(stated->text, field.kind);
+  if (was.ok() && *was == value) return *stated;
+  return {stated->field, text,
+          "changed after loading; was " + stated->text + ": " + stated->source};
+}
+
+}  // namespace
+
+std::vector<std::string> profile_names() {
+  std::vector<std::string> names;
+  for (const core::EmbeddedFile& file : hw_profiles_data()) names.push_back(id_of(file));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+core::Result<Profile> find_profile(const std::string& wanted) {
+  for (const core::EmbeddedFile& file : hw_profiles_data())
+    if (id_of(file) == wanted) return profile_from_json_text(file.text, file.name);
+  if (wanted.find('/') != std::string::npos || wanted.ends_with(".json")) return load_file(wanted);
+  return unknown_profile(wanted);
+}
+
+core::Result<Profile> profile_from_json_text(std::string_view text, std::string_view where) {
+  const auto json = core::parse_json(text, where);
+  if (!json.ok()) return json.problems();
+  return read_profile(*json, where);
+}
+
+std::string to_json_text(const Profile& profile) {
+  core::Json json = core::Json::object({{"id", profile.gpu.id},
+                                        {"name", profile.gpu.name},
+                                        {"architecture", profile.gpu.architecture}});
+  for (std::string_view part : {"gpu", "node", "native"}) {
+    core::Json object = core::Json::object();
+    for (const Field& field : fields()) {
+      if (part_of(field) != part) continue;
+      const Sourced* stated = profile.lookup(field.name);
+      const auto value = field.get(profile);
+      if (!value && (stated == nullptr || stated->text != kNone)) continue;
+      const Sourced s = value ? current(field, *value, stated) : *stated;
+      object.set(key_of(field), core::Json::array({s.text, s.source}));
+    }
+    json.set(part, std::move(object));
+  }
+  return core::dump(json, 2);
+}
+
+core::Status set(Profile& profile, std::string_view name, std::string_view text,
+                 std::string_view source) {
+  const Field* field = find_field(name);
+  const std::string where(source);
+  if (field == nullptr) {
+    std::vector<std::string_view> names;
+    for (const Field& f : fields()) names.push_back(f.name);
+    const std::string near(core::nearest(name, names));
+    return core::Problem{where, "a field of a profile", '"' + std::string(name) + '"',
+                         near.empty() ? "" : "did you mean " + near + "?"};
+  }
+  PLANNER_CHECK(!source.empty(), "a number needs a source");
+  Profile changed = profile;
+  std::optional<double> value;
+  if (!(field->optional && text == kNone)) {
+    const auto parsed = parse_quantity(text, field->kind);
+    if (!parsed.ok()) {
+      core::Problem p = parsed.problems().front();
+      p.where = where;
+      return p;
+    }
+    value = *parsed;
+  }
+  field->put(changed, value);
+  for (const Contradiction& c : contradictions(changed))
+    return core::Problem{where, std::string(c.field) + " to be " + c.expected,
+                         std::string(name) + " = " + std::string(text), ""};
+  const Sourced now{std::string(name), std::string(text), where};
+  const auto stated = std::find_if(changed.sources.begin(), changed.sources.end(),
+                                   [&](const Sourced& s) { return s.field == name; });
+  if (stated != changed.sources.end()) *stated = now;
+  else changed.sources.push_back(now);
+  profile = std::move(changed);
+  return core::Done{};
+}
+
+core::Result<core::Bytes> machine_memory(const std::string& meminfo) {
+  std::ifstream file(meminfo);
+  std::string key, unit;
+  std::int64_t kibibytes = 0;
+  while (file >> key >> kibibytes && std::getline(file, unit))
+    if (key == "MemTotal:" && unit == " kB" && kibibytes > 0) return core::kib(kibibytes);
+  return core::Problem{meminfo, "a line \"MemTotal: N kB\"", "none",
+                       "state gpu.memory and gpu.usable in a profile file of your own"};
+}
+
+}  // namespace hw_profiles

@@ -1,0 +1,42 @@
+#pragma once
+// Profiles as data: the embedded ones by name, others from a file, and the text that a plan file
+// carries under "profile". A profile is checked whole: every missing field, unknown field, wrong
+// unit, value out of range and contradiction of a file is reported at once, each with its place.
+//
+// The host profile's memory is that of the machine that makes the plan (MemTotal of
+// /proc/meminfo); from a plan file it comes back as the figure that was planned with.
+// Thread-safe; reads files, keeps no state.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "hw_profiles/profile.hpp"
+
+namespace hw_profiles {
+
+// An embedded profile's id, or the path of a profile file (anything with '/' or ending in
+// ".json"). An unknown name is a problem that suggests the nearest one.
+core::Result<Profile> find_profile(const std::string& name_or_path);
+
+// Ids of the embedded profiles, sorted.
+std::vector<std::string> profile_names();
+
+// One JSON object, complete: profile_from_json_text gives back an equal profile, bit for bit. A
+// number that was changed after loading is written as it is now and its source says so.
+std::string to_json_text(const Profile& profile);
+
+// `where` names the text in problems: "plan.json /cluster/profile".
+core::Result<Profile> profile_from_json_text(std::string_view text, std::string_view where);
+
+// Replaces one field and its source, as an option or a calibration does:
+// set(p, "node.internode_bandwidth", "400 Gbps", "--internode-gbps"). "none" empties an optional
+// field. On a problem the profile is left as it was.
+core::Status set(Profile& profile, std::string_view field, std::string_view text,
+                 std::string_view source);
+
+// Total memory of the machine, from a file in the format of /proc/meminfo.
+core::Result<core::Bytes> machine_memory(const std::string& meminfo = "/proc/meminfo");
+
+}  // namespace hw_profiles

@@ -1,0 +1,48 @@
+#include "hw_profiles/profile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace hw_profiles {
+namespace {
+
+constexpr std::array<std::pair<LinkKind, std::string_view>, 4> kLinkNames{{
+    {LinkKind::nvswitch, "nvswitch"},
+    {LinkKind::nvlink_pairs, "nvlink_pairs"},
+    {LinkKind::pcie_p2p, "pcie_p2p"},
+    {LinkKind::host_staged, "host_staged"},
+}};
+
+}  // namespace
+
+std::string_view name(LinkKind kind) {
+  for (auto [k, text] : kLinkNames)
+    if (k == kind) return text;
+  return "?";
+}
+
+std::optional<LinkKind> link_kind_from_name(std::string_view wanted) {
+  for (auto [kind, text] : kLinkNames)
+    if (text == wanted) return kind;
+  return std::nullopt;
+}
+
+const Sourced* Profile::lookup(std::string_view field) const {
+  const auto it = std::find_if(sources.begin(), sources.end(),
+                               [&](const Sourced& s) { return s.field == field; });
+  return it == sources.end() ? nullptr : &*it;
+}
+
+std::optional<core::FlopsPerSecond> peak(const Gpu& gpu, core::DType type) {
+  switch (type) {
+    case core::DType::f64: return gpu.peak_f64;
+    case core::DType::f32: return gpu.peak_f32;
+    case core::DType::f8: return gpu.peak_f8;
+    case core::DType::bf16: case core::DType::f16: case core::DType::i32: case core::DType::i8:
+    case core::DType::u8: case core::DType::nf4: return gpu.peak_16bit;
+  }
+  return std::nullopt;
+}
+
+}  // namespace hw_profiles

@@ -1,0 +1,134 @@
+#pragma once
+// What a job runs on: a GPU, the node it usually sits in, and the thin costs of our own framework.
+// Plain values in typed units; every number of a loaded Profile remembers where it came from, so
+// that `planner explain` can print it. Dense peaks only (no sparsity), bandwidths per direction.
+//
+// An empty optional says that the device has no such thing or that nobody has sourced it; it is
+// never a guess. A source that contains kUnverified was not checked against a document or a
+// measurement. Values are thread-compatible; nothing here reads files (hw_profiles/load.hpp does).
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/units.hpp"
+
+namespace hw_profiles {
+
+using Hertz = core::Quantity<struct HertzTag, double>;
+using Watts = core::Quantity<struct WattsTag, double>;
+
+inline constexpr std::string_view kUnverified = "unverified";
+
+// How the GPUs of one node reach each other.
+enum class LinkKind {
+  nvswitch,      // every GPU to every GPU at full rate
+  nvlink_pairs,  // a bridge inside pairs, PCIe between them
+  pcie_p2p,      // direct copies over PCIe
+  host_staged,   // GPU to host memory to GPU: no peer access (GeForce drivers)
+};
+
+std::string_view name(LinkKind kind);
+std::optional<LinkKind> link_kind_from_name(std::string_view text);
+
+struct Gpu {
+  std::string id;            // "rtx3090": the name on the command line
+  std::string name;          // "GeForce RTX 3090"
+  std::string architecture;  // "Ampere GA102"
+  std::optional<int> compute_capability;  // 86 for 8.6; empty for a CPU
+
+  // Chip. The die carries more multiprocessors than a product enables; waves count enabled ones.
+  std::optional<int> die_gpcs;  // graphics processing clusters of the full die
+  std::optional<int> die_sms;
+  int enabled_sms = 0;
+  std::optional<int> tensor_cores_per_sm;
+  std::optional<int> tensor_fma_per_cycle;  // per tensor core, 16-bit inputs, f32 accumulation
+  Hertz boost_clock;                        // clock of the vector peaks
+  Hertz tensor_clock;                       // clock at which the tensor peaks hold
+
+  // Dense peaks; a multiply-add counts two.
+  std::optional<core::FlopsPerSecond> peak_f64;
+  core::FlopsPerSecond peak_f32;                  // vector units
+  std::optional<core::FlopsPerSecond> peak_tf32;  // tensor cores
+  core::FlopsPerSecond peak_16bit;                // bf16 and f16 in, f32 accumulation
+  std::optional<core::FlopsPerSecond> peak_f8;
+
+  // Memory.
+  core::Bytes memory;  // nominal
+  core::Bytes usable;  // visible to CUDA on an idle card: what a plan has to fit in
+  core::BytesPerSecond memory_bandwidth;
+  double memory_efficiency = 0;  // achieved fraction of it by large copies
+  std::optional<core::Bytes> l2;
+
+  // Links of the card itself, per direction; the node says which of them is used.
+  std::optional<core::BytesPerSecond> nvlink_bandwidth, nvlink_effective;
+  std::optional<int> pcie_generation, pcie_lanes;
+  std::optional<core::BytesPerSecond> pcie_bandwidth, pcie_effective;
+  bool peer_to_peer = false;  // may read a peer over PCIe as the stock driver is delivered
+  std::optional<Watts> tdp;
+
+  // Efficiencies: fractions of the peak of the type in use.
+  double gemm_efficiency = 0;                // best 16-bit GEMM that anybody measured
+  std::optional<double> gemm_sustained;      // kept through whole training steps: power, library
+  std::optional<double> gemm_efficiency_f8;  // best f8 GEMM measured
+  std::optional<int> gemm_prologue_k;  // K0 of time ~ (1 + K0 / K): filling the K loop's pipeline
+  double attention_flash2 = 0;  // long-sequence forward, fraction of peak_16bit
+  std::optional<double> attention_flash1, attention_fused;  // fused: the vendor's own (cuDNN, FA3)
+
+  // Fixed costs.
+  core::Bytes context;          // driver context and lazily loaded kernels
+  core::Bytes workspace;        // matrix library workspace per stream
+  core::Seconds kernel_launch;  // one kernel, submitted by the host one after another
+
+  friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+struct Node {
+  int gpus_per_node = 0;
+  LinkKind link = LinkKind::host_staged;
+  core::BytesPerSecond link_bandwidth;  // effective, per GPU and direction, as rings see it
+  core::Seconds link_latency;           // one hop between two GPUs of the node
+  int nics = 0;
+  core::BytesPerSecond internode_bandwidth;  // the whole node, per direction; files say Gbps
+  core::Seconds internode_latency;           // one hop between two nodes
+  std::optional<core::Bytes> host_memory;    // empty: not known, offload must be told
+
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+// Our own executor; other frameworks' behaviour is described where they are modelled.
+struct Framework {
+  core::Seconds kernel_submit;  // host time per kernel outside a graph
+  core::Seconds graph_launch;   // host time per kernel inside a replayed CUDA graph
+
+  friend bool operator==(const Framework&, const Framework&) = default;
+};
+
+// One number as its file writes it.
+struct Sourced {
+  std::string field;   // "gpu.memory_bandwidth"
+  std::string text;    // "936 GB/s"
+  std::string source;  // never empty
+
+  friend bool operator==(const Sourced&, const Sourced&) = default;
+};
+
+struct Profile {
+  Gpu gpu;
+  Node node;
+  Framework native;
+  std::vector<Sourced> sources;  // one per stated field, in the order of fields.cpp
+
+  // The source of `field` ("gpu.usable", "node.link_bandwidth"), or null.
+  const Sourced* lookup(std::string_view field) const;
+
+  friend bool operator==(const Profile&, const Profile&) = default;
+};
+
+// Dense peak of GEMMs whose inputs have `type`, or empty where the device has none. f32 means true
+// f32 arithmetic, not tf32. Integer and nf4 weights are computed in 16 bit.
+std::optional<core::FlopsPerSecond> peak(const Gpu& gpu, core::DType type);
+
+}  // namespace hw_profiles

@@ -1,0 +1,196 @@
+#include "hw_profiles/load.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <unistd.h>
+
+#include "tests/catch.hpp"
+
+namespace {
+
+using namespace hw_profiles;
+
+std::string text_of(const std::string& name) { return to_json_text(*find_profile(name)); }
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+// A profile's text with the value of one field replaced.
+std::string with(const std::string& name, const std::string& key, const std::string& value) {
+  std::string text = text_of(name);
+  const auto at = text.find("\"" + key + "\": [\"");
+  REQUIRE(at != std::string::npos);
+  const auto begin = at + key.size() + 6;
+  return text.replace(begin, text.find('"', begin) - begin, value);
+}
+
+std::string problems_of(const core::Result<Profile>& r) {
+  REQUIRE_FALSE(r.ok());
+  return core::to_text(r.problems());
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a profile survives its own text, sources and all") {
+  for (const std::string& name : profile_names()) {
+    const Profile p = *find_profile(name);
+    const auto again = profile_from_json_text(to_json_text(p), "plan.json");
+    INFO(name);
+    REQUIRE(again.ok());
+    CHECK(*again == p);
+    CHECK(to_json_text(*again) == to_json_text(p));
+  }
+}
+
+TEST_CASE("values changed after loading survive bit for bit and say so in their source") {
+  const unsigned seed = 20240607;
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> unit(0.5, 1.0);
+  for (int i = 0; i < 50; ++i) {
+    Profile p = *find_profile("h100-sxm-80g");
+    p.gpu.memory_bandwidth = core::BytesPerSecond(p.gpu.memory_bandwidth.value() * unit(random));
+    p.gpu.gemm_efficiency = unit(random);
+    p.node.link_latency = core::Seconds(1e-5 * unit(random));
+    p.gpu.usable -= core::Bytes(static_cast<std::int64_t>(1e9 * unit(random)));
+    const auto again = profile_from_json_text(to_json_text(p), "plan.json");
+    REQUIRE(again.ok());
+    CHECK(again->gpu == p.gpu);
+    CHECK(again->node == p.node);
+    CHECK(has(again->lookup("gpu.gemm_efficiency")->source, "changed after loading; was 0.803"));
+    CHECK(has(again->lookup("gpu.peak_f32")->source, "glennklockwood"));
+  }
+}
+
+TEST_CASE("lookup gives the text and source of a field, and nothing for what is not stated") {
+  const Profile p = *find_profile("rtx3090");
+  REQUIRE(p.lookup("gpu.usable") != nullptr);
+  CHECK(p.lookup("gpu.usable")->text == "23.70 GiB");
+  CHECK(has(p.lookup("gpu.usable")->source, "out-of-memory"));
+  CHECK(p.lookup("gpu.peak_f8") == nullptr);
+  CHECK(p.lookup("usable") == nullptr);
+}
+
+TEST_CASE("an unknown name suggests the nearest profile") {
+  CHECK(has(problems_of(find_profile("rtx309")), "did you mean rtx3090?"));
+  CHECK(has(problems_of(find_profile("h100-sxm-80gb")), "did you mean h100-sxm-80g?"));
+  CHECK(has(problems_of(find_profile("h200")), "did you mean h200-sxm-141g?"));
+  CHECK(has(problems_of(find_profile("abacus")), "a100-sxm-80g"));
+}
+
+TEST_CASE("a profile is read from a file, and a missing file is named") {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("planner-profile-" + std::to_string(::getpid()) + ".json");
+  std::ofstream(path) << with("rtx3090", "usable", "20 GiB");
+  const auto profile = find_profile(path.string());
+  std::filesystem::remove(path);
+  REQUIRE(profile.ok());
+  CHECK(profile->gpu.usable == core::gib(20));
+  CHECK(has(problems_of(find_profile(path.string())), path.string()));
+  CHECK_FALSE(find_profile("/").ok());
+}
+
+TEST_CASE("every wrong value is refused with its place, and all of them at once") {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"memory_bandwidth", "0 GB/s"},   {"memory_bandwidth", "-936 GB/s"},
+      {"memory_bandwidth", "nan GB/s"}, {"memory_bandwidth", "inf GB/s"},
+      {"memory_bandwidth", "936 GB"},   {"memory_bandwidth", "936"},
+      {"memory_bandwidth", "fast"},     {"memory_bandwidth", "936 GB/s "},
+      {"memory_bandwidth", "1e400 GB/s"},
+      {"memory", "24 gib"},             {"memory_efficiency", "1.01"},
+      {"memory_efficiency", "90 %"},    {"enabled_sms", "82.5"},
+      {"enabled_sms", "0"},             {"compute_capability", "86"},
+      {"compute_capability", "8.6x"},   {"peer_to_peer", "maybe"},
+      {"link", "infiniband"},           {"link_latency", "14 fortnights"},
+      {"usable", "25 GiB"},             {"enabled_sms", "85"},
+      {"pcie_effective", "32 GB/s"},    {"link", "pcie_p2p"}};
+  for (const auto& [key, value] : wrong) {
+    INFO(key << " = " << value);
+    const std::string found =
+        problems_of(profile_from_json_text(with("rtx3090", key, value), "mine.json"));
+    CHECK(has(found, "mine.json:"));
+    CHECK(has(found, std::string("/") + key));
+    CHECK(has(found, value));
+  }
+  std::string two = with("rtx3090", "memory_bandwidth", "0 GB/s");
+  two = replaced(two, "\"tdp\"", "\"tpd\"");
+  two = replaced(two, "\"link_latency\"", "\"link_latncy\"");
+  const auto result = profile_from_json_text(two, "mine.json");
+  const std::string found = problems_of(result);
+  CHECK(result.problems().size() == 4);  // zero, two unknown keys, one required field missing
+  CHECK(has(found, "tdp"));
+  CHECK(has(found, "link_latency"));
+}
+
+TEST_CASE("a number without a source is refused") {
+  const std::string text = text_of("rtx3090");
+  const auto at = text.find("\"tdp\": [");
+  const auto end = text.find(']', at);
+  for (const char* bare : {"\"350 W\"", "350", "[\"350 W\"]", "[\"350 W\", \"\"]", "[350, \"x\"]",
+                           "{\"value\": 350, \"unit\": \"W\"}"}) {
+    std::string changed = text;
+    changed.replace(at + 7, end - at - 6, bare);
+    INFO(bare);
+    CHECK(has(problems_of(profile_from_json_text(changed, "mine.json")), "/gpu/tdp"));
+  }
+}
+
+TEST_CASE("the long form of a number is read as the short one") {
+  const std::string text = text_of("rtx3090");
+  const auto at = text.find("\"tdp\": [");
+  const auto end = text.find(']', at);
+  std::string changed = text;
+  changed.replace(at + 7, end - at - 6,
+                  R"({"value": 340, "unit": "W", "source": "a card of mine"})");
+  const auto profile = profile_from_json_text(changed, "mine.json");
+  REQUIRE(profile.ok());
+  CHECK(profile->gpu.tdp->value() == 340);
+  CHECK(profile->lookup("gpu.tdp")->source == "a card of mine");
+}
+
+TEST_CASE("text that is no JSON object is a problem, not a crash") {
+  for (const char* text : {"", "{", "[]", "null", "3", "{\"gpu\": 3}", "{\"id\": []}"})
+    CHECK_FALSE(profile_from_json_text(text, "mine.json").ok());
+}
+
+TEST_CASE("set replaces one number and its source, or nothing at all") {
+  Profile p = *find_profile("a100-sxm-80g");
+  REQUIRE(set(p, "node.internode_bandwidth", "800 Gbps", "--internode-gbps").ok());
+  CHECK(p.node.internode_bandwidth.value() == Approx(100e9));
+  CHECK(p.lookup("node.internode_bandwidth")->source == "--internode-gbps");
+  REQUIRE(set(p, "node.host_memory", "1 TiB", "--host-memory").ok());
+  CHECK(p.lookup("node.host_memory")->text == "1 TiB");
+
+  const Profile before = p;
+  const auto typo = set(p, "node.internode_bandwith", "1 Gbps", "--x");
+  REQUIRE_FALSE(typo.ok());
+  CHECK(has(core::to_text(typo.problems()), "node.internode_bandwidth"));
+  CHECK_FALSE(set(p, "gpu.usable", "81 GiB", "--usable").ok());        // above nominal
+  CHECK_FALSE(set(p, "gpu.memory", "none", "--memory").ok());          // required
+  CHECK_FALSE(set(p, "gpu.nvlink_bandwidth", "none", "--x").ok());     // the node's link needs it
+  CHECK(p == before);
+}
+
+TEST_CASE("machine_memory reads MemTotal and refuses a file without it") {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("planner-meminfo-" + std::to_string(::getpid()));
+  std::ofstream(path) << "MemFree:   17 kB\nMemTotal:       24682416 kB\nMemAvailable: 9 kB\n";
+  const auto memory = machine_memory(path.string());
+  std::ofstream(path) << "MemFree:   17 kB\n";
+  const auto none = machine_memory(path.string());
+  std::filesystem::remove(path);
+  REQUIRE(memory.ok());
+  CHECK(memory->value() == 24682416LL * 1024);
+  CHECK_FALSE(none.ok());
+  CHECK_FALSE(machine_memory("/nowhere/meminfo").ok());
+}
