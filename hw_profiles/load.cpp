@@ -148,10 +148,12 @@ core::Problem unknown_profile(const std::string& wanted) {
   const std::vector<std::string> names = profile_names();
   std::string list;
   for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
-  std::string near(core::nearest(wanted, {names.begin(), names.end()}));
+  std::string near;
   for (const std::string& n : names)  // "h100" is far from "h100-sxm-80g" in edits, yet meant
-    if (near.empty() && wanted.size() >= 3 && n.find(wanted) != std::string::npos) near = n;
-  return {"", "a profile: " + list + ", or the path of a profile file", '"' + wanted + '"',
+    if (wanted.size() >= 3 && n.find(wanted) != std::string::npos)
+      near += (near.empty() ? "" : " or ") + n;
+  if (near.empty()) near = core::nearest(wanted, {names.begin(), names.end()});
+  return {"profile", "one of " + list + ", or the path of a profile file", '"' + wanted + '"',
           near.empty() ? "" : "did you mean " + near + "?"};
 }
 

@@ -85,6 +85,7 @@ TEST_CASE("an unknown name suggests the nearest profile") {
   CHECK(has(problems_of(find_profile("rtx309")), "did you mean rtx3090?"));
   CHECK(has(problems_of(find_profile("h100-sxm-80gb")), "did you mean h100-sxm-80g?"));
   CHECK(has(problems_of(find_profile("h200")), "did you mean h200-sxm-141g?"));
+  CHECK(has(problems_of(find_profile("h100")), "h100-hbm2e-96g-500w or h100-sxm-80g?"));
   CHECK(has(problems_of(find_profile("abacus")), "a100-sxm-80g"));
 }
 
