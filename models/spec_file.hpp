@@ -1,0 +1,30 @@
+#pragma once
+// ModelSpec as text: our own model file (schema "model/1", also the `spec` of a plan file) and
+// Hugging Face's config.json. Every problem of a text is reported at once with line, column and
+// JSON pointer. Stateless, thread-safe.
+
+#include <string>
+#include <string_view>
+
+#include "core/result.hpp"
+#include "models/spec.hpp"
+
+namespace models {
+
+// Reads either form, told apart by "model_type" (Hugging Face) or "schema" (ours), and checks it
+// (check_spec). source_name: what problems call the text, usually its path. name: of a Hugging Face
+// model, whose file does not hold one.
+//
+// Ours is strict: unknown keys are refused. Absent kv_heads is heads, ffn_hidden 4 hidden.
+// Hugging Face: model_type gpt2 with the tanh form of GELU; n_inner absent or null is 4 n_embd;
+// options that change the mathematics of a GPT-2 (scaled attention variants, cross attention) are
+// refused, dropout is not modelled and ignored, as are the many keys that concern neither shape
+// nor arithmetic. Default batch: as many samples as make 524,288 tokens, at most 512.
+core::Result<ModelSpec> parse_spec(std::string_view text, const std::string& source_name,
+                                   const std::string& name = "model");
+
+// A chain's layers are written as its widths; reading sets `layers` from them. indent as in
+// core::dump. REQUIRES: check_spec(spec) is empty.
+std::string spec_to_json(const ModelSpec& spec, int indent = 2);
+
+}  // namespace models

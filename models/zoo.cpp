@@ -1,0 +1,106 @@
+#include "models/zoo.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <tuple>
+
+#include "core/embedded.hpp"
+#include "core/file.hpp"
+#include "models/graph.hpp"
+#include "models/spec_file.hpp"
+
+std::span<const core::EmbeddedFile> models_data();  // generated from zoo/*.json
+
+namespace models {
+
+using core::Problem;
+using core::Result;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kMaxModelBytes = std::size_t{4} << 20;
+
+std::string_view stem(std::string_view file) {  // "zoo/chain.json" -> "chain"
+  file.remove_prefix(file.find('/') + 1);
+  return file.substr(0, file.rfind('.'));
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+// "gpt2-xl/config.json" is best called by its folder, "my_model.json" by itself.
+std::string name_of(const std::string& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error).lexically_normal();
+  if (full.filename() == "config.json") return full.parent_path().filename().string();
+  return full.stem().string();
+}
+
+Result<ModelSpec> read_model_file(const std::string& path) {
+  const std::string file = is_folder(path) ? (fs::path(path) / "config.json").string() : path;
+  if (is_folder(path) && !exists(file)) {
+    return Problem{path, "a folder that holds config.json", "none in it",
+                   "name the file itself, or a model of the zoo"};
+  }
+  const Result<std::string> text = core::read_file(file, kMaxModelBytes);
+  if (!text) return text.problems();
+  return parse_spec(*text, file, name_of(file));
+}
+
+Problem unknown_model(const std::string& text) {
+  std::vector<std::string_view> names;
+  for (const core::EmbeddedFile& file : models_data()) names.push_back(stem(file.name));
+  const std::string_view near = core::nearest(text, names);
+  return {"--model",
+          fmt::format("a model ({}) or a path to config.json, its folder or a model file",
+                      fmt::join(names, ", ")),
+          fmt::format("\"{}\"", text.substr(0, 200)),
+          near.empty() ? "`planner models` lists them" : fmt::format("did you mean {}?", near)};
+}
+
+// REQUIRES: what we ship is right.
+ModelSpec embedded_spec(const core::EmbeddedFile& file) {
+  Result<ModelSpec> spec = parse_spec(file.text, std::string(file.name));
+  PLANNER_CHECK(spec.ok(), core::to_text(spec.problems()));
+  return std::move(spec).value();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> zoo() {
+  std::vector<ZooEntry> entries;
+  for (const core::EmbeddedFile& file : models_data()) {
+    ZooEntry entry{embedded_spec(file), 0};
+    const Result<ModelGraph> graph = build_graph(entry.spec, {});
+    PLANNER_CHECK(graph.ok(), core::to_text(graph.problems()));
+    entry.parameters = parameter_count(*graph);
+    entries.push_back(std::move(entry));
+  }
+  const auto key = [](const ZooEntry& e) { return std::tie(e.spec.family, e.parameters); };
+  std::ranges::sort(entries, [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  return entries;
+}
+
+Result<ModelSpec> find_model(const std::string& name_or_path, const std::string& zoo_folder) {
+  if (!zoo_folder.empty()) {
+    const std::string path = zoo_folder + "/" + name_or_path + ".json";
+    if (exists(path)) return read_model_file(path);
+  }
+  for (const core::EmbeddedFile& file : models_data())
+    if (stem(file.name) == name_or_path) return embedded_spec(file);
+  if (exists(name_or_path)) return read_model_file(name_or_path);
+  return unknown_model(name_or_path);
+}
+
+}  // namespace models

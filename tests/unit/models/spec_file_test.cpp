@@ -1,0 +1,130 @@
+#include "models/spec_file.hpp"
+
+#include "models/zoo.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/models/specs.hpp"
+
+using namespace models;
+using namespace models_test;
+
+static std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  if (at == std::string::npos) FAIL("no " << from << " in " << text);
+  return text.replace(at, from.size(), to);
+}
+
+// As openai-community/gpt2 has it, keys that do not concern us included.
+static const std::string kGpt2Config = R"({
+  "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+  "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+  "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12,
+  "n_layer": 12, "n_positions": 1024, "resid_pdrop": 0.1, "summary_type": "cls_index",
+  "vocab_size": 50257
+})";
+
+static std::string pointer_of(const std::string& text) {
+  const auto spec = parse_spec(text, "config.json", "m");
+  if (spec.ok()) return "accepted";
+  const std::string& where = spec.problems()[0].where;
+  return where.substr(where.rfind(' ') + 1);
+}
+
+TEST_CASE("every model of the zoo is written and read back equal") {
+  for (const ZooEntry& entry : zoo()) {
+    const std::string text = spec_to_json(entry.spec);
+    const auto back = parse_spec(text, "model.json");
+    INFO(text);
+    REQUIRE(back.ok());
+    CHECK(*back == entry.spec);
+    CHECK(spec_to_json(*back, 0) == spec_to_json(entry.spec, 0));
+  }
+}
+
+TEST_CASE("Hugging Face's gpt2 is our gpt2-124m") {
+  const auto read = parse_spec(kGpt2Config, "config.json", "gpt2");
+  REQUIRE(read.ok());
+  ModelSpec expected = *find_model("gpt2-124m");
+  expected.name = "gpt2";
+  expected.source = read->source;
+  CHECK(*read == expected);
+}
+
+TEST_CASE("Hugging Face defaults: n_inner null, n_ctx for n_positions, tied unless said") {
+  const auto spec = [](const std::string& text) { return *parse_spec(text, "config.json", "m"); };
+  CHECK(spec(replaced(kGpt2Config, "\"n_ctx\": 1024", "\"n_inner\": null")).ffn_hidden == 3072);
+  CHECK(spec(replaced(kGpt2Config, "\"n_ctx\": 1024", "\"n_inner\": 100")).ffn_hidden == 100);
+  CHECK(spec(replaced(kGpt2Config, "\"n_positions\": 1024, ", "")).positions == 1024);
+  CHECK_FALSE(spec(replaced(kGpt2Config, "\"n_ctx\": 1024", "\"tie_word_embeddings\": false"))
+                  .tied_embeddings);
+  // 524,288 tokens are 2048 samples of 256, capped at 512, and 256 samples of 2048.
+  const std::string no_ctx = replaced(kGpt2Config, "\"n_ctx\": 1024, ", "");
+  CHECK(spec(replaced(no_ctx, "1024", "256")).default_global_batch == 512);
+  CHECK(spec(replaced(no_ctx, "1024", "2048")).default_global_batch == 256);
+}
+
+TEST_CASE("variants that compute something else are refused, not approximated") {
+  const auto with = [](const std::string& key, const std::string& value) {
+    return pointer_of(replaced(kGpt2Config, "\"n_ctx\": 1024", "\"" + key + "\": " + value));
+  };
+  CHECK(with("scale_attn_by_inverse_layer_idx", "true") == "/scale_attn_by_inverse_layer_idx");
+  CHECK(with("scale_attn_weights", "false") == "/scale_attn_weights");
+  CHECK(with("add_cross_attention", "true") == "/add_cross_attention");
+  CHECK(with("scale_attn_weights", "true") == "accepted");
+  CHECK(pointer_of(replaced(kGpt2Config, "gelu_new", "gelu")) == "/activation_function");
+  CHECK(pointer_of(replaced(kGpt2Config, "gelu_new", "gelu_pytorch_tanh")) == "accepted");
+}
+
+TEST_CASE("another model_type names what is supported") {
+  const auto spec = parse_spec(R"({"model_type": "llama", "hidden_size": 8})", "config.json");
+  REQUIRE_FALSE(spec.ok());
+  REQUIRE(spec.problems().size() == 1);
+  CHECK(core::to_text(spec.problems()).find("gpt2") != std::string::npos);
+  CHECK(core::to_text(spec.problems()).find("llama") != std::string::npos);
+}
+
+TEST_CASE("hostile configurations give problems and allocate nothing large") {
+  const std::pair<const char*, const char*> keys[] = {{"\"n_layer\": 12", "/n_layer"},
+                                                      {"\"n_embd\": 768", "/n_embd"},
+                                                      {"\"n_head\": 12", "/n_head"},
+                                                      {"\"n_positions\": 1024", "/n_positions"},
+                                                      {"\"vocab_size\": 50257", "/vocab_size"}};
+  const std::string config = replaced(kGpt2Config, "\"n_ctx\": 1024, ", "");
+  for (const auto& [text, pointer] : keys) {
+    const std::string key(text, std::string_view(text).find(' ') + 1);
+    for (const char* value : {"0", "-1", "1e18", "1e400", "18446744073709551615", "2.5", "\"12\"",
+                              "null", "[12]", "true"}) {
+      INFO(key << value);
+      CHECK_FALSE(parse_spec(replaced(config, text, key + value), "config.json").ok());
+    }
+    CHECK(pointer_of(replaced(config, text, key + "-1")) == pointer);
+  }
+  CHECK_FALSE(parse_spec(replaced(kGpt2Config, "\"n_head\": 12", "\"n_head\": 7"), "c").ok());
+  // Each in range, 65,536 x 12 x 2^52 parameters together.
+  const std::string deep = replaced(kGpt2Config, "\"n_layer\": 12", "\"n_layer\": 65536");
+  CHECK_FALSE(parse_spec(replaced(deep, "768", "67108860"), "c").ok());
+  for (const char* text : {"", "{", "[]", "null", "{}", "{\"schema\": \"model/2\"}",
+                           "{\"model_type\": 3}", "\xff\xfe"})
+    CHECK_FALSE(parse_spec(text, "config.json").ok());
+}
+
+TEST_CASE("our own file is strict and its problems come all at once, with their places") {
+  const std::string text = R"({"schema": "model/1", "name": "m", "family": "chain",
+ "widths": [4, 0, 2], "activation": "tanhh", "los": "squared_error"})";
+  const auto spec = parse_spec(text, "m.json");
+  REQUIRE_FALSE(spec.ok());
+  const std::string problems = core::to_text(spec.problems());
+  INFO(problems);
+  CHECK(problems.find("m.json:2:16 /widths/1") != std::string::npos);
+  CHECK(problems.find("tanh") != std::string::npos);
+  CHECK(problems.find("/los") != std::string::npos);
+  CHECK(spec.problems().size() == 4);  // the loss is missing, too
+}
+
+TEST_CASE("a chain file of too many widths is refused") {
+  std::string widths = "1";
+  for (std::int64_t i = 0; i < kMaxLayers + 1; ++i) widths += ",1";
+  CHECK_FALSE(parse_spec(R"({"schema": "model/1", "name": "m", "family": "chain", "widths": [)" +
+                             widths + R"(], "activation": "relu", "loss": "squared_error"})",
+                         "m.json")
+                  .ok());
+}
