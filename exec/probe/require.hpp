@@ -1,0 +1,20 @@
+#pragma once
+// require(): a bug of this program ends it with its place. A copy of core's check in ten lines,
+// because planner-probe runs on machines that have CUDA and nothing else and links no other part
+// of the tree. Thread-safe.
+
+#include <cstdio>
+#include <cstdlib>
+#include <source_location>
+
+namespace probe {
+
+inline void require(bool condition, const char* broken,
+                    std::source_location where = std::source_location::current()) {
+  if (condition) return;
+  std::fprintf(stderr, "planner-probe: bug at %s:%u: %s\n", where.file_name(),
+               static_cast<unsigned>(where.line()), broken);
+  std::abort();
+}
+
+}  // namespace probe
