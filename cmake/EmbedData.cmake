@@ -10,7 +10,7 @@ function(planner_embed_data target out)
   add_custom_command(
     OUTPUT ${generated}
     COMMAND ${CMAKE_COMMAND} -DOUT=${generated} -DTARGET=${target} -DFILES=${names}
-            -DROOT=${CMAKE_CURRENT_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
+            -DROOT=${CMAKE_CURRENT_SOURCE_DIR} "-DPIECE=${PLANNER_EMBED_PIECE}" -P ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
     DEPENDS ${inputs} ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
     VERBATIM)
   set(${out} ${generated} PARENT_SCOPE)

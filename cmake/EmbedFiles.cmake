@@ -1,5 +1,8 @@
 # Script half of EmbedData.cmake: writes FILES (comma separated, under ROOT) as raw strings, in
-# pieces below the 64 KiB that a string literal may portably hold.
+# pieces below the 64 KiB that a string literal may portably hold (PIECE bytes each).
+if(NOT PIECE)
+  set(PIECE 12000)
+endif()
 string(REPLACE "," ";" files "${FILES}")
 set(text "#include \"core/embedded.hpp\"\n#include <array>\n#include <span>\n\nnamespace {\n")
 set(table "")
@@ -10,9 +13,9 @@ foreach(file IN LISTS files)
   set(literal "")
   set(at 0)
   while(at LESS length)
-    string(SUBSTRING "${content}" ${at} 12000 piece)
+    string(SUBSTRING "${content}" ${at} ${PIECE} piece)
     string(APPEND literal "R\"~data~(${piece})~data~\"\n")
-    math(EXPR at "${at} + 12000")
+    math(EXPR at "${at} + ${PIECE}")
   endwhile()
   string(APPEND table "    core::EmbeddedFile{\"${file}\", ${literal}},\n")
   math(EXPR count "${count} + 1")

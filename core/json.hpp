@@ -23,7 +23,7 @@ class Json {
   struct Member;  // {key, value}
 
   Json() = default;  // null
-  Json(std::nullptr_t) {}                                             // NOLINT: conversions intended
+  Json(std::nullptr_t) {}                                             // NOLINT: conversion meant
   template <std::same_as<bool> T>
   Json(T value) : value_(value) {}                                    // NOLINT
   template <std::integral T>

@@ -15,7 +15,8 @@ std::string quoted(std::string_view text) {
   constexpr std::size_t kShown = 40;
   if (text.size() <= kShown) return dump(Json(text));
   std::size_t cut = kShown;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // whole character
+  // Whole characters of UTF-8 only.
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
   return dump(Json(std::string(text.substr(0, cut)) + "..."));
 }
 

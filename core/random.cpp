@@ -46,15 +46,16 @@ double Random::uniform(std::uint64_t index) const {
 std::uint64_t Random::below(std::uint64_t index, std::uint64_t count) const {
   // The high half of the 128-bit product bits x count, from 32-bit halves.
   const std::uint64_t x = bits(index);
-  const std::uint64_t x1 = x >> 32, x0 = x & 0xFFFFFFFF, y1 = count >> 32, y0 = count & 0xFFFFFFFF;
+  constexpr std::uint64_t kLow = 0xFFFFFFFF;
+  const std::uint64_t x1 = x >> 32, x0 = x & kLow, y1 = count >> 32, y0 = count & kLow;
   const std::uint64_t middle = x1 * y0 + (x0 * y0 >> 32);
-  return x1 * y1 + (middle >> 32) + ((x0 * y1 + (middle & 0xFFFFFFFF)) >> 32);
+  return x1 * y1 + (middle >> 32) + ((x0 * y1 + (middle & kLow)) >> 32);
 }
 
 double portable_log(double x) {
   constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // 44 bits, so exponent x kLn2High is exact
   constexpr double kLn2Low = 0x1.ef35793c76730p-45;
-  // x = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172.
+  // x = m 2^e, m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172.
   const auto pattern = std::bit_cast<std::uint64_t>(x);
   int exponent = static_cast<int>(pattern >> 52) - 1022;
   double m = std::bit_cast<double>((pattern & 0xFFFFFFFFFFFFF) | 0x3FE0000000000000);

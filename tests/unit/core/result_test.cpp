@@ -11,3 +11,11 @@ TEST_CASE("a problem reads as one line with its fix") {
   const core::Problem p{"plan.json /chosen", "an object", "3", "write it"};
   CHECK(core::to_text(p) == "plan.json /chosen: expected an object, found 3; write it");
 }
+
+TEST_CASE("problems that arose while running make exit code 3, others 2") {
+  const core::Problem input{"a", "b", "c", ""};
+  core::Problem running = input;
+  running.kind = core::ProblemKind::failed_running;
+  CHECK(core::exit_code({input}) == 2);
+  CHECK(core::exit_code({input, running}) == 3);
+}
