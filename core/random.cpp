@@ -13,7 +13,7 @@ constexpr double kTwoToMinus53 = 0x1p-53;
 
 std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> c,
                                            std::array<std::uint32_t, 2> key) {
-  // Multipliers and Weyl increments of [philox] section 3.3 and table 2.
+  // Multipliers and Weyl increments of [philox], as in the authors' Random123 philox.h.
   constexpr std::uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
   for (int round = 0; round < 10; ++round) {

@@ -8,7 +8,7 @@
 using namespace core;
 using Words = std::array<std::uint32_t, 4>;
 
-// Vectors of the authors' Random123 1.14.0, tests/kat_vectors, "philox4x32 10".
+// [philox] The authors' Random123, tests/kat_vectors, lines "philox4x32 10".
 TEST_CASE("Philox4x32-10 gives its authors' known answers") {
   CHECK(philox4x32_10({0, 0, 0, 0}, {0, 0}) ==
         Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
