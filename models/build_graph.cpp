@@ -52,9 +52,10 @@ void check_gpt2(const ModelSpec& spec, const GraphOptions& options, Problems& pr
                         std::to_string(options.tensor), "use " + divisors(common)});
   }
   if (options.seq_len > spec.positions) {
-    problems.push_back({"seq_len", fmt::format("at most {} positions of {}", spec.positions, spec.name),
-                        std::to_string(options.seq_len),
-                        fmt::format("use --seq {} or a model with more positions", spec.positions)});
+    problems.push_back(
+        {"seq_len", fmt::format("at most {} positions of {}", spec.positions, spec.name),
+         std::to_string(options.seq_len),
+         fmt::format("use --seq {} or a model with more positions", spec.positions)});
   }
   const double width = 16.0 * static_cast<double>(spec.hidden) +
                        2.0 * static_cast<double>(spec.ffn_hidden) +
@@ -62,8 +63,9 @@ void check_gpt2(const ModelSpec& spec, const GraphOptions& options, Problems& pr
   const double saved = static_cast<double>(options.seq_len) *
                        (width * static_cast<double>(spec.layers) + static_cast<double>(spec.vocab));
   if (saved > kMaxSavedElements) {
-    problems.push_back({"seq_len", fmt::format("at most {:.0e} elements kept per sample", kMaxSavedElements),
-                        fmt::format("about {:.1e}", saved), "use a shorter sequence"});
+    problems.push_back(
+        {"seq_len", fmt::format("at most {:.0e} elements kept per sample", kMaxSavedElements),
+         fmt::format("about {:.1e}", saved), "use a shorter sequence"});
   }
   if (options.lora_rank > spec.hidden) {
     problems.push_back({"lora_rank", fmt::format("at most hidden = {}", spec.hidden),

@@ -116,8 +116,9 @@ OperatorGraph expand(const ModelGraph& graph) {
 
 std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters) {
   std::int64_t total = 0;
-  for_each_segment(graph,
-                   [&](const Segment& segment) { total += count_parameters(segment, with_adapters); });
+  for_each_segment(graph, [&](const Segment& segment) {
+    total += count_parameters(segment, with_adapters);
+  });
   return total;
 }
 

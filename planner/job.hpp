@@ -20,7 +20,7 @@ enum class Mode : std::uint8_t { train, finetune, inference };
 struct Recipe {
   std::string name;
   core::DType weight{};        // as stored
-  core::DType compute{};       // as kernels read it; differs from weight: cast (or gathered) before use
+  core::DType compute{};       // as kernels read it; not weight: cast (or gathered) before use
   bool has_master = false;
   core::DType master{};        // beside the weight, in the optimizer's term
   core::DType gradient{};

@@ -1,6 +1,6 @@
 #pragma once
-// Lowering: model x job x strategy -> Program. Depends on the framework and on the strategy with its
-// algorithms resolved, never on the GPU. O(layers + actions of one layer) per pipeline stage.
+// Lowering: model x job x strategy -> Program. Depends on the framework and on the strategy with
+// its algorithms resolved, never on the GPU. O(layers + actions of one layer) per pipeline stage.
 // Thread-safe (pure).
 
 #include "core/result.hpp"
@@ -17,8 +17,8 @@ namespace planner {
 Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy strategy);
 
 // Every reason why this strategy cannot express the job on `gpus` ranks (empty: none): degrees that
-// do not multiply to gpus, divide heads, ffn, layers or the batch; combinations not lowered. Problem
-// `where` is the strategy key.
+// do not multiply to gpus, divide heads, ffn, layers or the batch; combinations not lowered. The
+// problem's `where` is the strategy key.
 core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
                                  const Strategy& strategy, std::int64_t gpus);
 

@@ -21,11 +21,13 @@ namespace program {
 enum class Collective : std::uint8_t {
   all_reduce, reduce_scatter, all_gather, broadcast, send, parameter_server
 };
-// direct: one message, or one message to each peer, no reduction order of its own (send, broadcast).
+// direct: one message, or one to each peer, no reduction order of its own (send, broadcast).
 enum class Algorithm : std::uint8_t { ring, tree, naive_all_reduce, parameter_server, direct };
 enum class ReduceOp : std::uint8_t { sum, max };
 // What a transfer is for: the `what` of the plan file.
-enum class Traffic : std::uint8_t { gradients, parameters, tensor, pipeline, embedding, loss, norm };
+enum class Traffic : std::uint8_t {
+  gradients, parameters, tensor, pipeline, embedding, loss, norm
+};
 
 std::string_view name(Collective c);
 std::string_view name(Algorithm a);
@@ -72,7 +74,7 @@ struct ReductionStep { int into; int from; };
 struct ReductionOrder { std::vector<ReductionStep> steps; int result; };
 // The order for the element chunk `chunk` (of `group` chunks of padded(n, group)/group elements):
 //   ring (all_reduce and reduce_scatter): chunk c starts at index c+1 and visits ascending indices
-//     cyclically, ending at c: ((g[c+1] + g[c+2]) + ...) + g[c]. The running sum is the left operand.
+//     cyclically, ending at c: ((g[c+1] + g[c+2]) + ...) + g[c]. The running sum stands left.
 //   naive_all_reduce and parameter_server: ascending fold ((g[0] + g[1]) + ...), any chunk.
 //   tree: acc[i] = (g[i] + acc[2i+1]) + acc[2i+2], any chunk.
 ReductionOrder reduction_order(Algorithm a, int group, int chunk);

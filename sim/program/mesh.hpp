@@ -2,7 +2,7 @@
 // The mesh of ranks: degrees, rank numbering by strides, and the groups that collectives run in.
 // Groups and peers are stride arithmetic; nothing is stored per rank. Pure values, thread-safe.
 //
-// Workers are numbered by coordinates, the first degree of `order` fastest. Servers that stand apart
+// Workers are numbered by coordinates, the first degree of `order` fastest. Servers standing apart
 // from the workers come after them (data-parallel jobs alone). A data group of D ranks divides into
 // D / shard_group replicas of shard_group neighbouring ranks (HSDP); index in data = shard index +
 // shard_group x replica index.

@@ -12,7 +12,8 @@ static ModelGraph graph_of(const ModelSpec& spec) {
 
 TEST_CASE("the MNIST-size network counts its weights and biases") {
   // 784 x 512 + 512 + 512 x 512 + 512 + 512 x 10 + 10 = 401,920 + 262,656 + 5,130.
-  const ModelGraph graph = graph_of(mlp({784, 512, 512, 10}, Activation::relu, Loss::cross_entropy));
+  const ModelGraph graph =
+      graph_of(mlp({784, 512, 512, 10}, Activation::relu, Loss::cross_entropy));
   CHECK(parameter_count(graph) == 669'706);
   CHECK(graph.templates.size() == 3);
   // 2 x (784 x 512 + 512 x 512 + 512 x 10).

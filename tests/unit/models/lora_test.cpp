@@ -31,7 +31,8 @@ TEST_CASE("adapters have r (d_in + d_out) elements a target and train alone") {
 
 TEST_CASE("one adapter serves the chosen of q, k, v, at their columns, in any order given") {
   const Segment layer = adapted(4, {"v", "q"}).templates[0];
-  CHECK(find_operator(layer, "attn.qkv.lora_up").column_offsets == std::vector<std::int64_t>{0, 48});
+  CHECK(find_operator(layer, "attn.qkv.lora_up").column_offsets ==
+        std::vector<std::int64_t>{0, 48});
   CHECK(find_parameter(layer, "attn.qkv.lora_a").shape == std::vector<std::int64_t>{8, 24});
   CHECK(find_parameter(layer, "attn.qkv.lora_b").shape == std::vector<std::int64_t>{2, 24, 4});
   CHECK(find_parameter(layer, "attn.qkv.lora_b").init == Init::zero);
