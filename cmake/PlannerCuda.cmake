@@ -44,7 +44,8 @@ if(PLANNER_CUDA)
   endif()
   if(NOT PLANNER_CUDA_FOUND)
     message(STATUS "CUDA toolkit not found: the CUDA binaries are left out. Install a CUDA "
-                   "toolkit (13.0 is known to work), or pass -DCMAKE_CUDA_COMPILER=/path/to/nvcc, to build them.")
+                   "toolkit (13.0 is known to work), or pass "
+                   "-DCMAKE_CUDA_COMPILER=/path/to/nvcc, to build them.")
   endif()
 endif()
 
