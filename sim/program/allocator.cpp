@@ -1,0 +1,186 @@
+#include "sim/program/allocator.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "sim/program/collective.hpp"
+
+namespace program {
+
+int BlockList::new_block(Block block) {
+  if (unused_.empty()) {
+    blocks_.push_back(block);
+    return static_cast<int>(blocks_.size()) - 1;
+  }
+  const int index = unused_.back();
+  unused_.pop_back();
+  at(index) = block;
+  return index;
+}
+
+void BlockList::mark_free(int block) {
+  Block& b = at(block);
+  b.free = true;
+  const Free entry{b.bytes, b.offset, block};
+  free_.insert(std::lower_bound(free_.begin(), free_.end(), entry), entry);
+}
+
+void BlockList::unmark_free(int block) {
+  Block& b = at(block);
+  b.free = false;
+  const Free entry{b.bytes, b.offset, block};
+  const auto found = std::lower_bound(free_.begin(), free_.end(), entry);
+  PLANNER_CHECK(found != free_.end() && *found == entry);
+  free_.erase(found);
+}
+
+int BlockList::add_segment(std::int64_t offset, std::int64_t bytes) {
+  const int block = new_block({offset, bytes, kNoBlock, kNoBlock, false});
+  last_ = block;
+  mark_free(block);
+  return block;
+}
+
+int BlockList::grow(std::int64_t bytes) {
+  if (last_ == kNoBlock) return add_segment(0, bytes);
+  if (at(last_).free) {
+    const int block = last_;
+    unmark_free(block);
+    at(block).bytes = std::max(at(block).bytes, bytes);
+    mark_free(block);
+    return block;
+  }
+  const int block = new_block({end(last_), bytes, last_, kNoBlock, false});
+  at(last_).next = block;
+  last_ = block;
+  mark_free(block);
+  return block;
+}
+
+int BlockList::best_fit(std::int64_t bytes) const {
+  const auto found = std::lower_bound(free_.begin(), free_.end(), Free{bytes, 0, 0});
+  return found == free_.end() ? kNoBlock : found->block;
+}
+
+std::int64_t BlockList::take(int block, std::int64_t keep) {
+  unmark_free(block);
+  const std::int64_t rest = at(block).bytes - keep;
+  PLANNER_CHECK(rest >= 0);
+  if (rest > 0) {
+    const int old_next = at(block).next;
+    const int tail = new_block({at(block).offset + keep, rest, block, old_next, false});
+    at(block).bytes = keep;
+    at(block).next = tail;
+    if (block == last_) last_ = tail;
+    if (old_next != kNoBlock) at(old_next).previous = tail;
+    mark_free(tail);
+  }
+  taken_.emplace(at(block).offset, block);
+  return at(block).offset;
+}
+
+// `block` takes over its free neighbour above.
+void BlockList::absorb_next(int block) {
+  const int gone = at(block).next;
+  unmark_free(gone);
+  at(block).bytes += at(gone).bytes;
+  at(block).next = at(gone).next;
+  if (at(gone).next != kNoBlock) at(at(gone).next).previous = block;
+  if (gone == last_) last_ = block;
+  unused_.push_back(gone);
+}
+
+void BlockList::give(std::int64_t offset) {
+  const auto found = taken_.find(offset);
+  PLANNER_CHECK(found != taken_.end(), "free of an offset that is not taken");
+  int block = found->second;
+  taken_.erase(found);
+  if (at(block).next != kNoBlock && at(at(block).next).free) absorb_next(block);
+  const int below = at(block).previous;
+  if (below == kNoBlock || !at(below).free) {
+    mark_free(block);
+    return;
+  }
+  // The free block below takes this one over.
+  unmark_free(below);
+  mark_free(block);
+  absorb_next(below);
+  mark_free(below);
+}
+
+std::int64_t BlockList::release_free_segments() {
+  std::int64_t released = 0;
+  last_ = kNoBlock;  // of no further use: only lists that grow() have one, and they never release
+  std::erase_if(free_, [&](const Free& entry) {
+    const Block& b = at(entry.block);
+    if (b.previous != kNoBlock || b.next != kNoBlock) return false;
+    released += b.bytes;
+    at(entry.block).free = false;
+    unused_.push_back(entry.block);
+    return true;
+  });
+  return released;
+}
+
+void BlockList::append_state(std::vector<std::int64_t>& state) const {
+  state.push_back(static_cast<std::int64_t>(free_.size()));
+  for (const Free& entry : free_) {
+    state.push_back(entry.offset);
+    state.push_back(entry.bytes);
+  }
+}
+
+std::int64_t Arena::allocate(core::Bytes bytes) {
+  const std::int64_t need = padded(std::max<std::int64_t>(bytes.value(), 1), kAlignment);
+  int block = list_.best_fit(need);
+  if (block == BlockList::kNoBlock) {
+    block = list_.grow(need);
+    end_ = list_.end(block);
+  }
+  return list_.take(block, need);
+}
+
+namespace {
+
+std::int64_t segment_bytes(std::int64_t bytes) {
+  if (bytes <= CachingAllocator::kSmallSize) return CachingAllocator::kSmallBuffer;
+  if (bytes < CachingAllocator::kMinLargeAlloc) return CachingAllocator::kLargeBuffer;
+  return padded(bytes, CachingAllocator::kRoundLarge);
+}
+
+}  // namespace
+
+int CachingAllocator::new_segment(BlockList& pool, std::int64_t bytes) {
+  const std::int64_t size = segment_bytes(bytes);
+  if (size > capacity_ - reserved_) empty_cache();
+  if (size > capacity_ - reserved_) return BlockList::kNoBlock;
+  const int block = pool.add_segment(next_offset_, size);
+  next_offset_ += size;
+  reserved_ += size;
+  return block;
+}
+
+std::int64_t CachingAllocator::allocate(core::Bytes bytes) {
+  const std::int64_t need = padded(std::max<std::int64_t>(bytes.value(), 1), kMinBlockSize);
+  const bool is_small = need <= kSmallSize;
+  BlockList& pool = is_small ? small_ : large_;
+  int block = pool.best_fit(need);
+  if (block == BlockList::kNoBlock) block = new_segment(pool, need);
+  if (block == BlockList::kNoBlock) return kOutOfMemory;
+  const std::int64_t rest = pool.bytes(block) - need;
+  const bool split = is_small ? rest >= kMinBlockSize : rest > kSmallSize;
+  return pool.take(block, split ? need : pool.bytes(block));
+}
+
+void CachingAllocator::empty_cache() {
+  reserved_ -= small_.release_free_segments();
+  reserved_ -= large_.release_free_segments();
+}
+
+void CachingAllocator::append_state(std::vector<std::int64_t>& state) const {
+  state.push_back(reserved_);
+  small_.append_state(state);
+  large_.append_state(state);
+}
+
+}  // namespace program

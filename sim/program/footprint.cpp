@@ -1,0 +1,151 @@
+#include "sim/program/footprint.hpp"
+
+#include <algorithm>
+
+namespace program {
+namespace {
+
+LiveFootprint of_change(std::int64_t bytes, Term, const Call&, LiveFootprint*) {
+  return {bytes, std::max<std::int64_t>(bytes, 0)};
+}
+
+TermFootprint of_change(std::int64_t bytes, Term term, const Call& call, TermFootprint*) {
+  TermFootprint f;
+  const auto t = static_cast<std::size_t>(term);
+  f.net[t] = f.live_net = bytes;
+  if (bytes <= 0) return f;
+  f.peaks[t] = f.at_peak[t] = f.live_peak = bytes;
+  f.where = call;
+  return f;
+}
+
+template <class F>
+F of_block(const RankClass& k, const BlockChanges::One& block, const Call& call, bool first) {
+  F all{};
+  for (const Change& c : block.changes) {
+    if (first && c.skips_first) continue;
+    const Buffer& buffer = k.buffers[c.view.buffer];
+    const std::int64_t bytes = buffer.instance_bytes(layer_index(c.view, call)).value();
+    all = then(all, of_change(c.is_alloc ? bytes : -bytes, buffer.term, call, &all));
+  }
+  return all;
+}
+
+void move_to(LiveFootprint&, const Call&) {}
+void move_to(TermFootprint& f, const Call& call) {
+  if (f.where.block != kNone) f.where = call;
+}
+
+// One footprint per block where no size depends on the layer, computed once.
+template <class F>
+class Routines {
+ public:
+  explicit Routines(const RankClass& k)
+      : class_(k), changes_(block_changes(k)), known_(k.blocks.size()), memo_(k.blocks.size()) {}
+
+  F of(const Routine& routine, bool first) {
+    F all{};
+    if (first && changes_.any_skips_first) {
+      for (const Call& call : routine) all = then(all, of_block<F>(class_, block(call), call, true));
+      return all;
+    }
+    for (const Call& call : routine) all = then(all, steady(call));
+    return all;
+  }
+
+ private:
+  const BlockChanges::One& block(const Call& call) const { return changes_.blocks[call.block]; }
+
+  F steady(const Call& call) {
+    if (!block(call).same_in_every_layer) return of_block<F>(class_, block(call), call, false);
+    if (!known_[call.block]) {
+      memo_[call.block] = of_block<F>(class_, block(call), call, false);
+      known_[call.block] = true;
+    }
+    F f = memo_[call.block];
+    move_to(f, call);
+    return f;
+  }
+
+  const RankClass& class_;
+  BlockChanges changes_;
+  std::vector<bool> known_;
+  std::vector<F> memo_;
+};
+
+}  // namespace
+
+BlockChanges block_changes(const RankClass& k) {
+  BlockChanges all;
+  all.blocks.resize(k.blocks.size());
+  for (std::size_t b = 0; b < k.blocks.size(); ++b) {
+    BlockChanges::One& one = all.blocks[b];
+    for (std::uint32_t i = k.blocks[b].first; i < k.blocks[b].last; ++i) {
+      const Action& action = k.actions[i];
+      if (action.kind != ActionKind::alloc && action.kind != ActionKind::free) continue;
+      const View& view = k.views[action.first_arg];
+      const bool skips = (action.flags & kSkipFirstMicroBatch) != 0;
+      one.changes.push_back({action.kind == ActionKind::alloc, skips, view});
+      all.any_skips_first |= skips;
+      if (view.index == Index::layer && k.buffers[view.buffer].elements.size() > 1)
+        one.same_in_every_layer = false;
+    }
+  }
+  return all;
+}
+
+LiveFootprint then(const LiveFootprint& a, const LiveFootprint& b) {
+  return {a.net + b.net, std::max(a.peak, a.net + b.peak)};
+}
+
+LiveFootprint repeat(const LiveFootprint& a, std::int64_t times) {
+  if (times <= 0) return {};
+  return {a.net * times, a.peak + std::max<std::int64_t>(a.net * (times - 1), 0)};
+}
+
+TermFootprint then(const TermFootprint& a, const TermFootprint& b) {
+  TermFootprint f = a;
+  const bool higher = a.live_net + b.live_peak > a.live_peak;
+  for (std::size_t t = 0; t < kTerms; ++t) {
+    f.net[t] += b.net[t];
+    f.peaks[t] = std::max(a.peaks[t], a.net[t] + b.peaks[t]);
+    if (higher) f.at_peak[t] = a.net[t] + b.at_peak[t];
+  }
+  f.live_net += b.live_net;
+  if (!higher) return f;
+  f.live_peak = a.live_net + b.live_peak;
+  f.where = b.where;
+  return f;
+}
+
+TermFootprint repeat(const TermFootprint& a, std::int64_t times) {
+  if (times <= 0) return {};
+  TermFootprint f = a;
+  const std::int64_t before = times - 1;
+  const bool last = a.live_net > 0 && before > 0;
+  for (std::size_t t = 0; t < kTerms; ++t) {
+    f.net[t] = a.net[t] * times;
+    f.peaks[t] += std::max<std::int64_t>(a.net[t] * before, 0);
+    if (last) f.at_peak[t] += a.net[t] * before;
+  }
+  f.live_net = a.live_net * times;
+  if (!last) return f;
+  f.live_peak += a.live_net * before;
+  move_micro_batch(f, before);
+  return f;
+}
+
+template <class F>
+RoutineFootprints<F> routine_footprints(const RankClass& k) {
+  Routines<F> routines(k);
+  const bool one = k.schedule.micro_batches == 1;
+  return {routines.of(k.begin, true),          routines.of(k.forward, true),
+          routines.of(k.forward, false),       routines.of(k.backward, true),
+          routines.of(k.backward, false),      routines.of(k.last_backward, one),
+          routines.of(k.end, one)};
+}
+
+template RoutineFootprints<LiveFootprint> routine_footprints(const RankClass&);
+template RoutineFootprints<TermFootprint> routine_footprints(const RankClass&);
+
+}  // namespace program

@@ -1,0 +1,45 @@
+#pragma once
+// Replay: the memory of one step of a rank class, from its sequence of allocations alone (they take
+// effect in issue order, so timing has no part in it). Live bytes are exact, by term, in O(allocs
+// and frees of the routines) whatever the number of micro-batches. Reserved bytes come from driving
+// an address model (allocator.hpp) with the real sequence; steady micro-batches are skipped once the
+// model is in the same state as after an earlier one, which is exact. Pure; thread-safe.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/units.hpp"
+#include "sim/program/allocator.hpp"
+#include "sim/program/program.hpp"
+
+namespace program {
+
+using TermBytes = std::array<core::Bytes, kTerms>;  // by Term
+
+struct ReplayOptions {
+  AllocatorKind allocator = AllocatorKind::arena;
+  bool want_reserved = true;
+  bool skip_periods = true;            // false: walk every micro-batch (tests)
+};
+
+struct Replay {
+  TermBytes terms{};                   // at the first instant of the live peak; they sum to live
+  TermBytes peaks{};                   // each tag's own peak
+  core::Bytes live{};
+  core::Bytes reserved{};              // 0 unless wanted
+  Call where{kNone, 0, 0};             // of the first instant of the peak; block kNone: before the step
+  std::int64_t rounds_walked = 0;      // steady micro-batches that the address model saw
+};
+
+Replay replay(const RankClass& rank_class, const ReplayOptions& options = {});
+
+// One per class of the program, in its order.
+std::vector<Replay> replay_classes(const Program& program, const ReplayOptions& options = {});
+
+// Bytes of the persistent buffers, all instances.
+TermBytes persistent_terms(const RankClass& rank_class);
+
+core::Bytes sum(const TermBytes& terms);
+
+}  // namespace program

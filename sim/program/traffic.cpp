@@ -1,0 +1,218 @@
+#include "sim/program/traffic.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "core/check.hpp"
+
+namespace program {
+namespace {
+
+constexpr std::string_view kServerEntry = "parameter_server.server";
+
+// Calls that agree in everything that decides their volume.
+struct Issue {
+  ActionKind kind{};                   // collective, send, push or serve_pull
+  Transfer transfer;
+  std::int64_t elements = 0;
+  std::int64_t times = 0;              // per step and rank
+};
+
+using IssueKey = std::tuple<ActionKind, std::uint16_t, std::int64_t>;
+
+bool sends(ActionKind kind) {
+  return kind == ActionKind::collective || kind == ActionKind::send || kind == ActionKind::push ||
+         kind == ActionKind::serve_pull;
+}
+
+class Counter {
+ public:
+  explicit Counter(const RankClass& k) : class_(k) {}
+
+  // `times` runs of the routine, of which `first` (0 or 1) is of micro-batch 0.
+  void add(const Routine& routine, std::int64_t times, std::int64_t first) {
+    if (times <= 0) return;
+    for (const Call& call : routine) {
+      const Block& block = class_.blocks[call.block];
+      for (std::uint32_t i = block.first; i < block.last; ++i) {
+        const Action& action = class_.actions[i];
+        if (!sends(action.kind)) continue;
+        const bool skips = (action.flags & kSkipFirstMicroBatch) != 0;
+        counts_[{action.kind, action.op, transfer_elements(class_, action, call)}] +=
+            times - (skips ? first : 0);
+      }
+    }
+  }
+
+  std::vector<Issue> issues() const {
+    std::vector<Issue> all;
+    for (const auto& [key, times] : counts_) {
+      const auto& [kind, op, elements] = key;
+      PLANNER_CHECK(op < class_.transfers.size(), "a communicating action names its transfer");
+      if (times > 0) all.push_back({kind, class_.transfers[op], elements, times});
+    }
+    return all;
+  }
+
+ private:
+  const RankClass& class_;
+  std::map<IssueKey, std::int64_t> counts_;
+};
+
+std::vector<Issue> issues_of(const RankClass& k) {
+  const std::int64_t m = k.schedule.micro_batches;
+  Counter counter(k);
+  counter.add(k.begin, 1, 1);
+  counter.add(k.forward, m, 1);
+  counter.add(k.backward, m - 1, 1);
+  counter.add(k.last_backward, 1, m == 1 ? 1 : 0);
+  counter.add(k.end, 1, m == 1 ? 1 : 0);
+  return counter.issues();
+}
+
+std::string_view entry_name(const Issue& issue) {
+  if (issue.kind == ActionKind::push) return name(Collective::parameter_server);
+  if (issue.kind == ActionKind::serve_pull) return kServerEntry;
+  return name(issue.transfer.collective);
+}
+
+struct Volume {
+  std::int64_t count = 0;
+  core::Bytes payload{}, wire{};
+};
+
+// One push or reply. Stand-alone servers have no index among the workers, and need none.
+Volume server_volume(const Program& p, const Issue& issue, int rank) {
+  const int workers = p.mesh.group_size(Group::data);
+  const bool apart = p.mesh.is_server(rank);
+  const int index = apart ? 0 : p.mesh.index(Group::data, rank);
+  const core::DType type = issue.transfer.wire_type;
+  const ServerTraffic t =
+      server_traffic(workers, p.servers, p.servers_colocated, index, issue.elements, type, type);
+  const bool own = p.servers_colocated && index < p.servers;
+  if (issue.kind == ActionKind::push) {
+    const core::Bytes whole = payload_bytes(Collective::parameter_server,
+                                            Algorithm::parameter_server, workers, p.servers,
+                                            issue.elements, type);
+    return {p.servers - (own ? 1 : 0), whole, t.push_per_worker};
+  }
+  return {workers - (p.servers_colocated ? 1 : 0), t.reply_per_server, t.reply_per_server};
+}
+
+Volume volume(const Program& p, const Issue& issue, int rank) {
+  if (issue.kind == ActionKind::push || issue.kind == ActionKind::serve_pull)
+    return server_volume(p, issue, rank);
+  const Transfer& t = issue.transfer;
+  const int group = p.mesh.group_size(t.group);
+  const int index = p.mesh.index(t.group, rank);
+  return {1, payload_bytes(t.collective, t.algorithm, group, 1, issue.elements, t.wire_type),
+          wire_bytes(t.collective, t.algorithm, group, index, issue.elements, t.wire_type)};
+}
+
+int group_size(const Program& p, const Issue& issue) {
+  const bool served = issue.kind == ActionKind::push || issue.kind == ActionKind::serve_pull;
+  return p.mesh.group_size(served ? Group::data : issue.transfer.group);
+}
+
+using EntryKey = std::tuple<Traffic, std::string_view, Algorithm, int>;
+using Entries = std::map<EntryKey, TrafficEntry>;
+
+Entries entries_of(const Program& p, const std::vector<Issue>& issues, int rank) {
+  Entries all;
+  for (const Issue& issue : issues) {
+    const Volume v = volume(p, issue, rank);
+    if (v.wire == core::Bytes(0)) continue;
+    const int group = group_size(p, issue);
+    const EntryKey key{issue.transfer.what, entry_name(issue), issue.transfer.algorithm, group};
+    TrafficEntry& e = all[key];
+    e.what = issue.transfer.what;
+    e.collective = std::get<1>(key);
+    e.algorithm = issue.transfer.algorithm;
+    e.group_size = group;
+    e.busiest_rank = rank;
+    e.count += v.count * issue.times;
+    e.payload += v.payload * issue.times;
+    e.wire += v.wire * issue.times;
+  }
+  return all;
+}
+
+// Whether indices of the tensor or of the data axis differ in what they send.
+struct Differences {
+  bool tensor = false, data = false;
+};
+
+Differences differences(const std::vector<Issue>& issues) {
+  Differences d;
+  for (const Issue& issue : issues) {
+    if (issue.kind == ActionKind::push || issue.kind == ActionKind::serve_pull) continue;
+    const Transfer& t = issue.transfer;
+    if (t.algorithm == Algorithm::ring || t.algorithm == Algorithm::naive_all_reduce) continue;
+    if (t.group == Group::tensor) d.tensor = true;
+    if (t.group == Group::data || t.group == Group::shard || t.group == Group::replica) d.data = true;
+  }
+  return d;
+}
+
+// Ranks of a class of which the busiest of each entry is surely one: the lowest id, and every index
+// of the axes along which ranks differ. (Whether a worker serves is a matter of its class.)
+std::vector<int> candidates(const Program& p, const RankClass& k, const Differences& d) {
+  if (!k.is_worker) return {p.mesh.workers()};
+  const bool split = p.servers > 0 && p.servers_colocated;
+  const int first = split && !k.is_server ? p.servers : 0;
+  const int last = split && k.is_server ? p.servers : p.mesh.data;
+  std::vector<int> ranks;
+  for (int data = first; data < (d.data ? last : first + 1); ++data) {
+    for (int tensor = 0; tensor < (d.tensor ? p.mesh.tensor : 1); ++tensor)
+      ranks.push_back(p.mesh.rank({tensor, data, k.stage}));
+  }
+  return ranks;
+}
+
+void keep_busier(TrafficEntry& kept, const TrafficEntry& e) {
+  const bool lower = e.wire == kept.wire && e.busiest_rank < kept.busiest_rank;
+  if (kept.count == 0 || e.wire > kept.wire || lower) kept = e;
+}
+
+std::vector<TrafficEntry> values(const Entries& entries) {
+  std::vector<TrafficEntry> all;
+  for (const auto& [key, entry] : entries) all.push_back(entry);
+  return all;
+}
+
+}  // namespace
+
+std::int64_t view_elements(const RankClass& k, const View& view, const Call& call) {
+  switch (view.range) {
+    case Range::span_chunk:
+    case Range::unit_chunk:
+    case Range::span_shard: return k.spans[call.layer].shard_elements;
+    default: return resolve(k, view, call, 0).elements;
+  }
+}
+
+std::int64_t transfer_elements(const RankClass& k, const Action& action, const Call& call) {
+  PLANNER_CHECK(action.arg_count >= 1, "a communicating action has a view");
+  if (action.kind >= ActionKind::push) return k.spans[call.layer].elements;
+  return view_elements(k, k.views[action.first_arg + action.arg_count - 1u], call);
+}
+
+std::vector<TrafficEntry> traffic(const Program& p) {
+  Entries all;
+  for (const RankClass& k : p.classes) {
+    const std::vector<Issue> issues = issues_of(k);
+    for (const int rank : candidates(p, k, differences(issues))) {
+      for (const auto& [key, entry] : entries_of(p, issues, rank)) keep_busier(all[key], entry);
+    }
+  }
+  return values(all);
+}
+
+std::vector<TrafficEntry> rank_traffic(const Program& p, int rank) {
+  PLANNER_CHECK(rank >= 0 && rank < p.mesh.ranks());
+  const RankClass& k = p.classes[static_cast<std::size_t>(p.class_of(rank))];
+  return values(entries_of(p, issues_of(k), rank));
+}
+
+}  // namespace program

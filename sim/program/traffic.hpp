@@ -1,0 +1,50 @@
+#pragma once
+// Traffic: what each rank puts on the wire in one step, by purpose, counted from the Program's
+// actions with the volumes of collective.hpp. Routine totals are multiplied by how often the schedule
+// runs them, so the cost is O(calls of the routines x their actions) per class, plus one pass over the
+// entries per index in a group only where an algorithm treats indices differently (tree, broadcast,
+// servers); ring and naive_all_reduce do not. Pure; thread-safe.
+//
+// Conventions (design, section 10): count = calls issued, payload = S of collective.hpp summed over
+// them, wire = bytes that the rank sends. Entries with no wire bytes are left out, so a send is
+// counted at the sender alone and a broadcast at its root.
+// A push enters as "parameter_server": count = messages to other ranks, one per (span, server);
+// payload = the whole padded span, once per push. A reply enters as "parameter_server.server":
+// count = replies to other ranks, payload = wire. Both take `what` and wire type from their transfer.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/units.hpp"
+#include "sim/program/collective.hpp"
+#include "sim/program/program.hpp"
+
+namespace program {
+
+struct TrafficEntry {
+  Traffic what{};
+  std::string_view collective;         // "all_reduce", ..., "parameter_server.server"
+  Algorithm algorithm{};
+  int group_size = 1;
+  int busiest_rank = 0;                // most wire bytes in this entry, lowest id on ties
+  std::int64_t count = 0;              // of that rank, as are payload and wire
+  core::Bytes payload{};
+  core::Bytes wire{};
+};
+
+// Elements that travel for a view in a call, padding included: a chunk or shard has shard_elements on
+// every rank, also where the stored part is shorter (resolve()).
+std::int64_t view_elements(const RankClass& rank_class, const View& view, const Call& call);
+
+// The vector that a communicating action is about in a call: its span for the server actions, else
+// its last view, which of {shard, full} is the gathered one.
+std::int64_t transfer_elements(const RankClass& rank_class, const Action& action, const Call& call);
+
+// Entries of the program, by (what, collective, algorithm, group size), each of its busiest rank.
+std::vector<TrafficEntry> traffic(const Program& program);
+
+// Entries of one rank, in the same order.
+std::vector<TrafficEntry> rank_traffic(const Program& program, int rank);
+
+}  // namespace program
