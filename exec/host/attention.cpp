@@ -1,0 +1,221 @@
+// Attention in blocks of query rows. The keys and values of one head are used in place, or
+// converted once per head; products run on OpenBLAS with shapes that depend on the sequence alone,
+// so a sample's bits do not depend on the batch.
+
+#include <algorithm>
+
+#include "exec/host/convert.hpp"
+#include "exec/host/gemm.hpp"
+#include "exec/host/kernels.hpp"
+#include "exec/host/vector_math.hpp"
+
+namespace exec::host {
+namespace {
+
+constexpr std::int64_t kQueryRows = 64;
+
+template <class T>
+struct Panel {
+  const T* data;
+  std::int64_t ld;
+};
+
+// rows x d elements of v with leading dimension ld, as T.
+template <class T>
+Panel<T> fetch(const View& v, std::int64_t ld, std::int64_t rows, std::int64_t d, T* buffer) {
+  if (v.type == dtype_of<T>()) return {static_cast<const T*>(v.data), ld};
+  for (std::int64_t r = 0; r < rows; ++r) load(v.at(r * ld), d, buffer + r * d);
+  return {buffer, d};
+}
+
+template <class T>
+void write(const View& v, std::int64_t ld, std::int64_t rows, std::int64_t d, const T* panel) {
+  for (std::int64_t r = 0; r < rows; ++r) store(v.at(r * ld), d, panel + r * d);
+}
+
+// A block of query rows of one head: [first, first + rows) against keys [0, keys).
+struct Block {
+  std::int64_t first, rows, keys;
+};
+
+template <class Body>
+void for_blocks(const AttentionShape& s, Body&& body) {
+  for (std::int64_t i = 0; i < s.seq; i += kQueryRows) {
+    const std::int64_t rows = std::min(kQueryRows, s.seq - i);
+    body(Block{i, rows, s.causal ? i + rows : s.seq});
+  }
+}
+
+// Keys that row r of the block sees.
+std::int64_t visible(const AttentionShape& s, const Block& b, std::int64_t r) {
+  return s.causal ? b.first + r + 1 : b.keys;
+}
+
+template <class T>
+struct Scratch {
+  Scratch(const AttentionShape& s, Workspace ws) {
+    const std::int64_t head = s.seq * s.head_dim, block = kQueryRows * s.head_dim;
+    for (T** p : {&k, &v, &dk, &dv}) *p = ws.take<T>(head);
+    for (T** p : {&q, &out, &dout, &dq}) *p = ws.take<T>(block);
+    for (T** p : {&scores, &dscores}) *p = ws.take<T>(kQueryRows * s.seq);
+  }
+  T *k, *v, *dk, *dv, *q, *out, *dout, *dq, *scores, *dscores;
+};
+
+template <class T>
+T score_scale(const AttentionShape& s) {
+  return static_cast<T>(1.0 / std::sqrt(static_cast<double>(s.head_dim)));
+}
+
+// scores = q k^T / sqrt(d)
+template <class T>
+void score_block(const AttentionShape& s, const Block& b, Panel<T> q, Panel<T> k, T* scores) {
+  gemm(false, true, b.rows, b.keys, s.head_dim, score_scale<T>(s), q.data, q.ld, k.data, k.ld, T(0),
+       scores, b.keys);
+}
+
+// The row becomes exp(row - max), 0 beyond `seen`; returns {max, sum}.
+template <class T>
+std::pair<T, T> exponentiate(T* row, std::int64_t seen, std::int64_t keys) {
+  T max = row[0];
+  for (std::int64_t i = 1; i < seen; ++i) max = max_of(max, row[i]);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < seen; ++i) row[i] = exp_of(row[i] - max);
+  LaneSum<T> sum;
+  sum.add(seen, [&](std::int64_t i) { return row[i]; });
+  std::fill(row + seen, row + keys, T(0));
+  return {max, sum.value()};
+}
+
+template <class T>
+void forward_block(const AttentionShape& s, const Block& b, Panel<T> q, Panel<T> k, Panel<T> v,
+                   Scratch<T>& w, const View& out, const View& lse) {
+  const std::int64_t d = s.head_dim;
+  T sums[kQueryRows];
+  score_block(s, b, q, k, w.scores);
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    const auto [max, sum] = exponentiate(w.scores + r * b.keys, visible(s, b, r), b.keys);
+    put(lse, b.first + r, max + std::log(sum));
+    sums[r] = sum;
+  }
+  gemm(false, false, b.rows, d, b.keys, T(1), w.scores, b.keys, v.data, v.ld, T(0), w.out, d);
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    T* const y = w.out + r * d;
+    for (std::int64_t i = 0; i < d; ++i) y[i] /= sums[r];
+  }
+  write(out.at(b.first * s.heads * d), s.heads * d, b.rows, d, w.out);
+}
+
+// One head of one sample: where its rows start.
+struct Head {
+  View q, k, v, out, lse;
+  std::int64_t ld;
+};
+
+Head locate(const AttentionShape& s, std::int64_t sample, std::int64_t head, View qkv, View out,
+            View lse) {
+  const std::int64_t d = s.head_dim, ld = s.qkv_columns();
+  const std::int64_t group = head / (s.heads / s.kv_heads);
+  const View row = qkv.at(sample * s.seq * ld);
+  return {row.at(head * d), row.at((s.heads + group) * d), row.at((s.heads + s.kv_heads + group) * d),
+          out.at(sample * s.seq * s.heads * d + head * d), lse.at((sample * s.heads + head) * s.seq), ld};
+}
+
+// Scores become probabilities from the saved log sum exp; dscores become their gradient:
+// ds = p (dp - sum(dout out)) / sqrt(d) [flash2] section 3.1.2.
+template <class T>
+void softmax_gradient(const AttentionShape& s, const Block& b, Panel<T> out, Panel<T> dout,
+                      const View& lse, Scratch<T>& w) {
+  const T factor = score_scale<T>(s);
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    const T* const o = out.data + r * out.ld;
+    const T* const g = dout.data + r * dout.ld;
+    LaneSum<T> dot;
+    dot.add(s.head_dim, [&](std::int64_t i) { return o[i] * g[i]; });
+    const T delta = dot.value(), log_sum = get<T>(lse, b.first + r);
+    T* const p = w.scores + r * b.keys;
+    T* const ds = w.dscores + r * b.keys;
+    const std::int64_t seen = visible(s, b, r);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < seen; ++i) {
+      p[i] = exp_of(p[i] - log_sum);
+      ds[i] = p[i] * (ds[i] - delta) * factor;
+    }
+    std::fill(p + seen, p + b.keys, T(0));
+    std::fill(ds + seen, ds + b.keys, T(0));
+  }
+}
+
+template <class T>
+void backward_block(const AttentionShape& s, const Block& b, const Head& h, Panel<T> k, Panel<T> v,
+                    const View& dout_head, const View& dq_head, Scratch<T>& w) {
+  const std::int64_t d = s.head_dim, ldo = s.heads * d;
+  const Panel<T> q = fetch(h.q.at(b.first * h.ld), h.ld, b.rows, d, w.q);
+  const Panel<T> out = fetch(h.out.at(b.first * ldo), ldo, b.rows, d, w.out);
+  const Panel<T> dout = fetch(dout_head.at(b.first * ldo), ldo, b.rows, d, w.dout);
+  score_block(s, b, q, k, w.scores);
+  gemm(false, true, b.rows, b.keys, d, T(1), dout.data, dout.ld, v.data, v.ld, T(0), w.dscores, b.keys);
+  softmax_gradient(s, b, out, dout, h.lse, w);
+  gemm(true, false, b.keys, d, b.rows, T(1), w.scores, b.keys, dout.data, dout.ld, T(1), w.dv, d);
+  gemm(true, false, b.keys, d, b.rows, T(1), w.dscores, b.keys, q.data, q.ld, T(1), w.dk, d);
+  gemm(false, false, b.rows, d, b.keys, T(1), w.dscores, b.keys, k.data, k.ld, T(0), w.dq, d);
+  write(dq_head.at(b.first * h.ld), h.ld, b.rows, d, w.dq);
+}
+
+// All query heads that share the key head `group` of one sample.
+template <class T>
+void backward_group(const AttentionShape& s, std::int64_t sample, std::int64_t group, View dqkv,
+                    View dout, View qkv, View out, View lse, Scratch<T>& w) {
+  const std::int64_t d = s.head_dim, queries = s.heads / s.kv_heads;
+  std::fill_n(w.dk, s.seq * d, T(0));
+  std::fill_n(w.dv, s.seq * d, T(0));
+  const Head first = locate(s, sample, group * queries, qkv, out, lse);
+  const Panel<T> k = fetch(first.k, first.ld, s.seq, d, w.k);
+  const Panel<T> v = fetch(first.v, first.ld, s.seq, d, w.v);
+  for (std::int64_t head = group * queries; head < (group + 1) * queries; ++head) {
+    const Head h = locate(s, sample, head, qkv, out, lse);
+    const Head g = locate(s, sample, head, dqkv, dout, lse);
+    for_blocks(s, [&](const Block& b) { backward_block(s, b, h, k, v, g.out, g.q, w); });
+  }
+  const Head g = locate(s, sample, group * queries, dqkv, dout, lse);
+  write(g.k, g.ld, s.seq, d, w.dk);
+  write(g.v, g.ld, s.seq, d, w.dv);
+}
+
+}  // namespace
+
+void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws) {
+  PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
+  with_compute_type(qkv.type, [&]<class T>() {
+    Scratch<T> w(s, ws);
+    for (std::int64_t i = 0; i < s.samples * s.heads; ++i) {
+      const Head h = locate(s, i / s.heads, i % s.heads, qkv, out, lse);
+      const Panel<T> k = fetch(h.k, h.ld, s.seq, s.head_dim, w.k);
+      const Panel<T> v = fetch(h.v, h.ld, s.seq, s.head_dim, w.v);
+      for_blocks(s, [&](const Block& b) {
+        const Panel<T> q = fetch(h.q.at(b.first * h.ld), h.ld, b.rows, s.head_dim, w.q);
+        forward_block(s, b, q, k, v, w, h.out, h.lse);
+      });
+    }
+  });
+}
+
+void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse,
+                              const AttentionShape& s, Workspace ws) {
+  PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
+  with_compute_type(qkv.type, [&]<class T>() {
+    Scratch<T> w(s, ws);
+    for (std::int64_t i = 0; i < s.samples * s.kv_heads; ++i) {
+      backward_group(s, i / s.kv_heads, i % s.kv_heads, dqkv, dout, qkv, out, lse, w);
+    }
+  });
+}
+
+core::Bytes attention_workspace(core::DType activation, const AttentionShape& s) {
+  const std::int64_t size = activation == core::DType::f64 ? 8 : 4;
+  const std::int64_t elements =
+      4 * s.seq * s.head_dim + 4 * kQueryRows * s.head_dim + 2 * kQueryRows * s.seq;
+  return core::Bytes(elements * size + 10 * 63);
+}
+
+}  // namespace exec::host

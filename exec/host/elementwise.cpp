@@ -1,0 +1,106 @@
+#include <cstring>
+
+#include "exec/host/convert.hpp"
+#include "exec/host/kernels.hpp"
+#include "exec/host/vector_math.hpp"
+
+namespace exec::host {
+namespace {
+
+// gelu(x) = x logistic(2u), u = sqrt(2/pi) (x + 0.044715 x^3): the tanh form without cancellation.
+constexpr double kTwiceRoot = 1.5957691216057308;  // 2 sqrt(2/pi)
+constexpr double kCubic = 0.044715;
+
+template <class T>
+T gelu_of(T x) {
+  const T u2 = static_cast<T>(kTwiceRoot) * x * (T(1) + static_cast<T>(kCubic) * x * x);
+  return x * logistic(u2);
+}
+
+template <class T>
+T gelu_slope(T x) {
+  const T x2 = x * x;
+  const T u2 = static_cast<T>(kTwiceRoot) * x * (T(1) + static_cast<T>(kCubic) * x2);
+  const T du2 = static_cast<T>(kTwiceRoot) * (T(1) + static_cast<T>(3 * kCubic) * x2);
+  const T s = logistic(u2);
+  return s + x * s * (T(1) - s) * du2;
+}
+
+// Wide enough for both operands.
+core::DType wider(core::DType a, core::DType b) {
+  return a == core::DType::f64 ? a : b;
+}
+
+}  // namespace
+
+void gelu(View y, View x, std::int64_t n) {
+  with_compute_type(x.type, [&]<class T>() {
+    elementwise<T>(n, y, [](T v) { return gelu_of(v); }, x);
+  });
+}
+
+void gelu_gradient(View dx, View dy, View x, std::int64_t n) {
+  with_compute_type(x.type, [&]<class T>() {
+    elementwise<T>(n, dx, [](T d, T v) { return d * gelu_slope(v); }, dy, x);
+  });
+}
+
+void activate(View z, models::Activation act, std::int64_t n) {
+  if (act == models::Activation::gelu_tanh) return gelu(z, z, n);
+  with_compute_type(z.type, [&]<class T>() {
+    if (act == models::Activation::relu) elementwise<T>(n, z, [](T v) { return v < T(0) ? T(0) : v; }, z);
+    if (act == models::Activation::tanh) elementwise<T>(n, z, [](T v) { return std::tanh(v); }, z);
+  });
+}
+
+void activate_gradient(View dy, View y, models::Activation act, std::int64_t n) {
+  PLANNER_CHECK(act != models::Activation::gelu_tanh, "gelu' is not a function of gelu's value");
+  with_compute_type(dy.type, [&]<class T>() {
+    if (act == models::Activation::relu) {
+      elementwise<T>(n, dy, [](T d, T v) { return v > T(0) ? d : T(0); }, dy, y);
+    }
+    if (act == models::Activation::tanh) {
+      elementwise<T>(n, dy, [](T d, T v) { return d * (T(1) - v * v); }, dy, y);
+    }
+  });
+}
+
+void add(View y, View a, View b, std::int64_t n) {
+  with_compute_type(y.type, [&]<class T>() {
+    elementwise<T>(n, y, [](T u, T v) { return u + v; }, a, b);
+  });
+}
+
+void add_into(View y, View x, std::int64_t n) { add(y, y, x, n); }
+
+void scale(View y, double factor, std::int64_t n) {
+  with_compute_type(y.type, [&]<class T>() {
+    const T f = static_cast<T>(factor);
+    elementwise<T>(n, y, [f](T v) { return v * f; }, y);
+  });
+}
+
+void cast(View to, View from, std::int64_t n) {
+  if (to.type == from.type) return copy(to, from, n);
+  with_compute_type(wider(to.type, from.type), [&]<class T>() {
+    elementwise<T>(n, to, [](T v) { return v; }, from);
+  });
+}
+
+void copy(View to, View from, std::int64_t n) {
+  PLANNER_CHECK(to.type == from.type, "copy keeps the type; cast changes it");
+  std::memmove(to.data, from.data, static_cast<std::size_t>(core::bytes_of(n, to.type).value()));
+}
+
+void fill_zero(View y, std::int64_t n) {
+  std::memset(y.data, 0, static_cast<std::size_t>(core::bytes_of(n, y.type).value()));
+}
+
+void reduce_into(View acc, View x, ReduceOp op, std::int64_t n) {
+  if (op == ReduceOp::sum) return add_into(acc, x, n);
+  with_compute_type(acc.type, [&]<class T>() {
+    elementwise<T>(n, acc, [](T a, T b) { return max_of(a, b); }, acc, x);
+  });
+}
+
+}  // namespace exec::host

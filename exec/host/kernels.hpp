@@ -1,0 +1,153 @@
+#pragma once
+// The compute kernels of the host backend: one per operator of models/graph.hpp and pass, plus what
+// optimizers and communicators need (optimizers.hpp, reduce_into). One thread per caller, nothing
+// allocated, thread-safe.
+//
+// Conventions. Row-major; rows = samples x tokens; a leading dimension (ld) is the number of
+// elements between rows. Arithmetic is in double when the activation (the first real operand of a
+// call) is f64, else in float; any mix of f64, f32, bf16 and f16 operands works, each result is
+// rounded once, to nearest even. Gradients of parameters accumulate (+=); gradients of inputs
+// overwrite unless `accumulate`. The passes are separate calls, so that schedules may delay weight
+// gradients.
+//
+// Order of accumulation. Every kernel gives the same bits in every run. A sample's rows do not
+// depend on the other samples of the batch, except in `linear` and `lora_up`: there OpenBLAS picks
+// its code by the shape of the whole product. Sums over rows (biases, norms, embeddings, losses)
+// start from the stored value and ascend, so with f32 or f64 gradients a batch split in two calls
+// gives the bits of one; with 16-bit gradients, and in weight gradients of matrices, it does not.
+
+#include <span>
+
+#include "exec/host/view.hpp"
+#include "models/spec.hpp"
+
+namespace exec::host {
+
+// ---- embeddings: tokens are i32 ------------------------------------------------------------------
+
+// The rows of the table that this rank stores: tokens in [first_row, first_row + rows).
+struct TableShard {
+  std::int64_t first_row = 0, rows = 0;
+};
+// y[rows,h] = wte[token - first_row], 0 for rows of another shard.
+void token_embedding(View y, View wte, View tokens, std::int64_t rows, std::int64_t h, TableShard shard);
+// dwte[token - first_row] += dy, rows ascending (a 16-bit dwte rounds at each occurrence).
+void token_embedding_weight_gradient(View dwte, View dy, View tokens, std::int64_t rows,
+                                     std::int64_t h, TableShard shard);
+// y = x + wpe[row % seq]; y may be x.
+void position_embedding(View y, View x, View wpe, std::int64_t rows, std::int64_t h, std::int64_t seq);
+// dwpe[row % seq] += dy.
+void position_embedding_weight_gradient(View dwpe, View dy, std::int64_t rows, std::int64_t h,
+                                        std::int64_t seq);
+
+// ---- layer norm ----------------------------------------------------------------------------------
+
+// y = (x - mean) rstd gamma + beta, rstd = 1 / sqrt(variance + epsilon); mean[rows], rstd[rows].
+void layer_norm(View y, View mean, View rstd, View x, View gamma, View beta, std::int64_t rows,
+                std::int64_t n, double epsilon);
+// dx (=|+=) rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma. dx may be dy.
+void layer_norm_input_gradient(View dx, View dy, View x, View gamma, View mean, View rstd,
+                               std::int64_t rows, std::int64_t n, bool accumulate);
+// dgamma += sum dy xhat, dbeta += sum dy.
+void layer_norm_weight_gradient(View dgamma, View dbeta, View dy, View x, View mean, View rstd,
+                                std::int64_t rows, std::int64_t n);
+
+// ---- linear: w[n,k] ------------------------------------------------------------------------------
+
+struct LinearShape {
+  std::int64_t rows = 0, n = 0, k = 0;  // n outputs, k inputs
+  std::int64_t ldy = 0, ldx = 0;        // of y and dy; of x and dx
+};
+// y (=|+=) x w^T (+ bias).
+void linear(View y, View x, View w, View bias, const LinearShape& s, bool accumulate, Workspace ws);
+// dx (=|+=) dy w.
+void linear_input_gradient(View dx, View dy, View w, const LinearShape& s, bool accumulate, Workspace ws);
+// dw += dy^T x.
+void linear_weight_gradient(View dw, View dy, View x, const LinearShape& s, Workspace ws);
+// For all three, any types.
+core::Bytes linear_workspace(core::DType activation, const LinearShape& s);
+
+// y = x + b, y may be x; ld of both.
+void bias_add(View y, View x, View b, std::int64_t rows, std::int64_t n, std::int64_t ld);
+// db += column sums of dy, rows ascending. For linear, dense and bias_add.
+void bias_gradient(View db, View dy, std::int64_t rows, std::int64_t n, std::int64_t ld);
+
+// ---- LoRA: b[groups, n, r], u[rows, groups * r] --------------------------------------------------
+
+struct LoraShape {
+  std::int64_t rows = 0, n = 0, r = 0;      // n outputs and r ranks per group
+  std::span<const std::int64_t> offsets;    // first column of each group in y
+  std::int64_t ldy = 0;
+  double scale = 1.0;                       // alpha / r
+};
+// y[:, offset_g : offset_g + n] += scale u_g b_g^T.
+void lora_up(View y, View u, View b, const LoraShape& s, Workspace ws);
+// du = scale dy_g b_g.
+void lora_up_input_gradient(View du, View dy, View b, const LoraShape& s, Workspace ws);
+// db_g += scale dy_g^T u_g.
+void lora_up_weight_gradient(View db, View dy, View u, const LoraShape& s, Workspace ws);
+core::Bytes lora_up_workspace(core::DType activation, const LoraShape& s);
+
+// ---- attention: softmax(q k^T / sqrt(d)) v, grouped queries --------------------------------------
+
+struct AttentionShape {
+  std::int64_t samples = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  bool causal = true;
+  // A row of qkv: the heads of q, then of k, then of v.
+  std::int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
+};
+// out[samples*seq, heads*d]; lse[samples, heads, seq] = log sum exp of the scaled scores. A block
+// of 64 query rows at a time, softmax as in [flash2]: never more than 64 x seq scores.
+void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws);
+// dqkv from the saved out and lse (scores are computed again).
+void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse,
+                              const AttentionShape& s, Workspace ws);
+// For both.
+core::Bytes attention_workspace(core::DType activation, const AttentionShape& s);
+
+// ---- elementwise ---------------------------------------------------------------------------------
+
+// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) [gelu]; y may be x.
+void gelu(View y, View x, std::int64_t n);
+// dx = dy gelu'(x); dx may be dy.
+void gelu_gradient(View dx, View dy, View x, std::int64_t n);
+// z becomes act(z).
+void activate(View z, models::Activation act, std::int64_t n);
+// dy becomes dy act'(z), from y = act(z). REQUIRES: not gelu_tanh (not a function of y).
+void activate_gradient(View dy, View y, models::Activation act, std::int64_t n);
+// y = a + b; y may be either.
+void add(View y, View a, View b, std::int64_t n);
+// y += x.
+void add_into(View y, View x, std::int64_t n);
+// y *= factor.
+void scale(View y, double factor, std::int64_t n);
+// to = from, types may differ (computed through float unless one is f64: then f64).
+void cast(View to, View from, std::int64_t n);
+// Same type, any type of whole bytes.
+void copy(View to, View from, std::int64_t n);
+void fill_zero(View y, std::int64_t n);
+
+enum class ReduceOp : std::uint8_t { sum, max };
+// acc = round(acc op x), arithmetic in acc's type or wider. NaN wins a maximum.
+void reduce_into(View acc, View x, ReduceOp op, std::int64_t n);
+
+// ---- losses --------------------------------------------------------------------------------------
+
+// Logits of one vocabulary shard: column j is class first_column + j; columns of classes >= vocab
+// are padding. The stages leave room for reductions over shards: max of `max`, sum of `sums`.
+struct LogitShape {
+  std::int64_t rows = 0, columns = 0, ld = 0;
+  std::int64_t first_column = 0, vocab = 0;
+};
+// max[rows] = greatest local logit (-inf without one).
+void softmax_max(View max, View logits, const LogitShape& s);
+// sums[0:rows) = sum of exp(logit - max), sums[rows:2 rows) = target logit or 0 of another shard.
+void softmax_sum(View sums, View logits, View max, View targets, const LogitShape& s);
+// *loss += sum over rows of scale (max + log sum - target logit); logits become their own gradient,
+// scale (softmax - onehot), 0 in padding. targets are i32.
+void cross_entropy(double* loss, View logits, View max, View sums, View targets, const LogitShape& s,
+                   double scale);
+// *loss += scale/2 |y - target|^2; y becomes scale (y - target).
+void squared_error(double* loss, View y, View target, std::int64_t n, double scale);
+
+}  // namespace exec::host

@@ -1,0 +1,41 @@
+#pragma once
+// Optimizer updates on the host. Each slot is stored in its own type; arithmetic is in float, in
+// double where the master (else the weight) is f64. With a master copy the master is updated and
+// the weight is the rounded master. The step uses the unrounded new moments; what is stored is
+// rounded once. Elementwise: updating a shard gives the bits of updating the whole (adam8bit: where
+// shards start at multiples of kQuantBlock). Nothing allocated; thread-safe on disjoint elements.
+
+#include <span>
+
+#include "exec/host/view.hpp"
+#include "planner/job.hpp"
+
+namespace exec::host {
+
+struct Hyper {
+  double learning_rate = 0;
+  double beta1 = 0;         // momentum; adam's first moment
+  double beta2 = 0;         // decay of squared gradients (rmsprop's and adadelta's too)
+  double epsilon = 0;
+  double weight_decay = 0;  // adamw, adam8bit: w -= lr decay w; the others: g += decay w
+};
+
+// The papers' values; frameworks' where a paper leaves them open (named in optimizers.cpp).
+Hyper default_hyper(planner::OptimizerKind kind);
+
+struct Parameters {
+  View weight;              // the stored weight
+  View master{};            // absent: the weight is its own master
+  View gradient;
+  std::int64_t n = 0;
+  bool decays = false;      // weight decay applies
+};
+
+// One step (`step` counts from 1). slots: the m-like ones, then the v-like ones:
+//   sgd none; momentum m; adagrad, rmsprop s; adadelta E[g^2], E[dx^2]; adam, adamw m, v;
+//   amsgrad m, v, max v; adam8bit m codes, v codes (u8), m scales, v scales (f32, one per block).
+// All zero before the first step.
+void update(planner::OptimizerKind kind, const Hyper& hyper, std::int64_t step, const Parameters& p,
+            std::span<const View> slots);
+
+}  // namespace exec::host

@@ -1,0 +1,179 @@
+#include "exec/host/work.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "exec/host/gemm.hpp"
+#include "exec/host/kernels.hpp"
+
+namespace exec::host {
+
+using models::OpKind;
+
+namespace {
+
+constexpr std::array<KernelInfo, 16> kTable{{
+    {OpKind::token_embedding, "token_embedding", "", "token_embedding_weight_gradient"},
+    {OpKind::position_embedding, "position_embedding", "", "position_embedding_weight_gradient"},
+    {OpKind::layer_norm, "layer_norm", "layer_norm_input_gradient", "layer_norm_weight_gradient"},
+    {OpKind::linear, "linear", "linear_input_gradient", "linear_weight_gradient"},
+    {OpKind::lora_up, "lora_up", "lora_up_input_gradient", "lora_up_weight_gradient"},
+    {OpKind::attention, "attention", "attention_input_gradient", ""},
+    {OpKind::gelu, "gelu", "gelu_gradient", ""},
+    {OpKind::add, "add", "add_into", ""},
+    {OpKind::bias_add, "bias_add", "", "bias_gradient"},
+    {OpKind::dense, "linear, activate", "activate_gradient, linear_input_gradient",
+     "linear_weight_gradient, bias_gradient"},
+    {OpKind::tensor_copy, "", "", ""},
+    {OpKind::tensor_reduce, "", "", ""},
+    {OpKind::softmax_max, "softmax_max", "", ""},
+    {OpKind::softmax_sum, "softmax_sum", "", ""},
+    {OpKind::cross_entropy, "cross_entropy", "", ""},
+    {OpKind::squared_error, "squared_error", "", ""},
+}};
+
+// What one pass does on rows x n (all samples): operations, and elements by type of storage.
+struct Count {
+  double flops = 0;
+  std::int64_t activation = 0, statistic = 0, weight = 0, gradient = 0;
+  std::int64_t token = 0;
+};
+
+struct Dims {
+  std::int64_t rows, n, k, groups;
+  double size() const { return static_cast<double>(rows) * static_cast<double>(n); }
+};
+
+// Every parameter gradient is read and written: twice its elements.
+Count embedding(Pass pass, const Dims& d, bool adds) {
+  const std::int64_t e = d.rows * d.n;
+  const double flops = d.size();
+  if (pass == Pass::forward) {
+    return adds ? Count{.flops = flops, .activation = 2 * e, .weight = e}
+                : Count{.activation = e, .weight = e, .token = d.rows};
+  }
+  if (pass == Pass::input_gradient) return {};
+  return {.flops = flops, .activation = e, .gradient = 2 * e, .token = adds ? 0 : d.rows};
+}
+
+// mean 1, variance 3, normalise and scale 4; dx: normalise 2, g 1, sums 3, combine 4; dgamma 2,
+// dbeta 1.
+Count norm(Pass pass, const Dims& d) {
+  const std::int64_t e = d.rows * d.n;
+  switch (pass) {
+    case Pass::forward:
+      return {.flops = 8 * d.size(), .activation = 2 * e, .statistic = 2 * d.rows, .weight = 2 * d.n};
+    case Pass::input_gradient:
+      return {.flops = 10 * d.size(), .activation = 3 * e, .statistic = 2 * d.rows, .weight = d.n};
+    case Pass::weight_gradient:
+      return {.flops = 3 * d.size(), .activation = 2 * e, .statistic = 2 * d.rows, .gradient = 4 * d.n};
+  }
+  return {};
+}
+
+// 2 m n k per group in every pass; biases are epilogues.
+Count product(Pass pass, const Dims& d, bool in_place, std::int64_t biases) {
+  const std::int64_t ends = d.rows * d.groups * (d.n + d.k), weights = d.groups * d.n * d.k;
+  Count c{.flops = 2.0 * d.size() * static_cast<double>(d.k * d.groups), .activation = ends};
+  if (pass == Pass::weight_gradient) {
+    c.gradient = 2 * (weights + biases);
+    return c;
+  }
+  c.weight = weights;
+  if (pass == Pass::forward) c.weight += biases;
+  if (pass == Pass::forward && in_place) c.activation += d.rows * d.groups * d.n;
+  return c;
+}
+
+// Two products of 2 rows seq n forward, five backward (scores are computed again).
+Count attend(Pass pass, const models::Operator& op, const Dims& d) {
+  const std::int64_t heads = op.heads, qkv = (op.heads + 2 * op.kv_heads) * op.head_dim;
+  const std::int64_t out = heads * op.head_dim;
+  const double product_flops = 2.0 * static_cast<double>(d.rows * op.rows) * static_cast<double>(out);
+  if (pass == Pass::forward) {
+    return {.flops = 2 * product_flops, .activation = d.rows * (qkv + out), .statistic = d.rows * heads};
+  }
+  if (pass == Pass::weight_gradient) return {};
+  return {.flops = 5 * product_flops, .activation = d.rows * 2 * (qkv + out), .statistic = d.rows * heads};
+}
+
+// per: operations per element forward and backward; moved: tensors read or written.
+Count pointwise(Pass pass, const Dims& d, std::array<double, 2> per, std::array<std::int64_t, 2> moved) {
+  if (pass == Pass::weight_gradient) return {};
+  const std::size_t i = pass == Pass::forward ? 0 : 1;
+  return {.flops = per[i] * d.size(), .activation = moved[i] * d.rows * d.n};
+}
+
+Count forward_only(Pass pass, const Dims& d, double per, std::int64_t moved, std::int64_t statistics,
+                   std::int64_t tokens) {
+  if (pass != Pass::forward) return {};
+  return {.flops = per * d.size(), .activation = moved * d.rows * d.n,
+          .statistic = statistics * d.rows, .token = tokens * d.rows};
+}
+
+Count bias(Pass pass, const Dims& d) {
+  if (pass == Pass::forward) return {.flops = d.size(), .activation = 2 * d.rows * d.n, .weight = d.n};
+  if (pass == Pass::input_gradient) return {};
+  return {.flops = d.size(), .activation = d.rows * d.n, .gradient = 2 * d.n};
+}
+
+// dense: the activation reads y and both reads and writes dy, or reads and writes y.
+Count dense(Pass pass, const models::Operator& op, const Dims& d) {
+  Count c = product(pass, d, false, op.parameters.size() > 1 ? d.n : 0);
+  const bool active = op.activation != models::Activation::identity;
+  if (active && pass == Pass::forward) c.activation += 2 * d.rows * d.n;
+  if (active && pass == Pass::input_gradient) c.activation += 3 * d.rows * d.n;
+  return c;
+}
+
+Count count(OpKind kind, Pass pass, const models::Operator& op, const Dims& d) {
+  switch (kind) {
+    case OpKind::token_embedding: return embedding(pass, d, false);
+    case OpKind::position_embedding: return embedding(pass, d, true);
+    case OpKind::layer_norm: return norm(pass, d);
+    case OpKind::linear: return product(pass, d, false, op.parameters.size() > 1 ? d.n : 0);
+    case OpKind::lora_up: return product(pass, d, true, 0);
+    case OpKind::attention: return attend(pass, op, d);
+    case OpKind::gelu: return pointwise(pass, d, {9, 18}, {2, 3});
+    case OpKind::add: return pointwise(pass, d, {1, 1}, {3, 3});
+    case OpKind::bias_add: return bias(pass, d);
+    case OpKind::dense: return dense(pass, op, d);
+    case OpKind::softmax_max: return forward_only(pass, d, 1, 1, 1, 0);
+    case OpKind::softmax_sum: return forward_only(pass, d, 3, 1, 3, 1);
+    case OpKind::cross_entropy: return forward_only(pass, d, 5, 2, 3, 1);
+    case OpKind::squared_error: return forward_only(pass, d, 4, 3, 0, 0);
+    case OpKind::tensor_copy: case OpKind::tensor_reduce: return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+Work work(OpKind kind, Pass pass, const models::Operator& op, std::int64_t samples,
+          const KernelTypes& types) {
+  const Dims d{op.rows * samples, op.n, op.k, op.groups};
+  const Count c = count(kind, pass, op, d);
+  using core::bytes_of;
+  return {core::Flops(c.flops),
+          bytes_of(c.activation, types.activation) + bytes_of(c.statistic, types.statistic) +
+              bytes_of(c.weight, types.weight) + bytes_of(c.gradient, types.gradient) +
+              bytes_of(c.token, core::DType::i32)};
+}
+
+std::span<const KernelInfo> kernel_table() { return kTable; }
+
+core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples, const KernelTypes& types) {
+  const std::int64_t rows = op.rows * samples;
+  switch (op.kind) {
+    case OpKind::linear:
+    case OpKind::dense:
+    case OpKind::lora_up:
+      return linear_workspace(types.activation, {.rows = rows, .n = op.n, .k = op.k});
+    case OpKind::attention:
+      return attention_workspace(types.activation, {.samples = samples, .seq = op.rows, .heads = op.heads,
+                                                    .kv_heads = op.kv_heads, .head_dim = op.head_dim});
+    default: return core::Bytes(0);
+  }
+}
+
+}  // namespace exec::host
