@@ -1,0 +1,106 @@
+#include "tests/unit/kernels/support.hpp"
+
+using namespace kernel_tests;
+
+namespace {
+
+// The definition, O(seq^2) per head, in double.
+struct Naive {
+  Values out, lse;
+};
+
+Naive naive_attention(const Values& qkv, const AttentionShape& s) {
+  const std::int64_t d = s.head_dim, ld = s.qkv_columns(), share = s.heads / s.kv_heads;
+  Naive y{Values(static_cast<std::size_t>(s.samples * s.seq * s.heads * d)),
+          Values(static_cast<std::size_t>(s.samples * s.seq * s.heads))};
+  const auto at = [&](std::int64_t sample, std::int64_t row, std::int64_t column) {
+    return qkv[static_cast<std::size_t>((sample * s.seq + row) * ld + column)];
+  };
+  for (std::int64_t i = 0; i < s.samples * s.heads * s.seq; ++i) {
+    const std::int64_t row = i % s.seq, head = i / s.seq % s.heads, sample = i / s.seq / s.heads;
+    const std::int64_t k0 = (s.heads + head / share) * d, v0 = k0 + s.kv_heads * d;
+    Values p;
+    double total = 0;
+    for (std::int64_t j = 0; j < (s.causal ? row + 1 : s.seq); ++j) {
+      double score = 0;
+      for (std::int64_t c = 0; c < d; ++c) score += at(sample, row, head * d + c) * at(sample, j, k0 + c);
+      p.push_back(std::exp(score / std::sqrt(static_cast<double>(d))));
+      total += p.back();
+    }
+    y.lse[static_cast<std::size_t>(i)] = std::log(total);
+    for (std::int64_t c = 0; c < d; ++c) {
+      double sum = 0;
+      for (std::size_t j = 0; j < p.size(); ++j) sum += p[j] * at(sample, static_cast<std::int64_t>(j), v0 + c);
+      y.out[static_cast<std::size_t>(((sample * s.seq + row) * s.heads + head) * d + c)] = sum / total;
+    }
+  }
+  return y;
+}
+
+double worst_difference(const Values& a, const Values& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(a[i])) return a[i];
+    worst = std::max(worst, std::abs(a[i] - b[i]));
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("attention in blocks equals its definition") {
+  Random r(31);
+  const std::int64_t seq = GENERATE(1, 2, 63, 64, 65, 150);
+  const bool causal = GENERATE(true, false);
+  const DType type = GENERATE(DType::f64, DType::f32, DType::bf16, DType::f16);
+  const AttentionShape s{2, seq, 4, 2, 5, causal};
+  CAPTURE(seq, causal, core::name(type));
+  Buffer qkv = random(r, type, s.samples * seq * s.qkv_columns(), 2.0);
+  Buffer out(type, s.samples * seq * 20), lse(type == f64 ? f64 : f32, s.samples * seq * 4);
+  attention(out, lse, qkv, s, Scratch(attention_workspace(type, s)));
+  const Naive want = naive_attention(qkv.values(), s);
+  // |v| <= 2 bounds |out|; scores are at most 20/sqrt(5), so e^score carries 9 + d roundings of the
+  // arithmetic, sums of up to 150 terms in 16 lanes 10 more: 64 u is ample. Then one rounding.
+  const double u = roundoff(type == f64 ? f64 : f32);
+  CHECK(worst_difference(out.values(), want.out) <= 2 * (64 * u + 1.01 * roundoff(type)));
+  CHECK(worst_difference(lse.values(), want.lse) <= 64 * u);
+}
+
+TEST_CASE("two tokens, one head of width one: by hand") {
+  // Row 1: q = 1, k = (0, ln 3), v = (4, 8): weights 1/4 and 3/4, so 7, and lse = ln 4.
+  Buffer qkv(f64, Values{9, 0, 4, 1, std::log(3.0), 8});
+  const AttentionShape s{1, 2, 1, 1, 1};
+  Buffer out(f64, 2), lse(f64, 2);
+  attention(out, lse, qkv, s, Scratch(attention_workspace(f64, s)));
+  CHECK(out.at(0) == 4.0);
+  CHECK(out.at(1) == Approx(7.0).epsilon(1e-14));
+  CHECK(lse.at(1) == Approx(std::log(4.0)).epsilon(1e-14));
+}
+
+TEST_CASE("large scores do not overflow attention") {
+  Buffer qkv(f32, Values{60, 60, 1, 60, 60, 3});  // scores of 3600
+  const AttentionShape s{1, 2, 1, 1, 1};
+  Buffer out(f32, 2), lse(f32, 2);
+  attention(out, lse, qkv, s, Scratch(attention_workspace(f32, s)));
+  CHECK(out.values() == Values{1, 2});
+  CHECK(lse.at(1) == Approx(3600 + std::log(2.0)));
+}
+
+TEST_CASE("the gradient of attention in f32 follows the one in f64 over several blocks") {
+  Random r(32);
+  const AttentionShape s{1, 150, 4, 2, 8};
+  const std::int64_t columns = 32;
+  Buffer qkv = random(r, f32, s.seq * s.qkv_columns()), dout = random(r, f32, s.seq * columns);
+  Buffer exact_qkv = as(f64, qkv), exact_dout = as(f64, dout);
+  const auto gradient = [&](Buffer& in, Buffer& g, DType t) {
+    Buffer out(t, s.seq * columns), lse(t, s.seq * s.heads), dqkv(t, in.size());
+    Scratch ws(attention_workspace(t, s));
+    attention(out, lse, in, s, ws);
+    attention_input_gradient(dqkv, g, in, out, lse, s, ws);
+    return dqkv;
+  };
+  Buffer got = gradient(qkv, dout, f32), want = gradient(exact_qkv, exact_dout, f64);
+  const Values g = got.values();
+  // Sums of at most 150 x 2 terms below 3 with a relative error of about 40 u each.
+  CHECK(worst_difference(g, want.values()) <= 300 * 3 * 40 * 0x1p-24);
+}
