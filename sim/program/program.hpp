@@ -148,7 +148,7 @@ struct Transfer {
   Collective collective{};
   Algorithm algorithm{};
   Traffic what{};
-  Group group{};
+  Group group{};                       // of send and receive: next or previous, where the peer is
   ReduceOp reduce = ReduceOp::sum;
   core::DType wire_type{};
   std::uint16_t tag = 0;               // tells apart messages between the same two ranks

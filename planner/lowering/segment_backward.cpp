@@ -1,0 +1,277 @@
+// Backward half of SegmentEmitter.
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "planner/lowering/segment_emitter.hpp"
+
+namespace planner::lowering {
+
+using models::OpKind;
+using models::TensorIndex;
+
+// A tensor needs a gradient when something trained lies before it.
+void SegmentEmitter::find_needs_gradient(bool input_needs) {
+  needs_gradient_.assign(roots_.size(), false);
+  if (segment_.input >= 0 && segment_.tensors[static_cast<std::size_t>(segment_.input)].role !=
+                                 models::TensorRole::tokens)
+    needs_gradient_[static_cast<std::size_t>(segment_.input)] = input_needs;
+  for (auto v : order_) {
+    const Op& op = segment_.graph[v];
+    const bool needs =
+        std::ranges::any_of(op.parameters, [&](auto p) { return trained(p); }) ||
+        std::ranges::any_of(op.inputs, [&](auto t) { return needs_gradient_[static_cast<std::size_t>(t)]; });
+    for (TensorIndex t : op.outputs) needs_gradient_[static_cast<std::size_t>(t)] = needs;
+  }
+}
+
+bool SegmentEmitter::gradient_in_place() const {
+  // The residual stream: some addition has the segment's input (by aliases) as its first input.
+  return std::ranges::any_of(order_, [&](auto v) {
+    const Op& op = segment_.graph[v];
+    return op.kind == OpKind::add && op.inputs[0] == segment_.input;
+  });
+}
+
+int SegmentEmitter::new_storage(TensorIndex t) {
+  View view;
+  if (t == segment_.input) {
+    view = boundary_.d_input;
+  } else {
+    auto& buffer = d_buffers_[static_cast<std::size_t>(t)];
+    if (buffer == program::kNone) {
+      const models::Tensor& tensor = segment_.tensors[static_cast<std::size_t>(t)];
+      program::Buffer b;
+      b.name = segment_.name + ".d_" + tensor.name;
+      b.term = program::Term::activations;
+      b.type = stage_.recipe.activation;
+      b.elements = {tensor.per_sample * stage_.samples};
+      buffer = builder_.buffer(std::move(b));
+    }
+    view = constant_view(buffer);
+  }
+  builder_.alloc(view);
+  storages_.push_back({view, 0});
+  return static_cast<int>(storages_.size()) - 1;
+}
+
+void SegmentEmitter::alias_gradient(TensorIndex t, int storage) {
+  gradient_of_[static_cast<std::size_t>(t)] = storage;
+  ++storages_[static_cast<std::size_t>(storage)].pending;
+}
+
+int SegmentEmitter::gradient_target(TensorIndex t, bool* accumulate) {
+  const int existing = storage_of(t);
+  *accumulate = existing >= 0;
+  if (existing >= 0) {
+    PLANNER_CHECK(storages_[static_cast<std::size_t>(existing)].pending == 1,
+                  "a gradient would be overwritten before all its readers ran");
+    return existing;
+  }
+  alias_gradient(t, new_storage(t));
+  return storage_of(t);
+}
+
+// One reader of the storage is done; the last one frees it, unless it now is the input's gradient.
+void SegmentEmitter::consume(int storage) {
+  GradientStorage& s = storages_[static_cast<std::size_t>(storage)];
+  if (--s.pending == 0) builder_.free(s.view);
+}
+
+void SegmentEmitter::emit_backward(ActionKind kind, const Op& op, std::vector<View> args,
+                                   bool accumulate) {
+  const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
+  builder_.emit({.kind = kind,
+                 .args = std::move(args),
+                 .op = op_index_[static_cast<std::size_t>(at - order_.begin())],
+                 .flags = static_cast<std::uint8_t>(accumulate ? program::kAccumulate : 0)});
+}
+
+// linear, dense, lora_up: weight gradient first, so that the kept input can go before the input's
+// gradient comes.
+void SegmentEmitter::backward_gemm(const Op& op, int dy) {
+  const View d = storages_[static_cast<std::size_t>(dy)].view;
+  const TensorIndex x = op.inputs[0];
+  if (trained(op.parameters[0])) {
+    std::vector<View> args{d};
+    if (op.kind == OpKind::dense) args.push_back(tensor_view(op.outputs[0]));
+    args.push_back(tensor_view(x));
+    for (auto p : op.parameters) args.push_back(gradient_view(p));
+    emit_backward(ActionKind::weight_gradient, op, std::move(args));
+  }
+  free_kept_after_backward(static_cast<std::size_t>(
+      std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; }) -
+      order_.begin()));
+  if (needs_gradient_[static_cast<std::size_t>(x)]) {
+    bool accumulate = false;
+    const int dx = gradient_target(x, &accumulate);
+    emit_backward(ActionKind::input_gradient, op,
+                  {d, weight_view(op.parameters[0]), storages_[static_cast<std::size_t>(dx)].view},
+                  accumulate);
+  }
+  consume(dy);
+}
+
+// dy is the gradient of both inputs; where one has some already, dy is added to it.
+void SegmentEmitter::backward_add(const Op& op, int dy) {
+  for (TensorIndex t : op.inputs) {
+    if (!needs_gradient_[static_cast<std::size_t>(t)]) continue;
+    if (storage_of(t) < 0) {
+      alias_gradient(t, dy);
+      continue;
+    }
+    builder_.emit({.kind = ActionKind::accumulate,
+                   .args = {storages_[static_cast<std::size_t>(dy)].view,
+                            storages_[static_cast<std::size_t>(storage_of(t))].view}});
+  }
+  consume(dy);
+}
+
+void SegmentEmitter::backward_operator(const Op& op) {
+  const TensorIndex y = op.outputs.empty() ? models::kNoTensor : op.outputs[0];
+  const int dy = y >= 0 ? storage_of(y) : -1;
+  if (dy < 0) return;
+  const View d = storages_[static_cast<std::size_t>(dy)].view;
+  const TensorIndex x = op.inputs[0];
+  const bool needs = needs_gradient_[static_cast<std::size_t>(x)];
+  bool accumulate = false;
+  switch (op.kind) {
+    case OpKind::linear:
+    case OpKind::dense:
+      return backward_gemm(op, dy);
+    case OpKind::add:
+      return backward_add(op, dy);
+    case OpKind::tensor_copy:  // f: the gradients of the ranks' parts add up
+      emit_reduction(op, d);
+      [[fallthrough]];
+    case OpKind::tensor_reduce:
+    case OpKind::bias_add:
+    case OpKind::position_embedding:
+      if (op.kind == OpKind::bias_add || op.kind == OpKind::position_embedding)
+        if (trained(op.parameters[0]))
+          emit_backward(ActionKind::weight_gradient, op, {d, gradient_view(op.parameters[0])});
+      PLANNER_CHECK(!needs || storage_of(x) < 0, "an identity's input has another reader");
+      if (needs) alias_gradient(x, dy);
+      return consume(dy);
+    case OpKind::token_embedding:
+      if (trained(op.parameters[0]))
+        emit_backward(ActionKind::weight_gradient, op,
+                      {d, tensor_view(x), gradient_view(op.parameters[0])});
+      return consume(dy);
+    case OpKind::layer_norm: {
+      if (!needs && !trained(op.parameters[0])) return consume(dy);
+      const int dx = gradient_target(x, &accumulate);
+      std::vector<View> args{d, tensor_view(x), tensor_view(op.outputs[1]),
+                             tensor_view(op.outputs[2]), weight_view(op.parameters[0]),
+                             storages_[static_cast<std::size_t>(dx)].view};
+      if (trained(op.parameters[0]))
+        for (auto p : op.parameters) args.push_back(gradient_view(p));
+      emit_backward(ActionKind::input_gradient, op, std::move(args), accumulate);
+      return consume(dy);
+    }
+    case OpKind::attention: {
+      const int dx = gradient_target(x, &accumulate);
+      PLANNER_CHECK(!accumulate, "attention overwrites its input's gradient");
+      emit_backward(ActionKind::input_gradient, op,
+                    {d, tensor_view(x), tensor_view(y), tensor_view(op.outputs[1]),
+                     storages_[static_cast<std::size_t>(dx)].view});
+      return consume(dy);
+    }
+    case OpKind::gelu: {
+      if (!needs) return consume(dy);
+      GradientStorage& s = storages_[static_cast<std::size_t>(dy)];
+      const bool in_place = s.pending == 1 && storage_of(x) < 0 && x != segment_.input;
+      if (in_place) alias_gradient(x, dy);
+      const int dx = in_place ? dy : gradient_target(x, &accumulate);
+      emit_backward(ActionKind::input_gradient, op,
+                    {d, tensor_view(x), storages_[static_cast<std::size_t>(dx)].view}, accumulate);
+      return consume(dy);
+    }
+    case OpKind::lora_up: {
+      const TensorIndex u = op.inputs[1];
+      const int du = gradient_target(u, &accumulate);
+      emit_backward(ActionKind::input_gradient, op,
+                    {d, tensor_view(u), weight_view(op.parameters[0]),
+                     storages_[static_cast<std::size_t>(du)].view,
+                     gradient_view(op.parameters[0])});
+      if (needs) alias_gradient(x, dy);
+      return consume(dy);
+    }
+    case OpKind::softmax_max:
+    case OpKind::softmax_sum:
+    case OpKind::cross_entropy:
+    case OpKind::squared_error:
+      return;
+  }
+}
+
+// Frees the kept tensors whose last backward reader stands at this position (the first forward
+// operator that keeps them).
+void SegmentEmitter::free_kept_after_backward(std::size_t position) {
+  for (TensorIndex t : segment_.graph[order_[position]].saved) {
+    const std::size_t r = root_of(t);
+    if (!kept_[r]) continue;
+    const auto reads = [&](auto v) {
+      const Op& op = segment_.graph[v];
+      return std::ranges::any_of(op.saved, [&](TensorIndex s) { return root_of(s) == r; });
+    };
+    const auto first = std::ranges::find_if(order_, reads) - order_.begin();
+    if (static_cast<std::size_t>(first) != position) continue;
+    const bool is_input = kind_ != SegmentKind::prologue && root_of(segment_.input) == r;
+    const bool is_output = segment_.output >= 0 && root_of(segment_.output) == r;
+    if ((is_input && !boundary_.free_input) || (is_output && !boundary_.free_output)) continue;
+    builder_.free(tensor_view(t));
+  }
+}
+
+void SegmentEmitter::backward(const Boundary& boundary) {
+  boundary_ = boundary;
+  find_needs_gradient(boundary.input_needs_gradient);
+  gradient_of_.assign(roots_.size(), -1);
+  storages_.clear();
+  if (segment_.output >= 0) {
+    storages_.push_back({boundary_.d_output, 0});
+    alias_gradient(segment_.output, 0);
+  }
+  for (std::size_t i = order_.size(); i-- > 0;) {
+    const Op& op = segment_.graph[order_[i]];
+    backward_operator(op);
+    // GEMMs free between their two halves.
+    if (op.kind != OpKind::linear && op.kind != OpKind::dense) free_kept_after_backward(i);
+  }
+}
+
+void SegmentEmitter::forward_and_backward(Boundary boundary) {
+  const auto last = order_.empty() ? OpKind::add : segment_.graph[order_.back()].kind;
+  const bool has_loss = last == OpKind::cross_entropy || last == OpKind::squared_error;
+  PLANNER_CHECK(has_loss, "an epilogue without a loss has no backward");
+  const Op& loss = segment_.graph[order_.back()];
+  const bool in_input = root_of(loss.inputs[0]) == root_of(segment_.input);
+  if (in_input) {
+    // The loss overwrites what it reads: give it a copy, which then is the gradient.
+    builder_.alloc(boundary.d_input);
+    builder_.emit({.kind = ActionKind::cast, .args = {boundary.input, boundary.d_input}});
+    if (boundary.free_input) builder_.free(boundary.input);
+    boundary.input = boundary.d_input;
+    boundary.free_input = false;
+    forward(ForwardMode::keep, boundary);
+    return;
+  }
+  // The logits become their gradient: forward must not free them.
+  const std::size_t logits = root_of(loss.inputs[0]);
+  kept_[logits] = true;
+  forward(ForwardMode::keep, boundary);
+  kept_[logits] = false;
+  boundary_ = boundary;
+  find_needs_gradient(boundary.input_needs_gradient);
+  gradient_of_.assign(roots_.size(), -1);
+  storages_.clear();
+  storages_.push_back({tensor_view(loss.inputs[0]), 0});
+  alias_gradient(loss.inputs[0], 0);
+  for (std::size_t i = order_.size(); i-- > 0;) {
+    const Op& op = segment_.graph[order_[i]];
+    backward_operator(op);
+    if (op.kind != OpKind::linear && op.kind != OpKind::dense) free_kept_after_backward(i);
+  }
+}
+
+}  // namespace planner::lowering

@@ -1,0 +1,204 @@
+#include "planner/lowering/segment_emitter.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+
+namespace planner::lowering {
+
+using models::OpKind;
+using models::TensorIndex;
+using models::TensorRole;
+
+SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
+                               const models::Segment& segment, SegmentKind kind,
+                               const std::vector<ParameterPlace>& places,
+                               const StateBuffers& state, int slots, int extent)
+    : builder_(builder), stage_(stage), segment_(segment), kind_(kind), places_(places),
+      state_(state), order_(models::topological_order(segment)) {
+  roots_.resize(segment.tensors.size());
+  for (std::size_t t = 0; t < roots_.size(); ++t) {
+    roots_[t] = t;
+    while (segment.tensors[roots_[t]].in_place_of >= 0)
+      roots_[t] = static_cast<std::size_t>(segment.tensors[roots_[t]].in_place_of);
+  }
+  find_kept();
+  declare_buffers(slots, extent);
+  for (auto v : order_) op_index_.push_back(builder_.op(segment.graph[v]));
+}
+
+void SegmentEmitter::find_kept() {
+  kept_.assign(roots_.size(), false);
+  produced_.assign(roots_.size(), false);
+  for (auto v : order_) {
+    const Op& op = segment_.graph[v];
+    // What a loss keeps is its own gradient by then; its storage is the gradient's.
+    const bool loss = op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error;
+    for (TensorIndex t : op.saved)
+      if (!loss) kept_[root_of(t)] = true;
+    for (TensorIndex t : op.outputs) produced_[root_of(t)] = true;
+  }
+}
+
+void SegmentEmitter::declare_buffers(int slots, int extent) {
+  buffers_.assign(roots_.size(), program::kNone);
+  d_buffers_.assign(roots_.size(), program::kNone);
+  const std::string prefix = segment_.name + ".";
+  for (std::size_t t = 0; t < roots_.size(); ++t) {
+    if (roots_[t] != t) continue;
+    const models::Tensor& tensor = segment_.tensors[t];
+    const bool is_input = segment_.input >= 0 && root_of(segment_.input) == t;
+    const bool is_output = segment_.output >= 0 && root_of(segment_.output) == t;
+    if (is_output || (is_input && tensor.role != TensorRole::tokens)) continue;  // boundary's
+    const auto activation = stage_.recipe.activation;
+    program::Buffer b;
+    b.name = prefix + tensor.name;
+    b.term = tensor.role == TensorRole::logits ? program::Term::logits : program::Term::activations;
+    b.type = tensor.role == TensorRole::statistic ? stage_.recipe.statistic
+             : tensor.role == TensorRole::tokens  ? core::DType::i32
+                                                  : activation;
+    b.elements = {tensor.per_sample * stage_.samples};
+    b.extent = extent;
+    b.slots = slots;
+    buffers_[t] = builder_.buffer(std::move(b));
+  }
+}
+
+View SegmentEmitter::tensor_view(TensorIndex t) const {
+  const std::size_t root = root_of(t);
+  if (buffers_[root] == program::kNone) {
+    const bool is_output = segment_.output >= 0 && root_of(segment_.output) == root;
+    return is_output ? boundary_.output : boundary_.input;
+  }
+  return kind_ == SegmentKind::layer ? layer_view(buffers_[root]) : constant_view(buffers_[root]);
+}
+
+View SegmentEmitter::weight_view(models::ParameterIndex p) const {
+  const ParameterPlace& at = places_[static_cast<std::size_t>(p)];
+  const std::int64_t n = segment_.parameters[static_cast<std::size_t>(p)].elements;
+  const bool layer = kind_ == SegmentKind::layer;
+  using program::Range;
+  if (!at.trained)
+    return ranged(constant_view(state_.frozen),
+                  layer ? Range::frozen_layer_parameters : Range::fixed, at.offset, n);
+  if (stage_.materialises())
+    return ranged(layer ? layer_view(state_.unit_weights)
+                        : constant_view(state_.unit_weights, at.unit),
+                  Range::fixed, at.unit_offset, n);
+  return ranged(constant_view(state_.weights), layer ? Range::layer_parameters : Range::fixed,
+                at.offset, n);
+}
+
+View SegmentEmitter::gradient_view(models::ParameterIndex p) const {
+  const ParameterPlace& at = places_[static_cast<std::size_t>(p)];
+  const std::int64_t n = segment_.parameters[static_cast<std::size_t>(p)].elements;
+  const bool layer = kind_ == SegmentKind::layer;
+  using program::Range;
+  PLANNER_CHECK(at.trained, "gradient of a frozen parameter");
+  if (stage_.sharded_gradients())
+    return ranged(layer ? layer_view(state_.unit_gradients)
+                        : constant_view(state_.unit_gradients, at.unit),
+                  Range::fixed, at.unit_offset, n);
+  return ranged(constant_view(state_.gradients), layer ? Range::layer_parameters : Range::fixed,
+                at.offset, n);
+}
+
+// Operators to run. recompute: those whose results backward reads, and what these read in turn.
+std::vector<bool> SegmentEmitter::select(ForwardMode mode) const {
+  std::vector<bool> selected(order_.size(), true);
+  if (mode != ForwardMode::recompute) return selected;
+  std::vector<bool> wanted = kept_;
+  if (segment_.input >= 0) wanted[root_of(segment_.input)] = false;
+  // A kept output is still there: it is the boundary that the next segment was computed from.
+  if (segment_.output >= 0) wanted[root_of(segment_.output)] = false;
+  for (std::size_t i = order_.size(); i-- > 0;) {
+    const Op& op = segment_.graph[order_[i]];
+    selected[i] = std::ranges::any_of(op.outputs, [&](TensorIndex t) { return wanted[root_of(t)]; });
+    if (selected[i])
+      for (TensorIndex t : op.inputs) wanted[root_of(t)] = true;
+  }
+  return selected;
+}
+
+void SegmentEmitter::load(TensorIndex t) {
+  using program::Input;
+  const bool tokens = segment_.tensors[static_cast<std::size_t>(t)].role == TensorRole::tokens;
+  const bool epilogue = kind_ == SegmentKind::epilogue;
+  const Input input = epilogue ? (tokens ? Input::targets : Input::feature_targets)
+                               : (tokens ? Input::tokens : Input::features);
+  builder_.emit({.kind = ActionKind::load, .args = {ClassBuilder::whole(tensor_view(t))},
+                 .op = static_cast<std::uint16_t>(input)});
+}
+
+void SegmentEmitter::forward(ForwardMode mode, const Boundary& boundary) {
+  boundary_ = boundary;
+  const std::vector<bool> selected = select(mode);
+  const bool keep = mode != ForwardMode::drop;
+  const std::size_t input = segment_.input >= 0 ? root_of(segment_.input) : roots_.size();
+  const bool loads_input = kind_ == SegmentKind::prologue && segment_.input >= 0;
+
+  std::vector<std::size_t> last(roots_.size(), 0);
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    if (!selected[i]) continue;
+    const Op& op = segment_.graph[order_[i]];
+    for (TensorIndex t : op.inputs) last[root_of(t)] = i;
+    for (TensorIndex t : op.outputs) last[root_of(t)] = i;
+  }
+  std::vector<bool> alive(roots_.size(), false);
+  if (input < roots_.size() && !loads_input) alive[input] = true;
+  const auto make_alive = [&](TensorIndex t) {
+    if (alive[root_of(t)]) return;
+    alive[root_of(t)] = true;
+    builder_.alloc(tensor_view(t));
+    if (!produced_[root_of(t)]) load(t);
+  };
+  if (order_.empty() && loads_input) make_alive(segment_.input);  // a chain's features
+
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    if (!selected[i]) continue;
+    const Op& op = segment_.graph[order_[i]];
+    for (TensorIndex t : op.inputs) make_alive(t);
+    for (TensorIndex t : op.outputs) make_alive(t);
+    emit_forward(op);
+    for (std::size_t r = 0; r < roots_.size(); ++r) {
+      if (!alive[r] || last[r] != i) continue;
+      const bool is_output = segment_.output >= 0 && root_of(segment_.output) == r;
+      const bool is_boundary_input = r == input && !loads_input;
+      const bool held = keep && kept_[r];
+      if (is_output || held || (is_boundary_input && !boundary_.free_input)) continue;
+      alive[r] = false;
+      builder_.free(tensor_view(static_cast<TensorIndex>(r)));
+    }
+  }
+}
+
+void SegmentEmitter::emit_reduction(const Op& op, View view) {
+  program::Transfer t;
+  t.collective = program::Collective::all_reduce;
+  t.algorithm = program::Algorithm::ring;
+  t.what = op.loss_traffic ? program::Traffic::loss : program::Traffic::tensor;
+  t.group = program::Group::tensor;
+  t.reduce = op.reduce_max ? program::ReduceOp::max : program::ReduceOp::sum;
+  t.wire_type = builder_.target().buffers[view.buffer].type;
+  builder_.emit({.kind = ActionKind::collective, .args = {view}, .op = builder_.transfer(t)});
+}
+
+void SegmentEmitter::emit_forward(const Op& op) {
+  if (op.kind == OpKind::tensor_copy) return;  // identity forward
+  if (op.kind == OpKind::tensor_reduce) return emit_reduction(op, tensor_view(op.inputs[0]));
+  Emit e{.kind = ActionKind::forward};
+  for (TensorIndex t : op.inputs) e.args.push_back(tensor_view(t));
+  for (models::ParameterIndex p : op.parameters) e.args.push_back(weight_view(p));
+  for (TensorIndex t : op.outputs) e.args.push_back(tensor_view(t));
+  if (op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error)
+    e.args.push_back(constant_view(state_.loss));
+  const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
+  e.op = op_index_[static_cast<std::size_t>(at - order_.begin())];
+  builder_.emit(e);
+}
+
+bool SegmentEmitter::trains() const {
+  return std::ranges::any_of(segment_.parameters, [](const auto& p) { return p.trainable; });
+}
+
+}  // namespace planner::lowering

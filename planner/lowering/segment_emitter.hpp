@@ -1,0 +1,112 @@
+#pragma once
+// SegmentEmitter: turns one segment of the operator graph (prologue, layer template, epilogue) into
+// blocks of actions: forward that keeps what backward reads, forward that keeps nothing, the part of
+// forward that recomputation needs, and backward. Lifetimes follow from the graph alone: a tensor
+// lives from its first writer to its last reader; kept ones to their last reader in backward.
+//
+// Gradients of tensors share storage where the mathematics allows: an addition hands its gradient to
+// both inputs, a residual stream has one gradient buffer from the loss to the embeddings.
+
+#include <vector>
+
+#include "planner/lowering/class_builder.hpp"
+#include "planner/lowering/stage_layout.hpp"
+
+namespace planner::lowering {
+
+// Buffers of parameters, gradients and their materialised copies, kNone where a stage has none.
+struct StateBuffers {
+  std::uint16_t weights = program::kNone, frozen = program::kNone, gradients = program::kNone;
+  std::uint16_t unit_weights = program::kNone, unit_gradients = program::kNone;
+  std::uint16_t loss = program::kNone;
+};
+
+// Where a segment's boundary tensors and their gradients live in the calls of a block.
+struct Boundary {
+  View input, output;                  // output.buffer kNone: the epilogue
+  View d_input, d_output;
+  bool free_input = true;              // the block's last reader of the input frees it
+  bool free_output = false;            // backward frees the output (kept for its own derivative)
+  bool input_needs_gradient = true;
+};
+
+enum class ForwardMode : std::uint8_t {
+  keep,       // keeps the tensors that backward reads
+  drop,       // keeps nothing but its output
+  recompute,  // keep, without what only the output needs
+};
+
+class SegmentEmitter {
+ public:
+  // Declares the segment's buffers. slots: micro-batches whose kept tensors are alive at once.
+  SegmentEmitter(ClassBuilder& builder, const Stage& stage, const models::Segment& segment,
+                 SegmentKind kind, const std::vector<ParameterPlace>& places,
+                 const StateBuffers& state, int slots, int extent);
+
+  void forward(ForwardMode mode, const Boundary& boundary);
+  void backward(const Boundary& boundary);
+  // Head and loss: forward, loss and backward at once. The gradient of the input is new storage.
+  void forward_and_backward(Boundary boundary);
+
+  bool keeps_input() const { return kept_[root_of(segment_.input)]; }
+  bool keeps_output() const {
+    return segment_.output >= 0 && kept_[root_of(segment_.output)];
+  }
+  // Backward leaves the input's gradient in the storage of the output's.
+  bool gradient_in_place() const;
+  bool empty() const { return order_.empty(); }
+  bool trains() const;
+
+ private:
+  using Op = models::Operator;
+  struct GradientStorage { View view; int pending = 0; };  // pending: readers to come
+
+  std::size_t root_of(models::TensorIndex t) const { return roots_[static_cast<std::size_t>(t)]; }
+  void declare_buffers(int slots, int extent);
+  void find_kept();
+  void find_needs_gradient(bool input_needs);
+  std::vector<bool> select(ForwardMode mode) const;
+  View tensor_view(models::TensorIndex t) const;
+  View weight_view(models::ParameterIndex p) const;
+  View gradient_view(models::ParameterIndex p) const;
+  bool trained(models::ParameterIndex p) const {
+    return segment_.parameters[static_cast<std::size_t>(p)].trainable;
+  }
+
+  void emit_forward(const Op& op);
+  void emit_reduction(const Op& op, View view);
+  void load(models::TensorIndex t);
+  void backward_operator(const Op& op);
+  void backward_gemm(const Op& op, int dy);
+  void backward_add(const Op& op, int dy);
+  void alias_gradient(models::TensorIndex t, int storage);
+  // Storage that input gradient t is written to; sets *accumulate when something is there already.
+  int gradient_target(models::TensorIndex t, bool* accumulate);
+  int new_storage(models::TensorIndex t);
+  void consume(int storage);
+  void emit_backward(ActionKind kind, const Op& op, std::vector<View> args, bool accumulate = false);
+  void free_kept_after_backward(std::size_t position);
+  int storage_of(models::TensorIndex t) const { return gradient_of_[static_cast<std::size_t>(t)]; }
+
+  ClassBuilder& builder_;
+  const Stage& stage_;
+  const models::Segment& segment_;
+  const SegmentKind kind_;
+  const std::vector<ParameterPlace>& places_;
+  const StateBuffers& state_;
+  std::vector<models::OperatorGraph::vertex_descriptor> order_;
+  std::vector<std::size_t> roots_;     // tensor -> tensor whose storage it shares
+  std::vector<bool> kept_;             // by root: some operator's backward reads it
+  std::vector<bool> produced_;         // by root: an operator writes it (else: loaded)
+  std::vector<std::uint16_t> buffers_; // by root
+  std::vector<std::uint16_t> d_buffers_;  // by tensor, declared on demand
+  std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class
+
+  // State of the block being emitted.
+  Boundary boundary_;
+  std::vector<bool> needs_gradient_;   // by tensor
+  std::vector<int> gradient_of_;       // by tensor: index into storages_, -1 none
+  std::vector<GradientStorage> storages_;
+};
+
+}  // namespace planner::lowering

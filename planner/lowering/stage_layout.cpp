@@ -1,0 +1,201 @@
+#include "planner/lowering/stage_layout.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+
+namespace planner::lowering {
+namespace {
+
+using models::Parameter;
+using models::Segment;
+using program::PlacedParameter;
+
+class Layouter {
+ public:
+  explicit Layouter(const Stage& stage) : stage_(stage), graph_(*stage.graph) {}
+
+  StageLayout run() {
+    layout_.units.resize(static_cast<std::size_t>(stage_.layers));
+    layout_.layer_offset.resize(layout_.units.size());
+    layout_.frozen_layer_offset.resize(layout_.units.size());
+    layout_.templates.resize(graph_.templates.size());
+    layout_.prologue.resize(graph_.prologue.parameters.size());
+    layout_.epilogue.resize(graph_.epilogue.parameters.size());
+    if (stage_.last) place_epilogue();
+    for (int l = stage_.layers - 1; l >= 0; --l) place_layer(l);
+    if (stage_.first) place_prologue();
+    layout_.trained_elements = trained_;
+    layout_.frozen_elements = frozen_;
+    divide();
+    return std::move(layout_);
+  }
+
+ private:
+  // Appends a parameter to its flat space; returns its place with offsets from the space's start.
+  ParameterPlace place(const Parameter& p, std::string path, int unit, bool tied_copy = false) {
+    std::int64_t& at = p.trainable ? trained_ : frozen_;
+    ParameterPlace where{p.trainable, unit, at, 0};
+    layout_.parameters.push_back({p, std::move(path), p.trainable, at, tied_copy});
+    if (p.trainable) unit_of_.push_back(unit), span_parameters_.push_back(layout_.parameters.size() - 1);
+    at += p.elements;
+    return where;
+  }
+
+  int open_unit(std::string name, SegmentKind ready) {
+    layout_.units.push_back({std::move(name), trained_, 0, ready, -1});
+    return static_cast<int>(layout_.units.size()) - 1;
+  }
+  // Closes the unit: sets its size and the places' offsets within it.
+  void close_unit(int unit, std::vector<ParameterPlace*> places) {
+    Unit& u = layout_.units[static_cast<std::size_t>(unit)];
+    u.elements = trained_ - u.offset;
+    for (ParameterPlace* p : places) p->unit_offset = p->offset - u.offset;
+  }
+
+  void place_epilogue() {
+    const Segment& segment = graph_.epilogue;
+    std::vector<ParameterPlace*> own;
+    const int unit = open_unit("final", SegmentKind::epilogue);
+    for (std::size_t i = segment.parameters.size(); i-- > 0;) {
+      const Parameter& p = segment.parameters[i];
+      if (!p.tied_to.empty()) continue;
+      layout_.epilogue[i] = place(p, p.name, unit);
+      own.push_back(&layout_.epilogue[i]);
+    }
+    close_unit(unit, own);
+    if (stage_.first) return;  // tied weights are the prologue's own
+    for (std::size_t i = 0; i < segment.parameters.size(); ++i) {
+      const Parameter& p = segment.parameters[i];
+      if (p.tied_to.empty()) continue;
+      const int tied = open_unit("tied", SegmentKind::epilogue);
+      layout_.epilogue[i] = place(p, p.tied_to, tied, true);
+      close_unit(tied, {&layout_.epilogue[i]});
+      tied_unit_ = tied;
+    }
+  }
+
+  void place_layer(int l) {
+    const int global = stage_.first_layer + l;
+    const auto t = static_cast<std::size_t>(graph_.layer_template[static_cast<std::size_t>(global)]);
+    const Segment& segment = graph_.templates[t];
+    const std::size_t at = static_cast<std::size_t>(l);
+    layout_.units[at] = {"layer", trained_, 0, SegmentKind::layer, l};
+    layout_.layer_offset[at] = trained_;
+    layout_.frozen_layer_offset[at] = frozen_;
+    std::vector<ParameterPlace>& places = layout_.templates[t];
+    places.assign(segment.parameters.size(), {});
+    for (std::size_t i = segment.parameters.size(); i-- > 0;) {
+      const Parameter& p = segment.parameters[i];
+      ParameterPlace where = place(p, "h." + std::to_string(global) + "." + p.name, l);
+      where.offset -= p.trainable ? layout_.layer_offset[at] : layout_.frozen_layer_offset[at];
+      where.unit_offset = where.offset;
+      places[i] = where;
+    }
+    layout_.units[at].elements = trained_ - layout_.units[at].offset;
+  }
+
+  // Everything but the token embedding first: the embedding's gradient, when tied, is the last.
+  void place_prologue() {
+    const Segment& segment = graph_.prologue;
+    if (segment.parameters.empty()) return;
+    const std::string tied = tied_name();
+    std::vector<ParameterPlace*> own;
+    const int rest = open_unit("embeddings", SegmentKind::prologue);
+    for (std::size_t i = segment.parameters.size(); i-- > 0;) {
+      if (segment.parameters[i].name == tied) continue;
+      layout_.prologue[i] = place(segment.parameters[i], segment.parameters[i].name, rest);
+      own.push_back(&layout_.prologue[i]);
+    }
+    close_unit(rest, own);
+    for (std::size_t i = 0; i < segment.parameters.size(); ++i) {
+      if (segment.parameters[i].name != tied) continue;
+      const int unit = open_unit("tied", SegmentKind::prologue);
+      layout_.prologue[i] = place(segment.parameters[i], tied, unit);
+      close_unit(unit, {&layout_.prologue[i]});
+      tied_unit_ = unit;
+      if (stage_.last) alias_tied(layout_.prologue[i]);
+    }
+  }
+
+  std::string tied_name() const {
+    for (const Parameter& p : graph_.epilogue.parameters)
+      if (!p.tied_to.empty()) return p.tied_to;
+    return "";
+  }
+  void alias_tied(const ParameterPlace& where) {
+    for (std::size_t i = 0; i < graph_.epilogue.parameters.size(); ++i)
+      if (!graph_.epilogue.parameters[i].tied_to.empty()) layout_.epilogue[i] = where;
+  }
+
+  void divide() {
+    if (stage_.sharded_gradients() || trained_ == 0)
+      divide_by_unit();
+    else
+      divide_by_bucket();
+    const bool several = stage_.mesh.pipeline > 1;
+    for (std::size_t s = 0; s < layout_.spans.size(); ++s)
+      if (several && tied_unit_ >= 0 && layout_.span_ready[s] == tied_unit_ &&
+          layout_.spans[s].offset == layout_.units[static_cast<std::size_t>(tied_unit_)].offset)
+        layout_.tied_span = static_cast<int>(s);
+    finish_spans();
+  }
+
+  void divide_by_unit() {
+    for (std::size_t u = 0; u < layout_.units.size(); ++u) {
+      layout_.spans.push_back({layout_.units[u].offset, layout_.units[u].elements, 0, 0, 0});
+      layout_.span_ready.push_back(static_cast<int>(u));
+    }
+  }
+
+  // Buckets of whole tensors in gradient-ready order; a bucket closes once it holds its cap, the
+  // first one's cap is 1 MiB at most [ddp]. Data-parallel degree 1 needs one bucket alone. Tied
+  // embeddings of several stages keep a bucket of their own, alike on both stages.
+  void divide_by_bucket() {
+    const bool communicates = stage_.communicates();
+    const auto full = stage_.strategy->bucket_bytes;
+    const auto tied_alone = stage_.mesh.pipeline > 1 ? tied_unit_ : -1;
+    program::Span open{0, 0, 0, 0, 0};
+    int ready = -1;
+    const auto close = [&] {
+      if (open.elements > 0) layout_.spans.push_back(open), layout_.span_ready.push_back(ready);
+      open = {open.offset + open.elements, 0, 0, 0, 0};
+    };
+    for (std::size_t i = 0; i < span_parameters_.size(); ++i) {
+      const auto& p = layout_.parameters[span_parameters_[i]];
+      const int unit = unit_of_[i];
+      if (unit == tied_alone) close();
+      open.elements += p.parameter.elements;
+      ready = unit;
+      const auto cap = layout_.spans.empty() ? std::min<std::int64_t>(full, 1 << 20) : full;
+      const auto held = core::bytes_of(open.elements, stage_.recipe.gradient).value();
+      if (unit == tied_alone || (communicates && held >= cap)) close();
+    }
+    close();
+  }
+
+  void finish_spans() {
+    for (program::Span& s : layout_.spans) {
+      s.shard_elements = program::padded(s.elements, stage_.parts()) / stage_.parts();
+      s.shard_offset = layout_.shard_elements;
+      s.scale_offset = layout_.scale_elements;
+      layout_.shard_elements += s.shard_elements;
+      layout_.scale_elements +=
+          (s.shard_elements + program::kQuantisationBlock - 1) / program::kQuantisationBlock;
+    }
+  }
+
+  const Stage& stage_;
+  const models::ModelGraph& graph_;
+  StageLayout layout_;
+  std::int64_t trained_ = 0, frozen_ = 0;
+  int tied_unit_ = -1;
+  std::vector<std::size_t> span_parameters_;  // trained parameters in flat order
+  std::vector<int> unit_of_;                  // their units
+};
+
+}  // namespace
+
+StageLayout lay_out(const Stage& stage) { return Layouter(stage).run(); }
+
+}  // namespace planner::lowering

@@ -1,0 +1,84 @@
+#pragma once
+// Where the parameters of one pipeline stage live. Trained parameters lie in one flat space in the
+// order in which their gradients become ready (head, last layer .. first layer, embeddings), so that
+// a bucket is a contiguous range; weights, gradients and optimizer state share the layout. Frozen
+// parameters (LoRA) lie in a second flat space. The flat space divides into spans: buckets of whole
+// tensors [ddp], or one span per unit (layer) under ZeRO-2 and 3. Pure.
+
+#include <string>
+#include <vector>
+
+#include "models/graph.hpp"
+#include "planner/job.hpp"
+#include "planner/strategy.hpp"
+#include "sim/program/program.hpp"
+
+namespace planner::lowering {
+
+// What a stage holds and how; everything that lowering asks again and again.
+struct Stage {
+  const models::ModelGraph* graph = nullptr;
+  const Job* job = nullptr;
+  const Strategy* strategy = nullptr;
+  Recipe recipe;
+  Optimizer optimizer;
+  program::Mesh mesh;
+  int index = 0;                       // pipeline stage
+  int first_layer = 0, layers = 0;
+  bool first = true, last = true;
+  bool serves = false;                 // parameter server, colocated or apart
+  bool apart = false;                  // a server without a worker
+  std::int64_t samples = 1;            // per micro-batch
+
+  bool training() const { return job->mode != Mode::inference; }
+  bool sharded_gradients() const {
+    return strategy->sharding == Sharding::zero2 || strategy->sharding == Sharding::zero3;
+  }
+  bool sharded_weights() const { return strategy->sharding == Sharding::zero3; }
+  bool servers() const { return strategy->grad_sync == GradSync::parameter_server; }
+  // Gradients travel between ranks (a single worker pushes to its server, too).
+  bool communicates() const { return mesh.data > 1 || servers(); }
+  // Kernels read a cast or gathered copy of the weights.
+  bool materialises() const { return sharded_weights() || recipe.weight != recipe.compute; }
+  // Ranks that divide each span: ZeRO's shard group, or the servers.
+  int parts() const {
+    if (servers()) return static_cast<int>(strategy->servers);
+    return strategy->sharding == Sharding::none ? 1 : static_cast<int>(strategy->shard_group);
+  }
+  core::DType reduce_type() const { return job->reduce_dtype.value_or(recipe.gradient); }
+};
+
+enum class SegmentKind : std::uint8_t { prologue, layer, epilogue };
+
+// Parameters that are gathered, cast and (under ZeRO-2, 3) reduced together.
+struct Unit {
+  std::string name;
+  std::int64_t offset = 0, elements = 0;  // trained flat space
+  SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient
+  int layer = -1;                         // local layer of layer units
+};
+
+struct ParameterPlace {
+  bool trained = true;
+  int unit = -1;                       // index into units (trained parameters)
+  std::int64_t offset = 0;             // in its flat space; from the layer's start for layers
+  std::int64_t unit_offset = 0;        // from the unit's start
+};
+
+struct StageLayout {
+  // Units: local layers 0..layers-1 first (unit index = local layer), then the others.
+  std::vector<Unit> units;
+  std::vector<program::Span> spans;
+  std::vector<int> span_ready;         // unit whose backward completes the span
+  int tied_span = -1;                  // of the tied embedding on first and last stage of several
+  // Places by segment and parameter index; of layers by template.
+  std::vector<ParameterPlace> prologue, epilogue;
+  std::vector<std::vector<ParameterPlace>> templates;
+  std::vector<std::int64_t> layer_offset, frozen_layer_offset;
+  std::vector<program::PlacedParameter> parameters;
+  std::int64_t trained_elements = 0, frozen_elements = 0, shard_elements = 0, scale_elements = 0;
+};
+
+StageLayout lay_out(const Stage& stage);
+
+}  // namespace planner::lowering

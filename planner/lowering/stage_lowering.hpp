@@ -1,0 +1,114 @@
+#pragma once
+// StageLowering: one pipeline stage (or one parameter server that stands apart) as a RankClass:
+// persistent state, blocks of its layers, and the routines that call them, with the communication of
+// data parallelism, sharding and the pipeline between.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/lowering/class_builder.hpp"
+#include "planner/lowering/segment_emitter.hpp"
+#include "planner/lowering/stage_layout.hpp"
+
+namespace planner::lowering {
+
+class StageLowering {
+ public:
+  StageLowering(const Stage& stage, program::Schedule schedule);
+  program::RankClass run();
+
+ private:
+  // state.cpp: what persists.
+  void declare_state();
+  std::uint16_t state_buffer(const char* name, program::Term term, core::DType type,
+                             std::int64_t elements);
+
+  // units.cpp: materialised weights and unit gradients.
+  void declare_units();
+  std::uint16_t materialise_block(int unit);
+  std::uint16_t await_block();
+  std::uint16_t release_block();
+  std::uint16_t open_gradient_block();
+  std::uint16_t close_gradient_block();
+
+  // synchronise.cpp: gradients over ranks, optimizer, parameter servers.
+  void declare_synchronisation();
+  std::uint16_t reduce_block();
+  std::uint16_t all_reduce_block();
+  std::uint16_t unit_reduce_block();
+  std::uint16_t server_reduce_block();
+  std::uint16_t replica_block();
+  std::uint16_t tied_block();
+  std::uint16_t update_block();
+  std::uint16_t close_staging_block();
+  std::uint16_t join_block();
+  std::uint16_t join_gather_block();
+  std::uint16_t server_step_block();
+  void emit_update(Stream stream, View gradient, const program::Wait* wait);
+  View weight_range() const;
+  View gradient_range() const;
+  void build_begin();
+  void build_end();
+
+  // stage_lowering.cpp: layers, boundaries, routines.
+  struct LayerKey {
+    int layer_template = 0;
+    int kind = 0;                      // ForwardMode, or 3: backward
+    bool free_input = true, free_output = false, to_stage_output = false, needs_input = true;
+    friend auto operator<=>(const LayerKey&, const LayerKey&) = default;
+  };
+  // A call that computes, with the units that it reads, opens and completes.
+  struct Use {
+    program::Call call;
+    std::vector<int> reads, opens, completes;
+  };
+  void declare_boundaries();
+  void declare_segments();
+  void build_forward();
+  void build_backward(bool last_micro_batch);
+  void append_uses(program::Routine& routine, const std::vector<Use>& uses, bool last_micro_batch);
+  void append_completed(program::Routine& routine, int unit, bool last_micro_batch);
+  Use layer_forward(int l, ForwardMode mode, bool free_input);
+  Use layer_backward(int l);
+  void append_layer_backwards(std::vector<Use>& uses);
+  std::uint16_t layer_block(const LayerKey& key);
+  Boundary layer_boundary(const LayerKey& key) const;
+  int template_of(int l) const;
+  bool keeps_output(int l) const;      // layer l's backward reads its output
+  bool keeps_last(int l) const;        // memory_poor: the first forward keeps layer l's tensors
+  View d_view(int boundary) const;
+  View output_view() const;
+  std::uint16_t receive_block(bool gradient);
+  std::uint16_t send_block(bool gradient);
+  std::uint16_t release_sent_block(bool gradient, bool final);
+  std::uint16_t prologue_backward_block();
+  std::vector<int> unit_list(SegmentKind kind) const;
+  void call(program::Routine& routine, std::uint16_t block, int layer = 0) const;
+  bool overlaps() const { return stage_.strategy->overlap; }
+  bool communicates() const { return stage_.communicates(); }
+
+  const Stage stage_;
+  const StageLayout layout_;
+  program::RankClass class_;
+  ClassBuilder builder_;
+  StateBuffers state_;
+  std::optional<SegmentEmitter> prologue_, epilogue_;
+  std::vector<std::unique_ptr<SegmentEmitter>> templates_;
+  std::map<LayerKey, std::uint16_t> layer_blocks_;
+  std::map<int, std::uint16_t> materialise_blocks_;  // by template, or -1 - unit
+  std::map<std::string, std::uint16_t> blocks_;      // one-off blocks by name
+  std::vector<std::uint16_t> slot_buffers_, scale_buffers_;
+  std::uint16_t x_ = program::kNone, d_ = program::kNone, stage_output_ = program::kNone;
+  std::uint16_t staging_ = program::kNone, sum_ = program::kNone, master_ = program::kNone;
+  std::uint16_t ready_ = program::kNone, reduced_ = program::kNone, gathered_ = program::kNone;
+  std::uint16_t updated_ = program::kNone, may_gather_ = program::kNone, pulled_ = program::kNone;
+  std::uint16_t regathered_ = program::kNone;
+  std::uint16_t sent_output_ = program::kNone, sent_gradient_ = program::kNone;
+  bool d_single_ = true;               // one gradient buffer from the loss to the embeddings
+  int open_gradient_ = -1;             // unit whose gradient buffer awaits its reduction
+  int open_staging_ = -1;              // span whose staging buffer awaits its reduction
+};
+
+}  // namespace planner::lowering

@@ -1,0 +1,51 @@
+// Persistent state of a stage: weights, gradients, optimizer, the loss scalar.
+#include "planner/lowering/stage_lowering.hpp"
+
+namespace planner::lowering {
+
+std::uint16_t StageLowering::state_buffer(const char* name, program::Term term, core::DType type,
+                                          std::int64_t elements) {
+  if (elements == 0) return program::kNone;
+  program::Buffer b;
+  b.name = name;
+  b.term = term;
+  b.type = type;
+  b.elements = {elements};
+  b.persistent = true;
+  return builder_.buffer(std::move(b));
+}
+
+void StageLowering::declare_state() {
+  using program::Term;
+  const Recipe& r = stage_.recipe;
+  const std::int64_t all = layout_.trained_elements, shard = layout_.shard_elements;
+  const bool weight_shard = stage_.sharded_weights() || stage_.apart;
+  state_.weights = state_buffer("weights", Term::weights, r.weight, weight_shard ? shard : all);
+  if (!stage_.apart)
+    state_.frozen = state_buffer("frozen", Term::weights, r.compute, layout_.frozen_elements);
+  if (!stage_.training()) return;
+  if (!stage_.apart)
+    state_.gradients = state_buffer("gradients", Term::gradients, r.gradient,
+                                    stage_.sharded_gradients() ? shard : all);
+  if (stage_.last && !stage_.apart)
+    state_.loss = state_buffer("loss", Term::logits, core::DType::f64, 1);
+  class_.loss_buffer = state_.loss;
+  if (stage_.servers() && !stage_.serves) return;  // the servers keep the optimizer [C5]
+
+  if (r.has_master) master_ = state_buffer("optimizer.master", Term::optimizer, r.master, shard);
+  const Optimizer& o = stage_.optimizer;
+  for (int i = 0; i < o.first_moments + o.second_moments && shard > 0; ++i) {
+    const bool first = i < o.first_moments;
+    const std::string slot = (first ? "optimizer.m" : "optimizer.v") +
+                             std::to_string(first ? i : i - o.first_moments);
+    const core::DType type = o.quantised ? core::DType::u8
+                             : first     ? r.first_moment
+                                         : r.second_moment;
+    slot_buffers_.push_back(state_buffer(slot.c_str(), Term::optimizer, type, shard));
+    if (o.quantised)
+      scale_buffers_.push_back(state_buffer((slot + ".scale").c_str(), Term::optimizer,
+                                            core::DType::f32, layout_.scale_elements));
+  }
+}
+
+}  // namespace planner::lowering

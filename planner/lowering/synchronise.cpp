@@ -1,0 +1,305 @@
+// Gradients over ranks and the optimizer. Calls carry the span as their layer.
+//   none     all-reduce of each bucket's gradients [ring]; every rank updates all weights
+//   zero1    reduce-scatter of each bucket, update of the own chunk, all-gather of weights [zero]
+//   zero2    as zero1, by unit and micro-batch: gradients exist as shards
+//   zero3    as zero2 without the last gather: weights exist as shards, too (units.cpp)
+//   servers  push of gradients; servers add, update and send weights back [C2, C3, C5]
+#include "core/check.hpp"
+#include "planner/lowering/stage_lowering.hpp"
+
+namespace planner::lowering {
+
+using program::Collective;
+using program::EventRef;
+using program::Range;
+using program::Traffic;
+using program::Transfer;
+using program::Wait;
+
+static Transfer over(program::Group group, Collective collective, program::Algorithm algorithm,
+                     Traffic what, core::DType wire_type) {
+  Transfer t;
+  t.collective = collective;
+  t.algorithm = algorithm;
+  t.what = what;
+  t.group = group;
+  t.wire_type = wire_type;
+  return t;
+}
+
+static program::Algorithm algorithm_of(GradSync sync) {
+  switch (sync) {
+    case GradSync::tree: return program::Algorithm::tree;
+    case GradSync::naive_all_reduce: return program::Algorithm::naive_all_reduce;
+    case GradSync::parameter_server: return program::Algorithm::parameter_server;
+    default: return program::Algorithm::ring;
+  }
+}
+
+void StageLowering::declare_synchronisation() {
+  if (!stage_.training() || layout_.spans.empty()) return;
+  const int count = static_cast<int>(layout_.spans.size());
+  if (communicates()) {
+    ready_ = builder_.event("ready", count);
+    reduced_ = builder_.event("reduced", count);
+  }
+  updated_ = builder_.event("updated", count);
+  regathered_ = builder_.event("regathered", count);
+  program::Buffer b;
+  b.term = program::Term::communication;
+  b.extent = count;
+  if (stage_.servers() && stage_.serves) {
+    for (const program::Span& s : layout_.spans) b.elements.push_back(s.shard_elements);
+    b.name = "server.sum";
+    b.type = stage_.recipe.gradient;
+    sum_ = builder_.buffer(b);
+  } else if (communicates() && stage_.reduce_type() != stage_.recipe.gradient) {
+    for (const program::Span& s : layout_.spans) b.elements.push_back(s.elements);
+    b.name = "staging";
+    b.type = stage_.reduce_type();
+    staging_ = builder_.buffer(b);
+  }
+  if (stage_.servers()) pulled_ = builder_.event("pulled", count);
+}
+
+View StageLowering::weight_range() const {
+  const View w = constant_view(state_.weights);
+  if (stage_.apart || stage_.sharded_weights()) return ranged(w, Range::span_shard);
+  return ranged(w, stage_.parts() > 1 ? Range::span_chunk : Range::span);
+}
+
+View StageLowering::gradient_range() const {
+  const View g = constant_view(state_.gradients);
+  if (stage_.sharded_gradients()) return ranged(g, Range::span_shard);
+  return ranged(g, stage_.parts() > 1 ? Range::span_chunk : Range::span);
+}
+
+std::uint16_t StageLowering::reduce_block() {
+  const auto [at, fresh] = blocks_.try_emplace("reduce", program::kNone);
+  if (!fresh) return at->second;
+  builder_.begin("reduce");
+  const EventRef ready = layer_event(ready_);
+  builder_.fence(Stream::compute, {}, &ready);
+  const std::uint16_t block = stage_.servers()             ? server_reduce_block()
+                              : stage_.sharded_gradients() ? unit_reduce_block()
+                                                           : all_reduce_block();
+  return blocks_["reduce"] = block;
+}
+
+// A bucket's gradients, in place; in a wider or narrower wire type through a staging buffer.
+std::uint16_t StageLowering::all_reduce_block() {
+  const EventRef done = layer_event(reduced_);
+  const Wait ready{layer_event(ready_), false};
+  const bool scatter = stage_.strategy->sharding == Sharding::zero1;
+  const Transfer t = scatter ? over(program::Group::shard, Collective::reduce_scatter,
+                                    program::Algorithm::ring, Traffic::gradients,
+                                    stage_.reduce_type())
+                             : over(program::Group::data, Collective::all_reduce,
+                                    algorithm_of(stage_.strategy->grad_sync), Traffic::gradients,
+                                    stage_.reduce_type());
+  const View gradients = ranged(constant_view(state_.gradients), Range::span);
+  if (staging_ == program::kNone) {
+    builder_.emit({.kind = ActionKind::collective, .stream = Stream::gradient, .args = {gradients},
+                   .op = builder_.transfer(t), .waits = {ready}, .signal = &done});
+    return builder_.end();
+  }
+  const View staging = layer_view(staging_);
+  // The gradient stream may touch the staging buffer once compute has come to its allocation.
+  builder_.alloc(staging);
+  builder_.emit({.kind = ActionKind::cast, .stream = Stream::gradient, .args = {gradients, staging},
+                 .waits = {ready}});
+  builder_.emit({.kind = ActionKind::collective, .stream = Stream::gradient, .args = {staging},
+                 .op = builder_.transfer(t)});
+  const View from = scatter ? ranged(staging, Range::unit_chunk) : staging;
+  const View to = scatter ? ranged(gradients, Range::span_chunk) : gradients;
+  builder_.emit({.kind = ActionKind::cast, .stream = Stream::gradient, .args = {from, to},
+                 .signal = &done});
+  return builder_.end();
+}
+
+// A unit's gradients of one micro-batch: reduce-scattered, the own chunk added to the shard.
+std::uint16_t StageLowering::unit_reduce_block() {
+  const EventRef done = layer_event(reduced_);
+  const Wait ready{layer_event(ready_), false};
+  const Transfer t = over(program::Group::shard, Collective::reduce_scatter,
+                          program::Algorithm::ring, Traffic::gradients, stage_.reduce_type());
+  View unit = layer_view(state_.unit_gradients);
+  if (staging_ != program::kNone) {
+    builder_.alloc(layer_view(staging_));
+    builder_.emit({.kind = ActionKind::cast, .stream = Stream::gradient,
+                   .args = {unit, layer_view(staging_)}, .waits = {ready}});
+    unit = layer_view(staging_);
+  }
+  builder_.emit({.kind = ActionKind::collective, .stream = Stream::gradient, .args = {unit},
+                 .op = builder_.transfer(t), .waits = {ready}});
+  builder_.emit({.kind = ActionKind::accumulate,
+                 .stream = Stream::gradient,
+                 .args = {ranged(unit, Range::unit_chunk),
+                          ranged(constant_view(state_.gradients), Range::span_shard)},
+                 .signal = &done});
+  return builder_.end();
+}
+
+// A worker's push and pull of one span, and on servers the sum, the update and the replies between.
+std::uint16_t StageLowering::server_reduce_block() {
+  const Wait ready{layer_event(ready_), false};
+  const EventRef served = layer_event(reduced_), pulled = layer_event(pulled_);
+  const View gradients = ranged(constant_view(state_.gradients), Range::span);
+  const std::uint16_t up =
+      builder_.transfer(over(program::Group::data, Collective::parameter_server,
+                             program::Algorithm::parameter_server, Traffic::gradients,
+                             stage_.recipe.gradient));
+  const std::uint16_t down =
+      builder_.transfer(over(program::Group::data, Collective::parameter_server,
+                             program::Algorithm::parameter_server, Traffic::parameters,
+                             stage_.recipe.weight));
+  if (stage_.serves) builder_.alloc(layer_view(sum_));
+  builder_.emit({.kind = ActionKind::push, .stream = Stream::gradient, .args = {gradients}, .op = up,
+                 .waits = {ready}});
+  if (stage_.serves) {
+    builder_.emit({.kind = ActionKind::serve_push, .stream = Stream::server,
+                   .args = {gradients, layer_view(sum_)}, .op = up, .waits = {ready}});
+    emit_update(Stream::server, layer_view(sum_), nullptr);
+    builder_.emit({.kind = ActionKind::serve_pull, .stream = Stream::server,
+                   .args = {weight_range()}, .op = down, .signal = &served});
+  }
+  builder_.emit({.kind = ActionKind::pull, .stream = Stream::parameter,
+                 .args = {ranged(constant_view(state_.weights), Range::span)}, .op = down,
+                 .waits = {ready}, .signal = &pulled});
+  return builder_.end();
+}
+
+// A server apart from the workers: every span in turn.
+std::uint16_t StageLowering::server_step_block() {
+  builder_.begin("server_step");
+  const auto transfer = [&](Traffic what, core::DType type) {
+    return builder_.transfer(over(program::Group::data, Collective::parameter_server,
+                                  program::Algorithm::parameter_server, what, type));
+  };
+  builder_.alloc(layer_view(sum_));
+  builder_.emit({.kind = ActionKind::serve_push, .args = {layer_view(sum_)},
+                 .op = transfer(Traffic::gradients, stage_.recipe.gradient)});
+  emit_update(Stream::compute, layer_view(sum_), nullptr);
+  builder_.emit({.kind = ActionKind::serve_pull, .args = {weight_range()},
+                 .op = transfer(Traffic::parameters, stage_.recipe.weight)});
+  builder_.free(layer_view(sum_));
+  return builder_.end();
+}
+
+void StageLowering::emit_update(Stream stream, View gradient, const Wait* wait) {
+  Emit e{.kind = ActionKind::optimizer, .stream = stream, .args = {weight_range(), gradient}};
+  if (wait != nullptr) e.waits.push_back(*wait);
+  const auto shard = [](std::uint16_t b) { return ranged(constant_view(b), Range::span_shard); };
+  if (master_ != program::kNone) e.args.push_back(shard(master_));
+  for (std::uint16_t b : slot_buffers_) e.args.push_back(shard(b));
+  for (std::uint16_t b : scale_buffers_)
+    e.args.push_back(ranged(constant_view(b), Range::span_scales));
+  builder_.emit(e);
+}
+
+// HSDP: the shards' gradients over the replicas, once a step.
+std::uint16_t StageLowering::replica_block() {
+  builder_.begin("reduce_replicas");
+  const EventRef done = layer_event(reduced_);
+  const Transfer t = over(program::Group::replica, Collective::all_reduce,
+                          program::Algorithm::ring, Traffic::gradients, stage_.recipe.gradient);
+  builder_.emit({.kind = ActionKind::collective, .stream = Stream::gradient,
+                 .args = {ranged(constant_view(state_.gradients), Range::span_shard)},
+                 .op = builder_.transfer(t), .signal = &done});
+  return builder_.end();
+}
+
+// Tied embeddings on the first and the last of several stages: the sum of both gradients.
+std::uint16_t StageLowering::tied_block() {
+  builder_.begin("reduce_tied");
+  const Transfer t = over(program::Group::embedding, Collective::all_reduce,
+                          program::Algorithm::ring, Traffic::embedding, stage_.recipe.gradient);
+  builder_.emit({.kind = ActionKind::collective, .args = {gradient_range()},
+                 .op = builder_.transfer(t)});
+  return builder_.end();
+}
+
+std::uint16_t StageLowering::update_block() {
+  builder_.begin("update");
+  emit_update(Stream::compute, gradient_range(), nullptr);
+  const bool gathers = stage_.strategy->sharding == Sharding::zero1 ||
+                       stage_.strategy->sharding == Sharding::zero2;
+  if (gathers && stage_.parts() > 1) {
+    const EventRef updated = layer_event(updated_), done = layer_event(regathered_);
+    builder_.fence(Stream::compute, {}, &updated);
+    const Transfer t = over(program::Group::shard, Collective::all_gather,
+                            program::Algorithm::ring, Traffic::parameters, stage_.recipe.weight);
+    builder_.emit({.kind = ActionKind::collective, .stream = Stream::parameter,
+                   .args = {weight_range(), ranged(constant_view(state_.weights), Range::span)},
+                   .op = builder_.transfer(t), .waits = {{updated, false}}, .signal = &done});
+  }
+  return builder_.end();
+}
+
+std::uint16_t StageLowering::close_staging_block() {
+  const auto [at, fresh] = blocks_.try_emplace("close_staging", program::kNone);
+  if (!fresh) return at->second;
+  builder_.begin("close_staging");
+  builder_.fence(Stream::compute, {{layer_event(reduced_), false}}, nullptr);
+  builder_.free(layer_view(staging_));
+  return at->second = builder_.end();
+}
+
+// Before the optimizer reads a span's gradients (servers: before the step ends).
+std::uint16_t StageLowering::join_block() {
+  builder_.begin("join");
+  if (stage_.servers()) {
+    builder_.fence(Stream::compute, {{layer_event(pulled_), false}}, nullptr);
+    if (stage_.serves) {
+      builder_.fence(Stream::compute, {{layer_event(reduced_), false}}, nullptr);
+      builder_.free(layer_view(sum_));
+    }
+  } else {
+    builder_.fence(Stream::compute, {{layer_event(reduced_), false}}, nullptr);
+  }
+  return builder_.end();
+}
+
+std::uint16_t StageLowering::join_gather_block() {
+  builder_.begin("join_gather");
+  builder_.fence(Stream::compute, {{layer_event(regathered_), false}}, nullptr);
+  return builder_.end();
+}
+
+void StageLowering::build_begin() {
+  if (!stage_.training() || stage_.apart) return;
+  builder_.begin("begin");
+  if (state_.gradients != program::kNone)
+    builder_.emit({.kind = ActionKind::zero, .args = {constant_view(state_.gradients)}});
+  if (state_.loss != program::kNone)
+    builder_.emit({.kind = ActionKind::zero, .args = {constant_view(state_.loss)}});
+  call(class_.begin, builder_.end());
+}
+
+void StageLowering::build_end() {
+  program::Routine& end = class_.end;
+  const int spans = static_cast<int>(layout_.spans.size());
+  const auto for_spans = [&](std::uint16_t block) {
+    for (int s = 0; s < spans; ++s)
+      if (layout_.spans[static_cast<std::size_t>(s)].elements > 0) call(end, block, s);
+  };
+  if (stage_.apart) return for_spans(server_step_block());
+  if (!stage_.first) call(end, release_sent_block(true, true));
+  if (!stage_.last) call(end, release_sent_block(false, true));
+  if (spans == 0) return;
+  if (communicates() && !overlaps() && !stage_.sharded_gradients())
+    for (int s = 0; s < spans; ++s) {
+      call(end, reduce_block(), s);
+      if (staging_ != program::kNone) call(end, close_staging_block(), s);
+    }
+  if (communicates()) for_spans(join_block());
+  if (stage_.servers()) return;
+  if (layout_.tied_span >= 0 && (stage_.first || stage_.last))
+    call(end, tied_block(), layout_.tied_span);
+  for_spans(update_block());
+  const bool gathers = stage_.strategy->sharding == Sharding::zero1 ||
+                       stage_.strategy->sharding == Sharding::zero2;
+  if (gathers && stage_.parts() > 1) for_spans(join_gather_block());
+}
+
+}  // namespace planner::lowering

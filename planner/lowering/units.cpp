@@ -1,0 +1,107 @@
+// Units: weights that kernels read from a cast or gathered copy, and gradients that exist whole for
+// one unit at a time (ZeRO-2, 3). Both copies are communication memory. Calls carry the unit as
+// their layer; unit u < layers is local layer u.
+#include "planner/lowering/stage_lowering.hpp"
+
+namespace planner::lowering {
+
+using program::Range;
+
+void StageLowering::declare_units() {
+  const int count = static_cast<int>(layout_.units.size());
+  program::Buffer b;
+  b.term = program::Term::communication;
+  b.extent = count;
+  for (const Unit& u : layout_.units) b.elements.push_back(u.elements);
+  if (stage_.materialises() && layout_.trained_elements > 0 && !stage_.apart) {
+    b.name = "unit.weights";
+    b.type = stage_.recipe.compute;
+    state_.unit_weights = builder_.buffer(b);
+    gathered_ = builder_.event("gathered", count);
+    may_gather_ = builder_.event("may_gather", 1);
+  }
+  if (stage_.sharded_gradients() && stage_.training()) {
+    b.name = "unit.gradients";
+    b.type = stage_.recipe.gradient;
+    state_.unit_gradients = builder_.buffer(b);
+  }
+}
+
+// ZeRO-3: this rank's shard, cast where the recipe asks, then all-gathered on its own stream, which
+// may start once the compute stream has come as far as the allocation. Otherwise: a cast of the
+// unit's weights on the compute stream.
+std::uint16_t StageLowering::materialise_block(int unit) {
+  const bool layer = unit < stage_.layers;
+  const int key = stage_.sharded_weights() ? 0 : layer ? 1 + template_of(unit) : -1 - unit;
+  const auto [at, fresh] = materialise_blocks_.try_emplace(key, program::kNone);
+  if (!fresh) return at->second;
+  const View copy = layer_view(state_.unit_weights);
+  builder_.begin("materialise");
+  builder_.alloc(copy);
+  if (!stage_.sharded_weights()) {
+    const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
+    const View from = ranged(constant_view(state_.weights),
+                             layer ? Range::layer_parameters : Range::fixed,
+                             layer ? 0 : u.offset, u.elements);
+    builder_.emit({.kind = ActionKind::cast, .args = {from, copy}});
+    return at->second = builder_.end();
+  }
+  View own = ranged(constant_view(state_.weights), Range::span_shard);
+  if (stage_.recipe.weight != stage_.recipe.compute) {
+    const View chunk = ranged(copy, Range::unit_chunk);
+    builder_.emit({.kind = ActionKind::cast, .args = {own, chunk}});
+    own = chunk;
+  }
+  const program::EventRef may = single_event(may_gather_), done = layer_event(gathered_);
+  builder_.fence(Stream::compute, {}, &may);
+  program::Transfer t;
+  t.collective = program::Collective::all_gather;
+  t.algorithm = program::Algorithm::ring;
+  t.what = program::Traffic::parameters;
+  t.group = program::Group::shard;
+  t.wire_type = stage_.recipe.compute;
+  builder_.emit({.kind = ActionKind::collective,
+                 .stream = overlaps() ? Stream::parameter : Stream::compute,
+                 .args = {own, copy},
+                 .op = builder_.transfer(t),
+                 .waits = {{may, false}},
+                 .signal = &done});
+  return at->second = builder_.end();
+}
+
+std::uint16_t StageLowering::await_block() {
+  const auto [at, fresh] = blocks_.try_emplace("await", program::kNone);
+  if (!fresh || !stage_.sharded_weights()) return at->second;
+  builder_.begin("await");
+  builder_.fence(Stream::compute, {{layer_event(gathered_), false}}, nullptr);
+  return at->second = builder_.end();
+}
+
+std::uint16_t StageLowering::release_block() {
+  const auto [at, fresh] = blocks_.try_emplace("release", program::kNone);
+  if (!fresh) return at->second;
+  builder_.begin("release");
+  builder_.free(layer_view(state_.unit_weights));
+  return at->second = builder_.end();
+}
+
+std::uint16_t StageLowering::open_gradient_block() {
+  const auto [at, fresh] = blocks_.try_emplace("open_gradient", program::kNone);
+  if (!fresh) return at->second;
+  builder_.begin("open_gradient");
+  builder_.alloc(layer_view(state_.unit_gradients));
+  builder_.emit({.kind = ActionKind::zero, .args = {layer_view(state_.unit_gradients)}});
+  return at->second = builder_.end();
+}
+
+std::uint16_t StageLowering::close_gradient_block() {
+  const auto [at, fresh] = blocks_.try_emplace("close_gradient", program::kNone);
+  if (!fresh) return at->second;
+  builder_.begin("close_gradient");
+  builder_.fence(Stream::compute, {{layer_event(reduced_), false}}, nullptr);
+  builder_.free(layer_view(state_.unit_gradients));
+  if (staging_ != program::kNone) builder_.free(layer_view(staging_));
+  return at->second = builder_.end();
+}
+
+}  // namespace planner::lowering

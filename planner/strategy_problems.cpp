@@ -1,0 +1,215 @@
+// What a strategy must satisfy to be lowered, and the derived keys. One rule, one message.
+#include <algorithm>
+#include <numeric>
+
+#include "planner/lower.hpp"
+
+namespace planner {
+namespace {
+
+class Rules {
+ public:
+  Rules(const models::ModelSpec& spec, const Job& job, const Strategy& s, std::int64_t gpus)
+      : spec_(spec), job_(job), s_(s), gpus_(gpus),
+        layers_(spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1) {}
+
+  core::Problems run() {
+    if (!degrees()) return problems_;  // the rest divides by them
+    model();
+    batch();
+    pipeline();
+    sharding();
+    servers();
+    checkpoint();
+    adapters();
+    not_lowered();
+    return problems_;
+  }
+
+ private:
+  void need(bool holds, std::string key, std::string expected, std::string found,
+            std::string fix = "") {
+    if (!holds)
+      problems_.push_back({std::move(key), std::move(expected), std::move(found), std::move(fix)});
+  }
+  static std::string text(std::int64_t n) { return std::to_string(n); }
+
+  bool degrees() {
+    for (auto [key, degree] : {std::pair{"data", s_.data}, {"tensor", s_.tensor},
+                               {"pipeline", s_.pipeline}, {"context", s_.context},
+                               {"micro_batch", s_.micro_batch}, {"grad_accum", s_.grad_accum},
+                               {"shard_group", s_.shard_group}})
+      need(degree >= 1 && degree <= (1 << 24), key, "an integer from 1 to 16777216", text(degree));
+    if (!problems_.empty()) return false;
+    const double ranks = static_cast<double>(s_.data) * static_cast<double>(s_.tensor) *
+                         static_cast<double>(s_.pipeline) * static_cast<double>(s_.context);
+    need(ranks + static_cast<double>(s_.separate_servers()) == static_cast<double>(gpus_), "data",
+         "data x tensor x pipeline x context" +
+             std::string(s_.separate_servers() > 0 ? " + servers" : "") + " = " + text(gpus_) +
+             " GPUs",
+         text(s_.data) + " x " + text(s_.tensor) + " x " + text(s_.pipeline) + " x " +
+             text(s_.context),
+         "pin degrees whose product is the number of GPUs");
+    return problems_.empty();
+  }
+
+  void model() {
+    if (s_.tensor == 1) return;
+    need(spec_.family != models::Family::chain, "tensor", "1 for a feed-forward chain",
+         text(s_.tensor), "use data, pipeline or sharding");
+    if (spec_.heads == 0) return;
+    need(spec_.heads % s_.tensor == 0, "tensor", "a divisor of " + text(spec_.heads) + " heads",
+         text(s_.tensor));
+    need(spec_.ffn_hidden % s_.tensor == 0, "tensor",
+         "a divisor of ffn_hidden " + text(spec_.ffn_hidden), text(s_.tensor));
+  }
+
+  void batch() {
+    const double samples = static_cast<double>(s_.micro_batch) *
+                           static_cast<double>(s_.grad_accum) * static_cast<double>(s_.data);
+    need(samples == static_cast<double>(job_.global_batch), "micro_batch",
+         "micro_batch x grad_accum x data = global batch " + text(job_.global_batch),
+         text(s_.micro_batch) + " x " + text(s_.grad_accum) + " x " + text(s_.data),
+         s_.data > job_.global_batch
+             ? "use at most " + text(job_.global_batch) + " data ranks, or a larger --global-batch"
+             : "choose a data degree and micro-batch that divide the batch");
+  }
+
+  void pipeline() {
+    need(s_.pipeline <= layers_, "pipeline", "at most " + text(layers_) + " stages (layers)",
+         text(s_.pipeline));
+    const bool single = s_.pipeline == 1;
+    need(single == (s_.schedule == Schedule::none), "schedule",
+         single ? "none with pipeline=1" : "naive, gpipe or 1f1b with pipeline > 1",
+         std::string(name(s_.schedule)));
+    if (s_.stages.empty()) return;
+    need(static_cast<std::int64_t>(s_.stages.size()) == s_.pipeline, "stages",
+         text(s_.pipeline) + " layer counts", text(static_cast<std::int64_t>(s_.stages.size())));
+    std::int64_t sum = 0;
+    for (std::int64_t n : s_.stages) {
+      need(n >= 1 && n <= layers_, "stages", "at least one layer on each stage", text(n));
+      sum += std::clamp<std::int64_t>(n, 0, layers_ + 1);
+    }
+    need(sum == layers_, "stages", "layer counts that sum to " + text(layers_), text(sum));
+  }
+
+  void sharding() {
+    const bool smaller = s_.shard_group != s_.data;
+    if (s_.sharding == Sharding::none) {
+      need(!smaller || s_.shard_group == 1, "shard_group", "no group without sharding",
+           text(s_.shard_group), "pin sharding=zero3 as well");
+      return;
+    }
+    need(job_.mode != Mode::inference, "sharding", "none for inference", std::string(name(s_.sharding)));
+    need(s_.data % s_.shard_group == 0, "shard_group", "a divisor of data " + text(s_.data),
+         text(s_.shard_group));
+    need(!smaller || s_.sharding == Sharding::zero3, "shard_group",
+         "data (" + text(s_.data) + ") unless sharding=zero3", text(s_.shard_group));
+    need(s_.grad_sync == GradSync::automatic || s_.grad_sync == GradSync::ring, "grad_sync",
+         "ring (reduce-scatter and all-gather) with sharding", std::string(name(s_.grad_sync)));
+  }
+
+  void servers() {
+    const bool uses = s_.grad_sync == GradSync::parameter_server;
+    if (!uses) {
+      need(s_.servers == 0, "servers", "0 without grad_sync=parameter_server", text(s_.servers),
+           "pin grad_sync=parameter_server");
+      return;
+    }
+    const std::int64_t most = s_.servers_colocated ? s_.data : 1 << 16;
+    need(s_.servers >= 1 && s_.servers <= most, "servers", "1 to " + text(most) + " servers",
+         text(s_.servers));
+    need(s_.sharding == Sharding::none, "sharding", "none with parameter servers",
+         std::string(name(s_.sharding)));
+    need(s_.pipeline == 1, "pipeline", "1 with parameter servers", text(s_.pipeline));
+    need(s_.servers_colocated || s_.tensor == 1, "tensor", "1 with servers apart from the workers",
+         text(s_.tensor));
+    need(s_.server_mode == ServerMode::sync, "server_mode", "sync", std::string(name(s_.server_mode)));
+    need(!job_.reduce_dtype || *job_.reduce_dtype == gradient_type(), "reduce_dtype",
+         "the gradient type with parameter servers", "another");
+    need(job_.mode != Mode::inference, "grad_sync", "auto for inference", "parameter_server");
+  }
+
+  core::DType gradient_type() const {
+    const auto recipe = resolve_recipe(job_.recipe, job_.precision);
+    return recipe ? recipe->gradient : core::DType::f32;
+  }
+
+  void checkpoint() {
+    const bool every = s_.checkpoint == Checkpoint::every_k;
+    need(s_.checkpoint != Checkpoint::selective, "checkpoint", "none, every_k or memory_poor",
+         "selective", "use checkpoint=every_k");
+    if (every)
+      need(s_.checkpoint_every >= 1 && s_.checkpoint_every <= layers_, "checkpoint_every",
+           "1 to " + text(layers_) + " layers", text(s_.checkpoint_every));
+    else
+      need(s_.checkpoint_every == 0, "checkpoint_every", "0 without checkpoint=every_k",
+           text(s_.checkpoint_every));
+    need(job_.mode != Mode::inference || s_.checkpoint == Checkpoint::none, "checkpoint",
+         "none for inference", std::string(name(s_.checkpoint)));
+  }
+
+  void adapters() {
+    if (job_.lora_rank == 0) return;
+    need(s_.tensor == 1, "tensor", "1 with LoRA", text(s_.tensor), "pin tensor=1");
+    need(s_.sharding != Sharding::zero3, "sharding", "none, zero1 or zero2 with LoRA", "zero3",
+         "frozen weights are not sharded");
+  }
+
+  // Values of the vocabulary that this version does not lower.
+  void not_lowered() {
+    need(s_.context == 1, "context", "1", text(s_.context));
+    need(s_.expert == 1, "expert", "1", text(s_.expert));
+    need(!s_.sequence_parallel, "sequence_parallel", "false", "true");
+    need(s_.virtual_stages == 1, "virtual_stages", "1", text(s_.virtual_stages));
+    need(s_.schedule <= Schedule::one_f_one_b, "schedule", "none, naive, gpipe or 1f1b",
+         std::string(name(s_.schedule)));
+    need(!s_.tp_overlap, "tp_overlap", "false", "true");
+    need(s_.offload.empty(), "offload", "nothing", std::to_string(s_.offload.size()) + " kinds");
+    need(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
+    std::vector<std::string> order = s_.mesh_order;
+    std::ranges::sort(order);
+    need(order == std::vector<std::string>{"context", "data", "pipeline", "tensor"}, "mesh_order",
+         "each of tensor, context, data, pipeline once", text(static_cast<std::int64_t>(order.size())) + " names");
+    need(layers_ < 16384, "layers", "fewer than 16384 layers", text(layers_));
+  }
+
+  const models::ModelSpec& spec_;
+  const Job& job_;
+  const Strategy& s_;
+  const std::int64_t gpus_;
+  const std::int64_t layers_;
+  core::Problems problems_;
+};
+
+}  // namespace
+
+core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
+                                 const Strategy& strategy, std::int64_t gpus) {
+  return Rules(spec, job, strategy, gpus).run();
+}
+
+// Layers as even as possible; what remains goes to the inner stages first, since the outer ones
+// also hold the embeddings and the head.
+static std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  std::int64_t rest = layers % stages;
+  const std::int64_t first = rest <= stages - 2 ? 1 : 0;
+  for (std::int64_t i = first; rest > 0; ++i, --rest) ++counts[static_cast<std::size_t>(i)];
+  return counts;
+}
+
+Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
+  const std::int64_t layers =
+      spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1;
+  if (s.shard_group == 1 || s.sharding == Sharding::none) s.shard_group = s.data;
+  if (s.shard_group == 1) s.sharding = Sharding::none;
+  if (s.sharding == Sharding::none) s.shard_group = 1;
+  if (s.grad_sync == GradSync::automatic) s.grad_sync = GradSync::ring;
+  if (s.stages.empty()) s.stages = even_stages(layers, s.pipeline);
+  if (s.checkpoint != Checkpoint::every_k) s.checkpoint_every = 0;
+  (void)job;
+  return s;
+}
+
+}  // namespace planner
