@@ -18,7 +18,9 @@ constexpr Algorithm kReducing[] = {Algorithm::ring, Algorithm::tree, Algorithm::
 std::string spelled(const ReductionOrder& order, int group) {
   std::vector<std::string> acc;
   for (int i = 0; i < group; ++i) acc.emplace_back(1, static_cast<char>('a' + i));
-  for (const ReductionStep& s : order.steps) acc[s.into] = "(" + acc[s.into] + "+" + acc[s.from] + ")";
+  for (const ReductionStep& s : order.steps) {
+    acc[s.into] = "(" + acc[s.into] + "+" + acc[s.from] + ")";
+  }
   return acc[order.result];
 }
 
@@ -63,7 +65,8 @@ TEST_CASE("an all-reduce is a reduce-scatter and an all-gather") {
     for (std::int64_t n : {0, 1, 7, 64, 1001}) {
       const Bytes scatter =
           wire_bytes(Collective::reduce_scatter, Algorithm::ring, k, 0, n, DType::bf16);
-      const Bytes gather = wire_bytes(Collective::all_gather, Algorithm::ring, k, 0, n, DType::bf16);
+      const Bytes gather =
+          wire_bytes(Collective::all_gather, Algorithm::ring, k, 0, n, DType::bf16);
       CHECK(scatter + gather ==
             wire_bytes(Collective::all_reduce, Algorithm::ring, k, 0, n, DType::bf16));
     }

@@ -1,0 +1,197 @@
+#include "exec/communicator/local.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <thread>
+
+#include "core/check.hpp"
+#include "exec/communicator/mailbox.hpp"
+#include "exec/communicator/message_communicator.hpp"
+
+namespace exec {
+namespace {
+
+// The members of one group on one channel: an inbox each.
+struct Room {
+  explicit Room(std::size_t members) : inboxes(members), open(members) {}
+  std::vector<Inbox> inboxes;
+  std::vector<std::atomic<bool>> open;
+};
+
+}  // namespace
+
+struct LocalWorld::State {
+  State(int count, LocalOptions given)
+      : ranks(count), options(std::move(given)), links(count, options.links, options.pairs) {}
+
+  Room& room(const std::vector<int>& group, int channel);
+  void abort(int rank, const std::string& message);
+  void throw_if_aborted();
+
+  const int ranks;
+  const LocalOptions options;
+  PacedLinks links;
+  std::atomic<bool> aborted{false};
+  std::mutex mutex;  // guards what follows
+  std::optional<Aborted> cause;
+  std::map<std::pair<std::vector<int>, int>, std::unique_ptr<Room>> rooms;
+};
+
+Room& LocalWorld::State::room(const std::vector<int>& group, int channel) {
+  const std::scoped_lock lock(mutex);
+  std::unique_ptr<Room>& room = rooms[{group, channel}];
+  if (!room) room = std::make_unique<Room>(group.size());
+  return *room;
+}
+
+void LocalWorld::State::abort(int rank, const std::string& message) {
+  const std::scoped_lock lock(mutex);
+  if (cause) return;
+  cause.emplace(rank, message);
+  aborted.store(true, std::memory_order_release);
+  for (auto& [key, room] : rooms) {
+    for (Inbox& inbox : room->inboxes) inbox.wake();
+  }
+}
+
+void LocalWorld::State::throw_if_aborted() {
+  if (aborted.load(std::memory_order_acquire)) throw Aborted(*cause);  // set once, before the flag
+}
+
+namespace {
+
+class LocalTransport final : public Transport {
+ public:
+  LocalTransport(LocalWorld::State& world, std::vector<int> group, int index, int channel)
+      : world_(world), group_(std::move(group)), index_(index), channel_(channel),
+        room_(world.room(group_, channel)) {
+    PLANNER_CHECK(!room_.open[index_].exchange(true), "this communicator is open already");
+    patience_.stop = [this] { world_.throw_if_aborted(); };
+    patience_.limit = std::chrono::nanoseconds(
+        static_cast<std::int64_t>(world.options.stall_limit.value() * 1e9));
+    patience_.polls = world.options.polls_before_sleep;
+  }
+  ~LocalTransport() override { room_.open[index_].store(false); }
+
+  int size() const override { return static_cast<int>(group_.size()); }
+  int index() const override { return index_; }
+  int rank_of(int i) const override { return group_[i]; }
+  bool emulated_links() const override { return world_.links.any(); }
+
+  void send(int peer, Lane lane, const Header& header, std::span<const std::byte> data,
+            std::size_t zeros) override;
+  Message receive(int peer, Lane lane) override;
+  Peek wait_any(Lane lane) override;
+  void recycle(Message&& message) override { room_.inboxes[index_].recycle(std::move(message)); }
+  core::Bytes sent() const override { return sent_; }
+  void abort(const std::string& message) override { world_.abort(group_[index_], message); }
+
+ private:
+  [[noreturn]] void stalled(const std::string& awaited);
+
+  LocalWorld::State& world_;
+  std::vector<int> group_;
+  int index_;
+  int channel_;
+  Room& room_;
+  Inbox::Patience patience_;
+  core::Bytes sent_{0};
+};
+
+void LocalTransport::send(int peer, Lane lane, const Header& header,
+                          std::span<const std::byte> data, std::size_t zeros) {
+  world_.throw_if_aborted();
+  Inbox& inbox = room_.inboxes[peer];
+  Message message = inbox.blank(data.size() + zeros);
+  message.header = header;
+  if (!data.empty()) std::memcpy(message.bytes.get(), data.data(), data.size());
+  if (zeros > 0) std::memset(message.bytes.get() + data.size(), 0, zeros);
+  const core::Bytes size(static_cast<std::int64_t>(message.size));
+  Inbox::Time arrives{};
+  if (world_.links.any()) {
+    arrives = world_.links.arrival(group_[index_], group_[peer], size, Inbox::Time::clock::now());
+  }
+  if (peer != index_) sent_ += size;
+  inbox.put(index_, lane, std::move(message), arrives);
+}
+
+Message LocalTransport::receive(int peer, Lane lane) {
+  patience_.stalled = [&] { stalled(fmt::format("a message from rank {}", group_[peer])); };
+  return room_.inboxes[index_].take(peer, lane, patience_);
+}
+
+Peek LocalTransport::wait_any(Lane lane) {
+  patience_.stalled = [&] { stalled("a message from any rank"); };
+  return room_.inboxes[index_].peek_any(lane, patience_);
+}
+
+void LocalTransport::stalled(const std::string& awaited) {
+  abort(fmt::format("waited more than {} s for {} (group {}, channel {})",
+                    world_.options.stall_limit.value(), awaited, fmt::join(group_, ","), channel_));
+  world_.throw_if_aborted();
+  PLANNER_CHECK(false, "abort() did not set its flag");
+  std::terminate();
+}
+
+}  // namespace
+
+LocalWorld::LocalWorld(int ranks, LocalOptions options) {
+  PLANNER_CHECK(ranks >= 1);
+  state_ = std::make_unique<State>(ranks, std::move(options));
+}
+
+LocalWorld::~LocalWorld() = default;
+
+int LocalWorld::ranks() const { return state_->ranks; }
+bool LocalWorld::emulated_links() const { return state_->links.any(); }
+
+std::unique_ptr<Communicator> LocalWorld::communicator(int rank, std::span<const int> group_ranks,
+                                                       int channel) {
+  std::vector<int> group(group_ranks.begin(), group_ranks.end());
+  std::vector<int> sorted = group;
+  std::sort(sorted.begin(), sorted.end());
+  PLANNER_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < ranks());
+  PLANNER_CHECK(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
+                "a rank is in the group twice");
+  const auto place = std::find(group.begin(), group.end(), rank);
+  PLANNER_CHECK(place != group.end(), "the rank is not in the group");
+  const int index = static_cast<int>(place - group.begin());
+  return std::make_unique<MessageCommunicator>(
+      std::make_unique<LocalTransport>(*state_, std::move(group), index, channel));
+}
+
+void LocalWorld::abort(int rank, const std::string& message) { state_->abort(rank, message); }
+
+void LocalWorld::run(const std::function<void(int)>& body) {
+  std::mutex mutex;
+  std::exception_ptr cause;  // the first that is not the echo of another
+  std::exception_ptr echo;
+  const auto keep = [&](std::exception_ptr& slot) {
+    const std::scoped_lock lock(mutex);
+    if (!slot) slot = std::current_exception();
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const Aborted&) {
+        keep(echo);
+      } catch (const std::exception& e) {
+        keep(cause);
+        state_->abort(rank, e.what());
+      } catch (...) {
+        keep(cause);
+        state_->abort(rank, "an exception of unknown type");
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  if (cause) std::rethrow_exception(cause);
+  if (echo) std::rethrow_exception(echo);
+}
+
+}  // namespace exec

@@ -1,0 +1,115 @@
+#include "exec/communicator/mailbox.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace exec {
+namespace {
+
+constexpr std::size_t kSpares = 4;  // enough for a ring; more would keep memory that nobody counts
+
+}  // namespace
+
+Message Inbox::blank(std::size_t size) {
+  Message message;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto fits = [&](const Message& m) {
+      return m.capacity >= size && m.capacity / 2 <= size;
+    };
+    const auto spare = std::find_if(spares_.begin(), spares_.end(), fits);
+    if (spare != spares_.end()) {
+      message = std::move(*spare);
+      spares_.erase(spare);
+    }
+  }
+  if (message.capacity < size) {
+    message.bytes = std::make_unique_for_overwrite<std::byte[]>(size);
+    message.capacity = size;
+  }
+  message.size = size;
+  return message;
+}
+
+void Inbox::recycle(Message&& message) {
+  const std::scoped_lock lock(mutex_);
+  if (message.capacity == 0) return;
+  if (spares_.size() == kSpares) spares_.erase(spares_.begin());
+  spares_.push_back(std::move(message));
+}
+
+void Inbox::put(int sender, Lane lane, Message&& message, Time arrives) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const std::uint64_t number = entries_.fetch_add(1, std::memory_order_release);
+    queues_[{lane, sender}].push_back({std::move(message), arrives, number});
+  }
+  changed_.notify_one();
+}
+
+void Inbox::wake() {
+  {
+    const std::scoped_lock lock(mutex_);
+    entries_.fetch_add(1, std::memory_order_release);
+  }
+  changed_.notify_all();
+}
+
+Inbox::Queues::iterator Inbox::wait(const std::function<Queues::iterator()>& find,
+                                    const Patience& patience) {
+  const Time start = std::chrono::steady_clock::now();
+  const bool limited = patience.limit.count() > 0;
+  int polls = patience.polls;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    patience.stop();
+    const auto found = find();
+    const Time now = std::chrono::steady_clock::now();
+    if (found != queues_.end() && found->second.front().arrives <= now) return found;
+    if (found != queues_.end()) {
+      changed_.wait_until(lock, found->second.front().arrives);
+    } else if (polls > 0) {
+      const std::uint64_t seen = entries_.load(std::memory_order_relaxed);
+      lock.unlock();
+      while (polls-- > 0 && entries_.load(std::memory_order_acquire) == seen) {}
+      lock.lock();
+    } else if (!limited) {
+      changed_.wait(lock);
+    } else if (now >= start + patience.limit) {
+      lock.unlock();  // stalled() wakes every inbox, this one too
+      patience.stalled();
+      lock.lock();
+    } else {
+      changed_.wait_until(lock, start + patience.limit);
+    }
+  }
+}
+
+Message Inbox::take(int sender, Lane lane, const Patience& patience) {
+  // The receiver alone removes messages, so the queue found is still there after the wait.
+  const auto find = [&] { return queues_.find({lane, sender}); };
+  const auto queue = wait(find, patience);
+  const std::scoped_lock lock(mutex_);
+  Message message = std::move(queue->second.front().message);
+  queue->second.pop_front();
+  if (queue->second.empty()) queues_.erase(queue);  // lanes with a tag come and go
+  return message;
+}
+
+Inbox::Queues::iterator Inbox::earliest(Lane lane) {
+  auto best = queues_.end();
+  const auto rank = [](const Arrival& a) { return std::pair(a.arrives, a.number); };
+  for (auto q = queues_.lower_bound({lane, std::numeric_limits<int>::min()});
+       q != queues_.end() && q->first.first == lane; ++q) {
+    if (best == queues_.end() || rank(q->second.front()) < rank(best->second.front())) best = q;
+  }
+  return best;
+}
+
+Peek Inbox::peek_any(Lane lane, const Patience& patience) {
+  const auto queue = wait([&] { return earliest(lane); }, patience);
+  const std::scoped_lock lock(mutex_);
+  return {queue->first.second, queue->second.front().message.header};
+}
+
+}  // namespace exec
