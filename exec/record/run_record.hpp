@@ -1,0 +1,73 @@
+#pragma once
+// RunRecord: what executing a plan measured, and the file run/1. It repeats what was planned (model,
+// cluster, job, candidate), so that a record can be compared with its plan, or read without it. What
+// a run could not measure is empty, never 0. Value types; thread-compatible.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "core/units.hpp"
+#include "hw_profiles/profile.hpp"
+#include "models/spec.hpp"
+#include "planner/candidate.hpp"
+#include "planner/job.hpp"
+
+namespace exec {
+
+// Of the rank that the plan names, terms at the first instant of its live peak.
+struct MeasuredMemory {
+  int rank = 0;
+  std::array<std::optional<core::Bytes>, program::kTerms> terms{};
+  std::array<std::optional<core::Bytes>, program::kTerms> peaks{};  // each tag's own peak
+  std::optional<core::Bytes> live, reserved, workspace, context, communicators, device;
+};
+
+// Totals of one step of the rank with most wire bytes in the entry, as in the plan.
+struct MeasuredCommunication {
+  std::string what, collective, algorithm;
+  int group_size = 1;
+  std::optional<std::int64_t> count;
+  std::optional<core::Bytes> payload, wire_per_rank;
+  std::optional<core::Seconds> seconds;
+};
+
+// Over the steps that were timed; the parts are of the critical rank, per step.
+struct MeasuredTime {
+  std::optional<core::Seconds> step_median, step_p10, step_p90;
+  std::optional<core::Seconds> compute, exposed_communication, bubble, optimizer, communication;
+};
+
+struct RunRecord {
+  models::ModelSpec model;
+  std::int64_t parameters = 0;  // total, unpadded
+  hw_profiles::Profile profile;  // that was planned for
+  std::int64_t gpus = 1, gpus_per_node = 1, nodes = 1;
+  planner::Job job;
+  planner::Candidate candidate;  // as planned
+
+  std::string backend;       // "host", "cuda"
+  std::string communicator;  // "local", "mpi", "nccl"
+  std::string device;        // "12 threads of AMD EPYC 7763", "NVIDIA H200"
+  bool emulated_links = false;
+  std::int64_t ranks = 1;
+  std::int64_t steps = 0;
+  std::vector<double> loss;  // one per step: mean over the global batch
+  MeasuredMemory memory;
+  std::vector<MeasuredCommunication> communication;
+  MeasuredTime time;
+  std::map<std::string, std::string> environment;  // "openblas": "0.3.21"
+};
+
+// The file run/1, with a newline at its end.
+std::string to_json_text(const RunRecord& record);
+
+// Errors: every problem of the text with its place; values out of range included.
+core::Result<RunRecord> parse_run(std::string_view text, std::string_view source_name);
+
+}  // namespace exec
