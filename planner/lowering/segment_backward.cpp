@@ -93,7 +93,10 @@ void SegmentEmitter::backward_gemm(const Op& op, int dy) {
   const TensorIndex x = op.inputs[0];
   if (trained(op.parameters[0])) {
     std::vector<View> args{d};
-    if (op.kind == OpKind::dense) args.push_back(tensor_view(op.outputs[0]));
+    // The derivative of the identity reads nothing, and its output is not kept.
+    if (op.kind == OpKind::dense)
+      args.push_back(op.activation == models::Activation::identity ? d
+                                                                   : tensor_view(op.outputs[0]));
     args.push_back(tensor_view(x));
     for (auto p : op.parameters) args.push_back(gradient_view(p));
     emit_backward(ActionKind::weight_gradient, op, std::move(args));

@@ -46,7 +46,7 @@ class StageLowering {
   std::uint16_t join_block();
   std::uint16_t join_gather_block();
   std::uint16_t server_step_block();
-  void emit_update(Stream stream, View gradient, const program::Wait* wait);
+  void emit_update(Stream stream, View gradient);
   View weight_range() const;
   View gradient_range() const;
   void build_begin();

@@ -143,7 +143,7 @@ std::uint16_t StageLowering::unit_reduce_block() {
 // A worker's push and pull of one span, and on servers the sum, the update and the replies between.
 std::uint16_t StageLowering::server_reduce_block() {
   const Wait ready{layer_event(ready_), false};
-  const EventRef served = layer_event(reduced_), pulled = layer_event(pulled_);
+  const EventRef pulled = layer_event(pulled_);
   const View gradients = ranged(constant_view(state_.gradients), Range::span);
   const std::uint16_t up =
       builder_.transfer(over(program::Group::data, Collective::parameter_server,
@@ -153,19 +153,20 @@ std::uint16_t StageLowering::server_reduce_block() {
       builder_.transfer(over(program::Group::data, Collective::parameter_server,
                              program::Algorithm::parameter_server, Traffic::parameters,
                              stage_.recipe.weight));
+  // All on one stream, in this order: pushes are buffered, so no rank waits for one that waits for it.
   if (stage_.serves) builder_.alloc(layer_view(sum_));
   builder_.emit({.kind = ActionKind::push, .stream = Stream::gradient, .args = {gradients}, .op = up,
                  .waits = {ready}});
   if (stage_.serves) {
-    builder_.emit({.kind = ActionKind::serve_push, .stream = Stream::server,
-                   .args = {gradients, layer_view(sum_)}, .op = up, .waits = {ready}});
-    emit_update(Stream::server, layer_view(sum_), nullptr);
-    builder_.emit({.kind = ActionKind::serve_pull, .stream = Stream::server,
-                   .args = {weight_range()}, .op = down, .signal = &served});
+    builder_.emit({.kind = ActionKind::serve_push, .stream = Stream::gradient,
+                   .args = {gradients, layer_view(sum_)}, .op = up});
+    emit_update(Stream::gradient, layer_view(sum_));
+    builder_.emit({.kind = ActionKind::serve_pull, .stream = Stream::gradient,
+                   .args = {weight_range()}, .op = down});
   }
-  builder_.emit({.kind = ActionKind::pull, .stream = Stream::parameter,
+  builder_.emit({.kind = ActionKind::pull, .stream = Stream::gradient,
                  .args = {ranged(constant_view(state_.weights), Range::span)}, .op = down,
-                 .waits = {ready}, .signal = &pulled});
+                 .signal = &pulled});
   return builder_.end();
 }
 
@@ -179,16 +180,15 @@ std::uint16_t StageLowering::server_step_block() {
   builder_.alloc(layer_view(sum_));
   builder_.emit({.kind = ActionKind::serve_push, .args = {layer_view(sum_)},
                  .op = transfer(Traffic::gradients, stage_.recipe.gradient)});
-  emit_update(Stream::compute, layer_view(sum_), nullptr);
+  emit_update(Stream::compute, layer_view(sum_));
   builder_.emit({.kind = ActionKind::serve_pull, .args = {weight_range()},
                  .op = transfer(Traffic::parameters, stage_.recipe.weight)});
   builder_.free(layer_view(sum_));
   return builder_.end();
 }
 
-void StageLowering::emit_update(Stream stream, View gradient, const Wait* wait) {
+void StageLowering::emit_update(Stream stream, View gradient) {
   Emit e{.kind = ActionKind::optimizer, .stream = stream, .args = {weight_range(), gradient}};
-  if (wait != nullptr) e.waits.push_back(*wait);
   const auto shard = [](std::uint16_t b) { return ranged(constant_view(b), Range::span_shard); };
   if (master_ != program::kNone) e.args.push_back(shard(master_));
   for (std::uint16_t b : slot_buffers_) e.args.push_back(shard(b));
@@ -221,7 +221,7 @@ std::uint16_t StageLowering::tied_block() {
 
 std::uint16_t StageLowering::update_block() {
   builder_.begin("update");
-  emit_update(Stream::compute, gradient_range(), nullptr);
+  emit_update(Stream::compute, gradient_range());
   const bool gathers = stage_.strategy->sharding == Sharding::zero1 ||
                        stage_.strategy->sharding == Sharding::zero2;
   if (gathers && stage_.parts() > 1) {
@@ -250,10 +250,7 @@ std::uint16_t StageLowering::join_block() {
   builder_.begin("join");
   if (stage_.servers()) {
     builder_.fence(Stream::compute, {{layer_event(pulled_), false}}, nullptr);
-    if (stage_.serves) {
-      builder_.fence(Stream::compute, {{layer_event(reduced_), false}}, nullptr);
-      builder_.free(layer_view(sum_));
-    }
+    if (stage_.serves) builder_.free(layer_view(sum_));
   } else {
     builder_.fence(Stream::compute, {{layer_event(reduced_), false}}, nullptr);
   }

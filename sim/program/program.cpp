@@ -13,8 +13,7 @@ std::string_view name(Term term) {
 }
 
 std::string_view name(Stream stream) {
-  constexpr std::string_view kNames[] = {"compute", "gradient", "parameter",
-                                         "send",    "receive",  "server"};
+  constexpr std::string_view kNames[] = {"compute", "gradient", "parameter", "send", "receive"};
   return kNames[static_cast<int>(stream)];
 }
 

@@ -39,8 +39,8 @@ enum class Term : std::uint8_t {
 inline constexpr int kTerms = 6;
 std::string_view name(Term term);
 
-enum class Stream : std::uint8_t { compute, gradient, parameter, send, receive, server };
-inline constexpr int kStreams = 6;
+enum class Stream : std::uint8_t { compute, gradient, parameter, send, receive };
+inline constexpr int kStreams = 5;
 std::string_view name(Stream stream);
 
 enum class ActionKind : std::uint8_t {
