@@ -117,8 +117,12 @@ Head locate(const AttentionShape& s, std::int64_t sample, std::int64_t head, Vie
   const std::int64_t d = s.head_dim, ld = s.qkv_columns();
   const std::int64_t group = head / (s.heads / s.kv_heads);
   const View row = qkv.at(sample * s.seq * ld);
-  return {row.at(head * d), row.at((s.heads + group) * d), row.at((s.heads + s.kv_heads + group) * d),
-          out.at(sample * s.seq * s.heads * d + head * d), lse.at((sample * s.heads + head) * s.seq), ld};
+  return {row.at(head * d),
+          row.at((s.heads + group) * d),
+          row.at((s.heads + s.kv_heads + group) * d),
+          out.at(sample * s.seq * s.heads * d + head * d),
+          lse.at((sample * s.heads + head) * s.seq),
+          ld};
 }
 
 // Scores become probabilities from the saved log sum exp; dscores become their gradient:
@@ -154,7 +158,8 @@ void backward_block(const AttentionShape& s, const Block& b, const Head& h, Pane
   const Panel<T> out = fetch(h.out.at(b.first * ldo), ldo, b.rows, d, w.out);
   const Panel<T> dout = fetch(dout_head.at(b.first * ldo), ldo, b.rows, d, w.dout);
   score_block(s, b, q, k, w.scores);
-  gemm(false, true, b.rows, b.keys, d, T(1), dout.data, dout.ld, v.data, v.ld, T(0), w.dscores, b.keys);
+  gemm(false, true, b.rows, b.keys, d, T(1), dout.data, dout.ld, v.data, v.ld, T(0), w.dscores,
+       b.keys);
   softmax_gradient(s, b, out, dout, h.lse, w);
   gemm(true, false, b.keys, d, b.rows, T(1), w.scores, b.keys, dout.data, dout.ld, T(1), w.dv, d);
   gemm(true, false, b.keys, d, b.rows, T(1), w.dscores, b.keys, q.data, q.ld, T(1), w.dk, d);

@@ -74,8 +74,10 @@ void load(const View& v, std::int64_t n, T* out) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(convert(in[i]));
   };
   switch (v.type) {
-    case core::DType::f64: return each(static_cast<const double*>(v.data), [](double x) { return x; });
-    case core::DType::f32: return each(static_cast<const float*>(v.data), [](float x) { return x; });
+    case core::DType::f64:
+      return each(static_cast<const double*>(v.data), [](double x) { return x; });
+    case core::DType::f32:
+      return each(static_cast<const float*>(v.data), [](float x) { return x; });
     case core::DType::bf16: return each(static_cast<const std::uint16_t*>(v.data), from_bf16);
     case core::DType::f16: return each(static_cast<const std::uint16_t*>(v.data), from_f16);
     default: PLANNER_CHECK(false, "kernels read f64, f32, bf16 and f16");
@@ -91,8 +93,10 @@ void store(const View& v, std::int64_t n, const T* in) {
   };
   const auto half = [](auto to) { return [to](T x) { return to(static_cast<float>(x)); }; };
   switch (v.type) {
-    case core::DType::f64: return each(static_cast<double*>(v.data), [](T x) { return static_cast<double>(x); });
-    case core::DType::f32: return each(static_cast<float*>(v.data), [](T x) { return static_cast<float>(x); });
+    case core::DType::f64:
+      return each(static_cast<double*>(v.data), [](T x) { return static_cast<double>(x); });
+    case core::DType::f32:
+      return each(static_cast<float*>(v.data), [](T x) { return static_cast<float>(x); });
     case core::DType::bf16: return each(static_cast<std::uint16_t*>(v.data), half(to_bf16));
     case core::DType::f16: return each(static_cast<std::uint16_t*>(v.data), half(to_f16));
     default: PLANNER_CHECK(false, "kernels write f64, f32, bf16 and f16");

@@ -51,7 +51,8 @@ T row_exp_sum(const View& row, std::int64_t n, T max) {
 
 // The row becomes scale (softmax - onehot), 0 in padding.
 template <class T>
-void gradient_row(const View& row, const LogitShape& s, std::int64_t target, T max, T sum, T scale) {
+void gradient_row(const View& row, const LogitShape& s, std::int64_t target, T max, T sum,
+                  T scale) {
   const std::int64_t valid = valid_columns(s);
   const T logit = target >= 0 ? get<T>(row, target) : T(0);
   const T factor = scale / sum;
@@ -81,8 +82,8 @@ void softmax_sum(View sums, View logits, View max, View targets, const LogitShap
   });
 }
 
-void cross_entropy(double* loss, View logits, View max, View sums, View targets, const LogitShape& s,
-                   double scale) {
+void cross_entropy(double* loss, View logits, View max, View sums, View targets,
+                   const LogitShape& s, double scale) {
   with_compute_type(logits.type, [&]<class T>() {
     for (std::int64_t r = 0; r < s.rows; ++r) {
       const T top = get<T>(max, r), sum = get<T>(sums, r);

@@ -48,8 +48,12 @@ void gelu_gradient(View dx, View dy, View x, std::int64_t n) {
 void activate(View z, models::Activation act, std::int64_t n) {
   if (act == models::Activation::gelu_tanh) return gelu(z, z, n);
   with_compute_type(z.type, [&]<class T>() {
-    if (act == models::Activation::relu) elementwise<T>(n, z, [](T v) { return v < T(0) ? T(0) : v; }, z);
-    if (act == models::Activation::tanh) elementwise<T>(n, z, [](T v) { return std::tanh(v); }, z);
+    if (act == models::Activation::relu)
+      elementwise<T>(
+          n, z, [](T v) { return v < T(0) ? T(0) : v; }, z);
+    if (act == models::Activation::tanh)
+      elementwise<T>(
+          n, z, [](T v) { return std::tanh(v); }, z);
   });
 }
 

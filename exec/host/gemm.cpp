@@ -46,7 +46,8 @@ Panel<T> panel(const Matrix& x, std::int64_t row, std::int64_t column, std::int6
   }
   const View start = x.view.at(row * x.leading + column);
   if (start.type == dtype_of<T>()) return {static_cast<const T*>(start.data), x.leading};
-  for (std::int64_t r = 0; r < rows; ++r) load(start.at(r * x.leading), columns, buffer + r * columns);
+  for (std::int64_t r = 0; r < rows; ++r)
+    load(start.at(r * x.leading), columns, buffer + r * columns);
   return {buffer, columns};
 }
 
@@ -88,7 +89,8 @@ void direct(const MixedGemm& g) {
 
 template <class T>
 void in_panels(const MixedGemm& g, Workspace workspace) {
-  const std::int64_t mb = std::min(g.m, kBlock), nb = std::min(g.n, kBlock), kb = std::min(g.k, kDepth);
+  const std::int64_t mb = std::min(g.m, kBlock), nb = std::min(g.n, kBlock),
+                     kb = std::min(g.k, kDepth);
   T* const a_buffer = workspace.take<T>(mb * kb);
   T* const b_buffer = workspace.take<T>(nb * kb);
   T* const c_buffer = workspace.take<T>(mb * nb);
@@ -102,8 +104,8 @@ void in_panels(const MixedGemm& g, Workspace workspace) {
       const Panel<T> a = panel(g.a, i, p, m, k, a_buffer);
       const Panel<T> b = panel(g.b, p, j, k, n, b_buffer);
       const bool add = p > 0 || (in_place && g.accumulate);
-      gemm(g.a.transposed, g.b.transposed, m, n, k, static_cast<T>(g.alpha), a.data, a.leading, b.data,
-           b.leading, add ? T(1) : T(0), c, ldc);
+      gemm(g.a.transposed, g.b.transposed, m, n, k, static_cast<T>(g.alpha), a.data, a.leading,
+           b.data, b.leading, add ? T(1) : T(0), c, ldc);
     }
     write_back(g, i, j, m, n, c, ldc);
   };
@@ -115,8 +117,8 @@ void in_panels(const MixedGemm& g, Workspace workspace) {
 }  // namespace
 
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
-          float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
-          float* c, std::int64_t ldc) {
+          float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
+          float beta, float* c, std::int64_t ldc) {
   use_one_thread();
   cblas_sgemm(CblasRowMajor, flag(transpose_a), flag(transpose_b), narrow(m), narrow(n), narrow(k),
               alpha, a, narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));

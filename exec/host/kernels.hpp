@@ -23,24 +23,26 @@
 
 namespace exec::host {
 
-// ---- embeddings: tokens are i32 ------------------------------------------------------------------
+// ---- embeddings: tokens are i32 ---------------------------------------------------------------
 
 // The rows of the table that this rank stores: tokens in [first_row, first_row + rows).
 struct TableShard {
   std::int64_t first_row = 0, rows = 0;
 };
 // y[rows,h] = wte[token - first_row], 0 for rows of another shard.
-void token_embedding(View y, View wte, View tokens, std::int64_t rows, std::int64_t h, TableShard shard);
+void token_embedding(View y, View wte, View tokens, std::int64_t rows, std::int64_t h,
+                     TableShard shard);
 // dwte[token - first_row] += dy, rows ascending (a 16-bit dwte rounds at each occurrence).
 void token_embedding_weight_gradient(View dwte, View dy, View tokens, std::int64_t rows,
                                      std::int64_t h, TableShard shard);
 // y = x + wpe[row % seq]; y may be x.
-void position_embedding(View y, View x, View wpe, std::int64_t rows, std::int64_t h, std::int64_t seq);
+void position_embedding(View y, View x, View wpe, std::int64_t rows, std::int64_t h,
+                        std::int64_t seq);
 // dwpe[row % seq] += dy.
 void position_embedding_weight_gradient(View dwpe, View dy, std::int64_t rows, std::int64_t h,
                                         std::int64_t seq);
 
-// ---- layer norm ----------------------------------------------------------------------------------
+// ---- layer norm -------------------------------------------------------------------------------
 
 // y = (x - mean) rstd gamma + beta, rstd = 1 / sqrt(variance + epsilon); mean[rows], rstd[rows].
 void layer_norm(View y, View mean, View rstd, View x, View gamma, View beta, std::int64_t rows,
@@ -52,7 +54,7 @@ void layer_norm_input_gradient(View dx, View dy, View x, View gamma, View mean, 
 void layer_norm_weight_gradient(View dgamma, View dbeta, View dy, View x, View mean, View rstd,
                                 std::int64_t rows, std::int64_t n);
 
-// ---- linear: w[n,k] ------------------------------------------------------------------------------
+// ---- linear: w[n,k] ---------------------------------------------------------------------------
 
 struct LinearShape {
   std::int64_t rows = 0, n = 0, k = 0;  // n outputs, k inputs
@@ -61,7 +63,8 @@ struct LinearShape {
 // y (=|+=) x w^T (+ bias).
 void linear(View y, View x, View w, View bias, const LinearShape& s, bool accumulate, Workspace ws);
 // dx (=|+=) dy w.
-void linear_input_gradient(View dx, View dy, View w, const LinearShape& s, bool accumulate, Workspace ws);
+void linear_input_gradient(View dx, View dy, View w, const LinearShape& s, bool accumulate,
+                           Workspace ws);
 // dw += dy^T x.
 void linear_weight_gradient(View dw, View dy, View x, const LinearShape& s, Workspace ws);
 // For all three, any types.
@@ -72,7 +75,7 @@ void bias_add(View y, View x, View b, std::int64_t rows, std::int64_t n, std::in
 // db += column sums of dy, rows ascending. For linear, dense and bias_add.
 void bias_gradient(View db, View dy, std::int64_t rows, std::int64_t n, std::int64_t ld);
 
-// ---- LoRA: b[groups, n, r], u[rows, groups * r] --------------------------------------------------
+// ---- LoRA: b[groups, n, r], u[rows, groups * r] -----------------------------------------------
 
 struct LoraShape {
   std::int64_t rows = 0, n = 0, r = 0;      // n outputs and r ranks per group
@@ -88,7 +91,7 @@ void lora_up_input_gradient(View du, View dy, View b, const LoraShape& s, Worksp
 void lora_up_weight_gradient(View db, View dy, View u, const LoraShape& s, Workspace ws);
 core::Bytes lora_up_workspace(core::DType activation, const LoraShape& s);
 
-// ---- attention: softmax(q k^T / sqrt(d)) v, grouped queries --------------------------------------
+// ---- attention: softmax(q k^T / sqrt(d)) v, grouped queries -----------------------------------
 
 struct AttentionShape {
   std::int64_t samples = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -105,7 +108,7 @@ void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse
 // For both.
 core::Bytes attention_workspace(core::DType activation, const AttentionShape& s);
 
-// ---- elementwise ---------------------------------------------------------------------------------
+// ---- elementwise ------------------------------------------------------------------------------
 
 // y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) [gelu]; y may be x.
 void gelu(View y, View x, std::int64_t n);
@@ -131,7 +134,7 @@ enum class ReduceOp : std::uint8_t { sum, max };
 // acc = round(acc op x), arithmetic in acc's type or wider. NaN wins a maximum.
 void reduce_into(View acc, View x, ReduceOp op, std::int64_t n);
 
-// ---- losses --------------------------------------------------------------------------------------
+// ---- losses -----------------------------------------------------------------------------------
 
 // Logits of one vocabulary shard: column j is class first_column + j; columns of classes >= vocab
 // are padding. The stages leave room for reductions over shards: max of `max`, sum of `sums`.
@@ -145,8 +148,8 @@ void softmax_max(View max, View logits, const LogitShape& s);
 void softmax_sum(View sums, View logits, View max, View targets, const LogitShape& s);
 // *loss += sum over rows of scale (max + log sum - target logit); logits become their own gradient,
 // scale (softmax - onehot), 0 in padding. targets are i32.
-void cross_entropy(double* loss, View logits, View max, View sums, View targets, const LogitShape& s,
-                   double scale);
+void cross_entropy(double* loss, View logits, View max, View sums, View targets,
+                   const LogitShape& s, double scale);
 // *loss += scale/2 |y - target|^2; y becomes scale (y - target).
 void squared_error(double* loss, View y, View target, std::int64_t n, double scale);
 

@@ -40,7 +40,8 @@ void input_gradient_row(const View& dx, const View& dy, const View& x, const Vie
     return (d * w - a - (v - mean) * rstd * b) * rstd;
   };
   if (accumulate) {
-    elementwise<T>(n, dx, [=](T d, T w, T v, T old) { return old + gradient(d, w, v); }, dy, gamma, x, dx);
+    elementwise<T>(
+        n, dx, [=](T d, T w, T v, T old) { return old + gradient(d, w, v); }, dy, gamma, x, dx);
   } else {
     elementwise<T>(n, dx, gradient, dy, gamma, x);
   }

@@ -7,7 +7,8 @@
 namespace exec::host {
 namespace {
 
-core::Bytes largest_workspace(core::DType activation, std::int64_t rows, std::int64_t n, std::int64_t k) {
+core::Bytes largest_workspace(core::DType activation, std::int64_t rows, std::int64_t n,
+                              std::int64_t k) {
   return std::max({mixed_gemm_workspace(activation, rows, n, k),
                    mixed_gemm_workspace(activation, rows, k, n),
                    mixed_gemm_workspace(activation, n, k, rows)});
@@ -15,7 +16,8 @@ core::Bytes largest_workspace(core::DType activation, std::int64_t rows, std::in
 
 }  // namespace
 
-void linear(View y, View x, View w, View bias, const LinearShape& s, bool accumulate, Workspace ws) {
+void linear(View y, View x, View w, View bias, const LinearShape& s, bool accumulate,
+            Workspace ws) {
   mixed_gemm(y.type, {.m = s.rows, .n = s.n, .k = s.k,
                       .a = {x, s.ldx}, .b = {w, s.k, true}, .c = {y, s.ldy},
                       .accumulate = accumulate, .bias = bias}, ws);
@@ -59,9 +61,16 @@ void bias_gradient(View db, View dy, std::int64_t rows, std::int64_t n, std::int
 void lora_up(View y, View u, View b, const LoraShape& s, Workspace ws) {
   const auto groups = static_cast<std::int64_t>(s.offsets.size());
   for (std::int64_t g = 0; g < groups; ++g) {
-    mixed_gemm(y.type, {.m = s.rows, .n = s.n, .k = s.r,
-                        .a = {u.at(g * s.r), groups * s.r}, .b = {b.at(g * s.n * s.r), s.r, true},
-                        .c = {y.at(s.offsets[g]), s.ldy}, .accumulate = true, .alpha = s.scale}, ws);
+    mixed_gemm(y.type,
+               {.m = s.rows,
+                .n = s.n,
+                .k = s.r,
+                .a = {u.at(g * s.r), groups * s.r},
+                .b = {b.at(g * s.n * s.r), s.r, true},
+                .c = {y.at(s.offsets[g]), s.ldy},
+                .accumulate = true,
+                .alpha = s.scale},
+               ws);
   }
 }
 
@@ -77,9 +86,16 @@ void lora_up_input_gradient(View du, View dy, View b, const LoraShape& s, Worksp
 void lora_up_weight_gradient(View db, View dy, View u, const LoraShape& s, Workspace ws) {
   const auto groups = static_cast<std::int64_t>(s.offsets.size());
   for (std::int64_t g = 0; g < groups; ++g) {
-    mixed_gemm(dy.type, {.m = s.n, .n = s.r, .k = s.rows,
-                         .a = {dy.at(s.offsets[g]), s.ldy, true}, .b = {u.at(g * s.r), groups * s.r},
-                         .c = {db.at(g * s.n * s.r), s.r}, .accumulate = true, .alpha = s.scale}, ws);
+    mixed_gemm(dy.type,
+               {.m = s.n,
+                .n = s.r,
+                .k = s.rows,
+                .a = {dy.at(s.offsets[g]), s.ldy, true},
+                .b = {u.at(g * s.r), groups * s.r},
+                .c = {db.at(g * s.n * s.r), s.r},
+                .accumulate = true,
+                .alpha = s.scale},
+               ws);
   }
 }
 

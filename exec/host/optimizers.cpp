@@ -126,9 +126,12 @@ void apply(OptimizerKind kind, const Rules<T>& rule, const Chunk<T>& c, std::int
   const auto& s = c.s;
   switch (kind) {
     case OptimizerKind::sgd: return each([&](T w, T g, auto) { return rule.sgd(w, g); });
-    case OptimizerKind::momentum: return each([&](T w, T g, auto i) { return rule.momentum(w, g, s[0][i]); });
-    case OptimizerKind::adagrad: return each([&](T w, T g, auto i) { return rule.adagrad(w, g, s[0][i]); });
-    case OptimizerKind::rmsprop: return each([&](T w, T g, auto i) { return rule.rmsprop(w, g, s[0][i]); });
+    case OptimizerKind::momentum:
+      return each([&](T w, T g, auto i) { return rule.momentum(w, g, s[0][i]); });
+    case OptimizerKind::adagrad:
+      return each([&](T w, T g, auto i) { return rule.adagrad(w, g, s[0][i]); });
+    case OptimizerKind::rmsprop:
+      return each([&](T w, T g, auto i) { return rule.rmsprop(w, g, s[0][i]); });
     case OptimizerKind::adadelta:
       return each([&](T w, T g, auto i) { return rule.adadelta(w, g, s[0][i], s[1][i]); });
     case OptimizerKind::adam:
@@ -141,7 +144,8 @@ void apply(OptimizerKind kind, const Rules<T>& rule, const Chunk<T>& c, std::int
 }
 
 // Codes and scales of one block beside the floats they stand for.
-void unpack(std::span<const View> slots, std::int64_t first, std::int64_t n, const Chunk<float>& c) {
+void unpack(std::span<const View> slots, std::int64_t first, std::int64_t n,
+            const Chunk<float>& c) {
   for (std::size_t k = 0; k < 2; ++k) {
     const auto* codes = static_cast<const std::uint8_t*>(slots[k].data) + first;
     const float scale = static_cast<const float*>(slots[k + 2].data)[first / kQuantBlock];
@@ -183,7 +187,8 @@ void update_chunk(OptimizerKind kind, const Rules<T>& rule, const Parameters& p,
 
 void check_slots(OptimizerKind kind, std::span<const View> slots, core::DType arithmetic) {
   const planner::Optimizer& o = planner::optimizer(kind);
-  const auto expected = static_cast<std::size_t>((o.first_moments + o.second_moments) * (o.quantised ? 2 : 1));
+  const auto expected =
+      static_cast<std::size_t>((o.first_moments + o.second_moments) * (o.quantised ? 2 : 1));
   PLANNER_CHECK(slots.size() == expected, "one view per slot (quantised: codes, then scales)");
   if (!o.quantised) return;
   PLANNER_CHECK(arithmetic != core::DType::f64, "adam8bit computes in f32");

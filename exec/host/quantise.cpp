@@ -49,7 +49,8 @@ const CodeMap& unsigned_map() {
   return map;
 }
 
-void dequantise(const CodeMap& map, const std::uint8_t* codes, float scale, std::int64_t n, float* x) {
+void dequantise(const CodeMap& map, const std::uint8_t* codes, float scale, std::int64_t n,
+                float* x) {
   for (std::int64_t i = 0; i < n; ++i) x[i] = map[codes[i]] * scale;
 }
 

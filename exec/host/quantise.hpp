@@ -21,7 +21,8 @@ const CodeMap& signed_map();    // first moments
 const CodeMap& unsigned_map();  // second moments
 
 // x[0:n) from codes. REQUIRES: n <= kQuantBlock.
-void dequantise(const CodeMap& map, const std::uint8_t* codes, float scale, std::int64_t n, float* x);
+void dequantise(const CodeMap& map, const std::uint8_t* codes, float scale, std::int64_t n,
+                float* x);
 // Codes of x[0:n); returns the scale, 0 for a block of zeros (codes of 0).
 float quantise(const CodeMap& map, const float* x, std::int64_t n, std::uint8_t* codes);
 

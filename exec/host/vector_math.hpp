@@ -28,7 +28,8 @@ inline float exp_of(float x) {
   p = p * r + 5.0000001201e-1F;
   const float y = p * (r * r) + r + 1.0F;
   // The low bits of `shifted` hold n: they become the exponent.
-  const float power = std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3f800000U);
+  const float power =
+      std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3f800000U);
   return x < kLow ? 0.0F : y * power;
 }
 inline double exp_of(double x) { return std::exp(x); }

@@ -27,7 +27,8 @@ struct View {
 class Workspace {
  public:
   Workspace() = default;
-  Workspace(void* data, core::Bytes size) : next_(static_cast<std::byte*>(data)), left_(size.value()) {}
+  Workspace(void* data, core::Bytes size)
+      : next_(static_cast<std::byte*>(data)), left_(size.value()) {}
 
   // n elements, 64 bytes aligned. REQUIRES: they fit (size what you pass with *_workspace).
   template <class T>

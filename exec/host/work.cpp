@@ -62,11 +62,13 @@ Count norm(Pass pass, const Dims& d) {
   const std::int64_t e = d.rows * d.n;
   switch (pass) {
     case Pass::forward:
-      return {.flops = 8 * d.size(), .activation = 2 * e, .statistic = 2 * d.rows, .weight = 2 * d.n};
+      return {
+          .flops = 8 * d.size(), .activation = 2 * e, .statistic = 2 * d.rows, .weight = 2 * d.n};
     case Pass::input_gradient:
       return {.flops = 10 * d.size(), .activation = 3 * e, .statistic = 2 * d.rows, .weight = d.n};
     case Pass::weight_gradient:
-      return {.flops = 3 * d.size(), .activation = 2 * e, .statistic = 2 * d.rows, .gradient = 4 * d.n};
+      return {
+          .flops = 3 * d.size(), .activation = 2 * e, .statistic = 2 * d.rows, .gradient = 4 * d.n};
   }
   return {};
 }
@@ -89,30 +91,37 @@ Count product(Pass pass, const Dims& d, bool in_place, std::int64_t biases) {
 Count attend(Pass pass, const models::Operator& op, const Dims& d) {
   const std::int64_t heads = op.heads, qkv = (op.heads + 2 * op.kv_heads) * op.head_dim;
   const std::int64_t out = heads * op.head_dim;
-  const double product_flops = 2.0 * static_cast<double>(d.rows * op.rows) * static_cast<double>(out);
+  const double product_flops =
+      2.0 * static_cast<double>(d.rows * op.rows) * static_cast<double>(out);
   if (pass == Pass::forward) {
-    return {.flops = 2 * product_flops, .activation = d.rows * (qkv + out), .statistic = d.rows * heads};
+    return {.flops = 2 * product_flops,
+            .activation = d.rows * (qkv + out),
+            .statistic = d.rows * heads};
   }
   if (pass == Pass::weight_gradient) return {};
-  return {.flops = 5 * product_flops, .activation = d.rows * 2 * (qkv + out), .statistic = d.rows * heads};
+  return {.flops = 5 * product_flops,
+          .activation = d.rows * 2 * (qkv + out),
+          .statistic = d.rows * heads};
 }
 
 // per: operations per element forward and backward; moved: tensors read or written.
-Count pointwise(Pass pass, const Dims& d, std::array<double, 2> per, std::array<std::int64_t, 2> moved) {
+Count pointwise(Pass pass, const Dims& d, std::array<double, 2> per,
+                std::array<std::int64_t, 2> moved) {
   if (pass == Pass::weight_gradient) return {};
   const std::size_t i = pass == Pass::forward ? 0 : 1;
   return {.flops = per[i] * d.size(), .activation = moved[i] * d.rows * d.n};
 }
 
-Count forward_only(Pass pass, const Dims& d, double per, std::int64_t moved, std::int64_t statistics,
-                   std::int64_t tokens) {
+Count forward_only(Pass pass, const Dims& d, double per, std::int64_t moved,
+                   std::int64_t statistics, std::int64_t tokens) {
   if (pass != Pass::forward) return {};
   return {.flops = per * d.size(), .activation = moved * d.rows * d.n,
           .statistic = statistics * d.rows, .token = tokens * d.rows};
 }
 
 Count bias(Pass pass, const Dims& d) {
-  if (pass == Pass::forward) return {.flops = d.size(), .activation = 2 * d.rows * d.n, .weight = d.n};
+  if (pass == Pass::forward)
+    return {.flops = d.size(), .activation = 2 * d.rows * d.n, .weight = d.n};
   if (pass == Pass::input_gradient) return {};
   return {.flops = d.size(), .activation = d.rows * d.n, .gradient = 2 * d.n};
 }
@@ -162,7 +171,8 @@ Work work(OpKind kind, Pass pass, const models::Operator& op, std::int64_t sampl
 
 std::span<const KernelInfo> kernel_table() { return kTable; }
 
-core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples, const KernelTypes& types) {
+core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
+                            const KernelTypes& types) {
   const std::int64_t rows = op.rows * samples;
   switch (op.kind) {
     case OpKind::linear:
@@ -170,8 +180,11 @@ core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples, co
     case OpKind::lora_up:
       return linear_workspace(types.activation, {.rows = rows, .n = op.n, .k = op.k});
     case OpKind::attention:
-      return attention_workspace(types.activation, {.samples = samples, .seq = op.rows, .heads = op.heads,
-                                                    .kv_heads = op.kv_heads, .head_dim = op.head_dim});
+      return attention_workspace(types.activation, {.samples = samples,
+                                                    .seq = op.rows,
+                                                    .heads = op.heads,
+                                                    .kv_heads = op.kv_heads,
+                                                    .head_dim = op.head_dim});
     default: return core::Bytes(0);
   }
 }

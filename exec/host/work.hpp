@@ -39,6 +39,7 @@ struct KernelInfo {
 std::span<const KernelInfo> kernel_table();
 
 // Scratch that any pass of the operator needs on `samples` samples.
-core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples, const KernelTypes& types);
+core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
+                            const KernelTypes& types);
 
 }  // namespace exec::host

@@ -23,15 +23,18 @@ Naive naive_attention(const Values& qkv, const AttentionShape& s) {
     double total = 0;
     for (std::int64_t j = 0; j < (s.causal ? row + 1 : s.seq); ++j) {
       double score = 0;
-      for (std::int64_t c = 0; c < d; ++c) score += at(sample, row, head * d + c) * at(sample, j, k0 + c);
+      for (std::int64_t c = 0; c < d; ++c)
+        score += at(sample, row, head * d + c) * at(sample, j, k0 + c);
       p.push_back(std::exp(score / std::sqrt(static_cast<double>(d))));
       total += p.back();
     }
     y.lse[static_cast<std::size_t>(i)] = std::log(total);
     for (std::int64_t c = 0; c < d; ++c) {
       double sum = 0;
-      for (std::size_t j = 0; j < p.size(); ++j) sum += p[j] * at(sample, static_cast<std::int64_t>(j), v0 + c);
-      y.out[static_cast<std::size_t>(((sample * s.seq + row) * s.heads + head) * d + c)] = sum / total;
+      for (std::size_t j = 0; j < p.size(); ++j)
+        sum += p[j] * at(sample, static_cast<std::int64_t>(j), v0 + c);
+      y.out[static_cast<std::size_t>(((sample * s.seq + row) * s.heads + head) * d + c)] =
+          sum / total;
     }
   }
   return y;

@@ -68,8 +68,10 @@ TEST_CASE("attention and its gradient are the same in a batch of four and four o
 
 TEST_CASE("embeddings and bias gradients are the same in a batch of four and four of one") {
   Random r(73);
-  Buffer wte = random(r, f32, 11 * kWidth), wpe = random(r, f32, kSeq * kWidth), dy = random(r, f32, kRows * kWidth);
-  Buffer y(f32, kRows * kWidth), dwte = random(r, f32, wte.size()), dwpe = random(r, f32, wpe.size());
+  Buffer wte = random(r, f32, 11 * kWidth), wpe = random(r, f32, kSeq * kWidth),
+         dy = random(r, f32, kRows * kWidth);
+  Buffer y(f32, kRows * kWidth), dwte = random(r, f32, wte.size()),
+                                 dwpe = random(r, f32, wpe.size());
   Buffer db = random(r, f32, kWidth);
   Tokens tokens(r, kRows, 11);
   check_batches({&y, &dwte, &dwpe, &db}, [&](std::int64_t first, std::int64_t rows) {
@@ -87,7 +89,8 @@ TEST_CASE("embeddings and bias gradients are the same in a batch of four and fou
 TEST_CASE("losses and elementwise kernels are the same in a batch of four and four of one") {
   Random r(74);
   Buffer logits = random(r, f32, kRows * kWidth, 5.0), x = random(r, f32, kRows * kWidth, 3.0);
-  Buffer y(f32, kRows * kWidth), dx(f32, kRows * kWidth), regression = x, loss(f64, Values{0.5, 0.25});
+  Buffer y(f32, kRows * kWidth), dx(f32, kRows * kWidth), regression = x,
+                                                          loss(f64, Values{0.5, 0.25});
   Tokens targets(r, kRows, kWidth - 1);
   auto* total = static_cast<double*>(loss.view().data);
   check_batches({&logits, &y, &dx, &regression, &loss}, [&](std::int64_t first, std::int64_t rows) {

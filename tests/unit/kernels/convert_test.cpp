@@ -16,7 +16,8 @@ std::uint16_t nearest_half(float x, float (*value)(std::uint16_t), std::uint16_t
   }
   // The infinite neighbour stands at twice the step above the greatest finite value.
   const double below = value(low);
-  const double above = high == infinity ? 2 * below - value(static_cast<std::uint16_t>(low - 1)) : value(high);
+  const double above =
+      high == infinity ? 2 * below - value(static_cast<std::uint16_t>(low - 1)) : value(high);
   const double m = magnitude;
   const bool up = m - below > above - m || (m - below == above - m && (low & 1) != 0);
   const auto code = static_cast<std::uint16_t>(std::isinf(x) || up ? high : low);
@@ -52,7 +53,7 @@ TEST_CASE("rounding to 16 bits is to nearest, ties to even") {
   std::int64_t wrong = 0;
   for (int i = 0; i < 400'000; ++i) {
     auto bits = static_cast<std::uint32_t>(engine());
-    if (i % 4 == 1) bits &= 0xffffe000U;              // representable in f16, or a bf16 off the grid
+    if (i % 4 == 1) bits &= 0xffffe000U;  // representable in f16, or a bf16 off the grid
     if (i % 4 == 2) bits = (bits & 0xfffff000U);      // ties of f16
     if (i % 4 == 3) bits = (bits & 0xffff0000U) | 0x8000U;  // ties of bf16
     if (i % 2 == 0) bits = (bits & 0x8fffffffU) | 0x30000000U;  // about the range of f16
@@ -86,7 +87,8 @@ TEST_CASE("a lane sum in chunks is the lane sum of the whole") {
   LaneSum<double> whole, parts;
   whole.add(1000, [&](std::int64_t i) { return x[static_cast<std::size_t>(i)]; });
   for (std::int64_t c = 0; c < 1000; c += 48) {
-    parts.add(std::min<std::int64_t>(48, 1000 - c), [&](std::int64_t i) { return x[static_cast<std::size_t>(c + i)]; });
+    parts.add(std::min<std::int64_t>(48, 1000 - c),
+              [&](std::int64_t i) { return x[static_cast<std::size_t>(c + i)]; });
   }
   CHECK(whole.value() == parts.value());
 }
@@ -114,7 +116,8 @@ TEST_CASE("cast, copy, scale and fill cover lengths that are no multiple of a ch
   scale(back, 2.0, n);
   bool all = true;
   for (std::int64_t i = 0; i < n; ++i) {
-    all = all && back.at(i) == 2.0 * static_cast<double>(from_f16(to_f16(static_cast<float>(x.at(i)))));
+    all = all &&
+          back.at(i) == 2.0 * static_cast<double>(from_f16(to_f16(static_cast<float>(x.at(i)))));
   }
   CHECK(all);
   fill_zero(half, n);

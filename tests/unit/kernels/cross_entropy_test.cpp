@@ -21,7 +21,8 @@ Outcome whole(Buffer logits, View targets, const LogitShape& s, double scale) {
 
 // The vocabulary cut into `parts` shards, the statistics reduced between the stages as a
 // communicator would.
-Outcome sharded(const Values& logits, View targets, const LogitShape& s, double scale, std::int64_t parts) {
+Outcome sharded(const Values& logits, View targets, const LogitShape& s, double scale,
+                std::int64_t parts) {
   const std::int64_t width = (s.columns + parts - 1) / parts;
   std::vector<Buffer> shard;
   std::vector<LogitShape> shape;
@@ -29,7 +30,9 @@ Outcome sharded(const Values& logits, View targets, const LogitShape& s, double 
     Values local(static_cast<std::size_t>(s.rows * width), 7e7);  // padding: larger than any logit
     for (std::int64_t i = 0; i < s.rows * width; ++i) {
       const std::int64_t column = p * width + i % width;
-      if (column < s.columns) local[static_cast<std::size_t>(i)] = logits[static_cast<std::size_t>(i / width * s.ld + column)];
+      if (column < s.columns)
+        local[static_cast<std::size_t>(i)] =
+            logits[static_cast<std::size_t>(i / width * s.ld + column)];
     }
     shard.emplace_back(f64, local);
     shape.push_back({s.rows, width, width, p * width, s.vocab});
@@ -52,7 +55,8 @@ Outcome sharded(const Values& logits, View targets, const LogitShape& s, double 
     cross_entropy(&o.loss, shard[p], max, sums, targets, shape[p], scale);
     for (std::int64_t i = 0; i < s.rows * width; ++i) {
       const std::int64_t column = shape[p].first_column + i % width;
-      if (column < s.columns) o.gradient[static_cast<std::size_t>(i / width * s.ld + column)] = shard[p].at(i);
+      if (column < s.columns)
+        o.gradient[static_cast<std::size_t>(i / width * s.ld + column)] = shard[p].at(i);
       if (column >= s.vocab) CHECK(shard[p].at(i) == 0.0);
     }
   }
@@ -81,7 +85,8 @@ TEST_CASE("cross entropy of logits 0 and ln 3 with target 0 is ln 4, by hand") {
 
 TEST_CASE("cross entropy over vocabulary shards is that of the whole vocabulary") {
   Random r(62);
-  const std::int64_t parts = GENERATE(2, 3, 7, 12);  // 12 shards of one column: two hold only padding
+  const std::int64_t parts =
+      GENERATE(2, 3, 7, 12);  // 12 shards of one column: two hold only padding
   const LogitShape s{.rows = 5, .columns = 10, .ld = 10, .first_column = 0, .vocab = 10};
   Buffer logits = random(r, f64, s.rows * s.ld, 4.0);
   Tokens targets(r, s.rows, s.vocab);

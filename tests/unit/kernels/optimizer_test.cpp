@@ -8,9 +8,10 @@ using planner::OptimizerKind;
 
 namespace {
 
-constexpr OptimizerKind kUnquantised[] = {
-    OptimizerKind::sgd,      OptimizerKind::momentum, OptimizerKind::adagrad, OptimizerKind::rmsprop,
-    OptimizerKind::adadelta, OptimizerKind::adam,     OptimizerKind::adamw,   OptimizerKind::amsgrad};
+constexpr OptimizerKind kUnquantised[] = {OptimizerKind::sgd,      OptimizerKind::momentum,
+                                          OptimizerKind::adagrad,  OptimizerKind::rmsprop,
+                                          OptimizerKind::adadelta, OptimizerKind::adam,
+                                          OptimizerKind::adamw,    OptimizerKind::amsgrad};
 
 std::vector<Buffer> zero_slots(OptimizerKind kind, std::int64_t n, DType m, DType v) {
   const planner::Optimizer& o = planner::optimizer(kind);
@@ -46,7 +47,9 @@ struct Scalar {
       case OptimizerKind::sgd: return g;
       case OptimizerKind::momentum: return m = h.beta1 * m + g;
       case OptimizerKind::adagrad: v += g2; return g / (std::sqrt(v) + h.epsilon);
-      case OptimizerKind::rmsprop: v += (1 - h.beta2) * (g2 - v); return g / (std::sqrt(v) + h.epsilon);
+      case OptimizerKind::rmsprop:
+        v += (1 - h.beta2) * (g2 - v);
+        return g / (std::sqrt(v) + h.epsilon);
       case OptimizerKind::adadelta: {
         v += (1 - h.beta2) * (g2 - v);
         const double d = g * std::sqrt((extra + h.epsilon) / (v + h.epsilon));
@@ -59,14 +62,16 @@ struct Scalar {
     v += (1 - h.beta2) * (g2 - v);
     extra = std::max(extra, v);
     const double second = kind == OptimizerKind::amsgrad ? extra : v;
-    return m / (1 - std::pow(h.beta1, t)) / (std::sqrt(second / (1 - std::pow(h.beta2, t))) + h.epsilon);
+    return m / (1 - std::pow(h.beta1, t)) /
+           (std::sqrt(second / (1 - std::pow(h.beta2, t))) + h.epsilon);
   }
 };
 
 double first_step(OptimizerKind kind, const Hyper& h, double w, double g, bool decays = false) {
   Buffer weight(f64, Values{w}), gradient(f64, Values{g});
   std::vector<Buffer> slots = zero_slots(kind, 1, f64, f64);
-  update(kind, h, 1, {.weight = weight, .gradient = gradient, .n = 1, .decays = decays}, views(slots));
+  update(kind, h, 1, {.weight = weight, .gradient = gradient, .n = 1, .decays = decays},
+         views(slots));
   return weight.at(0);
 }
 
@@ -113,30 +118,36 @@ TEST_CASE("twenty steps of every optimizer follow the scalar formulas") {
   for (int t = 1; t <= 20; ++t) {
     Buffer gradient = random(r, type, n);
     const Values g = gradient.values();
-    update(kind, h, t, {.weight = weight, .gradient = gradient, .n = n, .decays = decays}, views(slots));
+    update(kind, h, t, {.weight = weight, .gradient = gradient, .n = n, .decays = decays},
+           views(slots));
     for (std::size_t i = 0; i < reference.size(); ++i) reference[i].step(g[i], t, decays);
   }
   // About ten roundings a step of terms below 1, and gradients that pass zero: 20 x 50 u.
   for (std::size_t i = 0; i < reference.size(); ++i) {
-    CHECK(std::abs(weight.at(static_cast<std::int64_t>(i)) - reference[i].w) < 1000 * roundoff(type));
+    CHECK(std::abs(weight.at(static_cast<std::int64_t>(i)) - reference[i].w) <
+          1000 * roundoff(type));
   }
 }
 
 TEST_CASE("with a master copy the master moves and the weight is its rounding") {
   Random r(82);
   const std::int64_t n = 600;
-  Buffer master = random(r, f32, n), weight(DType::bf16, n), plain = master, gradient = random(r, DType::bf16, n);
+  Buffer master = random(r, f32, n), weight(DType::bf16, n), plain = master,
+         gradient = random(r, DType::bf16, n);
   std::vector<Buffer> a = zero_slots(OptimizerKind::adamw, n, f32, f32), b = a;
   const Hyper h = default_hyper(OptimizerKind::adamw);
   update(OptimizerKind::adamw, h, 1,
-         {.weight = weight, .master = master, .gradient = gradient, .n = n, .decays = true}, views(a));
-  update(OptimizerKind::adamw, h, 1, {.weight = plain, .gradient = gradient, .n = n, .decays = true}, views(b));
+         {.weight = weight, .master = master, .gradient = gradient, .n = n, .decays = true},
+         views(a));
+  update(OptimizerKind::adamw, h, 1,
+         {.weight = plain, .gradient = gradient, .n = n, .decays = true}, views(b));
   CHECK(master == plain);
   CHECK(weight == as(DType::bf16, master));
 }
 
 TEST_CASE("updating shards gives the bits of updating the whole") {
-  const OptimizerKind kind = GENERATE(OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adadelta);
+  const OptimizerKind kind =
+      GENERATE(OptimizerKind::adamw, OptimizerKind::amsgrad, OptimizerKind::adadelta);
   const DType moment = GENERATE(DType::f32, DType::bf16);
   Random r(83);
   const std::int64_t n = 1300;
@@ -174,13 +185,15 @@ TEST_CASE("quantising picks the nearest value of the map, and codes survive a ro
   Random r(84);
   const CodeMap& map = GENERATE(true, false) ? signed_map() : unsigned_map();
   float x[kQuantBlock];
-  for (float& v : x) v = static_cast<float>(std::pow(10.0, 3 * r() - 3)) * (map[0] < 0 && r() < 0 ? -2.0F : 2.0F);
+  for (float& v : x)
+    v = static_cast<float>(std::pow(10.0, 3 * r() - 3)) * (map[0] < 0 && r() < 0 ? -2.0F : 2.0F);
   x[7] = 4.0F;  // the greatest is positive: 1 is in both maps, -1 in neither
   std::uint8_t codes[kQuantBlock], again[kQuantBlock];
   const float scale = quantise(map, x, kQuantBlock, codes);
   for (std::int64_t i = 0; i < kQuantBlock; ++i) {
     double nearest = 1e9;
-    for (const float m : map) nearest = std::min(nearest, std::abs(double(m) - double(x[i] / scale)));
+    for (const float m : map)
+      nearest = std::min(nearest, std::abs(double(m) - double(x[i] / scale)));
     CHECK(std::abs(double(map[codes[i]]) - double(x[i] / scale)) == Approx(nearest).margin(1e-12));
   }
   float back[kQuantBlock];
@@ -194,21 +207,25 @@ TEST_CASE("adam in 8 bits follows adam within the map's spacing, tail block incl
   const std::int64_t n = 2 * kQuantBlock + 19, blocks = 3;
   Buffer weight = random(r, f32, n), exact = weight, untouched = weight;
   std::vector<Buffer> moments = zero_slots(OptimizerKind::adam, n, f32, f32);
-  std::vector<std::uint8_t> codes[2] = {std::vector<std::uint8_t>(n + 1), std::vector<std::uint8_t>(n + 1)};
+  std::vector<std::uint8_t> codes[2] = {std::vector<std::uint8_t>(n + 1),
+                                        std::vector<std::uint8_t>(n + 1)};
   Buffer m_scale = zeros(f32, blocks), v_scale = zeros(f32, blocks);
   codes[0].back() = codes[1].back() = 99;  // beyond the tail
-  const View slots[] = {{codes[0].data(), DType::u8}, {codes[1].data(), DType::u8}, m_scale, v_scale};
+  const View slots[] = {
+      {codes[0].data(), DType::u8}, {codes[1].data(), DType::u8}, m_scale, v_scale};
   Hyper h = default_hyper(OptimizerKind::adam8bit);
   h.learning_rate = 0.01;
   Buffer gradient = random(r, f32, n);
   for (int t = 1; t <= 10; ++t) {
     update(OptimizerKind::adam8bit, h, t, {.weight = weight, .gradient = gradient, .n = n}, slots);
     if (t == 1) {
-      update(OptimizerKind::adam, h, 1, {.weight = exact, .gradient = gradient, .n = n}, views(moments));
+      update(OptimizerKind::adam, h, 1, {.weight = exact, .gradient = gradient, .n = n},
+             views(moments));
       CHECK(weight == exact);  // the first step sees unquantised moments
       continue;
     }
-    update(OptimizerKind::adam, h, t, {.weight = exact, .gradient = gradient, .n = n}, views(moments));
+    update(OptimizerKind::adam, h, t, {.weight = exact, .gradient = gradient, .n = n},
+           views(moments));
   }
   CHECK(codes[0].back() == 99);
   CHECK(codes[1].back() == 99);

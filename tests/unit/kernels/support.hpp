@@ -36,8 +36,11 @@ class Random {
 class Buffer {
  public:
   Buffer(DType type, std::int64_t n)
-      : type_(type), n_(n), bytes_(static_cast<std::size_t>(core::bytes_of(n, type).value()) + kGuard, 0xff) {}
-  Buffer(DType type, const Values& values) : Buffer(type, static_cast<std::int64_t>(values.size())) {
+      : type_(type),
+        n_(n),
+        bytes_(static_cast<std::size_t>(core::bytes_of(n, type).value()) + kGuard, 0xff) {}
+  Buffer(DType type, const Values& values)
+      : Buffer(type, static_cast<std::int64_t>(values.size())) {
     set(values);
   }
   View view() { return {bytes_.data(), type_}; }
@@ -67,7 +70,9 @@ inline Buffer random(Random& r, DType type, std::int64_t n, double size = 1.0) {
   return Buffer(type, v);
 }
 
-inline Buffer zeros(DType type, std::int64_t n) { return Buffer(type, Values(static_cast<std::size_t>(n))); }
+inline Buffer zeros(DType type, std::int64_t n) {
+  return Buffer(type, Values(static_cast<std::size_t>(n)));
+}
 
 // The same values in another type.
 inline Buffer as(DType type, Buffer b) { return Buffer(type, b.values()); }
@@ -101,7 +106,8 @@ inline double dot(Buffer& a, Buffer& b) {
 }
 
 // gradient[i] must be d loss / d x[i], by central differences of step 1e-5 in f64: their truncation
-// error is third derivative x h^2 / 6, about 1e-10 here, their rounding error 1e-16 |loss| / h = 1e-10.
+// error is third derivative x h^2 / 6, about 1e-10 here, and rounding adds 1e-16 |loss| / h =
+// 1e-10.
 inline void check_gradient(Buffer& x, Buffer& gradient, const std::function<double()>& loss) {
   constexpr double kStep = 1e-5;
   for (std::int64_t i = 0; i < x.size(); ++i) {

@@ -72,8 +72,10 @@ TEST_CASE("a pass does work exactly when the table names its kernel") {
     o.head_dim = 3;
     CAPTURE(static_cast<int>(info.kind));
     CHECK((work(info.kind, Pass::forward, o, 1, {}).bytes.value() > 0) == !info.forward.empty());
-    CHECK((work(info.kind, Pass::input_gradient, o, 1, {}).bytes.value() > 0) == !info.input_gradient.empty());
-    CHECK((work(info.kind, Pass::weight_gradient, o, 1, {}).bytes.value() > 0) == !info.weight_gradient.empty());
+    CHECK((work(info.kind, Pass::input_gradient, o, 1, {}).bytes.value() > 0) ==
+          !info.input_gradient.empty());
+    CHECK((work(info.kind, Pass::weight_gradient, o, 1, {}).bytes.value() > 0) ==
+          !info.weight_gradient.empty());
   }
 }
 
