@@ -1,0 +1,113 @@
+#include "exec/interpret/data_source.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/file.hpp"
+#include "core/random.hpp"
+
+namespace exec {
+namespace {
+
+constexpr std::uint64_t kStartStream = 1, kNoiseStream = 2, kFeatureStream = 3, kWindowStream = 4;
+constexpr std::int64_t kMultiplier = 5, kIncrement = 17;  // of the affine rule
+constexpr std::size_t kMaxCorpusBytes = std::size_t{4} << 30;
+constexpr std::int32_t kLlmcMagic = 20240520;             // karpathy/llm.c llmc/dataloader.h
+constexpr std::size_t kLlmcHeaderBytes = 256 * 4;
+
+bool is_llmc(const std::string& text) {
+  std::int32_t magic = 0;
+  if (text.size() < kLlmcHeaderBytes) return false;
+  std::memcpy(&magic, text.data(), sizeof magic);
+  return magic == kLlmcMagic;
+}
+
+std::vector<std::int32_t> tokens_of(const std::string& text) {
+  std::vector<std::int32_t> tokens;
+  if (is_llmc(text)) {
+    tokens.resize((text.size() - kLlmcHeaderBytes) / 2);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      std::uint16_t token = 0;
+      std::memcpy(&token, text.data() + kLlmcHeaderBytes + 2 * i, sizeof token);
+      tokens[i] = token;
+    }
+  } else {
+    tokens.assign(text.size(), 0);
+    std::ranges::transform(text, tokens.begin(), [](char c) { return static_cast<unsigned char>(c); });
+  }
+  return tokens;
+}
+
+}  // namespace
+
+DataSource DataSource::synthetic(const models::ModelSpec& spec, std::int64_t seq_len,
+                                 std::uint64_t seed) {
+  DataSource source;
+  source.spec_ = spec;
+  source.seq_len_ = seq_len;
+  source.seed_ = seed;
+  return source;
+}
+
+core::Result<DataSource> DataSource::open(const std::string& path, const models::ModelSpec& spec,
+                                          std::int64_t seq_len, std::uint64_t seed) {
+  if (spec.vocab == 0)
+    return core::Problem{"--data " + path, "synthetic data for a feed-forward chain", "a file",
+                         "use --data synthetic"};
+  auto text = core::read_file(path, kMaxCorpusBytes);
+  if (!text.ok()) return text.problems();
+  DataSource source = synthetic(spec, seq_len, seed);
+  source.corpus_ = tokens_of(*text);
+  if (static_cast<std::int64_t>(source.corpus_.size()) < seq_len + 1)
+    return core::Problem{path, "at least " + std::to_string(seq_len + 1) + " tokens",
+                         std::to_string(source.corpus_.size()), "use a longer file or a shorter --seq"};
+  const auto greatest = std::ranges::max_element(source.corpus_);
+  if (*greatest >= spec.vocab)
+    return core::Problem{path + " token " + std::to_string(greatest - source.corpus_.begin()),
+                         "tokens below the vocabulary's " + std::to_string(spec.vocab),
+                         std::to_string(*greatest), "tokenise with the model's vocabulary"};
+  return source;
+}
+
+void DataSource::tokens(std::int64_t sample, int shift, std::span<std::int32_t> out) const {
+  const auto n = static_cast<std::uint64_t>(sample);
+  if (!corpus_.empty()) {
+    const auto windows = corpus_.size() - static_cast<std::size_t>(seq_len_);
+    const auto at = core::Random(seed_, kWindowStream).below(n, windows);
+    std::copy_n(corpus_.begin() + static_cast<std::ptrdiff_t>(at) + shift, out.size(), out.begin());
+    return;
+  }
+  const core::Random noise(seed_, kNoiseStream);
+  const std::int64_t vocab = spec_.vocab;
+  auto token = static_cast<std::int64_t>(
+      core::Random(seed_, kStartStream).below(n, static_cast<std::uint64_t>(vocab)));
+  const auto length = static_cast<std::uint64_t>(seq_len_ + 1);
+  for (std::size_t i = 0; i < out.size() + static_cast<std::size_t>(shift); ++i) {
+    if (i >= static_cast<std::size_t>(shift))
+      out[i - static_cast<std::size_t>(shift)] = static_cast<std::int32_t>(token);
+    token = (kMultiplier * token + kIncrement +
+             static_cast<std::int64_t>(noise.below(n * length + i, 2))) % vocab;
+  }
+}
+
+void DataSource::features(std::int64_t sample, std::span<double> out) const {
+  const core::Random random(seed_, kFeatureStream);
+  const auto first = static_cast<std::uint64_t>(sample) * static_cast<std::uint64_t>(spec_.widths.front());
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<float>(random.normal(first + i));
+}
+
+std::int32_t DataSource::label(std::int64_t sample) const {
+  std::vector<double> x(static_cast<std::size_t>(
+      std::min(spec_.widths.front(), spec_.widths.back())));
+  features(sample, x);
+  return static_cast<std::int32_t>(std::ranges::max_element(x) - x.begin());
+}
+
+void DataSource::feature_targets(std::int64_t sample, std::span<double> out) const {
+  std::vector<double> x(static_cast<std::size_t>(spec_.widths.front()));
+  features(sample, x);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = 0.5 * x[i % x.size()];
+}
+
+}  // namespace exec

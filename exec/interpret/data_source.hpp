@@ -1,0 +1,41 @@
+#pragma once
+// Where training samples come from. Sample n of a step is the same whatever rank asks for it, so
+// every layout of ranks trains on the same data. Immutable after opening; thread-safe.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "models/spec.hpp"
+
+namespace exec {
+
+class DataSource {
+ public:
+  // Synthetic data that can be learnt: tokens follow an affine rule with one random bit; features
+  // are normal, their targets a fixed function of them.
+  static DataSource synthetic(const models::ModelSpec& spec, std::int64_t seq_len,
+                              std::uint64_t seed);
+  // A token file: llm.c's .bin (header of 256 i32: magic 20240520, version 1, count; then u16), or
+  // any other file as one token per byte. Samples are windows at random places.
+  // Errors: unreadable, shorter than a sample, a token outside the vocabulary, not a language model.
+  static core::Result<DataSource> open(const std::string& path, const models::ModelSpec& spec,
+                                       std::int64_t seq_len, std::uint64_t seed);
+
+  // Tokens of sample `sample` (counted over all steps) at [0, n) + shift; shift 1: the targets.
+  void tokens(std::int64_t sample, int shift, std::span<std::int32_t> out) const;
+  // Class of a feature sample (cross-entropy chains).
+  std::int32_t label(std::int64_t sample) const;
+  void features(std::int64_t sample, std::span<double> out) const;
+  void feature_targets(std::int64_t sample, std::span<double> out) const;
+
+ private:
+  models::ModelSpec spec_;
+  std::int64_t seq_len_ = 1;
+  std::uint64_t seed_ = 0;
+  std::vector<std::int32_t> corpus_;   // empty: synthetic
+};
+
+}  // namespace exec

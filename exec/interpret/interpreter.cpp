@@ -1,0 +1,236 @@
+#include "exec/interpret/interpreter.hpp"
+
+#include <chrono>
+
+#include "core/check.hpp"
+#include "exec/host/kernels.hpp"
+#include "exec/interpret/initialise.hpp"
+#include "sim/program/cursor.hpp"
+
+namespace exec {
+
+using program::Action;
+using program::ActionKind;
+using program::Call;
+using program::Stream;
+
+static double now() {
+  const auto t = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(t).count();
+}
+
+static KernelContext kernel_context(const RunContext& c, int rank) {
+  KernelContext k;
+  k.samples = c.program.samples;
+  k.global_batch = c.program.global_batch;
+  k.vocab = c.spec.vocab;
+  k.norm_epsilon = c.spec.layer_norm_epsilon;
+  if (!c.program.mesh.is_server(rank)) k.tensor_rank = c.program.mesh.coordinates(rank).tensor;
+  return k;
+}
+
+Interpreter::Interpreter(const RunContext& context, int rank)
+    : context_(context), rank_(rank),
+      class_(context.program.classes[static_cast<std::size_t>(context.program.class_of(rank))]),
+      part_(context.program.part_of(rank)), kernels_(kernel_context(context, rank)),
+      memory_(class_, part_),
+      workspace_(static_cast<std::size_t>(
+          workspace_bytes(class_, context.program.samples).value() + 64)),
+      scratch_(program::kStreams),
+      streams_(class_, [this](const std::string& m) { context_.world.abort(rank_, m); }) {
+  open_communicators();
+  initialise_weights();
+}
+
+Interpreter::~Interpreter() = default;
+
+// A shard-space buffer holds this rank's chunk of each span; a flat one holds everything.
+void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
+                              const std::vector<double>& values) {
+  const Operand to = memory_.persistent(buffer);
+  const host::View target = view(to);
+  const auto put = [&](std::int64_t at, std::int64_t from, std::int64_t n) {
+    host::cast(target.at(at), {const_cast<double*>(values.data()) + from, core::DType::f64}, n);
+  };
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (!shards) return put(flat_offset, 0, count);
+  for (const program::Span& s : class_.spans) {
+    const std::int64_t begin = s.offset + std::min(part_ * s.shard_elements, s.elements);
+    const std::int64_t end = std::min(begin + s.shard_elements, s.offset + s.elements);
+    const std::int64_t lo = std::max(begin, flat_offset), hi = std::min(end, flat_offset + count);
+    if (lo < hi) put(s.shard_offset + lo - begin, lo - flat_offset, hi - lo);
+  }
+}
+
+void Interpreter::initialise_weights() {
+  for (const program::PlacedParameter& p : class_.parameters) {
+    bool any = false;
+    for (std::size_t b = 0; b < class_.buffers.size(); ++b) {
+      const program::Buffer& buffer = class_.buffers[b];
+      const bool weights = buffer.name == "weights" && p.trained;
+      const bool frozen = buffer.name == "frozen" && !p.trained;
+      const bool master = buffer.name == "optimizer.master" && p.trained;
+      if (!weights && !frozen && !master) continue;
+      any = true;
+      const bool shards =
+          master || (weights && buffer.instance_elements(0) != class_.trained_elements) ||
+          (weights && !class_.is_worker);
+      const bool f64 = buffer.type == core::DType::f64;
+      const auto values = initial_values(p, context_.seed, kernels_.tensor_rank, f64);
+      write_range(static_cast<std::uint16_t>(b), shards && !frozen, p.offset, values);
+    }
+    PLANNER_CHECK(any || !class_.is_worker, "a parameter has no storage: " + p.path);
+  }
+}
+
+StepTimes Interpreter::step(std::int64_t index) {
+  step_index_ = index;
+  times_ = {};
+  evaluations_ = 0;
+  barrier_->barrier();
+  const double start = now();
+  program::for_each_call(class_, [&](const Call& call) {
+    const program::Block& block = class_.blocks[call.block];
+    evaluations_ += block.name.starts_with("layer.forward") || block.name == "layer.recompute";
+    for (std::uint32_t i = block.first; i < block.last; ++i) issue(class_.actions[i], call);
+  });
+  streams_.drain();
+  barrier_->barrier();
+  times_.step = now() - start;
+  return times_;
+}
+
+std::optional<double> Interpreter::loss() const {
+  if (class_.loss_buffer == program::kNone || kernels_.tensor_rank != 0) return std::nullopt;
+  return *static_cast<const double*>(memory_.persistent(class_.loss_buffer).data);
+}
+
+void Interpreter::issue(const Action& a, const Call& call) {
+  if ((a.flags & program::kSkipFirstMicroBatch) != 0 && call.micro_batch == 0) return;
+  if (a.kind == ActionKind::alloc) return memory_.allocate(class_.views[a.first_arg], call);
+  if (a.kind == ActionKind::free) return memory_.free(class_.views[a.first_arg], call);
+
+  std::vector<Operand> args;
+  args.reserve(a.arg_count);
+  for (std::uint32_t i = 0; i < a.arg_count; ++i)
+    args.push_back(memory_.resolve(class_.views[a.first_arg + i], call));
+  std::vector<Ticket> waits;
+  for (std::uint32_t i = 0; i < a.wait_count; ++i) {
+    const program::Wait& w = class_.waits[a.first_wait + i];
+    waits.push_back(streams_.latest(w.on, call));
+    PLANNER_CHECK(waits.back().sequence > 0 || w.may_precede, "a wait has no signal before it");
+  }
+  Ticket signal;
+  if (a.signal != program::kNone)
+    signal = streams_.issue(class_.signals[a.signal], call, a.stream);
+
+  if (a.stream != Stream::compute) {
+    const Action* action = &a;
+    return streams_.enqueue(
+        a.stream, std::move(waits),
+        [this, action, call, args = std::move(args)] { run(*action, call, args); }, signal);
+  }
+  for (const Ticket& t : waits) {
+    const double start = now();
+    streams_.wait(t);
+    const Stream by = streams_.signaller(t);
+    const bool pipeline = by == Stream::receive || by == Stream::send;
+    (pipeline ? times_.pipeline_wait : times_.exposed_communication) += now() - start;
+  }
+  const double start = now();
+  run(a, call, args);
+  account(a, now() - start);
+  streams_.complete(signal);
+}
+
+void Interpreter::account(const Action& a, double seconds) {
+  switch (a.kind) {
+    case ActionKind::optimizer:
+      times_.optimizer += seconds;
+      return;
+    case ActionKind::collective:
+    case ActionKind::serve_push:
+    case ActionKind::serve_pull:
+      times_.exposed_communication += seconds;
+      return;
+    case ActionKind::fence:
+      return;
+    default:
+      times_.compute += seconds;
+  }
+}
+
+void Interpreter::run(const Action& a, const Call& call, const std::vector<Operand>& args) {
+  switch (a.kind) {
+    case ActionKind::forward:
+    case ActionKind::input_gradient:
+    case ActionKind::weight_gradient:
+      return run_kernel(a, class_.operators[a.op], args, kernels_,
+                        host::Workspace(workspace_.data(),
+                                        core::Bytes(static_cast<std::int64_t>(workspace_.size()))));
+    case ActionKind::load:
+      return load(a, call, args[0]);
+    case ActionKind::zero:
+      return host::fill_zero(view(args[0]), args[0].elements);
+    case ActionKind::cast:
+      return host::cast(view(args[1]), view(args[0]), args[1].elements);
+    case ActionKind::accumulate:
+      return host::add_into(view(args[1]), view(args[0]), args[1].elements);
+    case ActionKind::optimizer:
+      return optimizer(call, args);
+    case ActionKind::fence:
+    case ActionKind::alloc:
+    case ActionKind::free:
+      return;
+    default:
+      return transfer(a, call, args);
+  }
+}
+
+// Sample order: data ranks take contiguous pieces of the global batch, micro-batches ascend in it.
+void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
+  const program::Program& p = context_.program;
+  const std::int64_t data = p.mesh.coordinates(rank_).data;
+  const std::int64_t micro_batches = class_.schedule.micro_batches;
+  const std::int64_t first = step_index_ * p.global_batch +
+                             (data * micro_batches + call.micro_batch) * p.samples;
+  const std::int64_t per_sample = into.elements / p.samples;
+  std::vector<double> row(static_cast<std::size_t>(per_sample));
+  for (std::int64_t s = 0; s < p.samples; ++s) {
+    const host::View at = view(into).at(s * per_sample);
+    const auto input = static_cast<program::Input>(a.op);
+    if (into.type == core::DType::i32) {
+      const std::span<std::int32_t> tokens(static_cast<std::int32_t*>(at.data), row.size());
+      if (context_.spec.vocab == 0)
+        tokens[0] = context_.data.label(first + s);
+      else
+        context_.data.tokens(first + s, input == program::Input::targets ? 1 : 0, tokens);
+      continue;
+    }
+    if (input == program::Input::features)
+      context_.data.features(first + s, row);
+    else
+      context_.data.feature_targets(first + s, row);
+    host::cast(at, {row.data(), core::DType::f64}, per_sample);
+  }
+}
+
+std::vector<double> Interpreter::all_weights() const {
+  for (std::size_t b = 0; b < class_.buffers.size(); ++b) {
+    if (class_.buffers[b].name != "weights") continue;
+    const Operand w = memory_.persistent(static_cast<std::uint16_t>(b));
+    std::vector<double> values(static_cast<std::size_t>(w.elements));
+    host::cast({values.data(), core::DType::f64}, view(w), w.elements);
+    return values;
+  }
+  return {};
+}
+
+std::vector<double> Interpreter::weights(const program::PlacedParameter& p) const {
+  const std::vector<double> all = all_weights();
+  PLANNER_CHECK(static_cast<std::int64_t>(all.size()) == class_.trained_elements && p.trained,
+                "weights of a sharded class");
+  return {all.begin() + p.offset, all.begin() + p.offset + p.parameter.elements};
+}
+
+}  // namespace exec

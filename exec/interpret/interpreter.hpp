@@ -1,0 +1,92 @@
+#pragma once
+// Interpreter: one rank of a Program on the host. Walks the calls of the schedule, issues actions to
+// streams, runs kernels, collectives and the optimizer on the rank's buffers, and keeps the ledger.
+// One object per rank, used by that rank's thread; waits happen only where the Program has them.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "exec/communicator/local.hpp"
+#include "exec/interpret/data_source.hpp"
+#include "exec/interpret/kernels.hpp"
+#include "exec/interpret/rank_memory.hpp"
+#include "exec/interpret/streams.hpp"
+#include "models/spec.hpp"
+#include "sim/program/program.hpp"
+
+namespace exec {
+
+// What all ranks of a run share; must outlive them.
+struct RunContext {
+  const program::Program& program;
+  const models::ModelSpec& spec;
+  const DataSource& data;
+  LocalWorld& world;
+  std::uint64_t seed = 1;
+};
+
+// Seconds of one step on the issuing thread, by what it did. The rest of the step is idle time.
+struct StepTimes {
+  double step = 0, compute = 0, exposed_communication = 0, pipeline_wait = 0, optimizer = 0;
+};
+
+class Interpreter {
+ public:
+  Interpreter(const RunContext& context, int rank);
+  ~Interpreter();
+
+  // Step `index` (from 0), between two barriers of all ranks. Returns times; loss() afterwards is
+  // this rank's share of the step's loss, if its class computes one.
+  StepTimes step(std::int64_t index);
+  std::optional<double> loss() const;
+
+  const RankMemory& memory() const { return memory_; }
+  // Counters of all communicators of this rank.
+  CommunicatorStatistics statistics() const;
+  // This rank's part of a trained parameter, as stored (tests; weights must not be sharded).
+  std::vector<double> weights(const program::PlacedParameter& parameter) const;
+  // The stored flat weights, or shards, as double.
+  std::vector<double> all_weights() const;
+  const program::RankClass& rank_class() const { return class_; }
+  int rank() const { return rank_; }
+  std::int64_t forward_evaluations() const { return evaluations_; }
+
+ private:
+  struct Channel { int group = 0; int id = 0; std::unique_ptr<Communicator> communicator; };
+
+  void initialise_weights();
+  void write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
+                   const std::vector<double>& values);
+  void open_communicators();
+  void issue(const program::Action& action, const program::Call& call);
+  void run(const program::Action& action, const program::Call& call,
+           const std::vector<Operand>& args);
+  void load(const program::Action& action, const program::Call& call, const Operand& into);
+  void optimizer(const program::Call& call, const std::vector<Operand>& args);
+  void transfer(const program::Action& action, const program::Call& call,
+                const std::vector<Operand>& args);
+  void collective(const program::Transfer& t, Communicator& c, const program::Call& call,
+                  const std::vector<Operand>& args);
+  void account(const program::Action& action, double seconds);
+  Communicator& communicator_of(const program::Action& action);
+  std::vector<std::byte>& scratch(program::Stream stream, std::size_t bytes);
+
+  const RunContext& context_;
+  const int rank_;
+  const program::RankClass& class_;
+  const int part_;
+  KernelContext kernels_;
+  RankMemory memory_;
+  std::vector<std::byte> workspace_;
+  std::vector<Channel> channels_;
+  std::vector<std::uint16_t> channel_of_action_;
+  std::unique_ptr<Communicator> barrier_;
+  std::vector<std::vector<std::byte>> scratch_;
+  std::int64_t step_index_ = 0;
+  std::int64_t evaluations_ = 0;
+  StepTimes times_;
+  Streams streams_;                    // last: its threads use all of the above
+};
+
+}  // namespace exec

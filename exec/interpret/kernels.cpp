@@ -1,0 +1,158 @@
+#include "exec/interpret/kernels.hpp"
+
+#include <algorithm>
+
+#include "exec/host/kernels.hpp"
+#include "exec/host/work.hpp"
+
+namespace exec {
+
+using models::OpKind;
+using models::Operator;
+using program::ActionKind;
+
+namespace {
+
+using Args = std::span<const Operand>;
+
+host::LinearShape linear_shape(const Operator& op, std::int64_t rows) {
+  return {rows, op.n, op.k, op.n, op.k};
+}
+
+host::LoraShape lora_shape(const Operator& op, std::int64_t rows, std::int64_t ldy) {
+  return {rows, op.n, op.k, op.column_offsets, ldy, op.scale};
+}
+
+host::AttentionShape attention_shape(const Operator& op, std::int64_t samples) {
+  return {samples, op.rows, op.heads, op.kv_heads, op.head_dim, true};
+}
+
+host::LogitShape logit_shape(const Operator& op, std::int64_t rows, const KernelContext& c) {
+  // A chain's classes are its output's width; a language model's vocabulary may be padded.
+  const std::int64_t vocab = c.vocab > 0 ? c.vocab : op.n;
+  return {rows, op.n, op.n, c.tensor_rank * op.n, vocab};
+}
+
+void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace ws) {
+  const std::int64_t rows = op.rows * c.samples, n = rows * op.n;
+  const auto v = [&](std::size_t i) { return i < a.size() ? view(a[i]) : host::View{}; };
+  switch (op.kind) {
+    case OpKind::token_embedding:
+      return host::token_embedding(v(2), v(1), v(0), rows, op.n, {c.tensor_rank * op.k, op.k});
+    case OpKind::position_embedding:
+      return host::position_embedding(v(2), v(0), v(1), rows, op.n, op.rows);
+    case OpKind::layer_norm:
+      return host::layer_norm(v(3), v(4), v(5), v(0), v(1), v(2), rows, op.n, c.norm_epsilon);
+    case OpKind::linear: {
+      const bool bias = op.parameters.size() > 1;
+      return host::linear(v(bias ? 3 : 2), v(0), v(1), bias ? v(2) : host::View{},
+                          linear_shape(op, rows), false, ws);
+    }
+    case OpKind::lora_up:  // base, u, B, y (in place of base)
+      return host::lora_up(v(3), v(1), v(2), lora_shape(op, rows, a[3].elements / rows), ws);
+    case OpKind::attention:
+      return host::attention(v(1), v(2), v(0), attention_shape(op, c.samples), ws);
+    case OpKind::gelu:
+      return host::gelu(v(1), v(0), n);
+    case OpKind::add:
+      return host::add(v(2), v(0), v(1), n);
+    case OpKind::bias_add:
+      return host::bias_add(v(2), v(0), v(1), rows, op.n, op.n);
+    case OpKind::dense:
+      host::linear(v(3), v(0), v(1), v(2), linear_shape(op, rows), false, ws);
+      return host::activate(v(3), op.activation, n);
+    case OpKind::softmax_max:
+      return host::softmax_max(v(1), v(0), logit_shape(op, rows, c));
+    case OpKind::softmax_sum:
+      return host::softmax_sum(v(3), v(0), v(1), v(2), logit_shape(op, rows, c));
+    case OpKind::cross_entropy:
+      return host::cross_entropy(static_cast<double*>(a[4].data), v(0), v(1), v(2), v(3),
+                                 logit_shape(op, rows, c),
+                                 1.0 / static_cast<double>(c.global_batch * op.rows));
+    case OpKind::squared_error:
+      return host::squared_error(static_cast<double*>(a[2].data), v(0), v(1), n,
+                                 1.0 / static_cast<double>(c.global_batch));
+    case OpKind::tensor_copy:
+    case OpKind::tensor_reduce:
+      PLANNER_CHECK(false, "collectives are not kernels");
+  }
+}
+
+void input_gradient(const Operator& op, Args a, bool accumulate, const KernelContext& c,
+                    host::Workspace ws) {
+  const std::int64_t rows = op.rows * c.samples;
+  const auto v = [&](std::size_t i) { return view(a[i]); };
+  switch (op.kind) {
+    case OpKind::layer_norm:  // dy, x, mean, rstd, gamma, dx, [d_gamma, d_beta]
+      if (a.size() > 6)
+        host::layer_norm_weight_gradient(v(6), v(7), v(0), v(1), v(2), v(3), rows, op.n);
+      return host::layer_norm_input_gradient(v(5), v(0), v(1), v(4), v(2), v(3), rows, op.n,
+                                             accumulate);
+    case OpKind::linear:
+    case OpKind::dense:
+      return host::linear_input_gradient(v(2), v(0), v(1), linear_shape(op, rows), accumulate, ws);
+    case OpKind::lora_up: {  // dy, u, B, du, dB
+      const host::LoraShape shape = lora_shape(op, rows, a[0].elements / rows);
+      host::lora_up_weight_gradient(v(4), v(0), v(1), shape, ws);
+      return host::lora_up_input_gradient(v(3), v(0), v(2), shape, ws);
+    }
+    case OpKind::attention:
+      return host::attention_input_gradient(v(4), v(0), v(1), v(2), v(3),
+                                            attention_shape(op, c.samples), ws);
+    case OpKind::gelu:
+      PLANNER_CHECK(!accumulate, "gelu overwrites its input's gradient");
+      return host::gelu_gradient(v(2), v(0), v(1), rows * op.n);
+    default:
+      PLANNER_CHECK(false, "operator without an input gradient: " + op.name);
+  }
+}
+
+void weight_gradient(const Operator& op, Args a, const KernelContext& c, host::Workspace ws) {
+  const std::int64_t rows = op.rows * c.samples;
+  const auto v = [&](std::size_t i) { return view(a[i]); };
+  switch (op.kind) {
+    case OpKind::token_embedding:
+      return host::token_embedding_weight_gradient(v(2), v(0), v(1), rows, op.n,
+                                                   {c.tensor_rank * op.k, op.k});
+    case OpKind::position_embedding:
+      return host::position_embedding_weight_gradient(v(1), v(0), rows, op.n, op.rows);
+    case OpKind::linear:  // dy, x, d_w, [d_b]
+      host::linear_weight_gradient(v(2), v(0), v(1), linear_shape(op, rows), ws);
+      if (a.size() > 3) host::bias_gradient(v(3), v(0), rows, op.n, op.n);
+      return;
+    case OpKind::dense:  // dy, y, x, d_w, d_b
+      host::activate_gradient(v(0), v(1), op.activation, rows * op.n);
+      host::linear_weight_gradient(v(3), v(0), v(2), linear_shape(op, rows), ws);
+      return host::bias_gradient(v(4), v(0), rows, op.n, op.n);
+    case OpKind::bias_add:
+      return host::bias_gradient(v(1), v(0), rows, op.n, op.n);
+    default:
+      PLANNER_CHECK(false, "operator without a weight gradient: " + op.name);
+  }
+}
+
+}  // namespace
+
+core::Bytes workspace_bytes(const program::RankClass& rank_class, std::int64_t samples) {
+  core::Bytes most{0};
+  // Any mix of types: what f64 arithmetic needs is the most.
+  const host::KernelTypes types{core::DType::f64, core::DType::f64, core::DType::f64,
+                                core::DType::f64};
+  for (const Operator& op : rank_class.operators)
+    most = std::max(most, host::workspace_bytes(op, samples, types));
+  return most;
+}
+
+void run_kernel(const program::Action& action, const Operator& op, Args args,
+                const KernelContext& context, host::Workspace workspace) {
+  const bool accumulate = (action.flags & program::kAccumulate) != 0;
+  switch (action.kind) {
+    case ActionKind::forward: return forward(op, args, context, workspace);
+    case ActionKind::input_gradient:
+      return input_gradient(op, args, accumulate, context, workspace);
+    case ActionKind::weight_gradient: return weight_gradient(op, args, context, workspace);
+    default: PLANNER_CHECK(false, "not a kernel");
+  }
+}
+
+}  // namespace exec

@@ -1,0 +1,35 @@
+#pragma once
+// From an action to a host kernel: argument orders of sim/program/README.md on one side, the
+// signatures of exec/host/kernels.hpp on the other. Stateless but for the workspace.
+
+#include <span>
+#include <vector>
+
+#include "core/units.hpp"
+#include "exec/host/view.hpp"
+#include "exec/interpret/rank_memory.hpp"
+#include "models/graph.hpp"
+#include "sim/program/program.hpp"
+
+namespace exec {
+
+// What kernels need to know beyond their operator's shape.
+struct KernelContext {
+  std::int64_t samples = 1;            // per micro-batch
+  std::int64_t global_batch = 1;
+  std::int64_t vocab = 0;              // unpadded
+  double norm_epsilon = 1e-5;
+  int tensor_rank = 0;
+};
+
+// Workspace that the class's forward and backward kernels need at most.
+core::Bytes workspace_bytes(const program::RankClass& rank_class, std::int64_t samples);
+
+// Runs a forward, input_gradient or weight_gradient action.
+void run_kernel(const program::Action& action, const models::Operator& op,
+                std::span<const Operand> args, const KernelContext& context,
+                host::Workspace workspace);
+
+inline host::View view(const Operand& operand) { return {operand.data, operand.type}; }
+
+}  // namespace exec

@@ -1,0 +1,79 @@
+#include "exec/interpret/rank_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+
+#include "core/check.hpp"
+
+namespace exec {
+
+using program::Buffer;
+
+RankMemory::RankMemory(const program::RankClass& rank_class, int part)
+    : class_(rank_class), part_(part) {
+  const program::Replay predicted = program::replay(rank_class);
+  range_bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(predicted.reserved.value(), 4096));
+  // Pages appear when they are touched, so an unused tail costs nothing.
+  void* range = mmap(nullptr, range_bytes_, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) throw std::bad_alloc();
+  base_ = static_cast<std::byte*>(range);
+  for (const Buffer& b : class_.buffers) {
+    first_.push_back(offsets_.size());
+    offsets_.resize(offsets_.size() + static_cast<std::size_t>(b.extent * b.slots), kAbsent);
+  }
+  for (std::size_t i = 0; i < class_.buffers.size(); ++i)
+    if (class_.buffers[i].persistent)
+      place(static_cast<std::uint16_t>(i), 0, class_.buffers[i].instance_bytes(0));
+}
+
+RankMemory::~RankMemory() { munmap(base_, range_bytes_); }
+
+std::int64_t& RankMemory::offset_of(std::uint16_t buffer, int instance) {
+  return offsets_[first_[buffer] + static_cast<std::size_t>(instance)];
+}
+std::int64_t RankMemory::offset_of(std::uint16_t buffer, int instance) const {
+  return offsets_[first_[buffer] + static_cast<std::size_t>(instance)];
+}
+
+void RankMemory::place(std::uint16_t buffer, int instance, core::Bytes bytes) {
+  std::int64_t& offset = offset_of(buffer, instance);
+  PLANNER_CHECK(offset == kAbsent, "allocated twice: " + class_.buffers[buffer].name);
+  offset = arena_.allocate(bytes);
+  PLANNER_CHECK(static_cast<std::size_t>(arena_.reserved().value()) <= range_bytes_,
+                "the arena outgrew its prediction at " + class_.buffers[buffer].name);
+  ledger_.allocate(class_.buffers[buffer].term, bytes);
+}
+
+void RankMemory::allocate(const program::View& view, const program::Call& call) {
+  const Buffer& b = class_.buffers[view.buffer];
+  place(view.buffer, program::instance_of(b, view, call),
+        b.instance_bytes(program::layer_index(view, call)));
+}
+
+void RankMemory::free(const program::View& view, const program::Call& call) {
+  const Buffer& b = class_.buffers[view.buffer];
+  std::int64_t& offset = offset_of(view.buffer, program::instance_of(b, view, call));
+  PLANNER_CHECK(offset != kAbsent, "freed while absent: " + b.name);
+  arena_.free(offset);
+  offset = kAbsent;
+  ledger_.free(b.term, b.instance_bytes(program::layer_index(view, call)));
+}
+
+Operand RankMemory::resolve(const program::View& view, const program::Call& call) const {
+  const Buffer& b = class_.buffers[view.buffer];
+  const std::int64_t offset = offset_of(view.buffer, program::instance_of(b, view, call));
+  PLANNER_CHECK(offset != kAbsent, "used while absent: " + b.name);
+  const program::ResolvedRange range = program::resolve(class_, view, call, part_);
+  return {base_ + offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type};
+}
+
+Operand RankMemory::persistent(std::uint16_t buffer) const {
+  const Buffer& b = class_.buffers[buffer];
+  PLANNER_CHECK(b.persistent, "not persistent: " + b.name);
+  return {base_ + offset_of(buffer, 0), b.instance_elements(0), b.type};
+}
+
+}  // namespace exec

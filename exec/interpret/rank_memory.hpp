@@ -1,0 +1,57 @@
+#pragma once
+// RankMemory: the buffers of one rank of a Program, placed by the same arena that the replay models,
+// in one range of exactly the predicted size. Allocation and freeing happen on the issuing thread;
+// other threads read pointers that were resolved for them before. A use of a buffer that is not
+// there is a bug of the lowering and ends the process with the buffer's name.
+
+#include <cstddef>
+#include <vector>
+
+#include "exec/interpret/ledger.hpp"
+#include "sim/program/allocator.hpp"
+#include "sim/program/program.hpp"
+
+namespace exec {
+
+// A resolved view: where, how many elements, of which type.
+struct Operand {
+  void* data = nullptr;
+  std::int64_t elements = 0;
+  core::DType type = core::DType::f32;
+  core::Bytes bytes() const { return core::bytes_of(elements, type); }
+};
+
+class RankMemory {
+ public:
+  // Allocates the persistent buffers. part: Program::part_of(rank).
+  RankMemory(const program::RankClass& rank_class, int part);
+  ~RankMemory();
+  RankMemory(const RankMemory&) = delete;
+  RankMemory& operator=(const RankMemory&) = delete;
+
+  void allocate(const program::View& view, const program::Call& call);
+  void free(const program::View& view, const program::Call& call);
+  Operand resolve(const program::View& view, const program::Call& call) const;
+  // The only instance of a persistent buffer.
+  Operand persistent(std::uint16_t buffer) const;
+
+  const Ledger& ledger() const { return ledger_; }
+  core::Bytes reserved() const { return arena_.reserved(); }
+
+ private:
+  static constexpr std::int64_t kAbsent = -1;
+  std::int64_t& offset_of(std::uint16_t buffer, int instance);
+  std::int64_t offset_of(std::uint16_t buffer, int instance) const;
+  void place(std::uint16_t buffer, int instance, core::Bytes bytes);
+
+  const program::RankClass& class_;
+  const int part_;
+  std::byte* base_ = nullptr;
+  std::size_t range_bytes_ = 0;
+  program::Arena arena_;
+  Ledger ledger_;
+  std::vector<std::size_t> first_;     // by buffer: its first instance in offsets_
+  std::vector<std::int64_t> offsets_;  // by instance: offset in the range
+};
+
+}  // namespace exec

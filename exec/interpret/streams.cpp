@@ -1,0 +1,135 @@
+#include "exec/interpret/streams.hpp"
+
+#include "core/check.hpp"
+
+namespace exec {
+
+using program::Call;
+using program::EventRef;
+using program::Stream;
+
+Streams::Streams(const program::RankClass& rank_class,
+                 std::function<void(const std::string&)> on_failure)
+    : class_(rank_class), on_failure_(std::move(on_failure)), workers_(program::kStreams) {
+  std::size_t instances = 0;
+  for (const program::Event& e : class_.events) {
+    first_.push_back(instances);
+    instances += static_cast<std::size_t>(e.extent * e.slots);
+  }
+  issued_.resize(instances, 0);
+  done_.resize(instances, 0);
+  signallers_.resize(instances, Stream::compute);
+  for (const program::Action& a : class_.actions) {
+    auto& worker = workers_[static_cast<std::size_t>(a.stream)];
+    if (a.stream == Stream::compute || worker) continue;
+    worker = std::make_unique<Worker>();
+    worker->thread = std::thread([this, w = worker.get()] { serve(*w); });
+  }
+}
+
+Streams::~Streams() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (auto& w : workers_)
+    if (w) w->thread.join();
+}
+
+std::size_t Streams::instance_of(const EventRef& event, const Call& call) const {
+  return first_[event.event] + static_cast<std::size_t>(program::instance_of(
+                                   class_.events[event.event], event, call));
+}
+
+Ticket Streams::latest(const EventRef& event, const Call& call) const {
+  const std::size_t i = instance_of(event, call);
+  return {i, issued_[i]};
+}
+
+Ticket Streams::issue(const EventRef& event, const Call& call, Stream by) {
+  const std::size_t i = instance_of(event, call);
+  signallers_[i] = by;
+  return {i, ++issued_[i]};
+}
+
+void Streams::enqueue(Stream stream, std::vector<Ticket> waits, std::function<void()> work,
+                      Ticket signal) {
+  Worker& worker = *workers_[static_cast<std::size_t>(stream)];
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) std::rethrow_exception(error_);
+    worker.queue.push_back({std::move(waits), std::move(work), signal});
+    ++worker.unfinished;
+  }
+  changed_.notify_all();
+}
+
+void Streams::wait(const Ticket& ticket) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return error_ || done_[ticket.instance] >= ticket.sequence; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Streams::complete(const Ticket& ticket) {
+  if (ticket.sequence == 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+    done_[ticket.instance] = ticket.sequence;
+  }
+  changed_.notify_all();
+}
+
+void Streams::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    if (error_) return true;
+    for (const auto& w : workers_)
+      if (w && w->unfinished > 0) return false;
+    return true;
+  });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Streams::fail(std::exception_ptr error) {
+  std::string message = "unknown error";
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    message = e.what();
+  } catch (...) {
+  }
+  on_failure_(message);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+  }
+  changed_.notify_all();
+}
+
+void Streams::serve(Worker& worker) {
+  try {
+    while (true) {
+      Task task;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return stopping_ || error_ || !worker.queue.empty(); });
+        if (stopping_ || error_) return;
+        task = std::move(worker.queue.front());
+        worker.queue.pop_front();
+      }
+      for (const Ticket& t : task.waits) wait(t);
+      task.work();
+      complete(task.signal);
+      {
+        const std::lock_guard lock(mutex_);
+        --worker.unfinished;
+      }
+      changed_.notify_all();
+    }
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+}  // namespace exec

@@ -1,0 +1,69 @@
+#pragma once
+// Streams and events of one rank on the host. The issuing thread is the compute stream; each other
+// stream that a Program uses is a thread that runs its tasks in order. A wait refers to the latest
+// signal that was issued before it. When any task throws, fail() wakes everybody and the first
+// error is rethrown on the issuing thread.
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "sim/program/program.hpp"
+
+namespace exec {
+
+// One signal of one event instance.
+struct Ticket {
+  std::size_t instance = 0;
+  std::uint64_t sequence = 0;          // 0: nothing was issued, holds at once
+};
+
+class Streams {
+ public:
+  // on_failure: called once, from the failing thread, before others are woken.
+  Streams(const program::RankClass& rank_class, std::function<void(const std::string&)> on_failure);
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  // Issuing thread alone.
+  Ticket latest(const program::EventRef& event, const program::Call& call) const;
+  Ticket issue(const program::EventRef& event, const program::Call& call, program::Stream by);
+  program::Stream signaller(const Ticket& ticket) const { return signallers_[ticket.instance]; }
+  void enqueue(program::Stream stream, std::vector<Ticket> waits, std::function<void()> work,
+               Ticket signal);
+
+  // Any thread. wait throws the first error when a stream failed.
+  void wait(const Ticket& ticket);
+  void complete(const Ticket& ticket);
+  // Issuing thread: until every stream is idle.
+  void drain();
+
+ private:
+  struct Task { std::vector<Ticket> waits; std::function<void()> work; Ticket signal; };
+  struct Worker { std::deque<Task> queue; std::size_t unfinished = 0; std::thread thread; };
+
+  std::size_t instance_of(const program::EventRef& event, const program::Call& call) const;
+  void serve(Worker& worker);
+  void fail(std::exception_ptr error);
+
+  const program::RankClass& class_;
+  std::function<void(const std::string&)> on_failure_;
+  std::vector<std::size_t> first_;              // by event: its first instance
+  std::vector<std::uint64_t> issued_;           // by instance; issuing thread alone
+  std::vector<program::Stream> signallers_;     // by instance; issuing thread alone
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::uint64_t> done_;             // by instance; guarded
+  std::exception_ptr error_;                    // guarded
+  bool stopping_ = false;                       // guarded
+  std::vector<std::unique_ptr<Worker>> workers_;  // by stream
+};
+
+}  // namespace exec

@@ -1,0 +1,172 @@
+// Collectives, messages, servers and the optimizer of the Interpreter.
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.hpp"
+#include "exec/host/kernels.hpp"
+#include "exec/host/optimizers.hpp"
+#include "exec/interpret/interpreter.hpp"
+
+namespace exec {
+
+using program::Action;
+using program::ActionKind;
+using program::Call;
+using program::Group;
+using program::Transfer;
+
+namespace {
+
+bool communicates(ActionKind kind) { return kind >= ActionKind::collective; }
+bool serves(ActionKind kind) {
+  return kind == ActionKind::push || kind == ActionKind::serve_push ||
+         kind == ActionKind::serve_pull || kind == ActionKind::pull;
+}
+
+constexpr int kMessageChannel = 1000;  // + tag: both ends of a message run on different streams
+constexpr int kBarrierChannel = 2000;
+
+// Ranks in the order of their indices in the group of this action.
+std::vector<int> group_of(const program::Program& p, const Action& a, const Transfer& t, int rank) {
+  if (serves(a.kind)) {
+    std::vector<int> ranks = p.mesh.members(Group::data, p.mesh.is_server(rank) ? 0 : rank);
+    for (int s = 0; s < p.mesh.separate_servers; ++s) ranks.push_back(p.mesh.workers() + s);
+    return ranks;
+  }
+  std::vector<int> ranks = p.mesh.members(t.group, rank);
+  if (a.kind == ActionKind::receive) std::ranges::reverse(ranks);  // {sender, receiver}
+  return ranks;
+}
+
+}  // namespace
+
+void Interpreter::open_communicators() {
+  const program::Program& p = context_.program;
+  channel_of_action_.assign(class_.actions.size(), program::kNone);
+  std::vector<std::pair<std::vector<int>, int>> opened;
+  for (std::size_t i = 0; i < class_.actions.size(); ++i) {
+    const Action& a = class_.actions[i];
+    if (!communicates(a.kind)) continue;
+    const Transfer& t = class_.transfers[a.op];
+    const bool message = a.kind == ActionKind::send || a.kind == ActionKind::receive;
+    const std::pair key{group_of(p, a, t, rank_),
+                        message ? kMessageChannel + t.tag : static_cast<int>(a.stream)};
+    auto at = std::ranges::find(opened, key);
+    if (at == opened.end()) {
+      opened.push_back(key);
+      at = opened.end() - 1;
+      channels_.push_back({0, key.second,
+                           context_.world.communicator(rank_, key.first, key.second)});
+      if (serves(a.kind))
+        channels_.back().communicator->use_servers({p.mesh.data, p.servers, p.servers_colocated});
+    }
+    channel_of_action_[i] = static_cast<std::uint16_t>(at - opened.begin());
+  }
+  std::vector<int> everyone(static_cast<std::size_t>(p.mesh.ranks()));
+  for (int r = 0; r < p.mesh.ranks(); ++r) everyone[static_cast<std::size_t>(r)] = r;
+  barrier_ = context_.world.communicator(rank_, everyone, kBarrierChannel);
+}
+
+Communicator& Interpreter::communicator_of(const Action& a) {
+  const auto i = static_cast<std::size_t>(&a - class_.actions.data());
+  return *channels_[channel_of_action_[i]].communicator;
+}
+
+CommunicatorStatistics Interpreter::statistics() const {
+  CommunicatorStatistics all;
+  for (const Channel& c : channels_) all.merge(c.communicator->statistics());
+  return all;
+}
+
+std::vector<std::byte>& Interpreter::scratch(program::Stream stream, std::size_t bytes) {
+  std::vector<std::byte>& s = scratch_[static_cast<std::size_t>(stream)];
+  if (s.size() < bytes) s.resize(bytes);
+  return s;
+}
+
+void Interpreter::transfer(const Action& a, const Call& call, const std::vector<Operand>& args) {
+  const Transfer& t = class_.transfers[a.op];
+  Communicator& c = communicator_of(a);
+  const Operand& x = args.back();
+  const auto span_elements = [&] { return class_.spans[call.layer].elements; };
+  switch (a.kind) {
+    case ActionKind::collective:
+      return collective(t, c, call, args);
+    case ActionKind::send:
+      return c.send(x.data, x.elements, x.type, 1, t.tag, t.what);
+    case ActionKind::receive:
+      return c.recv(x.data, x.elements, x.type, 0, t.tag, t.what);
+    case ActionKind::push:
+      return c.push(call.layer, x.data, x.elements, x.type, t.what);
+    case ActionKind::pull:
+      return c.pull(call.layer, x.data, x.elements, x.type, t.what);
+    case ActionKind::serve_push:
+      return c.collect(call.layer, x.data, span_elements(), x.type, t.reduce, t.what);
+    case ActionKind::serve_pull: {
+      // A reply carries a whole chunk; the last one's padding is not stored in flat weights.
+      const auto chunk = core::bytes_of(class_.spans[call.layer].shard_elements, x.type);
+      auto& padded = scratch(a.stream, static_cast<std::size_t>(chunk.value()));
+      std::memset(padded.data(), 0, static_cast<std::size_t>(chunk.value()));
+      std::memcpy(padded.data(), x.data, static_cast<std::size_t>(x.bytes().value()));
+      return c.reply(call.layer, padded.data(), span_elements(), x.type, t.what);
+    }
+    default:
+      PLANNER_CHECK(false, "not a transfer");
+  }
+}
+
+void Interpreter::collective(const Transfer& t, Communicator& c, const Call& call,
+                             const std::vector<Operand>& args) {
+  const Operand& x = args.back();
+  switch (t.collective) {
+    case program::Collective::all_reduce:
+      return c.all_reduce(x.data, x.elements, x.type, t.reduce, t.algorithm, t.what);
+    case program::Collective::all_gather:
+      return c.all_gather(args[0].data, x.data, x.elements, x.type, t.what);
+    case program::Collective::reduce_scatter: {
+      const std::int64_t chunk = class_.spans[call.layer].shard_elements;
+      const auto bytes = static_cast<std::size_t>(core::bytes_of(chunk, x.type).value());
+      auto& out = scratch(program::Stream::gradient, bytes);
+      c.reduce_scatter(x.data, x.elements, out.data(), x.type, t.reduce, t.what);
+      const std::int64_t begin = std::min(part_ * chunk, x.elements);
+      const std::int64_t own = std::min(chunk, x.elements - begin);
+      std::memcpy(static_cast<std::byte*>(x.data) + core::bytes_of(begin, x.type).value(),
+                  out.data(), static_cast<std::size_t>(core::bytes_of(own, x.type).value()));
+      return;
+    }
+    default:
+      PLANNER_CHECK(false, "a collective that no Program holds");
+  }
+}
+
+// {weight, gradient, [master], slots..., scales...}: parameter by parameter, since weight decay
+// applies to matrices alone; block-quantised optimizers take the whole range (they do not decay).
+void Interpreter::optimizer(const Call& call, const std::vector<Operand>& args) {
+  const auto& spec = context_.program.optimizer;
+  const auto kind = static_cast<planner::OptimizerKind>(spec.kind);
+  const host::Hyper hyper = host::default_hyper(kind);
+  const program::Span& span = class_.spans[call.layer];
+  const std::size_t first_slot = spec.has_master ? 3 : 2;
+  const auto update = [&](std::int64_t at, std::int64_t n, bool decays) {
+    host::Parameters p;
+    p.weight = view(args[0]).at(at);
+    p.gradient = view(args[1]).at(at);
+    if (spec.has_master) p.master = view(args[2]).at(at);
+    p.n = n;
+    p.decays = decays;
+    std::vector<host::View> slots;
+    for (std::size_t i = first_slot; i < args.size(); ++i) slots.push_back(view(args[i]).at(at));
+    host::update(kind, hyper, step_index_ + 1, p, slots);
+  };
+  const std::int64_t n = args[0].elements;
+  if (kind == planner::OptimizerKind::adam8bit) return update(0, n, false);
+  const std::int64_t begin = span.offset + std::min(part_ * span.shard_elements, span.elements);
+  for (const program::PlacedParameter& p : class_.parameters) {
+    if (!p.trained) continue;
+    const std::int64_t lo = std::max(begin, p.offset);
+    const std::int64_t hi = std::min(begin + n, p.offset + p.parameter.elements);
+    if (lo < hi) update(lo - begin, hi - lo, p.parameter.decays);
+  }
+}
+
+}  // namespace exec
