@@ -1,0 +1,114 @@
+// Executed memory and traffic equal the prediction, to the byte, on every rank of every cell.
+#include "planner/lower.hpp"
+#include "sim/program/bound.hpp"
+#include "sim/program/traffic.hpp"
+#include "tests/catch.hpp"
+#include "tests/property/run_program.hpp"
+
+using namespace planner;
+using namespace tests;
+
+namespace {
+
+struct Cell {
+  std::string name;
+  Strategy strategy;
+  std::int64_t lora_rank = 0;
+};
+
+Strategy with(std::int64_t data, std::int64_t batch, std::int64_t micro_batch = 1) {
+  Strategy s;
+  s.data = data;
+  s.micro_batch = micro_batch;
+  s.grad_accum = batch / data / micro_batch;
+  s.bucket_bytes = 20000;              // several buckets in a tiny model
+  return s;
+}
+
+std::vector<Cell> cells(std::int64_t k, std::int64_t batch) {
+  std::vector<Cell> list;
+  const auto add = [&](const char* name, auto change, std::int64_t lora = 0) {
+    Strategy s = with(k, batch);
+    change(s);
+    list.push_back({name, s, lora});
+  };
+  add("ring", [](Strategy& s) { s.grad_sync = GradSync::ring; });
+  add("naive", [](Strategy& s) { s.grad_sync = GradSync::naive_all_reduce; });
+  add("tree", [](Strategy& s) { s.grad_sync = GradSync::tree; });
+  for (std::int64_t m : {1, 2})
+    for (bool colocated : {true, false})
+      add("server", [&](Strategy& s) {
+        s.grad_sync = GradSync::parameter_server;
+        s.servers = m;
+        s.servers_colocated = colocated;
+      });
+  for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
+    add("zero", [&](Strategy& s) { s.sharding = z; s.shard_group = s.data; });
+  add("no overlap", [](Strategy& s) { s.sharding = Sharding::zero3; s.shard_group = s.data; s.overlap = false; });
+  if (k == 4) add("hsdp", [](Strategy& s) { s.sharding = Sharding::zero3; s.shard_group = 2; });
+  add("lora", [](Strategy& s) { s.grad_sync = GradSync::ring; }, 3);
+  add("every_k", [](Strategy& s) { s.checkpoint = Checkpoint::every_k; s.checkpoint_every = 2; });
+  add("memory_poor", [](Strategy& s) { s.checkpoint = Checkpoint::memory_poor; });
+  for (Schedule schedule : {Schedule::naive, Schedule::gpipe, Schedule::one_f_one_b})
+    add("pipeline", [&](Strategy& s) {
+      s.pipeline = s.data;
+      s.data = 1;
+      s.grad_accum = batch;
+      s.schedule = schedule;
+    });
+  if (k < 4 || true)
+    add("tensor", [&](Strategy& s) { s.tensor = s.data; s.data = 1; s.grad_accum = batch; });
+  return list;
+}
+
+// What the communicators counted on a rank is what the Program says of it.
+void check_traffic(const ProgramRun& run, int rank) {
+  std::map<std::string, std::array<std::int64_t, 3>> predicted, measured;
+  for (const program::TrafficEntry& e : program::rank_traffic(run.program, rank))
+    predicted[std::string(program::name(e.what)) + "." + std::string(e.collective)] = {
+        e.count, e.payload.value(), e.wire.value()};
+  for (const auto& [key, t] : run.ranks[static_cast<std::size_t>(rank)].traffic)
+    if (t.wire.value() > 0)
+      measured[std::string(program::name(key.what)) + "." + exec::collective_name(key)] = {
+          t.calls, t.payload.value(), t.wire.value()};
+  CHECK(predicted == measured);
+}
+
+void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::string& recipe) {
+  INFO(cell.name << ": " << to_text(cell.strategy) << " " << recipe);
+  Job job = tiny_job(spec, 12, recipe);
+  job.lora_rank = cell.lora_rank;
+  const ProgramRun run = run_program(spec, job, cell.strategy, 2);
+  CHECK(run.replicas_agree);
+  for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+    INFO("rank " << r);
+    const RankResult& executed = run.ranks[r];
+    const auto& k = run.program.classes[static_cast<std::size_t>(executed.class_index)];
+    const program::Replay predicted = program::replay(k);
+    CHECK(executed.live == predicted.live);
+    CHECK(executed.terms == predicted.terms);
+    CHECK(executed.peaks == predicted.peaks);
+    CHECK(executed.reserved == predicted.reserved);
+    const core::Bytes bound = program::closed_form_live(k);
+    CHECK(bound >= predicted.live);
+    CHECK(static_cast<double>(bound.value()) <= 1.02 * static_cast<double>(predicted.live.value()));
+    check_traffic(run, static_cast<int>(r));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a single rank trains, and its memory is the prediction") {
+  check_cell(tiny_gpt(), {"single", with(1, 12), 0}, "fp32");
+  check_cell(small_chain(6, 8), {"single", with(1, 12), 0}, "fp32");
+}
+
+TEST_CASE("executed memory and traffic equal the prediction for every strategy on 2, 3 and 4 ranks") {
+  for (std::int64_t k : {2, 3, 4})
+    for (const Cell& cell : cells(k, 12)) check_cell(tiny_gpt(), cell, "fp32");
+}
+
+TEST_CASE("executed memory and traffic equal the prediction for every recipe") {
+  for (const char* recipe : {"mixed", "lean", "megatron", "fsdp2", "pure_bf16", "fp64"})
+    for (const Cell& cell : cells(2, 12)) check_cell(tiny_gpt(), cell, recipe);
+}

@@ -1,0 +1,138 @@
+#include "tests/property/run_program.hpp"
+
+#include <stdexcept>
+
+#include "exec/interpret/interpreter.hpp"
+#include "planner/lower.hpp"
+
+namespace tests {
+namespace {
+
+// A class's flat weights, put together from the ranks that hold its parts.
+std::vector<double> flat_weights(const program::RankClass& k, const program::Program& p,
+                                 const std::vector<RankResult>& ranks, int rank) {
+  const std::vector<double>& own = ranks[static_cast<std::size_t>(rank)].weights;
+  if (static_cast<std::int64_t>(own.size()) == k.trained_elements &&
+      p.mesh.shard_group == 1) return own;
+  bool sharded = false;
+  for (const program::Buffer& b : k.buffers)
+    if (b.name == "unit.weights" && p.mesh.shard_group > 1) sharded = true;
+  if (!sharded) return own;
+  std::vector<double> flat(static_cast<std::size_t>(k.trained_elements));
+  const std::vector<int> group = p.mesh.members(program::Group::shard, rank);
+  for (const program::Span& s : k.spans)
+    for (std::size_t part = 0; part < group.size(); ++part)
+      for (std::int64_t i = 0; i < s.shard_elements; ++i) {
+        const std::int64_t at = static_cast<std::int64_t>(part) * s.shard_elements + i;
+        if (at >= s.elements) break;
+        flat[static_cast<std::size_t>(s.offset + at)] =
+            ranks[static_cast<std::size_t>(group[part])]
+                .weights[static_cast<std::size_t>(s.shard_offset + i)];
+      }
+  return flat;
+}
+
+void collect_weights(ProgramRun& run) {
+  const program::Program& p = run.program;
+  for (int rank = 0; rank < p.mesh.workers(); ++rank) {
+    const program::Coordinates c = p.mesh.coordinates(rank);
+    const auto& k = p.classes[static_cast<std::size_t>(p.class_of(rank))];
+    const std::vector<double> flat = flat_weights(k, p, run.ranks, rank);
+    for (const program::PlacedParameter& placed : k.parameters) {
+      if (!placed.trained) continue;
+      std::vector<double> values(flat.begin() + placed.offset,
+                                 flat.begin() + placed.offset + placed.parameter.elements);
+      auto& by_tensor_rank = run.weights[placed.path];
+      by_tensor_rank.resize(static_cast<std::size_t>(p.mesh.tensor));
+      auto& kept = by_tensor_rank[static_cast<std::size_t>(c.tensor)];
+      if (kept.empty()) kept = values;
+      run.replicas_agree = run.replicas_agree && kept == values;
+    }
+  }
+}
+
+}  // namespace
+
+ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
+                       planner::Strategy strategy, std::int64_t steps, std::uint64_t seed) {
+  strategy = planner::resolve(spec, job, strategy);
+  const std::int64_t gpus = strategy.workers() + strategy.separate_servers();
+  const core::Problems problems = planner::strategy_problems(spec, job, strategy, gpus);
+  if (!problems.empty()) throw std::invalid_argument(core::to_text(problems));
+  const auto graph = models::build_graph(spec, planner::graph_options(job, strategy));
+  if (!graph.ok()) throw std::invalid_argument(core::to_text(graph.problems()));
+
+  ProgramRun run;
+  run.program = planner::lower(*graph, job, strategy);
+  const auto ranks = static_cast<std::size_t>(run.program.mesh.ranks());
+  exec::LocalWorld world(static_cast<int>(ranks), {.stall_limit = core::Seconds(60)});
+  const exec::DataSource data = exec::DataSource::synthetic(spec, job.seq_len, seed);
+  const exec::RunContext context{run.program, spec, data, world, seed};
+  run.ranks.resize(ranks);
+  std::vector<std::vector<double>> losses(ranks);
+  world.run([&](int rank) {
+    exec::Interpreter interpreter(context, rank);
+    for (std::int64_t s = 0; s < steps; ++s) {
+      interpreter.step(s);
+      if (const auto loss = interpreter.loss())
+        losses[static_cast<std::size_t>(rank)].push_back(*loss);
+    }
+    RankResult& r = run.ranks[static_cast<std::size_t>(rank)];
+    r.class_index = run.program.class_of(rank);
+    const exec::Ledger& ledger = interpreter.memory().ledger();
+    r.terms = ledger.terms();
+    r.peaks = ledger.peaks();
+    r.live = ledger.peak();
+    r.reserved = interpreter.memory().reserved();
+    r.evaluations = interpreter.forward_evaluations();
+    for (auto [key, totals] : interpreter.statistics().entries) {
+      totals.calls /= steps;
+      totals.payload = totals.payload / steps;
+      totals.wire = totals.wire / steps;
+      r.traffic[key] = totals;
+    }
+    r.weights = interpreter.all_weights();
+  });
+  run.losses.assign(static_cast<std::size_t>(steps), 0.0);
+  for (const auto& of_rank : losses)
+    for (std::size_t s = 0; s < of_rank.size(); ++s) run.losses[s] += of_rank[s];
+  collect_weights(run);
+  return run;
+}
+
+models::ModelSpec tiny_gpt(std::int64_t layers) {
+  models::ModelSpec spec;
+  spec.name = "tiny-gpt";
+  spec.family = models::Family::gpt2;
+  spec.layers = layers;
+  spec.hidden = 24;
+  spec.heads = spec.kv_heads = 12;
+  spec.ffn_hidden = 48;
+  spec.vocab = 61;
+  spec.positions = 10;
+  spec.default_seq_len = 9;
+  spec.default_global_batch = 12;
+  return spec;
+}
+
+models::ModelSpec small_chain(std::int64_t layers, std::int64_t width) {
+  models::ModelSpec spec;
+  spec.name = "small-chain";
+  spec.family = models::Family::chain;
+  spec.widths.assign(static_cast<std::size_t>(layers + 1), width);
+  spec.layers = layers;
+  spec.activation = models::Activation::tanh;
+  spec.loss = models::Loss::squared_error;
+  return spec;
+}
+
+planner::Job tiny_job(const models::ModelSpec& spec, std::int64_t global_batch,
+                      const std::string& recipe) {
+  planner::Job job;
+  job.seq_len = spec.default_seq_len;
+  job.global_batch = global_batch;
+  job.recipe = recipe;
+  return job;
+}
+
+}  // namespace tests

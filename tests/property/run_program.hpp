@@ -1,0 +1,49 @@
+#pragma once
+// Runs a strategy on the host for tests: lowers it, runs every rank as a thread, and hands back what
+// was trained, counted and held. One call, one world; nothing shared between calls.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exec/communicator/statistics.hpp"
+#include "models/spec.hpp"
+#include "planner/job.hpp"
+#include "planner/strategy.hpp"
+#include "sim/program/program.hpp"
+#include "sim/program/replay.hpp"
+
+namespace tests {
+
+struct RankResult {
+  int class_index = 0;
+  program::TermBytes terms{}, peaks{};
+  core::Bytes live{}, reserved{};
+  std::int64_t evaluations = 0;        // layer forwards of the last step
+  std::map<exec::TrafficKey, exec::TrafficTotals> traffic;  // of one step
+  std::vector<double> weights;         // the stored flat weights or shards
+};
+
+struct ProgramRun {
+  program::Program program;
+  std::vector<double> losses;          // per step, summed over data ranks in ascending order
+  std::vector<RankResult> ranks;
+  // Final trained parameters by path, unsharded over ZeRO (not over tensor ranks: one vector per
+  // tensor rank), from data rank 0 of each stage. The last stage's tied copy is left out.
+  std::map<std::string, std::vector<std::vector<double>>> weights;
+  // All data ranks (and both tied copies) ended with the same bits.
+  bool replicas_agree = true;
+};
+
+// REQUIRES: strategy_problems is empty (checked; the message names the problem). The strategy is
+// resolved here.
+ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
+                       planner::Strategy strategy, std::int64_t steps, std::uint64_t seed = 1);
+
+// A GPT with every size small and odd where it may be.
+models::ModelSpec tiny_gpt(std::int64_t layers = 4);
+models::ModelSpec small_chain(std::int64_t layers, std::int64_t width);
+planner::Job tiny_job(const models::ModelSpec& spec, std::int64_t global_batch,
+                      const std::string& recipe = "fp32");
+
+}  // namespace tests
