@@ -65,7 +65,9 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
   ProgramRun run;
   run.program = planner::lower(*graph, job, strategy);
   const auto ranks = static_cast<std::size_t>(run.program.mesh.ranks());
-  exec::LocalWorld world(static_cast<int>(ranks), {.stall_limit = core::Seconds(60)});
+  exec::LocalOptions options;
+  options.stall_limit = core::Seconds(60);
+  exec::LocalWorld world(static_cast<int>(ranks), options);
   const exec::DataSource data = exec::DataSource::synthetic(spec, job.seq_len, seed);
   const exec::RunContext context{run.program, spec, data, world, seed};
   run.ranks.resize(ranks);
