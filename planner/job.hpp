@@ -14,6 +14,12 @@
 namespace planner {
 
 enum class Mode : std::uint8_t { train, finetune, inference };
+std::string_view name(Mode mode);
+std::optional<Mode> mode_from_name(std::string_view text);
+
+// The job's precision as users write it: bf16, fp16, fp8.
+std::string_view precision_name(core::DType type);
+std::optional<core::DType> precision_from_name(std::string_view text);
 
 // Types by role, never one number (design: recipes). `half` stands for the job's 16-bit type and is
 // resolved by resolve_recipe.

@@ -4,19 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "planner/strategy_names.hpp"
+
 namespace planner {
 namespace {
-
-// Names in the order of the enumerators.
-constexpr std::array<std::string_view, 10> kSchedules{
-    "none",  "naive",  "gpipe", "1f1b",      "interleaved",
-    "zb_h1", "zb_h2", "zb_v",  "pipedream", "pipedream_2bw"};
-constexpr std::array<std::string_view, 4> kShardings{"none", "zero1", "zero2", "zero3"};
-constexpr std::array<std::string_view, 4> kCheckpoints{"none", "every_k", "selective",
-                                                       "memory_poor"};
-constexpr std::array<std::string_view, 5> kGradSyncs{"auto", "ring", "tree", "naive_all_reduce",
-                                                     "parameter_server"};
-constexpr std::array<std::string_view, 2> kServerModes{"sync", "async"};
 
 template <class E, std::size_t N>
 std::optional<E> from_name(const std::array<std::string_view, N>& names, std::string_view text) {
@@ -38,26 +29,26 @@ std::string checkpoint_text(const Strategy& s) {
 
 }  // namespace
 
-std::string_view name(Schedule s) { return kSchedules[static_cast<std::size_t>(s)]; }
-std::string_view name(Sharding s) { return kShardings[static_cast<std::size_t>(s)]; }
-std::string_view name(Checkpoint c) { return kCheckpoints[static_cast<std::size_t>(c)]; }
-std::string_view name(GradSync g) { return kGradSyncs[static_cast<std::size_t>(g)]; }
-std::string_view name(ServerMode m) { return kServerModes[static_cast<std::size_t>(m)]; }
+std::string_view name(Schedule s) { return kScheduleNames[static_cast<std::size_t>(s)]; }
+std::string_view name(Sharding s) { return kShardingNames[static_cast<std::size_t>(s)]; }
+std::string_view name(Checkpoint c) { return kCheckpointNames[static_cast<std::size_t>(c)]; }
+std::string_view name(GradSync g) { return kGradSyncNames[static_cast<std::size_t>(g)]; }
+std::string_view name(ServerMode m) { return kServerModeNames[static_cast<std::size_t>(m)]; }
 
 std::optional<Schedule> schedule_from_name(std::string_view text) {
-  return from_name<Schedule>(kSchedules, text);
+  return from_name<Schedule>(kScheduleNames, text);
 }
 std::optional<Sharding> sharding_from_name(std::string_view text) {
-  return from_name<Sharding>(kShardings, text);
+  return from_name<Sharding>(kShardingNames, text);
 }
 std::optional<Checkpoint> checkpoint_from_name(std::string_view text) {
-  return from_name<Checkpoint>(kCheckpoints, text);
+  return from_name<Checkpoint>(kCheckpointNames, text);
 }
 std::optional<GradSync> grad_sync_from_name(std::string_view text) {
-  return from_name<GradSync>(kGradSyncs, text);
+  return from_name<GradSync>(kGradSyncNames, text);
 }
 std::optional<ServerMode> server_mode_from_name(std::string_view text) {
-  return from_name<ServerMode>(kServerModes, text);
+  return from_name<ServerMode>(kServerModeNames, text);
 }
 
 std::string to_text(const Strategy& s) {

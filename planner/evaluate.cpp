@@ -1,0 +1,154 @@
+#include "planner/evaluate.hpp"
+
+#include <map>
+#include <utility>
+
+#include "core/check.hpp"
+#include "planner/lower.hpp"
+#include "planner/memory.hpp"
+#include "planner/step_time.hpp"
+#include "sim/cost/action.hpp"
+#include "sim/program/traffic.hpp"
+
+namespace planner {
+namespace {
+
+using program::ActionKind;
+
+// What tells entries of communication apart, beside the group size.
+struct EntryKey {
+  program::Traffic what;
+  std::string collective;
+  program::Algorithm algorithm;
+  auto operator<=>(const EntryKey&) const = default;
+};
+
+EntryKey key_of(const program::Action& action, const program::Transfer& t) {
+  const bool reply = action.kind == ActionKind::serve_pull;
+  std::string collective(program::name(t.collective));
+  if (reply) collective += ".server";
+  return {t.what, std::move(collective), t.algorithm};
+}
+
+// Receives, pulls and folds are the other side of what a send, reply or push already counts.
+bool counts(ActionKind kind) {
+  return kind == ActionKind::collective || kind == ActionKind::send || kind == ActionKind::push ||
+         kind == ActionKind::serve_pull;
+}
+
+using BusyTimes = std::map<EntryKey, std::int64_t>;  // picoseconds
+
+void add_routine(const program::RankClass& k, const cost::ActionCost& cost,
+                 const program::Routine& routine, std::int64_t times, BusyTimes& busy) {
+  if (times <= 0) return;
+  for (const program::Call& call : routine) {
+    const program::Block& block = k.blocks[call.block];
+    for (std::uint32_t i = block.first; i < block.last; ++i) {
+      const program::Action& action = k.actions[i];
+      if (counts(action.kind))
+        busy[key_of(action, k.transfers[action.op])] += times * cost(action, call).value();
+    }
+  }
+}
+
+BusyTimes busy_times(const program::Program& program, const program::RankClass& k,
+                     const cost::Machine& machine) {
+  const cost::ActionCost cost(program, k, machine);
+  const std::int64_t m = k.schedule.micro_batches;
+  BusyTimes busy;
+  add_routine(k, cost, k.begin, 1, busy);
+  add_routine(k, cost, k.forward, m, busy);
+  add_routine(k, cost, k.backward, m - 1, busy);
+  add_routine(k, cost, k.last_backward, 1, busy);
+  add_routine(k, cost, k.end, 1, busy);
+  return busy;
+}
+
+Uncertainty uncertainty_of(const Time& time, const Memory& memory) {
+  const auto scaled = [](core::Bytes b, double factor) {
+    return core::Bytes(static_cast<std::int64_t>(static_cast<double>(b.value()) * factor));
+  };
+  const core::Bytes device = memory.worst.device;
+  return {.step_low = time.step * (1 - kStepUncertainty),
+          .step_high = time.step * (1 + kStepUncertainty),
+          .device_low = scaled(device, 1 - kDeviceUncertainty),
+          .device_high = scaled(device, 1 + kDeviceUncertainty)};
+}
+
+}  // namespace
+
+core::Result<Question> make_question(const models::ModelSpec& model, const Job& job,
+                                     const hw_profiles::Profile& profile, std::int64_t gpus) {
+  models::GraphOptions options = graph_options(job, Strategy{});
+  core::Result<models::ModelGraph> graph = models::build_graph(model, options);
+  if (!graph.ok()) return graph.problems();
+  Question question{.model = model,
+                    .job = job,
+                    .profile = profile,
+                    .machine = cost::make_machine(profile, job.attention),
+                    .gpus = gpus,
+                    .forward_flops = models::forward_gemm_flops(*graph),
+                    .parameters = models::parameter_count(*graph)};
+  return question;
+}
+
+std::vector<CommunicationEntry> communication_of(const program::Program& program,
+                                                 const cost::Machine& machine) {
+  std::map<int, BusyTimes> by_class;
+  std::vector<CommunicationEntry> entries;
+  for (const program::TrafficEntry& t : program::traffic(program)) {
+    const int k = program.class_of(t.busiest_rank);
+    if (!by_class.contains(k))
+      by_class[k] =
+          busy_times(program, program.classes[static_cast<std::size_t>(k)], machine);
+    const BusyTimes& busy = by_class[k];
+    const auto at = busy.find({t.what, std::string(t.collective), t.algorithm});
+    const core::Picoseconds time(at == busy.end() ? 0 : at->second);
+    entries.push_back({.what = std::string(program::name(t.what)),
+                       .collective = std::string(t.collective),
+                       .algorithm = std::string(program::name(t.algorithm)),
+                       .group_size = t.group_size,
+                       .count = t.count,
+                       .payload = t.payload,
+                       .wire_per_rank = t.wire,
+                       .seconds = core::to_seconds(time)});
+  }
+  return entries;
+}
+
+// mfu counts the graph's GEMMs: forward once, backward twice, no recomputation (design,
+// section 10).
+Throughput throughput_of(const Question& q, core::Seconds step) {
+  PLANNER_CHECK(step.value() > 0, "a step without duration");
+  const double samples = static_cast<double>(q.job.global_batch);
+  const double passes = q.job.mode == Mode::inference ? 1 : 3;
+  const double gpus = static_cast<double>(q.gpus);
+  const core::DType type = resolve_recipe(q.job.recipe, q.job.precision)->compute;
+  const core::FlopsPerSecond peak = q.machine.peak[static_cast<std::size_t>(type)];
+  const double rate = passes * q.forward_flops.value() * samples / step.value() / gpus;
+  Throughput t;
+  t.samples_per_second = samples / step.value();
+  t.tokens_per_second = t.samples_per_second * static_cast<double>(q.job.seq_len);
+  t.tokens_per_second_per_gpu = t.tokens_per_second / gpus;
+  t.model_tflops_per_gpu = rate / 1e12;
+  t.mfu = peak.value() > 0 ? rate / peak.value() : 0;
+  return t;
+}
+
+Candidate evaluate(const Question& q, const program::Program& program, const Strategy& strategy) {
+  Candidate c;
+  c.strategy = strategy;
+  c.memory = memory_of(program, q.profile, q.job.framework);
+  c.time = step_time(program, q.machine, strategy.schedule);
+  c.communication = communication_of(program, q.machine);
+  c.throughput = throughput_of(q, c.time.step);
+  c.uncertainty = uncertainty_of(c.time, c.memory);
+  return c;
+}
+
+Candidate evaluate(const Question& q, const models::ModelGraph& graph, const Strategy& strategy) {
+  const Strategy resolved = resolve(q.model, q.job, strategy);
+  return evaluate(q, lower(graph, q.job, resolved), resolved);
+}
+
+}  // namespace planner

@@ -1,0 +1,49 @@
+#pragma once
+// Evaluate: a Candidate from a strategy: lower, replay, count traffic, time, throughput. Pure;
+// thread-safe.
+//
+// Uncertainty is a priori, not measured: the step is stated within 12 % (what leave-one-site-out
+// studies of published runs leave a model without calibration), device memory within 4 %.
+
+#include "core/result.hpp"
+#include "hw_profiles/profile.hpp"
+#include "models/graph.hpp"
+#include "planner/candidate.hpp"
+#include "planner/job.hpp"
+#include "sim/cost/machine.hpp"
+
+namespace planner {
+
+inline constexpr double kStepUncertainty = 0.12;
+inline constexpr double kDeviceUncertainty = 0.04;
+
+// One question: what every candidate shares.
+struct Question {
+  models::ModelSpec model;
+  Job job;
+  hw_profiles::Profile profile;
+  cost::Machine machine;
+  std::int64_t gpus = 1;
+  core::Flops forward_flops{};         // GEMMs of one sample, whole model
+  std::int64_t parameters = 0;         // total, unpadded
+};
+
+// Errors: the model's own (build_graph) and a recipe or optimizer that does not exist.
+core::Result<Question> make_question(const models::ModelSpec& model, const Job& job,
+                                     const hw_profiles::Profile& profile, std::int64_t gpus);
+
+// The program of a strategy, lowered. graph must be built with graph_options(job, strategy).
+// REQUIRES: strategy_problems is empty.
+Candidate evaluate(const Question& question, const models::ModelGraph& graph,
+                   const Strategy& strategy);
+// The same of a program already lowered; strategy resolved.
+Candidate evaluate(const Question& question, const program::Program& program,
+                   const Strategy& strategy);
+
+// Entries of the plan file's communication, with the busy time of each.
+std::vector<CommunicationEntry> communication_of(const program::Program& program,
+                                                 const cost::Machine& machine);
+
+Throughput throughput_of(const Question& question, core::Seconds step);
+
+}  // namespace planner

@@ -1,0 +1,45 @@
+#include "planner/job_check.hpp"
+
+#include <fmt/format.h>
+
+namespace planner {
+namespace {
+
+std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
+
+std::string known_recipes() {
+  std::string text = "one of";
+  for (std::string_view name : recipe_names()) text += fmt::format(" {}", name);
+  return text;
+}
+
+}  // namespace
+
+core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile) {
+  core::Problems problems;
+  const auto need = [&](bool holds, std::string where, std::string expected, std::string found,
+                        std::string fix) {
+    if (!holds)
+      problems.push_back({std::move(where), std::move(expected), std::move(found), std::move(fix)});
+  };
+  const auto recipe = resolve_recipe(job.recipe, job.precision);
+  need(recipe.has_value(), "--recipe", known_recipes(), quoted(job.recipe), "");
+  if (!recipe) return problems;
+  need(recipe_accepts(job.recipe, job.precision), "--precision",
+       job.recipe == "mixed" ? "bf16 or fp16" : fmt::format("bf16 with recipe {}", job.recipe),
+       std::string(precision_name(job.precision)), "choose --recipe mixed for fp16");
+  const bool computes = hw_profiles::peak(profile.gpu, recipe->compute).has_value();
+  need(computes, "--recipe", fmt::format("a type that {} computes", profile.gpu.id),
+       std::string(core::name(recipe->compute)), "choose another recipe or GPU");
+  need(job.attention == "flash2" || job.attention == "flash1", "--attention", "flash2 or flash1",
+       quoted(job.attention), "kernels that store the scores are not modelled");
+  need(job.quantization == "none", "--quantization", "none", quoted(job.quantization),
+       "quantised weights are not modelled");
+  need(job.framework == "native", "--framework", "native", quoted(job.framework),
+       "other frameworks are not modelled");
+  need(job.global_batch >= 1, "--global-batch", "at least 1 sample",
+       fmt::format("{}", job.global_batch), "");
+  return problems;
+}
+
+}  // namespace planner

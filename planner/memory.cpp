@@ -1,0 +1,83 @@
+#include "planner/memory.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "core/check.hpp"
+#include "sim/cost/action.hpp"
+#include "sim/program/replay.hpp"
+
+namespace planner {
+namespace {
+
+int channels(hw_profiles::LinkKind link) {
+  switch (link) {
+    case hw_profiles::LinkKind::nvswitch: return 24;
+    case hw_profiles::LinkKind::nvlink_pairs:
+    case hw_profiles::LinkKind::pcie_p2p: return 4;
+    case hw_profiles::LinkKind::host_staged: return 0;
+  }
+  return 0;
+}
+
+MemoryTerms terms_of(const program::Program& program, const program::RankClass& k,
+                     const hw_profiles::Profile& profile, program::AllocatorKind allocator) {
+  const program::Replay replay = program::replay(k, {.allocator = allocator});
+  MemoryTerms m;
+  m.terms = replay.terms;
+  m.peaks = replay.peaks;
+  m.live = replay.live;
+  m.reserved = replay.reserved;
+  m.workspace = profile.gpu.workspace;
+  m.context = profile.gpu.context;
+  m.communicators = communicator_bytes(program, k, profile);
+  m.device = m.reserved + m.workspace + m.context + m.communicators;
+  return m;
+}
+
+}  // namespace
+
+core::Bytes communicator_bytes(const program::Program& program, const program::RankClass& k,
+                               const hw_profiles::Profile& profile) {
+  constexpr core::Bytes kPerChannel = core::mib(12);
+  std::set<program::Group> groups;
+  for (const program::Transfer& t : k.transfers)
+    if (program.mesh.group_size(t.group) > 1) groups.insert(t.group);
+  const auto count = static_cast<std::int64_t>(groups.size());
+  return kPerChannel * (count * channels(profile.node.link));
+}
+
+core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& k,
+                           const hw_profiles::Profile& profile) {
+  return profile.gpu.workspace + profile.gpu.context + communicator_bytes(program, k, profile);
+}
+
+Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
+                 std::string_view framework) {
+  // Our executor places buffers in an arena; every other framework here uses PyTorch's allocator.
+  const auto allocator = framework == "native" ? program::AllocatorKind::arena
+                                               : program::AllocatorKind::caching;
+  Memory memory;
+  memory.usable = profile.gpu.usable;
+  bool first = true;
+  for (const program::RankClass& k : program.classes) {
+    const MemoryTerms m = terms_of(program, k, profile, allocator);
+    const int rank = cost::first_rank(program, k);
+    const bool greater = m.device > memory.worst.device ||
+                         (m.device == memory.worst.device && rank < memory.rank);
+    if (first || greater) {
+      memory.worst = m;
+      memory.rank = rank;
+    }
+    first = false;
+    const auto stage = std::ranges::find(memory.stages, k.stage, &StageMemory::stage);
+    if (stage == memory.stages.end())
+      memory.stages.push_back({k.stage, m});
+    else if (m.device > stage->memory.device)
+      stage->memory = m;
+  }
+  PLANNER_CHECK(!first, "a program without classes");
+  return memory;
+}
+
+}  // namespace planner

@@ -1,0 +1,27 @@
+#pragma once
+// Memory of a program on a device: each class replayed, then what the device holds beside the
+// program's buffers. device = reserved + workspace + context + communicators. Pure; thread-safe.
+
+#include "hw_profiles/profile.hpp"
+#include "planner/candidate.hpp"
+#include "sim/program/program.hpp"
+
+namespace planner {
+
+// GPU memory of NCCL's buffers: channels x 12 MiB (a send and a receive connection of Hopper's
+// protocol buffers, 2 + 10 MiB) for each group that the class communicates in. 24 channels under
+// NVSwitch, 4 over NVLink pairs or PCIe; none where transfers are staged through the host, whose
+// buffers lie in host memory. Source: NVIDIA/nccl v2.28.9, src/transport/p2p.cc; counts of 8-GPU
+// nodes, NCCL issues 964 and 1685.
+core::Bytes communicator_bytes(const program::Program& program,
+                               const program::RankClass& rank_class,
+                               const hw_profiles::Profile& profile);
+
+// Bytes of a device that no buffer of the program may use.
+core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& rank_class,
+                           const hw_profiles::Profile& profile);
+
+Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
+                 std::string_view framework);
+
+}  // namespace planner

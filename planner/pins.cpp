@@ -1,0 +1,176 @@
+#include "planner/pins.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "core/parse_units.hpp"
+
+namespace planner {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::optional<std::int64_t> integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::int64_t> boolean(std::string_view text) {
+  if (text == "true" || text == "yes" || text == "on" || text == "1") return 1;
+  if (text == "false" || text == "no" || text == "off" || text == "0") return 0;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> scalar(const StrategyKey& key, std::string_view text) {
+  std::optional<std::int64_t> value;
+  if (key.kind == KeyKind::boolean) {
+    value = boolean(text);
+  } else if (key.kind == KeyKind::choice) {
+    const auto at = std::ranges::find(key.choices, text);
+    if (at != key.choices.end()) value = at - key.choices.begin();
+  } else if (key.kind == KeyKind::bytes) {
+    const core::Result<core::Bytes> size = core::parse_bytes(text, key.name);
+    if (size.ok()) value = size.value().value();
+  } else {
+    value = integer(text);
+  }
+  const bool in_range = value && *value >= key.low && *value <= key.high;
+  return in_range ? value : std::nullopt;
+}
+
+core::Problem bad_value(const StrategyKey& key, std::string_view text, std::string_view where) {
+  core::Problem problem{.where = std::string(where),
+                        .expected = allowed_values(key),
+                        .found = fmt::format("\"{}\"", text),
+                        .fix = ""};
+  const std::vector<std::string_view> choices(key.choices.begin(), key.choices.end());
+  const std::string_view near = core::nearest(text, choices);
+  if (!near.empty()) problem.fix = fmt::format("did you mean {}={}?", key.name, near);
+  return problem;
+}
+
+}  // namespace
+
+bool Constraints::KeyRule::admits(const Value& value) const {
+  const auto has = [&](const std::vector<Value>& values) {
+    return std::ranges::find(values, value) != values.end();
+  };
+  return (pinned.empty() || has(pinned)) && !has(forbidden);
+}
+
+core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key,
+                                                          std::string_view text,
+                                                          std::string_view where) {
+  if (!key.is_list()) {
+    const std::optional<std::int64_t> value = scalar(key, text);
+    if (!value) return bad_value(key, text, where);
+    return Value{.number = *value, .items = {}};
+  }
+  std::vector<std::string> items;
+  const std::string_view none = key.kind == KeyKind::numbers ? "auto" : "none";
+  if (text != none)
+    for (std::string_view item : split(text, ',')) items.emplace_back(item);
+  if (list_problem(key, items)) return bad_value(key, text, where);
+  return Value{.number = 0, .items = std::move(items)};
+}
+
+core::Status Constraints::add(std::string_view text, bool forbidden) {
+  const std::string where = fmt::format("--{} {}", forbidden ? "forbid" : "pin", text);
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos)
+    return core::Problem{where, "key=value", fmt::format("\"{}\"", text), "write data=8"};
+  const std::string_view name = text.substr(0, equals);
+  const StrategyKey* key = find_strategy_key(name);
+  if (key == nullptr) {
+    const std::string_view near = core::nearest(name, strategy_key_names());
+    std::string fix = near.empty() ? std::string() : fmt::format("did you mean {}?", near);
+    return core::Problem{where, "a key of the strategy", fmt::format("\"{}\"", name),
+                         std::move(fix)};
+  }
+  std::vector<Value> values;
+  for (std::string_view part : split(text.substr(equals + 1), '|')) {
+    core::Result<Value> value = parse_value(*key, part, where);
+    if (!value.ok()) return value.problems();
+    values.push_back(std::move(value).value());
+  }
+  std::ranges::sort(values);
+  std::vector<Value>& known = forbidden ? rule(*key).forbidden : rule(*key).pinned;
+  if (!forbidden && !known.empty() && known != values)
+    return core::Problem{where, fmt::format("one pin of {}", name), "a second, different one",
+                         fmt::format("allow several as {}=A|B", name)};
+  known.insert(known.end(), values.begin(), values.end());
+  texts_.push_back(where.substr(2));
+  return core::Done{};
+}
+
+core::Status Constraints::pin(std::string_view text) { return add(text, false); }
+core::Status Constraints::forbid(std::string_view text) { return add(text, true); }
+
+Constraints::KeyRule& Constraints::rule(const StrategyKey& key) {
+  for (KeyRule& r : keys_)
+    if (r.key == &key) return r;
+  keys_.push_back({.key = &key, .pinned = {}, .forbidden = {}});
+  return keys_.back();
+}
+
+const Constraints::KeyRule* Constraints::find(std::string_view key) const {
+  for (const KeyRule& r : keys_)
+    if (r.key->name == key) return &r;
+  return nullptr;
+}
+
+std::string_view Constraints::broken(const Strategy& strategy) const {
+  for (const KeyRule& r : keys_) {
+    Value value;
+    if (r.key->is_list())
+      value.items = list_value(*r.key, strategy);
+    else
+      value.number = r.key->get(strategy);
+    if (!r.admits(value)) return r.key->name;
+  }
+  return {};
+}
+
+bool Constraints::admits(const Strategy& strategy) const { return broken(strategy).empty(); }
+
+bool Constraints::admits(std::string_view key, std::int64_t value) const {
+  const KeyRule* r = find(key);
+  return r == nullptr || r->admits({.number = value, .items = {}});
+}
+
+bool Constraints::is_pinned(std::string_view key) const {
+  const KeyRule* r = find(key);
+  return r != nullptr && !r->pinned.empty();
+}
+
+std::vector<std::int64_t> Constraints::pinned(std::string_view key) const {
+  std::vector<std::int64_t> values;
+  if (const KeyRule* r = find(key); r != nullptr && !r->key->is_list())
+    for (const Value& value : r->pinned) values.push_back(value.number);
+  return values;
+}
+
+void Constraints::put(Strategy& strategy, std::initializer_list<std::string_view> keys) const {
+  for (const KeyRule& r : keys_) {
+    if (r.pinned.empty() || std::ranges::find(keys, r.key->name) == keys.end()) continue;
+    if (r.key->is_list())
+      put_list(*r.key, strategy, r.pinned.front().items);
+    else
+      r.key->put(strategy, r.pinned.front().number);
+  }
+}
+
+}  // namespace planner

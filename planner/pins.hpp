@@ -1,0 +1,67 @@
+#pragma once
+// Constraints: what --pin and --forbid say about a strategy, key by key. A pin is "key=value", or
+// "key=a|b" where any of several will do; forbidding takes the same text. Value type.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "planner/strategy.hpp"
+#include "planner/strategy_keys.hpp"
+
+namespace planner {
+
+class Constraints {
+ public:
+  // Problems: a text without '=', an unknown key (the nearest is suggested), a value that the key
+  // cannot have (the allowed ones are named), a key pinned twice to different values.
+  core::Status pin(std::string_view text);
+  core::Status forbid(std::string_view text);
+
+  bool empty() const { return keys_.empty(); }
+  bool admits(const Strategy& strategy) const;
+  // Whether a scalar key may have this value, whatever the others are.
+  bool admits(std::string_view key, std::int64_t value) const;
+  bool is_pinned(std::string_view key) const;
+  // Values of a pinned scalar key, ascending; empty when it is not pinned.
+  std::vector<std::int64_t> pinned(std::string_view key) const;
+  // Puts the first pinned value of every pinned key whose name is in `keys` into the strategy.
+  void put(Strategy& strategy, std::initializer_list<std::string_view> keys) const;
+  // Key of the first constraint that the strategy breaks, or "".
+  std::string_view broken(const Strategy& strategy) const;
+  // The pins and forbids as they were given, for messages and assumptions.
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  struct Value {
+    std::int64_t number = 0;             // scalars
+    std::vector<std::string> items;      // lists
+    friend auto operator<=>(const Value&, const Value&) = default;
+  };
+  struct KeyRule {
+    const StrategyKey* key = nullptr;
+    std::vector<Value> pinned, forbidden;
+    bool admits(const Value& value) const;
+  };
+
+  static core::Result<Value> parse_value(const StrategyKey& key, std::string_view text,
+                                         std::string_view where);
+  core::Status add(std::string_view text, bool forbidden);
+  KeyRule& rule(const StrategyKey& key);
+  const KeyRule* find(std::string_view key) const;
+
+  std::vector<KeyRule> keys_;
+  std::vector<std::string> texts_;
+};
+
+// constraints.pin(text), under the name that the command line uses.
+inline core::Status apply_pin(Constraints& constraints, std::string_view text) {
+  return constraints.pin(text);
+}
+inline core::Status apply_forbid(Constraints& constraints, std::string_view text) {
+  return constraints.forbid(text);
+}
+
+}  // namespace planner

@@ -1,0 +1,116 @@
+#include "core/check.hpp"
+#include "hw_profiles/load.hpp"
+#include "models/spec_file.hpp"
+#include "planner/candidate_json.hpp"
+#include "planner/plan.hpp"
+
+namespace planner {
+namespace {
+
+using core::Json;
+
+// Text that another module wrote, as a value of this file.
+Json embedded(const std::string& text) {
+  core::Result<Json> value = core::parse_json(text, "embedded");
+  PLANNER_CHECK(value.ok(), "a module wrote text that is no JSON");
+  return std::move(value).value();
+}
+
+Json model_json(const Plan& plan) {
+  const models::ModelSpec& m = plan.model;
+  return Json::object({{"name", m.name},
+                       {"family", models::name(m.family)},
+                       {"parameters", plan.parameters},
+                       {"layers", m.layers},
+                       {"hidden", m.hidden},
+                       {"heads", m.heads},
+                       {"kv_heads", m.kv_heads},
+                       {"ffn_hidden", m.ffn_hidden},
+                       {"vocab", m.vocab},
+                       {"seq_len", plan.job.seq_len},
+                       {"spec", embedded(models::spec_to_json(m))}});
+}
+
+Json cluster_json(const Plan& plan) {
+  return Json::object({{"gpu", plan.profile.gpu.id},
+                       {"gpus", plan.gpus},
+                       {"gpus_per_node", plan.gpus_per_node},
+                       {"nodes", plan.nodes},
+                       {"usable_bytes", plan.profile.gpu.usable.value()},
+                       {"profile", embedded(hw_profiles::to_json_text(plan.profile))}});
+}
+
+Json search_json(const SearchCounts& s) {
+  return Json::object({{"enumerated", s.enumerated},
+                       {"infeasible", s.infeasible},
+                       {"evaluated", s.evaluated},
+                       {"replayed", s.replayed},
+                       {"simulated", s.simulated},
+                       {"seconds", s.seconds.value()}});
+}
+
+Json candidates_json(const std::vector<Candidate>& candidates) {
+  Json array = Json::array();
+  for (const Candidate& c : candidates) array.push_back(to_json(c));
+  return array;
+}
+
+Json rejected_json(const std::vector<Rejection>& rejections) {
+  Json array = Json::array();
+  for (const Rejection& r : rejections)
+    array.push_back(Json::object({{"strategy", to_json(r.strategy)},
+                                  {"limit", r.limit},
+                                  {"needed", r.needed},
+                                  {"available", r.available},
+                                  {"fix", r.fix.empty() ? Json() : Json(r.fix)}}));
+  return array;
+}
+
+Json counts_json(const std::map<std::string, std::int64_t>& counts) {
+  Json object = Json::object();
+  for (const auto& [limit, count] : counts) object.set(limit, count);
+  return object;
+}
+
+Json machines_json(const std::vector<OtherMachine>& machines) {
+  Json array = Json::array();
+  for (const OtherMachine& m : machines)
+    array.push_back(
+        Json::object({{"gpu", m.gpu},
+                      {"feasible", m.feasible},
+                      {"step_seconds", m.feasible ? Json(m.step.value()) : Json()},
+                      {"strategy", m.strategy ? to_json(*m.strategy) : Json()}}));
+  return array;
+}
+
+Json rules_json(const std::vector<RuleOfThumb>& rules) {
+  Json array = Json::array();
+  for (const RuleOfThumb& r : rules)
+    array.push_back(Json::object({{"name", r.name},
+                                  {"formula", r.formula},
+                                  {"value", r.value},
+                                  {"unit", r.unit},
+                                  {"source", r.source}}));
+  return array;
+}
+
+}  // namespace
+
+std::string to_json_text(const Plan& plan) {
+  Json root = Json::object({{"schema", "plan/1"},
+                            {"assumptions", Json::array_of(plan.assumptions)},
+                            {"model", model_json(plan)},
+                            {"cluster", cluster_json(plan)},
+                            {"job", to_json(plan.job)},
+                            {"search", search_json(plan.search)}});
+  root.set("chosen", plan.chosen ? to_json(*plan.chosen) : Json());
+  root.set("alternatives", candidates_json(plan.alternatives));
+  root.set("pareto", candidates_json(plan.pareto));
+  root.set("rejected", rejected_json(plan.rejected));
+  root.set("rejected_per_limit", counts_json(plan.rejected_per_limit));
+  root.set("other_machines", machines_json(plan.other_machines));
+  root.set("rules_of_thumb", rules_json(plan.rules_of_thumb));
+  return core::dump(root) + '\n';
+}
+
+}  // namespace planner

@@ -1,0 +1,155 @@
+#include "planner/search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "hw_profiles/load.hpp"
+#include "models/graph.hpp"
+#include "planner/explorer.hpp"
+#include "planner/job_check.hpp"
+#include "planner/lower.hpp"
+#include "planner/ranking.hpp"
+#include "planner/rules_of_thumb.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::array<std::string_view, 4> kObjectives{"time", "memory", "cost", "energy"};
+constexpr std::array<std::string_view, 3> kOtherMachines{"rtx3090", "a100-sxm-80g",
+                                                         "h100-sxm-80g"};
+
+// Job and machine with every default filled in and stated.
+void complete(const Request& request, Plan& plan) {
+  plan.assumptions = request.assumptions;
+  const auto assume = [&](std::string text) { plan.assumptions.push_back(std::move(text)); };
+  plan.model = request.model;
+  plan.job = request.job;
+  plan.gpus = request.gpus;
+  plan.profile = request.profile;
+  if (request.gpus_per_node)
+    plan.profile.node.gpus_per_node = static_cast<int>(*request.gpus_per_node);
+  if (request.internode_bandwidth)
+    plan.profile.node.internode_bandwidth = *request.internode_bandwidth;
+  plan.gpus_per_node = plan.profile.node.gpus_per_node;
+  plan.nodes = (plan.gpus + plan.gpus_per_node - 1) / plan.gpus_per_node;
+  if (plan.job.seq_len == 0) {
+    plan.job.seq_len = plan.model.default_seq_len;
+    assume(fmt::format("sequence length {}: the model's default", plan.job.seq_len));
+  }
+  if (plan.job.global_batch == 0) {
+    const std::int64_t usual = plan.model.default_global_batch;
+    plan.job.global_batch = (usual + plan.gpus - 1) / plan.gpus * plan.gpus;
+    assume(fmt::format("global batch {} samples: the model's default, rounded up to a multiple "
+                       "of the GPUs",
+                       plan.job.global_batch));
+  }
+  assume(fmt::format("recipe {}, optimizer {}, attention {}, framework {}", plan.job.recipe,
+                     optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
+  for (const std::string& text : request.constraints.texts())
+    assume(fmt::format("asked for: {}", text));
+  assume("uncertainty is a priori: step within 12 %, device memory within 4 %");
+  if (plan.job.mode == Mode::inference)
+    assume("inference is one forward pass over the batch, without generation");
+}
+
+std::vector<Question> questions_for(const Request& request, const Plan& plan,
+                                    const Question& first) {
+  std::vector<Question> questions{first};
+  if (request.gpu_given) return questions;
+  for (std::string_view name : kOtherMachines) {
+    if (name == plan.profile.gpu.id) continue;
+    const auto profile = hw_profiles::find_profile(std::string(name));
+    PLANNER_CHECK(profile.ok(), "a shipped profile is missing");
+    Question question = first;
+    question.profile = *profile;
+    question.machine = cost::make_machine(*profile, plan.job.attention);
+    questions.push_back(std::move(question));
+  }
+  return questions;
+}
+
+void fill_other_machines(const Explorer& explorer, const std::vector<Question>& questions,
+                         Objective objective, Plan& plan) {
+  if (questions.size() == 1) return;
+  for (std::string_view name : kOtherMachines) {
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      if (questions[i].profile.gpu.id != name) continue;
+      const std::vector<std::size_t> order = ranking(explorer.entries(i), objective);
+      OtherMachine other;
+      other.gpu = name;
+      other.feasible = !order.empty();
+      if (other.feasible) {
+        other.step = explorer.entries(i)[order.front()].step;
+        other.strategy = explorer.entries(i)[order.front()].strategy;
+      }
+      plan.other_machines.push_back(std::move(other));
+    }
+  }
+}
+
+// Constraints that leave no strategy at all are named, since nothing was there to be rejected.
+void explain_empty_space(const Request& request, Plan& plan) {
+  if (plan.chosen || !plan.rejected.empty()) return;
+  std::string texts;
+  for (const std::string& text : request.constraints.texts())
+    texts += fmt::format("{}{}", texts.empty() ? "" : ", ", text);
+  Rejection rejection;
+  rejection.limit = "pins";
+  rejection.needed = rejection.available = plan.gpus;
+  rejection.fix =
+      fmt::format("no strategy on {} GPUs satisfies {}: leave one out", plan.gpus, texts);
+  plan.rejected.push_back(std::move(rejection));
+  plan.rejected_per_limit["pins"] = 1;
+}
+
+std::int64_t layers_of(const models::ModelSpec& model) {
+  return model.layers > 0 ? model.layers : std::ssize(model.widths) - 1;
+}
+
+}  // namespace
+
+std::string_view name(Objective objective) {
+  return kObjectives[static_cast<std::size_t>(objective)];
+}
+
+std::optional<Objective> objective_from_name(std::string_view text) {
+  for (std::size_t i = 0; i < kObjectives.size(); ++i)
+    if (kObjectives[i] == text) return static_cast<Objective>(i);
+  return std::nullopt;
+}
+
+core::Result<Plan> make_plan(const Request& request) {
+  const auto start = std::chrono::steady_clock::now();
+  Plan plan;
+  complete(request, plan);
+  const core::Problems problems = job_problems(plan.job, plan.profile);
+  if (!problems.empty()) return problems;
+  core::Result<Question> question =
+      make_question(plan.model, plan.job, plan.profile, plan.gpus);
+  if (!question.ok()) return question.problems();
+  plan.parameters = question->parameters;
+
+  const std::vector<Question> questions = questions_for(request, plan, *question);
+  Explorer explorer(questions);
+  explorer.explore(structures(
+      plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model)}, request.constraints));
+  choose(explorer, request, plan);
+  if (!plan.chosen && !plan.alternatives.empty())
+    return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),
+                         fmt::format("{}", request.candidate), "name one of the ranking"};
+  explain_rejections(explorer, plan);
+  explain_empty_space(request, plan);
+  fill_other_machines(explorer, questions, request.objective, plan);
+  const std::int64_t samples = plan.chosen ? plan.chosen->strategy.micro_batch : 1;
+  plan.rules_of_thumb =
+      rules_of_thumb(plan.model, plan.parameters, plan.job.seq_len, samples);
+  plan.search = explorer.counts();
+  plan.search.seconds = core::Seconds(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return plan;
+}
+
+}  // namespace planner

@@ -1,0 +1,48 @@
+#pragma once
+// Search: every strategy worth asking about, evaluated, and the plan that follows. Exhaustive over
+// the space below; what is left out is counted with its reason.
+//
+//   data x tensor x pipeline = workers, tensor within a node; sharding none, zero1, zero2, zero3
+//   (and zero3 within nodes when data spans nodes); schedule 1f1b, gpipe; checkpoint none, every 1,
+//   2 or 4 layers; micro_batch: divisors of global_batch / data.
+//   Everything else (servers, naive, tree, memory_poor, ...) by pin alone.
+//
+// Memory grows with micro_batch, so larger ones than the first that does not fit are not lowered.
+// Pure but for the clock that fills search.seconds; thread-safe.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "planner/pins.hpp"
+#include "planner/plan.hpp"
+
+namespace planner {
+
+enum class Objective : std::uint8_t { time, memory, cost, energy };
+// cost and energy follow time: the number of GPUs and their power are the question's, not the
+// candidate's.
+std::string_view name(Objective objective);
+std::optional<Objective> objective_from_name(std::string_view text);
+
+struct Request {
+  models::ModelSpec model;
+  std::int64_t gpus = 1;
+  hw_profiles::Profile profile;
+  bool gpu_given = true;               // false: other_machines is filled too
+  std::optional<std::int64_t> gpus_per_node;
+  std::optional<core::BytesPerSecond> internode_bandwidth;
+  Job job;                             // seq_len or global_batch 0: the model's default
+  Constraints constraints;
+  Objective objective = Objective::time;
+  int top = 5;                         // alternatives
+  int candidate = 1;                   // which of the ranking is `chosen`
+  std::vector<std::string> assumptions;  // the caller's, listed before the planner's own
+};
+
+// A question without a feasible answer is a Plan whose `chosen` is empty and whose `rejected` holds
+// the nearest misses. Errors: bad input (the job contradicts model or recipe).
+core::Result<Plan> make_plan(const Request& request);
+
+}  // namespace planner

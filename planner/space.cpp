@@ -1,0 +1,144 @@
+#include "planner/space.hpp"
+
+#include <algorithm>
+
+namespace planner {
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> small, large;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d * d != n) large.push_back(n / d);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+class Space {
+ public:
+  Space(const Job& job, const SpaceOptions& options, const Constraints& constraints)
+      : job_(job), options_(options), constraints_(constraints) {
+    constraints_.put(base_, {"context", "expert", "sequence_parallel", "virtual_stages", "stages",
+                             "grad_sync", "servers", "servers_colocated", "server_mode", "overlap",
+                             "bucket_bytes", "tp_overlap", "offload", "mesh_order"});
+    workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
+  }
+
+  std::vector<Structure> all() {
+    for (std::int64_t t : degrees("tensor", divisors(workers_), options_.gpus_per_node))
+      for (std::int64_t p : degrees("pipeline", divisors(workers_), options_.layers)) with(t, p);
+    return std::move(structures_);
+  }
+
+ private:
+  // The pinned values, or the usual ones up to a limit.
+  std::vector<std::int64_t> degrees(std::string_view key, std::vector<std::int64_t> usual,
+                                    std::int64_t limit) const {
+    if (constraints_.is_pinned(key)) return constraints_.pinned(key);
+    std::erase_if(usual, [&](std::int64_t d) { return d > limit; });
+    return usual;
+  }
+
+  void with(std::int64_t tensor, std::int64_t pipeline) {
+    Strategy s = base_;
+    s.tensor = tensor;
+    s.pipeline = pipeline;
+    const std::int64_t model_ranks = tensor * pipeline * s.context;
+    const bool pinned = constraints_.is_pinned("tensor") || constraints_.is_pinned("pipeline");
+    if (workers_ % model_ranks != 0 && !pinned) return;
+    s.data = std::max<std::int64_t>(1, workers_ / model_ranks);
+    if (constraints_.is_pinned("data")) {
+      const std::vector<std::int64_t> wanted = constraints_.pinned("data");
+      const bool both = constraints_.is_pinned("tensor") && constraints_.is_pinned("pipeline");
+      if (std::ranges::find(wanted, s.data) == wanted.end()) {
+        if (!both) return;
+        s.data = wanted.front();  // contradicts the other pins: named as such
+      }
+    }
+    for (Schedule schedule : schedules(s)) {
+      s.schedule = schedule;
+      for (const auto& [sharding, group] : shardings(s)) {
+        s.sharding = sharding;
+        s.shard_group = group;
+        checkpoints(s);
+      }
+    }
+  }
+
+  std::vector<Schedule> schedules(const Strategy& s) const {
+    std::vector<Schedule> found;
+    for (std::int64_t value : constraints_.pinned("schedule"))
+      found.push_back(static_cast<Schedule>(value));
+    if (!found.empty()) return found;
+    if (s.pipeline == 1) return {Schedule::none};
+    return {Schedule::one_f_one_b, Schedule::gpipe};
+  }
+
+  std::vector<std::pair<Sharding, std::int64_t>> shardings(const Strategy& s) const {
+    std::vector<std::pair<Sharding, std::int64_t>> found{{Sharding::none, 1}};
+    const bool servers = s.grad_sync == GradSync::parameter_server;
+    if (job_.mode == Mode::inference || servers) return found;
+    const std::int64_t data = s.data * s.context;
+    if (data == 1) return found;  // one rank's shard is the whole
+    for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
+      found.emplace_back(z, data);
+    // HSDP: shards within a node, replicas across nodes; or the group that a pin asks for.
+    std::vector<std::int64_t> groups = constraints_.pinned("shard_group");
+    if (groups.empty()) groups.push_back(options_.gpus_per_node / s.tensor);
+    for (std::int64_t group : groups)
+      if (group > 1 && group < data && data % group == 0)
+        found.emplace_back(Sharding::zero3, group);
+    return found;
+  }
+
+  void checkpoints(Strategy s) {
+    add(s, Checkpoint::none, 0);
+    if (job_.mode == Mode::inference) return;
+    std::vector<std::int64_t> every = constraints_.pinned("checkpoint_every");
+    if (every.empty()) every = {1, 2, 4};
+    for (std::int64_t k : every)
+      if (k >= 1 && k <= options_.layers) add(s, Checkpoint::every_k, k);
+    for (std::int64_t value : constraints_.pinned("checkpoint"))
+      if (const auto c = static_cast<Checkpoint>(value);
+          c == Checkpoint::memory_poor || c == Checkpoint::selective)
+        add(s, c, 0);
+  }
+
+  void add(Strategy s, Checkpoint checkpoint, std::int64_t every) {
+    s.checkpoint = checkpoint;
+    s.checkpoint_every = every;
+    const std::int64_t per_replica = std::max<std::int64_t>(1, job_.global_batch / s.data);
+    std::vector<std::int64_t> sizes = constraints_.pinned("micro_batch");
+    if (sizes.empty()) sizes = divisors(per_replica);
+    Structure structure{.strategy = s, .micro_batches = {}};
+    for (std::int64_t size : sizes)
+      if (constraints_.admits(with_micro_batch(s, size, job_.global_batch)))
+        structure.micro_batches.push_back(size);
+    if (!structure.micro_batches.empty()) structures_.push_back(std::move(structure));
+  }
+
+  const Job& job_;
+  const SpaceOptions options_;
+  const Constraints& constraints_;
+  Strategy base_;
+  std::int64_t workers_ = 1;
+  std::vector<Structure> structures_;
+};
+
+}  // namespace
+
+std::vector<Structure> structures(const Job& job, const SpaceOptions& options,
+                                  const Constraints& constraints) {
+  return Space(job, options, constraints).all();
+}
+
+Strategy with_micro_batch(Strategy s, std::int64_t micro_batch, std::int64_t global_batch) {
+  s.micro_batch = micro_batch;
+  s.grad_accum = std::max<std::int64_t>(1, global_batch / std::max<std::int64_t>(1, s.data) /
+                                               micro_batch);
+  return s;
+}
+
+}  // namespace planner

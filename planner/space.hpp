@@ -1,0 +1,34 @@
+#pragma once
+// Internal: the space of the search (see search.hpp), as structures: strategies complete but for
+// the micro-batch, each with the micro-batches to try, ascending. Pure; thread-safe.
+
+#include <cstdint>
+#include <vector>
+
+#include "models/spec.hpp"
+#include "planner/job.hpp"
+#include "planner/pins.hpp"
+#include "planner/strategy.hpp"
+
+namespace planner {
+
+struct Structure {
+  Strategy strategy;
+  std::vector<std::int64_t> micro_batches;
+};
+
+struct SpaceOptions {
+  std::int64_t gpus = 1;
+  std::int64_t gpus_per_node = 1;
+  std::int64_t layers = 1;
+};
+
+// Only what the constraints admit. A pinned degree that divides nothing still makes a structure, so
+// that the reason can be named. O(structures).
+std::vector<Structure> structures(const Job& job, const SpaceOptions& options,
+                                  const Constraints& constraints);
+
+// The strategy with this micro-batch; grad_accum follows (rounded down, at least 1).
+Strategy with_micro_batch(Strategy strategy, std::int64_t micro_batch, std::int64_t global_batch);
+
+}  // namespace planner

@@ -1,0 +1,51 @@
+#pragma once
+// Step time in closed form: the routines of a class walked once on in-order streams, then the
+// algebra of the schedule. The walk lets communication hide behind computation exactly as far as
+// the Program's events allow (buckets behind the last backward pass, ZeRO-3 gathers behind the
+// layer before); micro-batches beyond the second are the period of the walk, times their number.
+//
+// Schedules, with p stages, m micro-batches, slot = period of the slowest stage (derived; equal
+// stages give the textbook bubbles (p-1)/(m+p-1)):
+//   none          m slots
+//   gpipe, 1f1b   m + p - 1 slots; messages are exposed in fill and drain, 2 (p-1) of them
+//   naive         every stage's slot in turn, m times; every message exposed
+// Assumes: free overlap (streams share nothing), stages that wait for the slowest.
+// Not modelled: the engine's contention. O(calls + actions of the blocks). Pure; thread-safe.
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/candidate.hpp"
+#include "sim/cost/machine.hpp"
+#include "sim/program/program.hpp"
+
+namespace planner {
+
+// What the algebra needs of one class, in picoseconds.
+struct ClassTime {
+  std::int64_t total = 0;          // m micro-batches and the update, without waiting for peers
+  std::int64_t compute = 0;        // kernels of the forward and backward passes, m micro-batches
+  std::int64_t optimizer = 0;      // kernels of the begin and end routines
+  std::int64_t communication = 0;  // busy time of transfers, all streams
+  std::int64_t period = 0;         // of one micro-batch in the steady state
+  std::int64_t message = 0;        // one boundary tensor to the next stage
+  bool launch_bound = false;       // launch gaps are most of the kernels' time
+};
+
+// micro_batches and samples: where they differ from the program's own (0: the program's).
+struct StepShape {
+  std::int64_t micro_batches = 0;
+  std::int64_t samples = 0;
+};
+
+ClassTime class_time(const program::Program& program, const program::RankClass& rank_class,
+                     const cost::Machine& machine, StepShape shape = {});
+
+// REQUIRES: one ClassTime per class of the program, in its order.
+Time compose(const program::Program& program, const std::vector<ClassTime>& classes,
+             Schedule schedule);
+
+Time step_time(const program::Program& program, const cost::Machine& machine, Schedule schedule,
+               StepShape shape = {});
+
+}  // namespace planner

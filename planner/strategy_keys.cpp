@@ -1,0 +1,187 @@
+#include "planner/strategy_keys.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "planner/strategy_names.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::array<std::string_view, 3> kOffloads{"optimizer", "params", "activations"};
+constexpr std::array<std::string_view, 4> kAxes{"tensor", "context", "data", "pipeline"};
+
+// Beyond any cluster; small enough that products of two degrees stay below 2^63.
+constexpr std::int64_t kMaxDegree = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxBucket = std::int64_t{1} << 40;
+constexpr std::size_t kMaxStages = 65'536;
+
+template <auto Field>
+StrategyKey scalar(std::string_view name, KeyKind kind, std::int64_t low, std::int64_t high,
+                   std::span<const std::string_view> choices = {}) {
+  return {.name = name,
+          .kind = kind,
+          .low = low,
+          .high = high,
+          .choices = choices,
+          .get = [](const Strategy& s) { return static_cast<std::int64_t>(s.*Field); },
+          .put =
+              [](Strategy& s, std::int64_t value) {
+                using T = std::remove_reference_t<decltype(s.*Field)>;
+                s.*Field = static_cast<T>(value);
+              }};
+}
+template <auto Field>
+StrategyKey degree(std::string_view name) {
+  return scalar<Field>(name, KeyKind::count, 1, kMaxDegree);
+}
+template <auto Field>
+StrategyKey flag(std::string_view name) {
+  return scalar<Field>(name, KeyKind::boolean, 0, 1);
+}
+template <auto Field>
+StrategyKey choice(std::string_view name, std::span<const std::string_view> choices) {
+  return scalar<Field>(name, KeyKind::choice, 0, std::ssize(choices) - 1, choices);
+}
+
+std::vector<StrategyKey> make_keys() {
+  using S = Strategy;
+  return {
+      degree<&S::data>("data"),
+      degree<&S::tensor>("tensor"),
+      degree<&S::pipeline>("pipeline"),
+      degree<&S::context>("context"),
+      degree<&S::expert>("expert"),
+      flag<&S::sequence_parallel>("sequence_parallel"),
+      degree<&S::virtual_stages>("virtual_stages"),
+      choice<&S::schedule>("schedule", kScheduleNames),
+      {.name = "stages", .kind = KeyKind::numbers},
+      choice<&S::sharding>("sharding", kShardingNames),
+      degree<&S::shard_group>("shard_group"),
+      scalar<&S::micro_batch>("micro_batch", KeyKind::count, 1, kMaxBatch),
+      scalar<&S::grad_accum>("grad_accum", KeyKind::count, 1, kMaxBatch),
+      choice<&S::checkpoint>("checkpoint", kCheckpointNames),
+      scalar<&S::checkpoint_every>("checkpoint_every", KeyKind::count, 0, kMaxDegree),
+      choice<&S::grad_sync>("grad_sync", kGradSyncNames),
+      scalar<&S::servers>("servers", KeyKind::count, 0, kMaxDegree),
+      flag<&S::servers_colocated>("servers_colocated"),
+      choice<&S::server_mode>("server_mode", kServerModeNames),
+      flag<&S::overlap>("overlap"),
+      scalar<&S::bucket_bytes>("bucket_bytes", KeyKind::bytes, 1, kMaxBucket),
+      flag<&S::tp_overlap>("tp_overlap"),
+      {.name = "offload", .kind = KeyKind::words, .choices = kOffloads},
+      {.name = "mesh_order", .kind = KeyKind::words, .choices = kAxes},
+  };
+}
+
+std::string joined(const auto& items, std::string_view separator) {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += separator;
+    text += item;
+  }
+  return text;
+}
+
+std::optional<std::int64_t> positive(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::span<const StrategyKey> strategy_keys() {
+  static const std::vector<StrategyKey> keys = make_keys();
+  return keys;
+}
+
+const StrategyKey* find_strategy_key(std::string_view name) {
+  for (const StrategyKey& key : strategy_keys())
+    if (key.name == name) return &key;
+  return nullptr;
+}
+
+std::vector<std::string_view> strategy_key_names() {
+  std::vector<std::string_view> names;
+  for (const StrategyKey& key : strategy_keys()) names.push_back(key.name);
+  return names;
+}
+
+std::vector<std::string> list_value(const StrategyKey& key, const Strategy& strategy) {
+  PLANNER_CHECK(key.is_list());
+  if (key.name == "offload") return strategy.offload;
+  if (key.name == "mesh_order") return strategy.mesh_order;
+  std::vector<std::string> items;
+  for (std::int64_t layers : strategy.stages) items.push_back(fmt::format("{}", layers));
+  return items;
+}
+
+void put_list(const StrategyKey& key, Strategy& strategy, const std::vector<std::string>& items) {
+  PLANNER_CHECK(key.is_list() && !list_problem(key, items));
+  if (key.name == "offload") {
+    strategy.offload = items;
+  } else if (key.name == "mesh_order") {
+    strategy.mesh_order = items;
+  } else {
+    strategy.stages.clear();
+    for (const std::string& item : items) strategy.stages.push_back(*positive(item));
+  }
+}
+
+std::optional<std::string> list_problem(const StrategyKey& key,
+                                        const std::vector<std::string>& items) {
+  if (key.kind == KeyKind::numbers) {
+    const bool good = items.size() <= kMaxStages &&
+                      std::ranges::all_of(items, [](const std::string& item) {
+                        const auto n = positive(item);
+                        return n && *n <= kMaxDegree;
+                      });
+    return good ? std::nullopt : std::optional(allowed_values(key));
+  }
+  std::vector<std::string> sorted = items;
+  std::ranges::sort(sorted);
+  const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
+  const bool known = std::ranges::all_of(items, [&](const std::string& item) {
+    return std::ranges::find(key.choices, item) != key.choices.end();
+  });
+  const bool whole = key.name != "mesh_order" || items.size() == key.choices.size();
+  return known && whole && !twice ? std::nullopt : std::optional(allowed_values(key));
+}
+
+std::string allowed_values(const StrategyKey& key) {
+  switch (key.kind) {
+    case KeyKind::count: return fmt::format("an integer from {} to {}", key.low, key.high);
+    case KeyKind::bytes: return "a size of at least 1 byte, as 25MiB";
+    case KeyKind::boolean: return "true or false";
+    case KeyKind::choice: return fmt::format("one of {}", joined(key.choices, ", "));
+    case KeyKind::numbers: return "auto or layer counts, as 12,12";
+    case KeyKind::words: break;
+  }
+  if (key.name == "mesh_order")
+    return fmt::format("an order of all of {}", joined(key.choices, ","));
+  return fmt::format("none or a list of {}", joined(key.choices, ","));
+}
+
+std::string value_text(const StrategyKey& key, const Strategy& strategy) {
+  switch (key.kind) {
+    case KeyKind::boolean: return key.get(strategy) != 0 ? "true" : "false";
+    case KeyKind::choice:
+      return std::string(key.choices[static_cast<std::size_t>(key.get(strategy))]);
+    case KeyKind::count:
+    case KeyKind::bytes: return fmt::format("{}", key.get(strategy));
+    case KeyKind::numbers:
+    case KeyKind::words: break;
+  }
+  const std::vector<std::string> items = list_value(key, strategy);
+  if (!items.empty()) return joined(items, ",");
+  return key.kind == KeyKind::numbers ? "auto" : "none";
+}
+
+}  // namespace planner

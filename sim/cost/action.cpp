@@ -1,0 +1,207 @@
+#include "sim/cost/action.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "sim/cost/kernel.hpp"
+
+namespace cost {
+namespace {
+
+using program::Action;
+using program::ActionKind;
+using program::Call;
+using program::Group;
+
+bool is_matrix_product(models::OpKind kind) {
+  return kind == models::OpKind::linear || kind == models::OpKind::dense ||
+         kind == models::OpKind::lora_up;
+}
+
+// y[rows,n] = x[rows,k] W^T; dx[rows,k] = dy W; dW[n,k] = dy^T x.
+GemmShape shape_of(const models::Operator& op, ActionKind kind, std::int64_t samples) {
+  const std::int64_t rows = op.rows * samples;
+  if (kind == ActionKind::forward) return {rows, op.n, op.k, op.groups};
+  if (kind == ActionKind::input_gradient) return {rows, op.k, op.n, op.groups};
+  return {op.n, op.k, rows, op.groups};
+}
+
+// Whether the rank of a stage has this group: the ends of a pipeline lack a neighbour.
+bool has_group(const program::Mesh& mesh, Group group, int stage) {
+  if (group == Group::next) return stage + 1 < mesh.pipeline;
+  if (group == Group::previous) return stage > 0;
+  if (group == Group::embedding)
+    return mesh.pipeline > 1 && (stage == 0 || stage == mesh.pipeline - 1);
+  return true;
+}
+
+bool scales_with_samples(program::Traffic what) {
+  return what == program::Traffic::tensor || what == program::Traffic::pipeline;
+}
+
+}  // namespace
+
+int first_rank(const program::Program& p, const program::RankClass& k) {
+  if (!k.is_worker) return p.mesh.workers();
+  const bool after_servers = p.servers > 0 && p.servers_colocated && !k.is_server;
+  return p.mesh.rank({.tensor = 0, .data = after_servers ? p.servers : 0, .pipeline = k.stage});
+}
+
+ActionCost::ActionCost(const program::Program& program, const program::RankClass& rank_class,
+                       const Machine& machine, std::int64_t samples)
+    : program_(&program),
+      class_(&rank_class),
+      machine_(&machine),
+      samples_(samples > 0 ? samples : program.samples) {
+  const int rank = first_rank(program, rank_class);
+  // Servers apart belong to no group; their links are those of the data group they serve.
+  const int worker = rank_class.is_worker ? rank : 0;
+  const int stage = rank_class.is_worker ? rank_class.stage : 0;
+  for (std::size_t g = 0; g < places_.size(); ++g)
+    if (has_group(program.mesh, static_cast<Group>(g), stage))
+      places_[g] =
+          place_of(program.mesh, static_cast<Group>(g), worker, machine.gpus_per_node);
+  part_ = program.part_of(rank);
+}
+
+bool ActionCost::is_transfer(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::collective:
+    case ActionKind::send:
+    case ActionKind::receive:
+    case ActionKind::push:
+    case ActionKind::serve_push:
+    case ActionKind::serve_pull:
+    case ActionKind::pull: return true;
+    default: return false;
+  }
+}
+
+bool ActionCost::is_kernel(ActionKind kind) {
+  return kind != ActionKind::alloc && kind != ActionKind::free && kind != ActionKind::fence &&
+         !is_transfer(kind);
+}
+
+const program::View& ActionCost::view(const Action& action, int arg) const {
+  return class_->views[action.first_arg + static_cast<std::uint32_t>(arg)];
+}
+
+const program::Buffer& ActionCost::buffer(const Action& action, int arg) const {
+  return class_->buffers[view(action, arg).buffer];
+}
+
+std::int64_t ActionCost::elements(const Action& action, int arg, const Call& call) const {
+  const std::int64_t n = program::resolve(*class_, view(action, arg), call, part_).elements;
+  const program::Term term = buffer(action, arg).term;
+  const bool activation = term == program::Term::activations || term == program::Term::logits;
+  return activation && samples_ != program_->samples ? n / program_->samples * samples_ : n;
+}
+
+core::Bytes ActionCost::bytes(const Action& action, int arg, const Call& call) const {
+  return core::bytes_of(elements(action, arg, call), buffer(action, arg).type);
+}
+
+core::Picoseconds ActionCost::operator()(const Action& action, const Call& call) const {
+  core::Seconds time{};
+  switch (action.kind) {
+    case ActionKind::alloc:
+    case ActionKind::free:
+    case ActionKind::fence: return {};
+    case ActionKind::load:
+    case ActionKind::zero: time = memory_time(bytes(action, 0, call), *machine_); break;
+    case ActionKind::cast:
+      time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_);
+      break;
+    case ActionKind::accumulate:
+      time = memory_time(bytes(action, 0, call) + 2 * bytes(action, 1, call), *machine_);
+      break;
+    case ActionKind::optimizer: time = optimizer_time(action, call); break;
+    case ActionKind::forward:
+    case ActionKind::input_gradient:
+    case ActionKind::weight_gradient: time = operator_time(action, call); break;
+    default: return core::to_picoseconds(transfer_time(action, call));
+  }
+  return core::to_picoseconds(time + machine_->launch);
+}
+
+core::Seconds ActionCost::operator_time(const Action& action, const Call& call) const {
+  const models::Operator& op = class_->operators[action.op];
+  const bool forward = action.kind == ActionKind::forward;
+  if (is_matrix_product(op.kind)) {
+    // The first argument (x or dy) has the type that the product computes in.
+    const core::DType type = buffer(action, 0).type;
+    core::Seconds time = gemm_time(shape_of(op, action.kind, samples_), type, *machine_);
+    // LoRA's one backward action makes both gradients.
+    if (op.kind == models::OpKind::lora_up && action.kind == ActionKind::input_gradient)
+      time += gemm_time(shape_of(op, ActionKind::weight_gradient, samples_), type, *machine_);
+    return time;
+  }
+  if (op.kind == models::OpKind::attention) {
+    const core::DType type = buffer(action, 0).type;
+    const core::Flops flops = forward ? op.flops_forward : op.flops_input_gradient;
+    const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
+    return attention_time(flops * static_cast<double>(samples_), op.rows, op.head_dim, type,
+                          core::bytes_of(moved * samples_, type), *machine_);
+  }
+  return elementwise_time(op, action, call);
+}
+
+core::Seconds ActionCost::elementwise_time(const models::Operator& op, const Action& action,
+                                           const Call& call) const {
+  (void)call;
+  const bool forward = action.kind == ActionKind::forward;
+  // Tokens come first in a lookup, integers of another size than what is moved.
+  const bool lookup = op.kind == models::OpKind::token_embedding && forward;
+  const core::DType type = buffer(action, lookup ? action.arg_count - 1 : 0).type;
+  const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
+  const std::int64_t parameters = forward ? op.parameter_elements : 2 * op.parameter_elements;
+  return memory_time(core::bytes_of(moved * samples_ + parameters, type), *machine_);
+}
+
+// args {weight, gradient, [master], slots...}: each is read and written once, the gradient is read.
+core::Seconds ActionCost::optimizer_time(const Action& action, const Call& call) const {
+  core::Bytes moved{};
+  for (int i = 0; i < action.arg_count; ++i) moved += (i == 1 ? 1 : 2) * bytes(action, i, call);
+  return memory_time(moved, *machine_);
+}
+
+core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) const {
+  if (action.kind != ActionKind::collective && action.kind != ActionKind::send &&
+      action.kind != ActionKind::receive)
+    return server_time(action, call);
+  const program::Transfer& transfer = class_->transfers[action.op];
+  // {buffer} or {shard, full}: the last argument is the full vector.
+  const int full = action.arg_count - 1;
+  std::int64_t n = program::resolve(*class_, view(action, full), call, part_).elements;
+  if (scales_with_samples(transfer.what) && samples_ != program_->samples)
+    n = n / program_->samples * samples_;
+  return collective_time(transfer.collective, transfer.algorithm,
+                         places_[static_cast<std::size_t>(transfer.group)], n, transfer.wire_type,
+                         *machine_);
+}
+
+// A push and its server's fold happen together, and so do a reply and its pull: each side is as
+// long as the busier link. The span's parts are 1/M each.
+core::Seconds ActionCost::server_time(const Action& action, const Call& call) const {
+  const Place& place = places_[static_cast<std::size_t>(Group::data)];
+  const program::Span& span = class_->spans[call.layer];
+  const int last = action.arg_count - 1;
+  const core::DType type = buffer(action, last).type;
+  const core::Bytes part = core::bytes_of(span.shard_elements, type);
+  const int workers = program_->mesh.data;
+  const int peers = program_->servers_colocated ? workers - 1 : workers;
+  const core::Seconds wire = incast_time(place, peers, part, *machine_);
+  if (action.kind == ActionKind::serve_push)
+    return wire + memory_time(part * (workers + 1), *machine_);
+  if (action.kind == ActionKind::serve_pull) return wire;
+  // push, pull: the worker's own link carries M parts, the server's carries K of them.
+  return std::max(wire, incast_time(place, program_->servers, part, *machine_));
+}
+
+core::Picoseconds action_cost(const program::RankClass& rank_class,
+                              const program::Program& program, const program::Action& action,
+                              const program::Call& call, const Machine& machine) {
+  return ActionCost(program, rank_class, machine)(action, call);
+}
+
+}  // namespace cost

@@ -1,0 +1,62 @@
+#pragma once
+// The cost of one action: the one home of durations. Every evaluator (closed form, sweep, engine)
+// sums these integers. Kernels: roofline of sim/cost/kernel.hpp + launch gap; transfers:
+// sim/cost/link.hpp; alloc, free and fence cost nothing.
+//
+// ActionCost prepares what a class's actions share; it keeps references to program, class and
+// machine, which outlive it. Thread-safe to read.
+
+#include <array>
+#include <cstdint>
+
+#include "core/units.hpp"
+#include "sim/cost/link.hpp"
+#include "sim/cost/machine.hpp"
+#include "sim/program/program.hpp"
+
+namespace cost {
+
+// First rank of the class: the place whose links stand for all of them.
+int first_rank(const program::Program& program, const program::RankClass& rank_class);
+
+class ActionCost {
+ public:
+  // samples: micro-batch size to cost, where it differs from the program's own; activations scale
+  // with it (the search lowers one program and costs many micro-batches).
+  ActionCost(const program::Program& program, const program::RankClass& rank_class,
+             const Machine& machine, std::int64_t samples = 0);
+
+  core::Picoseconds operator()(const program::Action& action, const program::Call& call) const;
+
+  // Whether the duration is the wire's: collective, send, push and their counterparts.
+  static bool is_transfer(program::ActionKind kind);
+  // Whether the action issues a kernel.
+  static bool is_kernel(program::ActionKind kind);
+
+ private:
+  const program::View& view(const program::Action& action, int arg) const;
+  const program::Buffer& buffer(const program::Action& action, int arg) const;
+  // Elements of an argument in this call, scaled to samples_ where it holds activations.
+  std::int64_t elements(const program::Action& action, int arg, const program::Call& call) const;
+  core::Bytes bytes(const program::Action& action, int arg, const program::Call& call) const;
+  core::Seconds operator_time(const program::Action& action, const program::Call& call) const;
+  core::Seconds elementwise_time(const models::Operator& op, const program::Action& action,
+                                 const program::Call& call) const;
+  core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;
+  core::Seconds transfer_time(const program::Action& action, const program::Call& call) const;
+  core::Seconds server_time(const program::Action& action, const program::Call& call) const;
+
+  const program::Program* program_;
+  const program::RankClass* class_;
+  const Machine* machine_;
+  std::int64_t samples_;
+  int part_ = 0;
+  std::array<Place, 7> places_{};  // by program::Group, of the class's first rank
+};
+
+// One action by itself; a loop over many is better served by ActionCost.
+core::Picoseconds action_cost(const program::RankClass& rank_class,
+                              const program::Program& program, const program::Action& action,
+                              const program::Call& call, const Machine& machine);
+
+}  // namespace cost

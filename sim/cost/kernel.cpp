@@ -1,0 +1,67 @@
+#include "sim/cost/kernel.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+
+namespace cost {
+namespace {
+
+constexpr std::int64_t kTile = 128;
+constexpr std::int64_t kSplitK = 1024;      // shortest K slice worth a multiprocessor of its own
+constexpr double kWaveLossKept = 0.5;
+constexpr double kShortSequence = 256;      // tokens at which attention runs at half rate
+constexpr double kNarrowHead = 0.85;
+
+std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
+
+// Share of the multiprocessors' time that tiles fill, before damping.
+double wave_fill(const GemmShape& shape, int multiprocessors) {
+  const std::int64_t tiles = parts(shape.m, kTile) * parts(shape.n, kTile) * shape.count;
+  const std::int64_t s = multiprocessors;
+  if (tiles >= s) return static_cast<double>(tiles) / static_cast<double>(parts(tiles, s) * s);
+  const std::int64_t pieces = std::min(s, tiles * std::max<std::int64_t>(1, shape.k / kSplitK));
+  return static_cast<double>(pieces) / static_cast<double>(s);
+}
+
+core::FlopsPerSecond peak_of(core::DType type, const Machine& machine) {
+  const core::FlopsPerSecond peak = machine.peak[static_cast<std::size_t>(type)];
+  PLANNER_CHECK(peak.value() > 0, "this device computes no GEMM of the type");
+  return peak;
+}
+
+}  // namespace
+
+double gemm_efficiency(const GemmShape& shape, core::DType type, const Machine& machine) {
+  const double best =
+      type == core::DType::f8 ? machine.gemm_efficiency_f8 : machine.gemm_efficiency;
+  const double k = static_cast<double>(shape.k);
+  const double fill = wave_fill(shape, machine.multiprocessors);
+  // A ragged last wave is damped; few tiles for many multiprocessors leave hardware idle for good.
+  const double wave = std::min(1 - kWaveLossKept * (1 - fill), 2 * fill);
+  return best * (k / (k + machine.gemm_prologue_k)) * wave;
+}
+
+core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine& machine) {
+  const core::Flops flops(2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+                          static_cast<double>(shape.k) * static_cast<double>(shape.count));
+  const core::Seconds compute =
+      flops / (peak_of(type, machine) * gemm_efficiency(shape, type, machine));
+  const std::int64_t moved = shape.m * shape.k + shape.k * shape.n + shape.m * shape.n;
+  return std::max(compute, memory_time(core::bytes_of(moved * shape.count, type), machine));
+}
+
+core::Seconds attention_time(core::Flops flops, std::int64_t seq_len, std::int64_t head_dim,
+                             core::DType type, core::Bytes bytes, const Machine& machine) {
+  const double s = static_cast<double>(seq_len);
+  const double rate = machine.attention_efficiency * s / (s + kShortSequence) *
+                      (head_dim < 128 ? kNarrowHead : 1.0);
+  const core::Flops causal = flops * 0.5;
+  return std::max(causal / (peak_of(type, machine) * rate), memory_time(bytes, machine));
+}
+
+core::Seconds memory_time(core::Bytes bytes, const Machine& machine) {
+  return bytes / machine.memory;
+}
+
+}  // namespace cost

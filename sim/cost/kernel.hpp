@@ -1,0 +1,39 @@
+#pragma once
+// Time of one kernel on an idle device, without its launch: a roofline whose compute side knows
+// the shape. Pure functions; thread-safe.
+//
+// Symbols: M, N, K of C[M,N] = A[M,K] B[K,N]; P peak of the input type; e sustained fraction; S
+// multiprocessors. Validity: dense GEMMs of 16-bit, f32 and f64 inputs; below about 10 us the
+// launch gap dominates and these figures are lower bounds.
+
+#include <cstdint>
+
+#include "core/dtype.hpp"
+#include "core/units.hpp"
+#include "sim/cost/machine.hpp"
+
+namespace cost {
+
+struct GemmShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t count = 1;  // equal GEMMs in one kernel
+};
+
+// Fraction of the peak in (0, 1], derived: e x K / (K + K0) x wave. Output tiles of 128 x 128 fill
+// S multiprocessors in whole waves; half of the loss is kept, because libraries choose other tiles
+// and split K when a wave would run empty.
+double gemm_efficiency(const GemmShape& shape, core::DType type, const Machine& machine);
+
+// max(2 M N K count / (P x efficiency), bytes / memory). REQUIRES: the machine has a peak for the
+// type.
+core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine& machine);
+
+// Fused causal attention. flops: of the full square, of which the kernel does half. The rate is
+// P x attention efficiency x s / (s + 256), and 0.85 of it for heads narrower than 128 (fits of
+// published runs, hw_profiles/README.md).
+core::Seconds attention_time(core::Flops flops, std::int64_t seq_len, std::int64_t head_dim,
+                             core::DType type, core::Bytes bytes, const Machine& machine);
+
+core::Seconds memory_time(core::Bytes bytes, const Machine& machine);
+
+}  // namespace cost

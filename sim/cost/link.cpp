@@ -1,0 +1,84 @@
+#include "sim/cost/link.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "core/check.hpp"
+
+namespace cost {
+namespace {
+
+using program::Algorithm;
+using program::Collective;
+
+int log2_up(int n) {
+  int levels = 0;
+  while ((1 << levels) < n) ++levels;
+  return levels;
+}
+
+// Hops that the ring's steps wait for, one after another. A ring over N nodes of a step sequence of
+// K - 1 crosses N - 1 network hops and passes the rest inside nodes.
+core::Seconds ring_latency(const Place& place, const Machine& machine, int passes) {
+  const int network = place.nodes - 1;
+  const int inside = place.size - 1 - network;
+  return static_cast<double>(passes) * (static_cast<double>(inside) * machine.link_latency +
+                                        static_cast<double>(network) * machine.internode_latency);
+}
+
+// Binary heap tree, a level at a time: each parent takes (gives) both children's whole vectors over
+// its one link.
+core::Seconds tree_time(const Place& place, core::Bytes payload, const Link& link) {
+  const int levels = log2_up(place.size + 1) - 1;
+  const std::int64_t children = std::min(2, place.size - 1);
+  const core::Seconds level = link.latency + (payload * children) / link.bandwidth;
+  return static_cast<double>(2 * levels) * level;
+}
+
+}  // namespace
+
+Place place_of(const program::Mesh& mesh, program::Group group, int rank, int gpus_per_node) {
+  const std::vector<int> members = mesh.members(group, rank);
+  std::map<int, int> on_node;
+  for (int member : members) ++on_node[member / gpus_per_node];
+  Place place{.size = static_cast<int>(members.size()),
+              .nodes = static_cast<int>(on_node.size()),
+              .per_node = 1};
+  for (const auto& [node, count] : on_node) place.per_node = std::max(place.per_node, count);
+  return place;
+}
+
+Link link_of(const Place& place, const Machine& machine) {
+  if (place.nodes <= 1) return {machine.link_latency, machine.link};
+  const double share = static_cast<double>(place.per_node) / machine.gpus_per_node;
+  return {machine.internode_latency, std::min(machine.link, machine.internode * share)};
+}
+
+core::Seconds collective_time(Collective collective, Algorithm algorithm, const Place& place,
+                              std::int64_t elements, core::DType wire_type,
+                              const Machine& machine) {
+  PLANNER_CHECK(algorithm != Algorithm::parameter_server);
+  if (place.size <= 1) return core::Seconds{};
+  const Link link = link_of(place, machine);
+  const core::Bytes payload =
+      program::payload_bytes(collective, algorithm, place.size, 1, elements, wire_type);
+  if (collective == Collective::send) return link.latency + payload / link.bandwidth;
+  if (algorithm == Algorithm::tree) return tree_time(place, payload, link);
+  // Index 0 is the root of a broadcast, and as busy as any other rank otherwise.
+  const core::Bytes wire =
+      program::wire_bytes(collective, algorithm, place.size, 0, elements, wire_type);
+  if (algorithm == Algorithm::ring) {
+    const int passes = collective == Collective::all_reduce ? 2 : 1;
+    return ring_latency(place, machine, passes) + wire / link.bandwidth;
+  }
+  return static_cast<double>(place.size - 1) * link.latency + wire / link.bandwidth;
+}
+
+core::Seconds incast_time(const Place& place, int senders, core::Bytes bytes,
+                          const Machine& machine) {
+  if (senders <= 0) return core::Seconds{};
+  const Link link = link_of(place, machine);
+  return link.latency + (bytes * senders) / link.bandwidth;
+}
+
+}  // namespace cost

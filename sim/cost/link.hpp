@@ -1,0 +1,43 @@
+#pragma once
+// Time of one collective on idle links: steps x latency + wire bytes / bandwidth, by algorithm and
+// by the links that the group spans. Wire bytes are those of sim/program/collective.hpp. Pure
+// functions; thread-safe.
+//
+// A group inside a node moves at the node's link bandwidth per GPU. A group over several nodes
+// is bound by the node's network, of which it has the share of the node's GPUs that belong to it:
+// the other groups of the same kind communicate at the same time (NCCL's view of a ring,
+// src/graph/tuning.cc).
+
+#include "core/units.hpp"
+#include "sim/cost/machine.hpp"
+#include "sim/program/collective.hpp"
+#include "sim/program/mesh.hpp"
+
+namespace cost {
+
+struct Place {
+  int size = 1;      // ranks of the group
+  int nodes = 1;     // that it spans
+  int per_node = 1;  // ranks on the node with most of them
+};
+
+// Where the group of `rank` lies when ranks fill nodes in order. O(group size).
+Place place_of(const program::Mesh& mesh, program::Group group, int rank, int gpus_per_node);
+
+struct Link {
+  core::Seconds latency{};           // of one hop on the slowest link
+  core::BytesPerSecond bandwidth{};  // per rank and direction
+};
+Link link_of(const Place& place, const Machine& machine);
+
+// elements as in program::payload_bytes (unpadded). Not parameter_server (see below).
+core::Seconds collective_time(program::Collective collective, program::Algorithm algorithm,
+                              const Place& place, std::int64_t elements, core::DType wire_type,
+                              const Machine& machine);
+
+// One server takes the pushes of `senders` workers (or sends as many replies) of `bytes` each over
+// its one link: incast.
+core::Seconds incast_time(const Place& place, int senders, core::Bytes bytes,
+                          const Machine& machine);
+
+}  // namespace cost

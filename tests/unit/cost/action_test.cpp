@@ -1,0 +1,114 @@
+#include "sim/cost/action.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/unit/cost/machine_for_tests.hpp"
+
+using namespace cost;
+using core::DType;
+using program::Action;
+using program::ActionKind;
+
+namespace {
+
+// One rank of four, with one linear layer of 512 -> 1024 on 2 samples of 64 rows.
+struct Fixture {
+  program::Program program;
+  program::RankClass& rank;
+  Machine machine = round_machine();
+
+  Fixture() : rank(program.classes.emplace_back()) {
+    program.samples = 2;
+    program.mesh.data = 4;
+    models::Operator linear;
+    linear.kind = models::OpKind::linear;
+    linear.rows = 64;
+    linear.n = 1024;
+    linear.k = 512;
+    models::Operator norm;
+    norm.kind = models::OpKind::layer_norm;
+    norm.elements_forward = 2 * 64 * 512;
+    norm.parameter_elements = 1024;
+    rank.operators = {linear, norm};
+    add_buffer(program::Term::activations, DType::bf16, 2 * 64 * 512);
+    add_buffer(program::Term::weights, DType::f32, 1000);
+    add_buffer(program::Term::gradients, DType::bf16, 1000);
+    add_buffer(program::Term::optimizer, DType::f32, 1000);
+    program::Transfer all_reduce{.collective = program::Collective::all_reduce,
+                                 .algorithm = program::Algorithm::ring,
+                                 .what = program::Traffic::gradients,
+                                 .group = program::Group::data,
+                                 .wire_type = DType::bf16};
+    rank.transfers = {all_reduce};
+  }
+
+  void add_buffer(program::Term term, DType type, std::int64_t elements) {
+    program::View whole;
+    whole.buffer = static_cast<std::uint16_t>(rank.buffers.size());
+    program::Buffer buffer;
+    buffer.term = term;
+    buffer.type = type;
+    buffer.elements = {elements};
+    rank.buffers.push_back(buffer);
+    rank.views.push_back(whole);
+  }
+
+  Action action(ActionKind kind, std::uint16_t op, std::uint32_t first_arg, std::uint8_t args) {
+    Action a;
+    a.kind = kind;
+    a.op = op;
+    a.first_arg = first_arg;
+    a.arg_count = args;
+    return a;
+  }
+  double seconds(const Action& a, std::int64_t samples = 0) {
+    const ActionCost cost(program, rank, machine, samples);
+    return core::to_seconds(cost(a, {})).value();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("storage and fences take no time") {
+  Fixture f;
+  for (ActionKind kind : {ActionKind::alloc, ActionKind::free, ActionKind::fence})
+    CHECK(f.seconds(f.action(kind, program::kNone, 0, 1)) == 0);
+}
+
+TEST_CASE("an elementwise operator moves its elements and its parameters") {
+  // 2 samples x 65,536 + 1,024 elements of 2 bytes at 1 TB/s, and 1 us of launch.
+  Fixture f;
+  CHECK(f.seconds(f.action(ActionKind::forward, 1, 0, 1)) ==
+        Approx(2.0 * (2 * 65536 + 1024) / 1e12 + 1e-6).epsilon(1e-6));
+}
+
+TEST_CASE("a micro-batch of another size scales what is per sample") {
+  Fixture f;
+  CHECK(f.seconds(f.action(ActionKind::forward, 1, 0, 1), 20) ==
+        Approx(2.0 * (20 * 65536 + 1024) / 1e12 + 1e-6).epsilon(1e-6));
+  // zero of an activation buffer of 65,536 elements at 2 samples, costed at 20.
+  CHECK(f.seconds(f.action(ActionKind::zero, program::kNone, 0, 1), 20) ==
+        Approx(655'360 * 2 / 1e12 + 1e-6).epsilon(1e-6));
+}
+
+TEST_CASE("an optimizer step reads and writes all but the gradient, which it reads") {
+  // weights 4,000 x 2 + gradients 2,000 + state 4,000 x 2 = 18,000 bytes.
+  Fixture f;
+  CHECK(f.seconds(f.action(ActionKind::optimizer, program::kNone, 1, 3)) ==
+        Approx(18'000 / 1e12 + 1e-6).epsilon(1e-6));
+}
+
+TEST_CASE("a collective takes its wire time alone, without a launch") {
+  // 1,000 bf16 over 4: 6 hops of 1 us and 3,000 bytes at 100 GB/s.
+  Fixture f;
+  CHECK(f.seconds(f.action(ActionKind::collective, 0, 2, 1)) ==
+        Approx(6e-6 + 3'000 / 100e9).epsilon(1e-6));
+}
+
+TEST_CASE("the weight gradient's product is of rows length") {
+  // n x k tiles = 8 x 4 = 32 of 64 multiprocessors, K = 128: half filled; 2 x 1024 x 512 x
+  // 128 FLOPs at 100e12 x 0.5 x 0.75 = 3.58 us.
+  Fixture f;
+  const double flops = 2.0 * 1024 * 512 * 128;
+  CHECK(f.seconds(f.action(ActionKind::weight_gradient, 0, 0, 1)) ==
+        Approx(flops / (100e12 * 0.5 * 0.75) + 1e-6).epsilon(1e-6));
+}

@@ -1,0 +1,65 @@
+#include "sim/cost/kernel.hpp"
+
+#include "core/random.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/cost/machine_for_tests.hpp"
+
+using namespace cost;
+using core::DType;
+
+TEST_CASE("a large GEMM of whole waves runs at the sustained fraction of the peak") {
+  // 8192 / 128 = 64, so 64 x 64 = 4096 tiles in exactly 64 waves of 64.
+  // 2 x 8192^3 = 1.0995e12 FLOPs at 0.5 x 100e12 = 21.990 ms.
+  const GemmShape shape{8192, 8192, 8192};
+  CHECK(gemm_efficiency(shape, DType::bf16, round_machine()) == Approx(0.5));
+  CHECK(gemm_time(shape, DType::bf16, round_machine()).value() == Approx(2.199023e-2));
+}
+
+TEST_CASE("a ragged last wave costs half of what it leaves idle") {
+  // 65 tiles on 64 multiprocessors: 2 waves, 65 / 128 filled; 1 - (1 - 0.5078) / 2 = 0.7539.
+  const GemmShape shape{65 * 128, 128, 1024};
+  CHECK(gemm_efficiency(shape, DType::bf16, round_machine()) == Approx(0.5 * 0.75390625));
+}
+
+TEST_CASE("the K loop loses K0 steps to its prologue") {
+  Machine machine = round_machine();
+  machine.gemm_prologue_k = 128;
+  const GemmShape shape{8192, 8192, 384};
+  CHECK(gemm_efficiency(shape, DType::bf16, machine) == Approx(0.5 * 384.0 / 512.0));
+}
+
+TEST_CASE("a thin GEMM is bound by memory") {
+  // M = 1: moves about N K elements: 4096 x 4096 x 2 B = 33.57 MB at 1 TB/s = 33.6 us; compute
+  // would take 2 x 4096^2 / (50e12 x fill).
+  const GemmShape shape{1, 4096, 4096};
+  const double bytes = 2.0 * (4096.0 * 4096 + 4096 + 4096);
+  CHECK(gemm_time(shape, DType::bf16, round_machine()).value() == Approx(bytes / 1e12));
+}
+
+TEST_CASE("attention halves the square and grows into its rate with the sequence") {
+  // 1e12 / 2 at 100e12 x 0.5 x 256/512 = 25e12: 20 ms.
+  CHECK(attention_time(core::Flops{1e12}, 256, 128, DType::bf16, core::Bytes{0}, round_machine())
+            .value() == Approx(2e-2));
+  // Heads of 64: 0.85 of that rate.
+  CHECK(attention_time(core::Flops{1e12}, 256, 64, DType::bf16, core::Bytes{0}, round_machine())
+            .value() == Approx(2e-2 / 0.85));
+}
+
+TEST_CASE("GEMM efficiency never passes the sustained fraction and grows no worse with K") {
+  const std::uint64_t seed = 20260711;
+  INFO("seed " << seed);
+  const core::Random random(seed, 0);
+  std::uint64_t draws = 0;
+  Machine machine = round_machine();
+  machine.gemm_prologue_k = 128;
+  for (int i = 0; i < 1000; ++i) {
+    const auto size = [&] { return 1 + static_cast<std::int64_t>(random.below(draws++, 20'000)); };
+    const GemmShape shape{size(), size(), size()};
+    GemmShape longer = shape;
+    longer.k *= 2;
+    const double e = gemm_efficiency(shape, DType::bf16, machine);
+    CHECK(e > 0);
+    CHECK(e <= 0.5);
+    CHECK(gemm_efficiency(longer, DType::bf16, machine) >= e);
+  }
+}

@@ -1,0 +1,69 @@
+#include "sim/cost/link.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/unit/cost/machine_for_tests.hpp"
+
+using namespace cost;
+using core::DType;
+using program::Algorithm;
+using program::Collective;
+
+namespace {
+constexpr std::int64_t kElements = 1'000'000;  // 4 MB of f32
+double time(Collective c, Algorithm a, Place place) {
+  return collective_time(c, a, place, kElements, DType::f32, round_machine()).value();
+}
+}  // namespace
+
+TEST_CASE("a ring all-reduce in a node takes 2(K-1) hops and 2(K-1)/K of the payload") {
+  // K = 4: 6 hops of 1 us; 4 MB x 6/4 = 6 MB at 100 GB/s = 60 us.
+  CHECK(time(Collective::all_reduce, Algorithm::ring, {4, 1, 4}) == Approx(66e-6));
+  // Reduce-scatter and all-gather are half of it.
+  CHECK(time(Collective::reduce_scatter, Algorithm::ring, {4, 1, 4}) == Approx(33e-6));
+  CHECK(time(Collective::all_gather, Algorithm::ring, {4, 1, 4}) == Approx(33e-6));
+}
+
+TEST_CASE("naive all-reduce sends the whole vector to every other rank") {
+  // 3 messages of 1 us; 4 MB x 3 = 12 MB at 100 GB/s = 120 us.
+  CHECK(time(Collective::all_reduce, Algorithm::naive_all_reduce, {4, 1, 4}) == Approx(123e-6));
+}
+
+TEST_CASE("a tree all-reduce passes two children's vectors per level, up and down") {
+  // 3 ranks: one level, two children: 2 x (1 us + 8 MB / 100 GB/s) = 162 us.
+  CHECK(time(Collective::all_reduce, Algorithm::tree, {3, 1, 3}) == Approx(162e-6));
+  // 2 ranks: one child: 2 x (1 + 40) us.
+  CHECK(time(Collective::all_reduce, Algorithm::tree, {2, 1, 2}) == Approx(82e-6));
+}
+
+TEST_CASE("a group over nodes has its share of the network") {
+  // 8 ranks on 2 full nodes: the ring has the node's 40 GB/s; 14 steps, 2 of them over the network:
+  // 12 x 1 + 2 x 10 = 32 us; 4 MB x 14/8 = 7 MB at 40 GB/s = 175 us.
+  CHECK(time(Collective::all_reduce, Algorithm::ring, {8, 2, 4}) == Approx(207e-6));
+  // 2 ranks, one per node of 4: a quarter of the network, 10 GB/s. 2 x 10 us + 4 MB / 10 GB/s.
+  CHECK(time(Collective::all_reduce, Algorithm::ring, {2, 2, 1}) == Approx(420e-6));
+}
+
+TEST_CASE("a send is one hop and the payload, and a group of one is free") {
+  CHECK(time(Collective::send, Algorithm::direct, {2, 1, 2}) == Approx(41e-6));
+  CHECK(time(Collective::all_reduce, Algorithm::ring, {1, 1, 1}) == 0);
+}
+
+TEST_CASE("a server takes all pushes over one link") {
+  // 3 pushes of 4 MB: 12 MB at 100 GB/s + 1 us.
+  CHECK(incast_time({4, 1, 4}, 3, core::Bytes{4'000'000}, round_machine()).value() ==
+        Approx(121e-6));
+}
+
+TEST_CASE("groups lie where the mesh's strides put them") {
+  program::Mesh mesh;
+  mesh.tensor = 2;
+  mesh.data = 4;
+  mesh.pipeline = 1;
+  const Place tensor = place_of(mesh, program::Group::tensor, 0, 4);
+  CHECK(tensor.size == 2);
+  CHECK(tensor.nodes == 1);
+  const Place data = place_of(mesh, program::Group::data, 0, 4);
+  CHECK(data.size == 4);
+  CHECK(data.nodes == 2);
+  CHECK(data.per_node == 2);
+}

@@ -1,0 +1,76 @@
+#include "planner/pins.hpp"
+#include "tests/catch.hpp"
+
+using namespace planner;
+
+TEST_CASE("a pin of each key admits its value and refuses another") {
+  Strategy pinned;
+  pinned.data = 4;
+  pinned.stages = {12, 12};
+  pinned.offload = {"optimizer"};
+  pinned.mesh_order = {"data", "tensor", "context", "pipeline"};
+  for (const StrategyKey& key : strategy_keys()) {
+    INFO(key.name);
+    Constraints c;
+    REQUIRE(c.pin(std::string(key.name) + "=" + value_text(key, pinned)).ok());
+    CHECK(c.admits(pinned));
+    Strategy other = pinned;
+    if (key.is_list())
+      put_list(key, other, list_value(key, key.name == "mesh_order" ? Strategy{} : Strategy{}));
+    else
+      key.put(other, key.get(pinned) == key.low ? key.low + 1 : key.low);
+    CHECK_FALSE(c.admits(other));
+    CHECK(c.broken(other) == key.name);
+  }
+}
+
+TEST_CASE("a forbidden value is refused and every other admitted") {
+  Constraints c;
+  REQUIRE(c.forbid("sharding=zero3").ok());
+  Strategy s;
+  CHECK(c.admits(s));
+  s.sharding = Sharding::zero3;
+  CHECK_FALSE(c.admits(s));
+}
+
+TEST_CASE("a pin may name several values") {
+  Constraints c;
+  REQUIRE(c.pin("micro_batch=8|2").ok());
+  CHECK(c.pinned("micro_batch") == std::vector<std::int64_t>{2, 8});
+  CHECK(c.admits("micro_batch", 2));
+  CHECK_FALSE(c.admits("micro_batch", 4));
+  CHECK(c.is_pinned("micro_batch"));
+  CHECK_FALSE(c.is_pinned("data"));
+}
+
+TEST_CASE("bucket sizes take units") {
+  Constraints c;
+  REQUIRE(c.pin("bucket_bytes=25MiB").ok());
+  CHECK(c.pinned("bucket_bytes") == std::vector<std::int64_t>{25 << 20});
+}
+
+TEST_CASE("wrong pins say what was expected and what is near") {
+  const auto problem = [](std::string_view text) {
+    Constraints c;
+    const core::Status status = c.pin(text);
+    REQUIRE_FALSE(status.ok());
+    return core::to_text(status.problems());
+  };
+  CHECK_THAT(problem("shardng=zero1"), Catch::Contains("did you mean sharding?"));
+  CHECK_THAT(problem("sharding=zero4"), Catch::Contains("none, zero1, zero2, zero3"));
+  CHECK_THAT(problem("data=0"), Catch::Contains("an integer from 1"));
+  CHECK_THAT(problem("data=-1"), Catch::Contains("\"-1\""));
+  CHECK_THAT(problem("data=99999999999999999999"), Catch::Contains("an integer from 1"));
+  CHECK_THAT(problem("data"), Catch::Contains("key=value"));
+  CHECK_THAT(problem("bucket_bytes=25XB"), Catch::Contains("25MiB"));
+  CHECK_THAT(problem("overlap=maybe"), Catch::Contains("true or false"));
+  CHECK_THAT(problem("mesh_order=tensor,data"), Catch::Contains("all of"));
+  CHECK_THAT(problem("stages=12,x"), Catch::Contains("12,12"));
+}
+
+TEST_CASE("a key pinned twice to different values is a contradiction") {
+  Constraints c;
+  REQUIRE(c.pin("data=4").ok());
+  CHECK(c.pin("data=4").ok());
+  CHECK_FALSE(c.pin("data=8").ok());
+}

@@ -1,0 +1,154 @@
+#include "planner/search.hpp"
+
+#include <set>
+
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
+#include "planner/space.hpp"
+#include "tests/catch.hpp"
+
+using namespace planner;
+
+namespace {
+
+Request request(const std::string& model, std::int64_t gpus, const std::string& gpu) {
+  Request r;
+  r.model = models::find_model(model).value();
+  r.gpus = gpus;
+  r.profile = hw_profiles::find_profile(gpu).value();
+  return r;
+}
+
+Plan plan_of(Request r, std::initializer_list<std::string_view> pins = {}) {
+  for (std::string_view pin : pins) REQUIRE(r.constraints.pin(pin).ok());
+  core::Result<Plan> plan = make_plan(r);
+  if (!plan.ok()) FAIL(core::to_text(plan.problems()));
+  return std::move(plan).value();
+}
+
+double sum_of(const Time& t) {
+  return (t.compute + t.exposed_communication + t.bubble + t.optimizer).value();
+}
+
+std::int64_t state_of(const Candidate& c) {
+  return (c.memory.worst.terms[0] + c.memory.worst.terms[1] + c.memory.worst.terms[2]).value();
+}
+
+}  // namespace
+
+TEST_CASE("plain data parallelism of GPT-2 1.5B holds the recipes' bytes per parameter") {
+  constexpr std::int64_t kParameters = 1'557'611'200;
+  for (const auto& [recipe, bytes] : {std::pair<std::string, std::int64_t>{"fp32", 16},
+                                      {"mixed", 16}, {"lean", 12}, {"megatron", 18}}) {
+    INFO(recipe);
+    Request r = request("gpt2-1.5b", 8, "h200-sxm-141g");
+    r.job.recipe = recipe;
+    const Plan plan = plan_of(r, {"data=8", "tensor=1", "pipeline=1", "sharding=none"});
+    REQUIRE(plan.chosen);
+    CHECK(state_of(*plan.chosen) == bytes * kParameters);
+    CHECK(plan.parameters == kParameters);
+  }
+}
+
+TEST_CASE("the parts of a step add up to it on every printed candidate") {
+  const Plan plan = plan_of(request("gpt2-124m", 8, "a100-sxm-80g"));
+  REQUIRE(plan.chosen);
+  std::vector<Candidate> all = plan.alternatives;
+  all.push_back(*plan.chosen);
+  all.insert(all.end(), plan.pareto.begin(), plan.pareto.end());
+  for (const Candidate& c : all) {
+    INFO(to_text(c.strategy));
+    CHECK(c.time.step.value() == sum_of(c.time));
+    CHECK(c.time.exposed_communication.value() >= 0);
+    CHECK(c.memory.worst.device <= c.memory.usable);
+    const auto& terms = c.memory.worst.terms;
+    core::Bytes live{};
+    for (core::Bytes b : terms) live += b;
+    CHECK(live == c.memory.worst.live);
+  }
+  CHECK(plan.alternatives.size() >= 3);
+}
+
+TEST_CASE("a plan that cannot be made says what came nearest and what would help") {
+  const Plan plan = plan_of(request("gpt2-1.5b", 8, "rtx3090"),
+                            {"data=8", "sharding=none", "checkpoint=none"});
+  CHECK_FALSE(plan.chosen);
+  REQUIRE_FALSE(plan.rejected.empty());
+  CHECK(plan.rejected.front().limit == "memory");
+  CHECK(plan.rejected.front().needed > plan.rejected.front().available);
+  CHECK_FALSE(plan.rejected.front().fix.empty());
+}
+
+TEST_CASE("pins hold in everything that is printed") {
+  const Plan plan = plan_of(request("gpt2-124m", 8, "h100-sxm-80g"),
+                            {"tensor=2", "sharding=zero1"});
+  REQUIRE(plan.chosen);
+  CHECK(plan.chosen->strategy.tensor == 2);
+  for (const Candidate& c : plan.alternatives) {
+    CHECK(c.strategy.tensor == 2);
+    CHECK(c.strategy.sharding == Sharding::zero1);
+  }
+}
+
+TEST_CASE("an impossible pin is answered by a reason") {
+  const Plan plan = plan_of(request("gpt2-124m", 8, "h100-sxm-80g"), {"tensor=3"});
+  CHECK_FALSE(plan.chosen);
+  REQUIRE_FALSE(plan.rejected.empty());
+  CHECK(plan.rejected.front().limit == "divisibility");
+}
+
+TEST_CASE("pins that leave nothing to try are named") {
+  const Plan plan = plan_of(request("gpt2-124m", 1, "h100-sxm-80g"), {"sharding=zero1"});
+  CHECK_FALSE(plan.chosen);
+  REQUIRE(plan.rejected.size() == 1);
+  CHECK_THAT(plan.rejected.front().fix, Catch::Contains("sharding=zero1"));
+}
+
+TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone") {
+  const Plan rounded = plan_of(request("gpt2-124m", 3, "h100-sxm-80g"));
+  CHECK(rounded.job.global_batch == 513);
+  Request r = request("gpt2-124m", 4, "h100-sxm-80g");
+  r.job.global_batch = 20;
+  CHECK(plan_of(r).job.global_batch == 20);
+}
+
+TEST_CASE("the space of eight GPUs covers every factorisation, each strategy once") {
+  Job job;
+  job.global_batch = 8;
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> degrees;
+  std::set<std::string> texts;
+  std::size_t count = 0;
+  for (const Structure& s : structures(job, {8, 8, 12}, {})) {
+    degrees.emplace(s.strategy.data, s.strategy.tensor, s.strategy.pipeline);
+    for (std::int64_t size : s.micro_batches) {
+      texts.insert(to_text(with_micro_batch(s.strategy, size, 8)));
+      ++count;
+    }
+  }
+  // Ordered factorisations of 8 = 2^3 into three: C(5, 2) = 10.
+  CHECK(degrees.size() == 10);
+  CHECK(texts.size() == count);
+}
+
+TEST_CASE("GPipe's and 1F1B's bubble is p - 1 of the slowest stage's slots") {
+  Request r = request("gpt2-124m", 2, "h100-sxm-80g");
+  r.job.global_batch = 16;
+  const Plan plan = plan_of(r, {"pipeline=2", "schedule=gpipe", "micro_batch=2",
+                                "checkpoint=none"});
+  REQUIRE(plan.chosen);
+  const Time& t = plan.chosen->time;
+  // m = 8 slots of compute, 1 of bubble; the first stage's slot may be the shorter one.
+  CHECK(t.bubble.value() == Approx(t.compute.value() / 8).epsilon(0.02));
+}
+
+TEST_CASE("naive pipelines leave all stages but one idle") {
+  Request r = request("gpt2-124m", 2, "h100-sxm-80g");
+  r.job.global_batch = 16;
+  const auto step = [&](std::string_view schedule) {
+    Request copy = r;
+    REQUIRE(copy.constraints.pin(schedule).ok());
+    return plan_of(copy, {"pipeline=2", "micro_batch=2", "checkpoint=none"}).chosen->time.step;
+  };
+  // 2 m slots beside m + 1: 16 / 9, less the update and the reductions that both share.
+  CHECK(step("schedule=naive").value() > 1.3 * step("schedule=1f1b").value());
+}
