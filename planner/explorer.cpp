@@ -6,6 +6,7 @@
 #include "core/check.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
+#include "planner/rescale.hpp"
 #include "planner/step_time.hpp"
 #include "sim/program/bound.hpp"
 
@@ -64,6 +65,7 @@ void Explorer::time_it(const program::Program& program, const Strategy& resolved
 void Explorer::explore(const Structure& structure) {
   const Question& first = questions_.front();
   std::vector<bool> full(questions_.size(), false);
+  std::optional<program::Program> program;  // of the micro-batch before, changed in place
   for (std::size_t at = 0; at < structure.micro_batches.size(); ++at) {
     if (std::ranges::find(full, false) == full.end()) return;
     const std::int64_t index = static_cast<std::int64_t>(at);
@@ -76,15 +78,16 @@ void Explorer::explore(const Structure& structure) {
       continue;
     }
     const Strategy resolved = resolve(first.model, first.job, s);
-    const program::Program program = lower(graph(resolved), first.job, resolved);
+    if (!program || !rescale(*program, resolved))
+      program = lower(graph(resolved), first.job, resolved);
     if (!full[0]) ++counts_.enumerated, ++counts_.evaluated;
     for (std::size_t i = 0; i < questions_.size(); ++i) {
       if (full[i]) continue;
       const core::Bytes usable = questions_[i].profile.gpu.usable;
-      const core::Bytes bound = device_bound(questions_[i], program);
+      const core::Bytes bound = device_bound(questions_[i], *program);
       full[i] = cannot_fit(bound, usable);
       if (!full[i])
-        time_it(program, resolved, i, bound);
+        time_it(*program, resolved, i, bound);
       else if (i == 0)
         overflow(resolved, bound, std::ssize(structure.micro_batches) - 1 - index);
     }

@@ -1,0 +1,52 @@
+#include "planner/rescale.hpp"
+
+#include <algorithm>
+
+namespace planner {
+namespace {
+
+program::Schedule schedule_at(const program::RankClass& k, const Strategy& to) {
+  program::Schedule schedule = k.schedule;
+  schedule.micro_batches = to.grad_accum;
+  if (to.schedule == Schedule::gpipe && k.schedule.warm_up > 0) schedule.warm_up = to.grad_accum;
+  if (to.schedule == Schedule::one_f_one_b)
+    schedule.warm_up = std::min<std::int64_t>(to.grad_accum, to.pipeline - k.stage - 1);
+  return schedule;
+}
+
+// Buffers whose size is per sample: activations, logits, and what stages send each other.
+std::vector<bool> scaled_buffers(const program::RankClass& k) {
+  std::vector<bool> scaled(k.buffers.size());
+  for (std::size_t i = 0; i < k.buffers.size(); ++i)
+    scaled[i] = k.buffers[i].term == program::Term::activations ||
+                k.buffers[i].term == program::Term::logits;
+  for (const program::Action& a : k.actions)
+    if (a.kind == program::ActionKind::send || a.kind == program::ActionKind::receive)
+      scaled[k.views[a.first_arg].buffer] = true;
+  if (k.loss_buffer != program::kNone) scaled[k.loss_buffer] = false;
+  return scaled;
+}
+
+}  // namespace
+
+bool rescale(program::Program& program, const Strategy& to) {
+  for (const program::RankClass& k : program.classes)
+    if (schedule_at(k, to).in_flight() != k.schedule.in_flight()) return false;
+  const std::int64_t from = program.samples;
+  const auto scale = [&](std::int64_t& n) { n = n / from * to.micro_batch; };
+  for (program::RankClass& k : program.classes) {
+    k.schedule = schedule_at(k, to);
+    const std::vector<bool> scaled = scaled_buffers(k);
+    for (std::size_t i = 0; i < k.buffers.size(); ++i)
+      if (scaled[i]) std::ranges::for_each(k.buffers[i].elements, scale);
+    for (program::View& v : k.views) {
+      if (!scaled[v.buffer] || v.range != program::Range::fixed) continue;
+      scale(v.offset);
+      scale(v.elements);
+    }
+  }
+  program.samples = to.micro_batch;
+  return true;
+}
+
+}  // namespace planner

@@ -1,0 +1,42 @@
+#include "planner/rescale.hpp"
+
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/lower.hpp"
+#include "planner/space.hpp"
+#include "planner/step_time.hpp"
+#include "sim/program/bound.hpp"
+#include "tests/catch.hpp"
+
+using namespace planner;
+
+TEST_CASE("a rescaled program has the memory and the time of a fresh lowering") {
+  const models::ModelSpec model = models::find_model("gpt2-124m").value();
+  const hw_profiles::Profile profile = hw_profiles::find_profile("a100-sxm-80g").value();
+  Job job;
+  job.seq_len = 64;
+  job.global_batch = 32;
+  const Question question = make_question(model, job, profile, 4).value();
+  int compared = 0;
+  for (const Structure& structure : structures(job, {4, 4, 12}, {})) {
+    const Strategy first =
+        resolve(model, job, with_micro_batch(structure.strategy, structure.micro_batches[0], 32));
+    const models::ModelGraph graph =
+        models::build_graph(model, graph_options(job, first)).value();
+    program::Program rescaled = lower(graph, job, first);
+    for (std::int64_t size : structure.micro_batches) {
+      const Strategy to = with_micro_batch(first, size, 32);
+      if (!rescale(rescaled, to)) continue;
+      INFO(to_text(to));
+      const program::Program fresh = lower(graph, job, to);
+      for (std::size_t i = 0; i < fresh.classes.size(); ++i)
+        CHECK(program::closed_form_live(rescaled.classes[i]) ==
+              program::closed_form_live(fresh.classes[i]));
+      CHECK(step_time(rescaled, question.machine, to.schedule).step ==
+            step_time(fresh, question.machine, to.schedule).step);
+      ++compared;
+    }
+  }
+  CHECK(compared > 100);
+}
