@@ -1,5 +1,7 @@
 #include "sim/cost/machine.hpp"
 
+#include <algorithm>
+
 namespace cost {
 
 // K0 of cards whose profile states none, in a K loop step of common 16-bit kernels: the value that
@@ -13,7 +15,9 @@ Machine make_machine(const hw_profiles::Profile& profile, std::string_view atten
   for (std::size_t i = 0; i < kTypes; ++i)
     machine.peak[i] = hw_profiles::peak(gpu, static_cast<core::DType>(i)).value_or(
         core::FlopsPerSecond{});
-  machine.gemm_efficiency = gpu.gemm_sustained.value_or(gpu.gemm_efficiency);
+  // A sustained fraction above the best measured one speaks of the sheet's clock, not of kernels.
+  machine.gemm_efficiency =
+      std::min(gpu.gemm_sustained.value_or(gpu.gemm_efficiency), gpu.gemm_efficiency);
   machine.gemm_efficiency_f8 = gpu.gemm_efficiency_f8.value_or(machine.gemm_efficiency);
   machine.gemm_prologue_k = prologue(gpu);
   machine.attention_efficiency = attention == "flash1"

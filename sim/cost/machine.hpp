@@ -32,7 +32,7 @@ struct Machine {
 };
 
 // attention: the job's kind ("flash2", "flash1"). The sustained GEMM fraction is used where the
-// profile has one, the best measured otherwise; a card without a sourced flash1 figure takes
+// profile has one and never above the best measured; a card without a sourced flash1 figure takes
 // flash2's.
 Machine make_machine(const hw_profiles::Profile& profile, std::string_view attention);
 
