@@ -115,6 +115,8 @@ std::optional<Entry> Explorer::measure(const Strategy& strategy) {
   const Question& q = questions_.front();
   if (!strategy_problems(q.model, q.job, strategy, q.gpus).empty()) return std::nullopt;
   const Strategy resolved = resolve(q.model, q.job, strategy);
+  const auto known = std::ranges::find(entries_[0], resolved, &Entry::strategy);
+  if (known != entries_[0].end()) return *known;
   const program::Program program = lower(graph(resolved), q.job, resolved);
   ++counts_.evaluated;
   return Entry{resolved, device_bound(q, program),
