@@ -28,7 +28,7 @@ class BlockList {
 
   // A new segment, wholly free; appended to the address order.
   int add_segment(std::int64_t offset, std::int64_t bytes);
-  // Grows the last segment until its last block is free and of at least `bytes`; returns that block.
+  // Grows the last segment until its last block is free and of at least `bytes`; that block.
   int grow(std::int64_t bytes);
   // Smallest free block of at least `bytes`, lowest offset on ties; kNoBlock if there is none.
   // O(log free blocks).
@@ -45,9 +45,9 @@ class BlockList {
   void give(std::int64_t offset);
   // Removes segments that are one free block; returns their bytes.
   std::int64_t release_free_segments();
-  // Offset and bytes of every free block, smallest first. With the segments (they only come) and the
-  // caller's table of taken offsets this is all that later calls depend on: taken blocks tile the
-  // rest.
+  // Offset and bytes of every free block, smallest first. With the segments (they only come) and
+  // the caller's table of taken offsets this is all that later calls depend on: taken blocks tile
+  // the rest.
   void append_state(std::vector<std::int64_t>& state) const;
 
  private:
@@ -93,9 +93,9 @@ class Arena {
 };
 
 // PyTorch's CUDACachingAllocator [c10/cuda/CUDACachingAllocator.cpp, c10/core/AllocatorConfig.h]:
-// requests round up to 512 B; up to 1 MiB they come from the small pool of 2 MiB segments, else from
-// the large pool of 20 MiB segments, or of own segments rounded to 2 MiB from 10 MiB up. Segments
-// return to the device only when it has no more (or on empty_cache).
+// requests round up to 512 B; up to 1 MiB they come from the small pool of 2 MiB segments, else
+// from the large pool of 20 MiB segments, or of own segments rounded to 2 MiB from 10 MiB up.
+// Segments return to the device only when it has no more (or on empty_cache).
 class CachingAllocator {
  public:
   static constexpr std::int64_t kMinBlockSize = 512;

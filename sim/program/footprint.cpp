@@ -46,7 +46,8 @@ class Routines {
   F of(const Routine& routine, bool first) {
     F all{};
     if (first && changes_.any_skips_first) {
-      for (const Call& call : routine) all = then(all, of_block<F>(class_, block(call), call, true));
+      for (const Call& call : routine)
+        all = then(all, of_block<F>(class_, block(call), call, true));
       return all;
     }
     for (const Call& call : routine) all = then(all, steady(call));

@@ -3,7 +3,7 @@
 // whole step is summed from its routines without walking it.
 //
 // A footprint describes the change from an instant: `net` bytes afterwards, and the greatest excess
-// over the starting level on the way (>= 0, the start counts). `then` joins two, `repeat` repeats one
+// over the starting level on the way (>= 0, the start counts). `then` joins two, `repeat` takes one
 // k times in O(1): the levels of the k rounds form an arithmetic progression, so the peak is in the
 // first round (net <= 0) or the last. Both are exact. The schedule of cursor.hpp,
 //   begin  F(0)..F(n-1)  (B(i) F(n+i)) for i < m-n  B(m-n)..B(m-2)  L(m-1)  end,

@@ -67,7 +67,8 @@ class AddressReplay {
     PLANNER_CHECK(layer >= 0 && layer < buffer.extent, "layer index outside the buffer");
     const auto instance = static_cast<std::size_t>(instance_of(buffer, c.view, call));
     std::int64_t& offset = offsets_[base_[c.view.buffer] + instance];
-    PLANNER_CHECK((offset == kAbsent) == c.is_alloc, "alloc of what is there or free of what is not");
+    PLANNER_CHECK((offset == kAbsent) == c.is_alloc,
+                  "alloc of what is there or free of what is not");
     if (c.is_alloc) {
       offset = allocator_.allocate(buffer.instance_bytes(layer));
     } else {
@@ -83,10 +84,10 @@ class AddressReplay {
   Allocator allocator_;
 };
 
-// The steady phase: `pairs` times one backward and one forward, `ahead` micro-batches later. Returns
-// how many pairs may be left out: a period found by Brent's algorithm, one stored state. Leaving
-// out whole periods renumbers the micro-batches that follow, which changes nothing: sequences
-// depend on differences of micro-batches alone, but for micro-batch 0, which came before.
+// The steady phase: `pairs` times one backward and one forward, `ahead` micro-batches later.
+// Returns how many pairs may be left out: a period found by Brent's algorithm, one stored state.
+// Leaving out whole periods renumbers the micro-batches that follow, which changes nothing:
+// sequences depend on differences of micro-batches alone, but for micro-batch 0, which came before.
 template <class Addresses>
 std::int64_t run_steady(Addresses& addresses, const RankClass& k, std::int64_t pairs,
                         std::int64_t ahead, const ReplayOptions& options, std::int64_t& walked) {

@@ -2,8 +2,8 @@
 // Replay: the memory of one step of a rank class, from its sequence of allocations alone (they take
 // effect in issue order, so timing has no part in it). Live bytes are exact, by term, in O(allocs
 // and frees of the routines) whatever the number of micro-batches. Reserved bytes come from driving
-// an address model (allocator.hpp) with the real sequence; steady micro-batches are skipped once the
-// model is in the same state as after an earlier one, which is exact. Pure; thread-safe.
+// an address model (allocator.hpp) with the real sequence; steady micro-batches are left out once
+// the model is in the same state as after an earlier one, which is exact. Pure; thread-safe.
 
 #include <array>
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Replay {
   TermBytes peaks{};                   // each tag's own peak
   core::Bytes live{};
   core::Bytes reserved{};              // 0 unless wanted
-  Call where{kNone, 0, 0};             // of the first instant of the peak; block kNone: before the step
+  Call where{kNone, 0, 0};             // where the peak is first reached; block kNone: at the start
   std::int64_t rounds_walked = 0;      // steady micro-batches that the address model saw
 };
 

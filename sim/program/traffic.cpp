@@ -150,7 +150,7 @@ Differences differences(const std::vector<Issue>& issues) {
     const Transfer& t = issue.transfer;
     if (t.algorithm == Algorithm::ring || t.algorithm == Algorithm::naive_all_reduce) continue;
     if (t.group == Group::tensor) d.tensor = true;
-    if (t.group == Group::data || t.group == Group::shard || t.group == Group::replica) d.data = true;
+    d.data |= t.group == Group::data || t.group == Group::shard || t.group == Group::replica;
   }
   return d;
 }

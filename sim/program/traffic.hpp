@@ -1,16 +1,16 @@
 #pragma once
 // Traffic: what each rank puts on the wire in one step, by purpose, counted from the Program's
-// actions with the volumes of collective.hpp. Routine totals are multiplied by how often the schedule
-// runs them, so the cost is O(calls of the routines x their actions) per class, plus one pass over the
-// entries per index in a group only where an algorithm treats indices differently (tree, broadcast,
-// servers); ring and naive_all_reduce do not. Pure; thread-safe.
+// actions with the volumes of collective.hpp. Routine totals are multiplied by how often the
+// schedule runs them, so the cost is O(calls of the routines x their actions) per class, plus one
+// pass over the entries per index in a group only where an algorithm treats indices differently
+// (tree, broadcast); ring and naive_all_reduce do not. Pure; thread-safe.
 //
 // Conventions (design, section 10): count = calls issued, payload = S of collective.hpp summed over
 // them, wire = bytes that the rank sends. Entries with no wire bytes are left out, so a send is
 // counted at the sender alone and a broadcast at its root.
 // A push enters as "parameter_server": count = messages to other ranks, one per (span, server);
 // payload = the whole padded span, once per push. A reply enters as "parameter_server.server":
-// count = replies to other ranks, payload = wire. Both take `what` and wire type from their transfer.
+// count = replies to other ranks, payload = wire. `what` and wire type are the transfer's.
 
 #include <cstdint>
 #include <string_view>
@@ -33,8 +33,8 @@ struct TrafficEntry {
   core::Bytes wire{};
 };
 
-// Elements that travel for a view in a call, padding included: a chunk or shard has shard_elements on
-// every rank, also where the stored part is shorter (resolve()).
+// Elements that travel for a view in a call, padding included: a chunk or shard has shard_elements
+// on every rank, also where the stored part is shorter (resolve()).
 std::int64_t view_elements(const RankClass& rank_class, const View& view, const Call& call);
 
 // The vector that a communicating action is about in a call: its span for the server actions, else

@@ -179,7 +179,7 @@ TEST_CASE("live blocks never overlap") {
   }
 }
 
-TEST_CASE("the arena never reserves more than all that was ever asked for, and merges it all back") {
+TEST_CASE("the arena merges all that is given back") {
   std::mt19937 random(7);
   Arena a;
   std::vector<std::int64_t> live;

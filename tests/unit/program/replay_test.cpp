@@ -14,7 +14,9 @@ using core::Bytes;
 
 namespace {
 
-std::int64_t term(const TermBytes& t, Term which) { return t[static_cast<std::size_t>(which)].value(); }
+std::int64_t term(const TermBytes& t, Term which) {
+  return t[static_cast<std::size_t>(which)].value();
+}
 
 // Two layers. Forward keeps 10 bytes a layer (20 in layer 1), with a temporary of 4; backward has a
 // gradient of 7 that outlives the layer's own 10.

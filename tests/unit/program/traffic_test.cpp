@@ -78,9 +78,9 @@ TEST_CASE("the busiest rank of a tree is an inner one") {
 }
 
 TEST_CASE("a broadcast is counted at its root alone") {
-  const auto p = program_of(
-      {spans_class(with(Collective::broadcast, Algorithm::direct, Traffic::parameters, Group::data))},
-      mesh(1, 3));
+  const auto broadcast =
+      with(Collective::broadcast, Algorithm::direct, Traffic::parameters, Group::data);
+  const auto p = program_of({spans_class(broadcast)}, mesh(1, 3));
   CHECK(rank_traffic(p, 2).empty());
   CHECK(rank_traffic(p, 0)[0].wire == Bytes(2 * 2 * 16));
 }
@@ -224,8 +224,8 @@ TEST_CASE("traffic is the maximum over all ranks of what each rank sends") {
     }
     b.k.end = {b.call(block)};
     const int shard = static_cast<int>(random() % 4) + 1;
-    Mesh m = mesh(static_cast<int>(random() % 6) + 1, shard * (static_cast<int>(random() % 4) + 1), 1,
-                  shard);
+    const int tensor = static_cast<int>(random() % 6) + 1;
+    Mesh m = mesh(tensor, shard * (static_cast<int>(random() % 4) + 1), 1, shard);
     if (random() % 2 == 0) m.order = {Axis::data, Axis::tensor, Axis::pipeline};
     const Program p = program_of({b.k}, m);
     std::map<std::tuple<Algorithm, int>, TrafficEntry> busiest;

@@ -1,0 +1,17 @@
+#pragma once
+// Which of an action's views it writes; the others it reads. Follows the argument tables of
+// sim/program/README.md. An added-to or in-place view counts as written. Pure; thread-safe.
+
+#include <cstdint>
+
+#include "sim/program/program.hpp"
+
+namespace program {
+
+// Bit i is set when argument i is written. alloc, free and fence write nothing.
+std::uint32_t written_args(const RankClass& rank_class, const Action& action);
+
+// Whether the action adds a micro-batch's gradients to what its written views hold.
+bool adds_gradients(const Action& action);
+
+}  // namespace program
