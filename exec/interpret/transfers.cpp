@@ -24,7 +24,8 @@ bool serves(ActionKind kind) {
 }
 
 constexpr int kMessageChannel = 1000;  // + tag: both ends of a message run on different streams
-constexpr int kBarrierChannel = 2000;
+constexpr int kServerChannel = 2000;  // servers apart and workers use different streams
+constexpr int kBarrierChannel = 3000;
 
 // Ranks in the order of their indices in the group of this action.
 std::vector<int> group_of(const program::Program& p, const Action& a, const Transfer& t, int rank) {
@@ -50,7 +51,9 @@ void Interpreter::open_communicators() {
     const Transfer& t = class_.transfers[a.op];
     const bool message = a.kind == ActionKind::send || a.kind == ActionKind::receive;
     const std::pair key{group_of(p, a, t, rank_),
-                        message ? kMessageChannel + t.tag : static_cast<int>(a.stream)};
+                        message          ? kMessageChannel + t.tag
+                        : serves(a.kind) ? kServerChannel
+                                         : static_cast<int>(a.stream)};
     auto at = std::ranges::find(opened, key);
     if (at == opened.end()) {
       opened.push_back(key);

@@ -57,8 +57,9 @@ int BlockList::grow(std::int64_t bytes) {
   return block;
 }
 
-int BlockList::best_fit(std::int64_t bytes) const {
-  const auto found = std::lower_bound(free_.begin(), free_.end(), Free{bytes, 0, 0});
+int BlockList::best_fit(std::int64_t bytes, bool before_last) const {
+  auto found = std::lower_bound(free_.begin(), free_.end(), Free{bytes, 0, 0});
+  if (before_last && found != free_.end() && found->block == last_) ++found;
   return found == free_.end() ? kNoBlock : found->block;
 }
 
@@ -132,7 +133,7 @@ void BlockList::append_state(std::vector<std::int64_t>& state) const {
 
 std::int64_t Arena::allocate(core::Bytes bytes) {
   const std::int64_t need = padded(std::max<std::int64_t>(bytes.value(), 1), kAlignment);
-  int block = list_.best_fit(need);
+  int block = list_.best_fit(need, true);
   if (block == BlockList::kNoBlock) {
     block = list_.grow(need);
     end_ = list_.end(block);

@@ -31,8 +31,8 @@ class BlockList {
   // Grows the last segment until its last block is free and of at least `bytes`; that block.
   int grow(std::int64_t bytes);
   // Smallest free block of at least `bytes`, lowest offset on ties; kNoBlock if there is none.
-  // O(log free blocks).
-  int best_fit(std::int64_t bytes) const;
+  // before_last: not the block at the highest offset. O(log free blocks).
+  int best_fit(std::int64_t bytes, bool before_last = false) const;
   std::int64_t bytes(int block) const { return blocks_[static_cast<std::size_t>(block)].bytes; }
   std::int64_t end(int block) const {
     const Block& b = blocks_[static_cast<std::size_t>(block)];
@@ -75,8 +75,9 @@ class BlockList {
 };
 
 // One range that grows at its end, alignment 256 B. Buffers allocated first lie at the bottom.
-// reserved() = the range's high-water mark. When nothing fits, a free block at the end is extended
-// rather than stepped over.
+// reserved() = the range's high-water mark. The free end counts as boundless: it is used when no hole
+// fits, and extended rather than stepped over. So a step places its buffers alike whether the range
+// has yet to grow or has grown in the steps before.
 class Arena {
  public:
   static constexpr std::int64_t kAlignment = 256;  // what cudaMalloc guarantees [cuda guide]

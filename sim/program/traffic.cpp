@@ -90,14 +90,10 @@ Volume server_volume(const Program& p, const Issue& issue, int rank) {
   const core::DType type = issue.transfer.wire_type;
   const ServerTraffic t =
       server_traffic(workers, p.servers, p.servers_colocated, index, issue.elements, type, type);
-  const bool own = p.servers_colocated && index < p.servers;
-  if (issue.kind == ActionKind::push) {
-    const core::Bytes whole = payload_bytes(Collective::parameter_server,
-                                            Algorithm::parameter_server, workers, p.servers,
-                                            issue.elements, type);
-    return {p.servers - (own ? 1 : 0), whole, t.push_per_worker};
-  }
-  return {workers - (p.servers_colocated ? 1 : 0), t.reply_per_server, t.reply_per_server};
+  const core::Bytes whole =
+      payload_bytes(Collective::parameter_server, Algorithm::parameter_server, workers, p.servers,
+                    issue.elements, type);
+  return {1, whole, issue.kind == ActionKind::push ? t.push_per_worker : t.reply_per_server};
 }
 
 Volume volume(const Program& p, const Issue& issue, int rank) {

@@ -8,9 +8,9 @@
 // Conventions (design, section 10): count = calls issued, payload = S of collective.hpp summed over
 // them, wire = bytes that the rank sends. Entries with no wire bytes are left out, so a send is
 // counted at the sender alone and a broadcast at its root.
-// A push enters as "parameter_server": count = messages to other ranks, one per (span, server);
-// payload = the whole padded span, once per push. A reply enters as "parameter_server.server":
-// count = replies to other ranks, payload = wire. `what` and wire type are the transfer's.
+// A push (with its pull) enters as "parameter_server", a server's reply to all workers as
+// "parameter_server.server": one call per span, payload = the whole padded span, wire = what the
+// rank sends to others. `what` and wire type are the transfer's.
 
 #include <cstdint>
 #include <string_view>

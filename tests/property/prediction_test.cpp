@@ -63,15 +63,24 @@ std::vector<Cell> cells(std::int64_t k, std::int64_t batch) {
 
 // What the communicators counted on a rank is what the Program says of it.
 void check_traffic(const ProgramRun& run, int rank) {
-  std::map<std::string, std::array<std::int64_t, 3>> predicted, measured;
+  std::map<std::string, std::string> predicted, measured;  // entry -> count payload wire
+  const auto lines = [](const std::map<std::string, std::string>& entries) {
+    std::string all;
+    for (const auto& [entry, numbers] : entries) all += entry + " " + numbers + "\n";
+    return all;
+  };
+  const auto text = [](std::int64_t count, core::Bytes payload, core::Bytes wire) {
+    return std::to_string(count) + " " + std::to_string(payload.value()) + " " +
+           std::to_string(wire.value());
+  };
   for (const program::TrafficEntry& e : program::rank_traffic(run.program, rank))
-    predicted[std::string(program::name(e.what)) + "." + std::string(e.collective)] = {
-        e.count, e.payload.value(), e.wire.value()};
+    predicted[std::string(program::name(e.what)) + "." + std::string(e.collective)] =
+        text(e.count, e.payload, e.wire);
   for (const auto& [key, t] : run.ranks[static_cast<std::size_t>(rank)].traffic)
     if (t.wire.value() > 0)
-      measured[std::string(program::name(key.what)) + "." + exec::collective_name(key)] = {
-          t.calls, t.payload.value(), t.wire.value()};
-  CHECK(predicted == measured);
+      measured[std::string(program::name(key.what)) + "." + exec::collective_name(key)] =
+          text(t.calls, t.payload, t.wire);
+  CHECK(lines(predicted) == lines(measured));
 }
 
 void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::string& recipe) {
