@@ -1,0 +1,46 @@
+#include "exec/run/environment.hpp"
+
+#include <cblas.h>
+#include <sys/utsname.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+namespace exec {
+
+// The rest of the first line of `path` that starts with `key`, without the colon and spaces.
+static std::string line_of(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto at = line.find_first_not_of(": \t", key.size());
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return "";
+}
+
+std::string device_text(int threads) {
+  const std::string cpu = line_of("/proc/cpuinfo", "model name");
+  return std::to_string(threads) + (threads == 1 ? " thread on " : " threads on ") +
+         std::to_string(std::thread::hardware_concurrency()) + " cores of " +
+         (cpu.empty() ? "an unnamed processor" : cpu);
+}
+
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> e;
+  e["blas"] = openblas_get_config();
+  e["compiler"] = __VERSION__;
+  utsname system{};
+  if (uname(&system) == 0) e["kernel"] = std::string(system.sysname) + " " + system.release;
+  e["load_average"] = line_of("/proc/loadavg", "");
+  return e;
+}
+
+core::Bytes available_memory() {
+  const std::string text = line_of("/proc/meminfo", "MemAvailable");
+  return core::Bytes(std::strtoll(text.c_str(), nullptr, 10) * 1024);
+}
+
+}  // namespace exec

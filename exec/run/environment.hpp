@@ -1,0 +1,18 @@
+#pragma once
+// What a run happened on: for the record's device and environment. Reads /proc; thread-safe.
+
+#include <map>
+#include <string>
+
+#include "core/units.hpp"
+
+namespace exec {
+
+// "8 threads on 2 cores of Intel(R) Xeon(R) Processor".
+std::string device_text(int threads);
+// Compiler, BLAS, kernel, load when the run ended.
+std::map<std::string, std::string> environment();
+// MemAvailable; 0 where /proc/meminfo is not readable.
+core::Bytes available_memory();
+
+}  // namespace exec
