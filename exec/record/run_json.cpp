@@ -1,0 +1,113 @@
+#include "core/check.hpp"
+#include "core/json.hpp"
+#include "exec/record/run_record.hpp"
+#include "hw_profiles/load.hpp"
+#include "models/spec_file.hpp"
+#include "planner/candidate_json.hpp"
+
+namespace exec {
+namespace {
+
+using core::Json;
+
+Json number(const std::optional<core::Bytes>& b) { return b ? Json(b->value()) : Json(); }
+Json number(const std::optional<core::Seconds>& s) { return s ? Json(s->value()) : Json(); }
+
+// Text that another module wrote, as a value of this file.
+Json embedded(const std::string& text) {
+  core::Result<Json> value = core::parse_json(text, "embedded");
+  PLANNER_CHECK(value.ok(), "a module wrote text that is no JSON");
+  return std::move(value).value();
+}
+
+Json model_json(const RunRecord& r) {
+  return Json::object({{"name", r.model.name},
+                       {"family", models::name(r.model.family)},
+                       {"parameters", r.parameters},
+                       {"spec", embedded(models::spec_to_json(r.model))}});
+}
+
+Json cluster_json(const RunRecord& r) {
+  return Json::object({{"gpu", r.profile.gpu.id},
+                       {"gpus", r.gpus},
+                       {"gpus_per_node", r.gpus_per_node},
+                       {"nodes", r.nodes},
+                       {"usable_bytes", r.profile.gpu.usable.value()},
+                       {"profile", embedded(hw_profiles::to_json_text(r.profile))}});
+}
+
+void set_terms(Json& object,
+               const std::array<std::optional<core::Bytes>, program::kTerms>& terms) {
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    object.set(program::name(static_cast<program::Term>(i)), number(terms[i]));
+}
+
+Json memory_json(const MeasuredMemory& m) {
+  Json object = Json::object({{"rank", m.rank}});
+  set_terms(object, m.terms);
+  object.set("live", number(m.live));
+  object.set("reserved", number(m.reserved));
+  object.set("workspace", number(m.workspace));
+  object.set("context", number(m.context));
+  object.set("communicators", number(m.communicators));
+  object.set("device", number(m.device));
+  Json peaks = Json::object();
+  set_terms(peaks, m.peaks);
+  object.set("peaks", std::move(peaks));
+  return object;
+}
+
+Json communication_json(const std::vector<MeasuredCommunication>& entries) {
+  Json array = Json::array();
+  for (const MeasuredCommunication& e : entries)
+    array.push_back(Json::object({{"what", e.what},
+                                  {"collective", e.collective},
+                                  {"algorithm", e.algorithm},
+                                  {"group_size", e.group_size},
+                                  {"count", e.count},
+                                  {"payload_bytes", number(e.payload)},
+                                  {"wire_bytes_per_rank", number(e.wire_per_rank)},
+                                  {"seconds", number(e.seconds)}}));
+  return array;
+}
+
+Json time_json(const MeasuredTime& t) {
+  return Json::object({{"step_median", number(t.step_median)},
+                       {"step_p10", number(t.step_p10)},
+                       {"step_p90", number(t.step_p90)},
+                       {"compute", number(t.compute)},
+                       {"exposed_communication", number(t.exposed_communication)},
+                       {"bubble", number(t.bubble)},
+                       {"optimizer", number(t.optimizer)},
+                       {"communication", number(t.communication)}});
+}
+
+Json environment_json(const std::map<std::string, std::string>& environment) {
+  Json object = Json::object();
+  for (const auto& [key, value] : environment) object.set(key, value);
+  return object;
+}
+
+}  // namespace
+
+std::string to_json_text(const RunRecord& r) {
+  Json root = Json::object({{"schema", "run/1"},
+                            {"model", model_json(r)},
+                            {"cluster", cluster_json(r)},
+                            {"job", planner::to_json(r.job)},
+                            {"candidate", planner::to_json(r.candidate)},
+                            {"backend", r.backend},
+                            {"communicator", r.communicator},
+                            {"device", r.device},
+                            {"emulated_links", r.emulated_links},
+                            {"ranks", r.ranks},
+                            {"steps", r.steps},
+                            {"loss", Json::array_of(r.loss)}});
+  root.set("memory", memory_json(r.memory));
+  root.set("communication", communication_json(r.communication));
+  root.set("time", time_json(r.time));
+  root.set("environment", environment_json(r.environment));
+  return core::dump(root) + '\n';
+}
+
+}  // namespace exec

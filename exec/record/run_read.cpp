@@ -1,0 +1,151 @@
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "core/json_reader.hpp"
+#include "exec/record/run_record.hpp"
+#include "hw_profiles/load.hpp"
+#include "models/spec_file.hpp"
+#include "planner/candidate_json.hpp"
+
+namespace exec {
+namespace {
+
+using core::JsonReader;
+using planner::kFileBytes;
+using planner::kFileSeconds;
+
+constexpr core::IntRange kRanks{1, std::int64_t{1} << 24};
+
+// Takes over what another module's reader made of a part of the file, or its problems.
+template <class T>
+void take(core::Result<T> parsed, T& out, core::Problems& problems) {
+  if (parsed.ok())
+    out = std::move(parsed).value();
+  else
+    problems.insert(problems.end(), parsed.problems().begin(), parsed.problems().end());
+}
+
+void read_model(JsonReader model, std::string_view source, RunRecord& record,
+                core::Problems& problems) {
+  model.required("parameters", record.parameters, planner::kFileCount);
+  core::Json spec;
+  if (model.required("spec", spec))
+    take(models::parse_spec(core::dump(spec), fmt::format("{} /model/spec", source)), record.model,
+         problems);
+}
+
+void read_cluster(JsonReader cluster, std::string_view source, RunRecord& record,
+                  core::Problems& problems) {
+  cluster.required("gpus", record.gpus, kRanks);
+  cluster.required("gpus_per_node", record.gpus_per_node, kRanks);
+  cluster.required("nodes", record.nodes, kRanks);
+  core::Json profile;
+  if (cluster.required("profile", profile))
+    take(hw_profiles::profile_from_json_text(core::dump(profile),
+                                             fmt::format("{} /cluster/profile", source)),
+         record.profile, problems);
+}
+
+void read_terms(JsonReader& reader,
+                std::array<std::optional<core::Bytes>, program::kTerms>& terms) {
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    reader.optional(program::name(static_cast<program::Term>(i)), terms[i], kFileBytes);
+}
+
+MeasuredMemory read_memory(JsonReader reader) {
+  MeasuredMemory m;
+  reader.required("rank", m.rank, core::IntRange{0, 1 << 24});
+  read_terms(reader, m.terms);
+  reader.optional("live", m.live, kFileBytes);
+  reader.optional("reserved", m.reserved, kFileBytes);
+  reader.optional("workspace", m.workspace, kFileBytes);
+  reader.optional("context", m.context, kFileBytes);
+  reader.optional("communicators", m.communicators, kFileBytes);
+  reader.optional("device", m.device, kFileBytes);
+  if (auto peaks = reader.optional_object("peaks")) read_terms(*peaks, m.peaks);
+  return m;
+}
+
+MeasuredCommunication read_communication(JsonReader reader) {
+  MeasuredCommunication e;
+  reader.required("what", e.what);
+  reader.required("collective", e.collective);
+  reader.required("algorithm", e.algorithm);
+  reader.required("group_size", e.group_size, core::IntRange{1, 1 << 24});
+  reader.optional("count", e.count, planner::kFileCount);
+  reader.optional("payload_bytes", e.payload, kFileBytes);
+  reader.optional("wire_bytes_per_rank", e.wire_per_rank, kFileBytes);
+  reader.optional("seconds", e.seconds, kFileSeconds);
+  return e;
+}
+
+MeasuredTime read_time(JsonReader reader) {
+  MeasuredTime t;
+  reader.optional("step_median", t.step_median, kFileSeconds);
+  reader.optional("step_p10", t.step_p10, kFileSeconds);
+  reader.optional("step_p90", t.step_p90, kFileSeconds);
+  reader.optional("compute", t.compute, kFileSeconds);
+  reader.optional("exposed_communication", t.exposed_communication, kFileSeconds);
+  reader.optional("bubble", t.bubble, kFileSeconds);
+  reader.optional("optimizer", t.optimizer, kFileSeconds);
+  reader.optional("communication", t.communication, kFileSeconds);
+  return t;
+}
+
+// A loss that is not finite is written as null, and comes back as NaN.
+std::vector<double> read_loss(JsonReader& root) {
+  std::vector<core::Json> values;
+  std::vector<double> loss;
+  root.required("loss", values);
+  for (const core::Json& value : values) {
+    if (value.is_number())
+      loss.push_back(value.as_double());
+    else if (value.is_null())
+      loss.push_back(std::numeric_limits<double>::quiet_NaN());
+    else
+      root.problem("loss", "numbers", core::describe(value));
+  }
+  return loss;
+}
+
+void read_machine(JsonReader& root, RunRecord& record) {
+  root.required("backend", record.backend);
+  root.required("communicator", record.communicator);
+  root.required("device", record.device);
+  root.required("emulated_links", record.emulated_links);
+  root.required("ranks", record.ranks, kRanks);
+  root.required("steps", record.steps, core::IntRange{0, std::int64_t{1} << 40});
+  if (auto environment = root.optional_object("environment"))
+    for (std::string_view key : environment->keys())
+      environment->required(key, record.environment[std::string(key)]);
+}
+
+}  // namespace
+
+core::Result<RunRecord> parse_run(std::string_view text, std::string_view source_name) {
+  const core::Result<core::Json> json = core::parse_json(text, source_name);
+  if (!json.ok()) return json.problems();
+  core::Problems problems;
+  JsonReader root(*json, std::string(source_name), "", problems);
+  RunRecord record;
+  std::string schema;
+  constexpr std::array<std::string_view, 1> kSchemas{"run/1"};
+  // Another kind of file has nothing else to say here.
+  if (!root.one_of("schema", kSchemas, schema)) return problems;
+  read_model(root.object("model"), source_name, record, problems);
+  read_cluster(root.object("cluster"), source_name, record, problems);
+  record.job = planner::read_job(root.object("job"));
+  record.candidate = planner::read_candidate(root.object("candidate"));
+  read_machine(root, record);
+  record.loss = read_loss(root);
+  record.memory = read_memory(root.object("memory"));
+  for (JsonReader& entry : root.objects("communication"))
+    record.communication.push_back(read_communication(entry));
+  record.time = read_time(root.object("time"));
+  if (!problems.empty()) return problems;
+  return record;
+}
+
+}  // namespace exec
