@@ -1,0 +1,204 @@
+#include "reports/comparison.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "planner/strategy_keys.hpp"
+
+namespace reports {
+namespace {
+
+using exec::MeasuredCommunication;
+using exec::MeasuredMemory;
+using exec::RunRecord;
+using planner::Candidate;
+using planner::CommunicationEntry;
+using planner::Plan;
+using Value = std::optional<double>;
+
+Value value(std::optional<core::Bytes> b) {
+  return b ? Value(static_cast<double>(b->value())) : Value();
+}
+Value value(std::optional<core::Seconds> s) { return s ? Value(s->value()) : Value(); }
+Value value(std::optional<std::int64_t> n) {
+  return n ? Value(static_cast<double>(*n)) : Value();
+}
+
+void add_memory(const planner::MemoryTerms& planned, const MeasuredMemory& run,
+                std::vector<ComparedTerm>& terms) {
+  const auto add = [&](std::string_view name, core::Bytes predicted,
+                       std::optional<core::Bytes> measured) {
+    terms.push_back({fmt::format("memory.{}", name), TermUnit::bytes,
+                     value(std::optional(predicted)), value(measured)});
+  };
+  for (std::size_t i = 0; i < run.terms.size(); ++i)
+    add(program::name(static_cast<program::Term>(i)), planned.terms[i], run.terms[i]);
+  add("live", planned.live, run.live);
+  // What only some devices can tell.
+  if (run.reserved) add("reserved", planned.reserved, run.reserved);
+  if (run.workspace) add("workspace", planned.workspace, run.workspace);
+  if (run.context) add("context", planned.context, run.context);
+  if (run.communicators) add("communicators", planned.communicators, run.communicators);
+  if (run.device) add("device", planned.device, run.device);
+}
+
+// The columns of one communication entry; an entry that is not there has none of them.
+struct Totals {
+  Value count = 0, payload = 0, wire = 0, seconds = 0;
+
+  void add(const Totals& other) {
+    const auto sum = [](Value& into, const Value& more) {
+      into = into && more ? Value(*into + *more) : Value();
+    };
+    sum(count, other.count);
+    sum(payload, other.payload);
+    sum(wire, other.wire);
+    sum(seconds, other.seconds);
+  }
+};
+constexpr Totals kAbsent{std::nullopt, std::nullopt, std::nullopt, std::nullopt};
+
+Totals totals_of(const CommunicationEntry& e) {
+  return {value(std::optional(e.count)), value(std::optional(e.payload)),
+          value(std::optional(e.wire_per_rank)), value(std::optional(e.seconds))};
+}
+Totals totals_of(const MeasuredCommunication& e) {
+  return {value(e.count), value(e.payload), value(e.wire_per_rank), value(e.seconds)};
+}
+
+template <class Entry>
+Totals totals(const std::vector<Entry>& entries, std::string_view key) {
+  Totals sum;
+  bool found = false;
+  for (const Entry& e : entries) {
+    if (e.what + '.' + e.collective != key) continue;
+    sum.add(totals_of(e));
+    found = true;
+  }
+  return found ? sum : kAbsent;
+}
+
+// Keys in the plan's order, then those that the run alone has.
+std::vector<std::string> entry_keys(const Candidate& planned, const RunRecord& run) {
+  std::vector<std::string> keys;
+  const auto add = [&](const auto& entries) {
+    for (const auto& e : entries) {
+      std::string key = e.what + '.' + e.collective;
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(std::move(key));
+    }
+  };
+  add(planned.communication);
+  add(run.communication);
+  return keys;
+}
+
+void add_communication(const Candidate& planned, const RunRecord& run,
+                       std::vector<ComparedTerm>& terms) {
+  for (const std::string& key : entry_keys(planned, run)) {
+    const Totals p = totals(planned.communication, key);
+    const Totals m = totals(run.communication, key);
+    const std::string prefix = "communication." + key;
+    terms.push_back({prefix + ".count", TermUnit::count, p.count, m.count});
+    terms.push_back({prefix + ".payload_bytes", TermUnit::bytes, p.payload, m.payload});
+    terms.push_back({prefix + ".wire_bytes_per_rank", TermUnit::bytes, p.wire, m.wire});
+    terms.push_back({prefix + ".seconds", TermUnit::seconds, p.seconds, m.seconds});
+  }
+}
+
+void add_time(const planner::Time& planned, const exec::MeasuredTime& run,
+              std::vector<ComparedTerm>& terms) {
+  const auto add = [&](std::string_view name, core::Seconds predicted,
+                       std::optional<core::Seconds> measured) {
+    terms.push_back({fmt::format("time.{}", name), TermUnit::seconds,
+                     value(std::optional(predicted)), value(measured)});
+  };
+  add("step", planned.step, run.step_median);
+  add("compute", planned.compute, run.compute);
+  add("exposed_communication", planned.exposed_communication, run.exposed_communication);
+  add("bubble", planned.bubble, run.bubble);
+  add("optimizer", planned.optimizer, run.optimizer);
+  add("communication", planned.communication, run.communication);
+}
+
+const Candidate* find_candidate(const Plan& plan, const planner::Strategy& strategy) {
+  if (plan.chosen && plan.chosen->strategy == strategy) return &*plan.chosen;
+  for (const auto* list : {&plan.alternatives, &plan.pareto})
+    for (const Candidate& c : *list)
+      if (c.strategy == strategy) return &c;
+  return nullptr;
+}
+
+// "data 4, tensor 2" and "data 8, tensor 1": the keys in which two strategies differ.
+struct KeyDifference {
+  std::string planned, run;
+};
+KeyDifference difference(const planner::Strategy& planned, const planner::Strategy& run) {
+  KeyDifference d;
+  for (const planner::StrategyKey& key : planner::strategy_keys()) {
+    const std::string a = value_text(key, planned), b = value_text(key, run);
+    if (a == b) continue;
+    d.planned += fmt::format("{}{}={}", d.planned.empty() ? "" : " ", key.name, a);
+    d.run += fmt::format("{}{}={}", d.run.empty() ? "" : " ", key.name, b);
+  }
+  return d;
+}
+
+// The key that tells two models of one name apart is in their texts; the name is enough to say.
+void check_same_question(const Plan& plan, const RunRecord& run, std::string_view where,
+                         core::Problems& problems) {
+  const std::string fix = "compare a run with the plan that it was started from";
+  const auto expect = [&](bool same, std::string expected, std::string found) {
+    if (!same)
+      problems.push_back({std::string(where), std::move(expected), std::move(found), fix});
+  };
+  expect(plan.model == run.model, fmt::format("a run of {}, as planned", plan.model.name),
+         plan.model.name == run.model.name
+             ? std::string("a model of that name with other numbers")
+             : run.model.name);
+  expect(plan.job == run.job, "the job that was planned", "a different job");
+  expect(plan.gpus == run.gpus, fmt::format("{} GPUs", plan.gpus), fmt::format("{}", run.gpus));
+}
+
+}  // namespace
+
+std::optional<double> ComparedTerm::relative_error() const {
+  if (!predicted || !measured || *measured == 0) return std::nullopt;
+  return (*predicted - *measured) / *measured;
+}
+
+bool ComparedTerm::differs() const {
+  if (unit == TermUnit::seconds) return false;
+  return predicted != measured;
+}
+
+core::Result<Comparison> compare(const Plan& plan, const RunRecord& run,
+                                 std::string_view run_name) {
+  core::Problems problems;
+  check_same_question(plan, run, run_name, problems);
+  if (!problems.empty()) return problems;
+  const std::string where(run_name);
+  if (!plan.chosen)
+    return core::Problem{where, "a plan with a chosen strategy", "one that found none feasible",
+                         "compare with the plan that the run was started from"};
+  const Candidate* planned = find_candidate(plan, run.candidate.strategy);
+  if (planned == nullptr) {
+    const KeyDifference d = difference(plan.chosen->strategy, run.candidate.strategy);
+    return core::Problem{where + " /candidate/strategy",
+                         fmt::format("a strategy of the plan (chosen: {})", d.planned), d.run,
+                         "compare a run with the plan that it was started from"};
+  }
+  if (planned->memory.rank != run.memory.rank)
+    return core::Problem{where + " /memory/rank",
+                         fmt::format("memory of rank {}, which the plan names",
+                                     planned->memory.rank),
+                         fmt::format("rank {}", run.memory.rank), ""};
+  Comparison comparison{std::string(run_name), {}};
+  add_memory(planned->memory.worst, run.memory, comparison.terms);
+  add_communication(*planned, run, comparison.terms);
+  add_time(planned->time, run.time, comparison.terms);
+  return comparison;
+}
+
+}  // namespace reports

@@ -1,0 +1,51 @@
+#pragma once
+// Predicted beside measured, term by term: a plan's candidate against a run of it (compare/1).
+// relative_error = (predicted - measured) / measured, empty where either is unknown or the measured
+// value is 0. Bytes and counts are exact below 2^53. Pure; thread-safe.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "exec/record/run_record.hpp"
+#include "planner/plan.hpp"
+#include "reports/text.hpp"
+
+namespace reports {
+
+enum class TermUnit : std::uint8_t { bytes, count, seconds };
+
+struct ComparedTerm {
+  std::string term;  // "memory.live", "communication.gradients.all_reduce.count", "time.step"
+  TermUnit unit{};
+  std::optional<double> predicted, measured;
+
+  std::optional<double> relative_error() const;
+  // Bytes and counts must agree exactly, and an entry that stands on one side alone differs. Times
+  // are estimates, and seconds never differ in this sense.
+  bool differs() const;
+};
+
+struct Comparison {
+  std::string run;  // its file
+  std::vector<ComparedTerm> terms;
+};
+
+// Memory: the six terms, live, and what else was measured, of the rank that the plan names.
+// Communication: entries of like `what` and `collective` are summed on each side; an entry that
+// stands on one side alone has no value on the other. Time: every part; step against step_median.
+//
+// Problems, when the two do not belong together: another model, job or number of ranks, a strategy
+// that is not in the plan (the differing keys are named), memory of another rank.
+core::Result<Comparison> compare(const planner::Plan& plan, const exec::RunRecord& run,
+                                 std::string_view run_name);
+
+// compare/1. `terms` are those of the first comparison; with several, `runs` holds each.
+std::string to_json_text(const std::vector<Comparison>& comparisons);
+// A table of one comparison; ends with a line that says how many exact terms are equal.
+std::string comparison_text(const Comparison& comparison, TextStyle style);
+
+}  // namespace reports

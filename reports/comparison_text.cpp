@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include "core/json.hpp"
+#include "core/parse_units.hpp"
+#include "reports/comparison.hpp"
+
+namespace reports {
+namespace {
+
+using core::Json;
+
+Json number(const std::optional<double>& value, TermUnit unit) {
+  if (!value) return Json();
+  return unit == TermUnit::seconds ? Json(*value) : Json(static_cast<std::int64_t>(*value));
+}
+
+Json terms_json(const Comparison& comparison) {
+  Json array = Json::array();
+  for (const ComparedTerm& t : comparison.terms)
+    array.push_back(Json::object({{"term", t.term},
+                                  {"predicted", number(t.predicted, t.unit)},
+                                  {"measured", number(t.measured, t.unit)},
+                                  {"relative_error", t.relative_error()}}));
+  return array;
+}
+
+// Exact terms in full, so that a difference of one byte shows.
+std::string value_text(const std::optional<double>& value, TermUnit unit) {
+  if (!value) return "-";
+  if (unit == TermUnit::seconds) return core::to_text(core::Seconds(*value));
+  return fmt::format("{}", static_cast<std::int64_t>(*value));
+}
+
+// "gradients.all_reduce.wire" for "communication.gradients.all_reduce.wire_bytes_per_rank".
+std::string_view short_name(std::string_view term) {
+  constexpr std::string_view kCommunication = "communication.";
+  if (!term.starts_with(kCommunication)) return term;
+  term.remove_prefix(kCommunication.size());
+  for (std::string_view suffix : {"_bytes_per_rank", "_bytes"})
+    if (term.ends_with(suffix)) return term.substr(0, term.size() - suffix.size());
+  return term;
+}
+
+std::string error_text(const ComparedTerm& t) {
+  if (t.unit != TermUnit::seconds) return t.differs() ? "differs" : "equal";
+  const auto error = t.relative_error();
+  if (!error) return "-";
+  return fmt::format("{}{}", *error > 0 ? "+" : "", percent_text(*error));
+}
+
+}  // namespace
+
+std::string to_json_text(const std::vector<Comparison>& comparisons) {
+  Json root = Json::object({{"schema", "compare/1"}});
+  root.set("terms", comparisons.empty() ? Json::array() : terms_json(comparisons.front()));
+  if (comparisons.size() > 1) {
+    Json runs = Json::array();
+    for (const Comparison& c : comparisons)
+      runs.push_back(Json::object({{"run", c.run}, {"terms", terms_json(c)}}));
+    root.set("runs", std::move(runs));
+  }
+  return core::dump(root) + '\n';
+}
+
+std::string comparison_text(const Comparison& comparison, TextStyle style) {
+  Table table({{"term", Align::left}, {"predicted"}, {"measured"}, {"error"}});
+  int exact = 0, equal = 0;
+  for (const ComparedTerm& t : comparison.terms) {
+    table.add({std::string(short_name(t.term)), value_text(t.predicted, t.unit),
+               value_text(t.measured, t.unit), error_text(t)});
+    if (t.unit == TermUnit::seconds) continue;
+    ++exact;
+    if (!t.differs()) ++equal;
+  }
+  const std::string verdict = fmt::format("{} of {} bytes and counts are equal", equal, exact);
+  return painted(comparison.run, Ink::heading, style) + '\n' + table.text() +
+         painted(verdict, equal == exact ? Ink::good : Ink::bad, style) + '\n';
+}
+
+}  // namespace reports

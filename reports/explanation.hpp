@@ -1,0 +1,39 @@
+#pragma once
+// Why a field of a plan has its value: the formula, the values put in, the source. The formulas are
+// a table (formulas.cpp) whose keys in square brackets resolve in docs/references.md; inputs are
+// read from the plan itself, so what is printed is what was computed with. Pure; thread-safe.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/result.hpp"
+#include "planner/plan.hpp"
+
+namespace reports {
+
+struct Formula {
+  std::string_view field;    // "memory.weights"; '*' stands for any one part of the path
+  std::string_view formula;
+  std::string_view inputs;   // fields of the plan, separated by blanks
+  std::string_view source;
+};
+std::span<const Formula> formulas();
+
+struct Explanation {
+  std::string field, value, formula, source;
+  std::vector<std::pair<std::string, std::string>> inputs;
+};
+
+// field: a dotted path in the plan ("cluster.usable_bytes") or in its chosen candidate
+// ("memory.weights", "communication.gradients.all_reduce.wire_bytes_per_rank"), a number of the
+// GPU's profile ("gpu.memory_bandwidth", "node.link_bandwidth"), or the name of a rule of thumb.
+// An unknown one is a problem that names the nearest.
+core::Result<Explanation> explain(const planner::Plan& plan, std::string_view field);
+
+std::string to_json_text(const Explanation& explanation);
+std::string explanation_text(const Explanation& explanation);
+
+}  // namespace reports

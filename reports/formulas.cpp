@@ -1,0 +1,127 @@
+#include <array>
+
+#include "reports/explanation.hpp"
+
+namespace reports {
+namespace {
+
+constexpr std::string_view kOwn = "definition of this tool";
+constexpr std::string_view kReplay = "replay of the step's alloc and free sequence";
+
+// More specific rows before those with '*'.
+constexpr std::array kFormulas{
+    Formula{"memory.weights",
+            "sum over the rank's stored weights of elements x bytes of the weight type; matrices "
+            "are split by tensor, layers by pipeline, and zero3 keeps 1 / shard_group",
+            "model.parameters job.recipe job.precision strategy.tensor strategy.pipeline "
+            "strategy.sharding strategy.shard_group",
+            "[zero] section 5, [megatron] section 3"},
+    Formula{"memory.gradients",
+            "elements of the trained weights x bytes of the gradient type; zero2 and zero3 keep "
+            "1 / shard_group",
+            "model.parameters job.recipe job.precision strategy.tensor strategy.pipeline "
+            "strategy.sharding strategy.shard_group",
+            "[zero] section 5"},
+    Formula{"memory.optimizer",
+            "elements of the trained weights x (bytes of the master + m-like slots + v-like "
+            "slots); zero1, zero2 and zero3 keep 1 / shard_group",
+            "model.parameters job.recipe job.optimizer strategy.tensor strategy.pipeline "
+            "strategy.sharding strategy.shard_group",
+            "[zero] section 3.1, [adam]"},
+    Formula{"memory.activations",
+            "bytes of the tensors kept for the backward pass and of temporaries that are alive at "
+            "the live peak, counted by replaying the step",
+            "job.seq_len job.attention strategy.micro_batch strategy.grad_accum "
+            "strategy.checkpoint strategy.checkpoint_every strategy.tensor strategy.pipeline "
+            "strategy.schedule",
+            "[korthikanti2022], [chen2016]"},
+    Formula{"memory.logits",
+            "micro_batch x seq_len x stored vocabulary rows of the rank x bytes, as alive at the "
+            "live peak",
+            "model.vocab job.seq_len job.precision strategy.micro_batch strategy.tensor", kOwn},
+    Formula{"memory.communication",
+            "bytes of gathered weights, buckets and staging buffers alive at the live peak",
+            "strategy.sharding strategy.grad_sync strategy.bucket_bytes", kOwn},
+    Formula{"memory.live", "sum of the six terms at the first instant of the live peak",
+            "memory.weights memory.gradients memory.optimizer memory.activations memory.logits "
+            "memory.communication",
+            kReplay},
+    Formula{"memory.reserved", "live peak after the framework's allocator: rounding, segments",
+            "memory.live job.framework", kReplay},
+    Formula{"memory.workspace", "what the matrix library keeps beside", "job.framework",
+            "profile of the GPU: explain gpu.workspace"},
+    Formula{"memory.context", "what the driver keeps for the process", "cluster.gpu",
+            "profile of the GPU: explain gpu.context"},
+    Formula{"memory.communicators", "what the communication library keeps for its channels",
+            "strategy.data strategy.tensor strategy.pipeline", kOwn},
+    Formula{"memory.device", "reserved + workspace + context + communicators",
+            "memory.reserved memory.workspace memory.context memory.communicators", kOwn},
+    Formula{"memory.usable", "memory that the driver shows on an idle card", "cluster.usable_bytes",
+            "profile of the GPU: explain gpu.usable"},
+    Formula{"time.step", "compute + exposed_communication + bubble + optimizer",
+            "time.compute time.exposed_communication time.bubble time.optimizer", kOwn},
+    Formula{"time.compute",
+            "sum over kernels of max(FLOPs / (peak x efficiency), bytes / (bandwidth x "
+            "efficiency)) + launch, recomputation included",
+            "job.precision strategy.micro_batch strategy.grad_accum strategy.checkpoint "
+            "strategy.tensor strategy.pipeline",
+            "profile of the GPU: explain gpu.peak_16bit, gpu.memory_bandwidth"},
+    Formula{"time.exposed_communication",
+            "time of collectives that no computation hides: what the dependencies leave over",
+            "time.communication strategy.overlap strategy.bucket_bytes", "[ddp]"},
+    Formula{"time.bubble",
+            "idle time of the pipeline; with p equal stages, m micro-batches and free messages "
+            "gpipe and 1f1b idle (p - 1) / (m + p - 1) of the step",
+            "strategy.pipeline strategy.grad_accum strategy.schedule",
+            "[gpipe] section 2, [megatron2021] section 2.2"},
+    Formula{"time.optimizer", "bytes of the optimizer's update / (bandwidth x efficiency) + launch",
+            "memory.optimizer memory.weights job.optimizer",
+            "profile of the GPU: explain gpu.memory_bandwidth"},
+    Formula{"time.communication",
+            "sum of the seconds of all entries of communication, hidden or not", "time.step", kOwn},
+    Formula{"throughput.mfu",
+            "3 x forward GEMM FLOPs of the graph / (dense peak of the compute type x step x gpus)",
+            "throughput.model_tflops_per_gpu time.step cluster.gpus job.precision",
+            "[megatron2021] appendix, by the graph instead of its closed form"},
+    Formula{"throughput.samples_per_second", "global_batch / step", "job.global_batch time.step",
+            kOwn},
+    Formula{"throughput.tokens_per_second", "global_batch x seq_len / step",
+            "job.global_batch job.seq_len time.step", kOwn},
+    Formula{"throughput.tokens_per_second_per_gpu", "tokens_per_second / gpus",
+            "throughput.tokens_per_second cluster.gpus", kOwn},
+    Formula{"communication.*.all_reduce.wire_bytes_per_rank",
+            "ring: 2 S (K - 1) / K; naive: S (K - 1); S the payload, K the ranks of the group",
+            "communication.*.all_reduce.payload_bytes communication.*.all_reduce.algorithm "
+            "communication.*.all_reduce.group_size",
+            "[ring]"},
+    Formula{"communication.*.reduce_scatter.wire_bytes_per_rank", "S (K - 1) / K",
+            "communication.*.reduce_scatter.payload_bytes "
+            "communication.*.reduce_scatter.group_size",
+            "[ring]"},
+    Formula{"communication.*.all_gather.wire_bytes_per_rank", "S (K - 1) / K",
+            "communication.*.all_gather.payload_bytes communication.*.all_gather.group_size",
+            "[ring]"},
+    Formula{"communication.*.*.wire_bytes_per_rank", "bytes of payload that the busiest rank sends",
+            "communication.*.*.payload_bytes communication.*.*.group_size", "[parameter-server]"},
+    Formula{"communication.*.*.payload_bytes",
+            "total of a step of the vector that the caller asks to move; gathered size where "
+            "parts are gathered or scattered",
+            "communication.*.*.count communication.*.*.group_size", "[nccl-tests]"},
+    Formula{"communication.*.*.seconds",
+            "steps of the algorithm x (latency + bytes of a step / link bandwidth)",
+            "communication.*.*.wire_bytes_per_rank communication.*.*.count "
+            "communication.*.*.group_size",
+            "[thakur2005]; explain node.link_bandwidth, node.link_latency"},
+    Formula{"strategy.*", "one of the choices of the search, or as pinned", "search.enumerated",
+            kOwn},
+    Formula{"job.*", "as asked for, or a default that `assumptions` names", "", kOwn},
+    Formula{"model.*", "of the model's definition", "model.name", "the model: planner models"},
+    Formula{"cluster.*", "of the question and the GPU's profile", "cluster.gpu",
+            "the profile: planner gpus"},
+};
+
+}  // namespace
+
+std::span<const Formula> formulas() { return kFormulas; }
+
+}  // namespace reports
