@@ -1,0 +1,89 @@
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "core/parse_units.hpp"
+#include "exec/record/run_record.hpp"
+#include "reports/run_text.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kPurpose =
+    "Runs a plan for real and records what it took: loss, memory, communication, time.";
+constexpr std::string_view kExamples =
+    "  planner exec plan.json --steps 10 --out run.json\n"
+    "  planner exec plan.json --backend host --communicator local --candidate 2";
+
+struct ExecOptions {
+  std::string plan;
+  std::optional<std::string> backend, communicator, data, steps, candidate;
+};
+
+RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
+                      core::Problems& problems) {
+  RunRequest request;
+  request.backend = options.backend.value_or(request.backend);
+  request.communicator = options.communicator.value_or(request.communicator);
+  request.data = options.data.value_or(request.data);
+  request.steps = whole_number(options.steps, "--steps", 1, problems).value_or(request.steps);
+  const auto seed = whole_number(output.seed, "--seed", 0, problems);
+  if (seed) request.seed = static_cast<std::uint64_t>(*seed);
+  const auto candidate = whole_number(options.candidate, "--candidate", 0, problems);
+  if (candidate && *candidate > 1 << 20)
+    problems.push_back({"--candidate", "a row of the plan's alternatives", *options.candidate, ""});
+  else if (candidate)
+    request.candidate = static_cast<int>(*candidate);
+  if (!output.quiet && stderr_is_terminal())
+    request.progress = [steps = request.steps](std::int64_t step, double loss) {
+      write_reason(fmt::format("step {} of {}: loss {:.5f}", step + 1, steps, loss));
+    };
+  return request;
+}
+
+int run(const planner::Plan& plan, const RunRequest& request, const OutputOptions& output,
+        const Runner& runner) {
+  const core::Result<exec::RunRecord> record = runner(plan, request);
+  if (!record.ok()) return refuse(record.problems());
+  const core::Status delivered = deliver(output, exec::to_json_text(*record), [&] {
+    return reports::run_text(*record, {.colour = stdout_has_colour()});
+  });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+}  // namespace
+
+int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
+  if (!runner) return hand_over("planner-exec", whole);
+  ExecOptions options;
+  OutputOptions output;
+  OptionSet set("exec", kPurpose, kExamples);
+  set.positional("PLAN", options.plan, "file written by planner --out");
+  set.group("Run");
+  set.text("--backend", options.backend, "NAME", "host (default)");
+  set.text("--communicator", options.communicator, "NAME", "local (default)");
+  set.text("--data", options.data, "NAME", "synthetic (default)");
+  set.text("--steps", options.steps, "N", "steps to run (3)");
+  set.text("--candidate", options.candidate, "N", "0: the chosen; N: the N-th alternative");
+  add_output_options(set, output, "the record of the run");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+
+  core::Problems problems;
+  const RunRequest request = request_of(options, output, problems);
+  if (const core::Status target = check_output(output); !target.ok())
+    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+  const core::Result<planner::Plan> plan = read_plan(options.plan);
+  if (!plan.ok())
+    problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
+  if (!problems.empty()) return refuse(problems);
+  if (!plan->chosen) {
+    write_reason(options.plan + ": the plan found no feasible strategy, there is nothing to run");
+    return kAnswerIsNo;
+  }
+  return run(*plan, request, output, runner);
+}
+
+}  // namespace cli

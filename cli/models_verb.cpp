@@ -1,0 +1,55 @@
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "core/json.hpp"
+#include "core/parse_units.hpp"
+#include "models/zoo.hpp"
+#include "reports/text.hpp"
+
+namespace cli {
+namespace {
+
+using core::Json;
+
+std::string models_json(const std::vector<models::ZooEntry>& zoo) {
+  Json array = Json::array();
+  for (const models::ZooEntry& e : zoo)
+    array.push_back(Json::object({{"name", e.spec.name},
+                                  {"family", models::name(e.spec.family)},
+                                  {"parameters", e.parameters},
+                                  {"layers", e.spec.layers},
+                                  {"hidden", e.spec.hidden},
+                                  {"heads", e.spec.heads},
+                                  {"vocab", e.spec.vocab},
+                                  {"seq_len", e.spec.default_seq_len},
+                                  {"global_batch", e.spec.default_global_batch},
+                                  {"source", e.spec.source}}));
+  return core::dump(Json::object({{"schema", "models/1"}, {"models", array}})) + '\n';
+}
+
+std::string models_text(const std::vector<models::ZooEntry>& zoo) {
+  using reports::Align;
+  reports::Table table({{"model", Align::left}, {"parameters"}, {"layers"}, {"hidden"},
+                        {"source", Align::left}});
+  for (const models::ZooEntry& e : zoo)
+    table.add({e.spec.name, core::count_text(e.parameters), std::to_string(e.spec.layers),
+               e.spec.hidden > 0 ? std::to_string(e.spec.hidden) : "-", e.spec.source});
+  return table.text();
+}
+
+}  // namespace
+
+int models_verb(Arguments arguments) {
+  OutputOptions output;
+  OptionSet set("models", "Lists the models that are known by name.", "  planner models");
+  add_output_options(set, output, "the list");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+  const core::Status target = check_output(output);
+  if (!target.ok()) return refuse(target.problems());
+  const std::vector<models::ZooEntry> zoo = models::zoo();
+  const core::Status delivered =
+      deliver(output, models_json(zoo), [&] { return models_text(zoo); });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+}  // namespace cli

@@ -1,0 +1,115 @@
+#include "cli/option_set.hpp"
+
+#include <algorithm>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+namespace cli {
+
+struct OptionSet::Parser {
+  CLI::App app;
+  std::string group = "Options";
+
+  CLI::Option* placed(CLI::Option* option, std::string_view value_name) {
+    option->group(group);
+    if (!value_name.empty()) option->type_name(std::string(value_name));
+    return option;
+  }
+};
+
+namespace {
+
+std::string_view nearest_option(std::string_view text, const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    if (option->nonpositional()) names.push_back(option->get_name());
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view near = core::nearest(text.substr(0, text.find('=')), views);
+  for (const CLI::Option* option : app.get_options())
+    if (option->nonpositional() && option->get_name() == near) return option->get_lnames().front();
+  return {};
+}
+
+core::Problems unexpected(const CLI::App& app) {
+  core::Problems problems;
+  const std::vector<std::string> words = app.remaining();
+  const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
+  const bool any_option = std::ranges::any_of(words, is_option);
+  for (const std::string& word : words) {
+    const bool option = is_option(word);
+    if (any_option && !option) continue;  // most likely the value of an unknown option
+    const std::string_view near = option ? nearest_option(word, app) : std::string_view();
+    problems.push_back({"command line", option ? "a known option" : "options alone",
+                        fmt::format("\"{}\"", word),
+                        near.empty() ? fmt::format("see {} --help", app.get_name())
+                                     : fmt::format("did you mean --{}?", near)});
+  }
+  return problems;
+}
+
+// CLI11's message as "expected ...": it names the option itself.
+core::Problem problem_of(const CLI::ParseError& error, const CLI::App& app) {
+  return {"command line", "options as in " + app.get_name() + " --help", error.what(), ""};
+}
+
+}  // namespace
+
+OptionSet::OptionSet(std::string_view verb, std::string_view purpose, std::string_view examples)
+    : parser_(std::make_unique<Parser>()) {
+  parser_->app.name(verb.empty() ? std::string("planner") : fmt::format("planner {}", verb));
+  parser_->app.description(std::string(purpose));
+  parser_->app.footer("Examples:\n" + std::string(examples));
+  parser_->app.get_formatter()->column_width(32);
+  parser_->app.set_help_flag("--help,-h", "print this page");
+}
+
+OptionSet::~OptionSet() = default;
+
+void OptionSet::group(std::string_view title) { parser_->group = title; }
+
+void OptionSet::text(std::string_view name, std::optional<std::string>& out,
+                     std::string_view value_name, std::string_view help) {
+  const auto store = [&out](const std::string& value) { out = value; };
+  auto* option = parser_->app.add_option_function<std::string>(std::string(name), store,
+                                                               std::string(help));
+  parser_->placed(option, value_name);
+}
+
+void OptionSet::texts(std::string_view name, std::vector<std::string>& out,
+                      std::string_view value_name, std::string_view help) {
+  auto* option = parser_->app.add_option(std::string(name), out, std::string(help));
+  parser_->placed(option, value_name)->allow_extra_args(false);
+}
+
+void OptionSet::flag(std::string_view name, bool& out, std::string_view help) {
+  parser_->placed(parser_->app.add_flag(std::string(name), out, std::string(help)), "");
+}
+
+void OptionSet::positional(std::string_view name, std::string& out, std::string_view help) {
+  parser_->app.add_option(std::string(name), out, std::string(help))->required()->type_name("");
+}
+
+void OptionSet::positionals(std::string_view name, std::vector<std::string>& out,
+                            std::string_view help) {
+  parser_->app.add_option(std::string(name), out, std::string(help))->required()->type_name("");
+}
+
+core::Result<std::optional<std::string>> OptionSet::parse(Arguments arguments) {
+  CLI::App& app = parser_->app;
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    return std::optional(app.help());
+  } catch (const CLI::ExtrasError&) {
+    return unexpected(app);
+  } catch (const CLI::ParseError& error) {
+    return problem_of(error, app);
+  }
+  return std::optional<std::string>();
+}
+
+}  // namespace cli

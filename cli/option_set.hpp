@@ -1,0 +1,47 @@
+#pragma once
+// OptionSet: the options of one verb, parsed. A thin layer over CLI11 that keeps its headers in one
+// file, answers an unknown option with the nearest known one, and turns every error into a Problem
+// (exit code 2). References given to it outlive parse(). Thread-compatible.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace cli {
+
+using Arguments = std::span<const std::string>;
+
+class OptionSet {
+ public:
+  // examples: whole lines, shown below the options.
+  OptionSet(std::string_view verb, std::string_view purpose, std::string_view examples);
+  OptionSet(const OptionSet&) = delete;
+  OptionSet& operator=(const OptionSet&) = delete;
+  ~OptionSet();
+
+  // Heading of the options that follow.
+  void group(std::string_view title);
+  // name "--top"; a value stays as typed, and empty when it was not given.
+  void text(std::string_view name, std::optional<std::string>& out, std::string_view value_name,
+            std::string_view help);
+  // May be given several times.
+  void texts(std::string_view name, std::vector<std::string>& out, std::string_view value_name,
+             std::string_view help);
+  void flag(std::string_view name, bool& out, std::string_view help);
+  void positional(std::string_view name, std::string& out, std::string_view help);
+  void positionals(std::string_view name, std::vector<std::string>& out, std::string_view help);
+
+  // The help page when it was asked for, else empty and the references are filled.
+  core::Result<std::optional<std::string>> parse(Arguments arguments);
+
+ private:
+  struct Parser;
+  std::unique_ptr<Parser> parser_;
+};
+
+}  // namespace cli

@@ -1,0 +1,62 @@
+#include "cli/output.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/process.hpp"
+#include "core/file.hpp"
+#include "core/parse_units.hpp"
+
+namespace cli {
+
+void add_output_options(OptionSet& options, OutputOptions& output, std::string_view file) {
+  options.group("Output");
+  options.flag("--json", output.json, "the machine form on standard output, nothing else");
+  options.text("--out", output.out, "FILE", fmt::format("write {} to FILE, whole or not", file));
+  options.text("--seed", output.seed, "N", "of everything random (1)");
+  options.flag("--quiet", output.quiet, "no progress on standard error");
+}
+
+core::Status check_output(const OutputOptions& output) {
+  if (!output.out) return core::Done{};
+  core::Status status = core::check_writable(*output.out);
+  if (status.ok()) return status;
+  core::Problems problems = status.problems();
+  for (core::Problem& p : problems) p.where = "--out " + p.where;
+  return problems;
+}
+
+core::Status deliver(const OutputOptions& output, std::string_view machine_form,
+                     const std::function<std::string()>& page) {
+  const WriteInProgress whole;
+  if (output.out) {
+    const core::Status written = core::write_atomically(*output.out, machine_form);
+    if (!written.ok()) return written;
+  }
+  return output.json ? write_stdout(machine_form) : write_stdout(page());
+}
+
+int refuse(const core::Problems& problems) {
+  write_reason(core::to_text(problems));
+  return core::exit_code(problems);
+}
+
+std::optional<int> ended_by(OptionSet& options, Arguments arguments) {
+  const auto parsed = options.parse(arguments);
+  if (!parsed.ok()) return refuse(parsed.problems());
+  if (!parsed.value()) return std::nullopt;
+  const core::Status shown = write_stdout(*parsed.value());
+  return shown.ok() ? kDone : refuse(shown.problems());
+}
+
+std::optional<std::int64_t> whole_number(const std::optional<std::string>& text,
+                                         std::string_view option, std::int64_t low,
+                                         core::Problems& problems) {
+  if (!text) return std::nullopt;
+  const core::Result<std::int64_t> value = core::parse_count(*text, option);
+  if (value.ok() && *value >= low) return *value;
+  problems.push_back({std::string(option), fmt::format("an integer >= {}", low),
+                      fmt::format("\"{}\"", *text), ""});
+  return std::nullopt;
+}
+
+}  // namespace cli

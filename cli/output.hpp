@@ -1,0 +1,43 @@
+#pragma once
+// Output: what every verb takes (--json, --out, --seed, --quiet) and where its answer goes.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/option_set.hpp"
+#include "core/result.hpp"
+
+namespace cli {
+
+struct OutputOptions {
+  bool json = false;
+  bool quiet = false;
+  std::optional<std::string> out;
+  std::optional<std::string> seed;
+};
+
+void add_output_options(OptionSet& options, OutputOptions& output, std::string_view file);
+
+// Before work starts: whether --out can be written. An absent one can.
+core::Status check_output(const OutputOptions& output);
+
+// The machine form goes to --out, and to standard output with --json; the page goes to standard
+// output without it. The file first: a reader of the page finds it whole.
+core::Status deliver(const OutputOptions& output, std::string_view machine_form,
+                     const std::function<std::string()>& page);
+
+// Says why on standard error, one line each, and gives the exit code.
+int refuse(const core::Problems& problems);
+
+// What the verb's --help or a mistaken command line ends with; empty: go on.
+std::optional<int> ended_by(OptionSet& options, Arguments arguments);
+
+// A whole number >= low of an option that was given; problems name the option.
+std::optional<std::int64_t> whole_number(const std::optional<std::string>& text,
+                                         std::string_view option, std::int64_t low,
+                                         core::Problems& problems);
+
+}  // namespace cli

@@ -1,0 +1,245 @@
+#include "cli/plan_options.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/output.hpp"
+#include "hw_profiles/detect.hpp"
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kDefaultGpu = "h100-sxm-80g";
+constexpr std::int64_t kMaxGpus = std::int64_t{1} << 24;
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t at = text.find(',');
+    parts.emplace_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+template <class T>
+void append(core::Problems& problems, const core::Result<T>& failed) {
+  problems.insert(problems.end(), failed.problems().begin(), failed.problems().end());
+}
+
+using Names = std::vector<std::string_view>;
+
+core::Problem not_one_of(const std::string& text, std::string_view option, const Names& names) {
+  const std::string_view near = core::nearest(text, names);
+  return {std::string(option), fmt::format("one of {}", fmt::join(names, ", ")),
+          fmt::format("\"{}\"", text),
+          near.empty() ? std::string() : fmt::format("did you mean {}?", near)};
+}
+
+// An option whose value must be one of `names`; absent: out stays.
+void choose(const std::optional<std::string>& text, std::string_view option, const Names& names,
+            std::string& out, core::Problems& problems) {
+  if (!text) return;
+  if (std::ranges::find(names, *text) == names.end())
+    problems.push_back(not_one_of(*text, option, names));
+  else
+    out = *text;
+}
+
+template <class T>
+void choose(const std::optional<std::string>& text, std::string_view option,
+            std::optional<T> (*from_name)(std::string_view), const Names& names, T& out,
+            core::Problems& problems) {
+  if (!text) return;
+  if (const std::optional<T> value = from_name(*text))
+    out = *value;
+  else
+    problems.push_back(not_one_of(*text, option, names));
+}
+
+void read_lora(const PlanOptions& options, planner::Job& job, core::Problems& problems) {
+  if (const auto rank = whole_number(options.lora_rank, "--lora-rank", 0, problems))
+    job.lora_rank = *rank;
+  if (!options.lora_targets) return;
+  job.lora_targets = split(*options.lora_targets);
+  std::string ignored;
+  for (const std::string& target : job.lora_targets)
+    choose(target, "--lora-targets", {"q", "k", "v", "o"}, ignored, problems);
+}
+
+planner::Job read_job(const PlanOptions& options, core::Problems& problems) {
+  planner::Job job;
+  job.seq_len = whole_number(options.seq, "--seq", 1, problems).value_or(0);
+  job.global_batch = whole_number(options.global_batch, "--global-batch", 1, problems).value_or(0);
+  choose(options.mode, "--mode", planner::mode_from_name, {"train", "finetune", "inference"},
+         job.mode, problems);
+  choose(options.precision, "--precision", planner::precision_from_name, {"bf16", "fp16", "fp8"},
+         job.precision, problems);
+  Names optimizers;
+  for (const planner::Optimizer& o : planner::optimizers()) optimizers.push_back(o.name);
+  choose(options.optimizer, "--optimizer", planner::optimizer_from_name, optimizers, job.optimizer,
+         problems);
+  choose(options.quantization, "--quantization", {"none", "int8", "nf4", "two_factor"},
+         job.quantization, problems);
+  choose(options.attention, "--attention", {"flash2", "flash1", "fused_softmax", "unfused"},
+         job.attention, problems);
+  read_lora(options, job, problems);
+  const auto recipes = planner::recipe_names();
+  choose(options.recipe, "--recipe", {recipes.begin(), recipes.end()}, job.recipe, problems);
+  if (options.framework) job.framework = *options.framework;
+  core::DType reduce{};
+  choose(options.reduce_dtype, "--reduce-dtype", core::dtype_from_name,
+         {"f64", "f32", "bf16", "f16"}, reduce, problems);
+  if (options.reduce_dtype) job.reduce_dtype = reduce;
+  return job;
+}
+
+// Profiles of --gpu, or the default one with the assumption that it is.
+std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
+                                                std::vector<std::string>& assumptions,
+                                                core::Problems& problems) {
+  std::vector<std::string> names;
+  if (options.gpu) {
+    names = split(*options.gpu);
+  } else if (const auto local = hw_profiles::detect_local_gpu()) {
+    names.push_back(*local);
+    assumptions.push_back(
+        fmt::format("GPU {}: found in this machine; name one with --gpu", *local));
+  } else {
+    names.emplace_back(kDefaultGpu);
+    assumptions.push_back(
+        fmt::format("GPU {}: none was named with --gpu, none found here", kDefaultGpu));
+  }
+  std::vector<hw_profiles::Profile> profiles;
+  for (const std::string& name : names) {
+    auto profile = hw_profiles::find_profile(name);
+    if (profile.ok())
+      profiles.push_back(std::move(profile).value());
+    else
+      append(problems, profile);
+  }
+  return profiles;
+}
+
+void set_node(const PlanOptions& options, hw_profiles::Profile& profile, core::Problems& problems) {
+  const auto set = [&](std::string_view field, const std::string& text, std::string_view option) {
+    const core::Status done = hw_profiles::set(profile, field, text, option);
+    if (done.ok()) return;
+    core::Problems found = done.problems();
+    for (core::Problem& p : found) p.where = std::string(option);
+    problems.insert(problems.end(), found.begin(), found.end());
+  };
+  if (options.gpus_per_node) set("node.gpus_per_node", *options.gpus_per_node, "--gpus-per-node");
+  if (options.internode_gbps)
+    set("node.internode_bandwidth", *options.internode_gbps + " Gbps", "--internode-gbps");
+}
+
+planner::Constraints read_constraints(const PlanOptions& options, core::Problems& problems) {
+  planner::Constraints constraints;
+  for (const std::string& text : options.pins)
+    if (const core::Status done = constraints.pin(text); !done.ok()) append(problems, done);
+  for (const std::string& text : options.forbids)
+    if (const core::Status done = constraints.forbid(text); !done.ok()) append(problems, done);
+  return constraints;
+}
+
+void read_search(const PlanOptions& options, planner::Request& request, core::Problems& problems) {
+  choose(options.objective, "--objective", planner::objective_from_name,
+         {"time", "memory", "cost", "energy"}, request.objective, problems);
+  request.top = static_cast<int>(
+      std::min<std::int64_t>(whole_number(options.top, "--top", 0, problems).value_or(5), 1000));
+  request.candidate = static_cast<int>(std::min<std::int64_t>(
+      whole_number(options.candidate, "--candidate", 1, problems).value_or(1), 1 << 20));
+  request.constraints = read_constraints(options, problems);
+  if (options.allow_stale)
+    request.assumptions.emplace_back(
+        "stale weights allowed, but no strategy that uses them is searched");
+}
+
+planner::Request read_question(const PlanOptions& options, core::Problems& problems) {
+  planner::Request request;
+  if (options.model) {
+    auto model = models::find_model(*options.model);
+    if (model.ok())
+      request.model = std::move(model).value();
+    else
+      append(problems, model);
+  } else {
+    problems.push_back({"--model", "a model", "none",
+                        "name one of `planner models`, a config.json, its folder or a model file"});
+  }
+  request.gpus = whole_number(options.gpus, "--gpus", 1, problems).value_or(1);
+  if (request.gpus > kMaxGpus)
+    problems.push_back({"--gpus", fmt::format("at most {}", kMaxGpus), *options.gpus, ""});
+  if (!options.gpus) request.assumptions.emplace_back("1 GPU: --gpus was not given");
+  return request;
+}
+
+}  // namespace
+
+void add_plan_options(OptionSet& options, PlanOptions& p) {
+  options.group("Question");
+  options.text("--model", p.model, "MODEL", "zoo name, config.json, its folder, or model file");
+  options.text("--gpus", p.gpus, "N", "how many GPUs (1)");
+  options.text("--gpu", p.gpu, "PROFILE[,...]", "which, by name or file; further ones compare");
+  options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
+  options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");
+  options.group("Job");
+  options.text("--seq", p.seq, "N", "tokens per sample");
+  options.text("--global-batch", p.global_batch, "N", "samples per step");
+  options.text("--mode", p.mode, "MODE", "train, finetune, inference");
+  options.text("--recipe", p.recipe, "NAME", "types by role: mixed, fp32, lean, ...");
+  options.text("--precision", p.precision, "TYPE", "bf16, fp16, fp8");
+  options.text("--optimizer", p.optimizer, "NAME", "adamw, adam, sgd, ...");
+  options.text("--lora-rank", p.lora_rank, "R", "0: no LoRA");
+  options.text("--lora-targets", p.lora_targets, "LIST", "of q,k,v,o");
+  options.text("--quantization", p.quantization, "NAME", "none, int8, nf4, two_factor");
+  options.text("--attention", p.attention, "NAME", "flash2, flash1, fused_softmax, unfused");
+  options.text("--framework", p.framework, "NAME", "whose behaviour is modelled (native)");
+  options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "of gradients on the wire");
+  options.group("Search");
+  options.text("--objective", p.objective, "NAME", "time, memory, cost, energy");
+  options.texts("--pin", p.pins, "KEY=VALUE", "fix a key of the strategy; repeatable");
+  options.texts("--forbid", p.forbids, "KEY=VALUE", "rule a value out; repeatable");
+  options.flag("--allow-stale", p.allow_stale, "allow strategies that use stale weights");
+  options.text("--top", p.top, "N", "alternatives to keep (5)");
+  options.text("--candidate", p.candidate, "N", "choose the N-th best (1)");
+}
+
+core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& options) {
+  core::Problems problems;
+  planner::Request request = read_question(options, problems);
+  request.job = read_job(options, problems);
+  std::vector<hw_profiles::Profile> profiles =
+      read_profiles(options, request.assumptions, problems);
+  for (hw_profiles::Profile& profile : profiles) set_node(options, profile, problems);
+  read_search(options, request, problems);
+  if (!problems.empty()) return problems;
+  request.gpu_given = options.gpu.has_value();
+  std::vector<planner::Request> requests(profiles.size(), request);
+  for (std::size_t i = 0; i < profiles.size(); ++i) requests[i].profile = std::move(profiles[i]);
+  return requests;
+}
+
+core::Result<planner::Plan> plan_of(const std::vector<planner::Request>& requests) {
+  core::Result<planner::Plan> plan = planner::make_plan(requests.front());
+  if (!plan.ok()) return plan;
+  for (std::size_t i = 1; i < requests.size(); ++i) {
+    const core::Result<planner::Plan> other = planner::make_plan(requests[i]);
+    if (!other.ok()) return other.problems();
+    planner::OtherMachine row;
+    row.gpu = other->profile.gpu.id;
+    row.feasible = other->chosen.has_value();
+    if (other->chosen) {
+      row.step = other->chosen->time.step;
+      row.strategy = other->chosen->strategy;
+    }
+    plan->other_machines.push_back(std::move(row));
+  }
+  return plan;
+}
+
+}  // namespace cli

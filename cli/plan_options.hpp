@@ -1,0 +1,34 @@
+#pragma once
+// The options that ask a question (design, command line), and the Request that they make.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/option_set.hpp"
+#include "core/result.hpp"
+#include "planner/search.hpp"
+
+namespace cli {
+
+// As typed; empty: not given.
+struct PlanOptions {
+  std::optional<std::string> model, gpus, gpu, gpus_per_node, internode_gbps;
+  std::optional<std::string> seq, global_batch, mode, recipe, precision, optimizer, lora_rank,
+      lora_targets, quantization, attention, framework, reduce_dtype;
+  std::optional<std::string> objective, top, candidate;
+  std::vector<std::string> pins, forbids;
+  bool allow_stale = false;
+};
+
+void add_plan_options(OptionSet& options, PlanOptions& plan);
+
+// One request per GPU named by --gpu, the first of which is planned in full; the others tell the
+// same job on other machines. Without --gpu: a GPU of this machine, else the default one, as an
+// assumption. Problems: all of them at once, each naming its option.
+core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& options);
+
+// The plan of the first request, with the others as its other_machines.
+core::Result<planner::Plan> plan_of(const std::vector<planner::Request>& requests);
+
+}  // namespace cli

@@ -1,0 +1,63 @@
+#include "cli/output.hpp"
+#include "cli/plan_options.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "reports/plan_text.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kPurpose =
+    "Plans how to train a model on given GPUs: predicts memory, communication and time\n"
+    "of every sensible strategy and picks one.\n"
+    "Other verbs: exec PLAN, compare PLAN RUN..., explain QUESTION, models, gpus.";
+constexpr std::string_view kExamples =
+    "  planner --model gpt2-1.5b --gpus 8\n"
+    "  planner --model gpt2-1.5b --gpus 8 --gpu rtx3090 --pin sharding=zero3\n"
+    "  planner --model ./config.json --gpus 2 --recipe fp32 --out plan.json\n"
+    "  planner exec plan.json --out run.json && planner compare plan.json run.json";
+
+}  // namespace
+
+core::Result<planner::Plan> read_plan(const std::string& path) {
+  const core::Result<std::string> text = core::read_file(path, core::kMaxJsonBytes);
+  if (!text.ok()) return text.problems();
+  return planner::parse_plan(*text, path);
+}
+
+int plan_verb(Arguments arguments) {
+  PlanOptions options;
+  OutputOptions output;
+  bool version = false;
+  OptionSet set("", kPurpose, kExamples);
+  add_plan_options(set, options);
+  add_output_options(set, output, "the plan");
+  set.flag("--version", version, "print the version");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+  if (version) {
+    const core::Status shown = write_stdout("planner " PLANNER_VERSION "\n");
+    return shown.ok() ? kDone : refuse(shown.problems());
+  }
+  const core::Status target = check_output(output);
+  if (!target.ok()) return refuse(target.problems());
+  const auto requests = requests_of(options);
+  if (!requests.ok()) return refuse(requests.problems());
+  const core::Result<planner::Plan> plan = plan_of(*requests);
+  if (!plan.ok()) return refuse(plan.problems());
+
+  const reports::PlanTextOptions look{.style = {.colour = stdout_has_colour()},
+                                      .alternatives = static_cast<std::size_t>(
+                                          requests->front().top)};
+  const bool machine = output.json || output.out;
+  const core::Status delivered =
+      deliver(output, machine ? planner::to_json_text(*plan) : std::string(),
+              [&] { return reports::plan_text(*plan, look); });
+  if (!delivered.ok()) return refuse(delivered.problems());
+  if (plan->chosen) return kDone;
+  write_reason(reports::why_infeasible(*plan));
+  return kAnswerIsNo;
+}
+
+}  // namespace cli

@@ -1,0 +1,101 @@
+#include "cli/process.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace cli {
+namespace {
+
+// Lock-free and volatile as signal handlers need them.
+volatile std::sig_atomic_t writing = 0;
+volatile std::sig_atomic_t pending = 0;
+
+void end_by_signal(int signal) {
+  const char text[] = "planner: interrupted\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  ::_exit(128 + signal);
+}
+
+void on_signal(int signal) {
+  if (writing == 0 || pending != 0) end_by_signal(signal);
+  pending = signal;
+}
+
+void hold(int fd, int flags) {
+  if (::fcntl(fd, F_GETFD) >= 0) return;
+  // The lowest free number is fd, as those below are held.
+  [[maybe_unused]] const int held = ::open("/dev/null", flags);
+}
+
+void handle(int signal) {
+  struct sigaction previous{};
+  ::sigaction(signal, nullptr, &previous);
+  if (previous.sa_handler == SIG_IGN) return;  // started by nohup or in the background
+  struct sigaction action{};
+  action.sa_handler = on_signal;  // no SA_RESTART: a blocked open ends
+  ::sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void prepare_process() {
+  hold(STDIN_FILENO, O_RDONLY);
+  hold(STDOUT_FILENO, O_RDONLY);  // writing to it fails, as to a closed one
+  hold(STDERR_FILENO, O_WRONLY);
+  ::signal(SIGPIPE, SIG_IGN);
+  handle(SIGINT);
+  handle(SIGTERM);
+}
+
+WriteInProgress::WriteInProgress() { writing = 1; }
+WriteInProgress::~WriteInProgress() {
+  writing = 0;
+  if (pending != 0) end_by_signal(pending);
+}
+
+core::Status write_stdout(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0)
+      return core::Problem{"standard output", "to take the whole output", std::strerror(errno), "",
+                           core::ProblemKind::failed_running};
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return core::Done{};
+}
+
+void write_reason(std::string_view text) {
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.append("planner: ").append(text.substr(0, end)).append(1, '\n');
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  // Nobody is left to tell when this fails.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, lines.data(), lines.size());
+}
+
+bool stdout_has_colour() {
+  const char* terminal = std::getenv("TERM");
+  const char* no_colour = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) != 0 && terminal != nullptr &&
+         std::string_view(terminal) != "dumb" && (no_colour == nullptr || *no_colour == '\0');
+}
+
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
+
+std::string binary_folder() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::string(".") : self.parent_path().string();
+}
+
+}  // namespace cli

@@ -1,0 +1,41 @@
+#pragma once
+// The process around a verb: exit codes, signals, standard output. Process-wide state; call
+// prepare_process() first, from the main thread.
+
+#include <string>
+#include <string_view>
+
+#include "core/result.hpp"
+
+namespace cli {
+
+// Design, command line: 0 done; 1 a valid question whose answer is no; 2 bad input, found before
+// work; 3 failed while running; 130 interrupted.
+inline constexpr int kDone = 0, kAnswerIsNo = 1, kBadInput = 2, kFailed = 3;
+
+// Standard streams that are closed are held, so that no file takes their number; a reader that
+// left is an error of write(), not a signal; SIGINT and SIGTERM end the process with 130 and 143,
+// after a write in progress is whole (a second one ends it at once).
+void prepare_process();
+
+// While it lives, a signal waits for the end of the write.
+class WriteInProgress {
+ public:
+  WriteInProgress();
+  WriteInProgress(const WriteInProgress&) = delete;
+  WriteInProgress& operator=(const WriteInProgress&) = delete;
+  ~WriteInProgress();
+};
+
+// All of the text, or a problem of kind failed_running: closed, full, or a reader that left.
+core::Status write_stdout(std::string_view text);
+// Every line is prefixed "planner: ".
+void write_reason(std::string_view text);
+
+bool stdout_has_colour();  // a terminal that is not dumb, and NO_COLOR is not set
+bool stderr_is_terminal();
+
+// Folder of the running binary, where its siblings lie.
+std::string binary_folder();
+
+}  // namespace cli

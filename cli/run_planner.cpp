@@ -1,0 +1,69 @@
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::array<std::string_view, 6> kVerbs{"plan",    "exec",   "compare",
+                                                 "explain", "models", "gpus"};
+
+int unknown_verb(const std::string& word) {
+  const std::string_view near = core::nearest(word, {kVerbs.begin(), kVerbs.end()});
+  return refuse({{"command line", fmt::format("a verb ({})", fmt::join(kVerbs, ", ")),
+                  fmt::format("\"{}\"", word),
+                  near.empty() ? std::string("see planner --help")
+                               : fmt::format("did you mean {}?", near)}});
+}
+
+int run_verb(Arguments whole, const Runner& runner) {
+  if (whole.empty() || whole.front().starts_with("-")) return plan_verb(whole);
+  const std::string& verb = whole.front();
+  const Arguments rest = whole.subspan(1);
+  if (verb == "plan") return plan_verb(rest);
+  if (verb == "exec") return exec_verb(rest, runner, whole);
+  if (verb == "compare") return compare_verb(rest);
+  if (verb == "explain") return explain_verb(rest, runner, whole);
+  if (verb == "models") return models_verb(rest);
+  if (verb == "gpus") return gpus_verb(rest);
+  return unknown_verb(verb);
+}
+
+}  // namespace
+
+int hand_over(const std::string& name, Arguments whole) {
+  const std::string path = binary_folder() + '/' + name;
+  std::vector<std::string> words{"planner"};
+  words.insert(words.end(), whole.begin(), whole.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(path.c_str(), pointers.data());
+  write_reason(fmt::format("{}: {}; it is built beside planner: ./dev build", path,
+                           std::strerror(errno)));
+  return kFailed;
+}
+
+int run_planner(int count, char** arguments, const Runner& runner) {
+  prepare_process();
+  const std::vector<std::string> words(arguments + std::min(count, 1), arguments + count);
+  try {
+    return run_verb(words, runner);
+  } catch (const std::bad_alloc&) {
+    write_reason("out of memory");
+  } catch (const std::exception& error) {
+    write_reason(error.what());
+  }
+  return kFailed;
+}
+
+}  // namespace cli

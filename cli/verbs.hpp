@@ -1,0 +1,49 @@
+#pragma once
+// The verbs of `planner`, one file each: arguments in, exit code out.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cli/option_set.hpp"
+#include "core/result.hpp"
+#include "exec/record/run_record.hpp"
+#include "planner/plan.hpp"
+
+namespace cli {
+
+// How a plan is to be run; as exec::RunOptions.
+struct RunRequest {
+  std::string backend = "host";
+  std::string communicator = "local";
+  std::string data = "synthetic";
+  std::int64_t steps = 3;
+  std::uint64_t seed = 1;
+  std::optional<int> candidate;
+  std::function<void(std::int64_t step, double loss)> progress;
+};
+// Bad input is Problems; a failure while running throws. Empty in `planner` itself, which hands
+// such verbs to planner-exec beside it (docs/decisions/0002).
+using Runner =
+    std::function<core::Result<exec::RunRecord>(const planner::Plan&, const RunRequest&)>;
+
+int plan_verb(Arguments arguments);
+// `whole` is the command line of the process, for handing over.
+int exec_verb(Arguments arguments, const Runner& runner, Arguments whole);
+int compare_verb(Arguments arguments);
+int explain_verb(Arguments arguments, const Runner& runner, Arguments whole);
+int models_verb(Arguments arguments);
+int gpus_verb(Arguments arguments);
+
+// Replaces this process by the sibling binary `name` with the same arguments; comes back only when
+// that cannot be, with the exit code after saying why.
+int hand_over(const std::string& name, Arguments whole);
+
+// The file of a plan, read and checked.
+core::Result<planner::Plan> read_plan(const std::string& path);
+
+// main() of both binaries.
+int run_planner(int count, char** arguments, const Runner& runner);
+
+}  // namespace cli
