@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Bad inputs of every kind through the real binary: exit code, one clear message on standard error,
+# nothing half-written. usage: bad_inputs.sh BIN_FOLDER
+set -uo pipefail
+planner=$1/planner
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+complain() {
+  printf 'FAILED: %s\n' "$*"
+  failures=$((failures + 1))
+}
+
+# expect CODE TEXT ARGUMENTS...: the exit code, and an extended regular expression on stderr.
+expect() {
+  local code=$1 text=$2 found
+  shift 2
+  "$planner" "$@" >out.txt 2>err.txt </dev/null
+  found=$?
+  if [[ $found -ne $code ]]; then
+    complain "planner $*: exit $found, expected $code: $(head -c 300 err.txt)"
+  fi
+  if [[ -n $text ]] && ! grep -Eq -- "$text" err.txt; then
+    complain "planner $*: stderr lacks /$text/: $(head -c 300 err.txt)"
+  fi
+  if [[ $code -eq 2 && -s out.txt ]]; then complain "planner $*: refused, yet wrote on stdout"; fi
+  if grep -q 'terminate called\|check failed\|CHECK' err.txt; then
+    complain "planner $*: ended by a bug: $(head -c 300 err.txt)"
+  fi
+}
+no_leftovers() {
+  if compgen -G '.planner-*' >/dev/null; then complain "$1: left a temporary behind"; fi
+  if [[ -e ${2:-/nonexistent} ]]; then complain "$1: wrote $2"; fi
+}
+
+small=(--model gpt2-124m --gpus 2 --gpu h100-sxm-80g --global-batch 4 --seq 64)
+"$planner" "${small[@]}" --out plan.json >/dev/null || complain 'a plan of gpt2-124m on 2 GPUs'
+
+# the command line
+expect 2 'did you mean explain' explian memory.weights
+expect 2 'did you mean --objective' "${small[@]}" --objectiv time
+expect 2 'gpus' "${small[@]}" --gpus
+expect 2 'integer >= 1' --model gpt2-124m --gpus zero
+expect 2 'integer >= 1' --model gpt2-124m --gpus 0
+expect 2 '--model' --gpus 2
+expect 2 'adamw' "${small[@]}" --optimizer adamv
+expect 2 'mixed' "${small[@]}" --recipe mixd
+
+# models and machines
+expect 2 'gpt2-1\.5b' --model gpt2-1.5 --gpus 8
+expect 2 'rtx3090' --model gpt2-124m --gpus 8 --gpu rtx309
+expect 2 'nowhere' --model ./nowhere/config.json --gpus 2
+printf '{"model_type":"gpt2","n_layer":6,"n_embd":' >cut.json
+expect 2 'cut\.json:1' --model cut.json --gpus 2
+printf '{"model_type":"gpt2","n_layer":6,"n_embd":97,"n_head":6,"n_positions":48,"vocab_size":9}' \
+  >heads.json
+expect 2 'head' --model heads.json --gpus 2
+head -c 4096 /dev/urandom >noise.json
+expect 2 'noise\.json' --model noise.json --gpus 2
+expect 2 '' --model . --gpus 2
+
+# pins
+expect 2 'key=value' "${small[@]}" --pin data
+expect 2 'did you mean sharding' "${small[@]}" --pin shardin=zero1
+expect 2 'zero1' "${small[@]}" --pin sharding=zero9
+expect 1 'no feasible strategy' "${small[@]}" --pin data=3
+expect 1 'no feasible strategy' --model gpt2-124m --gpus 8 --gpu h100-sxm-80g --global-batch 2 \
+  --pin data=8
+expect 1 'memory' --model gpt3-175b --gpus 1 --gpu rtx3090
+
+# an answer of no is still a plan
+rm -f no.json
+expect 1 '' "${small[@]}" --pin data=3 --json --out no.json
+if ! grep -q '"chosen": null' out.txt; then complain 'exit 1 with --json lacks the plan'; fi
+if ! cmp -s out.txt no.json; then complain 'exit 1: --out and --json differ'; fi
+
+# plan files
+expect 2 'missing\.json' compare missing.json plan.json
+expect 2 'run/1' compare plan.json plan.json
+head -c 900 plan.json >half.json
+expect 2 'half\.json' compare half.json plan.json
+sed 's/"gpus": 2,/"gpus": -2,/' plan.json >negative.json
+expect 2 'negative\.json:[0-9]+:[0-9]+ /cluster/gpus' explain time.step --plan negative.json
+sed 's/"plan\/1"/"plan\/9"/' plan.json >schema.json
+expect 2 'plan/1' explain time.step --plan schema.json
+expect 2 'did you mean memory.weights' explain memory.weigths --plan plan.json
+expect 2 'integer >= 2' explain laws --gpus 1
+
+# targets
+expect 2 'no/such' "${small[@]}" --out no/such/plan.json
+no_leftovers 'a missing folder' no
+expect 2 '' "${small[@]}" --out .
+expect 3 'No space left' "${small[@]}" --out /dev/full
+printf 'before' >kept.json
+chmod 400 kept.json
+if [[ $EUID -ne 0 ]]; then expect 2 'denied' "${small[@]}" --out kept.json; fi
+if [[ $(cat kept.json) != before ]]; then complain 'a target that may not be written was'; fi
+expect 2 'sharding' "${small[@]}" --pin sharding=zero9 --out never.json
+no_leftovers 'bad input' never.json
+
+# standard output: full, closed, or without a reader
+"$planner" "${small[@]}" >/dev/full 2>err.txt
+if [[ $? -ne 3 ]] || ! grep -q 'standard output' err.txt; then complain 'a full stdout'; fi
+"$planner" "${small[@]}" --json --out closed.json >&- 2>err.txt
+if [[ $? -ne 3 ]] || ! grep -q 'standard output' err.txt; then complain 'a closed stdout'; fi
+if ! cmp -s closed.json plan.json && ! grep -q '"schema"' closed.json; then
+  complain 'a closed stdout spoilt --out'
+fi
+"$planner" --help 2>err.txt >/dev/full
+if [[ $? -ne 3 ]]; then complain 'help to a full stdout'; fi
+mkfifo pipe
+(exec 3<pipe; exec 3<&-) &
+"$planner" "${small[@]}" --json 2>err.txt >pipe
+code=$?
+if [[ $code -ne 3 && $code -ne 0 ]]; then complain "a reader that left: exit $code"; fi
+wait
+
+# interruption, while the write of --out waits for a reader that never comes
+mkfifo stuck
+env --default-signal=INT "$planner" "${small[@]}" --quiet --out stuck >/dev/null 2>err.txt &
+child=$!
+for _ in $(seq 200); do
+  if [[ $(cat /proc/$child/wchan 2>/dev/null) == *fifo* ]] || [[ ! -d /proc/$child ]]; then break; fi
+  sleep 0.05
+done
+kill -INT "$child"
+wait "$child"
+code=$?
+if [[ $code -ne 130 ]]; then complain "interrupted: exit $code, expected 130"; fi
+if ! grep -q interrupted err.txt; then complain 'interrupted without saying so'; fi
+no_leftovers 'an interruption'
+
+if [[ $failures -gt 0 ]]; then
+  printf '%s checks failed\n' "$failures"
+  exit 1
+fi
+printf 'bad inputs: all as they should be\n'
