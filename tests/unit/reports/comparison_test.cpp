@@ -1,0 +1,116 @@
+#include "reports/comparison.hpp"
+
+#include <algorithm>
+
+#include "core/json.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/reports/sample.hpp"
+
+using namespace reports;
+using reports_test::has;
+using reports_test::sample_plan;
+using reports_test::sample_run;
+
+namespace {
+
+ComparedTerm term(const Comparison& comparison, std::string_view name) {
+  const auto it = std::ranges::find(comparison.terms, name, &ComparedTerm::term);
+  REQUIRE(it != comparison.terms.end());
+  return *it;
+}
+
+std::string problems_of(const planner::Plan& plan, const exec::RunRecord& run) {
+  const core::Result<Comparison> comparison = compare(plan, run, "run.json");
+  REQUIRE_FALSE(comparison.ok());
+  return core::to_text(comparison.problems());
+}
+
+}  // namespace
+
+TEST_CASE("the relative error is (predicted - measured) / measured") {
+  const Comparison c = compare(sample_plan(), sample_run(), "run.json").value();
+  // (1.5 - 1.2) / 1.2 = 0.25; (0.25 - 0.125) / 0.125 = 1
+  CHECK(*term(c, "time.step").relative_error() == Approx(0.25));
+  CHECK(*term(c, "communication.gradients.all_reduce.seconds").relative_error() == Approx(1.0));
+  CHECK(*term(c, "memory.live").relative_error() == 0.0);
+}
+
+TEST_CASE("the relative error is unknown where a side is unknown or the measured value is 0") {
+  CHECK_FALSE(ComparedTerm{"t", TermUnit::bytes, 5.0, 0.0}.relative_error());
+  CHECK_FALSE(ComparedTerm{"t", TermUnit::bytes, 5.0, std::nullopt}.relative_error());
+  CHECK_FALSE(ComparedTerm{"t", TermUnit::bytes, std::nullopt, 5.0}.relative_error());
+}
+
+TEST_CASE("one byte more is a difference, any time is none") {
+  exec::RunRecord run = sample_run();
+  run.memory.live = core::Bytes{core::gib(21).value() + 1};
+  const Comparison c = compare(sample_plan(), run, "run.json").value();
+  CHECK(term(c, "memory.live").differs());
+  CHECK_FALSE(term(c, "memory.weights").differs());
+  CHECK_FALSE(term(c, "time.step").differs());
+}
+
+TEST_CASE("an entry of one side alone stands beside nothing and differs") {
+  exec::RunRecord run = sample_run();
+  run.communication[0].what = "parameters";
+  const Comparison c = compare(sample_plan(), run, "run.json").value();
+  const ComparedTerm planned = term(c, "communication.gradients.all_reduce.wire_bytes_per_rank");
+  CHECK(planned.predicted == 150.0);
+  CHECK_FALSE(planned.measured);
+  CHECK(planned.differs());
+  const ComparedTerm extra = term(c, "communication.parameters.all_reduce.wire_bytes_per_rank");
+  CHECK_FALSE(extra.predicted);
+  CHECK(extra.measured == 150.0);
+  CHECK(extra.differs());
+}
+
+TEST_CASE("entries of like purpose and collective are summed") {
+  planner::Plan plan = sample_plan();
+  plan.chosen->communication.push_back({"gradients", "all_reduce", "tree", 2, 1, core::Bytes{10},
+                                        core::Bytes{20}, core::Seconds{0.5}});
+  const Comparison c = compare(plan, sample_run(), "run.json").value();
+  CHECK(term(c, "communication.gradients.all_reduce.count").predicted == 8.0);  // 7 + 1
+  CHECK(term(c, "communication.gradients.all_reduce.wire_bytes_per_rank").predicted == 170.0);
+}
+
+TEST_CASE("what the device did not measure is left out or null, never 0") {
+  exec::RunRecord run = sample_run();
+  run.memory.terms[0].reset();
+  const Comparison c = compare(sample_plan(), run, "run.json").value();
+  CHECK_FALSE(term(c, "memory.weights").measured);
+  CHECK(std::ranges::find(c.terms, "memory.device", &ComparedTerm::term) == c.terms.end());
+  const core::Json json = core::parse_json(to_json_text(std::vector{c}), "c").value();
+  CHECK(json.at("terms").items()[0].at("measured").is_null());
+  CHECK(json.at("terms").items()[0].at("predicted").as_int64() == 1LL << 30);
+}
+
+TEST_CASE("a run of another question is refused with what differs") {
+  exec::RunRecord other_strategy = sample_run();
+  other_strategy.candidate.strategy.sharding = planner::Sharding::none;
+  CHECK(has(problems_of(sample_plan(), other_strategy), "sharding=zero1"));
+  CHECK(has(problems_of(sample_plan(), other_strategy), "sharding=none"));
+
+  exec::RunRecord other_model = sample_run();
+  other_model.model = models::find_model("gpt2-355m").value();
+  CHECK(has(problems_of(sample_plan(), other_model), "gpt2-355m"));
+
+  exec::RunRecord other_rank = sample_run();
+  other_rank.memory.rank = 3;
+  CHECK(has(problems_of(sample_plan(), other_rank), "rank 3"));
+}
+
+TEST_CASE("a run of an alternative is compared with that alternative") {
+  exec::RunRecord run = sample_run();
+  run.candidate = sample_plan().alternatives[0];
+  const Comparison c = compare(sample_plan(), run, "run.json").value();
+  CHECK(term(c, "time.step").predicted == 1.8);
+}
+
+TEST_CASE("several runs keep the terms of the first and list each") {
+  const Comparison c = compare(sample_plan(), sample_run(), "a.json").value();
+  const core::Json one = core::parse_json(to_json_text({c}), "c").value();
+  CHECK(one.find("runs") == nullptr);
+  const core::Json two = core::parse_json(to_json_text({c, c}), "c").value();
+  CHECK(two.at("runs").size() == 2);
+  CHECK(two.at("terms") == one.at("terms"));
+}

@@ -1,0 +1,36 @@
+#include "core/json.hpp"
+#include "exec/record/run_record.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/reports/sample.hpp"
+
+using reports_test::has;
+using reports_test::sample_run;
+
+TEST_CASE("a run record comes back from its file as it was") {
+  const std::string text = exec::to_json_text(sample_run());
+  const core::Result<exec::RunRecord> read = exec::parse_run(text, "run.json");
+  REQUIRE(read.ok());
+  CHECK(exec::to_json_text(*read) == text);
+  CHECK(read->memory.live == core::gib(21));
+  CHECK_FALSE(read->memory.device);
+  CHECK(read->loss == std::vector{10.5, 10.25});
+}
+
+TEST_CASE("a damaged run record names every problem with its place") {
+  std::string text = exec::to_json_text(sample_run());
+  text.replace(text.find("\"host\""), 6, "7");
+  text.replace(text.find("\"ranks\": 8"), 10, "\"ranks\": 0");
+  const core::Result<exec::RunRecord> read = exec::parse_run(text, "run.json");
+  REQUIRE_FALSE(read.ok());
+  const std::string problems = core::to_text(read.problems());
+  CHECK(has(problems, "/backend"));
+  CHECK(has(problems, "/ranks"));
+  CHECK(has(problems, "run.json:"));
+}
+
+TEST_CASE("a plan is not taken for a run") {
+  const core::Result<exec::RunRecord> read =
+      exec::parse_run(planner::to_json_text(reports_test::sample_plan()), "plan.json");
+  REQUIRE_FALSE(read.ok());
+  CHECK(has(core::to_text(read.problems()), "run/1"));
+}

@@ -1,0 +1,98 @@
+#include "reports/text.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "reports/comparison.hpp"
+#include "reports/plan_text.hpp"
+#include "reports/run_text.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/reports/sample.hpp"
+
+using namespace reports;
+using reports_test::has;
+
+namespace {
+
+// The text equals tests/golden/NAME; UPDATE_GOLDEN=1 rewrites the file instead.
+void check_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(PLANNER_GOLDEN) + "/" + name;
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::stringstream golden;
+  golden << std::ifstream(path).rdbuf();
+  CHECK(golden.str() == text);
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+  return longest;
+}
+
+}  // namespace
+
+TEST_CASE("words wrap at 80 columns and a long word stands alone") {
+  const std::string long_word(90, 'x');
+  CHECK(wrapped("a b", 2, 4) == "  a b\n");
+  CHECK(wrapped("a " + long_word + " b", 2, 4) == "  a\n    " + long_word + "\n    b\n");
+}
+
+TEST_CASE("a table right-aligns numbers and wraps its last column inside itself") {
+  Table table({{"n"}, {"text", Align::left}});
+  table.add({"1", "short"});
+  table.add({"100", std::string(50, 'a') + " " + std::string(30, 'b')});
+  CHECK(table.text() == "    n  text\n    1  short\n  100  " + std::string(50, 'a') +
+                            "\n       " + std::string(30, 'b') + "\n");
+}
+
+TEST_CASE("a bar is filled by its fraction, within its width") {
+  CHECK(bar(0.5, 4) == "##..");
+  CHECK(bar(7, 4) == "####");
+  CHECK(bar(-1, 4) == "....");
+}
+
+TEST_CASE("percentages keep three digits or fewer") {
+  CHECK(percent_text(0.1234) == "12.3 %");
+  CHECK(percent_text(0.001) == "0.10 %");
+  CHECK(percent_text(1.5) == "150 %");
+  CHECK(percent_text(0) == "0.0 %");
+}
+
+TEST_CASE("a plan prints as its golden page, within 80 columns, without colour") {
+  const std::string text = plan_text(reports_test::sample_plan(), {});
+  check_golden("plan.txt", text);
+  CHECK(longest_line(text) <= 80);
+  CHECK(text.find('\033') == std::string::npos);
+}
+
+TEST_CASE("a plan without a feasible strategy says why and what would fit") {
+  planner::Plan plan = reports_test::sample_plan();
+  plan.chosen.reset();
+  plan.alternatives.clear();
+  CHECK(has(plan_text(plan, {}), "no feasible strategy"));
+  CHECK(has(why_infeasible(plan), "90.0 GiB"));
+  CHECK(has(why_infeasible(plan), "sharding=zero1"));
+}
+
+TEST_CASE("colour adds escapes and changes no other character") {
+  std::string coloured = plan_text(reports_test::sample_plan(), {.style = {.colour = true}});
+  REQUIRE(coloured.find('\033') != std::string::npos);
+  std::string plain;
+  for (std::size_t i = 0; i < coloured.size(); ++i) {
+    if (coloured[i] == '\033') i = coloured.find('m', i);
+    else plain += coloured[i];
+  }
+  CHECK(plain == plan_text(reports_test::sample_plan(), {}));
+}
+
+TEST_CASE("a comparison and a run print as their golden pages") {
+  const exec::RunRecord run = reports_test::sample_run();
+  const Comparison c = compare(reports_test::sample_plan(), run, "run.json").value();
+  check_golden("compare.txt", comparison_text(c, {}));
+  check_golden("run.txt", run_text(run, {}));
+}
