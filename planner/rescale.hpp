@@ -1,7 +1,7 @@
 #pragma once
-// Internal: a lowered program at another micro-batch, without lowering again. Only sizes per sample,
-// the schedule and nothing else depend on it, as long as as many forward passes are in flight. Tests
-// hold it equal to a fresh lowering in memory and time. Pure.
+// Internal: a lowered program at another micro-batch, without lowering again. Only sizes per
+// sample, the schedule and nothing else depend on it, as long as as many forward passes are in
+// flight. Tests hold it equal to a fresh lowering in memory and time. Pure.
 
 #include "planner/strategy.hpp"
 #include "sim/program/program.hpp"

@@ -10,8 +10,12 @@ namespace {
 class Rules {
  public:
   Rules(const models::ModelSpec& spec, const Job& job, const Strategy& s, std::int64_t gpus)
-      : spec_(spec), job_(job), s_(s), gpus_(gpus),
-        layers_(spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1) {}
+      : spec_(spec),
+        job_(job),
+        s_(s),
+        gpus_(gpus),
+        layers_(spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1) {
+  }
 
   core::Problems run() {
     if (!degrees()) return problems_;  // the rest divides by them
@@ -100,7 +104,8 @@ class Rules {
            text(s_.shard_group), "pin sharding=zero3 as well");
       return;
     }
-    need(job_.mode != Mode::inference, "sharding", "none for inference", std::string(name(s_.sharding)));
+    need(job_.mode != Mode::inference, "sharding", "none for inference",
+         std::string(name(s_.sharding)));
     need(s_.data % s_.shard_group == 0, "shard_group", "a divisor of data " + text(s_.data),
          text(s_.shard_group));
     need(!smaller || s_.sharding == Sharding::zero3, "shard_group",
@@ -124,7 +129,8 @@ class Rules {
     need(s_.pipeline == 1, "pipeline", "1 with parameter servers", text(s_.pipeline));
     need(s_.servers_colocated || s_.tensor == 1, "tensor", "1 with servers apart from the workers",
          text(s_.tensor));
-    need(s_.server_mode == ServerMode::sync, "server_mode", "sync", std::string(name(s_.server_mode)));
+    need(s_.server_mode == ServerMode::sync, "server_mode", "sync",
+         std::string(name(s_.server_mode)));
     need(!job_.reduce_dtype || *job_.reduce_dtype == gradient_type(), "reduce_dtype",
          "the gradient type with parameter servers", "another");
     need(job_.mode != Mode::inference, "grad_sync", "auto for inference", "parameter_server");
@@ -170,7 +176,8 @@ class Rules {
     std::vector<std::string> order = s_.mesh_order;
     std::ranges::sort(order);
     need(order == std::vector<std::string>{"context", "data", "pipeline", "tensor"}, "mesh_order",
-         "each of tensor, context, data, pipeline once", text(static_cast<std::int64_t>(order.size())) + " names");
+         "each of tensor, context, data, pipeline once",
+         text(static_cast<std::int64_t>(order.size())) + " names");
     need(layers_ < 16384, "layers", "fewer than 16384 layers", text(layers_));
   }
 

@@ -33,7 +33,8 @@ std::vector<std::int32_t> tokens_of(const std::string& text) {
     }
   } else {
     tokens.assign(text.size(), 0);
-    std::ranges::transform(text, tokens.begin(), [](char c) { return static_cast<unsigned char>(c); });
+    std::ranges::transform(text, tokens.begin(),
+                           [](char c) { return static_cast<unsigned char>(c); });
   }
   return tokens;
 }
@@ -60,7 +61,8 @@ core::Result<DataSource> DataSource::open(const std::string& path, const models:
   source.corpus_ = tokens_of(*text);
   if (static_cast<std::int64_t>(source.corpus_.size()) < seq_len + 1)
     return core::Problem{path, "at least " + std::to_string(seq_len + 1) + " tokens",
-                         std::to_string(source.corpus_.size()), "use a longer file or a shorter --seq"};
+                         std::to_string(source.corpus_.size()),
+                         "use a longer file or a shorter --seq"};
   const auto greatest = std::ranges::max_element(source.corpus_);
   if (*greatest >= spec.vocab)
     return core::Problem{path + " token " + std::to_string(greatest - source.corpus_.begin()),
@@ -92,7 +94,8 @@ void DataSource::tokens(std::int64_t sample, int shift, std::span<std::int32_t> 
 
 void DataSource::features(std::int64_t sample, std::span<double> out) const {
   const core::Random random(seed_, kFeatureStream);
-  const auto first = static_cast<std::uint64_t>(sample) * static_cast<std::uint64_t>(spec_.widths.front());
+  const auto first =
+      static_cast<std::uint64_t>(sample) * static_cast<std::uint64_t>(spec_.widths.front());
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = static_cast<float>(random.normal(first + i));
 }

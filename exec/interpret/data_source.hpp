@@ -20,7 +20,8 @@ class DataSource {
                               std::uint64_t seed);
   // A token file: llm.c's .bin (header of 256 i32: magic 20240520, version 1, count; then u16), or
   // any other file as one token per byte. Samples are windows at random places.
-  // Errors: unreadable, shorter than a sample, a token outside the vocabulary, not a language model.
+  // Errors: unreadable, shorter than a sample, a token outside the vocabulary, not a language
+  // model.
   static core::Result<DataSource> open(const std::string& path, const models::ModelSpec& spec,
                                        std::int64_t seq_len, std::uint64_t seed);
 

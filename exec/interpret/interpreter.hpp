@@ -1,7 +1,8 @@
 #pragma once
-// Interpreter: one rank of a Program on the host. Walks the calls of the schedule, issues actions to
-// streams, runs kernels, collectives and the optimizer on the rank's buffers, and keeps the ledger.
-// One object per rank, used by that rank's thread; waits happen only where the Program has them.
+// Interpreter: one rank of a Program on the host. Walks the calls of the schedule, issues actions
+// to streams, runs kernels, collectives and the optimizer on the rank's buffers, and keeps the
+// ledger. One object per rank, used by that rank's thread; waits happen only where the Program has
+// them.
 
 #include <memory>
 #include <optional>

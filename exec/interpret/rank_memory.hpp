@@ -1,8 +1,8 @@
 #pragma once
-// RankMemory: the buffers of one rank of a Program, placed by the same arena that the replay models,
-// in one range of exactly the predicted size. Allocation and freeing happen on the issuing thread;
-// other threads read pointers that were resolved for them before. A use of a buffer that is not
-// there is a bug of the lowering and ends the process with the buffer's name.
+// RankMemory: the buffers of one rank of a Program, placed by the same arena that the replay
+// models, in one range of exactly the predicted size. Allocation and freeing happen on the issuing
+// thread; other threads read pointers that were resolved for them before. A use of a buffer that is
+// not there is a bug of the lowering and ends the process with the buffer's name.
 
 #include <cstddef>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
-// RunRecord: what executing a plan measured, and the file run/1. It repeats what was planned (model,
-// cluster, job, candidate), so that a record can be compared with its plan, or read without it. What
-// a run could not measure is empty, never 0. Value types; thread-compatible.
+// RunRecord: what executing a plan measured, and the file run/1. It repeats what was planned
+// (model, cluster, job, candidate), so that a record can be compared with its plan, or read without
+// it. What a run could not measure is empty, never 0. Value types; thread-compatible.
 
 #include <array>
 #include <cstdint>

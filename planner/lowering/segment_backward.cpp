@@ -17,9 +17,10 @@ void SegmentEmitter::find_needs_gradient(bool input_needs) {
     needs_gradient_[static_cast<std::size_t>(segment_.input)] = input_needs;
   for (auto v : order_) {
     const Op& op = segment_.graph[v];
-    const bool needs =
-        std::ranges::any_of(op.parameters, [&](auto p) { return trained(p); }) ||
-        std::ranges::any_of(op.inputs, [&](auto t) { return needs_gradient_[static_cast<std::size_t>(t)]; });
+    const bool needs = std::ranges::any_of(op.parameters, [&](auto p) { return trained(p); }) ||
+                       std::ranges::any_of(op.inputs, [&](auto t) {
+                         return needs_gradient_[static_cast<std::size_t>(t)];
+                       });
     for (TensorIndex t : op.outputs) needs_gradient_[static_cast<std::size_t>(t)] = needs;
   }
 }

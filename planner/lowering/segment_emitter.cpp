@@ -113,7 +113,8 @@ std::vector<bool> SegmentEmitter::select(ForwardMode mode) const {
   if (segment_.output >= 0) wanted[root_of(segment_.output)] = false;
   for (std::size_t i = order_.size(); i-- > 0;) {
     const Op& op = segment_.graph[order_[i]];
-    selected[i] = std::ranges::any_of(op.outputs, [&](TensorIndex t) { return wanted[root_of(t)]; });
+    selected[i] =
+        std::ranges::any_of(op.outputs, [&](TensorIndex t) { return wanted[root_of(t)]; });
     if (selected[i])
       for (TensorIndex t : op.inputs) wanted[root_of(t)] = true;
   }

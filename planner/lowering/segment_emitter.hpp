@@ -1,11 +1,12 @@
 #pragma once
 // SegmentEmitter: turns one segment of the operator graph (prologue, layer template, epilogue) into
-// blocks of actions: forward that keeps what backward reads, forward that keeps nothing, the part of
-// forward that recomputation needs, and backward. Lifetimes follow from the graph alone: a tensor
-// lives from its first writer to its last reader; kept ones to their last reader in backward.
+// blocks of actions: forward that keeps what backward reads, forward that keeps nothing, the part
+// of forward that recomputation needs, and backward. Lifetimes follow from the graph alone: a
+// tensor lives from its first writer to its last reader; kept ones to their last reader in
+// backward.
 //
-// Gradients of tensors share storage where the mathematics allows: an addition hands its gradient to
-// both inputs, a residual stream has one gradient buffer from the loss to the embeddings.
+// Gradients of tensors share storage where the mathematics allows: an addition hands its gradient
+// to both inputs, a residual stream has one gradient buffer from the loss to the embeddings.
 
 #include <vector>
 
@@ -84,7 +85,8 @@ class SegmentEmitter {
   int gradient_target(models::TensorIndex t, bool* accumulate);
   int new_storage(models::TensorIndex t);
   void consume(int storage);
-  void emit_backward(ActionKind kind, const Op& op, std::vector<View> args, bool accumulate = false);
+  void emit_backward(ActionKind kind, const Op& op, std::vector<View> args,
+                     bool accumulate = false);
   void free_kept_after_backward(std::size_t position);
   int storage_of(models::TensorIndex t) const { return gradient_of_[static_cast<std::size_t>(t)]; }
 

@@ -37,7 +37,8 @@ class Layouter {
     std::int64_t& at = p.trainable ? trained_ : frozen_;
     ParameterPlace where{p.trainable, unit, at, 0};
     layout_.parameters.push_back({p, std::move(path), p.trainable, at, tied_copy});
-    if (p.trainable) unit_of_.push_back(unit), span_parameters_.push_back(layout_.parameters.size() - 1);
+    if (p.trainable)
+      unit_of_.push_back(unit), span_parameters_.push_back(layout_.parameters.size() - 1);
     at += p.elements;
     return where;
   }
@@ -77,7 +78,8 @@ class Layouter {
 
   void place_layer(int l) {
     const int global = stage_.first_layer + l;
-    const auto t = static_cast<std::size_t>(graph_.layer_template[static_cast<std::size_t>(global)]);
+    const auto t =
+        static_cast<std::size_t>(graph_.layer_template[static_cast<std::size_t>(global)]);
     const Segment& segment = graph_.templates[t];
     const std::size_t at = static_cast<std::size_t>(l);
     layout_.units[at] = {"layer", trained_, 0, SegmentKind::layer, l};

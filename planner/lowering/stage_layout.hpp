@@ -1,9 +1,9 @@
 #pragma once
 // Where the parameters of one pipeline stage live. Trained parameters lie in one flat space in the
-// order in which their gradients become ready (head, last layer .. first layer, embeddings), so that
-// a bucket is a contiguous range; weights, gradients and optimizer state share the layout. Frozen
-// parameters (LoRA) lie in a second flat space. The flat space divides into spans: buckets of whole
-// tensors [ddp], or one span per unit (layer) under ZeRO-2 and 3. Pure.
+// order in which their gradients become ready (head, last layer .. first layer, embeddings), so
+// that a bucket is a contiguous range; weights, gradients and optimizer state share the layout.
+// Frozen parameters (LoRA) lie in a second flat space. The flat space divides into spans: buckets
+// of whole tensors [ddp], or one span per unit (layer) under ZeRO-2 and 3. Pure.
 
 #include <string>
 #include <vector>

@@ -322,7 +322,9 @@ void StageLowering::append_uses(program::Routine& routine, const std::vector<Use
   const auto reads = [&](std::size_t i, int unit) {
     return i < uses.size() && std::ranges::count(uses[i].reads, unit) > 0;
   };
-  const auto trained = [&](int unit) { return layout_.units[static_cast<std::size_t>(unit)].elements > 0; };
+  const auto trained = [&](int unit) {
+    return layout_.units[static_cast<std::size_t>(unit)].elements > 0;
+  };
   std::vector<bool> requested(layout_.units.size(), false);
   const auto request = [&](std::size_t i) {
     if (!copies || i >= uses.size()) return;

@@ -1,7 +1,7 @@
 #pragma once
 // StageLowering: one pipeline stage (or one parameter server that stands apart) as a RankClass:
-// persistent state, blocks of its layers, and the routines that call them, with the communication of
-// data parallelism, sharding and the pipeline between.
+// persistent state, blocks of its layers, and the routines that call them, with the communication
+// of data parallelism, sharding and the pipeline between.
 
 #include <map>
 #include <memory>

@@ -153,9 +153,13 @@ std::uint16_t StageLowering::server_reduce_block() {
       builder_.transfer(over(program::Group::data, Collective::parameter_server,
                              program::Algorithm::parameter_server, Traffic::parameters,
                              stage_.recipe.weight));
-  // All on one stream, in this order: pushes are buffered, so no rank waits for one that waits for it.
+  // All on one stream, in this order: pushes are buffered, so no rank waits for one that waits for
+  // it.
   if (stage_.serves) builder_.alloc(layer_view(sum_));
-  builder_.emit({.kind = ActionKind::push, .stream = Stream::gradient, .args = {gradients}, .op = up,
+  builder_.emit({.kind = ActionKind::push,
+                 .stream = Stream::gradient,
+                 .args = {gradients},
+                 .op = up,
                  .waits = {ready}});
   if (stage_.serves) {
     builder_.emit({.kind = ActionKind::serve_push, .stream = Stream::gradient,

@@ -75,9 +75,9 @@ class BlockList {
 };
 
 // One range that grows at its end, alignment 256 B. Buffers allocated first lie at the bottom.
-// reserved() = the range's high-water mark. The free end counts as boundless: it is used when no hole
-// fits, and extended rather than stepped over. So a step places its buffers alike whether the range
-// has yet to grow or has grown in the steps before.
+// reserved() = the range's high-water mark. The free end counts as boundless: it is used when no
+// hole fits, and extended rather than stepped over. So a step places its buffers alike whether the
+// range has yet to grow or has grown in the steps before.
 class Arena {
  public:
   static constexpr std::int64_t kAlignment = 256;  // what cudaMalloc guarantees [cuda guide]

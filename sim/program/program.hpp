@@ -1,12 +1,12 @@
 #pragma once
-// The Program: what every rank does in one step. The planner's memory and traffic, the simulator and
-// the executor all interpret this one description, so prediction and measurement differ in
+// The Program: what every rank does in one step. The planner's memory and traffic, the simulator
+// and the executor all interpret this one description, so prediction and measurement differ in
 // durations alone.
 //
 // Ranks that do the same thing share a RankClass. A class stores straight-line blocks of actions
 // ("forward of a layer"), routines (which blocks, for which layers, make the forward pass of one
-// micro-batch), and a schedule that orders routines over micro-batches; a Cursor yields the calls in
-// O(1) memory. Nothing is stored per rank or per micro-batch.
+// micro-batch), and a schedule that orders routines over micro-batches; a Cursor yields the calls
+// in O(1) memory. Nothing is stored per rank or per micro-batch.
 //
 // Issue order. Each rank issues its actions one after another, on several in-order streams. Alloc
 // and free take effect in issue order. An action starts when it is first in its stream and the
@@ -76,8 +76,9 @@ enum ActionFlag : std::uint8_t {
 enum class Index : std::uint8_t { constant, layer };
 // Where in the instance (see resolve): all of it; at `offset`; at the call's layer's parameters +
 // offset (trained or frozen flat space); over the call's span; this rank's chunk of the call's span
-// where the buffer holds the flat space; the same chunk where the buffer holds one span; this rank's
-// shard of the call's span where the buffer holds shards alone; the shard's quantisation scales.
+// where the buffer holds the flat space; the same chunk where the buffer holds one span; this
+// rank's shard of the call's span where the buffer holds shards alone; the shard's quantisation
+// scales.
 enum class Range : std::uint8_t {
   whole, fixed, layer_parameters, frozen_layer_parameters,
   span, span_chunk, unit_chunk, span_shard, span_scales
@@ -104,7 +105,7 @@ struct Buffer {
   std::vector<std::int64_t> elements;
   int extent = 1;                      // instances by layer
   int slots = 1;                       // instances by micro-batch: micro_batch % slots
-  bool persistent = false;             // allocated before the step, in declaration order; never freed
+  bool persistent = false;  // allocated before the step, in declaration order; never freed
   std::int64_t instance_elements(int layer) const {
     return elements.size() == 1 ? elements[0] : elements[static_cast<std::size_t>(layer)];
   }
@@ -193,8 +194,8 @@ struct Schedule {
   std::int64_t in_flight() const { return warm_up < micro_batches ? warm_up + 1 : micro_batches; }
 };
 
-// A contiguous piece of the trained parameters' flat space that is communicated as one: a bucket, or
-// a unit (layer) of ZeRO-2 and 3.
+// A contiguous piece of the trained parameters' flat space that is communicated as one: a bucket,
+// or a unit (layer) of ZeRO-2 and 3.
 struct Span {
   std::int64_t offset = 0;             // elements, in the flat space
   std::int64_t elements = 0;
@@ -222,7 +223,7 @@ struct Accumulation {
   Algorithm algorithm = Algorithm::ring;          // over `group` ranks, by span chunks
   int group = 1;
   int replicas = 1;                               // then over replicas by ring (HSDP)
-  bool tied_apart = false;  // embedding and head gradients are summed apart, first stage + last stage
+  bool tied_apart = false;  // head and embedding gradients sum apart: first stage + last stage
   core::DType wire_type{};
 };
 

@@ -44,7 +44,11 @@ std::vector<Cell> cells(std::int64_t k, std::int64_t batch) {
       });
   for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
     add("zero", [&](Strategy& s) { s.sharding = z; s.shard_group = s.data; });
-  add("no overlap", [](Strategy& s) { s.sharding = Sharding::zero3; s.shard_group = s.data; s.overlap = false; });
+  add("no overlap", [](Strategy& s) {
+    s.sharding = Sharding::zero3;
+    s.shard_group = s.data;
+    s.overlap = false;
+  });
   if (k == 4) add("hsdp", [](Strategy& s) { s.sharding = Sharding::zero3; s.shard_group = 2; });
   add("lora", [](Strategy& s) { s.grad_sync = GradSync::ring; }, 3);
   add("every_k", [](Strategy& s) { s.checkpoint = Checkpoint::every_k; s.checkpoint_every = 2; });
@@ -112,7 +116,8 @@ TEST_CASE("a single rank trains, and its memory is the prediction") {
   check_cell(small_chain(6, 8), {"single", with(1, 12), 0}, "fp32");
 }
 
-TEST_CASE("executed memory and traffic equal the prediction for every strategy on 2, 3 and 4 ranks") {
+TEST_CASE(
+    "executed memory and traffic equal the prediction for every strategy on 2, 3 and 4 ranks") {
   for (std::int64_t k : {2, 3, 4})
     for (const Cell& cell : cells(k, 12)) check_cell(tiny_gpt(), cell, "fp32");
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Runs a strategy on the host for tests: lowers it, runs every rank as a thread, and hands back what
-// was trained, counted and held. One call, one world; nothing shared between calls.
+// Runs a strategy on the host for tests: lowers it, runs every rank as a thread, and hands back
+// what was trained, counted and held. One call, one world; nothing shared between calls.
 
 #include <map>
 #include <string>
