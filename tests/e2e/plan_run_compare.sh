@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Plan, run and compare through the real binaries: every byte and count that was predicted is what
+# was measured. usage: plan_run_compare.sh BIN_FOLDER
+set -euo pipefail
+planner=$1/planner
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":32,"n_head":2,"n_positions":16,
+  "vocab_size":67}' >config.json
+
+# round PINS...: one plan, run and comparison.
+round() {
+  local pins=() pin
+  for pin in "$@"; do pins+=(--pin "$pin"); done
+  "$planner" --model config.json --gpus 2 --seq 16 --global-batch 4 --recipe fp32 \
+    --gpu h100-sxm-80g "${pins[@]}" --out plan.json >/dev/null
+  "$planner" exec plan.json --steps 2 --quiet --out run.json >/dev/null
+  "$planner" compare plan.json run.json --json --out compare.json >shown.json
+  cmp compare.json shown.json
+  "$planner" compare plan.json run.json >compare.txt
+  local verdict
+  verdict=$(tail -n 1 compare.txt)
+  if [[ ! $verdict =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes && ${#verdict} -gt 0 ]] ||
+    [[ ${BASH_REMATCH[1]} != "${BASH_REMATCH[2]}" || ${BASH_REMATCH[1]} -lt 7 ]]; then
+    cat compare.txt
+    printf 'FAILED: %s\n' "$*"
+    exit 1
+  fi
+}
+round data=2 sharding=none
+round data=2 sharding=zero3
+round pipeline=2 schedule=1f1b
+round tensor=2
+
+# A plan of one strategy and a run of another do not belong together.
+"$planner" --model config.json --gpus 2 --seq 16 --global-batch 4 --recipe fp32 \
+  --gpu h100-sxm-80g --pin data=2 --pin sharding=none --top 0 --out other.json >/dev/null
+code=0
+"$planner" compare other.json run.json 2>err.txt >/dev/null || code=$?
+if [[ $code -ne 2 ]] || ! grep -q tensor err.txt; then
+  printf 'FAILED: a foreign run: exit %s: %s\n' "$code" "$(cat err.txt)"
+  exit 1
+fi
+
+"$planner" explain laws --gpus 3 --servers 2 --measure >laws.txt
+if ! grep -q '^  C4 .* 0$' laws.txt; then
+  cat laws.txt
+  exit 1
+fi
+printf 'plan, run, compare: all equal\n'
