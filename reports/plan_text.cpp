@@ -78,9 +78,9 @@ std::string amount(const planner::Rejection& r, std::int64_t value) {
 }
 
 std::string rejection_text(const planner::Rejection& r) {
-  std::string text = fmt::format("{}: {} needs {}", r.limit, planner::to_text(r.strategy),
-                                 amount(r, r.needed));
-  text += fmt::format(", there is {}", amount(r, r.available));
+  std::string text = fmt::format("{}: {}", r.limit, planner::to_text(r.strategy));
+  if (r.needed != r.available)  // equal where the limit is a rule and no amount
+    text += fmt::format(" needs {}, there is {}", amount(r, r.needed), amount(r, r.available));
   if (!r.fix.empty()) text += "; fix: " + r.fix;
   return text;
 }
