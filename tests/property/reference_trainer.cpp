@@ -1,0 +1,370 @@
+#include "tests/property/reference_trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.hpp"
+#include "exec/host/optimizers.hpp"
+#include "exec/interpret/initialise.hpp"
+#include "tests/property/reference_model.hpp"
+
+namespace tests {
+namespace {
+
+namespace host = exec::host;
+using core::DType;
+
+// The parameters of one pipeline stage, in the flat order that the Program's spans cut.
+struct Stage {
+  const program::RankClass* layout = nullptr;
+  Typed weights, master, compute;
+  std::vector<Typed> slots, scales;
+};
+
+bool ends_with(const std::string& text, const char* end) { return text.ends_with(end); }
+bool is_vector(const std::string& path) {
+  return ends_with(path, "bias") || path.find("ln_") != std::string::npos;
+}
+
+// First values as the published recipes have them: nothing of the graph's builders.
+models::Parameter describe(const models::ModelSpec& spec, const std::string& path,
+                           std::int64_t elements) {
+  models::Parameter p;
+  p.elements = elements;
+  p.shape = p.full_shape = {elements};
+  p.decays = !is_vector(path);
+  p.init = models::Init::normal;
+  p.init_stddev = 0.02;
+  if (ends_with(path, "bias") || ends_with(path, "lora_b")) p.init = models::Init::zero;
+  if (is_vector(path) && ends_with(path, "weight")) p.init = models::Init::one;
+  if (ends_with(path, "proj.weight"))
+    p.init_stddev = 0.02 / std::sqrt(2.0 * static_cast<double>(spec.layers));
+  if (spec.family == models::Family::chain && p.init == models::Init::normal) {
+    const auto layer = static_cast<std::size_t>(std::stoi(path.substr(2)));
+    p.init_stddev = 1.0 / std::sqrt(static_cast<double>(spec.widths[layer]));
+  }
+  return p;
+}
+
+class Trainer {
+ public:
+  Trainer(const models::ModelSpec& spec, const planner::Job& job, const program::Program& stated,
+          const exec::DataSource& data, Division division, std::uint64_t seed)
+      : spec_(spec), job_(job), how_(stated.accumulation), data_(data), division_(division),
+        seed_(seed), recipe_(*planner::resolve_recipe(job.recipe, job.precision)),
+        ranks_(job.global_batch / division.grad_accum / division.micro_batch) {
+    for (const program::RankClass& k : stated.classes)
+      if (k.is_worker && k.stage == static_cast<int>(stages_.size()))
+        stages_.push_back(open_stage(k));
+  }
+
+  void step(std::int64_t index);
+  ReferenceResult result() const { return result_; }
+  void finish();
+
+ private:
+  using Flats = std::vector<Typed>;    // one per stage
+
+  Stage open_stage(const program::RankClass& k);
+  void open_slots(Stage& s) const;
+  void initialise(Stage& s, const program::PlacedParameter& placed);
+  Flats zero_gradients() const;
+  Views views(const std::vector<Typed*>& flats) const;
+  void train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch, Flats& gradients,
+             double* loss);
+  void load(MicroBatch& batch, std::int64_t first) const;
+  Typed reduce(const std::vector<Flats>& parts, std::size_t first, std::size_t stage) const;
+  void fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset, std::int64_t n,
+            Typed& sum) const;
+  Flats ranks_then_micro_batches(std::int64_t step, std::vector<double>& losses);
+  Flats micro_batches_then_ranks(std::int64_t step, std::vector<double>& losses);
+  Flats over_replicas(std::vector<Flats>& replicas) const;
+  void add_tied(Flats& gradients) const;
+  void update(Stage& s, Typed& gradient, std::int64_t step);
+  void update_blocks(Stage& s, Typed& gradient, std::int64_t step);
+
+  const models::ModelSpec& spec_;
+  const planner::Job& job_;
+  const program::Accumulation how_;
+  const exec::DataSource& data_;
+  const Division division_;
+  const std::uint64_t seed_;
+  const planner::Recipe recipe_;
+  const std::int64_t ranks_;
+  std::vector<Stage> stages_;
+  std::map<std::string, Typed> frozen_;
+  ReferenceResult result_;
+};
+
+Stage Trainer::open_stage(const program::RankClass& k) {
+  Stage s;
+  s.layout = &k;
+  s.weights = {recipe_.weight, k.trained_elements};
+  if (recipe_.has_master) s.master = {recipe_.master, k.trained_elements};
+  std::int64_t end = 0;
+  for (const program::PlacedParameter& p : k.parameters) {
+    initialise(s, p);
+    if (!p.trained) continue;
+    PLANNER_CHECK(p.offset == end, "trained parameters do not tile their flat space");
+    end += p.parameter.elements;
+  }
+  PLANNER_CHECK(end == k.trained_elements, "a flat space larger than its parameters");
+  open_slots(s);
+  return s;
+}
+
+void Trainer::open_slots(Stage& s) const {
+  const planner::Optimizer& o = planner::optimizer(job_.optimizer);
+  const std::int64_t n = s.layout->trained_elements;
+  for (int i = 0; i < o.first_moments + o.second_moments; ++i) {
+    const DType type = i < o.first_moments ? recipe_.first_moment : recipe_.second_moment;
+    s.slots.emplace_back(o.quantised ? DType::u8 : type, n);
+    if (o.quantised) s.scales.emplace_back(DType::f32, n);  // more than enough
+  }
+}
+
+void Trainer::initialise(Stage& s, const program::PlacedParameter& placed) {
+  program::PlacedParameter own{describe(spec_, placed.path, placed.parameter.elements),
+                               placed.path};
+  const std::int64_t n = own.parameter.elements;
+  const auto put = [&](host::View to) {
+    std::vector<double> values =
+        exec::initial_values(own, seed_, 0, to.type == DType::f64);
+    host::cast(to, {values.data(), DType::f64}, n);
+  };
+  if (!placed.trained) {
+    Typed& frozen = frozen_[placed.path] = Typed(recipe_.compute, n);
+    return put(frozen.at());
+  }
+  put(s.weights.at(placed.offset));
+  if (recipe_.has_master) put(s.master.at(placed.offset));
+}
+
+Trainer::Flats Trainer::zero_gradients() const {
+  Flats flats;
+  for (const Stage& s : stages_) flats.emplace_back(recipe_.gradient, s.layout->trained_elements);
+  return flats;
+}
+
+Views Trainer::views(const std::vector<Typed*>& flats) const {
+  Views views;
+  for (std::size_t i = 0; i < stages_.size(); ++i)
+    for (const program::PlacedParameter& p : stages_[i].layout->parameters)
+      if (p.trained) views[p.tied_copy ? "lm_head.weight" : p.path] = flats[i]->at(p.offset);
+  if (views.count("wte.weight") > 0 && spec_.tied_embeddings)
+    views.try_emplace("lm_head.weight", views["wte.weight"]);
+  return views;
+}
+
+// Data ranks take contiguous pieces of the global batch, micro-batches ascend in it.
+void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
+                    Flats& gradients, double* loss) {
+  MicroBatch batch;
+  batch.spec = &spec_;
+  batch.samples = division_.micro_batch;
+  batch.seq_len = job_.seq_len;
+  batch.global_batch = job_.global_batch;
+  batch.activation = recipe_.activation;
+  batch.statistic = recipe_.statistic;
+  batch.lora_rank = job_.lora_rank;
+  std::vector<Typed*> weights, sums;
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    weights.push_back(&stages_[i].compute);
+    sums.push_back(&gradients[i]);
+  }
+  batch.weights = views(weights);
+  batch.gradients = views(sums);
+  for (auto& [path, frozen] : frozen_) {
+    batch.weights[path] = frozen.at();
+    if (path == "wte.weight") batch.weights["lm_head.weight"] = frozen.at();
+  }
+  load(batch, step * job_.global_batch +
+                  (rank * division_.grad_accum + micro_batch) * division_.micro_batch);
+  train_micro_batch(batch, loss);
+}
+
+void Trainer::load(MicroBatch& batch, std::int64_t first) const {
+  const bool chain = spec_.family == models::Family::chain;
+  const bool classes = !chain || spec_.loss == models::Loss::cross_entropy;
+  const std::int64_t in = chain ? spec_.widths.front() : job_.seq_len;
+  const std::int64_t out = !classes ? spec_.widths.back() : chain ? 1 : job_.seq_len;
+  batch.inputs = {chain ? recipe_.activation : DType::i32, batch.samples * in};
+  batch.targets = {classes ? DType::i32 : recipe_.activation, batch.samples * out};
+  for (std::int64_t i = 0; i < batch.samples; ++i) {
+    const auto tokens = [&](Typed& to, std::int64_t n, int shift) {
+      data_.tokens(first + i, shift, {static_cast<std::int32_t*>(to.at(i * n).data),
+                                      static_cast<std::size_t>(n)});
+    };
+    const auto reals = [&](Typed& to, std::int64_t n, auto fill) {
+      std::vector<double> row(static_cast<std::size_t>(n));
+      fill(row);
+      host::cast(to.at(i * n), {row.data(), DType::f64}, n);
+    };
+    if (!chain) {
+      tokens(batch.inputs, in, 0);
+      tokens(batch.targets, out, 1);
+      continue;
+    }
+    reals(batch.inputs, in, [&](auto& row) { data_.features(first + i, row); });
+    if (classes)
+      *static_cast<std::int32_t*>(batch.targets.at(i).data) = data_.label(first + i);
+    else
+      reals(batch.targets, out, [&](auto& row) { data_.feature_targets(first + i, row); });
+  }
+}
+
+// sum[offset, offset + n) of the parts in the stated order, chunk by chunk; the parts are used up.
+void Trainer::fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset,
+                   std::int64_t n, Typed& sum) const {
+  const int group = static_cast<int>(parts.size());
+  const std::int64_t each = program::padded(n, group) / group;
+  for (int c = 0; c < group; ++c) {
+    const std::int64_t begin = std::min(c * each, n), count = std::min(each, n - begin);
+    const std::int64_t at = offset + begin;
+    const program::ReductionOrder order = program::reduction_order(a, group, c);
+    for (const program::ReductionStep& s : order.steps)
+      host::reduce_into(parts[static_cast<std::size_t>(s.into)].at(at),
+                        parts[static_cast<std::size_t>(s.from)].at(at), host::ReduceOp::sum, count);
+    host::copy(sum.at(at), parts[static_cast<std::size_t>(order.result)].at(at), count);
+  }
+}
+
+// One stage's gradients of `group` ranks from `first` on, in the type that travels.
+Typed Trainer::reduce(const std::vector<Flats>& parts, std::size_t first,
+                      std::size_t stage) const {
+  const program::RankClass& k = *stages_[stage].layout;
+  const DType wire = how_.group > 1 ? how_.wire_type : recipe_.gradient;
+  std::vector<Typed> travelling;
+  for (std::size_t i = first; i < first + static_cast<std::size_t>(how_.group); ++i) {
+    Typed own = parts[i][stage];
+    travelling.emplace_back(wire, k.trained_elements);
+    host::cast(travelling.back().at(), own.at(), k.trained_elements);
+  }
+  Typed sum(wire, k.trained_elements);
+  for (const program::Span& s : k.spans)
+    fold(travelling, how_.algorithm, s.offset, s.elements, sum);
+  return sum;
+}
+
+Trainer::Flats Trainer::micro_batches_then_ranks(std::int64_t step, std::vector<double>& losses) {
+  std::vector<Flats> of_rank(static_cast<std::size_t>(ranks_), zero_gradients());
+  for (std::int64_t d = 0; d < ranks_; ++d)
+    for (std::int64_t m = 0; m < division_.grad_accum; ++m)
+      train(step, d, m, of_rank[static_cast<std::size_t>(d)], &losses[static_cast<std::size_t>(d)]);
+  Flats total = zero_gradients();
+  for (std::size_t i = 0; i < stages_.size(); ++i)
+    host::cast(total[i].at(), reduce(of_rank, 0, i).at(), total[i].size());
+  return total;
+}
+
+Trainer::Flats Trainer::ranks_then_micro_batches(std::int64_t step, std::vector<double>& losses) {
+  std::vector<Flats> replicas(static_cast<std::size_t>(how_.replicas), zero_gradients());
+  for (std::int64_t m = 0; m < division_.grad_accum; ++m) {
+    std::vector<Flats> of_rank(static_cast<std::size_t>(ranks_), zero_gradients());
+    for (std::int64_t d = 0; d < ranks_; ++d)
+      train(step, d, m, of_rank[static_cast<std::size_t>(d)], &losses[static_cast<std::size_t>(d)]);
+    for (std::size_t r = 0; r < replicas.size(); ++r)
+      for (std::size_t i = 0; i < stages_.size(); ++i)
+        host::add_into(replicas[r][i].at(),
+                       reduce(of_rank, r * static_cast<std::size_t>(how_.group), i).at(),
+                       replicas[r][i].size());
+  }
+  return over_replicas(replicas);
+}
+
+// HSDP: a ring over the replicas for each shard of each span.
+Trainer::Flats Trainer::over_replicas(std::vector<Flats>& replicas) const {
+  if (replicas.size() == 1) return std::move(replicas[0]);
+  Flats total = zero_gradients();
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    std::vector<Typed> parts;
+    for (Flats& flats : replicas) parts.push_back(std::move(flats[i]));
+    for (const program::Span& s : stages_[i].layout->spans)
+      for (std::int64_t begin = 0; begin < s.elements; begin += s.shard_elements)
+        fold(parts, program::Algorithm::ring, s.offset + begin,
+             std::min(s.shard_elements, s.elements - begin), total[i]);
+  }
+  return total;
+}
+
+// Head and embedding on the last and the first stage: one sum of two gradients, on both.
+void Trainer::add_tied(Flats& gradients) const {
+  host::View table{}, head{};
+  std::int64_t n = 0;
+  for (std::size_t i = 0; i < stages_.size(); ++i)
+    for (const program::PlacedParameter& p : stages_[i].layout->parameters) {
+      if (!p.trained || p.path != "wte.weight") continue;
+      (p.tied_copy ? head : table) = gradients[i].at(p.offset);
+      n = p.parameter.elements;
+    }
+  if (!table || !head) return;
+  host::reduce_into(table, head, host::ReduceOp::sum, n);
+  host::copy(head, table, n);
+}
+
+void Trainer::update(Stage& s, Typed& gradient, std::int64_t step) {
+  if (job_.optimizer == planner::OptimizerKind::adam8bit) return update_blocks(s, gradient, step);
+  for (const program::PlacedParameter& p : s.layout->parameters) {
+    if (!p.trained) continue;
+    host::Parameters one{s.weights.at(p.offset), {}, gradient.at(p.offset), p.parameter.elements,
+                         !is_vector(p.path)};
+    if (recipe_.has_master) one.master = s.master.at(p.offset);
+    std::vector<host::View> slots;
+    for (Typed& slot : s.slots) slots.push_back(slot.at(p.offset));
+    host::update(job_.optimizer, host::default_hyper(job_.optimizer), step + 1, one, slots);
+  }
+}
+
+// Eight-bit state: blocks of 256 from the start of each shard of each span, without decay.
+void Trainer::update_blocks(Stage& s, Typed& gradient, std::int64_t step) {
+  std::int64_t block = 0;
+  for (const program::Span& span : s.layout->spans)
+    for (std::int64_t begin = 0; begin < span.elements; begin += span.shard_elements) {
+      const std::int64_t at = span.offset + begin;
+      const std::int64_t n = std::min(span.shard_elements, span.elements - begin);
+      host::Parameters one{s.weights.at(at), {}, gradient.at(at), n, false};
+      if (recipe_.has_master) one.master = s.master.at(at);
+      const std::vector<host::View> slots{s.slots[0].at(at), s.slots[1].at(at),
+                                          s.scales[0].at(block), s.scales[1].at(block)};
+      host::update(job_.optimizer, host::default_hyper(job_.optimizer), step + 1, one, slots);
+      block += program::padded(n, program::kQuantisationBlock) / program::kQuantisationBlock;
+    }
+}
+
+void Trainer::step(std::int64_t index) {
+  for (Stage& s : stages_) {
+    s.compute = Typed(recipe_.compute, s.weights.size());
+    host::cast(s.compute.at(), s.weights.at(), s.weights.size());
+  }
+  std::vector<double> losses(static_cast<std::size_t>(ranks_), 0.0);
+  Flats gradients = how_.ranks_first ? ranks_then_micro_batches(index, losses)
+                                     : micro_batches_then_ranks(index, losses);
+  if (how_.tied_apart) add_tied(gradients);
+  for (std::size_t i = 0; i < stages_.size(); ++i) update(stages_[i], gradients[i], index);
+  double sum = 0;
+  for (const double loss : losses) sum += loss;
+  result_.losses.push_back(sum);
+}
+
+void Trainer::finish() {
+  for (Stage& s : stages_)
+    for (const program::PlacedParameter& p : s.layout->parameters) {
+      if (!p.trained || p.tied_copy) continue;
+      std::vector<double> values(static_cast<std::size_t>(p.parameter.elements));
+      host::cast({values.data(), DType::f64}, s.weights.at(p.offset), p.parameter.elements);
+      result_.weights[p.path] = std::move(values);
+    }
+}
+
+}  // namespace
+
+ReferenceResult train_reference(const models::ModelSpec& spec, const planner::Job& job,
+                                const program::Program& stated, const exec::DataSource& data,
+                                Division division, std::int64_t steps, std::uint64_t seed) {
+  Trainer trainer(spec, job, stated, data, division, seed);
+  for (std::int64_t s = 0; s < steps; ++s) trainer.step(s);
+  trainer.finish();
+  return trainer.result();
+}
+
+}  // namespace tests

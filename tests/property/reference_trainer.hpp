@@ -1,0 +1,33 @@
+#pragma once
+// A trainer on one rank that must give every bit of what the executor gives on many: plain loops
+// over data ranks, micro-batches and parameters. Of the Program it takes what it states about
+// accumulation (Accumulation, spans, the flat order that spans cut) and nothing about how to
+// compute. The model's passes are reference_model.hpp's. Not thread-safe.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exec/interpret/data_source.hpp"
+#include "models/spec.hpp"
+#include "planner/job.hpp"
+#include "sim/program/program.hpp"
+
+namespace tests {
+
+struct ReferenceResult {
+  std::vector<double> losses;          // per step, summed over data ranks in ascending order
+  std::map<std::string, std::vector<double>> weights;  // final trained parameters by path
+};
+
+// How the global batch divides: data ranks x grad_accum x micro_batch samples.
+struct Division {
+  std::int64_t grad_accum = 1, micro_batch = 1;
+};
+
+// REQUIRES: `stated` has tensor degree 1 and was lowered for this job.
+ReferenceResult train_reference(const models::ModelSpec& spec, const planner::Job& job,
+                                const program::Program& stated, const exec::DataSource& data,
+                                Division division, std::int64_t steps, std::uint64_t seed);
+
+}  // namespace tests

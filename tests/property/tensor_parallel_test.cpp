@@ -1,0 +1,168 @@
+// Tensor parallel ranks sum in another order than one rank, so they agree in double precision to
+// rounding alone; what ranks hold alike agrees to the bit.
+#include <algorithm>
+#include <cmath>
+
+#include "planner/lower.hpp"
+#include "tests/catch.hpp"
+#include "tests/property/reference_trainer.hpp"
+#include "tests/property/run_program.hpp"
+#include "tests/property/strategies.hpp"
+
+using namespace planner;
+using namespace tests;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 7;
+constexpr std::int64_t kSteps = 2;
+// Sums of at most about 10^3 terms, each rounded at 1.1e-16, through 4 layers and 2 steps.
+constexpr double kTolerance = 1e-12;
+// AdamW's first steps move a weight by lr g / (|g| + eps): an error e of a gradient far below eps =
+// 1e-8 becomes lr e / eps = 1e5 e. With gradients near 1e-2, e is near 1e-17 and 1e-12 comes out,
+// beside weights of 0.06 at most: 2e-11 a step.
+constexpr double kAdamTolerance = 1e-10;
+
+Job double_job(OptimizerKind optimizer) {
+  Job job = tiny_job(tiny_gpt(), 12, "fp64");
+  job.optimizer = optimizer;
+  return job;
+}
+
+ReferenceResult single_rank(const Job& job) {
+  const models::ModelSpec spec = tiny_gpt();
+  const Strategy s = resolve(spec, job, strategy(1, 12, 1));
+  const auto graph = models::build_graph(spec, graph_options(job, s));
+  REQUIRE(graph.ok());
+  const auto data = exec::DataSource::synthetic(spec, job.seq_len, kSeed);
+  return train_reference(spec, job, lower(*graph, job, s), data, {s.grad_accum, s.micro_batch},
+                         kSteps, kSeed);
+}
+
+const models::Parameter& parameter(const program::Program& p, const std::string& path) {
+  for (const program::RankClass& k : p.classes)
+    for (const program::PlacedParameter& placed : k.parameters)
+      if (placed.path == path) return placed.parameter;
+  throw std::invalid_argument("no parameter " + path);
+}
+
+// The whole parameter from its shards; counts what padding holds that is not zero.
+std::vector<double> gather(const models::Parameter& p,
+                           const std::vector<std::vector<double>>& shards, int* dirty_padding) {
+  if (p.split_axis < 0) return shards[0];
+  std::int64_t outer = 1, inner = 1;
+  const auto axis = static_cast<std::size_t>(p.split_axis);
+  for (std::size_t i = 0; i < p.full_shape.size(); ++i)
+    if (i != axis) (i < axis ? outer : inner) *= p.full_shape[i];
+  const std::int64_t full = p.full_shape[axis], own = p.shape[axis];
+  const std::int64_t full_group = full / p.split_groups, own_group = own / p.split_groups;
+  std::vector<double> whole(static_cast<std::size_t>(outer * full * inner), std::nan(""));
+  for (std::size_t rank = 0; rank < shards.size(); ++rank)
+    for (std::int64_t i = 0; i < outer * own * inner; ++i) {
+      const double value = shards[rank][static_cast<std::size_t>(i)];
+      const std::int64_t row = i / inner % own, group = row / own_group;
+      const std::int64_t in_group = static_cast<std::int64_t>(rank) * own_group + row % own_group;
+      if (in_group >= full_group) {
+        *dirty_padding += value != 0.0;
+        continue;
+      }
+      const std::int64_t at =
+          (i / inner / own * full + group * full_group + in_group) * inner + i % inner;
+      whole[static_cast<std::size_t>(at)] = value;
+    }
+  return whole;
+}
+
+// Greatest difference over the greatest magnitude of the parameter.
+double relative_error(const std::vector<double>& found, const std::vector<double>& expected) {
+  REQUIRE(found.size() == expected.size());
+  double error = 0, magnitude = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double off = std::abs(found[i] - expected[i]);
+    error = std::isnan(off) ? off : std::max(error, off);
+    magnitude = std::max(magnitude, std::abs(expected[i]));
+  }
+  return magnitude > 0 ? error / magnitude : error;
+}
+
+void check_close(const Job& job, const ReferenceResult& expected, const Strategy& s) {
+  INFO(to_text(s));
+  const double tolerance =
+      job.optimizer == OptimizerKind::adamw ? kAdamTolerance : kTolerance;
+  const ProgramRun run = run_program(tiny_gpt(), job, s, kSteps, kSeed);
+  CHECK(run.replicas_agree);
+  for (std::size_t i = 0; i < expected.losses.size(); ++i)
+    CHECK(std::abs(run.losses[i] - expected.losses[i]) <= kTolerance * expected.losses[i]);
+  int dirty_padding = 0;
+  for (const auto& [path, values] : expected.weights) {
+    INFO(path);
+    const models::Parameter& p = parameter(run.program, path);
+    const auto& shards = run.weights.at(path);
+    REQUIRE(static_cast<std::int64_t>(shards.size()) == s.tensor);
+    const double error = relative_error(gather(p, shards, &dirty_padding), values);
+    INFO("error in units of the tolerance: " << error / tolerance);
+    CHECK(error <= tolerance);
+    if (p.split_axis < 0)
+      for (const auto& copy : shards) CHECK(copy == shards[0]);
+  }
+  CHECK(dirty_padding == 0);
+  CHECK(run.weights.size() == expected.weights.size());
+}
+
+Strategy mesh(std::int64_t data, std::int64_t tensor, std::int64_t pipeline,
+              Sharding sharding = Sharding::none) {
+  Strategy s = strategy(data, 12, 2);
+  s.tensor = tensor;
+  s.pipeline = pipeline;
+  if (pipeline > 1) s.schedule = Schedule::one_f_one_b;
+  if (sharding != Sharding::none) sharded(sharding)(s);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("2, 3 and 4 tensor ranks equal one rank, with a vocabulary that they do not divide") {
+  const Job job = double_job(OptimizerKind::momentum);
+  const ReferenceResult expected = single_rank(job);
+  for (std::int64_t t : {2, 3, 4}) check_close(job, expected, mesh(1, t, 1));
+}
+
+TEST_CASE("tensor ranks keep to one rank where AdamW divides by the size of the gradients") {
+  const Job job = double_job(OptimizerKind::adamw);
+  check_close(job, single_rank(job), mesh(1, 3, 1));
+}
+
+TEST_CASE("tensor ranks combined with data ranks and stages equal one rank") {
+  const Job job = double_job(OptimizerKind::momentum);
+  const ReferenceResult expected = single_rank(job);
+  check_close(job, expected, mesh(1, 2, 2));
+  for (Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+    check_close(job, expected, mesh(2, 2, 1, z));
+    check_close(job, expected, mesh(2, 2, 2, z));
+  }
+}
+
+TEST_CASE("tensor ranks recompute what they dropped, collectives included") {
+  const Job job = double_job(OptimizerKind::momentum);
+  const ReferenceResult expected = single_rank(job);
+  for (Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor}) {
+    Strategy s = mesh(2, 2, 1);
+    recomputing(c)(s);
+    check_close(job, expected, s);
+  }
+}
+
+TEST_CASE("servers on tensor parallel workers equal one rank") {
+  const Job job = double_job(OptimizerKind::momentum);
+  Strategy s = mesh(2, 2, 1);
+  servers(1, true)(s);
+  check_close(job, single_rank(job), s);
+}
+
+TEST_CASE("the order of the mesh does not change the result") {
+  const Job job = double_job(OptimizerKind::momentum);
+  const ReferenceResult expected = single_rank(job);
+  Strategy s = mesh(2, 2, 2);
+  s.mesh_order = {"pipeline", "data", "context", "tensor"};
+  check_close(job, expected, s);
+}
