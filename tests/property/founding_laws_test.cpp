@@ -72,7 +72,8 @@ TEST_CASE("M1 M2 M3: model state is 16, 12 and 16 bytes per parameter, to the by
   CHECK(term(mixed, Term::weights) == 2 * psi);
   CHECK(term(mixed, Term::gradients) == 2 * psi);
   CHECK(term(mixed, Term::optimizer) == 12 * psi);
-  for (auto [recipe, bytes] : {std::pair{"megatron", 18}, {"fsdp2", 16}, {"pure_bf16", 8}, {"fp64", 32}})
+  for (auto [recipe, bytes] :
+       {std::pair{"megatron", 18}, {"fsdp2", 16}, {"pure_bf16", 8}, {"fp64", 32}})
     CHECK(state(single_terms(spec, tiny_job(spec, 2, recipe))) == bytes * psi);
 }
 
@@ -109,7 +110,9 @@ TEST_CASE("M7: gradients fused in fp32 for the all-reduce take a buffer of 4 byt
 
 TEST_CASE("M9: training a chain holds O(N) activations, inference two buffers") {
   const std::int64_t boundary = 8 * 4;
-  const auto train = [&](std::int64_t n) { return term(chain_replay(n, 8, 0).peaks, Term::activations); };
+  const auto train = [&](std::int64_t n) {
+    return term(chain_replay(n, 8, 0).peaks, Term::activations);
+  };
   CHECK(train(32) - train(16) == 16 * boundary);
   CHECK(train(64) - train(32) == 32 * boundary);
   for (std::int64_t layers : {4, 64}) {
@@ -121,7 +124,8 @@ TEST_CASE("M9: training a chain holds O(N) activations, inference two buffers") 
   }
 }
 
-TEST_CASE("M9: where a residual must survive, inference holds it beside two buffers, at any depth") {
+TEST_CASE(
+    "M9: where a residual must survive, inference holds it beside two buffers, at any depth") {
   models::ModelSpec spec = tiny_gpt(4);
   spec.ffn_hidden = spec.hidden;
   Job job = tiny_job(spec, 1);
@@ -229,10 +233,18 @@ TEST_CASE("M14: optimizer state of every optimizer, in bytes per parameter") {
   }
 }
 
-TEST_CASE("M15: only adapters have gradients and optimizer state, and B = 0 starts at the identity") {
+TEST_CASE(
+    "M15: only adapters have gradients and optimizer state, and B = 0 starts at the identity") {
   const models::ModelSpec spec = tiny_gpt();
   Job job = tiny_job(spec, 2);
-  const ProgramRun base = run_program(spec, job, [] { Strategy s; s.grad_accum = 2; return s; }(), 1);
+  const ProgramRun base = run_program(
+      spec, job,
+      [] {
+        Strategy s;
+        s.grad_accum = 2;
+        return s;
+      }(),
+      1);
   job.lora_rank = 5;
   Strategy s;
   s.grad_accum = 2;
@@ -295,7 +307,8 @@ TEST_CASE("C8: overlapped buckets expose less communication than the same bucket
   };
   const Time with = timed(true), without = timed(false);
   CHECK(with.communication.value() == Approx(without.communication.value()));
-  CHECK(without.exposed_communication.value() == Approx(without.communication.value()).epsilon(0.05));
+  CHECK(without.exposed_communication.value() ==
+        Approx(without.communication.value()).epsilon(0.05));
   CHECK(with.exposed_communication < without.exposed_communication);
   CHECK(with.exposed_communication.value() > 0);  // the tied embedding's gradient comes last
 }
