@@ -87,17 +87,27 @@ StepTimes Interpreter::step(std::int64_t index) {
   step_index_ = index;
   times_ = {};
   evaluations_ = 0;
-  barrier_->barrier();
-  const double start = now();
+  try {
+    barrier_->barrier();
+    const double start = now();
+    issue_all();
+    streams_.drain();
+    barrier_->barrier();
+    times_.step = now() - start;
+  } catch (const std::exception& e) {
+    // Before this rank's streams are joined: one of them may wait for a peer that waits for us.
+    context_.world.abort(rank_, e.what());
+    throw;
+  }
+  return times_;
+}
+
+void Interpreter::issue_all() {
   program::for_each_call(class_, [&](const Call& call) {
     const program::Block& block = class_.blocks[call.block];
     evaluations_ += block.name.starts_with("layer.forward") || block.name == "layer.recompute";
     for (std::uint32_t i = block.first; i < block.last; ++i) issue(class_.actions[i], call);
   });
-  streams_.drain();
-  barrier_->barrier();
-  times_.step = now() - start;
-  return times_;
 }
 
 std::optional<double> Interpreter::loss() const {

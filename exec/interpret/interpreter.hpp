@@ -60,6 +60,7 @@ class Interpreter {
   void write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
                    const std::vector<double>& values);
   void open_communicators();
+  void issue_all();
   void issue(const program::Action& action, const program::Call& call);
   void run(const program::Action& action, const program::Call& call,
            const std::vector<Operand>& args);

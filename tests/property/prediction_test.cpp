@@ -122,6 +122,12 @@ TEST_CASE(
     for (const Cell& cell : cells(k, 12)) check_cell(tiny_gpt(), cell, "fp32");
 }
 
+TEST_CASE("executed memory and traffic equal the prediction with untied embeddings") {
+  models::ModelSpec spec = tiny_gpt();
+  spec.tied_embeddings = false;
+  for (const Cell& cell : cells(2, 12)) check_cell(spec, cell, "mixed");
+}
+
 TEST_CASE("executed memory and traffic equal the prediction for every recipe") {
   for (const char* recipe : {"mixed", "lean", "megatron", "fsdp2", "pure_bf16", "fp64"})
     for (const Cell& cell : cells(2, 12)) check_cell(tiny_gpt(), cell, recipe);
