@@ -14,8 +14,8 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 6> kVerbs{"plan",    "exec",   "compare",
-                                                 "explain", "models", "gpus"};
+constexpr std::array<std::string_view, 7> kVerbs{"plan",   "exec", "compare", "explain",
+                                                 "models", "gpus", "bench"};
 
 int unknown_verb(const std::string& word) {
   const std::string_view near = core::nearest(word, {kVerbs.begin(), kVerbs.end()});
@@ -35,6 +35,7 @@ int run_verb(Arguments whole, const Runner& runner) {
   if (verb == "explain") return explain_verb(rest, runner, whole);
   if (verb == "models") return models_verb(rest);
   if (verb == "gpus") return gpus_verb(rest);
+  if (verb == "bench") return bench_verb(rest);
   return unknown_verb(verb);
 }
 

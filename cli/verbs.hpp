@@ -35,6 +35,7 @@ int compare_verb(Arguments arguments);
 int explain_verb(Arguments arguments, const Runner& runner, Arguments whole);
 int models_verb(Arguments arguments);
 int gpus_verb(Arguments arguments);
+int bench_verb(Arguments arguments);
 
 // Replaces this process by the sibling binary `name` with the same arguments; comes back only when
 // that cannot be, with the exit code after saying why.
