@@ -232,11 +232,7 @@ core::Result<planner::Plan> plan_of(const std::vector<planner::Request>& request
     if (!other.ok()) return other.problems();
     planner::OtherMachine row;
     row.gpu = other->profile.gpu.id;
-    row.feasible = other->chosen.has_value();
-    if (other->chosen) {
-      row.step = other->chosen->time.step;
-      row.strategy = other->chosen->strategy;
-    }
+    row.candidate = other->chosen;
     plan->other_machines.push_back(std::move(row));
   }
   return plan;

@@ -106,9 +106,9 @@ void Explorer::explore(const std::vector<Structure>& all) {
   for (const Structure& structure : all) explore(structure);
 }
 
-Candidate Explorer::candidate(const Strategy& strategy) {
+Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
   ++counts_.replayed;
-  return evaluate(questions_.front(), graph(strategy), strategy);
+  return evaluate(questions_[question], graph(strategy), strategy);
 }
 
 std::optional<Entry> Explorer::measure(const Strategy& strategy) {

@@ -37,7 +37,7 @@ class Explorer {
   const std::map<std::string, std::int64_t>& per_limit() const { return per_limit_; }
 
   // Everything about one strategy on the first machine; replayed. REQUIRES: it can be lowered.
-  Candidate candidate(const Strategy& strategy);
+  Candidate candidate(const Strategy& strategy, std::size_t question = 0);
   // The bound and step of one strategy on the first machine, or nothing where it cannot be lowered.
   std::optional<Entry> measure(const Strategy& strategy);
 

@@ -22,11 +22,10 @@ struct Rejection {
   std::int64_t needed = 0, available = 0;
   std::string fix;                     // the cheapest change that makes it fit
 };
+// The same job on another machine; empty: nothing fits there.
 struct OtherMachine {
   std::string gpu;
-  bool feasible = false;
-  core::Seconds step{};
-  std::optional<Strategy> strategy;
+  std::optional<Candidate> candidate;
 };
 struct RuleOfThumb {
   std::string name, formula;

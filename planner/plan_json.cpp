@@ -74,12 +74,14 @@ Json counts_json(const std::map<std::string, std::int64_t>& counts) {
 
 Json machines_json(const std::vector<OtherMachine>& machines) {
   Json array = Json::array();
-  for (const OtherMachine& m : machines)
-    array.push_back(
-        Json::object({{"gpu", m.gpu},
-                      {"feasible", m.feasible},
-                      {"step_seconds", m.feasible ? Json(m.step.value()) : Json()},
-                      {"strategy", m.strategy ? to_json(*m.strategy) : Json()}}));
+  for (const OtherMachine& m : machines) {
+    const std::optional<Candidate>& c = m.candidate;
+    array.push_back(Json::object({{"gpu", m.gpu},
+                                  {"feasible", c.has_value()},
+                                  {"step_seconds", c ? Json(c->time.step.value()) : Json()},
+                                  {"strategy", c ? to_json(c->strategy) : Json()},
+                                  {"candidate", c ? to_json(*c) : Json()}}));
+  }
   return array;
 }
 

@@ -95,9 +95,9 @@ void read_machines(JsonReader& root, Plan& plan) {
   for (JsonReader& entry : root.optional_objects("other_machines")) {
     OtherMachine m;
     entry.required("gpu", m.gpu);
-    entry.required("feasible", m.feasible);
-    entry.optional("step_seconds", m.step, kFileSeconds);
-    if (auto strategy = entry.optional_object("strategy")) m.strategy = read_strategy(*strategy);
+    // feasible, step_seconds and strategy repeat what the candidate says.
+    if (auto candidate = entry.optional_object("candidate"))
+      m.candidate = read_candidate(*candidate);
     plan.other_machines.push_back(std::move(m));
   }
 }

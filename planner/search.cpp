@@ -71,7 +71,7 @@ std::vector<Question> questions_for(const Request& request, const Plan& plan,
   return questions;
 }
 
-void fill_other_machines(const Explorer& explorer, const std::vector<Question>& questions,
+void fill_other_machines(Explorer& explorer, const std::vector<Question>& questions,
                          Objective objective, Plan& plan) {
   if (questions.size() == 1) return;
   for (std::string_view name : kOtherMachines) {
@@ -80,11 +80,8 @@ void fill_other_machines(const Explorer& explorer, const std::vector<Question>& 
       const std::vector<std::size_t> order = ranking(explorer.entries(i), objective);
       OtherMachine other;
       other.gpu = name;
-      other.feasible = !order.empty();
-      if (other.feasible) {
-        other.step = explorer.entries(i)[order.front()].step;
-        other.strategy = explorer.entries(i)[order.front()].strategy;
-      }
+      if (!order.empty())
+        other.candidate = explorer.candidate(explorer.entries(i)[order.front()].strategy, i);
       plan.other_machines.push_back(std::move(other));
     }
   }

@@ -98,15 +98,32 @@ std::string rejected_text(const Plan& plan, const PlanTextOptions& options) {
   return text;
 }
 
+// Time and strategy, then memory by term and what travels, machine by machine.
 std::string machines_text(const Plan& plan, TextStyle style) {
   if (plan.other_machines.empty()) return "";
-  Table table({{"gpu", Align::left}, {"step"}, {"strategy", Align::left}});
-  for (const planner::OtherMachine& m : plan.other_machines)
-    table.add({m.gpu, m.feasible ? to_text(m.step) : "-",
-               !m.feasible    ? "no feasible strategy"
-               : m.strategy ? planner::to_text(*m.strategy)
-                              : ""});
-  return heading("The same job on other machines", style) + table.text();
+  Table times({{"gpu", Align::left}, {"step"}, {"mfu"}, {"exposed"}, {"sent"},
+               {"strategy", Align::left}});
+  Table memory({{"gpu", Align::left}, {"weights"}, {"gradients"}, {"optimizer"}, {"activations"},
+                {"device"}, {"usable"}});
+  for (const planner::OtherMachine& m : plan.other_machines) {
+    if (!m.candidate) {
+      times.add({m.gpu, "-", "-", "-", "-", "no feasible strategy"});
+      continue;
+    }
+    const planner::Candidate& c = *m.candidate;
+    core::Bytes sent{0};
+    for (const planner::CommunicationEntry& e : c.communication) sent += e.wire_per_rank;
+    times.add({m.gpu, to_text(c.time.step), fmt::format("{:.1f} %", 100 * c.throughput.mfu),
+               to_text(c.time.exposed_communication), to_text(sent),
+               planner::to_text(c.strategy)});
+    const auto term = [&](program::Term t) {
+      return to_text(c.memory.worst.terms[static_cast<std::size_t>(t)]);
+    };
+    memory.add({m.gpu, term(program::Term::weights), term(program::Term::gradients),
+                term(program::Term::optimizer), term(program::Term::activations),
+                to_text(c.memory.worst.device), to_text(c.memory.usable)});
+  }
+  return heading("The same job on other machines", style) + times.text() + '\n' + memory.text();
 }
 
 std::string rules_text(const Plan& plan, TextStyle style) {

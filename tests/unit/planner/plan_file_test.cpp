@@ -51,8 +51,7 @@ Plan sample_plan() {
   plan.pareto = {sample_candidate()};
   plan.rejected = {{Strategy{}, "memory", 100, 50, "sharding=zero1"}};
   plan.rejected_per_limit = {{"memory", 5}};
-  plan.other_machines = {{"rtx3090", false, {}, {}},
-                         {"h100-sxm-80g", true, core::Seconds{2}, Strategy{}}};
+  plan.other_machines = {{"rtx3090", {}}, {"h100-sxm-80g", sample_candidate()}};
   plan.rules_of_thumb = {{"state", "16 P", 24e9, "B", "[zero]"}};
   return plan;
 }

@@ -56,8 +56,7 @@ inline planner::Plan sample_plan() {
   plan.alternatives[0].time.step = core::Seconds{1.8};
   plan.rejected = {{planner::Strategy{}, "memory", 90LL << 30, 79LL << 30, "sharding=zero1"}};
   plan.rejected_per_limit = {{"memory", 5}};
-  plan.other_machines = {{"rtx3090", false, {}, {}},
-                         {"h100-sxm-80g", true, core::Seconds{2}, planner::Strategy{}}};
+  plan.other_machines = {{"rtx3090", {}}, {"h100-sxm-80g", plan.chosen}};
   plan.rules_of_thumb = {{"model state", "16 Psi", 1'991'036'928.0, "B", "[zero] section 3.1"}};
   return plan;
 }
