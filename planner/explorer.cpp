@@ -21,6 +21,13 @@ std::string limit_of(const core::Problem& problem) {
   return kDegrees.contains(problem.where) ? "divisibility" : "not_supported";
 }
 
+// Live bytes by class, alike on every machine.
+std::vector<core::Bytes> live_bounds(const program::Program& program) {
+  std::vector<core::Bytes> live;
+  for (const program::RankClass& k : program.classes) live.push_back(program::closed_form_live(k));
+  return live;
+}
+
 }  // namespace
 
 bool cannot_fit(core::Bytes bound, core::Bytes usable) {
@@ -37,10 +44,11 @@ const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   return graphs_.emplace(strategy.tensor, std::move(built).value()).first->second;
 }
 
-core::Bytes Explorer::device_bound(const Question& q, const program::Program& program) const {
+core::Bytes Explorer::device_bound(const Question& q, const program::Program& program,
+                                   const std::vector<core::Bytes>& live) const {
   core::Bytes most{};
-  for (const program::RankClass& k : program.classes)
-    most = std::max(most, program::closed_form_live(k) + overhead_bytes(program, k, q.profile));
+  for (std::size_t k = 0; k < live.size(); ++k)
+    most = std::max(most, live[k] + overhead_bytes(program, program.classes[k], q.profile));
   return most;
 }
 
@@ -81,10 +89,11 @@ void Explorer::explore(const Structure& structure) {
     if (!program || !rescale(*program, resolved))
       program = lower(graph(resolved), first.job, resolved);
     if (!full[0]) ++counts_.enumerated, ++counts_.evaluated;
+    const std::vector<core::Bytes> live = live_bounds(*program);
     for (std::size_t i = 0; i < questions_.size(); ++i) {
       if (full[i]) continue;
       const core::Bytes usable = questions_[i].profile.gpu.usable;
-      const core::Bytes bound = device_bound(questions_[i], *program);
+      const core::Bytes bound = device_bound(questions_[i], *program, live);
       full[i] = cannot_fit(bound, usable);
       if (!full[i])
         time_it(*program, resolved, i, bound);
@@ -119,7 +128,7 @@ std::optional<Entry> Explorer::measure(const Strategy& strategy) {
   if (known != entries_[0].end()) return *known;
   const program::Program program = lower(graph(resolved), q.job, resolved);
   ++counts_.evaluated;
-  return Entry{resolved, device_bound(q, program),
+  return Entry{resolved, device_bound(q, program, live_bounds(program)),
                step_time(program, q.machine, resolved.schedule).step};
 }
 

@@ -49,7 +49,9 @@ class Explorer {
   // larger: micro-batches beyond this one, which overflow too.
   void overflow(const Strategy& resolved, core::Bytes bound, std::int64_t larger);
   void reject(const Strategy& strategy, const core::Problems& problems);
-  core::Bytes device_bound(const Question& question, const program::Program& program) const;
+  // live: by class of the program.
+  core::Bytes device_bound(const Question& question, const program::Program& program,
+                           const std::vector<core::Bytes>& live) const;
 
   std::vector<Question> questions_;
   std::vector<std::vector<Entry>> entries_;

@@ -55,6 +55,7 @@ class Walk {
   }
 
   bool varies(const Action& action) const {
+    if (cost::ActionCost::is_operator(action.kind)) return false;
     for (int i = 0; i < action.arg_count; ++i) {
       const program::View& v = class_.views[action.first_arg + static_cast<std::uint32_t>(i)];
       if (v.range >= program::Range::span) return true;

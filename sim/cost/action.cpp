@@ -82,6 +82,11 @@ bool ActionCost::is_kernel(ActionKind kind) {
          !is_transfer(kind);
 }
 
+bool ActionCost::is_operator(ActionKind kind) {
+  return kind == ActionKind::forward || kind == ActionKind::input_gradient ||
+         kind == ActionKind::weight_gradient;
+}
+
 const program::View& ActionCost::view(const Action& action, int arg) const {
   return class_->views[action.first_arg + static_cast<std::uint32_t>(arg)];
 }
@@ -118,13 +123,13 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
     case ActionKind::optimizer: time = optimizer_time(action, call); break;
     case ActionKind::forward:
     case ActionKind::input_gradient:
-    case ActionKind::weight_gradient: time = operator_time(action, call); break;
+    case ActionKind::weight_gradient: time = operator_time(action); break;
     default: return core::to_picoseconds(transfer_time(action, call));
   }
   return core::to_picoseconds(time + machine_->launch);
 }
 
-core::Seconds ActionCost::operator_time(const Action& action, const Call& call) const {
+core::Seconds ActionCost::operator_time(const Action& action) const {
   const models::Operator& op = class_->operators[action.op];
   const bool forward = action.kind == ActionKind::forward;
   if (is_matrix_product(op.kind)) {
@@ -143,12 +148,11 @@ core::Seconds ActionCost::operator_time(const Action& action, const Call& call) 
     return attention_time(flops * static_cast<double>(samples_), op.rows, op.head_dim, type,
                           core::bytes_of(moved * samples_, type), *machine_);
   }
-  return elementwise_time(op, action, call);
+  return elementwise_time(op, action);
 }
 
-core::Seconds ActionCost::elementwise_time(const models::Operator& op, const Action& action,
-                                           const Call& call) const {
-  (void)call;
+core::Seconds ActionCost::elementwise_time(const models::Operator& op,
+                                           const Action& action) const {
   const bool forward = action.kind == ActionKind::forward;
   // Tokens come first in a lookup, integers of another size than what is moved.
   const bool lookup = op.kind == models::OpKind::token_embedding && forward;

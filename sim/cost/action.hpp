@@ -32,6 +32,8 @@ class ActionCost {
   static bool is_transfer(program::ActionKind kind);
   // Whether the action issues a kernel.
   static bool is_kernel(program::ActionKind kind);
+  // Whether the kernel is an operator's: its duration is the same in every call.
+  static bool is_operator(program::ActionKind kind);
 
  private:
   const program::View& view(const program::Action& action, int arg) const;
@@ -39,9 +41,8 @@ class ActionCost {
   // Elements of an argument in this call, scaled to samples_ where it holds activations.
   std::int64_t elements(const program::Action& action, int arg, const program::Call& call) const;
   core::Bytes bytes(const program::Action& action, int arg, const program::Call& call) const;
-  core::Seconds operator_time(const program::Action& action, const program::Call& call) const;
-  core::Seconds elementwise_time(const models::Operator& op, const program::Action& action,
-                                 const program::Call& call) const;
+  core::Seconds operator_time(const program::Action& action) const;
+  core::Seconds elementwise_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds transfer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds server_time(const program::Action& action, const program::Call& call) const;
