@@ -27,15 +27,23 @@ std::vector<bool> scaled_buffers(const program::RankClass& k) {
   return scaled;
 }
 
+// Several slots are those of the forward passes in flight; everything else has one.
+void set_slots(program::RankClass& k, int in_flight) {
+  const auto set = [&](auto& thing) { thing.slots = thing.slots > 1 ? in_flight : 1; };
+  std::ranges::for_each(k.buffers, set);
+  std::ranges::for_each(k.events, set);
+}
+
 }  // namespace
 
 bool rescale(program::Program& program, const Strategy& to) {
   for (const program::RankClass& k : program.classes)
-    if (schedule_at(k, to).in_flight() != k.schedule.in_flight()) return false;
+    if (k.schedule.in_flight() == 1 && schedule_at(k, to).in_flight() > 1) return false;
   const std::int64_t from = program.samples;
   const auto scale = [&](std::int64_t& n) { n = n / from * to.micro_batch; };
   for (program::RankClass& k : program.classes) {
     k.schedule = schedule_at(k, to);
+    set_slots(k, static_cast<int>(k.schedule.in_flight()));
     const std::vector<bool> scaled = scaled_buffers(k);
     for (std::size_t i = 0; i < k.buffers.size(); ++i)
       if (scaled[i]) std::ranges::for_each(k.buffers[i].elements, scale);
