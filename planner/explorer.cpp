@@ -63,9 +63,18 @@ void Explorer::reject(const Strategy& strategy, const core::Problems& problems) 
 }
 
 void Explorer::time_it(const program::Program& program, const Strategy& resolved,
-                       std::size_t machine, core::Bytes bound) {
-  const Time time = step_time(program, questions_[machine].machine, resolved.schedule);
-  entries_[machine].push_back({resolved, bound, time.step});
+                       const std::vector<core::Bytes>& bounds) {
+  std::vector<std::size_t> fitting;
+  std::vector<const cost::Machine*> machines;
+  for (std::size_t i = 0; i < bounds.size(); ++i)
+    if (bounds[i] > core::Bytes{}) {
+      fitting.push_back(i);
+      machines.push_back(&questions_[i].machine);
+    }
+  if (machines.empty()) return;
+  const std::vector<Time> times = step_times(program, machines, resolved.schedule);
+  for (std::size_t i = 0; i < times.size(); ++i)
+    entries_[fitting[i]].push_back({resolved, bounds[fitting[i]], times[i].step});
 }
 
 // Micro-batches ascend and memory with them: once a machine overflows, larger ones are skipped
@@ -90,16 +99,18 @@ void Explorer::explore(const Structure& structure) {
       program = lower(graph(resolved), first.job, resolved);
     if (!full[0]) ++counts_.enumerated, ++counts_.evaluated;
     const std::vector<core::Bytes> live = live_bounds(*program);
+    std::vector<core::Bytes> bounds(questions_.size());
     for (std::size_t i = 0; i < questions_.size(); ++i) {
       if (full[i]) continue;
       const core::Bytes usable = questions_[i].profile.gpu.usable;
       const core::Bytes bound = device_bound(questions_[i], *program, live);
       full[i] = cannot_fit(bound, usable);
       if (!full[i])
-        time_it(*program, resolved, i, bound);
+        bounds[i] = bound;
       else if (i == 0)
         overflow(resolved, bound, std::ssize(structure.micro_batches) - 1 - index);
     }
+    time_it(*program, resolved, bounds);
   }
 }
 

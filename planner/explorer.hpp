@@ -44,8 +44,9 @@ class Explorer {
  private:
   const models::ModelGraph& graph(const Strategy& strategy);
   void explore(const Structure& structure);
-  void time_it(const program::Program& program, const Strategy& resolved, std::size_t machine,
-               core::Bytes bound);
+  // bounds: by machine, 0 where the program does not fit.
+  void time_it(const program::Program& program, const Strategy& resolved,
+               const std::vector<core::Bytes>& bounds);
   // larger: micro-batches beyond this one, which overflow too.
   void overflow(const Strategy& resolved, core::Bytes bound, std::int64_t larger);
   void reject(const Strategy& strategy, const core::Problems& problems);

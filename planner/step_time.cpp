@@ -1,7 +1,7 @@
 #include "planner/step_time.hpp"
 
 #include <algorithm>
-#include <array>
+#include <span>
 
 #include "core/check.hpp"
 #include "sim/cost/action.hpp"
@@ -13,41 +13,75 @@ using program::Action;
 using program::Call;
 using program::RankClass;
 
-// A run of actions that no event interrupts, or one action that differs from call to call.
+using Machines = std::span<const cost::Machine* const>;
+using Lanes = std::vector<std::int64_t>;  // picoseconds, one per machine
+
+// An action in a call, or a run of them that no event interrupts.
 struct Step {
   std::uint32_t action = 0;       // the first: its stream, waits and signal
-  std::int64_t duration = 0;
+  Call call{};                    // its micro-batch is set when the step is taken
   std::int64_t kernels = 0;
-  bool varies = false;            // by the call's layer: costed at each call
+  bool varies = false;            // duration still open: it depends on the call
   bool is_transfer = false;
 };
+struct Steps {
+  std::vector<Step> all;
+  Lanes durations;                // of each step in turn, by machine
+};
 
+// One pass over a class for several machines: what they share is looked up once.
 class Walk {
  public:
-  Walk(const program::Program& program, const RankClass& k, const cost::Machine& machine,
+  Walk(const program::Program& program, const RankClass& k, Machines machines,
        std::int64_t samples)
-      : class_(k), cost_(program, k, machine, samples), steps_(k.blocks.size()) {
+      : class_(k), lanes_(machines.size()), blocks_(k.blocks.size()) {
+    for (const cost::Machine* machine : machines) costs_.emplace_back(program, k, *machine, samples);
     std::size_t instances = 0;
     for (const program::Event& event : k.events) {
       first_instance_.push_back(instances);
       instances += static_cast<std::size_t>(event.extent) * static_cast<std::size_t>(event.slots);
     }
-    events_.assign(instances, 0);
+    events_.assign(instances * lanes_, 0);
+    streams_.assign(program::kStreams * lanes_, 0);
+    compute = optimizer = communication = message = Lanes(lanes_, 0);
   }
 
-  void run(const program::Routine& routine, std::int64_t micro_batch, bool update) {
-    update_ = update;
-    for (Call call : routine) {
-      call.micro_batch = static_cast<std::uint32_t>(micro_batch);
-      for (const Step& step : steps_of(call.block, call)) take(step, call);
+  // The steps of a routine, for any micro-batch. O(calls + actions of its blocks).
+  Steps steps_of(const program::Routine& routine) {
+    Steps steps;
+    Lanes costs(lanes_);
+    for (const Call& call : routine) {
+      const Steps& block = steps_of_block(call);
+      for (std::size_t i = 0; i < block.all.size(); ++i) {
+        Step step = block.all[i];
+        step.call = call;
+        if (step.varies) cost(step, costs);
+        append(steps, step, step.varies ? costs.data() : &block.durations[i * lanes_]);
+        steps.all.back().varies = false;
+      }
     }
+    return steps;
   }
 
-  // When everything issued so far is done.
-  std::int64_t end() const { return *std::ranges::max_element(streams_); }
-  std::int64_t compute_end() const { return streams_[0]; }
+  void run(const Steps& steps, std::int64_t micro_batch, bool update) {
+    Lanes& busy = update ? optimizer : compute;
+    for (std::size_t i = 0; i < steps.all.size(); ++i)
+      take(steps.all[i], &steps.durations[i * lanes_], static_cast<std::uint32_t>(micro_batch),
+           busy);
+  }
 
-  std::int64_t compute = 0, optimizer = 0, communication = 0, kernels = 0, message = 0;
+  // When everything issued so far is done, and when the compute stream is.
+  std::int64_t end(std::size_t lane) const {
+    std::int64_t last = 0;
+    for (std::size_t s = lane; s < streams_.size(); s += lanes_) last = std::max(last, streams_[s]);
+    return last;
+  }
+  Lanes compute_end() const {
+    return {streams_.begin(), streams_.begin() + static_cast<std::ptrdiff_t>(lanes_)};
+  }
+
+  Lanes compute, optimizer, communication, message;
+  std::int64_t kernels = 0;
 
  private:
   static bool is_message(const Action& a) {
@@ -66,25 +100,41 @@ class Walk {
            action.kind != program::ActionKind::collective;
   }
 
+  void cost(const Step& step, Lanes& costs) const {
+    for (std::size_t i = 0; i < lanes_; ++i)
+      costs[i] = costs_[i](class_.actions[step.action], step.call).value();
+  }
+
   // The steps of a block, built at its first call. O(actions).
-  const std::vector<Step>& steps_of(std::uint16_t block, const Call& call) {
-    std::vector<Step>& steps = steps_[block];
-    if (!steps.empty()) return steps;
-    for (std::uint32_t i = class_.blocks[block].first; i < class_.blocks[block].last; ++i) {
+  const Steps& steps_of_block(const Call& call) {
+    Steps& steps = blocks_[call.block];
+    if (!steps.all.empty()) return steps;
+    const program::Block& block = class_.blocks[call.block];
+    Lanes costs(lanes_);
+    for (std::uint32_t i = block.first; i < block.last; ++i) {
       const Action& a = class_.actions[i];
       const bool idle = a.kind == program::ActionKind::alloc || a.kind == program::ActionKind::free;
       if (idle && a.wait_count == 0 && a.signal == program::kNone) continue;
-      Step step{.action = i, .varies = varies(a),
+      Step step{.action = i, .call = call, .varies = varies(a),
                 .is_transfer = cost::ActionCost::is_transfer(a.kind)};
-      if (!step.varies) step.duration = cost_(a, call).value();
+      if (!step.varies) cost(step, costs);
       step.kernels = cost::ActionCost::is_kernel(a.kind) ? 1 : 0;
-      if (!steps.empty() && joins(steps.back(), step))
-        join(steps.back(), step);
-      else
-        steps.push_back(step);
+      append(steps, step, costs.data());
     }
-    if (steps.empty()) steps.push_back({.action = class_.blocks[block].first});
+    if (steps.all.empty())
+      append(steps, {.action = block.first, .call = call}, Lanes(lanes_).data());
     return steps;
+  }
+
+  void append(Steps& steps, const Step& step, const std::int64_t* durations) const {
+    if (steps.all.empty() || !joins(steps.all.back(), step)) {
+      steps.all.push_back(step);
+      steps.durations.insert(steps.durations.end(), durations, durations + lanes_);
+      return;
+    }
+    steps.all.back().kernels += step.kernels;
+    std::int64_t* last = steps.durations.data() + steps.durations.size() - lanes_;
+    for (std::size_t i = 0; i < lanes_; ++i) last[i] += durations[i];
   }
 
   // Plain kernels of one stream follow one another without looking at events.
@@ -95,87 +145,104 @@ class Walk {
            !next.varies && a.flags == b.flags && a.signal == program::kNone && b.wait_count == 0 &&
            b.signal == program::kNone;
   }
-  static void join(Step& last, const Step& next) {
-    last.duration += next.duration;
-    last.kernels += next.kernels;
-  }
 
-  std::int64_t& event(const program::EventRef& ref, const Call& call) {
+  std::int64_t* event(const program::EventRef& ref, const Call& call) {
     const int instance = program::instance_of(class_.events[ref.event], ref, call);
     const std::size_t at = first_instance_[ref.event] + static_cast<std::size_t>(instance);
-    PLANNER_CHECK(instance >= 0 && at < events_.size(), "an event outside its instances");
-    return events_[at];
+    PLANNER_CHECK(instance >= 0 && at * lanes_ < events_.size(), "an event outside its instances");
+    return &events_[at * lanes_];
   }
 
-  void take(const Step& step, const Call& call) {
+  void take(const Step& step, const std::int64_t* durations, std::uint32_t micro_batch,
+            Lanes& busy) {
+    const Call call{step.call.block, step.call.layer, micro_batch};
     const Action& a = class_.actions[step.action];
-    if ((a.flags & program::kSkipFirstMicroBatch) != 0 && call.micro_batch == 0) return;
-    std::int64_t& stream = streams_[static_cast<std::size_t>(a.stream)];
-    for (std::uint32_t w = a.first_wait; w < a.first_wait + a.wait_count; ++w)
-      stream = std::max(stream, event(class_.waits[w].on, call));
-    std::int64_t duration = step.varies ? cost_(a, call).value() : step.duration;
-    if (step.is_transfer) communication += is_message(a) && !sends(a) ? 0 : duration;
+    if ((a.flags & program::kSkipFirstMicroBatch) != 0 && micro_batch == 0) return;
+    std::int64_t* stream = &streams_[static_cast<std::size_t>(a.stream) * lanes_];
+    for (std::uint32_t w = a.first_wait; w < a.first_wait + a.wait_count; ++w) {
+      const std::int64_t* signalled = event(class_.waits[w].on, call);
+      for (std::size_t i = 0; i < lanes_; ++i) stream[i] = std::max(stream[i], signalled[i]);
+    }
+    if (step.is_transfer && a.kind != program::ActionKind::receive) add(communication, durations);
     if (is_message(a)) {  // the schedule's algebra places messages
-      message = std::max(message, duration);
-      duration = 0;
+      for (std::size_t i = 0; i < lanes_; ++i) message[i] = std::max(message[i], durations[i]);
+    } else {
+      for (std::size_t i = 0; i < lanes_; ++i) stream[i] += durations[i];
     }
     if (a.stream == program::Stream::compute && !step.is_transfer) {
-      (update_ ? optimizer : compute) += duration;
+      add(busy, durations);
       kernels += step.kernels;
     }
-    stream += duration;
-    if (a.signal != program::kNone) event(class_.signals[a.signal], call) = stream;
+    if (a.signal == program::kNone) return;
+    std::int64_t* signalled = event(class_.signals[a.signal], call);
+    for (std::size_t i = 0; i < lanes_; ++i) signalled[i] = stream[i];
   }
-  static bool sends(const Action& a) { return a.kind == program::ActionKind::send; }
+  static void add(Lanes& sums, const std::int64_t* durations) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += durations[i];
+  }
 
   const RankClass& class_;
-  cost::ActionCost cost_;
-  std::vector<std::vector<Step>> steps_;
+  std::size_t lanes_;
+  std::vector<cost::ActionCost> costs_;
+  std::vector<Steps> blocks_;
   std::vector<std::size_t> first_instance_;
-  std::vector<std::int64_t> events_;  // time of the latest signal, by instance
-  std::array<std::int64_t, program::kStreams> streams_{};
-  bool update_ = false;
+  Lanes events_;                  // time of the latest signal, by instance
+  Lanes streams_;                 // busy until
 };
+
+// By machine, as class_time().
+std::vector<ClassTime> class_times(const program::Program& program, const RankClass& k,
+                                   Machines machines, StepShape shape) {
+  const std::int64_t m =
+      shape.micro_batches > 0 ? shape.micro_batches : k.schedule.micro_batches;
+  Walk walk(program, k, machines, shape.samples);
+  walk.run(walk.steps_of(k.begin), 0, true);
+
+  // Rounds before the last: two show the period, the rest repeat it.
+  constexpr std::int64_t kWalked = 3;
+  const std::int64_t walked = std::min(m - 1, kWalked);
+  const Steps forward = walk.steps_of(k.forward);
+  const Steps backward = walked > 0 ? walk.steps_of(k.backward) : Steps{};
+  Lanes before = walk.compute_end(), after = before;
+  Lanes compute = walk.compute, communication = walk.communication;
+  for (std::int64_t i = 0; i < walked; ++i) {
+    before = walk.compute_end();
+    compute = walk.compute;
+    communication = walk.communication;
+    walk.run(forward, i, false);
+    walk.run(backward, i, false);
+    after = walk.compute_end();
+  }
+  const Lanes compute_walked = walk.compute, communication_walked = walk.communication;
+  walk.run(forward, m - 1, false);
+  walk.run(walk.steps_of(k.last_backward), m - 1, false);
+  if (m == 1) after = walk.compute_end();
+  walk.run(walk.steps_of(k.end), m - 1, true);
+
+  const std::int64_t repeated = m - 1 - walked;
+  std::vector<ClassTime> times(machines.size());
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    ClassTime& time = times[i];
+    time.period = after[i] - before[i];
+    time.total = walk.end(i) + repeated * time.period;
+    time.compute = walk.compute[i] + repeated * (compute_walked[i] - compute[i]);
+    time.optimizer = walk.optimizer[i];
+    time.communication =
+        walk.communication[i] + repeated * (communication_walked[i] - communication[i]);
+    time.message = walk.message[i];
+    const std::int64_t launches =
+        walk.kernels * core::to_picoseconds(machines[i]->launch).value();
+    time.launch_bound = 2 * launches > walk.compute[i] + walk.optimizer[i];
+  }
+  return times;
+}
 
 }  // namespace
 
 ClassTime class_time(const program::Program& program, const RankClass& k,
                      const cost::Machine& machine, StepShape shape) {
-  const std::int64_t m =
-      shape.micro_batches > 0 ? shape.micro_batches : k.schedule.micro_batches;
-  Walk walk(program, k, machine, shape.samples);
-  walk.run(k.begin, 0, true);
-
-  // Rounds before the last: two show the period, the rest repeat it.
-  constexpr std::int64_t kWalked = 3;
-  const std::int64_t walked = std::min(m - 1, kWalked);
-  std::int64_t period = 0, compute_round = 0, communication_round = 0;
-  for (std::int64_t i = 0; i < walked; ++i) {
-    const std::int64_t at = walk.compute_end(), compute = walk.compute;
-    const std::int64_t communication = walk.communication;
-    walk.run(k.forward, i, false);
-    walk.run(k.backward, i, false);
-    period = walk.compute_end() - at;
-    compute_round = walk.compute - compute;
-    communication_round = walk.communication - communication;
-  }
-  const std::int64_t repeated = m - 1 - walked;
-  const std::int64_t before_last = walk.compute_end();
-  walk.run(k.forward, m - 1, false);
-  walk.run(k.last_backward, m - 1, false);
-  if (m == 1) period = walk.compute_end() - before_last;
-  walk.run(k.end, m - 1, true);
-
-  ClassTime time;
-  time.total = walk.end() + repeated * period;
-  time.compute = walk.compute + repeated * compute_round;
-  time.optimizer = walk.optimizer;
-  time.communication = walk.communication + repeated * communication_round;
-  time.period = period;
-  time.message = walk.message;
-  const std::int64_t launches = walk.kernels * core::to_picoseconds(machine.launch).value();
-  time.launch_bound = 2 * launches > walk.compute + walk.optimizer;
-  return time;
+  const cost::Machine* const one[] = {&machine};
+  return class_times(program, k, one, shape).front();
 }
 
 Time compose(const program::Program& program, const std::vector<ClassTime>& classes,
@@ -217,13 +284,24 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
   return time;
 }
 
+std::vector<Time> step_times(const program::Program& program,
+                             std::span<const cost::Machine* const> machines, Schedule schedule,
+                             StepShape shape) {
+  std::vector<std::vector<ClassTime>> by_machine(machines.size());
+  for (const RankClass& k : program.classes) {
+    const std::vector<ClassTime> times = class_times(program, k, machines, shape);
+    for (std::size_t i = 0; i < times.size(); ++i) by_machine[i].push_back(times[i]);
+  }
+  std::vector<Time> times;
+  for (const std::vector<ClassTime>& classes : by_machine)
+    times.push_back(compose(program, classes, schedule));
+  return times;
+}
+
 Time step_time(const program::Program& program, const cost::Machine& machine, Schedule schedule,
                StepShape shape) {
-  std::vector<ClassTime> classes;
-  classes.reserve(program.classes.size());
-  for (const RankClass& k : program.classes)
-    classes.push_back(class_time(program, k, machine, shape));
-  return compose(program, classes, schedule);
+  const cost::Machine* const one[] = {&machine};
+  return step_times(program, one, schedule, shape).front();
 }
 
 }  // namespace planner

@@ -13,6 +13,7 @@
 // Not modelled: the engine's contention. O(calls + actions of the blocks). Pure; thread-safe.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "planner/candidate.hpp"
@@ -47,5 +48,9 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
 
 Time step_time(const program::Program& program, const cost::Machine& machine, Schedule schedule,
                StepShape shape = {});
+// The same on one or more machines, in their order; they share one walk.
+std::vector<Time> step_times(const program::Program& program,
+                             std::span<const cost::Machine* const> machines, Schedule schedule,
+                             StepShape shape = {});
 
 }  // namespace planner
