@@ -35,7 +35,8 @@ class Walk {
   Walk(const program::Program& program, const RankClass& k, Machines machines,
        std::int64_t samples)
       : class_(k), lanes_(machines.size()), blocks_(k.blocks.size()) {
-    for (const cost::Machine* machine : machines) costs_.emplace_back(program, k, *machine, samples);
+    for (const cost::Machine* machine : machines)
+      costs_.emplace_back(program, k, *machine, samples);
     std::size_t instances = 0;
     for (const program::Event& event : k.events) {
       first_instance_.push_back(instances);
