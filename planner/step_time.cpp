@@ -50,6 +50,8 @@ class Walk {
   // The steps of a routine, for any micro-batch. O(calls + actions of its blocks).
   Steps steps_of(const program::Routine& routine) {
     Steps steps;
+    steps.all.reserve(routine.size());
+    steps.durations.reserve(routine.size() * lanes_);
     Lanes costs(lanes_);
     for (const Call& call : routine) {
       const Steps& block = steps_of_block(call);

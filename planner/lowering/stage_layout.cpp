@@ -22,6 +22,7 @@ class Layouter {
     layout_.templates.resize(graph_.templates.size());
     layout_.prologue.resize(graph_.prologue.parameters.size());
     layout_.epilogue.resize(graph_.epilogue.parameters.size());
+    layout_.parameters.reserve(parameter_count());
     if (stage_.last) place_epilogue();
     for (int l = stage_.layers - 1; l >= 0; --l) place_layer(l);
     if (stage_.first) place_prologue();
@@ -32,6 +33,18 @@ class Layouter {
   }
 
  private:
+  std::size_t parameter_count() const {
+    std::size_t count = graph_.prologue.parameters.size() + graph_.epilogue.parameters.size();
+    for (int l = 0; l < stage_.layers; ++l) count += layer_segment(l).parameters.size();
+    return count;
+  }
+
+  std::size_t template_of(int l) const {
+    const auto global = static_cast<std::size_t>(stage_.first_layer + l);
+    return static_cast<std::size_t>(graph_.layer_template[global]);
+  }
+  const Segment& layer_segment(int l) const { return graph_.templates[template_of(l)]; }
+
   // Appends a parameter to its flat space; returns its place with offsets from the space's start.
   ParameterPlace place(const Parameter& p, std::string path, int unit, bool tied_copy = false) {
     std::int64_t& at = p.trainable ? trained_ : frozen_;
@@ -78,14 +91,12 @@ class Layouter {
 
   void place_layer(int l) {
     const int global = stage_.first_layer + l;
-    const auto t =
-        static_cast<std::size_t>(graph_.layer_template[static_cast<std::size_t>(global)]);
-    const Segment& segment = graph_.templates[t];
+    const Segment& segment = layer_segment(l);
     const std::size_t at = static_cast<std::size_t>(l);
     layout_.units[at] = {"layer", trained_, 0, SegmentKind::layer, l};
     layout_.layer_offset[at] = trained_;
     layout_.frozen_layer_offset[at] = frozen_;
-    std::vector<ParameterPlace>& places = layout_.templates[t];
+    std::vector<ParameterPlace>& places = layout_.templates[template_of(l)];
     places.assign(segment.parameters.size(), {});
     for (std::size_t i = segment.parameters.size(); i-- > 0;) {
       const Parameter& p = segment.parameters[i];

@@ -38,10 +38,10 @@ program::RankClass StageLowering::run() {
     }
   }
   build_end();
-  class_.spans = layout_.spans;
-  class_.layer_offset = layout_.layer_offset;
-  class_.frozen_layer_offset = layout_.frozen_layer_offset;
-  class_.parameters = layout_.parameters;
+  class_.spans = std::move(layout_.spans);
+  class_.layer_offset = std::move(layout_.layer_offset);
+  class_.frozen_layer_offset = std::move(layout_.frozen_layer_offset);
+  class_.parameters = std::move(layout_.parameters);
   class_.trained_elements = layout_.trained_elements;
   class_.frozen_elements = layout_.frozen_elements;
   return std::move(class_);

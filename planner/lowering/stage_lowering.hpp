@@ -90,7 +90,7 @@ class StageLowering {
   bool communicates() const { return stage_.communicates(); }
 
   const Stage stage_;
-  const StageLayout layout_;
+  StageLayout layout_;  // moved into the class when it is complete
   program::RankClass class_;
   ClassBuilder builder_;
   StateBuffers state_;

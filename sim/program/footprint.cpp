@@ -1,6 +1,7 @@
 #include "sim/program/footprint.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace program {
 namespace {
@@ -36,42 +37,40 @@ void move_to(TermFootprint& f, const Call& call) {
   if (f.where.block != kNone) f.where = call;
 }
 
-// One footprint per block where no size depends on the layer, computed once.
+// One footprint per block where no size depends on the layer, computed once for micro-batch 0 and
+// once for the others.
 template <class F>
 class Routines {
  public:
   explicit Routines(const RankClass& k)
-      : class_(k), changes_(block_changes(k)), known_(k.blocks.size()), memo_(k.blocks.size()) {}
+      : class_(k), changes_(block_changes(k)) {
+    for (std::vector<std::optional<F>>& known : known_) known.resize(k.blocks.size());
+  }
 
   F of(const Routine& routine, bool first) {
     F all{};
-    if (first && changes_.any_skips_first) {
-      for (const Call& call : routine)
-        all = then(all, of_block<F>(class_, block(call), call, true));
-      return all;
-    }
-    for (const Call& call : routine) all = then(all, steady(call));
+    for (const Call& call : routine) all = then(all, of_call(call, first));
     return all;
+  }
+  // `steady` is the routine's footprint for the later micro-batches.
+  F of_first(const Routine& routine, const F& steady) {
+    return changes_.any_skips_first ? of(routine, true) : steady;
   }
 
  private:
-  const BlockChanges::One& block(const Call& call) const { return changes_.blocks[call.block]; }
-
-  F steady(const Call& call) {
-    if (!block(call).same_in_every_layer) return of_block<F>(class_, block(call), call, false);
-    if (!known_[call.block]) {
-      memo_[call.block] = of_block<F>(class_, block(call), call, false);
-      known_[call.block] = true;
-    }
-    F f = memo_[call.block];
+  F of_call(const Call& call, bool first) {
+    const BlockChanges::One& block = changes_.blocks[call.block];
+    if (!block.same_in_every_layer) return of_block<F>(class_, block, call, first);
+    std::optional<F>& known = known_[first ? 1 : 0][call.block];
+    if (!known) known = of_block<F>(class_, block, call, first);
+    F f = *known;
     move_to(f, call);
     return f;
   }
 
   const RankClass& class_;
   BlockChanges changes_;
-  std::vector<bool> known_;
-  std::vector<F> memo_;
+  std::array<std::vector<std::optional<F>>, 2> known_;  // later micro-batches, the first
 };
 
 }  // namespace
@@ -140,9 +139,11 @@ template <class F>
 RoutineFootprints<F> routine_footprints(const RankClass& k) {
   Routines<F> routines(k);
   const bool one = k.schedule.micro_batches == 1;
-  return {routines.of(k.begin, true),          routines.of(k.forward, true),
-          routines.of(k.forward, false),       routines.of(k.backward, true),
-          routines.of(k.backward, false),      routines.of(k.last_backward, one),
+  const F forward = routines.of(k.forward, false), backward = routines.of(k.backward, false);
+  return {routines.of(k.begin, true),
+          routines.of_first(k.forward, forward), forward,
+          routines.of_first(k.backward, backward), backward,
+          routines.of(k.last_backward, one),
           routines.of(k.end, one)};
 }
 
