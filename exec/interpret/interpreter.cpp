@@ -63,23 +63,19 @@ void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t fl
 }
 
 void Interpreter::initialise_weights() {
+  const auto fill = [&](std::uint16_t buffer, bool shards, const program::PlacedParameter& p) {
+    if (buffer == program::kNone) return;
+    const bool f64 = class_.buffers[buffer].type == core::DType::f64;
+    write_range(buffer, shards, p.offset,
+                initial_values(p, context_.seed, kernels_.tensor_rank, f64));
+  };
   for (const program::PlacedParameter& p : class_.parameters) {
-    bool any = false;
-    for (std::size_t b = 0; b < class_.buffers.size(); ++b) {
-      const program::Buffer& buffer = class_.buffers[b];
-      const bool weights = buffer.name == "weights" && p.trained;
-      const bool frozen = buffer.name == "frozen" && !p.trained;
-      const bool master = buffer.name == "optimizer.master" && p.trained;
-      if (!weights && !frozen && !master) continue;
-      any = true;
-      const bool shards =
-          master || (weights && buffer.instance_elements(0) != class_.trained_elements) ||
-          (weights && !class_.is_worker);
-      const bool f64 = buffer.type == core::DType::f64;
-      const auto values = initial_values(p, context_.seed, kernels_.tensor_rank, f64);
-      write_range(static_cast<std::uint16_t>(b), shards && !frozen, p.offset, values);
+    if (!p.trained) {
+      fill(class_.frozen_buffer, false, p);
+      continue;
     }
-    PLANNER_CHECK(any || !class_.is_worker, "a parameter has no storage: " + p.path);
+    fill(class_.weights_buffer, class_.sharded_weights, p);
+    fill(class_.master_buffer, true, p);  // like all optimizer state
   }
 }
 
@@ -226,21 +222,11 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
 }
 
 std::vector<double> Interpreter::all_weights() const {
-  for (std::size_t b = 0; b < class_.buffers.size(); ++b) {
-    if (class_.buffers[b].name != "weights") continue;
-    const Operand w = memory_.persistent(static_cast<std::uint16_t>(b));
-    std::vector<double> values(static_cast<std::size_t>(w.elements));
-    host::cast({values.data(), core::DType::f64}, view(w), w.elements);
-    return values;
-  }
-  return {};
-}
-
-std::vector<double> Interpreter::weights(const program::PlacedParameter& p) const {
-  const std::vector<double> all = all_weights();
-  PLANNER_CHECK(static_cast<std::int64_t>(all.size()) == class_.trained_elements && p.trained,
-                "weights of a sharded class");
-  return {all.begin() + p.offset, all.begin() + p.offset + p.parameter.elements};
+  if (class_.weights_buffer == program::kNone) return {};
+  const Operand w = memory_.persistent(class_.weights_buffer);
+  std::vector<double> values(static_cast<std::size_t>(w.elements));
+  host::cast({values.data(), core::DType::f64}, view(w), w.elements);
+  return values;
 }
 
 }  // namespace exec

@@ -45,8 +45,6 @@ class Interpreter {
   const RankMemory& memory() const { return memory_; }
   // Counters of all communicators of this rank.
   CommunicatorStatistics statistics() const;
-  // This rank's part of a trained parameter, as stored (tests; weights must not be sharded).
-  std::vector<double> weights(const program::PlacedParameter& parameter) const;
   // The stored flat weights, or shards, as double.
   std::vector<double> all_weights() const;
   const program::RankClass& rank_class() const { return class_; }
@@ -54,7 +52,6 @@ class Interpreter {
   std::int64_t forward_evaluations() const { return evaluations_; }
 
  private:
-  struct Channel { int group = 0; int id = 0; std::unique_ptr<Communicator> communicator; };
 
   void initialise_weights();
   void write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
@@ -81,7 +78,7 @@ class Interpreter {
   KernelContext kernels_;
   RankMemory memory_;
   std::vector<std::byte> workspace_;
-  std::vector<Channel> channels_;
+  std::vector<std::unique_ptr<Communicator>> channels_;
   std::vector<std::uint16_t> channel_of_action_;
   std::unique_ptr<Communicator> barrier_;
   std::vector<std::vector<std::byte>> scratch_;

@@ -58,10 +58,9 @@ void Interpreter::open_communicators() {
     if (at == opened.end()) {
       opened.push_back(key);
       at = opened.end() - 1;
-      channels_.push_back({0, key.second,
-                           context_.world.communicator(rank_, key.first, key.second)});
+      channels_.push_back(context_.world.communicator(rank_, key.first, key.second));
       if (serves(a.kind))
-        channels_.back().communicator->use_servers({p.mesh.data, p.servers, p.servers_colocated});
+        channels_.back()->use_servers({p.mesh.data, p.servers, p.servers_colocated});
     }
     channel_of_action_[i] = static_cast<std::uint16_t>(at - opened.begin());
   }
@@ -72,12 +71,12 @@ void Interpreter::open_communicators() {
 
 Communicator& Interpreter::communicator_of(const Action& a) {
   const auto i = static_cast<std::size_t>(&a - class_.actions.data());
-  return *channels_[channel_of_action_[i]].communicator;
+  return *channels_[channel_of_action_[i]];
 }
 
 CommunicatorStatistics Interpreter::statistics() const {
   CommunicatorStatistics all;
-  for (const Channel& c : channels_) all.merge(c.communicator->statistics());
+  for (const auto& c : channels_) all.merge(c->statistics());
   return all;
 }
 

@@ -23,6 +23,9 @@ void StageLowering::declare_state() {
   state_.weights = state_buffer("weights", Term::weights, r.weight, weight_shard ? shard : all);
   if (!stage_.apart)
     state_.frozen = state_buffer("frozen", Term::weights, r.compute, layout_.frozen_elements);
+  class_.weights_buffer = state_.weights;
+  class_.frozen_buffer = state_.frozen;
+  class_.sharded_weights = weight_shard;
   if (!stage_.training()) return;
   if (!stage_.apart)
     state_.gradients = state_buffer("gradients", Term::gradients, r.gradient,
@@ -33,6 +36,7 @@ void StageLowering::declare_state() {
   if (stage_.servers() && !stage_.serves) return;  // the servers keep the optimizer [C5]
 
   if (r.has_master) master_ = state_buffer("optimizer.master", Term::optimizer, r.master, shard);
+  class_.master_buffer = master_;
   const Optimizer& o = stage_.optimizer;
   for (int i = 0; i < o.first_moments + o.second_moments && shard > 0; ++i) {
     const bool first = i < o.first_moments;

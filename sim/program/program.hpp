@@ -259,7 +259,10 @@ struct RankClass {
   std::int64_t frozen_elements = 0;
   // Layer-forward evaluations per micro-batch, recomputation included (M11).
   std::int64_t forward_evaluations = 0;
+  // Persistent buffers that the executor fills or reads itself.
+  std::uint16_t weights_buffer = kNone, frozen_buffer = kNone, master_buffer = kNone;
   std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
+  bool sharded_weights = false;        // weights_buffer holds shards, not the flat space
 };
 
 struct ResolvedRange {

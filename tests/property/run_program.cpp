@@ -12,9 +12,7 @@ namespace {
 std::vector<double> flat_weights(const program::RankClass& k, const program::Program& p,
                                  const std::vector<RankResult>& ranks, int rank) {
   const std::vector<double>& own = ranks[static_cast<std::size_t>(rank)].weights;
-  // Weights of which the recipe makes casts, or ZeRO-1 and 2 make gathers, are stored whole.
-  const bool whole = static_cast<std::int64_t>(own.size()) == k.trained_elements;
-  if (whole || p.mesh.shard_group == 1) return own;
+  if (!k.sharded_weights) return own;
   std::vector<double> flat(static_cast<std::size_t>(k.trained_elements));
   const std::vector<int> group = p.mesh.members(program::Group::shard, rank);
   for (const program::Span& s : k.spans)
