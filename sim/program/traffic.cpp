@@ -16,10 +16,20 @@ struct Issue {
   ActionKind kind{};                   // collective, send, push or serve_pull
   Transfer transfer;
   std::int64_t elements = 0;
+  std::int64_t divided = 0;  // elements of the span of which this is one rank's part, or 0
   std::int64_t times = 0;              // per step and rank
 };
 
-using IssueKey = std::tuple<ActionKind, std::uint16_t, std::int64_t>;
+using IssueKey = std::tuple<ActionKind, std::uint16_t, std::int64_t, std::int64_t>;
+
+// Elements of the span whose part a collective works on: its last parts are shorter. 0: no part.
+std::int64_t divided_elements(const RankClass& k, const Action& action, const Call& call) {
+  if (action.kind != ActionKind::collective) return 0;
+  const Range range = k.views[action.first_arg + action.arg_count - 1u].range;
+  const bool part = range == Range::span_chunk || range == Range::unit_chunk ||
+                    range == Range::span_shard;
+  return part ? k.spans[call.layer].elements : 0;
+}
 
 bool sends(ActionKind kind) {
   return kind == ActionKind::collective || kind == ActionKind::send || kind == ActionKind::push ||
@@ -39,7 +49,8 @@ class Counter {
         const Action& action = class_.actions[i];
         if (!sends(action.kind)) continue;
         const bool skips = (action.flags & kSkipFirstMicroBatch) != 0;
-        counts_[{action.kind, action.op, transfer_elements(class_, action, call)}] +=
+        counts_[{action.kind, action.op, transfer_elements(class_, action, call),
+                 divided_elements(class_, action, call)}] +=
             times - (skips ? first : 0);
       }
     }
@@ -48,9 +59,9 @@ class Counter {
   std::vector<Issue> issues() const {
     std::vector<Issue> all;
     for (const auto& [key, times] : counts_) {
-      const auto& [kind, op, elements] = key;
+      const auto& [kind, op, elements, divided] = key;
       PLANNER_CHECK(op < class_.transfers.size(), "a communicating action names its transfer");
-      if (times > 0) all.push_back({kind, class_.transfers[op], elements, times});
+      if (times > 0) all.push_back({kind, class_.transfers[op], elements, divided, times});
     }
     return all;
   }
@@ -102,8 +113,11 @@ Volume volume(const Program& p, const Issue& issue, int rank) {
   const Transfer& t = issue.transfer;
   const int group = p.mesh.group_size(t.group);
   const int index = p.mesh.index(t.group, rank);
-  return {1, payload_bytes(t.collective, t.algorithm, group, 1, issue.elements, t.wire_type),
-          wire_bytes(t.collective, t.algorithm, group, index, issue.elements, t.wire_type)};
+  std::int64_t n = issue.elements;
+  if (issue.divided > 0)
+    n = std::clamp<std::int64_t>(issue.divided - p.part_of(rank) * n, 0, n);
+  return {1, payload_bytes(t.collective, t.algorithm, group, 1, n, t.wire_type),
+          wire_bytes(t.collective, t.algorithm, group, index, n, t.wire_type)};
 }
 
 int group_size(const Program& p, const Issue& issue) {

@@ -1,0 +1,22 @@
+#pragma once
+// Runs one cell of a matrix and holds every rank's memory and traffic against the prediction, to
+// the byte: live peak, terms, reserved range, calls, payload, wire; and the bound against the
+// replay.
+
+#include <string>
+
+#include "tests/property/run_program.hpp"
+
+namespace tests {
+
+struct Cell {
+  std::string name;
+  planner::Strategy strategy;
+  std::int64_t lora_rank = 0;
+};
+
+// global_batch: samples of the cell's job; a LoRA cell has its rank.
+void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::string& recipe,
+                std::int64_t global_batch = 12);
+
+}  // namespace tests

@@ -1,0 +1,78 @@
+// The long form of prediction_test: random shapes, degrees and recipes, none of them chosen to
+// divide.
+#include <random>
+
+#include "planner/lower.hpp"
+#include "tests/catch.hpp"
+#include "tests/property/check_prediction.hpp"
+
+using namespace planner;
+using namespace tests;
+
+namespace {
+
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : random_(seed) {}
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<unsigned>(high - low + 1));
+  }
+  template <class T>
+  T one_of(std::initializer_list<T> values) {
+    return values.begin()[between(0, static_cast<std::int64_t>(values.size()) - 1)];
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+models::ModelSpec draw_model(Draw& draw) {
+  models::ModelSpec spec = tiny_gpt(draw.between(2, 6));
+  spec.heads = spec.kv_heads = draw.one_of<std::int64_t>({2, 3, 4, 6});
+  spec.hidden = spec.heads * draw.between(2, 7);
+  spec.ffn_hidden = spec.heads * draw.between(3, 20);
+  spec.vocab = draw.between(17, 211);
+  spec.tied_embeddings = draw.between(0, 3) > 0;
+  spec.default_seq_len = draw.between(1, 10);
+  return spec;
+}
+
+Strategy draw_strategy(Draw& draw) {
+  Strategy s;
+  s.data = draw.between(1, 4);
+  s.tensor = draw.one_of<std::int64_t>({1, 1, 2, 3});
+  s.pipeline = draw.one_of<std::int64_t>({1, 1, 2, 3});
+  s.schedule = s.pipeline == 1 ? Schedule::none
+                               : draw.one_of({Schedule::naive, Schedule::gpipe,
+                                              Schedule::one_f_one_b});
+  s.sharding = draw.one_of({Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3});
+  s.shard_group = s.sharding == Sharding::none ? 1 : s.data;
+  s.grad_sync = draw.one_of({GradSync::ring, GradSync::tree, GradSync::naive_all_reduce});
+  s.checkpoint = draw.one_of({Checkpoint::none, Checkpoint::every_k, Checkpoint::memory_poor});
+  s.checkpoint_every = s.checkpoint == Checkpoint::every_k ? draw.between(1, 3) : 0;
+  s.micro_batch = draw.between(1, 3);
+  s.grad_accum = draw.between(1, 5);
+  s.overlap = draw.between(0, 3) > 0;
+  s.bucket_bytes = draw.between(100, 60000);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("memory and traffic equal the prediction on random shapes, degrees and recipes") {
+  const unsigned first = 20260101;
+  int ran = 0;
+  for (unsigned seed = first; ran < 300; ++seed) {
+    Draw draw(seed);
+    const models::ModelSpec spec = draw_model(draw);
+    const Strategy s = draw_strategy(draw);
+    const std::string recipe = draw.one_of<const char*>(
+        {"fp32", "mixed", "lean", "megatron", "fsdp2", "pure_bf16", "fp64"});
+    const std::int64_t batch = s.data * s.micro_batch * s.grad_accum;
+    const Job job = tiny_job(spec, batch, recipe);
+    if (!strategy_problems(spec, job, resolve(spec, job, s), s.workers()).empty()) continue;
+    CAPTURE(seed);
+    check_cell(spec, {"random", s, 0}, recipe, batch);
+    ++ran;
+  }
+}
