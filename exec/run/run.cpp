@@ -1,9 +1,6 @@
 #include "exec/run/run.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <thread>
 
 #include "core/parse_units.hpp"
 #include "exec/interpret/interpreter.hpp"
@@ -81,10 +78,7 @@ class Run {
     const RunContext context{program_, plan_.model, data_, world, options_.seed};
     try {
       world.run([&](int rank) { run_rank(context, rank); });
-    } catch (const Interrupted&) {
-      throw;
     } catch (const std::exception& e) {
-      if (interrupted_) throw Interrupted("interrupted");
       throw RunFailure(e.what());
     }
     return record(world.emulated_links());
@@ -99,10 +93,6 @@ class Run {
       if (const auto loss = interpreter.loss()) report.loss.push_back(*loss);
       if (!report.loss.empty() && options_.progress && first_loss(rank))
         options_.progress(s, report.loss.back() * loss_share());
-      if (rank == 0 && options_.stop && options_.stop()) {
-        interrupted_ = true;
-        throw Interrupted("interrupted");
-      }
     }
     const Ledger& ledger = interpreter.memory().ledger();
     report.terms = ledger.terms();
@@ -207,7 +197,6 @@ class Run {
   const program::Program& program_;
   const DataSource data_;
   std::vector<RankReport> reports_;
-  std::atomic<bool> interrupted_{false};
 };
 
 }  // namespace

@@ -23,17 +23,12 @@ struct RunOptions {
   std::uint64_t seed = 1;
   std::optional<int> candidate;        // 0 or absent: the chosen one; n: the n-th alternative
   std::function<void(std::int64_t step, double loss)> progress;  // from rank 0's thread
-  std::function<bool()> stop;          // asked between steps; true ends the run with Interrupted
 };
 
 // A rank failed while running: the first cause, once for all ranks.
 class RunFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-};
-class Interrupted : public RunFailure {
- public:
-  using RunFailure::RunFailure;
 };
 
 // Problems: an unknown backend, communicator or candidate, a plan whose candidate cannot be lowered
