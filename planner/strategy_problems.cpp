@@ -143,8 +143,9 @@ class Rules {
 
   void checkpoint() {
     const bool every = s_.checkpoint == Checkpoint::every_k;
-    need(s_.checkpoint != Checkpoint::selective, "checkpoint", "none, every_k or memory_poor",
-         "selective", "use checkpoint=every_k");
+    need(s_.checkpoint != Checkpoint::selective || spec_.heads > 0, "checkpoint",
+         "none, every_k or memory_poor for a model without attention", "selective",
+         "use checkpoint=every_k");
     if (every)
       need(s_.checkpoint_every >= 1 && s_.checkpoint_every <= layers_, "checkpoint_every",
            "1 to " + text(layers_) + " layers", text(s_.checkpoint_every));

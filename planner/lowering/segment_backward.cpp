@@ -232,12 +232,14 @@ void SegmentEmitter::backward(const Boundary& boundary) {
   find_needs_gradient(boundary.input_needs_gradient);
   gradient_of_.assign(roots_.size(), -1);
   storages_.clear();
+  restored_ = false;
   if (segment_.output >= 0) {
     storages_.push_back({boundary_.d_output, 0});
     alias_gradient(segment_.output, 0);
   }
   for (std::size_t i = order_.size(); i-- > 0;) {
     const Op& op = segment_.graph[order_[i]];
+    if (!restored_ && reads_dropped(op)) restore_core();
     backward_operator(op);
     // GEMMs free between their two halves.
     if (op.kind != OpKind::linear && op.kind != OpKind::dense) free_kept_after_backward(i);

@@ -23,6 +23,7 @@ SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
       roots_[t] = static_cast<std::size_t>(segment.tensors[roots_[t]].in_place_of);
   }
   find_kept();
+  find_dropped();
   declare_buffers(slots, extent);
   for (auto v : order_) op_index_.push_back(builder_.op(segment.graph[v]));
 }
@@ -165,7 +166,7 @@ void SegmentEmitter::forward(ForwardMode mode, const Boundary& boundary) {
       if (!alive[r] || last[r] != i) continue;
       const bool is_output = segment_.output >= 0 && root_of(segment_.output) == r;
       const bool is_boundary_input = r == input && !loads_input;
-      const bool held = keep && kept_[r];
+      const bool held = keep && kept_[r] && !dropped_[r];
       if (is_output || held || (is_boundary_input && !boundary_.free_input)) continue;
       alive[r] = false;
       builder_.free(tensor_view(static_cast<TensorIndex>(r)));

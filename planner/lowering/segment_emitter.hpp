@@ -32,7 +32,7 @@ struct Boundary {
 };
 
 enum class ForwardMode : std::uint8_t {
-  keep,       // keeps the tensors that backward reads
+  keep,       // keeps the tensors that backward reads, less what it restores (selective)
   drop,       // keeps nothing but its output
   recompute,  // keep, without what only the output needs
 };
@@ -77,6 +77,12 @@ class SegmentEmitter {
   void emit_forward(const Op& op);
   void emit_reduction(const Op& op, View view);
   void load(models::TensorIndex t);
+  // segment_restore.cpp: checkpoint=selective drops what the attention core makes in the forward
+  // pass and runs the core again before the first backward operator that reads it.
+  void find_dropped();
+  std::vector<bool> select_core() const;
+  bool reads_dropped(const Op& op) const;
+  void restore_core();
   void backward_operator(const Op& op);
   void backward_gemm(const Op& op, int dy);
   void backward_add(const Op& op, int dy);
@@ -99,6 +105,7 @@ class SegmentEmitter {
   std::vector<models::OperatorGraph::vertex_descriptor> order_;
   std::vector<std::size_t> roots_;     // tensor -> tensor whose storage it shares
   std::vector<bool> kept_;             // by root: some operator's backward reads it
+  std::vector<bool> dropped_;          // by root: kept_, but made again in backward
   std::vector<bool> produced_;         // by root: an operator writes it (else: loaded)
   std::vector<std::uint16_t> buffers_; // by root
   std::vector<std::uint16_t> d_buffers_;  // by tensor, declared on demand
@@ -106,6 +113,7 @@ class SegmentEmitter {
 
   // State of the block being emitted.
   Boundary boundary_;
+  bool restored_ = false;              // backward: the attention core ran again
   std::vector<bool> needs_gradient_;   // by tensor
   std::vector<int> gradient_of_;       // by tensor: index into storages_, -1 none
   std::vector<GradientStorage> storages_;

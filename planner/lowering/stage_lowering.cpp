@@ -200,7 +200,8 @@ void StageLowering::build_forward() {
     call(routine, receive_block(false));
   }
   for (int l = 0; l < stage_.layers; ++l) {
-    const bool keep = stage_.training() && (checkpoint == Checkpoint::none || keeps_last(l));
+    const bool keeps = checkpoint == Checkpoint::none || checkpoint == Checkpoint::selective;
+    const bool keep = stage_.training() && (keeps || keeps_last(l));
     const std::int64_t every = stage_.strategy->checkpoint_every;
     const bool is_checkpoint = checkpoint == Checkpoint::every_k ? l % every == 0
                                : checkpoint == Checkpoint::memory_poor ? l == 0

@@ -136,8 +136,10 @@ TEST_CASE("recomputation changes no bit") {
     for (std::int64_t every : {1, 2, 3})
       check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::every_k, every)));
     check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::memory_poor)));
+    check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::selective)));
   }
-  for (Checkpoint checkpoint : {Checkpoint::every_k, Checkpoint::memory_poor})
+  for (Checkpoint checkpoint :
+       {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective})
     for (Sharding z : {Sharding::none, Sharding::zero3}) {
       Strategy s = strategy(2, 12, 1, stages(2, Schedule::one_f_one_b));
       recomputing(checkpoint)(s);
@@ -189,7 +191,7 @@ TEST_CASE("adapters train alone, and equal the reference") {
     check_equal(tiny_gpt(), job, strategy(k, 12, 1, sharded(Sharding::zero2)));
     check_equal(tiny_gpt(), job, strategy(1, 12, 1, stages(k, Schedule::one_f_one_b)));
   }
-  for (Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor}) {
+  for (Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective}) {
     Strategy s = strategy(2, 12, 1, stages(2, Schedule::gpipe));
     recomputing(c)(s);
     check_equal(tiny_gpt(), job, s);

@@ -43,6 +43,7 @@ std::vector<Cell> cells(std::int64_t k, std::int64_t batch) {
   if (k == 4) add("hsdp", [](Strategy& s) { s.sharding = Sharding::zero3; s.shard_group = 2; });
   add("lora", [](Strategy& s) { s.grad_sync = GradSync::ring; }, 3);
   add("every_k", [](Strategy& s) { s.checkpoint = Checkpoint::every_k; s.checkpoint_every = 2; });
+  add("selective", [](Strategy& s) { s.checkpoint = Checkpoint::selective; });
   add("memory_poor", [](Strategy& s) { s.checkpoint = Checkpoint::memory_poor; });
   for (Schedule schedule : {Schedule::naive, Schedule::gpipe, Schedule::one_f_one_b})
     add("pipeline", [&](Strategy& s) {
