@@ -46,7 +46,7 @@ int compare_verb(Arguments arguments) {
     std::string text;
     for (const reports::Comparison& c : comparisons) {
       if (!text.empty()) text += '\n';
-      text += reports::comparison_text(c, {.colour = stdout_has_colour()});
+      text += reports::comparison_text(c, page_style());
     }
     return text;
   });

@@ -49,7 +49,7 @@ int run(const planner::Plan& plan, const RunRequest& request, const OutputOption
   const core::Result<exec::RunRecord> record = runner(plan, request);
   if (!record.ok()) return refuse(record.problems());
   const core::Status delivered = deliver(output, exec::to_json_text(*record), [&] {
-    return reports::run_text(*record, {.colour = stdout_has_colour()});
+    return reports::run_text(*record, page_style());
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }

@@ -50,7 +50,7 @@ std::string gpus_text(const std::vector<Profile>& profiles,
     table.add({p.gpu.id, tflops(p.gpu.peak_16bit), core::to_text(p.gpu.usable),
                core::to_text(p.gpu.memory_bandwidth), std::string(name(p.node.link)),
                core::to_text(p.node.link_bandwidth)});
-  return table.text() + (local ? "\nIn this machine: " + *local + '\n'
+  return table.text(page_style()) + (local ? "\nIn this machine: " + *local + '\n'
                                : "\nNo GPU of a known kind in this machine.\n");
 }
 

@@ -34,7 +34,7 @@ std::string models_text(const std::vector<models::ZooEntry>& zoo) {
   for (const models::ZooEntry& e : zoo)
     table.add({e.spec.name, core::count_text(e.parameters), std::to_string(e.spec.layers),
                e.spec.hidden > 0 ? std::to_string(e.spec.hidden) : "-", e.spec.source});
-  return table.text();
+  return table.text(page_style());
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "cli/output.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "cli/process.hpp"
@@ -33,6 +35,14 @@ core::Status deliver(const OutputOptions& output, std::string_view machine_form,
     if (!written.ok()) return written;
   }
   return output.json ? write_stdout(machine_form) : write_stdout(page());
+}
+
+reports::TextStyle page_style() {
+  const int columns = stdout_columns();
+  return {.colour = stdout_has_colour(),
+          .unicode = locale_is_utf8(),
+          .width = columns == 0 ? reports::kWidth
+                                : std::clamp(columns, reports::kMinWidth, reports::kMaxWidth)};
 }
 
 int refuse(const core::Problems& problems) {

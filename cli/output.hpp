@@ -9,6 +9,7 @@
 
 #include "cli/option_set.hpp"
 #include "core/result.hpp"
+#include "reports/text.hpp"
 
 namespace cli {
 
@@ -28,6 +29,10 @@ core::Status check_output(const OutputOptions& output);
 // output without it. The file first: a reader of the page finds it whole.
 core::Status deliver(const OutputOptions& output, std::string_view machine_form,
                      const std::function<std::string()>& page);
+
+// How pages look to the reader of standard output: the width of the terminal (COLUMNS wins; 80
+// where nobody says; held to what a page can use), colour and block characters where they show.
+reports::TextStyle page_style();
 
 // Says why on standard error, one line each, and gives the exit code.
 int refuse(const core::Problems& problems);

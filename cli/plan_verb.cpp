@@ -47,7 +47,7 @@ int plan_verb(Arguments arguments) {
   const core::Result<planner::Plan> plan = plan_of(*requests);
   if (!plan.ok()) return refuse(plan.problems());
 
-  const reports::PlanTextOptions look{.style = {.colour = stdout_has_colour()},
+  const reports::PlanTextOptions look{.style = page_style(),
                                       .alternatives = static_cast<std::size_t>(
                                           requests->front().top)};
   const bool machine = output.json || output.out;

@@ -1,10 +1,12 @@
 #include "cli/process.hpp"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -91,6 +93,30 @@ bool stdout_has_colour() {
 }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
+
+int stdout_columns() {
+  if (const char* columns = std::getenv("COLUMNS")) {
+    int number = 0;
+    const std::string_view text(columns);
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (read.ec == std::errc() && read.ptr == text.data() + text.size() && number > 0)
+      return number;
+  }
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view text(value);
+    for (std::string_view end : {"UTF-8", "utf8", "utf-8", "UTF8"})
+      if (text.find(end) != std::string_view::npos) return true;
+    return false;
+  }
+  return false;
+}
 
 std::string binary_folder() {
   std::error_code error;

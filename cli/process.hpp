@@ -34,6 +34,11 @@ void write_reason(std::string_view text);
 
 bool stdout_has_colour();  // a terminal that is not dumb, and NO_COLOR is not set
 bool stderr_is_terminal();
+// Columns of the reader: COLUMNS when it is a whole number, else of the terminal that standard
+// output is; 0 where neither says.
+int stdout_columns();
+// Whether LC_ALL, LC_CTYPE or LANG (the first that is set) names UTF-8.
+bool locale_is_utf8();
 
 // Folder of the running binary, where its siblings lie.
 std::string binary_folder();

@@ -1,5 +1,7 @@
 #include "reports/candidate_text.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
@@ -10,26 +12,22 @@ namespace {
 using core::to_text;
 using planner::Candidate;
 
-constexpr int kBar = 32;
+constexpr std::size_t kMaxStages = 16;  // rows of the table of stages
 
-std::string headline(const Candidate& c) {
-  const planner::Uncertainty& u = c.uncertainty;
-  const std::int64_t tokens = static_cast<std::int64_t>(c.throughput.tokens_per_second);
-  return wrapped(planner::to_text(c.strategy), 2, 4) +
-         wrapped(fmt::format("step {} ({} to {}), {} tokens/s", to_text(c.time.step),
-                             to_text(u.step_low), to_text(u.step_high), core::count_text(tokens)),
-                 2, 4) +
-         wrapped(fmt::format("{:.0f} TFLOP/s of the model per GPU, mfu {}",
-                             c.throughput.model_tflops_per_gpu, percent_text(c.throughput.mfu)),
-                 2, 4);
+// What is left of a block beside the names and figures of its rows.
+int bar_width(TextStyle style) { return style.wide() ? 40 : std::clamp(style.width - 48, 8, 32); }
+
+double share_of(core::Bytes part, core::Bytes whole) {
+  return whole.value() > 0 ? part / whole : 0;
 }
 
 std::string memory_text(const planner::Memory& memory, TextStyle style) {
   const planner::MemoryTerms& m = memory.worst;
-  Table table({{"", Align::left}, {""}, {"", Align::left}});
+  Table table({{"", Align::left}, {""}, {""}, {"", Align::left}});
   const auto add = [&](std::string_view name, core::Bytes bytes) {
-    const double share = memory.usable.value() > 0 ? bytes / memory.usable : 0;
-    table.add({std::string(name), to_text(bytes), bar(share, kBar)});
+    const double share = share_of(bytes, memory.usable);
+    table.add({std::string(name), to_text(bytes), percent_text(share),
+               bar(share, bar_width(style), style)});
   };
   for (int i = 0; i < program::kTerms; ++i)
     add(program::name(static_cast<program::Term>(i)), m.terms[static_cast<std::size_t>(i)]);
@@ -40,35 +38,57 @@ std::string memory_text(const planner::Memory& memory, TextStyle style) {
   add("communicators", m.communicators);
   add("device (all)", m.device);
   const bool fits = m.device <= memory.usable;
-  const std::string title = fmt::format(
-      "  memory of rank {}: {} of {} usable", memory.rank, to_text(m.device),
-      to_text(memory.usable));
-  return '\n' + painted(title, fits ? Ink::good : Ink::bad, style) + '\n' + table.text();
+  table.paint_last(fits ? Ink::good : Ink::bad);
+  const std::string title = fmt::format("Memory of rank {}: {} of {} usable", memory.rank,
+                                        to_text(m.device), to_text(memory.usable));
+  return painted(title, Ink::heading, style) + '\n' + table.text(style);
 }
 
-std::string communication_text(const Candidate& c) {
-  if (c.communication.empty()) return "\n  communication: none\n";
-  Table table({{"communication", Align::left}, {"algorithm", Align::left}, {"ranks"}, {"calls"},
+std::string stages_text(const planner::Memory& memory, TextStyle style) {
+  if (memory.stages.size() < 2) return "";
+  Table table({{"stage"}, {"weights"}, {"activations"}, {"live"}, {"device"}, {"", Align::left}});
+  const auto term = [](const planner::MemoryTerms& m, program::Term t) {
+    return to_text(m.terms[static_cast<std::size_t>(t)]);
+  };
+  for (std::size_t i = 0; i < std::min(memory.stages.size(), kMaxStages); ++i) {
+    const planner::MemoryTerms& m = memory.stages[i].memory;
+    table.add({std::to_string(memory.stages[i].stage), term(m, program::Term::weights),
+               term(m, program::Term::activations), to_text(m.live), to_text(m.device),
+               bar(share_of(m.device, memory.usable), bar_width(style) / 2, style)});
+  }
+  std::string text = '\n' + painted("Stages", Ink::heading, style) + '\n' + table.text(style);
+  if (memory.stages.size() > kMaxStages)
+    text += fmt::format("  and {} more\n", memory.stages.size() - kMaxStages);
+  return text;
+}
+
+std::string communication_text(const Candidate& c, TextStyle style) {
+  const std::string title = painted("Communication of a step, busiest rank", Ink::heading, style);
+  if (c.communication.empty()) return title + "\n  none\n";
+  Table table({{"what", Align::left}, {"algorithm", Align::left}, {"ranks"}, {"calls"},
                {"payload"}, {"wire"}, {"busy"}});
   for (const planner::CommunicationEntry& e : c.communication)
     table.add({e.what + ' ' + e.collective, e.algorithm, std::to_string(e.group_size),
                core::count_text(e.count), to_text(e.payload), to_text(e.wire_per_rank),
                to_text(e.seconds)});
-  return '\n' + table.text();
+  return title + '\n' + table.text(style);
 }
 
-std::string time_text(const planner::Time& t) {
-  Table table({{"time of a step", Align::left}, {""}, {""}, {"", Align::left}});
+std::string time_text(const planner::Time& t, TextStyle style) {
+  Table table({{"", Align::left}, {""}, {""}, {"", Align::left}});
   const auto add = [&](std::string_view name, core::Seconds seconds) {
     const double share = t.step.value() > 0 ? seconds / t.step : 0;
-    table.add({std::string(name), to_text(seconds), percent_text(share), bar(share, kBar)});
+    table.add({std::string(name), to_text(seconds), percent_text(share),
+               bar(share, bar_width(style), style)});
   };
   add("compute", t.compute);
   add("exposed communication", t.exposed_communication);
   add("bubble", t.bubble);
   add("optimizer", t.optimizer);
-  std::string text = '\n' + table.text();
-  text += fmt::format("  communication is busy {} in all\n", to_text(t.communication));
+  std::string text = painted("Time of a step: " + to_text(t.step), Ink::heading, style) + '\n' +
+                     table.text(style);
+  if (t.communication.value() > 0)
+    text += fmt::format("  communication is busy {} in all\n", to_text(t.communication));
   if (t.launch_bound)
     text += "  launch-bound: the host cannot issue kernels as fast as the GPU runs them\n";
   return text;
@@ -76,8 +96,19 @@ std::string time_text(const planner::Time& t) {
 
 }  // namespace
 
+std::string headline_text(const Candidate& c) {
+  const planner::Uncertainty& u = c.uncertainty;
+  const auto tokens = static_cast<std::int64_t>(c.throughput.tokens_per_second);
+  return fmt::format("{} a step ({} to {}), {} tokens/s, mfu {}, {} a GPU",
+                     to_text(c.time.step), to_text(u.step_low), to_text(u.step_high),
+                     core::count_text(tokens), percent_text(c.throughput.mfu),
+                     to_text(c.memory.worst.device));
+}
+
 std::string candidate_text(const Candidate& c, TextStyle style) {
-  return headline(c) + memory_text(c.memory, style) + communication_text(c) + time_text(c.time);
+  const std::string left = memory_text(c.memory, style) + stages_text(c.memory, style);
+  const std::string right = communication_text(c, style) + '\n' + time_text(c.time, style);
+  return beside(left, right, 4, style);
 }
 
 }  // namespace reports

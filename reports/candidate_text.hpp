@@ -1,6 +1,7 @@
 #pragma once
-// One candidate as text: strategy and headline figures, a bar per memory term against the usable
-// bytes, the communication table, the parts of a step. Pure; thread-safe.
+// One candidate as text: headline figures, a bar per memory term against the usable bytes, the
+// communication table, the parts of a step. Blocks stand side by side where the style is wide
+// enough. Pure; thread-safe.
 
 #include <string>
 
@@ -9,6 +10,9 @@
 
 namespace reports {
 
+// "1.32 s a step (1.16 s to 1.48 s), 397 K tokens/s, mfu 51.5 %, 48.0 GiB a GPU".
+std::string headline_text(const planner::Candidate& candidate);
+// Memory, stages where there are several, communication and time.
 std::string candidate_text(const planner::Candidate& candidate, TextStyle style);
 
 }  // namespace reports

@@ -73,7 +73,7 @@ std::string comparison_text(const Comparison& comparison, TextStyle style) {
     if (!t.differs()) ++equal;
   }
   const std::string verdict = fmt::format("{} of {} bytes and counts are equal", equal, exact);
-  return painted(comparison.run, Ink::heading, style) + '\n' + table.text() +
+  return painted(comparison.run, Ink::heading, style) + '\n' + table.text(style) +
          painted(verdict, equal == exact ? Ink::good : Ink::bad, style) + '\n';
 }
 

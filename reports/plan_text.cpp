@@ -6,6 +6,7 @@
 
 #include "core/parse_units.hpp"
 #include "reports/candidate_text.hpp"
+#include "reports/sensitivity.hpp"
 
 namespace reports {
 namespace {
@@ -14,6 +15,8 @@ using core::count_text;
 using core::to_text;
 using planner::Candidate;
 using planner::Plan;
+
+constexpr int kMemoryColumns = 84;  // of the table of other machines' memory, and a gap
 
 std::string heading(std::string_view text, TextStyle style) {
   return fmt::format("\n{}\n", painted(text, Ink::heading, style));
@@ -41,35 +44,87 @@ std::string job_text(const planner::Job& job) {
   return text;
 }
 
-std::string question_text(const Plan& plan, TextStyle style) {
-  const std::string title =
-      fmt::format("{} ({} parameters) on {} x {}, {}", plan.model.name,
-                  count_text(plan.parameters), plan.gpus, plan.profile.gpu.id,
-                  plural(plan.nodes, "node"));
-  return painted(title, Ink::heading, style) + '\n' + wrapped(model_shape(plan.model), 2, 2) +
-         wrapped(job_text(plan.job), 2, 2);
+std::string title_text(const Plan& plan) {
+  return fmt::format("{} ({} parameters) on {} x {}, {}", plan.model.name,
+                     count_text(plan.parameters), plan.gpus, plan.profile.gpu.id,
+                     plural(plan.nodes, "node"));
 }
 
-std::string assumptions_text(const Plan& plan, TextStyle style) {
-  if (plan.assumptions.empty()) return "";
-  std::string text = heading("Assumed", style);
-  for (const std::string& line : plan.assumptions) text += wrapped("- " + line, 2, 4);
+// The answer first: what to do and what it gives; then what was asked.
+std::string answer_text(const Plan& plan, const PlanTextOptions& options, TextStyle style) {
+  std::string text;
+  if (plan.chosen) {
+    const auto n = static_cast<std::size_t>(options.candidate);
+    const Candidate& shown = n == 0 ? *plan.chosen : plan.alternatives.at(n - 1);
+    const std::string first = n == 0 ? "Recommended" : fmt::format("Alternative {}", n);
+    text = painted_lines(
+        wrapped(first + ": " + planner::to_text(shown.strategy), 0, 4, style), Ink::good, style);
+    text += wrapped(headline_text(shown), 2, 4, style);
+  } else {
+    text = painted_lines(wrapped("No answer: " + why_infeasible(plan), 0, 4, style), Ink::bad,
+                         style);
+  }
+  return text + heading(title_text(plan), style) + wrapped(model_shape(plan.model), 2, 2, style) +
+         wrapped(job_text(plan.job), 2, 2, style);
+}
+
+std::string list_text(std::string_view title, const std::vector<std::string>& lines,
+                      TextStyle style) {
+  if (lines.empty()) return "";
+  std::string text = heading(title, style);
+  for (const std::string& line : lines) text += wrapped("- " + line, 2, 4, style);
   return text;
 }
 
-std::string alternatives_text(const Plan& plan, const PlanTextOptions& options) {
-  if (plan.alternatives.empty() || !plan.chosen) return "";
-  Table table({{"#"}, {"step"}, {"against"}, {"memory"}, {"mfu"}, {"strategy", Align::left}});
-  const double best = plan.chosen->time.step.value();
-  for (std::size_t i = 0; i < std::min(plan.alternatives.size(), options.alternatives); ++i) {
-    const Candidate& c = plan.alternatives[i];
-    table.add({std::to_string(i + 1), to_text(c.time.step),
-               best > 0 ? fmt::format("{:+.1f} %", (c.time.step.value() / best - 1) * 100) : "",
-               to_text(c.memory.worst.device), percent_text(c.throughput.mfu),
-               planner::to_text(c.strategy)});
+std::string share_text(core::Seconds part, core::Seconds whole) {
+  return whole.value() > 0 ? percent_text(part / whole) : "-";
+}
+
+core::Bytes sent(const Candidate& c) {
+  core::Bytes sum{0};
+  for (const planner::CommunicationEntry& e : c.communication) sum += e.wire_per_rank;
+  return sum;
+}
+
+void add_candidate(Table& table, const Candidate& c, const std::string& rank, double best,
+                   TextStyle style) {
+  std::vector<std::string> cells{
+      rank, to_text(c.time.step),
+      best > 0 && rank != "0" ? fmt::format("{:+.1f} %", (c.time.step.value() / best - 1) * 100)
+                              : "-",
+      to_text(c.memory.worst.device), percent_text(c.throughput.mfu)};
+  if (style.wide()) {
+    const planner::Time& t = c.time;
+    const auto tokens = static_cast<std::int64_t>(c.throughput.tokens_per_second_per_gpu);
+    for (std::string cell : {count_text(tokens), share_text(t.compute, t.step),
+                             share_text(t.exposed_communication, t.step),
+                             share_text(t.bubble, t.step), to_text(c.memory.worst.live),
+                             to_text(sent(c))})
+      cells.push_back(std::move(cell));
   }
-  return heading(fmt::format("Alternatives ({} kept)", plan.alternatives.size()), options.style) +
-         table.text();
+  cells.push_back(planner::to_text(c.strategy));
+  table.add(std::move(cells));
+}
+
+std::string candidates_text(const Plan& plan, const PlanTextOptions& options) {
+  if (!plan.chosen) return "";
+  const TextStyle style = options.style;
+  std::vector<Column> columns{{"#"}, {"step"}, {"against"}, {"memory"}, {"mfu"}};
+  if (style.wide())
+    for (const char* title : {"tokens/s/GPU", "compute", "exposed", "bubble", "live", "sent"})
+      columns.push_back({title});
+  columns.push_back({"strategy", Align::left});
+  Table table(std::move(columns));
+  const double best = plan.chosen->time.step.value();
+  add_candidate(table, *plan.chosen, "0", best, style);
+  table.paint_last(Ink::good);
+  for (std::size_t i = 0; i < std::min(plan.alternatives.size(), options.alternatives); ++i)
+    add_candidate(table, plan.alternatives[i], std::to_string(i + 1), best, style);
+  return heading(fmt::format("Candidates (0 is recommended, {} kept)",
+                             plural(static_cast<std::int64_t>(plan.alternatives.size()),
+                                    "alternative")),
+                 style) +
+         table.text(style);
 }
 
 std::string amount(const planner::Rejection& r, std::int64_t value) {
@@ -94,7 +149,7 @@ std::string rejected_text(const Plan& plan, const PlanTextOptions& options) {
       counts.empty() ? std::string("Rejected") : fmt::format("Rejected ({})", counts),
       options.style);
   for (std::size_t i = 0; i < std::min(plan.rejected.size(), options.alternatives); ++i)
-    text += wrapped("- " + rejection_text(plan.rejected[i]), 2, 4);
+    text += wrapped("- " + rejection_text(plan.rejected[i]), 2, 4, options.style);
   return text;
 }
 
@@ -111,10 +166,8 @@ std::string machines_text(const Plan& plan, TextStyle style) {
       continue;
     }
     const planner::Candidate& c = *m.candidate;
-    core::Bytes sent{0};
-    for (const planner::CommunicationEntry& e : c.communication) sent += e.wire_per_rank;
-    times.add({m.gpu, to_text(c.time.step), fmt::format("{:.1f} %", 100 * c.throughput.mfu),
-               to_text(c.time.exposed_communication), to_text(sent),
+    times.add({m.gpu, to_text(c.time.step), percent_text(c.throughput.mfu),
+               to_text(c.time.exposed_communication), to_text(sent(c)),
                planner::to_text(c.strategy)});
     const auto term = [&](program::Term t) {
       return to_text(c.memory.worst.terms[static_cast<std::size_t>(t)]);
@@ -123,7 +176,10 @@ std::string machines_text(const Plan& plan, TextStyle style) {
                 term(program::Term::optimizer), term(program::Term::activations),
                 to_text(c.memory.worst.device), to_text(c.memory.usable)});
   }
-  return heading("The same job on other machines", style) + times.text() + '\n' + memory.text();
+  TextStyle half = style;
+  if (style.wide()) half.width = style.width - kMemoryColumns;
+  return heading("The same job on other machines", style) +
+         beside(times.text(half), memory.text(style), 4, style);
 }
 
 std::string rules_text(const Plan& plan, TextStyle style) {
@@ -133,19 +189,20 @@ std::string rules_text(const Plan& plan, TextStyle style) {
     const std::string value =
         r.unit == "B" ? to_text(core::Bytes(static_cast<std::int64_t>(r.value)))
                           : fmt::format("{:.4g} {}", r.value, r.unit);
-    text += wrapped(fmt::format("- {}: {} = {} ({})", r.name, r.formula, value, r.source), 2, 4);
+    text += wrapped(fmt::format("- {}: {} = {} ({})", r.name, r.formula, value, r.source), 2, 4,
+                    style);
   }
   return text;
 }
 
-std::string search_text(const Plan& plan) {
+std::string search_text(const Plan& plan, TextStyle style) {
   const planner::SearchCounts& s = plan.search;
-  return '\n' + wrapped(fmt::format("{} strategies enumerated, {} infeasible, {} evaluated, {} "
+  return '\n' + wrapped(fmt::format("{} strategies: {} infeasible, {} evaluated, {} "
                                     "replayed, in {}",
                                     count_text(s.enumerated), count_text(s.infeasible),
                                     count_text(s.evaluated), count_text(s.replayed),
                                     to_text(s.seconds)),
-                        0, 2);
+                        0, 2, style);
 }
 
 }  // namespace
@@ -159,19 +216,15 @@ std::string why_infeasible(const Plan& plan) {
 
 std::string plan_text(const Plan& plan, const PlanTextOptions& options) {
   const TextStyle style = options.style;
-  std::string text = question_text(plan, style) + assumptions_text(plan, style);
+  std::string text = answer_text(plan, options, style) + candidates_text(plan, options);
   if (plan.chosen) {
     const auto n = static_cast<std::size_t>(options.candidate);
-    const Candidate& shown = n == 0 ? *plan.chosen : plan.alternatives.at(n - 1);
-    text += heading(n == 0 ? std::string("Chosen") : fmt::format("Alternative {}", n), style);
-    text += candidate_text(shown, style);
-  } else {
-    text += heading("Chosen", style) +
-            painted(wrapped(why_infeasible(plan), 2, 4), Ink::bad, style);
+    text += '\n' + candidate_text(n == 0 ? *plan.chosen : plan.alternatives.at(n - 1), style);
   }
-  text += alternatives_text(plan, options) + rejected_text(plan, options) +
-          machines_text(plan, style) + rules_text(plan, style) + search_text(plan);
-  return text;
+  return text + list_text("Assumed", plan.assumptions, style) +
+         list_text("What would change the choice", what_would_change(plan), style) +
+         rejected_text(plan, options) + machines_text(plan, style) + rules_text(plan, style) +
+         search_text(plan, style);
 }
 
 }  // namespace reports

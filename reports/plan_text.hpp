@@ -1,7 +1,8 @@
 #pragma once
-// A plan as a page of text: the model, what was assumed, the chosen strategy with its memory,
-// communication and time, the alternatives, what was rejected and how to make it fit, the same job
-// on other machines, and the rules of thumb printed beside. Pure; thread-safe.
+// A plan as a page of text: the recommendation first, then the question, the candidates, the chosen
+// one's memory, communication and time, what was assumed, what would change the choice, what was
+// rejected and how to make it fit, the same job on other machines, and the rules of thumb printed
+// beside. Pure; thread-safe.
 
 #include <string>
 

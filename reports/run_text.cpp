@@ -15,23 +15,23 @@ std::string known(const std::optional<T>& value) {
   return value ? to_text(*value) : std::string("-");
 }
 
-std::string loss_text(const RunRecord& r) {
+std::string loss_text(const RunRecord& r, TextStyle style) {
   if (r.loss.empty()) return "";
   return wrapped(fmt::format("loss {:.6g} at the first step, {:.6g} at the last", r.loss.front(),
                              r.loss.back()),
-                 2, 4);
+                 2, 4, style);
 }
 
-std::string memory_text(const exec::MeasuredMemory& m) {
+std::string memory_text(const exec::MeasuredMemory& m, TextStyle style) {
   Table table({{"memory of rank " + std::to_string(m.rank), Align::left}, {""}});
   for (std::size_t i = 0; i < m.terms.size(); ++i)
     table.add({std::string(program::name(static_cast<program::Term>(i))), known(m.terms[i])});
   table.add({"live (their sum)", known(m.live)});
   if (m.device) table.add({"device (all)", known(m.device)});
-  return '\n' + table.text();
+  return '\n' + table.text(style);
 }
 
-std::string communication_text(const RunRecord& r) {
+std::string communication_text(const RunRecord& r, TextStyle style) {
   if (r.communication.empty()) return "\n  communication: none\n";
   Table table({{"communication", Align::left}, {"algorithm", Align::left}, {"ranks"}, {"calls"},
                {"payload"}, {"wire"}, {"busy"}});
@@ -39,7 +39,7 @@ std::string communication_text(const RunRecord& r) {
     table.add({e.what + ' ' + e.collective, e.algorithm, std::to_string(e.group_size),
                e.count ? core::count_text(*e.count) : "-", known(e.payload),
                known(e.wire_per_rank), known(e.seconds)});
-  return '\n' + table.text();
+  return '\n' + table.text(style);
 }
 
 }  // namespace
@@ -49,14 +49,14 @@ std::string run_text(const RunRecord& r, TextStyle style) {
       fmt::format("{}: {} on {} ({}, {} ranks)", r.model.name,
                   r.steps == 1 ? "1 step" : fmt::format("{} steps", r.steps), r.device,
                   r.backend + " backend, " + r.communicator + " communicator", r.ranks);
-  std::string text = painted(wrapped(title, 0, 2), Ink::heading, style);
-  text += wrapped(planner::to_text(r.candidate.strategy), 2, 4);
+  std::string text = painted(wrapped(title, 0, 2, style), Ink::heading, style);
+  text += wrapped(planner::to_text(r.candidate.strategy), 2, 4, style);
   if (r.emulated_links) text += "  links are emulated\n";
-  text += loss_text(r);
+  text += loss_text(r, style);
   text += wrapped(fmt::format("step {} (10 % below {}, 10 % above {})", known(r.time.step_median),
                               known(r.time.step_p10), known(r.time.step_p90)),
-                  2, 4);
-  return text + memory_text(r.memory) + communication_text(r);
+                  2, 4, style);
+  return text + memory_text(r.memory, style) + communication_text(r, style);
 }
 
 }  // namespace reports

@@ -28,22 +28,63 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
+// The longest prefix of a word longer than `width` that ends in a comma and fits, else all of it.
+std::string_view prefix_that_fits(std::string_view word, int width) {
+  if (columns_of(word) <= width || width < 1) return word;
+  const std::size_t comma = word.substr(0, static_cast<std::size_t>(width)).rfind(',');
+  return comma == std::string_view::npos ? word : word.substr(0, comma + 1);
+}
+
 // Lines of at most `width` columns.
 std::vector<std::string> lines_of(std::string_view text, int width, int first_width) {
   std::vector<std::string> lines{""};
   int room = first_width;
   for (std::string_view word : words_of(text)) {
-    std::string& line = lines.back();
-    const int needed = columns_of(word) + (line.empty() ? 0 : 1);
-    if (!line.empty() && columns_of(line) + needed > room) {
-      lines.emplace_back(word);
-      room = width;
-    } else {
-      if (!line.empty()) line += ' ';
-      line += word;
+    bool same_word = false;
+    while (!word.empty()) {
+      const std::string_view part = prefix_that_fits(word, width);
+      std::string& line = lines.back();
+      const int needed = columns_of(part) + (line.empty() || same_word ? 0 : 1);
+      if (!line.empty() && columns_of(line) + needed > room) {
+        lines.emplace_back(part);
+        room = width;
+      } else {
+        if (!line.empty() && !same_word) line += ' ';
+        line += part;
+      }
+      word.remove_prefix(part.size());
+      same_word = true;
     }
   }
   return lines;
+}
+
+std::vector<std::string_view> split_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// Characters that show: escapes of colour do not.
+int shown_columns(std::string_view text) {
+  int hidden = 0;
+  for (std::size_t at = text.find('\033'); at != std::string_view::npos;
+       at = text.find('\033', at + 1))
+    hidden += static_cast<int>(std::min(text.find('m', at), text.size() - 1) - at + 1);
+  return columns_of(text) - hidden;
+}
+
+constexpr std::string_view kEighths[] = {"\u258f", "\u258e", "\u258d", "\u258c",
+                                        "\u258b", "\u258a", "\u2589"};
+
+int widest_line(const std::vector<std::string_view>& lines) {
+  int widest = 0;
+  for (std::string_view line : lines) widest = std::max(widest, shown_columns(line));
+  return widest;
 }
 
 }  // namespace
@@ -55,12 +96,33 @@ std::string painted(std::string_view text, Ink ink, TextStyle style) {
   return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 
-std::string wrapped(std::string_view text, int first, int rest) {
+std::string painted_lines(std::string_view text, Ink ink, TextStyle style) {
+  std::string result;
+  for (std::string_view line : split_lines(text)) result += painted(line, ink, style) + '\n';
+  return result;
+}
+
+std::string wrapped(std::string_view text, int first, int rest, TextStyle style) {
   std::string result;
   int indent = first;
-  for (const std::string& line : lines_of(text, kWidth - rest, kWidth - first)) {
+  for (const std::string& line : lines_of(text, style.width - rest, style.width - first)) {
     result += blanks(indent) + line + '\n';
     indent = rest;
+  }
+  return result;
+}
+
+std::string beside(std::string_view left, std::string_view right, int gap, TextStyle style) {
+  const auto a = split_lines(left), b = split_lines(right);
+  const int start = widest_line(a) + gap;
+  if (start + widest_line(b) > style.width)
+    return std::string(left) + (left.empty() || right.empty() ? "" : "\n") + std::string(right);
+  std::string result;
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    std::string line(i < a.size() ? a[i] : std::string_view());
+    if (i < b.size() && !b[i].empty())
+      line += blanks(start - shown_columns(line)) + std::string(b[i]);
+    result += line + '\n';
   }
   return result;
 }
@@ -68,7 +130,10 @@ std::string wrapped(std::string_view text, int first, int rest) {
 void Table::add(std::vector<std::string> cells) {
   PLANNER_CHECK(cells.size() == columns_.size());
   rows_.push_back(std::move(cells));
+  inks_.push_back(Ink::plain);
 }
+
+void Table::paint_last(Ink ink) { inks_.back() = ink; }
 
 std::vector<int> Table::widths() const {
   std::vector<int> widths;
@@ -81,7 +146,7 @@ std::vector<int> Table::widths() const {
 }
 
 std::string Table::row_text(const std::vector<std::string>& cells,
-                            const std::vector<int>& widths) const {
+                            const std::vector<int>& widths, TextStyle style) const {
   std::string line;
   int used = 0;
   for (std::size_t c = 0; c < cells.size(); ++c) {
@@ -89,7 +154,7 @@ std::string Table::row_text(const std::vector<std::string>& cells,
     used += 2;
     const bool last = c + 1 == cells.size();
     if (last && columns_[c].align == Align::left) {
-      const int room = std::max(kWidth - used, 20);
+      const int room = std::max(style.width - used, 20);
       const std::vector<std::string> parts = lines_of(cells[c], room, room);
       for (std::size_t i = 0; i < parts.size(); ++i) {
         if (i > 0) line.append(1, '\n').append(blanks(used));
@@ -106,20 +171,32 @@ std::string Table::row_text(const std::vector<std::string>& cells,
   return line + '\n';
 }
 
-std::string Table::text() const {
+std::string Table::text(TextStyle style) const {
   const std::vector<int> column_widths = widths();
   std::vector<std::string> titles;
   for (const Column& column : columns_) titles.push_back(column.title);
-  std::string result = row_text(titles, column_widths);
-  if (result == "\n") result.clear();  // a table without titles
-  for (const auto& row : rows_) result += row_text(row, column_widths);
+  std::string head = row_text(titles, column_widths, style);
+  if (head == "\n") head.clear();  // a table without titles
+  std::string result = head.empty() ? head : painted_lines(head, Ink::faint, style);
+  for (std::size_t i = 0; i < rows_.size(); ++i)
+    result += painted_lines(row_text(rows_[i], column_widths, style), inks_[i], style);
   return result;
 }
 
-std::string bar(double fraction, int width) {
+std::string bar(double fraction, int width, TextStyle style) {
   const double clamped = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0;
-  const auto filled = static_cast<std::size_t>(std::lround(clamped * width));
-  return std::string(filled, '#') + std::string(static_cast<std::size_t>(width) - filled, '.');
+  const int parts = style.unicode ? 8 : 1;
+  int filled = static_cast<int>(std::lround(clamped * width * parts));
+  if (clamped > 0) filled = std::max(filled, 1);
+  std::string text;
+  for (int i = 0; i < filled / parts; ++i) text += style.unicode ? "\u2588" : "#";
+  int used = filled / parts;
+  if (filled % parts > 0) {
+    text += kEighths[static_cast<std::size_t>(filled % parts - 1)];
+    ++used;
+  }
+  for (; used < width; ++used) text += style.unicode ? "\u00b7" : ".";
+  return text;
 }
 
 std::string percent_text(double fraction) {

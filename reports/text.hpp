@@ -1,6 +1,7 @@
 #pragma once
-// Plain text for a terminal of 80 columns: headings, wrapped paragraphs, tables, bars. Colour is
-// ANSI and only where asked for. Pure functions; thread-safe.
+// Plain text for a terminal: headings, wrapped paragraphs, tables, bars, blocks side by side, in
+// the columns of its style. Colour is ANSI and only where asked for, block characters only where
+// the reader's locale has them. Widths count characters of UTF-8. Pure functions; thread-safe.
 
 #include <string>
 #include <string_view>
@@ -8,19 +9,33 @@
 
 namespace reports {
 
-inline constexpr int kWidth = 80;
+inline constexpr int kWidth = 80;         // where nobody says how wide the reader's terminal is
+inline constexpr int kMinWidth = 60;      // narrower terminals wrap by themselves
+inline constexpr int kMaxWidth = 200;     // longer lines lose the eye
+inline constexpr int kWideWidth = 140;    // from here a page has more columns
 
 struct TextStyle {
   bool colour = false;
+  bool unicode = false;
+  int width = kWidth;
+  bool wide() const { return width >= kWideWidth; }
 };
 
 enum class Ink { plain, heading, good, bad, faint };
 // The text in that ink, or as it is without colour.
 std::string painted(std::string_view text, Ink ink, TextStyle style);
 
-// Words of the text on lines of at most kWidth columns, the first indented by `first` and the
-// others by `rest`; a word longer than a line stands alone. Ends with a newline.
-std::string wrapped(std::string_view text, int first, int rest);
+// Each line by itself, so that blocks of lines can stand beside each other.
+std::string painted_lines(std::string_view lines, Ink ink, TextStyle style);
+
+// Words of the text on lines of at most the style's columns, the first indented by `first` and the
+// others by `rest`; a word longer than a line breaks after a comma, else stands alone. Ends with a
+// newline.
+std::string wrapped(std::string_view text, int first, int rest, TextStyle style = {});
+
+// Two blocks of lines next to each other, a gap of `gap` between them, when both fit the style's
+// columns; else one below the other with an empty line between.
+std::string beside(std::string_view left, std::string_view right, int gap, TextStyle style);
 
 enum class Align { left, right };
 struct Column {
@@ -36,18 +51,23 @@ class Table {
   // REQUIRES: one cell per column.
   void add(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
-  std::string text() const;
+  std::string text(TextStyle style = {}) const;
+  // The last row added is printed in this ink.
+  void paint_last(Ink ink);
 
  private:
   std::vector<int> widths() const;
-  std::string row_text(const std::vector<std::string>& cells, const std::vector<int>& widths) const;
+  std::string row_text(const std::vector<std::string>& cells, const std::vector<int>& widths,
+                       TextStyle style) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
+  std::vector<Ink> inks_;  // one per row
 };
 
-// `width` columns of which the fraction (clamped to [0, 1]) is filled: "######....".
-std::string bar(double fraction, int width);
+// `width` columns of which the fraction (clamped to [0, 1]) is filled: "######....", or in eighths
+// of a block where the style has Unicode. Anything above nothing shows.
+std::string bar(double fraction, int width, TextStyle style = {});
 
 // "12.3 %", "0.46 %", "-3.1 %".
 std::string percent_text(double fraction);

@@ -1,5 +1,6 @@
 #include "reports/text.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -30,8 +31,23 @@ void check_golden(const std::string& name, const std::string& text) {
 std::size_t longest_line(const std::string& text) {
   std::size_t longest = 0;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+  for (std::string line; std::getline(lines, line);)
+    longest = std::max<std::size_t>(
+        longest, static_cast<std::size_t>(std::ranges::count_if(line, [](char c) {
+          return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+        })));
   return longest;
+}
+
+// What no terminal is too narrow or too wide for: a pipeline with many stages and long lists.
+planner::Plan wordy_plan() {
+  planner::Plan plan = reports_test::sample_plan();
+  plan.chosen->strategy.pipeline = 16;
+  plan.chosen->strategy.stages.assign(16, 8);
+  plan.chosen->memory.stages.assign(20, plan.chosen->memory.stages.front());
+  plan.alternatives.assign(7, *plan.chosen);
+  plan.rejected.front().strategy = plan.chosen->strategy;
+  return plan;
 }
 
 }  // namespace
@@ -63,11 +79,49 @@ TEST_CASE("percentages keep three digits or fewer") {
   CHECK(percent_text(0) == "0.0 %");
 }
 
-TEST_CASE("a plan prints as its golden page, within 80 columns, without colour") {
-  const std::string text = plan_text(reports_test::sample_plan(), {});
-  check_golden("plan.txt", text);
-  CHECK(longest_line(text) <= 80);
-  CHECK(text.find('\033') == std::string::npos);
+TEST_CASE("a long word breaks after a comma where it can") {
+  CHECK(wrapped("a stages=8,8,8,8 b", 2, 4, {.width = 14}) ==
+        "  a stages=8,\n    8,8,8 b\n");
+}
+
+TEST_CASE("a bar in eighths of a block shows anything above nothing") {
+  const TextStyle unicode{.unicode = true};
+  CHECK(bar(0, 3, unicode) == "\u00b7\u00b7\u00b7");
+  CHECK(bar(0.0001, 3, unicode) == "\u258f\u00b7\u00b7");
+  CHECK(bar(0.5, 3, unicode) == "\u2588\u258c\u00b7");  // 12 of 24 eighths
+  CHECK(bar(1, 3, unicode) == "\u2588\u2588\u2588");
+  CHECK(bar(0.0001, 3) == "#..");
+}
+
+TEST_CASE("blocks stand beside each other when both fit, else below") {
+  CHECK(beside("ab\nc\n", "x\ny\nz\n", 2, {.width = 5}) == "ab  x\nc   y\n    z\n");
+  CHECK(beside("ab\n", "x\n", 2, {.width = 4}) == "ab\n\nx\n");
+  CHECK(beside("\033[1mab\033[0m\n", "x\n", 2, {.width = 5}) == "\033[1mab\033[0m  x\n");
+}
+
+TEST_CASE("a plan prints as its golden pages, narrow and wide, without colour") {
+  const std::string narrow = plan_text(reports_test::sample_plan(), {});
+  check_golden("plan_80.txt", narrow);
+  CHECK(longest_line(narrow) <= 80);
+  CHECK(narrow.find('\033') == std::string::npos);
+  CHECK(std::ranges::all_of(narrow, [](char c) { return static_cast<unsigned char>(c) < 128; }));
+  const std::string wide =
+      plan_text(reports_test::sample_plan(), {.style = {.unicode = true, .width = 200}});
+  check_golden("plan_200.txt", wide);
+  CHECK(longest_line(wide) > 100);
+}
+
+TEST_CASE("no page is wider than its terminal") {
+  for (int width = kMinWidth; width <= kMaxWidth; ++width)
+    for (const planner::Plan& plan : {reports_test::sample_plan(), wordy_plan()}) {
+      const std::string text = plan_text(plan, {.style = {.unicode = true, .width = width}});
+      INFO("width " << width << '\n' << text);
+      CHECK(longest_line(text) <= static_cast<std::size_t>(std::max(width, kWidth)));
+    }
+}
+
+TEST_CASE("the recommendation is the first line of the page") {
+  CHECK(plan_text(reports_test::sample_plan(), {}).starts_with("Recommended: data=4 tensor=2"));
 }
 
 TEST_CASE("a plan without a feasible strategy says why and what would fit") {
