@@ -3,17 +3,21 @@
 #include "cli/plan_options.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/json.hpp"
 #include "reports/explanation.hpp"
+#include "reports/facts.hpp"
 
 namespace cli {
 namespace {
 
 constexpr std::string_view kPurpose =
-    "Explains a field of the plan (memory.weights, time.bubble, gpu.usable, ...): its formula,\n"
-    "the values put in, the source. QUESTION `laws`: what gradient exchange sends, C1 to C5.";
+    "Explains a field of the plan (memory.weights, alternatives.0.time.step, gpu.usable, ...), a\n"
+    "law or fact (C1 to C10, M1 to M16): its formula, the values put in, the result, the source.\n"
+    "QUESTION `facts` lists the laws and facts; `laws` is what gradient exchange sends, C1 to C5.";
 constexpr std::string_view kExamples =
     "  planner explain memory.weights --model gpt2-124m --gpus 2\n"
     "  planner explain time.step --plan plan.json\n"
+    "  planner explain C4 --gpus 16\n"
     "  planner explain laws --gpus 4 --servers 2 --measure";
 
 core::Result<planner::Plan> plan_to_explain(const std::optional<std::string>& path,
@@ -24,13 +28,33 @@ core::Result<planner::Plan> plan_to_explain(const std::optional<std::string>& pa
   return plan_of(*requests);
 }
 
-int explain_field(const std::string& question, const planner::Plan& plan,
-                  const OutputOptions& output) {
-  const core::Result<reports::Explanation> explanation = reports::explain(plan, question);
+// Laws and facts need a model to be worked out for; this one when none is named.
+constexpr std::string_view kFactModel = "gpt2-1.5b";
+constexpr std::string_view kFactGpus = "8";
+
+int deliver_explanation(const core::Result<reports::Explanation>& explanation,
+                        const OutputOptions& output) {
   if (!explanation.ok()) return refuse(explanation.problems());
   const core::Status delivered = deliver(output, reports::to_json_text(*explanation), [&] {
-    return reports::explanation_text(*explanation);
+    return reports::explanation_text(*explanation, page_style());
   });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+std::string facts_json() {
+  core::Json array = core::Json::array();
+  for (const reports::Fact& f : reports::facts())
+    array.push_back(core::Json::object({{"name", f.name},
+                                        {"claim", f.claim},
+                                        {"formula", f.formula},
+                                        {"unit", f.unit},
+                                        {"source", f.source}}));
+  return core::dump(core::Json::object({{"schema", "facts/1"}, {"facts", array}})) + '\n';
+}
+
+int list_facts(const OutputOptions& output) {
+  const core::Status delivered =
+      deliver(output, facts_json(), [] { return reports::facts_text(page_style()); });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
@@ -43,7 +67,8 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   LawOptions laws;
   OutputOptions output;
   OptionSet set("explain", kPurpose, kExamples);
-  set.positional("QUESTION", question, "a field of the plan, or `laws`");
+  set.positional("QUESTION", question,
+                 "a field of the plan, C1 to C10, M1 to M16, `facts` or `laws`");
   set.group("Laws");
   set.text("--servers", laws.servers, "M", "parameter servers (2)");
   set.flag("--measure", laws.measure, "run a small chain and count what it sends");
@@ -57,9 +82,19 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   const core::Status target = check_output(output);
   if (!target.ok()) return refuse(target.problems());
   if (question == "laws") return explain_laws(options, laws, output, runner);
+  if (question == "facts") return list_facts(output);
+  if (reports::find_fact(question) != nullptr && !plan_path && !options.model) {
+    options.model = kFactModel;
+    if (!options.gpus) options.gpus = kFactGpus;
+  }
+  core::Problems problems;
+  const std::int64_t servers = whole_number(laws.servers, "--servers", 1, problems).value_or(2);
   const core::Result<planner::Plan> plan = plan_to_explain(plan_path, options);
-  if (!plan.ok()) return refuse(plan.problems());
-  return explain_field(question, *plan, output);
+  if (!plan.ok())
+    problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
+  if (!problems.empty()) return refuse(problems);
+  return deliver_explanation(reports::explain(*plan, question, static_cast<double>(servers)),
+                             output);
 }
 
 }  // namespace cli

@@ -1,13 +1,15 @@
 #include "reports/explanation.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "core/check.hpp"
-#include "core/json.hpp"
 #include "core/parse_units.hpp"
-#include "reports/text.hpp"
+#include "planner/strategy_keys.hpp"
+#include "reports/facts.hpp"
+#include "reports/field_path.hpp"
 
 namespace reports {
 namespace {
@@ -15,88 +17,15 @@ namespace {
 using core::Json;
 using planner::Plan;
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t at = text.find(separator);
-    if (at != 0) parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
-// An entry of communication is addressed as communication.WHAT.COLLECTIVE, where the collective of
-// a server has a dot of its own.
-const Json* find_entry(const Json& entries, std::string_view path, std::string_view& field) {
-  for (const Json& e : entries.items()) {
-    const std::string prefix =
-        e.at("what").as_string() + '.' + e.at("collective").as_string() + '.';
-    if (!path.starts_with(prefix)) continue;
-    field = path.substr(prefix.size());
-    return &e;
-  }
-  return nullptr;
-}
-
-const Json* follow(const Json& from, std::string_view path) {
-  constexpr std::string_view kCommunication = "communication.";
-  if (path.starts_with(kCommunication)) {
-    const Json* entries = from.find("communication");
-    std::string_view field;
-    const Json* entry = entries == nullptr || !entries->is_array()
-                            ? nullptr
-                            : find_entry(*entries, path.substr(kCommunication.size()), field);
-    return entry == nullptr ? nullptr : entry->find(field);
-  }
-  const Json* value = &from;
-  for (std::string_view part : split(path, '.'))
-    if (value = value->find(part); value == nullptr) return nullptr;
-  return value;
-}
-
-// A field of the chosen candidate, else of the plan.
-const Json* find_value(const Json& plan, std::string_view path) {
-  const Json* chosen = plan.find("chosen");
-  if (chosen != nullptr && chosen->is_object())
-    if (const Json* value = follow(*chosen, path)) return value;
-  return follow(plan, path);
-}
-
-bool is_leaf(const Json& value) { return !value.is_object() && !value.is_array(); }
-
-// Dotted names of all leaves below an object: what may be asked for.
-void collect(const Json& value, const std::string& prefix, std::vector<std::string>& out) {
-  for (const Json::Member& m : value.members()) {
-    if (is_leaf(m.value)) out.push_back(prefix + m.key);
-    if (m.value.is_object() && m.key != "spec" && m.key != "profile")
-      collect(m.value, prefix + m.key + '.', out);
-  }
-}
-
-void collect_entries(const Json& candidate, std::vector<std::string>& out) {
-  for (const Json& e : candidate.at("communication").items())
-    for (std::string_view field : {"count", "payload_bytes", "wire_bytes_per_rank", "seconds"})
-      out.push_back(fmt::format("communication.{}.{}.{}", e.at("what").as_string(),
-                                e.at("collective").as_string(), field));
-}
-
-std::vector<std::string> known_fields(const Plan& plan, const Json& json) {
-  std::vector<std::string> fields;
-  if (plan.chosen) {
-    collect(json.at("chosen"), "", fields);
-    collect_entries(json.at("chosen"), fields);
-  }
-  for (std::string_view part : {"model", "cluster", "job", "search"})
-    collect(json.at(part), std::string(part) + '.', fields);
-  for (const hw_profiles::Sourced& s : plan.profile.sources) fields.push_back(s.field);
-  for (const planner::RuleOfThumb& r : plan.rules_of_thumb) fields.push_back(r.name);
-  return fields;
-}
+constexpr std::string_view kOwn = "definition of this tool";
 
 bool matches(std::string_view pattern, std::string_view field) {
   std::string one_part(field);  // the collective of a server counts as one part
   if (const std::size_t at = one_part.find(".server."); at != std::string::npos) one_part[at] = ':';
-  const auto wanted = split(pattern, '.'), found = split(one_part, '.');
+  const auto wanted = split_parts(pattern, '.'), found = split_parts(one_part, '.');
+  if (!wanted.empty() && wanted.back() == "**" && found.size() >= wanted.size())
+    return std::ranges::equal(std::span(wanted).first(wanted.size() - 1),
+                              std::span(found).first(wanted.size() - 1));
   return std::ranges::equal(wanted, found, [](std::string_view want, std::string_view part) {
     return want == "*" || want == part;
   });
@@ -104,72 +33,156 @@ bool matches(std::string_view pattern, std::string_view field) {
 
 bool is_bytes(std::string_view field) {
   return field.ends_with("_bytes") || field.ends_with("wire_bytes_per_rank") ||
-         (field.starts_with("memory.") && field != "memory.rank");
+         (field.starts_with("memory.") && field != "memory.rank" &&
+          field != "memory.stages.stage") ||
+         field.starts_with("uncertainty.device");
+}
+
+bool is_seconds(std::string_view field) {
+  return field.starts_with("time.") || field.ends_with("seconds") ||
+         field.starts_with("uncertainty.step");
 }
 
 std::string value_text(const Json& value, std::string_view field) {
   if (value.is_int64() && is_bytes(field))
     return fmt::format("{} ({} bytes)", core::to_text(core::Bytes(value.as_int64())),
                        value.as_int64());
-  const bool seconds = field.starts_with("time.") || field.ends_with("seconds");
-  if (value.is_double() && seconds) return core::to_text(core::Seconds(value.as_double()));
+  if (value.is_double() && is_seconds(field))
+    return core::to_text(core::Seconds(value.as_double()));
   return value.is_string() ? value.as_string() : core::dump(value, 0);
 }
 
-// The field with the parts that '*' stood for: inputs of an entry are of the same entry.
-std::string same_entry(std::string_view input, std::string_view field) {
-  if (input.find('*') == std::string_view::npos) return std::string(input);
-  const std::string_view entry = field.substr(0, field.rfind('.'));
-  return fmt::format("{}{}", entry, input.substr(input.rfind('.')));
+// "Psi=model.parameters" is a symbol and its field; "job.recipe" a field alone.
+void add_inputs(Explanation& e, const Json& plan, const FieldPath& from, std::string_view inputs) {
+  for (std::string_view input : split_parts(inputs, ' ')) {
+    const std::size_t equal = input.find('=');
+    const std::string_view field = equal == std::string_view::npos ? input
+                                                                   : input.substr(equal + 1);
+    std::string name(field);
+    const bool of_profile = field.starts_with("gpu.") || field.starts_with("node.");
+    const Json* value = sibling(plan, from, of_profile ? "cluster.profile." + name + ".0" : name);
+    if (value == nullptr) continue;
+    if (from.entry != nullptr && field.starts_with("communication.*"))  // of the same entry
+      name = from.canonical.substr(0, from.canonical.rfind('.')) +
+             std::string(field.substr(field.rfind('.')));
+    const std::string text = value_text(*value, name);
+    if (equal == std::string_view::npos)
+      e.inputs.emplace_back(std::move(name), text);
+    else
+      e.inputs.emplace_back(fmt::format("{} = {}", input.substr(0, equal), name), text);
+  }
 }
 
-Explanation explained(const Formula& row, const Json& plan, std::string_view field) {
-  Explanation e{std::string(field), value_text(*find_value(plan, field), field),
-                std::string(row.formula), std::string(row.source), {}};
-  for (std::string_view input : split(row.inputs, ' ')) {
-    const std::string name = same_entry(input, field);
-    if (const Json* value = find_value(plan, name))
-      e.inputs.emplace_back(name, value_text(*value, name));
-  }
+Explanation explain_value(const Json& plan, const FieldPath& path, std::string_view field) {
+  Explanation e{std::string(field), value_text(*path.value, path.canonical),
+                "a value of the plan itself", std::string(kOwn), {}, *path.value};
+  const auto row = std::ranges::find_if(
+      formulas(), [&](const Formula& f) { return matches(f.field, path.canonical); });
+  if (row == formulas().end()) return e;
+  e.formula = row->formula;
+  e.source = row->source;
+  constexpr std::string_view kStrategy = "strategy.";
+  if (path.canonical.starts_with(kStrategy))
+    if (const auto* key = planner::find_strategy_key(path.canonical.substr(kStrategy.size())))
+      e.formula += ": " + planner::allowed_values(*key);
+  add_inputs(e, plan, path, row->inputs);
   return e;
 }
 
+// A group: what is in it.
+Explanation explain_group(const FieldPath& path, std::string_view field) {
+  Explanation e{std::string(field), "", "a group of fields; ask for one of them",
+                std::string(kOwn), {}, *path.value};
+  for (const Json::Member& m : path.value->members())
+    if (!m.value.is_object() && m.value.size() == 0)
+      e.inputs.emplace_back(fmt::format("{}.{}", field, m.key),
+                            value_text(m.value, fmt::format("{}.{}", path.canonical, m.key)));
+  e.value = fmt::format("{} fields", path.value->size());
+  return e;
+}
+
+bool is_whole(double value) { return std::abs(value) < 0x1p53 && std::floor(value) == value; }
+
+std::string fact_text(double value, std::string_view unit) {
+  if (unit == "B") return core::to_text(core::Bytes(std::llround(value)));
+  if (unit == "s") return core::to_text(core::Seconds(value));
+  const std::string number = is_whole(value) ? fmt::format("{:.0f}", value)
+                                             : fmt::format("{:.6g}", value);
+  return fmt::format("{}{}{}", number, unit.empty() ? "" : " ", unit);
+}
+
+Json exact_number(double value) {
+  if (!std::isfinite(value)) return Json();
+  return is_whole(value) ? Json(static_cast<std::int64_t>(value)) : Json(value);
+}
+
+Explanation explain_fact(const Plan& plan, const Json& json, const Fact& fact, double servers) {
+  const double value = fact.value(fact_values(plan, servers));
+  Explanation e{
+      std::string(fact.name),
+      std::isfinite(value) ? fact_text(value, fact.unit) : std::string("not defined here"),
+      std::string(fact.formula),
+      std::string(fact.source),
+      {},
+      exact_number(value),
+      std::string(fact.claim)};
+  add_inputs(e, json, {}, fact.inputs);
+  if (fact.inputs.find("M=servers") != std::string_view::npos)
+    e.inputs.emplace_back("M = servers", fmt::format("{:.0f}", servers));
+  return e;
+}
+
+// "rules_of_thumb.2.value", or the name of the rule.
 const planner::RuleOfThumb* find_rule(const Plan& plan, std::string_view name) {
-  const auto it = std::ranges::find(plan.rules_of_thumb, name, &planner::RuleOfThumb::name);
-  return it == plan.rules_of_thumb.end() ? nullptr : &*it;
+  for (std::size_t i = 0; i < plan.rules_of_thumb.size(); ++i)
+    if (plan.rules_of_thumb[i].name == name || fmt::format("rules_of_thumb.{}.value", i) == name)
+      return &plan.rules_of_thumb[i];
+  return nullptr;
+}
+
+// "gpu.usable" or "cluster.profile.gpu.usable".
+const hw_profiles::Sourced* find_number(const Plan& plan, std::string_view field) {
+  constexpr std::string_view kProfile = "cluster.profile.";
+  if (field.starts_with(kProfile)) field.remove_prefix(kProfile.size());
+  return plan.profile.lookup(field);
 }
 
 core::Problem unknown_field(const Plan& plan, const Json& json, std::string_view field) {
-  const std::vector<std::string> known = known_fields(plan, json);
-  std::vector<std::string_view> names(known.begin(), known.end());
-  for (const std::string& name : known)  // "weights" for "memory.weights"
-    if (name.ends_with('.' + std::string(field)))
-      return {"explain", "a field of the plan", fmt::format("\"{}\"", field),
-              fmt::format("did you mean {}?", name)};
-  const std::string_view near = core::nearest(field, names);
-  return {"explain", "a field of the plan, as memory.weights, or `laws`",
-          fmt::format("\"{}\"", field),
-          near.empty() ? std::string("see the keys of planner --json")
-                       : fmt::format("did you mean {}?", near)};
+  std::vector<std::string> known = askable_fields(json);
+  for (const hw_profiles::Sourced& s : plan.profile.sources) known.push_back(s.field);
+  for (const planner::RuleOfThumb& r : plan.rules_of_thumb) known.push_back(r.name);
+  for (const Fact& fact : facts()) known.emplace_back(fact.name);
+  core::Problem problem{"explain",
+                        "a field of the plan, as memory.weights, a law or fact (C1 to C10, M1 to "
+                        "M16), `laws` or `facts`",
+                        fmt::format("\"{}\"", field), "see the keys of planner --json"};
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  std::string near(core::nearest(field, names));
+  std::vector<std::string_view> tails;  // "weights" for "memory.weights"
+  for (std::string_view name : names) tails.push_back(name.substr(name.rfind('.') + 1));
+  const auto tail = std::ranges::find(tails, core::nearest(field, tails));
+  if (near.empty() && tail != tails.end())
+    near = known[static_cast<std::size_t>(tail - tails.begin())];
+  if (!near.empty()) problem.fix = fmt::format("did you mean {}?", near);
+  return problem;
 }
 
 }  // namespace
 
-core::Result<Explanation> explain(const Plan& plan, std::string_view field) {
-  if (const hw_profiles::Sourced* s = plan.profile.lookup(field))
+core::Result<Explanation> explain(const Plan& plan, std::string_view field, double servers) {
+  if (const hw_profiles::Sourced* s = find_number(plan, field))
     return Explanation{s->field, s->text, "a number of the profile of " + plan.profile.gpu.id,
-                       s->source, {}};
+                       s->source, {}, s->text};
   if (const planner::RuleOfThumb* r = find_rule(plan, field))
     return Explanation{r->name, fmt::format("{:.6g} {}", r->value, r->unit), r->formula, r->source,
-                       {}};
+                       {}, r->value};
   const core::Result<Json> json = core::parse_json(planner::to_json_text(plan), "plan");
   PLANNER_CHECK(json.ok(), "a plan's own text does not parse");
-  const Json* value = find_value(*json, field);
-  if (value == nullptr || value->is_object()) return unknown_field(plan, *json, field);
-  for (const Formula& row : formulas())
-    if (matches(row.field, field)) return explained(row, *json, field);
-  return Explanation{std::string(field), value_text(*value, field), "a value of the plan itself",
-                     "definition of this tool", {}};
+  if (const Fact* fact = find_fact(field)) return explain_fact(plan, *json, *fact, servers);
+  const std::optional<FieldPath> path = follow(*json, field);
+  if (!path) return unknown_field(plan, *json, field);
+  if (path->value->is_object()) return explain_group(*path, field);
+  return explain_value(*json, *path, field);
 }
 
 std::string to_json_text(const Explanation& e) {
@@ -177,18 +190,26 @@ std::string to_json_text(const Explanation& e) {
   for (const auto& [name, value] : e.inputs) inputs.set(name, value);
   return core::dump(Json::object({{"schema", "explain/1"},
                                   {"field", e.field},
-                                  {"value", e.value},
+                                  {"value", e.exact},
+                                  {"text", e.value},
+                                  {"claim", e.claim.empty() ? Json() : Json(e.claim)},
                                   {"formula", e.formula},
                                   {"inputs", inputs},
                                   {"source", e.source}})) +
          '\n';
 }
 
-std::string explanation_text(const Explanation& e) {
-  std::string text = fmt::format("{} = {}\n", e.field, e.value);
-  text += wrapped("formula  " + e.formula, 2, 11);
-  for (const auto& [name, value] : e.inputs) text += wrapped(name + " = " + value, 11, 13);
-  return text + wrapped("source   " + e.source, 2, 11);
+std::string explanation_text(const Explanation& e, TextStyle style) {
+  std::string text = painted(fmt::format("{} = {}", e.field, e.value), Ink::heading, style) + '\n';
+  const auto labelled = [&](std::string_view label, std::string_view body) {
+    constexpr int kIndent = 11;
+    text += fmt::format("  {:<9}", label) + wrapped(body, kIndent, kIndent, style).substr(kIndent);
+  };
+  if (!e.claim.empty()) labelled("fact", e.claim);
+  labelled("formula", e.formula);
+  for (const auto& [name, value] : e.inputs) text += wrapped(name + " = " + value, 11, 13, style);
+  labelled("source", e.source);
+  return text;
 }
 
 }  // namespace reports

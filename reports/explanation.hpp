@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/json.hpp"
 #include "core/result.hpp"
 #include "planner/plan.hpp"
+#include "reports/text.hpp"
 
 namespace reports {
 
@@ -25,15 +27,21 @@ std::span<const Formula> formulas();
 struct Explanation {
   std::string field, value, formula, source;
   std::vector<std::pair<std::string, std::string>> inputs;
+  core::Json exact{};  // the value as the plan file has it; a number for a law or fact
+  std::string claim{};  // of a law or fact: what is said
 };
 
-// field: a dotted path in the plan ("cluster.usable_bytes") or in its chosen candidate
-// ("memory.weights", "communication.gradients.all_reduce.wire_bytes_per_rank"), a number of the
-// GPU's profile ("gpu.memory_bandwidth", "node.link_bandwidth"), or the name of a rule of thumb.
+// field, one of:
+//   a dotted path in the plan ("cluster.usable_bytes", "alternatives.0.time.step") or in its chosen
+//   candidate ("memory.weights", "communication.gradients.all_reduce.wire_bytes_per_rank"; a group
+//   of fields, "memory", lists what is in it);
+//   a number of the GPU's profile ("gpu.memory_bandwidth"); the name of a rule of thumb;
+//   a law or fact ("C4", "M10"; reports/facts.hpp), worked out for the plan and `servers`.
 // An unknown one is a problem that names the nearest.
-core::Result<Explanation> explain(const planner::Plan& plan, std::string_view field);
+core::Result<Explanation> explain(const planner::Plan& plan, std::string_view field,
+                                  double servers = 2);
 
 std::string to_json_text(const Explanation& explanation);
-std::string explanation_text(const Explanation& explanation);
+std::string explanation_text(const Explanation& explanation, TextStyle style = {});
 
 }  // namespace reports

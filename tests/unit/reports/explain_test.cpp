@@ -2,7 +2,10 @@
 #include <array>
 #include <set>
 
+#include "core/json.hpp"
+#include "planner/search.hpp"
 #include "reports/explanation.hpp"
+#include "reports/facts.hpp"
 #include "reports/laws.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/reports/sample.hpp"
@@ -52,16 +55,122 @@ TEST_CASE("an unknown field is answered with the nearest") {
   const auto bare = explain(sample_plan(), "bubble");
   REQUIRE_FALSE(bare.ok());
   CHECK(has(core::to_text(bare.problems()), "time.bubble"));
+  const auto misspelt = explain(sample_plan(), "weigths");
+  REQUIRE_FALSE(misspelt.ok());
+  CHECK(has(core::to_text(misspelt.problems()), "memory.weights"));
 }
 
 TEST_CASE("every input of every formula is a field of a plan") {
   const planner::Plan plan = sample_plan();
   for (const Formula& f : formulas()) {
     if (f.field.find('*') != std::string_view::npos) continue;
-    const Explanation e = explain(plan, f.field).value();
-    INFO(f.field);
+    std::string field(f.field);
+    for (std::string_view list : {"stages.stage", "rejected.", "other_machines."})
+      if (const std::size_t at = field.find(list); at != std::string::npos)
+        field.insert(at + list.find('.'), list.starts_with("other") ? ".1" : ".0");
+    INFO(field);
+    const Explanation e = explain(plan, field).value();
     const auto blanks = std::ranges::count(f.inputs, ' ');
-    CHECK(static_cast<std::ptrdiff_t>(e.inputs.size()) == blanks + 1);
+    CHECK(static_cast<std::ptrdiff_t>(e.inputs.size()) == (f.inputs.empty() ? 0 : blanks + 1));
+  }
+}
+
+namespace {
+
+// Every number of a value, with its dotted path.
+void walk(const core::Json& value, const std::string& path,
+          std::vector<std::pair<std::string, const core::Json*>>& out) {
+  const std::string dot = path.empty() ? "" : path + '.';
+  if (value.is_number()) out.emplace_back(path, &value);
+  if (value.is_object())
+    for (const core::Json::Member& m : value.members()) walk(m.value, dot + m.key, out);
+  if (value.is_array())
+    for (std::size_t i = 0; i < value.size(); ++i)
+      walk(value.items()[i], dot + std::to_string(i), out);
+}
+
+planner::Plan small_plan() {
+  planner::Request request;
+  request.model = models::find_model("gpt2-124m").value();
+  request.gpus = 4;
+  request.profile = hw_profiles::find_profile("h100-sxm-80g").value();
+  request.job.seq_len = 64;
+  request.job.global_batch = 8;
+  request.top = 1;
+  REQUIRE(request.constraints.pin("pipeline=2").ok());
+  return planner::make_plan(request).value();
+}
+
+}  // namespace
+
+TEST_CASE("every number of a plan answers why, with the value that the file has") {
+  for (const planner::Plan& plan : {sample_plan(), small_plan()}) {
+    const core::Json json = core::parse_json(planner::to_json_text(plan), "plan").value();
+    std::vector<std::pair<std::string, const core::Json*>> numbers;
+    walk(json, "", numbers);
+    REQUIRE(numbers.size() > 100);
+    for (const auto& [path, value] : numbers) {
+      const auto e = explain(plan, path);
+      INFO(path);
+      REQUIRE(e.ok());
+      CHECK(e->exact == *value);
+      CHECK_FALSE(e->source.empty());
+      CHECK(e->formula != "a value of the plan itself");
+    }
+  }
+}
+
+TEST_CASE("a path reaches the same number by index and by name") {
+  const planner::Plan plan = sample_plan();
+  CHECK(explain(plan, "communication.0.count")->exact ==
+        explain(plan, "chosen.communication.gradients.all_reduce.count")->exact);
+  CHECK(explain(plan, "alternatives.0.time.step")->exact == core::Json(1.8));
+  CHECK(explain(plan, "alternatives.0.strategy.data")->exact == core::Json(8));
+  CHECK_FALSE(explain(plan, "alternatives.7.time.step").ok());
+  CHECK_FALSE(explain(plan, "communication.0").ok());
+}
+
+TEST_CASE("inputs are those of the candidate that is asked about") {
+  const Explanation e = explain(sample_plan(), "alternatives.0.throughput.mfu").value();
+  CHECK(std::ranges::count(e.inputs, std::pair<std::string, std::string>("time.step", "1.80 s")) ==
+        1);
+}
+
+TEST_CASE("a law or fact is worked out for the plan: Psi 124,439,808, K 8, N 12, h 768, s 1024") {
+  const planner::Plan plan = sample_plan();
+  const auto value = [&](std::string_view name) {
+    return explain(plan, name).value().exact.as_double();
+  };
+  constexpr double kPsi = 124'439'808;
+  CHECK(value("C1") == kPsi * 7);
+  CHECK(value("C2") == kPsi * 8);
+  CHECK(value("c3") == kPsi * 4);  // K / M = 8 / 2
+  CHECK(value("C4") == 217'769'664);  // 2 Psi 7 / 8
+  CHECK(value("C5") == kPsi * 2);
+  CHECK(value("C7") == Approx(8 * (1.5 - 0.125) / 1.5));
+  CHECK(value("C8") == Approx(1 - 0.125 / 0.5));
+  CHECK(value("C10") == 8);
+  CHECK(value("M1") == kPsi * 16);
+  CHECK(value("M2") == kPsi * 12);
+  CHECK(value("M5") == 12.0 * 768 * 32 * 1024 * 12 * 2);
+  CHECK(value("M8") == Approx(1.0 / 22));
+  CHECK(value("M10") == Approx(3.4641016));  // sqrt(12)
+  CHECK(value("M11") == 78);                 // 12 x 13 / 2
+  CHECK(value("M12") == kPsi * 2);
+  CHECK(value("M13") == kPsi * 2);
+  CHECK(value("M15") == 12.0 * 4 * 8 * 2 * 768);
+}
+
+TEST_CASE("every law C1 to C10 and fact M1 to M16 has an answer and a source") {
+  REQUIRE(facts().size() == 26);
+  for (const Fact& fact : facts()) {
+    const Explanation e = explain(sample_plan(), fact.name).value();
+    INFO(fact.name);
+    CHECK_FALSE(e.exact.is_null());
+    CHECK_FALSE(e.source.empty());
+    CHECK_FALSE(e.claim.empty());
+    const auto blanks = std::ranges::count(fact.inputs, ' ');
+    CHECK(static_cast<std::ptrdiff_t>(e.inputs.size()) == (fact.inputs.empty() ? 0 : blanks + 1));
   }
 }
 
