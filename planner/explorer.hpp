@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/closed_form/evaluator.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/plan.hpp"
 #include "planner/space.hpp"

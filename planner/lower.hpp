@@ -25,6 +25,9 @@ core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
 // REQUIRES: strategy_problems is empty. The graph must be built with graph_options().
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy);
 
+// Passes of a training stage over its micro-batches.
+program::Schedule schedule_of(const Strategy& strategy, int stage, std::int64_t micro_batches);
+
 models::GraphOptions graph_options(const Job& job, const Strategy& strategy);
 
 }  // namespace planner

@@ -37,14 +37,21 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
 
 }  // namespace
 
+core::Bytes communicator_bytes(int groups, const hw_profiles::Profile& profile) {
+  constexpr core::Bytes kPerChannel = core::mib(12);
+  return kPerChannel * (std::int64_t{groups} * channels(profile.node.link));
+}
+
 core::Bytes communicator_bytes(const program::Program& program, const program::RankClass& k,
                                const hw_profiles::Profile& profile) {
-  constexpr core::Bytes kPerChannel = core::mib(12);
   std::set<program::Group> groups;
   for (const program::Transfer& t : k.transfers)
     if (program.mesh.group_size(t.group) > 1) groups.insert(t.group);
-  const auto count = static_cast<std::int64_t>(groups.size());
-  return kPerChannel * (count * channels(profile.node.link));
+  return communicator_bytes(static_cast<int>(groups.size()), profile);
+}
+
+core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile) {
+  return profile.gpu.workspace + profile.gpu.context + communicator_bytes(groups, profile);
 }
 
 core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& k,

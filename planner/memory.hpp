@@ -17,9 +17,13 @@ core::Bytes communicator_bytes(const program::Program& program,
                                const program::RankClass& rank_class,
                                const hw_profiles::Profile& profile);
 
+// groups: communicators of more than one rank.
+core::Bytes communicator_bytes(int groups, const hw_profiles::Profile& profile);
+
 // Bytes of a device that no buffer of the program may use.
 core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& rank_class,
                            const hw_profiles::Profile& profile);
+core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile);
 
 Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
                  std::string_view framework);

@@ -25,16 +25,6 @@ program::Mesh mesh_of(const Strategy& s) {
   return mesh;
 }
 
-program::Schedule schedule_of(const Strategy& s, int stage, bool training) {
-  program::Schedule schedule;
-  schedule.micro_batches = s.grad_accum;
-  if (!training) return schedule;
-  if (s.schedule == Schedule::gpipe) schedule.warm_up = s.grad_accum;
-  if (s.schedule == Schedule::one_f_one_b)
-    schedule.warm_up = std::min<std::int64_t>(s.grad_accum, s.pipeline - stage - 1);
-  return schedule;
-}
-
 program::Accumulation accumulation_of(const Job& job, const Strategy& s, const Recipe& recipe,
                                       bool tied) {
   program::Accumulation a;
@@ -52,7 +42,8 @@ program::Accumulation accumulation_of(const Job& job, const Strategy& s, const R
 
 // Stages in order, each as worker classes (servers first), then the servers that stand apart.
 void add_classes(program::Program& p, lowering::Stage stage, const Strategy& s) {
-  const auto schedule = schedule_of(s, stage.index, stage.training());
+  const auto schedule = stage.training() ? schedule_of(s, stage.index, s.grad_accum)
+                                         : program::Schedule{.micro_batches = s.grad_accum};
   const auto add = [&] { p.classes.push_back(lowering::StageLowering(stage, schedule).run()); };
   if (p.servers == 0 || !p.servers_colocated) {
     add();
@@ -65,6 +56,15 @@ void add_classes(program::Program& p, lowering::Stage stage, const Strategy& s) 
 }
 
 }  // namespace
+
+program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_batches) {
+  program::Schedule schedule;
+  schedule.micro_batches = micro_batches;
+  if (s.schedule == Schedule::gpipe) schedule.warm_up = micro_batches;
+  if (s.schedule == Schedule::one_f_one_b)
+    schedule.warm_up = std::min<std::int64_t>(micro_batches, s.pipeline - stage - 1);
+  return schedule;
+}
 
 models::GraphOptions graph_options(const Job& job, const Strategy& strategy) {
   models::GraphOptions options;

@@ -148,7 +148,8 @@ class Layouter {
       divide_by_bucket();
     const bool several = stage_.mesh.pipeline > 1;
     for (std::size_t s = 0; s < layout_.spans.size(); ++s)
-      if (several && tied_unit_ >= 0 && layout_.span_ready[s] == tied_unit_ &&
+      if (several && tied_unit_ >= 0 && layout_.spans[s].elements > 0 &&
+          layout_.span_ready[s] == tied_unit_ &&
           layout_.spans[s].offset == layout_.units[static_cast<std::size_t>(tied_unit_)].offset)
         layout_.tied_span = static_cast<int>(s);
     finish_spans();

@@ -1,0 +1,194 @@
+#include "planner/closed_form/evaluator.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "planner/lower.hpp"
+#include "planner/memory.hpp"
+
+namespace planner::closed_form {
+namespace {
+
+// Where `size` ranks at equal distance lie when ranks fill nodes in order. O(1) where the distance
+// divides a node or spans it, as with all usual degrees; O(size) otherwise.
+cost::Place place_of(std::int64_t size, std::int64_t stride, std::int64_t per_node) {
+  cost::Place place{.size = static_cast<int>(size), .nodes = 1, .per_node = static_cast<int>(size)};
+  if (size <= 1 || (size - 1) * stride < per_node) return place;
+  if (stride >= per_node) {
+    place.nodes = static_cast<int>(size);
+    place.per_node = 1;
+  } else if (per_node % stride == 0) {
+    place.per_node = static_cast<int>(per_node / stride);
+    place.nodes = static_cast<int>((size + place.per_node - 1) / place.per_node);
+  } else {
+    std::int64_t node = 0, here = 0, most = 0, nodes = 1;
+    for (std::int64_t i = 0; i < size; ++i) {
+      if (i * stride / per_node != node) ++nodes, here = 0, node = i * stride / per_node;
+      most = std::max(most, ++here);
+    }
+    place.nodes = static_cast<int>(nodes);
+    place.per_node = static_cast<int>(most);
+  }
+  return place;
+}
+
+std::int64_t stride_of(const Strategy& s, std::string_view axis) {
+  std::int64_t stride = 1;
+  for (const std::string& name : s.mesh_order) {
+    if (name == axis) break;
+    stride *= name == "tensor"    ? s.tensor
+              : name == "context" ? s.context
+              : name == "data"    ? s.data
+                                  : s.pipeline;
+  }
+  return stride;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const std::vector<Question>& questions)
+    : questions_(questions), figures_(questions.size()) {
+  PLANNER_CHECK(!questions.empty(), "an evaluator without a question");
+  const Question& q = questions.front();
+  for (const Question& question : questions) machines_.push_back(&question.machine);
+  structure_.job = &q.job;
+  structure_.strategy = &strategy_;
+  structure_.recipe = *resolve_recipe(q.job.recipe, q.job.precision);
+  structure_.optimizer = optimizer(q.job.optimizer);
+  structure_.machines = machines_;
+}
+
+bool Evaluator::covers(const Strategy& s) const {
+  const Job& job = questions_.front().job;
+  const bool schedule = s.schedule == Schedule::none || s.schedule == Schedule::gpipe ||
+                        s.schedule == Schedule::one_f_one_b;
+  const bool checkpoint = s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k;
+  // The second stage must stand for all between the first and the last.
+  const auto inner = [&] {
+    return s.stages.size() <= 2 ||
+           std::ranges::all_of(s.stages.begin() + 1, s.stages.end() - 1,
+                               [&](std::int64_t n) { return n <= s.stages[1]; });
+  };
+  return job.mode != Mode::inference && schedule && checkpoint && s.context == 1 &&
+         s.expert == 1 && s.virtual_stages == 1 && s.grad_sync != GradSync::parameter_server &&
+         !s.tp_overlap && s.offload.empty() && inner();
+}
+
+Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
+  return {s.tensor, s.context, s.expert, s.sequence_parallel};
+}
+
+std::optional<Pieces>* Evaluator::known_pieces(const Strategy& s) {
+  const auto found = pieces_.find(key_of(s));
+  return found == pieces_.end() ? nullptr : &found->second;
+}
+
+std::optional<Pieces>& Evaluator::add_pieces(const Strategy& s, const models::ModelGraph& graph) {
+  return pieces_
+      .emplace(key_of(s), Pieces::of(graph, questions_.front().job, s, machines_))
+      .first->second;
+}
+
+bool Evaluator::same_stages(const Strategy& s, const Pieces& pieces) const {
+  return current_ == &pieces && s.data == strategy_.data && s.pipeline == strategy_.pipeline &&
+         s.sharding == strategy_.sharding && s.shard_group == strategy_.shard_group &&
+         s.overlap == strategy_.overlap && s.bucket_bytes == strategy_.bucket_bytes &&
+         s.grad_sync == strategy_.grad_sync && s.stages == strategy_.stages &&
+         s.mesh_order == strategy_.mesh_order;
+}
+
+bool Evaluator::take(const Strategy& s, Pieces& pieces) {
+  const bool stages = same_stages(s, pieces);
+  const bool routines = stages && s.checkpoint == strategy_.checkpoint &&
+                        s.checkpoint_every == strategy_.checkpoint_every;
+  if (!stages) strategy_ = s;
+  strategy_.checkpoint = s.checkpoint;
+  strategy_.checkpoint_every = s.checkpoint_every;
+  strategy_.schedule = s.schedule;
+  current_ = &pieces;
+  if (!routines) known_.clear();
+  if (stages) return true;
+  make_places();
+  make_roles();
+  return true;
+}
+
+void Evaluator::make_places() {
+  structure_.gradients.clear();
+  structure_.replicas.clear();
+  structure_.embedding.clear();
+  next_stage_.clear();
+  const std::int64_t data = stride_of(strategy_, "data");
+  const std::int64_t pipeline = stride_of(strategy_, "pipeline");
+  const bool sharded = strategy_.sharding != Sharding::none;
+  const std::int64_t group = sharded ? strategy_.shard_group : strategy_.data;
+  for (const cost::Machine* m : machines_) {
+    const std::int64_t n = m->gpus_per_node;
+    structure_.gradients.push_back(place_of(group, data, n));
+    structure_.replicas.push_back(place_of(strategy_.data / group, data * group, n));
+    structure_.embedding.push_back(place_of(2, (strategy_.pipeline - 1) * pipeline, n));
+    // Some stage's neighbour is on another node as soon as the stages do not fit into one.
+    const bool apart = pipeline * strategy_.pipeline > n;
+    next_stage_.push_back({.size = 2, .nodes = apart ? 2 : 1, .per_node = apart ? 1 : 2});
+  }
+}
+
+void Evaluator::make_roles() {
+  roles_.clear();
+  const std::vector<std::int64_t>& stages = strategy_.stages;
+  const auto add = [&](std::size_t stage) {
+    roles_.push_back({StageForm(structure_, *current_, stage == 0, stage + 1 == stages.size(),
+                                stages[stage]),
+                      static_cast<int>(stage)});
+  };
+  add(0);
+  if (stages.size() > 2) add(1);
+  if (stages.size() > 1) add(stages.size() - 1);
+}
+
+const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
+                                                   std::int64_t grad_accum) {
+  for (const AtMicroBatch& known : known_)
+    if (known.micro_batch == micro_batch && known.grad_accum == grad_accum) return known;
+  const Forms& forms = current_->at(micro_batch);
+  AtMicroBatch at{micro_batch, grad_accum, {}, {}};
+  for (const Role& role : roles_) {
+    RoleFigures figures{role.form.live(forms, grad_accum), {}};
+    for (std::size_t i = 0; i < machines_.size(); ++i)
+      figures.time.push_back(role.form.time(forms, i));
+    at.roles.push_back(std::move(figures));
+  }
+  const core::DType type = structure_.recipe.activation;
+  const std::int64_t elements = forms.boundary * 8 / core::bits(type);
+  for (std::size_t i = 0; i < machines_.size(); ++i)
+    at.message.push_back(
+        core::to_picoseconds(cost::collective_time(program::Collective::send,
+                                                   program::Algorithm::direct, next_stage_[i],
+                                                   elements, type, *machines_[i]))
+            .value());
+  known_.push_back(std::move(at));
+  return known_.back();
+}
+
+const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {
+  const AtMicroBatch& known = routines(micro_batch, grad_accum);
+  const std::int64_t p = strategy_.pipeline;
+  for (std::size_t i = 0; i < figures_.size(); ++i) {
+    std::int64_t device = 0, total = 0, slot = 0;
+    for (std::size_t r = 0; r < roles_.size(); ++r) {
+      const Role& role = roles_[r];
+      const program::LiveFootprint live = program::over_schedule(
+          known.roles[r].live, schedule_of(strategy_, role.stage, grad_accum));
+      const core::Bytes overhead = overhead_bytes(role.form.groups(), questions_[i].profile);
+      device = std::max(device, role.form.persistent() + live.peak + overhead.value());
+      const StageTime& time = known.roles[r].time[i];
+      total = std::max(total, time.total(grad_accum));
+      slot = std::max(slot, time.period());
+    }
+    if (p > 1) total += (p - 1) * (slot + 2 * known.message[i]);
+    figures_[i] = {core::Bytes(device), core::to_seconds(core::Picoseconds(total))};
+  }
+  return figures_;
+}
+
+}  // namespace planner::closed_form

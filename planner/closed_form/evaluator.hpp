@@ -1,0 +1,84 @@
+#pragma once
+// Evaluator: memory and step time of a strategy in closed form, for several machines at once. One
+// call of at() is a few hundred additions: the search asks it for every candidate, and lowers those
+// that it prints. Strategies that it does not describe (see covers) are lowered by the caller.
+//
+// What neighbouring candidates share is kept from call to call: pieces by graph, stages by degrees
+// and sharding, routines by checkpointing and micro-batch. Ask structure by structure, the schedule
+// varying fastest. Not thread-safe; several evaluators may run side by side.
+
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "planner/closed_form/stage_form.hpp"
+#include "planner/evaluate.hpp"
+
+namespace planner::closed_form {
+
+// By machine, in the order of the questions.
+struct Figures {
+  core::Bytes device{};                // bound of the rank of greatest device
+  core::Seconds step{};
+};
+
+class Evaluator {
+ public:
+  // questions: one job and model on one or more machines; they outlive the evaluator.
+  explicit Evaluator(const std::vector<Question>& questions);
+
+  // Takes a structure: a resolved strategy whose micro-batch is open. False: the closed form does
+  // not describe it. graph: built for the strategy; called once per new kind of graph.
+  template <class GraphOf>
+  bool prepare(const Strategy& resolved, GraphOf&& graph) {
+    if (!covers(resolved)) return false;
+    std::optional<Pieces>* pieces = known_pieces(resolved);
+    if (pieces == nullptr) pieces = &add_pieces(resolved, graph(resolved));
+    return *pieces && take(resolved, **pieces);
+  }
+
+  // REQUIRES: prepare() returned true. Valid until the next call of either.
+  const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
+
+ private:
+  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;
+  // A stage that stands for others: first, second (the fullest of the middle), last.
+  struct Role {
+    StageForm form;
+    int stage = 0;
+  };
+  struct RoleFigures {
+    program::RoutineFootprints<program::LiveFootprint> live;
+    std::vector<StageTime> time;       // by machine
+  };
+  struct AtMicroBatch {
+    std::int64_t micro_batch = 0, grad_accum = 0;
+    std::vector<RoleFigures> roles;
+    std::vector<std::int64_t> message;  // picoseconds, by machine
+  };
+
+  bool covers(const Strategy& s) const;
+  static GraphKey key_of(const Strategy& s);
+  std::optional<Pieces>* known_pieces(const Strategy& s);
+  std::optional<Pieces>& add_pieces(const Strategy& s, const models::ModelGraph& graph);
+  bool take(const Strategy& s, Pieces& pieces);
+  bool same_stages(const Strategy& s, const Pieces& pieces) const;
+  void make_places();
+  void make_roles();
+  const AtMicroBatch& routines(std::int64_t micro_batch, std::int64_t grad_accum);
+
+  const std::vector<Question>& questions_;
+  std::vector<const cost::Machine*> machines_;
+  std::map<GraphKey, std::optional<Pieces>> pieces_;
+  Strategy strategy_;
+  Structure structure_;
+  Pieces* current_ = nullptr;
+  std::vector<cost::Place> next_stage_;  // by machine
+  std::vector<Role> roles_;
+  std::vector<AtMicroBatch> known_;
+  std::vector<Figures> figures_;
+};
+
+}  // namespace planner::closed_form

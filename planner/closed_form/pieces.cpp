@@ -1,0 +1,175 @@
+#include "planner/closed_form/pieces.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/check.hpp"
+#include "planner/lower.hpp"
+#include "sim/cost/action.hpp"
+
+namespace planner::closed_form {
+namespace {
+
+using program::ActionKind;
+using program::Call;
+using program::RankClass;
+
+constexpr std::int64_t kProbeLayers = 2;
+
+// One stage of two layers under one checkpoint: forward holds layer 0 and drops layer 1, backward
+// recomputes both. Its routines call every piece but layer_keep, which is the first recomputation.
+Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
+  Strategy s;
+  s.tensor = shape.tensor;
+  s.sequence_parallel = shape.sequence_parallel;
+  s.mesh_order = shape.mesh_order;
+  s.grad_sync = GradSync::ring;
+  s.stages = {kProbeLayers};
+  s.checkpoint = Checkpoint::every_k;
+  s.checkpoint_every = kProbeLayers;
+  s.micro_batch = samples;
+  s.grad_accum = 2;
+  return s;
+}
+
+program::Program probe(const models::ModelGraph& graph, const Job& job, const Strategy& shape,
+                       std::int64_t samples) {
+  const Strategy s = probe_strategy(shape, samples);
+  Job one = job;
+  one.global_batch = samples * s.grad_accum;
+  return lower(graph, one, s);
+}
+
+// The routine's calls that compute, in order; casts of weights are the stage's affair.
+std::vector<Call> computing_calls(const RankClass& k, const program::Routine& routine) {
+  std::vector<Call> calls;
+  for (const Call& call : routine) {
+    const std::string_view name = k.blocks[call.block].name;
+    if (name != "materialise" && name != "await" && name != "release") calls.push_back(call);
+  }
+  return calls;
+}
+
+bool homogeneous(const models::ModelGraph& graph) {
+  if (graph.options.inference || graph.templates.size() != 1) return false;
+  if (graph.layer_template.size() < static_cast<std::size_t>(kProbeLayers)) return false;
+  const models::Segment& layer = graph.templates.front();
+  bool residual = false;
+  for (auto v : topological_order(layer)) {
+    const models::Operator& op = layer.graph[v];
+    residual |= op.kind == models::OpKind::add && op.inputs[0] == layer.input;
+    for (models::TensorIndex t : op.saved) {
+      while (t >= 0 && t != layer.output) t = layer.tensors[static_cast<std::size_t>(t)].in_place_of;
+      if (t == layer.output) return false;
+    }
+  }
+  return residual && num_vertices(graph.prologue.graph) > 0 &&
+         num_vertices(graph.epilogue.graph) > 0;
+}
+
+}  // namespace
+
+std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job,
+                                 const Strategy& shape,
+                                 std::span<const cost::Machine* const> machines) {
+  if (job.mode == Mode::inference || !homogeneous(graph)) return std::nullopt;
+  Pieces p;
+  p.machines_ = machines;
+  p.probe_ = probe(graph, job, shape, 1);
+  const program::Program two = probe(graph, job, shape, 2);
+  const RankClass& k = p.probe_.classes.front();
+  const RankClass& k2 = two.classes.front();
+  const std::vector<Call> forward = computing_calls(k, k.forward);
+  std::vector<Call> backward = computing_calls(k, k.backward);
+  if (backward.size() == 5) backward.push_back({program::kNone, 0, 0});  // frozen embeddings
+  if (forward.size() != 3 || backward.size() != 6) return std::nullopt;
+  p.calls_ = {forward[0], backward[1], forward[1], forward[2], backward[2],
+              backward[3], backward[4], backward[0], backward[5]};
+
+  const program::BlockChanges changes = program::block_changes(k);
+  const auto bytes = [](const RankClass& of, const program::View& view, const Call& call) {
+    return of.buffers[view.buffer].instance_bytes(program::layer_index(view, call)).value();
+  };
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const Call& call = p.calls_[i];
+    if (call.block == program::kNone) continue;
+    for (const program::Change& c : changes.blocks[call.block].changes) {
+      const std::int64_t sign = c.is_alloc ? 1 : -1;
+      const std::int64_t one = bytes(k, c.view, call), both = bytes(k2, c.view, call);
+      p.changes_[i].push_back({sign * (2 * one - both), sign * (both - one)});
+    }
+    const program::Block& block = k.blocks[call.block];
+    for (std::uint32_t a = block.first; a < block.last; ++a)
+      p.kernels_[i] += cost::ActionCost::is_kernel(k.actions[a].kind) ? 1 : 0;
+  }
+  const std::int64_t elements = graph.boundary_elements(1);
+  const auto recipe = resolve_recipe(job.recipe, job.precision);
+  p.boundary_ = {0, core::bytes_of(elements, recipe->activation).value()};
+  p.count_units(graph);
+  return p;
+}
+
+void Pieces::count_units(const models::ModelGraph& graph) {
+  std::string tied;
+  for (const models::Parameter& p : graph.epilogue.parameters)
+    if (!p.tied_to.empty()) tied = p.tied_to;
+  const auto each = [](const models::Segment& segment, auto&& use) {
+    for (std::size_t i = segment.parameters.size(); i-- > 0;) use(segment.parameters[i]);
+  };
+  each(graph.epilogue, [&](const models::Parameter& p) {
+    if (!p.tied_to.empty()) return;
+    (p.trainable ? units.final : units.frozen_epilogue) += p.elements;
+    if (p.trainable) epilogue_parameters.push_back(p.elements);
+  });
+  each(graph.templates.front(), [&](const models::Parameter& p) {
+    (p.trainable ? units.layer : units.frozen_layer) += p.elements;
+    if (p.trainable) layer_parameters.push_back(p.elements);
+  });
+  prologue_trains = false;
+  each(graph.prologue, [&](const models::Parameter& p) {
+    prologue_trains |= p.trainable;
+    if (!p.trainable) {
+      units.frozen_prologue += p.elements;
+      if (p.name == tied) units.frozen_tied += p.elements;
+    } else if (p.name == tied) {
+      units.tied += p.elements;
+    } else {
+      units.embeddings += p.elements;
+      prologue_parameters.push_back(p.elements);
+    }
+  });
+}
+
+Forms Pieces::build(std::int64_t b) const {
+  Forms forms;
+  const RankClass& k = probe_.classes.front();
+  forms.boundary = boundary_.fixed + boundary_.per_sample * b;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    std::int64_t net = 0, peak = 0;
+    for (const Change& c : changes_[i]) peak = std::max(peak, net += c.fixed + c.per_sample * b);
+    forms.live[i] = {net, peak};
+  }
+  for (const cost::Machine* machine : machines_) {
+    const cost::ActionCost cost(probe_, k, *machine, b);
+    std::array<PieceTime, kPieces> times{};
+    for (std::size_t i = 0; i < kPieces; ++i) {
+      if (calls_[i].block == program::kNone) continue;
+      const program::Block& block = k.blocks[calls_[i].block];
+      for (std::uint32_t a = block.first; a < block.last; ++a) {
+        const ActionKind kind = k.actions[a].kind;
+        const std::int64_t time = cost(k.actions[a], calls_[i]).value();
+        (cost::ActionCost::is_transfer(kind) ? times[i].transfers : times[i].kernels) += time;
+      }
+    }
+    forms.time.push_back(times);
+  }
+  return forms;
+}
+
+const Forms& Pieces::at(std::int64_t micro_batch) {
+  const auto found = forms_.find(micro_batch);
+  if (found != forms_.end()) return found->second;
+  return forms_.emplace(micro_batch, build(micro_batch)).first->second;
+}
+
+}  // namespace planner::closed_form

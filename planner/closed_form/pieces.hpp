@@ -1,0 +1,92 @@
+#pragma once
+// Pieces: what one block of a stage does to memory and to the clock, as figures that are affine in
+// the micro-batch. A stage of n equal layers is then a few sums (stage_form.hpp), so the search
+// never lowers a candidate.
+//
+// The figures are not formulas of their own: a probe of two layers is lowered by planner/lowering,
+// at one and at two samples, and its blocks are read. What an operator saves, recomputes or sends
+// inside a block therefore follows the lowering by construction. Shared by everything that builds
+// the same graph (tensor degree and what else shapes it). Not thread-safe: at() fills a table.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "models/graph.hpp"
+#include "planner/job.hpp"
+#include "planner/strategy.hpp"
+#include "sim/cost/machine.hpp"
+#include "sim/program/footprint.hpp"
+
+namespace planner::closed_form {
+
+enum class Piece : std::uint8_t {
+  prologue,           // embeddings
+  layer_keep,         // forward of a layer; keeps what its backward reads
+  layer_hold,         // forward that keeps its input alone: a checkpoint
+  layer_drop,         // forward that keeps nothing
+  recompute,          // of a segment's last layer: without what only the output needs
+  backward,           // of a layer
+  backward_first,     // of the model's first layer: frozen embeddings need no gradient
+  epilogue,           // head and loss, forward and backward
+  prologue_backward
+};
+inline constexpr std::size_t kPieces = 9;
+inline constexpr std::size_t index(Piece p) { return static_cast<std::size_t>(p); }
+
+// On the compute stream, in picoseconds.
+struct PieceTime {
+  std::int64_t kernels = 0;
+  std::int64_t transfers = 0;          // collectives that the block waits for
+};
+
+// The pieces at one micro-batch.
+struct Forms {
+  std::array<program::LiveFootprint, kPieces> live;
+  std::vector<std::array<PieceTime, kPieces>> time;  // by machine
+  std::int64_t boundary = 0;                         // bytes of a boundary tensor
+};
+
+// Elements of the units of a stage (stage_layout.hpp): gathered, cast and reduced together.
+struct UnitElements {
+  std::int64_t layer = 0, final = 0, tied = 0, embeddings = 0;  // trained
+  std::int64_t frozen_layer = 0, frozen_prologue = 0, frozen_epilogue = 0, frozen_tied = 0;
+};
+
+class Pieces {
+ public:
+  // nullopt where the sums do not describe the model: layers of several shapes, layers whose
+  // backward reads their output, a graph without loss. shape: the strategy's degrees that shape the
+  // graph; the rest is ignored. graph and machines outlive the result.
+  static std::optional<Pieces> of(const models::ModelGraph& graph, const Job& job,
+                                  const Strategy& shape,
+                                  std::span<const cost::Machine* const> machines);
+
+  const Forms& at(std::int64_t micro_batch);
+  // Kernels of each piece, for launch-bound steps; independent of the micro-batch.
+  const std::array<std::int64_t, kPieces>& kernels() const { return kernels_; }
+
+  UnitElements units;
+  // Trained parameters in the order of the flat space, by part of the stage.
+  std::vector<std::int64_t> epilogue_parameters, layer_parameters, prologue_parameters;
+  bool prologue_trains = true;
+
+ private:
+  struct Change { std::int64_t fixed = 0, per_sample = 0; };
+
+  Forms build(std::int64_t micro_batch) const;
+  void count_units(const models::ModelGraph& graph);
+
+  std::array<std::vector<Change>, kPieces> changes_;
+  std::array<std::int64_t, kPieces> kernels_{};
+  Change boundary_;
+  std::array<program::Call, kPieces> calls_{};
+  program::Program probe_;             // one sample
+  std::span<const cost::Machine* const> machines_;
+  std::map<std::int64_t, Forms> forms_;
+};
+
+}  // namespace planner::closed_form

@@ -1,0 +1,443 @@
+#include "planner/closed_form/stage_form.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/cost/kernel.hpp"
+
+namespace planner::closed_form {
+namespace {
+
+using program::Algorithm;
+using program::Collective;
+using program::LiveFootprint;
+
+std::int64_t bytes(std::int64_t elements, core::DType type) {
+  return core::bytes_of(elements, type).value();
+}
+
+// A kernel that moves these bytes once.
+std::int64_t moving(std::int64_t bytes, const cost::Machine& machine) {
+  return core::to_picoseconds(cost::memory_time(core::Bytes(bytes), machine) + machine.launch)
+      .value();
+}
+
+std::int64_t transfer(Collective collective, Algorithm algorithm, const cost::Place& place,
+                      std::int64_t elements, core::DType type, const cost::Machine& machine) {
+  return core::to_picoseconds(
+             cost::collective_time(collective, algorithm, place, elements, type, machine))
+      .value();
+}
+
+Algorithm algorithm_of(GradSync sync) {
+  if (sync == GradSync::tree) return Algorithm::tree;
+  return sync == GradSync::naive_all_reduce ? Algorithm::naive_all_reduce : Algorithm::ring;
+}
+
+std::int64_t parts(const Strategy& s) { return s.sharding == Sharding::none ? 1 : s.shard_group; }
+
+LiveFootprint change(std::int64_t bytes) { return {bytes, std::max<std::int64_t>(bytes, 0)}; }
+
+// Buckets of whole tensors in gradient-ready order (StageLayout::divide_by_bucket).
+class Buckets {
+ public:
+  Buckets(std::int64_t cap, core::DType type, bool divide)
+      : cap_(cap), type_(type), divide_(divide) {}
+
+  void add(const std::vector<std::int64_t>& tensors) {
+    for (std::int64_t n : tensors) {
+      open_ += n;
+      const std::int64_t cap = sizes.empty() ? std::min<std::int64_t>(cap_, 1 << 20) : cap_;
+      if (divide_ && bytes(open_, type_) >= cap) close();
+    }
+  }
+  void close() {
+    if (open_ > 0) sizes.push_back(open_);
+    open_ = 0;
+  }
+
+  std::vector<std::int64_t> sizes;
+
+ private:
+  std::int64_t cap_, open_ = 0;
+  core::DType type_;
+  bool divide_;
+};
+
+}  // namespace
+
+StageForm::StageForm(const Structure& structure, const Pieces& pieces, bool first, bool last,
+                     std::int64_t layers)
+    : s_(&structure), first_(first), last_(last), layers_(layers) {
+  const Strategy& s = *structure.strategy;
+  const Recipe& r = structure.recipe;
+  communicates_ = s.data * s.context > 1;
+  copies_ = s.sharding == Sharding::zero3 || r.weight != r.compute;
+  ahead_ = s.overlap && s.sharding == Sharding::zero3;
+  units_reduce_ = s.sharding == Sharding::zero2 || s.sharding == Sharding::zero3;
+  staged_ = communicates_ && structure.job->reduce_dtype.value_or(r.gradient) != r.gradient;
+  embeddings_train_ = pieces.prologue_trains;
+  make_units(pieces.units);
+  make_spans(pieces);
+  sum_persistent(pieces.units);
+  time_end();
+  count_groups();
+}
+
+void StageForm::make_unit(Unit& unit, std::int64_t n) {
+  const Strategy& s = *s_->strategy;
+  const Recipe& r = s_->recipe;
+  unit.elements = n;
+  if (n == 0) {
+    const std::vector<std::int64_t> none(s_->machines.size(), 0);
+    unit.cast = unit.gather = unit.reduce = unit.replica = none;
+    return;
+  }
+  const core::DType wire = s_->job->reduce_dtype.value_or(r.gradient);
+  unit.weights = copies_ ? bytes(n, r.compute) : 0;
+  unit.gradient = units_reduce_ ? bytes(n, r.gradient) : 0;
+  unit.staging = staged_ ? bytes(n, wire) : 0;
+  const std::int64_t shard = program::padded(n, static_cast<int>(parts(s))) / parts(s);
+  for (std::size_t i = 0; i < s_->machines.size(); ++i) {
+    const cost::Machine& m = *s_->machines[i];
+    const bool gathers = s.sharding == Sharding::zero3;
+    const std::int64_t cast_elements = gathers ? shard : n;
+    unit.cast.push_back(
+        r.weight != r.compute
+            ? moving(bytes(cast_elements, r.weight) + bytes(cast_elements, r.compute), m) : 0);
+    unit.gather.push_back(gathers ? transfer(Collective::all_gather, Algorithm::ring,
+                                             s_->gradients[i], n, r.compute, m) : 0);
+    std::int64_t reduce = 0;
+    if (units_reduce_) {
+      reduce = transfer(Collective::reduce_scatter, Algorithm::ring, s_->gradients[i], n, wire, m) +
+               moving(bytes(shard, wire) + 2 * bytes(shard, r.gradient), m);
+      if (staged_) reduce += moving(bytes(n, r.gradient) + bytes(n, wire), m);
+    }
+    unit.reduce.push_back(reduce);
+    unit.replica.push_back(units_reduce_ && s_->replicas[i].size > 1
+                               ? transfer(Collective::all_reduce, Algorithm::ring, s_->replicas[i],
+                                          shard, r.gradient, m)
+                               : 0);
+  }
+}
+
+void StageForm::make_units(const UnitElements& u) {
+  make_unit(layer_, u.layer);
+  make_unit(final_, last_ ? u.final : 0);
+  make_unit(tied_, first_ || last_ ? u.tied : 0);
+  make_unit(embeddings_, first_ ? u.embeddings : 0);
+  trained_ = layers_ * layer_.elements + final_.elements + tied_.elements + embeddings_.elements;
+  frozen_ = layers_ * u.frozen_layer + (last_ ? u.frozen_epilogue : 0) +
+            (first_ ? u.frozen_prologue : 0) + (last_ && !first_ ? u.frozen_tied : 0);
+}
+
+void StageForm::make_spans(const Pieces& pieces) {
+  const Strategy& s = *s_->strategy;
+  if (units_reduce_) {
+    spans_.assign(static_cast<std::size_t>(layers_), layer_.elements);
+    for (const Unit* u : {&final_, &embeddings_, &tied_}) spans_.push_back(u->elements);
+    std::erase(spans_, 0);
+  } else {
+    const bool several = s.pipeline > 1;
+    Buckets buckets(s.bucket_bytes, s_->recipe.gradient, communicates_);
+    const auto tied = [&] {  // alone where it is on two stages
+      if (tied_.elements == 0) return;
+      if (several) buckets.close();
+      buckets.add({tied_.elements});
+      if (several) buckets.close();
+    };
+    if (last_) buckets.add(pieces.epilogue_parameters);
+    if (last_ && !first_) tied();
+    for (std::int64_t l = 0; l < layers_; ++l) buckets.add(pieces.layer_parameters);
+    if (first_) buckets.add(pieces.prologue_parameters);
+    if (first_) tied();
+    buckets.close();
+    spans_ = std::move(buckets.sizes);
+  }
+  const std::int64_t n = parts(s);
+  for (std::int64_t span : spans_) {
+    const std::int64_t shard = program::padded(span, static_cast<int>(n)) / n;
+    shard_ += shard;
+    scales_ += (shard + program::kQuantisationBlock - 1) / program::kQuantisationBlock;
+  }
+  const core::DType wire = s_->job->reduce_dtype.value_or(s_->recipe.gradient);
+  if (staged_ && !units_reduce_ && !spans_.empty())
+    largest_staging_ = bytes(*std::ranges::max_element(spans_), wire);
+}
+
+void StageForm::sum_persistent(const UnitElements&) {
+  const Recipe& r = s_->recipe;
+  const Optimizer& o = s_->optimizer;
+  const bool weight_shard = s_->strategy->sharding == Sharding::zero3;
+  persistent_ = bytes(weight_shard ? shard_ : trained_, r.weight) + bytes(frozen_, r.compute) +
+                bytes(units_reduce_ ? shard_ : trained_, r.gradient);
+  if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
+  if (r.has_master) persistent_ += bytes(shard_, r.master);
+  const core::DType first = o.quantised ? core::DType::u8 : r.first_moment;
+  const core::DType second = o.quantised ? core::DType::u8 : r.second_moment;
+  persistent_ += o.first_moments * bytes(shard_, first) + o.second_moments * bytes(shard_, second);
+  if (o.quantised)
+    persistent_ += (o.first_moments + o.second_moments) * bytes(scales_, core::DType::f32);
+}
+
+// What happens once a step: gradients zeroed, buckets reduced, weights updated and gathered.
+void StageForm::time_end() {
+  const Strategy& s = *s_->strategy;
+  const Recipe& r = s_->recipe;
+  const Optimizer& o = s_->optimizer;
+  const core::DType wire = s_->job->reduce_dtype.value_or(r.gradient);
+  const std::int64_t gradients = bytes(units_reduce_ ? shard_ : trained_, r.gradient);
+  const std::int64_t moments =
+      o.quantised ? (o.first_moments + o.second_moments) * (shard_ + 4 * scales_)
+                  : o.first_moments * bytes(shard_, r.first_moment) +
+                        o.second_moments * bytes(shard_, r.second_moment);
+  const std::int64_t moved = 2 * bytes(shard_, r.weight) + bytes(shard_, r.gradient) +
+                             (r.has_master ? 2 * bytes(shard_, r.master) : 0) + 2 * moments;
+  const bool scatter = s.sharding == Sharding::zero1;
+  const bool gathers = scatter || s.sharding == Sharding::zero2;
+  for (std::size_t i = 0; i < s_->machines.size(); ++i) {
+    const cost::Machine& m = *s_->machines[i];
+    begin_.push_back(trained_ > 0 ? moving(gradients, m) : 0);
+    const std::int64_t launch = core::to_picoseconds(m.launch).value();
+    const double rate = static_cast<double>(moving(moved, m) - launch) /
+                        static_cast<double>(std::max<std::int64_t>(1, trained_));
+    std::int64_t all = 0, update = 0, gathered = 0;  // gathers follow updates on their own stream
+    for (std::int64_t n : spans_) {
+      if (communicates_ && !units_reduce_)
+        all += transfer(scatter ? Collective::reduce_scatter : Collective::all_reduce,
+                        scatter ? Algorithm::ring : algorithm_of(s.grad_sync), s_->gradients[i], n,
+                        wire, m) +
+               (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0);
+      update += launch + static_cast<std::int64_t>(rate * static_cast<double>(n));
+      if (gathers)
+        gathered = std::max(gathered, update) + transfer(Collective::all_gather, Algorithm::ring,
+                                                         s_->gradients[i], n, r.weight, m);
+    }
+    reduce_all_.push_back(all);
+    reduce_rate_.push_back(trained_ > 0 ? static_cast<double>(all) / static_cast<double>(trained_)
+                                        : 0.0);
+    update = std::max(update, gathered);
+    if (tied_.elements > 0 && s.pipeline > 1)
+      update += transfer(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
+                         (tied_.elements + parts(s) - 1) / parts(s), r.gradient, m);
+    update_.push_back(update);
+  }
+}
+
+void StageForm::count_groups() {
+  const Strategy& s = *s_->strategy;
+  groups_ = (s.tensor > 1) + communicates_ + (s_->replicas.front().size > 1) + !first_ + !last_ +
+            (s.pipeline > 1 && tied_.elements > 0);
+}
+
+std::int64_t StageForm::weights_of(const Use& use) const {
+  switch (use.place) {
+    case Place::layer: return layer_.weights;
+    case Place::embeddings: return embeddings_.weights + tied_.weights;
+    case Place::head: return final_.weights + tied_.weights;
+    case Place::nothing: return 0;
+  }
+  return 0;
+}
+
+// Gradients of units come to be at their first writer: tied weights' at the head.
+std::int64_t StageForm::opened_by(const Use& use) const {
+  if (!use.completes) return 0;
+  if (use.place == Place::layer) return layer_.gradient;
+  if (use.place == Place::head) return final_.gradient + tied_.gradient;
+  return embeddings_.gradient + (last_ ? 0 : tied_.gradient);
+}
+
+template <class F>
+void StageForm::for_completed(const Use& use, F&& f) const {
+  const auto one = [&](const Unit& unit) {
+    if (unit.elements > 0) f(unit);
+  };
+  if (use.place == Place::layer) return one(layer_);
+  if (use.place == Place::head) {
+    one(final_);
+    if (!first_) one(tied_);
+  } else {
+    one(embeddings_);
+    one(tied_);
+  }
+}
+
+std::int64_t StageForm::read_time(const Use& use, std::size_t machine, bool cast) const {
+  const auto of = [&](const Unit& u) { return (cast ? u.cast : u.gather)[machine]; };
+  switch (use.place) {
+    case Place::layer: return of(layer_);
+    case Place::embeddings: return of(embeddings_) + of(tied_);
+    case Place::head: return of(final_) + of(tied_);
+    case Place::nothing: return 0;
+  }
+  return 0;
+}
+
+Pass StageForm::pass(bool backward) const {
+  const Strategy& s = *s_->strategy;
+  return {.backward = backward,
+          .first = first_,
+          .last = last_,
+          .embeddings_train = embeddings_train_,
+          .layers = layers_,
+          .every = s.checkpoint == Checkpoint::every_k ? s.checkpoint_every : 0};
+}
+
+// ---- Memory.
+
+struct StageForm::LiveVisitor {
+  const StageForm& stage;
+  const Forms& forms;
+  LiveFootprint all{}, marked{};
+  std::int64_t open = 0;               // gradient and staging of the unit that is being reduced
+
+  void add(std::int64_t bytes) { all = program::then(all, change(bytes)); }
+  void mark() {
+    marked = all;
+    all = {};
+  }
+  void repeat(std::int64_t times) {
+    all = program::then(marked, program::repeat(all, times + 1));
+  }
+
+  void step(const Use* previous, const Use& use, const Use* next) {
+    const bool shares_last = previous != nullptr && use.reads_same(*previous);
+    const bool shares_next = next != nullptr && use.reads_same(*next);
+    if (stage.ahead_) {
+      if (previous == nullptr) add(stage.weights_of(use));
+      if (next != nullptr && !shares_next) add(stage.weights_of(*next));
+    } else if (stage.copies_ && !shares_last) {
+      add(stage.weights_of(use));
+    }
+    if (stage.units_reduce_) add(stage.opened_by(use));
+    all = program::then(all, forms.live[index(use.piece)]);
+    if (stage.copies_ && !shares_next) add(-stage.weights_of(use));
+    if (!use.completes || !stage.units_reduce_) return;
+    stage.for_completed(use, [&](const Unit& unit) {
+      add(-open);
+      add(unit.staging);
+      open = unit.gradient + unit.staging;
+      if (!stage.s_->strategy->overlap) close();
+    });
+  }
+  void close() {
+    add(-open);
+    open = 0;
+  }
+};
+
+program::RoutineFootprints<LiveFootprint> StageForm::live(const Forms& forms,
+                                                          std::int64_t micro_batches) const {
+  const std::int64_t x = forms.boundary;
+  const auto run = [&](bool backward) {
+    LiveVisitor visitor{*this, forms};
+    if (backward ? !last_ : !first_) visitor.add(x);  // received
+    walk(pass(backward), visitor);
+    visitor.close();
+    return visitor.all;
+  };
+  const LiveFootprint forward = run(false), backward = run(true);
+  // What was sent goes when the next pass of its kind begins.
+  const auto after_send = [&](const LiveFootprint& f, bool sends) {
+    return sends ? program::then(change(-x), f) : f;
+  };
+  program::RoutineFootprints<LiveFootprint> r;
+  r.first_forward = forward;
+  r.forward = after_send(forward, !last_);
+  r.first_backward = backward;
+  r.backward = after_send(backward, !first_);
+  r.last_backward = micro_batches == 1 ? r.first_backward : r.backward;
+  r.last_backward.peak += s_->strategy->overlap ? largest_staging_ : 0;
+  if (!first_) r.end = program::then(r.end, change(-x));
+  if (!last_) r.end = program::then(r.end, change(-x));
+  if (!s_->strategy->overlap) {
+    r.end = program::then(r.end, change(largest_staging_));
+    r.end = program::then(r.end, change(-largest_staging_));
+  }
+  return r;
+}
+
+// ---- Time.
+
+struct StageForm::TimeVisitor {
+  const StageForm& stage;
+  const std::array<PieceTime, kPieces>& times;
+  std::size_t machine;
+  bool reduces_buckets, replicas;
+  std::int64_t compute = 0, gradient = 0, parameter = 0;
+  std::int64_t arrived = 0, arriving = 0;  // when the copies for this use and the next are there
+  std::int64_t reduced = 0;                // when the open unit is
+  std::array<std::int64_t, 6> marked{};
+
+  std::array<std::int64_t*, 6> clocks() {
+    return {&compute, &gradient, &parameter, &arrived, &arriving, &reduced};
+  }
+  void mark() {
+    std::size_t i = 0;
+    for (const std::int64_t* clock : clocks()) marked[i++] = *clock;
+  }
+  void repeat(std::int64_t times_more) {
+    std::size_t i = 0;
+    for (std::int64_t* clock : clocks()) *clock += times_more * (*clock - marked[i++]);
+  }
+
+  void request(const Use& use) {
+    compute += stage.read_time(use, machine, true);
+    parameter = std::max(parameter, compute) + stage.read_time(use, machine, false);
+    arriving = parameter;
+  }
+  void step(const Use* previous, const Use& use, const Use* next) {
+    const bool shares_last = previous != nullptr && use.reads_same(*previous);
+    const bool shares_next = next != nullptr && use.reads_same(*next);
+    if (stage.ahead_) {
+      if (previous == nullptr) request(use);
+      arrived = arriving;
+      if (next != nullptr && !shares_next) request(*next);
+      compute = std::max(compute, arrived);
+    } else if (stage.copies_ && !shares_last) {
+      compute += stage.read_time(use, machine, true) + stage.read_time(use, machine, false);
+    }
+    const PieceTime& piece = times[index(use.piece)];
+    compute += piece.kernels + piece.transfers;
+    if (use.completes) complete(use);
+  }
+  void complete(const Use& use) {
+    stage.for_completed(use, [&](const Unit& unit) {
+      if (stage.units_reduce_) {
+        compute = std::max(compute, reduced);
+        gradient = std::max(gradient, compute) + unit.reduce[machine];
+        reduced = gradient;
+        if (replicas) gradient += unit.replica[machine];
+        if (!stage.s_->strategy->overlap) compute = std::max(compute, reduced);
+      } else if (reduces_buckets) {
+        const double share = static_cast<double>(unit.elements) * stage.reduce_rate_[machine];
+        gradient = std::max(gradient, compute) + static_cast<std::int64_t>(share);
+      }
+    });
+  }
+};
+
+StageTime StageForm::time(const Forms& forms, std::size_t machine) const {
+  const bool overlap = s_->strategy->overlap;
+  const auto run = [&](bool backward, bool last_micro_batch) {
+    TimeVisitor visitor{.stage = *this,
+                        .times = forms.time[machine],
+                        .machine = machine,
+                        .reduces_buckets = last_micro_batch && overlap,
+                        .replicas = last_micro_batch};
+    walk(pass(backward), visitor);
+    visitor.compute = std::max(visitor.compute, visitor.reduced);
+    return visitor;
+  };
+  StageTime t;
+  t.begin = begin_[machine];
+  t.forward = run(false, false).compute;
+  t.backward = run(true, false).compute;
+  const TimeVisitor last = run(true, true);
+  t.last_backward = std::max(last.compute, last.gradient);
+  t.end = update_[machine] + (overlap || units_reduce_ ? 0 : reduce_all_[machine]);
+  return t;
+}
+
+}  // namespace planner::closed_form

@@ -1,0 +1,82 @@
+// The closed form against the lowering, on every structure of small spaces.
+#include <algorithm>
+#include <cmath>
+
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
+#include "planner/closed_form/evaluator.hpp"
+#include "planner/lower.hpp"
+#include "planner/memory.hpp"
+#include "planner/space.hpp"
+#include "planner/step_time.hpp"
+#include "sim/program/bound.hpp"
+#include "tests/catch.hpp"
+
+using namespace planner;
+
+namespace {
+
+core::Bytes lowered_device(const program::Program& program, const hw_profiles::Profile& profile) {
+  core::Bytes most{};
+  for (const program::RankClass& k : program.classes)
+    most = std::max(most, program::closed_form_live(k) + overhead_bytes(program, k, profile));
+  return most;
+}
+
+struct Case {
+  const char* model;
+  const char* gpu;
+  const char* recipe;
+  std::int64_t gpus, seq_len, batch;
+  std::int64_t lora_rank = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its step time") {
+  const Case c = GENERATE(Case{"gpt2-124m", "a100-sxm-80g", "mixed", 8, 256, 32},
+                          Case{"gpt2-124m", "rtx3090", "lean", 4, 128, 16},
+                          Case{"gpt2-355m", "h100-sxm-80g", "fsdp2", 8, 1024, 64},
+                          Case{"gpt2-124m", "h100-sxm-80g", "mixed", 16, 512, 64},
+                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 4, 256, 16, 8});
+  INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
+  const models::ModelSpec model = models::find_model(c.model).value();
+  const hw_profiles::Profile profile = hw_profiles::find_profile(c.gpu).value();
+  Job job;
+  job.recipe = c.recipe;
+  job.seq_len = c.seq_len;
+  job.global_batch = c.batch;
+  job.lora_rank = c.lora_rank;
+  const std::vector<Question> questions{make_question(model, job, profile, c.gpus).value()};
+  closed_form::Evaluator evaluator(questions);
+  std::map<std::int64_t, models::ModelGraph> graphs;
+  const auto graph = [&](const Strategy& s) -> const models::ModelGraph& {
+    const auto found = graphs.find(s.tensor);
+    if (found != graphs.end()) return found->second;
+    return graphs.emplace(s.tensor, models::build_graph(model, graph_options(job, s)).value())
+        .first->second;
+  };
+  std::vector<double> errors;
+  for (const Structure& structure : structures(job, {c.gpus, 8, model.layers}, {})) {
+    for (std::int64_t size : structure.micro_batches) {
+      const Strategy s = with_micro_batch(structure.strategy, size, c.batch);
+      if (!strategy_problems(model, job, s, c.gpus).empty()) continue;
+      const Strategy resolved = resolve(model, job, s);
+      INFO(to_text(resolved));
+      REQUIRE(evaluator.prepare(resolved, graph));
+      const closed_form::Figures f = evaluator.at(resolved.micro_batch, resolved.grad_accum)[0];
+      const program::Program program = lower(graph(resolved), job, resolved);
+      const auto device = static_cast<double>(lowered_device(program, profile).value());
+      const auto bound = static_cast<double>(f.device.value());
+      CHECK(bound >= device);
+      CHECK(bound <= 1.02 * device);
+      const double step =
+          step_time(program, questions[0].machine, resolved.schedule).step.value();
+      errors.push_back(std::abs(f.step.value() / step - 1));
+      CHECK(errors.back() < 0.10);
+    }
+  }
+  REQUIRE(errors.size() > 100);
+  std::ranges::sort(errors);
+  CHECK(errors[errors.size() / 2] < 0.02);
+}
