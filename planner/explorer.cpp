@@ -21,11 +21,12 @@ std::string limit_of(const core::Problem& problem) {
   return kDegrees.contains(problem.where) ? "divisibility" : "not_supported";
 }
 
-// Live bytes by class, alike on every machine.
-std::vector<core::Bytes> live_bounds(const program::Program& program) {
-  std::vector<core::Bytes> live;
-  for (const program::RankClass& k : program.classes) live.push_back(program::closed_form_live(k));
-  return live;
+core::Bytes device_bound(const Question& q, const program::Program& program,
+                         const std::vector<core::Bytes>& live) {
+  core::Bytes most{};
+  for (std::size_t k = 0; k < live.size(); ++k)
+    most = std::max(most, live[k] + overhead_bytes(program, program.classes[k], q.profile));
+  return most;
 }
 
 }  // namespace
@@ -33,6 +34,9 @@ std::vector<core::Bytes> live_bounds(const program::Program& program) {
 bool cannot_fit(core::Bytes bound, core::Bytes usable) {
   return static_cast<double>(bound.value()) / 1.02 > static_cast<double>(usable.value());
 }
+
+Explorer::Explorer(std::vector<Question> questions)
+    : questions_(std::move(questions)), evaluator_(questions_), entries_(questions_.size()) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   const auto found = graphs_.find(strategy.tensor);
@@ -44,86 +48,92 @@ const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   return graphs_.emplace(strategy.tensor, std::move(built).value()).first->second;
 }
 
-core::Bytes Explorer::device_bound(const Question& q, const program::Program& program,
-                                   const std::vector<core::Bytes>& live) const {
-  core::Bytes most{};
-  for (std::size_t k = 0; k < live.size(); ++k)
-    most = std::max(most, live[k] + overhead_bytes(program, program.classes[k], q.profile));
-  return most;
+Strategy Explorer::strategy(std::uint32_t structure, std::int64_t micro_batch) const {
+  const Question& q = questions_.front();
+  return resolve(q.model, q.job,
+                 with_micro_batch(structures_[structure].strategy, micro_batch,
+                                  q.job.global_batch));
 }
 
-void Explorer::reject(const Strategy& strategy, const core::Problems& problems) {
+void Explorer::reject(std::uint32_t index, std::int64_t micro_batch,
+                      const core::Problems& problems) {
+  ++counts_.enumerated;
   ++counts_.infeasible;
   const core::Problem& first = problems.front();
   const std::string limit = limit_of(first);
   if (++per_limit_[limit] > 4) return;  // a few examples say enough
-  std::string fix = first.fix.empty() ? first.where + ": " + first.expected : first.fix;
-  rejections_.push_back({strategy, limit, strategy.workers() + strategy.separate_servers(),
-                         questions_.front().gpus, std::move(fix)});
+  misses_.push_back({index, micro_batch, core::Bytes{}, limit,
+                     first.fix.empty() ? first.where + ": " + first.expected : first.fix});
 }
 
-void Explorer::time_it(const program::Program& program, const Strategy& resolved,
-                       const std::vector<core::Bytes>& bounds) {
-  std::vector<std::size_t> fitting;
+const std::vector<closed_form::Figures>& Explorer::lowered(const Strategy& resolved) {
+  const Question& first = questions_.front();
+  if (!program_ || !rescale(*program_, resolved))
+    program_ = lower(graph(resolved), first.job, resolved);
+  std::vector<core::Bytes> live;
+  for (const program::RankClass& k : program_->classes)
+    live.push_back(program::closed_form_live(k));
   std::vector<const cost::Machine*> machines;
-  for (std::size_t i = 0; i < bounds.size(); ++i)
-    if (bounds[i] > core::Bytes{}) {
-      fitting.push_back(i);
-      machines.push_back(&questions_[i].machine);
-    }
-  if (machines.empty()) return;
-  const std::vector<Time> times = step_times(program, machines, resolved.schedule);
+  for (const Question& q : questions_) machines.push_back(&q.machine);
+  const std::vector<Time> times = step_times(*program_, machines, resolved.schedule);
+  figures_.resize(questions_.size());
   for (std::size_t i = 0; i < times.size(); ++i)
-    entries_[fitting[i]].push_back({resolved, bounds[fitting[i]], times[i].step});
+    figures_[i] = {device_bound(questions_[i], *program_, live), times[i].step};
+  return figures_;
 }
 
 // Micro-batches ascend and memory with them: once a machine overflows, larger ones are skipped
 // there, counted for the machine asked about.
-void Explorer::explore(const Structure& structure) {
+void Explorer::explore(std::uint32_t index) {
   const Question& first = questions_.front();
-  std::vector<bool> full(questions_.size(), false);
-  std::optional<program::Program> program;  // of the micro-batch before, changed in place
-  for (std::size_t at = 0; at < structure.micro_batches.size(); ++at) {
-    if (std::ranges::find(full, false) == full.end()) return;
-    const std::int64_t index = static_cast<std::int64_t>(at);
-    const Strategy s = with_micro_batch(structure.strategy, structure.micro_batches[at],
-                                        first.job.global_batch);
-    const core::Problems problems = strategy_problems(first.model, first.job, s, first.gpus);
-    if (!problems.empty()) {
-      ++counts_.enumerated;
-      reject(s, problems);
-      continue;
+  Structure& structure = structures_[index];
+  const std::vector<std::int64_t>& sizes = structure.micro_batches;
+  full_.assign(questions_.size(), false);
+  program_.reset();
+  bool prepared = false, closed = false;
+  for (std::size_t at = 0; at < sizes.size(); ++at) {
+    if (std::ranges::find(full_, false) == full_.end()) return;
+    Strategy& s = structure.strategy;
+    s.micro_batch = sizes[at];
+    s.grad_accum = first.job.global_batch / s.data / s.micro_batch;
+    // Only the batch differs from the micro-batch before.
+    if (!prepared || s.grad_accum * s.micro_batch * s.data != first.job.global_batch) {
+      s = with_micro_batch(s, sizes[at], first.job.global_batch);
+      const core::Problems problems = strategy_problems(first.model, first.job, s, first.gpus);
+      if (!problems.empty()) {
+        reject(index, sizes[at], problems);
+        continue;
+      }
+      s = resolve(first.model, first.job, s);
+      closed = evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
+      prepared = true;
     }
-    const Strategy resolved = resolve(first.model, first.job, s);
-    if (!program || !rescale(*program, resolved))
-      program = lower(graph(resolved), first.job, resolved);
-    if (!full[0]) ++counts_.enumerated, ++counts_.evaluated;
-    const std::vector<core::Bytes> live = live_bounds(*program);
-    std::vector<core::Bytes> bounds(questions_.size());
-    for (std::size_t i = 0; i < questions_.size(); ++i) {
-      if (full[i]) continue;
-      const core::Bytes usable = questions_[i].profile.gpu.usable;
-      const core::Bytes bound = device_bound(questions_[i], *program, live);
-      full[i] = cannot_fit(bound, usable);
-      if (!full[i])
-        bounds[i] = bound;
-      else if (i == 0)
-        overflow(resolved, bound, std::ssize(structure.micro_batches) - 1 - index);
-    }
-    time_it(*program, resolved, bounds);
+    enter(index, sizes[at], sizes.size() - 1 - at,
+          closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s));
   }
 }
 
-void Explorer::overflow(const Strategy& resolved, core::Bytes bound, std::int64_t larger) {
-  counts_.enumerated += larger;
-  counts_.infeasible += 1 + larger;
-  per_limit_["memory"] += 1 + larger;
-  rejections_.push_back({resolved, "memory", bound.value(),
-                         questions_.front().profile.gpu.usable.value(), ""});
+void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
+                     const std::vector<closed_form::Figures>& figures) {
+  if (!full_[0]) ++counts_.enumerated, ++counts_.evaluated;
+  for (std::size_t i = 0; i < questions_.size(); ++i) {
+    if (full_[i]) continue;
+    full_[i] = cannot_fit(figures[i].device, questions_[i].profile.gpu.usable);
+    if (!full_[i]) {
+      entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step});
+    } else if (i == 0) {
+      const auto skipped = static_cast<std::int64_t>(larger);
+      counts_.enumerated += skipped;
+      counts_.infeasible += 1 + skipped;
+      per_limit_["memory"] += 1 + skipped;
+      misses_.push_back({index, micro_batch, figures[i].device, {}, {}});
+    }
+  }
 }
 
-void Explorer::explore(const std::vector<Structure>& all) {
-  for (const Structure& structure : all) explore(structure);
+void Explorer::explore(std::vector<Structure> all) {
+  structures_ = std::move(all);
+  for (std::uint32_t i = 0; i < structures_.size(); ++i) explore(i);
 }
 
 Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
@@ -131,16 +141,16 @@ Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
   return evaluate(questions_[question], graph(strategy), strategy);
 }
 
-std::optional<Entry> Explorer::measure(const Strategy& strategy) {
+std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
   const Question& q = questions_.front();
   if (!strategy_problems(q.model, q.job, strategy, q.gpus).empty()) return std::nullopt;
-  const Strategy resolved = resolve(q.model, q.job, strategy);
-  const auto known = std::ranges::find(entries_[0], resolved, &Entry::strategy);
-  if (known != entries_[0].end()) return *known;
-  const program::Program program = lower(graph(resolved), q.job, resolved);
+  const Strategy s = resolve(q.model, q.job, strategy);
   ++counts_.evaluated;
-  return Entry{resolved, device_bound(q, program, live_bounds(program)),
-               step_time(program, q.machine, resolved.schedule).step};
+  const bool closed =
+      evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
+  program_.reset();
+  const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
+  return Measure{figures.front().device, figures.front().step};
 }
 
 }  // namespace planner

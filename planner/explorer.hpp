@@ -1,7 +1,7 @@
 #pragma once
-// Internal: evaluates the structures of a space for several machines at once. A program does not
-// depend on the machine, so each is lowered once, bounded, and timed wherever it fits. Not
-// thread-safe.
+// Internal: evaluates the structures of a space for several machines at once: in closed form where
+// that describes the strategy, by lowering otherwise. Entries are a few words each; a Strategy is
+// made again for the few that are looked at. Not thread-safe.
 
 #include <map>
 #include <optional>
@@ -16,50 +16,71 @@
 
 namespace planner {
 
-// A strategy that fits by the closed-form bound.
+// A candidate that fits by the closed-form bound.
 struct Entry {
-  Strategy strategy;                   // resolved
+  std::uint32_t structure = 0;         // index into structures()
+  std::int64_t micro_batch = 1;
   core::Bytes device{};                // bound
   core::Seconds step{};
 };
 
+// The smallest micro-batch of a structure that does not fit, or a strategy that cannot be.
+struct Miss {
+  std::uint32_t structure = 0;
+  std::int64_t micro_batch = 1;
+  core::Bytes device{};                // bound; 0: not a matter of memory
+  std::string limit, fix;              // where it is none
+};
+
 class Explorer {
  public:
-  // questions: the machines; the first is the one asked about, and its counts and rejections are
-  // kept. All have the same model and job.
-  explicit Explorer(std::vector<Question> questions) : questions_(std::move(questions)),
-                                                       entries_(questions_.size()) {}
+  // questions: the machines; the first is the one asked about, and its counts and misses are kept.
+  // All have the same model and job.
+  explicit Explorer(std::vector<Question> questions);
+  Explorer(const Explorer&) = delete;
+  Explorer& operator=(const Explorer&) = delete;
 
-  void explore(const std::vector<Structure>& structures);
+  void explore(std::vector<Structure> structures);
 
   const std::vector<Entry>& entries(std::size_t machine) const { return entries_[machine]; }
+  const std::vector<Miss>& misses() const { return misses_; }
   const SearchCounts& counts() const { return counts_; }
-  const std::vector<Rejection>& rejections() const { return rejections_; }
   const std::map<std::string, std::int64_t>& per_limit() const { return per_limit_; }
+  // Everything but the micro-batch.
+  const Strategy& structure(std::uint32_t index) const { return structures_[index].strategy; }
+  Strategy strategy(std::uint32_t structure, std::int64_t micro_batch) const;  // resolved
+  Strategy strategy(const Entry& e) const { return strategy(e.structure, e.micro_batch); }
+  const Question& question() const { return questions_.front(); }
 
-  // Everything about one strategy on the first machine; replayed. REQUIRES: it can be lowered.
+  // Everything about one strategy on one machine; replayed. REQUIRES: it can be lowered.
   Candidate candidate(const Strategy& strategy, std::size_t question = 0);
+
   // The bound and step of one strategy on the first machine, or nothing where it cannot be lowered.
-  std::optional<Entry> measure(const Strategy& strategy);
+  struct Measure {
+    core::Bytes device{};
+    core::Seconds step{};
+  };
+  std::optional<Measure> measure(const Strategy& strategy);
 
  private:
   const models::ModelGraph& graph(const Strategy& strategy);
-  void explore(const Structure& structure);
-  // bounds: by machine, 0 where the program does not fit.
-  void time_it(const program::Program& program, const Strategy& resolved,
-               const std::vector<core::Bytes>& bounds);
-  // larger: micro-batches beyond this one, which overflow too.
-  void overflow(const Strategy& resolved, core::Bytes bound, std::int64_t larger);
-  void reject(const Strategy& strategy, const core::Problems& problems);
-  // live: by class of the program.
-  core::Bytes device_bound(const Question& question, const program::Program& program,
-                           const std::vector<core::Bytes>& live) const;
+  void explore(std::uint32_t index);
+  void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
+             const std::vector<closed_form::Figures>& figures);
+  void reject(std::uint32_t index, std::int64_t micro_batch, const core::Problems& problems);
+  // Figures of a strategy that the closed form does not describe.
+  const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
 
-  std::vector<Question> questions_;
+  const std::vector<Question> questions_;
+  closed_form::Evaluator evaluator_;
+  std::vector<Structure> structures_;
   std::vector<std::vector<Entry>> entries_;
+  std::vector<Miss> misses_;
+  std::vector<bool> full_;             // by machine: the structure's micro-batches overflow from here
+  std::optional<program::Program> program_;  // of the micro-batch before, changed in place
+  std::vector<closed_form::Figures> figures_;
   std::map<std::int64_t, models::ModelGraph> graphs_;  // by tensor degree
   SearchCounts counts_;
-  std::vector<Rejection> rejections_;
   std::map<std::string, std::int64_t> per_limit_;
 };
 

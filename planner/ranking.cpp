@@ -1,6 +1,7 @@
 #include "planner/ranking.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -24,14 +25,44 @@ auto family(const Strategy& s) {
 
 bool fits(const Candidate& c) { return c.memory.worst.device <= c.memory.usable; }
 
+auto key_of(const Explorer& explorer, const Entry& e, Objective objective) {
+  const double step = e.step.value(), device = static_cast<double>(e.device.value());
+  const bool memory = objective == Objective::memory;
+  return std::make_tuple(memory ? device : step, memory ? step : device,
+                         complexity(explorer.structure(e.structure)), e.structure, e.micro_batch);
+}
+
+// Entries that could be on the frontier of time and memory: none that needs clearly less memory is
+// as fast. O(entries); the rest of the work is on the few that are left.
+std::vector<Entry> undominated(const std::vector<Entry>& entries) {
+  constexpr std::size_t kBins = 1024;
+  if (entries.size() < kBins) return entries;
+  core::Bytes most{1};
+  for (const Entry& e : entries) most = std::max(most, e.device);
+  const auto bin = [&](const Entry& e) {
+    return static_cast<std::size_t>(static_cast<double>(e.device.value()) /
+                                    static_cast<double>(most.value()) * (kBins - 1));
+  };
+  std::vector<double> fastest(kBins, std::numeric_limits<double>::infinity());
+  for (const Entry& e : entries) fastest[bin(e)] = std::min(fastest[bin(e)], e.step.value());
+  for (std::size_t i = 1; i < kBins; ++i) fastest[i] = std::min(fastest[i], fastest[i - 1]);
+  std::vector<Entry> left;
+  for (const Entry& e : entries)
+    if (bin(e) == 0 || e.step.value() < fastest[bin(e) - 1]) left.push_back(e);
+  return left;
+}
+
 // No entry before it (by time) needs less memory.
-std::vector<std::size_t> frontier(const std::vector<Entry>& entries) {
-  std::vector<std::size_t> found;
-  for (std::size_t i : ranking(entries, Objective::time))
-    if (found.empty() || entries[i].device < entries[found.back()].device) found.push_back(i);
+std::vector<Entry> frontier(const Explorer& explorer) {
+  std::vector<Entry> entries = undominated(explorer.entries(0)), found;
+  std::ranges::sort(entries, {}, [&](const Entry& e) {
+    return key_of(explorer, e, Objective::time);
+  });
+  for (const Entry& e : entries)
+    if (found.empty() || e.device < found.back().device) found.push_back(e);
   // Evenly thinned, both ends kept.
   if (found.size() <= kParetoLimit) return found;
-  std::vector<std::size_t> kept;
+  std::vector<Entry> kept;
   for (std::size_t i = 0; i < kParetoLimit; ++i)
     kept.push_back(found[i * (found.size() - 1) / (kParetoLimit - 1)]);
   return kept;
@@ -64,11 +95,12 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s,
 }
 
 // The fastest of the single changes that fit, then of pairs of them; "" where none does.
-std::string cheapest_fix(Explorer& explorer, const Rejection& r, std::int64_t global_batch) {
+std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
+  const std::int64_t global_batch = explorer.question().job.global_batch;
   std::string best;
   core::Seconds fastest{};
   const auto consider = [&](const std::string& text, const Strategy& s) {
-    const std::optional<Entry> entry = explorer.measure(s);
+    const std::optional<Explorer::Measure> entry = explorer.measure(s);
     if (!entry || entry->device.value() > r.available) return;
     if (!best.empty() && entry->step >= fastest) return;
     best = text;
@@ -85,33 +117,45 @@ std::string cheapest_fix(Explorer& explorer, const Rejection& r, std::int64_t gl
 
 }  // namespace
 
-std::vector<std::size_t> ranking(const std::vector<Entry>& entries, Objective objective) {
-  std::vector<std::size_t> order(entries.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto key = [&](std::size_t i) {
-    const Entry& e = entries[i];
-    const double step = e.step.value(), device = static_cast<double>(e.device.value());
-    return objective == Objective::memory
-               ? std::make_tuple(device, step, complexity(e.strategy), i)
-               : std::make_tuple(step, device, complexity(e.strategy), i);
-  };
-  std::ranges::sort(order, {}, key);
-  return order;
+Ranking::Ranking(const Explorer& explorer, std::size_t machine, Objective objective)
+    : explorer_(explorer), entries_(explorer.entries(machine)), objective_(objective) {
+  order_.resize(entries_.size());
+  std::iota(order_.begin(), order_.end(), std::uint32_t{0});
+  std::ranges::make_heap(order_, [this](auto a, auto b) { return before(b, a); });
+}
+
+bool Ranking::before(std::uint32_t a, std::uint32_t b) const {
+  return key_of(explorer_, entries_[a], objective_) < key_of(explorer_, entries_[b], objective_);
+}
+
+const Entry* Ranking::next() {
+  if (order_.empty()) return nullptr;
+  std::ranges::pop_heap(order_, [this](auto a, auto b) { return before(b, a); });
+  const Entry* entry = &entries_[order_.back()];
+  order_.pop_back();
+  return entry;
 }
 
 void choose(Explorer& explorer, const Request& request, Plan& plan) {
-  const std::vector<Entry>& entries = explorer.entries(0);
   const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
   const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
   std::vector<Candidate> ranked;
-  for (std::size_t i : ranking(entries, request.objective)) {
-    if (ranked.size() >= std::max(wanted, nth + 1)) break;
+  Ranking ranking(explorer, 0, request.objective);
+  while (ranked.size() < std::max(wanted, nth + 1)) {
+    const Entry* entry = ranking.next();
+    if (entry == nullptr) break;
     const bool seen = std::ranges::any_of(ranked, [&](const Candidate& c) {
-      return family(c.strategy) == family(entries[i].strategy);
+      return family(c.strategy) == family(explorer.structure(entry->structure));
     });
     if (seen) continue;
-    Candidate candidate = explorer.candidate(entries[i].strategy);
+    Candidate candidate = explorer.candidate(explorer.strategy(*entry));
     if (fits(candidate)) ranked.push_back(std::move(candidate));
+  }
+  for (const Entry& entry : frontier(explorer)) {
+    const Strategy strategy = explorer.strategy(entry);
+    const auto known = std::ranges::find(ranked, strategy, &Candidate::strategy);
+    Candidate candidate = known != ranked.end() ? *known : explorer.candidate(strategy);
+    if (fits(candidate)) plan.pareto.push_back(std::move(candidate));
   }
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (i == nth)
@@ -119,30 +163,36 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
     else if (plan.alternatives.size() + 1 < wanted)
       plan.alternatives.push_back(std::move(ranked[i]));
   }
-  for (std::size_t i : frontier(entries)) {
-    Candidate candidate = explorer.candidate(entries[i].strategy);
-    if (fits(candidate)) plan.pareto.push_back(std::move(candidate));
-  }
 }
 
 void explain_rejections(Explorer& explorer, Plan& plan) {
-  std::vector<Rejection> all = explorer.rejections();
+  std::vector<const Miss*> all;
+  for (const Miss& m : explorer.misses()) all.push_back(&m);
   const bool nothing_fits = !plan.chosen;
-  std::ranges::stable_sort(all, {}, [&](const Rejection& r) {
+  std::ranges::stable_sort(all, {}, [&](const Miss* m) {
     // Where nothing fits the nearest miss comes first.
-    const double excess = static_cast<double>(r.needed) / static_cast<double>(r.available);
-    return std::make_tuple(nothing_fits ? excess : 0.0, r.limit != "memory",
-                           complexity(r.strategy), excess);
+    const double excess = static_cast<double>(m->device.value());
+    return std::make_tuple(nothing_fits ? excess : 0.0, !m->limit.empty(),
+                           complexity(explorer.structure(m->structure)), excess);
   });
+  const Question& q = explorer.question();
   std::vector<std::tuple<std::string, int, std::int64_t, std::int64_t>> seen;
-  for (Rejection& r : all) {
+  for (const Miss* m : all) {
     if (plan.rejected.size() >= kRejectionLimit) break;
-    const auto kind = std::make_tuple(r.limit, static_cast<int>(r.strategy.sharding),
-                                      r.strategy.tensor, r.strategy.pipeline);
+    const Strategy& s = explorer.structure(m->structure);
+    const auto kind =
+        std::make_tuple(m->limit, static_cast<int>(s.sharding), s.tensor, s.pipeline);
     if (std::ranges::find(seen, kind) != seen.end()) continue;
     seen.push_back(kind);
-    if (r.limit == "memory") r.fix = cheapest_fix(explorer, r, plan.job.global_batch);
-    plan.rejected.push_back(std::move(r));
+    if (m->limit.empty()) {
+      Rejection r{explorer.strategy(m->structure, m->micro_batch), "memory", m->device.value(),
+                  q.profile.gpu.usable.value(), ""};
+      r.fix = cheapest_fix(explorer, r);
+      plan.rejected.push_back(std::move(r));
+    } else {
+      plan.rejected.push_back({with_micro_batch(s, m->micro_batch, q.job.global_batch), m->limit,
+                               s.workers() + s.separate_servers(), q.gpus, m->fix});
+    }
   }
   plan.rejected_per_limit = explorer.per_limit();
 }

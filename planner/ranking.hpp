@@ -9,9 +9,21 @@
 
 namespace planner {
 
-// Indices of the entries, best first: by the objective, then less memory, then simpler, then in
-// order of enumeration.
-std::vector<std::size_t> ranking(const std::vector<Entry>& entries, Objective objective);
+// Entries of one machine, best first: by the objective, then less memory, then simpler, then in
+// order of enumeration. Taken one by one: few are asked for. O(entries) once, O(log entries) each.
+class Ranking {
+ public:
+  Ranking(const Explorer& explorer, std::size_t machine, Objective objective);
+  const Entry* next();                 // null after the last
+
+ private:
+  bool before(std::uint32_t a, std::uint32_t b) const;
+
+  const Explorer& explorer_;
+  const std::vector<Entry>& entries_;
+  const Objective objective_;
+  std::vector<std::uint32_t> order_;   // a heap, the best on top
+};
 
 // Fills chosen, alternatives and pareto. Alternatives differ from each other and from the choice in
 // data, tensor, pipeline, sharding or checkpoint.

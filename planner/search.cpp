@@ -77,11 +77,10 @@ void fill_other_machines(Explorer& explorer, const std::vector<Question>& questi
   for (std::string_view name : kOtherMachines) {
     for (std::size_t i = 0; i < questions.size(); ++i) {
       if (questions[i].profile.gpu.id != name) continue;
-      const std::vector<std::size_t> order = ranking(explorer.entries(i), objective);
       OtherMachine other;
       other.gpu = name;
-      if (!order.empty())
-        other.candidate = explorer.candidate(explorer.entries(i)[order.front()].strategy, i);
+      if (const Entry* best = Ranking(explorer, i, objective).next())
+        other.candidate = explorer.candidate(explorer.strategy(*best), i);
       plan.other_machines.push_back(std::move(other));
     }
   }

@@ -57,13 +57,10 @@ class Space {
         s.data = wanted.front();  // contradicts the other pins: named as such
       }
     }
-    for (Schedule schedule : schedules(s)) {
-      s.schedule = schedule;
-      for (const auto& [sharding, group] : shardings(s)) {
-        s.sharding = sharding;
-        s.shard_group = group;
-        checkpoints(s);
-      }
+    for (const auto& [sharding, group] : shardings(s)) {
+      s.sharding = sharding;
+      s.shard_group = group;
+      checkpoints(s);
     }
   }
 
@@ -109,11 +106,19 @@ class Space {
   void add(Strategy s, Checkpoint checkpoint, std::int64_t every) {
     s.checkpoint = checkpoint;
     s.checkpoint_every = every;
+    for (Schedule schedule : schedules(s)) {  // fastest: schedules share their stages' passes
+      s.schedule = schedule;
+      add(s);
+    }
+  }
+
+  void add(const Strategy& s) {
     const std::int64_t per_replica = std::max<std::int64_t>(1, job_.global_batch / s.data);
     std::vector<std::int64_t> sizes = constraints_.pinned("micro_batch");
     if (sizes.empty()) sizes = divisors(per_replica);
     Structure structure{.strategy = s, .micro_batches = {}};
-    for (std::int64_t size : sizes)
+    if (constraints_.empty()) structure.micro_batches = std::move(sizes);
+    else for (std::int64_t size : sizes)
       if (constraints_.admits(with_micro_batch(s, size, job_.global_batch)))
         structure.micro_batches.push_back(size);
     if (!structure.micro_batches.empty()) structures_.push_back(std::move(structure));
