@@ -94,13 +94,13 @@ class Space {
     add(s, Checkpoint::none, 0);
     if (job_.mode == Mode::inference) return;
     std::vector<std::int64_t> every = constraints_.pinned("checkpoint_every");
-    if (every.empty()) every = {1, 2, 4};
+    if (every.empty()) every = {1, 2, 3, 4, 6, 8};
     for (std::int64_t k : every)
       if (k >= 1 && k <= options_.layers) add(s, Checkpoint::every_k, k);
+    add(s, Checkpoint::selective, 0);
     for (std::int64_t value : constraints_.pinned("checkpoint"))
-      if (const auto c = static_cast<Checkpoint>(value);
-          c == Checkpoint::memory_poor || c == Checkpoint::selective)
-        add(s, c, 0);
+      if (static_cast<Checkpoint>(value) == Checkpoint::memory_poor)
+        add(s, Checkpoint::memory_poor, 0);
   }
 
   void add(Strategy s, Checkpoint checkpoint, std::int64_t every) {

@@ -62,7 +62,7 @@ bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
   const bool schedule = s.schedule == Schedule::none || s.schedule == Schedule::gpipe ||
                         s.schedule == Schedule::one_f_one_b;
-  const bool checkpoint = s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k;
+  const bool checkpoint = s.checkpoint != Checkpoint::memory_poor;
   // The second stage must stand for all between the first and the last.
   const auto inner = [&] {
     return s.stages.size() <= 2 ||
@@ -75,7 +75,8 @@ bool Evaluator::covers(const Strategy& s) const {
 }
 
 Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
-  return {s.tensor, s.context, s.expert, s.sequence_parallel};
+  return {s.tensor, s.context, s.expert, s.sequence_parallel,
+          s.checkpoint == Checkpoint::selective};
 }
 
 std::optional<Pieces>* Evaluator::known_pieces(const Strategy& s) {

@@ -43,7 +43,8 @@ class Evaluator {
   const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
 
  private:
-  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;
+  // Degrees that shape the graph, sequence parallelism, selective checkpointing.
+  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool>;
   // A stage that stands for others: first, second (the fullest of the middle), last.
   struct Role {
     StageForm form;

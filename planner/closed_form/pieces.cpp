@@ -17,7 +17,8 @@ using program::RankClass;
 constexpr std::int64_t kProbeLayers = 2;
 
 // One stage of two layers under one checkpoint: forward holds layer 0 and drops layer 1, backward
-// recomputes both. Its routines call every piece but layer_keep, which is the first recomputation.
+// recomputes both. Its routines call every piece; layer_keep is the first recomputation. Selective
+// checkpointing keeps every layer, and has pieces of its own.
 Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   Strategy s;
   s.tensor = shape.tensor;
@@ -25,8 +26,9 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   s.mesh_order = shape.mesh_order;
   s.grad_sync = GradSync::ring;
   s.stages = {kProbeLayers};
-  s.checkpoint = Checkpoint::every_k;
-  s.checkpoint_every = kProbeLayers;
+  const bool selective = shape.checkpoint == Checkpoint::selective;
+  s.checkpoint = selective ? Checkpoint::selective : Checkpoint::every_k;
+  s.checkpoint_every = selective ? 0 : kProbeLayers;
   s.micro_batch = samples;
   s.grad_accum = 2;
   return s;
@@ -81,10 +83,17 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   const RankClass& k2 = two.classes.front();
   const std::vector<Call> forward = computing_calls(k, k.forward);
   std::vector<Call> backward = computing_calls(k, k.backward);
-  if (backward.size() == 5) backward.push_back({program::kNone, 0, 0});  // frozen embeddings
-  if (forward.size() != 3 || backward.size() != 6) return std::nullopt;
-  p.calls_ = {forward[0], backward[1], forward[1], forward[2], backward[2],
-              backward[3], backward[4], backward[0], backward[5]};
+  const Call none{program::kNone, 0, 0};
+  const bool selective = shape.checkpoint == Checkpoint::selective;
+  const std::size_t passes = selective ? 3 : 5;  // epilogue, recomputations, layers
+  if (backward.size() == passes) backward.push_back(none);  // frozen embeddings
+  if (forward.size() != 3 || backward.size() != passes + 1) return std::nullopt;
+  if (selective)
+    p.calls_ = {forward[0], forward[1], none, none, none,
+                backward[1], backward[2], backward[0], backward[3]};
+  else
+    p.calls_ = {forward[0], backward[1], forward[1], forward[2], backward[2],
+                backward[3], backward[4], backward[0], backward[5]};
 
   const program::BlockChanges changes = program::block_changes(k);
   const auto bytes = [](const RankClass& of, const program::View& view, const Call& call) {
