@@ -76,7 +76,7 @@ class Explorer {
   std::vector<Structure> structures_;
   std::vector<std::vector<Entry>> entries_;
   std::vector<Miss> misses_;
-  std::vector<bool> full_;             // by machine: the structure's micro-batches overflow from here
+  std::vector<bool> full_;  // by machine: the structure's micro-batches overflow from here
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place
   std::vector<closed_form::Figures> figures_;
   std::map<std::int64_t, models::ModelGraph> graphs_;  // by tensor degree

@@ -61,7 +61,8 @@ bool homogeneous(const models::ModelGraph& graph) {
     const models::Operator& op = layer.graph[v];
     residual |= op.kind == models::OpKind::add && op.inputs[0] == layer.input;
     for (models::TensorIndex t : op.saved) {
-      while (t >= 0 && t != layer.output) t = layer.tensors[static_cast<std::size_t>(t)].in_place_of;
+      while (t >= 0 && t != layer.output)
+        t = layer.tensors[static_cast<std::size_t>(t)].in_place_of;
       if (t == layer.output) return false;
     }
   }

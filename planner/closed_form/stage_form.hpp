@@ -51,8 +51,8 @@ class StageForm {
   StageTime time(const Forms& forms, std::size_t machine) const;
 
  private:
-  // A unit's copies and transfers. Bytes of its gathered (or cast) weights, whole gradient, staging;
-  // picoseconds by machine.
+  // A unit's copies and transfers. Bytes of its gathered (or cast) weights, whole gradient,
+  // staging; picoseconds by machine.
   struct Unit {
     std::int64_t elements = 0;
     std::int64_t weights = 0, gradient = 0, staging = 0;
