@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planner/quantization.hpp"
+
 namespace planner {
 namespace {
 
@@ -33,8 +35,11 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
        std::string(core::name(recipe->compute)), "choose another recipe or GPU");
   need(job.attention == "flash2" || job.attention == "flash1", "--attention", "flash2 or flash1",
        quoted(job.attention), "kernels that store the scores are not modelled");
-  need(job.quantization == "none", "--quantization", "none", quoted(job.quantization),
-       "quantised weights are not modelled");
+  need(quantization_from_name(job.quantization).has_value(), "--quantization",
+       "none, int8, nf4 or two_factor", quoted(job.quantization), "");
+  need(job.quantization == "none" || job.lora_rank > 0 || job.mode == Mode::inference,
+       "--quantization", "none where all weights train", quoted(job.quantization),
+       "add --lora-rank 16: codes are for weights that do not change");
   need(job.framework == "native", "--framework", "native", quoted(job.framework),
        "other frameworks are not modelled");
   need(job.global_batch >= 1, "--global-batch", "at least 1 sample",

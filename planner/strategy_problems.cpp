@@ -159,8 +159,6 @@ class Rules {
   void adapters() {
     if (job_.lora_rank == 0) return;
     need(s_.tensor == 1, "tensor", "1 with LoRA", text(s_.tensor), "pin tensor=1");
-    need(s_.sharding != Sharding::zero3, "sharding", "none, zero1 or zero2 with LoRA", "zero3",
-         "frozen weights are not sharded");
   }
 
   // Values of the vocabulary that this version does not lower.

@@ -5,6 +5,7 @@
 #include "core/parse_units.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "exec/run/environment.hpp"
+#include "exec/run/supported.hpp"
 #include "planner/lower.hpp"
 #include "sim/program/checker.hpp"
 
@@ -208,6 +209,7 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
   const planner::Strategy strategy =
       planner::resolve(plan.model, plan.job, candidate.strategy);
   problems = planner::strategy_problems(plan.model, plan.job, strategy, plan.gpus);
+  for (core::Problem& p : unsupported(plan.job, strategy)) problems.push_back(std::move(p));
   if (plan.gpus > kMostRanks)
     problems.push_back({"plan gpus", "at most " + std::to_string(kMostRanks) + " ranks on one host",
                         std::to_string(plan.gpus), "plan fewer --gpus"});

@@ -115,11 +115,11 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   const std::int64_t elements = graph.boundary_elements(1);
   const auto recipe = resolve_recipe(job.recipe, job.precision);
   p.boundary_ = {0, core::bytes_of(elements, recipe->activation).value()};
-  p.count_units(graph);
+  p.count_units(graph, quantization_from_name(job.quantization).value_or(Quantization::none));
   return p;
 }
 
-void Pieces::count_units(const models::ModelGraph& graph) {
+void Pieces::count_units(const models::ModelGraph& graph, Quantization quantization) {
   std::string tied;
   for (const models::Parameter& p : graph.epilogue.parameters)
     if (!p.tied_to.empty()) tied = p.tied_to;
@@ -132,6 +132,10 @@ void Pieces::count_units(const models::ModelGraph& graph) {
     if (p.trainable) epilogue_parameters.push_back(p.elements);
   });
   each(graph.templates.front(), [&](const models::Parameter& p) {
+    if (is_quantised(quantization, p.trainable, p.shape)) {
+      units.quantised_layer += quantised_bytes(quantization, p.shape).value();
+      return;
+    }
     (p.trainable ? units.layer : units.frozen_layer) += p.elements;
     if (p.trainable) layer_parameters.push_back(p.elements);
   });

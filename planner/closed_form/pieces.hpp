@@ -17,6 +17,7 @@
 
 #include "models/graph.hpp"
 #include "planner/job.hpp"
+#include "planner/quantization.hpp"
 #include "planner/strategy.hpp"
 #include "sim/cost/machine.hpp"
 #include "sim/program/footprint.hpp"
@@ -53,7 +54,9 @@ struct Forms {
 // Elements of the units of a stage (stage_layout.hpp): gathered, cast and reduced together.
 struct UnitElements {
   std::int64_t layer = 0, final = 0, tied = 0, embeddings = 0;  // trained
+  // Frozen, in the compute type (prologue: with the tied table), and as bytes of codes.
   std::int64_t frozen_layer = 0, frozen_prologue = 0, frozen_epilogue = 0, frozen_tied = 0;
+  std::int64_t quantised_layer = 0;
 };
 
 class Pieces {
@@ -78,7 +81,7 @@ class Pieces {
   struct Change { std::int64_t fixed = 0, per_sample = 0; };
 
   Forms build(std::int64_t micro_batch) const;
-  void count_units(const models::ModelGraph& graph);
+  void count_units(const models::ModelGraph& graph, Quantization quantization);
 
   std::array<std::vector<Change>, kPieces> changes_;
   std::array<std::int64_t, kPieces> kernels_{};

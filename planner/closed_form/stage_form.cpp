@@ -124,8 +124,29 @@ void StageForm::make_units(const UnitElements& u) {
   make_unit(tied_, first_ || last_ ? u.tied : 0);
   make_unit(embeddings_, first_ ? u.embeddings : 0);
   trained_ = layers_ * layer_.elements + final_.elements + tied_.elements + embeddings_.elements;
-  frozen_ = layers_ * u.frozen_layer + (last_ ? u.frozen_epilogue : 0) +
-            (first_ ? u.frozen_prologue : 0) + (last_ && !first_ ? u.frozen_tied : 0);
+  add_frozen(layer_, u.frozen_layer, u.quantised_layer);
+  frozen_bytes_ *= layers_;
+  if (last_) add_frozen(final_, u.frozen_epilogue, 0);
+  if (first_ || last_) add_frozen(tied_, u.frozen_tied, 0);
+  if (first_) add_frozen(embeddings_, u.frozen_prologue - u.frozen_tied, 0);
+}
+
+// Stored whole in the compute type, or as codes; under ZeRO-3 divided and gathered like the rest.
+void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
+  const core::DType type = s_->recipe.compute;
+  if (s_->strategy->sharding != Sharding::zero3) {
+    frozen_bytes_ += bytes(n, type) + codes;
+    return;
+  }
+  const std::int64_t k = parts(*s_->strategy);
+  const std::int64_t whole = program::padded(n, k), whole_codes = program::padded(codes, k);
+  frozen_bytes_ += bytes(whole / k, type) + whole_codes / k;
+  unit.weights += bytes(whole, type) + whole_codes;
+  for (std::size_t i = 0; i < s_->machines.size(); ++i)
+    for (const auto& [elements, of] : {std::pair{whole, type}, {whole_codes, core::DType::u8}})
+      if (elements > 0)
+        unit.gather[i] += transfer(Collective::all_gather, Algorithm::ring, s_->gradients[i],
+                                   elements, of, *s_->machines[i]);
 }
 
 void StageForm::make_spans(const Pieces& pieces) {
@@ -166,7 +187,7 @@ void StageForm::sum_persistent(const UnitElements&) {
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
   const bool weight_shard = s_->strategy->sharding == Sharding::zero3;
-  persistent_ = bytes(weight_shard ? shard_ : trained_, r.weight) + bytes(frozen_, r.compute) +
+  persistent_ = bytes(weight_shard ? shard_ : trained_, r.weight) + frozen_bytes_ +
                 bytes(units_reduce_ ? shard_ : trained_, r.gradient);
   if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
   if (r.has_master) persistent_ += bytes(shard_, r.master);

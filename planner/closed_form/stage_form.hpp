@@ -62,6 +62,7 @@ class StageForm {
   struct TimeVisitor;
 
   void make_unit(Unit& unit, std::int64_t elements);
+  void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
   void make_units(const UnitElements& units);
   void make_spans(const Pieces& pieces);
   void sum_persistent(const UnitElements& units);
@@ -81,7 +82,7 @@ class StageForm {
   bool staged_ = false, communicates_ = false;
   Unit layer_, final_, tied_, embeddings_;
   std::vector<std::int64_t> spans_;    // elements, largest structure: buckets or units
-  std::int64_t trained_ = 0, frozen_ = 0, shard_ = 0, scales_ = 0;
+  std::int64_t trained_ = 0, frozen_bytes_ = 0, shard_ = 0, scales_ = 0;
   std::int64_t persistent_ = 0, largest_staging_ = 0;
   int groups_ = 0;
   std::vector<double> reduce_rate_;    // picoseconds per element of all buckets, by machine

@@ -94,6 +94,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   stage.strategy = &s;
   stage.recipe = *recipe;
   stage.optimizer = optimizer(job.optimizer);
+  stage.quantization = quantization_from_name(job.quantization).value_or(Quantization::none);
   stage.mesh = p.mesh;
   stage.samples = s.micro_batch;
   p.accumulation = accumulation_of(job, s, *recipe, graph.spec.tied_embeddings &&

@@ -108,9 +108,11 @@ void SegmentEmitter::backward_gemm(const Op& op, int dy) {
   if (needs_gradient_[static_cast<std::size_t>(x)]) {
     bool accumulate = false;
     const int dx = gradient_target(x, &accumulate);
+    decode(op);
     emit_backward(ActionKind::input_gradient, op,
                   {d, weight_view(op.parameters[0]), storages_[static_cast<std::size_t>(dx)].view},
                   accumulate);
+    release_decoded(op);
   }
   consume(dy);
 }

@@ -25,6 +25,7 @@ SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
   find_kept();
   find_dropped();
   declare_buffers(slots, extent);
+  declare_decoded();
   for (auto v : order_) op_index_.push_back(builder_.op(segment.graph[v]));
 }
 
@@ -79,15 +80,25 @@ View SegmentEmitter::weight_view(models::ParameterIndex p) const {
   const std::int64_t n = segment_.parameters[static_cast<std::size_t>(p)].elements;
   const bool layer = kind_ == SegmentKind::layer;
   using program::Range;
-  if (!at.trained)
-    return ranged(constant_view(state_.frozen),
-                  layer ? Range::frozen_layer_parameters : Range::fixed, at.offset, n);
+  if (at.quantised) return decoded_view(p);
+  if (!at.trained) return frozen_view(at, n);
   if (stage_.materialises())
     return ranged(layer ? layer_view(state_.unit_weights)
                         : constant_view(state_.unit_weights, at.unit),
                   Range::fixed, at.unit_offset, n);
   return ranged(constant_view(state_.weights), layer ? Range::layer_parameters : Range::fixed,
                 at.offset, n);
+}
+
+View SegmentEmitter::frozen_view(const ParameterPlace& at, std::int64_t elements) const {
+  const bool layer = kind_ == SegmentKind::layer;
+  using program::Range;
+  if (stage_.sharded_weights())
+    return ranged(
+        layer ? layer_view(state_.unit_frozen) : constant_view(state_.unit_frozen, at.unit),
+        Range::fixed, at.unit_offset, elements);
+  return ranged(constant_view(state_.frozen), layer ? Range::frozen_layer_parameters : Range::fixed,
+                at.offset, elements);
 }
 
 View SegmentEmitter::gradient_view(models::ParameterIndex p) const {
@@ -188,6 +199,7 @@ void SegmentEmitter::emit_reduction(const Op& op, View view) {
 void SegmentEmitter::emit_forward(const Op& op) {
   if (op.kind == OpKind::tensor_copy) return;  // identity forward
   if (op.kind == OpKind::tensor_reduce) return emit_reduction(op, tensor_view(op.inputs[0]));
+  decode(op);
   Emit e{.kind = ActionKind::forward};
   for (TensorIndex t : op.inputs) e.args.push_back(tensor_view(t));
   for (models::ParameterIndex p : op.parameters) e.args.push_back(weight_view(p));
@@ -197,6 +209,7 @@ void SegmentEmitter::emit_forward(const Op& op) {
   const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
   e.op = op_index_[static_cast<std::size_t>(at - order_.begin())];
   builder_.emit(e);
+  release_decoded(op);
 }
 
 bool SegmentEmitter::trains() const {

@@ -19,6 +19,8 @@ namespace planner::lowering {
 struct StateBuffers {
   std::uint16_t weights = program::kNone, frozen = program::kNone, gradients = program::kNone;
   std::uint16_t unit_weights = program::kNone, unit_gradients = program::kNone;
+  std::uint16_t quantised = program::kNone;  // one instance per layer
+  std::uint16_t unit_frozen = program::kNone, unit_quantised = program::kNone;  // gathered (ZeRO-3)
   std::uint16_t loss = program::kNone;
 };
 
@@ -70,6 +72,16 @@ class SegmentEmitter {
   View tensor_view(models::TensorIndex t) const;
   View weight_view(models::ParameterIndex p) const;
   View gradient_view(models::ParameterIndex p) const;
+  View frozen_view(const ParameterPlace& at, std::int64_t elements) const;
+  bool quantised(models::ParameterIndex p) const {
+    return places_[static_cast<std::size_t>(p)].quantised;
+  }
+  // quantised.cpp: the matrices of one operator that are stored as codes live decoded around its
+  // action alone, as bitsandbytes has it.
+  View decoded_view(models::ParameterIndex p) const;
+  void declare_decoded();
+  void decode(const Op& op);
+  void release_decoded(const Op& op);
   bool trained(models::ParameterIndex p) const {
     return segment_.parameters[static_cast<std::size_t>(p)].trainable;
   }
@@ -109,6 +121,7 @@ class SegmentEmitter {
   std::vector<bool> produced_;         // by root: an operator writes it (else: loaded)
   std::vector<std::uint16_t> buffers_; // by root
   std::vector<std::uint16_t> d_buffers_;  // by tensor, declared on demand
+  std::vector<std::uint16_t> decoded_;    // by parameter, kNone where it is not quantised
   std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class
 
   // State of the block being emitted.

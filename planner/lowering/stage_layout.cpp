@@ -48,7 +48,7 @@ class Layouter {
   // Appends a parameter to its flat space; returns its place with offsets from the space's start.
   ParameterPlace place(const Parameter& p, std::string path, int unit, bool tied_copy = false) {
     std::int64_t& at = p.trainable ? trained_ : frozen_;
-    ParameterPlace where{p.trainable, unit, at, 0};
+    ParameterPlace where{.trained = p.trainable, .unit = unit, .offset = at};
     layout_.parameters.push_back({p, std::move(path), p.trainable, at, tied_copy});
     if (p.trainable)
       unit_of_.push_back(unit), span_parameters_.push_back(layout_.parameters.size() - 1);
@@ -57,14 +57,17 @@ class Layouter {
   }
 
   int open_unit(std::string name, SegmentKind ready) {
-    layout_.units.push_back({std::move(name), trained_, 0, ready, -1});
+    layout_.units.push_back({.name = std::move(name), .offset = trained_, .frozen_offset = frozen_,
+                             .ready = ready});
     return static_cast<int>(layout_.units.size()) - 1;
   }
   // Closes the unit: sets its size and the places' offsets within it.
   void close_unit(int unit, std::vector<ParameterPlace*> places) {
     Unit& u = layout_.units[static_cast<std::size_t>(unit)];
     u.elements = trained_ - u.offset;
-    for (ParameterPlace* p : places) p->unit_offset = p->offset - u.offset;
+    u.frozen_elements = frozen_ - u.frozen_offset;
+    for (ParameterPlace* p : places)
+      p->unit_offset = p->offset - (p->trained ? u.offset : u.frozen_offset);
   }
 
   void place_epilogue() {
@@ -93,19 +96,27 @@ class Layouter {
     const int global = stage_.first_layer + l;
     const Segment& segment = layer_segment(l);
     const std::size_t at = static_cast<std::size_t>(l);
-    layout_.units[at] = {"layer", trained_, 0, SegmentKind::layer, l};
+    Unit& unit = layout_.units[at];
+    unit = {.name = "layer", .offset = trained_, .frozen_offset = frozen_, .layer = l};
     layout_.layer_offset[at] = trained_;
     layout_.frozen_layer_offset[at] = frozen_;
     std::vector<ParameterPlace>& places = layout_.templates[template_of(l)];
     places.assign(segment.parameters.size(), {});
     for (std::size_t i = segment.parameters.size(); i-- > 0;) {
       const Parameter& p = segment.parameters[i];
+      if (is_quantised(stage_.quantization, p.trainable, p.shape)) {
+        places[i] = {.trained = false, .quantised = true, .unit = l,
+                     .offset = unit.quantised_bytes};
+        unit.quantised_bytes += quantised_bytes(stage_.quantization, p.shape).value();
+        continue;
+      }
       ParameterPlace where = place(p, "h." + std::to_string(global) + "." + p.name, l);
       where.offset -= p.trainable ? layout_.layer_offset[at] : layout_.frozen_layer_offset[at];
       where.unit_offset = where.offset;
       places[i] = where;
     }
-    layout_.units[at].elements = trained_ - layout_.units[at].offset;
+    unit.elements = trained_ - unit.offset;
+    unit.frozen_elements = frozen_ - unit.frozen_offset;
   }
 
   // Everything but the token embedding first: the embedding's gradient, when tied, is the last.

@@ -2,14 +2,16 @@
 // Where the parameters of one pipeline stage live. Trained parameters lie in one flat space in the
 // order in which their gradients become ready (head, last layer .. first layer, embeddings), so
 // that a bucket is a contiguous range; weights, gradients and optimizer state share the layout.
-// Frozen parameters (LoRA) lie in a second flat space. The flat space divides into spans: buckets
-// of whole tensors [ddp], or one span per unit (layer) under ZeRO-2 and 3. Pure.
+// Frozen parameters (LoRA) lie in a second flat space, the quantised ones of each layer in a third.
+// The flat space divides into spans: buckets of whole tensors [ddp], or one span per unit (layer)
+// under ZeRO-2 and 3. Pure.
 
 #include <string>
 #include <vector>
 
 #include "models/graph.hpp"
 #include "planner/job.hpp"
+#include "planner/quantization.hpp"
 #include "planner/strategy.hpp"
 #include "sim/program/program.hpp"
 
@@ -22,6 +24,7 @@ struct Stage {
   const Strategy* strategy = nullptr;
   Recipe recipe;
   Optimizer optimizer;
+  Quantization quantization = Quantization::none;
   program::Mesh mesh;
   int index = 0;                       // pipeline stage
   int first_layer = 0, layers = 0;
@@ -54,13 +57,16 @@ enum class SegmentKind : std::uint8_t { prologue, layer, epilogue };
 struct Unit {
   std::string name;
   std::int64_t offset = 0, elements = 0;  // trained flat space
+  std::int64_t frozen_offset = 0, frozen_elements = 0;
+  std::int64_t quantised_bytes = 0;
   SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient
   int layer = -1;                         // local layer of layer units
 };
 
 struct ParameterPlace {
   bool trained = true;
-  int unit = -1;                       // index into units (trained parameters)
+  bool quantised = false;              // offsets are bytes from the layer's start
+  int unit = -1;                       // index into units
   std::int64_t offset = 0;             // in its flat space; from the layer's start for layers
   std::int64_t unit_offset = 0;        // from the unit's start
 };

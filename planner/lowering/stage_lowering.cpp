@@ -180,7 +180,7 @@ std::vector<int> StageLowering::unit_list(SegmentKind kind) const {
   std::vector<int> list;
   for (std::size_t u = 0; u < layout_.units.size(); ++u)
     if (layout_.units[u].ready == kind && layout_.units[u].layer < 0 &&
-        layout_.units[u].elements > 0)
+        (layout_.units[u].elements > 0 || copies_of(static_cast<int>(u)) > 0))
       list.push_back(static_cast<int>(u));
   return list;
 }
@@ -318,7 +318,6 @@ void StageLowering::build_backward(bool last_micro_batch) {
 // the current use computes.
 void StageLowering::append_uses(program::Routine& routine, const std::vector<Use>& uses,
                                 bool last_micro_batch) {
-  const bool copies = state_.unit_weights != program::kNone;
   const bool ahead = overlaps() && stage_.sharded_weights();
   const auto reads = [&](std::size_t i, int unit) {
     return i < uses.size() && std::ranges::count(uses[i].reads, unit) > 0;
@@ -328,9 +327,9 @@ void StageLowering::append_uses(program::Routine& routine, const std::vector<Use
   };
   std::vector<bool> requested(layout_.units.size(), false);
   const auto request = [&](std::size_t i) {
-    if (!copies || i >= uses.size()) return;
+    if (i >= uses.size()) return;
     for (int u : uses[i].reads)
-      if (trained(u) && !requested[static_cast<std::size_t>(u)]) {
+      if (copies_of(u) > 0 && !requested[static_cast<std::size_t>(u)]) {
         requested[static_cast<std::size_t>(u)] = true;
         call(routine, materialise_block(u), u);
       }
@@ -338,19 +337,17 @@ void StageLowering::append_uses(program::Routine& routine, const std::vector<Use
   for (std::size_t i = 0; i < uses.size(); ++i) {
     request(i);
     if (ahead) request(i + 1);
-    if (copies)
-      for (int u : uses[i].reads)
-        if (trained(u) && !(i > 0 && reads(i - 1, u))) call(routine, await_block(), u);
+    for (int u : uses[i].reads)
+      if (copies_of(u) > 0 && !(i > 0 && reads(i - 1, u))) call(routine, await_block(), u);
     if (state_.unit_gradients != program::kNone)
       for (int u : uses[i].opens)
         if (trained(u)) call(routine, open_gradient_block(), u);
     if (uses[i].call.block != program::kNone) routine.push_back(uses[i].call);
-    if (copies)
-      for (int u : uses[i].reads)
-        if (trained(u) && !reads(i + 1, u)) {
-          call(routine, release_block(), u);
-          requested[static_cast<std::size_t>(u)] = false;
-        }
+    for (int u : uses[i].reads)
+      if (copies_of(u) > 0 && !reads(i + 1, u)) {
+        call(routine, release_block(u), u);
+        requested[static_cast<std::size_t>(u)] = false;
+      }
     for (int u : uses[i].completes)
       if (trained(u)) append_completed(routine, u, last_micro_batch);
   }

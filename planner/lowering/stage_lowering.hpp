@@ -22,14 +22,19 @@ class StageLowering {
  private:
   // state.cpp: what persists.
   void declare_state();
+  void declare_frozen();
   std::uint16_t state_buffer(const char* name, program::Term term, core::DType type,
                              std::int64_t elements);
 
   // units.cpp: materialised weights and unit gradients.
   void declare_units();
+  void declare_gathered_frozen();
+  enum Copied : int { kTrainedCopy = 1, kFrozenCopy = 2, kQuantisedCopy = 4 };
+  int copies_of(int unit) const;       // what kernels read of the unit that is not stored so
+  void gather(View own, View copy, bool last);
   std::uint16_t materialise_block(int unit);
   std::uint16_t await_block();
-  std::uint16_t release_block();
+  std::uint16_t release_block(int unit);
   std::uint16_t open_gradient_block();
   std::uint16_t close_gradient_block();
 

@@ -15,14 +15,45 @@ std::uint16_t StageLowering::state_buffer(const char* name, program::Term term, 
   return builder_.buffer(std::move(b));
 }
 
+// Frozen parameters whole, or under ZeRO-3 this rank's shard of each unit; quantised ones per
+// layer.
+void StageLowering::declare_frozen() {
+  using program::Term;
+  const bool sharded = stage_.sharded_weights();
+  program::Buffer b;
+  b.term = Term::weights;
+  b.persistent = true;
+  if (!sharded) {
+    state_.frozen =
+        state_buffer("frozen", Term::weights, stage_.recipe.compute, layout_.frozen_elements);
+  } else if (layout_.frozen_elements > 0) {
+    b.name = "frozen";
+    b.type = stage_.recipe.compute;
+    b.extent = static_cast<int>(layout_.units.size());
+    for (const Unit& u : layout_.units)
+      b.elements.push_back(program::padded(u.frozen_elements, stage_.parts()) / stage_.parts());
+    state_.frozen = builder_.buffer(b);
+  }
+  class_.sharded_frozen = sharded;
+  if (stage_.quantization == Quantization::none) return;
+  b.name = "quantised";
+  b.type = core::DType::u8;
+  b.extent = stage_.layers;
+  b.elements.clear();
+  const std::int64_t parts = sharded ? stage_.parts() : 1;
+  for (int l = 0; l < stage_.layers; ++l)
+    b.elements.push_back(
+        program::padded(layout_.units[static_cast<std::size_t>(l)].quantised_bytes, parts) / parts);
+  state_.quantised = builder_.buffer(std::move(b));
+}
+
 void StageLowering::declare_state() {
   using program::Term;
   const Recipe& r = stage_.recipe;
   const std::int64_t all = layout_.trained_elements, shard = layout_.shard_elements;
   const bool weight_shard = stage_.sharded_weights() || stage_.apart;
   state_.weights = state_buffer("weights", Term::weights, r.weight, weight_shard ? shard : all);
-  if (!stage_.apart)
-    state_.frozen = state_buffer("frozen", Term::weights, r.compute, layout_.frozen_elements);
+  if (!stage_.apart) declare_frozen();
   class_.weights_buffer = state_.weights;
   class_.frozen_buffer = state_.frozen;
   class_.sharded_weights = weight_shard;

@@ -17,6 +17,9 @@ void StageLowering::declare_units() {
     b.name = "unit.weights";
     b.type = stage_.recipe.compute;
     state_.unit_weights = builder_.buffer(b);
+  }
+  if (stage_.sharded_weights()) declare_gathered_frozen();
+  if (stage_.sharded_weights() || state_.unit_weights != program::kNone) {
     gathered_ = builder_.event("gathered", count);
     may_gather_ = builder_.event("may_gather", 1);
   }
@@ -27,17 +30,68 @@ void StageLowering::declare_units() {
   }
 }
 
+// ZeRO-3: frozen parameters are gathered like trained ones, codes as they are.
+void StageLowering::declare_gathered_frozen() {
+  const std::int64_t parts = stage_.parts();
+  program::Buffer b;
+  b.term = program::Term::communication;
+  if (state_.frozen != program::kNone) {
+    b.name = "unit.frozen";
+    b.type = stage_.recipe.compute;
+    b.extent = static_cast<int>(layout_.units.size());
+    for (const Unit& u : layout_.units)
+      b.elements.push_back(program::padded(u.frozen_elements, parts));
+    state_.unit_frozen = builder_.buffer(b);
+  }
+  if (state_.quantised == program::kNone) return;
+  b.name = "unit.quantised";
+  b.type = core::DType::u8;
+  b.extent = stage_.layers;
+  b.elements.clear();
+  for (int l = 0; l < stage_.layers; ++l)
+    b.elements.push_back(
+        program::padded(layout_.units[static_cast<std::size_t>(l)].quantised_bytes, parts));
+  state_.unit_quantised = builder_.buffer(std::move(b));
+}
+
+int StageLowering::copies_of(int unit) const {
+  const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
+  int copies = 0;
+  if (state_.unit_weights != program::kNone && u.elements > 0) copies |= kTrainedCopy;
+  if (state_.unit_frozen != program::kNone && u.frozen_elements > 0) copies |= kFrozenCopy;
+  if (state_.unit_quantised != program::kNone && u.quantised_bytes > 0) copies |= kQuantisedCopy;
+  return copies;
+}
+
+// On the parameter stream, which has waited for the allocations; `last` tells that all is there.
+void StageLowering::gather(View own, View copy, bool last) {
+  const program::EventRef may = single_event(may_gather_), done = layer_event(gathered_);
+  program::Transfer t;
+  t.collective = program::Collective::all_gather;
+  t.algorithm = program::Algorithm::ring;
+  t.what = program::Traffic::parameters;
+  t.group = program::Group::shard;
+  t.wire_type = class_.buffers[copy.buffer].type;
+  builder_.emit({.kind = ActionKind::collective,
+                 .stream = overlaps() ? Stream::parameter : Stream::compute,
+                 .args = {own, copy},
+                 .op = builder_.transfer(t),
+                 .waits = {{may, false}},
+                 .signal = last ? &done : nullptr});
+}
+
 // ZeRO-3: this rank's shard, cast where the recipe asks, then all-gathered on its own stream, which
 // may start once the compute stream has come as far as the allocation. Otherwise: a cast of the
 // unit's weights on the compute stream.
 std::uint16_t StageLowering::materialise_block(int unit) {
   const bool layer = unit < stage_.layers;
-  const int key = stage_.sharded_weights() ? 0 : layer ? 1 + template_of(unit) : -1 - unit;
+  const int copies = copies_of(unit);
+  const int key = stage_.sharded_weights() ? copies : layer ? 1 + template_of(unit) : -1 - unit;
   const auto [at, fresh] = materialise_blocks_.try_emplace(key, program::kNone);
   if (!fresh) return at->second;
   const View copy = layer_view(state_.unit_weights);
   builder_.begin("materialise");
-  builder_.alloc(copy);
+  if ((copies & kTrainedCopy) != 0) builder_.alloc(copy);
   if (!stage_.sharded_weights()) {
     const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
     const View from = ranged(constant_view(state_.weights),
@@ -46,26 +100,21 @@ std::uint16_t StageLowering::materialise_block(int unit) {
     builder_.emit({.kind = ActionKind::cast, .args = {from, copy}});
     return at->second = builder_.end();
   }
+  if ((copies & kFrozenCopy) != 0) builder_.alloc(layer_view(state_.unit_frozen));
+  if ((copies & kQuantisedCopy) != 0) builder_.alloc(layer_view(state_.unit_quantised));
   View own = ranged(constant_view(state_.weights), Range::span_shard);
-  if (stage_.recipe.weight != stage_.recipe.compute) {
+  if ((copies & kTrainedCopy) != 0 && stage_.recipe.weight != stage_.recipe.compute) {
     const View chunk = ranged(copy, Range::unit_chunk);
     builder_.emit({.kind = ActionKind::cast, .args = {own, chunk}});
     own = chunk;
   }
-  const program::EventRef may = single_event(may_gather_), done = layer_event(gathered_);
+  const program::EventRef may = single_event(may_gather_);
   builder_.fence(Stream::compute, {}, &may);
-  program::Transfer t;
-  t.collective = program::Collective::all_gather;
-  t.algorithm = program::Algorithm::ring;
-  t.what = program::Traffic::parameters;
-  t.group = program::Group::shard;
-  t.wire_type = stage_.recipe.compute;
-  builder_.emit({.kind = ActionKind::collective,
-                 .stream = overlaps() ? Stream::parameter : Stream::compute,
-                 .args = {own, copy},
-                 .op = builder_.transfer(t),
-                 .waits = {{may, false}},
-                 .signal = &done});
+  if ((copies & kTrainedCopy) != 0) gather(own, copy, copies == kTrainedCopy);
+  if ((copies & kFrozenCopy) != 0)
+    gather(layer_view(state_.frozen), layer_view(state_.unit_frozen), copies < kQuantisedCopy);
+  if ((copies & kQuantisedCopy) != 0)
+    gather(layer_view(state_.quantised), layer_view(state_.unit_quantised), true);
   return at->second = builder_.end();
 }
 
@@ -77,11 +126,14 @@ std::uint16_t StageLowering::await_block() {
   return at->second = builder_.end();
 }
 
-std::uint16_t StageLowering::release_block() {
-  const auto [at, fresh] = blocks_.try_emplace("release", program::kNone);
+std::uint16_t StageLowering::release_block(int unit) {
+  const int copies = copies_of(unit);
+  const auto [at, fresh] = blocks_.try_emplace("release" + std::to_string(copies), program::kNone);
   if (!fresh) return at->second;
   builder_.begin("release");
-  builder_.free(layer_view(state_.unit_weights));
+  if ((copies & kTrainedCopy) != 0) builder_.free(layer_view(state_.unit_weights));
+  if ((copies & kFrozenCopy) != 0) builder_.free(layer_view(state_.unit_frozen));
+  if ((copies & kQuantisedCopy) != 0) builder_.free(layer_view(state_.unit_quantised));
   return at->second = builder_.end();
 }
 

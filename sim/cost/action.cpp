@@ -114,6 +114,7 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
     case ActionKind::fence: return {};
     case ActionKind::load:
     case ActionKind::zero: time = memory_time(bytes(action, 0, call), *machine_); break;
+    case ActionKind::dequantise:
     case ActionKind::cast:
       time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_);
       break;

@@ -54,6 +54,7 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
     case ActionKind::receive:
     case ActionKind::pull: return 1;
     case ActionKind::cast:
+    case ActionKind::dequantise:
     case ActionKind::accumulate: return 2;
     case ActionKind::optimizer: return 1u | from(2, a);
     case ActionKind::collective:

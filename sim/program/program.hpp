@@ -54,6 +54,7 @@ enum class ActionKind : std::uint8_t {
   zero,             // args {view}
   cast,             // args {from, to}
   accumulate,       // args {from, into}: into += from, rounded to into's type
+  dequantise,       // args {codes and constants of one matrix, matrix}
   optimizer,        // args {weight, gradient, [master], slots...}: one flat range
   collective,       // args {buffer} or {shard, full}; op: index into transfers
   send,             // args {buffer}; op: index into transfers
@@ -261,6 +262,7 @@ struct RankClass {
   std::int64_t forward_evaluations = 0;
   // Persistent buffers that the executor fills or reads itself.
   std::uint16_t weights_buffer = kNone, frozen_buffer = kNone, master_buffer = kNone;
+  bool sharded_frozen = false;         // frozen_buffer holds a shard of each unit
   std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
   bool sharded_weights = false;        // weights_buffer holds shards, not the flat space
 };

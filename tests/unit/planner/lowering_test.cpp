@@ -3,6 +3,7 @@
 #include "planner/lower.hpp"
 
 #include "models/zoo.hpp"
+#include "planner/quantization.hpp"
 #include "sim/program/bound.hpp"
 #include "sim/program/checker.hpp"
 #include "sim/program/footprint.hpp"
@@ -78,4 +79,108 @@ TEST_CASE("selective checkpointing drops the attention core's output and log-sum
                p.classes[0].operators[a.op].kind == models::OpKind::attention;
     }
   CHECK(cores == kLayers);  // each made again once
+}
+
+namespace {
+
+// Entry of one kind of traffic; all zero where there is none.
+program::TrafficEntry entry(const program::Program& p, program::Traffic what,
+                            std::string_view collective) {
+  for (const program::TrafficEntry& e : program::traffic(p))
+    if (e.what == what && e.collective == collective) return e;
+  return {};
+}
+
+std::int64_t stored_weights(const program::Program& p) {
+  const auto replay = program::replay(p.classes[0]);
+  return replay.terms[static_cast<std::size_t>(Term::weights)].value();
+}
+
+Job lora_job(std::int64_t batch, const char* quantization = "none") {
+  Job job = job_of(batch);
+  job.lora_rank = 16;
+  job.quantization = quantization;
+  return job;
+}
+
+// Rank 16 on q, k, v, o: 4 x 16 x (h + h) elements per layer.
+constexpr std::int64_t kAdapters = 4 * 16 * 2 * kHidden;
+// Norms and biases of a layer: 4 h + 3 h + h + 4 h + h; matrices: 12 h^2.
+constexpr std::int64_t kVectors = 13 * kHidden, kMatrices = 12 * kHidden * kHidden;
+constexpr std::int64_t kTokens = 50'257 * kHidden, kPositions = 1024 * kHidden;
+
+}  // namespace
+
+TEST_CASE("codes, scales and centroids of a frozen matrix are counted to the byte") {
+  CHECK(quantised_bytes(Quantization::int8, {4800, 1600}).value() == 7'680'000 + 4 * 4800);
+  // 120,000 blocks of 64; 468.75 blocks of 256 of those: 469 f32.
+  CHECK(quantised_bytes(Quantization::nf4, {4800, 1600}).value() == 3'840'000 + 120'000 + 4 * 469);
+  CHECK(quantised_bytes(Quantization::two_factor, {4800, 1600}).value() == 3'840'000 + 2 * 4 * 4);
+  CHECK(quantised_bytes(Quantization::nf4, {1, 3}).value() == 2 + 1 + 4);  // rounded up
+}
+
+TEST_CASE("a quantised base keeps embeddings, norms and biases in 16 bit, beside the adapters") {
+  Strategy s;
+  s.grad_accum = 2;
+  const std::int64_t rest = kTokens + kPositions + kLayers * kVectors + 2 * kHidden;
+  const std::int64_t others = 2 * rest + 2 * kLayers * kAdapters;
+  CHECK(stored_weights(sound(lora_job(2), s)) == others + 2 * kLayers * kMatrices);
+  // qkv, proj, fc and mlp.proj in turn.
+  const std::int64_t nf4 = (3'840'000 + 120'000 + 4 * 469) + (1'280'000 + 40'000 + 4 * 157) +
+                           2 * (5'120'000 + 160'000 + 4 * 625);
+  CHECK(stored_weights(sound(lora_job(2, "nf4"), s)) == others + kLayers * nf4);
+  const std::int64_t int8 = kMatrices + 4 * (4800 + 1600 + 6400 + 1600);
+  CHECK(stored_weights(sound(lora_job(2, "int8"), s)) == others + kLayers * int8);
+  const std::int64_t factors = kMatrices / 2 + 4 * 32;
+  CHECK(stored_weights(sound(lora_job(2, "two_factor"), s)) == others + kLayers * factors);
+}
+
+TEST_CASE("a quantised matrix is decoded for one action at a time") {
+  Strategy s;
+  s.checkpoint = Checkpoint::every_k;
+  s.checkpoint_every = 1;
+  const auto peaks = program::replay(sound(lora_job(1, "nf4"), s).classes[0]).peaks;
+  // The greatest: fc or mlp.proj, 4 h^2 in 16 bit.
+  CHECK(peaks[static_cast<std::size_t>(Term::communication)].value() ==
+        2 * 4 * kHidden * kHidden);
+  Job inference = job_of(1);
+  inference.mode = Mode::inference;
+  inference.quantization = "nf4";
+  const auto once = program::replay(sound(inference, Strategy{}).classes[0]).peaks;
+  CHECK(once[static_cast<std::size_t>(Term::communication)].value() == 2 * 4 * kHidden * kHidden);
+}
+
+TEST_CASE("ZeRO-3 divides a frozen base and gathers it as it gathers what trains") {
+  Strategy s;
+  s.data = 2;
+  s.sharding = Sharding::zero3;
+  s.shard_group = 2;
+  const program::Program p = sound(lora_job(2), s);
+  const std::int64_t rest = kTokens + kPositions + kLayers * kVectors + 2 * kHidden;
+  CHECK(stored_weights(p) == rest + kLayers * (kMatrices + kAdapters));  // 2 bytes, half of each
+  // Layers and the tied table twice (forward, backward); positions and the last norm once.
+  const auto gathers = entry(p, program::Traffic::parameters, "all_gather");
+  const std::int64_t layer = kMatrices + kVectors + kAdapters;
+  CHECK(gathers.payload.value() ==
+        2 * (2 * kLayers * layer + 2 * kTokens + kPositions + 2 * kHidden));
+  CHECK(gathers.count == 2 * 2 * kLayers + 2 + 1 + 1);  // adapters and base apart
+  const auto scatters = entry(p, program::Traffic::gradients, "reduce_scatter");
+  CHECK(scatters.payload.value() == 2 * kLayers * kAdapters);  // the base has no gradient
+
+  const program::Program q = sound(lora_job(2, "nf4"), s);
+  const std::int64_t nf4 = (3'840'000 + 120'000 + 4 * 469) + (1'280'000 + 40'000 + 4 * 157) +
+                           2 * (5'120'000 + 160'000 + 4 * 625);
+  CHECK(stored_weights(q) == rest + kLayers * (kAdapters + nf4 / 2));
+  CHECK(entry(q, program::Traffic::parameters, "all_gather").payload.value() ==
+        2 * kLayers * (2 * kVectors + 2 * kAdapters + nf4) +
+            2 * (2 * kTokens + kPositions + 2 * kHidden));
+  s.overlap = false;
+  sound(lora_job(2, "nf4"), s);
+  s.checkpoint = Checkpoint::every_k;
+  s.checkpoint_every = 3;
+  s.pipeline = 2;
+  s.schedule = Schedule::one_f_one_b;
+  s.data = s.shard_group = 2;
+  s.grad_accum = 4;
+  sound(lora_job(8, "int8"), s);
 }
