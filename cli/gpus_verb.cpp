@@ -37,21 +37,54 @@ std::string gpus_json(const std::vector<Profile>& profiles,
   return core::dump(Json::object({{"schema", "gpus/1"}, {"local", local}, {"gpus", array}})) + '\n';
 }
 
-std::string tflops(core::FlopsPerSecond rate) {
-  return fmt::format("{:.4g} TFLOP/s", rate.value() / 1e12);
+// "71.2 T": dense FLOP/s; "936 GB/s" without its unit where the heading has it.
+std::string tera(core::FlopsPerSecond rate) { return fmt::format("{:.4g}", rate.value() / 1e12); }
+std::string giga(core::BytesPerSecond rate) { return fmt::format("{:.4g}", rate.value() / 1e9); }
+std::string or_dash(const auto& value, const auto& text) { return value ? text(*value) : "-"; }
+
+reports::Table gpu_table(const std::vector<Profile>& profiles) {
+  using reports::Align;
+  reports::Table table({{"gpu", Align::left}, {"TFLOP/s"}, {"SMs"}, {"usable"}, {"GB/s"}, {"W"},
+                        {"USD/h"}, {"node", Align::left}});
+  for (const Profile& p : profiles)
+    table.add({p.gpu.id, tera(p.gpu.peak_16bit), fmt::format("{}", p.gpu.enabled_sms),
+               core::to_text(p.gpu.usable), giga(p.gpu.memory_bandwidth),
+               or_dash(p.gpu.tdp, [](auto w) { return fmt::format("{:g}", w.value()); }),
+               or_dash(p.gpu.price, [](auto d) { return fmt::format("{:.2f}", d.value()); }),
+               p.node.id.empty() ? "its own" : p.node.id});
+  return table;
+}
+
+// Each shipped node, on the first GPU that has its links.
+std::vector<hw_profiles::Node> shipped_nodes(const std::vector<Profile>& profiles) {
+  std::vector<hw_profiles::Node> nodes;
+  for (const std::string& name : hw_profiles::node_names())
+    for (Profile p : profiles) {
+      if (!hw_profiles::use_node(p, name, "a shipped node").ok()) continue;
+      nodes.push_back(p.node);
+      break;
+    }
+  return nodes;
+}
+
+reports::Table node_table(const std::vector<hw_profiles::Node>& nodes) {
+  using reports::Align;
+  reports::Table table({{"node", Align::left}, {"GPUs"}, {"link", Align::left}, {"GB/s"},
+                        {"pair GB/s"}, {"network Gbit/s"}});
+  for (const hw_profiles::Node& n : nodes)
+    table.add({n.id, fmt::format("{}", n.gpus_per_node), std::string(name(n.link)),
+               giga(n.link_bandwidth), or_dash(n.pair_bandwidth, giga),
+               fmt::format("{:g}", n.internode_bandwidth.value() * 8e-9)});
+  return table;
 }
 
 std::string gpus_text(const std::vector<Profile>& profiles,
                       const std::optional<std::string>& local) {
-  using reports::Align;
-  reports::Table table({{"gpu", Align::left}, {"16-bit peak"}, {"usable"}, {"memory"},
-                        {"link", Align::left}, {"per link"}});
-  for (const Profile& p : profiles)
-    table.add({p.gpu.id, tflops(p.gpu.peak_16bit), core::to_text(p.gpu.usable),
-               core::to_text(p.gpu.memory_bandwidth), std::string(name(p.node.link)),
-               core::to_text(p.node.link_bandwidth)});
-  return table.text(page_style()) + (local ? "\nIn this machine: " + *local + '\n'
-                               : "\nNo GPU of a known kind in this machine.\n");
+  return gpu_table(profiles).text(page_style()) +
+         "\nTFLOP/s: dense, 16 bit. Choose another node with --node, GB/s per GPU:\n\n" +
+         node_table(shipped_nodes(profiles)).text(page_style()) +
+         (local ? "\nIn this machine: " + *local + '\n'
+                : "\nNo GPU of a known kind in this machine.\n");
 }
 
 }  // namespace

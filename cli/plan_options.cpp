@@ -132,6 +132,9 @@ void set_node(const PlanOptions& options, hw_profiles::Profile& profile, core::P
     for (core::Problem& p : found) p.where = std::string(option);
     problems.insert(problems.end(), found.begin(), found.end());
   };
+  if (options.node)
+    if (const auto done = hw_profiles::use_node(profile, *options.node, "--node"); !done.ok())
+      append(problems, done);
   if (options.gpus_per_node) set("node.gpus_per_node", *options.gpus_per_node, "--gpus-per-node");
   if (options.internode_gbps)
     set("node.internode_bandwidth", *options.internode_gbps + " Gbps", "--internode-gbps");
@@ -185,6 +188,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--model", p.model, "MODEL", "zoo name, config.json, its folder, or model file");
   options.text("--gpus", p.gpus, "N", "how many GPUs (1)");
   options.text("--gpu", p.gpu, "PROFILE[,...]", "which, by name or file; further ones compare");
+  options.text("--node", p.node, "NODE", "one of `planner gpus`, or a file; the GPU's own if none");
   options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
   options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");
   options.group("Job");

@@ -22,15 +22,20 @@ constexpr unsigned k3dController = 0x0302;
 
 // The PCI ID database (pci-ids.ucw.cz), Debian's pci.ids of 2023-04-11 for all but H200, whose id
 // is that of `lspci -nn` on H200 machines: "GH100 [H200 SXM 141GB] [10de:2335]". A card whose
-// numbers no shipped profile states, such as an A100 on PCIe (20b5), is left out on purpose.
-constexpr std::array<PciGpu, 8> kGpus{{
+// numbers no shipped profile states, such as an L40S (26b9), is left out on purpose.
+constexpr std::array<PciGpu, 13> kGpus{{
     {0x2204, "rtx3090"},
     {0x2206, "rtx3080"},
     {0x2216, "rtx3080"},  // Lite Hash Rate: the same card to a matrix multiplication
     {0x2684, "rtx4090"},
+    {0x20f1, "a100-pcie-40g"},
+    {0x20b5, "a100-pcie-80g"},
+    {0x2231, "rtx-a5000"},
+    {0x26b1, "rtx6000-ada"},
     {0x20b0, "a100-sxm-40g"},
     {0x20b2, "a100-sxm-80g"},
     {0x2330, "h100-sxm-80g"},
+    {0x2331, "h100-pcie-80g"},
     {0x2335, "h200-sxm-141g"},
 }};
 

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/embedded.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
@@ -46,8 +48,51 @@ std::vector<Contradiction> contradictions(const Profile& p) {
     found.push_back({"node.link", "a link that the GPU has: pcie_p2p or host_staged"});
   if (p.node.link == LinkKind::pcie_p2p && !p.gpu.peer_to_peer)
     found.push_back({"node.link", "host_staged where gpu.peer_to_peer is no"});
+  if (p.node.link == LinkKind::nvlink_pairs && !p.node.pair_bandwidth)
+    found.push_back({"node.link", "a link other than nvlink_pairs without node.pair_bandwidth"});
+  at_most(p, "node.pair_bandwidth", "gpu.nvlink_bandwidth", found);
+  at_most(p, "node.link_bandwidth",
+          p.node.link == LinkKind::nvswitch ? "gpu.nvlink_bandwidth" : "gpu.pcie_bandwidth", found);
   return found;
 }
+
+bool is_node(const core::EmbeddedFile& file) { return file.name.starts_with("nodes/"); }
+
+std::string id_of(const core::EmbeddedFile& file) {
+  std::string_view name = file.name;
+  name.remove_prefix(name.rfind('/') + 1);
+  return std::string(name.substr(0, name.size() - std::string_view(".json").size()));
+}
+
+std::vector<std::string> ids(bool nodes) {
+  std::vector<std::string> names;
+  for (const core::EmbeddedFile& file : hw_profiles_data())
+    if (is_node(file) == nodes) names.push_back(id_of(file));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+core::Problem unknown(const std::string& wanted, const std::vector<std::string>& names,
+                      std::string_view kind, std::string where) {
+  std::string near;
+  for (const std::string& n : names)  // "h100" is far from "h100-sxm-80g" in edits, yet meant
+    if (wanted.size() >= 3 && n.find(wanted) != std::string::npos)
+      near += (near.empty() ? "" : " or ") + n;
+  if (near.empty()) near = core::nearest(wanted, {names.begin(), names.end()});
+  return {std::move(where),
+          fmt::format("one of {}, or the path of a {} file", fmt::join(names, ", "), kind),
+          '"' + wanted + '"', near.empty() ? "" : "did you mean " + near + "?"};
+}
+
+core::Problem unknown_node(const std::string& wanted, std::string where) {
+  return unknown(wanted, ids(true), "node", std::move(where));
+}
+
+bool is_path(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".json");
+}
+
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // ours are 5 KB
 
 // Splits ["936 GB/s", "source"] or {"value": 936, "unit": "GB/s", "source": "..."} into Sourced;
 // empty with a problem where it is neither.
@@ -111,10 +156,25 @@ void read_text(core::JsonReader& reader, std::string_view key, std::string& out)
     reader.problem(key, "a text of at least one character", "\"\"");
 }
 
-core::Result<Profile> read_profile(const core::Json& json, std::string_view where) {
+// The node's file where a profile names one; a node may also be written out in the profile.
+core::Result<core::Json> with_node(core::Json profile, std::string_view where) {
+  const core::Json* node = profile.find("node");
+  if (node == nullptr || !node->is_string()) return profile;
+  const std::string wanted = node->as_string();
+  for (const core::EmbeddedFile& file : hw_profiles_data()) {
+    if (!is_node(file) || id_of(file) != wanted) continue;
+    profile.set("node", *core::parse_json(file.text, file.name));
+    return profile;
+  }
+  return unknown_node(wanted, fmt::format("{}:{}:{} /node", where, node->line(), node->column()));
+}
+
+core::Result<Profile> read_profile(core::Json text, std::string_view where) {
+  core::Result<core::Json> json = with_node(std::move(text), where);
+  if (!json.ok()) return json.problems();
   core::Problems problems;
   Profile profile;
-  core::JsonReader root(json, std::string(where), "", problems);
+  core::JsonReader root(*json, std::string(where), "", problems);
   read_text(root, "id", profile.gpu.id);
   read_text(root, "name", profile.gpu.name);
   read_text(root, "architecture", profile.gpu.architecture);
@@ -122,6 +182,10 @@ core::Result<Profile> read_profile(const core::Json& json, std::string_view wher
   for (std::string_view part : {"gpu", "node", "native"})
     parts.emplace_back(part, root.object(part));
   for (auto& [part, reader] : parts) {
+    if (part == "node") {
+      reader.optional("id", profile.node.id);
+      reader.optional("about", profile.node.about);
+    }
     for (const Field& field : fields())
       if (part_of(field) == part) read_field(field, reader, profile);
     reader.allow_only_known();
@@ -138,27 +202,7 @@ core::Result<Profile> read_profile(const core::Json& json, std::string_view wher
   return profile;
 }
 
-std::string id_of(const core::EmbeddedFile& file) {
-  std::string_view name = file.name;
-  name.remove_prefix(name.rfind('/') + 1);
-  return std::string(name.substr(0, name.size() - std::string_view(".json").size()));
-}
-
-core::Problem unknown_profile(const std::string& wanted) {
-  const std::vector<std::string> names = profile_names();
-  std::string list;
-  for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
-  std::string near;
-  for (const std::string& n : names)  // "h100" is far from "h100-sxm-80g" in edits, yet meant
-    if (wanted.size() >= 3 && n.find(wanted) != std::string::npos)
-      near += (near.empty() ? "" : " or ") + n;
-  if (near.empty()) near = core::nearest(wanted, {names.begin(), names.end()});
-  return {"profile", "one of " + list + ", or the path of a profile file", '"' + wanted + '"',
-          near.empty() ? "" : "did you mean " + near + "?"};
-}
-
 core::Result<Profile> load_file(const std::string& path) {
-  constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // ours are 5 KB
   const auto text = core::read_file(path, kMaxBytes);
   if (!text.ok()) return text.problems();
   return profile_from_json_text(*text, path);
@@ -176,24 +220,48 @@ Sourced current(const Field& field, double value, const Sourced* stated) {
 
 }  // namespace
 
-std::vector<std::string> profile_names() {
-  std::vector<std::string> names;
-  for (const core::EmbeddedFile& file : hw_profiles_data()) names.push_back(id_of(file));
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> profile_names() { return ids(false); }
+std::vector<std::string> node_names() { return ids(true); }
 
 core::Result<Profile> find_profile(const std::string& wanted) {
   for (const core::EmbeddedFile& file : hw_profiles_data())
-    if (id_of(file) == wanted) return profile_from_json_text(file.text, file.name);
-  if (wanted.find('/') != std::string::npos || wanted.ends_with(".json")) return load_file(wanted);
-  return unknown_profile(wanted);
+    if (!is_node(file) && id_of(file) == wanted)
+      return profile_from_json_text(file.text, file.name);
+  if (is_path(wanted)) return load_file(wanted);
+  return unknown(wanted, ids(false), "profile", "profile");
+}
+
+core::Status use_node(Profile& profile, const std::string& wanted, std::string_view source) {
+  core::Json json = *core::parse_json(to_json_text(profile), source);
+  std::string where(source);
+  if (is_path(wanted)) {
+    const auto text = core::read_file(wanted, kMaxBytes);
+    if (!text.ok()) return text.problems();
+    auto node = core::parse_json(*text, wanted);
+    if (!node.ok()) return node.problems();
+    json.set("node", std::move(node).value());
+    where = wanted;
+  } else {
+    const std::vector<std::string> names = ids(true);
+    if (std::find(names.begin(), names.end(), wanted) == names.end())
+      return unknown_node(wanted, where);
+    json.set("node", wanted);
+  }
+  auto changed = read_profile(std::move(json), where);
+  if (!changed.ok()) {
+    core::Problems problems = changed.problems();
+    if (!is_path(wanted))  // a place in an embedded file would help nobody
+      for (core::Problem& p : problems) p.where = where + ' ' + wanted;
+    return problems;
+  }
+  profile = std::move(changed).value();
+  return core::Done{};
 }
 
 core::Result<Profile> profile_from_json_text(std::string_view text, std::string_view where) {
-  const auto json = core::parse_json(text, where);
+  auto json = core::parse_json(text, where);
   if (!json.ok()) return json.problems();
-  return read_profile(*json, where);
+  return read_profile(std::move(json).value(), where);
 }
 
 std::string to_json_text(const Profile& profile) {
@@ -202,6 +270,10 @@ std::string to_json_text(const Profile& profile) {
                                         {"architecture", profile.gpu.architecture}});
   for (std::string_view part : {"gpu", "node", "native"}) {
     core::Json object = core::Json::object();
+    if (part == "node" && !profile.node.id.empty()) {
+      object.set("id", profile.node.id);
+      object.set("about", profile.node.about);
+    }
     for (const Field& field : fields()) {
       if (part_of(field) != part) continue;
       const Sourced* stated = profile.lookup(field.name);

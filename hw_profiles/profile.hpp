@@ -19,13 +19,14 @@ namespace hw_profiles {
 
 using Hertz = core::Quantity<struct HertzTag, double>;
 using Watts = core::Quantity<struct WattsTag, double>;
+using DollarsPerHour = core::Quantity<struct DollarsPerHourTag, double>;  // USD
 
 inline constexpr std::string_view kUnverified = "unverified";
 
 // How the GPUs of one node reach each other.
 enum class LinkKind {
   nvswitch,      // every GPU to every GPU at full rate
-  nvlink_pairs,  // a bridge inside pairs, PCIe between them
+  nvlink_pairs,  // a bridge inside pairs, PCIe or host memory between them
   pcie_p2p,      // direct copies over PCIe
   host_staged,   // GPU to host memory to GPU: no peer access (GeForce drivers)
 };
@@ -68,6 +69,7 @@ struct Gpu {
   std::optional<core::BytesPerSecond> pcie_bandwidth, pcie_effective;
   bool peer_to_peer = false;  // may read a peer over PCIe as the stock driver is delivered
   std::optional<Watts> tdp;
+  std::optional<DollarsPerHour> price;  // to rent one GPU; its source carries the date
 
   // Efficiencies: fractions of the peak of the type in use.
   double gemm_efficiency = 0;                // best 16-bit GEMM that anybody measured
@@ -86,10 +88,17 @@ struct Gpu {
 };
 
 struct Node {
+  std::string id;     // "dgx-h100"; empty: written out in a profile of its own
+  std::string about;  // one line for people; empty as id
   int gpus_per_node = 0;
   LinkKind link = LinkKind::host_staged;
   core::BytesPerSecond link_bandwidth;  // effective, per GPU and direction, as rings see it
   core::Seconds link_latency;           // one hop between two GPUs of the node
+  // Inside a bridged pair; link_bandwidth is what groups of more than two see.
+  std::optional<core::BytesPerSecond> pair_bandwidth;
+  std::optional<core::Seconds> pair_latency;
+  // Memory of the host, all staged copies together; each transfer passes it twice.
+  std::optional<core::BytesPerSecond> host_bandwidth;
   int nics = 0;
   core::BytesPerSecond internode_bandwidth;  // the whole node, per direction; files say Gbps
   core::Seconds internode_latency;           // one hop between two nodes

@@ -20,7 +20,7 @@ struct Unit {
 };
 
 // The first unit of a kind is its base unit; the others are what people write.
-constexpr std::array<Unit, 27> kUnits{{
+constexpr std::array<Unit, 28> kUnits{{
     {Kind::bytes, "B", 1},
     {Kind::bytes, "KiB", 1024.0},
     {Kind::bytes, "MiB", 1048576.0},
@@ -46,6 +46,7 @@ constexpr std::array<Unit, 27> kUnits{{
     {Kind::hertz, "MHz", 1e6},
     {Kind::hertz, "GHz", 1e9},
     {Kind::watts, "W", 1},
+    {Kind::dollars_per_hour, "USD/h", 1},
     {Kind::count, "", 1},
     {Kind::fraction, "", 1},
 }};

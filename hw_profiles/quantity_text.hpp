@@ -19,6 +19,7 @@ enum class Kind {
   seconds,
   hertz,
   watts,
+  dollars_per_hour,
   count,       // an integer >= 1
   fraction,    // in (0, 1]
   capability,  // "8.6"

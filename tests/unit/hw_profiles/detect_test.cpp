@@ -44,7 +44,9 @@ TEST_CASE("PCI ids name the GPU, and every name is a shipped profile") {
   const std::pair<const char*, const char*> expected[] = {
       {"0x2204", "rtx3090"},      {"0x2206", "rtx3080"},      {"0x2216", "rtx3080"},
       {"0x20b0", "a100-sxm-40g"}, {"0x20b2", "a100-sxm-80g"}, {"0x2330", "h100-sxm-80g"},
-      {"0x2335", "h200-sxm-141g"}, {"0x2684", "rtx4090"}};
+      {"0x2335", "h200-sxm-141g"}, {"0x2684", "rtx4090"},      {"0x20f1", "a100-pcie-40g"},
+      {"0x20b5", "a100-pcie-80g"}, {"0x2331", "h100-pcie-80g"}, {"0x2231", "rtx-a5000"},
+      {"0x26b1", "rtx6000-ada"}};
   const auto names = profile_names();
   for (const auto& [id, profile] : expected) {
     FakeBus bus;
@@ -59,7 +61,7 @@ TEST_CASE("bridges, other vendors, the card's own audio and unknown cards are pa
   bus.add("0000:00:01.0", "0x8086", "0x2204", "0x030000");  // another vendor's 2204
   bus.add("0000:01:00.0", "0x10de", "0x2330", "0x068000");  // a bridge
   bus.add("0000:01:00.1", "0x10de", "0x1aef", "0x040300");  // GA102 audio
-  bus.add("0000:02:00.0", "0x10de", "0x20b5", "0x030200");  // A100 on PCIe: no profile states it
+  bus.add("0000:02:00.0", "0x10de", "0x26b9", "0x030200");  // L40S: no profile states it
   std::filesystem::create_directories(bus.root() + "/0000:03:00.0");  // no files at all
   CHECK_FALSE(detect_local_gpu(bus.root()).has_value());
   bus.add("0000:04:00.0", "0x10de", "0x2204", "0x030000");
