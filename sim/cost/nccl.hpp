@@ -1,0 +1,72 @@
+#pragma once
+// What NCCL does with a collective, and how long that takes. The CHOICE of algorithm and protocol
+// follows NCCL's own model (NVIDIA/nccl v2.28.9, src/graph/tuning.cc): the pair of least
+// lat + bytes / bw with its constants. The TIME does not use that model's latencies, which are
+// three times too short; it takes a hop as measured on the node (link_latency, a low-latency ring
+// step) plus twice NCCL's difference between protocols, and the node's measured ring bandwidth.
+//
+// Validity: one collective at a time on idle links. In-network reduction by InfiniBand switches
+// (CollNet) is not modelled. Pure functions, O(1), no allocation; thread-safe.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/units.hpp"
+#include "hw_profiles/profile.hpp"
+#include "sim/cost/link.hpp"
+
+namespace cost {
+
+// NCCL's algorithms. tree: its pipelined double binary tree, not program::Algorithm::tree.
+enum class Method : std::uint8_t { ring, tree, nvls, nvls_tree, pat };
+enum class Protocol : std::uint8_t { ll, ll128, simple };
+std::string_view name(Method method);
+std::string_view name(Protocol protocol);
+
+// What of a profile NCCL's choice depends on.
+struct Fabric {
+  int generation = 1;           // row of NCCL's tables: 0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell
+  bool switched = false;        // NVSwitch between all GPUs of the node
+  bool multicast = false;       // the switch reduces (NVLink SHARP): Hopper and later
+  int channels = 2;
+  int gpus_per_node = 1;
+  core::BytesPerSecond ring;    // bus bandwidth of large rings inside the node
+  core::BytesPerSecond pair;    // inside a bridged pair; zero: none
+  core::BytesPerSecond nvlink;  // all links of one GPU, effective; zero: none
+  core::BytesPerSecond network; // of the whole node
+  core::Seconds hop{}, network_hop{};  // low-latency step inside; Simple step between nodes
+};
+Fabric make_fabric(const hw_profiles::Profile& profile);
+
+struct CollectiveCost {
+  core::Picoseconds time{};
+  Method method = Method::ring;
+  Protocol protocol = Protocol::simple;
+};
+
+// payload: S in the conventions of program/collective.hpp. `paired`: the two ranks share a bridge.
+// all_reduce, reduce_scatter, all_gather and broadcast; `method` empty: NCCL's choice.
+// REQUIRES: a method that this collective and fabric have (see allowed).
+CollectiveCost nccl_collective(program::Collective collective, core::Bytes payload,
+                               const Place& place, const Fabric& fabric,
+                               std::optional<Method> method = std::nullopt, bool paired = false);
+
+// Whether NCCL would consider it: broadcast rings only; pat for gathers with one rank per node;
+// nvls inside one node with a reducing switch, nvls_tree across several of them.
+bool allowed(program::Collective collective, Method method, const Place& place,
+             const Fabric& fabric);
+
+// A point-to-point message.
+core::Picoseconds message_time(core::Bytes bytes, const Place& place, const Fabric& fabric,
+                               bool paired = false);
+
+// All-to-all as grouped messages: a rank keeps 1/n of its S, sends the rest inside the node and
+// over its share of the network at the same time.
+core::Picoseconds exchange_time(core::Bytes payload, const Place& place, const Fabric& fabric);
+
+// A copy between GPU and pinned host memory over PCIe. 30 us to start a synchronous copy (measured
+// on PCIe 3, te42kyfo/gpu-benches); bandwidth pcie_effective, PCIe 3's share where it is unknown.
+core::Picoseconds host_copy_time(core::Bytes bytes, const hw_profiles::Profile& profile);
+
+}  // namespace cost
