@@ -43,22 +43,28 @@ void check_lora(const GraphOptions& options, Problems& problems) {
   }
 }
 
-void check_gpt2(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
-  const std::int64_t common = std::gcd(spec.heads, spec.ffn_hidden);
+void check_transformer(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
+  const std::int64_t common = std::gcd(spec.kv_heads, spec.ffn_hidden);
   if (common % options.tensor != 0) {
+    const std::string heads = spec.kv_heads == spec.heads
+                                  ? fmt::format("{} heads", spec.heads)
+                                  : fmt::format("{} key-value heads", spec.kv_heads);
     problems.push_back({"tensor",
-                        fmt::format("a divisor of {} heads and of the MLP's width {}", spec.heads,
+                        fmt::format("a divisor of {} and of the MLP's width {}", heads,
                                     spec.ffn_hidden),
                         std::to_string(options.tensor), "use " + divisors(common)});
   }
-  if (options.seq_len > spec.positions) {
+  const bool table = spec.variants.position_kind == Positions::learned;
+  if (table && options.seq_len > spec.positions) {
     problems.push_back(
         {"seq_len", fmt::format("at most {} positions of {}", spec.positions, spec.name),
          std::to_string(options.seq_len),
          fmt::format("use --seq {} or a model with more positions", spec.positions)});
   }
+  const auto active = std::max<std::int64_t>(spec.variants.experts_per_token, 1);
   const double width = 16.0 * static_cast<double>(spec.hidden) +
-                       2.0 * static_cast<double>(spec.ffn_hidden) +
+                       3.0 * static_cast<double>(spec.ffn_hidden * active) +
+                       3.0 * static_cast<double>(spec.heads * head_dim_of(spec)) +
                        static_cast<double>(options.seq_len);
   const double saved = static_cast<double>(options.seq_len) *
                        (width * static_cast<double>(spec.layers) + static_cast<double>(spec.vocab));
@@ -89,6 +95,16 @@ void check_chain(const GraphOptions& options, Problems& problems) {
   }
 }
 
+// Divisions of the vocabulary that no builder makes.
+void check_not_built(const GraphOptions& options, Problems& problems) {
+  if (options.sequence_parallel)
+    problems.push_back({"sequence_parallel", "false", "true", "pin sequence_parallel=false"});
+  if (options.context != 1)
+    problems.push_back({"context", "1", std::to_string(options.context), "pin context=1"});
+  if (options.expert != 1)
+    problems.push_back({"expert", "1", std::to_string(options.expert), "pin expert=1"});
+}
+
 Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
   Problems problems;
   if (options.tensor < 1)
@@ -97,8 +113,9 @@ Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
     problems.push_back({"seq_len", "an integer >= 1", std::to_string(options.seq_len), ""});
   if (options.lora_rank < 0)
     problems.push_back({"lora_rank", "an integer >= 0", std::to_string(options.lora_rank), ""});
+  check_not_built(options, problems);
   if (!problems.empty()) return problems;
-  if (spec.family == Family::gpt2) check_gpt2(spec, options, problems);
+  if (is_transformer(spec.family)) check_transformer(spec, options, problems);
   if (spec.family == Family::chain) check_chain(options, problems);
   return problems;
 }
@@ -109,7 +126,8 @@ core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& 
   Problems problems = check_spec(spec);
   if (problems.empty()) problems = check_options(spec, options);
   if (!problems.empty()) return problems;
-  return spec.family == Family::gpt2 ? build_gpt2(spec, options) : build_chain(spec, options);
+  return is_transformer(spec.family) ? build_transformer(spec, options)
+                                     : build_chain(spec, options);
 }
 
 }  // namespace models

@@ -56,7 +56,7 @@ TensorIndex token_embedding(SegmentBuilder& b, const std::string& name, TensorIn
                             std::int64_t rows, ParameterIndex table);
 TensorIndex position_embedding(SegmentBuilder& b, const std::string& name, TensorIndex x,
                                std::int64_t rows, ParameterIndex table);
-struct NormParameters { ParameterIndex gamma, beta; };
+struct NormParameters { ParameterIndex gamma, beta; };  // beta -1: none
 struct LinearShape { std::int64_t rows, n, k; };
 
 TensorIndex layer_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
@@ -73,10 +73,25 @@ TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, Lin
 TensorIndex lora_up(SegmentBuilder& b, const std::string& name, TensorIndex base, TensorIndex u,
                     LinearShape per_group, ParameterIndex weight,
                     std::vector<std::int64_t> column_offsets);
+// y = x rstd gamma.
+TensorIndex rms_norm(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                     std::int64_t n, ParameterIndex gamma);
+// Heads of this rank; qkv[rows, (heads + 2 kv_heads) head_dim], q first, then k, then v.
+struct HeadShape { std::int64_t heads, kv_heads, head_dim; };
+struct AttentionUse { bool causal = true; bool alibi = false; };
+// Rotates the first `rotated` dimensions of each query and key head, in place.
+TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
+                 HeadShape shape, std::int64_t rotated);
 TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
-                      std::int64_t rows, std::int64_t heads, std::int64_t head_dim);
+                      std::int64_t rows, HeadShape shape, AttentionUse use = {});
 TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                 std::int64_t n);
+                 std::int64_t n, Activation form = Activation::gelu_tanh);
+// y[rows,n] = silu(x[:, :n]) x[:, n:].
+TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                   std::int64_t n);
+TensorIndex type_embedding(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                           TensorIndex types, std::int64_t rows, ParameterIndex table);
+TensorIndex first_token(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t n);
 TensorIndex add(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorIndex branch,
                 std::int64_t rows, std::int64_t n);
 TensorIndex bias_add(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
@@ -92,7 +107,7 @@ void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targe
 void squared_error_loss(SegmentBuilder& b, TensorIndex y, TensorIndex target, std::int64_t n);
 
 // ---- Families.
-ModelGraph build_gpt2(const ModelSpec& spec, const GraphOptions& options);
+ModelGraph build_transformer(const ModelSpec& spec, const GraphOptions& options);
 ModelGraph build_chain(const ModelSpec& spec, const GraphOptions& options);
 
 }  // namespace models

@@ -32,8 +32,8 @@ enum class OpKind : std::uint8_t {
   layer_norm,          // y = (x - mean) rstd gamma + beta      keeps x, mean, rstd
   linear,              // y = x W^T (+ b)                       keeps x when W is trained
   lora_up,             // y = base + scale u B^T, per group     keeps u; y takes base's place
-  attention,           // causal softmax(q k^T / sqrt(d)) v     keeps qkv, y, lse
-  gelu,                // tanh form                             keeps x
+  attention,           // softmax(q k^T / sqrt(d)) v            keeps qkv, y, lse
+  gelu,                // of the form that `activation` says    keeps x
   add,                 // y = a + b                             keeps nothing
   bias_add,            // y = x + b (row-parallel bias, after the reduction); y takes x's place
   dense,               // y = act(x W^T + b)                    keeps x; y unless act is identity
@@ -43,6 +43,11 @@ enum class OpKind : std::uint8_t {
   softmax_sum,         // stats: sum of exp, target logit (0 if the target is another shard's)
   cross_entropy,       // loss += ..., logits become their own gradient in place
   squared_error,       // loss += 1/2 scale |y - target|^2, y becomes its own gradient in place
+  rms_norm,            // y = x rstd gamma                      keeps x, rstd
+  rope,                // rotates q and k of qkv by position; y takes qkv's place, keeps nothing
+  swiglu,              // y = silu(gate) up of x = [gate, up]   keeps x
+  type_embedding,      // y = x + wtt[type]; y takes x's place  keeps the types
+  first_token,         // y = first row of each sample          keeps nothing
 };
 
 // Which type of the recipe a tensor is stored in.
@@ -77,6 +82,9 @@ struct Parameter {
   // ranks do not divide it (vocabulary), each stores ceil(size / ranks) and the last is padded.
   int split_axis = -1;
   std::int64_t split_groups = 1;       // 3 for fused qkv: each of q, k, v is divided by itself
+  // Sizes of the axis's blocks, each divided by itself, where they differ (q, k, v of grouped
+  // queries); empty: split_groups equal ones.
+  std::vector<std::int64_t> split_blocks;
   bool trainable = true;
   bool adapter = false;                // a LoRA matrix
   bool decays = false;                 // weight decay applies (matrices, not biases and norms)
@@ -98,6 +106,7 @@ struct Operator {
   Activation activation = Activation::identity;
   double scale = 1.0;
   std::vector<std::int64_t> column_offsets;  // lora_up: first column of y that each group adds to
+  bool causal = true, alibi = false;   // attention
   bool reduce_max = false;             // tensor_reduce takes the maximum, not the sum
   bool loss_traffic = false;           // tensor_reduce counts as traffic "loss", not "tensor"
   // Work per sample. Embedding and in-place reuse included; collectives have bytes 0 here (their
@@ -133,6 +142,9 @@ struct GraphOptions {
   std::int64_t lora_rank = 0;
   std::vector<std::string> lora_targets{};  // of q, k, v, o; read when lora_rank > 0
   bool inference = false;
+  bool sequence_parallel = false;      // these three: only as they stand is built so far
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
 };
 
 struct ModelGraph {
@@ -146,11 +158,11 @@ struct ModelGraph {
   std::int64_t boundary_elements(std::int64_t layer) const;
 };
 
-// Errors: a spec that does not hold (check_spec), tensor does not divide heads or ffn_hidden,
-// seq_len > positions, unknown lora target, LoRA with tensor > 1, a chain with tensor > 1, and
-// sizes beyond what 64-bit counts of bytes hold.
-// Inference: nothing is trainable, nothing saved, no backward work; the epilogue ends in its
-// logits (gpt2) or is empty (chain), and its output is the model's.
+// Errors: a spec that does not hold (check_spec), tensor does not divide heads, kv_heads or
+// ffn_hidden, seq_len beyond a table of positions, unknown lora target, LoRA with tensor > 1, a
+// chain with tensor > 1, and sizes beyond what 64-bit counts of bytes hold. Inference: nothing is
+// trainable, nothing saved, no backward work; the epilogue ends in its logits (transformers) or is
+// empty (chain), and its output is the model's.
 core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& options);
 
 // The whole model as one graph (every layer instantiated, boundary edges joined): for partitioners,

@@ -1,8 +1,7 @@
 // The work of each operator, in one place. GEMMs count 2 m n k; a GEMM's bias is its epilogue and
 // counts nothing. Elementwise operators count the arithmetic of their formula, an exp or tanh as
 // one; they are bound by memory, so the counts of elements moved are what matters.
-#include "core/check.hpp"
-#include "models/builder.hpp"
+#include "models/operator_work.hpp"
 
 namespace models {
 
@@ -17,42 +16,6 @@ constexpr double kSoftmaxSum = 3;
 constexpr double kCrossEntropy = 5;
 // y - target, square, sum; scale.
 constexpr double kSquaredError = 4;
-
-static core::Flops flops(double per_element, std::int64_t rows, std::int64_t n) {
-  return core::Flops(per_element * static_cast<double>(rows) * static_cast<double>(n));
-}
-
-static Operator shaped(const std::string& name, OpKind kind, std::int64_t rows, std::int64_t n,
-                       std::int64_t k) {
-  Operator op;
-  op.name = name;
-  op.kind = kind;
-  op.rows = rows;
-  op.n = n;
-  op.k = k;
-  return op;
-}
-
-// Forward, dx and (trained) dW of y[rows,n] = x[rows,k] W^T: forward reads x and writes y; dx
-// reads dy and writes dx; dW reads dy and x.
-static void count_gemm(Operator& op, std::int64_t groups, bool trained) {
-  const core::Flops once = flops(2.0 * static_cast<double>(op.k * groups), op.rows, op.n);
-  op.is_gemm = true;
-  op.flops_forward = op.flops_input_gradient = once;
-  if (trained) op.flops_weight_gradient = once;
-  op.elements_forward = op.rows * groups * (op.n + op.k);
-  op.elements_backward = op.elements_forward * (trained ? 2 : 1);
-}
-
-static std::int64_t parameter_elements(const SegmentBuilder& b, const Operator& op) {
-  std::int64_t total = 0;
-  for (const ParameterIndex p : op.parameters) total += b.parameter_at(p).elements;
-  return total;
-}
-
-static bool trained(const SegmentBuilder& b, ParameterIndex p) {
-  return p >= 0 && b.parameter_at(p).trainable;
-}
 
 TensorIndex token_embedding(SegmentBuilder& b, const std::string& name, TensorIndex tokens,
                             std::int64_t rows, ParameterIndex table) {
@@ -101,7 +64,8 @@ TensorIndex layer_norm(SegmentBuilder& b, const std::string& name, TensorIndex x
   Operator op = shaped(name, OpKind::layer_norm, rows, n, n);
   op.inputs = {x};
   op.outputs = {y, mean, rstd};
-  op.parameters = {parameters.gamma, parameters.beta};
+  op.parameters = {parameters.gamma};
+  if (parameters.beta >= 0) op.parameters.push_back(parameters.beta);
   op.saved = {x, mean, rstd};  // dx needs all three, with gamma frozen too
   op.flops_forward = flops(kNormForward, rows, n);
   op.flops_input_gradient = flops(kNormInputGradient, rows, n);
@@ -123,7 +87,7 @@ TensorIndex linear(SegmentBuilder& b, const std::string& name, TensorIndex x, Li
   op.parameters = {weight};
   if (bias >= 0) op.parameters.push_back(bias);
   if (trained(b, weight)) op.saved = {x};
-  count_gemm(op, 1, trained(b, weight));
+  count_product(op, 1, trained(b, weight));
   op.parameter_elements = parameter_elements(b, op);
   b.add(std::move(op));
   return y;
@@ -141,7 +105,7 @@ TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, Lin
   op.parameters = {weight, bias};
   op.saved = {x};
   if (op.activation != Activation::identity) op.saved.push_back(y);
-  count_gemm(op, 1, trained(b, weight));
+  count_product(op, 1, trained(b, weight));
   if (op.activation != Activation::identity) op.elements_backward += shape.rows * shape.n;  // y
   op.parameter_elements = parameter_elements(b, op);
   b.add(std::move(op));
@@ -160,45 +124,21 @@ TensorIndex lora_up(SegmentBuilder& b, const std::string& name, TensorIndex base
   op.outputs = {y};
   op.parameters = {weight};
   op.saved = {u};
-  count_gemm(op, op.groups, trained(b, weight));
+  count_product(op, op.groups, trained(b, weight));
   op.elements_forward += op.rows * op.groups * op.n;  // base is read and written
   op.parameter_elements = parameter_elements(b, op);
   b.add(std::move(op));
   return y;
 }
 
-// Scores and context are two GEMMs of 2 s s h each, full square: kernels that skip the causal half
-// do half of it. Backward recomputes the scores and has five GEMMs for the forward's two, so 2.5
-// times as much ([flash2] section 3.1). Elements are those of a kernel that keeps the scores on
-// chip; one that stores them moves heads x s x s more per pass.
-TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
-                      std::int64_t rows, std::int64_t heads, std::int64_t head_dim) {
-  const std::int64_t n = heads * head_dim;
-  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
-  const TensorIndex lse = b.tensor(name + ".lse", TensorRole::statistic, rows * heads);
-  Operator op = shaped(name, OpKind::attention, rows, n, 3 * n);
-  op.inputs = {qkv};
-  op.outputs = {y, lse};
-  op.saved = {qkv, y, lse};
-  op.heads = op.kv_heads = heads;
-  op.head_dim = head_dim;
-  op.is_gemm = true;
-  op.flops_forward = flops(4.0 * static_cast<double>(rows), rows, n);
-  op.flops_input_gradient = op.flops_forward * 2.5;
-  op.elements_forward = rows * (3 * n + n + heads);
-  op.elements_backward = rows * (3 * n + n + n + 3 * n + heads);  // qkv, y, dy, dqkv, lse
-  b.add(std::move(op));
-  return y;
-}
-
 TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                 std::int64_t n) {
+                 std::int64_t n, Activation form) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
   Operator op = shaped(name, OpKind::gelu, rows, n, n);
   op.inputs = {x};
   op.outputs = {y};
   op.saved = {x};
-  op.activation = Activation::gelu_tanh;
+  op.activation = form;
   op.flops_forward = flops(kGeluForward, rows, n);
   op.flops_input_gradient = flops(kGeluInputGradient, rows, n);
   op.elements_forward = 2 * rows * n;

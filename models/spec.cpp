@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -14,11 +15,27 @@ namespace {
 template <class Enum, std::size_t N>
 using Names = std::array<std::pair<Enum, std::string_view>, N>;
 
-constexpr Names<Family, 2> kFamilies{{{Family::gpt2, "gpt2"}, {Family::chain, "chain"}}};
-constexpr Names<Activation, 4> kActivations{{{Activation::identity, "identity"},
+constexpr Names<Family, 8> kFamilies{{{Family::gpt2, "gpt2"},
+                                      {Family::llama, "llama"},
+                                      {Family::qwen2, "qwen2"},
+                                      {Family::mixtral, "mixtral"},
+                                      {Family::mpt, "mpt"},
+                                      {Family::gpt_neox, "gpt_neox"},
+                                      {Family::bert, "bert"},
+                                      {Family::chain, "chain"}}};
+constexpr Names<Activation, 5> kActivations{{{Activation::identity, "identity"},
                                              {Activation::relu, "relu"},
                                              {Activation::tanh, "tanh"},
-                                             {Activation::gelu_tanh, "gelu_tanh"}}};
+                                             {Activation::gelu_tanh, "gelu_tanh"},
+                                             {Activation::gelu_erf, "gelu_erf"}}};
+constexpr Names<Norm, 2> kNorms{{{Norm::layer_norm, "layer_norm"}, {Norm::rms_norm, "rms_norm"}}};
+constexpr Names<Positions, 4> kPositions{{{Positions::learned, "learned"},
+                                          {Positions::rotary, "rotary"},
+                                          {Positions::alibi, "alibi"},
+                                          {Positions::none, "none"}}};
+constexpr Names<Ffn, 2> kFfns{{{Ffn::gelu, "gelu"}, {Ffn::swiglu, "swiglu"}}};
+constexpr Names<Residual, 3> kResiduals{
+    {{Residual::pre, "pre"}, {Residual::parallel, "parallel"}, {Residual::post, "post"}}};
 constexpr Names<Loss, 2> kLosses{
     {{Loss::cross_entropy, "cross_entropy"}, {Loss::squared_error, "squared_error"}}};
 
@@ -45,7 +62,8 @@ class SpecChecker {
 
  private:
   void range(const char* field, std::int64_t value, std::int64_t low, std::int64_t high);
-  void check_gpt2();
+  void check_transformer();
+  void check_variants();
   void check_chain();
   void check_total(double parameters);
 
@@ -67,10 +85,12 @@ void SpecChecker::check_total(double parameters) {
                        fmt::format("{:.2e}", parameters), "check layers and widths"});
 }
 
-void SpecChecker::check_gpt2() {
+void SpecChecker::check_transformer() {
   range("layers", spec_.layers, 1, kMaxLayers);
   range("hidden", spec_.hidden, 1, kMaxWidth);
   range("heads", spec_.heads, 1, kMaxWidth);
+  range("kv_heads", spec_.kv_heads, 1, kMaxWidth);
+  range("head_dim", spec_.head_dim, 0, kMaxWidth);
   range("ffn_hidden", spec_.ffn_hidden, 1, kMaxWidth);
   range("vocab", spec_.vocab, 2, kMaxWidth);
   range("positions", spec_.positions, 1, kMaxWidth);
@@ -78,25 +98,52 @@ void SpecChecker::check_gpt2() {
     problems_.push_back({where_ + ": layer_norm_epsilon", "a number between 0 and 1",
                          fmt::format("{}", spec_.layer_norm_epsilon), "1e-5 is usual"});
   }
+  check_variants();
   if (!problems_.empty()) return;
-  if (spec_.hidden % spec_.heads != 0) {
+  if (spec_.head_dim == 0 && spec_.hidden % spec_.heads != 0) {
     problems_.push_back({where_ + ": heads", fmt::format("a divisor of hidden = {}", spec_.hidden),
                          std::to_string(spec_.heads), ""});
   }
-  if (spec_.kv_heads != spec_.heads) {
-    problems_.push_back({where_ + ": kv_heads",
-                         fmt::format("heads = {} (gpt2 does not group queries)", spec_.heads),
-                         std::to_string(spec_.kv_heads), "leave it out"});
+  if (spec_.heads % spec_.kv_heads != 0) {
+    problems_.push_back({where_ + ": kv_heads", fmt::format("a divisor of heads = {}", spec_.heads),
+                         std::to_string(spec_.kv_heads), "leave it out for one per head"});
   }
-  if (spec_.default_seq_len > spec_.positions) {
+  const bool table = spec_.variants.position_kind == Positions::learned;
+  if (table && spec_.default_seq_len > spec_.positions) {
     problems_.push_back({where_ + ": default_seq_len",
                          fmt::format("at most positions = {}", spec_.positions),
                          std::to_string(spec_.default_seq_len), ""});
   }
-  const auto h = static_cast<double>(spec_.hidden);
-  const double layer = h * (4.0 * h + 2.0 * static_cast<double>(spec_.ffn_hidden) + 13.0);
-  const double tables = h * static_cast<double>(2 * spec_.vocab + spec_.positions);
-  check_total(layer * static_cast<double>(spec_.layers) + tables);
+  if (!problems_.empty()) return;
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const double h = number(spec_.hidden), d = number(head_dim_of(spec_));
+  const double attention = 2.0 * d * (number(spec_.heads) + number(spec_.kv_heads));
+  const double matrices = spec_.variants.ffn == Ffn::swiglu ? 3.0 : 2.0;
+  const double experts = number(std::max<std::int64_t>(spec_.variants.experts, 1));
+  const double ffn = experts * matrices * number(spec_.ffn_hidden);
+  const double layer = h * (attention + ffn + experts + 13.0);
+  const double tables = h * number(2 * spec_.vocab + spec_.positions + spec_.variants.token_types);
+  check_total(layer * number(spec_.layers) + tables);
+}
+
+void SpecChecker::check_variants() {
+  const Variants& v = spec_.variants;
+  range("token_types", v.token_types, 0, kMaxWidth);
+  range("experts", v.experts, 0, kMaxExperts);
+  range("experts_per_token", v.experts_per_token, v.experts > 0 ? 1 : 0, v.experts);
+  const auto need = [&](bool holds, const char* field, const char* expected, const char* found) {
+    if (!holds) problems_.push_back({where_ + ": " + field, expected, found, ""});
+  };
+  need(v.rotary_fraction > 0.0 && v.rotary_fraction <= 1.0, "rotary_fraction",
+       "a number above 0, at most 1", "another");
+  need(v.residual == Residual::pre || v.experts == 0, "residual", "pre with experts",
+       std::string(name(v.residual)).c_str());
+  need(v.experts == 0 || v.ffn == Ffn::swiglu, "ffn", "swiglu with experts", "gelu");
+  need(v.experts == 0 || !v.ffn_bias, "ffn_bias", "false with experts", "true");
+  const bool gelu = spec_.activation == Activation::gelu_tanh ||
+                    spec_.activation == Activation::gelu_erf;
+  need(gelu, "activation", "gelu_tanh or gelu_erf",
+       std::string(name(spec_.activation)).c_str());
 }
 
 void SpecChecker::check_chain() {
@@ -126,7 +173,7 @@ void SpecChecker::check_chain() {
 Problems SpecChecker::check() && {
   range("default_seq_len", spec_.default_seq_len, 1, kMaxWidth);
   range("default_global_batch", spec_.default_global_batch, 1, kMaxWidth);
-  if (spec_.family == Family::gpt2) check_gpt2();
+  if (is_transformer(spec_.family)) check_transformer();
   if (spec_.family == Family::chain) check_chain();
   return std::move(problems_);
 }
@@ -136,12 +183,59 @@ Problems SpecChecker::check() && {
 std::string_view name(Family family) { return name_in(kFamilies, family); }
 std::string_view name(Activation activation) { return name_in(kActivations, activation); }
 std::string_view name(Loss loss) { return name_in(kLosses, loss); }
+std::string_view name(Norm norm) { return name_in(kNorms, norm); }
+std::string_view name(Positions positions) { return name_in(kPositions, positions); }
+std::string_view name(Ffn ffn) { return name_in(kFfns, ffn); }
+std::string_view name(Residual residual) { return name_in(kResiduals, residual); }
 
 std::optional<Family> family_from_name(std::string_view text) { return find_in(kFamilies, text); }
 std::optional<Activation> activation_from_name(std::string_view text) {
   return find_in(kActivations, text);
 }
 std::optional<Loss> loss_from_name(std::string_view text) { return find_in(kLosses, text); }
+
+std::int64_t head_dim_of(const ModelSpec& spec) {
+  return spec.head_dim > 0 ? spec.head_dim : spec.hidden / spec.heads;
+}
+
+Activation activation_of(Family family) {
+  const bool exact =
+      family == Family::mpt || family == Family::gpt_neox || family == Family::bert;
+  return exact ? Activation::gelu_erf : Activation::gelu_tanh;
+}
+
+Variants variants_of(Family family) {
+  Variants v;
+  switch (family) {
+    case Family::gpt2:
+    case Family::chain: return v;
+    case Family::llama:
+    case Family::qwen2:
+    case Family::mixtral:
+      v.norm = Norm::rms_norm;
+      v.position_kind = Positions::rotary;
+      v.ffn = Ffn::swiglu;
+      v.output_bias = v.ffn_bias = v.norm_bias = false;
+      v.qkv_bias = family == Family::qwen2;
+      return v;
+    case Family::mpt:
+      v.position_kind = Positions::alibi;
+      v.qkv_bias = v.output_bias = v.ffn_bias = v.norm_bias = false;
+      return v;
+    case Family::gpt_neox:
+      v.position_kind = Positions::rotary;
+      v.rotary_fraction = 0.25;
+      v.residual = Residual::parallel;
+      return v;
+    case Family::bert:
+      v.residual = Residual::post;
+      v.causal = false;
+      v.embedding_norm = v.pooler = true;
+      v.token_types = 2;
+      return v;
+  }
+  return v;
+}
 
 Problems check_spec(const ModelSpec& spec) { return SpecChecker(spec).check(); }
 

@@ -13,31 +13,60 @@
 
 namespace models {
 
-enum class Family : std::uint8_t { gpt2, chain };
-enum class Activation : std::uint8_t { identity, relu, tanh, gelu_tanh };
+// A family of transformers is a preset of Variants (variants_of) and a builder that reads them.
+enum class Family : std::uint8_t { gpt2, llama, qwen2, mixtral, mpt, gpt_neox, bert, chain };
+// gelu_tanh and gelu_erf: the two forms of GELU; they differ in the fourth decimal.
+enum class Activation : std::uint8_t { identity, relu, tanh, gelu_tanh, gelu_erf };
 enum class Loss : std::uint8_t { cross_entropy, squared_error };
+
+enum class Norm : std::uint8_t { layer_norm, rms_norm };
+enum class Positions : std::uint8_t { learned, rotary, alibi, none };
+// gelu: two matrices with the spec's activation between; swiglu: gate, up and down.
+enum class Ffn : std::uint8_t { gelu, swiglu };
+// pre: x + f(norm x), one branch after the other; parallel: x + attention(norm x) + ffn(norm' x);
+// post: norm(x + f(x)).
+enum class Residual : std::uint8_t { pre, parallel, post };
+
+// How the blocks of a transformer differ from GPT-2's, which are the default.
+struct Variants {
+  Norm norm = Norm::layer_norm;
+  Positions position_kind = Positions::learned;
+  Ffn ffn = Ffn::gelu;
+  Residual residual = Residual::pre;
+  bool qkv_bias = true, output_bias = true, ffn_bias = true, norm_bias = true;
+  bool causal = true;                   // false: every token sees every other
+  bool embedding_norm = false;          // a norm between the embeddings and the first block
+  bool pooler = false;                  // dense and tanh on the first token [bert]
+  std::int64_t token_types = 0;         // rows of the segment table [bert]
+  double rotary_fraction = 1.0;         // of each head's dimensions that are rotated
+  std::int64_t experts = 0;             // feed-forward experts of a layer; 0: one dense
+  std::int64_t experts_per_token = 0;
+  friend bool operator==(const Variants&, const Variants&) = default;
+};
 
 struct ModelSpec {
   std::string name;
   Family family = Family::gpt2;
   std::string source;                   // where the numbers come from, with citation
 
-  // Transformers (gpt2): decoder blocks, learned positions, tied embeddings, GELU (tanh form).
+  // Transformers: GPT-2's blocks but for the variants.
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t ffn_hidden = 0;
+  std::int64_t kv_heads = 0;            // fewer than heads: grouped queries; heads is a multiple
+  std::int64_t head_dim = 0;            // 0: hidden / heads
+  std::int64_t ffn_hidden = 0;          // of one expert
   std::int64_t vocab = 0;
-  std::int64_t positions = 0;           // rows of the position table
+  std::int64_t positions = 0;           // rows of the position table; else the context trained on
   bool tied_embeddings = true;
-  double layer_norm_epsilon = 1e-5;
+  double layer_norm_epsilon = 1e-5;     // of either norm
+  Variants variants;
 
   // Feed-forward chains: widths[0] inputs, then one dense layer per further entry; `layers` is
   // their number, or 0.
   std::vector<std::int64_t> widths;
-  // Of the hidden layers; the last is the identity: the loss overwrites its output by the gradient,
-  // so nothing may need that output afterwards.
+  // Of the hidden layers (of transformers: of a gelu ffn); a chain's last is the identity: the loss
+  // overwrites its output by the gradient, so nothing may need that output afterwards.
   Activation activation = Activation::gelu_tanh;
   Loss loss = Loss::cross_entropy;
 
@@ -48,9 +77,21 @@ struct ModelSpec {
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
+inline bool is_transformer(Family family) { return family != Family::chain; }
+// What the family's name says of its blocks.
+Variants variants_of(Family family);
+// The activation of the family's ffn, where a file names none.
+Activation activation_of(Family family);
+// Width of one head. REQUIRES: a transformer that check_spec accepts.
+std::int64_t head_dim_of(const ModelSpec& spec);
+
 std::string_view name(Family family);
 std::string_view name(Activation activation);
 std::string_view name(Loss loss);
+std::string_view name(Norm norm);
+std::string_view name(Positions positions);
+std::string_view name(Ffn ffn);
+std::string_view name(Residual residual);
 std::optional<Family> family_from_name(std::string_view text);
 std::optional<Activation> activation_from_name(std::string_view text);
 std::optional<Loss> loss_from_name(std::string_view text);
@@ -63,6 +104,7 @@ core::Problems check_spec(const ModelSpec& spec);
 // stays below 2^63.
 inline constexpr std::int64_t kMaxLayers = 65'536;
 inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 26;
+inline constexpr std::int64_t kMaxExperts = 65'536;
 inline constexpr double kMaxParameters = 1e15;
 
 }  // namespace models

@@ -15,7 +15,8 @@ namespace models {
 // (check_spec). source_name: what problems call the text, usually its path. name: of a Hugging Face
 // model, whose file does not hold one.
 //
-// Ours is strict: unknown keys are refused. Absent kv_heads is heads, ffn_hidden 4 hidden.
+// Ours is strict: unknown keys are refused. Absent kv_heads is heads, ffn_hidden 4 hidden, head_dim
+// hidden / heads; an absent variant (spec.hpp) is the family's.
 // Hugging Face: model_type gpt2 with the tanh form of GELU; n_inner absent or null is 4 n_embd;
 // options that change the mathematics of a GPT-2 (scaled attention variants, cross attention) are
 // refused, dropout is not modelled and ignored, as are the many keys that concern neither shape

@@ -62,7 +62,9 @@ class Rules {
     need(spec_.family != models::Family::chain, "tensor", "1 for a feed-forward chain",
          text(s_.tensor), "use data, pipeline or sharding");
     if (spec_.heads == 0) return;
-    need(spec_.heads % s_.tensor == 0, "tensor", "a divisor of " + text(spec_.heads) + " heads",
+    const bool grouped = spec_.kv_heads != spec_.heads;
+    need(spec_.kv_heads % s_.tensor == 0, "tensor",
+         "a divisor of " + text(spec_.kv_heads) + (grouped ? " key-value heads" : " heads"),
          text(s_.tensor));
     need(spec_.ffn_hidden % s_.tensor == 0, "tensor",
          "a divisor of ffn_hidden " + text(spec_.ffn_hidden), text(s_.tensor));

@@ -151,7 +151,7 @@ Count count(OpKind kind, Pass pass, const models::Operator& op, const Dims& d) {
     case OpKind::softmax_sum: return forward_only(pass, d, 3, 1, 3, 1);
     case OpKind::cross_entropy: return forward_only(pass, d, 5, 2, 3, 1);
     case OpKind::squared_error: return forward_only(pass, d, 4, 3, 0, 0);
-    case OpKind::tensor_copy: case OpKind::tensor_reduce: return {};
+    default: return {};
   }
   return {};
 }
@@ -170,6 +170,14 @@ Work work(OpKind kind, Pass pass, const models::Operator& op, std::int64_t sampl
 }
 
 std::span<const KernelInfo> kernel_table() { return kTable; }
+
+bool computes(const models::Operator& op) {
+  const bool known =
+      std::ranges::any_of(kTable, [&](const KernelInfo& info) { return info.kind == op.kind; });
+  const bool attends = op.kind != OpKind::attention || (op.causal && !op.alibi);
+  const bool normal = op.kind != OpKind::layer_norm || op.parameters.size() == 2;
+  return known && attends && normal && op.activation != models::Activation::gelu_erf;
+}
 
 core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
                             const KernelTypes& types) {

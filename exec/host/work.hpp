@@ -38,6 +38,9 @@ struct KernelInfo {
 };
 std::span<const KernelInfo> kernel_table();
 
+// Whether the kernels compute this operator as it is meant: its kind, and its variant.
+bool computes(const models::Operator& op);
+
 // Scratch that any pass of the operator needs on `samples` samples.
 core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
                             const KernelTypes& types);

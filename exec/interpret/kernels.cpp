@@ -75,6 +75,8 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::tensor_copy:
     case OpKind::tensor_reduce:
       PLANNER_CHECK(false, "collectives are not kernels");
+    default:
+      PLANNER_CHECK(false, "operator without a kernel: " + op.name);  // run() refused it
   }
 }
 

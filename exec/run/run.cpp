@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/parse_units.hpp"
+#include "exec/host/work.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "exec/run/environment.hpp"
 #include "exec/run/supported.hpp"
@@ -54,6 +55,20 @@ core::Problems memory_problems(const program::Program& p) {
   if (need <= have) return {};
   return {{"--backend host", "at most " + core::to_text(have) + " of free memory for all ranks",
            core::to_text(need), "plan a smaller model, fewer --gpus or a smaller --global-batch"}};
+}
+
+// Operators that the host has no kernel for, each kind once.
+core::Problems kernel_problems(const program::Program& p) {
+  core::Problems problems;
+  for (const program::RankClass& k : p.classes)
+    for (const models::Operator& op : k.operators) {
+      const bool named = std::ranges::any_of(
+          problems, [&](const core::Problem& known) { return known.found == op.name; });
+      if (named || host::computes(op)) continue;
+      problems.push_back({"--backend host", "operators that the host backend computes", op.name,
+                          "execute a model of family gpt2 or chain"});
+    }
+  return problems;
 }
 
 constexpr int kMostRanks = 256;        // threads of one process
@@ -222,6 +237,8 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
   if (candidate.memory.rank >= program.mesh.ranks())
     return core::Problem{"plan memory rank", "a rank below " + std::to_string(program.mesh.ranks()),
                          std::to_string(candidate.memory.rank), "plan again"};
+  problems = kernel_problems(program);
+  if (!problems.empty()) return problems;
   problems = memory_problems(program);
   if (!problems.empty()) return problems;
   const core::Problems unsound = program::check(program);

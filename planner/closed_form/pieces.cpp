@@ -55,6 +55,11 @@ std::vector<Call> computing_calls(const RankClass& k, const program::Routine& ro
 bool homogeneous(const models::ModelGraph& graph) {
   if (graph.options.inference || graph.templates.size() != 1) return false;
   if (graph.layer_template.size() < static_cast<std::size_t>(kProbeLayers)) return false;
+  // The backward of embeddings under a norm reads weights: no piece gathers them.
+  for (auto v : topological_order(graph.prologue)) {
+    const models::OpKind kind = graph.prologue.graph[v].kind;
+    if (kind == models::OpKind::layer_norm || kind == models::OpKind::rms_norm) return false;
+  }
   const models::Segment& layer = graph.templates.front();
   bool residual = false;
   for (auto v : topological_order(layer)) {

@@ -21,22 +21,39 @@ void SegmentEmitter::find_needs_gradient(bool input_needs) {
                        std::ranges::any_of(op.inputs, [&](auto t) {
                          return needs_gradient_[static_cast<std::size_t>(t)];
                        });
-    for (TensorIndex t : op.outputs) needs_gradient_[static_cast<std::size_t>(t)] = needs;
+    for (TensorIndex t : op.outputs) {
+      const auto& tensor = segment_.tensors[static_cast<std::size_t>(t)];
+      needs_gradient_[static_cast<std::size_t>(t)] =
+          needs && tensor.role != models::TensorRole::tokens;
+    }
   }
 }
 
+// Operators whose input has the gradient of their output.
+static bool hands_gradient_on(OpKind kind) {
+  return kind == OpKind::add || kind == OpKind::tensor_copy || kind == OpKind::tensor_reduce ||
+         kind == OpKind::bias_add;
+}
+
+// Whether the gradient of t becomes the gradient of the segment's input: along a residual stream,
+// by additions (first input) and identities.
+bool SegmentEmitter::leads_to_input(TensorIndex t) const {
+  for (auto at = order_.rbegin(); at != order_.rend() && t != segment_.input; ++at) {
+    const Op& op = segment_.graph[*at];
+    if (hands_gradient_on(op.kind) && op.outputs[0] == t) t = op.inputs[0];
+  }
+  return t == segment_.input;
+}
+
 bool SegmentEmitter::gradient_in_place() const {
-  // The residual stream: some addition has the segment's input (by aliases) as its first input.
-  return std::ranges::any_of(order_, [&](auto v) {
-    const Op& op = segment_.graph[v];
-    return op.kind == OpKind::add && op.inputs[0] == segment_.input;
-  });
+  return !order_.empty() && leads_to_input(segment_.output);
 }
 
 int SegmentEmitter::new_storage(TensorIndex t) {
   View view;
-  if (t == segment_.input) {
+  if (!input_gradient_placed_ && leads_to_input(t)) {
     view = boundary_.d_input;
+    input_gradient_placed_ = true;
   } else {
     auto& buffer = d_buffers_[static_cast<std::size_t>(t)];
     if (buffer == program::kNone) {
@@ -132,6 +149,46 @@ void SegmentEmitter::backward_add(const Op& op, int dy) {
   consume(dy);
 }
 
+// The gradient of the output is the input's; where the input has one already, it is added.
+void SegmentEmitter::backward_identity(const Op& op, int dy) {
+  const TensorIndex x = op.inputs[0];
+  if (!needs_gradient_[static_cast<std::size_t>(x)]) return consume(dy);
+  if (storage_of(x) < 0) {
+    alias_gradient(x, dy);
+  } else {
+    bool accumulate = false;
+    const int dx = gradient_target(x, &accumulate);
+    builder_.emit({.kind = ActionKind::accumulate,
+                   .args = {storages_[static_cast<std::size_t>(dy)].view,
+                            storages_[static_cast<std::size_t>(dx)].view}});
+  }
+  consume(dy);
+}
+
+// The kinds without a rule of their own: one action makes the gradients of the inputs and of the
+// parameters: {dy, saved..., parameters..., dx..., d_parameters...}.
+void SegmentEmitter::backward_plain(const Op& op, int dy) {
+  std::vector<View> args{storages_[static_cast<std::size_t>(dy)].view};
+  for (TensorIndex t : op.saved) args.push_back(tensor_view(t));
+  for (auto p : op.parameters) args.push_back(weight_view(p));
+  const std::size_t reads = args.size();
+  bool accumulate = false;
+  for (TensorIndex x : op.inputs) {
+    if (!needs_gradient_[static_cast<std::size_t>(x)]) continue;
+    bool adds = false;
+    const int dx = gradient_target(x, &adds);
+    PLANNER_CHECK(args.size() == reads || adds == accumulate,
+                  "gradients of one action are all new or all added to");
+    accumulate = adds;
+    args.push_back(storages_[static_cast<std::size_t>(dx)].view);
+  }
+  for (auto p : op.parameters)
+    if (trained(p)) args.push_back(gradient_view(p));
+  if (args.size() > reads)
+    emit_backward(ActionKind::input_gradient, op, std::move(args), accumulate);
+  consume(dy);
+}
+
 void SegmentEmitter::backward_operator(const Op& op) {
   const TensorIndex y = op.outputs.empty() ? models::kNoTensor : op.outputs[0];
   const int dy = y >= 0 ? storage_of(y) : -1;
@@ -155,9 +212,15 @@ void SegmentEmitter::backward_operator(const Op& op) {
       if (op.kind == OpKind::bias_add || op.kind == OpKind::position_embedding)
         if (trained(op.parameters[0]))
           emit_backward(ActionKind::weight_gradient, op, {d, gradient_view(op.parameters[0])});
-      PLANNER_CHECK(!needs || storage_of(x) < 0, "an identity's input has another reader");
-      if (needs) alias_gradient(x, dy);
-      return consume(dy);
+      return backward_identity(op, dy);
+    case OpKind::rope:
+      emit_backward(ActionKind::input_gradient, op, {d});
+      return backward_identity(op, dy);
+    case OpKind::type_embedding:
+      if (trained(op.parameters[0]))
+        emit_backward(ActionKind::weight_gradient, op,
+                      {d, tensor_view(op.inputs[1]), gradient_view(op.parameters[0])});
+      return backward_identity(op, dy);
     case OpKind::token_embedding:
       if (trained(op.parameters[0]))
         emit_backward(ActionKind::weight_gradient, op,
@@ -207,6 +270,23 @@ void SegmentEmitter::backward_operator(const Op& op) {
     case OpKind::cross_entropy:
     case OpKind::squared_error:
       return;
+    case OpKind::rms_norm:
+    case OpKind::swiglu:
+    case OpKind::first_token:
+      return backward_plain(op, dy);
+  }
+}
+
+// From the last operator to the first. GEMMs free between their two halves, unless nothing reads
+// what they made.
+void SegmentEmitter::backward_operators() {
+  for (std::size_t i = order_.size(); i-- > 0;) {
+    const Op& op = segment_.graph[order_[i]];
+    const bool frees_itself = (op.kind == OpKind::linear || op.kind == OpKind::dense) &&
+                              storage_of(op.outputs[0]) >= 0;
+    if (!restored_ && reads_dropped(op)) restore_core();
+    backward_operator(op);
+    if (!frees_itself) free_kept_after_backward(i);
   }
 }
 
@@ -235,17 +315,12 @@ void SegmentEmitter::backward(const Boundary& boundary) {
   gradient_of_.assign(roots_.size(), -1);
   storages_.clear();
   restored_ = false;
+  input_gradient_placed_ = false;
   if (segment_.output >= 0) {
     storages_.push_back({boundary_.d_output, 0});
     alias_gradient(segment_.output, 0);
   }
-  for (std::size_t i = order_.size(); i-- > 0;) {
-    const Op& op = segment_.graph[order_[i]];
-    if (!restored_ && reads_dropped(op)) restore_core();
-    backward_operator(op);
-    // GEMMs free between their two halves.
-    if (op.kind != OpKind::linear && op.kind != OpKind::dense) free_kept_after_backward(i);
-  }
+  backward_operators();
 }
 
 void SegmentEmitter::forward_and_backward(Boundary boundary) {
@@ -273,13 +348,10 @@ void SegmentEmitter::forward_and_backward(Boundary boundary) {
   find_needs_gradient(boundary.input_needs_gradient);
   gradient_of_.assign(roots_.size(), -1);
   storages_.clear();
+  input_gradient_placed_ = false;
   storages_.push_back({tensor_view(loss.inputs[0]), 0});
   alias_gradient(loss.inputs[0], 0);
-  for (std::size_t i = order_.size(); i-- > 0;) {
-    const Op& op = segment_.graph[order_[i]];
-    backward_operator(op);
-    if (op.kind != OpKind::linear && op.kind != OpKind::dense) free_kept_after_backward(i);
-  }
+  backward_operators();
 }
 
 }  // namespace planner::lowering

@@ -178,7 +178,9 @@ void SegmentEmitter::forward(ForwardMode mode, const Boundary& boundary) {
       const bool is_output = segment_.output >= 0 && root_of(segment_.output) == r;
       const bool is_boundary_input = r == input && !loads_input;
       const bool held = keep && kept_[r] && !dropped_[r];
-      if (is_output || held || (is_boundary_input && !boundary_.free_input)) continue;
+      // Recomputed for what else its operator writes, an output that nothing reads goes at once.
+      const bool passed_on = is_output && (mode != ForwardMode::recompute || kept_[r]);
+      if (passed_on || held || (is_boundary_input && !boundary_.free_input)) continue;
       alive[r] = false;
       builder_.free(tensor_view(static_cast<TensorIndex>(r)));
     }
@@ -210,6 +212,13 @@ void SegmentEmitter::emit_forward(const Op& op) {
   e.op = op_index_[static_cast<std::size_t>(at - order_.begin())];
   builder_.emit(e);
   release_decoded(op);
+}
+
+bool SegmentEmitter::backward_reads_weights() const {
+  return std::ranges::any_of(order_, [&](auto v) {
+    const OpKind kind = segment_.graph[v].kind;
+    return kind == OpKind::layer_norm || kind == OpKind::rms_norm;
+  });
 }
 
 bool SegmentEmitter::trains() const {

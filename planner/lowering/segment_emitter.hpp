@@ -59,6 +59,8 @@ class SegmentEmitter {
   bool gradient_in_place() const;
   bool empty() const { return order_.empty(); }
   bool trains() const;
+  // Of the embeddings: lookups do not, a norm does.
+  bool backward_reads_weights() const;
 
  private:
   using Op = models::Operator;
@@ -98,6 +100,10 @@ class SegmentEmitter {
   void backward_operator(const Op& op);
   void backward_gemm(const Op& op, int dy);
   void backward_add(const Op& op, int dy);
+  void backward_identity(const Op& op, int dy);
+  void backward_plain(const Op& op, int dy);
+  void backward_operators();
+  bool leads_to_input(models::TensorIndex t) const;
   void alias_gradient(models::TensorIndex t, int storage);
   // Storage that input gradient t is written to; sets *accumulate when something is there already.
   int gradient_target(models::TensorIndex t, bool* accumulate);
@@ -130,6 +136,7 @@ class SegmentEmitter {
   std::vector<bool> needs_gradient_;   // by tensor
   std::vector<int> gradient_of_;       // by tensor: index into storages_, -1 none
   std::vector<GradientStorage> storages_;
+  bool input_gradient_placed_ = false; // the boundary's gradient buffer is taken
 };
 
 }  // namespace planner::lowering

@@ -194,7 +194,8 @@ void StageLowering::build_forward() {
     builder_.begin("prologue.forward");
     Boundary b;
     b.input = b.output = constant_view(x_);
-    prologue_->forward(stage_.training() ? ForwardMode::keep : ForwardMode::drop, b);
+    const bool keeps = stage_.training() && prologue_->trains();
+    prologue_->forward(keeps ? ForwardMode::keep : ForwardMode::drop, b);
     uses.push_back({{builder_.end(), 0, 0}, unit_list(SegmentKind::prologue), {}, {}});
   } else {
     call(routine, receive_block(false));
@@ -303,7 +304,12 @@ void StageLowering::build_backward(bool last_micro_batch) {
       std::erase_if(opens, [&](int u) {
         return layout_.units[static_cast<std::size_t>(u)].name == "tied";
       });
-    uses.push_back({{prologue_backward_block(), 0, 0}, {}, opens, own});
+    std::vector<int> reads;
+    if (prologue_->trains() && prologue_->backward_reads_weights())
+      std::ranges::copy_if(own, std::back_inserter(reads), [&](int u) {
+        return layout_.units[static_cast<std::size_t>(u)].name != "tied";
+      });
+    uses.push_back({{prologue_backward_block(), 0, 0}, reads, opens, own});
   }
   open_gradient_ = open_staging_ = -1;
   append_uses(routine, uses, last_micro_batch);

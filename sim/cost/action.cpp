@@ -144,7 +144,9 @@ core::Seconds ActionCost::operator_time(const Action& action) const {
   }
   if (op.kind == models::OpKind::attention) {
     const core::DType type = buffer(action, 0).type;
-    const core::Flops flops = forward ? op.flops_forward : op.flops_input_gradient;
+    const core::Flops square = forward ? op.flops_forward : op.flops_input_gradient;
+    // The causal kernel does half of the FLOPs it is given.
+    const core::Flops flops = op.causal ? square : square * 2.0;
     const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
     return attention_time(flops * static_cast<double>(samples_), op.rows, op.head_dim, type,
                           core::bytes_of(moved * samples_, type), *machine_);

@@ -18,12 +18,16 @@ std::uint32_t forward_writes(const models::Operator& op, const Action& a) {
   return from(op.inputs.size() + op.parameters.size(), a) | (in_place ? 1u : 0u);
 }
 
-std::uint32_t input_gradient_writes(OpKind kind, const Action& a) {
-  switch (kind) {
+std::uint32_t input_gradient_writes(const models::Operator& op, const Action& a) {
+  switch (op.kind) {
+    case OpKind::linear:
+    case OpKind::dense:
+    case OpKind::gelu: return from(2, a);
     case OpKind::layer_norm: return from(5, a);
     case OpKind::attention: return from(4, a);
     case OpKind::lora_up: return from(3, a);
-    default: return from(2, a);
+    case OpKind::rope: return from(0, a);
+    default: return from(1 + op.saved.size() + op.parameters.size(), a);
   }
 }
 
@@ -60,7 +64,7 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
     case ActionKind::collective:
     case ActionKind::serve_push: return from(a.arg_count - std::size_t{1}, a);
     case ActionKind::forward: return forward_writes(k.operators[a.op], a);
-    case ActionKind::input_gradient: return input_gradient_writes(k.operators[a.op].kind, a);
+    case ActionKind::input_gradient: return input_gradient_writes(k.operators[a.op], a);
     case ActionKind::weight_gradient: return weight_gradient_writes(k.operators[a.op].kind, a);
   }
   return 0;

@@ -51,11 +51,14 @@ void same(const RankClass& k, const std::map<Gradient, Place>& a,
   }
 }
 
-// In training, only embeddings may lie below all that is trained.
-bool must_have_backward(const RankClass& k, const Action& a) {
+// In training, only the embeddings' block may lie below all that is trained.
+bool must_have_backward(const RankClass& k, const Block& block) {
   if (k.last_backward.empty()) return false;
-  const models::OpKind kind = k.operators[a.op].kind;
-  return kind != models::OpKind::token_embedding && kind != models::OpKind::position_embedding;
+  for (std::uint32_t i = block.first; i < block.last; ++i)
+    if (k.actions[i].kind == ActionKind::forward &&
+        k.operators[k.actions[i].op].kind == models::OpKind::token_embedding)
+      return false;
+  return true;
 }
 
 // A forward call of which no operator has a gradient in this layer, although it should.
@@ -70,10 +73,11 @@ void forwards_answered(const RankClass& k, const std::map<Gradient, Place>& foun
   for (const Call& call : k.forward) {
     bool expects = false, has = false;
     Place first;
+    const bool must = must_have_backward(k, k.blocks[call.block]);
     for (std::uint32_t i = k.blocks[call.block].first; i < k.blocks[call.block].last; ++i) {
       const Action& a = k.actions[i];
       if (a.kind != ActionKind::forward) continue;
-      if (!differentiated.contains(a.op) && !must_have_backward(k, a)) continue;
+      if (!differentiated.contains(a.op) && !must) continue;
       if (!expects) first = {"forward", call, i};
       expects = true;
       has |= answered.contains({a.op, call.layer});

@@ -38,16 +38,42 @@ constexpr const char* kConfig =
 }  // namespace
 
 TEST_CASE("the zoo's parameter counts are the published ones") {
-  // GPT-2 as released; GPT-3: 96 (12 h^2 + 13 h) + (50,257 + 2,048 + 2) h at h = 12,288 =
-  // 173,961,510,912 + 642,748,416. Chain: 64 (1024^2 + 1024). MLP: chain_test.cpp.
+  // Each as the weights of the named repository hold it, or worked from the published widths.
   const std::map<std::string, std::int64_t> expected{
-      {"gpt2-124m", 124'439'808},     {"gpt2-355m", 354'823'168},
-      {"gpt2-774m", 774'030'080},     {"gpt2-1.5b", 1'557'611'200},
-      {"gpt3-175b", 174'604'259'328}, {"mlp-mnist", 669'706},
-      {"chain", 67'174'400}};
-  std::map<std::string, std::int64_t> found;
-  for (const ZooEntry& entry : zoo()) found[entry.spec.name] = entry.parameters;
-  CHECK(found == expected);
+      // GPT-2 as released; GPT-3: 96 (12 h^2 + 13 h) + (50,257 + 2,048 + 2) h at h = 12,288 =
+      // 173,961,510,912 + 642,748,416. Chain: 64 (1024^2 + 1024). MLP: chain_test.cpp.
+      {"gpt2-124m", 124'439'808},
+      {"gpt2-355m", 354'823'168},
+      {"gpt2-774m", 774'030'080},
+      {"gpt2-1.5b", 1'557'611'200},
+      {"gpt3-175b", 174'604'259'328},
+      {"mlp-mnist", 669'706},
+      {"chain", 67'174'400},
+      // A Llama layer is 2 h q + 2 h kv + 3 h f + 2 h, q and kv the widths of queries and keys; 7B:
+      // 32 (4 x 4096^2 + 3 x 4096 x 11008 + 8192) + 2 x 32000 x 4096 + 4096.
+      {"llama2-7b", 6'738'415'616},
+      {"llama2-13b", 13'015'864'320},
+      {"llama2-70b", 68'976'648'192},
+      {"llama3-8b", 8'030'261'248},
+      {"llama3-70b", 70'553'706'496},
+      {"llama3.1-405b", 405'853'388'800},
+      {"mistral-7b", 7'241'732'096},
+      // L (12 h^2 + 2 h) + 50432 h + h: 7B 32 x 201,334,784 + 206,573,568 at h = 4096; 30B
+      // 48 x 616,577,024 + 361,503,744 at h = 7168.
+      {"mpt-7b", 6'649'286'656},
+      {"mpt-30b", 29'957'200'896},
+      // 44 (12 h^2 + 13 h) + 2 x 50432 h + 2 h at h = 6144.
+      {"gpt-neox-20b", 20'554'567'680},
+      // Embeddings 31,782,912 with their norm, 24 (12 h^2 + 13 h), pooler h^2 + h at h = 1024.
+      {"bert-large", 335'141'888}};
+  std::size_t found = 0;
+  for (const ZooEntry& entry : zoo()) {
+    INFO(entry.spec.name);
+    REQUIRE(expected.contains(entry.spec.name));
+    CHECK(entry.parameters == expected.at(entry.spec.name));
+    ++found;
+  }
+  CHECK(found == expected.size());
 }
 
 TEST_CASE("every model of the zoo has its own name, a source and usable defaults") {
@@ -67,6 +93,7 @@ TEST_CASE("the zoo is listed by family, smallest first") {
   const std::vector<ZooEntry> entries = zoo();
   CHECK(entries.front().spec.name == "gpt2-124m");
   CHECK(entries[4].spec.name == "gpt3-175b");
+  CHECK(entries[5].spec.name == "llama2-7b");
   CHECK(entries.back().spec.name == "chain");
 }
 

@@ -38,7 +38,9 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"gpt2-124m", "rtx3090", "lean", 4, 128, 16},
                           Case{"gpt2-355m", "h100-sxm-80g", "fsdp2", 8, 1024, 64},
                           Case{"gpt2-124m", "h100-sxm-80g", "mixed", 16, 512, 64},
-                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 4, 256, 16, 8});
+                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 4, 256, 16, 8},
+                          Case{"llama3-8b", "h100-sxm-80g", "mixed", 8, 2048, 16},
+                          Case{"gpt-neox-20b", "a100-sxm-80g", "mixed", 8, 512, 16});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();
   const hw_profiles::Profile profile = hw_profiles::find_profile(c.gpu).value();

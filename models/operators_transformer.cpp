@@ -1,0 +1,129 @@
+// Operators of transformer blocks beyond GPT-2's: attention with grouped queries, rotary positions,
+// RMS norm, gated feed-forward, BERT's token types and pooler. Counts as in operators.cpp.
+#include "models/operator_work.hpp"
+
+namespace models {
+
+// Per element. rms_norm: squares and sum 2, x rstd gamma 2; backward: dy gamma 1, x dy gamma and
+// its sum 2, x rstd and dx 3; dgamma 2.
+constexpr double kRmsForward = 4, kRmsInputGradient = 6, kRmsWeightGradient = 2;
+// A pair (a, b) becomes (a cos - b sin, a sin + b cos): 6 for two elements.
+constexpr double kRotation = 3;
+// Per element of y. silu: exp, + 1, divide, multiply 4; gate times up 1. Backward: the sigmoid
+// again 3, silu 1, dup 1, derivative 4, dgate 1.
+constexpr double kSwigluForward = 5, kSwigluInputGradient = 10;
+
+TensorIndex rms_norm(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                     std::int64_t n, ParameterIndex gamma) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  const TensorIndex rstd = b.tensor(name + ".rstd", TensorRole::statistic, rows);
+  Operator op = shaped(name, OpKind::rms_norm, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y, rstd};
+  op.parameters = {gamma};
+  op.saved = {x, rstd};
+  op.flops_forward = flops(kRmsForward, rows, n);
+  op.flops_input_gradient = flops(kRmsInputGradient, rows, n);
+  if (trained(b, gamma)) op.flops_weight_gradient = flops(kRmsWeightGradient, rows, n);
+  op.elements_forward = 2 * rows * n + rows;
+  op.elements_backward = 3 * rows * n + rows;  // x, dy, dx
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
+static Operator of_heads(const std::string& name, OpKind kind, std::int64_t rows, HeadShape shape) {
+  const std::int64_t qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+  Operator op = shaped(name, kind, rows, shape.heads * shape.head_dim, qkv);
+  op.heads = shape.heads;
+  op.kv_heads = shape.kv_heads;
+  op.head_dim = shape.head_dim;
+  return op;
+}
+
+// The gradient is the rotation by the opposite angle, in place as well.
+TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
+                 HeadShape shape, std::int64_t rotated) {
+  const TensorIndex y = b.tensor(name + ".out", b.tensor_at(qkv).role,
+                                 b.tensor_at(qkv).per_sample, qkv);
+  Operator op = of_heads(name, OpKind::rope, rows, shape);
+  op.n = (shape.heads + shape.kv_heads) * rotated;
+  op.inputs = {qkv};
+  op.outputs = {y};
+  op.flops_forward = op.flops_input_gradient = flops(kRotation, rows, op.n);
+  op.elements_forward = op.elements_backward = 2 * rows * op.n;
+  b.add(std::move(op));
+  return y;
+}
+
+// Scores and context are two GEMMs of 2 s s h each, full square: kernels that skip the causal half
+// do half of it. Backward recomputes the scores and has five GEMMs for the forward's two, so 2.5
+// times as much ([flash2] section 3.1). Elements are those of a kernel that keeps the scores on
+// chip; one that stores them moves heads x s x s more per pass.
+TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
+                      std::int64_t rows, HeadShape shape, AttentionUse use) {
+  Operator op = of_heads(name, OpKind::attention, rows, shape);
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * op.n);
+  const TensorIndex lse = b.tensor(name + ".lse", TensorRole::statistic, rows * shape.heads);
+  op.inputs = {qkv};
+  op.outputs = {y, lse};
+  op.saved = {qkv, y, lse};
+  op.causal = use.causal;
+  op.alibi = use.alibi;
+  op.is_gemm = true;
+  op.flops_forward = flops(4.0 * static_cast<double>(rows), rows, op.n);
+  op.flops_input_gradient = op.flops_forward * 2.5;
+  op.elements_forward = rows * (op.k + op.n + op.heads);
+  op.elements_backward = rows * (op.k + op.n + op.n + op.k + op.heads);  // qkv, y, dy, dqkv, lse
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                   std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  Operator op = shaped(name, OpKind::swiglu, rows, n, 2 * n);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.saved = {x};
+  op.flops_forward = flops(kSwigluForward, rows, n);
+  op.flops_input_gradient = flops(kSwigluInputGradient, rows, n);
+  op.elements_forward = 3 * rows * n;
+  op.elements_backward = 5 * rows * n;  // gate, up, dy; dgate, dup
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex type_embedding(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                           TensorIndex types, std::int64_t rows, ParameterIndex table) {
+  const Parameter& wtt = b.parameter_at(table);
+  const std::int64_t n = wtt.shape[1];
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n, x);
+  Operator op = shaped(name, OpKind::type_embedding, rows, n, wtt.shape[0]);
+  op.inputs = {x, types};
+  op.outputs = {y};
+  op.parameters = {table};
+  op.flops_forward = flops(1, rows, n);
+  op.elements_forward = 2 * rows * n;
+  op.parameter_elements = wtt.elements;  // a few rows, which stay in cache
+  if (wtt.trainable) {
+    op.saved = {types};
+    op.flops_weight_gradient = flops(1, rows, n);
+    op.elements_backward = rows * n;  // dy
+  }
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex first_token(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                        std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
+  Operator op = shaped(name, OpKind::first_token, 1, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.elements_forward = op.elements_backward = 2 * n;
+  b.add(std::move(op));
+  return y;
+}
+
+}  // namespace models

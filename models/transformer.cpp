@@ -1,0 +1,325 @@
+// Transformers: GPT-2 [gpt2] and what its descendants changed, which Variants states. Tensor
+// parallelism is Megatron's [megatron]: the first matrix of a pair divided by columns of the
+// result, the second by columns of the input, the vocabulary by rows; what a rank computes alone
+// ends in an all-reduce (tensor_reduce), whose counterpart in the backward pass is tensor_copy.
+//
+// Two hooks hold what surrounds a divided pair: `enter` before its first matrix, `leave` after its
+// second.
+#include <algorithm>
+#include <cmath>
+
+#include "models/builder.hpp"
+
+namespace models {
+
+namespace {
+
+constexpr double kInitStddev = 0.02;  // [gpt2] as released: every matrix; residual ones / sqrt(2 L)
+
+struct AdaptedBlock {                   // columns of a matrix's result that LoRA may adapt
+  std::string target;                   // q, k, v or o
+  std::int64_t offset = 0, width = 0;
+};
+
+struct Branch {                         // what a rank computed alone, and what follows the sum
+  TensorIndex y = kNoTensor;
+  ParameterIndex bias = -1;             // not added yet; -1: none, or added
+};
+
+class TransformerBuilder {
+ public:
+  TransformerBuilder(const ModelSpec& spec, const GraphOptions& options)
+      : spec_(spec), v_(spec.variants), options_(options), s_(options.seq_len), h_(spec.hidden),
+        d_(head_dim_of(spec)), t_(options.tensor), frozen_(options.lora_rank > 0) {}
+
+  Segment prologue() const;
+  Segment layer() const;
+  Segment epilogue() const;
+
+ private:
+  SegmentBuilder begin(const char* name) const { return {name, options_.inference}; }
+  Split columns(std::int64_t groups = 1) const { return {0, t_, groups}; }  // of the result
+  Split inner() const { return {1, t_, 1}; }                                // of the input
+
+  ParameterIndex matrix(SegmentBuilder& b, const std::string& name, std::int64_t out,
+                        std::int64_t in, Split split = {}, double stddev = kInitStddev) const;
+  ParameterIndex vector(SegmentBuilder& b, const std::string& name, std::int64_t n, Init init,
+                        Split split = {}) const;
+  ParameterIndex bias(SegmentBuilder& b, bool wanted, const std::string& name, std::int64_t n,
+                      Split split = {}) const {
+    return wanted ? vector(b, name, n, Init::zero, split) : -1;
+  }
+  TensorIndex norm(SegmentBuilder& b, const std::string& name, TensorIndex x) const;
+  TensorIndex enter(SegmentBuilder& b, const std::string& name, TensorIndex x) const;
+  Branch row_matrix(SegmentBuilder& b, const char* name, TensorIndex x, std::int64_t inputs,
+                    bool with_bias, const std::vector<std::string>& adapted = {}) const;
+  TensorIndex leave(SegmentBuilder& b, const std::string& name, TensorIndex y,
+                    const std::vector<Branch>& branches) const;
+  TensorIndex row_parallel(SegmentBuilder& b, const std::string& name, const Branch& branch) const;
+  TensorIndex adapt(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorIndex base,
+                    std::int64_t inputs, const std::vector<AdaptedBlock>& blocks) const;
+  TensorIndex adapt_equal(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                          TensorIndex base, std::int64_t inputs,
+                          const std::vector<AdaptedBlock>& blocks) const;
+  TensorIndex qkv(SegmentBuilder& b, TensorIndex normed) const;
+  Branch attention_branch(SegmentBuilder& b, TensorIndex entered) const;
+  Branch ffn_branch(SegmentBuilder& b, TensorIndex entered) const;
+  TensorIndex pre_norm_layer(SegmentBuilder& b, TensorIndex x) const;
+  TensorIndex parallel_layer(SegmentBuilder& b, TensorIndex x) const;
+  TensorIndex post_norm_layer(SegmentBuilder& b, TensorIndex x) const;
+  void pool(SegmentBuilder& b, TensorIndex x) const;
+
+  const ModelSpec& spec_;
+  const Variants& v_;
+  const GraphOptions& options_;
+  const std::int64_t s_, h_, d_, t_;
+  const bool frozen_;  // LoRA: base parameters do not train
+};
+
+ParameterIndex TransformerBuilder::matrix(SegmentBuilder& b, const std::string& name,
+                                          std::int64_t out, std::int64_t in, Split split,
+                                          double stddev) const {
+  Parameter p = make_parameter(name, {out, in}, split, Init::normal, stddev);
+  p.trainable = !frozen_;
+  return b.parameter(std::move(p));
+}
+
+ParameterIndex TransformerBuilder::vector(SegmentBuilder& b, const std::string& name,
+                                          std::int64_t n, Init init, Split split) const {
+  Parameter p = make_parameter(name, {n}, split, init);
+  p.trainable = !frozen_;
+  return b.parameter(std::move(p));
+}
+
+TensorIndex TransformerBuilder::norm(SegmentBuilder& b, const std::string& name,
+                                     TensorIndex x) const {
+  const ParameterIndex gamma = vector(b, name + ".weight", h_, Init::one);
+  if (v_.norm == Norm::rms_norm) return rms_norm(b, name, x, s_, h_, gamma);
+  const ParameterIndex beta = bias(b, v_.norm_bias, name + ".bias", h_);
+  return layer_norm(b, name, x, s_, h_, {gamma, beta});
+}
+
+// x enters a matrix divided by columns: f where there is more than one rank.
+TensorIndex TransformerBuilder::enter(SegmentBuilder& b, const std::string& name,
+                                      TensorIndex x) const {
+  if (t_ == 1 || options_.inference) return x;  // f matters to the backward pass alone
+  return tensor_copy(b, name + ".copy", x, s_, h_);
+}
+
+// y = x W^T, W divided by columns of the input. The bias must not be summed t times, so with t > 1
+// it follows the reduction.
+Branch TransformerBuilder::row_matrix(SegmentBuilder& b, const char* name, TensorIndex x,
+                                      std::int64_t inputs, bool with_bias,
+                                      const std::vector<std::string>& adapted) const {
+  const std::string base = name;
+  const double stddev = kInitStddev / std::sqrt(2.0 * static_cast<double>(spec_.layers));
+  const ParameterIndex weight = matrix(b, base + ".weight", h_, inputs, inner(), stddev);
+  const ParameterIndex own = bias(b, with_bias, base + ".bias", h_);
+  const LinearShape shape{s_, h_, inputs / t_};
+  TensorIndex y = linear(b, base, x, shape, weight, t_ == 1 ? own : -1);
+  std::vector<AdaptedBlock> blocks;
+  for (const std::string& target : adapted) blocks.push_back({target, 0, h_});
+  y = adapt(b, base, x, y, inputs, blocks);
+  return {y, t_ == 1 ? -1 : own};
+}
+
+// Sums what each rank computed alone, and adds the biases that waited for it.
+TensorIndex TransformerBuilder::leave(SegmentBuilder& b, const std::string& name, TensorIndex y,
+                                      const std::vector<Branch>& branches) const {
+  if (t_ == 1) return y;
+  y = tensor_reduce(b, name + ".reduce", y, s_, h_);
+  for (const Branch& branch : branches) {
+    if (branch.bias < 0) continue;
+    const std::string of = b.parameter_at(branch.bias).name;  // "attn.proj.bias"
+    y = bias_add(b, of + "_add", y, s_, h_, branch.bias);
+  }
+  return y;
+}
+
+TensorIndex TransformerBuilder::row_parallel(SegmentBuilder& b, const std::string& name,
+                                             const Branch& branch) const {
+  return leave(b, name, branch.y, {branch});
+}
+
+// LoRA [lora] on the chosen column blocks of `base` (q, k, v; o is the only one of its matrix): one
+// down projection for blocks of one width, since they read the same input. Starts at the identity.
+TensorIndex TransformerBuilder::adapt_equal(SegmentBuilder& b, const std::string& name,
+                                            TensorIndex x, TensorIndex base, std::int64_t inputs,
+                                            const std::vector<AdaptedBlock>& blocks) const {
+  const std::int64_t r = options_.lora_rank, width = blocks.front().width;
+  std::vector<std::int64_t> offsets;
+  for (const AdaptedBlock& block : blocks) offsets.push_back(block.offset);
+  const auto groups = static_cast<std::int64_t>(offsets.size());
+  Parameter a = make_parameter(name + ".lora_a", {groups * r, inputs}, {}, Init::normal,
+                               kInitStddev);
+  Parameter up = make_parameter(name + ".lora_b", {groups, width, r}, {}, Init::zero);
+  a.adapter = up.adapter = true;
+  const ParameterIndex down_weight = b.parameter(std::move(a));
+  const ParameterIndex up_weight = b.parameter(std::move(up));
+  const TensorIndex u = linear(b, name + ".lora_down", x, {s_, groups * r, inputs}, down_weight);
+  return lora_up(b, name + ".lora_up", base, u, {s_, width, r}, up_weight, std::move(offsets));
+}
+
+TensorIndex TransformerBuilder::adapt(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                                      TensorIndex base, std::int64_t inputs,
+                                      const std::vector<AdaptedBlock>& blocks) const {
+  std::vector<AdaptedBlock> wide, narrow;  // queries; keys and values of grouped queries
+  for (const AdaptedBlock& block : blocks) {
+    if (options_.lora_rank == 0 || std::ranges::count(options_.lora_targets, block.target) == 0)
+      continue;
+    (block.width == blocks.front().width ? wide : narrow).push_back(block);
+  }
+  if (!wide.empty()) base = adapt_equal(b, name, x, base, inputs, wide);
+  if (!narrow.empty()) base = adapt_equal(b, name + ".kv", x, base, inputs, narrow);
+  return base;
+}
+
+// Queries, keys and values in one matrix, each divided over the ranks by itself.
+TensorIndex TransformerBuilder::qkv(SegmentBuilder& b, TensorIndex normed) const {
+  const std::int64_t q = spec_.heads * d_, kv = spec_.kv_heads * d_, n = q + 2 * kv;
+  const Split split = columns(q == kv ? 3 : 1);
+  const auto with_blocks = [&](Parameter p) {
+    if (q != kv) p.split_blocks = {q, kv, kv};
+    p.trainable = !frozen_;
+    return b.parameter(std::move(p));
+  };
+  const ParameterIndex weight = with_blocks(
+      make_parameter("attn.qkv.weight", {n, h_}, split, Init::normal, kInitStddev));
+  const ParameterIndex own =
+      v_.qkv_bias ? with_blocks(make_parameter("attn.qkv.bias", {n}, split, Init::zero)) : -1;
+  const TensorIndex y = linear(b, "attn.qkv", normed, {s_, n / t_, h_}, weight, own);
+  return adapt(b, "attn.qkv", normed, y, h_, {{"q", 0, q}, {"k", q, kv}, {"v", q + kv, kv}});
+}
+
+Branch TransformerBuilder::attention_branch(SegmentBuilder& b, TensorIndex entered) const {
+  const HeadShape shape{spec_.heads / t_, spec_.kv_heads / t_, d_};
+  TensorIndex x = qkv(b, entered);
+  if (v_.position_kind == Positions::rotary) {
+    const double share = v_.rotary_fraction * static_cast<double>(d_);
+    x = rope(b, "attn.rope", x, s_, shape, static_cast<std::int64_t>(share));
+  }
+  const bool alibi = v_.position_kind == Positions::alibi;
+  const TensorIndex y = attention(b, "attn.core", x, s_, shape, {v_.causal, alibi});
+  return row_matrix(b, "attn.proj", y, spec_.heads * d_, v_.output_bias, {"o"});
+}
+
+Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered) const {
+  const std::int64_t f = spec_.ffn_hidden;
+  TensorIndex y = kNoTensor;
+  if (v_.ffn == Ffn::swiglu) {
+    const ParameterIndex weight = matrix(b, "mlp.gate_up.weight", 2 * f, h_, columns(2));
+    const ParameterIndex own = bias(b, v_.ffn_bias, "mlp.gate_up.bias", 2 * f, columns(2));
+    const TensorIndex both =
+        linear(b, "mlp.gate_up", entered, {s_, 2 * f / t_, h_}, weight, own);
+    y = swiglu(b, "mlp.swiglu", both, s_, f / t_);
+  } else {
+    const ParameterIndex weight = matrix(b, "mlp.fc.weight", f, h_, columns());
+    const ParameterIndex own = bias(b, v_.ffn_bias, "mlp.fc.bias", f, columns());
+    const TensorIndex up = linear(b, "mlp.fc", entered, {s_, f / t_, h_}, weight, own);
+    y = gelu(b, "mlp.gelu", up, s_, f / t_, spec_.activation);
+  }
+  return row_matrix(b, "mlp.proj", y, f, v_.ffn_bias);
+}
+
+TensorIndex TransformerBuilder::pre_norm_layer(SegmentBuilder& b, TensorIndex x) const {
+  const TensorIndex first = enter(b, "attn", norm(b, "ln_1", x));
+  const TensorIndex attended = row_parallel(b, "attn.proj", attention_branch(b, first));
+  const TensorIndex middle = add(b, "attn.add", x, attended, s_, h_);
+  const TensorIndex second = enter(b, "mlp", norm(b, "ln_2", middle));
+  const TensorIndex fed = row_parallel(b, "mlp.proj", ffn_branch(b, second));
+  return add(b, "mlp.add", middle, fed, s_, h_);
+}
+
+// [gpt_neox]: both branches read x, and one reduction sums both. The norms come first, so that in
+// the backward pass both branches are done with the gradient of the sum before a norm adds to it.
+TensorIndex TransformerBuilder::parallel_layer(SegmentBuilder& b, TensorIndex x) const {
+  const TensorIndex first = norm(b, "ln_1", x), second = norm(b, "ln_2", x);
+  const Branch attended = attention_branch(b, enter(b, "attn", first));
+  const Branch fed = ffn_branch(b, enter(b, "mlp", second));
+  const TensorIndex sum = add(b, "branches.add", attended.y, fed.y, s_, h_);
+  return add(b, "layer.add", x, leave(b, "branches", sum, {attended, fed}), s_, h_);
+}
+
+// [bert], as in the first transformer.
+TensorIndex TransformerBuilder::post_norm_layer(SegmentBuilder& b, TensorIndex x) const {
+  const Branch attended = attention_branch(b, enter(b, "attn", x));
+  const TensorIndex sum = add(b, "attn.add", x, row_parallel(b, "attn.proj", attended), s_, h_);
+  const TensorIndex middle = norm(b, "ln_1", sum);
+  const Branch fed = ffn_branch(b, enter(b, "mlp", middle));
+  const TensorIndex both = add(b, "mlp.add", middle, row_parallel(b, "mlp.proj", fed), s_, h_);
+  return norm(b, "ln_2", both);
+}
+
+Segment TransformerBuilder::prologue() const {
+  SegmentBuilder b = begin("prologue");
+  const TensorIndex tokens = b.tensor("tokens", TensorRole::tokens, s_);
+  const ParameterIndex wte = matrix(b, "wte.weight", spec_.vocab, h_, columns());
+  const bool table = v_.position_kind == Positions::learned;
+  const ParameterIndex wpe = table ? matrix(b, "wpe.weight", spec_.positions, h_) : -1;
+  TensorIndex x = token_embedding(b, "wte", tokens, s_, wte);
+  if (t_ > 1) x = tensor_reduce(b, "wte.reduce", x, s_, h_);
+  if (table) x = position_embedding(b, "wpe", x, s_, wpe);
+  if (v_.token_types > 0) {
+    const TensorIndex types = b.tensor("token_types", TensorRole::tokens, s_);
+    x = type_embedding(b, "wtt", x, types, s_, matrix(b, "wtt.weight", v_.token_types, h_));
+  }
+  if (v_.embedding_norm) x = norm(b, "ln_e", x);
+  return std::move(b).finish(tokens, x);
+}
+
+Segment TransformerBuilder::layer() const {
+  SegmentBuilder b = begin("layer");
+  const TensorIndex x = b.tensor("x", TensorRole::activation, s_ * h_);
+  TensorIndex y = kNoTensor;
+  switch (v_.residual) {
+    case Residual::pre: y = pre_norm_layer(b, x); break;
+    case Residual::parallel: y = parallel_layer(b, x); break;
+    case Residual::post: y = post_norm_layer(b, x); break;
+  }
+  return std::move(b).finish(x, y);
+}
+
+// The pooled token feeds a sentence task that is not part of this loss: it is computed, and its
+// parameters take no gradient.
+void TransformerBuilder::pool(SegmentBuilder& b, TensorIndex x) const {
+  const TensorIndex first = first_token(b, "pooler.first", x, h_);
+  const ParameterIndex weight = matrix(b, "pooler.weight", h_, h_);
+  const ParameterIndex own = vector(b, "pooler.bias", h_, Init::zero);
+  dense(b, "pooler", first, {1, h_, h_}, weight, own, Activation::tanh, TensorRole::activation);
+}
+
+Segment TransformerBuilder::epilogue() const {
+  SegmentBuilder b = begin("epilogue");
+  const TensorIndex x = b.tensor("x", TensorRole::activation, s_ * h_);
+  if (v_.pooler) pool(b, x);
+  const TensorIndex last = v_.residual == Residual::post ? x : norm(b, "ln_f", x);
+  const TensorIndex normed = enter(b, "head", last);
+  Parameter head = make_parameter("lm_head.weight", {spec_.vocab, h_}, columns(), Init::normal,
+                                  kInitStddev);
+  head.trainable = !frozen_;
+  if (spec_.tied_embeddings) head.tied_to = "wte.weight";
+  const std::int64_t columns_here = head.shape[0];
+  const ParameterIndex weight = b.parameter(std::move(head));
+  const TensorIndex logits =
+      linear(b, "head", normed, {s_, columns_here, h_}, weight, -1, TensorRole::logits);
+  if (options_.inference) return std::move(b).finish(x, logits);
+  const TensorIndex targets = b.tensor("targets", TensorRole::tokens, s_);
+  cross_entropy_loss(b, logits, targets, s_, columns_here, t_);
+  return std::move(b).finish(x, kNoTensor);
+}
+
+}  // namespace
+
+ModelGraph build_transformer(const ModelSpec& spec, const GraphOptions& options) {
+  ModelGraph graph;
+  graph.spec = spec;
+  graph.options = options;
+  const TransformerBuilder builder(graph.spec, graph.options);
+  graph.prologue = builder.prologue();
+  graph.templates.push_back(builder.layer());
+  graph.layer_template.assign(static_cast<std::size_t>(spec.layers), 0);
+  graph.epilogue = builder.epilogue();
+  return graph;
+}
+
+}  // namespace models

@@ -1,0 +1,103 @@
+// Every family of models, small, under every kind of strategy: the lowered Program is sound.
+#include "planner/lower.hpp"
+#include "sim/program/checker.hpp"
+#include "tests/catch.hpp"
+#include "tests/property/run_program.hpp"
+#include "tests/property/strategies.hpp"
+
+using namespace planner;
+using namespace tests;
+
+namespace {
+
+models::ModelSpec tiny(models::Family family) {
+  models::ModelSpec spec = tiny_gpt(4);
+  spec.family = family;
+  spec.variants = models::variants_of(family);
+  spec.activation = models::activation_of(family);
+  spec.heads = spec.kv_heads = 4;
+  spec.hidden = 32;
+  spec.ffn_hidden = 48;
+  return spec;
+}
+
+std::vector<models::ModelSpec> families() {
+  std::vector<models::ModelSpec> all;
+  for (const auto family : {models::Family::llama, models::Family::qwen2, models::Family::mpt,
+                            models::Family::gpt_neox, models::Family::bert}) {
+    all.push_back(tiny(family));
+    all.back().name = models::name(family);
+  }
+  all.push_back(tiny(models::Family::llama));
+  all.back().name = "llama with grouped queries";
+  all.back().kv_heads = 2;
+  all.back().head_dim = 6;
+  all.back().tied_embeddings = false;
+  return all;
+}
+
+std::vector<Strategy> strategies() {
+  std::vector<Strategy> all;
+  for (const std::int64_t tensor : {1, 2})
+    for (const std::int64_t pipeline : {1, 2})
+      for (const auto checkpoint : {Checkpoint::none, Checkpoint::every_k, Checkpoint::memory_poor,
+                                    Checkpoint::selective})
+        for (const auto sharding :
+             {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+          Strategy s = strategy(2, 8, 1, recomputing(checkpoint, 2));
+          s.tensor = tensor;
+          s.pipeline = pipeline;
+          s.schedule = pipeline > 1 ? Schedule::one_f_one_b : Schedule::none;
+          s.sharding = sharding;
+          s.shard_group = sharding == Sharding::none ? 1 : 2;
+          all.push_back(s);
+        }
+  return all;
+}
+
+void check_sound(const models::ModelSpec& spec, const Job& job, Strategy s) {
+  s = resolve(spec, job, s);
+  INFO(spec.name << ", " << to_text(s));
+  const auto problems = strategy_problems(spec, job, s, s.workers());
+  INFO(core::to_text(problems));
+  REQUIRE(problems.empty());
+  const auto graph = models::build_graph(spec, graph_options(job, s));
+  REQUIRE(graph.ok());
+  const program::Program p = lower(*graph, job, s);
+  const core::Problems unsound = program::check(p);
+  INFO(core::to_text(unsound));
+  CHECK(unsound.empty());
+}
+
+}  // namespace
+
+TEST_CASE("programs of every family are sound under every kind of strategy") {
+  for (const models::ModelSpec& spec : families())
+    for (const Strategy& s : strategies()) check_sound(spec, tiny_job(spec, 8), s);
+}
+
+TEST_CASE("programs of every family are sound for inference and for LoRA") {
+  for (const models::ModelSpec& spec : families()) {
+    Job job = tiny_job(spec, 8);
+    job.mode = Mode::inference;
+    check_sound(spec, job, strategy(2, 8, 1));
+    job.mode = Mode::finetune;
+    job.lora_rank = 2;
+    for (const std::vector<std::string>& targets :
+         {std::vector<std::string>{"q", "k", "v", "o"}, {"q"}, {"v", "o"}}) {
+      job.lora_targets = targets;
+      check_sound(spec, job, strategy(2, 8, 1));
+      check_sound(spec, job, strategy(2, 8, 1, recomputing(Checkpoint::every_k, 1)));
+    }
+  }
+}
+
+TEST_CASE("weights of a rank are the parameters that the graph states, in every family") {
+  for (const models::ModelSpec& spec : families()) {
+    const Job job = tiny_job(spec, 8, "mixed");
+    const auto graph = models::build_graph(spec, graph_options(job, Strategy{}));
+    REQUIRE(graph.ok());
+    const program::Program p = lower(*graph, job, resolve(spec, job, strategy(1, 8, 1)));
+    CHECK(p.classes[0].trained_elements == models::parameter_count(*graph));
+  }
+}
