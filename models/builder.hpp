@@ -89,6 +89,17 @@ TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std:
 // y[rows,n] = silu(x[:, :n]) x[:, n:].
 TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                    std::int64_t n);
+// Mixture of experts: rows are tokens, of which each goes to `chosen` experts.
+struct Routing { TensorIndex gates, experts; };  // [rows, chosen] each
+Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, std::int64_t rows,
+              std::int64_t experts, std::int64_t chosen);
+TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                     TensorIndex experts, std::int64_t rows, std::int64_t n, std::int64_t chosen);
+// shape.rows: tokens x chosen, of all experts together. The weight is [experts, n, k].
+TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                          LinearShape shape, std::int64_t experts, ParameterIndex weight);
+TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, Routing routing,
+                    std::int64_t rows, std::int64_t n, std::int64_t chosen);
 TensorIndex type_embedding(SegmentBuilder& b, const std::string& name, TensorIndex x,
                            TensorIndex types, std::int64_t rows, ParameterIndex table);
 TensorIndex first_token(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t n);

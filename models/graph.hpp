@@ -48,6 +48,10 @@ enum class OpKind : std::uint8_t {
   swiglu,              // y = silu(gate) up of x = [gate, up]   keeps x
   type_embedding,      // y = x + wtt[type]; y takes x's place  keeps the types
   first_token,         // y = first row of each sample          keeps nothing
+  top_k,               // gates, experts of the k best of softmax(x)  keeps both
+  dispatch,            // y[rows k,n] = x's rows, by expert     keeps the experts
+  expert_linear,       // y = x W^T of each row's expert        keeps x when W is trained
+  combine,             // y[rows,n] = sum over k of gate x      keeps x, gates, experts
 };
 
 // Which type of the recipe a tensor is stored in.

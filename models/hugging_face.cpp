@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 namespace models {
 
@@ -10,30 +11,58 @@ using core::JsonReader;
 
 namespace {
 
-constexpr std::int64_t kTokensPerStep = 512 * 1024;  // GPT-2's batch, for the default
+constexpr std::int64_t kGpt2TokensPerStep = 512 * 1024;  // GPT-2's batch, for the default
+constexpr std::int64_t kTokensPerStep = 4 * 1024 * 1024;  // of later models: Llama 2's
+constexpr std::int64_t kLongestDefault =
+    8192;  // tokens: long contexts are trained on last, briefly
 constexpr IntRange kWidthRange{1, kMaxWidth};
 
-// Keys of transformers' GPT2Config that change the arithmetic, with the value that we compute.
-void refuse_variants(JsonReader& r) {
-  constexpr std::array<std::pair<std::string_view, bool>, 3> kVariants{
-      {{"scale_attn_weights", true},
-       {"scale_attn_by_inverse_layer_idx", false},
-       {"add_cross_attention", false}}};
-  for (const auto& [key, supported] : kVariants) {
+// Keys whose other value computes something else.
+struct Fixed {
+  std::string_view key;
+  bool supported;
+};
+
+void refuse(JsonReader& r, std::initializer_list<Fixed> fixed) {
+  for (const auto& [key, supported] : fixed) {
     bool value = supported;
     if (r.optional(key, value) && value != supported) {
       r.problem(key, supported ? "true" : "false", value ? "true" : "false",
-                "this variant of GPT-2 is not supported");
+                "this variant of the model is not supported");
     }
   }
-  // Both names are the tanh form; "gelu" is the erf form, another function.
-  static constexpr std::array<std::string_view, 2> kGelu{"gelu_new", "gelu_pytorch_tanh"};
-  std::string activation;
-  r.optional_one_of("activation_function", kGelu, activation);
 }
 
+// Both names are the tanh form; "gelu" is the erf form, another function.
+void read_gelu(JsonReader& r, std::string_view key, ModelSpec& spec) {
+  static constexpr std::array<std::string_view, 4> kGelu{"gelu", "gelu_new", "gelu_pytorch_tanh",
+                                                         "gelu_fast"};
+  std::string text;
+  if (!r.optional_one_of(key, kGelu, text)) return;
+  spec.activation = text == "gelu" ? Activation::gelu_erf : Activation::gelu_tanh;
+}
+
+void read_silu(JsonReader& r) {
+  static constexpr std::array<std::string_view, 2> kSilu{"silu", "swish"};
+  std::string text;
+  r.optional_one_of("hidden_act", kSilu, text);
+}
+
+void set_family(ModelSpec& spec, Family family) {
+  spec.family = family;
+  spec.variants = variants_of(family);
+  spec.activation = activation_of(family);
+}
+
+void set_defaults(ModelSpec& spec, std::int64_t tokens, std::int64_t most_samples) {
+  spec.default_seq_len = std::clamp<std::int64_t>(spec.positions, 1, kLongestDefault);
+  spec.default_global_batch =
+      std::clamp<std::int64_t>(tokens / spec.default_seq_len, 1, most_samples);
+}
+
+// Keys of transformers' GPT2Config that change the arithmetic, with the value that we compute.
 void read_gpt2(JsonReader& r, ModelSpec& spec) {
-  spec.family = Family::gpt2;
+  set_family(spec, Family::gpt2);
   r.required("n_layer", spec.layers, IntRange{1, kMaxLayers});
   r.required("n_embd", spec.hidden, kWidthRange);
   r.required("n_head", spec.heads, kWidthRange);
@@ -45,21 +74,124 @@ void read_gpt2(JsonReader& r, ModelSpec& spec) {
   r.optional("n_inner", spec.ffn_hidden, kWidthRange);
   r.optional("tie_word_embeddings", spec.tied_embeddings);
   r.optional("layer_norm_epsilon", spec.layer_norm_epsilon, core::positive());
-  refuse_variants(r);
+  refuse(r, {{"scale_attn_weights", true},
+             {"scale_attn_by_inverse_layer_idx", false},
+             {"add_cross_attention", false}});
+  read_gelu(r, "activation_function", spec);
   spec.default_seq_len = std::max<std::int64_t>(spec.positions, 1);
   spec.default_global_batch =
-      std::clamp<std::int64_t>(kTokensPerStep / spec.default_seq_len, 1, 512);
+      std::clamp<std::int64_t>(kGpt2TokensPerStep / spec.default_seq_len, 1, 512);
+}
+
+// The keys that most of transformers' later configurations share.
+void read_common(JsonReader& r, ModelSpec& spec) {
+  r.required("num_hidden_layers", spec.layers, IntRange{1, kMaxLayers});
+  r.required("hidden_size", spec.hidden, kWidthRange);
+  r.required("num_attention_heads", spec.heads, kWidthRange);
+  r.required("intermediate_size", spec.ffn_hidden, kWidthRange);
+  r.required("vocab_size", spec.vocab, kWidthRange);
+  r.required("max_position_embeddings", spec.positions, kWidthRange);
+  spec.kv_heads = spec.heads;
+  r.optional("tie_word_embeddings", spec.tied_embeddings);
+}
+
+// LlamaConfig and what was derived from it. A sliding window is left out: attention is full.
+void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
+  set_family(spec, family);
+  spec.tied_embeddings = false;
+  read_common(r, spec);
+  r.optional("num_key_value_heads", spec.kv_heads, kWidthRange);
+  r.optional("head_dim", spec.head_dim, kWidthRange);
+  if (spec.head_dim > 0 && spec.head_dim * spec.heads == spec.hidden) spec.head_dim = 0;
+  r.optional("rms_norm_eps", spec.layer_norm_epsilon, core::positive());
+  r.optional("attention_bias", spec.variants.output_bias);
+  if (spec.variants.output_bias) spec.variants.qkv_bias = true;
+  r.optional("mlp_bias", spec.variants.ffn_bias);
+  read_silu(r);
+  refuse(r, {{"use_sliding_window", false}});
+  if (r.has("sliding_window") && family != Family::qwen2)
+    spec.source += "; attention is full, its sliding window left out";
+  set_defaults(spec, kTokensPerStep, 2048);
+}
+
+void read_mixtral(JsonReader& r, ModelSpec& spec) {
+  read_llama(r, spec, Family::mixtral);
+  r.required("num_local_experts", spec.variants.experts, IntRange{1, kMaxExperts});
+  r.required("num_experts_per_tok", spec.variants.experts_per_token, IntRange{1, kMaxExperts});
+}
+
+void read_mpt(JsonReader& r, ModelSpec& spec) {
+  set_family(spec, Family::mpt);
+  r.required("n_layers", spec.layers, IntRange{1, kMaxLayers});
+  r.required("d_model", spec.hidden, kWidthRange);
+  r.required("n_heads", spec.heads, kWidthRange);
+  r.required("vocab_size", spec.vocab, kWidthRange);
+  r.required("max_seq_len", spec.positions, kWidthRange);
+  std::int64_t ratio = 4;
+  r.optional("expansion_ratio", ratio, IntRange{1, 64});
+  spec.ffn_hidden = ratio * spec.hidden;
+  spec.kv_heads = spec.heads;
+  bool no_bias = true, alibi = false;
+  r.optional("no_bias", no_bias);
+  Variants& v = spec.variants;
+  v.qkv_bias = v.output_bias = v.ffn_bias = v.norm_bias = !no_bias;
+  if (auto attention = r.optional_object("attn_config")) {
+    attention->optional("alibi", alibi);
+    attention->optional("kv_n_heads", spec.kv_heads, kWidthRange);
+    refuse(*attention, {{"qk_ln", false}, {"rope", false}, {"prefix_lm", false}});
+    attention->ignore_unknown();
+  }
+  v.position_kind = alibi ? Positions::alibi : Positions::learned;
+  r.optional("tie_word_embeddings", spec.tied_embeddings);
+  r.optional("layer_norm_epsilon", spec.layer_norm_epsilon, core::positive());
+  set_defaults(spec, kTokensPerStep, 2048);
+}
+
+void read_bert(JsonReader& r, ModelSpec& spec) {
+  set_family(spec, Family::bert);
+  read_common(r, spec);
+  r.optional("type_vocab_size", spec.variants.token_types, IntRange{0, kMaxWidth});
+  r.optional("layer_norm_eps", spec.layer_norm_epsilon, core::positive());
+  read_gelu(r, "hidden_act", spec);
+  static constexpr std::array<std::string_view, 1> kAbsolute{"absolute"};
+  std::string positions;
+  r.optional_one_of("position_embedding_type", kAbsolute, positions);
+  refuse(r, {{"is_decoder", false}, {"add_cross_attention", false}});
+  set_defaults(spec, 256 * 512, 256);  // [bert] appendix A.2
+}
+
+void read_gpt_neox(JsonReader& r, ModelSpec& spec) {
+  set_family(spec, Family::gpt_neox);
+  spec.tied_embeddings = false;
+  read_common(r, spec);
+  r.optional("rotary_pct", spec.variants.rotary_fraction, core::positive());
+  r.optional("layer_norm_eps", spec.layer_norm_epsilon, core::positive());
+  bool parallel = true;
+  r.optional("use_parallel_residual", parallel);
+  if (!parallel) spec.variants.residual = Residual::pre;
+  bool bias = true;
+  if (r.optional("attention_bias", bias)) spec.variants.qkv_bias = spec.variants.output_bias = bias;
+  read_gelu(r, "hidden_act", spec);
+  set_defaults(spec, kTokensPerStep, 2048);
 }
 
 }  // namespace
 
 ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
-  static constexpr std::array<std::string_view, 1> kSupported{"gpt2"};
+  static constexpr std::array<std::string_view, 8> kSupported{
+      "gpt2", "llama", "mistral", "qwen2", "mixtral", "mpt", "bert", "gpt_neox"};
   ModelSpec spec;
   spec.name = name;
   spec.source = "Hugging Face config.json";
   std::string type;
-  if (reader.one_of("model_type", kSupported, type)) read_gpt2(reader, spec);
+  if (!reader.one_of("model_type", kSupported, type)) return spec;
+  if (type == "gpt2") read_gpt2(reader, spec);
+  if (type == "llama" || type == "mistral") read_llama(reader, spec, Family::llama);
+  if (type == "qwen2") read_llama(reader, spec, Family::qwen2);
+  if (type == "mixtral") read_mixtral(reader, spec);
+  if (type == "mpt") read_mpt(reader, spec);
+  if (type == "bert") read_bert(reader, spec);
+  if (type == "gpt_neox") read_gpt_neox(reader, spec);
   reader.ignore_unknown();
   return spec;
 }

@@ -17,10 +17,12 @@ namespace models {
 //
 // Ours is strict: unknown keys are refused. Absent kv_heads is heads, ffn_hidden 4 hidden, head_dim
 // hidden / heads; an absent variant (spec.hpp) is the family's.
-// Hugging Face: model_type gpt2 with the tanh form of GELU; n_inner absent or null is 4 n_embd;
-// options that change the mathematics of a GPT-2 (scaled attention variants, cross attention) are
-// refused, dropout is not modelled and ignored, as are the many keys that concern neither shape
-// nor arithmetic. Default batch: as many samples as make 524,288 tokens, at most 512.
+// Hugging Face: model_type gpt2, llama, mistral, qwen2, mixtral, mpt, bert and gpt_neox; absent
+// keys have transformers' defaults where it has them. Options that change the mathematics to
+// something that no builder makes are refused; a sliding window is left out (attention is full, the
+// source says so); dropout is not modelled and ignored, as are the many keys that concern neither
+// shape nor arithmetic. Default batch: gpt2 as many samples as make 524,288 tokens, at most 512;
+// bert 131,072; others 4,194,304 tokens of sequences of at most 8192.
 core::Result<ModelSpec> parse_spec(std::string_view text, const std::string& source_name,
                                    const std::string& name = "model");
 

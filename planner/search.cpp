@@ -51,6 +51,11 @@ void complete(const Request& request, Plan& plan) {
   for (const std::string& text : request.constraints.texts())
     assume(fmt::format("asked for: {}", text));
   assume("uncertainty is a priori: step within 12 %, device memory within 4 %");
+  if (const auto& v = plan.model.variants; v.experts > 0)
+    assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of the tokens",
+                       v.experts, v.experts_per_token, v.experts));
+  if (plan.model.variants.pooler)
+    assume("the pooled token is computed, the loss of its sentence task is not");
   if (plan.job.mode == Mode::inference)
     assume("inference is one forward pass over the batch, without generation");
 }

@@ -200,6 +200,7 @@ void SegmentEmitter::backward_operator(const Op& op) {
   switch (op.kind) {
     case OpKind::linear:
     case OpKind::dense:
+    case OpKind::expert_linear:
       return backward_gemm(op, dy);
     case OpKind::add:
       return backward_add(op, dy);
@@ -273,6 +274,9 @@ void SegmentEmitter::backward_operator(const Op& op) {
     case OpKind::rms_norm:
     case OpKind::swiglu:
     case OpKind::first_token:
+    case OpKind::top_k:
+    case OpKind::dispatch:
+    case OpKind::combine:
       return backward_plain(op, dy);
   }
 }
@@ -282,8 +286,9 @@ void SegmentEmitter::backward_operator(const Op& op) {
 void SegmentEmitter::backward_operators() {
   for (std::size_t i = order_.size(); i-- > 0;) {
     const Op& op = segment_.graph[order_[i]];
-    const bool frees_itself = (op.kind == OpKind::linear || op.kind == OpKind::dense) &&
-                              storage_of(op.outputs[0]) >= 0;
+    const bool product = op.kind == OpKind::linear || op.kind == OpKind::dense ||
+                         op.kind == OpKind::expert_linear;
+    const bool frees_itself = product && storage_of(op.outputs[0]) >= 0;
     if (!restored_ && reads_dropped(op)) restore_core();
     backward_operator(op);
     if (!frees_itself) free_kept_after_backward(i);

@@ -15,12 +15,15 @@ using program::Group;
 
 bool is_matrix_product(models::OpKind kind) {
   return kind == models::OpKind::linear || kind == models::OpKind::dense ||
-         kind == models::OpKind::lora_up;
+         kind == models::OpKind::lora_up || kind == models::OpKind::expert_linear;
 }
 
 // y[rows,n] = x[rows,k] W^T; dx[rows,k] = dy W; dW[n,k] = dy^T x.
 GemmShape shape_of(const models::Operator& op, ActionKind kind, std::int64_t samples) {
-  const std::int64_t rows = op.rows * samples;
+  // Routing is balanced: each of the groups, which are experts, has its share of the rows.
+  const bool routed = op.kind == models::OpKind::expert_linear;
+  const std::int64_t all = op.rows * samples;
+  const std::int64_t rows = routed ? (all + op.groups - 1) / op.groups : all;
   if (kind == ActionKind::forward) return {rows, op.n, op.k, op.groups};
   if (kind == ActionKind::input_gradient) return {rows, op.k, op.n, op.groups};
   return {op.n, op.k, rows, op.groups};

@@ -33,6 +33,10 @@ std::vector<models::ModelSpec> families() {
   all.back().kv_heads = 2;
   all.back().head_dim = 6;
   all.back().tied_embeddings = false;
+  all.push_back(tiny(models::Family::mixtral));
+  all.back().name = "mixtral";
+  all.back().variants.experts = 6;
+  all.back().variants.experts_per_token = 2;
   return all;
 }
 

@@ -70,16 +70,75 @@ TEST_CASE("variants that compute something else are refused, not approximated") 
   CHECK(with("scale_attn_weights", "false") == "/scale_attn_weights");
   CHECK(with("add_cross_attention", "true") == "/add_cross_attention");
   CHECK(with("scale_attn_weights", "true") == "accepted");
-  CHECK(pointer_of(replaced(kGpt2Config, "gelu_new", "gelu")) == "/activation_function");
+  CHECK(pointer_of(replaced(kGpt2Config, "gelu_new", "relu")) == "/activation_function");
+  CHECK(parse_spec(replaced(kGpt2Config, "gelu_new", "gelu"), "c")->activation ==
+        Activation::gelu_erf);
   CHECK(pointer_of(replaced(kGpt2Config, "gelu_new", "gelu_pytorch_tanh")) == "accepted");
 }
 
 TEST_CASE("another model_type names what is supported") {
-  const auto spec = parse_spec(R"({"model_type": "llama", "hidden_size": 8})", "config.json");
+  const auto spec = parse_spec(R"({"model_type": "t5", "hidden_size": 8})", "config.json");
   REQUIRE_FALSE(spec.ok());
   REQUIRE(spec.problems().size() == 1);
   CHECK(core::to_text(spec.problems()).find("gpt2") != std::string::npos);
-  CHECK(core::to_text(spec.problems()).find("llama") != std::string::npos);
+  CHECK(core::to_text(spec.problems()).find("gpt_neox") != std::string::npos);
+}
+
+TEST_CASE("configurations of the zoo's models, as published, give the zoo's parameters") {
+  const std::pair<const char*, const char*> configs[] = {
+      {"llama3-8b", R"({"model_type": "llama", "hidden_act": "silu", "hidden_size": 4096,
+        "intermediate_size": 14336, "max_position_embeddings": 8192, "num_attention_heads": 32,
+        "num_hidden_layers": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+        "rope_scaling": null, "rope_theta": 500000.0, "tie_word_embeddings": false,
+        "attention_bias": false, "vocab_size": 128256})"},
+      {"mistral-7b", R"({"model_type": "mistral", "hidden_act": "silu", "hidden_size": 4096,
+        "intermediate_size": 14336, "max_position_embeddings": 32768, "num_attention_heads": 32,
+        "num_hidden_layers": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+        "sliding_window": 4096, "tie_word_embeddings": false, "vocab_size": 32000})"},
+      {"mixtral-8x7b", R"({"model_type": "mixtral", "hidden_act": "silu", "hidden_size": 4096,
+        "intermediate_size": 14336, "max_position_embeddings": 32768, "num_attention_heads": 32,
+        "num_experts_per_tok": 2, "num_hidden_layers": 32, "num_key_value_heads": 8,
+        "num_local_experts": 8, "rms_norm_eps": 1e-05, "vocab_size": 32000})"},
+      {"mpt-7b", R"({"model_type": "mpt", "attn_config": {"alibi": true, "qk_ln": false,
+        "attn_type": "multihead_attention"}, "d_model": 4096, "expansion_ratio": 4,
+        "max_seq_len": 2048, "n_heads": 32, "n_layers": 32, "no_bias": true,
+        "vocab_size": 50432})"},
+      {"bert-large", R"({"model_type": "bert", "hidden_act": "gelu", "hidden_size": 1024,
+        "intermediate_size": 4096, "layer_norm_eps": 1e-12, "max_position_embeddings": 512,
+        "num_attention_heads": 16, "num_hidden_layers": 24, "type_vocab_size": 2,
+        "vocab_size": 30522})"},
+      {"gpt-neox-20b", R"({"model_type": "gpt_neox", "hidden_act": "gelu_fast",
+        "hidden_size": 6144, "intermediate_size": 24576, "layer_norm_eps": 1e-05,
+        "max_position_embeddings": 2048, "num_attention_heads": 64, "num_hidden_layers": 44,
+        "rotary_pct": 0.25, "tie_word_embeddings": false, "vocab_size": 50432})"}};
+  for (const auto& [name, text] : configs) {
+    INFO(name);
+    const auto spec = parse_spec(text, "config.json", name);
+    if (!spec) FAIL(core::to_text(spec.problems()));
+    const ModelSpec known = *find_model(name);
+    CHECK(spec->variants == known.variants);
+    CHECK(parameter_count(*build_graph(*spec, {})) == parameter_count(*build_graph(known, {})));
+  }
+}
+
+TEST_CASE("Qwen2 has biases on q, k and v alone: 494,032,768 parameters at 0.5B") {
+  // Per layer, h = 896: q and o 2 h^2, k and v 2 x 128 h, 3 h 4864, biases 896 + 256, norms 2 h.
+  const auto spec = parse_spec(R"({"model_type": "qwen2", "hidden_act": "silu",
+    "hidden_size": 896, "intermediate_size": 4864, "max_position_embeddings": 32768,
+    "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-06, "sliding_window": 32768, "tie_word_embeddings": true,
+    "use_sliding_window": false, "vocab_size": 151936})", "config.json");
+  REQUIRE(spec.ok());
+  CHECK(parameter_count(*build_graph(*spec, {})) == 494'032'768);
+}
+
+TEST_CASE("a configuration that lacks a key, or computes something else, names the key") {
+  CHECK(pointer_of(R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2,
+    "max_seq_len": 64, "vocab_size": 100, "attn_config": {"qk_ln": true}})") ==
+        "/attn_config/qk_ln");
+  const auto missing = parse_spec(R"({"model_type": "llama", "hidden_size": 64})", "config.json");
+  REQUIRE_FALSE(missing.ok());
+  CHECK(core::to_text(missing.problems()).find("num_hidden_layers") != std::string::npos);
 }
 
 TEST_CASE("hostile configurations give problems and allocate nothing large") {

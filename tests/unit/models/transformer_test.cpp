@@ -153,6 +153,28 @@ TEST_CASE("LoRA on grouped queries adapts q by itself, k and v together") {
   CHECK(parameter_count(*graph, true) - parameter_count(*graph) == 2 * 3 * (48 + 32 + 32 + 48));
 }
 
+TEST_CASE("experts: every parameter counts, the work of those chosen, by hand") {
+  ModelSpec spec = tiny_llama();
+  spec.family = Family::mixtral;
+  spec.variants = variants_of(Family::mixtral);
+  spec.variants.experts = 5;
+  spec.variants.experts_per_token = 2;
+  const ModelGraph graph = graph_of(spec);
+  // As the layer of Llama above, with five times its 2880 and a router of 5 x 24.
+  CHECK(parameter_count(graph) == 2 * (4464 + 4 * 2880 + 120) + 2 * 521 * 24 + 24);
+  const Segment& layer = graph.templates[0];
+  // 8 tokens to 2 experts each: 16 rows of 80 x 24 and of 24 x 40.
+  CHECK(find_operator(layer, "moe.gate_up").flops_forward.value() == 2.0 * 16 * 80 * 24);
+  CHECK(find_operator(layer, "moe.proj").flops_forward.value() == 2.0 * 16 * 24 * 40);
+  CHECK(find_operator(layer, "moe.proj").parameter_elements == 5 * 24 * 40);
+  CHECK(find_operator(layer, "moe.top_k").flops_forward.value() == (4.0 + 2) * 8 * 5);
+  CHECK(find_operator(layer, "moe.combine").flops_forward.value() == 2.0 * 2 * 8 * 24);
+  CHECK(find_operator(layer, "moe.combine").flops_input_gradient.value() == 3.0 * 2 * 8 * 24);
+  CHECK(find_operator(layer, "moe.dispatch").elements_forward == 2 * 2 * 8 * 24);
+  CHECK(find_parameter(graph_of(spec, 2).templates[0], "moe.proj.weight").shape ==
+        std::vector<std::int64_t>{5, 24, 20});
+}
+
 TEST_CASE("degrees that no builder divides by are refused by name") {
   GraphOptions options{.seq_len = 8};
   options.context = 2;

@@ -58,6 +58,8 @@ TEST_CASE("the zoo's parameter counts are the published ones") {
       {"llama3-70b", 70'553'706'496},
       {"llama3.1-405b", 405'853'388'800},
       {"mistral-7b", 7'241'732'096},
+      // A layer: attention 41,943,040, 8 x 3 h f = 1,409,286,144, router 8 h, norms 2 h.
+      {"mixtral-8x7b", 46'702'792'704},
       // L (12 h^2 + 2 h) + 50432 h + h: 7B 32 x 201,334,784 + 206,573,568 at h = 4096; 30B
       // 48 x 616,577,024 + 361,503,744 at h = 7168.
       {"mpt-7b", 6'649'286'656},
