@@ -152,6 +152,7 @@ planner::Constraints read_constraints(const PlanOptions& options, core::Problems
 void read_search(const PlanOptions& options, planner::Request& request, core::Problems& problems) {
   choose(options.objective, "--objective", planner::objective_from_name,
          {"time", "memory", "cost", "energy"}, request.objective, problems);
+  request.tokens = whole_number(options.tokens, "--tokens", 1, problems);
   request.top = static_cast<int>(
       std::min<std::int64_t>(whole_number(options.top, "--top", 0, problems).value_or(5), 1000));
   request.candidate = static_cast<int>(std::min<std::int64_t>(
@@ -188,7 +189,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--model", p.model, "MODEL", "zoo name, config.json, its folder, or model file");
   options.text("--gpus", p.gpus, "N", "how many GPUs (1)");
   options.text("--gpu", p.gpu, "PROFILE[,...]", "which, by name or file; further ones compare");
-  options.text("--node", p.node, "NODE", "one of `planner gpus`, or a file; the GPU's own if none");
+  options.text("--node", p.node, "NODE", "one of `planner gpus`, or a file");
   options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
   options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");
   options.group("Job");
@@ -205,6 +206,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--framework", p.framework, "NAME", "whose behaviour is modelled (native)");
   options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "of gradients on the wire");
   options.group("Search");
+  options.text("--tokens", p.tokens, "N", "to train on, as 500B: time, rent, energy");
   options.text("--objective", p.objective, "NAME", "time, memory, cost, energy");
   options.texts("--pin", p.pins, "KEY=VALUE", "fix a key of the strategy; repeatable");
   options.texts("--forbid", p.forbids, "KEY=VALUE", "rule a value out; repeatable");

@@ -13,6 +13,7 @@
 #include "models/spec.hpp"
 #include "planner/candidate.hpp"
 #include "planner/job.hpp"
+#include "sim/cost/energy.hpp"
 
 namespace planner {
 
@@ -46,6 +47,7 @@ struct Plan {
   Job job;
   SearchCounts search;
   std::optional<Candidate> chosen;
+  std::optional<cost::Training> training;  // what --tokens asks for, by the chosen candidate
   std::vector<Candidate> alternatives, pareto;
   std::vector<Rejection> rejected;
   std::map<std::string, std::int64_t> rejected_per_limit;

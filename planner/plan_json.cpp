@@ -85,6 +85,16 @@ Json machines_json(const std::vector<OtherMachine>& machines) {
   return array;
 }
 
+Json training_json(const std::optional<cost::Training>& training) {
+  if (!training) return Json();
+  const cost::Training& t = *training;
+  return Json::object({{"tokens", t.tokens},
+                       {"seconds", t.seconds.value()},
+                       {"gpu_hours", t.gpu_hours},
+                       {"cost_usd", t.cost ? Json(t.cost->value()) : Json()},
+                       {"energy_joules", t.energy ? Json(t.energy->value()) : Json()}});
+}
+
 Json rules_json(const std::vector<RuleOfThumb>& rules) {
   Json array = Json::array();
   for (const RuleOfThumb& r : rules)
@@ -106,6 +116,7 @@ std::string to_json_text(const Plan& plan) {
                             {"job", to_json(plan.job)},
                             {"search", search_json(plan.search)}});
   root.set("chosen", plan.chosen ? to_json(*plan.chosen) : Json());
+  root.set("training", training_json(plan.training));
   root.set("alternatives", candidates_json(plan.alternatives));
   root.set("pareto", candidates_json(plan.pareto));
   root.set("rejected", rejected_json(plan.rejected));

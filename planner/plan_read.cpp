@@ -102,6 +102,19 @@ void read_machines(JsonReader& root, Plan& plan) {
   }
 }
 
+void read_training(JsonReader& root, Plan& plan) {
+  auto entry = root.optional_object("training");
+  if (!entry) return;
+  constexpr core::NumberRange kAmount{0, 1e30, false};
+  cost::Training t;
+  entry->required("tokens", t.tokens, kFileCount);
+  entry->required("seconds", t.seconds, kAmount);
+  entry->required("gpu_hours", t.gpu_hours, kAmount);
+  entry->optional("cost_usd", t.cost, kAmount);
+  entry->optional("energy_joules", t.energy, kAmount);
+  plan.training = t;
+}
+
 void read_rules(JsonReader& root, Plan& plan) {
   for (JsonReader& entry : root.optional_objects("rules_of_thumb")) {
     RuleOfThumb r;
@@ -135,6 +148,7 @@ core::Result<Plan> parse_plan(std::string_view text, std::string_view source_nam
   plan.search = read_search(root.object("search"));
   if (auto chosen = root.optional_object("chosen"))
     plan.chosen = checked_candidate(*chosen, plan.gpus);
+  read_training(root, plan);
   for (JsonReader& c : root.objects("alternatives"))
     plan.alternatives.push_back(checked_candidate(c, plan.gpus));
   for (JsonReader& c : root.objects("pareto"))

@@ -141,6 +141,12 @@ core::Result<Plan> make_plan(const Request& request) {
   if (!plan.chosen && !plan.alternatives.empty())
     return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),
                          fmt::format("{}", request.candidate), "name one of the ranking"};
+  if (request.tokens && plan.chosen) {
+    const Time& t = plan.chosen->time;
+    plan.training =
+        cost::training(plan.profile.gpu, plan.gpus, *request.tokens,
+                       plan.job.global_batch * plan.job.seq_len, t.step, t.compute + t.optimizer);
+  }
   explain_rejections(explorer, plan);
   explain_empty_space(request, plan);
   fill_other_machines(explorer, questions, request.objective, plan);

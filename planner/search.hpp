@@ -36,6 +36,7 @@ struct Request {
   Job job;                             // seq_len or global_batch 0: the model's default
   Constraints constraints;
   Objective objective = Objective::time;
+  std::optional<std::int64_t> tokens;  // to train on: the plan says what that takes
   int top = 5;                         // alternatives
   int candidate = 1;                   // which of the ranking is `chosen`
   std::vector<std::string> assumptions;  // the caller's, listed before the planner's own

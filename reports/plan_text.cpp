@@ -50,6 +50,19 @@ std::string title_text(const Plan& plan) {
                      plural(plan.nodes, "node"));
 }
 
+// "Training on 500 B tokens: 12.3 d, 2,360 GPU hours, 6,348 USD, 1.42 MWh".
+std::string training_text(const cost::Training& t) {
+  constexpr double kDay = 86400, kJoulesPerMegawattHour = 3.6e9;
+  std::string text =
+      fmt::format("Training on {} tokens: {:.3g} days, {:.4g} GPU hours", count_text(t.tokens),
+                  t.seconds.value() / kDay, t.gpu_hours);
+  text += t.cost ? fmt::format(", {:.4g} USD of rent", t.cost->value()) : ", rent not known";
+  if (t.energy)
+    text += fmt::format(", {:.3g} MWh (GPUs alone, modelled)",
+                        t.energy->value() / kJoulesPerMegawattHour);
+  return text;
+}
+
 // The answer first: what to do and what it gives; then what was asked.
 std::string answer_text(const Plan& plan, const PlanTextOptions& options, TextStyle style) {
   std::string text;
@@ -60,6 +73,7 @@ std::string answer_text(const Plan& plan, const PlanTextOptions& options, TextSt
     text = painted_lines(
         wrapped(first + ": " + planner::to_text(shown.strategy), 0, 4, style), Ink::good, style);
     text += wrapped(headline_text(shown), 2, 4, style);
+    if (plan.training && n == 0) text += wrapped(training_text(*plan.training), 2, 4, style);
   } else {
     text = painted_lines(wrapped("No answer: " + why_infeasible(plan), 0, 4, style), Ink::bad,
                          style);

@@ -12,7 +12,10 @@ namespace {
 // Where `size` ranks at equal distance lie when ranks fill nodes in order. O(1) where the distance
 // divides a node or spans it, as with all usual degrees; O(size) otherwise.
 cost::Place place_of(std::int64_t size, std::int64_t stride, std::int64_t per_node) {
-  cost::Place place{.size = static_cast<int>(size), .nodes = 1, .per_node = static_cast<int>(size)};
+  cost::Place place{.size = static_cast<int>(size),
+                    .nodes = 1,
+                    .per_node = static_cast<int>(size),
+                    .paired = size == 2 && stride == 1};
   if (size <= 1 || (size - 1) * stride < per_node) return place;
   if (stride >= per_node) {
     place.nodes = static_cast<int>(size);
@@ -130,7 +133,10 @@ void Evaluator::make_places() {
     structure_.embedding.push_back(place_of(2, (strategy_.pipeline - 1) * pipeline, n));
     // Some stage's neighbour is on another node as soon as the stages do not fit into one.
     const bool apart = pipeline * strategy_.pipeline > n;
-    next_stage_.push_back({.size = 2, .nodes = apart ? 2 : 1, .per_node = apart ? 1 : 2});
+    next_stage_.push_back({.size = 2,
+                           .nodes = apart ? 2 : 1,
+                           .per_node = apart ? 1 : 2,
+                           .paired = pipeline == 1 && strategy_.pipeline == 2});
   }
 }
 

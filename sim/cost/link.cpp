@@ -22,7 +22,9 @@ int log2_up(int n) {
 core::Seconds ring_latency(const Place& place, const Machine& machine, int passes) {
   const int network = place.nodes - 1;
   const int inside = place.size - 1 - network;
-  return static_cast<double>(passes) * (static_cast<double>(inside) * machine.link_latency +
+  const core::Seconds hop =
+      place.paired && machine.pair.value() > 0 ? machine.pair_latency : machine.link_latency;
+  return static_cast<double>(passes) * (static_cast<double>(inside) * hop +
                                         static_cast<double>(network) * machine.internode_latency);
 }
 
@@ -45,11 +47,17 @@ Place place_of(const program::Mesh& mesh, program::Group group, int rank, int gp
               .nodes = static_cast<int>(on_node.size()),
               .per_node = 1};
   for (const auto& [node, count] : on_node) place.per_node = std::max(place.per_node, count);
+  place.paired =
+      members.size() == 2 && members.front() % 2 == 0 && members.back() == members.front() + 1;
   return place;
 }
 
 Link link_of(const Place& place, const Machine& machine) {
-  if (place.nodes <= 1) return {machine.link_latency, machine.link};
+  if (place.nodes <= 1) {
+    const bool bridge = place.paired && machine.pair.value() > 0;
+    return bridge ? Link{machine.pair_latency, machine.pair}
+                  : Link{machine.link_latency, machine.link};
+  }
   const double share = static_cast<double>(place.per_node) / machine.gpus_per_node;
   return {machine.internode_latency, std::min(machine.link, machine.internode * share)};
 }

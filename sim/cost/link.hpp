@@ -19,6 +19,7 @@ struct Place {
   int size = 1;      // ranks of the group
   int nodes = 1;     // that it spans
   int per_node = 1;  // ranks on the node with most of them
+  bool paired = false;  // two ranks that a bridge joins where the node has bridges: 2i and 2i + 1
 };
 
 // Where the group of `rank` lies when ranks fill nodes in order. O(group size).

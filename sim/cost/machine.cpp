@@ -31,6 +31,13 @@ Machine make_machine(const hw_profiles::Profile& profile, std::string_view atten
   machine.link_latency = node.link_latency;
   machine.internode_latency = node.internode_latency;
   machine.link = node.link_bandwidth;
+  // [C6] A staged copy passes the host's memory twice, and all GPUs of the node copy at once.
+  if (node.link == hw_profiles::LinkKind::host_staged && node.host_bandwidth)
+    machine.link = std::min(machine.link, *node.host_bandwidth / (2.0 * node.gpus_per_node));
+  if (node.link == hw_profiles::LinkKind::nvlink_pairs) {
+    machine.pair = node.pair_bandwidth.value_or(core::BytesPerSecond{});
+    machine.pair_latency = node.pair_latency.value_or(node.link_latency);
+  }
   machine.internode = node.internode_bandwidth;
   return machine;
 }

@@ -28,6 +28,8 @@ struct Machine {
   int gpus_per_node = 1;
   core::Seconds link_latency{}, internode_latency{};
   core::BytesPerSecond link{};       // per GPU and direction inside a node
+  core::BytesPerSecond pair{};       // inside a bridged pair of GPUs; zero: none
+  core::Seconds pair_latency{};
   core::BytesPerSecond internode{};  // of the whole node, per direction
 };
 

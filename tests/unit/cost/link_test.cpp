@@ -67,3 +67,25 @@ TEST_CASE("groups lie where the mesh's strides put them") {
   CHECK(data.nodes == 2);
   CHECK(data.per_node == 2);
 }
+
+TEST_CASE("a bridge serves its own pair and nobody else") {
+  Machine m = round_machine();
+  m.pair = core::BytesPerSecond{400e9};
+  m.pair_latency = core::Seconds{0.5e-6};
+  const auto ring = [&](Place place) {
+    return collective_time(Collective::all_reduce, Algorithm::ring, place, kElements, DType::f32, m)
+        .value();
+  };
+  // Two ranks: 2 hops; 4 MB x 2/2. Bridged 2 x 0.5 + 10 us, else 2 x 1 + 40 us.
+  CHECK(ring({2, 1, 2, true}) == Approx(11e-6));
+  CHECK(ring({2, 1, 2, false}) == Approx(42e-6));
+  CHECK(ring({4, 1, 4, false}) == Approx(66e-6));
+}
+
+TEST_CASE("adjacent ranks are a pair, ranks two apart are not") {
+  program::Mesh mesh;
+  mesh.tensor = 2;
+  mesh.data = 2;
+  CHECK(place_of(mesh, program::Group::tensor, 0, 4).paired);
+  CHECK_FALSE(place_of(mesh, program::Group::data, 0, 4).paired);
+}

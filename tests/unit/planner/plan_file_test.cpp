@@ -37,6 +37,8 @@ Candidate sample_candidate() {
 Plan sample_plan() {
   Plan plan;
   plan.assumptions = {"one", "two"};
+  plan.training = cost::Training{500'000'000'000, core::Seconds{1e6}, 2222.5, std::nullopt,
+                                 cost::Joules{1e12}};
   plan.model = models::find_model("gpt2-124m").value();
   plan.parameters = 124'439'808;
   plan.gpus = 8;
