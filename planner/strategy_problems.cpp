@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "planner/lower.hpp"
+#include "planner/phrase.hpp"
 
 namespace planner {
 namespace {
@@ -31,12 +32,12 @@ class Rules {
   }
 
  private:
-  void need(bool holds, std::string key, std::string expected, std::string found,
-            std::string fix = "") {
-    if (!holds)
-      problems_.push_back({std::move(key), std::move(expected), std::move(found), std::move(fix)});
+  // Phrases: most checks hold, and then nothing of their text is put together.
+  void need(bool holds, const char* key, const Phrase& expected, const Phrase& found,
+            const Phrase& fix = "") {
+    if (!holds) problems_.push_back({key, expected.text(), found.text(), fix.text()});
   }
-  static std::string text(std::int64_t n) { return std::to_string(n); }
+  static Phrase text(std::int64_t n) { return Phrase(n); }
 
   bool degrees() {
     for (auto [key, degree] : {std::pair{"data", s_.data}, {"tensor", s_.tensor},
@@ -49,7 +50,7 @@ class Rules {
                          static_cast<double>(s_.pipeline) * static_cast<double>(s_.context);
     need(ranks + static_cast<double>(s_.separate_servers()) == static_cast<double>(gpus_), "data",
          "data x tensor x pipeline x context" +
-             std::string(s_.separate_servers() > 0 ? " + servers" : "") + " = " + text(gpus_) +
+             Phrase(s_.separate_servers() > 0 ? " + servers" : "") + " = " + text(gpus_) +
              " GPUs",
          text(s_.data) + " x " + text(s_.tensor) + " x " + text(s_.pipeline) + " x " +
              text(s_.context),
@@ -87,7 +88,7 @@ class Rules {
     const bool single = s_.pipeline == 1;
     need(single == (s_.schedule == Schedule::none), "schedule",
          single ? "none with pipeline=1" : "naive, gpipe or 1f1b with pipeline > 1",
-         std::string(name(s_.schedule)));
+         Phrase(name(s_.schedule)));
     if (s_.stages.empty()) return;
     need(static_cast<std::int64_t>(s_.stages.size()) == s_.pipeline, "stages",
          text(s_.pipeline) + " layer counts", text(static_cast<std::int64_t>(s_.stages.size())));
@@ -107,13 +108,13 @@ class Rules {
       return;
     }
     need(job_.mode != Mode::inference, "sharding", "none for inference",
-         std::string(name(s_.sharding)));
+         Phrase(name(s_.sharding)));
     need(s_.data % s_.shard_group == 0, "shard_group", "a divisor of data " + text(s_.data),
          text(s_.shard_group));
     need(!smaller || s_.sharding == Sharding::zero3, "shard_group",
          "data (" + text(s_.data) + ") unless sharding=zero3", text(s_.shard_group));
     need(s_.grad_sync == GradSync::automatic || s_.grad_sync == GradSync::ring, "grad_sync",
-         "ring (reduce-scatter and all-gather) with sharding", std::string(name(s_.grad_sync)));
+         "ring (reduce-scatter and all-gather) with sharding", Phrase(name(s_.grad_sync)));
   }
 
   void servers() {
@@ -127,12 +128,12 @@ class Rules {
     need(s_.servers >= 1 && s_.servers <= most, "servers", "1 to " + text(most) + " servers",
          text(s_.servers));
     need(s_.sharding == Sharding::none, "sharding", "none with parameter servers",
-         std::string(name(s_.sharding)));
+         Phrase(name(s_.sharding)));
     need(s_.pipeline == 1, "pipeline", "1 with parameter servers", text(s_.pipeline));
     need(s_.servers_colocated || s_.tensor == 1, "tensor", "1 with servers apart from the workers",
          text(s_.tensor));
     need(s_.server_mode == ServerMode::sync, "server_mode", "sync",
-         std::string(name(s_.server_mode)));
+         Phrase(name(s_.server_mode)));
     need(!job_.reduce_dtype || *job_.reduce_dtype == gradient_type(), "reduce_dtype",
          "the gradient type with parameter servers", "another");
     need(job_.mode != Mode::inference, "grad_sync", "auto for inference", "parameter_server");
@@ -155,7 +156,7 @@ class Rules {
       need(s_.checkpoint_every == 0, "checkpoint_every", "0 without checkpoint=every_k",
            text(s_.checkpoint_every));
     need(job_.mode != Mode::inference || s_.checkpoint == Checkpoint::none, "checkpoint",
-         "none for inference", std::string(name(s_.checkpoint)));
+         "none for inference", Phrase(name(s_.checkpoint)));
   }
 
   void adapters() {
@@ -170,15 +171,17 @@ class Rules {
     need(!s_.sequence_parallel, "sequence_parallel", "false", "true");
     need(s_.virtual_stages == 1, "virtual_stages", "1", text(s_.virtual_stages));
     need(s_.schedule <= Schedule::one_f_one_b, "schedule", "none, naive, gpipe or 1f1b",
-         std::string(name(s_.schedule)));
+         Phrase(name(s_.schedule)));
     need(!s_.tp_overlap, "tp_overlap", "false", "true");
-    need(s_.offload.empty(), "offload", "nothing", std::to_string(s_.offload.size()) + " kinds");
+    need(s_.offload.empty(), "offload", "nothing", text(std::ssize(s_.offload)) + " kinds");
     need(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
-    std::vector<std::string> order = s_.mesh_order;
-    std::ranges::sort(order);
-    need(order == std::vector<std::string>{"context", "data", "pipeline", "tensor"}, "mesh_order",
+    const auto once = [&](const char* axis) {
+      return std::ranges::count(s_.mesh_order, axis) == 1;
+    };
+    const bool each = once("tensor") && once("context") && once("data") && once("pipeline");
+    need(each && s_.mesh_order.size() == 4, "mesh_order",
          "each of tensor, context, data, pipeline once",
-         text(static_cast<std::int64_t>(order.size())) + " names");
+         text(std::ssize(s_.mesh_order)) + " names");
     need(layers_ < 16384, "layers", "fewer than 16384 layers", text(layers_));
   }
 

@@ -110,7 +110,7 @@ bool Evaluator::take(const Strategy& s, Pieces& pieces) {
   strategy_.checkpoint_every = s.checkpoint_every;
   strategy_.schedule = s.schedule;
   current_ = &pieces;
-  if (!routines) known_.clear();
+  if (!routines) known_count_ = 0;
   if (stages) return true;
   make_places();
   make_roles();
@@ -155,26 +155,32 @@ void Evaluator::make_roles() {
 
 const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
                                                    std::int64_t grad_accum) {
-  for (const AtMicroBatch& known : known_)
-    if (known.micro_batch == micro_batch && known.grad_accum == grad_accum) return known;
+  for (std::size_t i = 0; i < known_count_; ++i)
+    if (known_[i].micro_batch == micro_batch && known_[i].grad_accum == grad_accum)
+      return known_[i];
   const Forms& forms = current_->at(micro_batch);
-  AtMicroBatch at{micro_batch, grad_accum, {}, {}};
-  for (const Role& role : roles_) {
-    RoleFigures figures{role.form.live(forms, grad_accum), {}};
+  if (known_count_ == known_.size()) known_.emplace_back();
+  AtMicroBatch& at = known_[known_count_++];
+  at.micro_batch = micro_batch;
+  at.grad_accum = grad_accum;
+  at.roles.resize(roles_.size());
+  for (std::size_t r = 0; r < roles_.size(); ++r) {
+    at.roles[r].live = roles_[r].form.live(forms, grad_accum);
+    at.roles[r].time.resize(machines_.size());
     for (std::size_t i = 0; i < machines_.size(); ++i)
-      figures.time.push_back(role.form.time(forms, i));
-    at.roles.push_back(std::move(figures));
+      at.roles[r].time[i] = roles_[r].form.time(forms, i);
   }
+  at.message.assign(machines_.size(), 0);
+  if (strategy_.pipeline == 1) return at;
   const core::DType type = structure_.recipe.activation;
   const std::int64_t elements = forms.boundary * 8 / core::bits(type);
   for (std::size_t i = 0; i < machines_.size(); ++i)
-    at.message.push_back(
-        core::to_picoseconds(cost::collective_time(program::Collective::send,
-                                                   program::Algorithm::direct, next_stage_[i],
-                                                   elements, type, *machines_[i]))
-            .value());
-  known_.push_back(std::move(at));
-  return known_.back();
+    at.message[i] = core::to_picoseconds(
+                        cost::collective_time(program::Collective::send,
+                                              program::Algorithm::direct, next_stage_[i], elements,
+                                              type, *machines_[i]))
+                        .value();
+  return at;
 }
 
 const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {

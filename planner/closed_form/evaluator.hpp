@@ -78,7 +78,8 @@ class Evaluator {
   Pieces* current_ = nullptr;
   std::vector<cost::Place> next_stage_;  // by machine
   std::vector<Role> roles_;
-  std::vector<AtMicroBatch> known_;
+  std::vector<AtMicroBatch> known_;    // the first known_count_; the others lend their storage
+  std::size_t known_count_ = 0;
   std::vector<Figures> figures_;
 };
 

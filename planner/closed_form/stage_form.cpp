@@ -35,6 +35,15 @@ Algorithm algorithm_of(GradSync sync) {
 
 std::int64_t parts(const Strategy& s) { return s.sharding == Sharding::none ? 1 : s.shard_group; }
 
+void add_span(Spans& spans, std::int64_t elements, std::int64_t count) {
+  if (elements == 0) return;
+  const auto same = std::ranges::find(spans, elements, &SpanCount::elements);
+  if (same == spans.end())
+    spans.push_back({elements, count});
+  else
+    same->count += count;
+}
+
 // Buckets of whole tensors in gradient-ready order (StageLayout::divide_by_bucket).
 class Buckets {
  public:
@@ -44,16 +53,16 @@ class Buckets {
   void add(const std::vector<std::int64_t>& tensors) {
     for (std::int64_t n : tensors) {
       open_ += n;
-      const std::int64_t cap = sizes.empty() ? std::min<std::int64_t>(cap_, 1 << 20) : cap_;
+      const std::int64_t cap = spans.empty() ? std::min<std::int64_t>(cap_, 1 << 20) : cap_;
       if (divide_ && bytes(open_, type_) >= cap) close();
     }
   }
   void close() {
-    if (open_ > 0) sizes.push_back(open_);
+    if (open_ > 0) add_span(spans, open_, 1);
     open_ = 0;
   }
 
-  std::vector<std::int64_t> sizes;
+  Spans spans;
 
  private:
   std::int64_t cap_, open_ = 0;
@@ -152,9 +161,8 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
 void StageForm::make_spans(const Pieces& pieces) {
   const Strategy& s = *s_->strategy;
   if (units_reduce_) {
-    spans_.assign(static_cast<std::size_t>(layers_), layer_.elements);
-    for (const Unit* u : {&final_, &embeddings_, &tied_}) spans_.push_back(u->elements);
-    std::erase(spans_, 0);
+    add_span(spans_, layer_.elements, layers_);
+    for (const Unit* u : {&final_, &embeddings_, &tied_}) add_span(spans_, u->elements, 1);
   } else {
     const bool several = s.pipeline > 1;
     Buckets buckets(s.bucket_bytes, s_->recipe.gradient, communicates_);
@@ -170,17 +178,18 @@ void StageForm::make_spans(const Pieces& pieces) {
     if (first_) buckets.add(pieces.prologue_parameters);
     if (first_) tied();
     buckets.close();
-    spans_ = std::move(buckets.sizes);
+    spans_ = std::move(buckets.spans);
   }
   const std::int64_t n = parts(s);
-  for (std::int64_t span : spans_) {
-    const std::int64_t shard = program::padded(span, static_cast<int>(n)) / n;
-    shard_ += shard;
-    scales_ += (shard + program::kQuantisationBlock - 1) / program::kQuantisationBlock;
+  for (const auto& [elements, count] : spans_) {
+    const std::int64_t shard = program::padded(elements, static_cast<int>(n)) / n;
+    shard_ += count * shard;
+    scales_ += count * ((shard + program::kQuantisationBlock - 1) / program::kQuantisationBlock);
   }
   const core::DType wire = s_->job->reduce_dtype.value_or(s_->recipe.gradient);
   if (staged_ && !units_reduce_ && !spans_.empty())
-    largest_staging_ = bytes(*std::ranges::max_element(spans_), wire);
+    largest_staging_ =
+        bytes(std::ranges::max_element(spans_, {}, &SpanCount::elements)->elements, wire);
 }
 
 void StageForm::sum_persistent(const UnitElements&) {
@@ -220,16 +229,20 @@ void StageForm::time_end() {
     const double rate = static_cast<double>(moving(moved, m) - launch) /
                         static_cast<double>(std::max<std::int64_t>(1, trained_));
     std::int64_t all = 0, update = 0, gathered = 0;  // gathers follow updates on their own stream
-    for (std::int64_t n : spans_) {
+    for (const auto& [n, count] : spans_) {
       if (communicates_ && !units_reduce_)
-        all += transfer(scatter ? Collective::reduce_scatter : Collective::all_reduce,
-                        scatter ? Algorithm::ring : algorithm_of(s.grad_sync), s_->gradients[i], n,
-                        wire, m) +
-               (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0);
-      update += launch + static_cast<std::int64_t>(rate * static_cast<double>(n));
-      if (gathers)
-        gathered = std::max(gathered, update) + transfer(Collective::all_gather, Algorithm::ring,
-                                                         s_->gradients[i], n, r.weight, m);
+        all += count *
+               (transfer(scatter ? Collective::reduce_scatter : Collective::all_reduce,
+                         scatter ? Algorithm::ring : algorithm_of(s.grad_sync), s_->gradients[i], n,
+                         wire, m) +
+                (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0));
+      const std::int64_t one = launch + static_cast<std::int64_t>(rate * static_cast<double>(n));
+      const std::int64_t first = update + one;
+      update += count * one;
+      if (!gathers) continue;
+      const std::int64_t gather = transfer(Collective::all_gather, Algorithm::ring,
+                                           s_->gradients[i], n, r.weight, m);
+      gathered = std::max(std::max(gathered, first) + count * gather, update + gather);
     }
     reduce_all_.push_back(all);
     reduce_rate_.push_back(trained_ > 0 ? static_cast<double>(all) / static_cast<double>(trained_)

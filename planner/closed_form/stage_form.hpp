@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "planner/closed_form/pieces.hpp"
-#include "planner/closed_form/uses.hpp"
 #include "sim/cost/link.hpp"
 #include "sim/program/footprint.hpp"
 
@@ -28,6 +27,12 @@ struct Structure {
   std::vector<const cost::Machine*> machines;
   std::vector<cost::Place> gradients, replicas, embedding;  // groups, by machine
 };
+
+// Equal buckets, or equal units, counted together.
+struct SpanCount {
+  std::int64_t elements = 0, count = 0;
+};
+using Spans = std::vector<SpanCount>;
 
 struct StageTime {
   std::int64_t forward = 0, backward = 0, last_backward = 0, begin = 0, end = 0;  // picoseconds
@@ -58,8 +63,11 @@ class StageForm {
     std::int64_t weights = 0, gradient = 0, staging = 0;
     std::vector<std::int64_t> cast, gather, reduce, replica;
   };
-  struct LiveVisitor;
-  struct TimeVisitor;
+  struct Clock;
+  struct SegmentTime {
+    std::int64_t recompute = 0, first = 0, other = 0;
+    std::int64_t all(std::int64_t layers) const { return recompute + first + (layers - 1) * other; }
+  };
 
   void make_unit(Unit& unit, std::int64_t elements);
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
@@ -68,12 +76,21 @@ class StageForm {
   void sum_persistent(const UnitElements& units);
   void time_end();
   void count_groups();
-  // Units that a use reads, opens and completes.
-  std::int64_t weights_of(const Use& use) const;
-  std::int64_t opened_by(const Use& use) const;
-  template <class F> void for_completed(const Use& use, F&& f) const;
-  std::int64_t read_time(const Use& use, std::size_t machine, bool cast) const;
-  Pass pass(bool backward) const;
+
+  // stage_passes.cpp
+  std::int64_t every() const {
+    return s_->strategy->checkpoint == Checkpoint::every_k ? s_->strategy->checkpoint_every : 0;
+  }
+  program::LiveFootprint forward_live(const Forms& forms) const;
+  program::LiveFootprint segment_live(const Forms& forms, std::int64_t n, std::int64_t open,
+                                      bool final) const;
+  program::LiveFootprint backward_live(const Forms& forms) const;
+  Clock clock(const Forms& forms, std::size_t machine, bool replicas) const;
+  std::int64_t forward_time(const Clock& clock) const;
+  SegmentTime segment_time(const Clock& clock, std::int64_t n) const;
+  std::int64_t head_time(const Clock& clock) const;
+  std::int64_t backward_time(const Clock& clock, bool replicas) const;
+  std::int64_t with_buckets(const Clock& clock, std::int64_t backward) const;
 
   const Structure* s_;
   bool first_, last_;
@@ -81,7 +98,7 @@ class StageForm {
   bool copies_ = false, ahead_ = false, units_reduce_ = false, embeddings_train_ = true;
   bool staged_ = false, communicates_ = false;
   Unit layer_, final_, tied_, embeddings_;
-  std::vector<std::int64_t> spans_;    // elements, largest structure: buckets or units
+  Spans spans_;                        // buckets or units, in order of their first
   std::int64_t trained_ = 0, frozen_bytes_ = 0, shard_ = 0, scales_ = 0;
   std::int64_t persistent_ = 0, largest_staging_ = 0;
   int groups_ = 0;

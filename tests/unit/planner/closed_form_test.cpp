@@ -29,6 +29,8 @@ struct Case {
   const char* recipe;
   std::int64_t gpus, seq_len, batch;
   std::int64_t lora_rank = 0;
+  const char* quantization = "none";
+  bool wide = false;                   // gradients reduced in f32, without overlap
 };
 
 }  // namespace
@@ -49,6 +51,10 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
   job.seq_len = c.seq_len;
   job.global_batch = c.batch;
   job.lora_rank = c.lora_rank;
+  job.quantization = c.quantization;
+  if (c.wide) job.reduce_dtype = core::DType::f32;
+  Constraints constraints;
+  if (c.wide) REQUIRE(constraints.pin("overlap=false").ok());
   const std::vector<Question> questions{make_question(model, job, profile, c.gpus).value()};
   closed_form::Evaluator evaluator(questions);
   std::map<std::int64_t, models::ModelGraph> graphs;
@@ -59,7 +65,7 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
         .first->second;
   };
   std::vector<double> errors;
-  for (const Structure& structure : structures(job, {c.gpus, 8, model.layers}, {})) {
+  for (const Structure& structure : structures(job, {c.gpus, 8, model.layers}, constraints)) {
     for (std::int64_t size : structure.micro_batches) {
       const Strategy s = with_micro_batch(structure.strategy, size, c.batch);
       if (!strategy_problems(model, job, s, c.gpus).empty()) continue;
