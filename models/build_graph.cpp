@@ -36,11 +36,6 @@ void check_lora(const GraphOptions& options, Problems& problems) {
   }
   if (options.lora_targets.empty())
     problems.push_back({"lora_targets", "at least one of q, k, v, o", "none", "use q,k,v,o"});
-  if (options.tensor > 1) {
-    problems.push_back({"lora_rank", "0 with tensor > 1 (adapters are not divided over ranks)",
-                        fmt::format("{} with tensor={}", options.lora_rank, options.tensor),
-                        "pin tensor=1 or set lora-rank 0"});
-  }
 }
 
 void check_transformer(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
@@ -97,8 +92,10 @@ void check_chain(const GraphOptions& options, Problems& problems) {
 
 // Divisions of the vocabulary that no builder makes.
 void check_not_built(const GraphOptions& options, Problems& problems) {
-  if (options.sequence_parallel)
-    problems.push_back({"sequence_parallel", "false", "true", "pin sequence_parallel=false"});
+  if (options.sequence_parallel && options.tensor > 0 && options.seq_len % options.tensor != 0)
+    problems.push_back({"sequence_parallel",
+                        fmt::format("a divisor of {} tokens as tensor degree", options.seq_len),
+                        std::to_string(options.tensor), "pin sequence_parallel=false"});
   if (options.context != 1)
     problems.push_back({"context", "1", std::to_string(options.context), "pin context=1"});
   if (options.expert != 1)

@@ -109,6 +109,12 @@ TensorIndex bias_add(SegmentBuilder& b, const std::string& name, TensorIndex x, 
                      std::int64_t n, ParameterIndex bias);
 TensorIndex tensor_copy(SegmentBuilder& b, const std::string& name, TensorIndex x,
                         std::int64_t rows, std::int64_t n);
+// [korthikanti2022]: g and its conjugate, where the residual stream holds rows / tensor. Both take
+// the rows of the whole sequence.
+TensorIndex sequence_gather(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                            std::int64_t rows, std::int64_t n);
+TensorIndex sequence_scatter(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                             std::int64_t rows, std::int64_t n, std::int64_t ways);
 struct ReduceUse { bool maximum = false; bool loss_traffic = false; };
 TensorIndex tensor_reduce(SegmentBuilder& b, const std::string& name, TensorIndex x,
                           std::int64_t rows, std::int64_t n, ReduceUse use = {});

@@ -52,6 +52,8 @@ enum class OpKind : std::uint8_t {
   dispatch,            // y[rows k,n] = x's rows, by expert     keeps the experts
   expert_linear,       // y = x W^T of each row's expert        keeps x when W is trained
   combine,             // y[rows,n] = sum over k of gate x      keeps x, gates, experts
+  sequence_gather,     // y = all rows of the tensor ranks' x; y is gathered again for backward
+  sequence_scatter,    // y = this rank's rows of the ranks' sum of x
 };
 
 // Which type of the recipe a tensor is stored in.
@@ -89,6 +91,9 @@ struct Parameter {
   // Sizes of the axis's blocks, each divided by itself, where they differ (q, k, v of grouped
   // queries); empty: split_groups equal ones.
   std::vector<std::int64_t> split_blocks;
+  // Each tensor rank has a part of the gradient, although it stores the whole parameter: it met
+  // some of the rows (sequence parallelism) or of the columns (adapters) alone.
+  bool tensor_partial = false;
   bool trainable = true;
   bool adapter = false;                // a LoRA matrix
   bool decays = false;                 // weight decay applies (matrices, not biases and norms)
@@ -146,8 +151,8 @@ struct GraphOptions {
   std::int64_t lora_rank = 0;
   std::vector<std::string> lora_targets{};  // of q, k, v, o; read when lora_rank > 0
   bool inference = false;
-  bool sequence_parallel = false;      // these three: only as they stand is built so far
-  std::int64_t context = 1;
+  bool sequence_parallel = false;      // norms and residuals on 1 / tensor of the rows
+  std::int64_t context = 1;            // these two: only as they stand is built so far
   std::int64_t expert = 1;
 };
 
@@ -163,7 +168,7 @@ struct ModelGraph {
 };
 
 // Errors: a spec that does not hold (check_spec), tensor does not divide heads, kv_heads or
-// ffn_hidden, seq_len beyond a table of positions, unknown lora target, LoRA with tensor > 1, a
+// ffn_hidden, seq_len beyond a table of positions, unknown lora target, a
 // chain with tensor > 1, and sizes beyond what 64-bit counts of bytes hold. Inference: nothing is
 // trainable, nothing saved, no backward work; the epilogue ends in its logits (transformers) or is
 // empty (chain), and its output is the model's.

@@ -126,4 +126,24 @@ TensorIndex first_token(SegmentBuilder& b, const std::string& name, TensorIndex 
   return y;
 }
 
+TensorIndex sequence_gather(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                            std::int64_t rows, std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", b.tensor_at(x).role, rows * n);
+  Operator op = shaped(name, OpKind::sequence_gather, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex sequence_scatter(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                             std::int64_t rows, std::int64_t n, std::int64_t ways) {
+  const TensorIndex y = b.tensor(name + ".out", b.tensor_at(x).role, rows / ways * n);
+  Operator op = shaped(name, OpKind::sequence_scatter, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  b.add(std::move(op));
+  return y;
+}
+
 }  // namespace models

@@ -29,8 +29,16 @@ struct Branch {                         // what a rank computed alone, and what 
 class TransformerBuilder {
  public:
   TransformerBuilder(const ModelSpec& spec, const GraphOptions& options)
-      : spec_(spec), v_(spec.variants), options_(options), s_(options.seq_len), h_(spec.hidden),
-        d_(head_dim_of(spec)), t_(options.tensor), frozen_(options.lora_rank > 0) {}
+      : spec_(spec),
+        v_(spec.variants),
+        options_(options),
+        s_(options.seq_len),
+        h_(spec.hidden),
+        d_(head_dim_of(spec)),
+        t_(options.tensor),
+        split_rows_(options.sequence_parallel && options.tensor > 1),
+        r_(split_rows_ ? options.seq_len / options.tensor : options.seq_len),
+        frozen_(options.lora_rank > 0) {}
 
   Segment prologue() const;
   Segment layer() const;
@@ -56,11 +64,12 @@ class TransformerBuilder {
   TensorIndex leave(SegmentBuilder& b, const std::string& name, TensorIndex y,
                     const std::vector<Branch>& branches) const;
   TensorIndex row_parallel(SegmentBuilder& b, const std::string& name, const Branch& branch) const;
+  enum class By : std::uint8_t { columns, inner };  // how the adapted matrix is divided
   TensorIndex adapt(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorIndex base,
-                    std::int64_t inputs, const std::vector<AdaptedBlock>& blocks) const;
+                    std::int64_t inputs, const std::vector<AdaptedBlock>& blocks, By by) const;
   TensorIndex adapt_equal(SegmentBuilder& b, const std::string& name, TensorIndex x,
                           TensorIndex base, std::int64_t inputs,
-                          const std::vector<AdaptedBlock>& blocks) const;
+                          const std::vector<AdaptedBlock>& blocks, By by) const;
   TensorIndex qkv(SegmentBuilder& b, TensorIndex normed) const;
   Branch attention_branch(SegmentBuilder& b, TensorIndex entered) const;
   Branch ffn_branch(SegmentBuilder& b, TensorIndex entered) const;
@@ -74,6 +83,8 @@ class TransformerBuilder {
   const Variants& v_;
   const GraphOptions& options_;
   const std::int64_t s_, h_, d_, t_;
+  const bool split_rows_;  // sequence parallelism
+  const std::int64_t r_;   // rows of the residual stream on this rank
   const bool frozen_;  // LoRA: base parameters do not train
 };
 
@@ -82,6 +93,7 @@ ParameterIndex TransformerBuilder::matrix(SegmentBuilder& b, const std::string& 
                                           double stddev) const {
   Parameter p = make_parameter(name, {out, in}, split, Init::normal, stddev);
   p.trainable = !frozen_;
+  p.tensor_partial = split_rows_ && split.axis < 0;
   return b.parameter(std::move(p));
 }
 
@@ -89,20 +101,23 @@ ParameterIndex TransformerBuilder::vector(SegmentBuilder& b, const std::string& 
                                           std::int64_t n, Init init, Split split) const {
   Parameter p = make_parameter(name, {n}, split, init);
   p.trainable = !frozen_;
+  p.tensor_partial = split_rows_ && split.axis < 0;
   return b.parameter(std::move(p));
 }
 
 TensorIndex TransformerBuilder::norm(SegmentBuilder& b, const std::string& name,
                                      TensorIndex x) const {
   const ParameterIndex gamma = vector(b, name + ".weight", h_, Init::one);
-  if (v_.norm == Norm::rms_norm) return rms_norm(b, name, x, s_, h_, gamma);
+  if (v_.norm == Norm::rms_norm) return rms_norm(b, name, x, r_, h_, gamma);
   const ParameterIndex beta = bias(b, v_.norm_bias, name + ".bias", h_);
-  return layer_norm(b, name, x, s_, h_, {gamma, beta});
+  return layer_norm(b, name, x, r_, h_, {gamma, beta});
 }
 
-// x enters a matrix divided by columns: f where there is more than one rank.
+// x enters a matrix divided by columns: f where there is more than one rank, or all rows where each
+// rank has some.
 TensorIndex TransformerBuilder::enter(SegmentBuilder& b, const std::string& name,
                                       TensorIndex x) const {
+  if (split_rows_) return sequence_gather(b, name + ".gather", x, s_, h_);
   if (t_ == 1 || options_.inference) return x;  // f matters to the backward pass alone
   return tensor_copy(b, name + ".copy", x, s_, h_);
 }
@@ -120,7 +135,7 @@ Branch TransformerBuilder::row_matrix(SegmentBuilder& b, const char* name, Tenso
   TensorIndex y = linear(b, base, x, shape, weight, t_ == 1 ? own : -1);
   std::vector<AdaptedBlock> blocks;
   for (const std::string& target : adapted) blocks.push_back({target, 0, h_});
-  y = adapt(b, base, x, y, inputs, blocks);
+  y = adapt(b, base, x, y, inputs, blocks, By::inner);
   return {y, t_ == 1 ? -1 : own};
 }
 
@@ -128,11 +143,12 @@ Branch TransformerBuilder::row_matrix(SegmentBuilder& b, const char* name, Tenso
 TensorIndex TransformerBuilder::leave(SegmentBuilder& b, const std::string& name, TensorIndex y,
                                       const std::vector<Branch>& branches) const {
   if (t_ == 1) return y;
-  y = tensor_reduce(b, name + ".reduce", y, s_, h_);
+  y = split_rows_ ? sequence_scatter(b, name + ".scatter", y, s_, h_, t_)
+                  : tensor_reduce(b, name + ".reduce", y, s_, h_);
   for (const Branch& branch : branches) {
     if (branch.bias < 0) continue;
     const std::string of = b.parameter_at(branch.bias).name;  // "attn.proj.bias"
-    y = bias_add(b, of + "_add", y, s_, h_, branch.bias);
+    y = bias_add(b, of + "_add", y, r_, h_, branch.bias);
   }
   return y;
 }
@@ -144,34 +160,43 @@ TensorIndex TransformerBuilder::row_parallel(SegmentBuilder& b, const std::strin
 
 // LoRA [lora] on the chosen column blocks of `base` (q, k, v; o is the only one of its matrix): one
 // down projection for blocks of one width, since they read the same input. Starts at the identity.
+// Divided like its matrix: A by its input or B by its result; the other one meets a part of the
+// columns on each rank, so its gradients are summed over the ranks.
 TensorIndex TransformerBuilder::adapt_equal(SegmentBuilder& b, const std::string& name,
                                             TensorIndex x, TensorIndex base, std::int64_t inputs,
-                                            const std::vector<AdaptedBlock>& blocks) const {
-  const std::int64_t r = options_.lora_rank, width = blocks.front().width;
+                                            const std::vector<AdaptedBlock>& blocks,
+                                            By by) const {
+  const bool columns_divided = by == By::columns;
+  const std::int64_t r = options_.lora_rank, ways = columns_divided ? t_ : 1;
+  const std::int64_t full_width = blocks.front().width, width = full_width / ways;
   std::vector<std::int64_t> offsets;
-  for (const AdaptedBlock& block : blocks) offsets.push_back(block.offset);
+  for (const AdaptedBlock& block : blocks) offsets.push_back(block.offset / ways);
   const auto groups = static_cast<std::int64_t>(offsets.size());
-  Parameter a = make_parameter(name + ".lora_a", {groups * r, inputs}, {}, Init::normal,
-                               kInitStddev);
-  Parameter up = make_parameter(name + ".lora_b", {groups, width, r}, {}, Init::zero);
+  Parameter a = make_parameter(name + ".lora_a", {groups * r, inputs},
+                               columns_divided ? Split{} : inner(), Init::normal, kInitStddev);
+  Parameter up = make_parameter(name + ".lora_b", {groups, full_width, r},
+                                columns_divided ? Split{1, t_, 1} : Split{}, Init::zero);
   a.adapter = up.adapter = true;
+  (columns_divided ? a : up).tensor_partial = t_ > 1;
   const ParameterIndex down_weight = b.parameter(std::move(a));
   const ParameterIndex up_weight = b.parameter(std::move(up));
-  const TensorIndex u = linear(b, name + ".lora_down", x, {s_, groups * r, inputs}, down_weight);
+  const std::int64_t inputs_here = columns_divided ? inputs : inputs / t_;
+  const TensorIndex u =
+      linear(b, name + ".lora_down", x, {s_, groups * r, inputs_here}, down_weight);
   return lora_up(b, name + ".lora_up", base, u, {s_, width, r}, up_weight, std::move(offsets));
 }
 
 TensorIndex TransformerBuilder::adapt(SegmentBuilder& b, const std::string& name, TensorIndex x,
                                       TensorIndex base, std::int64_t inputs,
-                                      const std::vector<AdaptedBlock>& blocks) const {
+                                      const std::vector<AdaptedBlock>& blocks, By by) const {
   std::vector<AdaptedBlock> wide, narrow;  // queries; keys and values of grouped queries
   for (const AdaptedBlock& block : blocks) {
     if (options_.lora_rank == 0 || std::ranges::count(options_.lora_targets, block.target) == 0)
       continue;
     (block.width == blocks.front().width ? wide : narrow).push_back(block);
   }
-  if (!wide.empty()) base = adapt_equal(b, name, x, base, inputs, wide);
-  if (!narrow.empty()) base = adapt_equal(b, name + ".kv", x, base, inputs, narrow);
+  if (!wide.empty()) base = adapt_equal(b, name, x, base, inputs, wide, by);
+  if (!narrow.empty()) base = adapt_equal(b, name + ".kv", x, base, inputs, narrow, by);
   return base;
 }
 
@@ -189,7 +214,8 @@ TensorIndex TransformerBuilder::qkv(SegmentBuilder& b, TensorIndex normed) const
   const ParameterIndex own =
       v_.qkv_bias ? with_blocks(make_parameter("attn.qkv.bias", {n}, split, Init::zero)) : -1;
   const TensorIndex y = linear(b, "attn.qkv", normed, {s_, n / t_, h_}, weight, own);
-  return adapt(b, "attn.qkv", normed, y, h_, {{"q", 0, q}, {"k", q, kv}, {"v", q + kv, kv}});
+  return adapt(b, "attn.qkv", normed, y, h_, {{"q", 0, q}, {"k", q, kv}, {"v", q + kv, kv}},
+               By::columns);
 }
 
 Branch TransformerBuilder::attention_branch(SegmentBuilder& b, TensorIndex entered) const {
@@ -254,12 +280,12 @@ TensorIndex TransformerBuilder::experts_branch(SegmentBuilder& b, TensorIndex no
 TensorIndex TransformerBuilder::pre_norm_layer(SegmentBuilder& b, TensorIndex x) const {
   const TensorIndex first = enter(b, "attn", norm(b, "ln_1", x));
   const TensorIndex attended = row_parallel(b, "attn.proj", attention_branch(b, first));
-  const TensorIndex middle = add(b, "attn.add", x, attended, s_, h_);
+  const TensorIndex middle = add(b, "attn.add", x, attended, r_, h_);
   const TensorIndex second = norm(b, "ln_2", middle);
   const TensorIndex fed =
       v_.experts > 0 ? experts_branch(b, second)
                      : row_parallel(b, "mlp.proj", ffn_branch(b, enter(b, "mlp", second)));
-  return add(b, "mlp.add", middle, fed, s_, h_);
+  return add(b, "mlp.add", middle, fed, r_, h_);
 }
 
 // [gpt_neox]: both branches read x, and one reduction sums both. The norms come first, so that in
@@ -269,16 +295,16 @@ TensorIndex TransformerBuilder::parallel_layer(SegmentBuilder& b, TensorIndex x)
   const Branch attended = attention_branch(b, enter(b, "attn", first));
   const Branch fed = ffn_branch(b, enter(b, "mlp", second));
   const TensorIndex sum = add(b, "branches.add", attended.y, fed.y, s_, h_);
-  return add(b, "layer.add", x, leave(b, "branches", sum, {attended, fed}), s_, h_);
+  return add(b, "layer.add", x, leave(b, "branches", sum, {attended, fed}), r_, h_);
 }
 
 // [bert], as in the first transformer.
 TensorIndex TransformerBuilder::post_norm_layer(SegmentBuilder& b, TensorIndex x) const {
   const Branch attended = attention_branch(b, enter(b, "attn", x));
-  const TensorIndex sum = add(b, "attn.add", x, row_parallel(b, "attn.proj", attended), s_, h_);
+  const TensorIndex sum = add(b, "attn.add", x, row_parallel(b, "attn.proj", attended), r_, h_);
   const TensorIndex middle = norm(b, "ln_1", sum);
   const Branch fed = ffn_branch(b, enter(b, "mlp", middle));
-  const TensorIndex both = add(b, "mlp.add", middle, row_parallel(b, "mlp.proj", fed), s_, h_);
+  const TensorIndex both = add(b, "mlp.add", middle, row_parallel(b, "mlp.proj", fed), r_, h_);
   return norm(b, "ln_2", both);
 }
 
@@ -289,11 +315,14 @@ Segment TransformerBuilder::prologue() const {
   const bool table = v_.position_kind == Positions::learned;
   const ParameterIndex wpe = table ? matrix(b, "wpe.weight", spec_.positions, h_) : -1;
   TensorIndex x = token_embedding(b, "wte", tokens, s_, wte);
-  if (t_ > 1) x = tensor_reduce(b, "wte.reduce", x, s_, h_);
-  if (table) x = position_embedding(b, "wpe", x, s_, wpe);
+  if (split_rows_)
+    x = sequence_scatter(b, "wte.scatter", x, s_, h_, t_);
+  else if (t_ > 1)
+    x = tensor_reduce(b, "wte.reduce", x, s_, h_);
+  if (table) x = position_embedding(b, "wpe", x, r_, wpe);
   if (v_.token_types > 0) {
     const TensorIndex types = b.tensor("token_types", TensorRole::tokens, s_);
-    x = type_embedding(b, "wtt", x, types, s_, matrix(b, "wtt.weight", v_.token_types, h_));
+    x = type_embedding(b, "wtt", x, types, r_, matrix(b, "wtt.weight", v_.token_types, h_));
   }
   if (v_.embedding_norm) x = norm(b, "ln_e", x);
   return std::move(b).finish(tokens, x);
@@ -301,7 +330,7 @@ Segment TransformerBuilder::prologue() const {
 
 Segment TransformerBuilder::layer() const {
   SegmentBuilder b = begin("layer");
-  const TensorIndex x = b.tensor("x", TensorRole::activation, s_ * h_);
+  const TensorIndex x = b.tensor("x", TensorRole::activation, r_ * h_);
   TensorIndex y = kNoTensor;
   switch (v_.residual) {
     case Residual::pre: y = pre_norm_layer(b, x); break;
@@ -322,7 +351,7 @@ void TransformerBuilder::pool(SegmentBuilder& b, TensorIndex x) const {
 
 Segment TransformerBuilder::epilogue() const {
   SegmentBuilder b = begin("epilogue");
-  const TensorIndex x = b.tensor("x", TensorRole::activation, s_ * h_);
+  const TensorIndex x = b.tensor("x", TensorRole::activation, r_ * h_);
   if (v_.pooler) pool(b, x);
   const TensorIndex last = v_.residual == Residual::post ? x : norm(b, "ln_f", x);
   const TensorIndex normed = enter(b, "head", last);

@@ -39,13 +39,14 @@ Explorer::Explorer(std::vector<Question> questions)
     : questions_(std::move(questions)), evaluator_(questions_), entries_(questions_.size()) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
-  const auto found = graphs_.find(strategy.tensor);
+  const std::pair key{strategy.tensor, strategy.sequence_parallel};
+  const auto found = graphs_.find(key);
   if (found != graphs_.end()) return found->second;
   const Question& q = questions_.front();
   core::Result<models::ModelGraph> built =
       models::build_graph(q.model, graph_options(q.job, strategy));
   PLANNER_CHECK(built.ok(), "a strategy without problems has no graph");
-  return graphs_.emplace(strategy.tensor, std::move(built).value()).first->second;
+  return graphs_.emplace(key, std::move(built).value()).first->second;
 }
 
 Strategy Explorer::strategy(std::uint32_t structure, std::int64_t micro_batch) const {

@@ -79,7 +79,7 @@ class Explorer {
   std::vector<bool> full_;  // by machine: the structure's micro-batches overflow from here
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place
   std::vector<closed_form::Figures> figures_;
-  std::map<std::int64_t, models::ModelGraph> graphs_;  // by tensor degree
+  std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs_;  // by what shapes them
   SearchCounts counts_;
   std::map<std::string, std::int64_t> per_limit_;
 };

@@ -26,7 +26,8 @@ class Rules {
     sharding();
     servers();
     checkpoint();
-    adapters();
+    sequence();
+    partial_gradients();
     not_lowered();
     return problems_;
   }
@@ -159,16 +160,29 @@ class Rules {
          "none for inference", Phrase(name(s_.checkpoint)));
   }
 
-  void adapters() {
-    if (job_.lora_rank == 0) return;
-    need(s_.tensor == 1, "tensor", "1 with LoRA", text(s_.tensor), "pin tensor=1");
+  void sequence() {
+    if (!s_.sequence_parallel) return;
+    need(s_.tensor > 1, "sequence_parallel", "false with tensor=1", "true", "pin tensor as well");
+    need(job_.seq_len % s_.tensor == 0, "sequence_parallel",
+         "a tensor degree that divides " + text(job_.seq_len) + " tokens", text(s_.tensor));
+    need(spec_.variants.experts == 0, "sequence_parallel", "false for a mixture of experts", "true",
+         "pin sequence_parallel=false");
+    need(!spec_.variants.pooler, "sequence_parallel", "false for a model with a pooler", "true",
+         "pin sequence_parallel=false");
+  }
+
+  // Workers push gradients before tensor ranks could sum theirs.
+  void partial_gradients() {
+    const bool partial = s_.tensor > 1 && (s_.sequence_parallel || job_.lora_rank > 0);
+    need(!partial || s_.grad_sync != GradSync::parameter_server, "grad_sync",
+         "auto, ring, tree or naive_all_reduce with sequence_parallel, or with LoRA and tensor > 1",
+         "parameter_server");
   }
 
   // Values of the vocabulary that this version does not lower.
   void not_lowered() {
     need(s_.context == 1, "context", "1", text(s_.context));
     need(s_.expert == 1, "expert", "1", text(s_.expert));
-    need(!s_.sequence_parallel, "sequence_parallel", "false", "true");
     need(s_.virtual_stages == 1, "virtual_stages", "1", text(s_.virtual_stages));
     need(s_.schedule <= Schedule::one_f_one_b, "schedule", "none, naive, gpipe or 1f1b",
          Phrase(name(s_.schedule)));

@@ -70,6 +70,7 @@ models::GraphOptions graph_options(const Job& job, const Strategy& strategy) {
   models::GraphOptions options;
   options.seq_len = job.seq_len;
   options.tensor = strategy.tensor;
+  options.sequence_parallel = strategy.sequence_parallel;
   options.lora_rank = job.lora_rank;
   options.lora_targets = job.lora_targets;
   options.inference = job.mode == Mode::inference;

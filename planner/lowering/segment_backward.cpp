@@ -271,6 +271,10 @@ void SegmentEmitter::backward_operator(const Op& op) {
     case OpKind::cross_entropy:
     case OpKind::squared_error:
       return;
+    case OpKind::sequence_gather:
+      return backward_gather(op, dy);
+    case OpKind::sequence_scatter:
+      return backward_scatter(op, dy);
     case OpKind::rms_norm:
     case OpKind::swiglu:
     case OpKind::first_token:
@@ -289,7 +293,7 @@ void SegmentEmitter::backward_operators() {
     const bool product = op.kind == OpKind::linear || op.kind == OpKind::dense ||
                          op.kind == OpKind::expert_linear;
     const bool frees_itself = product && storage_of(op.outputs[0]) >= 0;
-    if (!restored_ && reads_dropped(op)) restore_core();
+    restore_for(i);
     backward_operator(op);
     if (!frees_itself) free_kept_after_backward(i);
   }
@@ -298,14 +302,13 @@ void SegmentEmitter::backward_operators() {
 // Frees the kept tensors whose last backward reader stands at this position (the first forward
 // operator that keeps them).
 void SegmentEmitter::free_kept_after_backward(std::size_t position) {
-  for (TensorIndex t : segment_.graph[order_[position]].saved) {
+  for (TensorIndex t : saved_[position]) {
     const std::size_t r = root_of(t);
     if (!kept_[r]) continue;
-    const auto reads = [&](auto v) {
-      const Op& op = segment_.graph[v];
-      return std::ranges::any_of(op.saved, [&](TensorIndex s) { return root_of(s) == r; });
+    const auto reads = [&](const std::vector<TensorIndex>& saved) {
+      return std::ranges::any_of(saved, [&](TensorIndex s) { return root_of(s) == r; });
     };
-    const auto first = std::ranges::find_if(order_, reads) - order_.begin();
+    const auto first = std::ranges::find_if(saved_, reads) - saved_.begin();
     if (static_cast<std::size_t>(first) != position) continue;
     const bool is_input = kind_ != SegmentKind::prologue && root_of(segment_.input) == r;
     const bool is_output = segment_.output >= 0 && root_of(segment_.output) == r;
@@ -319,7 +322,7 @@ void SegmentEmitter::backward(const Boundary& boundary) {
   find_needs_gradient(boundary.input_needs_gradient);
   gradient_of_.assign(roots_.size(), -1);
   storages_.clear();
-  restored_ = false;
+  restored_.assign(roots_.size(), false);
   input_gradient_placed_ = false;
   if (segment_.output >= 0) {
     storages_.push_back({boundary_.d_output, 0});

@@ -39,7 +39,9 @@ void SegmentEmitter::find_kept() {
     for (TensorIndex t : op.saved)
       if (!loss) kept_[root_of(t)] = true;
     for (TensorIndex t : op.outputs) produced_[root_of(t)] = true;
+    saved_.push_back(op.saved);
   }
+  keep_gathered_inputs();
 }
 
 void SegmentEmitter::declare_buffers(int slots, int extent) {
@@ -201,6 +203,12 @@ void SegmentEmitter::emit_reduction(const Op& op, View view) {
 void SegmentEmitter::emit_forward(const Op& op) {
   if (op.kind == OpKind::tensor_copy) return;  // identity forward
   if (op.kind == OpKind::tensor_reduce) return emit_reduction(op, tensor_view(op.inputs[0]));
+  if (op.kind == OpKind::sequence_gather)
+    return emit_rows(program::Collective::all_gather, tensor_view(op.inputs[0]),
+                     tensor_view(op.outputs[0]));
+  if (op.kind == OpKind::sequence_scatter)
+    return emit_rows(program::Collective::reduce_scatter, tensor_view(op.outputs[0]),
+                     tensor_view(op.inputs[0]));
   decode(op);
   Emit e{.kind = ActionKind::forward};
   for (TensorIndex t : op.inputs) e.args.push_back(tensor_view(t));

@@ -95,8 +95,13 @@ class SegmentEmitter {
   // pass and runs the core again before the first backward operator that reads it.
   void find_dropped();
   std::vector<bool> select_core() const;
-  bool reads_dropped(const Op& op) const;
+  void restore_for(std::size_t position);  // what backward of this operator reads
   void restore_core();
+  // segment_sequence.cpp: rows gathered from and scattered over the tensor ranks.
+  void keep_gathered_inputs();
+  void emit_rows(program::Collective collective, View rows, View all);
+  void backward_gather(const Op& op, int dy);
+  void backward_scatter(const Op& op, int dy);
   void backward_operator(const Op& op);
   void backward_gemm(const Op& op, int dy);
   void backward_add(const Op& op, int dy);
@@ -122,6 +127,7 @@ class SegmentEmitter {
   const StateBuffers& state_;
   std::vector<models::OperatorGraph::vertex_descriptor> order_;
   std::vector<std::size_t> roots_;     // tensor -> tensor whose storage it shares
+  std::vector<std::vector<models::TensorIndex>> saved_;  // by position: what backward reads
   std::vector<bool> kept_;             // by root: some operator's backward reads it
   std::vector<bool> dropped_;          // by root: kept_, but made again in backward
   std::vector<bool> produced_;         // by root: an operator writes it (else: loaded)
@@ -132,7 +138,7 @@ class SegmentEmitter {
 
   // State of the block being emitted.
   Boundary boundary_;
-  bool restored_ = false;              // backward: the attention core ran again
+  std::vector<bool> restored_;         // by root: dropped_, and there again in backward
   std::vector<bool> needs_gradient_;   // by tensor
   std::vector<int> gradient_of_;       // by tensor: index into storages_, -1 none
   std::vector<GradientStorage> storages_;

@@ -45,6 +45,18 @@ class Layouter {
   }
   const Segment& layer_segment(int l) const { return graph_.templates[template_of(l)]; }
 
+  // Indices of a segment's parameters in flat order: those whose gradients are summed over the
+  // tensor ranks first, so that they are one range; within each kind in gradient-ready order.
+  static std::vector<std::size_t> flat_order(const Segment& segment) {
+    std::vector<std::size_t> order;
+    for (const bool partial : {true, false})
+      for (std::size_t i = segment.parameters.size(); i-- > 0;) {
+        const Parameter& p = segment.parameters[i];
+        if ((p.trainable && p.tensor_partial) == partial) order.push_back(i);
+      }
+    return order;
+  }
+
   // Appends a parameter to its flat space; returns its place with offsets from the space's start.
   ParameterPlace place(const Parameter& p, std::string path, int unit, bool tied_copy = false) {
     std::int64_t& at = p.trainable ? trained_ : frozen_;
@@ -52,6 +64,8 @@ class Layouter {
     layout_.parameters.push_back({p, std::move(path), p.trainable, at, tied_copy});
     if (p.trainable)
       unit_of_.push_back(unit), span_parameters_.push_back(layout_.parameters.size() - 1);
+    if (p.trainable && p.tensor_partial)
+      layout_.units[static_cast<std::size_t>(unit)].partial += p.elements;
     at += p.elements;
     return where;
   }
@@ -74,7 +88,7 @@ class Layouter {
     const Segment& segment = graph_.epilogue;
     std::vector<ParameterPlace*> own;
     const int unit = open_unit("final", SegmentKind::epilogue);
-    for (std::size_t i = segment.parameters.size(); i-- > 0;) {
+    for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
       if (!p.tied_to.empty()) continue;
       layout_.epilogue[i] = place(p, p.name, unit);
@@ -102,7 +116,7 @@ class Layouter {
     layout_.frozen_layer_offset[at] = frozen_;
     std::vector<ParameterPlace>& places = layout_.templates[template_of(l)];
     places.assign(segment.parameters.size(), {});
-    for (std::size_t i = segment.parameters.size(); i-- > 0;) {
+    for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
       if (is_quantised(stage_.quantization, p.trainable, p.shape)) {
         places[i] = {.trained = false, .quantised = true, .unit = l,
@@ -126,7 +140,7 @@ class Layouter {
     const std::string tied = tied_name();
     std::vector<ParameterPlace*> own;
     const int rest = open_unit("embeddings", SegmentKind::prologue);
-    for (std::size_t i = segment.parameters.size(); i-- > 0;) {
+    for (const std::size_t i : flat_order(segment)) {
       if (segment.parameters[i].name == tied) continue;
       layout_.prologue[i] = place(segment.parameters[i], segment.parameters[i].name, rest);
       own.push_back(&layout_.prologue[i]);

@@ -57,6 +57,7 @@ enum class SegmentKind : std::uint8_t { prologue, layer, epilogue };
 struct Unit {
   std::string name;
   std::int64_t offset = 0, elements = 0;  // trained flat space
+  std::int64_t partial = 0;               // of elements, the first: Parameter::tensor_partial
   std::int64_t frozen_offset = 0, frozen_elements = 0;
   std::int64_t quantised_bytes = 0;
   SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient

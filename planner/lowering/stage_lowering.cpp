@@ -364,6 +364,7 @@ void StageLowering::append_completed(program::Routine& routine, int unit, bool l
   if (!communicates()) return;
   if (stage_.sharded_gradients()) {
     if (open_gradient_ >= 0) call(routine, close_gradient_block(), open_gradient_);
+    call(routine, partial_block(unit), unit);
     call(routine, reduce_block(), unit);
     open_gradient_ = unit;
     if (last_micro_batch && stage_.mesh.group_size(program::Group::replica) > 1) {

@@ -48,6 +48,7 @@ class StageLowering {
   std::uint16_t tied_block();
   std::uint16_t update_block();
   std::uint16_t close_staging_block();
+  std::uint16_t partial_block(int unit);
   std::uint16_t join_block();
   std::uint16_t join_gather_block();
   std::uint16_t server_step_block();

@@ -295,6 +295,9 @@ void StageLowering::build_end() {
     }
   if (communicates()) for_spans(join_block());
   if (stage_.servers()) return;
+  if (!stage_.sharded_gradients())
+    for (std::size_t u = 0; u < layout_.units.size(); ++u)
+      call(end, partial_block(static_cast<int>(u)), static_cast<int>(u));
   if (layout_.tied_span >= 0 && (stage_.first || stage_.last))
     call(end, tied_block(), layout_.tied_span);
   for_spans(update_block());

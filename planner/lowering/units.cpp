@@ -156,4 +156,32 @@ std::uint16_t StageLowering::close_gradient_block() {
   return at->second = builder_.end();
 }
 
+// What tensor ranks store alike and have a part of the gradient of each (norms and biases under
+// sequence parallelism, one side of each adapter): summed over them, once a step, or where shards
+// are all that stays (ZeRO-2, 3) before each micro-batch's reduction.
+std::uint16_t StageLowering::partial_block(int unit) {
+  const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
+  if (u.partial == 0) return program::kNone;
+  const bool layer = unit < stage_.layers;
+  std::string key = "partial ";
+  key += layer ? std::to_string(template_of(unit)) : u.name;
+  const auto [at, fresh] = blocks_.try_emplace(key, program::kNone);
+  if (!fresh) return at->second;
+  program::Transfer t;
+  t.collective = program::Collective::all_reduce;
+  t.algorithm = program::Algorithm::ring;
+  t.what = stage_.strategy->sequence_parallel ? program::Traffic::sequence
+                                              : program::Traffic::tensor;
+  t.group = program::Group::tensor;
+  t.wire_type = stage_.recipe.gradient;
+  const View part =
+      stage_.sharded_gradients()
+          ? ranged(layer_view(state_.unit_gradients), Range::fixed, 0, u.partial)
+          : ranged(constant_view(state_.gradients), layer ? Range::layer_parameters : Range::fixed,
+                   layer ? 0 : u.offset, u.partial);
+  builder_.begin("reduce_partial");
+  builder_.emit({.kind = ActionKind::collective, .args = {part}, .op = builder_.transfer(t)});
+  return blocks_[key] = builder_.end();
+}
+
 }  // namespace planner::lowering

@@ -38,8 +38,9 @@ bool has_group(const program::Mesh& mesh, Group group, int stage) {
   return true;
 }
 
-bool scales_with_samples(program::Traffic what) {
-  return what == program::Traffic::tensor || what == program::Traffic::pipeline;
+// Messages between stages, and collectives over activations.
+bool scales_with_samples(program::Traffic what, program::Term term) {
+  return what == program::Traffic::pipeline || term == program::Term::activations;
 }
 
 }  // namespace
@@ -183,7 +184,8 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   // {buffer} or {shard, full}: the last argument is the full vector.
   const int full = action.arg_count - 1;
   std::int64_t n = program::resolve(*class_, view(action, full), call, part_).elements;
-  if (scales_with_samples(transfer.what) && samples_ != program_->samples)
+  if (scales_with_samples(transfer.what, buffer(action, full).term) &&
+      samples_ != program_->samples)
     n = n / program_->samples * samples_;
   return collective_time(transfer.collective, transfer.algorithm,
                          places_[static_cast<std::size_t>(transfer.group)], n, transfer.wire_type,

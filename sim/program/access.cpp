@@ -63,6 +63,8 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
     case ActionKind::accumulate: return 2;
     case ActionKind::optimizer: return 1u | from(2, a);
     case ActionKind::collective:
+      if (k.transfers[a.op].collective == Collective::reduce_scatter) return from(0, a);
+      return from(a.arg_count - std::size_t{1}, a);
     case ActionKind::serve_push: return from(a.arg_count - std::size_t{1}, a);
     case ActionKind::forward: return forward_writes(k.operators[a.op], a);
     case ActionKind::input_gradient: return input_gradient_writes(k.operators[a.op], a);

@@ -166,3 +166,13 @@ TEST_CASE("the order of the mesh does not change the result") {
   s.mesh_order = {"pipeline", "data", "context", "tensor"};
   check_close(job, expected, s);
 }
+
+TEST_CASE("tensor ranks train adapters as one rank does") {
+  Job job = double_job(OptimizerKind::momentum);
+  job.lora_rank = 3;
+  const ReferenceResult expected = single_rank(job);
+  check_close(job, expected, mesh(1, 2, 1));
+  check_close(job, expected, mesh(1, 3, 2));
+  for (Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2})
+    check_close(job, expected, mesh(2, 2, 1, z));
+}

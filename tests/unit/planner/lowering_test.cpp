@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::int64_t kLayers = 48, kHidden = 1600, kHeads = 25;
 
-models::ModelSpec gpt2() {
-  auto found = models::find_model("gpt2-1.5b");
+models::ModelSpec zoo(const std::string& name) {
+  auto found = models::find_model(name);
   REQUIRE(found.ok());
   return *found;
 }
@@ -32,8 +32,8 @@ Job job_of(std::int64_t batch, std::int64_t seq_len = 1024) {
 }
 
 // Lowered and found sound; the bound holds the replay.
-program::Program sound(const Job& job, Strategy s) {
-  const models::ModelSpec spec = gpt2();
+program::Program sound(const Job& job, Strategy s, const std::string& model = "gpt2-1.5b") {
+  const models::ModelSpec spec = zoo(model);
   s = resolve(spec, job, s);
   const auto problems = strategy_problems(spec, job, s, s.workers() + s.separate_servers());
   INFO(to_text(s) << "\n" << core::to_text(problems));
@@ -183,4 +183,91 @@ TEST_CASE("ZeRO-3 divides a frozen base and gathers it as it gathers what trains
   s.data = s.shard_group = 2;
   s.grad_accum = 4;
   sound(lora_job(8, "int8"), s);
+}
+
+namespace {
+
+// gpt2-124m: 12 layers, h = 768, 12 heads; four tensor ranks, one sample of 1024 tokens.
+constexpr std::int64_t kSmallLayers = 12, kSmallHidden = 768, kRanks = 4, kSeq = 1024;
+constexpr std::int64_t kBoundary = 2 * kSeq * kSmallHidden;  // X: bytes of all rows
+
+Strategy small_tensor(bool sequence) {
+  Strategy s;
+  s.tensor = kRanks;
+  s.sequence_parallel = sequence;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("sequence parallelism gathers and scatters rows where tensor ranks summed them") {
+  const program::Program p = sound(job_of(1), small_tensor(true), "gpt2-124m");
+  // Per layer: two gathers forward, two again for the weight gradients, two of gradients; the head
+  // gathers once, the embeddings' gradient once.
+  const auto gathers = entry(p, program::Traffic::sequence, "all_gather");
+  CHECK(gathers.count == 6 * kSmallLayers + 2);
+  CHECK(gathers.payload.value() == (6 * kSmallLayers + 2) * kBoundary);
+  CHECK(gathers.wire.value() == (6 * kSmallLayers + 2) * kBoundary / 4 * 3);
+  const auto scatters = entry(p, program::Traffic::sequence, "reduce_scatter");
+  CHECK(scatters.count == 4 * kSmallLayers + 2);
+  CHECK(scatters.payload.value() == (4 * kSmallLayers + 2) * kBoundary);
+  // Two norms (gamma, beta) and two biases a layer, the last norm, the positions; once a step.
+  const auto partial = entry(p, program::Traffic::sequence, "all_reduce");
+  CHECK(partial.count == kSmallLayers + 2);
+  CHECK(partial.payload.value() == 2 * kSmallHidden * (6 * kSmallLayers + 2 + 1024));
+  CHECK(entry(p, program::Traffic::tensor, "all_reduce").count == 0);
+}
+
+TEST_CASE("sequence parallelism divides what tensor ranks kept alike") {
+  const std::int64_t whole = kept(sound(job_of(1), small_tensor(false), "gpt2-124m"));
+  const std::int64_t rows = kept(sound(job_of(1), small_tensor(true), "gpt2-124m"));
+  // Per layer and token: its input, both norms' outputs and the middle, 4 x 2 h; four f32
+  // statistics. And the last layer's output.
+  CHECK(whole - rows ==
+        kSeq * 3 / 4 * (kSmallLayers * (8 * kSmallHidden + 16) + 2 * kSmallHidden));
+}
+
+TEST_CASE("sequence parallelism is sound beside sharding, stages and recomputation") {
+  for (Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3})
+    for (Checkpoint c : {Checkpoint::none, Checkpoint::every_k, Checkpoint::selective})
+      for (bool overlap : {true, false}) {
+        Strategy s = small_tensor(true);
+        s.data = 2;
+        s.pipeline = 2;
+        s.schedule = Schedule::one_f_one_b;
+        s.sharding = z;
+        s.shard_group = z == Sharding::none ? 1 : 2;
+        s.checkpoint = c;
+        s.checkpoint_every = c == Checkpoint::every_k ? 2 : 0;
+        s.grad_accum = 3;
+        s.overlap = overlap;
+        const program::Program p = sound(job_of(6), s, "gpt2-124m");
+        const auto sent = entry(p, program::Traffic::pipeline, "send");
+        CHECK(sent.payload.value() == 3 * kBoundary / kRanks);
+      }
+  for (const char* model : {"llama2-7b", "gpt-neox-20b", "mpt-7b"})
+    sound(job_of(1), small_tensor(true), model);
+}
+
+TEST_CASE("adapters divide like their matrices; the undivided side is summed over the ranks") {
+  Job job = lora_job(1);
+  const program::Program p = sound(job, small_tensor(false), "gpt2-124m");
+  // Two sums forward and two backward a layer (the first layer's input needs no gradient), the
+  // embeddings' forward, the head's backward; then A of q, k, v and B of o, in 16 bit.
+  const auto sums = entry(p, program::Traffic::tensor, "all_reduce");
+  CHECK(sums.count == 4 * kSmallLayers + 1 + kSmallLayers);
+  CHECK(sums.payload.value() ==
+        (4 * kSmallLayers + 1) * kBoundary + 2 * kSmallLayers * 4 * 16 * kSmallHidden);
+  // A of q, k, v (3 r h) and B of o (r h) whole; B of q, k, v (3 r h) and A of o (r h) divided.
+  CHECK(p.classes[0].trained_elements ==
+        kSmallLayers * 4 * 16 * kSmallHidden * 5 / 4);
+  for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+    Strategy s = small_tensor(true);
+    s.data = s.shard_group = 2;
+    s.sharding = z;
+    job = lora_job(4, "nf4");
+    s.grad_accum = 2;
+    sound(job, s, "gpt2-124m");
+    sound(job, s, "llama2-7b");
+  }
 }

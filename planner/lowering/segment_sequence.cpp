@@ -1,0 +1,66 @@
+// Sequence parallelism [korthikanti2022] in a segment: the residual stream holds this rank's rows;
+// matrices divided over the tensor ranks read all rows, gathered, and their results are summed and
+// scattered. What one direction gathers the other scatters.
+#include "core/check.hpp"
+#include "planner/lowering/segment_emitter.hpp"
+
+namespace planner::lowering {
+
+using models::OpKind;
+using models::TensorIndex;
+
+// Gathered rows that backward reads are gathered again, from rows that are kept.
+void SegmentEmitter::keep_gathered_inputs() {
+  if (!stage_.training() || kind_ != SegmentKind::layer) return;
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Op& op = segment_.graph[order_[i]];
+    if (op.kind != OpKind::sequence_gather || !kept_[root_of(op.outputs[0])]) continue;
+    saved_[i].push_back(op.inputs[0]);
+    kept_[root_of(op.inputs[0])] = true;
+  }
+}
+
+void SegmentEmitter::emit_rows(program::Collective collective, View rows, View all) {
+  program::Transfer t;
+  t.collective = collective;
+  t.algorithm = program::Algorithm::ring;
+  t.what = program::Traffic::sequence;
+  t.group = program::Group::tensor;
+  t.wire_type = builder_.target().buffers[all.buffer].type;
+  builder_.emit({.kind = ActionKind::collective, .args = {rows, all}, .op = builder_.transfer(t)});
+}
+
+// Each rank has a part of the gradient of all rows; this rank's rows are summed.
+void SegmentEmitter::backward_gather(const Op& op, int dy) {
+  const TensorIndex x = op.inputs[0];
+  if (!needs_gradient_[static_cast<std::size_t>(x)]) return consume(dy);
+  const View all = storages_[static_cast<std::size_t>(dy)].view;
+  const int existing = storage_of(x);
+  if (existing < 0) {
+    bool accumulate = false;
+    const int dx = gradient_target(x, &accumulate);
+    emit_rows(program::Collective::reduce_scatter,
+              storages_[static_cast<std::size_t>(dx)].view, all);
+    return consume(dy);
+  }
+  const int part = new_storage(x);
+  const View rows = storages_[static_cast<std::size_t>(part)].view;
+  emit_rows(program::Collective::reduce_scatter, rows, all);
+  builder_.emit({.kind = ActionKind::accumulate,
+                 .args = {rows, storages_[static_cast<std::size_t>(existing)].view}});
+  builder_.free(rows);
+  consume(dy);
+}
+
+void SegmentEmitter::backward_scatter(const Op& op, int dy) {
+  const TensorIndex x = op.inputs[0];
+  if (!needs_gradient_[static_cast<std::size_t>(x)]) return consume(dy);
+  bool accumulate = false;
+  const int dx = gradient_target(x, &accumulate);
+  PLANNER_CHECK(!accumulate, "scattered rows have one reader");
+  emit_rows(program::Collective::all_gather, storages_[static_cast<std::size_t>(dy)].view,
+            storages_[static_cast<std::size_t>(dx)].view);
+  consume(dy);
+}
+
+}  // namespace planner::lowering
