@@ -57,10 +57,17 @@ class Space {
         s.data = wanted.front();  // contradicts the other pins: named as such
       }
     }
-    for (const auto& [sharding, group] : shardings(s)) {
-      s.sharding = sharding;
-      s.shard_group = group;
-      checkpoints(s);
+    // A residual stream of whole rows, and one of 1 / tensor of them.
+    const bool either = tensor > 1 && job_.seq_len % tensor == 0 &&
+                        !constraints_.is_pinned("sequence_parallel");
+    for (const bool rows : {false, true}) {
+      if (rows && !either) continue;
+      if (either) s.sequence_parallel = rows;
+      for (const auto& [sharding, group] : shardings(s)) {
+        s.sharding = sharding;
+        s.shard_group = group;
+        checkpoints(s);
+      }
     }
   }
 

@@ -121,6 +121,7 @@ void Evaluator::make_places() {
   structure_.gradients.clear();
   structure_.replicas.clear();
   structure_.embedding.clear();
+  structure_.tensor.clear();
   next_stage_.clear();
   const std::int64_t data = stride_of(strategy_, "data");
   const std::int64_t pipeline = stride_of(strategy_, "pipeline");
@@ -130,6 +131,8 @@ void Evaluator::make_places() {
     const std::int64_t n = m->gpus_per_node;
     structure_.gradients.push_back(place_of(group, data, n));
     structure_.replicas.push_back(place_of(strategy_.data / group, data * group, n));
+    structure_.tensor.push_back(
+        place_of(strategy_.tensor, stride_of(strategy_, "tensor"), n));
     structure_.embedding.push_back(place_of(2, (strategy_.pipeline - 1) * pipeline, n));
     // Some stage's neighbour is on another node as soon as the stages do not fit into one.
     const bool apart = pipeline * strategy_.pipeline > n;

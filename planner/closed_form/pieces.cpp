@@ -124,15 +124,20 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   return p;
 }
 
+static bool is_partial(const models::Parameter& p) { return p.trainable && p.tensor_partial; }
+
 void Pieces::count_units(const models::ModelGraph& graph, Quantization quantization) {
   std::string tied;
   for (const models::Parameter& p : graph.epilogue.parameters)
     if (!p.tied_to.empty()) tied = p.tied_to;
   const auto each = [](const models::Segment& segment, auto&& use) {
-    for (std::size_t i = segment.parameters.size(); i-- > 0;) use(segment.parameters[i]);
+    for (const bool first : {true, false})
+      for (std::size_t i = segment.parameters.size(); i-- > 0;)
+        if (is_partial(segment.parameters[i]) == first) use(segment.parameters[i]);
   };
   each(graph.epilogue, [&](const models::Parameter& p) {
     if (!p.tied_to.empty()) return;
+    if (is_partial(p)) units.partial_final += p.elements;
     (p.trainable ? units.final : units.frozen_epilogue) += p.elements;
     if (p.trainable) epilogue_parameters.push_back(p.elements);
   });
@@ -141,6 +146,7 @@ void Pieces::count_units(const models::ModelGraph& graph, Quantization quantizat
       units.quantised_layer += quantised_bytes(quantization, p.shape).value();
       return;
     }
+    if (is_partial(p)) units.partial_layer += p.elements;
     (p.trainable ? units.layer : units.frozen_layer) += p.elements;
     if (p.trainable) layer_parameters.push_back(p.elements);
   });
@@ -154,6 +160,7 @@ void Pieces::count_units(const models::ModelGraph& graph, Quantization quantizat
       units.tied += p.elements;
     } else {
       units.embeddings += p.elements;
+      if (is_partial(p)) units.partial_embeddings += p.elements;
       prologue_parameters.push_back(p.elements);
     }
   });

@@ -133,11 +133,24 @@ void StageForm::make_units(const UnitElements& u) {
   make_unit(tied_, first_ || last_ ? u.tied : 0);
   make_unit(embeddings_, first_ ? u.embeddings : 0);
   trained_ = layers_ * layer_.elements + final_.elements + tied_.elements + embeddings_.elements;
+  add_partial(layer_, u.partial_layer);
+  add_partial(final_, u.partial_final);
+  add_partial(tied_, 0);
+  add_partial(embeddings_, u.partial_embeddings);
   add_frozen(layer_, u.frozen_layer, u.quantised_layer);
   frozen_bytes_ *= layers_;
   if (last_) add_frozen(final_, u.frozen_epilogue, 0);
   if (first_ || last_) add_frozen(tied_, u.frozen_tied, 0);
   if (first_) add_frozen(embeddings_, u.frozen_prologue - u.frozen_tied, 0);
+}
+
+// Norms and biases of split rows, one side of adapters (StageLowering::partial_block).
+void StageForm::add_partial(Unit& unit, std::int64_t n) {
+  for (std::size_t i = 0; i < s_->machines.size(); ++i)
+    unit.partial.push_back(n > 0 && unit.elements > 0
+                               ? transfer(Collective::all_reduce, Algorithm::ring, s_->tensor[i], n,
+                                          s_->recipe.gradient, *s_->machines[i])
+                               : 0);
 }
 
 // Stored whole in the compute type, or as codes; under ZeRO-3 divided and gathered like the rest.
@@ -248,6 +261,8 @@ void StageForm::time_end() {
     reduce_rate_.push_back(trained_ > 0 ? static_cast<double>(all) / static_cast<double>(trained_)
                                         : 0.0);
     update = std::max(update, gathered);
+    if (!units_reduce_)
+      update += layers_ * layer_.partial[i] + final_.partial[i] + embeddings_.partial[i];
     if (tied_.elements > 0 && s.pipeline > 1)
       update += transfer(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
                          (tied_.elements + parts(s) - 1) / parts(s), r.gradient, m);

@@ -25,7 +25,7 @@ struct Structure {
   Recipe recipe;
   Optimizer optimizer;
   std::vector<const cost::Machine*> machines;
-  std::vector<cost::Place> gradients, replicas, embedding;  // groups, by machine
+  std::vector<cost::Place> gradients, replicas, embedding, tensor;  // groups, by machine
 };
 
 // Equal buckets, or equal units, counted together.
@@ -61,7 +61,7 @@ class StageForm {
   struct Unit {
     std::int64_t elements = 0;
     std::int64_t weights = 0, gradient = 0, staging = 0;
-    std::vector<std::int64_t> cast, gather, reduce, replica;
+    std::vector<std::int64_t> cast, gather, reduce, replica, partial;
   };
   struct Clock;
   struct SegmentTime {
@@ -70,6 +70,7 @@ class StageForm {
   };
 
   void make_unit(Unit& unit, std::int64_t elements);
+  void add_partial(Unit& unit, std::int64_t elements);
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
   void make_units(const UnitElements& units);
   void make_spans(const Pieces& pieces);

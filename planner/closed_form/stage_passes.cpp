@@ -188,9 +188,11 @@ StageForm::SegmentTime StageForm::segment_time(const Clock& c, std::int64_t n) c
   if (every() > 0)
     t.recompute = (n - 1) * c.with_next(c.layer(Piece::layer_keep)) + c.layer(Piece::recompute);
   // What was recomputed last is still there: its backward reads the same copy.
+  // Partial sums of norms' gradients are added up over the tensor ranks before they are reduced.
+  const std::int64_t partial = units_reduce_ ? layer_.partial[c.machine] : 0;
   const std::int64_t layer = c.layer(Piece::backward);
-  t.first = c.with_next(every() > 0 ? c.use(Piece::backward, {}) : layer);
-  t.other = c.with_next(layer);
+  t.first = c.with_next(every() > 0 ? c.use(Piece::backward, {}) : layer) + partial;
+  t.other = c.with_next(layer) + partial;
   if (!units_reduce_) return t;
   if (!s_->strategy->overlap) {
     t.first += c.reduce;
@@ -233,6 +235,7 @@ std::int64_t StageForm::backward_time(const Clock& c, bool replicas) const {
   if (rest > 0) all += segment_time(c, rest).all(rest);
   const std::int64_t tail = first_ ? c.use(Piece::prologue_backward, {}) : 0;
   if (!units_reduce_) return all + tail;
+  all += final_.partial[c.machine] + embeddings_.partial[c.machine];
   const auto reduce = [&](const Unit& u) {
     return u.reduce[c.machine] + (replicas ? u.replica[c.machine] : 0);
   };

@@ -57,11 +57,12 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
   if (c.wide) REQUIRE(constraints.pin("overlap=false").ok());
   const std::vector<Question> questions{make_question(model, job, profile, c.gpus).value()};
   closed_form::Evaluator evaluator(questions);
-  std::map<std::int64_t, models::ModelGraph> graphs;
+  std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs;
   const auto graph = [&](const Strategy& s) -> const models::ModelGraph& {
-    const auto found = graphs.find(s.tensor);
+    const std::pair key{s.tensor, s.sequence_parallel};
+    const auto found = graphs.find(key);
     if (found != graphs.end()) return found->second;
-    return graphs.emplace(s.tensor, models::build_graph(model, graph_options(job, s)).value())
+    return graphs.emplace(key, models::build_graph(model, graph_options(job, s)).value())
         .first->second;
   };
   std::vector<double> errors;
