@@ -30,7 +30,8 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   request.communicator = options.communicator.value_or(request.communicator);
   request.data = options.data.value_or(request.data);
   request.steps = whole_number(options.steps, "--steps", 1, problems).value_or(request.steps);
-  const auto seed = whole_number(output.seed, "--seed", 0, problems);
+  core::Problems said;  // check_output says them
+  const auto seed = whole_number(output.seed, "--seed", 0, said);
   if (seed) request.seed = static_cast<std::uint64_t>(*seed);
   const auto candidate = whole_number(options.candidate, "--candidate", 0, problems);
   if (candidate && *candidate > 1 << 20)

@@ -19,11 +19,15 @@ void add_output_options(OptionSet& options, OutputOptions& output, std::string_v
 }
 
 core::Status check_output(const OutputOptions& output) {
-  if (!output.out) return core::Done{};
-  core::Status status = core::check_writable(*output.out);
-  if (status.ok()) return status;
-  core::Problems problems = status.problems();
-  for (core::Problem& p : problems) p.where = "--out " + p.where;
+  core::Problems problems;
+  whole_number(output.seed, "--seed", 0, problems);
+  if (output.out)
+    if (const core::Status status = core::check_writable(*output.out); !status.ok())
+      for (core::Problem p : status.problems()) {
+        p.where = "--out " + p.where;
+        problems.push_back(std::move(p));
+      }
+  if (problems.empty()) return core::Done{};
   return problems;
 }
 

@@ -22,7 +22,7 @@ struct OutputOptions {
 
 void add_output_options(OptionSet& options, OutputOptions& output, std::string_view file);
 
-// Before work starts: whether --out can be written. An absent one can.
+// Before work starts: whether --seed is a whole number and --out can be written, if given.
 core::Status check_output(const OutputOptions& output);
 
 // The machine form goes to --out, and to standard output with --json; the page goes to standard

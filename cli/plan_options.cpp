@@ -13,7 +13,8 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kDefaultGpu = "h100-sxm-80g";
-constexpr std::int64_t kMaxGpus = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxGpus = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 30;
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
@@ -74,6 +75,9 @@ planner::Job read_job(const PlanOptions& options, core::Problems& problems) {
   planner::Job job;
   job.seq_len = whole_number(options.seq, "--seq", 1, problems).value_or(0);
   job.global_batch = whole_number(options.global_batch, "--global-batch", 1, problems).value_or(0);
+  if (job.global_batch > kMaxBatch)
+    problems.push_back({"--global-batch", fmt::format("at most {} samples", kMaxBatch),
+                        *options.global_batch, ""});
   choose(options.mode, "--mode", planner::mode_from_name, {"train", "finetune", "inference"},
          job.mode, problems);
   choose(options.precision, "--precision", planner::precision_from_name, {"bf16", "fp16", "fp8"},

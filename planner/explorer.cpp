@@ -3,21 +3,32 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "core/check.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/rescale.hpp"
 #include "planner/step_time.hpp"
+#include "planner/strategy_keys.hpp"
 #include "sim/program/bound.hpp"
 
 namespace planner {
 namespace {
 
-// Keys whose problems are arithmetic of degrees and batches.
+constexpr std::string_view kForbid = "--forbid";
+
+core::Problem forbidden_value(std::string_view key, const Strategy& resolved) {
+  const std::string text = fmt::format("{}={}", key, value_text(*find_strategy_key(key), resolved));
+  return {std::string(kForbid), "a strategy without " + text, text, "leave out forbid " + text};
+}
+
+// Keys whose problems are arithmetic of degrees and batches have a limit of their own.
 std::string limit_of(const core::Problem& problem) {
   static const std::set<std::string, std::less<>> kDegrees{
       "data", "tensor", "pipeline", "context", "micro_batch", "grad_accum", "stages",
       "shard_group"};
+  if (problem.where == kForbid) return "pins";
   return kDegrees.contains(problem.where) ? "divisibility" : "not_supported";
 }
 
@@ -106,6 +117,9 @@ void Explorer::explore(std::uint32_t index) {
         continue;
       }
       s = resolve(first.model, first.job, s);
+      // A value that `auto` came to may be forbidden too.
+      if (const std::string_view key = constraints_->forbids(s); !key.empty())
+        return reject(index, sizes[at], {forbidden_value(key, s)});
       closed = evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
       prepared = true;
     }
@@ -132,7 +146,8 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
   }
 }
 
-void Explorer::explore(std::vector<Structure> all) {
+void Explorer::explore(std::vector<Structure> all, const Constraints& constraints) {
+  constraints_ = &constraints;
   structures_ = std::move(all);
   for (std::uint32_t i = 0; i < structures_.size(); ++i) explore(i);
 }

@@ -11,6 +11,7 @@
 #include "planner/closed_form/evaluator.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/plan.hpp"
+#include "planner/pins.hpp"
 #include "planner/space.hpp"
 #include "sim/program/program.hpp"
 
@@ -40,7 +41,9 @@ class Explorer {
   Explorer(const Explorer&) = delete;
   Explorer& operator=(const Explorer&) = delete;
 
-  void explore(std::vector<Structure> structures);
+  // Structures that come to a forbidden value (an `auto` that resolves to it) are misses.
+  // constraints outlives the call.
+  void explore(std::vector<Structure> structures, const Constraints& constraints);
 
   const std::vector<Entry>& entries(std::size_t machine) const { return entries_[machine]; }
   const std::vector<Miss>& misses() const { return misses_; }
@@ -74,6 +77,7 @@ class Explorer {
   const std::vector<Question> questions_;
   closed_form::Evaluator evaluator_;
   std::vector<Structure> structures_;
+  const Constraints* constraints_ = nullptr;  // of the explore() under way
   std::vector<std::vector<Entry>> entries_;
   std::vector<Miss> misses_;
   std::vector<bool> full_;  // by machine: the structure's micro-batches overflow from here

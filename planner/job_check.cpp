@@ -47,4 +47,19 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
   return problems;
 }
 
+core::Problems step_length_problems(const Job& job, std::int64_t parameters, std::int64_t gpus,
+                                    const hw_profiles::Profile& profile) {
+  constexpr double kDay = 86'400;
+  // [megatron2021]: 6 FLOPs per parameter and token, forward and backward.
+  const double flops = 6 * static_cast<double>(parameters) *
+                       static_cast<double>(job.global_batch) * static_cast<double>(job.seq_len);
+  const double seconds =
+      flops / (profile.gpu.peak_16bit.value() * static_cast<double>(gpus));
+  if (seconds <= kDay) return {};
+  return {{"global_batch", "a step of at most a day at the GPUs' peak",
+           fmt::format("{} samples of {} tokens, {:.3g} days", job.global_batch, job.seq_len,
+                       seconds / kDay),
+           "take a smaller --global-batch or more GPUs"}};
+}
+
 }  // namespace planner

@@ -132,15 +132,22 @@ const Constraints::KeyRule* Constraints::find(std::string_view key) const {
   return nullptr;
 }
 
+Constraints::Value Constraints::value_of(const StrategyKey& key, const Strategy& strategy) {
+  if (key.is_list()) return {.number = 0, .items = list_value(key, strategy)};
+  return {.number = key.get(strategy), .items = {}};
+}
+
 std::string_view Constraints::broken(const Strategy& strategy) const {
-  for (const KeyRule& r : keys_) {
-    Value value;
-    if (r.key->is_list())
-      value.items = list_value(*r.key, strategy);
-    else
-      value.number = r.key->get(strategy);
-    if (!r.admits(value)) return r.key->name;
-  }
+  for (const KeyRule& r : keys_)
+    if (!r.admits(value_of(*r.key, strategy))) return r.key->name;
+  return {};
+}
+
+std::string_view Constraints::forbids(const Strategy& strategy) const {
+  for (const KeyRule& r : keys_)
+    if (!r.forbidden.empty() &&
+        std::ranges::find(r.forbidden, value_of(*r.key, strategy)) != r.forbidden.end())
+      return r.key->name;
   return {};
 }
 

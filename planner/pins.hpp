@@ -31,6 +31,8 @@ class Constraints {
   void put(Strategy& strategy, std::initializer_list<std::string_view> keys) const;
   // Key of the first constraint that the strategy breaks, or "".
   std::string_view broken(const Strategy& strategy) const;
+  // Key of the first forbidden value that the strategy has, or "".
+  std::string_view forbids(const Strategy& strategy) const;
   // The pins and forbids as they were given, for messages and assumptions.
   const std::vector<std::string>& texts() const { return texts_; }
 
@@ -48,6 +50,7 @@ class Constraints {
 
   static core::Result<Value> parse_value(const StrategyKey& key, std::string_view text,
                                          std::string_view where);
+  static Value value_of(const StrategyKey& key, const Strategy& strategy);
   core::Status add(std::string_view text, bool forbidden);
   KeyRule& rule(const StrategyKey& key);
   const KeyRule* find(std::string_view key) const;

@@ -1,6 +1,7 @@
 #include "planner/ranking.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -115,6 +116,14 @@ std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
   return best;
 }
 
+// Where no change of the strategy fits: the GPUs that would hold it between them, if all of it were
+// divided. Some of it never is, so this is where to start.
+std::string more_gpus(std::int64_t gpus, const Rejection& r) {
+  const double shares = static_cast<double>(r.needed) / static_cast<double>(r.available);
+  const auto count = static_cast<std::int64_t>(std::ceil(shares * static_cast<double>(gpus)));
+  return fmt::format("at least about {} such GPUs, or GPUs of more memory", count);
+}
+
 }  // namespace
 
 Ranking::Ranking(const Explorer& explorer, std::size_t machine, Objective objective)
@@ -188,6 +197,7 @@ void explain_rejections(Explorer& explorer, Plan& plan) {
       Rejection r{explorer.strategy(m->structure, m->micro_batch), "memory", m->device.value(),
                   q.profile.gpu.usable.value(), ""};
       r.fix = cheapest_fix(explorer, r);
+      if (r.fix.empty()) r.fix = more_gpus(q.gpus, r);
       plan.rejected.push_back(std::move(r));
     } else {
       plan.rejected.push_back({with_micro_batch(s, m->micro_batch, q.job.global_batch), m->limit,

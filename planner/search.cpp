@@ -132,11 +132,15 @@ core::Result<Plan> make_plan(const Request& request) {
       make_question(plan.model, plan.job, plan.profile, plan.gpus);
   if (!question.ok()) return question.problems();
   plan.parameters = question->parameters;
+  const core::Problems length =
+      step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile);
+  if (!length.empty()) return length;
 
   const std::vector<Question> questions = questions_for(request, plan, *question);
   Explorer explorer(questions);
-  explorer.explore(structures(
-      plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model)}, request.constraints));
+  explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model)},
+                              request.constraints),
+                   request.constraints);
   choose(explorer, request, plan);
   if (!plan.chosen && !plan.alternatives.empty())
     return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),

@@ -285,7 +285,7 @@ void StageLowering::build_end() {
       if (layout_.spans[static_cast<std::size_t>(s)].elements > 0) call(end, block, s);
   };
   if (stage_.apart) return for_spans(server_step_block());
-  if (!stage_.first) call(end, release_sent_block(true, true));
+  if (stage_.training() && !stage_.first) call(end, release_sent_block(true, true));
   if (!stage_.last) call(end, release_sent_block(false, true));
   if (spans == 0) return;
   if (communicates() && !overlaps() && !stage_.sharded_gradients())
