@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include "cli/output.hpp"
 #include "cli/plan_options.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "cli/version.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "reports/plan_text.hpp"
@@ -12,7 +15,8 @@ namespace {
 constexpr std::string_view kPurpose =
     "Plans how to train a model on given GPUs: predicts memory, communication and time\n"
     "of every sensible strategy and picks one.\n"
-    "Other verbs: exec PLAN, compare PLAN RUN..., explain QUESTION, models, gpus, bench.";
+    "Other verbs: exec PLAN, compare PLAN RUN..., explain QUESTION, models, gpus, bench,\n"
+    "completion SHELL; each has a --help of its own.";
 constexpr std::string_view kExamples =
     "  planner --model gpt2-1.5b --gpus 8\n"
     "  planner --model gpt2-1.5b --gpus 8 --gpu rtx3090 --pin sharding=zero3\n"
@@ -34,10 +38,10 @@ int plan_verb(Arguments arguments) {
   OptionSet set("", kPurpose, kExamples);
   add_plan_options(set, options);
   add_output_options(set, output, "the plan");
-  set.flag("--version", version, "print the version");
+  set.flag("--version", version, "print the version and the commit");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   if (version) {
-    const core::Status shown = write_stdout("planner " PLANNER_VERSION "\n");
+    const core::Status shown = write_stdout(fmt::format("planner {}\n", version_text()));
     return shown.ok() ? kDone : refuse(shown.problems());
   }
   const core::Status target = check_output(output);

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -14,10 +15,17 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 7> kVerbs{"plan",   "exec", "compare", "explain",
-                                                 "models", "gpus", "bench"};
+constexpr std::array<std::string_view, 8> kVerbs{"plan", "exec",  "compare",   "explain", "models",
+                                                 "gpus", "bench", "completion"};
+// Verbs of the design that this version does not have.
+constexpr std::array<std::string_view, 8> kLater{"simulate",  "report", "validate", "fit",
+                                                 "calibrate", "emit",   "sweep",    "doctor"};
 
 int unknown_verb(const std::string& word) {
+  if (std::ranges::find(kLater, word) != kLater.end())
+    return refuse({{"command line",
+                    fmt::format("a verb of this version ({})", fmt::join(kVerbs, ", ")),
+                    fmt::format("\"{}\", which it does not have yet", word), ""}});
   const std::string_view near = core::nearest(word, {kVerbs.begin(), kVerbs.end()});
   return refuse({{"command line", fmt::format("a verb ({})", fmt::join(kVerbs, ", ")),
                   fmt::format("\"{}\"", word),
@@ -36,6 +44,7 @@ int run_verb(Arguments whole, const Runner& runner) {
   if (verb == "models") return models_verb(rest);
   if (verb == "gpus") return gpus_verb(rest);
   if (verb == "bench") return bench_verb(rest);
+  if (verb == "completion") return completion_verb(rest, kVerbs);
   return unknown_verb(verb);
 }
 

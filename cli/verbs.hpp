@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "cli/option_set.hpp"
 #include "core/result.hpp"
@@ -36,6 +38,8 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole);
 int models_verb(Arguments arguments);
 int gpus_verb(Arguments arguments);
 int bench_verb(Arguments arguments);
+// verbs: the words that may come first.
+int completion_verb(Arguments arguments, std::span<const std::string_view> verbs);
 
 // Replaces this process by the sibling binary `name` with the same arguments; comes back only when
 // that cannot be, with the exit code after saying why.
