@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <vector>
+
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
@@ -11,22 +14,26 @@
 namespace cli {
 namespace {
 
-// Questions that the search is timed on: a small job, the main one, and a wide one.
+// Questions that the search is timed on: the main one, and wide ones of large models.
 struct Question {
   const char* model;
   std::int64_t gpus;
 };
-constexpr Question kQuestions[] = {{"gpt2-124m", 8}, {"gpt2-1.5b", 8}, {"gpt2-1.5b", 64}};
+constexpr Question kQuestions[] = {
+    {"gpt2-1.5b", 8}, {"gpt3-175b", 64}, {"gpt3-175b", 512}, {"gpt3-175b", 4096}};
 constexpr const char* kGpu = "h100-sxm-80g";
+constexpr int kRounds = 5;             // the median round is reported
 
-// A candidate counts when its time and memory were both evaluated. The search runs on one core.
+// A candidate counts when its time and memory were both evaluated. The search runs on one core and
+// starts from nothing: graphs, probes and tables are in its time, the lowering of what a plan
+// prints is not.
 struct SearchFigure {
   std::int64_t candidates = 0;
   double seconds = 0;
   double rate() const { return static_cast<double>(candidates) / seconds; }
 };
 
-core::Result<SearchFigure> time_search() {
+core::Result<SearchFigure> time_round() {
   SearchFigure figure;
   for (const Question& q : kQuestions) {
     const auto model = models::find_model(q.model);
@@ -37,12 +44,23 @@ core::Result<SearchFigure> time_search() {
     request.model = *model;
     request.gpus = q.gpus;
     request.profile = *profile;
-    const auto plan = planner::make_plan(request);
-    if (!plan.ok()) return plan.problems();
-    figure.candidates += plan->search.evaluated;
-    figure.seconds += plan->search.seconds.value();
+    const auto counts = planner::explore_space(request);
+    if (!counts.ok()) return counts.problems();
+    figure.candidates += counts->evaluated;
+    figure.seconds += counts->seconds.value();
   }
   return figure;
+}
+
+core::Result<SearchFigure> time_search() {
+  std::vector<SearchFigure> rounds;
+  for (int i = 0; i < kRounds; ++i) {
+    const auto round = time_round();
+    if (!round.ok()) return round.problems();
+    rounds.push_back(*round);
+  }
+  std::ranges::sort(rounds, {}, &SearchFigure::seconds);
+  return rounds[kRounds / 2];
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, 3> kShells{"bash", "zsh", "fish"};
 
 // Options come from the help page of the verb at hand, so that they are never out of date; names
 // are those of the binary that printed the script. @...@ are filled in below.
-constexpr std::string_view kBash = R"sh(# bash completion of planner; made by: planner completion bash
+constexpr std::string_view kBash =
+    R"sh(# bash completion of planner; made by: planner completion bash
 _planner() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb='' words='' at
   if [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
@@ -76,7 +77,8 @@ _planner() {
 if [[ $funcstack[1] == _planner ]]; then _planner "$@"; else compdef _planner planner; fi
 )sh";
 
-constexpr std::string_view kFish = R"sh(# fish completion of planner; made by: planner completion fish
+constexpr std::string_view kFish =
+    R"sh(# fish completion of planner; made by: planner completion fish
 complete -c planner -n __fish_use_subcommand -f -a '@verbs@'
 complete -c planner -n '__fish_seen_subcommand_from completion' -f -a '@shells@'
 complete -c planner -l model -x -a '@models@ (__fish_complete_path)'

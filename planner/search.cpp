@@ -163,4 +163,22 @@ core::Result<Plan> make_plan(const Request& request) {
   return plan;
 }
 
+core::Result<SearchCounts> explore_space(const Request& request) {
+  Plan plan;
+  complete(request, plan);
+  const core::Problems problems = job_problems(plan.job, plan.profile);
+  if (!problems.empty()) return problems;
+  core::Result<Question> question = make_question(plan.model, plan.job, plan.profile, plan.gpus);
+  if (!question.ok()) return question.problems();
+  const auto start = std::chrono::steady_clock::now();
+  Explorer explorer({*question});
+  explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model)},
+                              request.constraints),
+                   request.constraints);
+  SearchCounts counts = explorer.counts();
+  counts.seconds = core::Seconds(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return counts;
+}
+
 }  // namespace planner

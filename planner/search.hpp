@@ -46,4 +46,9 @@ struct Request {
 // the nearest misses. Errors: bad input (the job contradicts model or recipe).
 core::Result<Plan> make_plan(const Request& request);
 
+// The search alone: every candidate of the request's space evaluated, none lowered to be printed;
+// `seconds` from an empty table to the last candidate. What `planner bench` times. Errors: as
+// above.
+core::Result<SearchCounts> explore_space(const Request& request);
+
 }  // namespace planner
