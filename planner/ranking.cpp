@@ -166,6 +166,13 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
     Candidate candidate = known != ranked.end() ? *known : explorer.candidate(strategy);
     if (fits(candidate)) plan.pareto.push_back(std::move(candidate));
   }
+  // The closed form brought them here; their own figures decide among them.
+  std::ranges::stable_sort(ranked, {}, [&](const Candidate& c) {
+    const double step = c.time.step.value();
+    const auto device = static_cast<double>(c.memory.worst.device.value());
+    return request.objective == Objective::memory ? std::make_pair(device, step)
+                                                  : std::make_pair(step, device);
+  });
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (i == nth)
       plan.chosen = std::move(ranked[i]);

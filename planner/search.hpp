@@ -2,12 +2,14 @@
 // Search: every strategy worth asking about, evaluated, and the plan that follows. Exhaustive over
 // the space below; what is left out is counted with its reason.
 //
-//   data x tensor x pipeline = workers, tensor within a node; sharding none, zero1, zero2, zero3
-//   (and zero3 within nodes when data spans nodes); schedule 1f1b, gpipe; checkpoint none, every 1,
-//   2 or 4 layers; micro_batch: divisors of global_batch / data.
-//   Everything else (servers, naive, tree, memory_poor, ...) by pin alone.
+//   data x tensor x pipeline = workers, tensor within a node; sequence_parallel; sharding none,
+//   zero1, zero2, zero3 (and zero3 within nodes when data spans nodes); schedule 1f1b, gpipe;
+//   checkpoint none, selective, every 1, 2, 3, 4, 6 or 8 layers; micro_batch: divisors of
+//   global_batch / data. Everything else (servers, naive, tree, memory_poor, ...) by pin alone.
 //
-// Memory grows with micro_batch, so larger ones than the first that does not fit are not lowered.
+// Candidates are evaluated in closed form (closed_form/README.md); what is printed is lowered,
+// replayed and ranked by its own figures. Memory grows with micro_batch, so larger ones than the
+// first that does not fit are skipped and counted.
 // Pure but for the clock that fills search.seconds; thread-safe.
 
 #include <optional>

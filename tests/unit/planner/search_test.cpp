@@ -69,6 +69,7 @@ TEST_CASE("the parts of a step add up to it on every printed candidate") {
     for (core::Bytes b : terms) live += b;
     CHECK(live == c.memory.worst.live);
   }
+  for (const Candidate& c : plan.alternatives) CHECK(plan.chosen->time.step <= c.time.step);
   CHECK(plan.alternatives.size() >= 3);
 }
 
