@@ -54,13 +54,11 @@ void add_routine(const program::RankClass& k, const cost::ActionCost& cost,
 BusyTimes busy_times(const program::Program& program, const program::RankClass& k,
                      const cost::Machine& machine) {
   const cost::ActionCost cost(program, k, machine);
-  const std::int64_t m = k.schedule.micro_batches;
   BusyTimes busy;
-  add_routine(k, cost, k.begin, 1, busy);
-  add_routine(k, cost, k.forward, m, busy);
-  add_routine(k, cost, k.backward, m - 1, busy);
-  add_routine(k, cost, k.last_backward, 1, busy);
-  add_routine(k, cost, k.end, 1, busy);
+  program::for_each_routine(
+      k, [&](const program::Routine& routine, std::int64_t times, std::int64_t) {
+        add_routine(k, cost, routine, times, busy);
+      });
   return busy;
 }
 

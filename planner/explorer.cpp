@@ -109,7 +109,9 @@ void Explorer::explore(std::uint32_t index) {
     s.micro_batch = sizes[at];
     s.grad_accum = first.job.global_batch / s.data / s.micro_batch;
     // Only the batch differs from the micro-batch before.
-    if (!prepared || s.grad_accum * s.micro_batch * s.data != first.job.global_batch) {
+    // Schedules with chunks or split passes ask something of the number of micro-batches.
+    if (!prepared || s.schedule > Schedule::one_f_one_b ||
+        s.grad_accum * s.micro_batch * s.data != first.job.global_batch) {
       s = with_micro_batch(s, sizes[at], first.job.global_batch);
       const core::Problems problems = strategy_problems(first.model, first.job, s, first.gpus);
       if (!problems.empty()) {

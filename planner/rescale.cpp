@@ -2,16 +2,15 @@
 
 #include <algorithm>
 
+#include "planner/lower.hpp"
+
 namespace planner {
 namespace {
 
+// Inference keeps no pass in flight.
 program::Schedule schedule_at(const program::RankClass& k, const Strategy& to) {
-  program::Schedule schedule = k.schedule;
-  schedule.micro_batches = to.grad_accum;
-  if (to.schedule == Schedule::gpipe && k.schedule.warm_up > 0) schedule.warm_up = to.grad_accum;
-  if (to.schedule == Schedule::one_f_one_b)
-    schedule.warm_up = std::min<std::int64_t>(to.grad_accum, to.pipeline - k.stage - 1);
-  return schedule;
+  if (k.last_backward.empty()) return {.micro_batches = to.grad_accum};
+  return schedule_of(to, k.stage, to.grad_accum);
 }
 
 // Buffers whose size is per sample: activations, logits, and what stages send each other.
@@ -38,12 +37,12 @@ void set_slots(program::RankClass& k, int in_flight) {
 
 bool rescale(program::Program& program, const Strategy& to) {
   for (const program::RankClass& k : program.classes)
-    if (k.schedule.in_flight() == 1 && schedule_at(k, to).in_flight() > 1) return false;
+    if (k.schedule.slots() == 1 && schedule_at(k, to).slots() > 1) return false;
   const std::int64_t from = program.samples;
   const auto scale = [&](std::int64_t& n) { n = n / from * to.micro_batch; };
   for (program::RankClass& k : program.classes) {
     k.schedule = schedule_at(k, to);
-    set_slots(k, static_cast<int>(k.schedule.in_flight()));
+    set_slots(k, static_cast<int>(k.schedule.slots()));
     const std::vector<bool> scaled = scaled_buffers(k);
     for (std::size_t i = 0; i < k.buffers.size(); ++i)
       if (scaled[i]) std::ranges::for_each(k.buffers[i].elements, scale);

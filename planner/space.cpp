@@ -20,7 +20,7 @@ class Space {
  public:
   Space(const Job& job, const SpaceOptions& options, const Constraints& constraints)
       : job_(job), options_(options), constraints_(constraints) {
-    constraints_.put(base_, {"context", "expert", "sequence_parallel", "virtual_stages", "stages",
+    constraints_.put(base_, {"context", "expert", "sequence_parallel", "stages",
                              "grad_sync", "servers", "servers_colocated", "server_mode", "overlap",
                              "bucket_bytes", "tp_overlap", "offload", "mesh_order"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
@@ -71,6 +71,8 @@ class Space {
     }
   }
 
+  // The schedules with several chunks or a split backward pass only where they are asked for: the
+  // closed form does not cover them.
   std::vector<Schedule> schedules(const Strategy& s) const {
     std::vector<Schedule> found;
     for (std::int64_t value : constraints_.pinned("schedule"))
@@ -78,6 +80,17 @@ class Space {
     if (!found.empty()) return found;
     if (s.pipeline == 1) return {Schedule::none};
     return {Schedule::one_f_one_b, Schedule::gpipe};
+  }
+
+  // Those that the schedule takes; interleaved also as few as two and four.
+  std::vector<std::int64_t> virtual_stages(const Strategy& s) const {
+    const std::vector<std::int64_t> pinned = constraints_.pinned("virtual_stages");
+    if (!pinned.empty()) return pinned;
+    if (s.schedule == Schedule::zb_v) return {2};
+    if (s.schedule != Schedule::interleaved) return {1};
+    std::vector<std::int64_t> found{2};
+    if (4 * s.pipeline <= options_.layers) found.push_back(4);
+    return found;
   }
 
   std::vector<std::pair<Sharding, std::int64_t>> shardings(const Strategy& s) const {
@@ -115,7 +128,10 @@ class Space {
     s.checkpoint_every = every;
     for (Schedule schedule : schedules(s)) {  // fastest: schedules share their stages' passes
       s.schedule = schedule;
-      add(s);
+      for (std::int64_t chunks : virtual_stages(s)) {
+        s.virtual_stages = chunks;
+        add(s);
+      }
     }
   }
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/check.hpp"
+#include "planner/schedule_algebra.hpp"
 #include "sim/cost/action.hpp"
 
 namespace planner {
@@ -193,6 +194,44 @@ class Walk {
   Lanes streams_;                 // busy until
 };
 
+// The passes of one micro-batch through all chunks of a rank, as a rank at rest would take them.
+class Rounds {
+ public:
+  Rounds(Walk& walk, const RankClass& k) : walk_(walk) {
+    for (int c = 0; c < k.chunks(); ++c) {
+      forward_.push_back(walk.steps_of(k.chunk(c).forward));
+      backward_.push_back(walk.steps_of(k.chunk(c).backward));
+      weights_.push_back(walk.steps_of(k.chunk(c).weight_gradient));
+    }
+  }
+  // When the forward passes and the input gradients end.
+  Lanes forward_end, backward_end;
+
+  void run(std::int64_t micro_batch) {
+    forward(micro_batch);
+    for (std::size_t c = backward_.size(); c-- > 0;) walk_.run(backward_[c], micro_batch, false);
+    backward_end = walk_.compute_end();
+    for (std::size_t c = weights_.size(); c-- > 0;) walk_.run(weights_[c], micro_batch, false);
+  }
+  void run_last(const RankClass& k, std::int64_t micro_batch) {
+    forward(micro_batch);
+    for (int c = k.chunks(); c-- > 0;)
+      walk_.run(walk_.steps_of(k.chunk(c).last_backward), micro_batch, false);
+    backward_end = walk_.compute_end();
+    for (int c = k.chunks(); c-- > 0;)
+      walk_.run(walk_.steps_of(k.chunk(c).last_weight_gradient), micro_batch, false);
+  }
+
+ private:
+  void forward(std::int64_t micro_batch) {
+    for (const Steps& steps : forward_) walk_.run(steps, micro_batch, false);
+    forward_end = walk_.compute_end();
+  }
+
+  Walk& walk_;
+  std::vector<Steps> forward_, backward_, weights_;
+};
+
 // By machine, as class_time().
 std::vector<ClassTime> class_times(const program::Program& program, const RankClass& k,
                                    Machines machines, StepShape shape) {
@@ -204,21 +243,20 @@ std::vector<ClassTime> class_times(const program::Program& program, const RankCl
   // Rounds before the last: two show the period, the rest repeat it.
   constexpr std::int64_t kWalked = 3;
   const std::int64_t walked = std::min(m - 1, kWalked);
-  const Steps forward = walk.steps_of(k.forward);
-  const Steps backward = walked > 0 ? walk.steps_of(k.backward) : Steps{};
+  Rounds rounds(walk, k);
   Lanes before = walk.compute_end(), after = before;
   Lanes compute = walk.compute, communication = walk.communication;
   for (std::int64_t i = 0; i < walked; ++i) {
     before = walk.compute_end();
     compute = walk.compute;
     communication = walk.communication;
-    walk.run(forward, i, false);
-    walk.run(backward, i, false);
+    rounds.run(i);
     after = walk.compute_end();
   }
   const Lanes compute_walked = walk.compute, communication_walked = walk.communication;
-  walk.run(forward, m - 1, false);
-  walk.run(walk.steps_of(k.last_backward), m - 1, false);
+  Lanes forward_end = rounds.forward_end, backward_end = rounds.backward_end;
+  rounds.run_last(k, m - 1);
+  if (m == 1) forward_end = rounds.forward_end, backward_end = rounds.backward_end;
   if (m == 1) after = walk.compute_end();
   walk.run(walk.steps_of(k.end), m - 1, true);
 
@@ -227,6 +265,8 @@ std::vector<ClassTime> class_times(const program::Program& program, const RankCl
   for (std::size_t i = 0; i < times.size(); ++i) {
     ClassTime& time = times[i];
     time.period = after[i] - before[i];
+    time.forward = forward_end[i] - before[i];
+    time.weight_gradient = after[i] - backward_end[i];
     time.total = walk.end(i) + repeated * time.period;
     time.compute = walk.compute[i] + repeated * (compute_walked[i] - compute[i]);
     time.optimizer = walk.optimizer[i];
@@ -271,7 +311,17 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
     bubble = m * (turn - c.period);
     messages = m * 2 * (p - 1) * message;
   } else if (p > 1) {
-    bubble = (p - 1) * *std::ranges::max_element(slots);
+    const auto slowest = std::ranges::max_element(
+        classes, [](const ClassTime& x, const ClassTime& y) { return x.period < y.period; });
+    const PassTimes times{slowest->forward,
+                          slowest->period - slowest->forward - slowest->weight_gradient,
+                          slowest->weight_gradient};
+    Strategy shape;
+    shape.schedule = schedule;
+    shape.pipeline = p;
+    shape.virtual_stages = program.classes[critical].chunks();
+    shape.grad_accum = m;
+    bubble = planner::bubble(shape, times, program.accumulation.tied_apart);
     messages = 2 * (p - 1) * message;
   }
 

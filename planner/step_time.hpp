@@ -9,6 +9,7 @@
 //   none          m slots
 //   gpipe, 1f1b   m + p - 1 slots; messages are exposed in fill and drain, 2 (p-1) of them
 //   naive         every stage's slot in turn, m times; every message exposed
+//   others        m slots and the bubble of schedule_algebra.hpp; messages as in 1f1b
 // Assumes: free overlap (streams share nothing), stages that wait for the slowest.
 // Not modelled: the engine's contention. O(calls + actions of the blocks). Pure; thread-safe.
 
@@ -29,6 +30,8 @@ struct ClassTime {
   std::int64_t optimizer = 0;      // kernels of the begin and end routines
   std::int64_t communication = 0;  // busy time of transfers, all streams
   std::int64_t period = 0;         // of one micro-batch in the steady state
+  std::int64_t forward = 0;        // of it, the forward pass
+  std::int64_t weight_gradient = 0;  // of it, weight gradients that are a pass of their own
   std::int64_t message = 0;        // one boundary tensor to the next stage
   bool launch_bound = false;       // launch gaps are most of the kernels' time
 };

@@ -43,6 +43,7 @@ class Rules {
   bool degrees() {
     for (auto [key, degree] : {std::pair{"data", s_.data}, {"tensor", s_.tensor},
                                {"pipeline", s_.pipeline}, {"context", s_.context},
+                               {"virtual_stages", s_.virtual_stages},
                                {"micro_batch", s_.micro_batch}, {"grad_accum", s_.grad_accum},
                                {"shard_group", s_.shard_group}})
       need(degree >= 1 && degree <= (1 << 24), key, "an integer from 1 to 16777216", text(degree));
@@ -88,17 +89,55 @@ class Rules {
          text(s_.pipeline));
     const bool single = s_.pipeline == 1;
     need(single == (s_.schedule == Schedule::none), "schedule",
-         single ? "none with pipeline=1" : "naive, gpipe or 1f1b with pipeline > 1",
+         single ? "none with pipeline=1" : "another than none with pipeline > 1",
          Phrase(name(s_.schedule)));
+    schedule();
     if (s_.stages.empty()) return;
-    need(static_cast<std::int64_t>(s_.stages.size()) == s_.pipeline, "stages",
-         text(s_.pipeline) + " layer counts", text(static_cast<std::int64_t>(s_.stages.size())));
+    const std::int64_t chunks = s_.pipeline * s_.virtual_stages;
+    need(static_cast<std::int64_t>(s_.stages.size()) == chunks, "stages",
+         text(chunks) + " layer counts (pipeline x virtual_stages)",
+         text(static_cast<std::int64_t>(s_.stages.size())));
     std::int64_t sum = 0;
     for (std::int64_t n : s_.stages) {
       need(n >= 1 && n <= layers_, "stages", "at least one layer on each stage", text(n));
       sum += std::clamp<std::int64_t>(n, 0, layers_ + 1);
     }
     need(sum == layers_, "stages", "layer counts that sum to " + text(layers_), text(sum));
+  }
+
+  void schedule() {
+    const Schedule schedule = s_.schedule;
+    const bool interleaved = schedule == Schedule::interleaved, v = schedule == Schedule::zb_v;
+    const bool split = schedule >= Schedule::zb_h1 && schedule <= Schedule::zb_v;
+    const std::int64_t chunks = s_.virtual_stages, m = s_.grad_accum, p = s_.pipeline;
+    const Phrase own(name(schedule));
+    if (interleaved)
+      need(chunks >= 2, "virtual_stages", "at least 2 with schedule=interleaved", text(chunks),
+           "pin virtual_stages=2");
+    else
+      need(chunks == (v ? 2 : 1), "virtual_stages", Phrase(v ? "2 with " : "1 with ") + own,
+           text(chunks), "pin schedule=interleaved for more");
+    need(chunks >= 1 && chunks <= layers_ && p * chunks <= layers_, "virtual_stages",
+         "pipeline x virtual_stages of at most " + text(layers_) + Phrase(" (layers)"),
+         text(p) + " x " + text(chunks));
+    if (interleaved)
+      need(m % p == 0, "grad_accum", "a multiple of pipeline " + text(p) + " with interleaved",
+           text(m), "choose a micro-batch that makes it one");
+    if (!interleaved && !split) return;
+    need(job_.mode != Mode::inference, "schedule", "naive, gpipe or 1f1b for inference", own);
+    if (!split) return;
+    const std::int64_t fewest = schedule == Schedule::zb_h1 ? p : 2 * p - 1;
+    need(m >= fewest, "grad_accum", "at least " + text(fewest) + " micro-batches with " + own,
+         text(m), "use a smaller micro-batch, or 1f1b");
+    need(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
+         Phrase(name(s_.sharding)), "gradients of a unit must wait for its weight gradients");
+    need(s_.checkpoint == Checkpoint::none || s_.checkpoint == Checkpoint::selective, "checkpoint",
+         "none or selective with " + own, Phrase(name(s_.checkpoint)),
+         "what recomputation frees must be kept again for the weight gradients");
+    need(!s_.sequence_parallel, "sequence_parallel", "false with " + own, "true",
+         "gathered rows would have to be gathered again for the weight gradients");
+    need(spec_.family != models::Family::chain, "schedule", "naive, gpipe or 1f1b for a chain",
+         own, "its layers make both gradients in one");
   }
 
   void sharding() {
@@ -183,9 +222,10 @@ class Rules {
   void not_lowered() {
     need(s_.context == 1, "context", "1", text(s_.context));
     need(s_.expert == 1, "expert", "1", text(s_.expert));
-    need(s_.virtual_stages == 1, "virtual_stages", "1", text(s_.virtual_stages));
-    need(s_.schedule <= Schedule::one_f_one_b, "schedule", "none, naive, gpipe or 1f1b",
-         Phrase(name(s_.schedule)));
+    need(s_.schedule != Schedule::zb_v, "schedule", "a schedule whose messages keep their order",
+         "zb_v", "both arms of the V share a stream of messages; use zb_h1, zb_h2 or interleaved");
+    need(s_.schedule < Schedule::pipedream, "schedule", "a schedule that flushes each step",
+         Phrase(name(s_.schedule)), "weight stashing is not lowered; use 1f1b or zb_h1");
     need(!s_.tp_overlap, "tp_overlap", "false", "true");
     need(s_.offload.empty(), "offload", "nothing", text(std::ssize(s_.offload)) + " kinds");
     need(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
@@ -231,7 +271,8 @@ Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
   if (s.shard_group == 1) s.sharding = Sharding::none;
   if (s.sharding == Sharding::none) s.shard_group = 1;
   if (s.grad_sync == GradSync::automatic) s.grad_sync = GradSync::ring;
-  if (s.stages.empty()) s.stages = even_stages(layers, s.pipeline);
+  const bool placed = s.pipeline <= layers && s.virtual_stages <= layers / s.pipeline;
+  if (s.stages.empty() && placed) s.stages = even_stages(layers, s.pipeline * s.virtual_stages);
   if (s.checkpoint != Checkpoint::every_k) s.checkpoint_every = 0;
   (void)job;
   return s;

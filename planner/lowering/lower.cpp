@@ -35,9 +35,33 @@ program::Accumulation accumulation_of(const Job& job, const Strategy& s, const R
                                                             : program::Algorithm::ring;
   a.group = static_cast<int>(s.sharding == Sharding::none ? s.data : s.shard_group);
   a.replicas = static_cast<int>(s.data) / a.group;
-  a.tied_apart = tied && s.pipeline > 1;
+  // Under zb_v rank 0 holds both ends of the model.
+  a.tied_apart = tied && s.pipeline > 1 && s.schedule != Schedule::zb_v;
   a.wire_type = job.reduce_dtype.value_or(recipe.gradient);
   return a;
+}
+
+// The chunks of a pipeline rank: round robin, or down and up again (zb_v).
+void place_chunks(lowering::Stage& stage, const Strategy& s) {
+  const int p = static_cast<int>(s.pipeline), r = stage.index;
+  const int chunks = static_cast<int>(s.virtual_stages);
+  stage.chunks.clear();
+  stage.layers = 0;
+  for (int c = 0; c < chunks; ++c) {
+    lowering::Chunk chunk;
+    chunk.place = s.schedule == Schedule::zb_v && c == 1 ? 2 * p - 1 - r : c * p + r;
+    for (int i = 0; i < chunk.place; ++i)
+      chunk.first_layer += static_cast<int>(s.stages[static_cast<std::size_t>(i)]);
+    chunk.begin = stage.layers;
+    stage.layers += static_cast<int>(s.stages[static_cast<std::size_t>(chunk.place)]);
+    chunk.end = stage.layers;
+    chunk.first = chunk.place == 0;
+    chunk.last = chunk.place == p * chunks - 1;
+    stage.chunks.push_back(chunk);
+  }
+  stage.first_layer = stage.chunks.front().first_layer;
+  stage.first = stage.chunks.front().first;
+  stage.last = stage.chunks.back().last;
 }
 
 // Stages in order, each as worker classes (servers first), then the servers that stand apart.
@@ -59,10 +83,31 @@ void add_classes(program::Program& p, lowering::Stage stage, const Strategy& s) 
 
 program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_batches) {
   program::Schedule schedule;
+  const std::int64_t p = s.pipeline, v = s.virtual_stages, behind = p - stage - 1;
   schedule.micro_batches = micro_batches;
-  if (s.schedule == Schedule::gpipe) schedule.warm_up = micro_batches;
-  if (s.schedule == Schedule::one_f_one_b)
-    schedule.warm_up = std::min<std::int64_t>(micro_batches, s.pipeline - stage - 1);
+  schedule.ranks = static_cast<int>(p);
+  schedule.rank = stage;
+  schedule.chunks = static_cast<int>(v);
+  schedule.split = s.schedule >= Schedule::zb_h1 && s.schedule <= Schedule::zb_v;
+  switch (s.schedule) {
+    case Schedule::gpipe: schedule.warm_up = micro_batches; break;
+    case Schedule::one_f_one_b: schedule.warm_up = behind; break;
+    case Schedule::interleaved:
+      schedule.order = program::Order::interleaved;
+      schedule.warm_up = 2 * behind + (v - 1) * p;
+      break;
+    case Schedule::zb_h1:
+      schedule.warm_up = behind;
+      schedule.lag = stage;
+      break;
+    case Schedule::zb_h2:
+      schedule.warm_up = 2 * behind;
+      schedule.lag = 2 * stage;
+      break;
+    case Schedule::zb_v: schedule.order = program::Order::v_shape; break;
+    default: break;
+  }
+  schedule.warm_up = std::min(schedule.warm_up, micro_batches * v);
   return schedule;
 }
 
@@ -105,11 +150,8 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
                  recipe->has_master};
   for (int r = 0; r < p.mesh.pipeline; ++r) {
     stage.index = r;
-    stage.layers = static_cast<int>(s.stages[static_cast<std::size_t>(r)]);
-    stage.first = r == 0;
-    stage.last = r == p.mesh.pipeline - 1;
+    place_chunks(stage, s);
     add_classes(p, stage, s);
-    stage.first_layer += stage.layers;
   }
   if (p.mesh.separate_servers > 0) {
     stage.index = 0;

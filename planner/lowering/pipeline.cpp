@@ -5,69 +5,87 @@ namespace planner::lowering {
 
 using program::EventRef;
 
-static constexpr std::uint16_t kForwardTag = 0, kBackwardTag = 1;
+static std::string named(const char* name, int chunk) {
+  return chunk == 0 ? name : name + std::string(".") + std::to_string(chunk);
+}
 
-static program::Transfer message(program::Group peer, std::uint16_t tag, core::DType type) {
+static EventRef of_chunk(std::uint16_t event, int chunk) {
+  return {.event = event, .instance = static_cast<std::uint16_t>(chunk)};
+}
+
+// The bottom of the V: chunk 1 of the last rank follows its chunk 0.
+bool StageLowering::hands_on(int c) const {
+  return stage_.strategy->schedule == Schedule::zb_v && c == 0 &&
+         stage_.index == stage_.mesh.pipeline - 1;
+}
+bool StageLowering::taken_over(int c) const { return c > 0 && hands_on(c - 1); }
+
+bool StageLowering::sends(int c, bool gradient) const {
+  if (gradient) return stage_.training() && !chunk(c).first && !taken_over(c);
+  return !chunk(c).last && !hands_on(c);
+}
+
+// What a chunk exchanges with the one after it (its output, and that one's gradient) or before it.
+program::Transfer StageLowering::message(int c, bool gradient, bool sends) const {
+  const bool after = gradient != sends, upwards = c == 1 && stage_.split_backward();
+  const int receiver = chunk(c).place + (after ? 1 : 0);  // of the activations
   program::Transfer t;
   t.collective = program::Collective::send;
   t.algorithm = program::Algorithm::direct;
   t.what = program::Traffic::pipeline;
-  t.group = peer;
-  t.wire_type = type;
-  t.tag = tag;
+  t.group = after != upwards ? program::Group::next : program::Group::previous;
+  t.wire_type = stage_.recipe.activation;
+  t.tag = static_cast<std::uint16_t>(2 * (receiver / stage_.mesh.pipeline) + (gradient ? 1 : 0));
   return t;
 }
 
-// Activations from the previous stage, or their gradients from the next one: into new storage, on
+// Activations from the chunk before, or their gradients from the one after: into new storage, on
 // the receive stream, once compute has come to the allocation.
-std::uint16_t StageLowering::receive_block(bool gradient) {
-  const char* name = gradient ? "receive_gradient" : "receive_input";
+std::uint16_t StageLowering::receive_block(int c, bool gradient) {
+  const std::string name = named(gradient ? "receive_gradient" : "receive_input", c);
   const auto [at, fresh] = blocks_.try_emplace(name, program::kNone);
   if (!fresh) return at->second;
-  const View into = gradient ? d_view(stage_.layers) : constant_view(x_);
-  const EventRef may = single_event(builder_.event(std::string("may_") + name, 1));
+  const int end = chunk(c).end;
+  const View into = gradient ? d_view(c, end) : x_view(c, chunk(c).begin);
+  const EventRef may = single_event(builder_.event("may_" + name, 1));
   const EventRef received = single_event(builder_.event(name, 1));
-  const auto peer = gradient ? program::Group::next : program::Group::previous;
   builder_.begin(name);
-  if (gradient && keeps_output(stage_.layers - 1))  // backward frees what was sent
-    builder_.fence(Stream::compute, {{single_event(sent_output_), false}}, nullptr);
+  if (gradient && keeps_output(end - 1))  // backward frees what was sent
+    builder_.fence(Stream::compute, {{of_chunk(sent_output_, c), false}}, nullptr);
   builder_.alloc(into);
   builder_.fence(Stream::compute, {}, &may);
   builder_.emit({.kind = ActionKind::receive, .stream = Stream::receive, .args = {into},
-                 .op = builder_.transfer(message(peer, gradient ? kBackwardTag : kForwardTag,
-                                                 stage_.recipe.activation)),
+                 .op = builder_.transfer(message(c, gradient, false)),
                  .waits = {{may, false}}, .signal = &received});
   builder_.fence(Stream::compute, {{received, false}}, nullptr);
   return blocks_[name] = builder_.end();
 }
 
-std::uint16_t StageLowering::send_block(bool gradient) {
-  const char* name = gradient ? "send_gradient" : "send_output";
+std::uint16_t StageLowering::send_block(int c, bool gradient) {
+  const std::string name = named(gradient ? "send_gradient" : "send_output", c);
   const auto [at, fresh] = blocks_.try_emplace(name, program::kNone);
   if (!fresh) return at->second;
-  const View from = gradient ? d_view(0) : output_view();
-  const EventRef may = single_event(builder_.event(std::string("may_") + name, 1));
-  const EventRef sent = single_event(gradient ? sent_gradient_ : sent_output_);
-  const auto peer = gradient ? program::Group::previous : program::Group::next;
+  const View from = gradient ? d_view(c, chunk(c).begin) : output_view(c);
+  const EventRef may = single_event(builder_.event("may_" + name, 1));
+  const EventRef sent = of_chunk(gradient ? sent_gradient_ : sent_output_, c);
   builder_.begin(name);
   builder_.fence(Stream::compute, {}, &may);
   builder_.emit({.kind = ActionKind::send, .stream = Stream::send, .args = {from},
-                 .op = builder_.transfer(message(peer, gradient ? kBackwardTag : kForwardTag,
-                                                 stage_.recipe.activation)),
+                 .op = builder_.transfer(message(c, gradient, true)),
                  .waits = {{may, false}}, .signal = &sent});
   return blocks_[name] = builder_.end();
 }
 
-// What was sent stays until the next pass of its kind begins, so that the message overlaps the
-// compute between; `final`: the last micro-batch's, when the step ends.
-std::uint16_t StageLowering::release_sent_block(bool gradient, bool final) {
-  if (!gradient && output_view().buffer != stage_output_) return program::kNone;
-  const std::string name = std::string(gradient ? "release_gradient" : "release_output") +
+// What was sent stays until the chunk's next pass of its kind begins, so that the message overlaps
+// the compute between; `final`: the last micro-batch's, when the step ends.
+std::uint16_t StageLowering::release_sent_block(int c, bool gradient, bool final) {
+  if (!gradient && output_view(c).buffer != stage_output_) return program::kNone;
+  const std::string name = named(gradient ? "release_gradient" : "release_output", c) +
                            (final ? "_last" : "");
   const auto [at, fresh] = blocks_.try_emplace(name, program::kNone);
   if (!fresh) return at->second;
-  View sent = gradient ? d_view(0) : output_view();
-  EventRef event = single_event(gradient ? sent_gradient_ : sent_output_);
+  View sent = gradient ? d_view(c, chunk(c).begin) : output_view(c);
+  EventRef event = of_chunk(gradient ? sent_gradient_ : sent_output_, c);
   const auto flags = static_cast<std::uint8_t>(final ? 0 : program::kSkipFirstMicroBatch);
   if (!final) {
     sent = previous_micro_batch(sent);
@@ -85,7 +103,7 @@ std::uint16_t StageLowering::prologue_backward_block() {
   builder_.begin("prologue.backward");
   Boundary b;
   b.input = b.output = constant_view(x_);
-  b.d_output = d_view(0);
+  b.d_output = d_view(0, 0);
   if (prologue_->trains()) prologue_->backward(b);  // frozen: layer 0 made no gradient
   return blocks_["prologue.backward"] = builder_.end();
 }

@@ -49,23 +49,29 @@ bool SegmentEmitter::gradient_in_place() const {
   return !order_.empty() && leads_to_input(segment_.output);
 }
 
+// Gradients of a split layer may have to wait for its weight gradients.
+View SegmentEmitter::gradient_buffer(std::uint16_t& buffer, TensorIndex t, const char* prefix) {
+  if (buffer == program::kNone) {
+    const models::Tensor& tensor = segment_.tensors[static_cast<std::size_t>(t)];
+    program::Buffer b;
+    b.name = segment_.name + prefix + tensor.name;
+    b.term = program::Term::activations;
+    b.type = stage_.recipe.activation;
+    b.elements = {tensor.per_sample * stage_.samples};
+    b.extent = splits_ ? extent_ : 1;
+    b.slots = splits_ ? slots_ : 1;
+    buffer = builder_.buffer(std::move(b));
+  }
+  return splits_ ? layer_view(buffer) : constant_view(buffer);
+}
+
 int SegmentEmitter::new_storage(TensorIndex t) {
   View view;
   if (!input_gradient_placed_ && leads_to_input(t)) {
     view = boundary_.d_input;
     input_gradient_placed_ = true;
   } else {
-    auto& buffer = d_buffers_[static_cast<std::size_t>(t)];
-    if (buffer == program::kNone) {
-      const models::Tensor& tensor = segment_.tensors[static_cast<std::size_t>(t)];
-      program::Buffer b;
-      b.name = segment_.name + ".d_" + tensor.name;
-      b.term = program::Term::activations;
-      b.type = stage_.recipe.activation;
-      b.elements = {tensor.per_sample * stage_.samples};
-      buffer = builder_.buffer(std::move(b));
-    }
-    view = constant_view(buffer);
+    view = gradient_buffer(d_buffers_[static_cast<std::size_t>(t)], t, ".d_");
   }
   builder_.alloc(view);
   storages_.push_back({view, 0});
@@ -109,7 +115,9 @@ void SegmentEmitter::emit_backward(ActionKind kind, const Op& op, std::vector<Vi
 void SegmentEmitter::backward_gemm(const Op& op, int dy) {
   const View d = storages_[static_cast<std::size_t>(dy)].view;
   const TensorIndex x = op.inputs[0];
-  if (trained(op.parameters[0])) {
+  const bool later = splits_ && op.kind == OpKind::linear && trained(op.parameters[0]);
+  const bool handed_over = later && defer(op, dy);
+  if (trained(op.parameters[0]) && !later) {
     std::vector<View> args{d};
     // The derivative of the identity reads nothing, and its output is not kept.
     if (op.kind == OpKind::dense)
@@ -131,7 +139,7 @@ void SegmentEmitter::backward_gemm(const Op& op, int dy) {
                   accumulate);
     release_decoded(op);
   }
-  consume(dy);
+  if (!handed_over) consume(dy);
 }
 
 // dy is the gradient of both inputs; where one has some already, dy is added to it.
@@ -304,7 +312,7 @@ void SegmentEmitter::backward_operators() {
 void SegmentEmitter::free_kept_after_backward(std::size_t position) {
   for (TensorIndex t : saved_[position]) {
     const std::size_t r = root_of(t);
-    if (!kept_[r]) continue;
+    if (!kept_[r] || read_later(r)) continue;
     const auto reads = [&](const std::vector<TensorIndex>& saved) {
       return std::ranges::any_of(saved, [&](TensorIndex s) { return root_of(s) == r; });
     };
@@ -322,6 +330,7 @@ void SegmentEmitter::backward(const Boundary& boundary) {
   find_needs_gradient(boundary.input_needs_gradient);
   gradient_of_.assign(roots_.size(), -1);
   storages_.clear();
+  deferred_.clear();
   restored_.assign(roots_.size(), false);
   input_gradient_placed_ = false;
   if (segment_.output >= 0) {

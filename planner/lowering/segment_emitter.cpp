@@ -15,7 +15,9 @@ SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
                                const std::vector<ParameterPlace>& places,
                                const StateBuffers& state, int slots, int extent)
     : builder_(builder), stage_(stage), segment_(segment), kind_(kind), places_(places),
-      state_(state), order_(models::topological_order(segment)) {
+      state_(state), order_(models::topological_order(segment)),
+      splits_(stage.split_backward() && kind == SegmentKind::layer), slots_(slots),
+      extent_(extent), copies_(segment.tensors.size(), program::kNone) {
   roots_.resize(segment.tensors.size());
   for (std::size_t t = 0; t < roots_.size(); ++t) {
     roots_[t] = t;

@@ -48,6 +48,8 @@ class SegmentEmitter {
 
   void forward(ForwardMode mode, const Boundary& boundary);
   void backward(const Boundary& boundary);
+  // Where the schedule splits backward: the weight gradients that the last backward() left out.
+  void weight_gradients();
   // Head and loss: forward, loss and backward at once. The gradient of the input is new storage.
   void forward_and_backward(Boundary boundary);
 
@@ -68,6 +70,10 @@ class SegmentEmitter {
 
   std::size_t root_of(models::TensorIndex t) const { return roots_[static_cast<std::size_t>(t)]; }
   void declare_buffers(int slots, int extent);
+  // segment_split.cpp: of a layer whose weight gradients come in a later pass.
+  bool defer(const Op& op, int dy);
+  bool read_later(std::size_t root, std::size_t from = 0) const;
+  View gradient_buffer(std::uint16_t& buffer, models::TensorIndex t, const char* prefix);
   void find_kept();
   void find_needs_gradient(bool input_needs);
   std::vector<bool> select(ForwardMode mode) const;
@@ -135,6 +141,12 @@ class SegmentEmitter {
   std::vector<std::uint16_t> d_buffers_;  // by tensor, declared on demand
   std::vector<std::uint16_t> decoded_;    // by parameter, kNone where it is not quantised
   std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class
+
+  const bool splits_;                  // backward leaves linears' weight gradients out
+  const int slots_, extent_;
+  std::vector<std::uint16_t> copies_;  // by tensor: gradients kept for them, declared on demand
+  struct Deferred { const Op* op; View dy; };
+  std::vector<Deferred> deferred_;     // by the last backward()
 
   // State of the block being emitted.
   Boundary boundary_;

@@ -40,7 +40,7 @@ class Layouter {
   }
 
   std::size_t template_of(int l) const {
-    const auto global = static_cast<std::size_t>(stage_.first_layer + l);
+    const auto global = static_cast<std::size_t>(stage_.global_layer(l));
     return static_cast<std::size_t>(graph_.layer_template[global]);
   }
   const Segment& layer_segment(int l) const { return graph_.templates[template_of(l)]; }
@@ -107,7 +107,7 @@ class Layouter {
   }
 
   void place_layer(int l) {
-    const int global = stage_.first_layer + l;
+    const int global = stage_.global_layer(l);
     const Segment& segment = layer_segment(l);
     const std::size_t at = static_cast<std::size_t>(l);
     Unit& unit = layout_.units[at];
@@ -171,7 +171,7 @@ class Layouter {
       divide_by_unit();
     else
       divide_by_bucket();
-    const bool several = stage_.mesh.pipeline > 1;
+    const bool several = stage_.tied_apart();
     for (std::size_t s = 0; s < layout_.spans.size(); ++s)
       if (several && tied_unit_ >= 0 && layout_.spans[s].elements > 0 &&
           layout_.span_ready[s] == tied_unit_ &&
@@ -193,7 +193,7 @@ class Layouter {
   void divide_by_bucket() {
     const bool communicates = stage_.communicates();
     const auto full = stage_.strategy->bucket_bytes;
-    const auto tied_alone = stage_.mesh.pipeline > 1 ? tied_unit_ : -1;
+    const auto tied_alone = stage_.tied_apart() ? tied_unit_ : -1;
     program::Span open{0, 0, 0, 0, 0};
     int ready = -1;
     const auto close = [&] {

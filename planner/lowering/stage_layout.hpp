@@ -17,6 +17,14 @@
 
 namespace planner::lowering {
 
+// A run of layers that a rank takes in one go. Ranks have one, or several (virtual stages).
+struct Chunk {
+  int place = 0;                       // in the chain of all chunks, first layers first
+  int first_layer = 0;                 // of the whole model
+  int begin = 0, end = 0;              // local layers
+  bool first = true, last = true;      // of the chain
+};
+
 // What a stage holds and how; everything that lowering asks again and again.
 struct Stage {
   const models::ModelGraph* graph = nullptr;
@@ -28,11 +36,29 @@ struct Stage {
   program::Mesh mesh;
   int index = 0;                       // pipeline stage
   int first_layer = 0, layers = 0;
-  bool first = true, last = true;
+  std::vector<Chunk> chunks{Chunk{}};
+  bool first = true, last = true;      // holds the first, the last chunk of the chain
   bool serves = false;                 // parameter server, colocated or apart
   bool apart = false;                  // a server without a worker
   std::int64_t samples = 1;            // per micro-batch
 
+  // Chunk of a local layer, and its number in the whole model.
+  const Chunk& chunk_of(int l) const {
+    for (const Chunk& c : chunks)
+      if (l < c.end) return c;
+    return chunks.back();
+  }
+  int global_layer(int l) const {
+    const Chunk& c = chunk_of(l);
+    return c.first_layer + l - c.begin;
+  }
+  // Weight gradients are passes of their own.
+  bool split_backward() const {
+    return strategy->schedule >= Schedule::zb_h1 && strategy->schedule <= Schedule::zb_v &&
+           training();
+  }
+  // Tied embeddings live on two ranks, each with a gradient of its own.
+  bool tied_apart() const { return mesh.pipeline > 1 && !(first && last); }
   bool training() const { return job->mode != Mode::inference; }
   bool sharded_gradients() const {
     return strategy->sharding == Sharding::zero2 || strategy->sharding == Sharding::zero3;

@@ -59,10 +59,16 @@ class StageLowering {
   void build_end();
 
   // stage_lowering.cpp: layers, boundaries, routines.
+  // Where a layer's forward pass leaves its output: for the next layer, for the message to the next
+  // rank, or (zb_v, last rank) for the next chunk.
+  enum class Output : std::uint8_t { boundary, message, next_chunk };
+  static constexpr int kBackward = 3, kWeightGradient = 4;  // LayerKey::kind beside ForwardMode
   struct LayerKey {
     int layer_template = 0;
-    int kind = 0;                      // ForwardMode, or 3: backward
-    bool free_input = true, free_output = false, to_stage_output = false, needs_input = true;
+    int kind = 0;                      // ForwardMode, or kBackward, kWeightGradient
+    int chunk = 0;
+    Output output = Output::boundary;
+    bool free_input = true, free_output = false, needs_input = true;
     friend auto operator<=>(const LayerKey&, const LayerKey&) = default;
   };
   // A call that computes, with the units that it reads, opens and completes.
@@ -72,27 +78,41 @@ class StageLowering {
   };
   void declare_boundaries();
   void declare_segments();
-  void build_forward();
-  void build_backward(bool last_micro_batch);
+  void build_forward(int chunk);
+  void build_backward(int chunk, bool last_micro_batch);
+  void build_weight_gradient(int chunk, bool last_micro_batch);
+  program::PassRoutines& routines(int chunk);
   void append_uses(program::Routine& routine, const std::vector<Use>& uses, bool last_micro_batch);
   void append_completed(program::Routine& routine, int unit, bool last_micro_batch);
   Use layer_forward(int l, ForwardMode mode, bool free_input);
+  LayerKey backward_key(int l) const;
   Use layer_backward(int l);
-  void append_layer_backwards(std::vector<Use>& uses);
+  void append_layer_backwards(std::vector<Use>& uses, const Chunk& chunk);
   std::uint16_t layer_block(const LayerKey& key);
   Boundary layer_boundary(const LayerKey& key) const;
   int template_of(int l) const;
   bool keeps_output(int l) const;      // layer l's backward reads its output
+  bool keeps_output_before(int l) const;  // the same of the layer before it in its chunk
   bool keeps_last(int l) const;        // memory_poor: the first forward keeps layer l's tensors
-  View d_view(int boundary) const;
-  View output_view() const;
-  std::uint16_t receive_block(bool gradient);
-  std::uint16_t send_block(bool gradient);
-  std::uint16_t release_sent_block(bool gradient, bool final);
+  const Chunk& chunk(int index) const { return stage_.chunks[static_cast<std::size_t>(index)]; }
+  View d_view(int chunk, int layer) const;  // gradient of the input of a local layer (or the end)
+  View x_view(int chunk, int layer) const;
+  View output_view(int chunk) const;
+  // pipeline.cpp
+  bool hands_on(int chunk) const;      // its output stays on this rank, for the next chunk
+  bool taken_over(int chunk) const;    // its input comes from the chunk before it on this rank
+  bool sends(int chunk, bool gradient) const;
+  program::Transfer message(int chunk, bool gradient, bool sends) const;
+  std::uint16_t receive_block(int chunk, bool gradient);
+  std::uint16_t send_block(int chunk, bool gradient);
+  std::uint16_t release_sent_block(int chunk, bool gradient, bool final);
   std::uint16_t prologue_backward_block();
   std::vector<int> unit_list(SegmentKind kind) const;
   void call(program::Routine& routine, std::uint16_t block, int layer = 0) const;
   bool overlaps() const { return stage_.strategy->overlap; }
+  // Reductions begin within the last backward pass. Split passes complete layers after the
+  // embeddings, out of the buckets' order, so theirs begin when all is done.
+  bool reduces_early() const { return overlaps() && !stage_.split_backward(); }
   bool communicates() const { return stage_.communicates(); }
 
   const Stage stage_;

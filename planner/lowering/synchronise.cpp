@@ -285,10 +285,11 @@ void StageLowering::build_end() {
       if (layout_.spans[static_cast<std::size_t>(s)].elements > 0) call(end, block, s);
   };
   if (stage_.apart) return for_spans(server_step_block());
-  if (stage_.training() && !stage_.first) call(end, release_sent_block(true, true));
-  if (!stage_.last) call(end, release_sent_block(false, true));
+  for (int c = 0; c < static_cast<int>(stage_.chunks.size()); ++c)
+    for (const bool gradient : {true, false})
+      if (sends(c, gradient)) call(end, release_sent_block(c, gradient, true));
   if (spans == 0) return;
-  if (communicates() && !overlaps() && !stage_.sharded_gradients())
+  if (communicates() && !reduces_early() && !stage_.sharded_gradients())
     for (int s = 0; s < spans; ++s) {
       call(end, reduce_block(), s);
       if (staging_ != program::kNone) call(end, close_staging_block(), s);

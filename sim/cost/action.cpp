@@ -29,8 +29,10 @@ GemmShape shape_of(const models::Operator& op, ActionKind kind, std::int64_t sam
   return {op.n, op.k, rows, op.groups};
 }
 
-// Whether the rank of a stage has this group: the ends of a pipeline lack a neighbour.
-bool has_group(const program::Mesh& mesh, Group group, int stage) {
+// Whether the rank of a stage has this group: the ends of a pipeline lack a neighbour, unless it
+// holds several chunks.
+bool has_group(const program::Mesh& mesh, Group group, int stage, bool chunked) {
+  if (chunked && (group == Group::next || group == Group::previous)) return true;
   if (group == Group::next) return stage + 1 < mesh.pipeline;
   if (group == Group::previous) return stage > 0;
   if (group == Group::embedding)
@@ -62,7 +64,7 @@ ActionCost::ActionCost(const program::Program& program, const program::RankClass
   const int worker = rank_class.is_worker ? rank : 0;
   const int stage = rank_class.is_worker ? rank_class.stage : 0;
   for (std::size_t g = 0; g < places_.size(); ++g)
-    if (has_group(program.mesh, static_cast<Group>(g), stage))
+    if (has_group(program.mesh, static_cast<Group>(g), stage, rank_class.chunks() > 1))
       places_[g] =
           place_of(program.mesh, static_cast<Group>(g), worker, machine.gpus_per_node);
   part_ = program.part_of(rank);

@@ -12,7 +12,8 @@
 //   drain      the level after the steady phase + max(0, n-2) max(b, 0) + b^, then L, then end.
 // Proof: within a phase the rounds start at an arithmetic progression of levels, so the greatest is
 // the first or the last (footprint.hpp joins them); no instant lies outside a phase, so the maximum
-// is attained, and the bound equals the replay. Derived here. Valid for every Schedule.
+// is attained, and the bound equals the replay. Derived here. Schedules of several chunks or split
+// backward passes are joined pass by pass, their periods by the same argument.
 //
 // O(allocs and frees of the routines), independent of m. Pure; thread-safe.
 

@@ -62,15 +62,15 @@ bool must_have_backward(const RankClass& k, const Block& block) {
 }
 
 // A forward call of which no operator has a gradient in this layer, although it should.
-void forwards_answered(const RankClass& k, const std::map<Gradient, Place>& found,
-                       Problems& problems) {
+void forwards_answered(const RankClass& k, const Routine& forward,
+                       const std::map<Gradient, Place>& found, Problems& problems) {
   std::set<std::uint16_t> differentiated;
   std::set<OperatorAt> answered;
   for (const auto& [gradient, at] : found) {
     differentiated.insert(std::get<1>(gradient));
     answered.emplace(std::get<1>(gradient), std::get<2>(gradient));
   }
-  for (const Call& call : k.forward) {
+  for (const Call& call : forward) {
     bool expects = false, has = false;
     Place first;
     const bool must = must_have_backward(k, k.blocks[call.block]);
@@ -88,20 +88,54 @@ void forwards_answered(const RankClass& k, const std::map<Gradient, Place>& foun
   }
 }
 
+// Where weight gradients are passes of their own: in every layer that has an input gradient, each
+// operator that has them in some layer.
+void weights_follow(const RankClass& k, const std::map<Gradient, Place>& found,
+                    Problems& problems) {
+  std::set<std::uint16_t> weighted;
+  for (const auto& [gradient, at] : found)
+    if (std::get<0>(gradient) == ActionKind::weight_gradient)
+      weighted.insert(std::get<1>(gradient));
+  for (const auto& [gradient, at] : found) {
+    const auto& [kind, op, layer] = gradient;
+    if (kind != ActionKind::input_gradient || !weighted.contains(op)) continue;
+    if (!found.contains({ActionKind::weight_gradient, op, layer}))
+      problems.add(Rule::passes, k.name, k, at, "a weight gradient of this operator", "none",
+                   "call the layer's weight gradient block");
+  }
+}
+
+// All chunks' routines of one kind, one after the other: they have no layer in common.
+Routine joined(const RankClass& k, std::initializer_list<Routine PassRoutines::*> kinds) {
+  Routine all;
+  for (int c = 0; c < k.chunks(); ++c)
+    for (const auto kind : kinds) {
+      const Routine& own = k.chunk(c).*kind;
+      all.insert(all.end(), own.begin(), own.end());
+    }
+  return all;
+}
+
 }  // namespace
 
 void check_passes(const RankClass& k, Problems& problems) {
+  const Routine forward = joined(k, {&PassRoutines::forward});
+  const Routine backward =
+      joined(k, {&PassRoutines::backward, &PassRoutines::weight_gradient});
+  const Routine last_backward =
+      joined(k, {&PassRoutines::last_backward, &PassRoutines::last_weight_gradient});
   std::set<OperatorAt> forwarded;
-  each(k, "forward", k.forward, [&](const Place& at, const Action& a) {
+  each(k, "forward", forward, [&](const Place& at, const Action& a) {
     if (a.kind == ActionKind::forward) forwarded.emplace(a.op, at.call.layer);
   });
-  const auto last = gradients(k, "last_backward", k.last_backward, forwarded, problems);
+  const auto last = gradients(k, "last_backward", last_backward, forwarded, problems);
   if (k.schedule.micro_batches > 1) {
-    const auto others = gradients(k, "backward", k.backward, forwarded, problems);
+    const auto others = gradients(k, "backward", backward, forwarded, problems);
     same(k, last, others, "backward", problems);
     same(k, others, last, "last_backward", problems);
   }
-  forwards_answered(k, last, problems);
+  if (k.schedule.split) weights_follow(k, last, problems);
+  forwards_answered(k, forward, last, problems);
 }
 
 }  // namespace program::checker

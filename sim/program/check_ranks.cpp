@@ -154,6 +154,7 @@ class Ranks {
   bool has_peer(const Player& player, const Item& item) const {
     const RankClass& k = *player.part->k;
     const Group group = k.transfers[k.actions[item.at.action].op].group;
+    if (k.chunks() > 1) return true;   // the chain of chunks goes on from the last rank
     if (group == Group::next) return k.stage + 1 < p_.mesh.pipeline;
     return group != Group::previous || k.stage > 0;
   }

@@ -7,34 +7,46 @@
 namespace program {
 namespace checker {
 
-std::vector<Pass> passes_of(const RankClass& k, std::int64_t micro_batches) {
-  const Schedule s{std::min(k.schedule.micro_batches, micro_batches), k.schedule.warm_up};
-  const std::int64_t m = s.micro_batches, n = s.in_flight();
-  std::vector<Pass> all{{"begin", &k.begin, 0}};
-  const auto backward = [&](std::int64_t i) {
-    if (i + 1 < m) all.push_back({"backward", &k.backward, i});
-    else all.push_back({"last_backward", &k.last_backward, i});
-  };
-  for (std::int64_t i = 0; i < n; ++i) all.push_back({"forward", &k.forward, i});
-  for (std::int64_t i = 0; i < m; ++i) {
-    backward(i);
-    if (n + i < m) all.push_back({"forward", &k.forward, n + i});
+static const char* routine_name(const program::Pass& pass, bool last) {
+  switch (pass.kind) {
+    case PassKind::forward: return "forward";
+    case PassKind::weight_gradient: return last ? "last_weight_gradient" : "weight_gradient";
+    default: return last ? "last_backward" : "backward";
   }
-  all.push_back({"end", &k.end, m - 1});
+}
+
+std::vector<Run> runs_of(const RankClass& whole, std::int64_t micro_batches) {
+  const std::int64_t m = std::min(whole.schedule.micro_batches, micro_batches);
+  Schedule cut = whole.schedule;
+  cut.micro_batches = m;
+  std::vector<Run> all{{"begin", &whole.begin, 0}};
+  for (Passes passes(cut); !passes.done(); passes.advance()) {
+    Pass pass = passes.pass();
+    const std::int64_t micro_batch = pass.micro_batch;
+    const bool last = micro_batch + 1 == m;
+    const char* name = routine_name(pass, last);
+    if (last) pass.micro_batch = whole.schedule.micro_batches - 1;  // the routine with reductions
+    all.push_back({name, &whole.routine(pass), micro_batch});
+  }
+  all.push_back({"end", &whole.end, m - 1});
   return all;
 }
 
 std::int64_t micro_batches_to_walk(const Program& p) {
-  std::int64_t ahead = 1, slots = 1, micro_batches = 1;
+  std::int64_t ahead = 1, slots = 1, micro_batches = 1, group = 1;
   for (const RankClass& k : p.classes) {
-    const std::int64_t m = k.schedule.micro_batches;
+    const Schedule& s = k.schedule;
+    const std::int64_t m = s.micro_batches;
     micro_batches = std::max(micro_batches, m);
-    if (k.schedule.warm_up + 1 < m) ahead = std::max(ahead, k.schedule.in_flight());
+    if (s.slots() < m) ahead = std::max(ahead, s.slots());
+    if (s.order != Order::straight) ahead = std::max<std::int64_t>(ahead, 2 * s.ranks);
+    if (s.order == Order::interleaved) group = s.ranks;
     const auto count = [&](std::int64_t n) { if (n < m) slots = std::max(slots, n); };
     for (const Buffer& b : k.buffers) count(b.slots);
     for (const Event& e : k.events) count(e.slots);
   }
-  return std::min(micro_batches, ahead + slots + 2);
+  const std::int64_t rounds = (ahead + slots + 2 + group - 1) / group;
+  return std::min(micro_batches, rounds * group);
 }
 
 std::string describe(const std::string& who, const RankClass& k, const Place& at) {

@@ -9,7 +9,8 @@
 //                comes after every other stream's use, as the compute stream knows
 //   matching     each send has its receive, in the same order with equal bytes per (pair, tag); the
 //                members of a group call the same collectives in the same order per stream
-//   passes       in training each layer's forward has exactly one backward in each micro-batch
+//   passes       in training each layer's forward has exactly one backward in each micro-batch;
+//                where the schedule splits it, each input gradient has its weight gradient
 //   accumulation persistent gradients add up in ascending micro-batches
 //   progress     no deadlock: streams run until nothing moves, a message or collective completing
 //                when all its parties have come to it (rendezvous, the strictest of transports);
@@ -17,9 +18,10 @@
 //
 // Bounded: a schedule is periodic between its warm-up and its drain, and actions name instances
 // relative to their micro-batch, so what holds once every slot has been reused within the steady
-// phase holds in all later rounds. At most in_flight + slots + 2 micro-batches are walked (slots of
-// at least micro_batches are never reused and do not count). Up to 64 ranks all are played against
-// each other; beyond that one rank per class and stage stands for its equals, with tensor index 0.
+// phase holds in all later rounds. At most in_flight + slots + 2 micro-batches are walked, rounded
+// up to whole rounds of an interleaved schedule (slots of at least micro_batches are never reused
+// and do not count). Up to 64 ranks all are played against each other; beyond that one rank per
+// class and stage stands for its equals, with tensor index 0.
 // Pure; thread-safe.
 
 #include <vector>

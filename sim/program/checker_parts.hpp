@@ -16,14 +16,14 @@ namespace program::checker {
 enum class Rule : std::uint8_t { wait, lifetime, order, matching, passes, accumulation, progress };
 
 // One run of a routine.
-struct Pass {
+struct Run {
   const char* routine;
   const Routine* calls;
   std::int64_t micro_batch;
 };
 
-// The passes of a class whose schedule is cut to `micro_batches`.
-std::vector<Pass> passes_of(const RankClass& rank_class, std::int64_t micro_batches);
+// The runs of a class whose schedule is cut to `micro_batches`.
+std::vector<Run> runs_of(const RankClass& rank_class, std::int64_t micro_batches);
 
 // Micro-batches that have to be walked (checker.hpp: bounded).
 std::int64_t micro_batches_to_walk(const Program& program);
@@ -55,13 +55,13 @@ std::string text(const RankClass& k, const View& view, const Call& call);  // "h
 // visit(const Place&, const Action&) for each issued action of the class.
 template <class Visit>
 void for_each_action(const RankClass& k, std::int64_t micro_batches, Visit&& visit) {
-  for (const Pass& pass : passes_of(k, micro_batches)) {
-    for (Call call : *pass.calls) {
-      call.micro_batch = static_cast<std::uint32_t>(pass.micro_batch);
+  for (const Run& run : runs_of(k, micro_batches)) {
+    for (Call call : *run.calls) {
+      call.micro_batch = static_cast<std::uint32_t>(run.micro_batch);
       for (std::uint32_t i = k.blocks[call.block].first; i < k.blocks[call.block].last; ++i) {
         const Action& a = k.actions[i];
-        if (pass.micro_batch == 0 && (a.flags & kSkipFirstMicroBatch) != 0) continue;
-        visit(Place{pass.routine, call, i}, a);
+        if (run.micro_batch == 0 && (a.flags & kSkipFirstMicroBatch) != 0) continue;
+        visit(Place{run.routine, call, i}, a);
       }
     }
   }

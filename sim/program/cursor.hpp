@@ -10,7 +10,8 @@ namespace program {
 
 class Cursor {
  public:
-  explicit Cursor(const RankClass& rank_class) : class_(&rank_class), routine_(&rank_class.begin) {
+  explicit Cursor(const RankClass& rank_class)
+      : class_(&rank_class), passes_(rank_class.schedule), routine_(&rank_class.begin) {
     settle();
   }
 
@@ -34,10 +35,10 @@ class Cursor {
   void next_routine();
 
   const RankClass* class_;
+  Passes passes_;
   const Routine* routine_;
   std::size_t at_ = 0;
   std::int64_t micro_batch_ = 0;
-  std::int64_t forwards_ = 0, backwards_ = 0;
   bool ended_ = false;
 };
 

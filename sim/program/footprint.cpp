@@ -98,7 +98,7 @@ LiveFootprint then(const LiveFootprint& a, const LiveFootprint& b) {
   return {a.net + b.net, std::max(a.peak, a.net + b.peak)};
 }
 
-LiveFootprint repeat(const LiveFootprint& a, std::int64_t times) {
+LiveFootprint repeat(const LiveFootprint& a, std::int64_t times, std::int64_t) {
   if (times <= 0) return {};
   return {a.net * times, a.peak + std::max<std::int64_t>(a.net * (times - 1), 0)};
 }
@@ -118,7 +118,7 @@ TermFootprint then(const TermFootprint& a, const TermFootprint& b) {
   return f;
 }
 
-TermFootprint repeat(const TermFootprint& a, std::int64_t times) {
+TermFootprint repeat(const TermFootprint& a, std::int64_t times, std::int64_t step) {
   if (times <= 0) return {};
   TermFootprint f = a;
   const std::int64_t before = times - 1;
@@ -131,7 +131,7 @@ TermFootprint repeat(const TermFootprint& a, std::int64_t times) {
   f.live_net = a.live_net * times;
   if (!last) return f;
   f.live_peak += a.live_net * before;
-  move_micro_batch(f, before);
+  move_micro_batch(f, before * step);
   return f;
 }
 
@@ -139,12 +139,22 @@ template <class F>
 RoutineFootprints<F> routine_footprints(const RankClass& k) {
   Routines<F> routines(k);
   const bool one = k.schedule.micro_batches == 1;
-  const F forward = routines.of(k.forward, false), backward = routines.of(k.backward, false);
-  return {routines.of(k.begin, true),
-          routines.of_first(k.forward, forward), forward,
-          routines.of_first(k.backward, backward), backward,
-          routines.of(k.last_backward, one),
-          routines.of(k.end, one)};
+  RoutineFootprints<F> all;
+  all.begin = routines.of(k.begin, true);
+  all.end = routines.of(k.end, one);
+  for (int i = 0; i < k.chunks(); ++i) {
+    const PassRoutines& from = k.chunk(i);
+    auto& c = all.chunks.emplace_back();
+    c.forward = routines.of(from.forward, false);
+    c.backward = routines.of(from.backward, false);
+    c.weight_gradient = routines.of(from.weight_gradient, false);
+    c.first_forward = routines.of_first(from.forward, c.forward);
+    c.first_backward = routines.of_first(from.backward, c.backward);
+    c.first_weight_gradient = routines.of_first(from.weight_gradient, c.weight_gradient);
+    c.last_backward = routines.of(from.last_backward, one);
+    c.last_weight_gradient = routines.of(from.last_weight_gradient, one);
+  }
+  return all;
 }
 
 template RoutineFootprints<LiveFootprint> routine_footprints(const RankClass&);

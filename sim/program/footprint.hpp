@@ -5,10 +5,10 @@
 // A footprint describes the change from an instant: `net` bytes afterwards, and the greatest excess
 // over the starting level on the way (>= 0, the start counts). `then` joins two, `repeat` takes one
 // k times in O(1): the levels of the k rounds form an arithmetic progression, so the peak is in the
-// first round (net <= 0) or the last. Both are exact. The schedule of cursor.hpp,
-//   begin  F(0)..F(n-1)  (B(i) F(n+i)) for i < m-n  B(m-n)..B(m-2)  L(m-1)  end,
-// m micro-batches, n = in_flight(), is therefore a constant number of joins. Micro-batch 0 stands
-// apart because actions may skip it. Pure; thread-safe.
+// first round (net <= 0) or the last. Both are exact. The passes of a schedule repeat with a period
+// (schedule.hpp), so that a step is a number of joins that does not depend on how many
+// micro-batches it has. Micro-batch 0 stands apart because actions may skip it, the last one
+// because its backward pass reduces. Pure; thread-safe.
 
 #include <array>
 #include <cstdint>
@@ -41,7 +41,8 @@ struct LiveFootprint {
   std::int64_t net = 0, peak = 0;
 };
 LiveFootprint then(const LiveFootprint& a, const LiveFootprint& b);
-LiveFootprint repeat(const LiveFootprint& a, std::int64_t times);
+// `step`: micro-batches from one round to the next.
+LiveFootprint repeat(const LiveFootprint& a, std::int64_t times, std::int64_t step = 1);
 inline void move_micro_batch(LiveFootprint&, std::int64_t) {}
 
 // With every term. `where` is the call in which the live peak is first reached; block kNone: at the
@@ -52,30 +53,48 @@ struct TermFootprint {
   Call where{kNone, 0, 0};
 };
 TermFootprint then(const TermFootprint& a, const TermFootprint& b);
-TermFootprint repeat(const TermFootprint& a, std::int64_t times);
+TermFootprint repeat(const TermFootprint& a, std::int64_t times, std::int64_t step = 1);
 inline void move_micro_batch(TermFootprint& f, std::int64_t by) {
   f.where.micro_batch += static_cast<std::uint32_t>(by);
 }
 
-// Each routine's footprint. first: for micro-batch 0. The others are stated for micro-batch 0 too
+// Each routine's footprint, for micro-batch 0 and for the others. All are stated for micro-batch 0
 // (their `where`); over_schedule() moves them.
 template <class F>
 struct RoutineFootprints {
-  F begin, first_forward, forward, first_backward, backward, last_backward, end;
+  struct Chunk {
+    F first_forward, forward, first_backward, backward, last_backward;
+    F first_weight_gradient, weight_gradient, last_weight_gradient;
+  };
+  F begin, end;
+  std::vector<Chunk> chunks;
+  const F& of(const Pass& pass, std::int64_t micro_batches) const {
+    const Chunk& c = chunks[static_cast<std::size_t>(pass.chunk)];
+    const bool first = pass.micro_batch == 0, last = pass.micro_batch + 1 == micro_batches;
+    if (pass.kind == PassKind::forward) return first ? c.first_forward : c.forward;
+    if (pass.kind == PassKind::weight_gradient)
+      return last    ? c.last_weight_gradient
+             : first ? c.first_weight_gradient
+                     : c.weight_gradient;
+    return last ? c.last_backward : first ? c.first_backward : c.backward;
+  }
 };
 
 // F is LiveFootprint or TermFootprint. O(allocs and frees of the routines).
 template <class F>
 RoutineFootprints<F> routine_footprints(const RankClass& rank_class);
 
+// The order F(0)..F(n-1) (B(i) F(n+i)) for i < m-n  B(m-n)..B(m-2) L(m-1) of whole backward passes,
+// n = in_flight(): a constant number of joins.
 template <class F>
-F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
+F over_straight(const RoutineFootprints<F>& routines, const Schedule& s) {
+  const auto& r = routines.chunks[0];
   const std::int64_t m = s.micro_batches, n = s.in_flight(), pairs = m - n;
   const auto at = [](F f, std::int64_t micro_batch) {
     move_micro_batch(f, micro_batch);
     return f;
   };
-  F all = then(r.begin, r.first_forward);
+  F all = then(routines.begin, r.first_forward);
   all = then(all, repeat(at(r.forward, 1), n - 1));
   if (pairs > 0) {
     all = then(all, then(r.first_backward, at(r.forward, n)));
@@ -86,7 +105,38 @@ F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
     all = then(all, repeat(at(r.backward, 1), m - 2));
   }
   all = then(all, at(r.last_backward, m - 1));
-  return then(all, at(r.end, m - 1));
+  return then(all, at(routines.end, m - 1));
+}
+
+// O(1), or O(passes of a few periods) with several chunks or a split backward pass.
+template <class F>
+F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
+  if (s.order == Order::straight && !s.split) return over_straight(r, s);
+  F all = r.begin;
+  Passes passes(s);
+  const auto take = [&](F& onto) {
+    F f = r.of(passes.pass(), s.micro_batches);
+    move_micro_batch(f, passes.pass().micro_batch);
+    onto = then(onto, f);
+    passes.advance();
+  };
+  while (!passes.done()) {
+    const std::int64_t periods = passes.ordinary_periods();
+    if (periods < 2) {
+      take(all);
+      continue;
+    }
+    const std::int64_t step = passes.period_micro_batches(), count = passes.period_passes();
+    F period{};
+    Passes later = passes;
+    later.skip(periods);
+    for (std::int64_t i = 0; i < count; ++i) take(period);
+    passes = later;
+    all = then(all, repeat(period, periods, step));
+  }
+  F end = r.end;
+  move_micro_batch(end, s.micro_batches - 1);
+  return then(all, end);
 }
 
 }  // namespace program

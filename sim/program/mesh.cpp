@@ -85,15 +85,15 @@ std::vector<int> Mesh::members(Group group, int rank_id) const {
       if (pipeline > 1) c.pipeline = pipeline - 1, add();
       break;
     case Group::next:
-      PLANNER_CHECK(self.pipeline + 1 < pipeline);
+      PLANNER_CHECK(pipeline > 1);
       add();
-      ++c.pipeline;
+      c.pipeline = (self.pipeline + 1) % pipeline;
       add();
       break;
     case Group::previous:
-      PLANNER_CHECK(self.pipeline > 0);
+      PLANNER_CHECK(pipeline > 1);
       add();
-      --c.pipeline;
+      c.pipeline = (self.pipeline + pipeline - 1) % pipeline;
       add();
       break;
   }

@@ -21,7 +21,7 @@ enum class Group : std::uint8_t {
   shard,      // the shard_group neighbours within data
   replica,    // the ranks of data with the same shard index
   embedding,  // first and last stage of one data and tensor coordinate (tied embeddings)
-  next,       // this rank and the same place in the next stage (index 0 sends)
+  next,       // this rank and the same place in the next stage, round to the first (index 0 sends)
   previous,   // this rank and the same place in the previous stage (index 0 sends)
 };
 

@@ -5,8 +5,9 @@
 //
 // Ranks that do the same thing share a RankClass. A class stores straight-line blocks of actions
 // ("forward of a layer"), routines (which blocks, for which layers, make the forward pass of one
-// micro-batch), and a schedule that orders routines over micro-batches; a Cursor yields the calls
-// in O(1) memory. Nothing is stored per rank or per micro-batch.
+// micro-batch through one chunk), and a schedule that orders routines over chunks and
+// micro-batches; a Cursor yields the calls in O(1) memory. Nothing is stored per rank or per
+// micro-batch.
 //
 // Issue order. Each rank issues its actions one after another, on several in-order streams. Alloc
 // and free take effect in issue order. An action starts when it is first in its stream and the
@@ -29,6 +30,7 @@
 #include "models/graph.hpp"
 #include "sim/program/collective.hpp"
 #include "sim/program/mesh.hpp"
+#include "sim/program/schedule.hpp"
 
 namespace program {
 
@@ -185,14 +187,13 @@ int instance_of(const Thing& thing, const Ref& ref, const Call& call) {
 // (O(layers^2) under memory_poor).
 using Routine = std::vector<Call>;
 
-// Order of routines over micro-batches: `warm_up` forwards, then forward and backward in turn, then
-// the remaining backwards; micro-batches ascend. none and naive: warm_up 0; gpipe: micro_batches;
-// 1f1b on stage r of p: min(micro_batches, p - r - 1).
-struct Schedule {
-  std::int64_t micro_batches = 1;
-  std::int64_t warm_up = 0;
-  // Forward passes whose saved tensors are alive at once at the worst moment.
-  std::int64_t in_flight() const { return warm_up < micro_batches ? warm_up + 1 : micro_batches; }
+// The passes of one chunk: the layers that a rank takes in one go. Classes of one chunk have these
+// themselves.
+struct PassRoutines {
+  Routine forward, backward;           // of one micro-batch
+  Routine last_backward;               // of the last one: with the reductions
+  // Where the schedule splits backward: the weight gradients that `backward` left out.
+  Routine weight_gradient, last_weight_gradient;
 };
 
 // A contiguous piece of the trained parameters' flat space that is communicated as one: a bucket,
@@ -228,13 +229,13 @@ struct Accumulation {
   core::DType wire_type{};
 };
 
-struct RankClass {
+struct RankClass : PassRoutines {     // of chunk 0
   std::string name;                    // "stage 0", "stage 0 server", "server"
   int stage = 0;
   bool is_server = false;              // owns optimizer state of 1/M of each span
   bool is_worker = true;
-  int first_layer = 0;                 // of the whole model
-  int layers = 0;
+  int first_layer = 0;                 // of the whole model; where chunk 0 begins
+  int layers = 0;                      // of all chunks: local layers are numbered through
 
   std::vector<Buffer> buffers;
   std::vector<Event> events;
@@ -247,8 +248,7 @@ struct RankClass {
   std::vector<Block> blocks;
 
   Routine begin;                       // before the first micro-batch
-  Routine forward, backward;           // of one micro-batch
-  Routine last_backward;               // of the last one: with the reductions
+  std::vector<PassRoutines> later_chunks;
   Routine end;                         // optimizer and what follows
   Schedule schedule;
 
@@ -265,7 +265,37 @@ struct RankClass {
   bool sharded_frozen = false;         // frozen_buffer holds a shard of each unit
   std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
   bool sharded_weights = false;        // weights_buffer holds shards, not the flat space
+
+  int chunks() const { return 1 + static_cast<int>(later_chunks.size()); }
+  const PassRoutines& chunk(int index) const {
+    return index == 0 ? *this : later_chunks[static_cast<std::size_t>(index - 1)];
+  }
+  const Routine& routine(const Pass& pass) const {
+    const PassRoutines& all = chunk(pass.chunk);
+    const bool last = pass.micro_batch + 1 == schedule.micro_batches;
+    if (pass.kind == PassKind::forward) return all.forward;
+    if (pass.kind == PassKind::weight_gradient)
+      return last ? all.last_weight_gradient : all.weight_gradient;
+    return last ? all.last_backward : all.backward;
+  }
 };
+
+// visit(const Routine&, times, first): each routine, how often a step runs it, and how many of
+// these runs (0 or 1) are of micro-batch 0.
+template <class Visit>
+void for_each_routine(const RankClass& k, Visit&& visit) {
+  const std::int64_t m = k.schedule.micro_batches, before_last = m > 1 ? 1 : 0;
+  visit(k.begin, std::int64_t{1}, std::int64_t{1});
+  for (int c = 0; c < k.chunks(); ++c) {
+    const PassRoutines& chunk = k.chunk(c);
+    visit(chunk.forward, m, std::int64_t{1});
+    visit(chunk.backward, m - 1, before_last);
+    visit(chunk.last_backward, std::int64_t{1}, 1 - before_last);
+    visit(chunk.weight_gradient, m - 1, before_last);
+    visit(chunk.last_weight_gradient, std::int64_t{1}, 1 - before_last);
+  }
+  visit(k.end, std::int64_t{1}, 1 - before_last);
+}
 
 struct ResolvedRange {
   std::int64_t offset = 0, elements = 0;  // within the instance

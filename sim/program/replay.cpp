@@ -84,42 +84,75 @@ class AddressReplay {
   Allocator allocator_;
 };
 
-// The steady phase: `pairs` times one backward and one forward, `ahead` micro-batches later.
-// Returns how many pairs may be left out: a period found by Brent's algorithm, one stored state.
-// Leaving out whole periods renumbers the micro-batches that follow, which changes nothing:
-// sequences depend on differences of micro-batches alone, but for micro-batch 0, which came before.
+// Takes the passes of a schedule. Of a steady phase, periods are left out once one is found by
+// Brent's algorithm, with one stored state: leaving out whole periods renumbers the micro-batches
+// that follow, which changes nothing, because sequences depend on differences of micro-batches
+// alone, but for micro-batch 0, which came before.
 template <class Addresses>
-std::int64_t run_steady(Addresses& addresses, const RankClass& k, std::int64_t pairs,
-                        std::int64_t ahead, const ReplayOptions& options, std::int64_t& walked) {
-  std::vector<std::int64_t> kept;
-  std::int64_t kept_at = 0, next_kept = 1, left_out = 0;
-  for (std::int64_t i = 0; i < pairs - left_out; ++i) {
-    addresses.run(k.backward, i);
-    addresses.run(k.forward, ahead + i);
-    ++walked;
-    const std::int64_t rest = pairs - left_out - 1 - i;
-    if (!options.skip_periods || left_out > 0 || rest == 0) continue;
-    std::vector<std::int64_t> now = addresses.state(i);
-    if (!kept.empty() && now == kept) left_out = rest / (i - kept_at) * (i - kept_at);
-    if (i + 1 != next_kept) continue;
-    kept = std::move(now);
-    kept_at = i;
-    next_kept *= 2;
+class ScheduleReplay {
+ public:
+  ScheduleReplay(Addresses& addresses, const RankClass& k, const ReplayOptions& options)
+      : addresses_(addresses), class_(k), options_(options), passes_(k.schedule) {}
+
+  // Returns the rounds of steady phases that were walked.
+  std::int64_t run() {
+    while (!passes_.done()) {
+      const std::int64_t periods = passes_.ordinary_periods();
+      if (options_.skip_periods && left_out_ == 0 && periods > 1 && passes_.steady())
+        take(periods);
+      else
+        take_one();
+    }
+    return walked_;
   }
-  return left_out;
-}
+
+ private:
+  void take_one() {
+    const Pass pass = passes_.pass();
+    if (passes_.steady() && pass.kind == PassKind::forward) ++walked_;
+    addresses_.run(class_.routine(pass), pass.micro_batch - left_out_);
+    passes_.advance();
+  }
+
+  // Up to `periods` ordinary ones, until one is found to repeat.
+  void take(std::int64_t periods) {
+    const std::int64_t count = passes_.period_passes(), step = passes_.period_micro_batches();
+    std::vector<std::int64_t> kept;
+    std::int64_t kept_at = 0, next_kept = 1;
+    for (std::int64_t i = 0; i < periods; ++i) {
+      for (std::int64_t j = 0; j < count; ++j) take_one();
+      const std::int64_t rest = periods - 1 - i;
+      if (rest == 0) return;
+      std::vector<std::int64_t> now = addresses_.state(i * step);
+      if (!kept.empty() && now == kept) {
+        const std::int64_t found = i - kept_at, left_out = rest / found * found;
+        if (left_out == 0) return;
+        passes_.skip(left_out);
+        left_out_ = left_out * step;
+        return;
+      }
+      if (i + 1 != next_kept) continue;
+      kept = std::move(now);
+      kept_at = i;
+      next_kept *= 2;
+    }
+  }
+
+  Addresses& addresses_;
+  const RankClass& class_;
+  const ReplayOptions& options_;
+  Passes passes_;
+  std::int64_t walked_ = 0;
+  std::int64_t left_out_ = 0;          // micro-batches
+};
 
 template <class Allocator>
 core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std::int64_t& walked) {
   AddressReplay<Allocator> addresses(k);
-  std::int64_t m = k.schedule.micro_batches;
-  const std::int64_t n = k.schedule.in_flight();
   addresses.run(k.begin, 0);
-  for (std::int64_t i = 0; i < n; ++i) addresses.run(k.forward, i);
-  m -= run_steady(addresses, k, m - n, n, options, walked);
-  for (std::int64_t i = m - n; i < m - 1; ++i) addresses.run(k.backward, i);
-  addresses.run(k.last_backward, m - 1);
-  addresses.run(k.end, m - 1);
+  walked = ScheduleReplay(addresses, k, options).run();
+  const std::int64_t last = k.schedule.micro_batches - 1;
+  addresses.run(k.end, last);
   return addresses.reserved();
 }
 

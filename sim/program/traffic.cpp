@@ -72,13 +72,10 @@ class Counter {
 };
 
 std::vector<Issue> issues_of(const RankClass& k) {
-  const std::int64_t m = k.schedule.micro_batches;
   Counter counter(k);
-  counter.add(k.begin, 1, 1);
-  counter.add(k.forward, m, 1);
-  counter.add(k.backward, m - 1, 1);
-  counter.add(k.last_backward, 1, m == 1 ? 1 : 0);
-  counter.add(k.end, 1, m == 1 ? 1 : 0);
+  for_each_routine(k, [&](const Routine& routine, std::int64_t times, std::int64_t first) {
+    counter.add(routine, times, first);
+  });
   return counter.issues();
 }
 

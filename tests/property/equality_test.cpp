@@ -116,6 +116,29 @@ TEST_CASE("pipelines of 2, 3 and 4 stages equal the reference in every schedule"
       check_gpt(strategy(1, 12, 2, stages(p, schedule)));
 }
 
+TEST_CASE("chunks and split backward passes change no bit") {
+  const auto cell = [](Schedule schedule, std::int64_t p, std::int64_t chunks) {
+    Strategy s = strategy(1, 12, 2, stages(p, schedule));
+    s.virtual_stages = chunks;
+    check_gpt(s);
+    if (schedule == Schedule::interleaved) return;
+    check_gpt(s, "mixed");
+    s = strategy(2, 12, 1, stages(p, schedule));
+    s.virtual_stages = chunks;
+    sharded(Sharding::zero1)(s);
+    check_gpt(s);
+  };
+  cell(Schedule::interleaved, 2, 2);
+  for (std::int64_t p : {2, 3}) cell(Schedule::zb_h1, p, 1);
+  cell(Schedule::zb_h2, 2, 1);
+  Strategy s = strategy(2, 12, 1, stages(2, Schedule::interleaved));
+  s.virtual_stages = 2;
+  for (Sharding z : {Sharding::zero2, Sharding::zero3}) {
+    sharded(z)(s);
+    check_gpt(s);
+  }
+}
+
 TEST_CASE("a pipeline of unequal stages equals the reference") {
   Strategy s = strategy(1, 12, 3, stages(2, Schedule::one_f_one_b));
   s.stages = {3, 1};

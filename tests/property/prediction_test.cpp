@@ -70,6 +70,17 @@ TEST_CASE(
     for (const Cell& cell : cells(k, 12)) check_cell(tiny_gpt(), cell, "fp32");
 }
 
+TEST_CASE("executed memory and traffic equal the prediction with chunks and split passes") {
+  for (Schedule schedule :
+       {Schedule::interleaved, Schedule::zb_h1, Schedule::zb_h2}) {
+    Strategy s = with(1, 12);
+    s.pipeline = 2;
+    s.schedule = schedule;
+    s.virtual_stages = schedule == Schedule::interleaved ? 2 : 1;
+    check_cell(tiny_gpt(), {"chunks", s, 0}, "fp32");
+  }
+}
+
 TEST_CASE("executed memory and traffic equal the prediction with untied embeddings") {
   models::ModelSpec spec = tiny_gpt();
   spec.tied_embeddings = false;

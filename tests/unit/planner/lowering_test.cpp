@@ -55,7 +55,7 @@ program::Program sound(const Job& job, Strategy s, const std::string& model = "g
 // Bytes that the forward pass of a micro-batch leaves for the backward pass.
 std::int64_t kept(const program::Program& p) {
   const auto routines = program::routine_footprints<program::LiveFootprint>(p.classes[0]);
-  return routines.forward.net;
+  return routines.chunks[0].forward.net;
 }
 
 }  // namespace
@@ -269,5 +269,36 @@ TEST_CASE("adapters divide like their matrices; the undivided side is summed ove
     s.grad_accum = 2;
     sound(job, s, "gpt2-124m");
     sound(job, s, "llama2-7b");
+  }
+}
+
+TEST_CASE("schedules with chunks and split backward passes are sound, and their bound is exact") {
+  const auto with = [](Schedule schedule, std::int64_t p, std::int64_t chunks, std::int64_t m) {
+    Strategy s;
+    s.schedule = schedule;
+    s.pipeline = p;
+    s.virtual_stages = chunks;
+    s.micro_batch = 1;
+    s.grad_accum = m;
+    return s;
+  };
+  for (std::int64_t p : {2, 3})
+    for (std::int64_t m : {1, 2, 5}) sound(job_of(m * p), with(Schedule::interleaved, p, 2, m * p));
+  sound(job_of(8), with(Schedule::interleaved, 4, 3, 8));
+  for (std::int64_t p : {2, 3, 4})
+    for (std::int64_t m : {2 * p - 1, 2 * p, 12 * p})
+      for (Schedule schedule : {Schedule::zb_h1, Schedule::zb_h2})
+        sound(job_of(m), with(schedule, p, 1, m));
+  Strategy s = with(Schedule::zb_h1, 2, 1, 6);
+  s.data = 2;
+  s.sharding = Sharding::zero1;
+  s.shard_group = 2;
+  sound(job_of(12), s);
+  s = with(Schedule::interleaved, 2, 2, 4);
+  s.data = 2;
+  for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+    s.sharding = z;
+    s.shard_group = 2;
+    sound(job_of(8), s);
   }
 }

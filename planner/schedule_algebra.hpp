@@ -1,0 +1,44 @@
+#pragma once
+// What a pipeline schedule leaves idle, from the times of one micro-batch's passes through a rank
+// [megatron2021, zero-bubble]. p ranks, m micro-batches, v chunks a rank; F, B, W: picoseconds of
+// the forward pass, input gradients and weight gradients, over all chunks of the slowest rank.
+// On equal ranks with free messages (symbols as above; derived, tested by playing the
+// passes):
+//   gpipe, 1f1b   (p-1)(F+B+W)
+//   interleaved   (p-1)(F+B+W) / v
+//   zb_h1         (p-1)(F + max(B-W, 0)), m >= p
+//   zb_h2         (p-1) max(F+B-2W, 0) as a period; at least (p-1)F where the step's end joins the
+//                 ranks (tied embeddings), m >= 2p-1
+//   zb_v          played, over at most 2p+1 micro-batches: more of them leave it unchanged
+// naive is one stage after the other: its stages' other turns, which its caller knows.
+// No optimizer here needs a global norm, so that zb_h2 and zb_v run from step to step without a
+// pause; tied embeddings, which add two ranks' gradients, end that for zb_h2 (zb_v keeps them on
+// one rank). Pure; thread-safe.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "planner/strategy.hpp"
+#include "sim/program/schedule.hpp"
+
+namespace planner {
+
+struct PassTimes {
+  std::int64_t forward = 0, input_gradient = 0, weight_gradient = 0;  // picoseconds
+  std::int64_t sum() const { return forward + input_gradient + weight_gradient; }
+};
+
+struct Idle {
+  std::int64_t makespan = 0;           // of a step that begins and ends with all ranks at rest
+  std::int64_t period = 0;             // of the rank with most idle time, step after step
+};
+
+// Plays the passes of equal ranks: each begins when its rank is free and its input is there. Whole
+// backward passes take B + W. O(passes).
+Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk);
+
+// Idle picoseconds of a step. REQUIRES: p > 1, a schedule but none, naive and the stale ones.
+std::int64_t bubble(const Strategy& strategy, const PassTimes& rank, bool joined_at_end);
+
+}  // namespace planner

@@ -1,0 +1,137 @@
+#include "sim/program/schedule.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+
+namespace program {
+
+std::int64_t Schedule::in_flight() const {
+  const std::int64_t m = micro_batches;
+  if (order != Order::v_shape) return std::min(warm_up + 1, m * chunks);
+  // Both chunks, before the first weight gradients and ever after (phases of plan_v).
+  return std::min<std::int64_t>(2 * ranks, 2 * m);
+}
+
+std::int64_t Schedule::slots() const {
+  const std::int64_t m = micro_batches;
+  if (order == Order::straight) return std::min(warm_up + 1 + (split ? lag : 0), m);
+  // interleaved: when chunk 0 of micro-batch i (place j of its group) ends, at most 2vp + j - 1
+  // passes of the groups from its own on have begun, of which 2p of chunk 0.
+  return std::min<std::int64_t>(2 * ranks, m);
+}
+
+Passes::Passes(const Schedule& s)
+    : order_(s.order), micro_batches_(s.micro_batches),
+      period_rounds_(s.order == Order::interleaved ? std::int64_t{s.ranks} * s.chunks : 1),
+      chunks_(s.chunks), ranks_(s.ranks) {
+  if (s.order == Order::v_shape)
+    plan_v(s);
+  else
+    plan_line(s);
+  settle();
+}
+
+void Passes::add(std::int64_t rounds, std::initializer_list<Phase::Step> steps) {
+  if (rounds <= 0) return;
+  PLANNER_CHECK(planned_ < kPhases, "more phases than a schedule has");
+  Phase& phase = phases_[planned_++];
+  phase.rounds = rounds;
+  for (const Phase::Step& step : steps) phase.steps[static_cast<std::size_t>(phase.count++)] = step;
+}
+
+void Passes::plan_line(const Schedule& s) {
+  const Phase::Step f{PassKind::forward};
+  const std::int64_t all = s.micro_batches * s.chunks;
+  const std::int64_t ahead = std::min(s.warm_up, all), pairs = all - ahead;
+  add(ahead, {f});
+  if (!s.split) {
+    const Phase::Step b{PassKind::backward};
+    add(pairs, {f, b});
+    return add(ahead, {b});
+  }
+  const Phase::Step b{PassKind::input_gradient}, w{PassKind::weight_gradient};
+  const std::int64_t lag = std::min(s.lag, all), alone = std::min(lag, pairs);
+  add(alone, {f, b});
+  add(pairs - alone, {f, b, w});
+  add(lag - alone, {b});
+  add(ahead - (lag - alone), {b, w});
+  add(lag, {w});
+}
+
+// Chunk 1 of rank r follows chunk 0 of rank p-1 back up the V. Fewer micro-batches than 2p - 1 are
+// the same with passes left out.
+void Passes::plan_v(const Schedule& s) {
+  const std::int64_t p = s.ranks, r = s.rank, n = std::max(s.micro_batches, 2 * p - 1);
+  const Phase::Step f0{PassKind::forward, 0}, f1{PassKind::forward, 1};
+  const Phase::Step b0{PassKind::input_gradient, 0}, b1{PassKind::input_gradient, 1};
+  const Phase::Step w0{PassKind::weight_gradient, 0}, w1{PassKind::weight_gradient, 1};
+  add(2 * (p - r) - 1, {f0});
+  add(r, {f1, f0});
+  add(p - r, {f1, b1, w1});
+  add(n - 2 * p + r + 1, {f0, b0, w0, f1, b1, w1});
+  add(p - 1 - r, {b0, w0, f1, b1, w1});
+  add(r, {b0, b1});
+  add(p - r, {b0, w0});
+  add(r, {w1, w0});
+}
+
+Pass Passes::pass_of(const Phase::Step& step) const {
+  const std::int64_t k = counter(step);
+  if (order_ != Order::interleaved) return {step.kind, std::max(step.chunk, 0), k};
+  const std::int64_t group = std::int64_t{ranks_} * chunks_;
+  const int chunk = static_cast<int>(k % group / ranks_);
+  return {step.kind, step.kind == PassKind::forward ? chunk : chunks_ - 1 - chunk,
+          k / group * ranks_ + k % ranks_};
+}
+
+// To the next pass that is taken.
+void Passes::settle() {
+  while (phase_ < planned_) {
+    const Phase& phase = phases_[phase_];
+    if (step_ == phase.count) step_ = 0, ++round_;
+    if (round_ == phase.rounds) {
+      step_ = 0, round_ = 0, ++phase_;
+      continue;
+    }
+    const Phase::Step& step = phase.steps[static_cast<std::size_t>(step_)];
+    pass_ = pass_of(step);
+    if (pass_.micro_batch < micro_batches_) return;
+    ++counter(step);
+    ++step_;
+  }
+  phase_ = kPhases;
+}
+
+void Passes::advance() {
+  ++counter(phases_[phase_].steps[static_cast<std::size_t>(step_)]);
+  ++step_;
+  settle();
+}
+
+std::int64_t Passes::ordinary_periods() const {
+  if (step_ != 0) return 0;
+  const Phase& phase = phases_[phase_];
+  std::int64_t periods = (phase.rounds - round_) / period_rounds_;
+  for (int i = 0; i < phase.count && periods > 0; ++i) {
+    const Phase::Step& step = phase.steps[static_cast<std::size_t>(i)];
+    std::int64_t first = counter(step), beyond = micro_batches_ - 1 - first;
+    if (order_ == Order::interleaved) {  // by groups; one begun counts as begun anew
+      first /= period_rounds_;
+      beyond = (micro_batches_ - 1) / ranks_ - 1 - first;
+    }
+    periods = first == 0 ? 0 : std::min(periods, std::max<std::int64_t>(beyond, 0));
+  }
+  return periods;
+}
+
+void Passes::skip(std::int64_t periods) {
+  const Phase& phase = phases_[phase_];
+  const std::int64_t rounds = periods * period_rounds_;
+  for (int i = 0; i < phase.count; ++i)
+    counter(phase.steps[static_cast<std::size_t>(i)]) += rounds;
+  round_ += rounds;
+  settle();
+}
+
+}  // namespace program

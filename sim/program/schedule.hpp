@@ -1,0 +1,110 @@
+#pragma once
+// Schedule: in which order a rank takes the passes of its micro-batches, as a few numbers.
+//
+// A schedule is a short list of phases, each a short round of passes taken several times:
+//   none, naive, gpipe, 1f1b   F^w (F B)^(m-w) B^w, warm-up w = 0, 0, m, p-r-1
+//   interleaved [megatron2021] the same over m x v passes, w = 2(p-r-1) + (v-1)p; pass k is of
+//                              chunk k % pv / p and micro-batch k / pv x p + k % p (backward
+//                              passes take the chunks in descending order)
+//   zb_h1, zb_h2 [zero-bubble] B makes input gradients alone; the weight gradients W follow `lag`
+//                              micro-batches behind: w = p-r-1, lag r and w = 2(p-r-1), lag 2r
+//   zb_v [zb-v]          two chunks in V shape (r and 2p-1-r), phases of phases_of()
+// on rank r of p with m micro-batches and v chunks. Micro-batches ascend in each kind and chunk.
+// Passes yields them in O(1) memory, and can leave out whole periods. Pure values; thread-safe.
+
+#include <array>
+#include <cstdint>
+
+namespace program {
+
+enum class PassKind : std::uint8_t {
+  forward,
+  backward,         // input and weight gradients together
+  input_gradient,
+  weight_gradient,
+};
+
+struct Pass {
+  PassKind kind{};
+  int chunk = 0;
+  std::int64_t micro_batch = 0;
+  friend bool operator==(const Pass&, const Pass&) = default;
+};
+
+enum class Order : std::uint8_t { straight, interleaved, v_shape };
+
+struct Schedule {
+  std::int64_t micro_batches = 1;
+  std::int64_t warm_up = 0;            // forward passes before the first backward pass
+  Order order = Order::straight;
+  bool split = false;                  // weight gradients are passes of their own
+  std::int64_t lag = 0;                // micro-batches that they follow behind (straight)
+  int chunks = 1;                      // parts of the model on this rank
+  int ranks = 1, rank = 0;             // of the pipeline (interleaved, v_shape)
+
+  // Forward passes, of any chunk, whose backward pass has not ended, at the worst moment.
+  std::int64_t in_flight() const;
+  // Micro-batches of one chunk whose tensors are alive at once: the slots of its buffers. A bound
+  // for several chunks, exact for one.
+  std::int64_t slots() const;
+};
+
+// `count` steps, taken `rounds` times. chunk -1: as the order says.
+struct Phase {
+  struct Step {
+    PassKind kind{};
+    int chunk = -1;
+  };
+  std::int64_t rounds = 0;
+  int count = 0;
+  std::array<Step, 6> steps{};
+};
+
+class Passes {
+ public:
+  explicit Passes(const Schedule& schedule);
+
+  bool done() const { return phase_ == kPhases; }
+  // REQUIRES: !done() (of all below).
+  Pass pass() const { return pass_; }
+  void advance();
+
+  // Forward and backward passes take turns.
+  bool steady() const { return phases_[phase_].count > 1; }
+  // At the start of a round: how many whole periods follow in which no pass is of micro-batch 0 or
+  // of the last one. A period is a number of rounds after which all repeats, so many micro-batches
+  // later. 0 inside of a round.
+  std::int64_t ordinary_periods() const;
+  std::int64_t period_passes() const { return period_rounds_ * phases_[phase_].count; }
+  std::int64_t period_micro_batches() const { return order_ == Order::interleaved ? ranks_ : 1; }
+  void skip(std::int64_t periods);
+
+ private:
+  static constexpr std::size_t kPhases = 8;
+  using Counter = std::array<std::int64_t, 2>;  // of each chunk, or the first of all chunks
+
+  void plan_line(const Schedule& s);
+  void plan_v(const Schedule& s);
+  void add(std::int64_t rounds, std::initializer_list<Phase::Step> steps);
+  std::int64_t& counter(const Phase::Step& step) {
+    return counters_[static_cast<std::size_t>(step.kind)]
+                    [static_cast<std::size_t>(step.chunk < 0 ? 0 : step.chunk)];
+  }
+  std::int64_t counter(const Phase::Step& step) const {
+    return const_cast<Passes*>(this)->counter(step);
+  }
+  Pass pass_of(const Phase::Step& step) const;
+  void settle();
+
+  std::array<Phase, kPhases> phases_{};
+  std::array<Counter, 4> counters_{};  // passes taken, by kind
+  Order order_;
+  std::int64_t micro_batches_, period_rounds_;
+  int chunks_, ranks_;
+  std::size_t phase_ = 0, planned_ = 0;
+  std::int64_t round_ = 0;
+  int step_ = 0;
+  Pass pass_{};
+};
+
+}  // namespace program

@@ -1,0 +1,61 @@
+// The algebra of schedules against their passes, played.
+#include "planner/lower.hpp"
+#include "planner/schedule_algebra.hpp"
+#include "tests/catch.hpp"
+
+using namespace planner;
+
+namespace {
+
+Idle played(const Strategy& s, const PassTimes& chunk) {
+  std::vector<program::Schedule> ranks;
+  for (int r = 0; r < static_cast<int>(s.pipeline); ++r)
+    ranks.push_back(schedule_of(s, r, s.grad_accum));
+  return played_idle(ranks, chunk);
+}
+
+Strategy shape(Schedule schedule, std::int64_t p, std::int64_t v, std::int64_t m) {
+  Strategy s;
+  s.schedule = schedule;
+  s.pipeline = p;
+  s.virtual_stages = v;
+  s.grad_accum = m;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("four equal stages idle as worked by hand") {
+  const PassTimes t{2, 3, 1};
+  CHECK(bubble(shape(Schedule::one_f_one_b, 4, 1, 8), t, true) == 3 * (2 + 3 + 1));
+  CHECK(bubble(shape(Schedule::interleaved, 4, 2, 8), t, true) == 9);  // half of it
+  CHECK(bubble(shape(Schedule::zb_h1, 4, 1, 8), t, true) == 3 * (2 + 3 - 1));
+  CHECK(bubble(shape(Schedule::zb_h2, 4, 1, 8), {1, 1, 1}, false) == 0);
+  CHECK(bubble(shape(Schedule::zb_h2, 4, 1, 8), {1, 1, 1}, true) == 3);  // the skew of the ranks
+  CHECK(bubble(shape(Schedule::zb_v, 4, 2, 8), {2, 2, 2}, false) == 0);
+}
+
+TEST_CASE("the algebra equals the played passes on equal stages") {
+  for (const PassTimes t : {PassTimes{1, 1, 1}, {2, 3, 2}, {2, 2, 3}, {3, 5, 1}})
+    for (std::int64_t p = 2; p <= 6; ++p)
+      for (std::int64_t m = 1; m <= 12; ++m) {
+        CAPTURE(p, m, t.forward, t.input_gradient, t.weight_gradient);
+        for (Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
+          CHECK(played(shape(schedule, p, 1, m), t).makespan ==
+                bubble(shape(schedule, p, 1, m), t, true));
+        for (std::int64_t v : {2, 3}) {
+          if (m % p != 0) continue;
+          const PassTimes rank{v * t.forward, v * t.input_gradient, v * t.weight_gradient};
+          CHECK(played(shape(Schedule::interleaved, p, v, m), t).makespan ==
+                bubble(shape(Schedule::interleaved, p, v, m), rank, true));
+        }
+        if (m >= p) {
+          const Strategy s = shape(Schedule::zb_h1, p, 1, m);
+          CHECK(played(s, t).makespan == bubble(s, t, true));
+        }
+        if (m < 2 * p - 1) continue;
+        const Strategy s = shape(Schedule::zb_h2, p, 1, m);
+        CHECK(played(s, t).makespan == bubble(s, t, true));
+        CHECK(played(s, t).period == bubble(s, t, false));
+      }
+}

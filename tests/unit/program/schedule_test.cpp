@@ -1,0 +1,131 @@
+// Orders of passes: counts of the facts table, hand-worked orders, and what every order must hold.
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "sim/program/schedule.hpp"
+#include "tests/catch.hpp"
+
+using namespace program;
+
+namespace {
+
+Schedule interleaved(int p, int r, int v, std::int64_t m) {
+  const std::int64_t warm_up = std::min<std::int64_t>(2 * (p - r - 1) + (v - 1) * p, m * v);
+  return {.micro_batches = m, .warm_up = warm_up, .order = Order::interleaved, .chunks = v,
+          .ranks = p, .rank = r};
+}
+Schedule split(int p, int r, std::int64_t m, int times) {
+  return {.micro_batches = m, .warm_up = std::min<std::int64_t>(times * (p - r - 1), m),
+          .split = true, .lag = times * r, .ranks = p, .rank = r};
+}
+Schedule v_shape(int p, int r, std::int64_t m) {
+  return {.micro_batches = m, .order = Order::v_shape, .split = true, .chunks = 2, .ranks = p,
+          .rank = r};
+}
+
+// "F0 F1 B0 W0", of chunk 1 "F0'".
+std::string text(const Schedule& s) {
+  std::string all;
+  for (Passes passes(s); !passes.done(); passes.advance()) {
+    const Pass pass = passes.pass();
+    if (!all.empty()) all += ' ';
+    all += "FBBW"[static_cast<int>(pass.kind)];
+    all += std::to_string(pass.micro_batch);
+    all.append(static_cast<std::size_t>(pass.chunk), '\'');
+  }
+  return all;
+}
+
+struct Held {
+  std::int64_t in_flight = 0, slots = 0;
+};
+// Walks all passes: each once, in ascending order, after the pass that it needs.
+Held walk(const Schedule& s) {
+  std::map<std::pair<PassKind, int>, std::int64_t> next;
+  Held held;
+  std::int64_t now = 0, count = 0;
+  const PassKind back = s.split ? PassKind::input_gradient : PassKind::backward;
+  const PassKind last = s.split ? PassKind::weight_gradient : back;
+  for (Passes passes(s); !passes.done(); passes.advance(), ++count) {
+    const Pass p = passes.pass();
+    REQUIRE(p.micro_batch == (next[{p.kind, p.chunk}]++));
+    if (p.kind == back) REQUIRE(next[{PassKind::forward, p.chunk}] > p.micro_batch);
+    if (p.kind == PassKind::weight_gradient) REQUIRE(next[{back, p.chunk}] > p.micro_batch);
+    now += p.kind == PassKind::forward ? 1 : p.kind == back ? -1 : 0;
+    held.in_flight = std::max(held.in_flight, now);
+    held.slots = std::max(held.slots, next[{PassKind::forward, p.chunk}] -
+                                          next[{last, p.chunk}] + (p.kind == last ? 1 : 0));
+  }
+  REQUIRE(count == s.micro_batches * s.chunks * (s.split ? 3 : 2));
+  return held;
+}
+
+}  // namespace
+
+TEST_CASE("passes come in hand-worked orders") {
+  CHECK(text({.micro_batches = 3, .warm_up = 1}) == "F0 F1 B0 F2 B1 B2");
+  CHECK(text({.micro_batches = 2, .warm_up = 2}) == "F0 F1 B0 B1");
+  // p = 2, v = 2, last rank: warm-up 2.
+  CHECK(text(interleaved(2, 1, 2, 2)) == "F0 F1 F0' B0' F1' B1' B0 B1");
+  CHECK(text(split(2, 0, 3, 1)) == "F0 F1 B0 W0 F2 B1 W1 B2 W2");
+  CHECK(text(split(2, 1, 3, 1)) == "F0 B0 F1 B1 W0 F2 B2 W1 W2");
+  CHECK(text(v_shape(2, 1, 3)) ==
+        "F0 F0' F1 F1' B0' W0' F2 B0 W0 F2' B1' W1' B1 B2' B2 W1 W2' W2");
+}
+
+TEST_CASE("passes in flight are those of the published table") {
+  // interleaved, p = 4, v = 2, rank 0: 2 x 3 + 4 + 1 = 11 chunks of 8, 5.5 stages' worth.
+  CHECK(interleaved(4, 0, 2, 16).in_flight() == 11);
+  CHECK(interleaved(4, 3, 2, 16).in_flight() == 5);
+  CHECK(Schedule{.micro_batches = 16, .warm_up = 3}.in_flight() == 4);  // 1f1b, rank 0: p - r
+  CHECK(Schedule{.micro_batches = 16, .warm_up = 16}.in_flight() == 16);
+  CHECK(split(4, 0, 16, 1).in_flight() == 4);
+  CHECK(split(4, 3, 16, 1).slots() == 4);   // as many as 1f1b's rank 0 on every rank
+  CHECK(split(4, 0, 16, 2).in_flight() == 7);  // 2p - 1
+  CHECK(v_shape(4, 2, 16).in_flight() == 8);  // 2p half stages: 1f1b's p stages
+}
+
+TEST_CASE("every order takes each pass once, and holds what it says") {
+  for (int p = 2; p <= 6; ++p)
+    for (int r = 0; r < p; ++r)
+      for (std::int64_t m = 1; m <= 14; ++m) {
+        CAPTURE(p, r, m);
+        for (int times : {1, 2}) {
+          const Schedule s = split(p, r, m, times);
+          const Held held = walk(s);
+          CHECK(held.in_flight == s.in_flight());
+          CHECK(held.slots == s.slots());
+        }
+        const Held held = walk(v_shape(p, r, m));
+        CHECK(held.slots <= v_shape(p, r, m).slots());
+        if (m % p != 0) continue;
+        for (int v : {2, 3}) {
+          const Schedule s = interleaved(p, r, v, m);
+          const Held many = walk(s);
+          CHECK(many.in_flight == s.in_flight());
+          CHECK(many.slots <= s.slots());
+        }
+      }
+}
+
+TEST_CASE("leaving periods out comes to the same passes") {
+  for (const Schedule& s : {interleaved(3, 1, 2, 30), split(3, 1, 30, 2), v_shape(3, 1, 30),
+                            Schedule{.micro_batches = 30, .warm_up = 2}}) {
+    Passes a(s), b(s);
+    while (!a.done()) {
+      const std::int64_t periods = a.ordinary_periods();
+      REQUIRE_FALSE(b.done());
+      REQUIRE(a.pass() == b.pass());
+      if (periods == 0) {
+        a.advance();
+        b.advance();
+        continue;
+      }
+      const std::int64_t passes = periods * a.period_passes();
+      a.skip(periods);
+      for (std::int64_t i = 0; i < passes; ++i) b.advance();
+    }
+    CHECK(b.done());
+  }
+}
