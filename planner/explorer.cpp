@@ -109,16 +109,15 @@ void Explorer::explore(std::uint32_t index) {
     s.micro_batch = sizes[at];
     s.grad_accum = first.job.global_batch / s.data / s.micro_batch;
     // Only the batch differs from the micro-batch before.
-    // Schedules with chunks or split passes ask something of the number of micro-batches.
-    if (!prepared || s.schedule > Schedule::one_f_one_b ||
+    if (!prepared || !schedule_takes(s.schedule, s.pipeline, s.grad_accum) ||
         s.grad_accum * s.micro_batch * s.data != first.job.global_batch) {
-      s = with_micro_batch(s, sizes[at], first.job.global_batch);
+      s = with_micro_batch(std::move(s), sizes[at], first.job.global_batch);
       const core::Problems problems = strategy_problems(first.model, first.job, s, first.gpus);
       if (!problems.empty()) {
         reject(index, sizes[at], problems);
         continue;
       }
-      s = resolve(first.model, first.job, s);
+      s = resolve(first.model, first.job, std::move(s));
       // A value that `auto` came to may be forbidden too.
       if (const std::string_view key = constraints_->forbids(s); !key.empty())
         return reject(index, sizes[at], {forbidden_value(key, s)});

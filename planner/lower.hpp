@@ -25,6 +25,13 @@ core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
 // REQUIRES: strategy_problems is empty. The graph must be built with graph_options().
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy);
 
+// What all-reduces gradients. REQUIRES: resolved (automatic counts as ring).
+program::Algorithm algorithm_of(GradSync sync);
+
+// Whether a schedule over `pipeline` ranks can be made of so many micro-batches: interleaved takes
+// whole groups of pipeline, zb_h1 at least pipeline, zb_h2 and zb_v 2 pipeline - 1.
+bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches);
+
 // Passes of a training stage over its micro-batches.
 program::Schedule schedule_of(const Strategy& strategy, int stage, std::int64_t micro_batches);
 

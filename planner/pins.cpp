@@ -83,6 +83,7 @@ core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key
   const std::string_view none = key.kind == KeyKind::numbers ? "auto" : "none";
   if (text != none)
     for (std::string_view item : split(text, ',')) items.emplace_back(item);
+  items = expanded(key, std::move(items));
   if (list_problem(key, items)) return bad_value(key, text, where);
   return Value{.number = 0, .items = std::move(items)};
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/lower.hpp"
+
 namespace planner {
 namespace {
 
@@ -66,30 +68,54 @@ class Space {
       for (const auto& [sharding, group] : shardings(s)) {
         s.sharding = sharding;
         s.shard_group = group;
-        checkpoints(s);
+        for (const Family& family : families(s)) checkpoints(s, family);
       }
     }
   }
 
-  // The schedules with several chunks or a split backward pass only where they are asked for: the
-  // closed form does not cover them.
-  std::vector<Schedule> schedules(const Strategy& s) const {
-    std::vector<Schedule> found;
+  // Schedules that share their stages' passes.
+  struct Family {
+    std::int64_t virtual_stages = 1;
+    std::vector<Schedule> schedules;
+  };
+
+  std::vector<Family> families(const Strategy& s) const {
+    std::vector<Schedule> wanted;
     for (std::int64_t value : constraints_.pinned("schedule"))
-      found.push_back(static_cast<Schedule>(value));
-    if (!found.empty()) return found;
-    if (s.pipeline == 1) return {Schedule::none};
-    return {Schedule::one_f_one_b, Schedule::gpipe};
+      wanted.push_back(static_cast<Schedule>(value));
+    if (wanted.empty()) {
+      if (s.pipeline == 1) return {{1, {Schedule::none}}};
+      wanted = {Schedule::one_f_one_b, Schedule::gpipe};
+      if (job_.mode != Mode::inference) wanted.push_back(Schedule::interleaved);
+      // What a split backward pass cannot be combined with (strategy_problems) is not proposed.
+      if (job_.mode != Mode::inference && !s.sequence_parallel && s.sharding <= Sharding::zero1)
+        wanted.insert(wanted.end(), {Schedule::zb_h1, Schedule::zb_h2});
+    }
+    std::vector<Family> found;
+    for (Schedule schedule : wanted)
+      for (std::int64_t chunks : virtual_stages(schedule, s.pipeline)) {
+        const bool split = splits_backward(schedule);
+        const auto same = std::ranges::find_if(found, [&](const Family& f) {
+          return f.virtual_stages == chunks && splits_backward(f.schedules.front()) == split;
+        });
+        if (same == found.end())
+          found.push_back({chunks, {schedule}});
+        else
+          same->schedules.push_back(schedule);
+      }
+    return found;
   }
 
-  // Those that the schedule takes; interleaved also as few as two and four.
-  std::vector<std::int64_t> virtual_stages(const Strategy& s) const {
+  // Chunks that a rank may hold, where each has a layer.
+  std::vector<std::int64_t> virtual_stages(Schedule schedule, std::int64_t pipeline) const {
     const std::vector<std::int64_t> pinned = constraints_.pinned("virtual_stages");
     if (!pinned.empty()) return pinned;
-    if (s.schedule == Schedule::zb_v) return {2};
-    if (s.schedule != Schedule::interleaved) return {1};
-    std::vector<std::int64_t> found{2};
-    if (4 * s.pipeline <= options_.layers) found.push_back(4);
+    if (schedule == Schedule::zb_v) return {2};
+    if (schedule != Schedule::interleaved) return {1};
+    std::vector<std::int64_t> found;
+    for (std::int64_t chunks : {2, 3, 4, 6, 8, 12})
+      if (chunks * pipeline <= options_.layers) found.push_back(chunks);
+    if (found.empty() && constraints_.is_pinned("schedule")) return {2};  // says what is amiss
     return found;
   }
 
@@ -110,35 +136,42 @@ class Space {
     return found;
   }
 
-  void checkpoints(Strategy s) {
-    add(s, Checkpoint::none, 0);
+  void checkpoints(Strategy s, const Family& family) {
+    s.virtual_stages = family.virtual_stages;
+    const auto add = [&](Checkpoint checkpoint, std::int64_t every) {
+      s.checkpoint = checkpoint;
+      s.checkpoint_every = every;
+      for (Schedule schedule : family.schedules) {  // fastest: they share their stages' passes
+        s.schedule = schedule;
+        this->add(s);
+      }
+    };
+    add(Checkpoint::none, 0);
     if (job_.mode == Mode::inference) return;
     std::vector<std::int64_t> every = constraints_.pinned("checkpoint_every");
     if (every.empty()) every = {1, 2, 3, 4, 6, 8};
+    const bool proposed = !constraints_.is_pinned("schedule");
+    const bool recomputes = !(proposed && splits_backward(family.schedules.front()));
     for (std::int64_t k : every)
-      if (k >= 1 && k <= options_.layers) add(s, Checkpoint::every_k, k);
-    add(s, Checkpoint::selective, 0);
+      if (recomputes && k >= 1 && k <= options_.layers) add(Checkpoint::every_k, k);
+    add(Checkpoint::selective, 0);
     for (std::int64_t value : constraints_.pinned("checkpoint"))
       if (static_cast<Checkpoint>(value) == Checkpoint::memory_poor)
-        add(s, Checkpoint::memory_poor, 0);
-  }
-
-  void add(Strategy s, Checkpoint checkpoint, std::int64_t every) {
-    s.checkpoint = checkpoint;
-    s.checkpoint_every = every;
-    for (Schedule schedule : schedules(s)) {  // fastest: schedules share their stages' passes
-      s.schedule = schedule;
-      for (std::int64_t chunks : virtual_stages(s)) {
-        s.virtual_stages = chunks;
-        add(s);
-      }
-    }
+        add(Checkpoint::memory_poor, 0);
   }
 
   void add(const Strategy& s) {
     const std::int64_t per_replica = std::max<std::int64_t>(1, job_.global_batch / s.data);
     std::vector<std::int64_t> sizes = constraints_.pinned("micro_batch");
-    if (sizes.empty()) sizes = divisors(per_replica);
+    if (sizes.empty()) {
+      if (divided_ != per_replica) divisors_ = divisors(divided_ = per_replica);
+      sizes = divisors_;
+    }
+    if (!constraints_.is_pinned("schedule"))
+      std::erase_if(sizes, [&](std::int64_t size) {
+        return !schedule_takes(s.schedule, s.pipeline,
+                               std::max<std::int64_t>(1, per_replica / size));
+      });
     Structure structure{.strategy = s, .micro_batches = {}};
     if (constraints_.empty()) structure.micro_batches = std::move(sizes);
     else for (std::int64_t size : sizes)
@@ -152,6 +185,8 @@ class Space {
   const Constraints& constraints_;
   Strategy base_;
   std::int64_t workers_ = 1;
+  std::int64_t divided_ = 0;           // the number whose divisors were asked for last
+  std::vector<std::int64_t> divisors_;
   std::vector<Structure> structures_;
 };
 

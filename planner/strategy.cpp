@@ -1,5 +1,6 @@
 #include "planner/strategy.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -16,18 +17,25 @@ std::optional<E> from_name(const std::array<std::string_view, N>& names, std::st
   return std::nullopt;
 }
 
-std::string joined(const std::vector<std::int64_t>& numbers) {
-  std::string text;
-  for (std::int64_t n : numbers) text += fmt::format("{}{}", text.empty() ? "" : ",", n);
-  return text;
-}
-
 std::string checkpoint_text(const Strategy& s) {
   if (s.checkpoint != Checkpoint::every_k) return std::string(name(s.checkpoint));
   return fmt::format("every_k({})", s.checkpoint_every);
 }
 
 }  // namespace
+
+std::string stages_text(const std::vector<std::int64_t>& stages) {
+  std::string text;
+  for (auto at = stages.begin(); at != stages.end();) {
+    const auto end = std::find_if(at, stages.end(), [&](std::int64_t n) { return n != *at; });
+    const char* comma = text.empty() ? "" : ",";
+    const std::ptrdiff_t run = end - at;
+    if (run > 2) text += fmt::format("{}{}*{}", comma, *at, run);
+    else for (; at != end; ++at, comma = ",") text += fmt::format("{}{}", comma, *at);
+    at = end;
+  }
+  return text;
+}
 
 std::string_view name(Schedule s) { return kScheduleNames[static_cast<std::size_t>(s)]; }
 std::string_view name(Sharding s) { return kShardingNames[static_cast<std::size_t>(s)]; }
@@ -63,7 +71,7 @@ std::string to_text(const Strategy& s) {
   if (s.sequence_parallel) text += " sequence_parallel";
   if (s.schedule != Schedule::none) text += fmt::format(" {}", name(s.schedule));
   degree("virtual_stages", s.virtual_stages);
-  if (!s.stages.empty() && s.pipeline > 1) text += fmt::format(" stages={}", joined(s.stages));
+  if (!s.stages.empty() && s.pipeline > 1) text += fmt::format(" stages={}", stages_text(s.stages));
   if (s.sharding != Sharding::none) text += fmt::format(" {}", name(s.sharding));
   if (s.sharding == Sharding::zero3 && s.shard_group < s.data * s.context)
     text += fmt::format(" shard_group={}", s.shard_group);

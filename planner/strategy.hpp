@@ -13,6 +13,8 @@ namespace planner {
 enum class Schedule : std::uint8_t {
   none, naive, gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, zb_v, pipedream, pipedream_2bw
 };
+// Weight gradients are passes of their own.
+inline bool splits_backward(Schedule s) { return s >= Schedule::zb_h1 && s <= Schedule::zb_v; }
 enum class Sharding : std::uint8_t { none, zero1, zero2, zero3 };
 enum class Checkpoint : std::uint8_t { none, every_k, selective, memory_poor };
 enum class GradSync : std::uint8_t { automatic, ring, tree, naive_all_reduce, parameter_server };
@@ -57,6 +59,9 @@ std::optional<Sharding> sharding_from_name(std::string_view text);
 std::optional<Checkpoint> checkpoint_from_name(std::string_view text);
 std::optional<GradSync> grad_sync_from_name(std::string_view text);
 std::optional<ServerMode> server_mode_from_name(std::string_view text);
+
+// Layer counts, runs of equal ones as count*times: "3,4*30,3". A pin is written the same way.
+std::string stages_text(const std::vector<std::int64_t>& stages);
 
 // "data=4 tensor=2 zero1 every_k(1) micro_batch=8", for tables and messages.
 std::string to_text(const Strategy& strategy);

@@ -114,6 +114,20 @@ std::vector<std::string_view> strategy_key_names() {
   return names;
 }
 
+std::vector<std::string> expanded(const StrategyKey& key, std::vector<std::string> items) {
+  if (key.kind != KeyKind::numbers) return items;
+  std::vector<std::string> all;
+  for (std::string& item : items) {
+    const std::size_t star = item.find('*');
+    const auto times = star == std::string::npos ? std::optional<std::int64_t>(1)
+                                                 : positive(item.substr(star + 1));
+    const bool fits = times && *times <= static_cast<std::int64_t>(kMaxStages - all.size());
+    if (!fits) return items;           // list_problem says what is expected
+    all.insert(all.end(), static_cast<std::size_t>(*times), item.substr(0, star));
+  }
+  return all;
+}
+
 std::vector<std::string> list_value(const StrategyKey& key, const Strategy& strategy) {
   PLANNER_CHECK(key.is_list());
   if (key.name == "offload") return strategy.offload;
@@ -161,7 +175,7 @@ std::string allowed_values(const StrategyKey& key) {
     case KeyKind::bytes: return "a size of at least 1 byte, as 25MiB";
     case KeyKind::boolean: return "true or false";
     case KeyKind::choice: return fmt::format("one of {}", joined(key.choices, ", "));
-    case KeyKind::numbers: return "auto or layer counts, as 12,12";
+    case KeyKind::numbers: return "auto or layer counts, as 12,12 or 3,4*30,3";
     case KeyKind::words: break;
   }
   if (key.name == "mesh_order")
@@ -179,6 +193,7 @@ std::string value_text(const StrategyKey& key, const Strategy& strategy) {
     case KeyKind::numbers:
     case KeyKind::words: break;
   }
+  if (key.kind == KeyKind::numbers && !strategy.stages.empty()) return stages_text(strategy.stages);
   const std::vector<std::string> items = list_value(key, strategy);
   if (!items.empty()) return joined(items, ",");
   return key.kind == KeyKind::numbers ? "auto" : "none";

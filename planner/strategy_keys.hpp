@@ -39,6 +39,10 @@ std::span<const StrategyKey> strategy_keys();
 const StrategyKey* find_strategy_key(std::string_view name);
 std::vector<std::string_view> strategy_key_names();
 
+// Items as a user writes them, runs of stages ("4*30") written out; as they are where they are
+// malformed. REQUIRES: key.is_list().
+std::vector<std::string> expanded(const StrategyKey& key, std::vector<std::string> items);
+
 // Lists: the items as text ("12", "tensor"). REQUIRES: key.is_list().
 std::vector<std::string> list_value(const StrategyKey& key, const Strategy& strategy);
 // REQUIRES: key.is_list() and items that list_problem accepts.

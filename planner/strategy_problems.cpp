@@ -5,6 +5,10 @@
 #include "planner/lower.hpp"
 #include "planner/phrase.hpp"
 
+// Most rules hold, and the search asks them all for each structure: what a message is made of is
+// not even evaluated then.
+#define NEED(holds, ...) ((holds) ? void() : fail(__VA_ARGS__))
+
 namespace planner {
 namespace {
 
@@ -33,10 +37,8 @@ class Rules {
   }
 
  private:
-  // Phrases: most checks hold, and then nothing of their text is put together.
-  void need(bool holds, const char* key, const Phrase& expected, const Phrase& found,
-            const Phrase& fix = "") {
-    if (!holds) problems_.push_back({key, expected.text(), found.text(), fix.text()});
+  void fail(const char* key, const Phrase& expected, const Phrase& found, const Phrase& fix = "") {
+    problems_.push_back({key, expected.text(), found.text(), fix.text()});
   }
   static Phrase text(std::int64_t n) { return Phrase(n); }
 
@@ -46,11 +48,11 @@ class Rules {
                                {"virtual_stages", s_.virtual_stages},
                                {"micro_batch", s_.micro_batch}, {"grad_accum", s_.grad_accum},
                                {"shard_group", s_.shard_group}})
-      need(degree >= 1 && degree <= (1 << 24), key, "an integer from 1 to 16777216", text(degree));
+      NEED(degree >= 1 && degree <= (1 << 24), key, "an integer from 1 to 16777216", text(degree));
     if (!problems_.empty()) return false;
     const double ranks = static_cast<double>(s_.data) * static_cast<double>(s_.tensor) *
                          static_cast<double>(s_.pipeline) * static_cast<double>(s_.context);
-    need(ranks + static_cast<double>(s_.separate_servers()) == static_cast<double>(gpus_), "data",
+    NEED(ranks + static_cast<double>(s_.separate_servers()) == static_cast<double>(gpus_), "data",
          "data x tensor x pipeline x context" +
              Phrase(s_.separate_servers() > 0 ? " + servers" : "") + " = " + text(gpus_) +
              " GPUs",
@@ -62,21 +64,21 @@ class Rules {
 
   void model() {
     if (s_.tensor == 1) return;
-    need(spec_.family != models::Family::chain, "tensor", "1 for a feed-forward chain",
+    NEED(spec_.family != models::Family::chain, "tensor", "1 for a feed-forward chain",
          text(s_.tensor), "use data, pipeline or sharding");
     if (spec_.heads == 0) return;
     const bool grouped = spec_.kv_heads != spec_.heads;
-    need(spec_.kv_heads % s_.tensor == 0, "tensor",
+    NEED(spec_.kv_heads % s_.tensor == 0, "tensor",
          "a divisor of " + text(spec_.kv_heads) + (grouped ? " key-value heads" : " heads"),
          text(s_.tensor));
-    need(spec_.ffn_hidden % s_.tensor == 0, "tensor",
+    NEED(spec_.ffn_hidden % s_.tensor == 0, "tensor",
          "a divisor of ffn_hidden " + text(spec_.ffn_hidden), text(s_.tensor));
   }
 
   void batch() {
     const double samples = static_cast<double>(s_.micro_batch) *
                            static_cast<double>(s_.grad_accum) * static_cast<double>(s_.data);
-    need(samples == static_cast<double>(job_.global_batch), "micro_batch",
+    NEED(samples == static_cast<double>(job_.global_batch), "micro_batch",
          "micro_batch x grad_accum x data = global batch " + text(job_.global_batch),
          text(s_.micro_batch) + " x " + text(s_.grad_accum) + " x " + text(s_.data),
          s_.data > job_.global_batch
@@ -85,98 +87,100 @@ class Rules {
   }
 
   void pipeline() {
-    need(s_.pipeline <= layers_, "pipeline", "at most " + text(layers_) + " stages (layers)",
+    NEED(s_.pipeline <= layers_, "pipeline", "at most " + text(layers_) + " stages (layers)",
          text(s_.pipeline));
     const bool single = s_.pipeline == 1;
-    need(single == (s_.schedule == Schedule::none), "schedule",
+    NEED(single == (s_.schedule == Schedule::none), "schedule",
          single ? "none with pipeline=1" : "another than none with pipeline > 1",
          Phrase(name(s_.schedule)));
     schedule();
     if (s_.stages.empty()) return;
     const std::int64_t chunks = s_.pipeline * s_.virtual_stages;
-    need(static_cast<std::int64_t>(s_.stages.size()) == chunks, "stages",
+    NEED(static_cast<std::int64_t>(s_.stages.size()) == chunks, "stages",
          text(chunks) + " layer counts (pipeline x virtual_stages)",
          text(static_cast<std::int64_t>(s_.stages.size())));
     std::int64_t sum = 0;
     for (std::int64_t n : s_.stages) {
-      need(n >= 1 && n <= layers_, "stages", "at least one layer on each stage", text(n));
+      NEED(n >= 1 && n <= layers_, "stages", "at least one layer on each stage", text(n));
       sum += std::clamp<std::int64_t>(n, 0, layers_ + 1);
     }
-    need(sum == layers_, "stages", "layer counts that sum to " + text(layers_), text(sum));
+    NEED(sum == layers_, "stages", "layer counts that sum to " + text(layers_), text(sum));
   }
 
   void schedule() {
     const Schedule schedule = s_.schedule;
     const bool interleaved = schedule == Schedule::interleaved, v = schedule == Schedule::zb_v;
-    const bool split = schedule >= Schedule::zb_h1 && schedule <= Schedule::zb_v;
+    const bool split = splits_backward(schedule);
     const std::int64_t chunks = s_.virtual_stages, m = s_.grad_accum, p = s_.pipeline;
     const Phrase own(name(schedule));
     if (interleaved)
-      need(chunks >= 2, "virtual_stages", "at least 2 with schedule=interleaved", text(chunks),
+      NEED(chunks >= 2, "virtual_stages", "at least 2 with schedule=interleaved", text(chunks),
            "pin virtual_stages=2");
     else
-      need(chunks == (v ? 2 : 1), "virtual_stages", Phrase(v ? "2 with " : "1 with ") + own,
+      NEED(chunks == (v ? 2 : 1), "virtual_stages", Phrase(v ? "2 with " : "1 with ") + own,
            text(chunks), "pin schedule=interleaved for more");
-    need(chunks >= 1 && chunks <= layers_ && p * chunks <= layers_, "virtual_stages",
+    NEED(chunks >= 1 && chunks <= layers_ && p * chunks <= layers_, "virtual_stages",
          "pipeline x virtual_stages of at most " + text(layers_) + Phrase(" (layers)"),
          text(p) + " x " + text(chunks));
     if (interleaved)
-      need(m % p == 0, "grad_accum", "a multiple of pipeline " + text(p) + " with interleaved",
-           text(m), "choose a micro-batch that makes it one");
+      NEED(schedule_takes(schedule, p, m), "grad_accum",
+           "a multiple of pipeline " + text(p) + " with interleaved", text(m),
+           "choose a micro-batch that makes it one");
     if (!interleaved && !split) return;
-    need(job_.mode != Mode::inference, "schedule", "naive, gpipe or 1f1b for inference", own);
+    NEED(job_.mode != Mode::inference, "schedule", "naive, gpipe or 1f1b for inference", own);
     if (!split) return;
     const std::int64_t fewest = schedule == Schedule::zb_h1 ? p : 2 * p - 1;
-    need(m >= fewest, "grad_accum", "at least " + text(fewest) + " micro-batches with " + own,
-         text(m), "use a smaller micro-batch, or 1f1b");
-    need(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
+    NEED(schedule_takes(schedule, p, m), "grad_accum",
+         "at least " + text(fewest) + " micro-batches with " + own, text(m),
+         "use a smaller micro-batch, or 1f1b");
+    NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
          Phrase(name(s_.sharding)), "gradients of a unit must wait for its weight gradients");
-    need(s_.checkpoint == Checkpoint::none || s_.checkpoint == Checkpoint::selective, "checkpoint",
+    NEED(s_.checkpoint == Checkpoint::none || s_.checkpoint == Checkpoint::selective, "checkpoint",
          "none or selective with " + own, Phrase(name(s_.checkpoint)),
          "what recomputation frees must be kept again for the weight gradients");
-    need(!s_.sequence_parallel, "sequence_parallel", "false with " + own, "true",
+    NEED(!s_.sequence_parallel, "sequence_parallel", "false with " + own, "true",
          "gathered rows would have to be gathered again for the weight gradients");
-    need(spec_.family != models::Family::chain, "schedule", "naive, gpipe or 1f1b for a chain",
+    NEED(spec_.family != models::Family::chain, "schedule", "naive, gpipe or 1f1b for a chain",
          own, "its layers make both gradients in one");
   }
 
   void sharding() {
     const bool smaller = s_.shard_group != s_.data;
     if (s_.sharding == Sharding::none) {
-      need(!smaller || s_.shard_group == 1, "shard_group", "no group without sharding",
+      NEED(!smaller || s_.shard_group == 1, "shard_group", "no group without sharding",
            text(s_.shard_group), "pin sharding=zero3 as well");
       return;
     }
-    need(job_.mode != Mode::inference, "sharding", "none for inference",
+    NEED(job_.mode != Mode::inference, "sharding", "none for inference",
          Phrase(name(s_.sharding)));
-    need(s_.data % s_.shard_group == 0, "shard_group", "a divisor of data " + text(s_.data),
+    NEED(s_.data % s_.shard_group == 0, "shard_group", "a divisor of data " + text(s_.data),
          text(s_.shard_group));
-    need(!smaller || s_.sharding == Sharding::zero3, "shard_group",
+    NEED(!smaller || s_.sharding == Sharding::zero3, "shard_group",
          "data (" + text(s_.data) + ") unless sharding=zero3", text(s_.shard_group));
-    need(s_.grad_sync == GradSync::automatic || s_.grad_sync == GradSync::ring, "grad_sync",
+    NEED(s_.grad_sync == GradSync::automatic || s_.grad_sync == GradSync::ring, "grad_sync",
          "ring (reduce-scatter and all-gather) with sharding", Phrase(name(s_.grad_sync)));
   }
 
   void servers() {
     const bool uses = s_.grad_sync == GradSync::parameter_server;
     if (!uses) {
-      need(s_.servers == 0, "servers", "0 without grad_sync=parameter_server", text(s_.servers),
+      NEED(s_.servers == 0, "servers", "0 without grad_sync=parameter_server", text(s_.servers),
            "pin grad_sync=parameter_server");
       return;
     }
     const std::int64_t most = s_.servers_colocated ? s_.data : 1 << 16;
-    need(s_.servers >= 1 && s_.servers <= most, "servers", "1 to " + text(most) + " servers",
+    NEED(s_.servers >= 1 && s_.servers <= most, "servers", "1 to " + text(most) + " servers",
          text(s_.servers));
-    need(s_.sharding == Sharding::none, "sharding", "none with parameter servers",
+    NEED(s_.sharding == Sharding::none, "sharding", "none with parameter servers",
          Phrase(name(s_.sharding)));
-    need(s_.pipeline == 1, "pipeline", "1 with parameter servers", text(s_.pipeline));
-    need(s_.servers_colocated || s_.tensor == 1, "tensor", "1 with servers apart from the workers",
+    NEED(s_.pipeline == 1, "pipeline", "1 with parameter servers", text(s_.pipeline));
+    NEED(s_.servers_colocated || s_.tensor == 1, "tensor", "1 with servers apart from the workers",
          text(s_.tensor));
-    need(s_.server_mode == ServerMode::sync, "server_mode", "sync",
+    NEED(s_.server_mode == ServerMode::sync, "server_mode", "sync",
          Phrase(name(s_.server_mode)));
-    need(!job_.reduce_dtype || *job_.reduce_dtype == gradient_type(), "reduce_dtype",
+    NEED(!job_.reduce_dtype || *job_.reduce_dtype == gradient_type(), "reduce_dtype",
          "the gradient type with parameter servers", "another");
-    need(job_.mode != Mode::inference, "grad_sync", "auto for inference", "parameter_server");
+    NEED(job_.mode != Mode::inference, "grad_sync", "auto for inference", "parameter_server");
   }
 
   core::DType gradient_type() const {
@@ -186,57 +190,60 @@ class Rules {
 
   void checkpoint() {
     const bool every = s_.checkpoint == Checkpoint::every_k;
-    need(s_.checkpoint != Checkpoint::selective || spec_.heads > 0, "checkpoint",
+    NEED(s_.checkpoint != Checkpoint::selective || spec_.heads > 0, "checkpoint",
          "none, every_k or memory_poor for a model without attention", "selective",
          "use checkpoint=every_k");
     if (every)
-      need(s_.checkpoint_every >= 1 && s_.checkpoint_every <= layers_, "checkpoint_every",
+      NEED(s_.checkpoint_every >= 1 && s_.checkpoint_every <= layers_, "checkpoint_every",
            "1 to " + text(layers_) + " layers", text(s_.checkpoint_every));
     else
-      need(s_.checkpoint_every == 0, "checkpoint_every", "0 without checkpoint=every_k",
+      NEED(s_.checkpoint_every == 0, "checkpoint_every", "0 without checkpoint=every_k",
            text(s_.checkpoint_every));
-    need(job_.mode != Mode::inference || s_.checkpoint == Checkpoint::none, "checkpoint",
+    NEED(job_.mode != Mode::inference || s_.checkpoint == Checkpoint::none, "checkpoint",
          "none for inference", Phrase(name(s_.checkpoint)));
   }
 
   void sequence() {
     if (!s_.sequence_parallel) return;
-    need(s_.tensor > 1, "sequence_parallel", "false with tensor=1", "true", "pin tensor as well");
-    need(job_.seq_len % s_.tensor == 0, "sequence_parallel",
+    NEED(s_.tensor > 1, "sequence_parallel", "false with tensor=1", "true", "pin tensor as well");
+    NEED(job_.seq_len % s_.tensor == 0, "sequence_parallel",
          "a tensor degree that divides " + text(job_.seq_len) + " tokens", text(s_.tensor));
-    need(spec_.variants.experts == 0, "sequence_parallel", "false for a mixture of experts", "true",
+    NEED(spec_.variants.experts == 0, "sequence_parallel", "false for a mixture of experts", "true",
          "pin sequence_parallel=false");
-    need(!spec_.variants.pooler, "sequence_parallel", "false for a model with a pooler", "true",
+    NEED(!spec_.variants.pooler, "sequence_parallel", "false for a model with a pooler", "true",
          "pin sequence_parallel=false");
   }
 
   // Workers push gradients before tensor ranks could sum theirs.
   void partial_gradients() {
     const bool partial = s_.tensor > 1 && (s_.sequence_parallel || job_.lora_rank > 0);
-    need(!partial || s_.grad_sync != GradSync::parameter_server, "grad_sync",
+    NEED(!partial || s_.grad_sync != GradSync::parameter_server, "grad_sync",
          "auto, ring, tree or naive_all_reduce with sequence_parallel, or with LoRA and tensor > 1",
          "parameter_server");
   }
 
   // Values of the vocabulary that this version does not lower.
   void not_lowered() {
-    need(s_.context == 1, "context", "1", text(s_.context));
-    need(s_.expert == 1, "expert", "1", text(s_.expert));
-    need(s_.schedule != Schedule::zb_v, "schedule", "a schedule whose messages keep their order",
+    NEED(s_.context == 1, "context", "1", text(s_.context));
+    NEED(s_.expert == 1, "expert", "1", text(s_.expert));
+    NEED(s_.schedule != Schedule::zb_v, "schedule", "a schedule whose messages keep their order",
          "zb_v", "both arms of the V share a stream of messages; use zb_h1, zb_h2 or interleaved");
-    need(s_.schedule < Schedule::pipedream, "schedule", "a schedule that flushes each step",
+    NEED(s_.schedule < Schedule::pipedream, "schedule", "a schedule that flushes each step",
          Phrase(name(s_.schedule)), "weight stashing is not lowered; use 1f1b or zb_h1");
-    need(!s_.tp_overlap, "tp_overlap", "false", "true");
-    need(s_.offload.empty(), "offload", "nothing", text(std::ssize(s_.offload)) + " kinds");
-    need(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
+    NEED(!s_.tp_overlap, "tp_overlap", "false", "true");
+    NEED(s_.offload.empty(), "offload", "nothing", text(std::ssize(s_.offload)) + " kinds");
+    NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
     const auto once = [&](const char* axis) {
       return std::ranges::count(s_.mesh_order, axis) == 1;
     };
-    const bool each = once("tensor") && once("context") && once("data") && once("pipeline");
-    need(each && s_.mesh_order.size() == 4, "mesh_order",
+    static const Strategy kUsual;
+    const bool each = s_.mesh_order == kUsual.mesh_order ||
+                      (s_.mesh_order.size() == 4 && once("tensor") && once("context") &&
+                       once("data") && once("pipeline"));
+    NEED(each, "mesh_order",
          "each of tensor, context, data, pipeline once",
          text(std::ssize(s_.mesh_order)) + " names");
-    need(layers_ < 16384, "layers", "fewer than 16384 layers", text(layers_));
+    NEED(layers_ < 16384, "layers", "fewer than 16384 layers", text(layers_));
   }
 
   const models::ModelSpec& spec_;

@@ -5,6 +5,7 @@
 #include "core/check.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
+#include "planner/schedule_algebra.hpp"
 
 namespace planner::closed_form {
 namespace {
@@ -63,23 +64,23 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
 
 bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
-  const bool schedule = s.schedule == Schedule::none || s.schedule == Schedule::gpipe ||
-                        s.schedule == Schedule::one_f_one_b;
+  const bool schedule = s.schedule != Schedule::naive && s.schedule <= Schedule::zb_h2;
   const bool checkpoint = s.checkpoint != Checkpoint::memory_poor;
-  // The second stage must stand for all between the first and the last.
+  // The second rank must stand for all between the first and the last, chunk by chunk.
   const auto inner = [&] {
-    return s.stages.size() <= 2 ||
-           std::ranges::all_of(s.stages.begin() + 1, s.stages.end() - 1,
-                               [&](std::int64_t n) { return n <= s.stages[1]; });
+    const auto p = static_cast<std::size_t>(s.pipeline);
+    for (std::size_t i = 0; i < s.stages.size(); ++i)
+      if (i % p > 1 && i % p + 1 < p && s.stages[i] > s.stages[i - i % p + 1]) return false;
+    return true;
   };
   return job.mode != Mode::inference && schedule && checkpoint && s.context == 1 &&
-         s.expert == 1 && s.virtual_stages == 1 && s.grad_sync != GradSync::parameter_server &&
-         !s.tp_overlap && s.offload.empty() && inner();
+         s.expert == 1 && s.grad_sync != GradSync::parameter_server && !s.tp_overlap &&
+         s.offload.empty() && inner();
 }
 
 Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
   return {s.tensor, s.context, s.expert, s.sequence_parallel,
-          s.checkpoint == Checkpoint::selective};
+          s.checkpoint == Checkpoint::selective, splits_backward(s.schedule)};
 }
 
 std::optional<Pieces>* Evaluator::known_pieces(const Strategy& s) {
@@ -109,12 +110,16 @@ bool Evaluator::take(const Strategy& s, Pieces& pieces) {
   strategy_.checkpoint = s.checkpoint;
   strategy_.checkpoint_every = s.checkpoint_every;
   strategy_.schedule = s.schedule;
+  strategy_.virtual_stages = s.virtual_stages;
   current_ = &pieces;
   if (!routines) known_count_ = 0;
   if (stages) return true;
   make_places();
   make_roles();
-  return true;
+  const bool tight =
+      std::ranges::all_of(roles_, [](const Role& role) { return role.form.is_tight(); });
+  if (!tight) current_ = nullptr;      // nothing to share with the next structure
+  return tight;
 }
 
 void Evaluator::make_places() {
@@ -146,14 +151,23 @@ void Evaluator::make_places() {
 void Evaluator::make_roles() {
   roles_.clear();
   const std::vector<std::int64_t>& stages = strategy_.stages;
-  const auto add = [&](std::size_t stage) {
-    roles_.push_back({StageForm(structure_, *current_, stage == 0, stage + 1 == stages.size(),
-                                stages[stage]),
-                      static_cast<int>(stage)});
+  const auto p = static_cast<std::size_t>(strategy_.pipeline);
+  const auto add = [&](std::size_t rank) {
+    std::vector<Chunk> chunks;
+    for (std::size_t place = rank; place < stages.size(); place += p)
+      chunks.push_back({place == 0, place + 1 == stages.size(), stages[place]});
+    roles_.push_back({StageForm(structure_, *current_, std::move(chunks)),
+                      static_cast<int>(rank)});
   };
+  // Ranks further on hold less, but more gradients that wait for a weight pass: of a row of equal
+  // ranks the first or the last holds most.
+  const bool split = splits_backward(strategy_.schedule);
   add(0);
-  if (stages.size() > 2) add(1);
-  if (stages.size() > 1) add(stages.size() - 1);
+  for (std::size_t rank = 1; rank + 1 < p; ++rank)
+    if (rank == 1 || (split && (stages[rank] != stages[rank - 1] || rank + 2 == p ||
+                                stages[rank] != stages[rank + 1])))
+      add(rank);
+  if (p > 1) add(p - 1);
 }
 
 const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
@@ -167,11 +181,12 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
   at.micro_batch = micro_batch;
   at.grad_accum = grad_accum;
   at.roles.resize(roles_.size());
+  shared_.clear();
   for (std::size_t r = 0; r < roles_.size(); ++r) {
-    at.roles[r].live = roles_[r].form.live(forms, grad_accum);
+    roles_[r].form.live(forms, grad_accum, at.roles[r].live, shared_);
     at.roles[r].time.resize(machines_.size());
     for (std::size_t i = 0; i < machines_.size(); ++i)
-      at.roles[r].time[i] = roles_[r].form.time(forms, i);
+      at.roles[r].time[i] = roles_[r].form.time(forms, i, shared_);
   }
   at.message.assign(machines_.size(), 0);
   if (strategy_.pipeline == 1) return at;
@@ -189,19 +204,27 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
 const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {
   const AtMicroBatch& known = routines(micro_batch, grad_accum);
   const std::int64_t p = strategy_.pipeline;
+  held_.clear();
+  for (std::size_t r = 0; r < roles_.size(); ++r)
+    held_.push_back(roles_[r].form.persistent() +
+                    roles_[r].form.peak(known.roles[r].live,
+                                        schedule_of(strategy_, roles_[r].stage, grad_accum)));
   for (std::size_t i = 0; i < figures_.size(); ++i) {
-    std::int64_t device = 0, total = 0, slot = 0;
+    std::int64_t device = 0, total = 0;
+    PassTimes slowest;
     for (std::size_t r = 0; r < roles_.size(); ++r) {
       const Role& role = roles_[r];
-      const program::LiveFootprint live = program::over_schedule(
-          known.roles[r].live, schedule_of(strategy_, role.stage, grad_accum));
       const core::Bytes overhead = overhead_bytes(role.form.groups(), questions_[i].profile);
-      device = std::max(device, role.form.persistent() + live.peak + overhead.value());
+      device = std::max(device, held_[r] + overhead.value());
       const StageTime& time = known.roles[r].time[i];
       total = std::max(total, time.total(grad_accum));
-      slot = std::max(slot, time.period());
+      if (time.period() > slowest.sum())
+        slowest = {time.forward, time.backward, time.weight_gradient};
     }
-    if (p > 1) total += (p - 1) * (slot + 2 * known.message[i]);
+    if (p > 1) {
+      total += 2 * (p - 1) * known.message[i];
+      total += bubble(strategy_, slowest, current_->units.tied > 0);
+    }
     figures_[i] = {core::Bytes(device), core::to_seconds(core::Picoseconds(total))};
   }
   return figures_;

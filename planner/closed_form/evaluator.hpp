@@ -43,15 +43,15 @@ class Evaluator {
   const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
 
  private:
-  // Degrees that shape the graph, sequence parallelism, selective checkpointing.
-  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool>;
-  // A stage that stands for others: first, second (the fullest of the middle), last.
+  // Degrees that shape the graph; sequence parallelism, selective checkpointing, split passes.
+  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool>;
+  // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
   struct Role {
     StageForm form;
     int stage = 0;
   };
   struct RoleFigures {
-    program::RoutineFootprints<program::LiveFootprint> live;
+    StageForm::Live live;
     std::vector<StageTime> time;       // by machine
   };
   struct AtMicroBatch {
@@ -80,6 +80,8 @@ class Evaluator {
   std::vector<Role> roles_;
   std::vector<AtMicroBatch> known_;    // the first known_count_; the others lend their storage
   std::size_t known_count_ = 0;
+  StageForm::Shared shared_;
+  std::vector<std::int64_t> held_;     // bytes, by role
   std::vector<Figures> figures_;
 };
 

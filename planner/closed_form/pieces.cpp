@@ -18,7 +18,7 @@ constexpr std::int64_t kProbeLayers = 2;
 
 // One stage of two layers under one checkpoint: forward holds layer 0 and drops layer 1, backward
 // recomputes both. Its routines call every piece; layer_keep is the first recomputation. Selective
-// checkpointing keeps every layer, and has pieces of its own.
+// checkpointing and split backward passes keep every layer, and have pieces of their own.
 Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   Strategy s;
   s.tensor = shape.tensor;
@@ -26,9 +26,13 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   s.mesh_order = shape.mesh_order;
   s.grad_sync = GradSync::ring;
   s.stages = {kProbeLayers};
+  const bool split = splits_backward(shape.schedule);
+  if (split) s.schedule = shape.schedule;
   const bool selective = shape.checkpoint == Checkpoint::selective;
-  s.checkpoint = selective ? Checkpoint::selective : Checkpoint::every_k;
-  s.checkpoint_every = selective ? 0 : kProbeLayers;
+  s.checkpoint = selective ? Checkpoint::selective
+                 : split   ? Checkpoint::none
+                           : Checkpoint::every_k;
+  s.checkpoint_every = s.checkpoint == Checkpoint::every_k ? kProbeLayers : 0;
   s.micro_batch = samples;
   s.grad_accum = 2;
   return s;
@@ -90,16 +94,18 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   const std::vector<Call> forward = computing_calls(k, k.forward);
   std::vector<Call> backward = computing_calls(k, k.backward);
   const Call none{program::kNone, 0, 0};
-  const bool selective = shape.checkpoint == Checkpoint::selective;
-  const std::size_t passes = selective ? 3 : 5;  // epilogue, recomputations, layers
+  const bool split = splits_backward(shape.schedule);
+  const bool keeps = split || shape.checkpoint == Checkpoint::selective;
+  const std::size_t passes = keeps ? 3 : 5;  // epilogue, recomputations, layers
   if (backward.size() == passes) backward.push_back(none);  // frozen embeddings
   if (forward.size() != 3 || backward.size() != passes + 1) return std::nullopt;
-  if (selective)
+  if (keeps)
     p.calls_ = {forward[0], forward[1], none, none, none,
-                backward[1], backward[2], backward[0], backward[3]};
+                backward[1], backward[2], backward[0], backward[3],
+                split ? k.weight_gradient.front() : none};
   else
     p.calls_ = {forward[0], backward[1], forward[1], forward[2], backward[2],
-                backward[3], backward[4], backward[0], backward[5]};
+                backward[3], backward[4], backward[0], backward[5], none};
 
   const program::BlockChanges changes = program::block_changes(k);
   const auto bytes = [](const RankClass& of, const program::View& view, const Call& call) {
@@ -113,9 +119,6 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
       const std::int64_t one = bytes(k, c.view, call), both = bytes(k2, c.view, call);
       p.changes_[i].push_back({sign * (2 * one - both), sign * (both - one)});
     }
-    const program::Block& block = k.blocks[call.block];
-    for (std::uint32_t a = block.first; a < block.last; ++a)
-      p.kernels_[i] += cost::ActionCost::is_kernel(k.actions[a].kind) ? 1 : 0;
   }
   const std::int64_t elements = graph.boundary_elements(1);
   const auto recipe = resolve_recipe(job.recipe, job.precision);

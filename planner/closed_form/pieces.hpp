@@ -33,9 +33,10 @@ enum class Piece : std::uint8_t {
   backward,           // of a layer
   backward_first,     // of the model's first layer: frozen embeddings need no gradient
   epilogue,           // head and loss, forward and backward
-  prologue_backward
+  prologue_backward,
+  weight_gradient     // of a layer, where backward leaves it out (zb_h1, zb_h2)
 };
-inline constexpr std::size_t kPieces = 9;
+inline constexpr std::size_t kPieces = 10;
 inline constexpr std::size_t index(Piece p) { return static_cast<std::size_t>(p); }
 
 // On the compute stream, in picoseconds.
@@ -65,14 +66,13 @@ class Pieces {
  public:
   // nullopt where the sums do not describe the model: layers of several shapes, layers whose
   // backward reads their output, a graph without loss. shape: the strategy's degrees that shape the
-  // graph; the rest is ignored. graph and machines outlive the result.
+  // graph, and whether its schedule splits backward passes; the rest is ignored. graph and machines
+  // outlive the result.
   static std::optional<Pieces> of(const models::ModelGraph& graph, const Job& job,
                                   const Strategy& shape,
                                   std::span<const cost::Machine* const> machines);
 
   const Forms& at(std::int64_t micro_batch);
-  // Kernels of each piece, for launch-bound steps; independent of the micro-batch.
-  const std::array<std::int64_t, kPieces>& kernels() const { return kernels_; }
 
   UnitElements units;
   // Trained parameters in the order of the flat space, by part of the stage.
@@ -86,7 +86,6 @@ class Pieces {
   void count_units(const models::ModelGraph& graph, Quantization quantization);
 
   std::array<std::vector<Change>, kPieces> changes_;
-  std::array<std::int64_t, kPieces> kernels_{};
   Change boundary_;
   std::array<program::Call, kPieces> calls_{};
   program::Program probe_;             // one sample

@@ -1,8 +1,10 @@
 #include "planner/closed_form/stage_form.hpp"
 
 #include <algorithm>
-#include <numeric>
 
+#include "core/check.hpp"
+#include "planner/lower.hpp"
+#include "planner/lowering/buckets.hpp"
 #include "sim/cost/kernel.hpp"
 
 namespace planner::closed_form {
@@ -28,11 +30,6 @@ std::int64_t transfer(Collective collective, Algorithm algorithm, const cost::Pl
       .value();
 }
 
-Algorithm algorithm_of(GradSync sync) {
-  if (sync == GradSync::tree) return Algorithm::tree;
-  return sync == GradSync::naive_all_reduce ? Algorithm::naive_all_reduce : Algorithm::ring;
-}
-
 std::int64_t parts(const Strategy& s) { return s.sharding == Sharding::none ? 1 : s.shard_group; }
 
 void add_span(Spans& spans, std::int64_t elements, std::int64_t count) {
@@ -44,7 +41,7 @@ void add_span(Spans& spans, std::int64_t elements, std::int64_t count) {
     same->count += count;
 }
 
-// Buckets of whole tensors in gradient-ready order (StageLayout::divide_by_bucket).
+// StageLayout::divide_by_bucket, by counts.
 class Buckets {
  public:
   Buckets(std::int64_t cap, core::DType type, bool divide)
@@ -53,8 +50,20 @@ class Buckets {
   void add(const std::vector<std::int64_t>& tensors) {
     for (std::int64_t n : tensors) {
       open_ += n;
-      const std::int64_t cap = spans.empty() ? std::min<std::int64_t>(cap_, 1 << 20) : cap_;
-      if (divide_ && bytes(open_, type_) >= cap) close();
+      if (divide_ && lowering::bucket_is_full(open_, type_, cap_, spans.empty())) close();
+    }
+  }
+  // `times` layers. What is open at their ends soon repeats; from then on each adds the same.
+  void add(const std::vector<std::int64_t>& tensors, std::int64_t times) {
+    for (std::int64_t i = 0; i < times; ++i) {
+      const Spans before = spans;
+      const std::int64_t open = open_;
+      add(tensors);
+      if (before.empty() || open_ != open) continue;
+      for (std::size_t s = 0; s < spans.size(); ++s)
+        spans[s].count += (times - i - 1) *
+                          (spans[s].count - (s < before.size() ? before[s].count : 0));
+      return;
     }
   }
   void close() {
@@ -72,9 +81,15 @@ class Buckets {
 
 }  // namespace
 
-StageForm::StageForm(const Structure& structure, const Pieces& pieces, bool first, bool last,
-                     std::int64_t layers)
-    : s_(&structure), first_(first), last_(last), layers_(layers) {
+StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks)
+    : s_(&structure), chunks_(std::move(chunks)) {
+  for (const Chunk& c : chunks_) {
+    first_ |= c.first;
+    last_ |= c.last;
+    layers_ += c.layers;
+    equal_ &= c.layers == chunks_.front().layers;
+  }
+  PLANNER_CHECK(structure.machines.size() <= kMachines);
   const Strategy& s = *structure.strategy;
   const Recipe& r = structure.recipe;
   communicates_ = s.data * s.context > 1;
@@ -83,9 +98,10 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, bool firs
   units_reduce_ = s.sharding == Sharding::zero2 || s.sharding == Sharding::zero3;
   staged_ = communicates_ && structure.job->reduce_dtype.value_or(r.gradient) != r.gradient;
   embeddings_train_ = pieces.prologue_trains;
+  split_ = splits_backward(s.schedule);
   make_units(pieces.units);
   make_spans(pieces);
-  sum_persistent(pieces.units);
+  sum_persistent();
   time_end();
   count_groups();
 }
@@ -94,36 +110,31 @@ void StageForm::make_unit(Unit& unit, std::int64_t n) {
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
   unit.elements = n;
-  if (n == 0) {
-    const std::vector<std::int64_t> none(s_->machines.size(), 0);
-    unit.cast = unit.gather = unit.reduce = unit.replica = none;
-    return;
-  }
+  if (n == 0) return;
   const core::DType wire = s_->job->reduce_dtype.value_or(r.gradient);
   unit.weights = copies_ ? bytes(n, r.compute) : 0;
   unit.gradient = units_reduce_ ? bytes(n, r.gradient) : 0;
-  unit.staging = staged_ ? bytes(n, wire) : 0;
+  unit.staging = staged_ && units_reduce_ ? bytes(n, wire) : 0;
   const std::int64_t shard = program::padded(n, static_cast<int>(parts(s))) / parts(s);
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
     const bool gathers = s.sharding == Sharding::zero3;
     const std::int64_t cast_elements = gathers ? shard : n;
-    unit.cast.push_back(
-        r.weight != r.compute
-            ? moving(bytes(cast_elements, r.weight) + bytes(cast_elements, r.compute), m) : 0);
-    unit.gather.push_back(gathers ? transfer(Collective::all_gather, Algorithm::ring,
-                                             s_->gradients[i], n, r.compute, m) : 0);
+    if (r.weight != r.compute)
+      unit.cast[i] = moving(bytes(cast_elements, r.weight) + bytes(cast_elements, r.compute), m);
+    if (gathers)
+      unit.gather[i] = transfer(Collective::all_gather, Algorithm::ring, s_->gradients[i], n,
+                                r.compute, m);
     std::int64_t reduce = 0;
     if (units_reduce_) {
       reduce = transfer(Collective::reduce_scatter, Algorithm::ring, s_->gradients[i], n, wire, m) +
                moving(bytes(shard, wire) + 2 * bytes(shard, r.gradient), m);
       if (staged_) reduce += moving(bytes(n, r.gradient) + bytes(n, wire), m);
     }
-    unit.reduce.push_back(reduce);
-    unit.replica.push_back(units_reduce_ && s_->replicas[i].size > 1
-                               ? transfer(Collective::all_reduce, Algorithm::ring, s_->replicas[i],
-                                          shard, r.gradient, m)
-                               : 0);
+    unit.reduce[i] = reduce;
+    if (units_reduce_ && s_->replicas[i].size > 1)
+      unit.replica[i] = transfer(Collective::all_reduce, Algorithm::ring, s_->replicas[i], shard,
+                                 r.gradient, m);
   }
 }
 
@@ -146,11 +157,10 @@ void StageForm::make_units(const UnitElements& u) {
 
 // Norms and biases of split rows, one side of adapters (StageLowering::partial_block).
 void StageForm::add_partial(Unit& unit, std::int64_t n) {
+  if (n == 0 || unit.elements == 0) return;
   for (std::size_t i = 0; i < s_->machines.size(); ++i)
-    unit.partial.push_back(n > 0 && unit.elements > 0
-                               ? transfer(Collective::all_reduce, Algorithm::ring, s_->tensor[i], n,
-                                          s_->recipe.gradient, *s_->machines[i])
-                               : 0);
+    unit.partial[i] = transfer(Collective::all_reduce, Algorithm::ring, s_->tensor[i], n,
+                               s_->recipe.gradient, *s_->machines[i]);
 }
 
 // Stored whole in the compute type, or as codes; under ZeRO-3 divided and gathered like the rest.
@@ -173,6 +183,7 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
 
 void StageForm::make_spans(const Pieces& pieces) {
   const Strategy& s = *s_->strategy;
+  Spans head, row;  // buckets that close there
   if (units_reduce_) {
     add_span(spans_, layer_.elements, layers_);
     for (const Unit* u : {&final_, &embeddings_, &tied_}) add_span(spans_, u->elements, 1);
@@ -187,7 +198,11 @@ void StageForm::make_spans(const Pieces& pieces) {
     };
     if (last_) buckets.add(pieces.epilogue_parameters);
     if (last_ && !first_) tied();
-    for (std::int64_t l = 0; l < layers_; ++l) buckets.add(pieces.layer_parameters);
+    head = buckets.spans;
+    buckets.add(pieces.layer_parameters, layers_);
+    row = buckets.spans;
+    for (std::size_t i = 0; i < head.size(); ++i) row[i].count -= head[i].count;
+    std::erase_if(row, [](const SpanCount& span) { return span.count == 0; });
     if (first_) buckets.add(pieces.prologue_parameters);
     if (first_) tied();
     buckets.close();
@@ -200,12 +215,18 @@ void StageForm::make_spans(const Pieces& pieces) {
     scales_ += count * ((shard + program::kQuantisationBlock - 1) / program::kQuantisationBlock);
   }
   const core::DType wire = s_->job->reduce_dtype.value_or(s_->recipe.gradient);
-  if (staged_ && !units_reduce_ && !spans_.empty())
-    largest_staging_ =
-        bytes(std::ranges::max_element(spans_, {}, &SpanCount::elements)->elements, wire);
+  const auto largest = [&](const Spans& spans) {
+    return spans.empty()
+               ? 0
+               : bytes(std::ranges::max_element(spans, {}, &SpanCount::elements)->elements, wire);
+  };
+  if (!staged_ || units_reduce_) return;
+  largest_staging_ = largest(spans_);
+  head_staging_ = largest(head);
+  row_staging_ = largest(row);
 }
 
-void StageForm::sum_persistent(const UnitElements&) {
+void StageForm::sum_persistent() {
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
   const bool weight_shard = s_->strategy->sharding == Sharding::zero3;
@@ -237,7 +258,7 @@ void StageForm::time_end() {
   const bool gathers = scatter || s.sharding == Sharding::zero2;
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
-    begin_.push_back(trained_ > 0 ? moving(gradients, m) : 0);
+    begin_[i] = trained_ > 0 ? moving(gradients, m) : 0;
     const std::int64_t launch = core::to_picoseconds(m.launch).value();
     const double rate = static_cast<double>(moving(moved, m) - launch) /
                         static_cast<double>(std::max<std::int64_t>(1, trained_));
@@ -257,23 +278,23 @@ void StageForm::time_end() {
                                            s_->gradients[i], n, r.weight, m);
       gathered = std::max(std::max(gathered, first) + count * gather, update + gather);
     }
-    reduce_all_.push_back(all);
-    reduce_rate_.push_back(trained_ > 0 ? static_cast<double>(all) / static_cast<double>(trained_)
-                                        : 0.0);
+    reduce_all_[i] = all;
+    if (trained_ > 0) reduce_rate_[i] = static_cast<double>(all) / static_cast<double>(trained_);
     update = std::max(update, gathered);
     if (!units_reduce_)
       update += layers_ * layer_.partial[i] + final_.partial[i] + embeddings_.partial[i];
     if (tied_.elements > 0 && s.pipeline > 1)
       update += transfer(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
                          (tied_.elements + parts(s) - 1) / parts(s), r.gradient, m);
-    update_.push_back(update);
+    update_[i] = update;
   }
 }
 
 void StageForm::count_groups() {
   const Strategy& s = *s_->strategy;
-  groups_ = (s.tensor > 1) + communicates_ + (s_->replicas.front().size > 1) + !first_ + !last_ +
-            (s.pipeline > 1 && tied_.elements > 0);
+  const bool wraps = chunks_.size() > 1;  // the last rank sends to the first
+  groups_ = (s.tensor > 1) + communicates_ + (s_->replicas.front().size > 1) +
+            (wraps || !first_) + (wraps || !last_) + (s.pipeline > 1 && tied_.elements > 0);
 }
 
 }  // namespace planner::closed_form

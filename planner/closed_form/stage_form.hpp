@@ -1,7 +1,7 @@
 #pragma once
-// Internal: one pipeline stage in closed form. What a strategy fixes of a stage (its units, spans,
-// persistent bytes, collectives) is prepared once; memory and time of its routines at a micro-batch
-// are sums over pieces (pieces.hpp) in the order that uses.hpp states.
+// Internal: one pipeline rank in closed form: the stage it holds, or several chunks of the model.
+// What a strategy fixes of a stage (its units, spans, persistent bytes, collectives) is prepared
+// once; memory and time of its routines at a micro-batch are sums over pieces (pieces.hpp).
 //
 // Memory follows the lowering alloc by alloc: the live bytes equal those of the lowered class, but
 // for the staging buffers of buckets, which are counted at their greatest. Time: in-order streams
@@ -9,6 +9,7 @@
 // of data parallelism reduce as their layers complete, each layer its share of all buckets.
 // Pure; thread-safe to read.
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,10 @@
 #include "sim/program/footprint.hpp"
 
 namespace planner::closed_form {
+
+// Figures by machine: an array, since a search asks for the one machine and at most three others.
+inline constexpr std::size_t kMachines = 4;
+using ByMachine = std::array<std::int64_t, kMachines>;
 
 // What every stage of a structure shares.
 struct Structure {
@@ -34,26 +39,47 @@ struct SpanCount {
 };
 using Spans = std::vector<SpanCount>;
 
+// Of one micro-batch through all chunks of a rank, and of what surrounds them; picoseconds.
 struct StageTime {
-  std::int64_t forward = 0, backward = 0, last_backward = 0, begin = 0, end = 0;  // picoseconds
-  std::int64_t period() const { return forward + backward; }
+  std::int64_t forward = 0, backward = 0, weight_gradient = 0, last_backward = 0;
+  std::int64_t begin = 0, end = 0;
+  std::int64_t period() const { return forward + backward + weight_gradient; }
   std::int64_t total(std::int64_t micro_batches) const {
-    return begin + end + micro_batches * forward + (micro_batches - 1) * backward + last_backward;
+    return begin + end + micro_batches * (forward + weight_gradient) +
+           (micro_batches - 1) * backward + last_backward;
   }
+};
+
+// What a rank holds of the model in one piece: `layers` of them, perhaps an end of the model.
+struct Chunk {
+  bool first = false, last = false;
+  std::int64_t layers = 0;
+  friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
 class StageForm {
  public:
-  StageForm(const Structure& structure, const Pieces& pieces, bool first, bool last,
-            std::int64_t layers);
+  using Live = program::RoutineFootprints<program::LiveFootprint>;
+  // Equal chunks are alike on every rank of a structure: what is known of them at one micro-batch
+  // and number of micro-batches.
+  class Shared;
+
+  // chunks: in the order of the model, at least one.
+  StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks);
 
   std::int64_t persistent() const { return persistent_; }
+  // Whether memory is bounded within 2 %: staging buffers of buckets are counted at their greatest,
+  // which is more than they hold at the peak.
+  bool is_tight() const { return 100 * row_staging_ <= persistent_; }
   // Communicator groups of more than one rank.
   int groups() const { return groups_; }
 
-  program::RoutineFootprints<program::LiveFootprint> live(const Forms& forms,
-                                                          std::int64_t micro_batches) const;
-  StageTime time(const Forms& forms, std::size_t machine) const;
+  // Written to `live`, whose storage is used again.
+  void live(const Forms& forms, std::int64_t micro_batches, Live& live, Shared& shared) const;
+  // The live peak of a step over the persistent bytes: exact, but for interleaved passes of chunks
+  // with equally many layers, whose small differences count at their greatest.
+  std::int64_t peak(const Live& live, const program::Schedule& schedule) const;
+  StageTime time(const Forms& forms, std::size_t machine, Shared& shared) const;
 
  private:
   // A unit's copies and transfers. Bytes of its gathered (or cast) weights, whole gradient,
@@ -61,12 +87,25 @@ class StageForm {
   struct Unit {
     std::int64_t elements = 0;
     std::int64_t weights = 0, gradient = 0, staging = 0;
-    std::vector<std::int64_t> cast, gather, reduce, replica, partial;
+    ByMachine cast{}, gather{}, reduce{}, replica{}, partial{};
   };
   struct Clock;
   struct SegmentTime {
-    std::int64_t recompute = 0, first = 0, other = 0;
-    std::int64_t all(std::int64_t layers) const { return recompute + first + (layers - 1) * other; }
+    std::int64_t recompute = 0, first = 0, other = 0, last = 0;
+    std::int64_t alone = 0;            // `first` where no unit is being reduced before it
+    std::int64_t all(std::int64_t layers) const {
+      return recompute + first + (layers > 1 ? (layers - 2) * other + last : 0);
+    }
+  };
+
+  // The layers of a chunk in one backward pass.
+  struct Row {
+    std::int64_t n = 0, full = 0, rest = 0;
+    SegmentTime inner, last, partial;
+  };
+  struct ChunkTime {
+    std::int64_t forward = 0, backward = 0, last_backward = 0;
+    Row row;
   };
 
   void make_unit(Unit& unit, std::int64_t elements);
@@ -74,37 +113,60 @@ class StageForm {
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
   void make_units(const UnitElements& units);
   void make_spans(const Pieces& pieces);
-  void sum_persistent(const UnitElements& units);
+  void sum_persistent();
   void time_end();
   void count_groups();
 
-  // stage_passes.cpp
+  // stage_memory.cpp, stage_time.cpp
   std::int64_t every() const {
     return s_->strategy->checkpoint == Checkpoint::every_k ? s_->strategy->checkpoint_every : 0;
   }
-  program::LiveFootprint forward_live(const Forms& forms) const;
+  using ChunkLive = Live::Chunk;
+  ChunkLive chunk_live(const Forms& forms, const Chunk& c, std::int64_t micro_batches) const;
+  program::LiveFootprint forward_live(const Forms& forms, const Chunk& c) const;
   program::LiveFootprint segment_live(const Forms& forms, std::int64_t n, std::int64_t open,
-                                      bool final) const;
-  program::LiveFootprint backward_live(const Forms& forms) const;
+                                      bool stops) const;
+  std::int64_t interleaved_peak(const Live& live, const program::Schedule& schedule) const;
+  program::LiveFootprint backward_live(const Forms& forms, const Chunk& c, bool buckets) const;
   Clock clock(const Forms& forms, std::size_t machine, bool replicas) const;
-  std::int64_t forward_time(const Clock& clock) const;
-  SegmentTime segment_time(const Clock& clock, std::int64_t n) const;
-  std::int64_t head_time(const Clock& clock) const;
-  std::int64_t backward_time(const Clock& clock, bool replicas) const;
-  std::int64_t with_buckets(const Clock& clock, std::int64_t backward) const;
+  std::int64_t forward_time(const Clock& clock, const Chunk& c) const;
+  SegmentTime segment_time(const Clock& clock, std::int64_t n, bool final) const;
+  std::int64_t head_time(const Clock& clock, const Chunk& c) const;
+  Row row(const Clock& clock, const Chunk& c) const;
+  ChunkTime chunk_time(const Clock& all, const Clock& last, const Chunk& c) const;
+  std::int64_t backward_time(const Clock& clock, const Chunk& c, const Row& row,
+                             bool replicas) const;
+  std::int64_t buckets_end(const Clock& clock, const Chunk& c, const Row& row, std::int64_t start,
+                           std::int64_t backward, std::int64_t busy) const;
 
   const Structure* s_;
-  bool first_, last_;
-  std::int64_t layers_;
+  std::vector<Chunk> chunks_;
+  bool first_ = false, last_ = false, split_ = false;  // of all chunks
+  bool equal_ = true;                  // chunks with equally many layers
+  std::int64_t layers_ = 0;
   bool copies_ = false, ahead_ = false, units_reduce_ = false, embeddings_train_ = true;
   bool staged_ = false, communicates_ = false;
   Unit layer_, final_, tied_, embeddings_;
   Spans spans_;                        // buckets or units, in order of their first
   std::int64_t trained_ = 0, frozen_bytes_ = 0, shard_ = 0, scales_ = 0;
-  std::int64_t persistent_ = 0, largest_staging_ = 0;
+  std::int64_t persistent_ = 0;
+  // Of any bucket, of the layers', of the head's.
+  std::int64_t largest_staging_ = 0, row_staging_ = 0, head_staging_ = 0;
   int groups_ = 0;
-  std::vector<double> reduce_rate_;    // picoseconds per element of all buckets, by machine
-  std::vector<std::int64_t> begin_, update_, reduce_all_;  // by machine
+  std::array<double, kMachines> reduce_rate_{};  // picoseconds per element of all buckets
+  ByMachine begin_{}, update_{}, reduce_all_{};
+};
+
+class StageForm::Shared {
+ public:
+  void clear() { live_.clear(), time_.clear(); }
+
+ private:
+  friend class StageForm;
+  struct Lives { Chunk chunk; ChunkLive live; };
+  struct Times { Chunk chunk; std::size_t machine = 0; ChunkTime time; };
+  std::vector<Lives> live_;            // a few: an end or not, one of two numbers of layers
+  std::vector<Times> time_;
 };
 
 }  // namespace planner::closed_form

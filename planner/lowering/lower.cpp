@@ -29,10 +29,7 @@ program::Accumulation accumulation_of(const Job& job, const Strategy& s, const R
                                       bool tied) {
   program::Accumulation a;
   a.ranks_first = s.sharding == Sharding::zero2 || s.sharding == Sharding::zero3;
-  a.algorithm = s.grad_sync == GradSync::tree               ? program::Algorithm::tree
-                : s.grad_sync == GradSync::naive_all_reduce ? program::Algorithm::naive_all_reduce
-                : s.grad_sync == GradSync::parameter_server ? program::Algorithm::parameter_server
-                                                            : program::Algorithm::ring;
+  a.algorithm = algorithm_of(s.grad_sync);
   a.group = static_cast<int>(s.sharding == Sharding::none ? s.data : s.shard_group);
   a.replicas = static_cast<int>(s.data) / a.group;
   // Under zb_v rank 0 holds both ends of the model.
@@ -81,6 +78,25 @@ void add_classes(program::Program& p, lowering::Stage stage, const Strategy& s) 
 
 }  // namespace
 
+program::Algorithm algorithm_of(GradSync sync) {
+  switch (sync) {
+    case GradSync::tree: return program::Algorithm::tree;
+    case GradSync::naive_all_reduce: return program::Algorithm::naive_all_reduce;
+    case GradSync::parameter_server: return program::Algorithm::parameter_server;
+    default: return program::Algorithm::ring;
+  }
+}
+
+bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches) {
+  switch (schedule) {
+    case Schedule::interleaved: return micro_batches % pipeline == 0;
+    case Schedule::zb_h1: return micro_batches >= pipeline;
+    case Schedule::zb_h2:
+    case Schedule::zb_v: return micro_batches >= 2 * pipeline - 1;
+    default: return true;
+  }
+}
+
 program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_batches) {
   program::Schedule schedule;
   const std::int64_t p = s.pipeline, v = s.virtual_stages, behind = p - stage - 1;
@@ -88,7 +104,7 @@ program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_b
   schedule.ranks = static_cast<int>(p);
   schedule.rank = stage;
   schedule.chunks = static_cast<int>(v);
-  schedule.split = s.schedule >= Schedule::zb_h1 && s.schedule <= Schedule::zb_v;
+  schedule.split = splits_backward(s.schedule);
   switch (s.schedule) {
     case Schedule::gpipe: schedule.warm_up = micro_batches; break;
     case Schedule::one_f_one_b: schedule.warm_up = behind; break;

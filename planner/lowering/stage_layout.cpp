@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "planner/lowering/buckets.hpp"
 
 namespace planner::lowering {
 namespace {
@@ -187,12 +188,10 @@ class Layouter {
     }
   }
 
-  // Buckets of whole tensors in gradient-ready order; a bucket closes once it holds its cap, the
-  // first one's cap is 1 MiB at most [ddp]. Data-parallel degree 1 needs one bucket alone. Tied
-  // embeddings of several stages keep a bucket of their own, alike on both stages.
+  // Buckets of whole tensors in gradient-ready order (buckets.hpp). Data-parallel degree 1 needs
+  // one bucket alone. Tied embeddings of several stages keep one of their own, alike on both.
   void divide_by_bucket() {
     const bool communicates = stage_.communicates();
-    const auto full = stage_.strategy->bucket_bytes;
     const auto tied_alone = stage_.tied_apart() ? tied_unit_ : -1;
     program::Span open{0, 0, 0, 0, 0};
     int ready = -1;
@@ -206,9 +205,9 @@ class Layouter {
       if (unit == tied_alone) close();
       open.elements += p.parameter.elements;
       ready = unit;
-      const auto cap = layout_.spans.empty() ? std::min<std::int64_t>(full, 1 << 20) : full;
-      const auto held = core::bytes_of(open.elements, stage_.recipe.gradient).value();
-      if (unit == tied_alone || (communicates && held >= cap)) close();
+      const bool full = bucket_is_full(open.elements, stage_.recipe.gradient,
+                                       stage_.strategy->bucket_bytes, layout_.spans.empty());
+      if (unit == tied_alone || (communicates && full)) close();
     }
     close();
   }

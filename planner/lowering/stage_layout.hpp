@@ -54,8 +54,7 @@ struct Stage {
   }
   // Weight gradients are passes of their own.
   bool split_backward() const {
-    return strategy->schedule >= Schedule::zb_h1 && strategy->schedule <= Schedule::zb_v &&
-           training();
+    return splits_backward(strategy->schedule) && training();
   }
   // Tied embeddings live on two ranks, each with a gradient of its own.
   bool tied_apart() const { return mesh.pipeline > 1 && !(first && last); }

@@ -5,6 +5,7 @@
 //   zero3    as zero2 without the last gather: weights exist as shards, too (units.cpp)
 //   servers  push of gradients; servers add, update and send weights back [C2, C3, C5]
 #include "core/check.hpp"
+#include "planner/lower.hpp"
 #include "planner/lowering/stage_lowering.hpp"
 
 namespace planner::lowering {
@@ -25,15 +26,6 @@ static Transfer over(program::Group group, Collective collective, program::Algor
   t.group = group;
   t.wire_type = wire_type;
   return t;
-}
-
-static program::Algorithm algorithm_of(GradSync sync) {
-  switch (sync) {
-    case GradSync::tree: return program::Algorithm::tree;
-    case GradSync::naive_all_reduce: return program::Algorithm::naive_all_reduce;
-    case GradSync::parameter_server: return program::Algorithm::parameter_server;
-    default: return program::Algorithm::ring;
-  }
 }
 
 void StageLowering::declare_synchronisation() {

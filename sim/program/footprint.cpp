@@ -94,15 +94,6 @@ BlockChanges block_changes(const RankClass& k) {
   return all;
 }
 
-LiveFootprint then(const LiveFootprint& a, const LiveFootprint& b) {
-  return {a.net + b.net, std::max(a.peak, a.net + b.peak)};
-}
-
-LiveFootprint repeat(const LiveFootprint& a, std::int64_t times, std::int64_t) {
-  if (times <= 0) return {};
-  return {a.net * times, a.peak + std::max<std::int64_t>(a.net * (times - 1), 0)};
-}
-
 TermFootprint then(const TermFootprint& a, const TermFootprint& b) {
   TermFootprint f = a;
   const bool higher = a.live_net + b.live_peak > a.live_peak;

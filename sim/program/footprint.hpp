@@ -10,8 +10,11 @@
 // micro-batches it has. Micro-batch 0 stands apart because actions may skip it, the last one
 // because its backward pass reduces. Pure; thread-safe.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "sim/program/program.hpp"
@@ -40,9 +43,14 @@ BlockChanges block_changes(const RankClass& rank_class);
 struct LiveFootprint {
   std::int64_t net = 0, peak = 0;
 };
-LiveFootprint then(const LiveFootprint& a, const LiveFootprint& b);
+inline LiveFootprint then(const LiveFootprint& a, const LiveFootprint& b) {
+  return {a.net + b.net, std::max(a.peak, a.net + b.peak)};
+}
 // `step`: micro-batches from one round to the next.
-LiveFootprint repeat(const LiveFootprint& a, std::int64_t times, std::int64_t step = 1);
+inline LiveFootprint repeat(const LiveFootprint& a, std::int64_t times, std::int64_t = 1) {
+  if (times <= 0) return {};
+  return {a.net * times, a.peak + std::max<std::int64_t>(a.net * (times - 1), 0)};
+}
 inline void move_micro_batch(LiveFootprint&, std::int64_t) {}
 
 // With every term. `where` is the call in which the live peak is first reached; block kNone: at the
@@ -108,10 +116,18 @@ F over_straight(const RoutineFootprints<F>& routines, const Schedule& s) {
   return then(all, at(routines.end, m - 1));
 }
 
-// O(1), or O(passes of a few periods) with several chunks or a split backward pass.
+// The same for interleaved passes, run by run of passes that differ by their micro-batch alone.
+// O(chunks), a few nanoseconds each.
+LiveFootprint over_interleaved(const RoutineFootprints<LiveFootprint>& routines,
+                               const Schedule& s);
+
+// O(1) with one chunk, else O(chunks): runs of rounds that take the same chunks, and periods of
+// these, are repeated.
 template <class F>
 F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
   if (s.order == Order::straight && !s.split) return over_straight(r, s);
+  if constexpr (std::is_same_v<F, LiveFootprint>)
+    if (s.order == Order::interleaved) return over_interleaved(r, s);
   F all = r.begin;
   Passes passes(s);
   const auto take = [&](F& onto) {
@@ -120,17 +136,33 @@ F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
     onto = then(onto, f);
     passes.advance();
   };
+  // One pass, or a run of rounds of at most so many passes. Returns the passes taken.
+  const auto take_run = [&](F& onto, std::int64_t most) -> std::int64_t {
+    const std::int64_t count = passes.round_passes();
+    const std::int64_t rounds = std::min(passes.alike_rounds(), most / count);
+    if (rounds < 2) {
+      take(onto);
+      return 1;
+    }
+    F round{};
+    Passes later = passes;
+    later.skip_rounds(rounds);
+    for (std::int64_t i = 0; i < count; ++i) take(round);
+    passes = later;
+    onto = then(onto, repeat(round, rounds));
+    return rounds * count;
+  };
   while (!passes.done()) {
     const std::int64_t periods = passes.ordinary_periods();
     if (periods < 2) {
-      take(all);
+      take_run(all, std::numeric_limits<std::int64_t>::max());
       continue;
     }
     const std::int64_t step = passes.period_micro_batches(), count = passes.period_passes();
     F period{};
     Passes later = passes;
     later.skip(periods);
-    for (std::int64_t i = 0; i < count; ++i) take(period);
+    for (std::int64_t taken = 0; taken < count;) taken += take_run(period, count - taken);
     passes = later;
     all = then(all, repeat(period, periods, step));
   }

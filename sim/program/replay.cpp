@@ -94,8 +94,7 @@ class ScheduleReplay {
   ScheduleReplay(Addresses& addresses, const RankClass& k, const ReplayOptions& options)
       : addresses_(addresses), class_(k), options_(options), passes_(k.schedule) {}
 
-  // Returns the rounds of steady phases that were walked.
-  std::int64_t run() {
+  void run() {
     while (!passes_.done()) {
       const std::int64_t periods = passes_.ordinary_periods();
       if (options_.skip_periods && left_out_ == 0 && periods > 1 && passes_.steady())
@@ -103,8 +102,11 @@ class ScheduleReplay {
       else
         take_one();
     }
-    return walked_;
   }
+  // Rounds of steady phases.
+  std::int64_t walked() const { return walked_; }
+  // Micro-batches that were left out: those after them have numbers so much lower.
+  std::int64_t left_out() const { return left_out_; }
 
  private:
   void take_one() {
@@ -150,9 +152,10 @@ template <class Allocator>
 core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std::int64_t& walked) {
   AddressReplay<Allocator> addresses(k);
   addresses.run(k.begin, 0);
-  walked = ScheduleReplay(addresses, k, options).run();
-  const std::int64_t last = k.schedule.micro_batches - 1;
-  addresses.run(k.end, last);
+  ScheduleReplay schedule(addresses, k, options);
+  schedule.run();
+  walked = schedule.walked();
+  addresses.run(k.end, k.schedule.micro_batches - 1 - schedule.left_out());
   return addresses.reserved();
 }
 

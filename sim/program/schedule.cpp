@@ -125,9 +125,22 @@ std::int64_t Passes::ordinary_periods() const {
   return periods;
 }
 
-void Passes::skip(std::int64_t periods) {
+std::int64_t Passes::alike_rounds() const {
+  if (step_ != 0 || order_ == Order::v_shape) return 0;
   const Phase& phase = phases_[phase_];
-  const std::int64_t rounds = periods * period_rounds_;
+  std::int64_t rounds = phase.rounds - round_;
+  for (int i = 0; i < phase.count && rounds > 0; ++i) {
+    const Phase::Step& step = phase.steps[static_cast<std::size_t>(i)];
+    const std::int64_t micro_batch = pass_of(step).micro_batch;
+    if (micro_batch == 0) return 0;
+    rounds = std::min(rounds, micro_batches_ - 1 - micro_batch);
+    if (order_ == Order::interleaved) rounds = std::min(rounds, ranks_ - counter(step) % ranks_);
+  }
+  return rounds;
+}
+
+void Passes::skip_rounds(std::int64_t rounds) {
+  const Phase& phase = phases_[phase_];
   for (int i = 0; i < phase.count; ++i)
     counter(phase.steps[static_cast<std::size_t>(i)]) += rounds;
   round_ += rounds;

@@ -77,7 +77,14 @@ class Passes {
   std::int64_t ordinary_periods() const;
   std::int64_t period_passes() const { return period_rounds_ * phases_[phase_].count; }
   std::int64_t period_micro_batches() const { return order_ == Order::interleaved ? ranks_ : 1; }
-  void skip(std::int64_t periods);
+  void skip(std::int64_t periods) { skip_rounds(periods * period_rounds_); }
+  // At the start of a round: how many rounds from here on take the same chunks, one micro-batch
+  // later each time, without micro-batch 0 or the last one; 0 where there is none, or inside of a
+  // round. O(steps of a round).
+  std::int64_t alike_rounds() const;
+  std::int64_t round_passes() const { return phases_[phase_].count; }
+  // REQUIRES: at the start of a round; no pass of these rounds is left out.
+  void skip_rounds(std::int64_t rounds);
 
  private:
   static constexpr std::size_t kPhases = 8;

@@ -30,7 +30,7 @@ struct Case {
   std::int64_t gpus, seq_len, batch;
   std::int64_t lora_rank = 0;
   const char* quantization = "none";
-  bool wide = false;                   // gradients reduced in f32, without overlap
+  bool wide = false;                   // gradients reduced in f32
 };
 
 }  // namespace
@@ -41,6 +41,8 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"gpt2-355m", "h100-sxm-80g", "fsdp2", 8, 1024, 64},
                           Case{"gpt2-124m", "h100-sxm-80g", "mixed", 16, 512, 64},
                           Case{"gpt2-124m", "a100-sxm-80g", "mixed", 4, 256, 16, 8},
+                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 4, 256, 16, 8, "nf4"},
+                          Case{"gpt2-124m", "h100-sxm-80g", "mixed", 8, 512, 32, 0, "none", true},
                           Case{"llama3-8b", "h100-sxm-80g", "mixed", 8, 2048, 16},
                           Case{"gpt-neox-20b", "a100-sxm-80g", "mixed", 8, 512, 16});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
@@ -53,10 +55,13 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
   job.lora_rank = c.lora_rank;
   job.quantization = c.quantization;
   if (c.wide) job.reduce_dtype = core::DType::f32;
+  const bool overlap = GENERATE(true, false);
   Constraints constraints;
-  if (c.wide) REQUIRE(constraints.pin("overlap=false").ok());
+  if (!overlap) REQUIRE(constraints.pin("overlap=false").ok());
   const std::vector<Question> questions{make_question(model, job, profile, c.gpus).value()};
   closed_form::Evaluator evaluator(questions);
+  std::map<Schedule, int> schedules;
+  int declined = 0;
   std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs;
   const auto graph = [&](const Strategy& s) -> const models::ModelGraph& {
     const std::pair key{s.tensor, s.sequence_parallel};
@@ -72,7 +77,12 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
       if (!strategy_problems(model, job, s, c.gpus).empty()) continue;
       const Strategy resolved = resolve(model, job, s);
       INFO(to_text(resolved));
-      REQUIRE(evaluator.prepare(resolved, graph));
+      if (!evaluator.prepare(resolved, graph)) {
+        REQUIRE(c.wide);  // its staging buffers are too large a part for a sum
+        ++declined;
+        continue;
+      }
+      ++schedules[resolved.schedule];
       const closed_form::Figures f = evaluator.at(resolved.micro_batch, resolved.grad_accum)[0];
       const program::Program program = lower(graph(resolved), job, resolved);
       const auto device = static_cast<double>(lowered_device(program, profile).value());
@@ -86,6 +96,10 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
     }
   }
   REQUIRE(errors.size() > 100);
+  CHECK((declined > 0) == c.wide);
   std::ranges::sort(errors);
   CHECK(errors[errors.size() / 2] < 0.02);
+  for (Schedule s : {Schedule::one_f_one_b, Schedule::gpipe, Schedule::interleaved,
+                     Schedule::zb_h1, Schedule::zb_h2})
+    CHECK(schedules[s] > 0);
 }

@@ -45,7 +45,9 @@ program::Program sound(const Job& job, Strategy s, const std::string& model = "g
   INFO(core::to_text(unsound));
   REQUIRE(unsound.empty());
   for (const program::RankClass& k : p.classes) {
-    const core::Bytes live = program::replay(k).live, bound = program::closed_form_live(k);
+    const program::Replay replay = program::replay(k);
+    CHECK(replay.reserved == program::replay(k, {.skip_periods = false}).reserved);
+    const core::Bytes live = replay.live, bound = program::closed_form_live(k);
     CHECK(bound >= live);
     CHECK(static_cast<double>(bound.value()) <= 1.02 * static_cast<double>(live.value()));
   }
@@ -285,6 +287,10 @@ TEST_CASE("schedules with chunks and split backward passes are sound, and their 
   for (std::int64_t p : {2, 3})
     for (std::int64_t m : {1, 2, 5}) sound(job_of(m * p), with(Schedule::interleaved, p, 2, m * p));
   sound(job_of(8), with(Schedule::interleaved, 4, 3, 8));
+  Strategy recomputed = with(Schedule::interleaved, 2, 3, 64);
+  recomputed.checkpoint = Checkpoint::every_k;
+  recomputed.checkpoint_every = 1;
+  sound(job_of(64), recomputed);
   for (std::int64_t p : {2, 3, 4})
     for (std::int64_t m : {2 * p - 1, 2 * p, 12 * p})
       for (Schedule schedule : {Schedule::zb_h1, Schedule::zb_h2})

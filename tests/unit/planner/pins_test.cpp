@@ -65,6 +65,8 @@ TEST_CASE("wrong pins say what was expected and what is near") {
   CHECK_THAT(problem("bucket_bytes=25XB"), Catch::Contains("25MiB"));
   CHECK_THAT(problem("overlap=maybe"), Catch::Contains("true or false"));
   CHECK_THAT(problem("mesh_order=tensor,data"), Catch::Contains("all of"));
+  CHECK_THAT(problem("stages=12,4*x"), Catch::Contains("4*30"));
+  CHECK_THAT(problem("stages=1*999999999"), Catch::Contains("4*30"));
   CHECK_THAT(problem("stages=12,x"), Catch::Contains("12,12"));
 }
 

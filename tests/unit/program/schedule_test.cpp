@@ -3,7 +3,8 @@
 #include <map>
 #include <string>
 
-#include "sim/program/schedule.hpp"
+#include "core/random.hpp"
+#include "sim/program/footprint.hpp"
 #include "tests/catch.hpp"
 
 using namespace program;
@@ -106,6 +107,78 @@ TEST_CASE("every order takes each pass once, and holds what it says") {
           CHECK(many.in_flight == s.in_flight());
           CHECK(many.slots <= s.slots());
         }
+      }
+}
+
+TEST_CASE("rounds that are said to be alike differ by their micro-batch alone") {
+  for (int p = 2; p <= 4; ++p)
+    for (int r = 0; r < p; ++r)
+      for (const Schedule& s : {interleaved(p, r, 3, 4 * p), interleaved(p, r, 2, p),
+                                split(p, r, 9, 2), Schedule{.micro_batches = 9, .warm_up = r}}) {
+        CAPTURE(p, r);
+        Passes passes(s);
+        std::int64_t longest = 0;
+        while (!passes.done()) {
+          const std::int64_t rounds = passes.alike_rounds(), count = passes.round_passes();
+          longest = std::max(longest, rounds);
+          Passes skipped = passes;
+          if (rounds > 0) skipped.skip_rounds(rounds);
+          std::vector<Pass> first;
+          for (std::int64_t i = 0; i < std::max<std::int64_t>(rounds * count, 1); ++i) {
+            const Pass pass = passes.pass();
+            if (rounds > 0) {
+              CHECK(pass.micro_batch > 0);
+              CHECK(pass.micro_batch + 1 < s.micro_batches);
+            }
+            if (i < count) first.push_back(pass);
+            Pass expected = first[static_cast<std::size_t>(i % count)];
+            expected.micro_batch += i / count;
+            CHECK(pass == expected);
+            passes.advance();
+          }
+          if (rounds == 0) continue;
+          REQUIRE(skipped.done() == passes.done());
+          if (!passes.done()) CHECK(skipped.pass() == passes.pass());
+        }
+        if (s.micro_batches > 3) CHECK(longest >= 2);
+      }
+}
+
+TEST_CASE("memory over a schedule equals that of its passes joined one by one") {
+  const core::Random random(7, 0);
+  std::uint64_t drawn = 0;
+  const auto up_to = [&](std::uint64_t most) {
+    return static_cast<std::int64_t>(random.below(drawn++, most + 1));
+  };
+  const auto any = [&](std::int64_t net) {
+    return LiveFootprint{net, std::max<std::int64_t>(net, 0) + up_to(50)};
+  };
+  for (int p = 2; p <= 5; ++p)
+    for (int r = 0; r < p; ++r)
+      for (const Schedule& s :
+           {interleaved(p, r, 2, p), interleaved(p, r, 3, 2 * p), interleaved(p, r, 4, 9 * p),
+            split(p, r, 12, 1), split(p, r, 12, 2), v_shape(p, r, 12)}) {
+        RoutineFootprints<LiveFootprint> f;
+        f.begin = any(up_to(5));
+        f.end = any(-up_to(5));
+        for (int c = 0; c < s.chunks; ++c) {
+          const std::int64_t kept = 1 + up_to(20), sent = up_to(3);
+          auto& chunk = f.chunks.emplace_back();
+          chunk.first_forward = any(kept + sent);
+          chunk.forward = any(kept);
+          chunk.first_backward = any(sent - kept);
+          chunk.backward = any(p == 4 ? 1 - kept : -kept);  // or what a period does to the level
+          chunk.last_backward = any(-kept);
+          chunk.weight_gradient = chunk.first_weight_gradient = any(0);
+          chunk.last_weight_gradient = any(-1);
+        }
+        LiveFootprint walked = f.begin;
+        for (Passes passes(s); !passes.done(); passes.advance())
+          walked = then(walked, f.of(passes.pass(), s.micro_batches));
+        walked = then(walked, f.end);
+        CAPTURE(p, r, s.chunks, s.micro_batches);
+        CHECK(over_schedule(f, s).net == walked.net);
+        CHECK(over_schedule(f, s).peak == walked.peak);
       }
 }
 
