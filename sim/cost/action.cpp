@@ -54,20 +54,20 @@ int first_rank(const program::Program& p, const program::RankClass& k) {
 }
 
 ActionCost::ActionCost(const program::Program& program, const program::RankClass& rank_class,
-                       const Machine& machine, std::int64_t samples)
+                       const Machine& machine, std::int64_t samples, int rank)
     : program_(&program),
       class_(&rank_class),
       machine_(&machine),
       samples_(samples > 0 ? samples : program.samples) {
-  const int rank = first_rank(program, rank_class);
+  const int first = first_rank(program, rank_class);
   // Servers apart belong to no group; their links are those of the data group they serve.
-  const int worker = rank_class.is_worker ? rank : 0;
+  const int worker = !rank_class.is_worker ? 0 : rank >= 0 ? rank : first;
   const int stage = rank_class.is_worker ? rank_class.stage : 0;
   for (std::size_t g = 0; g < places_.size(); ++g)
     if (has_group(program.mesh, static_cast<Group>(g), stage, rank_class.chunks() > 1))
       places_[g] =
           place_of(program.mesh, static_cast<Group>(g), worker, machine.gpus_per_node);
-  part_ = program.part_of(rank);
+  part_ = program.part_of(first);
 }
 
 bool ActionCost::is_transfer(ActionKind kind) {

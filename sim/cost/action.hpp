@@ -23,8 +23,10 @@ class ActionCost {
  public:
   // samples: micro-batch size to cost, where it differs from the program's own; activations scale
   // with it (the search lowers one program and costs many micro-batches).
+  // rank: whose links are meant, where it is not the class's first. Parts of spans are always the
+  // first rank's, which are the longest.
   ActionCost(const program::Program& program, const program::RankClass& rank_class,
-             const Machine& machine, std::int64_t samples = 0);
+             const Machine& machine, std::int64_t samples = 0, int rank = -1);
 
   core::Picoseconds operator()(const program::Action& action, const program::Call& call) const;
 

@@ -1,0 +1,65 @@
+#pragma once
+// Outcome: what playing a scene says, from either evaluator: per actor and step, what its streams
+// did, and from these the terms of a step. Value types; thread-compatible.
+//
+// A step begins when the rank's last one is done, all its streams joined; ranks do not wait for one
+// another at its end. period = what a step takes when steps follow one another, measured on the
+// last of those played, on the critical actor: of those whose last step took longest the one with
+// least bubble (the first of equals). On it
+//   period = compute + exposed communication + bubble + optimizer
+// with the idle time of its compute stream divided as follows: waiting for a party of a meeting
+// that had not come yet is bubble (of the latest meeting on the way to what compute waited for);
+// everything else, transfers in compute's own way included, is exposed communication.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/engine/scene.hpp"
+#include "sim/program/collective.hpp"
+
+namespace engine {
+
+struct Account {
+  std::int64_t finish = 0;             // when the step is done on this actor
+  std::int64_t compute = 0, optimizer = 0;  // kernels on the compute stream
+  std::int64_t bubble = 0;
+  std::int64_t communication = 0;      // transfers on all streams; a message counts at its sender
+  std::int64_t kernels = 0;
+  std::array<std::int64_t, program::kStreams> busy{};
+  friend bool operator==(const Account&, const Account&) = default;
+};
+
+// What a critical path is made of: compute, optimizer, transfers by purpose, the rest.
+inline constexpr std::size_t kTrafficKinds = 8;
+inline constexpr std::size_t kPathKinds = kTrafficKinds + 3;
+std::string_view path_kind_name(std::size_t kind);
+using PathTimes = std::array<std::int64_t, kPathKinds>;
+
+struct Outcome {
+  int steps = 1;
+  std::vector<Account> accounts;       // by actor, then step
+  std::uint64_t operations = 0;        // played
+  // Of the longest chain of the first step, from rest: sums to makespan(). Where asked for.
+  PathTimes critical_path{};
+
+  const Account& account(std::size_t actor, int step) const {
+    return accounts[actor * static_cast<std::size_t>(steps) + static_cast<std::size_t>(step)];
+  }
+  std::size_t actors() const { return accounts.size() / static_cast<std::size_t>(steps); }
+  // When the first step, begun at rest, is done everywhere.
+  std::int64_t makespan() const;
+};
+
+// The terms of the last step on the critical actor, picoseconds.
+struct StepTerms {
+  std::size_t actor = 0;
+  std::int64_t period = 0, compute = 0, exposed_communication = 0, bubble = 0, optimizer = 0;
+  std::int64_t communication = 0, kernels = 0;
+  std::array<std::int64_t, program::kStreams> busy{};
+};
+StepTerms terms_of(const Outcome& outcome, std::size_t actor);
+StepTerms critical_terms(const Outcome& outcome);
+
+}  // namespace engine

@@ -1,0 +1,154 @@
+#include "sim/engine/scene.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "core/check.hpp"
+
+namespace engine {
+namespace {
+
+using program::ActionKind;
+using program::Group;
+
+// Meetings with the same key follow one another in the order in which each party issues them.
+struct ChannelKey {
+  ChannelKind kind{};
+  Group group{};                       // of collectives
+  program::Stream stream{};            // of collectives
+  int first = 0, second = 0;           // folds: sender and receiver, or the group's lowest
+  std::uint16_t tag = 0;               // of messages
+  friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
+};
+
+ChannelKind kind_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::collective: return ChannelKind::collective;
+    case ActionKind::send:
+    case ActionKind::receive: return ChannelKind::message;
+    case ActionKind::push:
+    case ActionKind::serve_push: return ChannelKind::push;
+    default: return ChannelKind::pull;
+  }
+}
+
+class Seating {
+ public:
+  Seating(const program::Program& p, const Groups& groups, const Fold& fold)
+      : p_(p), groups_(groups), fold_(fold) {
+    for (std::size_t g = 0; g < kGroupKinds; ++g) lowest_[g] = lowest_folds(g);
+  }
+
+  ChannelKey key(const program::RankClass& k, int rank, const MeetingPoint& point) const {
+    const program::Transfer& t = k.transfers[point.transfer];
+    const auto at = static_cast<std::size_t>(rank);
+    const ChannelKind kind = kind_of(point.kind);
+    if (kind == ChannelKind::message) {
+      const int self = fold_.of[at];
+      const int label = groups_.label[group_kind(t.group)][at];
+      const int peer = fold_.of[static_cast<std::size_t>(label)];
+      const bool sends = point.kind == ActionKind::send;
+      return {kind, {}, {}, sends ? self : peer, sends ? peer : self, t.tag};
+    }
+    const std::size_t g =
+        kind == ChannelKind::collective ? group_kind(t.group) : std::size_t{kServerGroup};
+    const int label = groups_.label[g][at];
+    PLANNER_CHECK(label != Groups::kNone, "a transfer outside its group");
+    const int lowest = lowest_[g][static_cast<std::size_t>(label)];
+    if (kind == ChannelKind::collective) return {kind, t.group, point.stream, lowest, 0, 0};
+    return {kind, {}, {}, lowest, 0, 0};
+  }
+
+ private:
+  // By label: the lowest fold among the group's members.
+  std::vector<int> lowest_folds(std::size_t g) const {
+    const std::vector<int>& labels = groups_.label[g];
+    std::vector<int> lowest(labels.size(), static_cast<int>(labels.size()));
+    for (std::size_t rank = 0; rank < labels.size(); ++rank) {
+      if (labels[rank] == Groups::kNone) continue;
+      int& low = lowest[static_cast<std::size_t>(labels[rank])];
+      low = std::min(low, fold_.of[rank]);
+    }
+    return lowest;
+  }
+
+  const program::Program& p_;
+  const Groups& groups_;
+  const Fold& fold_;
+  std::array<std::vector<int>, kGroupKinds> lowest_;
+};
+
+}  // namespace
+
+Scene::Scene(const program::Program& program, const cost::Machine& machine, SceneOptions options)
+    : program_(&program) {
+  const Groups groups = groups_of(program, machine.gpus_per_node);
+  std::vector<std::uint32_t> marks;
+  if (!options.stragglers.empty())
+    marks.assign(static_cast<std::size_t>(program.mesh.ranks()), 0);
+  std::uint32_t mark = 0;
+  for (const Straggler& s : options.stragglers) {
+    PLANNER_CHECK(s.rank >= 0 && s.rank < program.mesh.ranks() && s.slowdown > 0);
+    marks[static_cast<std::size_t>(s.rank)] = ++mark;
+  }
+  fold_ = fold_ranks(program, groups, marks, options.unfold);
+  add_actors(groups, machine, options);
+  seat_actors(groups);
+}
+
+void Scene::add_actors(const Groups& groups, const cost::Machine& machine,
+                       const SceneOptions& options) {
+  const Fold places = fold_by_place(*program_, groups);
+  timetables_.reserve(places.first.size());
+  for (const int rank : places.first) {
+    const auto& k = program_->classes[static_cast<std::size_t>(program_->class_of(rank))];
+    timetables_.emplace_back(*program_, k, machine, rank, TimetableOptions{options.parts});
+  }
+  for (int f = 0; f < fold_.count(); ++f) {
+    Actor actor;
+    actor.rank = fold_.first[static_cast<std::size_t>(f)];
+    actor.ranks = fold_.ranks[static_cast<std::size_t>(f)];
+    const int place = places.of[static_cast<std::size_t>(actor.rank)];
+    actor.timetable = static_cast<std::uint32_t>(place);
+    for (const Straggler& s : options.stragglers)
+      if (s.rank == actor.rank) actor.slowdown = s.slowdown;
+    actors_.push_back(actor);
+  }
+}
+
+void Scene::seat_actors(const Groups& groups) {
+  const Seating seating(*program_, groups, fold_);
+  std::map<ChannelKey, std::uint32_t> known;
+  for (std::uint32_t a = 0; a < actors_.size(); ++a) {
+    Actor& actor = actors_[a];
+    actor.first_seat = static_cast<std::uint32_t>(seats_.size());
+    const Timetable& table = timetable(actor);
+    std::map<std::pair<std::uint32_t, bool>, std::uint32_t> counters;
+    for (const MeetingPoint& point : table.points()) {
+      const ChannelKey key = seating.key(table.rank_class(), actor.rank, point);
+      const auto fresh = static_cast<std::uint32_t>(channels_.size());
+      Seat seat{.channel = known.try_emplace(key, fresh).first->second};
+      if (seat.channel == fresh) channels_.push_back({.kind = key.kind});
+      const bool buffered = key.kind == ChannelKind::push || key.kind == ChannelKind::pull;
+      seat.posts = point.kind == ActionKind::push || point.kind == ActionKind::serve_pull;
+      seat.times = point.kind != ActionKind::receive;
+      if (buffered)
+        seat.turn_counter =
+            counters.try_emplace({seat.channel, seat.posts}, turn_counters_ + counters.size())
+                .first->second;
+      Channel& channel = channels_[seat.channel];
+      if ((!buffered || seat.posts) && channel.last_actor != a) {
+        ++channel.parties;
+        channel.last_actor = a;
+      }
+      seats_.push_back(seat);
+    }
+    turn_counters_ += static_cast<std::uint32_t>(counters.size());
+  }
+  for (Seat& seat : seats_) {
+    const Channel& channel = channels_[seat.channel];
+    if (channel.kind == ChannelKind::collective && channel.parties == 1) seat.channel = kAbsent;
+  }
+}
+
+}  // namespace engine

@@ -1,0 +1,90 @@
+#pragma once
+// Scene: who plays a step. Actors are folds of ranks (or ranks, unfolded), each with the timetable
+// of its class and place; channels are where they meet. Both evaluators play the same scene.
+//
+// Meetings (program/checker.hpp, progress): messages and collectives start when all parties have
+// come. Pushes and replies to servers are buffered: who posts goes on; who collects starts when all
+// posts of its turn have started, because both sides' durations contain the wire.
+//
+// Keeps references to program and classes. Immutable after building; thread-safe to read.
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/cost/machine.hpp"
+#include "sim/engine/fold.hpp"
+#include "sim/engine/timetable.hpp"
+
+namespace engine {
+
+// One rank's compute kernels take `slowdown` times as long.
+struct Straggler {
+  int rank = 0;
+  double slowdown = 1;
+};
+
+struct SceneOptions {
+  bool unfold = false;
+  bool parts = false;                  // for traces: TimetableOptions::parts
+  std::vector<Straggler> stragglers;   // REQUIRES: ranks of the mesh, slowdown > 0
+};
+
+enum class ChannelKind : std::uint8_t { collective, message, push, pull };
+
+struct Channel {
+  ChannelKind kind{};
+  std::uint32_t parties = 0;           // actors that come, posts alone where it is buffered
+  std::uint32_t last_actor = kAbsent;  // while it is built
+};
+
+// An actor's place at a channel.
+struct Seat {
+  std::uint32_t channel = kAbsent;     // kAbsent: nobody else is there, the time is its own
+  bool posts = false;                  // buffered channels: posts, else collects
+  bool times = true;                   // its duration counts: of a message, the sender's
+  std::uint32_t turn_counter = 0;      // buffered channels: counts this actor's turns
+};
+
+struct Actor {
+  int rank = 0;                        // the lowest of its fold
+  int ranks = 1;
+  std::uint32_t timetable = 0;
+  std::uint32_t first_seat = 0;        // of its timetable's points, in their order
+  double slowdown = 1;                 // of compute kernels
+};
+
+class Scene {
+ public:
+  Scene(const program::Program& program, const cost::Machine& machine, SceneOptions options = {});
+
+  const program::Program& program() const { return *program_; }
+  const std::vector<Actor>& actors() const { return actors_; }
+  const std::vector<Channel>& channels() const { return channels_; }
+  const Fold& fold() const { return fold_; }
+  std::uint32_t turn_counters() const { return turn_counters_; }
+  const Timetable& timetable(const Actor& actor) const { return timetables_[actor.timetable]; }
+  // REQUIRES: the operation has a point.
+  const Seat& seat(const Actor& actor, const Operation& op) const {
+    return seats_[actor.first_seat + op.point];
+  }
+  // Of an operation of this actor, without what others and chance add.
+  std::int64_t duration(const Actor& actor, const Operation& op) const {
+    const bool slowed = actor.slowdown != 1 && op.work != Work::transfer;
+    if (!slowed) return op.duration;
+    return static_cast<std::int64_t>(static_cast<double>(op.duration) * actor.slowdown + 0.5);
+  }
+
+ private:
+  void add_actors(const Groups& groups, const cost::Machine& machine, const SceneOptions& options);
+  void seat_actors(const Groups& groups);
+
+  const program::Program* program_;
+  Fold fold_;
+  std::vector<Timetable> timetables_;
+  std::vector<Actor> actors_;
+  std::vector<Channel> channels_;
+  std::vector<Seat> seats_;
+  std::uint32_t turn_counters_ = 0;
+};
+
+}  // namespace engine

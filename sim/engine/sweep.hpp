@@ -1,0 +1,35 @@
+#pragma once
+// Sweep: a max-plus pass [max-plus] over a scene. Each operation starts when its stream is free,
+// its events have happened and its parties have come, and takes its own time; no clock and no
+// queue, because nothing is shared but these. Operations are taken in issue order, actor by actor;
+// one that waits for another actor stays pending, with whatever waits for it. The result does not
+// depend on the order of actors: it is the least solution of a system of (max, +) equations.
+//
+// O(operations played); memory O(events of the actors + operations pending). An actor is played
+// ahead until its compute stream pends, further only when nothing else moves. Thread-safe (pure).
+
+#include <cstdint>
+
+#include "sim/engine/outcome.hpp"
+#include "sim/engine/scene.hpp"
+
+namespace engine {
+
+// An operation as it happened; told in no particular order.
+struct Played {
+  std::uint32_t actor = 0, operation = 0;
+  int step = 0;
+  std::int64_t micro_batch = 0;
+  std::int64_t start = 0, finish = 0;
+};
+
+struct SweepOptions {
+  int steps = 2;                       // the last of them is accounted
+  bool critical_path = false;
+  std::vector<Played>* record = nullptr;
+};
+
+// REQUIRES: the program is sound (program::check).
+Outcome sweep(const Scene& scene, const SweepOptions& options = {});
+
+}  // namespace engine
