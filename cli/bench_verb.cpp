@@ -1,3 +1,5 @@
+#include <time.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "models/zoo.hpp"
 #include "planner/search.hpp"
 #include "reports/text.hpp"
+#include "sim/engine/hold_model.hpp"
 
 namespace cli {
 namespace {
@@ -23,6 +26,9 @@ constexpr Question kQuestions[] = {
     {"gpt2-1.5b", 8}, {"gpt3-175b", 64}, {"gpt3-175b", 512}, {"gpt3-175b", 4096}};
 constexpr const char* kGpu = "h100-sxm-80g";
 constexpr int kRounds = 5;             // the median round is reported
+
+constexpr std::size_t kPending = 10'000;  // of the events figure
+constexpr std::int64_t kEvents = 4'000'000;  // a round
 
 // A candidate counts when its time and memory were both evaluated. The search runs on one core and
 // starts from nothing: graphs, probes and tables are in its time, the lowering of what a plan
@@ -63,29 +69,102 @@ core::Result<SearchFigure> time_search() {
   return rounds[kRounds / 2];
 }
 
+// An event is one pop, and the push of what follows from it. Seconds are those of the core: the
+// engine is one thread, and what else the machine does is not its figure.
+struct EventFigure {
+  std::size_t pending = 0;
+  std::int64_t events = 0;
+  double seconds = 0;
+  double rate() const { return static_cast<double>(events) / seconds; }
+};
+
+double core_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+EventFigure time_events(std::size_t pending, std::uint64_t seed) {
+  engine::HoldModel model(pending, seed);
+  // Every event has been put back several times before the clock runs.
+  std::uint64_t digest = model.run(static_cast<std::int64_t>(3 * pending));
+  std::vector<EventFigure> rounds;
+  for (int i = 0; i < kRounds; ++i) {
+    const double start = core_seconds();
+    digest ^= model.run(kEvents);
+    rounds.push_back({pending, kEvents, core_seconds() - start});
+  }
+  PLANNER_CHECK(digest != 0 && model.queue().size() == pending);
+  std::ranges::sort(rounds, {}, &EventFigure::seconds);
+  return rounds[kRounds / 2];
+}
+
+core::Json to_json(const EventFigure& f) {
+  return core::Json::object({{"pending", static_cast<std::int64_t>(f.pending)},
+                             {"events", f.events},
+                             {"seconds", f.seconds},
+                             {"per_second_per_core", f.rate()}});
+}
+
+std::string events_line(const EventFigure& f) {
+  return "events  " + core::count_text(f.events) + " events, " +
+         core::count_text(static_cast<std::int64_t>(f.pending)) + " pending, in " +
+         core::to_text(core::Seconds(f.seconds)) + " of one core: " +
+         core::count_text(static_cast<std::int64_t>(f.rate())) + " a second\n";
+}
+
+struct Figures {
+  SearchFigure search;
+  EventFigure events;
+  std::vector<EventFigure> more_events;  // --full
+};
+
+core::Json to_json(const Figures& f) {
+  using core::Json;
+  Json json =
+      Json::object({{"schema", "bench/1"},
+                    {"search", Json::object({{"candidates", f.search.candidates},
+                                             {"seconds", f.search.seconds},
+                                             {"per_second_per_core", f.search.rate()}})},
+                    {"events", to_json(f.events)}});
+  if (f.more_events.empty()) return json;
+  Json more = Json::array();
+  for (const EventFigure& one : f.more_events) more.push_back(to_json(one));
+  json.set("events_by_pending", std::move(more));
+  return json;
+}
+
+std::string text_of(const Figures& f) {
+  std::string text = "search  " + core::count_text(f.search.candidates) + " candidates in " +
+                     core::to_text(core::Seconds(f.search.seconds)) + " on one core: " +
+                     core::count_text(static_cast<std::int64_t>(f.search.rate())) + " a second\n";
+  text += events_line(f.events);
+  for (const EventFigure& one : f.more_events) text += events_line(one);
+  return text;
+}
+
 }  // namespace
 
 int bench_verb(Arguments arguments) {
   OutputOptions output;
-  OptionSet set("bench", "Measures the tool itself: candidates that the search evaluates.",
+  bool full = false;
+  OptionSet set("bench",
+                "Measures the tool itself: candidates that the search evaluates, events that the\n"
+                "engine takes.",
                 "  planner bench --json");
+  set.flag("--full", full, "also with 100 and 1,000,000 events pending");
   add_output_options(set, output, "the figures");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   const core::Status target = check_output(output);
   if (!target.ok()) return refuse(target.problems());
-  const auto figure = time_search();
-  if (!figure.ok()) return refuse(figure.problems());
-  using core::Json;
-  const Json json =
-      Json::object({{"schema", "bench/1"},
-                    {"search", Json::object({{"candidates", figure->candidates},
-                                             {"seconds", figure->seconds},
-                                             {"per_second_per_core", figure->rate()}})}});
-  const core::Status delivered = deliver(output, core::dump(json) + '\n', [&] {
-    return "search  " + core::count_text(figure->candidates) + " candidates in " +
-           core::to_text(core::Seconds(figure->seconds)) + " on one core: " +
-           core::count_text(static_cast<std::int64_t>(figure->rate())) + " a second\n";
-  });
+  const auto search = time_search();
+  if (!search.ok()) return refuse(search.problems());
+  Figures figures{*search, time_events(kPending, 1), {}};
+  if (full)
+    for (const std::size_t pending : {std::size_t{100}, std::size_t{1'000'000}})
+      figures.more_events.push_back(time_events(pending, 1));
+  const core::Status delivered =
+      deliver(output, core::dump(to_json(figures)) + '\n', [&] { return text_of(figures); });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
