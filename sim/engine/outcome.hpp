@@ -31,6 +31,14 @@ struct Account {
   friend bool operator==(const Account&, const Account&) = default;
 };
 
+// An operation as it happened; told in no particular order.
+struct Played {
+  std::uint32_t actor = 0, operation = 0;
+  int step = 0;
+  std::int64_t micro_batch = 0;
+  std::int64_t start = 0, finish = 0;
+};
+
 // What a critical path is made of: compute, optimizer, transfers by purpose, the rest.
 inline constexpr std::size_t kTrafficKinds = 8;
 inline constexpr std::size_t kPathKinds = kTrafficKinds + 3;

@@ -26,7 +26,7 @@ struct Straggler {
 struct SceneOptions {
   bool unfold = false;
   bool parts = false;                  // for traces: TimetableOptions::parts
-  std::vector<Straggler> stragglers;   // REQUIRES: ranks of the mesh, slowdown > 0
+  std::vector<Straggler> stragglers{};  // REQUIRES: ranks of the mesh, slowdown > 0
 };
 
 enum class ChannelKind : std::uint8_t { collective, message, push, pull };

@@ -1,6 +1,7 @@
 #include "sim/engine/sweep.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/check.hpp"
 
@@ -103,8 +104,11 @@ class Sweep {
     return outcome_.accounts[a * static_cast<std::size_t>(options_.steps) +
                              static_cast<std::size_t>(step)];
   }
+  // Of equal times the one that tells most of missing parties, whatever the order of asking.
   static void keep_later(S& a, const S& b) {
-    if (b.time > a.time) a = b;
+    if (std::tie(b.time, b.missing_to, b.missing_from) >
+        std::tie(a.time, a.missing_to, a.missing_from))
+      a = b;
   }
 
   void settle() {
@@ -322,10 +326,9 @@ class Sweep {
   // Accounts for an operation that is ready at node.ready and begins at start.
   S finish(const Node& node, const Operation& op, const S& start, std::int64_t duration) {
     S end = start;
-    if (start.time > node.ready.time) {
-      end.missing_from = node.ready.time;
-      end.missing_to = start.time;
-    }
+    const bool waited = start.time > node.ready.time;
+    end.missing_from = waited ? node.ready.time : node.ready.missing_from;
+    end.missing_to = waited ? start.time : node.ready.missing_to;
     end.spend(path_kind(node.actor, op), duration);
     Account& a = account(node.actor, node.step);
     a.busy[static_cast<std::size_t>(op.stream)] += duration;

@@ -15,14 +15,6 @@
 
 namespace engine {
 
-// An operation as it happened; told in no particular order.
-struct Played {
-  std::uint32_t actor = 0, operation = 0;
-  int step = 0;
-  std::int64_t micro_batch = 0;
-  std::int64_t start = 0, finish = 0;
-};
-
 struct SweepOptions {
   int steps = 2;                       // the last of them is accounted
   bool critical_path = false;

@@ -1,0 +1,354 @@
+#include "sim/engine/engine.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "core/check.hpp"
+#include "core/random.hpp"
+#include "sim/engine/event_queue.hpp"
+
+namespace engine {
+namespace {
+
+constexpr int kStreams = program::kStreams;
+constexpr auto kComputeStream = static_cast<std::size_t>(program::Stream::compute);
+constexpr std::uint32_t kJoin = kAbsent;   // in place of an operation
+constexpr std::int64_t kFirstAhead = 8;    // compute operations issued and not finished
+
+class Engine {
+ public:
+  Engine(const Scene& scene, const EngineOptions& options, std::int64_t ahead)
+      : scene_(scene), options_(options), ahead_(ahead) {
+    outcome_.steps = options.steps;
+    outcome_.accounts.resize(scene.actors().size() * static_cast<std::size_t>(options.steps));
+    std::size_t moments = 0;
+    for (const Actor& actor : scene.actors()) {
+      players_.push_back({OperationCursor(scene.timetable(actor), options.steps), {}, moments});
+      moments += scene.timetable(actor).instances();
+    }
+    moments_.resize(moments);
+    meetings_.resize(scene.channels().size());
+    turns_.resize(scene.turn_counters(), 0);
+  }
+
+  // Empty: something could have started before it was issued.
+  std::optional<Outcome> run() {
+    for (std::uint32_t a = 0; a < players_.size(); ++a) issue_ahead(a);
+    while (!queue_.empty() && !late_) finish(queue_.pop());
+    if (late_) return std::nullopt;
+    for (const Player& p : players_)
+      PLANNER_CHECK(p.cursor.done(), "a deadlock in a program that was checked");
+    PLANNER_CHECK(pending_ == 0, "a deadlock in a program that was checked");
+    return std::move(outcome_);
+  }
+
+ private:
+  // An event instance or a stream's end: when it last happened, or which node decides it.
+  struct Moment {
+    std::int64_t time = 0;
+    std::int64_t missing_from = 0, missing_to = 0;  // a party was missing last, on the way there
+    std::uint32_t pending = kAbsent;
+  };
+  struct Player {
+    OperationCursor cursor;
+    std::array<Moment, kStreams> tails{};
+    std::size_t first_moment = 0;
+    std::int64_t compute_done = 0;
+    std::int64_t computing = 0;        // compute operations issued and not finished
+    std::uint64_t issued = 0;
+  };
+  // An operation that was issued and is not finished.
+  struct Node {
+    std::uint32_t actor = 0, operation = 0;
+    std::int64_t micro_batch = 0, duration = 0;
+    std::int64_t ready = 0, start = 0;
+    std::int64_t missing_from = 0, missing_to = 0;
+    int step = 0, missing = 0;
+    std::uint32_t waiters = kAbsent;   // edge: node * kStreams + place
+    std::array<std::uint32_t, kStreams> next_waiter{};
+    std::uint32_t next_here = kAbsent; // at the same meeting, or free
+  };
+  struct Turn {
+    std::uint32_t posted = 0;
+    std::int64_t latest = 0;
+    std::uint32_t waiting = kAbsent;
+  };
+  struct Meeting {
+    std::uint32_t arrived = 0;
+    std::int64_t latest = 0, duration = 0;
+    std::uint32_t here = kAbsent;
+    std::vector<Turn> turns;
+  };
+
+  const Actor& actor(const Node& n) const { return scene_.actors()[n.actor]; }
+  const Operation& operation(const Node& n) const {
+    return scene_.timetable(actor(n)).operation(n.operation);
+  }
+  Account& account(const Node& n) {
+    return outcome_.accounts[n.actor * static_cast<std::size_t>(options_.steps) +
+                             static_cast<std::size_t>(n.step)];
+  }
+  Moment& moment(const Player& p, const Instance& instance, std::int64_t micro_batch) {
+    return moments_[p.first_moment + instance.at(micro_batch)];
+  }
+
+  void issue_ahead(std::uint32_t a) {
+    Player& p = players_[a];
+    while (!p.cursor.done() && p.computing < ahead_) issue(a);
+  }
+
+  void issue(std::uint32_t a) {
+    Player& p = players_[a];
+    if (p.cursor.at_join()) return issue_join(a);
+    const Actor& own = scene_.actors()[a];
+    const Timetable& table = scene_.timetable(own);
+    const Operation& op = p.cursor.operation();
+    const std::uint32_t n = take_node();
+    Node& node = nodes_[n];
+    node.actor = a;
+    node.operation = p.cursor.index();
+    node.step = p.cursor.step();
+    node.micro_batch = p.cursor.micro_batch();
+    node.duration = duration(own, op, p.issued++);
+    p.cursor.advance();
+    Moment& tail = p.tails[static_cast<std::size_t>(op.stream)];
+    wait_for(n, 0, tail);
+    for (std::uint32_t w = 0; w < op.wait_count; ++w)
+      wait_for(n, w + 1, moment(p, table.wait(op.first_wait + w), node.micro_batch));
+    tail.pending = n;
+    if (op.signal != kAbsent)
+      moment(p, table.signal(op.signal), node.micro_batch).pending = n;
+    if (op.stream == program::Stream::compute) ++p.computing;
+    if (node.missing == 0) proceed(n);
+  }
+
+  void issue_join(std::uint32_t a) {
+    Player& p = players_[a];
+    const std::uint32_t n = take_node();
+    nodes_[n].actor = a;
+    nodes_[n].operation = kJoin;
+    nodes_[n].step = p.cursor.step();
+    for (std::size_t s = 0; s < kStreams; ++s) {
+      wait_for(n, s, p.tails[s]);
+      p.tails[s].pending = n;
+    }
+    p.cursor.join();
+    ++p.computing;
+    if (nodes_[n].missing == 0) proceed(n);
+  }
+
+  std::int64_t duration(const Actor& own, const Operation& op, std::uint64_t index) const {
+    const std::int64_t usual = scene_.duration(own, op);
+    if (options_.jitter == 0 || op.work == Work::transfer || op.work == Work::none) return usual;
+    const core::Random random(options_.seed, static_cast<std::uint64_t>(own.rank));
+    const double factor = std::clamp(1 + options_.jitter * random.normal(index), 0.5, 2.0);
+    return static_cast<std::int64_t>(static_cast<double>(usual) * factor + 0.5);
+  }
+
+  std::uint32_t take_node() {
+    ++pending_;
+    std::uint32_t n = free_;
+    if (n == kAbsent) {
+      n = static_cast<std::uint32_t>(nodes_.size());
+      nodes_.emplace_back();
+    } else {
+      free_ = nodes_[n].next_here;
+      nodes_[n] = Node{};
+    }
+    return n;
+  }
+
+  void wait_for(std::uint32_t n, std::size_t place, const Moment& moment) {
+    Node& node = nodes_[n];
+    if (moment.pending == kAbsent) return reach(node, moment);
+    Node& other = nodes_[moment.pending];
+    ++node.missing;
+    node.next_waiter[place] = other.waiters;
+    other.waiters = n * kStreams + static_cast<std::uint32_t>(place);
+  }
+  // The node is not ready before the moment. Of equal times the one that tells most of missing
+  // parties, whatever the order of asking.
+  static void reach(Node& node, const Moment& moment) {
+    if (std::tie(moment.time, moment.missing_to, moment.missing_from) <=
+        std::tie(node.ready, node.missing_to, node.missing_from))
+      return;
+    node.ready = moment.time;
+    node.missing_from = moment.missing_from;
+    node.missing_to = moment.missing_to;
+  }
+
+  // Everything on its own rank that the node waits for has happened.
+  void proceed(std::uint32_t n) {
+    const Node& node = nodes_[n];
+    if (node.operation == kJoin) return begin(n, node.ready, 0);
+    const Operation& op = operation(node);
+    if (op.point == program::kNone) return begin(n, node.ready, node.duration);
+    const Seat& seat = scene_.seat(actor(node), op);
+    if (seat.channel == kAbsent) return begin(n, node.ready, node.duration);
+    const Channel& channel = scene_.channels()[seat.channel];
+    if (channel.kind == ChannelKind::push || channel.kind == ChannelKind::pull)
+      return take_turn(n, seat, channel);
+    meet(n, seat, channel);
+  }
+
+  void meet(std::uint32_t n, const Seat& seat, const Channel& channel) {
+    Meeting& m = meetings_[seat.channel];
+    Node& node = nodes_[n];
+    m.latest = m.arrived == 0 ? node.ready : std::max(m.latest, node.ready);
+    if (seat.times) m.duration = node.duration;
+    node.next_here = m.here;
+    m.here = n;
+    if (++m.arrived < channel.parties) return;
+    m.arrived = 0;
+    const bool message = channel.kind == ChannelKind::message;
+    for (std::uint32_t party = std::exchange(m.here, kAbsent); party != kAbsent;) {
+      const std::uint32_t next = nodes_[party].next_here;
+      begin(party, m.latest, message ? m.duration : nodes_[party].duration);
+      party = next;
+    }
+  }
+
+  void take_turn(std::uint32_t n, const Seat& seat, const Channel& channel) {
+    std::vector<Turn>& turns = meetings_[seat.channel].turns;
+    const std::size_t index = turns_[seat.turn_counter]++;
+    if (turns.size() <= index) turns.resize(index + 1);
+    Turn& turn = turns[index];
+    Node& node = nodes_[n];
+    if (!seat.posts) {
+      if (turn.posted == channel.parties)
+        return begin(n, std::max(node.ready, turn.latest), node.duration);
+      node.next_here = turn.waiting;
+      turn.waiting = n;
+      return;
+    }
+    turn.latest = turn.posted == 0 ? node.ready : std::max(turn.latest, node.ready);
+    begin(n, node.ready, node.duration);
+    if (++turn.posted < channel.parties) return;
+    for (std::uint32_t c = std::exchange(turn.waiting, kAbsent); c != kAbsent;) {
+      const std::uint32_t next = nodes_[c].next_here;
+      begin(c, std::max(nodes_[c].ready, turn.latest), nodes_[c].duration);
+      c = next;
+    }
+  }
+
+  void begin(std::uint32_t n, std::int64_t start, std::int64_t duration) {
+    Node& node = nodes_[n];
+    node.start = start;
+    const auto stream = node.operation == kJoin ? program::Stream::compute : operation(node).stream;
+    const std::uint32_t order = static_cast<std::uint32_t>(actor(node).rank) * kStreams +
+                                static_cast<std::uint32_t>(stream);
+    if (start < queue_.now()) late_ = true;
+    else queue_.push({start + duration, order, n});
+  }
+
+  void finish(const Event& event) {
+    const std::uint32_t n = event.data;
+    Node& node = nodes_[n];
+    Player& p = players_[node.actor];
+    Moment now{event.time, node.missing_from, node.missing_to};
+    if (node.start > node.ready) now.missing_from = node.ready, now.missing_to = node.start;
+    const std::uint32_t waiters = node.waiters, a = node.actor;
+    bool refill = true;
+    if (node.operation == kJoin) {
+      finish_join(n, now);
+    } else {
+      const Operation& op = operation(node);
+      tally(node, op, event.time);
+      refill = op.stream == program::Stream::compute;
+      happen(p.tails[static_cast<std::size_t>(op.stream)], n, now);
+      if (op.signal != kAbsent) {
+        const Timetable& table = scene_.timetable(actor(node));
+        happen(moment(p, table.signal(op.signal), node.micro_batch), n, now);
+      }
+    }
+    // Freed before anything is issued; its waiters come first, in the order of the list.
+    node.next_here = free_;
+    free_ = n;
+    --pending_;
+    wake(waiters, now);
+    if (!refill) return;
+    --p.computing;
+    issue_ahead(a);
+  }
+
+  void finish_join(std::uint32_t n, const Moment& now) {
+    const Node& node = nodes_[n];
+    Player& p = players_[node.actor];
+    Account& own = account(node);
+    own.finish = now.time;
+    own.bubble += missing_time(node, p.compute_done, now.time);
+    p.compute_done = now.time;
+    for (Moment& tail : p.tails) happen(tail, n, now);
+  }
+
+  static void happen(Moment& moment, std::uint32_t n, const Moment& now) {
+    if (moment.pending == n) moment = now;
+  }
+
+  void wake(std::uint32_t edge, const Moment& now) {
+    while (edge != kAbsent) {
+      const std::uint32_t n = edge / kStreams;
+      Node& waiter = nodes_[n];
+      edge = waiter.next_waiter[edge % kStreams];
+      reach(waiter, now);
+      if (--waiter.missing == 0) proceed(n);
+    }
+  }
+
+  static std::int64_t missing_time(const Node& n, std::int64_t from, std::int64_t to) {
+    return std::max<std::int64_t>(
+        0, std::min(to, n.missing_to) - std::max(from, n.missing_from));
+  }
+
+  void tally(const Node& node, const Operation& op, std::int64_t end) {
+    Account& own = account(node);
+    const std::int64_t spent = end - node.start;
+    own.busy[static_cast<std::size_t>(op.stream)] += spent;
+    if (op.stream == program::Stream::compute) {
+      Player& p = players_[node.actor];
+      own.bubble += missing_time(node, p.compute_done, node.ready) + (node.start - node.ready);
+      p.compute_done = end;
+      own.kernels += op.kernels;
+    }
+    if (op.work == Work::compute) own.compute += spent;
+    if (op.work == Work::optimizer) own.optimizer += spent;
+    if (op.work == Work::transfer &&
+        (op.point == program::kNone || scene_.seat(actor(node), op).times))
+      own.communication += spent;
+    ++outcome_.operations;
+    if (options_.record != nullptr)
+      options_.record->push_back(
+          {node.actor, node.operation, node.step, node.micro_batch, node.start, end});
+  }
+
+  const Scene& scene_;
+  const EngineOptions& options_;
+  std::int64_t ahead_;
+  Outcome outcome_;
+  EventQueue queue_;
+  std::vector<Player> players_;
+  std::vector<Moment> moments_;
+  std::vector<Meeting> meetings_;
+  std::vector<std::uint32_t> turns_;
+  std::vector<Node> nodes_;
+  std::uint32_t free_ = kAbsent;
+  std::size_t pending_ = 0;
+  bool late_ = false;
+};
+
+}  // namespace
+
+Outcome run(const Scene& scene, const EngineOptions& options) {
+  PLANNER_CHECK(options.steps >= 1 && options.jitter >= 0);
+  for (std::int64_t ahead = kFirstAhead;; ahead *= 16) {
+    const std::size_t recorded = options.record == nullptr ? 0 : options.record->size();
+    std::optional<Outcome> outcome = Engine(scene, options, ahead).run();
+    if (outcome) return *std::move(outcome);
+    if (options.record != nullptr) options.record->resize(recorded);
+    PLANNER_CHECK(ahead < std::int64_t{1} << 56, "work starts before it is issued, however early");
+  }
+}
+
+}  // namespace engine

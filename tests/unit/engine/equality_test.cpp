@@ -1,0 +1,174 @@
+// The sweep, the engine, folded and unfolded: one answer, to the picosecond.
+#include <map>
+#include <set>
+
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/space.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/engine/sweep.hpp"
+#include "sim/program/checker.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/cost/machine_for_tests.hpp"
+#include "tests/unit/engine/pipelines.hpp"
+#include "tests/unit/program/two_stages.hpp"
+
+using engine::Outcome;
+using engine::Scene;
+using planner::Strategy;
+
+namespace {
+
+struct Space {
+  const char* model;
+  const char* gpu;
+  std::int64_t gpus, seq_len, batch;
+  std::vector<const char*> pins;
+  int gpus_per_node = 8;
+};
+
+// visit(strategy, program, machine) for each candidate of the space that can be lowered.
+template <class Visit>
+int each_candidate(const Space& space, const Visit& visit) {
+  const models::ModelSpec model = models::find_model(space.model).value();
+  const hw_profiles::Profile profile = hw_profiles::find_profile(space.gpu).value();
+  planner::Job job;
+  job.seq_len = space.seq_len;
+  job.global_batch = space.batch;
+  planner::Constraints constraints;
+  for (const char* pin : space.pins) REQUIRE(constraints.pin(pin).ok());
+  cost::Machine machine = cost::make_machine(profile, job.attention);
+  machine.gpus_per_node = space.gpus_per_node;
+  std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs;
+  int visited = 0;
+  for (const planner::Structure& structure :
+       structures(job, {space.gpus, space.gpus_per_node, model.layers}, constraints)) {
+    for (const std::int64_t size : structure.micro_batches) {
+      const Strategy s = with_micro_batch(structure.strategy, size, space.batch);
+      if (!strategy_problems(model, job, s, space.gpus).empty()) continue;
+      const Strategy resolved = resolve(model, job, s);
+      const std::pair key{resolved.tensor, resolved.sequence_parallel};
+      if (!graphs.contains(key))
+        graphs.emplace(key, models::build_graph(model, graph_options(job, resolved)).value());
+      visit(resolved, planner::lower(graphs.at(key), job, resolved), machine);
+      ++visited;
+    }
+  }
+  return visited;
+}
+
+void equal(const Outcome& a, const Outcome& b) {
+  REQUIRE(a.accounts.size() == b.accounts.size());
+  for (std::size_t i = 0; i < a.accounts.size(); ++i) {
+    INFO("account " << i);
+    REQUIRE(a.accounts[i].finish == b.accounts[i].finish);
+    REQUIRE(a.accounts[i] == b.accounts[i]);
+  }
+  REQUIRE(a.operations == b.operations);
+}
+
+// Every rank's account is that of its fold.
+void equal_unfolded(const Scene& scene, const Outcome& folded, const Outcome& unfolded) {
+  const auto& fold = scene.fold().of;
+  REQUIRE(fold.size() == unfolded.actors());
+  for (std::size_t rank = 0; rank < fold.size(); ++rank) {
+    INFO("rank " << rank);
+    for (int step = 0; step < folded.steps; ++step)
+      REQUIRE(unfolded.account(rank, step) ==
+              folded.account(static_cast<std::size_t>(fold[rank]), step));
+  }
+}
+
+void all_equal(const program::Program& p, const cost::Machine& machine) {
+  const Scene folded(p, machine), each(p, machine, {.unfold = true});
+  const Outcome swept = engine::sweep(folded);
+  equal(swept, engine::run(folded));
+  const Outcome unfolded = engine::sweep(each);
+  equal(unfolded, engine::run(each));
+  equal_unfolded(folded, swept, unfolded);
+  for (std::size_t a = 0; a < swept.actors(); ++a) {
+    const engine::StepTerms t = engine::terms_of(swept, a);
+    for (const std::int64_t busy : t.busy) CHECK(busy <= t.period);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sweep and engine agree on every candidate, folded and unfolded") {
+  const Space space = GENERATE(
+      Space{"gpt2-124m", "a100-sxm-80g", 8, 256, 16, {}},
+      Space{"gpt2-124m", "rtx3090", 12, 128, 24, {"checkpoint=none"}, 4},
+      Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 16, {"schedule=interleaved", "pipeline=4"}},
+      Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 32, {"schedule=zb_h1", "pipeline=4"}},
+      Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 32, {"schedule=zb_h2", "pipeline=4"}},
+      Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"schedule=naive", "pipeline=2"}},
+      Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"grad_sync=tree"}},
+      Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"grad_sync=parameter_server", "servers=2"}},
+      Space{"gpt2-124m", "rtx3090", 8, 128, 12,
+            {"grad_sync=parameter_server", "servers=2", "servers_colocated=false"}});
+  INFO(space.model << " on " << space.gpus << " x " << space.gpu);
+  const int visited = each_candidate(
+      space, [](const Strategy& s, const program::Program& p, const cost::Machine& machine) {
+        INFO(to_text(s));
+        all_equal(p, machine);
+      });
+  CHECK(visited > 0);
+}
+
+TEST_CASE("folds follow places: stages that share a node fold with no stage that spans two") {
+  // Twelve ranks, two stages of six data ranks, nodes of four: no two ranks of a stage see the
+  // same neighbours on the same links, but for symmetry.
+  program::Mesh mesh;
+  mesh.data = 6;
+  mesh.pipeline = 2;
+  program::Program p = program_test::program_of(
+      {program_test::StageBuilder(0, 5).k, program_test::StageBuilder(1, 5).k}, mesh);
+  cost::Machine machine = round_machine();
+  machine.gpus_per_node = 4;
+  const Scene scene(p, machine);
+  CHECK(scene.actors().size() == 2);   // all messages cross nodes
+  machine.gpus_per_node = 8;           // 0 -> 6 and 1 -> 7 stay in a node, 2 -> 8 does not
+  const Scene uneven(p, machine);
+  CHECK(uneven.actors().size() == 4);
+  CHECK(uneven.fold().of[0] == uneven.fold().of[1]);
+  CHECK(uneven.fold().of[0] != uneven.fold().of[2]);
+  all_equal(p, machine);
+}
+
+TEST_CASE("a straggler splits off its fold, and whoever it holds up follows") {
+  program::Mesh mesh;
+  mesh.data = 8;
+  mesh.pipeline = 2;
+  const program::Program p = program_test::program_of(
+      {program_test::StageBuilder(0, 5).k, program_test::StageBuilder(1, 5).k}, mesh);
+  const cost::Machine machine = round_machine();
+  const engine::SceneOptions slow{.stragglers = {{3, 1.5}}};
+  const Scene folded(p, machine, slow);
+  CHECK(folded.actors().size() < 8);
+  CHECK(folded.fold().of[3] != folded.fold().of[2]);
+  engine::SceneOptions each = slow;
+  each.unfold = true;
+  const Outcome swept = engine::sweep(folded);
+  equal(swept, engine::run(folded));
+  equal_unfolded(folded, swept, engine::sweep(Scene(p, machine, each)));
+  const std::int64_t usual = engine::critical_terms(engine::sweep(Scene(p, machine))).period;
+  CHECK(engine::critical_terms(swept).period > usual);
+}
+
+TEST_CASE("jitter is drawn by rank and operation from the seed") {
+  const program::Program p =
+      engine_test::pipeline(planner::Schedule::one_f_one_b, 4, 8, 1, {7000, 9000, 5000, 300, 50});
+  const Scene scene(p, engine_test::unit_machine(), {.unfold = true});
+  std::vector<engine::Played> a, b, c;
+  engine::run(scene, {.jitter = 0.1, .seed = 1, .record = &a});
+  engine::run(scene, {.jitter = 0.1, .seed = 1, .record = &b});
+  engine::run(scene, {.jitter = 0.1, .seed = 2, .record = &c});
+  const auto ends = [](const std::vector<engine::Played>& all) {
+    std::vector<std::int64_t> times;
+    for (const engine::Played& played : all) times.push_back(played.finish);
+    return times;
+  };
+  CHECK(ends(a) == ends(b));
+  CHECK(ends(a) != ends(c));
+}
