@@ -15,11 +15,11 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 8> kVerbs{"plan", "exec",  "compare",   "explain", "models",
-                                                 "gpus", "bench", "completion"};
+constexpr std::array<std::string_view, 9> kVerbs{
+    "plan", "simulate", "exec", "compare", "explain", "models", "gpus", "bench", "completion"};
 // Verbs of the design that this version does not have.
-constexpr std::array<std::string_view, 8> kLater{"simulate",  "report", "validate", "fit",
-                                                 "calibrate", "emit",   "sweep",    "doctor"};
+constexpr std::array<std::string_view, 7> kLater{"report", "validate", "fit",   "calibrate",
+                                                 "emit",   "sweep",    "doctor"};
 
 int unknown_verb(const std::string& word) {
   if (std::ranges::find(kLater, word) != kLater.end())
@@ -38,6 +38,7 @@ int run_verb(Arguments whole, const Runner& runner) {
   const std::string& verb = whole.front();
   const Arguments rest = whole.subspan(1);
   if (verb == "plan") return plan_verb(rest);
+  if (verb == "simulate") return simulate_verb(rest);
   if (verb == "exec") return exec_verb(rest, runner, whole);
   if (verb == "compare") return compare_verb(rest);
   if (verb == "explain") return explain_verb(rest, runner, whole);

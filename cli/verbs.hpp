@@ -33,6 +33,7 @@ using Runner =
 int plan_verb(Arguments arguments);
 // `whole` is the command line of the process, for handing over.
 int exec_verb(Arguments arguments, const Runner& runner, Arguments whole);
+int simulate_verb(Arguments arguments);
 int compare_verb(Arguments arguments);
 int explain_verb(Arguments arguments, const Runner& runner, Arguments whole);
 int models_verb(Arguments arguments);

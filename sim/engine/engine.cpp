@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "core/random.hpp"
 #include "sim/engine/event_queue.hpp"
 
 namespace engine {
@@ -111,7 +110,7 @@ class Engine {
     node.operation = p.cursor.index();
     node.step = p.cursor.step();
     node.micro_batch = p.cursor.micro_batch();
-    node.duration = duration(own, op, p.issued++);
+    node.duration = scene_.duration(own, op, p.issued++);
     p.cursor.advance();
     Moment& tail = p.tails[static_cast<std::size_t>(op.stream)];
     wait_for(n, 0, tail);
@@ -137,14 +136,6 @@ class Engine {
     p.cursor.join();
     ++p.computing;
     if (nodes_[n].missing == 0) proceed(n);
-  }
-
-  std::int64_t duration(const Actor& own, const Operation& op, std::uint64_t index) const {
-    const std::int64_t usual = scene_.duration(own, op);
-    if (options_.jitter == 0 || op.work == Work::transfer || op.work == Work::none) return usual;
-    const core::Random random(options_.seed, static_cast<std::uint64_t>(own.rank));
-    const double factor = std::clamp(1 + options_.jitter * random.normal(index), 0.5, 2.0);
-    return static_cast<std::int64_t>(static_cast<double>(usual) * factor + 0.5);
   }
 
   std::uint32_t take_node() {
@@ -318,9 +309,10 @@ class Engine {
         (op.point == program::kNone || scene_.seat(actor(node), op).times))
       own.communication += spent;
     ++outcome_.operations;
-    if (options_.record != nullptr)
+    if (options_.record != nullptr && node.step == 0 &&
+        (options_.record_actor == kAbsent || options_.record_actor == node.actor))
       options_.record->push_back(
-          {node.actor, node.operation, node.step, node.micro_batch, node.start, end});
+          {node.actor, node.operation, node.micro_batch, node.start, end});
   }
 
   const Scene& scene_;
@@ -341,7 +333,7 @@ class Engine {
 }  // namespace
 
 Outcome run(const Scene& scene, const EngineOptions& options) {
-  PLANNER_CHECK(options.steps >= 1 && options.jitter >= 0);
+  PLANNER_CHECK(options.steps >= 1);
   for (std::int64_t ahead = kFirstAhead;; ahead *= 16) {
     const std::size_t recorded = options.record == nullptr ? 0 : options.record->size();
     std::optional<Outcome> outcome = Engine(scene, options, ahead).run();

@@ -4,10 +4,9 @@
 // starts what can start. One thread, integer picoseconds, no wall clock: the same scene, options
 // and seed give the same outcome and the same record.
 //
-// Where nothing is shared it equals the sweep to the picosecond; it exists for what the sweep
-// cannot say: durations that vary (jitter). Issue runs a bounded number of compute operations ahead
-// of what has finished; should a program have work that could have started before it was issued,
-// the scene is played again further ahead, so that the bound never shows.
+// Where nothing is shared it equals the sweep to the picosecond. Issue runs a bounded number of
+// compute operations ahead of what has finished; should a program have work that could have started
+// before it was issued, the scene is played again further ahead, so that the bound never shows.
 //
 // O(operations x log) at worst, O(operations) in effect; memory O(events of the actors + operations
 // issued). Thread-safe (pure).
@@ -22,11 +21,8 @@ namespace engine {
 
 struct EngineOptions {
   int steps = 2;                       // the last of them is accounted
-  // Compute kernels take (1 + jitter x N(0, 1)) times as long, at least half and at most twice,
-  // drawn per rank and operation. Ranks that fold draw as one: unfold the scene.
-  double jitter = 0;
-  std::uint64_t seed = 1;
-  std::vector<Played>* record = nullptr;
+  std::vector<Played>* record = nullptr;  // of the first step
+  std::uint32_t record_actor = kAbsent;   // this one's alone; kAbsent: everyone's
 };
 
 // REQUIRES: the program is sound (program::check).

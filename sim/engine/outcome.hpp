@@ -31,10 +31,9 @@ struct Account {
   friend bool operator==(const Account&, const Account&) = default;
 };
 
-// An operation as it happened; told in no particular order.
+// An operation as it happened.
 struct Played {
   std::uint32_t actor = 0, operation = 0;
-  int step = 0;
   std::int64_t micro_batch = 0;
   std::int64_t start = 0, finish = 0;
 };

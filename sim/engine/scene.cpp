@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/check.hpp"
+#include "core/random.hpp"
 
 namespace engine {
 namespace {
@@ -81,7 +82,9 @@ class Seating {
 }  // namespace
 
 Scene::Scene(const program::Program& program, const cost::Machine& machine, SceneOptions options)
-    : program_(&program) {
+    : program_(&program), jitter_(options.jitter), seed_(options.seed) {
+  PLANNER_CHECK(options.jitter >= 0);
+  varies_ = jitter_ > 0 || !options.stragglers.empty();
   const Groups groups = groups_of(program, machine.gpus_per_node);
   std::vector<std::uint32_t> marks;
   if (!options.stragglers.empty())
@@ -91,7 +94,7 @@ Scene::Scene(const program::Program& program, const cost::Machine& machine, Scen
     PLANNER_CHECK(s.rank >= 0 && s.rank < program.mesh.ranks() && s.slowdown > 0);
     marks[static_cast<std::size_t>(s.rank)] = ++mark;
   }
-  fold_ = fold_ranks(program, groups, marks, options.unfold);
+  fold_ = fold_ranks(program, groups, marks, options.unfold || jitter_ > 0);
   add_actors(groups, machine, options);
   seat_actors(groups);
 }
@@ -114,6 +117,23 @@ void Scene::add_actors(const Groups& groups, const cost::Machine& machine,
       if (s.rank == actor.rank) actor.slowdown = s.slowdown;
     actors_.push_back(actor);
   }
+}
+
+std::int64_t Scene::varied(const Actor& actor, const Operation& op, std::uint64_t index) const {
+  double factor = actor.slowdown;
+  if (jitter_ > 0) {
+    const core::Random random(seed_, static_cast<std::uint64_t>(actor.rank));
+    factor *= std::clamp(1 + jitter_ * random.normal(index), 0.5, 2.0);
+  }
+  return static_cast<std::int64_t>(static_cast<double>(op.duration) * factor + 0.5);
+}
+
+double Scene::operations() const {
+  std::vector<double> of_table;
+  for (const Timetable& table : timetables_) of_table.push_back(table.operations_of_step());
+  double all = 0;
+  for (const Actor& actor : actors_) all += of_table[actor.timetable];
+  return all;
 }
 
 void Scene::seat_actors(const Groups& groups) {

@@ -27,6 +27,10 @@ struct SceneOptions {
   bool unfold = false;
   bool parts = false;                  // for traces: TimetableOptions::parts
   std::vector<Straggler> stragglers{};  // REQUIRES: ranks of the mesh, slowdown > 0
+  // Compute kernels take (1 + jitter x N(0, 1)) times as long, at least half and at most twice,
+  // drawn by rank and operation from the seed. Every rank then is its own: the scene unfolds.
+  double jitter = 0;
+  std::uint64_t seed = 1;
 };
 
 enum class ChannelKind : std::uint8_t { collective, message, push, pull };
@@ -67,16 +71,18 @@ class Scene {
   const Seat& seat(const Actor& actor, const Operation& op) const {
     return seats_[actor.first_seat + op.point];
   }
-  // Of an operation of this actor, without what others and chance add.
-  std::int64_t duration(const Actor& actor, const Operation& op) const {
-    const bool slowed = actor.slowdown != 1 && op.work != Work::transfer;
-    if (!slowed) return op.duration;
-    return static_cast<std::int64_t>(static_cast<double>(op.duration) * actor.slowdown + 0.5);
+  // Of an operation of this actor, the index-th that it issues.
+  std::int64_t duration(const Actor& actor, const Operation& op, std::uint64_t index) const {
+    const bool kernel = op.work == Work::compute || op.work == Work::optimizer;
+    return kernel && varies_ ? varied(actor, op, index) : op.duration;
   }
+  // Operations of one step, all actors; what playing it costs.
+  double operations() const;
 
  private:
   void add_actors(const Groups& groups, const cost::Machine& machine, const SceneOptions& options);
   void seat_actors(const Groups& groups);
+  std::int64_t varied(const Actor& actor, const Operation& op, std::uint64_t index) const;
 
   const program::Program* program_;
   Fold fold_;
@@ -85,6 +91,9 @@ class Scene {
   std::vector<Channel> channels_;
   std::vector<Seat> seats_;
   std::uint32_t turn_counters_ = 0;
+  bool varies_ = false;                // stragglers or jitter
+  double jitter_;
+  std::uint64_t seed_;
 };
 
 }  // namespace engine

@@ -70,12 +70,13 @@ class Sweep {
     std::array<Moment, kStreams> tails{};
     std::size_t first_moment = 0;
     std::int64_t compute_done = 0;     // of its latest finished operation
+    std::uint64_t issued = 0;
   };
   // An operation that waits.
   struct Node {
     std::uint32_t actor = 0, operation = 0;
     int step = 0;
-    std::int64_t micro_batch = 0;
+    std::int64_t micro_batch = 0, duration = 0;
     S ready{};                         // latest of what it waits for, as far as known
     int missing = 0;
     std::uint32_t waiters = kAbsent;   // edge: node * kStreams + place
@@ -145,7 +146,8 @@ class Sweep {
     for (std::uint32_t w = 0; w < op.wait_count; ++w)
       after[count++] = &moment(p, table.wait(op.first_wait + w), micro_batch);
 
-    Node now{a, p.cursor.index(), p.cursor.step(), micro_batch};
+    Node now{a, p.cursor.index(), p.cursor.step(), micro_batch,
+             scene_.duration(actor(a), op, p.issued++)};
     p.cursor.advance();
     bool known = op.point == program::kNone || scene_.seat(actor(a), op).channel == kAbsent;
     for (std::size_t i = 0; i < count; ++i) {
@@ -153,7 +155,7 @@ class Sweep {
       if (after[i]->pending == kAbsent) keep_later(now.ready, after[i]->stamp);
     }
     if (known) {
-      const S end = finish(now, op, now.ready, scene_.duration(actor(a), op));
+      const S end = finish(now, op, now.ready, now.duration);
       tail.stamp = end;
       if (signal != nullptr) *signal = {end, kAbsent};
       return;
@@ -167,7 +169,7 @@ class Sweep {
 
   void issue_join(std::uint32_t a) {
     Player& p = players_[a];
-    const std::uint32_t n = keep({a, kJoin, p.cursor.step(), 0});
+    const std::uint32_t n = keep({a, kJoin, p.cursor.step()});
     for (std::size_t s = 0; s < kStreams; ++s) {
       if (p.tails[s].pending == kAbsent) keep_later(nodes_[n].ready, p.tails[s].stamp);
       wait_for(n, s, p.tails[s]);
@@ -206,10 +208,9 @@ class Sweep {
     const Node& node = nodes_[n];
     if (node.operation == kJoin) return complete_join(n);
     const Operation& op = operation(node);
-    const Actor& own = actor(node.actor);
-    if (op.point == program::kNone) return complete(n, node.ready, scene_.duration(own, op));
-    const Seat& seat = scene_.seat(own, op);
-    if (seat.channel == kAbsent) return complete(n, node.ready, scene_.duration(own, op));
+    if (op.point == program::kNone) return complete(n, node.ready, node.duration);
+    const Seat& seat = scene_.seat(actor(node.actor), op);
+    if (seat.channel == kAbsent) return complete(n, node.ready, node.duration);
     const Channel& channel = scene_.channels()[seat.channel];
     if (channel.kind == ChannelKind::push || channel.kind == ChannelKind::pull)
       return take_turn(n, seat, channel);
@@ -220,7 +221,7 @@ class Sweep {
     Meeting& m = meetings_[seat.channel];
     Node& node = nodes_[n];
     if (m.arrived == 0 || node.ready.time > m.latest.time) m.latest = node.ready;
-    if (seat.times) m.duration = scene_.duration(actor(node.actor), operation(node));
+    if (seat.times) m.duration = node.duration;
     node.next_here = m.here;
     m.here = n;
     if (++m.arrived < channel.parties) return;
@@ -231,9 +232,8 @@ class Sweep {
     m.here = kAbsent;
     while (party != kAbsent) {
       const std::uint32_t next = nodes_[party].next_here;
-      const std::int64_t own =
-          scene_.duration(actor(nodes_[party].actor), operation(nodes_[party]));
-      complete(party, start, channel.kind == ChannelKind::message ? message : own);
+      const bool shared = channel.kind == ChannelKind::message;
+      complete(party, start, shared ? message : nodes_[party].duration);
       party = next;
     }
   }
@@ -244,7 +244,7 @@ class Sweep {
     if (turns.size() <= index) turns.resize(index + 1);
     Turn& turn = turns[index];
     Node& node = nodes_[n];
-    const std::int64_t duration = scene_.duration(actor(node.actor), operation(node));
+    const std::int64_t duration = node.duration;
     if (!seat.posts) {
       if (turn.posted == channel.parties) return collect(n, turn.latest);
       node.next_here = turn.waiting;
@@ -264,8 +264,7 @@ class Sweep {
   }
   void collect(std::uint32_t n, const S& posted) {
     const Node& node = nodes_[n];
-    const std::int64_t duration = scene_.duration(actor(node.actor), operation(node));
-    complete(n, posted.time > node.ready.time ? posted : S(node.ready), duration);
+    complete(n, posted.time > node.ready.time ? posted : S(node.ready), node.duration);
   }
 
   // The operation starts at `start`, which is not before it is ready.
@@ -343,9 +342,10 @@ class Sweep {
     if (op.work == Work::optimizer) a.optimizer += duration;
     if (op.work == Work::transfer && counts(node.actor, op)) a.communication += duration;
     ++outcome_.operations;
-    if (options_.record != nullptr)
+    if (options_.record != nullptr && node.step == 0 &&
+        (options_.record_actor == kAbsent || options_.record_actor == node.actor))
       options_.record->push_back(
-          {node.actor, node.operation, node.step, node.micro_batch, start.time, end.time});
+          {node.actor, node.operation, node.micro_batch, start.time, end.time});
     return end;
   }
 

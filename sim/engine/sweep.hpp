@@ -18,7 +18,8 @@ namespace engine {
 struct SweepOptions {
   int steps = 2;                       // the last of them is accounted
   bool critical_path = false;
-  std::vector<Played>* record = nullptr;
+  std::vector<Played>* record = nullptr;  // of the first step
+  std::uint32_t record_actor = kAbsent;   // this one's alone; kAbsent: everyone's
 };
 
 // REQUIRES: the program is sound (program::check).

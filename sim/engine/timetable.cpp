@@ -24,12 +24,14 @@ class Timetable::Builder {
     }
   }
 
-  Range add(const program::Routine& routine, bool update) {
-    update_ = update;
+  Range add(const program::Routine& routine, std::string_view name, int chunk = 0) {
+    update_ = name == "begin" || name == "end";
     start_ = static_cast<std::uint32_t>(out_.operations_.size());
     for (const Call& call : routine)
       for (const Item& item : block(call)) add_item(item, call);
-    return {start_, static_cast<std::uint32_t>(out_.operations_.size())};
+    const Range range{start_, static_cast<std::uint32_t>(out_.operations_.size())};
+    if (range.last > range.first) out_.routines_.push_back({range, name, chunk});
+    return range;
   }
 
  private:
@@ -103,6 +105,7 @@ class Timetable::Builder {
   void add_item(const Item& item, const Call& call) {
     const Action& a = class_.actions[item.action];
     const std::int64_t duration = item.varies ? cost_(a, call).value() : item.duration;
+    PLANNER_CHECK(duration >= 0, "an action without a time");
     Operation next;
     next.duration = duration;
     next.stream = a.stream;
@@ -178,18 +181,35 @@ Timetable::Timetable(const program::Program& p, const RankClass& k, const cost::
                      int rank, TimetableOptions options)
     : class_(&k) {
   Builder builder(*this, p, k, machine, rank, options);
-  begin_ = builder.add(k.begin, true);
+  begin_ = builder.add(k.begin, "begin");
   for (int c = 0; c < k.chunks(); ++c) {
     const program::PassRoutines& chunk = k.chunk(c);
     const bool several = k.schedule.micro_batches > 1;
     std::array<Range, kPassRanges>& ranges = chunks_.emplace_back();
-    ranges[forward] = builder.add(chunk.forward, false);
-    if (several) ranges[backward] = builder.add(chunk.backward, false);
-    ranges[last_backward] = builder.add(chunk.last_backward, false);
-    if (several) ranges[weight] = builder.add(chunk.weight_gradient, false);
-    ranges[last_weight] = builder.add(chunk.last_weight_gradient, false);
+    ranges[forward] = builder.add(chunk.forward, "forward", c);
+    if (several) ranges[backward] = builder.add(chunk.backward, "backward", c);
+    ranges[last_backward] = builder.add(chunk.last_backward, "last_backward", c);
+    if (several) ranges[weight] = builder.add(chunk.weight_gradient, "weight_gradient", c);
+    ranges[last_weight] = builder.add(chunk.last_weight_gradient, "last_weight_gradient", c);
   }
-  end_ = builder.add(k.end, true);
+  end_ = builder.add(k.end, "end");
+}
+
+double Timetable::operations_of_step() const {
+  const auto size = [](Range r) { return static_cast<double>(r.last - r.first); };
+  const auto others = static_cast<double>(class_->schedule.micro_batches - 1);
+  double all = size(begin_) + size(end_);
+  for (const auto& ranges : chunks_)
+    all += (others + 1) * size(ranges[forward]) + others * size(ranges[backward]) +
+           size(ranges[last_backward]) + others * size(ranges[weight]) + size(ranges[last_weight]);
+  return all;
+}
+
+const RoutineRange& Timetable::routine_of(std::uint32_t operation) const {
+  const auto after = std::ranges::upper_bound(
+      routines_, operation, {}, [](const RoutineRange& r) { return r.range.first; });
+  PLANNER_CHECK(after != routines_.begin() && operation < (after - 1)->range.last);
+  return *(after - 1);
 }
 
 Range Timetable::of(const program::Pass& pass) const {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "sim/cost/action.hpp"
@@ -67,6 +68,13 @@ struct Range {
   std::uint32_t first = 0, last = 0;   // operations [first, last)
 };
 
+// A routine's operations, and what they are.
+struct RoutineRange {
+  Range range;
+  std::string_view name;               // "forward", "last_backward", "end"
+  int chunk = 0;
+};
+
 struct TimetableOptions {
   bool parts = false;                  // keep what each operation consists of, allocations too
 };
@@ -88,6 +96,9 @@ class Timetable {
   Range begin() const { return begin_; }
   Range end() const { return end_; }
   Range of(const program::Pass& pass) const;
+  double operations_of_step() const;
+  // The routine that an operation belongs to; O(log routines).
+  const RoutineRange& routine_of(std::uint32_t operation) const;
 
  private:
   class Builder;
@@ -101,6 +112,7 @@ class Timetable {
   std::uint32_t instances_ = 0;
   Range begin_, end_;
   std::vector<std::array<Range, kPassRanges>> chunks_;
+  std::vector<RoutineRange> routines_;  // ascending, those that have operations
 };
 
 // The operations of `steps` steps, one after another, in issue order; O(1) memory.

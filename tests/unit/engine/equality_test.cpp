@@ -12,7 +12,7 @@
 #include "tests/catch.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"
 #include "tests/unit/engine/pipelines.hpp"
-#include "tests/unit/program/two_stages.hpp"
+#include "tests/unit/engine/timed_stages.hpp"
 
 using engine::Outcome;
 using engine::Scene;
@@ -119,11 +119,7 @@ TEST_CASE("sweep and engine agree on every candidate, folded and unfolded") {
 TEST_CASE("folds follow places: stages that share a node fold with no stage that spans two") {
   // Twelve ranks, two stages of six data ranks, nodes of four: no two ranks of a stage see the
   // same neighbours on the same links, but for symmetry.
-  program::Mesh mesh;
-  mesh.data = 6;
-  mesh.pipeline = 2;
-  program::Program p = program_test::program_of(
-      {program_test::StageBuilder(0, 5).k, program_test::StageBuilder(1, 5).k}, mesh);
+  const program::Program p = engine_test::two_stages(6);
   cost::Machine machine = round_machine();
   machine.gpus_per_node = 4;
   const Scene scene(p, machine);
@@ -137,11 +133,7 @@ TEST_CASE("folds follow places: stages that share a node fold with no stage that
 }
 
 TEST_CASE("a straggler splits off its fold, and whoever it holds up follows") {
-  program::Mesh mesh;
-  mesh.data = 8;
-  mesh.pipeline = 2;
-  const program::Program p = program_test::program_of(
-      {program_test::StageBuilder(0, 5).k, program_test::StageBuilder(1, 5).k}, mesh);
+  const program::Program p = engine_test::two_stages(8);
   const cost::Machine machine = round_machine();
   const engine::SceneOptions slow{.stragglers = {{3, 1.5}}};
   const Scene folded(p, machine, slow);
@@ -159,11 +151,15 @@ TEST_CASE("a straggler splits off its fold, and whoever it holds up follows") {
 TEST_CASE("jitter is drawn by rank and operation from the seed") {
   const program::Program p =
       engine_test::pipeline(planner::Schedule::one_f_one_b, 4, 8, 1, {7000, 9000, 5000, 300, 50});
-  const Scene scene(p, engine_test::unit_machine(), {.unfold = true});
+  const auto scene = [&](std::uint64_t seed) {
+    return Scene(p, engine_test::unit_machine(), {.jitter = 0.1, .seed = seed});
+  };
   std::vector<engine::Played> a, b, c;
-  engine::run(scene, {.jitter = 0.1, .seed = 1, .record = &a});
-  engine::run(scene, {.jitter = 0.1, .seed = 1, .record = &b});
-  engine::run(scene, {.jitter = 0.1, .seed = 2, .record = &c});
+  const Outcome first = engine::run(scene(1), {.record = &a});
+  engine::run(scene(1), {.record = &b});
+  engine::run(scene(2), {.record = &c});
+  CHECK(first.actors() == 4);
+  equal(first, engine::sweep(scene(1)));
   const auto ends = [](const std::vector<engine::Played>& all) {
     std::vector<std::int64_t> times;
     for (const engine::Played& played : all) times.push_back(played.finish);

@@ -1,0 +1,128 @@
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "core/file.hpp"
+#include "planner/simulate.hpp"
+#include "reports/simulation_text.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kPurpose =
+    "Plays a planned step in time, before any GPU does: where every microsecond goes.";
+constexpr std::string_view kExamples =
+    "  planner simulate plan.json --trace trace.json      # open in ui.perfetto.dev\n"
+    "  planner simulate plan.json --straggler rank=3,slowdown=1.5";
+
+struct SimulateWords {
+  std::string plan;
+  std::optional<std::string> candidate, trace, detail, jitter;
+  std::vector<std::string> stragglers;
+  bool unfold = false;
+};
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "rank=3,slowdown=1.5"
+std::optional<engine::Straggler> straggler(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string_view::npos || !text.starts_with("rank=")) return std::nullopt;
+  const std::string_view slow = text.substr(comma + 1);
+  if (!slow.starts_with("slowdown=")) return std::nullopt;
+  const auto rank = number(text.substr(5, comma - 5));
+  const auto slowdown = number(slow.substr(9));
+  if (!rank || !slowdown || *rank < 0 || *rank > 1 << 24 || *rank != static_cast<int>(*rank) ||
+      !(*slowdown >= 1 && *slowdown <= 1000))
+    return std::nullopt;
+  return engine::Straggler{static_cast<int>(*rank), *slowdown};
+}
+
+planner::SimulateOptions options_of(const SimulateWords& words, const OutputOptions& output,
+                                    core::Problems& problems) {
+  planner::SimulateOptions o;
+  const auto candidate = whole_number(words.candidate, "--candidate", 0, problems);
+  if (candidate && *candidate > 1 << 20)
+    problems.push_back({"--candidate", "a row of the plan's alternatives", *words.candidate, ""});
+  else
+    o.candidate = static_cast<int>(candidate.value_or(0));
+  o.unfold = words.unfold;
+  core::Problems said;  // check_output says them
+  if (const auto seed = whole_number(output.seed, "--seed", 0, said))
+    o.seed = static_cast<std::uint64_t>(*seed);
+  for (const std::string& text : words.stragglers) {
+    if (const auto one = straggler(text))
+      o.stragglers.push_back(*one);
+    else
+      problems.push_back({"--straggler", "rank=R,slowdown=X with X from 1 to 1000",
+                          '"' + text + '"', "write --straggler rank=3,slowdown=1.5"});
+  }
+  if (words.jitter) {
+    const auto share = number(*words.jitter);
+    if (share && *share >= 0 && *share <= 1)
+      o.jitter = *share;
+    else
+      problems.push_back({"--jitter", "a share of each kernel's time, 0 to 1",
+                          '"' + *words.jitter + '"', "write --jitter 0.05"});
+  }
+  if (words.detail && *words.detail != "block" && *words.detail != "op")
+    problems.push_back({"--detail", "block or op", '"' + *words.detail + '"', ""});
+  if (!words.trace) return o;
+  o.trace.emplace();
+  if (words.detail == "op") o.trace->detail = engine::TraceDetail::op;
+  if (const core::Status target = core::check_writable(*words.trace); !target.ok())
+    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+  return o;
+}
+
+}  // namespace
+
+int simulate_verb(Arguments arguments) {
+  SimulateWords words;
+  OutputOptions output;
+  OptionSet set("simulate", kPurpose, kExamples);
+  set.positional("PLAN", words.plan, "file written by planner --out");
+  set.group("Simulation");
+  set.text("--candidate", words.candidate, "N", "0: the chosen; N: the N-th alternative");
+  set.text("--trace", words.trace, "FILE", "write a trace for Perfetto or Chrome");
+  set.text("--detail", words.detail, "WHAT", "slices of the trace: block (default) or op");
+  set.texts("--straggler", words.stragglers, "rank=R,slowdown=X",
+            "a rank whose kernels take X times as long; several times");
+  set.text("--jitter", words.jitter, "SHARE", "kernels vary by this share of their time");
+  set.flag("--unfold", words.unfold, "play every rank, also those that behave alike");
+  add_output_options(set, output, "the simulation");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+
+  core::Problems problems;
+  if (const core::Status target = check_output(output); !target.ok())
+    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+  const planner::SimulateOptions options = options_of(words, output, problems);
+  const core::Result<planner::Plan> plan = read_plan(words.plan);
+  if (!plan.ok())
+    problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
+  if (!problems.empty()) return refuse(problems);
+  if (!plan->chosen) {
+    write_reason(words.plan + ": the plan found no feasible strategy, there is nothing to play");
+    return kAnswerIsNo;
+  }
+  const core::Result<planner::Simulation> simulation = planner::simulate(*plan, options);
+  if (!simulation.ok()) return refuse(simulation.problems());
+  if (words.trace) {
+    const core::Status written = core::write_atomically(*words.trace, simulation->trace);
+    if (!written.ok()) return refuse(written.problems());
+  }
+  const core::Status delivered = deliver(output, planner::to_json_text(*simulation), [&] {
+    return reports::simulation_text(*simulation, page_style());
+  });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+}  // namespace cli

@@ -1,0 +1,175 @@
+#include "planner/simulate.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/job_check.hpp"
+#include "planner/lower.hpp"
+#include "planner/memory.hpp"
+#include "sim/cost/action.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/engine/sweep.hpp"
+#include "sim/program/checker.hpp"
+
+namespace planner {
+namespace {
+
+// What can be played in a minute or two of one core, and recorded in memory.
+constexpr double kMostOperations = 5e8, kMostRecorded = 5e7;
+
+void append(core::Problems& all, const core::Problems& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+const Candidate* candidate_of(const Plan& plan, int index) {
+  if (index == 0) return plan.chosen ? &*plan.chosen : nullptr;
+  const bool there = index > 0 && index <= static_cast<int>(plan.alternatives.size());
+  return there ? &plan.alternatives[static_cast<std::size_t>(index - 1)] : nullptr;
+}
+
+core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
+  core::Problems problems;
+  if (candidate_of(plan, o.candidate) == nullptr)
+    problems.push_back({"--candidate",
+                        fmt::format("0 (the chosen one) or 1 to {}", plan.alternatives.size()),
+                        fmt::format("{}", o.candidate),
+                        plan.chosen ? "" : "the plan has no feasible candidate"});
+  for (const engine::Straggler& s : o.stragglers)
+    if (s.rank >= plan.gpus)
+      problems.push_back({"--straggler", fmt::format("a rank below {}", plan.gpus),
+                          fmt::format("rank={}", s.rank), "name a rank of the plan"});
+  return problems;
+}
+
+core::Seconds seconds(std::int64_t picoseconds) {
+  return core::to_seconds(core::Picoseconds(picoseconds));
+}
+
+class Player {
+ public:
+  Player(const Plan& plan, const program::Program& program, const cost::Machine& machine,
+         const SimulateOptions& options)
+      : plan_(plan), program_(program), machine_(machine), options_(options),
+        scene_(program, machine,
+               {.unfold = options.unfold, .parts = true, .stragglers = options.stragglers,
+                .jitter = options.jitter, .seed = options.seed}) {}
+
+  core::Problems problems() const {
+    const double operations = scene_.operations();
+    const double most = options_.trace ? kMostRecorded : kMostOperations;
+    if (operations <= most) return {};
+    return {{"plan", fmt::format("a step of at most {:.0e} operations", most),
+             fmt::format("{:.3g} of {} ranks", operations, scene_.actors().size()),
+             options_.trace ? "leave --trace out" : "leave --unfold and --jitter out"}};
+  }
+
+  core::Result<Simulation> play(Simulation s) {
+    std::vector<engine::Played> record;
+    engine::EngineOptions o;
+    o.record = &record;
+    s.memory = memory_of(program_, plan_.profile, plan_.job.framework);
+    const auto worst = static_cast<std::uint32_t>(
+        scene_.fold().of[static_cast<std::size_t>(s.memory.rank)]);
+    if (!options_.trace) o.record_actor = worst;
+    const engine::Outcome outcome = engine::run(scene_, o);
+    s.ranks = program_.mesh.ranks();
+    s.ranks_played = static_cast<std::int64_t>(scene_.actors().size());
+    s.operations = outcome.operations;
+    fill_time(outcome, s);
+    fill_streams(outcome, s);
+    fill_path(s);
+    fill_peak(worst, record, s);
+    s.communication = communication_of(program_, machine_);
+    if (!options_.trace) return s;
+    core::Result<std::string> text = engine::trace_json(scene_, record, *options_.trace);
+    if (!text.ok()) return text.problems();
+    s.trace = std::move(text).value();
+    return s;
+  }
+
+ private:
+  void fill_time(const engine::Outcome& outcome, Simulation& s) const {
+    const engine::StepTerms t = engine::critical_terms(outcome);
+    s.critical_rank = scene_.actors()[t.actor].rank;
+    s.time.step = seconds(t.period);
+    s.time.compute = seconds(t.compute);
+    s.time.exposed_communication = seconds(t.exposed_communication);
+    s.time.bubble = seconds(t.bubble);
+    s.time.optimizer = seconds(t.optimizer);
+    s.time.communication = seconds(t.communication);
+    const std::int64_t launches = t.kernels * core::to_picoseconds(machine_.launch).value();
+    s.time.launch_bound = 2 * launches > t.compute + t.optimizer;
+    s.first_step = seconds(outcome.makespan());
+  }
+
+  void fill_streams(const engine::Outcome& outcome, Simulation& s) const {
+    for (std::size_t a = 0; a < outcome.actors(); ++a) {
+      const engine::StepTerms t = engine::terms_of(outcome, a);
+      for (int stream = 0; stream < program::kStreams; ++stream) {
+        const std::int64_t busy = t.busy[static_cast<std::size_t>(stream)];
+        if (busy > 0)
+          s.streams.push_back({scene_.actors()[a].rank, static_cast<program::Stream>(stream),
+                               seconds(busy), seconds(t.period - busy)});
+      }
+    }
+  }
+
+  void fill_path(Simulation& s) const {
+    const engine::Outcome swept = engine::sweep(scene_, {.steps = 1, .critical_path = true});
+    for (std::size_t kind = 0; kind < engine::kPathKinds; ++kind)
+      if (swept.critical_path[kind] > 0)
+        s.critical_path.push_back(
+            {std::string(engine::path_kind_name(kind)), seconds(swept.critical_path[kind])});
+    std::ranges::stable_sort(s.critical_path, std::ranges::greater{}, &PathPart::seconds);
+  }
+
+  void fill_peak(std::uint32_t worst, const std::vector<engine::Played>& record,
+                 Simulation& s) const {
+    const engine::MemoryPeak peak = engine::memory_peak(scene_, worst, record);
+    PLANNER_CHECK(peak.live == s.memory.worst.live, "the replay holds another peak");
+    const program::RankClass& k = scene_.timetable(scene_.actors()[worst]).rank_class();
+    s.peak = {s.memory.rank, peak.live, seconds(peak.time), "", peak.where.layer,
+              peak.where.micro_batch};
+    if (peak.where.block != program::kNone) s.peak.block = k.blocks[peak.where.block].name;
+  }
+
+  const Plan& plan_;
+  const program::Program& program_;
+  const cost::Machine& machine_;
+  const SimulateOptions& options_;
+  engine::Scene scene_;
+};
+
+}  // namespace
+
+core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& options) {
+  core::Problems problems = option_problems(plan, options);
+  append(problems, job_problems(plan.job, plan.profile));
+  if (!problems.empty()) return problems;
+  Simulation s;
+  s.candidate = options.candidate;
+  s.options = options;
+  const Candidate& candidate = *candidate_of(plan, options.candidate);
+  s.planned_step = candidate.time.step;
+  s.strategy = resolve(plan.model, plan.job, candidate.strategy);
+  append(problems, strategy_problems(plan.model, plan.job, s.strategy, plan.gpus));
+  if (!problems.empty()) return problems;
+  const auto graph = models::build_graph(plan.model, graph_options(plan.job, s.strategy));
+  if (!graph.ok()) return graph.problems();
+  append(problems, step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile));
+  if (!problems.empty()) return problems;
+
+  const program::Program program = lower(*graph, plan.job, s.strategy);
+  const core::Problems unsound = program::check(program);
+  PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
+  const cost::Machine machine = cost::make_machine(plan.profile, plan.job.attention);
+  Player player(plan, program, machine, options);
+  problems = player.problems();
+  if (!problems.empty()) return problems;
+  return player.play(std::move(s));
+}
+
+}  // namespace planner

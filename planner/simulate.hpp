@@ -1,0 +1,73 @@
+#pragma once
+// Simulate: a planned candidate played before any GPU does (sim/engine), and the file simulate/1
+// (design, section 10). Pure but for nothing: the same plan, options and seed give the same bytes.
+//
+// time is that of the critical rank in the steady state (engine/outcome.hpp); streams and critical
+// path are of the first step, begun at rest.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "planner/plan.hpp"
+#include "sim/engine/scene.hpp"
+#include "sim/engine/trace.hpp"
+
+namespace planner {
+
+struct SimulateOptions {
+  int candidate = 0;                   // 0: the chosen; N: the N-th alternative
+  bool unfold = false;
+  std::vector<engine::Straggler> stragglers{};
+  double jitter = 0;
+  std::uint64_t seed = 1;
+  std::optional<engine::TraceOptions> trace{};  // wanted
+};
+
+// Of a rank played, which may stand for others.
+struct StreamUse {
+  int rank = 0;
+  program::Stream stream{};
+  core::Seconds busy{}, idle{};
+};
+struct PathPart {
+  std::string kind;                    // compute, optimizer, a `what` of communication, other
+  core::Seconds seconds{};
+};
+// When the rank of greatest device first holds its live peak, from the start of the first step.
+struct PeakInstant {
+  int rank = 0;
+  core::Bytes live{};
+  core::Seconds time{};
+  std::string block;                   // "layer.forward", "" before the step
+  std::int64_t layer = 0, micro_batch = 0;
+};
+
+struct Simulation {
+  int candidate = 0;
+  Strategy strategy;                   // resolved
+  std::string evaluator = "simulated";
+  std::int64_t ranks = 0, ranks_played = 0;
+  std::uint64_t operations = 0;        // played
+  core::Seconds planned_step{};        // as the plan predicts it
+  int critical_rank = 0;
+  Time time;
+  core::Seconds first_step{};          // from rest until every rank is done
+  Memory memory;
+  PeakInstant peak;
+  std::vector<CommunicationEntry> communication;
+  std::vector<StreamUse> streams;
+  std::vector<PathPart> critical_path;  // sums to first_step
+  SimulateOptions options;
+  std::string trace;                   // where wanted
+};
+
+// Problems: a candidate that is not there, a strategy that cannot be expressed, a straggler that is
+// no rank, a step of more operations than can be played.
+core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& options);
+
+std::string to_json_text(const Simulation& simulation);
+
+}  // namespace planner

@@ -1,0 +1,65 @@
+// The file simulate/1.
+#include "planner/candidate_json.hpp"
+#include "planner/simulate.hpp"
+
+namespace planner {
+namespace {
+
+using core::Json;
+
+Json streams_json(const std::vector<StreamUse>& streams) {
+  Json array = Json::array();
+  for (const StreamUse& s : streams)
+    array.push_back(Json::object({{"rank", s.rank},
+                                  {"stream", program::name(s.stream)},
+                                  {"busy", s.busy.value()},
+                                  {"idle", s.idle.value()}}));
+  return array;
+}
+
+Json path_json(const std::vector<PathPart>& path) {
+  Json array = Json::array();
+  for (const PathPart& part : path)
+    array.push_back(Json::object({{"kind", part.kind}, {"seconds", part.seconds.value()}}));
+  return array;
+}
+
+// What was changed of the plan's machine; empty objects and zeros: nothing.
+Json conditions_json(const SimulateOptions& o) {
+  Json stragglers = Json::array();
+  for (const engine::Straggler& s : o.stragglers)
+    stragglers.push_back(Json::object({{"rank", s.rank}, {"slowdown", s.slowdown}}));
+  return Json::object({{"stragglers", std::move(stragglers)},
+                       {"jitter", o.jitter},
+                       {"seed", static_cast<std::int64_t>(o.seed)}});
+}
+
+}  // namespace
+
+std::string to_json_text(const Simulation& s) {
+  Json root = Json::object({{"schema", "simulate/1"},
+                            {"candidate", s.candidate},
+                            {"strategy", to_json(s.strategy)},
+                            {"evaluator", s.evaluator},
+                            {"ranks", s.ranks},
+                            {"ranks_played", s.ranks_played},
+                            {"operations", s.operations},
+                            {"conditions", conditions_json(s.options)},
+                            {"planned_step", s.planned_step.value()},
+                            {"critical_rank", s.critical_rank},
+                            {"time", to_json(s.time)},
+                            {"first_step", s.first_step.value()},
+                            {"memory", to_json(s.memory)}});
+  root.set("peak", Json::object({{"rank", s.peak.rank},
+                                 {"live", s.peak.live.value()},
+                                 {"seconds", s.peak.time.value()},
+                                 {"block", s.peak.block},
+                                 {"layer", s.peak.layer},
+                                 {"micro_batch", s.peak.micro_batch}}));
+  root.set("communication", to_json(s.communication));
+  root.set("streams", streams_json(s.streams));
+  root.set("critical_path", path_json(s.critical_path));
+  return core::dump(root) + '\n';
+}
+
+}  // namespace planner

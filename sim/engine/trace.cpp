@@ -1,0 +1,306 @@
+#include "sim/engine/trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "sim/program/replay.hpp"
+
+namespace engine {
+namespace {
+
+using program::ActionKind;
+
+constexpr int kPassThread = 0;         // streams follow: 1 + stream
+
+bool changes_memory(ActionKind kind) {
+  return kind == ActionKind::alloc || kind == ActionKind::free;
+}
+
+// What a part allocates (positive) or frees.
+std::int64_t memory_change(const program::RankClass& k, const program::Action& a,
+                           const program::Call& call) {
+  if (!changes_memory(a.kind)) return 0;
+  const program::View& view = k.views[a.first_arg];
+  const std::int64_t bytes =
+      k.buffers[view.buffer].instance_bytes(program::layer_index(view, call)).value();
+  return a.kind == ActionKind::alloc ? bytes : -bytes;
+}
+
+// Offsets inside an operation, stretched to what it took.
+std::int64_t instant(const Played& played, const Operation& op, std::int64_t offset) {
+  const std::int64_t took = played.finish - played.start;
+  if (took == op.duration || op.duration == 0) return played.start + offset;
+  __extension__ using Wide = __int128;
+  return played.start +
+         static_cast<std::int64_t>(static_cast<Wide>(offset) * took / op.duration);
+}
+
+// Exactly the picoseconds, as microseconds.
+std::string microseconds(std::int64_t picoseconds) {
+  return fmt::format("{}.{:06}", picoseconds / 1'000'000, picoseconds % 1'000'000);
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) out += c;
+  }
+  return out;
+}
+
+using OwnRecord = std::vector<const Played*>;  // of one actor, in the order of time
+
+// visit(part, time, bytes) for each alloc and free, in issue order: they are compute's.
+template <class Visit>
+void each_change(const Timetable& table, const OwnRecord& record, const Visit& visit) {
+  const program::RankClass& k = table.rank_class();
+  for (const Played* played : record) {
+    const Operation& op = table.operation(played->operation);
+    if (op.stream != program::Stream::compute) continue;
+    for (std::uint32_t i = op.first_part; i < op.last_part; ++i) {
+      const Part& part = table.part(i);
+      const std::int64_t change = memory_change(k, k.actions[part.action], part.call);
+      if (change != 0) visit(part, instant(*played, op, part.offset), change);
+    }
+  }
+}
+
+class TraceWriter {
+ public:
+  TraceWriter(const Scene& scene, const std::vector<Played>& record, const TraceOptions& options)
+      : scene_(scene), options_(options), by_actor_(scene.actors().size()) {
+    for (const Played& played : record) by_actor_[played.actor].push_back(&played);
+  }
+
+  core::Result<std::string> run() {
+    std::vector<int> ranks;
+    const int all = scene_.program().mesh.ranks();
+    if (all <= options_.most_ranks)
+      for (int r = 0; r < all; ++r) ranks.push_back(r);
+    else
+      for (const Actor& a : scene_.actors()) ranks.push_back(a.rank);
+    if (const std::size_t slices = count(ranks); slices > options_.most_slices)
+      return core::Problem{"--trace", fmt::format("at most {} slices", options_.most_slices),
+                           fmt::format("{} of {} ranks", slices, ranks.size()),
+                           "--detail block, or a plan with fewer micro-batches"};
+    text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+    for (const int rank : ranks) write_rank(rank);
+    text_ += "\n]}\n";
+    return std::move(text_);
+  }
+
+ private:
+  std::uint32_t actor_of(int rank) const {
+    return static_cast<std::uint32_t>(scene_.fold().of[static_cast<std::size_t>(rank)]);
+  }
+
+  // An upper bound: every part is a slice.
+  std::size_t count(const std::vector<int>& ranks) const {
+    std::size_t slices = 0;
+    for (const int rank : ranks) {
+      const std::uint32_t a = actor_of(rank);
+      const Timetable& table = scene_.timetable(scene_.actors()[a]);
+      for (const Played* played : by_actor_[a]) {
+        const Operation& op = table.operation(played->operation);
+        slices += options_.detail == TraceDetail::op ? op.last_part - op.first_part : 1;
+      }
+    }
+    return slices;
+  }
+
+  void event(std::string_view body) {
+    if (written_++ > 0) text_ += ",\n";
+    text_ += '{';
+    text_ += body;
+    text_ += '}';
+  }
+
+  void write_rank(int rank) {
+    rank_ = rank;
+    table_ = &scene_.timetable(scene_.actors()[actor_of(rank)]);
+    class_ = &table_->rank_class();
+    messages_.clear();
+    name_threads();
+    const OwnRecord& all = by_actor_[actor_of(rank)];
+    write_passes(all);
+    for (const Played* played : all) write_operation(*played);
+    write_memory(all);
+  }
+
+  void name_threads() {
+    event(fmt::format(R"("ph":"M","name":"process_name","pid":{},"args":{{"name":"{}"}})", rank_,
+                      fmt::format("rank {}, {}", rank_, escaped(class_->name))));
+    event(fmt::format(R"("ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}})",
+                      rank_, rank_));
+    thread(kPassThread, "passes");
+    for (int s = 0; s < program::kStreams; ++s)
+      thread(1 + s, program::name(static_cast<program::Stream>(s)));
+  }
+  void thread(int tid, std::string_view name) {
+    event(fmt::format(
+        R"("ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":"{}"}})", rank_, tid,
+        name));
+  }
+
+  void slice(int tid, std::string_view name, std::string_view category, std::int64_t start,
+             std::int64_t finish, std::string_view args) {
+    event(fmt::format(
+        R"("ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})",
+        escaped(name), category, rank_, tid, microseconds(start), microseconds(finish - start),
+        args));
+  }
+
+  // What a pass takes on the compute stream, from its first operation to its last.
+  void write_passes(const OwnRecord& all) {
+    const RoutineRange* routine = nullptr;
+    std::int64_t micro_batch = 0, start = 0, finish = 0;
+    const auto close = [&] {
+      if (routine != nullptr && finish > start)
+        slice(kPassThread, fmt::format("{} {}", routine->name, micro_batch), "pass", start, finish,
+              fmt::format(R"("micro_batch":{},"chunk":{})", micro_batch, routine->chunk));
+    };
+    for (const Played* played : all) {
+      if (table_->operation(played->operation).stream != program::Stream::compute) continue;
+      const RoutineRange& now = table_->routine_of(played->operation);
+      if (&now != routine || played->micro_batch != micro_batch) {
+        close();
+        routine = &now;
+        micro_batch = played->micro_batch;
+        start = played->start;
+      }
+      finish = played->finish;
+    }
+    close();
+  }
+
+  void write_operation(const Played& played) {
+    const Operation& op = table_->operation(played.operation);
+    if (played.finish == played.start) return;
+    const int tid = 1 + static_cast<int>(op.stream);
+    if (op.work == Work::transfer) return write_transfer(played, op, tid);
+    std::uint32_t first = op.first_part;
+    while (first < op.last_part) {
+      std::uint32_t last = first + 1;
+      while (last < op.last_part && together(table_->part(first), table_->part(last))) ++last;
+      const Part& begin = table_->part(first);
+      const Part& end = table_->part(last - 1);
+      const std::int64_t start = instant(played, op, begin.offset);
+      const std::int64_t finish = instant(played, op, end.offset + end.duration);
+      if (finish > start)
+        slice(tid, name_of(begin), category(op), start, finish, args_of(begin, played));
+      first = last;
+    }
+  }
+  bool together(const Part& a, const Part& b) const {
+    return options_.detail == TraceDetail::block && a.call.block == b.call.block &&
+           a.call.layer == b.call.layer;
+  }
+  static std::string_view category(const Operation& op) {
+    if (op.work == Work::compute) return "compute";
+    return op.work == Work::optimizer ? "optimizer" : "other";
+  }
+  std::string name_of(const Part& part) const {
+    if (options_.detail == TraceDetail::block) return class_->blocks[part.call.block].name;
+    const program::Action& a = class_->actions[part.action];
+    std::string name(program::name(a.kind));
+    if (cost::ActionCost::is_operator(a.kind)) name += ' ' + class_->operators[a.op].name;
+    return name;
+  }
+  static std::string args_of(const Part& part, const Played& played) {
+    return fmt::format(R"("layer":{},"micro_batch":{})", part.call.layer, played.micro_batch);
+  }
+
+  void write_transfer(const Played& played, const Operation& op, int tid) {
+    const program::Action* a = nullptr;
+    for (std::uint32_t i = op.first_part; i < op.last_part; ++i) {
+      const program::Action& one = class_->actions[table_->part(i).action];
+      if (cost::ActionCost::is_transfer(one.kind)) a = &one;
+    }
+    PLANNER_CHECK(a != nullptr, "a transfer without its action");
+    const program::Transfer& t = class_->transfers[a->op];
+    const bool collective = a->kind == ActionKind::collective;
+    slice(tid,
+          fmt::format("{} {}", collective ? program::name(t.collective) : program::name(a->kind),
+                      program::name(t.what)),
+          program::name(t.what), played.start, played.finish,
+          fmt::format(R"("micro_batch":{},"algorithm":"{}")", played.micro_batch,
+                      program::name(t.algorithm)));
+    if (a->kind == ActionKind::send || a->kind == ActionKind::receive)
+      write_flow(played, t, a->kind == ActionKind::send, tid);
+  }
+
+  // Both ends number their messages alike, and so meet in one id.
+  void write_flow(const Played& played, const program::Transfer& t, bool sends, int tid) {
+    const int peer = scene_.program().mesh.members(t.group, rank_).back();
+    const int from = sends ? rank_ : peer, to = sends ? peer : rank_;
+    const int n = messages_[{from, to, t.tag}]++;
+    event(fmt::format(
+        R"("ph":"{}","name":"message","cat":"flow","id":"{}-{}-{}-{}","pid":{},"tid":{},"ts":{}{})",
+        sends ? "s" : "f", from, to, t.tag, n, rank_, tid, microseconds(played.start),
+        sends ? "" : R"(,"bp":"e")"));
+  }
+
+  void write_memory(const OwnRecord& all) {
+    program::TermBytes level = program::persistent_terms(*class_);
+    std::int64_t at = 0, sign = 0;
+    const auto tell = [&] {
+      std::string args;
+      for (int t = 0; t < program::kTerms; ++t)
+        args += fmt::format(R"({}"{}":{})", t == 0 ? "" : ",",
+                            program::name(static_cast<program::Term>(t)),
+                            level[static_cast<std::size_t>(t)].value());
+      event(fmt::format(R"("ph":"C","name":"live bytes","pid":{},"ts":{},"args":{{{}}})", rank_,
+                        microseconds(at), args));
+    };
+    each_change(*table_, all, [&](const Part& part, std::int64_t time, std::int64_t change) {
+      // A run of one sign at one time is one point; a peak in between is kept.
+      const std::int64_t own = change > 0 ? 1 : -1;
+      if (time != at || own != sign) tell();
+      at = time;
+      sign = own;
+      const program::View& view = class_->views[class_->actions[part.action].first_arg];
+      level[static_cast<std::size_t>(class_->buffers[view.buffer].term)] += core::Bytes(change);
+    });
+    tell();
+  }
+
+  const Scene& scene_;
+  const TraceOptions& options_;
+  std::vector<OwnRecord> by_actor_;
+  int rank_ = 0;
+  const Timetable* table_ = nullptr;   // of the rank being written
+  const program::RankClass* class_ = nullptr;
+  std::map<std::tuple<int, int, int>, int> messages_;
+  std::string text_;
+  std::size_t written_ = 0;
+};
+
+}  // namespace
+
+core::Result<std::string> trace_json(const Scene& scene, const std::vector<Played>& record,
+                                     const TraceOptions& options) {
+  return TraceWriter(scene, record, options).run();
+}
+
+MemoryPeak memory_peak(const Scene& scene, std::uint32_t actor,
+                       const std::vector<Played>& record) {
+  const Timetable& table = scene.timetable(scene.actors()[actor]);
+  OwnRecord own;
+  for (const Played& played : record)
+    if (played.actor == actor) own.push_back(&played);
+  core::Bytes live = program::sum(program::persistent_terms(table.rank_class()));
+  MemoryPeak peak{live, 0, {program::kNone, 0, 0}};
+  each_change(table, own, [&](const Part& part, std::int64_t time, std::int64_t change) {
+    live += core::Bytes(change);
+    if (live > peak.live) peak = {live, time, part.call};
+  });
+  return peak;
+}
+
+}  // namespace engine

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# A plan is played through the real binary: its trace, its figures, what is refused.
+# usage: simulate.sh BIN_FOLDER
+set -uo pipefail
+planner=$1/planner
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+complain() {
+  printf 'FAILED: %s\n' "$*"
+  failures=$((failures + 1))
+}
+plan() {
+  "$planner" --model gpt2-124m --gpus 4 --gpu h100-sxm-80g --global-batch 8 --seq 64 "$@" \
+    >/dev/null || complain "planning $*"
+}
+# expect CODE TEXT ARGUMENTS...: the exit code, and an extended regular expression on stderr.
+expect() {
+  local code=$1 text=$2 found
+  shift 2
+  "$planner" "$@" >out.txt 2>err.txt </dev/null
+  found=$?
+  if [[ $found -ne $code ]]; then
+    complain "planner $*: exit $found, expected $code: $(head -c 300 err.txt)"
+  fi
+  if [[ -n $text ]] && ! grep -Eq -- "$text" err.txt; then
+    complain "planner $*: stderr lacks /$text/: $(head -c 300 err.txt)"
+  fi
+  if [[ $code -eq 2 && -s out.txt ]]; then complain "planner $*: refused, yet wrote on stdout"; fi
+}
+
+plan --pin pipeline=4 --pin schedule=1f1b --out plan.json
+expect 0 '' simulate plan.json --trace first.json --json --out one.json
+if ! cmp -s out.txt one.json; then complain '--json and --out differ'; fi
+expect 0 '' simulate plan.json --trace second.json --json --out two.json
+if ! cmp -s first.json second.json || ! cmp -s one.json two.json; then
+  complain 'the same plan gave other bytes'
+fi
+for rank in 0 1 2 3; do
+  if ! grep -q "\"rank $rank, stage $rank\"" first.json; then complain "no rank $rank"; fi
+done
+for phase in X C s f M; do
+  if ! grep -q "\"ph\":\"$phase\"" first.json; then complain "no event of phase $phase"; fi
+done
+expect 0 '' simulate plan.json --detail op --trace detailed.json
+if [[ $(wc -l <detailed.json) -le $(wc -l <first.json) ]]; then
+  complain '--detail op shows no more than --detail block'
+fi
+expect 0 '' simulate plan.json --jitter 0.05 --seed 7 --json
+cp out.txt jitter.json
+expect 0 '' simulate plan.json --jitter 0.05 --seed 7 --json
+if ! cmp -s out.txt jitter.json; then complain 'the same seed gave other bytes'; fi
+expect 0 '' simulate plan.json --straggler rank=3,slowdown=1.5
+if ! grep -q 'rank 3 computes 1.5 times as long' out.txt; then complain 'no word of straggler'; fi
+
+expect 2 'rank below 4' simulate plan.json --straggler rank=4,slowdown=1.5
+expect 2 'slowdown' simulate plan.json --straggler rank=1
+expect 2 'slowdown' simulate plan.json --straggler rank=1,slowdown=0
+expect 2 'share' simulate plan.json --jitter -1
+expect 2 'block or op' simulate plan.json --detail everything
+expect 2 'candidate' simulate plan.json --candidate 99
+expect 2 'no/such' simulate plan.json --trace no/such/trace.json
+expect 2 'missing\.json' simulate missing.json
+head -c 900 plan.json >half.json
+expect 2 'half\.json' simulate half.json
+sed -E 's/"grad_accum": [0-9]+/"grad_accum": 1000000000000/' plan.json >many.json
+expect 2 'grad_accum|global_batch' simulate many.json
+sed 's/"450 GB\/s"/"0 GB\/s"/; s/"367.2 GB\/s"/"0 GB\/s"/' plan.json >still.json
+expect 2 'still\.json.* /cluster/profile' simulate still.json
+sed -E 's/"live": [0-9]+/"live": -5/' plan.json >negative.json
+expect 2 'negative\.json:[0-9]+:[0-9]+ ' simulate negative.json
+"$planner" --model gpt2-124m --gpus 4 --gpu h100-sxm-80g --global-batch 8 --seq 64 --pin data=3 \
+  --out never.json >/dev/null 2>&1
+expect 1 'no feasible' simulate never.json
+
+if [[ $failures -gt 0 ]]; then
+  printf '%s checks failed\n' "$failures"
+  exit 1
+fi
+printf 'simulate: all as it should be\n'
