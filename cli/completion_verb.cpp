@@ -36,7 +36,7 @@ _planner() {
     --model) words='@models@' ;;
     --gpu) words='@gpus@' ;;
     --pin | --forbid) words='@keys@'; compopt -o nospace 2>/dev/null ;;
-    --out | --plan) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    --out | --plan | --trace) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     completion) words='@shells@' ;;
     *)
       if [[ $cur == -* ]]; then
