@@ -1,8 +1,7 @@
-#include <time.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "cli/bench_steps.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
@@ -78,12 +77,6 @@ struct EventFigure {
   double rate() const { return static_cast<double>(events) / seconds; }
 };
 
-double core_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 EventFigure time_events(std::size_t pending, std::uint64_t seed) {
   engine::HoldModel model(pending, seed);
   // Every event has been put back several times before the clock runs.
@@ -117,6 +110,7 @@ struct Figures {
   SearchFigure search;
   EventFigure events;
   std::vector<EventFigure> more_events;  // --full
+  std::vector<StepFigure> steps;         // --full
 };
 
 core::Json to_json(const Figures& f) {
@@ -131,6 +125,9 @@ core::Json to_json(const Figures& f) {
   Json more = Json::array();
   for (const EventFigure& one : f.more_events) more.push_back(to_json(one));
   json.set("events_by_pending", std::move(more));
+  Json steps = Json::array();
+  for (const StepFigure& one : f.steps) steps.push_back(to_json(one));
+  json.set("steps", std::move(steps));
   return json;
 }
 
@@ -140,6 +137,7 @@ std::string text_of(const Figures& f) {
                      core::count_text(static_cast<std::int64_t>(f.search.rate())) + " a second\n";
   text += events_line(f.events);
   for (const EventFigure& one : f.more_events) text += events_line(one);
+  for (const StepFigure& one : f.steps) text += step_line(one);
   return text;
 }
 
@@ -152,17 +150,22 @@ int bench_verb(Arguments arguments) {
                 "Measures the tool itself: candidates that the search evaluates, events that the\n"
                 "engine takes.",
                 "  planner bench --json");
-  set.flag("--full", full, "also with 100 and 1,000,000 events pending");
+  set.flag("--full", full, "also 100 and 1,000,000 events pending, and steps of 405B");
   add_output_options(set, output, "the figures");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   const core::Status target = check_output(output);
   if (!target.ok()) return refuse(target.problems());
   const auto search = time_search();
   if (!search.ok()) return refuse(search.problems());
-  Figures figures{*search, time_events(kPending, 1), {}};
-  if (full)
+  Figures figures{*search, time_events(kPending, 1), {}, {}};
+  if (full) {
+    // Steps first: a peak of memory is the process's.
+    const auto steps = time_steps();
+    if (!steps.ok()) return refuse(steps.problems());
+    figures.steps = *steps;
     for (const std::size_t pending : {std::size_t{100}, std::size_t{1'000'000}})
       figures.more_events.push_back(time_events(pending, 1));
+  }
   const core::Status delivered =
       deliver(output, core::dump(to_json(figures)) + '\n', [&] { return text_of(figures); });
   return delivered.ok() ? kDone : refuse(delivered.problems());
