@@ -288,6 +288,16 @@ ClassTime class_time(const program::Program& program, const RankClass& k,
   return class_times(program, k, one, shape).front();
 }
 
+// The slowest forward pass and the slowest backward pass, of whichever stages.
+static std::int64_t slowest_passes(const std::vector<ClassTime>& classes) {
+  std::int64_t forward = 0, backward = 0;
+  for (const ClassTime& c : classes) {
+    forward = std::max(forward, c.forward);
+    backward = std::max(backward, c.period - c.forward);
+  }
+  return forward + backward;
+}
+
 Time compose(const program::Program& program, const std::vector<ClassTime>& classes,
              Schedule schedule) {
   PLANNER_CHECK(classes.size() == program.classes.size() && !classes.empty());
@@ -310,6 +320,10 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
   if (p > 1 && schedule == Schedule::naive) {
     bubble = m * (turn - c.period);
     messages = m * 2 * (p - 1) * message;
+  } else if (p > 1 && (schedule == Schedule::gpipe || schedule == Schedule::one_f_one_b)) {
+    bubble = turn - c.period;
+    if (schedule == Schedule::gpipe) bubble += (m - 1) * (slowest_passes(classes) - c.period);
+    messages = 2 * (p - 1) * message;
   } else if (p > 1) {
     const auto slowest = std::ranges::max_element(
         classes, [](const ClassTime& x, const ClassTime& y) { return x.period < y.period; });

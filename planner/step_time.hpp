@@ -7,7 +7,9 @@
 // Schedules, with p stages, m micro-batches, slot = period of the slowest stage (derived; equal
 // stages give the textbook bubbles (p-1)/(m+p-1)):
 //   none          m slots
-//   gpipe, 1f1b   m + p - 1 slots; messages are exposed in fill and drain, 2 (p-1) of them
+//   gpipe, 1f1b   m slots, and one of every other stage's (together m + p - 1 where stages are
+//                 equal); under gpipe a slot is the slowest forward and the slowest backward pass,
+//                 of whichever stages; messages are exposed in fill and drain, 2 (p-1) of them
 //   naive         every stage's slot in turn, m times; every message exposed
 //   others        m slots and the bubble of schedule_algebra.hpp; messages as in 1f1b
 // Assumes: free overlap (streams share nothing), stages that wait for the slowest.

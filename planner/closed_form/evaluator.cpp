@@ -168,6 +168,8 @@ void Evaluator::make_roles() {
                                 stages[rank] != stages[rank + 1])))
       add(rank);
   if (p > 1) add(p - 1);
+  middle_layers_ = 0;
+  for (std::size_t rank = 1; rank + 1 < p; ++rank) middle_layers_ += stages[rank];
 }
 
 const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
@@ -211,20 +213,35 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
                                         schedule_of(strategy_, roles_[r].stage, grad_accum)));
   for (std::size_t i = 0; i < figures_.size(); ++i) {
     std::int64_t device = 0, total = 0;
-    PassTimes slowest;
+    const StageTime* critical = nullptr;
+    PassTimes slot;                    // of the slowest rank
+    StageTime turn, slowest;           // forward and backward passes: of all ranks; the longest
     for (std::size_t r = 0; r < roles_.size(); ++r) {
       const Role& role = roles_[r];
       const core::Bytes overhead = overhead_bytes(role.form.groups(), questions_[i].profile);
       device = std::max(device, held_[r] + overhead.value());
       const StageTime& time = known.roles[r].time[i];
-      total = std::max(total, time.total(grad_accum));
-      if (time.period() > slowest.sum())
-        slowest = {time.forward, time.backward, time.weight_gradient};
+      if (critical == nullptr || time.total(grad_accum) > critical->total(grad_accum))
+        critical = &time;
+      if (time.period() > slot.sum()) slot = {time.forward, time.backward, time.weight_gradient};
+      slowest.forward = std::max(slowest.forward, time.forward);
+      slowest.backward = std::max(slowest.backward, time.backward);
+      // Ranks between the ends are of the second's kind, by their layers.
+      const bool middle = role.stage > 0 && role.stage + 1 < p;
+      const std::int64_t times = middle ? middle_layers_ : 1;
+      const std::int64_t parts = middle ? strategy_.stages[1] : 1;
+      turn.forward += time.forward * times / parts;
+      turn.backward += time.backward * times / parts;
     }
-    if (p > 1) {
-      total += 2 * (p - 1) * known.message[i];
-      total += bubble(strategy_, slowest, current_->units.tied > 0);
-    }
+    total = critical->total(grad_accum);
+    if (p > 1) total += 2 * (p - 1) * known.message[i];
+    if (p > 1 && strategy_.schedule > Schedule::one_f_one_b)
+      total += bubble(strategy_, slot, current_->units.tied > 0);
+    else if (p > 1)
+      total += turn.period() - critical->period();
+    // All forward passes, then all backward ones: each kind waits for its own slowest rank.
+    if (strategy_.schedule == Schedule::gpipe)
+      total += (grad_accum - 1) * (slowest.period() - critical->period());
     figures_[i] = {core::Bytes(device), core::to_seconds(core::Picoseconds(total))};
   }
   return figures_;

@@ -77,6 +77,7 @@ class Evaluator {
   Structure structure_;
   Pieces* current_ = nullptr;
   std::vector<cost::Place> next_stage_;  // by machine
+  std::int64_t middle_layers_ = 0;     // of the stages between first and last
   std::vector<Role> roles_;
   std::vector<AtMicroBatch> known_;    // the first known_count_; the others lend their storage
   std::size_t known_count_ = 0;

@@ -1,62 +1,18 @@
 // The sweep, the engine, folded and unfolded: one answer, to the picosecond.
-#include <map>
-#include <set>
-
-#include "hw_profiles/load.hpp"
-#include "models/zoo.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/space.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/sweep.hpp"
-#include "sim/program/checker.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"
 #include "tests/unit/engine/pipelines.hpp"
+#include "tests/unit/engine/small_space.hpp"
 #include "tests/unit/engine/timed_stages.hpp"
 
 using engine::Outcome;
 using engine::Scene;
-using planner::Strategy;
+using engine_test::Lowered;
+using engine_test::Space;
 
 namespace {
-
-struct Space {
-  const char* model;
-  const char* gpu;
-  std::int64_t gpus, seq_len, batch;
-  std::vector<const char*> pins;
-  int gpus_per_node = 8;
-};
-
-// visit(strategy, program, machine) for each candidate of the space that can be lowered.
-template <class Visit>
-int each_candidate(const Space& space, const Visit& visit) {
-  const models::ModelSpec model = models::find_model(space.model).value();
-  const hw_profiles::Profile profile = hw_profiles::find_profile(space.gpu).value();
-  planner::Job job;
-  job.seq_len = space.seq_len;
-  job.global_batch = space.batch;
-  planner::Constraints constraints;
-  for (const char* pin : space.pins) REQUIRE(constraints.pin(pin).ok());
-  cost::Machine machine = cost::make_machine(profile, job.attention);
-  machine.gpus_per_node = space.gpus_per_node;
-  std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs;
-  int visited = 0;
-  for (const planner::Structure& structure :
-       structures(job, {space.gpus, space.gpus_per_node, model.layers}, constraints)) {
-    for (const std::int64_t size : structure.micro_batches) {
-      const Strategy s = with_micro_batch(structure.strategy, size, space.batch);
-      if (!strategy_problems(model, job, s, space.gpus).empty()) continue;
-      const Strategy resolved = resolve(model, job, s);
-      const std::pair key{resolved.tensor, resolved.sequence_parallel};
-      if (!graphs.contains(key))
-        graphs.emplace(key, models::build_graph(model, graph_options(job, resolved)).value());
-      visit(resolved, planner::lower(graphs.at(key), job, resolved), machine);
-      ++visited;
-    }
-  }
-  return visited;
-}
 
 void equal(const Outcome& a, const Outcome& b) {
   REQUIRE(a.accounts.size() == b.accounts.size());
@@ -108,11 +64,10 @@ TEST_CASE("sweep and engine agree on every candidate, folded and unfolded") {
       Space{"gpt2-124m", "rtx3090", 8, 128, 12,
             {"grad_sync=parameter_server", "servers=2", "servers_colocated=false"}});
   INFO(space.model << " on " << space.gpus << " x " << space.gpu);
-  const int visited = each_candidate(
-      space, [](const Strategy& s, const program::Program& p, const cost::Machine& machine) {
-        INFO(to_text(s));
-        all_equal(p, machine);
-      });
+  const int visited = engine_test::each_candidate(space, [](const Lowered& c) {
+    INFO(to_text(c.strategy));
+    all_equal(c.program, c.question.machine);
+  });
   CHECK(visited > 0);
 }
 

@@ -1,0 +1,66 @@
+// The planner's closed forms against the sweep: median within 2 %, worst within 10 %.
+#include <algorithm>
+#include <cmath>
+
+#include "planner/closed_form/evaluator.hpp"
+#include "planner/step_time.hpp"
+#include "sim/engine/sweep.hpp"
+#include "tests/unit/engine/small_space.hpp"
+
+using engine_test::Lowered;
+using engine_test::Space;
+
+namespace {
+
+struct Errors {
+  std::vector<double> all;
+  std::string worst;
+  void add(double closed, double swept, const std::string& what) {
+    const double error = std::abs(closed / swept - 1);
+    if (all.empty() || error > *std::ranges::max_element(all)) worst = what;
+    all.push_back(error);
+  }
+  void check() {
+    std::ranges::sort(all);
+    INFO(all.size() << " candidates: median " << all[all.size() / 2] << ", worst " << all.back()
+                    << ": " << worst);
+    CHECK(all[all.size() / 2] < 0.02);
+    CHECK(all.back() < 0.10);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("closed forms follow the sweep within 2 % at the median and 10 % at worst") {
+  const Space space = GENERATE(Space{"gpt2-1.5b", "h100-sxm-80g", 8, 1024, 512, {}, 8, 3},
+                               Space{"gpt2-124m", "rtx3090", 8, 1024, 64, {}, 8, 3},
+                               Space{"llama2-7b", "a100-sxm-80g", 16, 4096, 64, {}, 8, 11},
+                               Space{"llama3-70b", "h100-sxm-80g", 64, 8192, 128, {}, 8, 61},
+                               Space{"mixtral-8x7b", "h100-sxm-80g", 16, 4096, 64, {}, 8, 17});
+  INFO(space.model << " on " << space.gpus << " x " << space.gpu);
+  Errors walked, formed;
+  std::vector<planner::Question> questions;
+  std::optional<planner::closed_form::Evaluator> evaluator;
+  const int visited = engine_test::each_candidate(space, [&](const Lowered& c) {
+    if (!evaluator) {
+      questions.push_back(c.question);
+      evaluator.emplace(questions);
+    }
+    const engine::Scene scene(c.program, c.question.machine);
+    const double swept =
+        core::to_seconds(core::Picoseconds(engine::critical_terms(engine::sweep(scene)).period))
+            .value();
+    const std::string what = to_text(c.strategy);
+    walked.add(step_time(c.program, c.question.machine, c.strategy.schedule).step.value(), swept,
+               what);
+    const auto graph = [&](const planner::Strategy&) -> const models::ModelGraph& {
+      return c.graph;
+    };
+    if (evaluator->prepare(c.strategy, graph))
+      formed.add(evaluator->at(c.strategy.micro_batch, c.strategy.grad_accum)[0].step.value(),
+                 swept, what);
+  });
+  REQUIRE(visited > 0);
+  walked.check();
+  if (!formed.all.empty()) formed.check();
+}

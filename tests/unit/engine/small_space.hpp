@@ -1,0 +1,69 @@
+#pragma once
+// Every candidate of a small space, lowered.
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/lower.hpp"
+#include "planner/space.hpp"
+#include "tests/catch.hpp"
+
+namespace engine_test {
+
+struct Space {
+  const char* model;
+  const char* gpu;
+  std::int64_t gpus, seq_len, batch;
+  std::vector<const char*> pins;
+  int gpus_per_node = 8;
+  std::int64_t every = 1;              // every n-th candidate alone
+};
+
+// A candidate, and what it was asked about.
+struct Lowered {
+  const planner::Question& question;
+  const planner::Strategy& strategy;   // resolved
+  const models::ModelGraph& graph;
+  program::Program program;
+};
+
+// visit(const Lowered&); returns how many there were.
+template <class Visit>
+int each_candidate(const Space& space, const Visit& visit) {
+  const models::ModelSpec model = models::find_model(space.model).value();
+  const hw_profiles::Profile profile = hw_profiles::find_profile(space.gpu).value();
+  planner::Job job;
+  job.seq_len = space.seq_len;
+  job.global_batch = space.batch;
+  planner::Constraints constraints;
+  for (const char* pin : space.pins) REQUIRE(constraints.pin(pin).ok());
+  planner::Question question = make_question(model, job, profile, space.gpus).value();
+  question.machine.gpus_per_node = space.gpus_per_node;
+  std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs;
+  const std::int64_t layers =
+      model.layers > 0 ? model.layers : static_cast<std::int64_t>(model.widths.size()) - 1;
+  int visited = 0;
+  std::int64_t index = 0;
+  for (const planner::Structure& structure :
+       structures(job, {space.gpus, space.gpus_per_node, layers}, constraints)) {
+    for (const std::int64_t size : structure.micro_batches) {
+      const planner::Strategy s = with_micro_batch(structure.strategy, size, space.batch);
+      if (!strategy_problems(model, job, s, space.gpus).empty()) continue;
+      if (index++ % space.every != 0) continue;
+      const planner::Strategy resolved = resolve(model, job, s);
+      const std::pair key{resolved.tensor, resolved.sequence_parallel};
+      if (!graphs.contains(key))
+        graphs.emplace(key, models::build_graph(model, graph_options(job, resolved)).value());
+      const models::ModelGraph& graph = graphs.at(key);
+      visit(Lowered{question, resolved, graph, planner::lower(graph, job, resolved)});
+      ++visited;
+    }
+  }
+  return visited;
+}
+
+}  // namespace engine_test
