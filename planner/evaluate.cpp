@@ -7,6 +7,7 @@
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/step_time.hpp"
+#include "planner/swept_time.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/program/traffic.hpp"
 
@@ -137,7 +138,12 @@ Candidate evaluate(const Question& q, const program::Program& program, const Str
   Candidate c;
   c.strategy = strategy;
   c.memory = memory_of(program, q.profile, q.job.framework);
-  c.time = step_time(program, q.machine, strategy.schedule);
+  if (const std::optional<Time> swept = swept_time(program, q.machine)) {
+    c.time = *swept;
+    c.evaluator = "sweep";
+  } else {
+    c.time = step_time(program, q.machine, strategy.schedule);
+  }
   c.communication = communication_of(program, q.machine);
   c.throughput = throughput_of(q, c.time.step);
   c.uncertainty = uncertainty_of(c.time, c.memory);

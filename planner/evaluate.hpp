@@ -1,5 +1,6 @@
 #pragma once
-// Evaluate: a Candidate from a strategy: lower, replay, count traffic, time, throughput. Pure;
+// Evaluate: a Candidate from a strategy: lower, replay, count traffic, time, throughput. Time is
+// the sweep's where a step is short enough, else the closed form's; `evaluator` says which. Pure;
 // thread-safe.
 //
 // Uncertainty is a priori, not measured: the step is stated within 12 % (what leave-one-site-out

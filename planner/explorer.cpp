@@ -155,7 +155,9 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
 
 Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
   ++counts_.replayed;
-  return evaluate(questions_[question], graph(strategy), strategy);
+  Candidate c = evaluate(questions_[question], graph(strategy), strategy);
+  if (c.evaluator == "sweep") ++counts_.simulated;
+  return c;
 }
 
 std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {

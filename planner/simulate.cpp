@@ -9,6 +9,7 @@
 #include "planner/job_check.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
+#include "planner/swept_time.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/sweep.hpp"
@@ -94,14 +95,7 @@ class Player {
   void fill_time(const engine::Outcome& outcome, Simulation& s) const {
     const engine::StepTerms t = engine::critical_terms(outcome);
     s.critical_rank = scene_.actors()[t.actor].rank;
-    s.time.step = seconds(t.period);
-    s.time.compute = seconds(t.compute);
-    s.time.exposed_communication = seconds(t.exposed_communication);
-    s.time.bubble = seconds(t.bubble);
-    s.time.optimizer = seconds(t.optimizer);
-    s.time.communication = seconds(t.communication);
-    const std::int64_t launches = t.kernels * core::to_picoseconds(machine_.launch).value();
-    s.time.launch_bound = 2 * launches > t.compute + t.optimizer;
+    s.time = time_of(t, machine_);
     s.first_step = seconds(outcome.makespan());
   }
 
