@@ -20,8 +20,8 @@ constexpr std::string_view kExamples =
 
 struct SimulateWords {
   std::string plan;
-  std::optional<std::string> candidate, trace, detail, jitter;
-  std::vector<std::string> stragglers;
+  std::optional<std::string> candidate, trace, detail, jitter, collectives, links;
+  std::vector<std::string> stragglers, weak_links;
   bool unfold = false;
 };
 
@@ -32,18 +32,58 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-// "rank=3,slowdown=1.5"
-std::optional<engine::Straggler> straggler(std::string_view text) {
+// A rank and a number: "rank=3,slowdown=1.5".
+struct RankValue {
+  int rank = 0;
+  double value = 0;
+};
+std::optional<RankValue> rank_value(std::string_view text, std::string_view key) {
   const std::size_t comma = text.find(',');
   if (comma == std::string_view::npos || !text.starts_with("rank=")) return std::nullopt;
-  const std::string_view slow = text.substr(comma + 1);
-  if (!slow.starts_with("slowdown=")) return std::nullopt;
-  const auto rank = number(text.substr(5, comma - 5));
-  const auto slowdown = number(slow.substr(9));
-  if (!rank || !slowdown || *rank < 0 || *rank > 1 << 24 || *rank != static_cast<int>(*rank) ||
-      !(*slowdown >= 1 && *slowdown <= 1000))
+  const std::string_view rest = text.substr(comma + 1);
+  if (!rest.starts_with(key) || rest.size() <= key.size() || rest[key.size()] != '=')
     return std::nullopt;
-  return engine::Straggler{static_cast<int>(*rank), *slowdown};
+  const auto rank = number(text.substr(5, comma - 5));
+  const auto value = number(rest.substr(key.size() + 1));
+  if (!rank || !value || !(*rank >= 0 && *rank <= 1 << 24) || *rank != static_cast<int>(*rank))
+    return std::nullopt;
+  return RankValue{static_cast<int>(*rank), *value};
+}
+
+void read_stragglers(const SimulateWords& words, planner::SimulateOptions& o,
+                     core::Problems& problems) {
+  for (const std::string& text : words.stragglers) {
+    const auto one = rank_value(text, "slowdown");
+    if (one && one->value >= 1 && one->value <= 1000)
+      o.stragglers.push_back({one->rank, one->value});
+    else
+      problems.push_back({"--straggler", "rank=R,slowdown=X with X from 1 to 1000",
+                          '"' + text + '"', "write --straggler rank=3,slowdown=1.5"});
+  }
+}
+
+// What of the links is asked for: any of it makes collectives flows.
+void read_links(const SimulateWords& words, planner::SimulateOptions& o,
+                core::Problems& problems) {
+  if (words.collectives && *words.collectives != "timed" && *words.collectives != "flows")
+    problems.push_back({"--collectives", "timed or flows", '"' + *words.collectives + '"', ""});
+  if (words.links && *words.links != "shared" && *words.links != "exclusive")
+    problems.push_back({"--links", "shared or exclusive", '"' + *words.links + '"', ""});
+  const bool of_links = words.links || !words.weak_links.empty();
+  if (of_links && words.collectives == "timed")
+    problems.push_back({"--collectives", "flows where links are asked about", "timed", ""});
+  if (!of_links && words.collectives != "flows") return;
+  o.flows.emplace();
+  if (words.links == "exclusive") o.flows->sharing = engine::Sharing::exclusive;
+  for (const std::string& text : words.weak_links) {
+    const bool broken = text.find(',') == std::string::npos;
+    const auto one = rank_value(broken ? text + ",share=0" : text, "share");
+    if (one && one->value >= 0 && one->value <= 1)
+      o.flows->weak.push_back({one->rank, one->value});
+    else
+      problems.push_back({"--link-down", "rank=R, or rank=R,share=X with X from 0 to 1",
+                          '"' + text + '"', "write --link-down rank=3,share=0.5"});
+  }
 }
 
 planner::SimulateOptions options_of(const SimulateWords& words, const OutputOptions& output,
@@ -58,13 +98,8 @@ planner::SimulateOptions options_of(const SimulateWords& words, const OutputOpti
   core::Problems said;  // check_output says them
   if (const auto seed = whole_number(output.seed, "--seed", 0, said))
     o.seed = static_cast<std::uint64_t>(*seed);
-  for (const std::string& text : words.stragglers) {
-    if (const auto one = straggler(text))
-      o.stragglers.push_back(*one);
-    else
-      problems.push_back({"--straggler", "rank=R,slowdown=X with X from 1 to 1000",
-                          '"' + text + '"', "write --straggler rank=3,slowdown=1.5"});
-  }
+  read_stragglers(words, o, problems);
+  read_links(words, o, problems);
   if (words.jitter) {
     const auto share = number(*words.jitter);
     if (share && *share >= 0 && *share <= 1)
@@ -96,6 +131,11 @@ int simulate_verb(Arguments arguments) {
   set.text("--detail", words.detail, "WHAT", "slices of the trace: block (default) or op");
   set.texts("--straggler", words.stragglers, "rank=R,slowdown=X",
             "a rank whose kernels take X times as long; several times");
+  set.text("--collectives", words.collectives, "HOW",
+           "timed: each in its own time (default); flows: message by message over shared links");
+  set.text("--links", words.links, "HOW", "under flows: shared (default) or exclusive");
+  set.texts("--link-down", words.weak_links, "rank=R[,share=X]",
+            "a rank whose links keep X of their bandwidth, or are broken; several times");
   set.text("--jitter", words.jitter, "SHARE", "kernels vary by this share of their time");
   set.flag("--unfold", words.unfold, "play every rank, also those that behave alike");
   add_output_options(set, output, "the simulation");

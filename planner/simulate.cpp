@@ -20,6 +20,9 @@ namespace {
 
 // What can be played in a minute or two of one core, and recorded in memory.
 constexpr double kMostOperations = 5e8, kMostRecorded = 5e7;
+// Where links are shared: rates are found anew whenever a message begins or ends.
+constexpr double kMostShared = 3e5;
+constexpr std::int64_t kMostRanksSharing = 64;
 
 void append(core::Problems& all, const core::Problems& more) {
   all.insert(all.end(), more.begin(), more.end());
@@ -42,6 +45,18 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
     if (s.rank >= plan.gpus)
       problems.push_back({"--straggler", fmt::format("a rank below {}", plan.gpus),
                           fmt::format("rank={}", s.rank), "name a rank of the plan"});
+  if (!o.flows) return problems;
+  if (plan.gpus > kMostRanksSharing)
+    problems.push_back({"--collectives flows", fmt::format("at most {} ranks", kMostRanksSharing),
+                        fmt::format("{}", plan.gpus), "leave it out, or plan fewer --gpus"});
+  for (const engine::WeakLink& w : o.flows->weak) {
+    if (w.rank >= plan.gpus)
+      problems.push_back({"--link-down", fmt::format("a rank below {}", plan.gpus),
+                          fmt::format("rank={}", w.rank), "name a rank of the plan"});
+    if (w.share == 0 && plan.profile.node.internode_bandwidth.value() <= 0)
+      problems.push_back({"--link-down", "a network to go around a broken link", "none",
+                          "keep a share of the link: rank=3,share=0.5"});
+  }
   return problems;
 }
 
@@ -55,22 +70,29 @@ class Player {
          const SimulateOptions& options)
       : plan_(plan), program_(program), machine_(machine), options_(options),
         scene_(program, machine,
-               {.unfold = options.unfold, .parts = true, .stragglers = options.stragglers,
+               {.unfold = options.unfold || options.flows, .parts = true,
+                .stragglers = options.stragglers,
                 .jitter = options.jitter, .seed = options.seed}) {}
 
   core::Problems problems() const {
     const double operations = scene_.operations();
-    const double most = options_.trace ? kMostRecorded : kMostOperations;
+    const double most = options_.flows   ? kMostShared
+                        : options_.trace ? kMostRecorded
+                                         : kMostOperations;
     if (operations <= most) return {};
     return {{"plan", fmt::format("a step of at most {:.0e} operations", most),
              fmt::format("{:.3g} of {} ranks", operations, scene_.actors().size()),
-             options_.trace ? "leave --trace out" : "leave --unfold and --jitter out"}};
+             options_.flows   ? "leave --collectives flows out"
+             : options_.trace ? "leave --trace out"
+                              : "leave --unfold and --jitter out"}};
   }
 
   core::Result<Simulation> play(Simulation s) {
     std::vector<engine::Played> record;
     engine::EngineOptions o;
     o.record = &record;
+    o.flows = options_.flows;
+    o.machine = &machine_;
     s.memory = memory_of(program_, plan_.profile, plan_.job.framework);
     const auto worst = static_cast<std::uint32_t>(
         scene_.fold().of[static_cast<std::size_t>(s.memory.rank)]);
@@ -81,7 +103,8 @@ class Player {
     s.operations = outcome.operations;
     fill_time(outcome, s);
     fill_streams(outcome, s);
-    fill_path(s);
+    if (!options_.flows) fill_path(s);
+    for (const double bytes : outcome.wire_sent) s.wire_sent.push_back(bytes / outcome.steps);
     fill_peak(worst, record, s);
     s.communication = communication_of(program_, machine_);
     if (!options_.trace) return s;

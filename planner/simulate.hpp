@@ -12,6 +12,7 @@
 
 #include "core/result.hpp"
 #include "planner/plan.hpp"
+#include "sim/engine/exchanges.hpp"
 #include "sim/engine/scene.hpp"
 #include "sim/engine/trace.hpp"
 
@@ -23,6 +24,9 @@ struct SimulateOptions {
   std::vector<engine::Straggler> stragglers{};
   double jitter = 0;
   std::uint64_t seed = 1;
+  // Transfers as messages that share the machine's links, instead of each in its own time; every
+  // rank is played.
+  std::optional<engine::FlowOptions> flows{};
   std::optional<engine::TraceOptions> trace{};  // wanted
 };
 
@@ -59,7 +63,8 @@ struct Simulation {
   PeakInstant peak;
   std::vector<CommunicationEntry> communication;
   std::vector<StreamUse> streams;
-  std::vector<PathPart> critical_path;  // sums to first_step
+  std::vector<PathPart> critical_path;  // sums to first_step; empty where links are shared
+  std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step
   SimulateOptions options;
   std::string trace;                   // where wanted
 };

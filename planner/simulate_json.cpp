@@ -29,9 +29,17 @@ Json conditions_json(const SimulateOptions& o) {
   Json stragglers = Json::array();
   for (const engine::Straggler& s : o.stragglers)
     stragglers.push_back(Json::object({{"rank", s.rank}, {"slowdown", s.slowdown}}));
-  return Json::object({{"stragglers", std::move(stragglers)},
-                       {"jitter", o.jitter},
-                       {"seed", static_cast<std::int64_t>(o.seed)}});
+  Json json = Json::object({{"stragglers", std::move(stragglers)},
+                            {"jitter", o.jitter},
+                            {"seed", static_cast<std::int64_t>(o.seed)},
+                            {"collectives", o.flows ? "flows" : "timed"}});
+  if (!o.flows) return json;
+  json.set("links", o.flows->sharing == engine::Sharing::shared ? "shared" : "exclusive");
+  Json weak = Json::array();
+  for (const engine::WeakLink& w : o.flows->weak)
+    weak.push_back(Json::object({{"rank", w.rank}, {"share", w.share}}));
+  json.set("weak_links", std::move(weak));
+  return json;
 }
 
 }  // namespace
@@ -59,6 +67,11 @@ std::string to_json_text(const Simulation& s) {
   root.set("communication", to_json(s.communication));
   root.set("streams", streams_json(s.streams));
   root.set("critical_path", path_json(s.critical_path));
+  if (s.options.flows) {
+    Json sent = Json::array();
+    for (const double bytes : s.wire_sent) sent.push_back(static_cast<std::int64_t>(bytes));
+    root.set("wire_bytes_by_rank", std::move(sent));
+  }
   return core::dump(root) + '\n';
 }
 

@@ -24,6 +24,16 @@ std::string conditions_text(const planner::SimulateOptions& o, TextStyle style) 
   if (o.jitter > 0)
     text += wrapped(fmt::format("kernels jitter by {} (seed {})", percent_text(o.jitter), o.seed),
                     2, 4, style);
+  if (!o.flows) return text;
+  const bool shared = o.flows->sharing == engine::Sharing::shared;
+  text += wrapped(fmt::format("collectives move message by message over {} links",
+                              shared ? "shared" : "exclusive"),
+                  2, 4, style);
+  for (const engine::WeakLink& w : o.flows->weak)
+    text += wrapped(w.share == 0 ? fmt::format("the links of rank {} are broken", w.rank)
+                                 : fmt::format("the links of rank {} keep {} of their bandwidth",
+                                               w.rank, percent_text(w.share)),
+                    2, 4, style);
   return text;
 }
 
@@ -53,6 +63,7 @@ std::string parts_text(const Simulation& s, TextStyle style) {
 }
 
 std::string path_text(const Simulation& s, TextStyle style) {
+  if (s.critical_path.empty()) return "";
   Table table({{"", Align::left}, {""}, {""}, {"", Align::left}});
   for (const planner::PathPart& part : s.critical_path) {
     const double share = s.first_step.value() > 0 ? part.seconds / s.first_step : 0;

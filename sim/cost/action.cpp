@@ -206,10 +206,21 @@ core::Seconds ActionCost::server_time(const Action& action, const Call& call) co
   const int peers = program_->servers_colocated ? workers - 1 : workers;
   const core::Seconds wire = incast_time(place, peers, part, *machine_);
   if (action.kind == ActionKind::serve_push)
-    return wire + memory_time(part * (workers + 1), *machine_);
+    return wire + fold_time(action, call);
   if (action.kind == ActionKind::serve_pull) return wire;
   // push, pull: the worker's own link carries M parts, the server's carries K of them.
   return std::max(wire, incast_time(place, program_->servers, part, *machine_));
+}
+
+core::Seconds ActionCost::fold_time(const Action& action, const Call& call) const {
+  const core::DType type = buffer(action, action.arg_count - 1).type;
+  const core::Bytes part = core::bytes_of(class_->spans[call.layer].shard_elements, type);
+  return memory_time(part * (program_->mesh.data + 1), *machine_);
+}
+
+core::Picoseconds ActionCost::beside_wire(const Action& action, const Call& call) const {
+  if (action.kind != ActionKind::serve_push) return {};
+  return core::to_picoseconds(fold_time(action, call));
 }
 
 core::Picoseconds action_cost(const program::RankClass& rank_class,

@@ -29,6 +29,8 @@ class ActionCost {
              const Machine& machine, std::int64_t samples = 0, int rank = -1);
 
   core::Picoseconds operator()(const program::Action& action, const program::Call& call) const;
+  // Of a transfer's duration what is not the wire's: a server's fold of what it was sent.
+  core::Picoseconds beside_wire(const program::Action& action, const program::Call& call) const;
 
   // Whether the duration is the wire's: collective, send, push and their counterparts.
   static bool is_transfer(program::ActionKind kind);
@@ -47,6 +49,7 @@ class ActionCost {
   core::Seconds elementwise_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds transfer_time(const program::Action& action, const program::Call& call) const;
+  core::Seconds fold_time(const program::Action& action, const program::Call& call) const;
   core::Seconds server_time(const program::Action& action, const program::Call& call) const;
 
   const program::Program* program_;

@@ -6,14 +6,15 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "sim/engine/engine_parts.hpp"
 #include "sim/engine/event_queue.hpp"
 
 namespace engine {
 namespace {
 
 constexpr int kStreams = program::kStreams;
-constexpr auto kComputeStream = static_cast<std::size_t>(program::Stream::compute);
 constexpr std::uint32_t kJoin = kAbsent;   // in place of an operation
+constexpr std::uint32_t kTick = kAbsent;   // in place of a node: something happens on the wires
 constexpr std::int64_t kFirstAhead = 8;    // compute operations issued and not finished
 
 class Engine {
@@ -30,57 +31,29 @@ class Engine {
     moments_.resize(moments);
     meetings_.resize(scene.channels().size());
     turns_.resize(scene.turn_counters(), 0);
+    if (options.flows) exchanges_.emplace(scene, *options.machine, *options.flows);
   }
 
   // Empty: something could have started before it was issued.
   std::optional<Outcome> run() {
     for (std::uint32_t a = 0; a < players_.size(); ++a) issue_ahead(a);
-    while (!queue_.empty() && !late_) finish(queue_.pop());
+    while (!queue_.empty() && !late_) {
+      const Event event = queue_.pop();
+      if (event.data == kTick)
+        tick(event.time);
+      else
+        finish(event);
+    }
     if (late_) return std::nullopt;
-    for (const Player& p : players_)
-      PLANNER_CHECK(p.cursor.done(), "a deadlock in a program that was checked");
     PLANNER_CHECK(pending_ == 0, "a deadlock in a program that was checked");
+    for (int rank = 0; exchanges_ && rank < scene_.program().mesh.ranks(); ++rank) {
+      outcome_.wire_sent.push_back(exchanges_->wires().bytes_sent(rank));
+      outcome_.wire_received.push_back(exchanges_->wires().bytes_received(rank));
+    }
     return std::move(outcome_);
   }
 
  private:
-  // An event instance or a stream's end: when it last happened, or which node decides it.
-  struct Moment {
-    std::int64_t time = 0;
-    std::int64_t missing_from = 0, missing_to = 0;  // a party was missing last, on the way there
-    std::uint32_t pending = kAbsent;
-  };
-  struct Player {
-    OperationCursor cursor;
-    std::array<Moment, kStreams> tails{};
-    std::size_t first_moment = 0;
-    std::int64_t compute_done = 0;
-    std::int64_t computing = 0;        // compute operations issued and not finished
-    std::uint64_t issued = 0;
-  };
-  // An operation that was issued and is not finished.
-  struct Node {
-    std::uint32_t actor = 0, operation = 0;
-    std::int64_t micro_batch = 0, duration = 0;
-    std::int64_t ready = 0, start = 0;
-    std::int64_t missing_from = 0, missing_to = 0;
-    int step = 0, missing = 0;
-    std::uint32_t waiters = kAbsent;   // edge: node * kStreams + place
-    std::array<std::uint32_t, kStreams> next_waiter{};
-    std::uint32_t next_here = kAbsent; // at the same meeting, or free
-  };
-  struct Turn {
-    std::uint32_t posted = 0;
-    std::int64_t latest = 0;
-    std::uint32_t waiting = kAbsent;
-  };
-  struct Meeting {
-    std::uint32_t arrived = 0;
-    std::int64_t latest = 0, duration = 0;
-    std::uint32_t here = kAbsent;
-    std::vector<Turn> turns;
-  };
-
   const Actor& actor(const Node& n) const { return scene_.actors()[n.actor]; }
   const Operation& operation(const Node& n) const {
     return scene_.timetable(actor(n)).operation(n.operation);
@@ -193,6 +166,7 @@ class Engine {
     m.here = n;
     if (++m.arrived < channel.parties) return;
     m.arrived = 0;
+    if (exchanges_) return exchange(m);
     const bool message = channel.kind == ChannelKind::message;
     for (std::uint32_t party = std::exchange(m.here, kAbsent); party != kAbsent;) {
       const std::uint32_t next = nodes_[party].next_here;
@@ -202,36 +176,94 @@ class Engine {
   }
 
   void take_turn(std::uint32_t n, const Seat& seat, const Channel& channel) {
-    std::vector<Turn>& turns = meetings_[seat.channel].turns;
-    const std::size_t index = turns_[seat.turn_counter]++;
-    if (turns.size() <= index) turns.resize(index + 1);
-    Turn& turn = turns[index];
     Node& node = nodes_[n];
+    node.turn = turns_[seat.turn_counter]++;
+    Turn& turn = turn_of(seat, node);
     if (!seat.posts) {
-      if (turn.posted == channel.parties)
-        return begin(n, std::max(node.ready, turn.latest), node.duration);
+      if (turn.posted == channel.parties) return collect(n, turn.latest);
       node.next_here = turn.waiting;
       turn.waiting = n;
       return;
     }
-    turn.latest = turn.posted == 0 ? node.ready : std::max(turn.latest, node.ready);
+    if (exchanges_) {                  // what is posted counts when it has arrived
+      set_out(n, node.ready);
+      const Party self{actor(node).rank, n};
+      if (!exchanges_->post(scene_.timetable(actor(node)), operation(node), self, node.start))
+        return begin(n, node.start, 0);
+      return schedule_tick();
+    }
     begin(n, node.ready, node.duration);
+    posted(n, seat, channel, node.ready);
+  }
+
+  Turn& turn_of(const Seat& seat, const Node& node) {
+    std::vector<Turn>& turns = meetings_[seat.channel].turns;
+    if (turns.size() <= node.turn) turns.resize(node.turn + 1);
+    return turns[node.turn];
+  }
+
+  void posted(std::uint32_t n, const Seat& seat, const Channel& channel, std::int64_t time) {
+    Turn& turn = turn_of(seat, nodes_[n]);
+    turn.latest = turn.posted == 0 ? time : std::max(turn.latest, time);
     if (++turn.posted < channel.parties) return;
     for (std::uint32_t c = std::exchange(turn.waiting, kAbsent); c != kAbsent;) {
       const std::uint32_t next = nodes_[c].next_here;
-      begin(c, std::max(nodes_[c].ready, turn.latest), nodes_[c].duration);
+      collect(c, turn.latest);
       c = next;
     }
   }
+  void collect(std::uint32_t n, std::int64_t latest) {
+    const Node& node = nodes_[n];
+    begin(n, std::max(node.ready, latest),
+          exchanges_ ? operation(node).beside_wire : node.duration);
+  }
+
+  // ---- fidelity flows ----
+
+  // All parties have come: their messages go out now.
+  void exchange(Meeting& m) {
+    parties_.clear();
+    std::uint32_t speaker = m.here;
+    for (std::uint32_t n = std::exchange(m.here, kAbsent); n != kAbsent; n = nodes_[n].next_here) {
+      set_out(n, m.latest);
+      parties_.push_back({actor(nodes_[n]).rank, n});
+      if (scene_.seat(actor(nodes_[n]), operation(nodes_[n])).times) speaker = n;
+    }
+    const Node& node = nodes_[speaker];
+    std::ranges::stable_partition(parties_, [&](const Party& p) { return p.node == speaker; });
+    exchanges_->start(scene_.timetable(actor(node)), operation(node), parties_, m.latest);
+    schedule_tick();
+  }
+
+  void set_out(std::uint32_t n, std::int64_t start) {
+    nodes_[n].start = start;
+    if (start < queue_.now()) late_ = true;
+  }
+
+  void schedule_tick() {
+    const std::int64_t next = exchanges_->next();
+    if (next == Network::kNever || late_ || (next >= ticking_ && ticking_ > queue_.now())) return;
+    ticking_ = next;
+    queue_.push({next, kAbsent, kTick});
+  }
+
+  void tick(std::int64_t now) {
+    arrived_.clear();
+    exchanges_->advance(now, arrived_);
+    for (const std::uint32_t n : arrived_) queue_.push({now, order_of(nodes_[n]), n});
+    ticking_ = now;
+    schedule_tick();
+  }
+
+  std::uint32_t order_of(const Node& node) const {
+    const auto stream = node.operation == kJoin ? program::Stream::compute : operation(node).stream;
+    return static_cast<std::uint32_t>(actor(node).rank) * kStreams +
+           static_cast<std::uint32_t>(stream);
+  }
 
   void begin(std::uint32_t n, std::int64_t start, std::int64_t duration) {
-    Node& node = nodes_[n];
-    node.start = start;
-    const auto stream = node.operation == kJoin ? program::Stream::compute : operation(node).stream;
-    const std::uint32_t order = static_cast<std::uint32_t>(actor(node).rank) * kStreams +
-                                static_cast<std::uint32_t>(stream);
-    if (start < queue_.now()) late_ = true;
-    else queue_.push({start + duration, order, n});
+    set_out(n, start);
+    if (!late_) queue_.push({start + duration, order_of(nodes_[n]), n});
   }
 
   void finish(const Event& event) {
@@ -247,6 +279,10 @@ class Engine {
     } else {
       const Operation& op = operation(node);
       tally(node, op, event.time);
+      if (exchanges_ && op.point != program::kNone) {
+        const Seat& seat = scene_.seat(actor(node), op);
+        if (seat.posts) posted(n, seat, scene_.channels()[seat.channel], event.time);
+      }
       refill = op.stream == program::Stream::compute;
       happen(p.tails[static_cast<std::size_t>(op.stream)], n, now);
       if (op.signal != kAbsent) {
@@ -269,7 +305,8 @@ class Engine {
     Player& p = players_[node.actor];
     Account& own = account(node);
     own.finish = now.time;
-    own.bubble += missing_time(node, p.compute_done, now.time);
+    own.bubble += missing_time({0, 0, 0, node.missing_from, node.missing_to}, p.compute_done,
+                               now.time);
     p.compute_done = now.time;
     for (Moment& tail : p.tails) happen(tail, n, now);
   }
@@ -288,31 +325,14 @@ class Engine {
     }
   }
 
-  static std::int64_t missing_time(const Node& n, std::int64_t from, std::int64_t to) {
-    return std::max<std::int64_t>(
-        0, std::min(to, n.missing_to) - std::max(from, n.missing_from));
-  }
-
-  void tally(const Node& node, const Operation& op, std::int64_t end) {
-    Account& own = account(node);
-    const std::int64_t spent = end - node.start;
-    own.busy[static_cast<std::size_t>(op.stream)] += spent;
-    if (op.stream == program::Stream::compute) {
-      Player& p = players_[node.actor];
-      own.bubble += missing_time(node, p.compute_done, node.ready) + (node.start - node.ready);
-      p.compute_done = end;
-      own.kernels += op.kernels;
-    }
-    if (op.work == Work::compute) own.compute += spent;
-    if (op.work == Work::optimizer) own.optimizer += spent;
-    if (op.work == Work::transfer &&
-        (op.point == program::kNone || scene_.seat(actor(node), op).times))
-      own.communication += spent;
+  void tally(const Node& n, const Operation& op, std::int64_t end) {
+    const bool counts = op.point == program::kNone || scene_.seat(actor(n), op).times;
+    enter(account(n), op, {n.ready, n.start, end, n.missing_from, n.missing_to}, counts,
+          players_[n.actor].compute_done);
     ++outcome_.operations;
-    if (options_.record != nullptr && node.step == 0 &&
-        (options_.record_actor == kAbsent || options_.record_actor == node.actor))
-      options_.record->push_back(
-          {node.actor, node.operation, node.micro_batch, node.start, end});
+    if (options_.record != nullptr && n.step == 0 &&
+        (options_.record_actor == kAbsent || options_.record_actor == n.actor))
+      options_.record->push_back({n.actor, n.operation, n.micro_batch, n.start, end});
   }
 
   const Scene& scene_;
@@ -325,6 +345,10 @@ class Engine {
   std::vector<Meeting> meetings_;
   std::vector<std::uint32_t> turns_;
   std::vector<Node> nodes_;
+  std::optional<Exchanges> exchanges_;
+  std::vector<Party> parties_;
+  std::vector<std::uint32_t> arrived_;
+  std::int64_t ticking_ = 0;           // when the wires are looked at next
   std::uint32_t free_ = kAbsent;
   std::size_t pending_ = 0;
   bool late_ = false;

@@ -4,7 +4,10 @@
 // starts what can start. One thread, integer picoseconds, no wall clock: the same scene, options
 // and seed give the same outcome and the same record.
 //
-// Where nothing is shared it equals the sweep to the picosecond. Issue runs a bounded number of
+// Collectives at two fidelities: each in one duration of its own (timed), or as messages that share
+// wires (flows: ring steps, tree edges, incast at servers; exchanges.hpp).
+//
+// Timed, it equals the sweep to the picosecond. Issue runs a bounded number of
 // compute operations ahead of what has finished; should a program have work that could have started
 // before it was issued, the scene is played again further ahead, so that the bound never shows.
 //
@@ -12,8 +15,10 @@
 // issued). Thread-safe (pure).
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "sim/engine/exchanges.hpp"
 #include "sim/engine/outcome.hpp"
 #include "sim/engine/scene.hpp"
 
@@ -21,6 +26,10 @@ namespace engine {
 
 struct EngineOptions {
   int steps = 2;                       // the last of them is accounted
+  // Transfers as messages that share wires, instead of each in its own time. REQUIRES: an unfolded
+  // scene, the machine that it was made for, and broken links that have a way around.
+  std::optional<FlowOptions> flows{};
+  const cost::Machine* machine = nullptr;
   std::vector<Played>* record = nullptr;  // of the first step
   std::uint32_t record_actor = kAbsent;   // this one's alone; kAbsent: everyone's
 };

@@ -13,6 +13,20 @@ std::string_view path_kind_name(std::size_t kind) {
   return "other";
 }
 
+void enter(Account& a, const Operation& op, const Span& s, bool counts,
+           std::int64_t& compute_done) {
+  const std::int64_t spent = s.end - s.start;
+  a.busy[static_cast<std::size_t>(op.stream)] += spent;
+  if (op.stream == program::Stream::compute) {
+    a.bubble += missing_time(s, compute_done, s.ready) + (s.start - s.ready);
+    compute_done = s.end;
+    a.kernels += op.kernels;
+  }
+  if (op.work == Work::compute) a.compute += spent;
+  if (op.work == Work::optimizer) a.optimizer += spent;
+  if (op.work == Work::transfer && counts) a.communication += spent;
+}
+
 std::int64_t Outcome::makespan() const {
   std::int64_t last = 0;
   for (std::size_t a = 0; a < actors(); ++a) last = std::max(last, account(a, 0).finish);

@@ -31,6 +31,23 @@ struct Account {
   friend bool operator==(const Account&, const Account&) = default;
 };
 
+// When an operation was ready and when it began and ended; while which of the time before a party
+// was missing last, on the way to its being ready.
+struct Span {
+  std::int64_t ready = 0, start = 0, end = 0;
+  std::int64_t missing_from = 0, missing_to = 0;
+};
+// Of `from` to `to` the time that a party was missing.
+inline std::int64_t missing_time(const Span& s, std::int64_t from, std::int64_t to) {
+  const std::int64_t begin = from > s.missing_from ? from : s.missing_from;
+  const std::int64_t end = to < s.missing_to ? to : s.missing_to;
+  return end > begin ? end - begin : 0;
+}
+// compute_done: when the actor's compute stream had done what came before; moved on. counts:
+// whether a transfer is this actor's to count.
+void enter(Account& account, const Operation& op, const Span& span, bool counts,
+           std::int64_t& compute_done);
+
 // An operation as it happened.
 struct Played {
   std::uint32_t actor = 0, operation = 0;
@@ -50,6 +67,8 @@ struct Outcome {
   std::uint64_t operations = 0;        // played
   // Of the longest chain of the first step, from rest: sums to makespan(). Where asked for.
   PathTimes critical_path{};
+  // Under fidelity flows: bytes by rank, of all steps played.
+  std::vector<double> wire_sent{}, wire_received{};
 
   const Account& account(std::size_t actor, int step) const {
     return accounts[actor * static_cast<std::size_t>(steps) + static_cast<std::size_t>(step)];

@@ -292,7 +292,8 @@ class Sweep {
     Player& p = players_[node.actor];
     Account& account_of = account(node.actor, node.step);
     account_of.finish = node.ready.time;
-    account_of.bubble += missing_time(node.ready, p.compute_done, node.ready.time);
+    const Span span{0, 0, 0, node.ready.missing_from, node.ready.missing_to};
+    account_of.bubble += missing_time(span, p.compute_done, node.ready.time);
     p.compute_done = node.ready.time;
     if (node.step == 0) note_end(node.ready);
     for (Moment& tail : p.tails)
@@ -317,11 +318,6 @@ class Sweep {
     --pending_;
   }
 
-  static std::int64_t missing_time(const Stamp& stamp, std::int64_t from, std::int64_t to) {
-    return std::max<std::int64_t>(
-        0, std::min(to, stamp.missing_to) - std::max(from, stamp.missing_from));
-  }
-
   // Accounts for an operation that is ready at node.ready and begins at start.
   S finish(const Node& node, const Operation& op, const S& start, std::int64_t duration) {
     S end = start;
@@ -329,18 +325,9 @@ class Sweep {
     end.missing_from = waited ? node.ready.time : node.ready.missing_from;
     end.missing_to = waited ? start.time : node.ready.missing_to;
     end.spend(path_kind(node.actor, op), duration);
-    Account& a = account(node.actor, node.step);
-    a.busy[static_cast<std::size_t>(op.stream)] += duration;
-    if (op.stream == program::Stream::compute) {
-      Player& p = players_[node.actor];
-      a.bubble += missing_time(node.ready, p.compute_done, node.ready.time) +
-                  (start.time - node.ready.time);
-      p.compute_done = end.time;
-      a.kernels += op.kernels;
-    }
-    if (op.work == Work::compute) a.compute += duration;
-    if (op.work == Work::optimizer) a.optimizer += duration;
-    if (op.work == Work::transfer && counts(node.actor, op)) a.communication += duration;
+    enter(account(node.actor, node.step), op,
+          {node.ready.time, start.time, end.time, node.ready.missing_from, node.ready.missing_to},
+          counts(node.actor, op), players_[node.actor].compute_done);
     ++outcome_.operations;
     if (options_.record != nullptr && node.step == 0 &&
         (options_.record_actor == kAbsent || options_.record_actor == node.actor))

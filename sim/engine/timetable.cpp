@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "sim/program/traffic.hpp"
 
 namespace engine {
 
@@ -114,6 +115,12 @@ class Timetable::Builder {
     next.point = point_of(a);
     next.skip_first = (a.flags & program::kSkipFirstMicroBatch) != 0;
     next.wait_count = a.wait_count;
+    if (next.point != program::kNone) {
+      next.transfer_elements = a.kind >= ActionKind::push
+                                   ? class_.spans[call.layer].shard_elements
+                                   : program::transfer_elements(class_, a, call);
+      next.beside_wire = cost_.beside_wire(a, call).value();
+    }
     Operation& into = joins(next) ? join(next) : open(next, a, call);
     if (a.signal != program::kNone) {
       into.signal = static_cast<std::uint32_t>(out_.signals_.size());

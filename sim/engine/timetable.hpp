@@ -42,6 +42,8 @@ struct Operation {
   std::uint32_t signal = kAbsent;      // index into signals
   std::uint32_t first_part = 0, last_part = 0;
   std::uint32_t kernels = 0;
+  std::int64_t transfer_elements = 0;  // that a collective or message is about; of servers, a part
+  std::int64_t beside_wire = 0;        // of a transfer's duration, picoseconds
   std::uint16_t point = program::kNone;  // where it meets others (MeetingPoint)
   std::uint8_t wait_count = 0;
   program::Stream stream{};

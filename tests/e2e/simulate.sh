@@ -54,10 +54,20 @@ if ! cmp -s out.txt jitter.json; then complain 'the same seed gave other bytes';
 expect 0 '' simulate plan.json --straggler rank=3,slowdown=1.5
 if ! grep -q 'rank 3 computes 1.5 times as long' out.txt; then complain 'no word of straggler'; fi
 
+expect 0 '' simulate plan.json --collectives flows --json
+if ! grep -q 'wire_bytes_by_rank' out.txt; then complain 'flows count no bytes'; fi
+expect 0 '' simulate plan.json --links exclusive --link-down rank=1,share=0.5
+if ! grep -q 'rank 1 keep 50.0 %' out.txt; then complain 'no word of a weak link'; fi
+expect 0 '' simulate plan.json --link-down rank=1
+
 expect 2 'rank below 4' simulate plan.json --straggler rank=4,slowdown=1.5
 expect 2 'slowdown' simulate plan.json --straggler rank=1
 expect 2 'slowdown' simulate plan.json --straggler rank=1,slowdown=0
 expect 2 'share' simulate plan.json --jitter -1
+expect 2 'rank below 4' simulate plan.json --link-down rank=4,share=0.5
+expect 2 'share' simulate plan.json --link-down rank=1,share=2
+expect 2 'timed or flows' simulate plan.json --collectives fast
+expect 2 'flows where' simulate plan.json --collectives timed --links shared
 expect 2 'block or op' simulate plan.json --detail everything
 expect 2 'candidate' simulate plan.json --candidate 99
 expect 2 'no/such' simulate plan.json --trace no/such/trace.json

@@ -1,0 +1,217 @@
+#include "sim/engine/network.hpp"
+
+#include <algorithm>
+
+#include "core/random.hpp"
+#include "sim/cost/link.hpp"
+#include "sim/engine/message_plan.hpp"
+#include "sim/engine/wires.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/engine/pipelines.hpp"
+
+using engine::Network;
+using engine::Sharing;
+using program::Algorithm;
+using program::Collective;
+
+namespace {
+
+// When each message ends, by its number.
+std::vector<std::int64_t> ends(Network& network, std::size_t messages) {
+  std::vector<std::int64_t> at(messages, -1);
+  std::vector<std::uint32_t> ended;
+  network.settle(0, ended);
+  while (network.in_flight() > 0) {
+    const std::int64_t now = network.next_end();
+    ended.clear();
+    network.settle(now, ended);
+    for (const std::uint32_t m : ended) at[m] = now;
+  }
+  return at;
+}
+
+// Time and bytes sent by each of `group` ranks of one node whose ports carry a byte a picosecond.
+struct Played {
+  std::int64_t time = 0;
+  std::vector<double> sent, received;
+};
+Played play(const engine::MessagePlan& plan, int group, const cost::Machine& machine,
+            Sharing sharing = Sharing::shared) {
+  engine::Wires wires(group, machine, sharing, {});
+  std::vector<int> members;
+  for (int r = 0; r < group; ++r) members.push_back(r);
+  wires.start(0, plan, members, 0);
+  std::vector<engine::Wires::Done> done;
+  Played p;
+  while (wires.next() != Network::kNever) {
+    p.time = wires.next();
+    wires.advance(p.time, done);
+  }
+  CHECK(done.size() == static_cast<std::size_t>(group));
+  for (int r = 0; r < group; ++r) {
+    p.sent.push_back(wires.bytes_sent(r));
+    p.received.push_back(wires.bytes_received(r));
+  }
+  return p;
+}
+
+double total(const std::vector<double>& all) {
+  double sum = 0;
+  for (const double x : all) sum += x;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("messages that share a link share it evenly, and take what others leave") {
+  // Link a carries 2 B/ps, b 1. Messages 0 and 1 cross a, message 1 also b, message 2 b alone:
+  // b gives 1/2 each to 1 and 2; message 0 has the remaining 3/2 of a.
+  Network n(Sharing::shared);
+  const auto a = n.add_link(2), b = n.add_link(1);
+  n.add(0, {a}, 300, 0);
+  n.add(1, {a, b}, 100, 0);
+  n.add(2, {b}, 100, 0);
+  const auto at = ends(n, 3);
+  CHECK(at[0] == 200);
+  CHECK(at[1] == 200);
+  CHECK(at[2] == 200);
+  CHECK(n.carried(a) == 400);
+}
+
+TEST_CASE("a message speeds up when another ends") {
+  Network n(Sharing::shared);
+  const auto a = n.add_link(1);
+  n.add(0, {a}, 100, 0);
+  n.add(1, {a}, 300, 0);
+  const auto at = ends(n, 2);
+  CHECK(at[0] == 200);                 // half of the link
+  CHECK(at[1] == 400);                 // 100 by then, the other 200 alone
+}
+
+TEST_CASE("an exclusive link carries one message at a time, in the order of arrival") {
+  Network n(Sharing::exclusive);
+  const auto a = n.add_link(1), b = n.add_link(1);
+  n.add(0, {a}, 100, 0);
+  n.add(1, {a, b}, 50, 0);
+  n.add(2, {b}, 70, 0);                // b is free until message 1 gets both
+  const auto at = ends(n, 3);
+  CHECK(at[0] == 100);
+  CHECK(at[2] == 70);
+  CHECK(at[1] == 150);
+}
+
+TEST_CASE("no link carries more than its capacity, and none that is wanted stands idle") {
+  const std::uint64_t seed = GENERATE(1u, 2u, 3u, 4u);
+  INFO("seed " << seed);
+  const core::Random random(seed, 0);
+  std::uint64_t i = 0;
+  Network n(Sharing::shared);
+  std::vector<double> capacity;
+  for (int l = 0; l < 6; ++l) {
+    capacity.push_back(1.0 + static_cast<double>(random.below(i++, 9)));
+    n.add_link(capacity.back());
+  }
+  std::vector<double> load(6, 0);
+  for (std::uint32_t m = 0; m < 40; ++m) {
+    const auto first = static_cast<std::uint32_t>(random.below(i++, 6));
+    const auto second = (first + 1 + static_cast<std::uint32_t>(random.below(i++, 5))) % 6;
+    const double bytes = 1000 + static_cast<double>(random.below(i++, 5000));
+    n.add(m, {first, second}, bytes, 0);
+    load[first] += bytes;
+    load[second] += bytes;
+  }
+  const auto at = ends(n, 40);
+  const std::int64_t last = *std::ranges::max_element(at);
+  double busiest = 0, all = 0;
+  for (std::size_t l = 0; l < 6; ++l) {
+    CHECK(n.carried(static_cast<std::uint32_t>(l)) == load[l]);
+    busiest = std::max(busiest, load[l] / capacity[l]);
+    all += load[l] / capacity[l];
+  }
+  CHECK(static_cast<double>(last) >= busiest);
+  CHECK(static_cast<double>(last) <= all + 40);  // some link is always full; a picosecond each
+}
+
+TEST_CASE("a ring moves 2d(K-1)/K from each rank, in as long as one port takes for it") {
+  const cost::Machine machine = engine_test::unit_machine();
+  for (const int k : {2, 3, 4, 8}) {
+    const std::int64_t d = 8400;
+    const auto type = core::DType::f16;
+    const Played p = play(
+        engine::message_plan(Collective::all_reduce, Algorithm::ring, k, d, type), k, machine);
+    const double wire = 2.0 * 2 * d * (k - 1) / k;
+    for (const double bytes : p.sent) CHECK(bytes == wire);
+    CHECK(static_cast<double>(p.time) == wire);
+    CHECK(total(p.sent) == total(p.received));
+  }
+}
+
+TEST_CASE("what is played over wires is what the laws count and the cost model sums up") {
+  cost::Machine machine = engine_test::unit_machine();
+  machine.link_latency = core::Seconds{700e-12};
+  const std::int64_t d = 5040;
+  const auto type = core::DType::f32;
+  for (const int k : {2, 3, 4, 7, 8}) {
+    const cost::Place place{.size = k, .nodes = 1, .per_node = k};
+    for (const auto& [collective, algorithm] :
+         {std::pair{Collective::all_reduce, Algorithm::ring},
+          std::pair{Collective::reduce_scatter, Algorithm::ring},
+          std::pair{Collective::all_gather, Algorithm::ring},
+          std::pair{Collective::all_reduce, Algorithm::tree},
+          std::pair{Collective::all_reduce, Algorithm::naive_all_reduce},
+          std::pair{Collective::broadcast, Algorithm::direct}}) {
+      INFO(program::name(collective) << ' ' << program::name(algorithm) << " of " << k);
+      const Played p = play(engine::message_plan(collective, algorithm, k, d, type), k, machine);
+      for (int r = 0; r < k; ++r)
+        CHECK(p.sent[static_cast<std::size_t>(r)] ==
+              static_cast<double>(
+                  program::wire_bytes(collective, algorithm, k, r, d, type).value()));
+      CHECK(total(p.sent) == total(p.received));
+      const auto timed = core::to_picoseconds(
+          cost::collective_time(collective, algorithm, place, d, type, machine));
+      if (algorithm == Algorithm::ring)
+        CHECK(p.time == timed.value());
+      else                             // a tree's levels are not full; all at once pay one latency
+        CHECK(p.time <= timed.value());
+    }
+  }
+}
+
+TEST_CASE("incast: a server's one port takes as long as all workers' parts together") {
+  const cost::Machine machine = engine_test::unit_machine();
+  for (const int workers : {2, 4, 7}) {
+    engine::Wires wires(workers + 1, machine, Sharing::shared, {});
+    engine::MessagePlan one;
+    one.messages.push_back({0, 1, 1000});
+    for (int w = 0; w < workers; ++w)
+      wires.start(static_cast<std::uint32_t>(w), one, {w, workers}, 0);
+    std::vector<engine::Wires::Done> done;
+    std::int64_t last = 0;
+    while (wires.next() != Network::kNever) wires.advance(last = wires.next(), done);
+    CHECK(last == 1000 * workers);
+    CHECK(wires.bytes_received(workers) == 1000.0 * workers);
+  }
+}
+
+TEST_CASE("a weak port holds up the whole ring; a broken one sends it around by the network") {
+  cost::Machine machine = engine_test::unit_machine();
+  machine.internode = core::BytesPerSecond{0.25e12};
+  const engine::MessagePlan plan =
+      engine::message_plan(Collective::all_reduce, Algorithm::ring, 4, 4000, core::DType::u8);
+  const auto time = [&](double share) {
+    const engine::WeakLink weak[] = {{2, share}};
+    engine::Wires wires(4, machine, Sharing::shared, weak);
+    CHECK(wires.reaches(0, 2));
+    wires.start(0, plan, {0, 1, 2, 3}, 0);
+    std::vector<engine::Wires::Done> done;
+    std::int64_t last = 0;
+    while (wires.next() != Network::kNever) wires.advance(last = wires.next(), done);
+    return last;
+  };
+  CHECK(time(1) == 6000);              // 6 steps of 1000 bytes
+  CHECK(time(0.5) == 12000);
+  CHECK(time(0) == 48000);             // in and out share the node's network: an eighth each
+  machine.internode = core::BytesPerSecond{0};
+  const engine::WeakLink broken[] = {{2, 0}};
+  CHECK(!engine::Wires(4, machine, Sharing::shared, broken).reaches(0, 2));
+}
