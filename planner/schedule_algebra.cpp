@@ -101,6 +101,31 @@ Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& c
   return Play(ranks, chunk).run();
 }
 
+std::int64_t message_waits(const Strategy& s, const PassTimes& t, std::int64_t message) {
+  const std::int64_t p = s.pipeline, m = s.grad_accum, v = s.virtual_stages;
+  const std::int64_t ends = 2 * (p - 1) * message;
+  // Slots between the ends, and how much longer than its passes one lasts.
+  const auto between = [&](std::int64_t slots, std::int64_t least, std::int64_t own) {
+    return ends + std::max<std::int64_t>(slots, 0) * std::max<std::int64_t>(least - own, 0);
+  };
+  const std::int64_t there_and_back = (p - 1) * 2 * message;
+  switch (s.schedule) {
+    case Schedule::gpipe:
+      return ends + (m - 1) * 2 * message;
+    case Schedule::one_f_one_b:
+      return between(m - p, (p * t.sum() + there_and_back) / p, t.sum());
+    case Schedule::zb_h1:
+      return between(m - p, (p * t.sum() - (p - 1) * t.weight_gradient + there_and_back) / p,
+                     t.sum());
+    case Schedule::zb_h2:
+      return ends + std::max<std::int64_t>(m - p, 0) * 2 * message;
+    case Schedule::interleaved:
+      return ends + std::max<std::int64_t>(m * v - p, 0) * 2 * message;
+    default:
+      return ends;
+  }
+}
+
 std::int64_t bubble(const Strategy& s, const PassTimes& t, bool joined_at_end) {
   const std::int64_t behind = s.pipeline - 1;
   switch (s.schedule) {

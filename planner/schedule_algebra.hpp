@@ -38,6 +38,15 @@ struct Idle {
 // backward passes take B + W. O(passes).
 Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk);
 
+// What messages of so many picoseconds keep the ranks waiting in a step, beside the bubble. Fill
+// and drain pass 2(p-1) of them. In between, the passes F_k(0) .. F_k(p-1) B(p-1) .. B(0) and their
+// 2(p-1) messages are back at rank 0 after p slots, which are no shorter (1f1b; zb_h1, where W is
+// left out on the way). Where ranks are further apart (gpipe, interleaved, zb_h2) it is the receive
+// of a pass, which begins when the rank comes to it: both messages of every slot. Derived; held
+// against the sweep.
+// REQUIRES: as bubble().
+std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank, std::int64_t message);
+
 // Idle picoseconds of a step. REQUIRES: p > 1, a schedule but none, naive and the stale ones.
 std::int64_t bubble(const Strategy& strategy, const PassTimes& rank, bool joined_at_end);
 

@@ -106,15 +106,20 @@ class Space {
     return found;
   }
 
-  // Chunks that a rank may hold, where each has a layer.
+  // Chunks that a rank may hold: of equally many layers, or one fewer at the model's ends. Where
+  // chunks differ otherwise, all ranks wait for whichever has the longer one at hand.
   std::vector<std::int64_t> virtual_stages(Schedule schedule, std::int64_t pipeline) const {
     const std::vector<std::int64_t> pinned = constraints_.pinned("virtual_stages");
     if (!pinned.empty()) return pinned;
     if (schedule == Schedule::zb_v) return {2};
     if (schedule != Schedule::interleaved) return {1};
     std::vector<std::int64_t> found;
-    for (std::int64_t chunks : {2, 3, 4, 6, 8, 12})
-      if (chunks * pipeline <= options_.layers) found.push_back(chunks);
+    for (std::int64_t chunks : {2, 3, 4, 6, 8, 12}) {
+      const std::int64_t places = chunks * pipeline;
+      if (places > options_.layers) break;
+      if (options_.layers % places == 0 || (options_.layers + 2) % places == 0)
+        found.push_back(chunks);
+    }
     if (found.empty() && constraints_.is_pinned("schedule")) return {2};  // says what is amiss
     return found;
   }

@@ -4,7 +4,6 @@
 #include <span>
 
 #include "core/check.hpp"
-#include "planner/schedule_algebra.hpp"
 #include "sim/cost/action.hpp"
 
 namespace planner {
@@ -301,42 +300,45 @@ static std::int64_t slowest_passes(const std::vector<ClassTime>& classes) {
 Time compose(const program::Program& program, const std::vector<ClassTime>& classes,
              Schedule schedule) {
   PLANNER_CHECK(classes.size() == program.classes.size() && !classes.empty());
-  // The critical class: longest by itself; the first of equals.
+  // The critical class: longest by itself; the first of equals. Of each stage the longest slot.
   std::size_t critical = 0;
-  std::int64_t turn = 0, message = 0;
-  std::vector<std::int64_t> slots(static_cast<std::size_t>(program.mesh.pipeline), 0);
+  std::int64_t message = 0;
+  std::vector<const ClassTime*> stages(static_cast<std::size_t>(program.mesh.pipeline), nullptr);
   for (std::size_t i = 0; i < classes.size(); ++i) {
     if (classes[i].total > classes[critical].total) critical = i;
     message = std::max(message, classes[i].message);
-    std::int64_t& slot = slots[static_cast<std::size_t>(program.classes[i].stage)];
-    slot = std::max(slot, classes[i].period);
+    const ClassTime*& slot = stages[static_cast<std::size_t>(program.classes[i].stage)];
+    if (slot == nullptr || classes[i].period > slot->period) slot = &classes[i];
   }
-  for (std::int64_t slot : slots) turn += slot;
-
   const ClassTime& c = classes[critical];
+  PassTimes turn;
+  for (const ClassTime* stage : stages) {
+    if (stage == nullptr) continue;
+    const PassTimes t = stage->passes();
+    turn.forward += t.forward;
+    turn.input_gradient += t.input_gradient;
+    turn.weight_gradient += t.weight_gradient;
+  }
+
   const std::int64_t p = program.mesh.pipeline;
-  const std::int64_t m = program.classes[critical].schedule.micro_batches;
+  Strategy shape;
+  shape.schedule = schedule;
+  shape.pipeline = p;
+  shape.virtual_stages = program.classes[critical].chunks();
+  shape.grad_accum = program.classes[critical].schedule.micro_batches;
+  const std::int64_t m = shape.grad_accum;
   std::int64_t bubble = 0, messages = 0;
   if (p > 1 && schedule == Schedule::naive) {
-    bubble = m * (turn - c.period);
+    bubble = m * (turn.sum() - c.period);
     messages = m * 2 * (p - 1) * message;
-  } else if (p > 1 && (schedule == Schedule::gpipe || schedule == Schedule::one_f_one_b)) {
-    bubble = turn - c.period;
-    if (schedule == Schedule::gpipe) bubble += (m - 1) * (slowest_passes(classes) - c.period);
-    messages = 2 * (p - 1) * message;
   } else if (p > 1) {
-    const auto slowest = std::ranges::max_element(
-        classes, [](const ClassTime& x, const ClassTime& y) { return x.period < y.period; });
-    const PassTimes times{slowest->forward,
-                          slowest->period - slowest->forward - slowest->weight_gradient,
-                          slowest->weight_gradient};
-    Strategy shape;
-    shape.schedule = schedule;
-    shape.pipeline = p;
-    shape.virtual_stages = program.classes[critical].chunks();
-    shape.grad_accum = m;
-    bubble = planner::bubble(shape, times, program.accumulation.tied_apart);
-    messages = 2 * (p - 1) * message;
+    const PassTimes own = c.passes();
+    const PassTimes other{(turn.forward - own.forward) / (p - 1),
+                          (turn.input_gradient - own.input_gradient) / (p - 1),
+                          (turn.weight_gradient - own.weight_gradient) / (p - 1)};
+    bubble = planner::bubble(shape, other, program.accumulation.tied_apart);
+    if (schedule == Schedule::gpipe) bubble += (m - 1) * (slowest_passes(classes) - c.period);
+    messages = message_waits(shape, own, message);
   }
 
   const auto seconds = [](std::int64_t ps) { return core::to_seconds(core::Picoseconds(ps)); };

@@ -9,9 +9,10 @@
 //   none          m slots
 //   gpipe, 1f1b   m slots, and one of every other stage's (together m + p - 1 where stages are
 //                 equal); under gpipe a slot is the slowest forward and the slowest backward pass,
-//                 of whichever stages; messages are exposed in fill and drain, 2 (p-1) of them
+//                 of whichever stages
 //   naive         every stage's slot in turn, m times; every message exposed
-//   others        m slots and the bubble of schedule_algebra.hpp; messages as in 1f1b
+//   others        m slots and the bubble of schedule_algebra.hpp, of the other stages' mean passes
+// Messages, but for naive: message_waits() of schedule_algebra.hpp.
 // Assumes: free overlap (streams share nothing), stages that wait for the slowest.
 // Not modelled: the engine's contention. O(calls + actions of the blocks). Pure; thread-safe.
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "planner/candidate.hpp"
+#include "planner/schedule_algebra.hpp"
 #include "sim/cost/machine.hpp"
 #include "sim/program/program.hpp"
 
@@ -36,6 +38,10 @@ struct ClassTime {
   std::int64_t weight_gradient = 0;  // of it, weight gradients that are a pass of their own
   std::int64_t message = 0;        // one boundary tensor to the next stage
   bool launch_bound = false;       // launch gaps are most of the kernels' time
+
+  PassTimes passes() const {
+    return {forward, period - forward - weight_gradient, weight_gradient};
+  }
 };
 
 // micro_batches and samples: where they differ from the program's own (0: the program's).

@@ -169,7 +169,8 @@ void Evaluator::make_roles() {
       add(rank);
   if (p > 1) add(p - 1);
   middle_layers_ = 0;
-  for (std::size_t rank = 1; rank + 1 < p; ++rank) middle_layers_ += stages[rank];
+  for (std::size_t place = 0; place < stages.size(); ++place)
+    if (place % p > 0 && place % p + 1 < p) middle_layers_ += stages[place];
 }
 
 const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
@@ -206,6 +207,7 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
 const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {
   const AtMicroBatch& known = routines(micro_batch, grad_accum);
   const std::int64_t p = strategy_.pipeline;
+  strategy_.grad_accum = grad_accum;
   held_.clear();
   for (std::size_t r = 0; r < roles_.size(); ++r)
     held_.push_back(roles_[r].form.persistent() +
@@ -214,7 +216,6 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
   for (std::size_t i = 0; i < figures_.size(); ++i) {
     std::int64_t device = 0, total = 0;
     const StageTime* critical = nullptr;
-    PassTimes slot;                    // of the slowest rank
     StageTime turn, slowest;           // forward and backward passes: of all ranks; the longest
     for (std::size_t r = 0; r < roles_.size(); ++r) {
       const Role& role = roles_[r];
@@ -223,22 +224,26 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
       const StageTime& time = known.roles[r].time[i];
       if (critical == nullptr || time.total(grad_accum) > critical->total(grad_accum))
         critical = &time;
-      if (time.period() > slot.sum()) slot = {time.forward, time.backward, time.weight_gradient};
       slowest.forward = std::max(slowest.forward, time.forward);
       slowest.backward = std::max(slowest.backward, time.backward);
       // Ranks between the ends are of the second's kind, by their layers.
       const bool middle = role.stage > 0 && role.stage + 1 < p;
+      if (middle && role.stage > 1) continue;
       const std::int64_t times = middle ? middle_layers_ : 1;
-      const std::int64_t parts = middle ? strategy_.stages[1] : 1;
+      const std::int64_t parts = middle ? role.form.layers() : 1;
       turn.forward += time.forward * times / parts;
       turn.backward += time.backward * times / parts;
+      turn.weight_gradient += time.weight_gradient * times / parts;
     }
     total = critical->total(grad_accum);
-    if (p > 1) total += 2 * (p - 1) * known.message[i];
-    if (p > 1 && strategy_.schedule > Schedule::one_f_one_b)
-      total += bubble(strategy_, slot, current_->units.tied > 0);
-    else if (p > 1)
-      total += turn.period() - critical->period();
+    if (p > 1) {
+      const PassTimes own{critical->forward, critical->backward, critical->weight_gradient};
+      const PassTimes other{(turn.forward - own.forward) / (p - 1),
+                            (turn.backward - own.input_gradient) / (p - 1),
+                            (turn.weight_gradient - own.weight_gradient) / (p - 1)};
+      total += bubble(strategy_, other, current_->units.tied > 0) +
+               message_waits(strategy_, own, known.message[i]);
+    }
     // All forward passes, then all backward ones: each kind waits for its own slowest rank.
     if (strategy_.schedule == Schedule::gpipe)
       total += (grad_accum - 1) * (slowest.period() - critical->period());

@@ -68,6 +68,7 @@ class StageForm {
   StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks);
 
   std::int64_t persistent() const { return persistent_; }
+  std::int64_t layers() const { return layers_; }
   // Whether memory is bounded within 2 %: staging buffers of buckets are counted at their greatest,
   // which is more than they hold at the peak.
   bool is_tight() const { return 100 * row_staging_ <= persistent_; }
