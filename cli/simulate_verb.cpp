@@ -6,6 +6,7 @@
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
+#include "core/parse_units.hpp"
 #include "planner/simulate.hpp"
 #include "reports/simulation_text.hpp"
 
@@ -16,11 +17,13 @@ constexpr std::string_view kPurpose =
     "Plays a planned step in time, before any GPU does: where every microsecond goes.";
 constexpr std::string_view kExamples =
     "  planner simulate plan.json --trace trace.json      # open in ui.perfetto.dev\n"
-    "  planner simulate plan.json --straggler rank=3,slowdown=1.5";
+    "  planner simulate plan.json --straggler rank=3,slowdown=1.5\n"
+    "  planner simulate plan.json --mtbf 50000h --save 60s --restart 10min --scale 1,2,4,8,16";
 
 struct SimulateWords {
   std::string plan;
   std::optional<std::string> candidate, trace, detail, jitter, collectives, links;
+  std::optional<std::string> scale, mtbf, save, restart, horizon;
   std::vector<std::string> stragglers, weak_links;
   bool unfold = false;
 };
@@ -86,6 +89,56 @@ void read_links(const SimulateWords& words, planner::SimulateOptions& o,
   }
 }
 
+// "1,2,4,8"
+void read_scale(const SimulateWords& words, planner::SimulateOptions& o,
+                core::Problems& problems) {
+  if (!words.scale) return;
+  std::string_view rest = *words.scale;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const auto n = number(rest.substr(0, comma));
+    if (!n || !(*n >= 1 && *n <= 1 << 20) || *n != static_cast<int>(*n) || o.scale.size() == 64) {
+      problems.push_back({"--scale", "up to 64 numbers of data-parallel copies, as 1,2,4,8",
+                          '"' + *words.scale + '"', ""});
+      return;
+    }
+    o.scale.push_back(static_cast<std::int64_t>(*n));
+    if (comma == std::string_view::npos) return;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+void read_failures(const SimulateWords& words, planner::SimulateOptions& o,
+                   core::Problems& problems) {
+  if (!words.mtbf) {
+    for (const auto& [name, given] : {std::pair{"--save", &words.save},
+                                      std::pair{"--restart", &words.restart},
+                                      std::pair{"--horizon", &words.horizon}})
+      if (*given) problems.push_back({name, "--mtbf beside it", "none", "write --mtbf 50000h"});
+    return;
+  }
+  o.failures.emplace();
+  const auto read = [&](const char* name, const std::optional<std::string>& text, double low,
+                        core::Seconds& out) {
+    if (!text) {
+      problems.push_back({name, "a duration: nothing is known of this cluster's storage", "none",
+                          std::string("write ") + name + " 60s"});
+      return;
+    }
+    const core::Result<core::Seconds> value = core::parse_duration(*text, name);
+    if (!value.ok())
+      problems.insert(problems.end(), value.problems().begin(), value.problems().end());
+    else if (!(value->value() >= low && value->value() <= 1e12))
+      problems.push_back({name, fmt::format("from {:g} s to 10^12 s", low), *text, ""});
+    else
+      out = *value;
+  };
+  read("--mtbf", words.mtbf, 1, o.failures->between);
+  read("--save", words.save, 0, o.failures->save);
+  read("--restart", words.restart, 0, o.failures->restart);
+  if (words.horizon) read("--horizon", words.horizon, 1, o.failures->horizon);
+}
+
 planner::SimulateOptions options_of(const SimulateWords& words, const OutputOptions& output,
                                     core::Problems& problems) {
   planner::SimulateOptions o;
@@ -100,6 +153,8 @@ planner::SimulateOptions options_of(const SimulateWords& words, const OutputOpti
     o.seed = static_cast<std::uint64_t>(*seed);
   read_stragglers(words, o, problems);
   read_links(words, o, problems);
+  read_scale(words, o, problems);
+  read_failures(words, o, problems);
   if (words.jitter) {
     const auto share = number(*words.jitter);
     if (share && *share >= 0 && *share <= 1)
@@ -137,6 +192,14 @@ int simulate_verb(Arguments arguments) {
   set.texts("--link-down", words.weak_links, "rank=R[,share=X]",
             "a rank whose links keep X of their bandwidth, or are broken; several times");
   set.text("--jitter", words.jitter, "SHARE", "kernels vary by this share of their time");
+  set.text("--scale", words.scale, "N,N,...",
+           "the same with so many data-parallel copies: 1,2,4,8");
+  set.text("--mtbf", words.mtbf, "TIME",
+           "between failures of one GPU: goodput, and the best interval between checkpoints");
+  set.text("--save", words.save, "TIME", "to write a checkpoint (with --mtbf)");
+  set.text("--restart", words.restart, "TIME",
+           "from a failure until steps run again (with --mtbf)");
+  set.text("--horizon", words.horizon, "TIME", "how long failures are played (30d)");
   set.flag("--unfold", words.unfold, "play every rank, also those that behave alike");
   add_output_options(set, output, "the simulation");
   if (const auto ended = ended_by(set, arguments)) return *ended;

@@ -23,6 +23,7 @@ constexpr double kMostOperations = 5e8, kMostRecorded = 5e7;
 // Where links are shared: rates are found anew whenever a message begins or ends.
 constexpr double kMostShared = 3e5;
 constexpr std::int64_t kMostRanksSharing = 64;
+constexpr double kMostFailures = 1e7;
 
 void append(core::Problems& all, const core::Problems& more) {
   all.insert(all.end(), more.begin(), more.end());
@@ -45,6 +46,13 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
     if (s.rank >= plan.gpus)
       problems.push_back({"--straggler", fmt::format("a rank below {}", plan.gpus),
                           fmt::format("rank={}", s.rank), "name a rank of the plan"});
+  if (o.failures) {
+    const double failures =
+        o.failures->horizon / o.failures->between * static_cast<double>(plan.gpus);
+    if (failures > kMostFailures)
+      problems.push_back({"--mtbf", fmt::format("at most {:.0e} failures to play", kMostFailures),
+                          fmt::format("{:.3g}", failures), "a shorter --horizon"});
+  }
   if (!o.flows) return problems;
   if (plan.gpus > kMostRanksSharing)
     problems.push_back({"--collectives flows", fmt::format("at most {} ranks", kMostRanksSharing),
@@ -160,6 +168,17 @@ class Player {
   engine::Scene scene_;
 };
 
+Goodput goodput_of(const FailureOptions& o, std::int64_t gpus, core::Seconds step,
+                   std::uint64_t seed) {
+  const engine::FailureModel model{o.between / static_cast<double>(gpus), step, o.save, o.restart};
+  Goodput g;
+  g.between = model.between;
+  g.interval = engine::best_interval(model);
+  g.expected = engine::expected_goodput(model, g.interval);
+  g.played = engine::play_failures(model, g.interval, o.horizon, seed);
+  return g;
+}
+
 }  // namespace
 
 core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& options) {
@@ -186,7 +205,15 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   Player player(plan, program, machine, options);
   problems = player.problems();
   if (!problems.empty()) return problems;
-  return player.play(std::move(s));
+  core::Result<Simulation> played = player.play(std::move(s));
+  if (!played.ok()) return played;
+  if (options.failures)
+    played->goodput = goodput_of(*options.failures, plan.gpus, played->time.step, options.seed);
+  if (options.scale.empty()) return played;
+  const auto points = scaling(plan, played->strategy, options.scale);
+  if (!points.ok()) return points.problems();
+  played->scaling = *points;
+  return played;
 }
 
 }  // namespace planner

@@ -12,11 +12,20 @@
 
 #include "core/result.hpp"
 #include "planner/plan.hpp"
+#include "planner/scaling.hpp"
 #include "sim/engine/exchanges.hpp"
+#include "sim/engine/goodput.hpp"
 #include "sim/engine/scene.hpp"
 #include "sim/engine/trace.hpp"
 
 namespace planner {
+
+// A job that runs for days on GPUs that fail.
+struct FailureOptions {
+  core::Seconds between{};             // failures of one GPU, on average
+  core::Seconds save{}, restart{};     // as engine::FailureModel
+  core::Seconds horizon{30 * 86'400.0};
+};
 
 struct SimulateOptions {
   int candidate = 0;                   // 0: the chosen; N: the N-th alternative
@@ -27,6 +36,8 @@ struct SimulateOptions {
   // Transfers as messages that share the machine's links, instead of each in its own time; every
   // rank is played.
   std::optional<engine::FlowOptions> flows{};
+  std::vector<std::int64_t> scale{};   // data-parallel copies to ask about
+  std::optional<FailureOptions> failures{};
   std::optional<engine::TraceOptions> trace{};  // wanted
 };
 
@@ -49,6 +60,14 @@ struct PeakInstant {
   std::int64_t layer = 0, micro_batch = 0;
 };
 
+// With the best interval between checkpoints.
+struct Goodput {
+  core::Seconds between{};             // failures of the whole job
+  std::int64_t interval = 1;           // steps
+  double expected = 0;                 // engine::expected_goodput
+  engine::GoodputRun played;           // over the horizon, by the seed
+};
+
 struct Simulation {
   int candidate = 0;
   Strategy strategy;                   // resolved
@@ -64,6 +83,8 @@ struct Simulation {
   std::vector<CommunicationEntry> communication;
   std::vector<StreamUse> streams;
   std::vector<PathPart> critical_path;  // sums to first_step; empty where links are shared
+  std::vector<ScalePoint> scaling;      // where asked for
+  std::optional<Goodput> goodput;       // where asked for
   std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step
   SimulateOptions options;
   std::string trace;                   // where wanted

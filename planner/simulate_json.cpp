@@ -42,6 +42,32 @@ Json conditions_json(const SimulateOptions& o) {
   return json;
 }
 
+Json scaling_json(const std::vector<ScalePoint>& points) {
+  Json array = Json::array();
+  for (const ScalePoint& p : points)
+    array.push_back(Json::object({{"copies", p.copies},
+                                  {"gpus", p.gpus},
+                                  {"time", to_json(p.time)},
+                                  {"samples_per_second", p.samples_per_second},
+                                  {"speed_up", p.speed_up},
+                                  {"efficiency", p.efficiency}}));
+  return array;
+}
+
+Json goodput_json(const Goodput& g, const FailureOptions& o) {
+  return Json::object({{"gpu_between_failures", o.between.value()},
+                       {"job_between_failures", g.between.value()},
+                       {"save", o.save.value()},
+                       {"restart", o.restart.value()},
+                       {"interval_steps", g.interval},
+                       {"expected", g.expected},
+                       {"horizon", o.horizon.value()},
+                       {"played", g.played.goodput},
+                       {"steps", g.played.steps},
+                       {"failures", g.played.failures},
+                       {"lost_steps", g.played.lost_steps}});
+}
+
 }  // namespace
 
 std::string to_json_text(const Simulation& s) {
@@ -72,6 +98,8 @@ std::string to_json_text(const Simulation& s) {
     for (const double bytes : s.wire_sent) sent.push_back(static_cast<std::int64_t>(bytes));
     root.set("wire_bytes_by_rank", std::move(sent));
   }
+  if (!s.scaling.empty()) root.set("scaling", scaling_json(s.scaling));
+  if (s.goodput) root.set("goodput", goodput_json(*s.goodput, *s.options.failures));
   return core::dump(root) + '\n';
 }
 

@@ -102,6 +102,40 @@ std::string peak_text(const Simulation& s, TextStyle style) {
                         0, 2, style);
 }
 
+std::string scaling_text(const Simulation& s, TextStyle style) {
+  if (s.scaling.empty()) return "";
+  Table table({{"copies"}, {"GPUs"}, {"step"}, {"samples/s"}, {"speed-up"}, {"efficiency"},
+               {"", Align::left}});
+  for (const planner::ScalePoint& p : s.scaling)
+    table.add({std::to_string(p.copies), std::to_string(p.gpus), to_text(p.time.step),
+               fmt::format("{:.4g}", p.samples_per_second), fmt::format("{:.2f}", p.speed_up),
+               percent_text(p.efficiency), bar(p.efficiency, bar_width(style) / 2, style)});
+  return '\n' + painted("Data-parallel copies, each with the same work", Ink::heading, style) +
+         '\n' + table.text(style);
+}
+
+std::string goodput_text(const Simulation& s, TextStyle style) {
+  if (!s.goodput) return "";
+  const planner::Goodput& g = *s.goodput;
+  const planner::FailureOptions& o = *s.options.failures;
+  std::string text =
+      '\n' + painted(fmt::format("Goodput with failures: {}", percent_text(g.expected)),
+                     Ink::heading, style) + '\n';
+  text += wrapped(fmt::format("a checkpoint every {} steps is best: the job fails every {}, a save "
+                              "takes {}, a restart {}",
+                              core::count_text(g.interval), to_text(g.between), to_text(o.save),
+                              to_text(o.restart)),
+                  2, 4, style);
+  return text + wrapped(fmt::format("played for {} (seed {}): {}, {} failures, {} steps kept, {} "
+                                    "done again",
+                                    to_text(o.horizon), s.options.seed,
+                                    percent_text(g.played.goodput),
+                                    core::count_text(g.played.failures),
+                                    core::count_text(g.played.steps),
+                                    core::count_text(g.played.lost_steps)),
+                        2, 4, style);
+}
+
 }  // namespace
 
 std::string simulation_text(const Simulation& s, TextStyle style) {
@@ -112,7 +146,7 @@ std::string simulation_text(const Simulation& s, TextStyle style) {
               Ink::heading, style);
   text += conditions_text(s.options, style);
   return text + '\n' + parts_text(s, style) + path_text(s, style) + streams_text(s, style) +
-         peak_text(s, style);
+         peak_text(s, style) + scaling_text(s, style) + goodput_text(s, style);
 }
 
 }  // namespace reports

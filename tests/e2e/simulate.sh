@@ -60,6 +60,15 @@ expect 0 '' simulate plan.json --links exclusive --link-down rank=1,share=0.5
 if ! grep -q 'rank 1 keep 50.0 %' out.txt; then complain 'no word of a weak link'; fi
 expect 0 '' simulate plan.json --link-down rank=1
 
+plan --pin data=4 --out copies.json
+expect 0 '' simulate copies.json --scale 1,2,4 --mtbf 1000h --save 10s --restart 1min
+if ! grep -q 'Goodput' out.txt; then complain 'no goodput'; fi
+expect 2 'data-parallel copies' simulate copies.json --scale 1,x
+expect 2 'save' simulate copies.json --mtbf 1000h --restart 1min
+expect 2 'mtbf' simulate copies.json --save 1min
+expect 2 'unit|duration' simulate copies.json --mtbf 1000 --save 10s --restart 1min
+expect 2 'failures to play' simulate copies.json --mtbf 1s --save 1s --restart 1s --horizon 10000000d
+
 expect 2 'rank below 4' simulate plan.json --straggler rank=4,slowdown=1.5
 expect 2 'slowdown' simulate plan.json --straggler rank=1
 expect 2 'slowdown' simulate plan.json --straggler rank=1,slowdown=0

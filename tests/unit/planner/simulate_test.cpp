@@ -83,3 +83,40 @@ TEST_CASE("what cannot be simulated is refused with a reason") {
   damaged.chosen->strategy.grad_accum = 1'000'000'000'000;
   CHECK(!planner::simulate(damaged, {}).ok());
 }
+
+TEST_CASE("C7: copies of a model scale near-linearly within a node, then synchronisation shows") {
+  // The founding setting: fp32 gradients over PCIe through the host, nodes of eight.
+  planner::Request request;
+  request.model = models::find_model("gpt2-124m").value();
+  request.gpus = 8;
+  request.profile = hw_profiles::find_profile("rtx3090").value();
+  request.job.seq_len = 1024;
+  request.job.global_batch = 256;
+  REQUIRE(request.constraints.pin("data=8").ok());
+  REQUIRE(request.constraints.pin("sharding=none").ok());
+  const planner::Plan plan = planner::make_plan(request).value();
+  REQUIRE(plan.chosen);
+  const Simulation s = planner::simulate(plan, {.scale = {1, 2, 4, 8, 16, 64}}).value();
+  REQUIRE(s.scaling.size() == 6);
+  CHECK(s.scaling[0].efficiency == 1);
+  for (std::size_t i = 1; i < 6; ++i)
+    CHECK(s.scaling[i].efficiency <= s.scaling[i - 1].efficiency + 1e-9);
+  CHECK(s.scaling[3].gpus == 8);
+  CHECK(s.scaling[3].efficiency > 0.85);
+  CHECK(s.scaling[4].efficiency < s.scaling[3].efficiency - 0.03);  // two nodes
+  CHECK(s.scaling[3].time.step == s.time.step);
+}
+
+TEST_CASE("a job on failing GPUs keeps the share that its checkpoints save") {
+  const planner::Plan plan = plan_of({});
+  planner::SimulateOptions o;
+  o.failures = planner::FailureOptions{core::Seconds(1e6), core::Seconds(5), core::Seconds(60)};
+  const Simulation s = planner::simulate(plan, o).value();
+  REQUIRE(s.goodput);
+  CHECK(s.goodput->between.value() == Approx(1e6 / 8));
+  CHECK(s.goodput->expected > 0.97);
+  CHECK(s.goodput->played.goodput == Approx(s.goodput->expected).epsilon(0.02));
+  o.failures->horizon = core::Seconds(1e12);
+  o.failures->between = core::Seconds(1);
+  CHECK(!planner::simulate(plan, o).ok());
+}
