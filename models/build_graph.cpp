@@ -38,6 +38,13 @@ void check_lora(const GraphOptions& options, Problems& problems) {
     problems.push_back({"lora_targets", "at least one of q, k, v, o", "none", "use q,k,v,o"});
 }
 
+// Encoder and decoder of such a model are not divided, and their gradients not summed over ranks.
+void check_features(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
+  if (options.sequence_parallel)
+    problems.push_back({"sequence_parallel", "false for " + spec.name + " (tokens are features)",
+                        "true", "pin sequence_parallel=false"});
+}
+
 void check_transformer(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
   const std::int64_t common = std::gcd(spec.kv_heads, spec.ffn_hidden);
   if (common % options.tensor != 0) {
@@ -49,6 +56,7 @@ void check_transformer(const ModelSpec& spec, const GraphOptions& options, Probl
                                     spec.ffn_hidden),
                         std::to_string(options.tensor), "use " + divisors(common)});
   }
+  if (spec.variants.token_features > 0) check_features(spec, options, problems);
   const bool table = spec.variants.position_kind == Positions::learned;
   if (table && options.seq_len > spec.positions) {
     problems.push_back(
@@ -75,17 +83,22 @@ void check_transformer(const ModelSpec& spec, const GraphOptions& options, Probl
   if (options.lora_rank > 0) check_lora(options, problems);
 }
 
-void check_chain(const GraphOptions& options, Problems& problems) {
+// Chains and operator graphs.
+void check_no_sequence(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
+  const bool chain = spec.family == Family::chain;
+  const std::string what = chain ? "a chain" : "an operator graph";
   if (options.tensor > 1) {
-    problems.push_back({"tensor", "1 for a chain (its layers do not come in pairs to divide)",
+    problems.push_back({"tensor", "1 for " + what + " (its layers do not come in pairs to divide)",
                         std::to_string(options.tensor), "pin tensor=1"});
   }
   if (options.seq_len != 1) {
-    problems.push_back({"seq_len", "1 for a chain (a sample is one row of features)",
+    problems.push_back({"seq_len",
+                        "1 for " + what + " (a sample is one " +
+                            (chain ? "row of features)" : "input, not a sequence)"),
                         std::to_string(options.seq_len), "leave --seq out"});
   }
   if (options.lora_rank > 0) {
-    problems.push_back({"lora_rank", "0 for a chain (LoRA adapts attention)",
+    problems.push_back({"lora_rank", "0 for " + what + " (LoRA adapts attention)",
                         std::to_string(options.lora_rank), "leave --lora-rank out"});
   }
 }
@@ -113,7 +126,7 @@ Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
   check_not_built(options, problems);
   if (!problems.empty()) return problems;
   if (is_transformer(spec.family)) check_transformer(spec, options, problems);
-  if (spec.family == Family::chain) check_chain(options, problems);
+  else check_no_sequence(spec, options, problems);
   return problems;
 }
 
@@ -123,6 +136,7 @@ core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& 
   Problems problems = check_spec(spec);
   if (problems.empty()) problems = check_options(spec, options);
   if (!problems.empty()) return problems;
+  if (spec.family == Family::graph) return build_operator_graph(spec, options);
   return is_transformer(spec.family) ? build_transformer(spec, options)
                                      : build_chain(spec, options);
 }

@@ -40,6 +40,7 @@ class SegmentBuilder {
   const Parameter& parameter_at(ParameterIndex index) const;
   const Tensor& tensor_at(TensorIndex index) const;
 
+  bool inference() const { return inference_; }
   Segment finish(TensorIndex input, TensorIndex output) &&;
 
  private:
@@ -107,6 +108,32 @@ TensorIndex add(SegmentBuilder& b, const std::string& name, TensorIndex x, Tenso
                 std::int64_t rows, std::int64_t n);
 TensorIndex bias_add(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                      std::int64_t n, ParameterIndex bias);
+// y = max(x, 0), in x's place or in storage of its own.
+TensorIndex relu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                 std::int64_t n, bool in_place);
+// Each query and key head by an RMS norm of its own; gammas {q, k} of head_dim [qwen3].
+TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
+                    HeadShape shape, ParameterIndex q_gamma, ParameterIndex k_gamma);
+
+// ---- Operators of images: x[channels, height, width], one value a sample.
+struct ImageShape { std::int64_t channels, height, width; };
+struct Window { std::int64_t kernel, stride, padding; };
+// The weight is [y.channels, x.channels / groups, kernel, kernel].
+TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
+                        ImageShape to, Window window, std::int64_t groups, ParameterIndex weight,
+                        ParameterIndex bias);
+enum class Pool : std::uint8_t { maximum, average };
+TensorIndex pool(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
+                 ImageShape to, Window window, Pool kind);
+TensorIndex local_response_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                                ImageShape shape, std::int64_t window);
+// Without effect at inference: the builder leaves it out.
+TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t n);
+TensorIndex concat(SegmentBuilder& b, const std::string& name,
+                   const std::vector<TensorIndex>& inputs);
+// y = a + b in storage of its own.
+TensorIndex sum(SegmentBuilder& b, const std::string& name, TensorIndex a, TensorIndex c,
+                std::int64_t n);
 TensorIndex tensor_copy(SegmentBuilder& b, const std::string& name, TensorIndex x,
                         std::int64_t rows, std::int64_t n);
 // [korthikanti2022]: g and its conjugate, where the residual stream holds rows / tensor. Both take
@@ -124,7 +151,11 @@ void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targe
 void squared_error_loss(SegmentBuilder& b, TensorIndex y, TensorIndex target, std::int64_t n);
 
 // ---- Families.
+// Ends of a transformer whose tokens arrive as features (cell_embedding.cpp).
+Segment token_encoder(const ModelSpec& spec, const GraphOptions& options);
+Segment cell_decoder(const ModelSpec& spec, const GraphOptions& options);
 ModelGraph build_transformer(const ModelSpec& spec, const GraphOptions& options);
 ModelGraph build_chain(const ModelSpec& spec, const GraphOptions& options);
+ModelGraph build_operator_graph(const ModelSpec& spec, const GraphOptions& options);
 
 }  // namespace models

@@ -54,6 +54,15 @@ enum class OpKind : std::uint8_t {
   combine,             // y[rows,n] = sum over k of gate x      keeps x, gates, experts
   sequence_gather,     // y = all rows of the tensor ranks' x; y is gathered again for backward
   sequence_scatter,    // y = this rank's rows of the ranks' sum of x
+  qk_norm,             // y = qkv, each q and k head by its RMS norm  keeps qkv, rstd
+  relu,                // y = max(x, 0); y may take x's place   keeps y
+  convolution,         // y = x * W (+ b): rows are places of the result, k a window's inputs;
+                       //                                       keeps x when W is trained
+  max_pool,            // y, places of the greatest in windows  keeps the places
+  average_pool,        // y = mean of each window               keeps nothing
+  local_response_norm, // y = x / (2 + 1e-4 / w sum over w channels of x^2)^0.75    keeps x
+  dropout,             // y = x mask / (1 - p)                  keeps the mask
+  concat,              // y = the inputs side by side           keeps nothing
 };
 
 // Which type of the recipe a tensor is stored in.
@@ -62,7 +71,8 @@ enum class TensorRole : std::uint8_t {
   statistic,   // f32 (f64 in recipe fp64): mean, rstd, log-sum-exp, softmax statistics
   logits,      // activation type, memory term logits
   tokens,      // i32 inputs and targets (term activations); f32/f64 inputs of chains are `features`
-  features,    // activation-typed model input or target of a chain
+  features,    // activation-typed model input or target (chains, graphs, embeddings)
+  mask,        // one byte: dropout's mask, the place of a maximum in its window
 };
 
 using TensorIndex = std::int32_t;
@@ -140,6 +150,9 @@ struct Segment {
   std::vector<Parameter> parameters;
   TensorIndex input = kNoTensor;       // boundary in (prologue: the tokens or features)
   TensorIndex output = kNoTensor;      // boundary out (epilogue: none)
+  // An addition may hand one gradient buffer to both of its inputs: nothing adds to either before
+  // the other is done with it. The builders of transformers see to that; arbitrary graphs do not.
+  bool shares_gradients = true;
 };
 
 // Vertices in a topological order, ties by vertex number (the builder's order). O(V log V + E).
@@ -168,10 +181,10 @@ struct ModelGraph {
 };
 
 // Errors: a spec that does not hold (check_spec), tensor does not divide heads, kv_heads or
-// ffn_hidden, seq_len beyond a table of positions, unknown lora target, a
-// chain with tensor > 1, and sizes beyond what 64-bit counts of bytes hold. Inference: nothing is
+// ffn_hidden, seq_len beyond a table of positions, unknown lora target, a chain or an operator
+// graph with tensor > 1, and sizes beyond what 64-bit counts of bytes hold. Inference: nothing is
 // trainable, nothing saved, no backward work; the epilogue ends in its logits (transformers) or is
-// empty (chain), and its output is the model's.
+// empty (chains and graphs), and its output is the model's.
 core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& options);
 
 // The whole model as one graph (every layer instantiated, boundary edges joined): for partitioners,

@@ -114,6 +114,12 @@ void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
   set_defaults(spec, kTokensPerStep, 2048);
 }
 
+// Qwen3Config: heads have a width of their own, 128 unless it says another.
+void read_qwen3(JsonReader& r, ModelSpec& spec) {
+  spec.head_dim = 128;
+  read_llama(r, spec, Family::qwen3);
+}
+
 void read_mixtral(JsonReader& r, ModelSpec& spec) {
   read_llama(r, spec, Family::mixtral);
   r.required("num_local_experts", spec.variants.experts, IntRange{1, kMaxExperts});
@@ -178,8 +184,8 @@ void read_gpt_neox(JsonReader& r, ModelSpec& spec) {
 }  // namespace
 
 ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
-  static constexpr std::array<std::string_view, 8> kSupported{
-      "gpt2", "llama", "mistral", "qwen2", "mixtral", "mpt", "bert", "gpt_neox"};
+  static constexpr std::array<std::string_view, 9> kSupported{
+      "gpt2", "llama", "mistral", "qwen2", "qwen3", "mixtral", "mpt", "bert", "gpt_neox"};
   ModelSpec spec;
   spec.name = name;
   spec.source = "Hugging Face config.json";
@@ -188,6 +194,7 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   if (type == "gpt2") read_gpt2(reader, spec);
   if (type == "llama" || type == "mistral") read_llama(reader, spec, Family::llama);
   if (type == "qwen2") read_llama(reader, spec, Family::qwen2);
+  if (type == "qwen3") read_qwen3(reader, spec);
   if (type == "mixtral") read_mixtral(reader, spec);
   if (type == "mpt") read_mpt(reader, spec);
   if (type == "bert") read_bert(reader, spec);

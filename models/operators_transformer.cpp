@@ -56,6 +56,28 @@ TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, st
   return y;
 }
 
+// q and k are normalised, v is copied. Backward reads the original and makes a gradient of its own.
+TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
+                    HeadShape shape, ParameterIndex q_gamma, ParameterIndex k_gamma) {
+  Operator op = of_heads(name, OpKind::qk_norm, rows, shape);
+  const std::int64_t heads = shape.heads + shape.kv_heads;
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * op.k);
+  const TensorIndex rstd = b.tensor(name + ".rstd", TensorRole::statistic, rows * heads);
+  op.inputs = {qkv};
+  op.outputs = {y, rstd};
+  op.parameters = {q_gamma, k_gamma};
+  op.saved = {qkv, rstd};
+  op.flops_forward = flops(kRmsForward, rows, heads * shape.head_dim);
+  op.flops_input_gradient = flops(kRmsInputGradient, rows, heads * shape.head_dim);
+  if (trained(b, q_gamma))
+    op.flops_weight_gradient = flops(kRmsWeightGradient, rows, heads * shape.head_dim);
+  op.elements_forward = rows * (2 * op.k + heads);
+  op.elements_backward = rows * (3 * op.k + heads);  // qkv, dy, dqkv
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
 // Scores and context are two GEMMs of 2 s s h each, full square: kernels that skip the causal half
 // do half of it. Backward recomputes the scores and has five GEMMs for the forward's two, so 2.5
 // times as much ([flash2] section 3.1). Elements are those of a kernel that keeps the scores on

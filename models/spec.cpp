@@ -15,14 +15,17 @@ namespace {
 template <class Enum, std::size_t N>
 using Names = std::array<std::pair<Enum, std::string_view>, N>;
 
-constexpr Names<Family, 8> kFamilies{{{Family::gpt2, "gpt2"},
+constexpr Names<Family, 11> kFamilies{{{Family::gpt2, "gpt2"},
                                       {Family::llama, "llama"},
                                       {Family::qwen2, "qwen2"},
+                                      {Family::qwen3, "qwen3"},
                                       {Family::mixtral, "mixtral"},
                                       {Family::mpt, "mpt"},
                                       {Family::gpt_neox, "gpt_neox"},
                                       {Family::bert, "bert"},
-                                      {Family::chain, "chain"}}};
+                                      {Family::uce, "uce"},
+                                      {Family::chain, "chain"},
+                                      {Family::graph, "graph"}}};
 constexpr Names<Activation, 5> kActivations{{{Activation::identity, "identity"},
                                              {Activation::relu, "relu"},
                                              {Activation::tanh, "tanh"},
@@ -65,6 +68,7 @@ class SpecChecker {
   void check_transformer();
   void check_variants();
   void check_chain();
+  void check_graph();
   void check_total(double parameters);
 
   const ModelSpec& spec_;
@@ -92,7 +96,8 @@ void SpecChecker::check_transformer() {
   range("kv_heads", spec_.kv_heads, 1, kMaxWidth);
   range("head_dim", spec_.head_dim, 0, kMaxWidth);
   range("ffn_hidden", spec_.ffn_hidden, 1, kMaxWidth);
-  range("vocab", spec_.vocab, 2, kMaxWidth);
+  const bool featured = spec_.variants.token_features > 0;
+  range("vocab", spec_.vocab, featured ? 0 : 2, featured ? 0 : kMaxWidth);
   range("positions", spec_.positions, 1, kMaxWidth);
   if (!(spec_.layer_norm_epsilon > 0.0 && spec_.layer_norm_epsilon < 1.0)) {
     problems_.push_back({where_ + ": layer_norm_epsilon", "a number between 0 and 1",
@@ -129,6 +134,9 @@ void SpecChecker::check_transformer() {
 void SpecChecker::check_variants() {
   const Variants& v = spec_.variants;
   range("token_types", v.token_types, 0, kMaxWidth);
+  range("token_features", v.token_features, 0, kMaxWidth);
+  range("decoder_hidden", v.decoder_hidden, v.token_features > 0 ? 1 : 0,
+        v.token_features > 0 ? kMaxWidth : 0);
   range("experts", v.experts, 0, kMaxExperts);
   range("experts_per_token", v.experts_per_token, v.experts > 0 ? 1 : 0, v.experts);
   const auto need = [&](bool holds, const char* field, const char* expected, const char* found) {
@@ -140,9 +148,10 @@ void SpecChecker::check_variants() {
        std::string(name(v.residual)).c_str());
   need(v.experts == 0 || v.ffn == Ffn::swiglu, "ffn", "swiglu with experts", "gelu");
   need(v.experts == 0 || !v.ffn_bias, "ffn_bias", "false with experts", "true");
-  const bool gelu = spec_.activation == Activation::gelu_tanh ||
-                    spec_.activation == Activation::gelu_erf;
-  need(gelu, "activation", "gelu_tanh or gelu_erf",
+  const bool known = spec_.activation == Activation::gelu_tanh ||
+                     spec_.activation == Activation::gelu_erf ||
+                     spec_.activation == Activation::relu;
+  need(known, "activation", "gelu_tanh, gelu_erf or relu",
        std::string(name(spec_.activation)).c_str());
 }
 
@@ -170,11 +179,43 @@ void SpecChecker::check_chain() {
   check_total(parameters);
 }
 
+void SpecChecker::check_graph() {
+  const GraphAnalysis analysis = analyse(spec_.graph);
+  for (const GraphIssue& issue : analysis.issues) {
+    std::string where = where_;
+    if (issue.at >= 0)
+      where += fmt::format(": operators/{} ({})", issue.at,
+                           spec_.graph.operators[static_cast<std::size_t>(issue.at)].name);
+    if (!issue.field.empty()) where += fmt::format(": {}", issue.field);
+    problems_.push_back({std::move(where), issue.expected, issue.found, issue.fix});
+  }
+  if (!problems_.empty()) return;
+  const std::int64_t layers = std::ssize(analysis.layers);
+  if (spec_.layers != 0) range("layers", spec_.layers, layers, layers);
+  range("default_seq_len", spec_.default_seq_len, 1, 1);
+  const Shape& y = analysis.output_shape;
+  if (spec_.loss == Loss::cross_entropy && (y.size() == 3 || y.back() < 2))
+    problems_.push_back({where_ + ": operators",
+                         "a result of 2 classes or more under cross_entropy", to_text(y),
+                         "flatten and linear make classes, or use squared_error"});
+  double parameters = 0.0;
+  for (const int i : analysis.order) {
+    const auto at = static_cast<std::size_t>(i);
+    const OperatorSpec& op = spec_.graph.operators[at];
+    using Kind = OperatorSpec::Kind;
+    if (op.kind == Kind::convolution || op.kind == Kind::linear)
+      parameters += static_cast<double>(op.width) *
+                    (static_cast<double>(weight_inputs(op, analysis.input_shapes[at])) + 1.0);
+  }
+  check_total(parameters);
+}
+
 Problems SpecChecker::check() && {
   range("default_seq_len", spec_.default_seq_len, 1, kMaxWidth);
   range("default_global_batch", spec_.default_global_batch, 1, kMaxWidth);
   if (is_transformer(spec_.family)) check_transformer();
   if (spec_.family == Family::chain) check_chain();
+  if (spec_.family == Family::graph) check_graph();
   return std::move(problems_);
 }
 
@@ -198,7 +239,14 @@ std::int64_t head_dim_of(const ModelSpec& spec) {
   return spec.head_dim > 0 ? spec.head_dim : spec.hidden / spec.heads;
 }
 
+std::int64_t layers_of(const ModelSpec& spec) {
+  if (spec.layers > 0) return spec.layers;
+  if (spec.family == Family::graph) return std::ssize(analyse(spec.graph).layers);
+  return std::ssize(spec.widths) - 1;
+}
+
 Activation activation_of(Family family) {
+  if (family == Family::uce) return Activation::relu;
   const bool exact =
       family == Family::mpt || family == Family::gpt_neox || family == Family::bert;
   return exact ? Activation::gelu_erf : Activation::gelu_tanh;
@@ -208,15 +256,18 @@ Variants variants_of(Family family) {
   Variants v;
   switch (family) {
     case Family::gpt2:
-    case Family::chain: return v;
+    case Family::chain:
+    case Family::graph: return v;
     case Family::llama:
     case Family::qwen2:
+    case Family::qwen3:
     case Family::mixtral:
       v.norm = Norm::rms_norm;
       v.position_kind = Positions::rotary;
       v.ffn = Ffn::swiglu;
       v.output_bias = v.ffn_bias = v.norm_bias = false;
       v.qkv_bias = family == Family::qwen2;
+      v.qk_norm = family == Family::qwen3;
       return v;
     case Family::mpt:
       v.position_kind = Positions::alibi;
@@ -232,6 +283,13 @@ Variants variants_of(Family family) {
       v.causal = false;
       v.embedding_norm = v.pooler = true;
       v.token_types = 2;
+      return v;
+    case Family::uce:  // its sines of positions are commented out in the authors' model.py
+      v.residual = Residual::post;
+      v.position_kind = Positions::none;
+      v.causal = false;
+      v.token_features = 5120;
+      v.decoder_hidden = 1024;
       return v;
   }
   return v;

@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "models/graph_spec.hpp"
 
 namespace models {
 
 // A family of transformers is a preset of Variants (variants_of) and a builder that reads them.
-enum class Family : std::uint8_t { gpt2, llama, qwen2, mixtral, mpt, gpt_neox, bert, chain };
+enum class Family : std::uint8_t {
+  gpt2, llama, qwen2, qwen3, mixtral, mpt, gpt_neox, bert, uce, chain, graph
+};
 // gelu_tanh and gelu_erf: the two forms of GELU; they differ in the fourth decimal.
 enum class Activation : std::uint8_t { identity, relu, tanh, gelu_tanh, gelu_erf };
 enum class Loss : std::uint8_t { cross_entropy, squared_error };
@@ -38,6 +41,12 @@ struct Variants {
   bool embedding_norm = false;          // a norm between the embeddings and the first block
   bool pooler = false;                  // dense and tanh on the first token [bert]
   std::int64_t token_types = 0;         // rows of the segment table [bert]
+  bool qk_norm = false;                 // an RMS norm of each query and key head [qwen3]
+  // Tokens arrive as so many features, not as numbers of a vocabulary [uce]; 0: they are looked up.
+  std::int64_t token_features = 0;
+  // Width of the first layer of a decoder to an embedding of each sample, in place of a head over
+  // the vocabulary [uce]; 0: none.
+  std::int64_t decoder_hidden = 0;
   double rotary_fraction = 1.0;         // of each head's dimensions that are rotated
   std::int64_t experts = 0;             // feed-forward experts of a layer; 0: one dense
   std::int64_t experts_per_token = 0;
@@ -65,19 +74,27 @@ struct ModelSpec {
   // Feed-forward chains: widths[0] inputs, then one dense layer per further entry; `layers` is
   // their number, or 0.
   std::vector<std::int64_t> widths;
+  // Operator graphs (family graph): `layers` is what it divides into, or 0.
+  GraphSpec graph;
+
   // Of the hidden layers (of transformers: of a gelu ffn); a chain's last is the identity: the loss
   // overwrites its output by the gradient, so nothing may need that output afterwards.
   Activation activation = Activation::gelu_tanh;
   Loss loss = Loss::cross_entropy;
 
   // Defaults of a job on this model.
-  std::int64_t default_seq_len = 1;     // tokens per sample; 1 for chains
+  std::int64_t default_seq_len = 1;     // tokens per sample; 1 for chains and graphs
   std::int64_t default_global_batch = 1;  // samples per step
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
-inline bool is_transformer(Family family) { return family != Family::chain; }
+// Of the others a sample is one input (a row of features, an image), not a sequence: seq_len is 1.
+inline bool is_transformer(Family family) {
+  return family != Family::chain && family != Family::graph;
+}
+// Layers, also of a spec that leaves `layers` 0. REQUIRES: check_spec accepts it.
+std::int64_t layers_of(const ModelSpec& spec);
 // What the family's name says of its blocks.
 Variants variants_of(Family family);
 // The activation of the family's ffn, where a file names none.

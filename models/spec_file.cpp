@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/json_reader.hpp"
+#include "models/graph_file.hpp"
 #include "models/hugging_face.hpp"
 
 namespace models {
@@ -14,9 +15,9 @@ using core::Problems;
 
 namespace {
 
-constexpr std::array kFamilyValues{Family::gpt2, Family::llama, Family::qwen2,
-                                   Family::mixtral, Family::mpt, Family::gpt_neox,
-                                   Family::bert, Family::chain};
+constexpr std::array kFamilyValues{Family::gpt2,    Family::llama, Family::qwen2, Family::qwen3,
+                                   Family::mixtral, Family::mpt,   Family::gpt_neox,
+                                   Family::bert,    Family::uce,   Family::chain, Family::graph};
 constexpr std::array kActivationValues{Activation::identity, Activation::relu, Activation::tanh,
                                        Activation::gelu_tanh, Activation::gelu_erf};
 constexpr std::array kNormValues{Norm::layer_norm, Norm::rms_norm};
@@ -44,6 +45,9 @@ void read_variants(JsonReader& r, ModelSpec& spec) {
   r.optional("embedding_norm", v.embedding_norm);
   r.optional("pooler", v.pooler);
   r.optional("token_types", v.token_types, IntRange{0, kMaxWidth});
+  r.optional("qk_norm", v.qk_norm);
+  r.optional("token_features", v.token_features, IntRange{0, kMaxWidth});
+  r.optional("decoder_hidden", v.decoder_hidden, IntRange{0, kMaxWidth});
   r.optional("rotary_fraction", v.rotary_fraction, core::positive());
   r.optional("experts", v.experts, IntRange{0, kMaxExperts});
   r.optional("experts_per_token", v.experts_per_token, IntRange{0, kMaxExperts});
@@ -58,11 +62,13 @@ void read_transformer(JsonReader& r, ModelSpec& spec) {
   r.optional("kv_heads", spec.kv_heads, kWidthRange);
   r.optional("head_dim", spec.head_dim, IntRange{0, kMaxWidth});
   r.optional("ffn_hidden", spec.ffn_hidden, kWidthRange);
-  r.required("vocab", spec.vocab, kWidthRange);
   r.required("positions", spec.positions, kWidthRange);
-  r.optional("tied_embeddings", spec.tied_embeddings);
   r.optional("layer_norm_epsilon", spec.layer_norm_epsilon, core::positive());
   read_variants(r, spec);
+  spec.tied_embeddings = spec.variants.token_features == 0;
+  if (spec.variants.token_features > 0) return;  // no vocabulary
+  r.required("vocab", spec.vocab, kWidthRange);
+  r.optional("tied_embeddings", spec.tied_embeddings);
 }
 
 void read_chain(JsonReader& r, ModelSpec& spec) {
@@ -86,6 +92,7 @@ static ModelSpec read_own(JsonReader& r) {
   if (r.named("family", kFamilyValues, spec.family)) {
     if (is_transformer(spec.family)) read_transformer(r, spec);
     if (spec.family == Family::chain) read_chain(r, spec);
+    if (spec.family == Family::graph) read_graph(r, spec);
     r.allow_only_known();
   }
   return spec;
@@ -134,6 +141,9 @@ static void write_variants(const ModelSpec& spec, Json& out) {
   plain("embedding_norm", v.embedding_norm, usual.embedding_norm);
   plain("pooler", v.pooler, usual.pooler);
   plain("token_types", v.token_types, usual.token_types);
+  plain("qk_norm", v.qk_norm, usual.qk_norm);
+  plain("token_features", v.token_features, usual.token_features);
+  plain("decoder_hidden", v.decoder_hidden, usual.decoder_hidden);
   plain("rotary_fraction", v.rotary_fraction, usual.rotary_fraction);
   plain("experts", v.experts, usual.experts);
   plain("experts_per_token", v.experts_per_token, usual.experts_per_token);
@@ -147,11 +157,15 @@ std::string spec_to_json(const ModelSpec& spec, int indent) {
   if (is_transformer(spec.family)) {
     out.set("layers", spec.layers).set("hidden", spec.hidden).set("heads", spec.heads);
     out.set("kv_heads", spec.kv_heads).set("ffn_hidden", spec.ffn_hidden);
-    out.set("vocab", spec.vocab).set("positions", spec.positions);
-    out.set("tied_embeddings", spec.tied_embeddings);
+    const bool looked_up = spec.variants.token_features == 0;
+    if (looked_up) out.set("vocab", spec.vocab);
+    out.set("positions", spec.positions);
+    if (looked_up) out.set("tied_embeddings", spec.tied_embeddings);
     out.set("layer_norm_epsilon", spec.layer_norm_epsilon);
     if (spec.head_dim > 0) out.set("head_dim", spec.head_dim);
     write_variants(spec, out);
+  } else if (spec.family == Family::graph) {
+    write_graph(spec, out);
   } else {
     out.set("widths", Json::array_of(spec.widths));
     out.set("activation", name(spec.activation)).set("loss", name(spec.loss));

@@ -17,8 +17,9 @@ namespace models {
 //
 // Ours is strict: unknown keys are refused. Absent kv_heads is heads, ffn_hidden 4 hidden, head_dim
 // hidden / heads; an absent variant (spec.hpp) is the family's.
-// Hugging Face: model_type gpt2, llama, mistral, qwen2, mixtral, mpt, bert and gpt_neox; absent
-// keys have transformers' defaults where it has them. Options that change the mathematics to
+// An operator graph's layers follow from its operators.
+// Hugging Face: model_type gpt2, llama, mistral, qwen2, qwen3, mixtral, mpt, bert and gpt_neox;
+// absent keys have transformers' defaults where it has them. Options that change the mathematics to
 // something that no builder makes are refused; a sliding window is left out (attention is full, the
 // source says so); dropout is not modelled and ignored, as are the many keys that concern neither
 // shape nor arithmetic. Default batch: gpt2 as many samples as make 524,288 tokens, at most 512;

@@ -52,7 +52,7 @@ class TransformerBuilder {
   ParameterIndex matrix(SegmentBuilder& b, const std::string& name, std::int64_t out,
                         std::int64_t in, Split split = {}, double stddev = kInitStddev) const;
   ParameterIndex vector(SegmentBuilder& b, const std::string& name, std::int64_t n, Init init,
-                        Split split = {}) const;
+                        Split split = {}, bool partial = false) const;
   ParameterIndex bias(SegmentBuilder& b, bool wanted, const std::string& name, std::int64_t n,
                       Split split = {}) const {
     return wanted ? vector(b, name, n, Init::zero, split) : -1;
@@ -77,7 +77,7 @@ class TransformerBuilder {
   TensorIndex pre_norm_layer(SegmentBuilder& b, TensorIndex x) const;
   TensorIndex parallel_layer(SegmentBuilder& b, TensorIndex x) const;
   TensorIndex post_norm_layer(SegmentBuilder& b, TensorIndex x) const;
-  void pool(SegmentBuilder& b, TensorIndex x) const;
+  void pool_first(SegmentBuilder& b, TensorIndex x) const;
 
   const ModelSpec& spec_;
   const Variants& v_;
@@ -98,10 +98,11 @@ ParameterIndex TransformerBuilder::matrix(SegmentBuilder& b, const std::string& 
 }
 
 ParameterIndex TransformerBuilder::vector(SegmentBuilder& b, const std::string& name,
-                                          std::int64_t n, Init init, Split split) const {
+                                          std::int64_t n, Init init, Split split,
+                                          bool partial) const {
   Parameter p = make_parameter(name, {n}, split, init);
   p.trainable = !frozen_;
-  p.tensor_partial = split_rows_ && split.axis < 0;
+  p.tensor_partial = partial || (split_rows_ && split.axis < 0);
   return b.parameter(std::move(p));
 }
 
@@ -221,6 +222,11 @@ TensorIndex TransformerBuilder::qkv(SegmentBuilder& b, TensorIndex normed) const
 Branch TransformerBuilder::attention_branch(SegmentBuilder& b, TensorIndex entered) const {
   const HeadShape shape{spec_.heads / t_, spec_.kv_heads / t_, d_};
   TensorIndex x = qkv(b, entered);
+  if (v_.qk_norm) {  // one head wide and shared by all heads, of which each rank has some
+    const auto gamma = [&](const char* of) { return vector(b, of, d_, Init::one, {}, t_ > 1); };
+    const ParameterIndex q = gamma("attn.q_norm.weight"), k = gamma("attn.k_norm.weight");
+    x = qk_norm(b, "attn.qk_norm", x, s_, shape, q, k);
+  }
   if (v_.position_kind == Positions::rotary) {
     const double share = v_.rotary_fraction * static_cast<double>(d_);
     x = rope(b, "attn.rope", x, s_, shape, static_cast<std::int64_t>(share));
@@ -243,7 +249,9 @@ Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered) co
     const ParameterIndex weight = matrix(b, "mlp.fc.weight", f, h_, columns());
     const ParameterIndex own = bias(b, v_.ffn_bias, "mlp.fc.bias", f, columns());
     const TensorIndex up = linear(b, "mlp.fc", entered, {s_, f / t_, h_}, weight, own);
-    y = gelu(b, "mlp.gelu", up, s_, f / t_, spec_.activation);
+    const bool plain = spec_.activation == Activation::relu;
+    y = plain ? relu(b, "mlp.relu", up, s_, f / t_, true)
+              : gelu(b, "mlp.gelu", up, s_, f / t_, spec_.activation);
   }
   return row_matrix(b, "mlp.proj", y, f, v_.ffn_bias);
 }
@@ -309,6 +317,7 @@ TensorIndex TransformerBuilder::post_norm_layer(SegmentBuilder& b, TensorIndex x
 }
 
 Segment TransformerBuilder::prologue() const {
+  if (v_.token_features > 0) return token_encoder(spec_, options_);
   SegmentBuilder b = begin("prologue");
   const TensorIndex tokens = b.tensor("tokens", TensorRole::tokens, s_);
   const ParameterIndex wte = matrix(b, "wte.weight", spec_.vocab, h_, columns());
@@ -342,7 +351,7 @@ Segment TransformerBuilder::layer() const {
 
 // The pooled token feeds a sentence task that is not part of this loss: it is computed, and its
 // parameters take no gradient.
-void TransformerBuilder::pool(SegmentBuilder& b, TensorIndex x) const {
+void TransformerBuilder::pool_first(SegmentBuilder& b, TensorIndex x) const {
   const TensorIndex first = first_token(b, "pooler.first", x, h_);
   const ParameterIndex weight = matrix(b, "pooler.weight", h_, h_);
   const ParameterIndex own = vector(b, "pooler.bias", h_, Init::zero);
@@ -350,9 +359,10 @@ void TransformerBuilder::pool(SegmentBuilder& b, TensorIndex x) const {
 }
 
 Segment TransformerBuilder::epilogue() const {
+  if (v_.decoder_hidden > 0) return cell_decoder(spec_, options_);
   SegmentBuilder b = begin("epilogue");
   const TensorIndex x = b.tensor("x", TensorRole::activation, r_ * h_);
-  if (v_.pooler) pool(b, x);
+  if (v_.pooler) pool_first(b, x);
   const TensorIndex last = v_.residual == Residual::post ? x : norm(b, "ln_f", x);
   const TensorIndex normed = enter(b, "head", last);
   Parameter head = make_parameter("lm_head.weight", {spec_.vocab, h_}, columns(), Init::normal,

@@ -37,7 +37,9 @@ void complete(const Request& request, Plan& plan) {
   plan.nodes = (plan.gpus + plan.gpus_per_node - 1) / plan.gpus_per_node;
   if (plan.job.seq_len == 0) {
     plan.job.seq_len = plan.model.default_seq_len;
-    assume(fmt::format("sequence length {}: the model's default", plan.job.seq_len));
+    assume(models::is_transformer(plan.model.family)
+               ? fmt::format("sequence length {}: the model's default", plan.job.seq_len)
+               : "no sequence: a sample is one input, and counts as one token");
   }
   if (plan.job.global_batch == 0) {
     const std::int64_t usual = plan.model.default_global_batch;
@@ -104,10 +106,6 @@ void explain_empty_space(const Request& request, Plan& plan) {
       fmt::format("no strategy on {} GPUs satisfies {}: leave one out", plan.gpus, texts);
   plan.rejected.push_back(std::move(rejection));
   plan.rejected_per_limit["pins"] = 1;
-}
-
-std::int64_t layers_of(const models::ModelSpec& model) {
-  return model.layers > 0 ? model.layers : std::ssize(model.widths) - 1;
 }
 
 }  // namespace

@@ -64,8 +64,9 @@ class Rules {
 
   void model() {
     if (s_.tensor == 1) return;
-    NEED(spec_.family != models::Family::chain, "tensor", "1 for a feed-forward chain",
-         text(s_.tensor), "use data, pipeline or sharding");
+    NEED(models::is_transformer(spec_.family), "tensor",
+         "1 for a feed-forward chain or an operator graph", text(s_.tensor),
+         "use data, pipeline or sharding");
     if (spec_.heads == 0) return;
     const bool grouped = spec_.kv_heads != spec_.heads;
     NEED(spec_.kv_heads % s_.tensor == 0, "tensor",
@@ -140,8 +141,9 @@ class Rules {
          "what recomputation frees must be kept again for the weight gradients");
     NEED(!s_.sequence_parallel, "sequence_parallel", "false with " + own, "true",
          "gathered rows would have to be gathered again for the weight gradients");
-    NEED(spec_.family != models::Family::chain, "schedule", "naive, gpipe or 1f1b for a chain",
-         own, "its layers make both gradients in one");
+    NEED(models::is_transformer(spec_.family), "schedule",
+         "naive, gpipe, 1f1b or interleaved for a chain or an operator graph", own,
+         "its layers make both gradients in one");
   }
 
   void sharding() {
@@ -210,6 +212,8 @@ class Rules {
          "a tensor degree that divides " + text(job_.seq_len) + " tokens", text(s_.tensor));
     NEED(spec_.variants.experts == 0, "sequence_parallel", "false for a mixture of experts", "true",
          "pin sequence_parallel=false");
+    NEED(spec_.variants.token_features == 0, "sequence_parallel",
+         "false where tokens arrive as features", "true", "pin sequence_parallel=false");
     NEED(!spec_.variants.pooler, "sequence_parallel", "false for a model with a pooler", "true",
          "pin sequence_parallel=false");
   }

@@ -12,8 +12,7 @@ using models::TensorIndex;
 // A tensor needs a gradient when something trained lies before it.
 void SegmentEmitter::find_needs_gradient(bool input_needs) {
   needs_gradient_.assign(roots_.size(), false);
-  if (segment_.input >= 0 && segment_.tensors[static_cast<std::size_t>(segment_.input)].role !=
-                                 models::TensorRole::tokens)
+  if (segment_.input >= 0 && kind_ != SegmentKind::prologue)
     needs_gradient_[static_cast<std::size_t>(segment_.input)] = input_needs;
   for (auto v : order_) {
     const Op& op = segment_.graph[v];
@@ -24,7 +23,8 @@ void SegmentEmitter::find_needs_gradient(bool input_needs) {
     for (TensorIndex t : op.outputs) {
       const auto& tensor = segment_.tensors[static_cast<std::size_t>(t)];
       needs_gradient_[static_cast<std::size_t>(t)] =
-          needs && tensor.role != models::TensorRole::tokens;
+          needs && tensor.role != models::TensorRole::tokens &&
+          tensor.role != models::TensorRole::mask;
     }
   }
 }
@@ -38,6 +38,7 @@ static bool hands_gradient_on(OpKind kind) {
 // Whether the gradient of t becomes the gradient of the segment's input: along a residual stream,
 // by additions (first input) and identities.
 bool SegmentEmitter::leads_to_input(TensorIndex t) const {
+  if (!segment_.shares_gradients) return t == segment_.input;
   for (auto at = order_.rbegin(); at != order_.rend() && t != segment_.input; ++at) {
     const Op& op = segment_.graph[*at];
     if (hands_gradient_on(op.kind) && op.outputs[0] == t) t = op.inputs[0];
@@ -173,30 +174,6 @@ void SegmentEmitter::backward_identity(const Op& op, int dy) {
   consume(dy);
 }
 
-// The kinds without a rule of their own: one action makes the gradients of the inputs and of the
-// parameters: {dy, saved..., parameters..., dx..., d_parameters...}.
-void SegmentEmitter::backward_plain(const Op& op, int dy) {
-  std::vector<View> args{storages_[static_cast<std::size_t>(dy)].view};
-  for (TensorIndex t : op.saved) args.push_back(tensor_view(t));
-  for (auto p : op.parameters) args.push_back(weight_view(p));
-  const std::size_t reads = args.size();
-  bool accumulate = false;
-  for (TensorIndex x : op.inputs) {
-    if (!needs_gradient_[static_cast<std::size_t>(x)]) continue;
-    bool adds = false;
-    const int dx = gradient_target(x, &adds);
-    PLANNER_CHECK(args.size() == reads || adds == accumulate,
-                  "gradients of one action are all new or all added to");
-    accumulate = adds;
-    args.push_back(storages_[static_cast<std::size_t>(dx)].view);
-  }
-  for (auto p : op.parameters)
-    if (trained(p)) args.push_back(gradient_view(p));
-  if (args.size() > reads)
-    emit_backward(ActionKind::input_gradient, op, std::move(args), accumulate);
-  consume(dy);
-}
-
 void SegmentEmitter::backward_operator(const Op& op) {
   const TensorIndex y = op.outputs.empty() ? models::kNoTensor : op.outputs[0];
   const int dy = y >= 0 ? storage_of(y) : -1;
@@ -209,9 +186,10 @@ void SegmentEmitter::backward_operator(const Op& op) {
     case OpKind::linear:
     case OpKind::dense:
     case OpKind::expert_linear:
+    case OpKind::convolution:
       return backward_gemm(op, dy);
     case OpKind::add:
-      return backward_add(op, dy);
+      return segment_.shares_gradients ? backward_add(op, dy) : backward_sum(op, dy);
     case OpKind::tensor_copy:  // f: the gradients of the ranks' parts add up
       emit_reduction(op, d);
       [[fallthrough]];
@@ -254,16 +232,10 @@ void SegmentEmitter::backward_operator(const Op& op) {
                      storages_[static_cast<std::size_t>(dx)].view});
       return consume(dy);
     }
-    case OpKind::gelu: {
-      if (!needs) return consume(dy);
-      GradientStorage& s = storages_[static_cast<std::size_t>(dy)];
-      const bool in_place = s.pending == 1 && storage_of(x) < 0 && x != segment_.input;
-      if (in_place) alias_gradient(x, dy);
-      const int dx = in_place ? dy : gradient_target(x, &accumulate);
-      emit_backward(ActionKind::input_gradient, op,
-                    {d, tensor_view(x), storages_[static_cast<std::size_t>(dx)].view}, accumulate);
-      return consume(dy);
-    }
+    case OpKind::gelu:
+    case OpKind::relu:
+    case OpKind::dropout:
+      return backward_elementwise(op, dy);
     case OpKind::lora_up: {
       const TensorIndex u = op.inputs[1];
       const int du = gradient_target(u, &accumulate);
@@ -289,6 +261,11 @@ void SegmentEmitter::backward_operator(const Op& op) {
     case OpKind::top_k:
     case OpKind::dispatch:
     case OpKind::combine:
+    case OpKind::qk_norm:
+    case OpKind::max_pool:
+    case OpKind::average_pool:
+    case OpKind::local_response_norm:
+    case OpKind::concat:
       return backward_plain(op, dy);
   }
 }
@@ -299,7 +276,7 @@ void SegmentEmitter::backward_operators() {
   for (std::size_t i = order_.size(); i-- > 0;) {
     const Op& op = segment_.graph[order_[i]];
     const bool product = op.kind == OpKind::linear || op.kind == OpKind::dense ||
-                         op.kind == OpKind::expert_linear;
+                         op.kind == OpKind::expert_linear || op.kind == OpKind::convolution;
     const bool frees_itself = product && storage_of(op.outputs[0]) >= 0;
     restore_for(i);
     backward_operator(op);

@@ -49,19 +49,21 @@ void SegmentEmitter::find_kept() {
 void SegmentEmitter::declare_buffers(int slots, int extent) {
   buffers_.assign(roots_.size(), program::kNone);
   d_buffers_.assign(roots_.size(), program::kNone);
+  part_buffers_.assign(roots_.size(), program::kNone);
   const std::string prefix = segment_.name + ".";
   for (std::size_t t = 0; t < roots_.size(); ++t) {
     if (roots_[t] != t) continue;
     const models::Tensor& tensor = segment_.tensors[t];
     const bool is_input = segment_.input >= 0 && root_of(segment_.input) == t;
     const bool is_output = segment_.output >= 0 && root_of(segment_.output) == t;
-    if (is_output || (is_input && tensor.role != TensorRole::tokens)) continue;  // boundary's
+    if (is_output || (is_input && kind_ != SegmentKind::prologue)) continue;  // boundary's
     const auto activation = stage_.recipe.activation;
     program::Buffer b;
     b.name = prefix + tensor.name;
     b.term = tensor.role == TensorRole::logits ? program::Term::logits : program::Term::activations;
     b.type = tensor.role == TensorRole::statistic ? stage_.recipe.statistic
              : tensor.role == TensorRole::tokens  ? core::DType::i32
+             : tensor.role == TensorRole::mask    ? core::DType::u8
                                                   : activation;
     b.elements = {tensor.per_sample * stage_.samples};
     b.extent = extent;

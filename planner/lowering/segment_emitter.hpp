@@ -112,7 +112,10 @@ class SegmentEmitter {
   void backward_gemm(const Op& op, int dy);
   void backward_add(const Op& op, int dy);
   void backward_identity(const Op& op, int dy);
+  // segment_graph.cpp: what has no rule of its own, and arbitrary graphs.
   void backward_plain(const Op& op, int dy);
+  void backward_elementwise(const Op& op, int dy);
+  void backward_sum(const Op& op, int dy);
   void backward_operators();
   bool leads_to_input(models::TensorIndex t) const;
   void alias_gradient(models::TensorIndex t, int storage);
@@ -139,6 +142,7 @@ class SegmentEmitter {
   std::vector<bool> produced_;         // by root: an operator writes it (else: loaded)
   std::vector<std::uint16_t> buffers_; // by root
   std::vector<std::uint16_t> d_buffers_;  // by tensor, declared on demand
+  std::vector<std::uint16_t> part_buffers_;  // the same: what is added to a gradient
   std::vector<std::uint16_t> decoded_;    // by parameter, kNone where it is not quantised
   std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class
 

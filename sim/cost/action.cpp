@@ -29,6 +29,14 @@ GemmShape shape_of(const models::Operator& op, ActionKind kind, std::int64_t sam
   return {op.n, op.k, rows, op.groups};
 }
 
+// What a convolution's kernel computes: whole tiles of its result, of which the narrowest are taken
+// to be 64 x 64 (derived, not fitted). Layers of few channels pay for it.
+GemmShape tiled(GemmShape shape) {
+  constexpr std::int64_t kTile = 64;
+  const auto whole = [](std::int64_t n) { return (n + kTile - 1) / kTile * kTile; };
+  return {whole(shape.m), whole(shape.n), shape.k, shape.count};
+}
+
 // Whether the rank of a stage has this group: the ends of a pipeline lack a neighbour, unless it
 // holds several chunks.
 bool has_group(const program::Mesh& mesh, Group group, int stage, bool chunked) {
@@ -139,6 +147,13 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
 core::Seconds ActionCost::operator_time(const Action& action) const {
   const models::Operator& op = class_->operators[action.op];
   const bool forward = action.kind == ActionKind::forward;
+  if (op.kind == models::OpKind::convolution) {
+    const core::DType type = buffer(action, 0).type;
+    // Each pass moves both images and the weight once.
+    const std::int64_t moved = op.elements_forward * samples_ + op.parameter_elements;
+    return gemm_time(tiled(shape_of(op, action.kind, samples_)), type,
+                     core::bytes_of(moved, type), *machine_);
+  }
   if (is_matrix_product(op.kind)) {
     // The first argument (x or dy) has the type that the product computes in.
     const core::DType type = buffer(action, 0).type;

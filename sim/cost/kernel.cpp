@@ -42,13 +42,18 @@ double gemm_efficiency(const GemmShape& shape, core::DType type, const Machine& 
   return best * (k / (k + machine.gemm_prologue_k)) * wave;
 }
 
-core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine& machine) {
+core::Seconds gemm_time(const GemmShape& shape, core::DType type, core::Bytes moved,
+                        const Machine& machine) {
   const core::Flops flops(2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
                           static_cast<double>(shape.k) * static_cast<double>(shape.count));
   const core::Seconds compute =
       flops / (peak_of(type, machine) * gemm_efficiency(shape, type, machine));
+  return std::max(compute, memory_time(moved, machine));
+}
+
+core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine& machine) {
   const std::int64_t moved = shape.m * shape.k + shape.k * shape.n + shape.m * shape.n;
-  return std::max(compute, memory_time(core::bytes_of(moved * shape.count, type), machine));
+  return gemm_time(shape, type, core::bytes_of(moved * shape.count, type), machine);
 }
 
 core::Seconds attention_time(core::Flops flops, std::int64_t seq_len, std::int64_t head_dim,

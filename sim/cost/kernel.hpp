@@ -28,6 +28,11 @@ double gemm_efficiency(const GemmShape& shape, core::DType type, const Machine& 
 // type.
 core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine& machine);
 
+// The same, moving so many bytes: a convolution is the GEMM of its windows [chetlur2014], which its
+// kernel gathers on chip. Its efficiency is taken to be the GEMM's; no published curve was fitted.
+core::Seconds gemm_time(const GemmShape& shape, core::DType type, core::Bytes moved,
+                        const Machine& machine);
+
 // Fused causal attention. flops: of the full square, of which the kernel does half. The rate is
 // P x attention efficiency x s / (s + 256), and 0.85 of it for heads narrower than 128 (fits of
 // published runs, hw_profiles/README.md).

@@ -23,6 +23,7 @@ std::uint32_t input_gradient_writes(const models::Operator& op, const Action& a)
     case OpKind::linear:
     case OpKind::dense:
     case OpKind::expert_linear:
+    case OpKind::convolution:
     case OpKind::gelu: return from(2, a);
     case OpKind::layer_norm: return from(5, a);
     case OpKind::attention: return from(4, a);

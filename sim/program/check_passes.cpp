@@ -51,13 +51,15 @@ void same(const RankClass& k, const std::map<Gradient, Place>& a,
   }
 }
 
-// In training, only the embeddings' block may lie below all that is trained.
+// In training, only the block that reads the model's input may lie below all that is trained.
 bool must_have_backward(const RankClass& k, const Block& block) {
   if (k.last_backward.empty()) return false;
+  const auto reads_input = [](const Action& a) {
+    const auto input = static_cast<Input>(a.op);
+    return a.kind == ActionKind::load && (input == Input::tokens || input == Input::features);
+  };
   for (std::uint32_t i = block.first; i < block.last; ++i)
-    if (k.actions[i].kind == ActionKind::forward &&
-        k.operators[k.actions[i].op].kind == models::OpKind::token_embedding)
-      return false;
+    if (reads_input(k.actions[i])) return false;
   return true;
 }
 

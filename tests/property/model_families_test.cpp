@@ -23,8 +23,8 @@ models::ModelSpec tiny(models::Family family) {
 
 std::vector<models::ModelSpec> families() {
   std::vector<models::ModelSpec> all;
-  for (const auto family : {models::Family::llama, models::Family::qwen2, models::Family::mpt,
-                            models::Family::gpt_neox, models::Family::bert}) {
+  for (const auto family : {models::Family::llama, models::Family::qwen2, models::Family::qwen3,
+                            models::Family::mpt, models::Family::gpt_neox, models::Family::bert}) {
     all.push_back(tiny(family));
     all.back().name = models::name(family);
   }
@@ -33,6 +33,12 @@ std::vector<models::ModelSpec> families() {
   all.back().kv_heads = 2;
   all.back().head_dim = 6;
   all.back().tied_embeddings = false;
+  all.push_back(tiny(models::Family::uce));
+  all.back().name = "uce";
+  all.back().vocab = 0;
+  all.back().tied_embeddings = false;
+  all.back().variants.token_features = 20;
+  all.back().variants.decoder_hidden = 12;
   all.push_back(tiny(models::Family::mixtral));
   all.back().name = "mixtral";
   all.back().variants.experts = 6;
@@ -78,6 +84,17 @@ void check_sound(const models::ModelSpec& spec, const Job& job, Strategy s) {
 TEST_CASE("programs of every family are sound under every kind of strategy") {
   for (const models::ModelSpec& spec : families())
     for (const Strategy& s : strategies()) check_sound(spec, tiny_job(spec, 8), s);
+}
+
+TEST_CASE("programs of every family are sound with chunks and with split backward passes") {
+  for (const models::ModelSpec& spec : families())
+    for (const Schedule schedule : {Schedule::interleaved, Schedule::zb_h1, Schedule::zb_h2}) {
+      Strategy s = strategy(1, 8, 1);
+      s.pipeline = 2;
+      s.schedule = schedule;
+      s.virtual_stages = schedule == Schedule::interleaved ? 2 : 1;
+      check_sound(spec, tiny_job(spec, 8), s);
+    }
 }
 
 TEST_CASE("programs of every family are sound for inference and for LoRA") {

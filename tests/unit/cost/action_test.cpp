@@ -112,3 +112,23 @@ TEST_CASE("the weight gradient's product is of rows length") {
   CHECK(f.seconds(f.action(ActionKind::weight_gradient, 0, 0, 1)) ==
         Approx(flops / (100e12 * 0.5 * 0.75) + 1e-6).epsilon(1e-6));
 }
+
+TEST_CASE("a convolution is the product of its windows in whole tiles, and moves its images") {
+  // AlexNet's first on 2 samples: M = 2 x 55^2 = 6050, up to 6080; N = 48, up to 64; K = 3 x 11^2.
+  // 48 tiles of 128 on 64 multiprocessors: 1 - (1 - 0.75) / 2 = 0.875 of 100e12 x 0.5.
+  Fixture f;
+  models::Operator& op = f.rank.operators[0];
+  op.kind = models::OpKind::convolution;
+  op.rows = 55 * 55;
+  op.n = 48;
+  op.k = 363;
+  op.elements_forward = 3 * 224 * 224 + 48 * 55 * 55;
+  op.parameter_elements = 48 * 363 + 48;
+  CHECK(f.seconds(f.action(ActionKind::forward, 0, 0, 3)) ==
+        Approx(2.0 * 6080 * 64 * 363 / (100e12 * 0.5 * 0.875) + 1e-6).epsilon(1e-6));
+  // One channel on one sample: the images' bytes, not those of the windows, are what binds.
+  op.k = 1;
+  const double bytes = 2.0 * static_cast<double>(op.elements_forward + op.parameter_elements);
+  CHECK(f.seconds(f.action(ActionKind::forward, 0, 0, 3), 1) ==
+        Approx(bytes / 1e12 + 1e-6).epsilon(1e-6));
+}

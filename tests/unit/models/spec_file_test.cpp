@@ -132,6 +132,26 @@ TEST_CASE("Qwen2 has biases on q, k and v alone: 494,032,768 parameters at 0.5B"
   CHECK(parameter_count(*build_graph(*spec, {})) == 494'032'768);
 }
 
+TEST_CASE("Qwen3 norms each head and has a head width of its own: 596,049,920 parameters at 0.6B") {
+  // Per layer, h = 1024: q and o 2 x 2048 h, k and v 2 x 1024 h, 3 h 3072, norms 2 h + 2 x 128 =
+  // 15,730,944; 28 of them, a table of 151936 h, a norm of h.
+  const auto spec = parse_spec(R"({"model_type": "qwen3", "hidden_act": "silu",
+    "attention_bias": false, "head_dim": 128, "hidden_size": 1024, "intermediate_size": 3072,
+    "max_position_embeddings": 40960, "num_attention_heads": 16, "num_hidden_layers": 28,
+    "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "tie_word_embeddings": true,
+    "use_sliding_window": false, "vocab_size": 151936})", "config.json");
+  REQUIRE(spec.ok());
+  CHECK(parameter_count(*build_graph(*spec, {})) == 596'049'920);
+  // Two ranks keep both gammas whole, and have a part of their gradients each.
+  const Segment layer = build_graph(*spec, {.seq_len = 8, .tensor = 2})->templates[0];
+  const Parameter& gamma = find_parameter(layer, "attn.k_norm.weight");
+  CHECK(gamma.elements == 128);
+  CHECK(gamma.tensor_partial);
+  const Operator& norm = find_operator(layer, "attn.qk_norm");
+  CHECK(norm.saved.size() == 2);  // the queries, keys and values as they were, and 12 rstd a token
+  CHECK(norm.elements_forward == 8 * (2 * (8 + 2 * 4) * 128 + 12));
+}
+
 TEST_CASE("a configuration that lacks a key, or computes something else, names the key") {
   CHECK(pointer_of(R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2,
     "max_seq_len": 64, "vocab_size": 100, "attn_config": {"qk_ln": true}})") ==

@@ -1,0 +1,128 @@
+// Operators of arbitrary graphs: convolutions, pools, local response normalisation, dropout, and
+// what joins branches. Counts as in operators.cpp; a mask's byte counts as half an element moved.
+#include "models/operator_work.hpp"
+
+namespace models {
+
+// Per element and channel of the window: a square and its sum; then scale and add 2, power and
+// divide 2. Backward: the sums again, their counterpart over dy y / d, and five products.
+constexpr double kResponseForward = 4, kResponseBackward = 7;
+
+TensorIndex relu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                 std::int64_t n, bool in_place) {
+  const TensorIndex y =
+      b.tensor(name + ".out", TensorRole::activation, rows * n, in_place ? x : kNoTensor);
+  Operator op = shaped(name, OpKind::relu, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.saved = {y};
+  op.flops_forward = op.flops_input_gradient = flops(1, rows, n);
+  op.elements_forward = 2 * rows * n;
+  op.elements_backward = 3 * rows * n;  // y, dy, dx
+  b.add(std::move(op));
+  return y;
+}
+
+// As the GEMM that it is, per group: rows are the places of the result, k the inputs of a window.
+// What moves are the images, each once: a kernel gathers windows on chip.
+TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
+                        ImageShape to, Window window, std::int64_t groups, ParameterIndex weight,
+                        ParameterIndex bias) {
+  const std::int64_t places = to.height * to.width;
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, to.channels * places);
+  Operator op = shaped(name, OpKind::convolution, places, to.channels / groups,
+                       from.channels / groups * window.kernel * window.kernel);
+  op.groups = groups;
+  op.inputs = {x};
+  op.outputs = {y};
+  op.parameters = {weight};
+  if (bias >= 0) op.parameters.push_back(bias);
+  const bool trains = trained(b, weight);
+  if (trains) op.saved = {x};
+  count_product(op, groups, trains);
+  op.elements_forward = b.tensor_at(x).per_sample + to.channels * places;
+  op.elements_backward = op.elements_forward * (trains ? 2 : 1);
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex pool(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
+                 ImageShape to, Window window, Pool kind) {
+  const bool maximum = kind == Pool::maximum;
+  const std::int64_t places = to.height * to.width, n = to.channels * places;
+  const std::int64_t inputs = from.channels * from.height * from.width;
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
+  Operator op = shaped(name, maximum ? OpKind::max_pool : OpKind::average_pool, places,
+                       to.channels, window.kernel * window.kernel);
+  op.inputs = {x};
+  op.outputs = {y};
+  if (maximum && !b.inference()) {
+    const TensorIndex chosen = b.tensor(name + ".places", TensorRole::mask, n);
+    op.outputs.push_back(chosen);
+    op.saved = {chosen};
+  }
+  op.flops_forward = flops(static_cast<double>(op.k), places, to.channels);
+  op.flops_input_gradient = flops(maximum ? 1 : static_cast<double>(op.k), places, to.channels);
+  op.elements_forward = inputs + n + (maximum ? n / 2 : 0);
+  op.elements_backward = op.elements_forward;
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex local_response_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                                ImageShape shape, std::int64_t window) {
+  const std::int64_t places = shape.height * shape.width, n = shape.channels * places;
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
+  Operator op = shaped(name, OpKind::local_response_norm, places, shape.channels, window);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.saved = {x};
+  const double w = static_cast<double>(window);
+  op.flops_forward = flops(2 * w + kResponseForward, places, shape.channels);
+  op.flops_input_gradient = flops(4 * w + kResponseBackward, places, shape.channels);
+  op.elements_forward = 2 * n;
+  op.elements_backward = 3 * n;  // x, dy, dx
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
+  const TensorIndex mask = b.tensor(name + ".mask", TensorRole::mask, n);
+  Operator op = shaped(name, OpKind::dropout, 1, n, n);
+  op.inputs = {x};
+  op.outputs = {y, mask};
+  op.saved = {mask};
+  op.flops_forward = op.flops_input_gradient = flops(2, 1, n);
+  op.elements_forward = op.elements_backward = 2 * n + n / 2;
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex concat(SegmentBuilder& b, const std::string& name,
+                   const std::vector<TensorIndex>& inputs) {
+  std::int64_t n = 0;
+  for (const TensorIndex x : inputs) n += b.tensor_at(x).per_sample;
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
+  Operator op = shaped(name, OpKind::concat, 1, n, n);
+  op.inputs = inputs;
+  op.outputs = {y};
+  op.elements_forward = op.elements_backward = 2 * n;
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex sum(SegmentBuilder& b, const std::string& name, TensorIndex a, TensorIndex c,
+                std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
+  Operator op = shaped(name, OpKind::add, 1, n, n);
+  op.inputs = {a, c};
+  op.outputs = {y};
+  op.flops_forward = flops(1, 1, n);
+  op.elements_forward = 3 * n;
+  b.add(std::move(op));
+  return y;
+}
+
+}  // namespace models
