@@ -27,14 +27,33 @@ std::string models_json(const std::vector<models::ZooEntry>& zoo) {
   return core::dump(Json::object({{"schema", "models/1"}, {"models", array}})) + '\n';
 }
 
+// What a job takes where it says nothing: "512 x 1024 tokens", "128 samples".
+std::string step_text(const models::ModelSpec& spec) {
+  const std::string samples = std::to_string(spec.default_global_batch);
+  if (!models::is_transformer(spec.family)) return samples + " samples";
+  return samples + " x " + std::to_string(spec.default_seq_len) + " tokens";
+}
+
 std::string models_text(const std::vector<models::ZooEntry>& zoo) {
   using reports::Align;
-  reports::Table table({{"model", Align::left}, {"parameters"}, {"layers"}, {"hidden"},
-                        {"source", Align::left}});
-  for (const models::ZooEntry& e : zoo)
-    table.add({e.spec.name, core::count_text(e.parameters), std::to_string(e.spec.layers),
-               e.spec.hidden > 0 ? std::to_string(e.spec.hidden) : "-", e.spec.source});
-  return table.text(page_style());
+  const reports::TextStyle style = page_style();
+  std::vector<reports::Column> columns{{"model", Align::left}, {"family", Align::left},
+                                       {"parameters"},         {"layers"},
+                                       {"hidden"},             {"a step", Align::left}};
+  if (style.wide()) columns.push_back({"source", Align::left});
+  reports::Table table(std::move(columns));
+  for (const models::ZooEntry& e : zoo) {
+    std::vector<std::string> cells{e.spec.name,
+                                   std::string(models::name(e.spec.family)),
+                                   core::count_text(e.parameters),
+                                   std::to_string(e.spec.layers),
+                                   e.spec.hidden > 0 ? std::to_string(e.spec.hidden) : "-",
+                                   step_text(e.spec)};
+    if (style.wide()) cells.push_back(e.spec.source);
+    table.add(std::move(cells));
+  }
+  const char* more = style.wide() ? "" : "\nSources: with --json, or on a wider terminal.\n";
+  return table.text(style) + more;
 }
 
 }  // namespace

@@ -96,12 +96,12 @@ std::string time_text(const planner::Time& t, TextStyle style) {
 
 }  // namespace
 
-std::string headline_text(const Candidate& c) {
+std::string headline_text(const Candidate& c, std::string_view counted) {
   const planner::Uncertainty& u = c.uncertainty;
   const auto tokens = static_cast<std::int64_t>(c.throughput.tokens_per_second);
-  return fmt::format("{} a step ({} to {}), {} tokens/s, mfu {}, {} a GPU",
+  return fmt::format("{} a step ({} to {}), {} {}/s, mfu {}, {} a GPU",
                      to_text(c.time.step), to_text(u.step_low), to_text(u.step_high),
-                     core::count_text(tokens), percent_text(c.throughput.mfu),
+                     core::count_text(tokens), counted, percent_text(c.throughput.mfu),
                      to_text(c.memory.worst.device));
 }
 

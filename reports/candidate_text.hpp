@@ -11,7 +11,8 @@
 namespace reports {
 
 // "1.32 s a step (1.16 s to 1.48 s), 397 K tokens/s, mfu 51.5 %, 48.0 GiB a GPU".
-std::string headline_text(const planner::Candidate& candidate);
+// counted: what a second makes of, "tokens" or "samples".
+std::string headline_text(const planner::Candidate& candidate, std::string_view counted);
 // Memory, stages where there are several, communication and time.
 std::string candidate_text(const planner::Candidate& candidate, TextStyle style);
 

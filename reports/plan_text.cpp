@@ -28,16 +28,26 @@ std::string plural(std::int64_t n, std::string_view word) {
 
 std::string model_shape(const models::ModelSpec& m) {
   if (!m.widths.empty()) return fmt::format("widths {}", fmt::join(m.widths, "-"));
+  if (m.family == models::Family::graph)
+    return fmt::format("{} operators in {} layers on inputs of {}", m.graph.operators.size(),
+                       m.layers, models::to_text(m.graph.input_shape));
+  if (m.variants.token_features > 0)
+    return fmt::format("{} layers, hidden {}, {} heads, tokens of {} features", m.layers, m.hidden,
+                       m.heads, m.variants.token_features);
   return fmt::format("{} layers, hidden {}, {} heads, vocabulary {}", m.layers, m.hidden, m.heads,
                      m.vocab);
 }
 
-std::string job_text(const planner::Job& job) {
+std::string job_text(const models::ModelSpec& model, const planner::Job& job) {
+  const bool sequences = models::is_transformer(model.family);
+  const std::string step = sequences
+                               ? fmt::format("{} x {} tokens", job.global_batch, job.seq_len)
+                               : fmt::format("{} samples", job.global_batch);
   std::string text =
-      fmt::format("{}, {} x {} tokens a step, recipe {} ({}), {}, attention {}, framework {}",
-                  planner::name(job.mode), job.global_batch, job.seq_len, job.recipe,
-                  planner::precision_name(job.precision), planner::optimizer(job.optimizer).name,
-                  job.attention, job.framework);
+      fmt::format("{}, {} a step, recipe {} ({}), {}{}, framework {}", planner::name(job.mode),
+                  step, job.recipe, planner::precision_name(job.precision),
+                  planner::optimizer(job.optimizer).name,
+                  sequences ? ", attention " + job.attention : "", job.framework);
   if (job.lora_rank > 0)
     text += fmt::format(", lora rank {} on {}", job.lora_rank, fmt::join(job.lora_targets, ","));
   if (job.quantization != "none") text += fmt::format(", weights in {}", job.quantization);
@@ -48,6 +58,11 @@ std::string title_text(const Plan& plan) {
   return fmt::format("{} ({} parameters) on {} x {}, {}", plan.model.name,
                      count_text(plan.parameters), plan.gpus, plan.profile.gpu.id,
                      plural(plan.nodes, "node"));
+}
+
+// What throughput counts: of models without a sequence a sample is a token.
+std::string_view counted_in(const Plan& plan) {
+  return models::is_transformer(plan.model.family) ? "tokens" : "samples";
 }
 
 // "Training on 500 B tokens: 12.3 d, 2,360 GPU hours, 6,348 USD, 1.42 MWh".
@@ -72,14 +87,14 @@ std::string answer_text(const Plan& plan, const PlanTextOptions& options, TextSt
     const std::string first = n == 0 ? "Recommended" : fmt::format("Alternative {}", n);
     text = painted_lines(
         wrapped(first + ": " + planner::to_text(shown.strategy), 0, 4, style), Ink::good, style);
-    text += wrapped(headline_text(shown), 2, 4, style);
+    text += wrapped(headline_text(shown, counted_in(plan)), 2, 4, style);
     if (plan.training && n == 0) text += wrapped(training_text(*plan.training), 2, 4, style);
   } else {
     text = painted_lines(wrapped("No answer: " + why_infeasible(plan), 0, 4, style), Ink::bad,
                          style);
   }
   return text + heading(title_text(plan), style) + wrapped(model_shape(plan.model), 2, 2, style) +
-         wrapped(job_text(plan.job), 2, 2, style);
+         wrapped(job_text(plan.model, plan.job), 2, 2, style);
 }
 
 std::string list_text(std::string_view title, const std::vector<std::string>& lines,
@@ -125,7 +140,10 @@ std::string candidates_text(const Plan& plan, const PlanTextOptions& options) {
   const TextStyle style = options.style;
   std::vector<Column> columns{{"#"}, {"step"}, {"against"}, {"memory"}, {"mfu"}};
   if (style.wide())
-    for (const char* title : {"tokens/s/GPU", "compute", "exposed", "bubble", "live", "sent"})
+    for (const std::string& title : {fmt::format("{}/s/GPU", counted_in(plan)),
+                                     std::string("compute"), std::string("exposed"),
+                                     std::string("bubble"), std::string("live"),
+                                     std::string("sent")})
       columns.push_back({title});
   columns.push_back({"strategy", Align::left});
   Table table(std::move(columns));
