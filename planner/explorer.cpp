@@ -47,7 +47,8 @@ bool cannot_fit(core::Bytes bound, core::Bytes usable) {
 }
 
 Explorer::Explorer(std::vector<Question> questions)
-    : questions_(std::move(questions)), evaluator_(questions_), entries_(questions_.size()) {}
+    : questions_(std::move(questions)), evaluator_(questions_), divider_(questions_.front()),
+      entries_(questions_.size()) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   const std::pair key{strategy.tensor, strategy.sequence_parallel};
@@ -60,11 +61,21 @@ const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   return graphs_.emplace(key, std::move(built).value()).first->second;
 }
 
+static bool is_open(const Strategy& s) {
+  return s.stages.empty() && s.pipeline > 1 && s.virtual_stages == 1;
+}
+
+Strategy Explorer::resolved(Strategy s) {
+  if (is_open(s)) s.stages = divider_.stages(s, graph(s));
+  return resolve(questions_.front().model, questions_.front().job, std::move(s));
+}
+
 Strategy Explorer::strategy(std::uint32_t structure, std::int64_t micro_batch) const {
   const Question& q = questions_.front();
-  return resolve(q.model, q.job,
-                 with_micro_batch(structures_[structure].strategy, micro_batch,
-                                  q.job.global_batch));
+  Strategy s = with_micro_batch(structures_[structure].strategy, micro_batch, q.job.global_batch);
+  const auto division = divisions_.find({structure, micro_batch});
+  if (division != divisions_.end()) s.stages = division->second;
+  return resolve(q.model, q.job, s);
 }
 
 void Explorer::reject(std::uint32_t index, std::int64_t micro_batch,
@@ -102,22 +113,27 @@ void Explorer::explore(std::uint32_t index) {
   const std::vector<std::int64_t>& sizes = structure.micro_batches;
   full_.assign(questions_.size(), false);
   program_.reset();
-  bool prepared = false, closed = false;
+  bool prepared = false, closed = false, divides = false;
+  const bool open = is_open(structure.strategy);
   for (std::size_t at = 0; at < sizes.size(); ++at) {
     if (std::ranges::find(full_, false) == full_.end()) return;
     Strategy& s = structure.strategy;
     s.micro_batch = sizes[at];
     s.grad_accum = first.job.global_batch / s.data / s.micro_batch;
     // Only the batch differs from the micro-batch before.
-    if (!prepared || !schedule_takes(s.schedule, s.pipeline, s.grad_accum) ||
+    // Layers of several kinds are divided for each micro-batch.
+    if (!prepared || !schedule_takes(s.schedule, s.pipeline, s.grad_accum) || divides ||
         s.grad_accum * s.micro_batch * s.data != first.job.global_batch) {
       s = with_micro_batch(std::move(s), sizes[at], first.job.global_batch);
+      if (divides) s.stages.clear();
       const core::Problems problems = strategy_problems(first.model, first.job, s, first.gpus);
       if (!problems.empty()) {
         reject(index, sizes[at], problems);
         continue;
       }
-      s = resolve(first.model, first.job, std::move(s));
+      s = resolved(std::move(s));
+      divides = open && StageDivider::varies(graph(s));
+      if (divides) divisions_[{index, sizes[at]}] = s.stages, program_.reset();
       // A value that `auto` came to may be forbidden too.
       if (const std::string_view key = constraints_->forbids(s); !key.empty())
         return reject(index, sizes[at], {forbidden_value(key, s)});
@@ -150,6 +166,7 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
 void Explorer::explore(std::vector<Structure> all, const Constraints& constraints) {
   constraints_ = &constraints;
   structures_ = std::move(all);
+  divisions_.clear();
   for (std::uint32_t i = 0; i < structures_.size(); ++i) explore(i);
 }
 
@@ -163,7 +180,7 @@ Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
 std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
   const Question& q = questions_.front();
   if (!strategy_problems(q.model, q.job, strategy, q.gpus).empty()) return std::nullopt;
-  const Strategy s = resolve(q.model, q.job, strategy);
+  const Strategy s = resolved(strategy);
   ++counts_.evaluated;
   const bool closed =
       evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });

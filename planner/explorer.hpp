@@ -13,6 +13,7 @@
 #include "planner/plan.hpp"
 #include "planner/pins.hpp"
 #include "planner/space.hpp"
+#include "planner/stage_divider.hpp"
 #include "sim/program/program.hpp"
 
 namespace planner {
@@ -67,6 +68,8 @@ class Explorer {
 
  private:
   const models::ModelGraph& graph(const Strategy& strategy);
+  // resolve(), with stages=auto divided by cost where the stages are one chunk each.
+  Strategy resolved(Strategy strategy);
   void explore(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
              const std::vector<closed_form::Figures>& figures);
@@ -76,6 +79,7 @@ class Explorer {
 
   const std::vector<Question> questions_;
   closed_form::Evaluator evaluator_;
+  StageDivider divider_;               // on the first machine
   std::vector<Structure> structures_;
   const Constraints* constraints_ = nullptr;  // of the explore() under way
   std::vector<std::vector<Entry>> entries_;
@@ -84,6 +88,8 @@ class Explorer {
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place
   std::vector<closed_form::Figures> figures_;
   std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs_;  // by what shapes them
+  // stages=auto by structure and micro-batch, where it depends on the latter.
+  std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions_;
   SearchCounts counts_;
   std::map<std::string, std::int64_t> per_limit_;
 };

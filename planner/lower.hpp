@@ -12,7 +12,8 @@
 namespace planner {
 
 // The strategy with every `auto` decided and every derived key filled in: grad_sync (ring until the
-// algorithm model of sim/cost chooses), stages, shard_group, bucket_bytes, checkpoint_every.
+// algorithm model of sim/cost chooses), stages (as even as can be: the search chooses before, by
+// cost), shard_group, bucket_bytes, checkpoint_every.
 // REQUIRES: valid_strategy.
 Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy strategy);
 

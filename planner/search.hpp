@@ -5,7 +5,8 @@
 //   data x tensor x pipeline = workers, tensor within a node; sequence_parallel; sharding none,
 //   zero1, zero2, zero3 (and zero3 within nodes when data spans nodes); schedule 1f1b, gpipe;
 //   checkpoint none, selective, every 1, 2, 3, 4, 6 or 8 layers; micro_batch: divisors of
-//   global_batch / data. Everything else (servers, naive, tree, memory_poor, ...) by pin alone.
+//   global_batch / data; stages: the division whose slowest stage is fastest (stages.hpp).
+//   Everything else (servers, naive, tree, memory_poor, ...) by pin alone.
 //
 // Candidates are evaluated in closed form (closed_form/README.md); what is printed is lowered,
 // replayed and ranked by its own figures. Memory grows with micro_batch, so larger ones than the

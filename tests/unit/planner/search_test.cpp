@@ -197,3 +197,40 @@ TEST_CASE("every model of the zoo has a sound plan on 16 GPUs, or a miss that sa
     CHECK(unsound.empty());
   }
 }
+
+namespace {
+
+// Step of the plan with these pins, and its stages.
+std::pair<double, std::vector<std::int64_t>> divided(const std::string& model, std::int64_t gpus,
+                                                     std::initializer_list<std::string_view> pins) {
+  const Plan plan = plan_of(request(model, gpus, "h100-sxm-80g"), pins);
+  REQUIRE(plan.chosen);
+  return {plan.chosen->time.step.value(), plan.chosen->strategy.stages};
+}
+
+}  // namespace
+
+TEST_CASE("stages=auto of AlexNet is the fastest of all its divisions, by micro-batch") {
+  // Small micro-batches are bound by the weights of the last layers, large ones by convolutions.
+  std::set<std::vector<std::int64_t>> chosen;
+  for (const std::string_view size : {"micro_batch=4", "micro_batch=16", "micro_batch=64"}) {
+    const auto [step, stages] =
+        divided("alexnet", 2, {"pipeline=2", "schedule=1f1b", "checkpoint=none", size});
+    chosen.insert(stages);
+    for (const std::string_view by_hand : {"stages=1,4", "stages=2,3", "stages=3,2", "stages=4,1"})
+      CHECK(step <= divided("alexnet", 2, {"pipeline=2", "schedule=1f1b", "checkpoint=none", size,
+                                           by_hand}).first);
+  }
+  CHECK(chosen.size() == 2);
+}
+
+TEST_CASE("stages=auto of a transformer weighs its head against its layers") {
+  // GPT-2 124M on 4 stages: a head of 50,257 x 768 is worth more than two layers of 12 x 768^2.
+  const std::initializer_list<std::string_view> pins{"pipeline=4", "schedule=1f1b",
+                                                     "checkpoint=none", "micro_batch=8"};
+  const auto [step, stages] = divided("gpt2-124m", 4, pins);
+  CHECK(stages == std::vector<std::int64_t>{3, 4, 4, 1});
+  const double even = divided("gpt2-124m", 4, {"pipeline=4", "schedule=1f1b", "checkpoint=none",
+                                               "micro_batch=8", "stages=3,3,3,3"}).first;
+  CHECK(step < 0.75 * even);
+}

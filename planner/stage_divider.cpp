@@ -1,0 +1,254 @@
+#include "planner/stage_divider.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/check.hpp"
+#include "planner/lower.hpp"
+#include "planner/memory.hpp"
+#include "planner/quantization.hpp"
+#include "sim/cost/action.hpp"
+#include "sim/cost/kernel.hpp"
+#include "sim/program/footprint.hpp"
+
+namespace planner {
+namespace {
+
+using program::Call;
+using program::RankClass;
+
+constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
+constexpr int kGroups = 4;              // communicators of a rank, for what they hold
+
+// The whole model on one rank, one micro-batch.
+program::Program probe(const Question& q, const models::ModelGraph& graph, const Strategy& s,
+                       std::int64_t micro_batch) {
+  Strategy one;
+  one.tensor = s.tensor;
+  one.sequence_parallel = s.sequence_parallel;
+  one.micro_batch = micro_batch;
+  one.grad_sync = GradSync::ring;
+  one.stages = {std::ssize(graph.layer_template)};
+  if (s.checkpoint == Checkpoint::selective) one.checkpoint = s.checkpoint;
+  Job job = q.job;
+  job.global_batch = micro_batch;
+  return lower(graph, job, one);
+}
+
+// What the calls of a class cost, by the part of the model that they belong to.
+class Reader {
+ public:
+  Reader(const program::Program& p, const cost::Machine& machine)
+      : class_(p.classes.front()), cost_(p, class_, machine),
+        changes_(program::block_changes(class_)), times_(class_.blocks.size(), -1) {}
+
+  void read(const program::Routine& routine, bool forward, StageCosts& costs) {
+    StageLoads& loads = costs.loads;
+    for (const Call& call : routine) {
+      const std::string_view block = class_.blocks[call.block].name;
+      const bool head = block.starts_with("epilogue"), front = block.starts_with("prologue");
+      const std::size_t l = std::min<std::size_t>(call.layer, loads.layers.size() - 1);
+      StageLoad& load = front ? loads.embeddings : head ? loads.head : loads.layers[l];
+      const auto [net, peak] = bytes(call);
+      load.time += time(call);
+      if (forward) load.kept += net;
+      if (forward && !front && !head) costs.forward[l] += time(call);
+      if (head) load.state += peak;    // logits and what they need, at the last stage alone
+      else loads.working = std::max(loads.working, peak);
+    }
+  }
+
+ private:
+  std::int64_t time(const Call& call) {
+    std::int64_t& known = times_[call.block];
+    if (known >= 0) return known;
+    known = 0;
+    const program::Block& block = class_.blocks[call.block];
+    for (std::uint32_t i = block.first; i < block.last; ++i)
+      known += cost_(class_.actions[i], call).value();
+    return known;
+  }
+
+  std::pair<std::int64_t, std::int64_t> bytes(const Call& call) const {
+    std::int64_t net = 0, peak = 0;
+    for (const program::Change& c : changes_.blocks[call.block].changes) {
+      const program::Buffer& b = class_.buffers[c.view.buffer];
+      const std::int64_t n = b.instance_bytes(program::layer_index(c.view, call)).value();
+      net += c.is_alloc ? n : -n;
+      peak = std::max(peak, net);
+    }
+    return {net, peak};
+  }
+
+  const RankClass& class_;
+  const cost::ActionCost cost_;
+  const program::BlockChanges changes_;
+  std::vector<std::int64_t> times_;    // by block: layers that share one cost the same
+};
+
+// Two layers stand for any number of equal ones.
+models::ModelGraph shortened(const models::ModelGraph& graph) {
+  models::ModelGraph two = graph;
+  two.layer_template.assign(std::min<std::size_t>(graph.layer_template.size(), 2), 0);
+  two.spec.layers = std::ssize(two.layer_template);
+  return two;
+}
+
+HeldParameters held(const Question& q, const models::Segment& segment) {
+  const auto kind = quantization_from_name(q.job.quantization).value_or(Quantization::none);
+  HeldParameters sum;
+  for (const models::Parameter& p : segment.parameters) {
+    if (is_quantised(kind, p.trainable, p.shape))
+      sum.codes += static_cast<double>(quantised_bytes(kind, p.shape).value());
+    else
+      (p.trainable ? sum.trained : sum.frozen) += static_cast<double>(p.elements);
+  }
+  return sum;
+}
+
+StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const Strategy& s,
+                    std::int64_t micro_batch) {
+  const bool varies = StageDivider::varies(graph);
+  const program::Program p = probe(q, varies ? graph : shortened(graph), s, micro_batch);
+  const RankClass& k = p.classes.front();
+  StageCosts costs;
+  costs.loads.layers.resize(static_cast<std::size_t>(k.layers));
+  costs.forward.resize(costs.loads.layers.size());
+  Reader reader(p, q.machine);
+  reader.read(k.forward, true, costs);
+  reader.read(k.last_backward, false, costs);
+  for (int l = 0; l <= k.layers; ++l)
+    costs.boundary = std::max(costs.boundary,
+                              core::bytes_of(graph.boundary_elements(l) * micro_batch,
+                                             resolve_recipe(q.job.recipe, q.job.precision)
+                                                 ->activation).value());
+  for (const int t : graph.layer_template) {
+    if (!varies && !costs.layers.empty()) break;
+    costs.layers.push_back(held(q, graph.templates[static_cast<std::size_t>(t)]));
+  }
+  costs.embeddings = held(q, graph.prologue);
+  costs.head = held(q, graph.epilogue);
+  if (!varies) {
+    costs.loads.layers = {costs.loads.layers.back()};
+    costs.loads.repeat = std::ssize(graph.layer_template);
+    costs.forward = {costs.forward.back()};
+  }
+  return costs;
+}
+
+// every_k keeps each k-th layer's input and runs the layers between again, k at a time; memory_poor
+// keeps nothing and runs them ever again: its proportions are those of every_k.
+StageLoads recomputed(const StageCosts& costs, const Strategy& s) {
+  StageLoads loads = costs.loads;
+  if (s.checkpoint != Checkpoint::every_k && s.checkpoint != Checkpoint::memory_poor) return loads;
+  const std::int64_t every = std::max<std::int64_t>(1, s.checkpoint_every);
+  std::int64_t most = 0;
+  for (std::size_t l = 0; l < loads.layers.size(); ++l) {
+    most = std::max(most, loads.layers[l].kept);
+    loads.layers[l].time += costs.forward[l];
+    loads.layers[l].kept = costs.boundary / every;
+  }
+  loads.working += every * most;
+  return loads;
+}
+
+// Equal layers: all stages between the first and the last as the second, which keeps the most.
+StageLimits limits_of(const Question& q, const Strategy& s, bool equal) {
+  StageLimits limits;
+  limits.stages = s.pipeline;
+  limits.bytes = (q.profile.gpu.usable - overhead_bytes(kGroups, q.profile)).value();
+  limits.in_flight.assign(static_cast<std::size_t>(s.pipeline), 1);
+  if (q.job.mode == Mode::inference) return limits;
+  for (std::int64_t r = 0; r < s.pipeline; ++r) {
+    std::int64_t& n = limits.in_flight[static_cast<std::size_t>(r)];
+    const bool inner = r > 1 && r + 1 < s.pipeline;
+    n = equal && inner ? limits.in_flight[1]
+                       : schedule_of(s, static_cast<int>(r), s.grad_accum).in_flight();
+  }
+  return limits;
+}
+
+// From `from` samples of a micro-batch to `to`.
+void scale(StageLoads& loads, std::int64_t from, std::int64_t to) {
+  if (from == to) return;
+  const auto scaled = [&](std::int64_t& bytes) { bytes = bytes / from * to; };
+  scaled(loads.embeddings.kept);
+  scaled(loads.head.kept);
+  scaled(loads.head.state);
+  scaled(loads.working);
+  for (StageLoad& layer : loads.layers) scaled(layer.kept);
+}
+
+}  // namespace
+
+StageDivider::StageDivider(const Question& question) : question_(&question) {
+  const auto recipe = resolve_recipe(question.job.recipe, question.job.precision);
+  if (!recipe) return;  // refused elsewhere, before stages are asked for
+  const auto bytes = [](core::DType type) { return core::bits(type) / 8.0; };
+  weight_ = bytes(recipe->weight);
+  compute_ = bytes(recipe->compute);
+  if (question.job.mode == Mode::inference) return;
+  gradient_ = bytes(recipe->gradient);
+  const Optimizer& o = optimizer(question.job.optimizer);
+  slots_ = (recipe->has_master ? bytes(recipe->master) : 0.0) +
+           o.first_moments * (o.quantised ? 1.0 : bytes(recipe->first_moment)) +
+           o.second_moments * (o.quantised ? 1.0 : bytes(recipe->second_moment));
+}
+
+// What parameters hold on one rank, as the sharding divides it.
+void StageDivider::add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const {
+  const double group = s.sharding == Sharding::none ? 1.0 : static_cast<double>(s.shard_group);
+  const double weights = s.sharding == Sharding::zero3 ? group : 1.0;
+  const double gradients = s.sharding >= Sharding::zero2 ? group : 1.0;
+  const double trained = weight_ / weights + gradient_ / gradients + slots_ / group;
+  // Nothing trains at inference: weights are as stored.
+  const double frozen =
+      (question_->job.mode == Mode::inference ? weight_ : compute_) / weights;
+  const auto bytes = [&](const HeldParameters& p) {
+    return static_cast<std::int64_t>(p.trained * trained + p.frozen * frozen + p.codes / weights);
+  };
+  for (std::size_t l = 0; l < loads.layers.size(); ++l)
+    loads.layers[l].state = bytes(costs.layers[l]);
+  loads.embeddings.state += bytes(costs.embeddings);
+  loads.head.state += bytes(costs.head);
+}
+
+// The optimizer reads and writes weights and slots and reads gradients, each rank its share.
+void StageDivider::add_update(const StageCosts& costs, const Strategy& s,
+                              StageLoads& loads) const {
+  const double group = s.sharding == Sharding::none ? 1.0 : static_cast<double>(s.shard_group);
+  const double moved = (2 * weight_ + gradient_ + 2 * slots_) / group;
+  const auto add = [&](StageLoad& load, const HeldParameters& p) {
+    const core::Bytes bytes(static_cast<std::int64_t>(p.trained * moved));
+    load.time = load.time * s.grad_accum +
+                core::to_picoseconds(cost::memory_time(bytes, question_->machine)).value();
+  };
+  for (std::size_t l = 0; l < loads.layers.size(); ++l) add(loads.layers[l], costs.layers[l]);
+  add(loads.embeddings, costs.embeddings);
+  add(loads.head, costs.head);
+}
+
+std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
+                                               const models::ModelGraph& graph) {
+  const bool equal = !varies(graph);
+  // Layers that are alike keep their proportions from about so many tokens on.
+  const std::int64_t tokens = question_->job.seq_len, few = (kTokens + tokens - 1) / tokens;
+  const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
+  const CostsKey key{s.tensor, s.sequence_parallel, s.checkpoint == Checkpoint::selective,
+                     samples};
+  auto known = costs_.find(key);
+  if (known == costs_.end())
+    known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;
+  StageLoads loads = recomputed(known->second, s);
+  if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
+  const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline};
+  std::vector<std::int64_t>& fastest = fastest_[kept];
+  if (fastest.empty() || !equal) fastest = *divide(loads, StageLimits{.stages = s.pipeline});
+  scale(loads, samples, s.micro_batch);
+  add_state(known->second, s, loads);
+  const StageLimits limits = limits_of(*question_, s, equal);
+  if (fits(loads, limits, fastest)) return fastest;
+  return divide(loads, limits).value_or(fastest);
+}
+
+}  // namespace planner

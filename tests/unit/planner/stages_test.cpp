@@ -1,0 +1,118 @@
+// Pipeline boundaries: the program against every division there is, and the transformer by hand.
+#include "planner/stages.hpp"
+
+#include <functional>
+
+#include "core/random.hpp"
+#include "tests/catch.hpp"
+
+using namespace planner;
+using Stages = std::vector<std::int64_t>;
+
+namespace {
+
+// Every division of `layers` into `stages`, in the order of their earliest boundaries.
+void each_division(std::int64_t layers, std::int64_t stages, Stages& head,
+                   const std::function<void(const Stages&)>& visit) {
+  if (stages == 1) {
+    head.push_back(layers);
+    visit(head);
+    head.pop_back();
+    return;
+  }
+  for (std::int64_t n = 1; n + stages - 1 <= layers; ++n) {
+    head.push_back(n);
+    each_division(layers - n, stages - 1, head, visit);
+    head.pop_back();
+  }
+}
+
+std::optional<std::int64_t> least_by_trial(const StageLoads& loads, const StageLimits& limits) {
+  std::optional<std::int64_t> least;
+  Stages head;
+  each_division(std::ssize(loads.layers), limits.stages, head, [&](const Stages& stages) {
+    if (!fits(loads, limits, stages)) return;
+    const std::int64_t time = longest_time(loads, stages);
+    if (!least || time < *least) least = time;
+  });
+  return least;
+}
+
+StageLoads equal(std::int64_t layers, std::int64_t time, std::int64_t embeddings,
+                 std::int64_t head) {
+  StageLoads loads;
+  loads.layers.assign(static_cast<std::size_t>(layers), {time, 0, 0});
+  loads.embeddings.time = embeddings;
+  loads.head.time = head;
+  return loads;
+}
+
+Stages divided(const StageLoads& loads, std::int64_t stages) {
+  const auto found = divide(loads, {.stages = stages});
+  REQUIRE(found.has_value());
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("the slowest stage is as fast as in the best of all divisions, within memory") {
+  constexpr std::uint64_t kSeed = 3;
+  int unequal = 0, without = 0;
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    const core::Random random(kSeed, i);
+    std::uint64_t at = 0;
+    const auto draw = [&](std::int64_t below) {
+      return static_cast<std::int64_t>(random.below(at++, static_cast<std::uint64_t>(below)));
+    };
+    const auto load = [&] { return StageLoad{1 + draw(9), draw(5), draw(4)}; };
+    StageLoads loads;
+    const StageLoad same = load();
+    const bool alike = draw(2) == 0;
+    const std::int64_t layers = 1 + draw(9), stages = 1 + draw(layers);
+    for (std::int64_t l = 0; l < layers; ++l) loads.layers.push_back(alike ? same : load());
+    loads.embeddings = load();
+    loads.head = load();
+    loads.working = draw(3);
+    StageLimits limits{.stages = stages, .bytes = 6 + draw(60), .in_flight = {}};
+    for (std::int64_t r = stages; r > 0; --r) limits.in_flight.push_back(r);
+    const auto found = divide(loads, limits);
+    const auto least = least_by_trial(loads, limits);
+    INFO("seed " << kSeed << " case " << i);
+    REQUIRE(found.has_value() == least.has_value());
+    without += least ? 0 : 1;
+    unequal += alike ? 0 : 1;
+    if (!found) continue;
+    CHECK(fits(loads, limits, *found));
+    CHECK(longest_time(loads, *found) == *least);
+  }
+  CHECK(unequal > 1000);
+  CHECK(without > 100);  // both answers were put to the test
+}
+
+TEST_CASE("layers + 2 over the stages: the first and the last hold one layer less") {
+  // As Llama 3.1 405B: 126 layers on 16 stages, the head less than a layer, the embeddings little.
+  Stages expected(16, 8);
+  expected.front() = expected.back() = 7;
+  CHECK(divided(equal(126, 100, 1, 67), 16) == expected);
+  // A head of 2.5 layers takes their place: 12 layers on 4 stages, 3.5 each and no less.
+  CHECK(divided(equal(12, 100, 0, 250), 4) == Stages{3, 4, 4, 1});
+}
+
+TEST_CASE("without ends to speak of, equal layers are as even as can be") {
+  CHECK(divided(equal(48, 100, 0, 0), 4) == Stages{12, 12, 12, 12});
+  CHECK(divided(equal(50, 100, 0, 0), 4) == Stages{12, 13, 13, 12});
+  CHECK(divided(equal(49, 100, 0, 0), 4) == Stages{12, 13, 12, 12});
+  CHECK(divided(equal(33, 100, 0, 0), 2) == Stages{17, 16});
+  CHECK(divided(equal(3, 100, 0, 900), 3) == Stages{1, 1, 1});
+}
+
+TEST_CASE("memory moves a boundary only where the fastest division does not fit") {
+  StageLoads loads = equal(8, 10, 0, 0);
+  for (StageLoad& layer : loads.layers) layer.kept = 1;
+  StageLimits limits{.stages = 2, .bytes = 8, .in_flight = {2, 1}};
+  CHECK(divide(loads, limits) == Stages{4, 4});
+  limits.bytes = 6;  // three layers on the first stage, which keeps two micro-batches
+  CHECK(divide(loads, limits) == Stages{3, 5});
+  limits.bytes = 5;
+  CHECK_FALSE(divide(loads, limits).has_value());
+}
