@@ -41,7 +41,9 @@ std::int64_t ModelGraph::boundary_elements(std::int64_t layer) const {
       layer == layers ? epilogue
                       : templates.at(static_cast<std::size_t>(
                             layer_template[static_cast<std::size_t>(layer)]));
-  return reader.tensors.at(static_cast<std::size_t>(reader.input)).per_sample;
+  // A part of a cut graph may not read the model's input.
+  const Segment& read = reader.input < 0 ? prologue : reader;
+  return read.tensors.at(static_cast<std::size_t>(read.input)).per_sample;
 }
 
 namespace {

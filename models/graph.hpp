@@ -63,6 +63,9 @@ enum class OpKind : std::uint8_t {
   local_response_norm, // y = x / (2 + 1e-4 / w sum over w channels of x^2)^0.75    keeps x
   dropout,             // y = x mask / (1 - p)                  keeps the mask
   concat,              // y = the inputs side by side           keeps nothing
+  cut_send,            // x goes to the other part (backward: its gradient comes back); k: number
+  cut_receive,         // y comes from the other part (backward: its gradient goes back)
+  cut_sent,            // all that was sent has arrived: it may go
 };
 
 // Which type of the recipe a tensor is stored in.
@@ -186,6 +189,13 @@ struct ModelGraph {
 // trainable, nothing saved, no backward work; the epilogue ends in its logits (transformers) or is
 // empty (chains and graphs), and its output is the model's.
 core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& options);
+
+// One of the parts that an operator graph is cut into (graph_cut.hpp): one layer of its operators,
+// with cut_send and cut_receive where values cross, in the whole graph's order. The part that makes
+// the result has the loss. parts: of each operator of the spec, from 1; part: from 1.
+// REQUIRES: check_spec and cut_problems find nothing.
+ModelGraph build_part(const ModelSpec& spec, const GraphOptions& options,
+                      const std::vector<std::int64_t>& parts, std::int64_t part);
 
 // The whole model as one graph (every layer instantiated, boundary edges joined): for partitioners,
 // counting and drawing. An edge's tensor indexes the tensors of the producer's segment. O(layers).

@@ -3,6 +3,7 @@
 // have names of their own. The first layer reads the model's input; the loss is the epilogue.
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "core/check.hpp"
 #include "models/builder.hpp"
@@ -27,11 +28,44 @@ class LayerBuilder {
     tensors_.clear();
     tensors_[input] = b.tensor("x", TensorRole::activation, elements_at(input));
     const TensorIndex x = tensors_[input];
+    first_ = x;
     for (int position = first; position <= layer.last; ++position) {
       const int i = a_.order[at(position)];
       tensors_[i] = append(b, i);
     }
     Segment segment = std::move(b).finish(x, tensors_.at(layer.output));
+    segment.shares_gradients = false;
+    return segment;
+  }
+
+  // Operators of one part, and the messages between: sent at once, received before the first use.
+  // What was sent may go at the end, when compute waits for nothing else.
+  Segment build_part(const std::vector<std::int64_t>& parts, std::int64_t part) {
+    SegmentBuilder b("layer", inference_);
+    tensors_.clear();
+    const PartValues own = part_values(parts, part), other = part_values(parts, 3 - part);
+    TensorIndex input = first_ = kNoTensor;
+    if (own.reads_input)
+      input = first_ = tensors_[kModelInput] =
+          b.tensor("x", TensorRole::activation, elements_at(kModelInput));
+    std::vector<TensorIndex> sent;
+    for (const int i : a_.order) {
+      const bool mine = parts[at(i)] == part;
+      const bool joins = spec_.operators[at(i)].kind == Kind::concat;
+      if (joins ? own.joined.contains(i) : mine) tensors_[i] = append(b, i);
+      else if (own.received.contains(i)) tensors_[i] = cut_receive(b, i);
+      if (!joins && mine && other.received.contains(i)) cut_send(b, i), sent.push_back(tensors_[i]);
+    }
+    if (!sent.empty()) {
+      Operator op;
+      op.name = "sent";
+      op.kind = OpKind::cut_sent;
+      op.inputs = sent;
+      b.add(std::move(op));
+    }
+    const bool makes_output = parts[at(a_.output)] == part;
+    Segment segment =
+        std::move(b).finish(input, makes_output ? tensors_.at(a_.output) : kNoTensor);
     segment.shares_gradients = false;
     return segment;
   }
@@ -44,10 +78,52 @@ class LayerBuilder {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   static ImageShape image(const Shape& shape) { return {shape[0], shape[1], shape[2]}; }
 
+  // What a part reads: values that others make, and joins, of which each reader has its own.
+  struct PartValues {
+    std::set<int> received, joined;
+    bool reads_input = false;
+  };
+  PartValues part_values(const std::vector<std::int64_t>& parts, std::int64_t part) const {
+    PartValues values;
+    for (auto i = a_.order.rbegin(); i != a_.order.rend(); ++i) {
+      const bool joins = spec_.operators[at(*i)].kind == Kind::concat;
+      const bool mine = parts[at(*i)] == part && (!joins || *i == a_.output);
+      if (joins && mine) values.joined.insert(*i);
+      if (!mine && !values.joined.contains(*i)) continue;
+      for (const int from : a_.inputs[at(*i)]) {
+        if (from == kModelInput) values.reads_input = true;
+        else if (spec_.operators[at(from)].kind == Kind::concat) values.joined.insert(from);
+        else if (parts[at(from)] != part) values.received.insert(from);
+      }
+    }
+    return values;
+  }
+
+  static Operator crossing(OpKind kind, const std::string& of, int value) {
+    Operator op;
+    op.name = of;
+    op.kind = kind;
+    op.k = value;
+    return op;
+  }
+  void cut_send(SegmentBuilder& b, int value) const {
+    Operator op = crossing(OpKind::cut_send, "send." + spec_.operators[at(value)].name, value);
+    op.inputs = {tensors_.at(value)};
+    b.add(std::move(op));
+  }
+  TensorIndex cut_receive(SegmentBuilder& b, int value) const {
+    const std::string& of = spec_.operators[at(value)].name;
+    const TensorIndex y = b.tensor(of + ".received", TensorRole::activation, elements_at(value));
+    Operator op = crossing(OpKind::cut_receive, "receive." + of, value);
+    op.outputs = {y};
+    b.add(std::move(op));
+    return y;
+  }
+
   // A ReLU takes the place of a sum of products: nothing else reads that, and its own backward pass
   // does not.
   bool may_replace(int value, TensorIndex input) const {
-    if (value == kModelInput || readers_.at(value) > 1 || input == 0) return false;
+    if (value == kModelInput || readers_.at(value) > 1 || input == first_) return false;
     const Kind made_by = spec_.operators[at(value)].kind;
     return made_by == Kind::convolution || made_by == Kind::linear || made_by == Kind::add;
   }
@@ -123,6 +199,7 @@ class LayerBuilder {
   const bool inference_;
   std::map<int, int> readers_;         // by value
   std::map<int, TensorIndex> tensors_; // by value, of the layer being built
+  TensorIndex first_ = kNoTensor;      // its input
 };
 
 Segment build_epilogue(const ModelSpec& spec, const Shape& shape, bool inference) {
@@ -142,7 +219,30 @@ Segment build_epilogue(const ModelSpec& spec, const Shape& shape, bool inference
   return std::move(b).finish(y, kNoTensor);
 }
 
+Segment build_prologue(const GraphSpec& spec, bool inference) {
+  SegmentBuilder start("prologue", inference);
+  const TensorIndex input =
+      start.tensor(spec.input, TensorRole::features, elements_of(spec.input_shape));
+  return std::move(start).finish(input, input);
+}
+
 }  // namespace
+
+ModelGraph build_part(const ModelSpec& spec, const GraphOptions& options,
+                      const std::vector<std::int64_t>& parts, std::int64_t part) {
+  ModelGraph graph;
+  graph.spec = spec;
+  graph.options = options;
+  const GraphAnalysis analysis = analyse(spec.graph);
+  PLANNER_CHECK(analysis.issues.empty(), "check_spec refuses such a graph");
+  graph.spec.layers = 1;
+  graph.prologue = build_prologue(spec.graph, options.inference);
+  graph.layer_template = {0};
+  graph.templates.push_back(
+      LayerBuilder(spec.graph, analysis, options.inference).build_part(parts, part));
+  graph.epilogue = build_epilogue(spec, analysis.output_shape, options.inference);
+  return graph;
+}
 
 ModelGraph build_operator_graph(const ModelSpec& spec, const GraphOptions& options) {
   ModelGraph graph;
@@ -152,10 +252,7 @@ ModelGraph build_operator_graph(const ModelSpec& spec, const GraphOptions& optio
   PLANNER_CHECK(analysis.issues.empty(), "check_spec refuses such a graph");
   graph.spec.layers = std::ssize(analysis.layers);
   LayerBuilder builder(spec.graph, analysis, options.inference);
-  SegmentBuilder start("prologue", options.inference);
-  const TensorIndex input =
-      start.tensor(spec.graph.input, TensorRole::features, builder.elements_at(kModelInput));
-  graph.prologue = std::move(start).finish(input, input);
+  graph.prologue = build_prologue(spec.graph, options.inference);
   int first = 0, from = kModelInput;
   for (const GraphAnalysis::Layer& layer : analysis.layers) {
     graph.layer_template.push_back(static_cast<int>(graph.templates.size()));

@@ -34,8 +34,9 @@ void set_terms(Json& object, const MemoryTerms& m) {
 Json to_json(const Strategy& strategy) {
   Json object = Json::object();
   for (const StrategyKey& key : strategy_keys()) {
-    if (key.name == "stages")
-      object.set(key.name, Json::array_of(strategy.stages));
+    if (key.kind == KeyKind::numbers)
+      object.set(key.name,
+                 Json::array_of(key.name == "parts" ? strategy.parts : strategy.stages));
     else if (key.is_list())
       object.set(key.name, Json::array_of(list_value(key, strategy)));
     else if (key.kind == KeyKind::boolean)

@@ -22,15 +22,17 @@ class Space {
  public:
   Space(const Job& job, const SpaceOptions& options, const Constraints& constraints)
       : job_(job), options_(options), constraints_(constraints) {
-    constraints_.put(base_, {"context", "expert", "sequence_parallel", "stages",
-                             "grad_sync", "servers", "servers_colocated", "server_mode", "overlap",
-                             "bucket_bytes", "tp_overlap", "offload", "mesh_order"});
+    constraints_.put(base_, {"context", "expert", "sequence_parallel", "stages", "partition",
+                             "parts", "grad_sync", "servers", "servers_colocated", "server_mode",
+                             "overlap", "bucket_bytes", "tp_overlap", "offload", "mesh_order"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
   }
 
   std::vector<Structure> all() {
+    const bool cut = base_.partition == Partition::operators;
+    const std::int64_t most = cut ? 2 : options_.layers;
     for (std::int64_t t : degrees("tensor", divisors(workers_), options_.gpus_per_node))
-      for (std::int64_t p : degrees("pipeline", divisors(workers_), options_.layers)) with(t, p);
+      for (std::int64_t p : degrees("pipeline", divisors(workers_), most)) with(t, p);
     return std::move(structures_);
   }
 
@@ -85,6 +87,7 @@ class Space {
       wanted.push_back(static_cast<Schedule>(value));
     if (wanted.empty()) {
       if (s.pipeline == 1) return {{1, {Schedule::none}}};
+      if (s.partition == Partition::operators) return {{1, {Schedule::naive}}};
       wanted = {Schedule::one_f_one_b, Schedule::gpipe};
       if (job_.mode != Mode::inference) wanted.push_back(Schedule::interleaved);
       // What a split backward pass cannot be combined with (strategy_problems) is not proposed.

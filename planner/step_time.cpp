@@ -44,7 +44,7 @@ class Walk {
     }
     events_.assign(instances * lanes_, 0);
     streams_.assign(program::kStreams * lanes_, 0);
-    compute = optimizer = communication = message = Lanes(lanes_, 0);
+    compute = optimizer = communication = message = sent = Lanes(lanes_, 0);
   }
 
   // The steps of a routine, for any micro-batch. O(calls + actions of its blocks).
@@ -83,7 +83,7 @@ class Walk {
     return {streams_.begin(), streams_.begin() + static_cast<std::ptrdiff_t>(lanes_)};
   }
 
-  Lanes compute, optimizer, communication, message;
+  Lanes compute, optimizer, communication, message, sent;
   std::int64_t kernels = 0;
 
  private:
@@ -167,6 +167,7 @@ class Walk {
       for (std::size_t i = 0; i < lanes_; ++i) stream[i] = std::max(stream[i], signalled[i]);
     }
     if (step.is_transfer && a.kind != program::ActionKind::receive) add(communication, durations);
+    if (a.kind == program::ActionKind::send) add(sent, durations);
     if (is_message(a)) {  // the schedule's algebra places messages
       for (std::size_t i = 0; i < lanes_; ++i) message[i] = std::max(message[i], durations[i]);
     } else {
@@ -244,15 +245,17 @@ std::vector<ClassTime> class_times(const program::Program& program, const RankCl
   const std::int64_t walked = std::min(m - 1, kWalked);
   Rounds rounds(walk, k);
   Lanes before = walk.compute_end(), after = before;
-  Lanes compute = walk.compute, communication = walk.communication;
+  Lanes compute = walk.compute, communication = walk.communication, sent = walk.sent;
   for (std::int64_t i = 0; i < walked; ++i) {
     before = walk.compute_end();
     compute = walk.compute;
     communication = walk.communication;
+    sent = walk.sent;
     rounds.run(i);
     after = walk.compute_end();
   }
   const Lanes compute_walked = walk.compute, communication_walked = walk.communication;
+  const Lanes sent_walked = walk.sent;
   Lanes forward_end = rounds.forward_end, backward_end = rounds.backward_end;
   rounds.run_last(k, m - 1);
   if (m == 1) forward_end = rounds.forward_end, backward_end = rounds.backward_end;
@@ -272,6 +275,7 @@ std::vector<ClassTime> class_times(const program::Program& program, const RankCl
     time.communication =
         walk.communication[i] + repeated * (communication_walked[i] - communication[i]);
     time.message = walk.message[i];
+    time.sent = walk.sent[i] + repeated * (sent_walked[i] - sent[i]);
     const std::int64_t launches =
         walk.kernels * core::to_picoseconds(machines[i]->launch).value();
     time.launch_bound = 2 * launches > walk.compute[i] + walk.optimizer[i];
@@ -328,7 +332,9 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
   shape.grad_accum = program.classes[critical].schedule.micro_batches;
   const std::int64_t m = shape.grad_accum;
   std::int64_t bubble = 0, messages = 0;
-  if (p > 1 && schedule == Schedule::naive) {
+  if (program.cut) {
+    for (const ClassTime& k : classes) messages = std::max(messages, k.sent);
+  } else if (p > 1 && schedule == Schedule::naive) {
     bubble = m * (turn.sum() - c.period);
     messages = m * 2 * (p - 1) * message;
   } else if (p > 1) {

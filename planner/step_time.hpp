@@ -11,8 +11,10 @@
 //                 equal); under gpipe a slot is the slowest forward and the slowest backward pass,
 //                 of whichever stages
 //   naive         every stage's slot in turn, m times; every message exposed
+//   cut graph     the longer rank's slots, m times, and the messages of the rank that sends more:
+//                 both wait for each other's values, which wires carry both ways at once
 //   others        m slots and the bubble of schedule_algebra.hpp, of the other stages' mean passes
-// Messages, but for naive: message_waits() of schedule_algebra.hpp.
+// Messages, but for naive and cut graphs: message_waits() of schedule_algebra.hpp.
 // Assumes: free overlap (streams share nothing), stages that wait for the slowest.
 // Not modelled: the engine's contention. O(calls + actions of the blocks). Pure; thread-safe.
 
@@ -37,6 +39,7 @@ struct ClassTime {
   std::int64_t forward = 0;        // of it, the forward pass
   std::int64_t weight_gradient = 0;  // of it, weight gradients that are a pass of their own
   std::int64_t message = 0;        // one boundary tensor to the next stage
+  std::int64_t sent = 0;           // all messages of m micro-batches
   bool launch_bound = false;       // launch gaps are most of the kernels' time
 
   PassTimes passes() const {

@@ -42,6 +42,7 @@ std::string_view name(Sharding s) { return kShardingNames[static_cast<std::size_
 std::string_view name(Checkpoint c) { return kCheckpointNames[static_cast<std::size_t>(c)]; }
 std::string_view name(GradSync g) { return kGradSyncNames[static_cast<std::size_t>(g)]; }
 std::string_view name(ServerMode m) { return kServerModeNames[static_cast<std::size_t>(m)]; }
+std::string_view name(Partition p) { return kPartitionNames[static_cast<std::size_t>(p)]; }
 
 std::optional<Schedule> schedule_from_name(std::string_view text) {
   return from_name<Schedule>(kScheduleNames, text);
@@ -72,6 +73,10 @@ std::string to_text(const Strategy& s) {
   if (s.schedule != Schedule::none) text += fmt::format(" {}", name(s.schedule));
   degree("virtual_stages", s.virtual_stages);
   if (!s.stages.empty() && s.pipeline > 1) text += fmt::format(" stages={}", stages_text(s.stages));
+  if (s.partition == Partition::operators)
+    text += s.parts.empty() ? std::string(" operators")
+                            : fmt::format(" operators={}+{}", std::ranges::count(s.parts, 1),
+                                          std::ranges::count(s.parts, 2));
   if (s.sharding != Sharding::none) text += fmt::format(" {}", name(s.sharding));
   if (s.sharding == Sharding::zero3 && s.shard_group < s.data * s.context)
     text += fmt::format(" shard_group={}", s.shard_group);

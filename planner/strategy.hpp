@@ -19,6 +19,8 @@ enum class Sharding : std::uint8_t { none, zero1, zero2, zero3 };
 enum class Checkpoint : std::uint8_t { none, every_k, selective, memory_poor };
 enum class GradSync : std::uint8_t { automatic, ring, tree, naive_all_reduce, parameter_server };
 enum class ServerMode : std::uint8_t { sync, async };
+// What a pipeline's ranks hold: layers in order, or any operators of a graph (graph_cut.hpp).
+enum class Partition : std::uint8_t { layers, operators };
 
 struct Strategy {
   std::int64_t data = 1, tensor = 1, pipeline = 1, context = 1, expert = 1;
@@ -26,6 +28,9 @@ struct Strategy {
   std::int64_t virtual_stages = 1;
   Schedule schedule = Schedule::none;
   std::vector<std::int64_t> stages;    // layers per stage; empty: auto
+  Partition partition = Partition::layers;
+  // Of partition=operators: the rank, from 1, of each operator in the file's order; empty: auto.
+  std::vector<std::int64_t> parts;
   Sharding sharding = Sharding::none;
   std::int64_t shard_group = 1;        // = data x context unless HSDP (zero3 with a smaller group)
   std::int64_t micro_batch = 1;        // samples per model replica
@@ -54,6 +59,7 @@ std::string_view name(Sharding s);
 std::string_view name(Checkpoint c);
 std::string_view name(GradSync g);
 std::string_view name(ServerMode m);
+std::string_view name(Partition p);
 std::optional<Schedule> schedule_from_name(std::string_view text);
 std::optional<Sharding> sharding_from_name(std::string_view text);
 std::optional<Checkpoint> checkpoint_from_name(std::string_view text);

@@ -61,6 +61,8 @@ std::vector<StrategyKey> make_keys() {
       degree<&S::virtual_stages>("virtual_stages"),
       choice<&S::schedule>("schedule", kScheduleNames),
       {.name = "stages", .kind = KeyKind::numbers},
+      choice<&S::partition>("partition", kPartitionNames),
+      {.name = "parts", .kind = KeyKind::numbers},
       choice<&S::sharding>("sharding", kShardingNames),
       degree<&S::shard_group>("shard_group"),
       scalar<&S::micro_batch>("micro_batch", KeyKind::count, 1, kMaxBatch),
@@ -133,7 +135,8 @@ std::vector<std::string> list_value(const StrategyKey& key, const Strategy& stra
   if (key.name == "offload") return strategy.offload;
   if (key.name == "mesh_order") return strategy.mesh_order;
   std::vector<std::string> items;
-  for (std::int64_t layers : strategy.stages) items.push_back(fmt::format("{}", layers));
+  for (std::int64_t n : key.name == "parts" ? strategy.parts : strategy.stages)
+    items.push_back(fmt::format("{}", n));
   return items;
 }
 
@@ -144,8 +147,9 @@ void put_list(const StrategyKey& key, Strategy& strategy, const std::vector<std:
   } else if (key.name == "mesh_order") {
     strategy.mesh_order = items;
   } else {
-    strategy.stages.clear();
-    for (const std::string& item : items) strategy.stages.push_back(*positive(item));
+    std::vector<std::int64_t>& numbers = key.name == "parts" ? strategy.parts : strategy.stages;
+    numbers.clear();
+    for (const std::string& item : items) numbers.push_back(*positive(item));
   }
 }
 
@@ -175,7 +179,9 @@ std::string allowed_values(const StrategyKey& key) {
     case KeyKind::bytes: return "a size of at least 1 byte, as 25MiB";
     case KeyKind::boolean: return "true or false";
     case KeyKind::choice: return fmt::format("one of {}", joined(key.choices, ", "));
-    case KeyKind::numbers: return "auto or layer counts, as 12,12 or 3,4*30,3";
+    case KeyKind::numbers:
+      return key.name == "parts" ? "auto or the rank of each operator, from 1, as 1,2,1 or 1*9,2*9"
+                                 : "auto or layer counts, as 12,12 or 3,4*30,3";
     case KeyKind::words: break;
   }
   if (key.name == "mesh_order")
@@ -193,10 +199,12 @@ std::string value_text(const StrategyKey& key, const Strategy& strategy) {
     case KeyKind::numbers:
     case KeyKind::words: break;
   }
-  if (key.kind == KeyKind::numbers && !strategy.stages.empty()) return stages_text(strategy.stages);
+  if (key.kind == KeyKind::numbers) {
+    const auto& numbers = key.name == "parts" ? strategy.parts : strategy.stages;
+    return numbers.empty() ? "auto" : stages_text(numbers);
+  }
   const std::vector<std::string> items = list_value(key, strategy);
-  if (!items.empty()) return joined(items, ",");
-  return key.kind == KeyKind::numbers ? "auto" : "none";
+  return items.empty() ? "none" : joined(items, ",");
 }
 
 }  // namespace planner

@@ -16,5 +16,6 @@ inline constexpr std::array<std::string_view, 4> kCheckpointNames{"none", "every
 inline constexpr std::array<std::string_view, 5> kGradSyncNames{
     "auto", "ring", "tree", "naive_all_reduce", "parameter_server"};
 inline constexpr std::array<std::string_view, 2> kServerModeNames{"sync", "async"};
+inline constexpr std::array<std::string_view, 2> kPartitionNames{"layers", "operators"};
 
 }  // namespace planner

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/graph_cut.hpp"
 #include "planner/lower.hpp"
 #include "planner/phrase.hpp"
 
@@ -27,6 +28,7 @@ class Rules {
     model();
     batch();
     pipeline();
+    partition();
     sharding();
     servers();
     checkpoint();
@@ -88,7 +90,8 @@ class Rules {
   }
 
   void pipeline() {
-    NEED(s_.pipeline <= layers_, "pipeline", "at most " + text(layers_) + " stages (layers)",
+    const bool cut = s_.partition == Partition::operators;  // of one layer as well
+    NEED(cut || s_.pipeline <= layers_, "pipeline", "at most " + text(layers_) + " stages (layers)",
          text(s_.pipeline));
     const bool single = s_.pipeline == 1;
     NEED(single == (s_.schedule == Schedule::none), "schedule",
@@ -108,6 +111,31 @@ class Rules {
     NEED(sum == layers_, "stages", "layer counts that sum to " + text(layers_), text(sum));
   }
 
+  // A graph cut: two ranks, in step with each other.
+  void partition() {
+    if (s_.partition == Partition::layers) {
+      NEED(s_.parts.empty(), "parts", "auto without partition=operators", "ranks by operator",
+           "pin partition=operators as well as parts");
+      return;
+    }
+    NEED(spec_.family == models::Family::graph, "partition", "layers for another than a graph",
+         "operators");
+    NEED(s_.pipeline == 2, "pipeline", "2 with partition=operators", text(s_.pipeline),
+         "pin pipeline=2");
+    NEED(s_.schedule == Schedule::naive, "schedule", "naive with partition=operators",
+         Phrase(name(s_.schedule)), "pin schedule=naive");
+    NEED(s_.checkpoint == Checkpoint::none, "checkpoint", "none with partition=operators",
+         Phrase(name(s_.checkpoint)), "values that crossed would have to cross again");
+    NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with partition=operators",
+         Phrase(name(s_.sharding)));
+    NEED(s_.stages.empty(), "stages", "auto with partition=operators", "layer counts");
+    NEED(job_.mode != Mode::inference, "partition", "layers for inference", "operators");
+    if (!problems_.empty()) return;
+    NEED(can_cut(spec_), "partition", "layers for a graph of one run of operators", "operators");
+    if (s_.parts.empty()) return;
+    for (const core::Problem& p : cut_problems(spec_, s_.parts)) problems_.push_back(p);
+  }
+
   void schedule() {
     const Schedule schedule = s_.schedule;
     const bool interleaved = schedule == Schedule::interleaved, v = schedule == Schedule::zb_v;
@@ -120,7 +148,8 @@ class Rules {
     else
       NEED(chunks == (v ? 2 : 1), "virtual_stages", Phrase(v ? "2 with " : "1 with ") + own,
            text(chunks), "pin schedule=interleaved for more");
-    NEED(chunks >= 1 && chunks <= layers_ && p * chunks <= layers_, "virtual_stages",
+    NEED(s_.partition == Partition::operators ||
+             (chunks >= 1 && chunks <= layers_ && p * chunks <= layers_), "virtual_stages",
          "pipeline x virtual_stages of at most " + text(layers_) + Phrase(" (layers)"),
          text(p) + " x " + text(chunks));
     if (interleaved)
@@ -283,7 +312,14 @@ Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
   if (s.sharding == Sharding::none) s.shard_group = 1;
   if (s.grad_sync == GradSync::automatic) s.grad_sync = GradSync::ring;
   const bool placed = s.pipeline <= layers && s.virtual_stages <= layers / s.pipeline;
-  if (s.stages.empty() && placed) s.stages = even_stages(layers, s.pipeline * s.virtual_stages);
+  const bool cut = s.partition == Partition::operators;
+  if (cut && s.parts.empty() && spec.family == models::Family::graph && can_cut(spec)) {
+    const auto graph = models::build_graph(spec, {});
+    PLANNER_CHECK(graph.ok(), "a model whose spec holds has a graph");
+    s.parts = cut_operators(*graph, s.micro_batch);
+  }
+  if (s.stages.empty() && placed && !cut)
+    s.stages = even_stages(layers, s.pipeline * s.virtual_stages);
   if (s.checkpoint != Checkpoint::every_k) s.checkpoint_every = 0;
   (void)job;
   return s;

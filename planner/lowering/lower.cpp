@@ -61,6 +61,20 @@ void place_chunks(lowering::Stage& stage, const Strategy& s) {
   stage.last = stage.chunks.back().last;
 }
 
+// A part of a cut graph: one layer of its operators, on the model's input; the loss where the
+// result is made.
+void place_part(lowering::Stage& stage, const models::ModelGraph& part) {
+  stage.graph = &part;
+  stage.cut = stage.first = true;
+  stage.last = part.templates[0].output >= 0;
+  stage.layers = 1;
+  lowering::Chunk chunk;
+  chunk.end = 1;
+  chunk.first = true;
+  chunk.last = stage.last;
+  stage.chunks = {chunk};
+}
+
 // Stages in order, each as worker classes (servers first), then the servers that stand apart.
 void add_classes(program::Program& p, lowering::Stage stage, const Strategy& s) {
   const auto schedule = stage.training() ? schedule_of(s, stage.index, s.grad_accum)
@@ -145,6 +159,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   p.mesh = mesh_of(s);
   p.servers = static_cast<int>(s.servers);
   p.servers_colocated = s.servers_colocated;
+  p.cut = s.partition == Partition::operators;
   p.samples = s.micro_batch;
   p.seq_len = job.seq_len;
   p.global_batch = job.global_batch;
@@ -166,6 +181,13 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
                  recipe->has_master};
   for (int r = 0; r < p.mesh.pipeline; ++r) {
     stage.index = r;
+    if (s.partition == Partition::operators) {
+      const models::ModelGraph part =
+          models::build_part(graph.spec, graph.options, s.parts, r + 1);
+      place_part(stage, part);
+      add_classes(p, stage, s);
+      continue;
+    }
     place_chunks(stage, s);
     add_classes(p, stage, s);
   }

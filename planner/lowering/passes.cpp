@@ -11,14 +11,15 @@ void StageLowering::build_forward(int index) {
   const auto checkpoint = stage_.training() ? stage_.strategy->checkpoint : Checkpoint::none;
   std::vector<Use> uses;
   if (sends(index, false)) call(routine, release_sent_block(index, false, false));
-  if (own.first) {
+  const bool reads = !stage_.cut || stage_.graph->templates[0].input >= 0;
+  if (own.first && reads) {
     builder_.begin("prologue.forward");
     Boundary b;
     b.input = b.output = constant_view(x_);
     const bool keeps = stage_.training() && prologue_->trains();
     prologue_->forward(keeps ? ForwardMode::keep : ForwardMode::drop, b);
     uses.push_back({{builder_.end(), 0, 0}, unit_list(SegmentKind::prologue), {}, {}});
-  } else if (!taken_over(index)) {
+  } else if (!taken_over(index) && !stage_.cut) {
     call(routine, receive_block(index, false));
   }
   for (int l = own.begin; l < own.end; ++l) {
@@ -28,8 +29,10 @@ void StageLowering::build_forward(int index) {
     const bool is_checkpoint = checkpoint == Checkpoint::every_k ? (l - own.begin) % every == 0
                                : checkpoint == Checkpoint::memory_poor ? l == own.begin
                                                                        : false;
+    // A part may read the model's input without keeping it; layers of a whole graph keep theirs.
+    const bool passes = stage_.cut && !templates_[0]->keeps_input();
     uses.push_back(layer_forward(l, keep ? ForwardMode::keep : ForwardMode::drop,
-                                 !keep && !is_checkpoint));
+                                 (!keep && !is_checkpoint) || passes));
     ++class_.forward_evaluations;
   }
   if (!stage_.training() && own.last) {
@@ -118,7 +121,7 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
           reads.push_back(u), opens.push_back(u);
     if (!epilogue_->trains()) own.clear(), opens.clear();
     uses.push_back({{blocks_["epilogue"], 0, 0}, reads, opens, own});
-  } else if (!hands_on(index)) {
+  } else if (!hands_on(index) && !stage_.cut) {
     call(routine, receive_block(index, true));
   }
   append_layer_backwards(uses, own_chunk);

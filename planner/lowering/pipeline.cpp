@@ -21,6 +21,7 @@ bool StageLowering::hands_on(int c) const {
 bool StageLowering::taken_over(int c) const { return c > 0 && hands_on(c - 1); }
 
 bool StageLowering::sends(int c, bool gradient) const {
+  if (stage_.cut) return false;        // its operators do
   if (gradient) return stage_.training() && !chunk(c).first && !taken_over(c);
   return !chunk(c).last && !hands_on(c);
 }

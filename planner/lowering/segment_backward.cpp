@@ -16,7 +16,9 @@ void SegmentEmitter::find_needs_gradient(bool input_needs) {
     needs_gradient_[static_cast<std::size_t>(segment_.input)] = input_needs;
   for (auto v : order_) {
     const Op& op = segment_.graph[v];
-    const bool needs = std::ranges::any_of(op.parameters, [&](auto p) { return trained(p); }) ||
+    // What another part made, some trained operator there made.
+    const bool needs = op.kind == OpKind::cut_receive ||
+                       std::ranges::any_of(op.parameters, [&](auto p) { return trained(p); }) ||
                        std::ranges::any_of(op.inputs, [&](auto t) {
                          return needs_gradient_[static_cast<std::size_t>(t)];
                        });
@@ -175,6 +177,8 @@ void SegmentEmitter::backward_identity(const Op& op, int dy) {
 }
 
 void SegmentEmitter::backward_operator(const Op& op) {
+  if (op.kind == OpKind::cut_send) return backward_cut_send(op);
+  if (op.kind == OpKind::cut_receive) return backward_cut_receive(op);
   const TensorIndex y = op.outputs.empty() ? models::kNoTensor : op.outputs[0];
   const int dy = y >= 0 ? storage_of(y) : -1;
   if (dy < 0) return;
@@ -250,6 +254,9 @@ void SegmentEmitter::backward_operator(const Op& op) {
     case OpKind::softmax_sum:
     case OpKind::cross_entropy:
     case OpKind::squared_error:
+    case OpKind::cut_send:
+    case OpKind::cut_receive:
+    case OpKind::cut_sent:
       return;
     case OpKind::sequence_gather:
       return backward_gather(op, dy);
@@ -282,6 +289,7 @@ void SegmentEmitter::backward_operators() {
     backward_operator(op);
     if (!frees_itself) free_kept_after_backward(i);
   }
+  finish_cut();
 }
 
 // Frees the kept tensors whose last backward reader stands at this position (the first forward
@@ -295,7 +303,8 @@ void SegmentEmitter::free_kept_after_backward(std::size_t position) {
     };
     const auto first = std::ranges::find_if(saved_, reads) - saved_.begin();
     if (static_cast<std::size_t>(first) != position) continue;
-    const bool is_input = kind_ != SegmentKind::prologue && root_of(segment_.input) == r;
+    const bool is_input = kind_ != SegmentKind::prologue && segment_.input >= 0 &&
+                          root_of(segment_.input) == r;
     const bool is_output = segment_.output >= 0 && root_of(segment_.output) == r;
     if ((is_input && !boundary_.free_input) || (is_output && !boundary_.free_output)) continue;
     builder_.free(tensor_view(t));

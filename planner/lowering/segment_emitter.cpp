@@ -213,6 +213,9 @@ void SegmentEmitter::emit_forward(const Op& op) {
   if (op.kind == OpKind::sequence_scatter)
     return emit_rows(program::Collective::reduce_scatter, tensor_view(op.outputs[0]),
                      tensor_view(op.inputs[0]));
+  const bool crosses = op.kind == OpKind::cut_send || op.kind == OpKind::cut_receive ||
+                       op.kind == OpKind::cut_sent;
+  if (crosses) return forward_cut(op);
   decode(op);
   Emit e{.kind = ActionKind::forward};
   for (TensorIndex t : op.inputs) e.args.push_back(tensor_view(t));

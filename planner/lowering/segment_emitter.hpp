@@ -8,6 +8,9 @@
 // Gradients of tensors share storage where the mathematics allows: an addition hands its gradient
 // to both inputs, a residual stream has one gradient buffer from the loss to the embeddings.
 
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/lowering/class_builder.hpp"
@@ -53,7 +56,7 @@ class SegmentEmitter {
   // Head and loss: forward, loss and backward at once. The gradient of the input is new storage.
   void forward_and_backward(Boundary boundary);
 
-  bool keeps_input() const { return kept_[root_of(segment_.input)]; }
+  bool keeps_input() const { return segment_.input >= 0 && kept_[root_of(segment_.input)]; }
   bool keeps_output() const {
     return segment_.output >= 0 && kept_[root_of(segment_.output)];
   }
@@ -116,6 +119,15 @@ class SegmentEmitter {
   void backward_plain(const Op& op, int dy);
   void backward_elementwise(const Op& op, int dy);
   void backward_sum(const Op& op, int dy);
+  // segment_cut.cpp: messages between the parts of a cut graph.
+  program::EventRef cut_event(const std::string& name);
+  program::Transfer cut_transfer(const Op& op, std::uint16_t what) const;
+  void emit_cut_send(const Op& op, View from, std::uint16_t what);
+  void emit_cut_receive(const Op& op, View into, std::uint16_t what);
+  void forward_cut(const Op& op);
+  void backward_cut_send(const Op& op);
+  void backward_cut_receive(const Op& op);
+  void finish_cut();
   void backward_operators();
   bool leads_to_input(models::TensorIndex t) const;
   void alias_gradient(models::TensorIndex t, int storage);
@@ -152,8 +164,11 @@ class SegmentEmitter {
   struct Deferred { const Op* op; View dy; };
   std::vector<Deferred> deferred_;     // by the last backward()
 
+  std::map<std::string, std::uint16_t> cut_events_;  // by name
+
   // State of the block being emitted.
   Boundary boundary_;
+  std::vector<std::pair<program::EventRef, int>> cut_sent_;  // storages on their way
   std::vector<bool> restored_;         // by root: dropped_, and there again in backward
   std::vector<bool> needs_gradient_;   // by tensor
   std::vector<int> gradient_of_;       // by tensor: index into storages_, -1 none

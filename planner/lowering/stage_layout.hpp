@@ -40,6 +40,7 @@ struct Stage {
   bool first = true, last = true;      // holds the first, the last chunk of the chain
   bool serves = false;                 // parameter server, colocated or apart
   bool apart = false;                  // a server without a worker
+  bool cut = false;                    // holds a part of a cut graph, one layer of its own
   std::int64_t samples = 1;            // per micro-batch
 
   // Chunk of a local layer, and its number in the whole model.

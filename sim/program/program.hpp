@@ -316,6 +316,7 @@ struct Program {
   Mesh mesh;
   int servers = 0;                     // M, 0 without parameter servers
   bool servers_colocated = true;
+  bool cut = false;                    // stages hold parts of one graph, in step with each other
   std::int64_t samples = 1;            // per micro-batch and model replica
   std::int64_t seq_len = 1;
   std::int64_t global_batch = 1;

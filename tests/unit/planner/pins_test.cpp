@@ -7,6 +7,7 @@ TEST_CASE("a pin of each key admits its value and refuses another") {
   Strategy pinned;
   pinned.data = 4;
   pinned.stages = {12, 12};
+  pinned.parts = {1, 2};
   pinned.offload = {"optimizer"};
   pinned.mesh_order = {"data", "tensor", "context", "pipeline"};
   for (const StrategyKey& key : strategy_keys()) {

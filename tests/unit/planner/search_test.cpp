@@ -139,7 +139,7 @@ TEST_CASE("1F1B's bubble is a slot of every other stage") {
   Request r = request("gpt2-124m", 2, "h100-sxm-80g");
   r.job.global_batch = 16;
   const Plan plan = plan_of(r, {"pipeline=2", "schedule=1f1b", "micro_batch=2",
-                                "checkpoint=none"});
+                                "checkpoint=none", "stages=6,6"});
   REQUIRE(plan.chosen);
   const Time& t = plan.chosen->time;
   const Strategy& s = plan.chosen->strategy;
