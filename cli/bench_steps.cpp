@@ -47,13 +47,13 @@ core::Result<StepFigure> time_step(const models::ModelSpec& model,
   f.micro_batches = size.micro_batches;
   const core::Problems problems = planner::strategy_problems(model, job, s, f.ranks);
   if (!problems.empty()) return problems;
-  const auto graph = models::build_graph(model, planner::graph_options(job, s));
+  const auto graph = models::build_graph(model, planner::graph_options(job, s, profile.framework));
   if (!graph.ok()) return graph.problems();
 
   double start = core_seconds();
   const program::Program program = planner::lower(*graph, job, s);
   f.lowering_seconds = core_seconds() - start;
-  const cost::Machine machine = cost::make_machine(profile, job.attention);
+  const cost::Machine machine = planner::machine_for(profile, job);
   start = core_seconds();
   const engine::Scene scene(program, machine, {.unfold = size.unfold});
   const engine::Outcome outcome = engine::run(scene, {.steps = 1});

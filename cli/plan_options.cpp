@@ -225,7 +225,12 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& optio
   request.job = read_job(options, problems);
   std::vector<hw_profiles::Profile> profiles =
       read_profiles(options, request.assumptions, problems);
-  for (hw_profiles::Profile& profile : profiles) set_node(options, profile, problems);
+  for (hw_profiles::Profile& profile : profiles) {
+    set_node(options, profile, problems);
+    const auto done = hw_profiles::use_framework(profile, request.job.framework, "--framework");
+    if (!done.ok()) append(problems, done);
+    else if (!options.recipe) request.job.recipe = profile.framework.recipe;
+  }
   read_search(options, request, problems);
   if (!problems.empty()) return problems;
   request.gpu_given = options.gpu.has_value();

@@ -15,11 +15,12 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 9> kVerbs{
-    "plan", "simulate", "exec", "compare", "explain", "models", "gpus", "bench", "completion"};
+constexpr std::array<std::string_view, 10> kVerbs{
+    "plan", "simulate", "exec", "compare", "explain", "models", "gpus", "bench", "validate",
+    "completion"};
 // Verbs of the design that this version does not have.
-constexpr std::array<std::string_view, 7> kLater{"report", "validate", "fit",   "calibrate",
-                                                 "emit",   "sweep",    "doctor"};
+constexpr std::array<std::string_view, 6> kLater{"report", "fit",   "calibrate",
+                                                 "emit",   "sweep", "doctor"};
 
 int unknown_verb(const std::string& word) {
   if (std::ranges::find(kLater, word) != kLater.end())
@@ -45,6 +46,7 @@ int run_verb(Arguments whole, const Runner& runner) {
   if (verb == "models") return models_verb(rest);
   if (verb == "gpus") return gpus_verb(rest);
   if (verb == "bench") return bench_verb(rest);
+  if (verb == "validate") return validate_verb(rest);
   if (verb == "completion") return completion_verb(rest, kVerbs);
   return unknown_verb(verb);
 }

@@ -39,6 +39,7 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole);
 int models_verb(Arguments arguments);
 int gpus_verb(Arguments arguments);
 int bench_verb(Arguments arguments);
+int validate_verb(Arguments arguments);
 // verbs: the words that may come first.
 int completion_verb(Arguments arguments, std::span<const std::string_view> verbs);
 

@@ -22,7 +22,8 @@ std::optional<Number> number_in(std::string_view text) {
 // Splits the text into records. A record is one row: its fields and the line that it starts on.
 class CsvParser {
  public:
-  CsvParser(std::string_view text, std::string_view source) : text_(text), source_(source) {
+  CsvParser(std::string_view text, std::string_view source, Problems* bad_rows)
+      : text_(text), source_(source), bad_rows_(bad_rows) {
     if (text_.substr(0, 3) == "\xEF\xBB\xBF") at_ = 3;  // byte order mark
   }
 
@@ -33,16 +34,17 @@ class CsvParser {
     while (at_ < text_.size()) {
       const int line = line_;
       fields.clear();
-      if (!read_record(fields)) return problems_;  // what follows a broken quote means nothing
+      if (!read_record(fields)) break;  // what follows a broken quote means nothing
       const bool blank = fields.size() == 1 && fields[0].empty();
       if (blank) continue;
       if (table.columns_.empty())
-        table.columns_ = fields, check_header(fields, line);
+        table.columns_ = fields, header_holds_ = check_header(fields, line);
       else
         add_row(table, fields, line);
     }
-    if (table.columns_.empty()) problem(1, "a header row", "an empty file");
-    if (!problems_.empty()) return problems_;
+    if (table.columns_.empty() && problems_.empty()) problem(1, "a header row", "an empty file");
+    if (bad_rows_ != nullptr && header_holds_) *bad_rows_ = std::move(problems_);
+    else if (!problems_.empty()) return problems_;
     return table;
   }
 
@@ -85,7 +87,7 @@ class CsvParser {
     return false;
   }
 
-  void check_header(const std::vector<std::string>& names, int line) {
+  bool check_header(const std::vector<std::string>& names, int line) {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (names[i].empty())
         problem(line, fmt::format("a name for column {}", i + 1), "an empty cell");
@@ -93,6 +95,7 @@ class CsvParser {
                          names[i]) != names.begin() + static_cast<std::ptrdiff_t>(i))
         problem(line, fmt::format("column \"{}\" once", names[i]), "it twice");
     }
+    return problems_.empty();
   }
 
   void add_row(CsvTable& table, const std::vector<std::string>& fields, int line) {
@@ -114,11 +117,14 @@ class CsvParser {
   std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;
+  bool header_holds_ = false;
   Problems problems_;
+  Problems* bad_rows_;
 };
 
-Result<CsvTable> parse_csv(std::string_view text, std::string_view source_name) {
-  return CsvParser(text, source_name).parse();
+Result<CsvTable> parse_csv(std::string_view text, std::string_view source_name,
+                           Problems* bad_rows) {
+  return CsvParser(text, source_name, bad_rows).parse();
 }
 
 std::vector<CsvRow> CsvTable::rows() const {

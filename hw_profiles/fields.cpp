@@ -82,6 +82,10 @@ constexpr Field node(std::string_view name, Kind kind) {
   return field<&Profile::node, member>(name, kind);
 }
 template <auto member>
+constexpr Field framework(std::string_view name, Kind kind) {
+  return field<&Profile::framework, member>(name, kind);
+}
+template <auto member>
 constexpr Field native(std::string_view name, Kind kind) {
   return field<&Profile::native, member>(name, kind);
 }
@@ -117,6 +121,7 @@ constexpr std::array kFields{
     gpu<&Gpu::gemm_efficiency>("gpu.gemm_efficiency", Kind::fraction),
     gpu<&Gpu::gemm_sustained>("gpu.gemm_sustained", Kind::fraction),
     gpu<&Gpu::gemm_efficiency_f8>("gpu.gemm_efficiency_f8", Kind::fraction),
+    gpu<&Gpu::gemm_wave_loss>("gpu.gemm_wave_loss", Kind::ratio),
     gpu<&Gpu::gemm_prologue_k>("gpu.gemm_prologue_k", Kind::count),
     gpu<&Gpu::attention_flash2>("gpu.attention_flash2", Kind::fraction),
     gpu<&Gpu::attention_flash1>("gpu.attention_flash1", Kind::fraction),
@@ -135,8 +140,43 @@ constexpr std::array kFields{
     node<&Node::internode_bandwidth>("node.internode_bandwidth", Kind::bytes_per_second),
     node<&Node::internode_latency>("node.internode_latency", Kind::seconds),
     node<&Node::host_memory>("node.host_memory", Kind::bytes),
-    native<&Framework::kernel_submit>("native.kernel_submit", Kind::seconds),
-    native<&Framework::graph_launch>("native.graph_launch", Kind::seconds),
+    native<&Native::kernel_submit>("native.kernel_submit", Kind::seconds),
+    native<&Native::graph_launch>("native.graph_launch", Kind::seconds),
+    framework<&Framework::overlap_gradients>("framework.overlap_gradients", Kind::flag),
+    framework<&Framework::bucket>("framework.bucket", Kind::bytes),
+    framework<&Framework::caching_allocator>("framework.caching_allocator", Kind::flag),
+    framework<&Framework::kernel_submit>("framework.kernel_submit", Kind::seconds),
+    framework<&Framework::kernels_gemm>("framework.kernels_gemm", Kind::ratio),
+    framework<&Framework::kernels_norm>("framework.kernels_norm", Kind::ratio),
+    framework<&Framework::kernels_elementwise>("framework.kernels_elementwise", Kind::ratio),
+    framework<&Framework::kernels_attention>("framework.kernels_attention", Kind::ratio),
+    framework<&Framework::kernels_softmax>("framework.kernels_softmax", Kind::ratio),
+    framework<&Framework::kernels_collective>("framework.kernels_collective", Kind::ratio),
+    framework<&Framework::step_host>("framework.step_host", Kind::seconds),
+    framework<&Framework::traffic_elementwise>("framework.traffic_elementwise", Kind::ratio),
+    framework<&Framework::traffic_norm>("framework.traffic_norm", Kind::ratio),
+    framework<&Framework::traffic_loss>("framework.traffic_loss", Kind::ratio),
+    framework<&Framework::traffic_rotary>("framework.traffic_rotary", Kind::ratio),
+    framework<&Framework::traffic_gated>("framework.traffic_gated", Kind::ratio),
+    framework<&Framework::traffic_compiled>("framework.traffic_compiled", Kind::ratio),
+    framework<&Framework::passes_softmax>("framework.passes_softmax", Kind::ratio),
+    framework<&Framework::passes_unfused>("framework.passes_unfused", Kind::ratio),
+    framework<&Framework::vendor_attention>("framework.vendor_attention", Kind::flag),
+    framework<&Framework::exposed_tensor>("framework.exposed_tensor", Kind::ratio),
+    framework<&Framework::exposed_overlapped>("framework.exposed_overlapped", Kind::ratio),
+    framework<&Framework::collective_sync>("framework.collective_sync", Kind::seconds),
+    framework<&Framework::kept_norm>("framework.kept_norm", Kind::ratio),
+    framework<&Framework::kept_gated>("framework.kept_gated", Kind::ratio),
+    framework<&Framework::kept_softmax>("framework.kept_softmax", Kind::ratio),
+    framework<&Framework::kept_unfused>("framework.kept_unfused", Kind::ratio),
+    framework<&Framework::kept_logits>("framework.kept_logits", Kind::ratio),
+    framework<&Framework::kept_logits_compiled>("framework.kept_logits_compiled", Kind::ratio),
+    framework<&Framework::gathers_logits>("framework.gathers_logits", Kind::flag),
+    framework<&Framework::stand_ins>("framework.stand_ins", Kind::flag),
+    framework<&Framework::fixed_memory>("framework.fixed_memory", Kind::bytes),
+    framework<&Framework::launch_blend>("framework.launch_blend", Kind::ratio),
+    framework<&Framework::successor_capability>("framework.successor_capability",
+                                                Kind::capability),
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "hw_profiles/load.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <optional>
 #include <span>
@@ -56,7 +57,18 @@ std::vector<Contradiction> contradictions(const Profile& p) {
   return found;
 }
 
-bool is_node(const core::EmbeddedFile& file) { return file.name.starts_with("nodes/"); }
+// What a profile states itself, or names: "node": "dgx-h100".
+struct Part {
+  std::string_view key, kind, folder;
+};
+constexpr Part kNode{"node", "node", "nodes/"};
+constexpr Part kFramework{"framework", "framework", "frameworks/"};
+constexpr Part kProfile{"", "profile", "data/"};
+constexpr std::array<std::string_view, 4> kSections{"gpu", "node", "native", "framework"};
+
+bool belongs(const core::EmbeddedFile& file, const Part& part) {
+  return file.name.starts_with(part.folder);
+}
 
 std::string id_of(const core::EmbeddedFile& file) {
   std::string_view name = file.name;
@@ -64,10 +76,10 @@ std::string id_of(const core::EmbeddedFile& file) {
   return std::string(name.substr(0, name.size() - std::string_view(".json").size()));
 }
 
-std::vector<std::string> ids(bool nodes) {
+std::vector<std::string> ids(const Part& part) {
   std::vector<std::string> names;
   for (const core::EmbeddedFile& file : hw_profiles_data())
-    if (is_node(file) == nodes) names.push_back(id_of(file));
+    if (belongs(file, part)) names.push_back(id_of(file));
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -84,8 +96,8 @@ core::Problem unknown(const std::string& wanted, const std::vector<std::string>&
           '"' + wanted + '"', near.empty() ? "" : "did you mean " + near + "?"};
 }
 
-core::Problem unknown_node(const std::string& wanted, std::string where) {
-  return unknown(wanted, ids(true), "node", std::move(where));
+core::Problem unknown(const std::string& wanted, const Part& part, std::string where) {
+  return unknown(wanted, ids(part), part.kind, std::move(where));
 }
 
 bool is_path(const std::string& name) {
@@ -156,21 +168,30 @@ void read_text(core::JsonReader& reader, std::string_view key, std::string& out)
     reader.problem(key, "a text of at least one character", "\"\"");
 }
 
-// The node's file where a profile names one; a node may also be written out in the profile.
-core::Result<core::Json> with_node(core::Json profile, std::string_view where) {
-  const core::Json* node = profile.find("node");
-  if (node == nullptr || !node->is_string()) return profile;
-  const std::string wanted = node->as_string();
+// The part's file where a profile names one; a part may also be written out in the profile.
+core::Result<core::Json> with_part(core::Json profile, const Part& part, std::string_view where) {
+  const core::Json* named = profile.find(part.key);
+  if (named == nullptr || !named->is_string()) return profile;
+  const std::string wanted = named->as_string();
   for (const core::EmbeddedFile& file : hw_profiles_data()) {
-    if (!is_node(file) || id_of(file) != wanted) continue;
-    profile.set("node", *core::parse_json(file.text, file.name));
+    if (!belongs(file, part) || id_of(file) != wanted) continue;
+    profile.set(part.key, *core::parse_json(file.text, file.name));
     return profile;
   }
-  return unknown_node(wanted, fmt::format("{}:{}:{} /node", where, node->line(), node->column()));
+  return unknown(wanted, part,
+                 fmt::format("{}:{}:{} /{}", where, named->line(), named->column(), part.key));
+}
+
+core::Result<core::Json> with_parts(core::Json profile, std::string_view where) {
+  if (profile.is_object() && profile.find(kFramework.key) == nullptr)
+    profile.set(kFramework.key, "native");
+  core::Result<core::Json> with_node = with_part(std::move(profile), kNode, where);
+  if (!with_node.ok()) return with_node;
+  return with_part(std::move(with_node).value(), kFramework, where);
 }
 
 core::Result<Profile> read_profile(core::Json text, std::string_view where) {
-  core::Result<core::Json> json = with_node(std::move(text), where);
+  core::Result<core::Json> json = with_parts(std::move(text), where);
   if (!json.ok()) return json.problems();
   core::Problems problems;
   Profile profile;
@@ -179,12 +200,18 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
   read_text(root, "name", profile.gpu.name);
   read_text(root, "architecture", profile.gpu.architecture);
   std::vector<std::pair<std::string_view, core::JsonReader>> parts;
-  for (std::string_view part : {"gpu", "node", "native"})
+  for (std::string_view part : kSections)
     parts.emplace_back(part, root.object(part));
   for (auto& [part, reader] : parts) {
     if (part == "node") {
       reader.optional("id", profile.node.id);
       reader.optional("about", profile.node.about);
+    }
+    if (part == "framework") {
+      reader.required("id", profile.framework.id);
+      reader.optional("about", profile.framework.about);
+      read_text(reader, "recipe", profile.framework.recipe);
+      reader.optional("successor", profile.framework.successor);
     }
     for (const Field& field : fields())
       if (part_of(field) == part) read_field(field, reader, profile);
@@ -220,32 +247,34 @@ Sourced current(const Field& field, double value, const Sourced* stated) {
 
 }  // namespace
 
-std::vector<std::string> profile_names() { return ids(false); }
-std::vector<std::string> node_names() { return ids(true); }
+std::vector<std::string> profile_names() { return ids(kProfile); }
+std::vector<std::string> node_names() { return ids(kNode); }
+std::vector<std::string> framework_names() { return ids(kFramework); }
 
 core::Result<Profile> find_profile(const std::string& wanted) {
   for (const core::EmbeddedFile& file : hw_profiles_data())
-    if (!is_node(file) && id_of(file) == wanted)
+    if (belongs(file, kProfile) && id_of(file) == wanted)
       return profile_from_json_text(file.text, file.name);
   if (is_path(wanted)) return load_file(wanted);
-  return unknown(wanted, ids(false), "profile", "profile");
+  return unknown(wanted, kProfile, "profile");
 }
 
-core::Status use_node(Profile& profile, const std::string& wanted, std::string_view source) {
+static core::Status use_part(Profile& profile, const Part& part, const std::string& wanted,
+                             std::string_view source) {
   core::Json json = *core::parse_json(to_json_text(profile), source);
   std::string where(source);
   if (is_path(wanted)) {
     const auto text = core::read_file(wanted, kMaxBytes);
     if (!text.ok()) return text.problems();
-    auto node = core::parse_json(*text, wanted);
-    if (!node.ok()) return node.problems();
-    json.set("node", std::move(node).value());
+    auto file = core::parse_json(*text, wanted);
+    if (!file.ok()) return file.problems();
+    json.set(part.key, std::move(file).value());
     where = wanted;
   } else {
-    const std::vector<std::string> names = ids(true);
+    const std::vector<std::string> names = ids(part);
     if (std::find(names.begin(), names.end(), wanted) == names.end())
-      return unknown_node(wanted, where);
-    json.set("node", wanted);
+      return unknown(wanted, part, where);
+    json.set(part.key, wanted);
   }
   auto changed = read_profile(std::move(json), where);
   if (!changed.ok()) {
@@ -258,6 +287,19 @@ core::Status use_node(Profile& profile, const std::string& wanted, std::string_v
   return core::Done{};
 }
 
+core::Status use_node(Profile& profile, const std::string& wanted, std::string_view source) {
+  return use_part(profile, kNode, wanted, source);
+}
+
+core::Status use_framework(Profile& profile, const std::string& wanted, std::string_view source) {
+  const core::Status done = use_part(profile, kFramework, wanted, source);
+  if (!done.ok()) return done;
+  const Framework& f = profile.framework;
+  const bool succeeded = f.successor_capability && profile.gpu.compute_capability &&
+                         *profile.gpu.compute_capability >= *f.successor_capability;
+  return succeeded ? use_part(profile, kFramework, f.successor, source) : done;
+}
+
 core::Result<Profile> profile_from_json_text(std::string_view text, std::string_view where) {
   auto json = core::parse_json(text, where);
   if (!json.ok()) return json.problems();
@@ -268,11 +310,18 @@ std::string to_json_text(const Profile& profile) {
   core::Json json = core::Json::object({{"id", profile.gpu.id},
                                         {"name", profile.gpu.name},
                                         {"architecture", profile.gpu.architecture}});
-  for (std::string_view part : {"gpu", "node", "native"}) {
+  for (std::string_view part : kSections) {
     core::Json object = core::Json::object();
     if (part == "node" && !profile.node.id.empty()) {
       object.set("id", profile.node.id);
       object.set("about", profile.node.about);
+    }
+    if (part == "framework") {
+      object.set("id", profile.framework.id);
+      object.set("about", profile.framework.about);
+      object.set("recipe", profile.framework.recipe);
+      if (!profile.framework.successor.empty())
+        object.set("successor", profile.framework.successor);
     }
     for (const Field& field : fields()) {
       if (part_of(field) != part) continue;

@@ -20,13 +20,18 @@ namespace hw_profiles {
 // ".json"). An unknown name is a problem that suggests the nearest one.
 core::Result<Profile> find_profile(const std::string& name_or_path);
 
-// Ids of the embedded profiles and of the embedded nodes, sorted.
+// Ids of the embedded profiles, nodes and frameworks, sorted.
 std::vector<std::string> profile_names();
 std::vector<std::string> node_names();
+std::vector<std::string> framework_names();
 
 // Replaces the node by an embedded one or that of a file, with its sources, as --node does. A node
 // whose links the GPU lacks is a problem, which leaves the profile as it was.
 core::Status use_node(Profile& profile, const std::string& name_or_path, std::string_view source);
+// The same of the framework, or of its successor where the GPU asks for that one; a profile that
+// names none has `native`.
+core::Status use_framework(Profile& profile, const std::string& name_or_path,
+                           std::string_view source);
 
 // One JSON object, complete: profile_from_json_text gives back an equal profile, bit for bit. A
 // number that was changed after loading is written as it is now and its source says so.

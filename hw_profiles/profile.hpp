@@ -1,5 +1,5 @@
 #pragma once
-// What a job runs on: a GPU, the node it usually sits in, and the thin costs of our own framework.
+// What a job runs on: a GPU, the node it usually sits in, and the framework that trains.
 // Plain values in typed units; every number of a loaded Profile remembers where it came from, so
 // that `planner explain` can print it. Dense peaks only (no sparsity), bandwidths per direction.
 //
@@ -75,6 +75,7 @@ struct Gpu {
   double gemm_efficiency = 0;                // best 16-bit GEMM that anybody measured
   std::optional<double> gemm_sustained;      // kept through whole training steps: power, library
   std::optional<double> gemm_efficiency_f8;  // best f8 GEMM measured
+  std::optional<double> gemm_wave_loss;  // share of a ragged last wave's loss that stays
   std::optional<int> gemm_prologue_k;  // K0 of time ~ (1 + K0 / K): filling the K loop's pipeline
   double attention_flash2 = 0;  // long-sequence forward, fraction of peak_16bit
   std::optional<double> attention_flash1, attention_fused;  // fused: the vendor's own (cuDNN, FA3)
@@ -107,10 +108,56 @@ struct Node {
   friend bool operator==(const Node&, const Node&) = default;
 };
 
-// Our own executor; other frameworks' behaviour is described where they are modelled.
-struct Framework {
+// Our own executor on this card.
+struct Native {
   core::Seconds kernel_submit;  // host time per kernel outside a graph
   core::Seconds graph_launch;   // host time per kernel inside a replayed CUDA graph
+
+  friend bool operator==(const Native&, const Native&) = default;
+};
+
+// How a training framework behaves, whatever it runs on: types, gradient exchange, fusion, and what
+// its host code costs. hw_profiles/frameworks/ holds the shipped ones; `native` is our executor.
+// Ratios are of what the operator graph states: a kernel for each operator, each input read and
+// each output written once.
+struct Framework {
+  std::string id = "native";
+  std::string about;
+  std::string recipe = "mixed";          // what it trains with when nothing else is asked for
+  // From this compute capability on the name stands for another file: the releases that support
+  // such cards behave otherwise.
+  std::string successor;
+  std::optional<int> successor_capability;
+  bool overlap_gradients = true;         // reduces gradients behind the backward pass
+  core::Bytes bucket{25 << 20};          // of gradients reduced together
+  bool caching_allocator = false;        // PyTorch's; else an arena
+
+  // Host time to issue one kernel; empty: kernels are replayed from a graph (native.graph_launch).
+  std::optional<core::Seconds> kernel_submit;
+  // Kernels of one operator in one pass; an RMS norm's where it is not fused.
+  double kernels_gemm = 1, kernels_norm = 1, kernels_elementwise = 1, kernels_attention = 1;
+  double kernels_softmax = 1;            // attention over stored scores, its softmax in one kernel
+  double kernels_collective = 1;
+  core::Seconds step_host{};             // of an update, beside its kernels: norm, checks, loop
+  // Bytes moved, as a ratio.
+  double traffic_elementwise = 1, traffic_norm = 1, traffic_loss = 1;
+  double traffic_rotary = 1, traffic_gated = 1;  // rotary positions; silu(gate) x up
+  double traffic_compiled = 1;           // of elementwise, where the framework's compiler runs
+  // Times that stored scores are read or written, forward and backward together.
+  double passes_softmax = 12, passes_unfused = 24;
+  bool vendor_attention = false;         // flash2 means the vendor's kernel where there is one
+  double exposed_tensor = 1;             // share of a tensor collective that its GEMM does not hide
+  double exposed_overlapped = 0.3;       // the same under tp_overlap
+  core::Seconds collective_sync{};       // tensor ranks waiting for each other, each time
+  // Bytes kept for the backward pass beside the operators' tensors, per element: see
+  // models::KeptBeside.
+  double kept_norm = 0, kept_gated = 0, kept_softmax = 0, kept_unfused = 0;
+  double kept_logits = 0, kept_logits_compiled = 0;
+  bool gathers_logits = false;
+  bool stand_ins = false;                // see models::KeptBeside
+  core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job
+  // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.
+  std::optional<double> launch_blend;
 
   friend bool operator==(const Framework&, const Framework&) = default;
 };
@@ -127,7 +174,8 @@ struct Sourced {
 struct Profile {
   Gpu gpu;
   Node node;
-  Framework native;
+  Native native;
+  Framework framework;
   std::vector<Sourced> sources;  // one per stated field, in the order of fields.cpp
 
   // The source of `field` ("gpu.usable", "node.link_bandwidth"), or null.

@@ -20,7 +20,7 @@ struct Unit {
 };
 
 // The first unit of a kind is its base unit; the others are what people write.
-constexpr std::array<Unit, 28> kUnits{{
+constexpr std::array<Unit, 29> kUnits{{
     {Kind::bytes, "B", 1},
     {Kind::bytes, "KiB", 1024.0},
     {Kind::bytes, "MiB", 1048576.0},
@@ -49,6 +49,7 @@ constexpr std::array<Unit, 28> kUnits{{
     {Kind::dollars_per_hour, "USD/h", 1},
     {Kind::count, "", 1},
     {Kind::fraction, "", 1},
+    {Kind::ratio, "", 1},
 }};
 
 core::Problem problem(std::string expected, std::string_view text) {
@@ -95,8 +96,11 @@ core::Result<double> parse_link(std::string_view text) {
   return problem("nvswitch, nvlink_pairs, pcie_p2p or host_staged", text);
 }
 
-// Range of a scaled value; a profile states nothing that is zero, negative or infinite.
+// Range of a scaled value; a profile states nothing that is negative or infinite, and zero only as
+// a ratio, a time or a size.
 std::optional<core::Problem> out_of_range(double value, Kind kind, std::string_view text) {
+  const bool may_be_none = kind == Kind::ratio || kind == Kind::seconds || kind == Kind::bytes;
+  if (may_be_none && value == 0) return std::nullopt;
   if (!std::isfinite(value) || value <= 0) return problem("a finite number above zero", text);
   if (kind == Kind::fraction && value > 1) return problem("a fraction of at most 1", text);
   if (kind == Kind::count && (value != std::floor(value) || value > 1e6))

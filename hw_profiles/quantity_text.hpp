@@ -1,9 +1,9 @@
 #pragma once
 // Internal: the text form of one number, "936 GB/s", read and written in the base unit of its
 // kind. Stricter than core/parse_units.hpp in that the unit must be stated, and with the units of
-// hardware (FLOP/s, MHz, W). Base units: B, B/s, FLOP/s, s, Hz, W; counts, fractions, flags,
-// compute capabilities and link kinds have none and travel as numbers (flag 0 or 1, capability 86
-// for 8.6, the enum's value).
+// hardware (FLOP/s, MHz, W). Base units: B, B/s, FLOP/s, s, Hz, W; counts, fractions, ratios,
+// flags, compute capabilities and link kinds have none and travel as numbers (flag 0 or 1,
+// capability 86 for 8.6, the enum's value).
 
 #include <string>
 #include <string_view>
@@ -22,6 +22,7 @@ enum class Kind {
   dollars_per_hour,
   count,       // an integer >= 1
   fraction,    // in (0, 1]
+  ratio,       // >= 0
   capability,  // "8.6"
   flag,        // "yes" or "no"
   link,        // nvswitch | nvlink_pairs | pcie_p2p | host_staged

@@ -109,8 +109,9 @@ void check_not_built(const GraphOptions& options, Problems& problems) {
     problems.push_back({"sequence_parallel",
                         fmt::format("a divisor of {} tokens as tensor degree", options.seq_len),
                         std::to_string(options.tensor), "pin sequence_parallel=false"});
-  if (options.context != 1)
-    problems.push_back({"context", "1", std::to_string(options.context), "pin context=1"});
+  if (options.context < 1 || options.seq_len % options.context != 0)
+    problems.push_back({"context", "a divisor of " + std::to_string(options.seq_len) + " tokens",
+                        std::to_string(options.context), "pin context=1"});
   if (options.expert != 1)
     problems.push_back({"expert", "1", std::to_string(options.expert), "pin expert=1"});
 }

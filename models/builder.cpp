@@ -39,6 +39,13 @@ TensorIndex SegmentBuilder::tensor(std::string name, TensorRole role, std::int64
   return static_cast<TensorIndex>(segment_.tensors.size() - 1);
 }
 
+void SegmentBuilder::keep_beside(Operator& op, double bytes, TensorRole role) {
+  if (inference_ || bytes < 1) return;
+  const TensorIndex t = tensor(op.name + ".beside", role, static_cast<std::int64_t>(bytes));
+  op.outputs.push_back(t);
+  op.saved.push_back(t);
+}
+
 ParameterIndex SegmentBuilder::parameter(Parameter parameter) {
   if (inference_) parameter.trainable = false;
   segment_.parameters.push_back(std::move(parameter));

@@ -25,9 +25,15 @@ Parameter make_parameter(std::string name, std::vector<std::int64_t> full_shape,
 
 class SegmentBuilder {
  public:
-  SegmentBuilder(std::string name, bool inference) : inference_(inference) {
+  SegmentBuilder(std::string name, bool inference, KeptBeside beside = {})
+      : kept(beside), inference_(inference) {
     segment_.name = std::move(name);
   }
+
+  const KeptBeside kept;
+  // Gives the operator, before it is added, an output of `bytes` per sample that its backward
+  // reads. None under inference or where there are none.
+  void keep_beside(Operator& op, double bytes, TensorRole role = TensorRole::bytes);
 
   TensorIndex tensor(std::string name, TensorRole role, std::int64_t per_sample,
                      TensorIndex in_place_of = kNoTensor);
@@ -79,7 +85,11 @@ TensorIndex rms_norm(SegmentBuilder& b, const std::string& name, TensorIndex x, 
                      std::int64_t n, ParameterIndex gamma);
 // Heads of this rank; qkv[rows, (heads + 2 kv_heads) head_dim], q first, then k, then v.
 struct HeadShape { std::int64_t heads, kv_heads, head_dim; };
-struct AttentionUse { bool causal = true; bool alibi = false; };
+struct AttentionUse {
+  bool causal = true;
+  bool alibi = false;
+  std::int64_t keys = 0;  // rows of keys and values; 0: as many as of queries
+};
 // Rotates the first `rotated` dimensions of each query and key head, in place.
 TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
                  HeadShape shape, std::int64_t rotated);

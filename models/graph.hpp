@@ -76,6 +76,8 @@ enum class TensorRole : std::uint8_t {
   tokens,      // i32 inputs and targets (term activations); f32/f64 inputs of chains are `features`
   features,    // activation-typed model input or target (chains, graphs, embeddings)
   mask,        // one byte: dropout's mask, the place of a maximum in its window
+  bytes,       // what a framework keeps beside, in bytes
+  logits_bytes,  // the same, memory term logits
 };
 
 using TensorIndex = std::int32_t;
@@ -129,6 +131,7 @@ struct Operator {
   double scale = 1.0;
   std::vector<std::int64_t> column_offsets;  // lora_up: first column of y that each group adds to
   bool causal = true, alibi = false;   // attention
+  std::int64_t keys = 0;               // attention: rows of keys that exist, of all context ranks
   bool reduce_max = false;             // tensor_reduce takes the maximum, not the sum
   bool loss_traffic = false;           // tensor_reduce counts as traffic "loss", not "tensor"
   // Work per sample. Embedding and in-place reuse included; collectives have bytes 0 here (their
@@ -161,6 +164,20 @@ struct Segment {
 // Vertices in a topological order, ties by vertex number (the builder's order). O(V log V + E).
 std::vector<OperatorGraph::vertex_descriptor> topological_order(const Segment& segment);
 
+// What a framework's kernels keep for the backward pass beside the tensors of the operators, in
+// bytes per element of what they make; a kernel for each operator keeps nothing more.
+struct KeptBeside {
+  double norm = 0;                     // copies of an RMS norm made of several kernels
+  double gated = 0;                    // silu(gate), apart from its product
+  double scores = 0;                   // attention over stored scores
+  double logits = 0;                   // wider copies, gradient; while the loss is computed
+  bool gathered_logits = false;        // those of all tensor ranks, on each
+  // A weight gradient that a GEMM added into its buffer is returned as an empty tensor of the
+  // weight's shape, kept for the next one of that shape: a layer's, and the embeddings' or head's.
+  bool stand_ins = false;
+  friend bool operator==(const KeptBeside&, const KeptBeside&) = default;
+};
+
 struct GraphOptions {
   std::int64_t seq_len = 1;
   std::int64_t tensor = 1;             // tensor-parallel degree
@@ -168,8 +185,9 @@ struct GraphOptions {
   std::vector<std::string> lora_targets{};  // of q, k, v, o; read when lora_rank > 0
   bool inference = false;
   bool sequence_parallel = false;      // norms and residuals on 1 / tensor of the rows
-  std::int64_t context = 1;            // these two: only as they stand is built so far
-  std::int64_t expert = 1;
+  KeptBeside kept{};
+  std::int64_t context = 1;            // ranks that divide the sequence: rows of one of them
+  std::int64_t expert = 1;             // only as it stands is built so far
 };
 
 struct ModelGraph {

@@ -228,6 +228,9 @@ void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targe
   loss.saved = {logits};  // by now their own gradient
   loss.flops_forward = flops(kCrossEntropy, rows, n);
   loss.elements_forward = 2 * rows * n + 3 * rows;
+  const std::int64_t columns = b.kept.gathered_logits ? n * tensor : n;
+  b.keep_beside(loss, b.kept.logits * static_cast<double>(rows * columns),
+                TensorRole::logits_bytes);
   b.add(std::move(loss));
 }
 

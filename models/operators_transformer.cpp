@@ -28,6 +28,7 @@ TensorIndex rms_norm(SegmentBuilder& b, const std::string& name, TensorIndex x, 
   op.elements_forward = 2 * rows * n + rows;
   op.elements_backward = 3 * rows * n + rows;  // x, dy, dx
   op.parameter_elements = parameter_elements(b, op);
+  b.keep_beside(op, b.kept.norm * static_cast<double>(rows * n));
   b.add(std::move(op));
   return y;
 }
@@ -93,10 +94,12 @@ TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qk
   op.causal = use.causal;
   op.alibi = use.alibi;
   op.is_gemm = true;
-  op.flops_forward = flops(4.0 * static_cast<double>(rows), rows, op.n);
+  op.keys = use.keys > 0 ? use.keys : rows;
+  op.flops_forward = flops(4.0 * static_cast<double>(op.keys), rows, op.n);
   op.flops_input_gradient = op.flops_forward * 2.5;
   op.elements_forward = rows * (op.k + op.n + op.heads);
   op.elements_backward = rows * (op.k + op.n + op.n + op.k + op.heads);  // qkv, y, dy, dqkv, lse
+  b.keep_beside(op, b.kept.scores * static_cast<double>(rows * op.keys * shape.heads));
   b.add(std::move(op));
   return y;
 }
@@ -112,6 +115,7 @@ TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, st
   op.flops_input_gradient = flops(kSwigluInputGradient, rows, n);
   op.elements_forward = 3 * rows * n;
   op.elements_backward = 5 * rows * n;  // gate, up, dy; dgate, dup
+  b.keep_beside(op, b.kept.gated * static_cast<double>(rows * n));
   b.add(std::move(op));
   return y;
 }

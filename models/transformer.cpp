@@ -32,12 +32,12 @@ class TransformerBuilder {
       : spec_(spec),
         v_(spec.variants),
         options_(options),
-        s_(options.seq_len),
+        s_(options.seq_len / options.context),
         h_(spec.hidden),
         d_(head_dim_of(spec)),
         t_(options.tensor),
         split_rows_(options.sequence_parallel && options.tensor > 1),
-        r_(split_rows_ ? options.seq_len / options.tensor : options.seq_len),
+        r_(split_rows_ ? s_ / options.tensor : s_),
         frozen_(options.lora_rank > 0) {}
 
   Segment prologue() const;
@@ -45,7 +45,9 @@ class TransformerBuilder {
   Segment epilogue() const;
 
  private:
-  SegmentBuilder begin(const char* name) const { return {name, options_.inference}; }
+  SegmentBuilder begin(const char* name) const {
+    return {name, options_.inference, options_.kept};
+  }
   Split columns(std::int64_t groups = 1) const { return {0, t_, groups}; }  // of the result
   Split inner() const { return {1, t_, 1}; }                                // of the input
 
@@ -232,7 +234,8 @@ Branch TransformerBuilder::attention_branch(SegmentBuilder& b, TensorIndex enter
     x = rope(b, "attn.rope", x, s_, shape, static_cast<std::int64_t>(share));
   }
   const bool alibi = v_.position_kind == Positions::alibi;
-  const TensorIndex y = attention(b, "attn.core", x, s_, shape, {v_.causal, alibi});
+  const TensorIndex y =
+      attention(b, "attn.core", x, s_, shape, {v_.causal, alibi, options_.seq_len});
   return row_matrix(b, "attn.proj", y, spec_.heads * d_, v_.output_bias, {"o"});
 }
 

@@ -127,7 +127,10 @@ Json to_json(const Job& job) {
                               {"lora_targets", Json::array_of(job.lora_targets)},
                               {"quantization", job.quantization},
                               {"attention", job.attention},
-                              {"framework", job.framework}});
+                              {"framework", job.framework},
+                              {"fused_norm", job.fused_norm},
+                              {"compile", job.compile},
+                              {"fp8_scaling", job.fp8_scaling}});
   object.set("reduce_dtype", job.reduce_dtype ? Json(core::name(*job.reduce_dtype)) : Json());
   return object;
 }

@@ -166,6 +166,9 @@ Job read_job(JsonReader reader) {
   reader.required("quantization", job.quantization);
   reader.required("attention", job.attention);
   reader.required("framework", job.framework);
+  reader.optional("fused_norm", job.fused_norm);
+  reader.optional("compile", job.compile);
+  reader.optional("fp8_scaling", job.fp8_scaling);
   std::string reduce;
   if (reader.optional("reduce_dtype", reduce)) {
     job.reduce_dtype = core::dtype_from_name(reduce);

@@ -76,15 +76,23 @@ Uncertainty uncertainty_of(const Time& time, const Memory& memory) {
 
 }  // namespace
 
+cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job) {
+  return cost::make_machine(profile, {.attention = job.attention,
+                                      .fp8 = job.precision == core::DType::f8,
+                                      .fp8_rowwise = job.fp8_scaling == "rowwise",
+                                      .fused_norm = job.fused_norm,
+                                      .compile = job.compile});
+}
+
 core::Result<Question> make_question(const models::ModelSpec& model, const Job& job,
                                      const hw_profiles::Profile& profile, std::int64_t gpus) {
-  models::GraphOptions options = graph_options(job, Strategy{});
+  models::GraphOptions options = graph_options(job, Strategy{}, profile.framework);
   core::Result<models::ModelGraph> graph = models::build_graph(model, options);
   if (!graph.ok()) return graph.problems();
   Question question{.model = model,
                     .job = job,
                     .profile = profile,
-                    .machine = cost::make_machine(profile, job.attention),
+                    .machine = machine_for(profile, job),
                     .gpus = gpus,
                     .forward_flops = models::forward_gemm_flops(*graph),
                     .parameters = models::parameter_count(*graph)};
@@ -122,7 +130,9 @@ Throughput throughput_of(const Question& q, core::Seconds step) {
   const double samples = static_cast<double>(q.job.global_batch);
   const double passes = q.job.mode == Mode::inference ? 1 : 3;
   const double gpus = static_cast<double>(q.gpus);
-  const core::DType type = resolve_recipe(q.job.recipe, q.job.precision)->compute;
+  const core::DType type = q.job.precision == core::DType::f8
+                               ? core::DType::f8
+                               : resolve_recipe(q.job.recipe, q.job.precision)->compute;
   const core::FlopsPerSecond peak = q.machine.peak[static_cast<std::size_t>(type)];
   const double rate = passes * q.forward_flops.value() * samples / step.value() / gpus;
   Throughput t;
@@ -134,10 +144,11 @@ Throughput throughput_of(const Question& q, core::Seconds step) {
   return t;
 }
 
-Candidate evaluate(const Question& q, const program::Program& program, const Strategy& strategy) {
+Candidate evaluate(const Question& q, const program::Program& program, const Strategy& strategy,
+                   bool want_reserved) {
   Candidate c;
   c.strategy = strategy;
-  c.memory = memory_of(program, q.profile, q.job.framework);
+  c.memory = memory_of(program, q.profile, want_reserved);
   if (const std::optional<Time> swept = swept_time(program, q.machine)) {
     c.time = *swept;
     c.evaluator = "sweep";
@@ -150,9 +161,10 @@ Candidate evaluate(const Question& q, const program::Program& program, const Str
   return c;
 }
 
-Candidate evaluate(const Question& q, const models::ModelGraph& graph, const Strategy& strategy) {
+Candidate evaluate(const Question& q, const models::ModelGraph& graph, const Strategy& strategy,
+                   bool want_reserved) {
   const Strategy resolved = resolve(q.model, q.job, strategy);
-  return evaluate(q, lower(graph, q.job, resolved), resolved);
+  return evaluate(q, lower(graph, q.job, resolved), resolved, want_reserved);
 }
 
 }  // namespace planner

@@ -29,17 +29,20 @@ struct Question {
   std::int64_t parameters = 0;         // total, unpadded
 };
 
+// The machine that the job's kernels see.
+cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job);
+
 // Errors: the model's own (build_graph) and a recipe or optimizer that does not exist.
 core::Result<Question> make_question(const models::ModelSpec& model, const Job& job,
                                      const hw_profiles::Profile& profile, std::int64_t gpus);
 
 // The program of a strategy, lowered. graph must be built with graph_options(job, strategy).
-// REQUIRES: strategy_problems is empty.
+// REQUIRES: strategy_problems is empty. want_reserved: as memory_of takes it.
 Candidate evaluate(const Question& question, const models::ModelGraph& graph,
-                   const Strategy& strategy);
+                   const Strategy& strategy, bool want_reserved = true);
 // The same of a program already lowered; strategy resolved.
 Candidate evaluate(const Question& question, const program::Program& program,
-                   const Strategy& strategy);
+                   const Strategy& strategy, bool want_reserved = true);
 
 // Entries of the plan file's communication, with the busy time of each.
 std::vector<CommunicationEntry> communication_of(const program::Program& program,

@@ -51,12 +51,13 @@ Explorer::Explorer(std::vector<Question> questions)
       entries_(questions_.size()) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
-  const std::pair key{strategy.tensor, strategy.sequence_parallel};
+  const std::tuple key{strategy.tensor, strategy.context, strategy.sequence_parallel,
+                       strategy.checkpoint == Checkpoint::selective_op};
   const auto found = graphs_.find(key);
   if (found != graphs_.end()) return found->second;
   const Question& q = questions_.front();
   core::Result<models::ModelGraph> built =
-      models::build_graph(q.model, graph_options(q.job, strategy));
+      models::build_graph(q.model, graph_options(q.job, strategy, q.profile.framework));
   PLANNER_CHECK(built.ok(), "a strategy without problems has no graph");
   return graphs_.emplace(key, std::move(built).value()).first->second;
 }

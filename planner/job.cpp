@@ -10,7 +10,12 @@ constexpr std::array<std::string_view, 3> kModes{"train", "finetune", "inference
 constexpr std::array<std::pair<core::DType, std::string_view>, 3> kPrecisions{
     {{core::DType::bf16, "bf16"}, {core::DType::f16, "fp16"}, {core::DType::f8, "fp8"}}};
 
+constexpr std::array<std::string_view, 4> kAttention{"flash2", "flash1", "fused_softmax",
+                                                     "unfused"};
+
 }  // namespace
+
+std::span<const std::string_view> attention_kinds() { return kAttention; }
 
 std::string_view name(Mode mode) { return kModes[static_cast<std::size_t>(mode)]; }
 

@@ -52,11 +52,15 @@ std::span<const Optimizer> optimizers();
 const Optimizer& optimizer(OptimizerKind kind);
 std::optional<OptimizerKind> optimizer_from_name(std::string_view text);
 
+// How attention is computed: in one kernel that keeps no scores (flash1, flash2), or over stored
+// scores with their softmax in one kernel (fused_softmax) or in several (unfused).
+std::span<const std::string_view> attention_kinds();
+
 std::span<const std::string_view> recipe_names();
 // precision: the recipe's 16-bit type, bf16 or f16. nullopt: unknown name.
 std::optional<Recipe> resolve_recipe(std::string_view name, core::DType half = core::DType::bf16);
-// Whether `half` is a 16-bit type of this recipe: mixed takes bf16 and f16, the others state bf16
-// (fp32 and fp64 have none, and accept the default alone).
+// Whether `half` is a precision of this recipe: mixed and megatron take bf16 and f16, the others
+// state bf16 (fp32 and fp64 have none, and accept the default alone); f8 goes with bf16 kernels.
 bool recipe_accepts(std::string_view name, core::DType half);
 
 // Bytes of weights + gradients + optimizer state per trained parameter, unsharded: 16 for mixed
@@ -75,6 +79,9 @@ struct Job {
   std::string quantization = "none";
   std::string attention = "flash2";
   std::string framework = "native";
+  bool fused_norm = true;                   // norms are one kernel each, not several
+  bool compile = false;                     // the framework's compiler fuses elementwise kernels
+  std::string fp8_scaling = "tensorwise";   // one scale per tensor, or `rowwise`; with fp8 alone
   std::optional<core::DType> reduce_dtype;  // of gradients on the wire; default: gradient type
 
   friend bool operator==(const Job&, const Job&) = default;

@@ -1,6 +1,9 @@
 #include "planner/job_check.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "planner/quantization.hpp"
 
@@ -33,15 +36,16 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
   const bool computes = hw_profiles::peak(profile.gpu, recipe->compute).has_value();
   need(computes, "--recipe", fmt::format("a type that {} computes", profile.gpu.id),
        std::string(core::name(recipe->compute)), "choose another recipe or GPU");
-  need(job.attention == "flash2" || job.attention == "flash1", "--attention", "flash2 or flash1",
-       quoted(job.attention), "kernels that store the scores are not modelled");
+  const auto attention = attention_kinds();
+  need(std::ranges::count(attention, job.attention) == 1, "--attention",
+       fmt::format("one of {}", fmt::join(attention, ", ")), quoted(job.attention), "");
+  need(job.precision != core::DType::f8 || profile.gpu.peak_f8.has_value(), "--precision",
+       fmt::format("a type that {} computes", profile.gpu.id), "fp8", "choose another GPU or bf16");
   need(quantization_from_name(job.quantization).has_value(), "--quantization",
        "none, int8, nf4 or two_factor", quoted(job.quantization), "");
   need(job.quantization == "none" || job.lora_rank > 0 || job.mode == Mode::inference,
        "--quantization", "none where all weights train", quoted(job.quantization),
        "add --lora-rank 16: codes are for weights that do not change");
-  need(job.framework == "native", "--framework", "native", quoted(job.framework),
-       "other frameworks are not modelled");
   need(job.global_batch >= 1, "--global-batch", "at least 1 sample",
        fmt::format("{}", job.global_batch), "");
   return problems;

@@ -4,6 +4,7 @@
 // Thread-safe (pure).
 
 #include "core/result.hpp"
+#include "hw_profiles/profile.hpp"
 #include "models/graph.hpp"
 #include "planner/job.hpp"
 #include "planner/strategy.hpp"
@@ -36,6 +37,7 @@ bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro
 // Passes of a training stage over its micro-batches.
 program::Schedule schedule_of(const Strategy& strategy, int stage, std::int64_t micro_batches);
 
-models::GraphOptions graph_options(const Job& job, const Strategy& strategy);
+models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
+                                   const hw_profiles::Framework& framework = {});
 
 }  // namespace planner

@@ -20,15 +20,23 @@ int channels(hw_profiles::LinkKind link) {
   return 0;
 }
 
+core::Bytes workspace(const hw_profiles::Profile& profile) {
+  return profile.gpu.workspace + profile.framework.fixed_memory;
+}
+
 MemoryTerms terms_of(const program::Program& program, const program::RankClass& k,
-                     const hw_profiles::Profile& profile, program::AllocatorKind allocator) {
-  const program::Replay replay = program::replay(k, {.allocator = allocator});
+                     const hw_profiles::Profile& profile, bool want_reserved) {
+  const auto allocator = profile.framework.caching_allocator ? program::AllocatorKind::caching
+                                                             : program::AllocatorKind::arena;
+  program::Replay replay =
+      program::replay(k, {.allocator = allocator, .want_reserved = want_reserved});
+  if (!want_reserved) replay.reserved = replay.live;
   MemoryTerms m;
   m.terms = replay.terms;
   m.peaks = replay.peaks;
   m.live = replay.live;
   m.reserved = replay.reserved;
-  m.workspace = profile.gpu.workspace;
+  m.workspace = workspace(profile);
   m.context = profile.gpu.context;
   m.communicators = communicator_bytes(program, k, profile);
   m.device = m.reserved + m.workspace + m.context + m.communicators;
@@ -51,24 +59,21 @@ core::Bytes communicator_bytes(const program::Program& program, const program::R
 }
 
 core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile) {
-  return profile.gpu.workspace + profile.gpu.context + communicator_bytes(groups, profile);
+  return workspace(profile) + profile.gpu.context + communicator_bytes(groups, profile);
 }
 
 core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& k,
                            const hw_profiles::Profile& profile) {
-  return profile.gpu.workspace + profile.gpu.context + communicator_bytes(program, k, profile);
+  return workspace(profile) + profile.gpu.context + communicator_bytes(program, k, profile);
 }
 
 Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
-                 std::string_view framework) {
-  // Our executor places buffers in an arena; every other framework here uses PyTorch's allocator.
-  const auto allocator = framework == "native" ? program::AllocatorKind::arena
-                                               : program::AllocatorKind::caching;
+                 bool want_reserved) {
   Memory memory;
   memory.usable = profile.gpu.usable;
   bool first = true;
   for (const program::RankClass& k : program.classes) {
-    const MemoryTerms m = terms_of(program, k, profile, allocator);
+    const MemoryTerms m = terms_of(program, k, profile, want_reserved);
     const int rank = cost::first_rank(program, k);
     const bool greater = m.device > memory.worst.device ||
                          (m.device == memory.worst.device && rank < memory.rank);

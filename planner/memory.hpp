@@ -25,7 +25,9 @@ core::Bytes overhead_bytes(const program::Program& program, const program::RankC
                            const hw_profiles::Profile& profile);
 core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile);
 
+// Placed as the profile's framework places buffers. Without want_reserved no address is computed,
+// which is most of the work, and reserved is live: a lower bound.
 Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
-                 std::string_view framework);
+                 bool want_reserved = true);
 
 }  // namespace planner

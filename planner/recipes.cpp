@@ -18,7 +18,7 @@ struct Row {
 };
 
 constexpr DType kF64 = DType::f64, kF32 = DType::f32, kB16 = DType::bf16;
-// Where a row says bf16 and `mixed` is asked for, the job's own 16-bit type is put in its place.
+// Where a row says bf16 and takes_half, the job's own 16-bit type is put in its place.
 constexpr std::array<Row, 7> kRows{{
     // name       weight compute master   gradient  m     v     activation statistic
     {"fp32",      kF32, kSame, std::nullopt, kF32, kF32, kF32, kF32, kF32},
@@ -42,6 +42,8 @@ const Row* find_row(std::string_view name) {
   return nullptr;
 }
 
+bool takes_half(const Row& row) { return row.name == "mixed" || row.name == "megatron"; }
+
 double bytes(DType type) { return core::bits(type) / 8.0; }
 
 }  // namespace
@@ -51,8 +53,9 @@ std::span<const std::string_view> recipe_names() { return kNames; }
 std::optional<Recipe> resolve_recipe(std::string_view name, DType half) {
   const Row* row = find_row(name);
   if (row == nullptr) return std::nullopt;
-  const bool takes_half = row->name == "mixed";
-  const auto resolved = [&](DType t) { return takes_half && t == DType::bf16 ? half : t; };
+  // fp8 is a matter of GEMMs, which read copies; nothing is stored in it.
+  const bool swaps = takes_half(*row) && half != DType::f8;
+  const auto resolved = [&](DType t) { return swaps && t == DType::bf16 ? half : t; };
   return Recipe{.name = std::string(row->name),
                 .weight = resolved(row->weight),
                 .compute = resolved(row->compute.value_or(row->weight)),
@@ -66,8 +69,10 @@ std::optional<Recipe> resolve_recipe(std::string_view name, DType half) {
 }
 
 bool recipe_accepts(std::string_view name, DType half) {
-  if (find_row(name) == nullptr) return false;
-  return half == DType::bf16 || (half == DType::f16 && name == "mixed");
+  const Row* row = find_row(name);
+  if (row == nullptr) return false;
+  if (half == DType::f8) return row->compute.value_or(row->weight) == DType::bf16;
+  return half == DType::bf16 || (half == DType::f16 && takes_half(*row));
 }
 
 double state_bytes_per_parameter(const Recipe& recipe, const Optimizer& optimizer) {

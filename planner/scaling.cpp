@@ -29,10 +29,11 @@ core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies
   core::Problems problems = strategy_problems(plan.model, job, resolved, p.gpus);
   for (core::Problem& problem : problems) problem.where = where + ": " + problem.where;
   if (!problems.empty()) return problems;
-  const auto graph = models::build_graph(plan.model, graph_options(job, resolved));
+  const auto graph =
+      models::build_graph(plan.model, graph_options(job, resolved, plan.profile.framework));
   if (!graph.ok()) return graph.problems();
   const program::Program program = lower(*graph, job, resolved);
-  const cost::Machine machine = cost::make_machine(plan.profile, job.attention);
+  const cost::Machine machine = machine_for(plan.profile, job);
   const engine::Scene scene(program, machine);
   if (scene.operations() > kMostOperations)
     return core::Problem{where, fmt::format("a step of at most {:.0e} operations", kMostOperations),

@@ -72,7 +72,8 @@ std::vector<Question> questions_for(const Request& request, const Plan& plan,
     PLANNER_CHECK(profile.ok(), "a shipped profile is missing");
     Question question = first;
     question.profile = *profile;
-    question.machine = cost::make_machine(*profile, plan.job.attention);
+    question.profile.framework = plan.profile.framework;
+    question.machine = machine_for(question.profile, plan.job);
     questions.push_back(std::move(question));
   }
   return questions;

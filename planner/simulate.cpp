@@ -101,7 +101,7 @@ class Player {
     o.record = &record;
     o.flows = options_.flows;
     o.machine = &machine_;
-    s.memory = memory_of(program_, plan_.profile, plan_.job.framework);
+    s.memory = memory_of(program_, plan_.profile);
     const auto worst = static_cast<std::uint32_t>(
         scene_.fold().of[static_cast<std::size_t>(s.memory.rank)]);
     if (!options_.trace) o.record_actor = worst;
@@ -193,7 +193,8 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   s.strategy = resolve(plan.model, plan.job, candidate.strategy);
   append(problems, strategy_problems(plan.model, plan.job, s.strategy, plan.gpus));
   if (!problems.empty()) return problems;
-  const auto graph = models::build_graph(plan.model, graph_options(plan.job, s.strategy));
+  const auto graph =
+      models::build_graph(plan.model, graph_options(plan.job, s.strategy, plan.profile.framework));
   if (!graph.ok()) return graph.problems();
   append(problems, step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile));
   if (!problems.empty()) return problems;
@@ -201,7 +202,7 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   const program::Program program = lower(*graph, plan.job, s.strategy);
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
-  const cost::Machine machine = cost::make_machine(plan.profile, plan.job.attention);
+  const cost::Machine machine = machine_for(plan.profile, plan.job);
   Player player(plan, program, machine, options);
   problems = player.problems();
   if (!problems.empty()) return problems;

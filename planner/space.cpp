@@ -163,9 +163,10 @@ class Space {
     for (std::int64_t k : every)
       if (recomputes && k >= 1 && k <= options_.layers) add(Checkpoint::every_k, k);
     add(Checkpoint::selective, 0);
-    for (std::int64_t value : constraints_.pinned("checkpoint"))
-      if (static_cast<Checkpoint>(value) == Checkpoint::memory_poor)
-        add(Checkpoint::memory_poor, 0);
+    for (std::int64_t value : constraints_.pinned("checkpoint")) {
+      const auto pinned = static_cast<Checkpoint>(value);
+      if (pinned == Checkpoint::memory_poor || pinned == Checkpoint::selective_op) add(pinned, 0);
+    }
   }
 
   void add(const Strategy& s) {

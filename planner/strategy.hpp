@@ -16,7 +16,7 @@ enum class Schedule : std::uint8_t {
 // Weight gradients are passes of their own.
 inline bool splits_backward(Schedule s) { return s >= Schedule::zb_h1 && s <= Schedule::zb_v; }
 enum class Sharding : std::uint8_t { none, zero1, zero2, zero3 };
-enum class Checkpoint : std::uint8_t { none, every_k, selective, memory_poor };
+enum class Checkpoint : std::uint8_t { none, every_k, selective, memory_poor, selective_op };
 enum class GradSync : std::uint8_t { automatic, ring, tree, naive_all_reduce, parameter_server };
 enum class ServerMode : std::uint8_t { sync, async };
 // What a pipeline's ranks hold: layers in order, or any operators of a graph (graph_cut.hpp).
@@ -49,6 +49,8 @@ struct Strategy {
 
   // Ranks that hold the model: gpus less the servers that stand apart.
   std::int64_t workers() const { return data * tensor * pipeline * context; }
+  // Ranks that hold equal weights (of one tensor and pipeline place) and add up gradients.
+  std::int64_t data_ranks() const { return data * context; }
   std::int64_t separate_servers() const { return servers_colocated ? 0 : servers; }
 
   friend bool operator==(const Strategy&, const Strategy&) = default;

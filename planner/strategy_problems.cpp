@@ -176,7 +176,7 @@ class Rules {
   }
 
   void sharding() {
-    const bool smaller = s_.shard_group != s_.data;
+    const bool smaller = s_.shard_group != s_.data_ranks();
     if (s_.sharding == Sharding::none) {
       NEED(!smaller || s_.shard_group == 1, "shard_group", "no group without sharding",
            text(s_.shard_group), "pin sharding=zero3 as well");
@@ -184,10 +184,12 @@ class Rules {
     }
     NEED(job_.mode != Mode::inference, "sharding", "none for inference",
          Phrase(name(s_.sharding)));
-    NEED(s_.data % s_.shard_group == 0, "shard_group", "a divisor of data " + text(s_.data),
+    NEED(s_.data_ranks() % s_.shard_group == 0, "shard_group",
+         "a divisor of data x context " + text(s_.data_ranks()),
          text(s_.shard_group));
     NEED(!smaller || s_.sharding == Sharding::zero3, "shard_group",
-         "data (" + text(s_.data) + ") unless sharding=zero3", text(s_.shard_group));
+         "data x context (" + text(s_.data_ranks()) + ") unless sharding=zero3",
+         text(s_.shard_group));
     NEED(s_.grad_sync == GradSync::automatic || s_.grad_sync == GradSync::ring, "grad_sync",
          "ring (reduce-scatter and all-gather) with sharding", Phrase(name(s_.grad_sync)));
   }
@@ -221,9 +223,13 @@ class Rules {
 
   void checkpoint() {
     const bool every = s_.checkpoint == Checkpoint::every_k;
-    NEED(s_.checkpoint != Checkpoint::selective || spec_.heads > 0, "checkpoint",
-         "none, every_k or memory_poor for a model without attention", "selective",
+    const bool selective = s_.checkpoint == Checkpoint::selective ||
+                           s_.checkpoint == Checkpoint::selective_op;
+    NEED(!selective || spec_.heads > 0, "checkpoint",
+         "none, every_k or memory_poor for a model without attention", Phrase(name(s_.checkpoint)),
          "use checkpoint=every_k");
+    NEED(s_.checkpoint != Checkpoint::selective_op || spec_.variants.experts == 0, "checkpoint",
+         "another than selective_op for a mixture of experts", "selective_op");
     if (every)
       NEED(s_.checkpoint_every >= 1 && s_.checkpoint_every <= layers_, "checkpoint_every",
            "1 to " + text(layers_) + " layers", text(s_.checkpoint_every));
@@ -257,13 +263,19 @@ class Rules {
 
   // Values of the vocabulary that this version does not lower.
   void not_lowered() {
-    NEED(s_.context == 1, "context", "1", text(s_.context));
+    NEED(s_.context == 1 || (spec_.heads > 0 && spec_.variants.experts == 0), "context",
+         "1 for a model without attention, or with experts", text(s_.context));
+    NEED(job_.seq_len % (s_.context * (s_.sequence_parallel ? s_.tensor : 1)) == 0, "context",
+         "a degree that divides " + text(job_.seq_len) + " tokens", text(s_.context));
+    NEED(s_.context == 1 || (s_.grad_sync != GradSync::parameter_server &&
+                             job_.mode != Mode::inference),
+         "context", "1 for inference and with parameter servers", text(s_.context));
     NEED(s_.expert == 1, "expert", "1", text(s_.expert));
     NEED(s_.schedule != Schedule::zb_v, "schedule", "a schedule whose messages keep their order",
          "zb_v", "both arms of the V share a stream of messages; use zb_h1, zb_h2 or interleaved");
     NEED(s_.schedule < Schedule::pipedream, "schedule", "a schedule that flushes each step",
          Phrase(name(s_.schedule)), "weight stashing is not lowered; use 1f1b or zb_h1");
-    NEED(!s_.tp_overlap, "tp_overlap", "false", "true");
+    NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
     NEED(s_.offload.empty(), "offload", "nothing", text(std::ssize(s_.offload)) + " kinds");
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
     const auto once = [&](const char* axis) {
@@ -307,7 +319,7 @@ static std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t s
 Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
   const std::int64_t layers =
       spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1;
-  if (s.shard_group == 1 || s.sharding == Sharding::none) s.shard_group = s.data;
+  if (s.shard_group == 1 || s.sharding == Sharding::none) s.shard_group = s.data_ranks();
   if (s.shard_group == 1) s.sharding = Sharding::none;
   if (s.sharding == Sharding::none) s.shard_group = 1;
   if (s.grad_sync == GradSync::automatic) s.grad_sync = GradSync::ring;

@@ -10,32 +10,6 @@
 namespace planner::closed_form {
 namespace {
 
-// Where `size` ranks at equal distance lie when ranks fill nodes in order. O(1) where the distance
-// divides a node or spans it, as with all usual degrees; O(size) otherwise.
-cost::Place place_of(std::int64_t size, std::int64_t stride, std::int64_t per_node) {
-  cost::Place place{.size = static_cast<int>(size),
-                    .nodes = 1,
-                    .per_node = static_cast<int>(size),
-                    .paired = size == 2 && stride == 1};
-  if (size <= 1 || (size - 1) * stride < per_node) return place;
-  if (stride >= per_node) {
-    place.nodes = static_cast<int>(size);
-    place.per_node = 1;
-  } else if (per_node % stride == 0) {
-    place.per_node = static_cast<int>(per_node / stride);
-    place.nodes = static_cast<int>((size + place.per_node - 1) / place.per_node);
-  } else {
-    std::int64_t node = 0, here = 0, most = 0, nodes = 1;
-    for (std::int64_t i = 0; i < size; ++i) {
-      if (i * stride / per_node != node) ++nodes, here = 0, node = i * stride / per_node;
-      most = std::max(most, ++here);
-    }
-    place.nodes = static_cast<int>(nodes);
-    place.per_node = static_cast<int>(most);
-  }
-  return place;
-}
-
 std::int64_t stride_of(const Strategy& s, std::string_view axis) {
   std::int64_t stride = 1;
   for (const std::string& name : s.mesh_order) {
@@ -65,7 +39,8 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
 bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
   const bool schedule = s.schedule != Schedule::naive && s.schedule <= Schedule::zb_h2;
-  const bool checkpoint = s.checkpoint != Checkpoint::memory_poor;
+  const bool checkpoint = s.checkpoint != Checkpoint::memory_poor &&
+                          s.checkpoint != Checkpoint::selective_op;
   // The second rank must stand for all between the first and the last, chunk by chunk.
   const auto inner = [&] {
     const auto p = static_cast<std::size_t>(s.pipeline);
@@ -134,11 +109,11 @@ void Evaluator::make_places() {
   const std::int64_t group = sharded ? strategy_.shard_group : strategy_.data;
   for (const cost::Machine* m : machines_) {
     const std::int64_t n = m->gpus_per_node;
-    structure_.gradients.push_back(place_of(group, data, n));
-    structure_.replicas.push_back(place_of(strategy_.data / group, data * group, n));
+    structure_.gradients.push_back(cost::place_of(0, group, data, n));
+    structure_.replicas.push_back(cost::place_of(0, strategy_.data / group, data * group, n));
     structure_.tensor.push_back(
-        place_of(strategy_.tensor, stride_of(strategy_, "tensor"), n));
-    structure_.embedding.push_back(place_of(2, (strategy_.pipeline - 1) * pipeline, n));
+        cost::place_of(0, strategy_.tensor, stride_of(strategy_, "tensor"), n));
+    structure_.embedding.push_back(cost::place_of(0, 2, (strategy_.pipeline - 1) * pipeline, n));
     // Some stage's neighbour is on another node as soon as the stages do not fit into one.
     const bool apart = pipeline * strategy_.pipeline > n;
     next_stage_.push_back({.size = 2,

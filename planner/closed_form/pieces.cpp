@@ -130,6 +130,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
 static bool is_partial(const models::Parameter& p) { return p.trainable && p.tensor_partial; }
 
 void Pieces::count_units(const models::ModelGraph& graph, Quantization quantization) {
+  units.stand_ins = graph.options.kept.stand_ins;
   std::string tied;
   for (const models::Parameter& p : graph.epilogue.parameters)
     if (!p.tied_to.empty()) tied = p.tied_to;

@@ -101,7 +101,7 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   split_ = splits_backward(s.schedule);
   make_units(pieces.units);
   make_spans(pieces);
-  sum_persistent();
+  sum_persistent(pieces.units);
   time_end();
   count_groups();
 }
@@ -226,13 +226,18 @@ void StageForm::make_spans(const Pieces& pieces) {
   row_staging_ = largest(row);
 }
 
-void StageForm::sum_persistent() {
+void StageForm::sum_persistent(const UnitElements& units) {
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
   const bool weight_shard = s_->strategy->sharding == Sharding::zero3;
   persistent_ = bytes(weight_shard ? shard_ : trained_, r.weight) + frozen_bytes_ +
                 bytes(units_reduce_ ? shard_ : trained_, r.gradient);
   if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
+  if (units.stand_ins)
+    persistent_ += bytes(layer_.elements + (last_ ? std::max({final_.elements, tied_.elements,
+                                                              embeddings_.elements})
+                                                  : 0),
+                         r.compute);
   if (r.has_master) persistent_ += bytes(shard_, r.master);
   const core::DType first = o.quantised ? core::DType::u8 : r.first_moment;
   const core::DType second = o.quantised ? core::DType::u8 : r.second_moment;
@@ -260,6 +265,7 @@ void StageForm::time_end() {
     const cost::Machine& m = *s_->machines[i];
     begin_[i] = trained_ > 0 ? moving(gradients, m) : 0;
     const std::int64_t launch = core::to_picoseconds(m.launch).value();
+    const std::int64_t host = core::to_picoseconds(m.host.update).value();
     const double rate = static_cast<double>(moving(moved, m) - launch) /
                         static_cast<double>(std::max<std::int64_t>(1, trained_));
     std::int64_t all = 0, update = 0, gathered = 0;  // gathers follow updates on their own stream
@@ -270,7 +276,8 @@ void StageForm::time_end() {
                          scatter ? Algorithm::ring : algorithm_of(s.grad_sync), s_->gradients[i], n,
                          wire, m) +
                 (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0));
-      const std::int64_t one = launch + static_cast<std::int64_t>(rate * static_cast<double>(n));
+      const std::int64_t one =
+          launch + host + static_cast<std::int64_t>(rate * static_cast<double>(n));
       const std::int64_t first = update + one;
       update += count * one;
       if (!gathers) continue;

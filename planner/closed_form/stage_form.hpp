@@ -114,7 +114,7 @@ class StageForm {
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
   void make_units(const UnitElements& units);
   void make_spans(const Pieces& pieces);
-  void sum_persistent();
+  void sum_persistent(const UnitElements& units);
   void time_end();
   void count_groups();
 

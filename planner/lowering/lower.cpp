@@ -14,7 +14,8 @@ program::Axis axis_of(const std::string& name) {
 program::Mesh mesh_of(const Strategy& s) {
   program::Mesh mesh;
   mesh.tensor = static_cast<int>(s.tensor);
-  mesh.data = static_cast<int>(s.data);
+  mesh.data = static_cast<int>(s.data_ranks());
+  mesh.context = static_cast<int>(s.context);
   mesh.pipeline = static_cast<int>(s.pipeline);
   mesh.shard_group = static_cast<int>(s.shard_group);
   mesh.separate_servers = static_cast<int>(s.separate_servers());
@@ -30,8 +31,8 @@ program::Accumulation accumulation_of(const Job& job, const Strategy& s, const R
   program::Accumulation a;
   a.ranks_first = s.sharding == Sharding::zero2 || s.sharding == Sharding::zero3;
   a.algorithm = algorithm_of(s.grad_sync);
-  a.group = static_cast<int>(s.sharding == Sharding::none ? s.data : s.shard_group);
-  a.replicas = static_cast<int>(s.data) / a.group;
+  a.group = static_cast<int>(s.sharding == Sharding::none ? s.data_ranks() : s.shard_group);
+  a.replicas = static_cast<int>(s.data_ranks()) / a.group;
   // Under zb_v rank 0 holds both ends of the model.
   a.tied_apart = tied && s.pipeline > 1 && s.schedule != Schedule::zb_v;
   a.wire_type = job.reduce_dtype.value_or(recipe.gradient);
@@ -141,14 +142,33 @@ program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_b
   return schedule;
 }
 
-models::GraphOptions graph_options(const Job& job, const Strategy& strategy) {
+static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
+                                      const hw_profiles::Framework& f) {
+  models::KeptBeside kept;
+  // A compiler recomputes what it would have to keep beside.
+  if (!job.fused_norm && !job.compile) kept.norm = f.kept_norm;
+  if (!job.compile) kept.gated = f.kept_gated;
+  if (job.attention == "fused_softmax") kept.scores = f.kept_softmax;
+  if (job.attention == "unfused") kept.scores = f.kept_unfused;
+  // Half of the gated product, in 16 bits (segment_restore.cpp).
+  if (s.checkpoint == Checkpoint::selective_op) kept.gated = 2;
+  kept.logits = job.compile ? f.kept_logits_compiled : f.kept_logits;
+  kept.gathered_logits = f.gathers_logits;
+  kept.stand_ins = f.stand_ins;
+  return kept;
+}
+
+models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
+                                   const hw_profiles::Framework& framework) {
   models::GraphOptions options;
   options.seq_len = job.seq_len;
   options.tensor = strategy.tensor;
   options.sequence_parallel = strategy.sequence_parallel;
+  options.context = strategy.context;
   options.lora_rank = job.lora_rank;
   options.lora_targets = job.lora_targets;
   options.inference = job.mode == Mode::inference;
+  options.kept = kept_beside(job, strategy, framework);
   return options;
 }
 

@@ -23,7 +23,8 @@ void StageLowering::build_forward(int index) {
     call(routine, receive_block(index, false));
   }
   for (int l = own.begin; l < own.end; ++l) {
-    const bool keeps = checkpoint == Checkpoint::none || checkpoint == Checkpoint::selective;
+    const bool keeps = checkpoint == Checkpoint::none || checkpoint == Checkpoint::selective ||
+                       checkpoint == Checkpoint::selective_op;
     const bool keep = stage_.training() && (keeps || keeps_last(l));
     const std::int64_t every = stage_.strategy->checkpoint_every;
     const bool is_checkpoint = checkpoint == Checkpoint::every_k ? (l - own.begin) % every == 0

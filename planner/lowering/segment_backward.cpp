@@ -231,9 +231,11 @@ void SegmentEmitter::backward_operator(const Op& op) {
     case OpKind::attention: {
       const int dx = gradient_target(x, &accumulate);
       PLANNER_CHECK(!accumulate, "attention overwrites its input's gradient");
+      gather_keys();
       emit_backward(ActionKind::input_gradient, op,
                     {d, tensor_view(x), tensor_view(y), tensor_view(op.outputs[1]),
                      storages_[static_cast<std::size_t>(dx)].view});
+      scatter_keys();
       return consume(dy);
     }
     case OpKind::gelu:

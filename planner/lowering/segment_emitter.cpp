@@ -28,7 +28,9 @@ SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
   find_dropped();
   declare_buffers(slots, extent);
   declare_decoded();
+  declare_context();
   for (auto v : order_) op_index_.push_back(builder_.op(segment.graph[v]));
+  declare_halved();
 }
 
 void SegmentEmitter::find_kept() {
@@ -60,8 +62,13 @@ void SegmentEmitter::declare_buffers(int slots, int extent) {
     const auto activation = stage_.recipe.activation;
     program::Buffer b;
     b.name = prefix + tensor.name;
-    b.term = tensor.role == TensorRole::logits ? program::Term::logits : program::Term::activations;
-    b.type = tensor.role == TensorRole::statistic ? stage_.recipe.statistic
+    const bool logits =
+        tensor.role == TensorRole::logits || tensor.role == TensorRole::logits_bytes;
+    const bool bytes =
+        tensor.role == TensorRole::bytes || tensor.role == TensorRole::logits_bytes;
+    b.term = logits ? program::Term::logits : program::Term::activations;
+    b.type = bytes                                   ? core::DType::u8
+             : tensor.role == TensorRole::statistic ? stage_.recipe.statistic
              : tensor.role == TensorRole::tokens  ? core::DType::i32
              : tensor.role == TensorRole::mask    ? core::DType::u8
                                                   : activation;
@@ -201,10 +208,11 @@ void SegmentEmitter::emit_reduction(const Op& op, View view) {
   t.group = program::Group::tensor;
   t.reduce = op.reduce_max ? program::ReduceOp::max : program::ReduceOp::sum;
   t.wire_type = builder_.target().buffers[view.buffer].type;
+  t.overlapped = stage_.strategy->tp_overlap && !op.loss_traffic;
   builder_.emit({.kind = ActionKind::collective, .args = {view}, .op = builder_.transfer(t)});
 }
 
-void SegmentEmitter::emit_forward(const Op& op) {
+void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   if (op.kind == OpKind::tensor_copy) return;  // identity forward
   if (op.kind == OpKind::tensor_reduce) return emit_reduction(op, tensor_view(op.inputs[0]));
   if (op.kind == OpKind::sequence_gather)
@@ -217,6 +225,7 @@ void SegmentEmitter::emit_forward(const Op& op) {
                        op.kind == OpKind::cut_sent;
   if (crosses) return forward_cut(op);
   decode(op);
+  if (op.kind == OpKind::attention) gather_keys();
   Emit e{.kind = ActionKind::forward};
   for (TensorIndex t : op.inputs) e.args.push_back(tensor_view(t));
   for (models::ParameterIndex p : op.parameters) e.args.push_back(weight_view(p));
@@ -224,8 +233,11 @@ void SegmentEmitter::emit_forward(const Op& op) {
   if (op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error)
     e.args.push_back(constant_view(state_.loss));
   const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
-  e.op = op_index_[static_cast<std::size_t>(at - order_.begin())];
+  e.op = instead != program::kNone ? instead
+                                   : op_index_[static_cast<std::size_t>(at - order_.begin())];
   builder_.emit(e);
+  if (op.kind == OpKind::attention && keys_ != program::kNone)
+    builder_.free(constant_view(keys_));
   release_decoded(op);
 }
 

@@ -97,12 +97,22 @@ class SegmentEmitter {
     return segment_.parameters[static_cast<std::size_t>(p)].trainable;
   }
 
-  void emit_forward(const Op& op);
+  // instead: an operator that stands in its place, or kNone.
+  void emit_forward(const Op& op, std::uint16_t instead = program::kNone);
+  // segment_context.cpp: keys and values of the whole sequence, around the attention core.
+  void declare_context();
+  void gather_keys();
+  void scatter_keys();
+  void emit_keys(program::Collective collective);
   void emit_reduction(const Op& op, View view);
   void load(models::TensorIndex t);
   // segment_restore.cpp: checkpoint=selective drops what the attention core makes in the forward
   // pass and runs the core again before the first backward operator that reads it.
   void find_dropped();
+  bool feeds_activation(const Op& op) const;
+  bool makes_middle(const Op& op) const;
+  bool is_core(const Op& op) const;
+  void declare_halved();
   std::vector<bool> select_core() const;
   void restore_for(std::size_t position);  // what backward of this operator reads
   void restore_core();
@@ -156,6 +166,8 @@ class SegmentEmitter {
   std::vector<std::uint16_t> d_buffers_;  // by tensor, declared on demand
   std::vector<std::uint16_t> part_buffers_;  // the same: what is added to a gradient
   std::vector<std::uint16_t> decoded_;    // by parameter, kNone where it is not quantised
+  std::vector<std::uint16_t> halved_;     // by position, kNone where it is made again whole
+  std::uint16_t keys_ = program::kNone;   // keys and values of all context ranks
   std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class
 
   const bool splits_;                  // backward leaves linears' weight gradients out

@@ -2,6 +2,11 @@
 // (its output and log-sum-exp; scores, where a kind stores them) is dropped by the forward pass and
 // made again, one layer at a time, when backward first asks for it. Sequence parallelism does the
 // same with gathered rows, always: each rank keeps its own.
+//
+// checkpoint=selective_op [torchtitan]: a layer keeps what its attention core reads and makes, and
+// half of what its activation reads (every second product); norms, the other half, the activation
+// and, where no collective made it, the residual stream between its branches are made again before
+// the first backward operator that reads them.
 #include <algorithm>
 
 #include "planner/lowering/segment_emitter.hpp"
@@ -11,19 +16,58 @@ namespace planner::lowering {
 using models::OpKind;
 using models::TensorIndex;
 
-static bool is_attention_core(OpKind kind) { return kind == OpKind::attention; }
+bool SegmentEmitter::feeds_activation(const Op& op) const {
+  const auto reads = [&](auto v) {
+    const Op& reader = segment_.graph[v];
+    const bool activation = reader.kind == OpKind::swiglu || reader.kind == OpKind::gelu;
+    return activation && root_of(reader.inputs[0]) == root_of(op.outputs[0]);
+  };
+  return op.kind == OpKind::linear && std::ranges::any_of(order_, reads);
+}
+
+// The sum between the branches, and the product that it adds to the input.
+bool SegmentEmitter::makes_middle(const Op& op) const {
+  if (stage_.strategy->tensor > 1 || op.outputs.empty()) return false;
+  const std::size_t made = root_of(op.outputs[0]);
+  const auto adds = [&](auto v) {
+    const Op& sum = segment_.graph[v];
+    return sum.kind == OpKind::add && root_of(sum.outputs[0]) == made;
+  };
+  return made != root_of(segment_.output) && std::ranges::any_of(order_, adds);
+}
+
+// Whether what the operator makes is dropped by the forward pass, and made with the others again.
+bool SegmentEmitter::is_core(const Op& op) const {
+  if (stage_.strategy->checkpoint != Checkpoint::selective_op)
+    return op.kind == OpKind::attention;
+  switch (op.kind) {
+    case OpKind::layer_norm:
+    case OpKind::rms_norm:
+    case OpKind::sequence_gather:
+    case OpKind::swiglu:
+    case OpKind::gelu: return true;
+    default: return feeds_activation(op) || makes_middle(op);
+  }
+}
 
 void SegmentEmitter::find_dropped() {
   dropped_.assign(roots_.size(), false);
   restored_.assign(roots_.size(), false);
   if (!stage_.training() || kind_ != SegmentKind::layer) return;
-  const bool selective = stage_.strategy->checkpoint == Checkpoint::selective;
+  const Checkpoint checkpoint = stage_.strategy->checkpoint;
+  const bool selective =
+      checkpoint == Checkpoint::selective || checkpoint == Checkpoint::selective_op;
   for (auto v : order_) {
     const Op& op = segment_.graph[v];
     const bool drops = op.kind == OpKind::sequence_gather ||
-                       (selective && is_attention_core(op.kind));
+                       (selective && is_core(op));
     if (!drops) continue;
-    for (TensorIndex t : op.outputs) dropped_[root_of(t)] = kept_[root_of(t)];
+    for (TensorIndex t : op.outputs) {
+      const bool half = op.kind == OpKind::swiglu &&
+                        segment_.tensors[static_cast<std::size_t>(t)].role ==
+                            models::TensorRole::bytes;
+      dropped_[root_of(t)] = kept_[root_of(t)] && !half;
+    }
   }
 }
 
@@ -35,7 +79,7 @@ void SegmentEmitter::restore_for(std::size_t position) {
       return std::ranges::count(segment_.graph[v].outputs, static_cast<TensorIndex>(r)) > 0;
     };
     const Op& producer = segment_.graph[*std::ranges::find_if(order_, makes)];
-    if (is_attention_core(producer.kind)) {
+    if (is_core(producer)) {
       restore_core();
       continue;
     }
@@ -45,12 +89,23 @@ void SegmentEmitter::restore_for(std::size_t position) {
   }
 }
 
+// The product before a gated activation, of which selective_op keeps half.
+void SegmentEmitter::declare_halved() {
+  for (auto v : order_) {
+    models::Operator half = segment_.graph[v];
+    const bool halves = stage_.strategy->checkpoint == Checkpoint::selective_op &&
+                        kind_ == SegmentKind::layer && feeds_activation(half) && half.n % 2 == 0;
+    half.n /= 2;
+    halved_.push_back(halves ? builder_.op(half) : program::kNone);
+  }
+}
+
 // Core operators whose results backward reads, and what these read in turn.
 std::vector<bool> SegmentEmitter::select_core() const {
   std::vector<bool> selected(order_.size(), false), wanted = dropped_;  // gathers are not core
   for (std::size_t i = order_.size(); i-- > 0;) {
     const Op& op = segment_.graph[order_[i]];
-    if (!is_attention_core(op.kind)) continue;
+    if (!is_core(op)) continue;
     selected[i] =
         std::ranges::any_of(op.outputs, [&](TensorIndex t) { return wanted[root_of(t)]; });
     if (!selected[i]) continue;
@@ -72,11 +127,12 @@ void SegmentEmitter::restore_core() {
     if (!selected[i]) continue;
     const Op& op = segment_.graph[order_[i]];
     for (TensorIndex t : op.outputs) {
-      if (made[root_of(t)]) continue;
+      const bool there = kept_[root_of(t)] && !dropped_[root_of(t)];
+      if (made[root_of(t)] || there) continue;
       made[root_of(t)] = restored_[root_of(t)] = true;
       builder_.alloc(tensor_view(t));
     }
-    emit_forward(op);
+    emit_forward(op, halved_[i]);
     for (std::size_t r = 0; r < roots_.size(); ++r)
       if (made[r] && !dropped_[r] && last[r] == i)
         builder_.free(tensor_view(static_cast<TensorIndex>(r)));

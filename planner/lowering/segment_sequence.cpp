@@ -27,6 +27,7 @@ void SegmentEmitter::emit_rows(program::Collective collective, View rows, View a
   t.what = program::Traffic::sequence;
   t.group = program::Group::tensor;
   t.wire_type = builder_.target().buffers[all.buffer].type;
+  t.overlapped = stage_.strategy->tp_overlap;
   builder_.emit({.kind = ActionKind::collective, .args = {rows, all}, .op = builder_.transfer(t)});
 }
 

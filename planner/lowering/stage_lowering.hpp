@@ -23,6 +23,7 @@ class StageLowering {
   // state.cpp: what persists.
   void declare_state();
   void declare_frozen();
+  std::int64_t stand_in_elements() const;
   std::uint16_t state_buffer(const char* name, program::Term term, core::DType type,
                              std::int64_t elements);
 

@@ -1,4 +1,6 @@
 // Persistent state of a stage: weights, gradients, optimizer, the loss scalar.
+#include <algorithm>
+
 #include "planner/lowering/stage_lowering.hpp"
 
 namespace planner::lowering {
@@ -47,6 +49,15 @@ void StageLowering::declare_frozen() {
   state_.quantised = builder_.buffer(std::move(b));
 }
 
+std::int64_t StageLowering::stand_in_elements() const {
+  std::int64_t layer = 0, other = 0;
+  for (const Unit& u : layout_.units) {
+    std::int64_t& most = u.layer >= 0 ? layer : other;
+    most = std::max(most, u.elements);
+  }
+  return layer + (stage_.last ? other : 0);
+}
+
 void StageLowering::declare_state() {
   using program::Term;
   const Recipe& r = stage_.recipe;
@@ -58,6 +69,8 @@ void StageLowering::declare_state() {
   class_.frozen_buffer = state_.frozen;
   class_.sharded_weights = weight_shard;
   if (!stage_.training()) return;
+  if (stage_.graph->options.kept.stand_ins)
+    state_buffer("stand_ins", Term::gradients, r.compute, stand_in_elements());
   if (!stage_.apart)
     state_.gradients = state_buffer("gradients", Term::gradients, r.gradient,
                                     stage_.sharded_gradients() ? shard : all);

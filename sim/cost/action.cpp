@@ -1,6 +1,7 @@
 #include "sim/cost/action.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/check.hpp"
 #include "sim/cost/kernel.hpp"
@@ -12,6 +13,9 @@ using program::Action;
 using program::ActionKind;
 using program::Call;
 using program::Group;
+
+// NVIDIA/Megatron-LM, fused_softmax.py, is_kernel_available: batch x heads is a multiple of 4.
+constexpr std::int64_t kFusedSoftmaxHeads = 4;
 
 bool is_matrix_product(models::OpKind kind) {
   return kind == models::OpKind::linear || kind == models::OpKind::dense ||
@@ -46,6 +50,31 @@ bool has_group(const program::Mesh& mesh, Group group, int stage, bool chunked) 
   if (group == Group::embedding)
     return mesh.pipeline > 1 && (stage == 0 || stage == mesh.pipeline - 1);
   return true;
+}
+
+// Bytes that the framework's kernels move, of those that one kernel for the operator would.
+// A layer norm is one kernel everywhere; an RMS norm is where the job says so.
+double traffic_of(models::OpKind kind, int tensor, const Machine& machine) {
+  switch (kind) {
+    case models::OpKind::rms_norm: return machine.norm_traffic;
+    case models::OpKind::cross_entropy:
+    case models::OpKind::softmax_max:
+    case models::OpKind::softmax_sum:
+      return machine.loss_traffic * (machine.gathers_logits ? tensor : 1);
+    case models::OpKind::rope: return machine.rotary_traffic;
+    case models::OpKind::swiglu: return machine.gated_traffic;
+    default: return machine.elementwise_traffic;
+  }
+}
+
+// A kernel and the host that issues it: the longer of the two where the host runs far ahead, more
+// where each waits for the other now and then.
+core::Seconds with_host(core::Seconds kernel, core::Seconds host, const Machine& machine) {
+  if (host.value() == 0) return kernel;
+  const double n = machine.launch_blend;
+  if (n == 0) return std::max(kernel, host);
+  const double longer = std::max(kernel, host).value(), shorter = std::min(kernel, host).value();
+  return core::Seconds(longer * std::pow(1 + std::pow(shorter / longer, n), 1 / n));
 }
 
 // Messages between stages, and collectives over activations.
@@ -144,34 +173,67 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
   return core::to_picoseconds(time + machine_->launch);
 }
 
-core::Seconds ActionCost::operator_time(const Action& action) const {
-  const models::Operator& op = class_->operators[action.op];
+core::Seconds ActionCost::product_time(const models::Operator& op, const Action& action) const {
+  // The first argument (x or dy) has the type that the product computes in; the head's GEMMs, whose
+  // input or output are logits, stay in 16 bits.
+  const bool head = touches_logits(action);
+  const core::DType stored = buffer(action, 0).type;
+  const core::DType type =
+      machine_->f8_gemms && !head && core::bits(stored) == 16 ? core::DType::f8 : stored;
+  core::Seconds time = gemm_time(shape_of(op, action.kind, samples_), type, *machine_);
+  // LoRA's one backward action makes both gradients.
+  if (op.kind == models::OpKind::lora_up && action.kind == ActionKind::input_gradient)
+    time += gemm_time(shape_of(op, ActionKind::weight_gradient, samples_), type, *machine_);
+  return with_host(time, machine_->host.gemm, *machine_);
+}
+
+bool ActionCost::touches_logits(const Action& action) const {
+  for (int i = 0; i < action.arg_count; ++i)
+    if (buffer(action, i).term == program::Term::logits) return true;
+  return false;
+}
+
+core::Seconds ActionCost::attention_pass_time(const models::Operator& op,
+                                              const Action& action) const {
   const bool forward = action.kind == ActionKind::forward;
-  if (op.kind == models::OpKind::convolution) {
-    const core::DType type = buffer(action, 0).type;
-    // Each pass moves both images and the weight once.
-    const std::int64_t moved = op.elements_forward * samples_ + op.parameter_elements;
-    return gemm_time(tiled(shape_of(op, action.kind, samples_)), type,
-                     core::bytes_of(moved, type), *machine_);
-  }
-  if (is_matrix_product(op.kind)) {
-    // The first argument (x or dy) has the type that the product computes in.
-    const core::DType type = buffer(action, 0).type;
-    core::Seconds time = gemm_time(shape_of(op, action.kind, samples_), type, *machine_);
-    // LoRA's one backward action makes both gradients.
-    if (op.kind == models::OpKind::lora_up && action.kind == ActionKind::input_gradient)
-      time += gemm_time(shape_of(op, ActionKind::weight_gradient, samples_), type, *machine_);
-    return time;
-  }
-  if (op.kind == models::OpKind::attention) {
-    const core::DType type = buffer(action, 0).type;
+  const core::DType type = buffer(action, 0).type;
+  const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
+  const core::Bytes bytes = core::bytes_of(moved * samples_, type);
+  core::Seconds time{};
+  core::Seconds host = machine_->host.attention;
+  if (machine_->score_passes > 0) {
+    const std::int64_t heads = op.heads * samples_;
+    // The kernel that makes a softmax in one takes whole groups of heads; else several do.
+    const bool falls_back = heads % kFusedSoftmaxHeads != 0;
+    const double passes = falls_back ? machine_->unfused_passes : machine_->score_passes;
+    if (falls_back) host = machine_->host.unfused;
+    time = scores_time({op.rows, op.keys, heads, op.head_dim, forward, passes}, type, *machine_) +
+           memory_time(bytes, *machine_);
+  } else {
     const core::Flops square = forward ? op.flops_forward : op.flops_input_gradient;
     // The causal kernel does half of the FLOPs it is given.
     const core::Flops flops = op.causal ? square : square * 2.0;
-    const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
-    return attention_time(flops * static_cast<double>(samples_), op.rows, op.head_dim, type,
-                          core::bytes_of(moved * samples_, type), *machine_);
+    time = attention_time(flops * static_cast<double>(samples_), op.keys, op.head_dim, type, bytes,
+                          *machine_);
   }
+  return with_host(time, host, *machine_);
+}
+
+// Each pass moves both images and the weight once.
+core::Seconds ActionCost::convolution_time(const models::Operator& op,
+                                           const Action& action) const {
+  const core::DType type = buffer(action, 0).type;
+  const std::int64_t moved = op.elements_forward * samples_ + op.parameter_elements;
+  const core::Seconds time = gemm_time(tiled(shape_of(op, action.kind, samples_)), type,
+                                       core::bytes_of(moved, type), *machine_);
+  return with_host(time, machine_->host.gemm, *machine_);
+}
+
+core::Seconds ActionCost::operator_time(const Action& action) const {
+  const models::Operator& op = class_->operators[action.op];
+  if (op.kind == models::OpKind::convolution) return convolution_time(op, action);
+  if (is_matrix_product(op.kind)) return product_time(op, action);
+  if (op.kind == models::OpKind::attention) return attention_pass_time(op, action);
   return elementwise_time(op, action);
 }
 
@@ -183,14 +245,18 @@ core::Seconds ActionCost::elementwise_time(const models::Operator& op,
   const core::DType type = buffer(action, lookup ? action.arg_count - 1 : 0).type;
   const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
   const std::int64_t parameters = forward ? op.parameter_elements : 2 * op.parameter_elements;
-  return memory_time(core::bytes_of(moved * samples_ + parameters, type), *machine_);
+  const bool norm = op.kind == models::OpKind::rms_norm;
+  const double traffic = traffic_of(op.kind, program_->mesh.tensor, *machine_);
+  const core::Seconds time =
+      memory_time(core::bytes_of(moved * samples_ + parameters, type), *machine_) * traffic;
+  return with_host(time, norm ? machine_->host.norm : machine_->host.elementwise, *machine_);
 }
 
 // args {weight, gradient, [master], slots...}: each is read and written once, the gradient is read.
 core::Seconds ActionCost::optimizer_time(const Action& action, const Call& call) const {
   core::Bytes moved{};
   for (int i = 0; i < action.arg_count; ++i) moved += (i == 1 ? 1 : 2) * bytes(action, i, call);
-  return memory_time(moved, *machine_);
+  return memory_time(moved, *machine_) + machine_->host.update;
 }
 
 core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) const {
@@ -204,9 +270,17 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   if (scales_with_samples(transfer.what, buffer(action, full).term) &&
       samples_ != program_->samples)
     n = n / program_->samples * samples_;
-  return collective_time(transfer.collective, transfer.algorithm,
-                         places_[static_cast<std::size_t>(transfer.group)], n, transfer.wire_type,
-                         *machine_);
+  const core::Seconds time =
+      collective_time(transfer.collective, transfer.algorithm,
+                      places_[static_cast<std::size_t>(transfer.group)], n, transfer.wire_type,
+                      *machine_);
+  const bool beside_gemm =
+      transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence;
+  if (!beside_gemm || time.value() == 0) return time;
+  const double exposed =
+      transfer.overlapped ? machine_->exposed_overlapped : machine_->exposed_tensor;
+  return std::max(time * exposed + machine_->collective_sync,
+                  machine_->host.collective);
 }
 
 // A push and its server's fold happen together, and so do a reply and its pull: each side is as

@@ -46,6 +46,11 @@ class ActionCost {
   std::int64_t elements(const program::Action& action, int arg, const program::Call& call) const;
   core::Bytes bytes(const program::Action& action, int arg, const program::Call& call) const;
   core::Seconds operator_time(const program::Action& action) const;
+  core::Seconds convolution_time(const models::Operator& op, const program::Action& action) const;
+  core::Seconds product_time(const models::Operator& op, const program::Action& action) const;
+  bool touches_logits(const program::Action& action) const;
+  core::Seconds attention_pass_time(const models::Operator& op,
+                                    const program::Action& action) const;
   core::Seconds elementwise_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds transfer_time(const program::Action& action, const program::Call& call) const;
@@ -57,7 +62,7 @@ class ActionCost {
   const Machine* machine_;
   std::int64_t samples_;
   int part_ = 0;
-  std::array<Place, 7> places_{};  // by program::Group, of the class's first rank
+  std::array<Place, 8> places_{};  // by program::Group, of the class's first rank
 };
 
 // One action by itself; a loop over many is better served by ActionCost.

@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::int64_t kTile = 128;
 constexpr std::int64_t kSplitK = 1024;      // shortest K slice worth a multiprocessor of its own
-constexpr double kWaveLossKept = 0.5;
 constexpr double kShortSequence = 256;      // tokens at which attention runs at half rate
 constexpr double kNarrowHead = 0.85;
 
@@ -38,7 +37,7 @@ double gemm_efficiency(const GemmShape& shape, core::DType type, const Machine& 
   const double k = static_cast<double>(shape.k);
   const double fill = wave_fill(shape, machine.multiprocessors);
   // A ragged last wave is damped; few tiles for many multiprocessors leave hardware idle for good.
-  const double wave = std::min(1 - kWaveLossKept * (1 - fill), 2 * fill);
+  const double wave = std::min(1 - machine.gemm_wave_loss * (1 - fill), 2 * fill);
   return best * (k / (k + machine.gemm_prologue_k)) * wave;
 }
 
@@ -63,6 +62,17 @@ core::Seconds attention_time(core::Flops flops, std::int64_t seq_len, std::int64
                       (head_dim < 128 ? kNarrowHead : 1.0);
   const core::Flops causal = flops * 0.5;
   return std::max(causal / (peak_of(type, machine) * rate), memory_time(bytes, machine));
+}
+
+core::Seconds scores_time(const ScoreShape& shape, core::DType type, const Machine& machine) {
+  constexpr double kForwardShare = 1.0 / 3;
+  const double gemms = shape.forward ? 2 : 4;
+  const core::Seconds products =
+      gemm_time({shape.rows, shape.keys, shape.head_dim, shape.heads}, type, machine) * gemms;
+  const core::Bytes scores = core::bytes_of(shape.heads * shape.rows * shape.keys, type);
+  const double passes =
+      shape.passes * (shape.forward ? kForwardShare : 1 - kForwardShare);
+  return products + memory_time(scores, machine) * passes;
 }
 
 core::Seconds memory_time(core::Bytes bytes, const Machine& machine) {

@@ -39,6 +39,19 @@ core::Seconds gemm_time(const GemmShape& shape, core::DType type, core::Bytes mo
 core::Seconds attention_time(core::Flops flops, std::int64_t seq_len, std::int64_t head_dim,
                              core::DType type, core::Bytes bytes, const Machine& machine);
 
+// Attention over stored scores: batched GEMMs of [rows, keys, head_dim], whose whole rectangle is
+// computed, and passes over heads x rows x keys scores; forward 2 GEMMs and a third of the passes,
+// backward the rest, 4 GEMMs among it.
+struct ScoreShape {
+  std::int64_t rows = 0;     // queries
+  std::int64_t keys = 0;
+  std::int64_t heads = 0;    // of all samples
+  std::int64_t head_dim = 0;
+  bool forward = true;
+  double passes = 0;         // both directions
+};
+core::Seconds scores_time(const ScoreShape& shape, core::DType type, const Machine& machine);
+
 core::Seconds memory_time(core::Bytes bytes, const Machine& machine);
 
 }  // namespace cost

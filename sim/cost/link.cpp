@@ -1,9 +1,9 @@
 #include "sim/cost/link.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "core/check.hpp"
+#include "sim/cost/nccl.hpp"
 
 namespace cost {
 namespace {
@@ -39,17 +39,40 @@ core::Seconds tree_time(const Place& place, core::Bytes payload, const Link& lin
 
 }  // namespace
 
+Place place_of(std::int64_t first, std::int64_t size, std::int64_t stride,
+               std::int64_t per_node) {
+  Place place{.size = static_cast<int>(size),
+              .nodes = 1,
+              .per_node = static_cast<int>(size),
+              .paired = size == 2 && stride == 1 && first % 2 == 0};
+  const std::int64_t offset = first % per_node, last = offset + (size - 1) * stride;
+  if (size <= 1 || last < per_node) return place;
+  if (stride >= per_node) {
+    place.nodes = static_cast<int>(size);
+    place.per_node = 1;
+  } else if (per_node % stride == 0) {
+    const std::int64_t in_first = (per_node - offset + stride - 1) / stride;
+    place.nodes = static_cast<int>(last / per_node) + 1;
+    place.per_node = static_cast<int>(place.nodes > 2 ? per_node / stride
+                                                      : std::max(in_first, size - in_first));
+  } else {
+    std::int64_t node = 0, here = 0, most = 0, nodes = 1;
+    for (std::int64_t at = offset; at <= last; at += stride) {
+      if (at / per_node != node) ++nodes, here = 0, node = at / per_node;
+      most = std::max(most, ++here);
+    }
+    place.nodes = static_cast<int>(nodes);
+    place.per_node = static_cast<int>(most);
+  }
+  return place;
+}
+
 Place place_of(const program::Mesh& mesh, program::Group group, int rank, int gpus_per_node) {
   const std::vector<int> members = mesh.members(group, rank);
-  std::map<int, int> on_node;
-  for (int member : members) ++on_node[member / gpus_per_node];
-  Place place{.size = static_cast<int>(members.size()),
-              .nodes = static_cast<int>(on_node.size()),
-              .per_node = 1};
-  for (const auto& [node, count] : on_node) place.per_node = std::max(place.per_node, count);
-  place.paired =
-      members.size() == 2 && members.front() % 2 == 0 && members.back() == members.front() + 1;
-  return place;
+  const auto [low, high] = std::ranges::minmax(members);
+  const auto size = static_cast<std::int64_t>(members.size());
+  const std::int64_t stride = size > 1 ? (high - low) / (size - 1) : 1;
+  return place_of(low, size, stride, gpus_per_node);
 }
 
 Link link_of(const Place& place, const Machine& machine) {
@@ -75,6 +98,10 @@ core::Seconds collective_time(Collective collective, Algorithm algorithm, const 
   // Index 0 is the root of a broadcast, and as busy as any other rank otherwise.
   const core::Bytes wire =
       program::wire_bytes(collective, algorithm, place.size, 0, elements, wire_type);
+  if (algorithm == Algorithm::ring && machine.fabric)
+    return core::to_seconds(
+        nccl_collective(collective, payload, place, *machine.fabric, Method::ring, place.paired)
+            .time);
   if (algorithm == Algorithm::ring) {
     const int passes = collective == Collective::all_reduce ? 2 : 1;
     return ring_latency(place, machine, passes) + wire / link.bandwidth;

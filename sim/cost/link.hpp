@@ -1,7 +1,7 @@
 #pragma once
 // Time of one collective on idle links: steps x latency + wire bytes / bandwidth, by algorithm and
-// by the links that the group spans. Wire bytes are those of sim/program/collective.hpp. Pure
-// functions; thread-safe.
+// by the links that the group spans. Wire bytes are those of sim/program/collective.hpp. Rings on
+// GPUs are NCCL's, with the protocol that it would choose (nccl.hpp). Pure functions; thread-safe.
 //
 // A group inside a node moves at the node's link bandwidth per GPU. A group over several nodes
 // is bound by the node's network, of which it has the share of the node's GPUs that belong to it:
@@ -22,7 +22,11 @@ struct Place {
   bool paired = false;  // two ranks that a bridge joins where the node has bridges: 2i and 2i + 1
 };
 
-// Where the group of `rank` lies when ranks fill nodes in order. O(group size).
+// Where `size` ranks at equal distance lie when ranks fill nodes in order. O(1) where the distance
+// divides a node or spans it, as with all usual degrees; O(size) otherwise.
+Place place_of(std::int64_t first, std::int64_t size, std::int64_t stride, std::int64_t per_node);
+
+// Where the group of `rank` lies.
 Place place_of(const program::Mesh& mesh, program::Group group, int rank, int gpus_per_node);
 
 struct Link {

@@ -8,7 +8,42 @@ namespace cost {
 // every GPU profile carries. CPUs state none and get no prologue.
 static double prologue(const hw_profiles::Gpu& gpu) { return gpu.gemm_prologue_k.value_or(0); }
 
-Machine make_machine(const hw_profiles::Profile& profile, std::string_view attention) {
+static double attention_efficiency(const hw_profiles::Profile& profile, const KernelUse& use) {
+  const hw_profiles::Gpu& gpu = profile.gpu;
+  if (use.attention == "flash1") return gpu.attention_flash1.value_or(gpu.attention_flash2);
+  if (profile.framework.vendor_attention && gpu.attention_fused) return *gpu.attention_fused;
+  return gpu.attention_flash2;
+}
+
+static void add_framework(const hw_profiles::Framework& f, const KernelUse& use, Machine& machine) {
+  const bool softmax = use.attention == "fused_softmax", unfused = use.attention == "unfused";
+  if (f.kernel_submit) {
+    const auto host = [&](double kernels) { return *f.kernel_submit * kernels; };
+    machine.host.gemm = host(f.kernels_gemm);
+    machine.host.norm = host(use.fused_norm || use.compile ? 1 : f.kernels_norm);
+    machine.host.elementwise = host(use.compile ? 1 : f.kernels_elementwise);
+    machine.launch_blend = f.launch_blend.value_or(0);
+    machine.host.collective = host(f.kernels_collective);
+    machine.host.update = f.step_host;
+    machine.host.unfused = host(2 * f.kernels_softmax);
+    machine.host.attention =
+        host(softmax ? f.kernels_softmax : unfused ? 2 * f.kernels_softmax : f.kernels_attention);
+  }
+  const double compiled = use.compile ? f.traffic_compiled : 1;
+  machine.elementwise_traffic = f.traffic_elementwise * compiled;
+  machine.norm_traffic = use.fused_norm ? machine.elementwise_traffic : f.traffic_norm * compiled;
+  machine.loss_traffic = f.traffic_loss;
+  machine.rotary_traffic = f.traffic_rotary * compiled;
+  machine.gated_traffic = f.traffic_gated * compiled;
+  machine.score_passes = softmax ? f.passes_softmax : unfused ? f.passes_unfused : 0;
+  machine.unfused_passes = f.passes_unfused;
+  machine.exposed_tensor = f.exposed_tensor;
+  machine.exposed_overlapped = f.exposed_overlapped;
+  machine.collective_sync = f.collective_sync;
+  machine.gathers_logits = f.gathers_logits;
+}
+
+Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) {
   const hw_profiles::Gpu& gpu = profile.gpu;
   const hw_profiles::Node& node = profile.node;
   Machine machine;
@@ -18,11 +53,14 @@ Machine make_machine(const hw_profiles::Profile& profile, std::string_view atten
   // A sustained fraction above the best measured one speaks of the sheet's clock, not of kernels.
   machine.gemm_efficiency =
       std::min(gpu.gemm_sustained.value_or(gpu.gemm_efficiency), gpu.gemm_efficiency);
-  machine.gemm_efficiency_f8 = gpu.gemm_efficiency_f8.value_or(machine.gemm_efficiency);
+  // What a step keeps of the best GEMM is a matter of clocks, the same for every type.
+  const double kept = machine.gemm_efficiency / gpu.gemm_efficiency;
+  machine.gemm_efficiency_f8 = gpu.gemm_efficiency_f8.value_or(gpu.gemm_efficiency) * kept;
+  machine.gemm_wave_loss = gpu.gemm_wave_loss.value_or(machine.gemm_wave_loss);
   machine.gemm_prologue_k = prologue(gpu);
-  machine.attention_efficiency = attention == "flash1"
-                                     ? gpu.attention_flash1.value_or(gpu.attention_flash2)
-                                     : gpu.attention_flash2;
+  machine.attention_efficiency = attention_efficiency(profile, use);
+  machine.f8_gemms = use.fp8 && gpu.peak_f8.has_value() && !use.fp8_rowwise;
+  add_framework(profile.framework, use, machine);
   machine.multiprocessors = gpu.enabled_sms;
   machine.memory = gpu.memory_bandwidth * gpu.memory_efficiency;
   machine.launch = profile.native.graph_launch;
@@ -39,6 +77,7 @@ Machine make_machine(const hw_profiles::Profile& profile, std::string_view atten
     machine.pair_latency = node.pair_latency.value_or(node.link_latency);
   }
   machine.internode = node.internode_bandwidth;
+  if (gpu.compute_capability) machine.fabric = make_fabric(profile);
   return machine;
 }
 

@@ -3,11 +3,13 @@
 // once per plan; immutable, thread-safe to read.
 
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "core/dtype.hpp"
 #include "core/units.hpp"
 #include "hw_profiles/profile.hpp"
+#include "sim/cost/fabric.hpp"
 
 namespace cost {
 
@@ -18,6 +20,7 @@ struct Machine {
   std::array<core::FlopsPerSecond, kTypes> peak{};
   double gemm_efficiency = 0;      // fraction kept by large GEMMs through whole steps
   double gemm_efficiency_f8 = 0;   // the same for f8 inputs
+  double gemm_wave_loss = 0.5;     // share of what a ragged last wave leaves idle that is lost
   double gemm_prologue_k = 0;      // K0: a GEMM loses K0 of its K loop to filling the pipeline
   double attention_efficiency = 0; // of the 16-bit peak, causal FLOPs counted once
   int multiprocessors = 1;         // enabled ones: the width of a wave
@@ -25,17 +28,41 @@ struct Machine {
   core::Seconds launch{};          // gap between two kernels of a replayed graph
   core::Seconds submit{};          // host time per kernel outside a graph
 
+  // The framework: what its kernels move more (or less) than one kernel per operator would, and how
+  // long its host takes to issue an operator's pass; a pass lasts at least that.
+  struct Host {
+    core::Seconds gemm{}, norm{}, elementwise{}, attention{}, collective{}, update{}, unfused{};
+  };
+  Host host;
+  double launch_blend = 0;         // n of (gpu^n + host^n)^(1/n); 0: the longer of the two
+  double elementwise_traffic = 1, norm_traffic = 1, loss_traffic = 1;
+  double rotary_traffic = 1, gated_traffic = 1;
+  double score_passes = 0;         // over stored scores, both directions; 0: none are stored
+  double unfused_passes = 0;       // where the softmax is made by several kernels
+  bool f8_gemms = false;           // linear layers but the head multiply in 8 bits
+  bool gathers_logits = false;     // each tensor rank computes the loss over all columns
+  double exposed_tensor = 1;       // share of a tensor collective that its GEMM does not hide
+  double exposed_overlapped = 1;   // the same under tp_overlap
+  core::Seconds collective_sync{}; // ranks waiting for each other at a tensor collective
+
   int gpus_per_node = 1;
   core::Seconds link_latency{}, internode_latency{};
   core::BytesPerSecond link{};       // per GPU and direction inside a node
   core::BytesPerSecond pair{};       // inside a bridged pair of GPUs; zero: none
   core::Seconds pair_latency{};
   core::BytesPerSecond internode{};  // of the whole node, per direction
+  std::optional<Fabric> fabric;      // GPUs: rings are NCCL's; empty: plain messages
 };
 
-// attention: the job's kind ("flash2", "flash1"). The sustained GEMM fraction is used where the
-// profile has one and never above the best measured; a card without a sourced flash1 figure takes
-// flash2's.
-Machine make_machine(const hw_profiles::Profile& profile, std::string_view attention);
+// What of a job its kernels depend on.
+struct KernelUse {
+  std::string_view attention = "flash2";  // planner::attention_kinds
+  bool fp8 = false, fp8_rowwise = false;
+  bool fused_norm = true, compile = false;
+};
+
+// The sustained GEMM fraction is used where the profile has one and never above the best measured;
+// a card without a sourced flash1 figure takes flash2's.
+Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use);
 
 }  // namespace cost

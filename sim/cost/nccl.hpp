@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "core/units.hpp"
-#include "hw_profiles/profile.hpp"
+#include "sim/cost/fabric.hpp"
 #include "sim/cost/link.hpp"
 
 namespace cost {
@@ -23,21 +23,6 @@ enum class Method : std::uint8_t { ring, tree, nvls, nvls_tree, pat };
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 std::string_view name(Method method);
 std::string_view name(Protocol protocol);
-
-// What of a profile NCCL's choice depends on.
-struct Fabric {
-  int generation = 1;           // row of NCCL's tables: 0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell
-  bool switched = false;        // NVSwitch between all GPUs of the node
-  bool multicast = false;       // the switch reduces (NVLink SHARP): Hopper and later
-  int channels = 2;
-  int gpus_per_node = 1;
-  core::BytesPerSecond ring;    // bus bandwidth of large rings inside the node
-  core::BytesPerSecond pair;    // inside a bridged pair; zero: none
-  core::BytesPerSecond nvlink;  // all links of one GPU, effective; zero: none
-  core::BytesPerSecond network; // of the whole node
-  core::Seconds hop{}, network_hop{};  // low-latency step inside; Simple step between nodes
-};
-Fabric make_fabric(const hw_profiles::Profile& profile);
 
 struct CollectiveCost {
   core::Picoseconds time{};

@@ -11,8 +11,9 @@ constexpr std::array<std::string_view, 6> kCollectives{
     "all_reduce", "reduce_scatter", "all_gather", "broadcast", "send", "parameter_server"};
 constexpr std::array<std::string_view, 5> kAlgorithms{"ring", "tree", "naive_all_reduce",
                                                       "parameter_server", "direct"};
-constexpr std::array<std::string_view, 8> kTraffic{
-    "gradients", "parameters", "tensor", "sequence", "pipeline", "embedding", "loss", "norm"};
+constexpr std::array<std::string_view, 9> kTraffic{
+    "gradients", "parameters", "tensor", "sequence", "pipeline", "embedding", "loss", "norm",
+    "context"};
 
 // Whether the pair is one that the communicators execute.
 bool pairs(Collective c, Algorithm a) {

@@ -26,7 +26,7 @@ enum class Algorithm : std::uint8_t { ring, tree, naive_all_reduce, parameter_se
 enum class ReduceOp : std::uint8_t { sum, max };
 // What a transfer is for: the `what` of the plan file.
 enum class Traffic : std::uint8_t {
-  gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm
+  gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm, context
 };
 
 std::string_view name(Collective c);

@@ -54,6 +54,7 @@ int Mesh::group_size(Group group) const {
     case Group::embedding: return pipeline > 1 ? 2 : 1;
     case Group::next:
     case Group::previous: return 2;
+    case Group::context: return context;
   }
   return 1;
 }
@@ -73,6 +74,12 @@ std::vector<int> Mesh::members(Group group, int rank_id) const {
     case Group::shard:
       for (int i = 0; i < shard_group; ++i) {
         c.data = self.data / shard_group * shard_group + i;
+        add();
+      }
+      break;
+    case Group::context:
+      for (int i = 0; i < context; ++i) {
+        c.data = self.data / context * context + i;
         add();
       }
       break;
@@ -110,6 +117,7 @@ int Mesh::index(Group group, int rank_id) const {
     case Group::embedding: return c.pipeline == 0 ? 0 : 1;
     case Group::next:
     case Group::previous: return 0;
+    case Group::context: return c.data % context;
   }
   return 0;
 }

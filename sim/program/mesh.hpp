@@ -23,12 +23,14 @@ enum class Group : std::uint8_t {
   embedding,  // first and last stage of one data and tensor coordinate (tied embeddings)
   next,       // this rank and the same place in the next stage, round to the first (index 0 sends)
   previous,   // this rank and the same place in the previous stage (index 0 sends)
+  context,    // neighbours within data that share samples, each with a part of the sequence
 };
 
 struct Coordinates { int tensor = 0, data = 0, pipeline = 0; };
 
 struct Mesh {
   int tensor = 1, data = 1, pipeline = 1, shard_group = 1;
+  int context = 1;                     // of `data`, which counts data x context
   int separate_servers = 0;
   std::array<Axis, 3> order{Axis::tensor, Axis::data, Axis::pipeline};
 

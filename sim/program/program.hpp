@@ -156,6 +156,7 @@ struct Transfer {
   ReduceOp reduce = ReduceOp::sum;
   core::DType wire_type{};
   std::uint16_t tag = 0;               // tells apart messages between the same two ranks
+  bool overlapped = false;             // goes in pieces, beside the GEMM that makes or reads it
 };
 
 struct Block {

@@ -2,6 +2,7 @@
 // the law's own; a wrong one fails its test.
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
+#include "planner/evaluate.hpp"
 #include "planner/lower.hpp"
 #include "planner/step_time.hpp"
 #include "sim/program/traffic.hpp"
@@ -302,7 +303,7 @@ TEST_CASE("C8: overlapped buckets expose less communication than the same bucket
   s.micro_batch = 8;
   const auto timed = [&](bool overlap) {
     s.overlap = overlap;
-    const cost::Machine machine = cost::make_machine(*profile, job.attention);
+    const cost::Machine machine = machine_for(*profile, job);
     return step_time(lowered(spec, job, s), machine, resolve(spec, job, s).schedule);
   };
   const Time with = timed(true), without = timed(false);

@@ -1,5 +1,7 @@
 #include "sim/cost/action.hpp"
 
+#include <cmath>
+
 #include "tests/catch.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"
 
@@ -131,4 +133,56 @@ TEST_CASE("a convolution is the product of its windows in whole tiles, and moves
   const double bytes = 2.0 * static_cast<double>(op.elements_forward + op.parameter_elements);
   CHECK(f.seconds(f.action(ActionKind::forward, 0, 0, 3), 1) ==
         Approx(bytes / 1e12 + 1e-6).epsilon(1e-6));
+}
+
+TEST_CASE("a kernel lasts at least what its host takes to issue it, and more where both blend") {
+  Fixture f;
+  const Action norm = f.action(ActionKind::forward, 1, 0, 1);
+  const double kernel = f.seconds(norm) - 1e-6;
+  f.machine.host.elementwise = core::Seconds{50e-6};
+  CHECK(f.seconds(norm) == Approx(51e-6));
+  f.machine.host.elementwise = core::Seconds{kernel};
+  f.machine.launch_blend = 2;  // equal parts: sqrt 2 times either
+  CHECK(f.seconds(norm) == Approx(std::sqrt(2.0) * kernel + 1e-6).epsilon(1e-4));
+}
+
+TEST_CASE("a tensor collective pays the ranks' waiting, and hides what its GEMM covers") {
+  Fixture f;
+  f.rank.transfers[0].what = program::Traffic::tensor;
+  const Action reduce = f.action(ActionKind::collective, 0, 2, 1);
+  const double wire = f.seconds(reduce);
+  f.machine.exposed_tensor = 0.5;
+  f.machine.collective_sync = core::Seconds{20e-6};
+  CHECK(f.seconds(reduce) == Approx(wire / 2 + 20e-6));
+  f.machine.exposed_overlapped = 0;
+  f.rank.transfers[0].overlapped = true;
+  CHECK(f.seconds(reduce) == Approx(20e-6));
+}
+
+TEST_CASE("fp8 takes the peak of 8 bits for products, never for the head") {
+  Fixture f;
+  const Action product = f.action(ActionKind::forward, 0, 0, 1);
+  f.machine.peak[static_cast<std::size_t>(DType::f8)] = core::FlopsPerSecond{200e12};
+  const double half = f.seconds(product) - 1e-6;
+  f.machine.f8_gemms = true;
+  CHECK(f.seconds(product) - 1e-6 == Approx(half / 2));
+  f.rank.buffers[0].term = program::Term::logits;
+  CHECK(f.seconds(product) - 1e-6 == Approx(half));
+}
+
+TEST_CASE("a softmax in one kernel needs whole groups of four heads") {
+  Fixture f;
+  models::Operator core;
+  core.kind = models::OpKind::attention;
+  core.rows = core.keys = 256;
+  core.head_dim = 64;
+  core.heads = 2;
+  f.rank.operators.push_back(core);
+  f.machine.score_passes = 10;
+  f.machine.unfused_passes = 30;
+  const Action pass = f.action(ActionKind::forward, 2, 0, 1);
+  // 2 heads x 2 samples are four; with 3 samples six. A third of the passes is forward.
+  const double scores = 2.0 * 256 * 256 * 2 / 1e12;  // bytes of one sample's scores, at 1 TB/s
+  const double products = f.seconds(pass, 3) - f.seconds(pass, 2);
+  CHECK(products > (3 * 30 - 2 * 10) / 3.0 * scores);
 }

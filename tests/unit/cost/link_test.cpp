@@ -1,5 +1,7 @@
 #include "sim/cost/link.hpp"
 
+#include "hw_profiles/load.hpp"
+#include "sim/cost/nccl.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"
 
@@ -88,4 +90,30 @@ TEST_CASE("adjacent ranks are a pair, ranks two apart are not") {
   mesh.data = 2;
   CHECK(place_of(mesh, program::Group::tensor, 0, 4).paired);
   CHECK_FALSE(place_of(mesh, program::Group::data, 0, 4).paired);
+}
+
+TEST_CASE("rings on GPUs take NCCL's time, with the protocol that it would choose") {
+  const hw_profiles::Profile profile = *hw_profiles::find_profile("a100-sxm-80g");
+  const Machine a100 = make_machine(profile, {});
+  const Place node{8, 1, 8};
+  for (std::int64_t elements : {1'000, 1'000'000, 100'000'000}) {
+    const CollectiveCost nccl =
+        nccl_collective(Collective::all_reduce, core::Bytes(4 * elements), node,
+                        make_fabric(profile), Method::ring);
+    CHECK(collective_time(Collective::all_reduce, Algorithm::ring, node, elements, DType::f32, a100)
+              .value() == Approx(core::to_seconds(nccl.time).value()));
+  }
+}
+
+TEST_CASE("a group that begins inside a node is cut where the node ends") {
+  // Ranks 2, 3, 4, 5 on nodes of 4: two and two. Ranks 1, 3, 5, 7: two and two.
+  CHECK(place_of(2, 4, 1, 4).nodes == 2);
+  CHECK(place_of(2, 4, 1, 4).per_node == 2);
+  CHECK(place_of(1, 4, 2, 4).per_node == 2);
+  // Ranks 3 .. 10: one, four, three.
+  CHECK(place_of(3, 8, 1, 4).nodes == 3);
+  CHECK(place_of(3, 8, 1, 4).per_node == 4);
+  // A distance of 3 on nodes of 8: 0, 3, 6 | 9, 12, 15.
+  CHECK(place_of(0, 6, 3, 8).nodes == 2);
+  CHECK(place_of(0, 6, 3, 8).per_node == 3);
 }

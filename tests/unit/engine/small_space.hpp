@@ -43,7 +43,7 @@ int each_candidate(const Space& space, const Visit& visit) {
   for (const char* pin : space.pins) REQUIRE(constraints.pin(pin).ok());
   planner::Question question = make_question(model, job, profile, space.gpus).value();
   question.machine.gpus_per_node = space.gpus_per_node;
-  std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs;
+  std::map<std::tuple<std::int64_t, std::int64_t, bool, bool>, models::ModelGraph> graphs;
   const std::int64_t layers =
       model.layers > 0 ? model.layers : static_cast<std::int64_t>(model.widths.size()) - 1;
   int visited = 0;
@@ -55,9 +55,12 @@ int each_candidate(const Space& space, const Visit& visit) {
       if (!strategy_problems(model, job, s, space.gpus).empty()) continue;
       if (index++ % space.every != 0) continue;
       const planner::Strategy resolved = resolve(model, job, s);
-      const std::pair key{resolved.tensor, resolved.sequence_parallel};
+      const std::tuple key{resolved.tensor, resolved.context, resolved.sequence_parallel,
+                           resolved.checkpoint == planner::Checkpoint::selective_op};
       if (!graphs.contains(key))
-        graphs.emplace(key, models::build_graph(model, graph_options(job, resolved)).value());
+        graphs.emplace(key, models::build_graph(
+                                model, graph_options(job, resolved, question.profile.framework))
+                                .value());
       const models::ModelGraph& graph = graphs.at(key);
       visit(Lowered{question, resolved, graph, planner::lower(graph, job, resolved)});
       ++visited;

@@ -177,9 +177,21 @@ TEST_CASE("experts: every parameter counts, the work of those chosen, by hand") 
 
 TEST_CASE("degrees that no builder divides by are refused by name") {
   GraphOptions options{.seq_len = 8};
-  options.context = 2;
+  options.context = 3;  // 8 tokens
   options.expert = 4;
   const auto graph = build_graph(tiny_llama(), options);
   REQUIRE_FALSE(graph.ok());
   CHECK(graph.problems().size() == 2);
+}
+
+TEST_CASE("a context rank has its part of the rows, and attends to all keys") {
+  GraphOptions options{.seq_len = 8};
+  const ModelGraph whole = *build_graph(tiny_llama(), options);
+  options.context = 2;
+  const ModelGraph half = *build_graph(tiny_llama(), options);
+  const auto core = [](const ModelGraph& g) { return find_operator(g.templates[0], "attn.core"); };
+  CHECK(core(half).rows == 4);
+  CHECK(core(half).keys == 8);
+  CHECK(core(half).flops_forward.value() == core(whole).flops_forward.value() / 2);
+  CHECK(half.boundary_elements(1) * 2 == whole.boundary_elements(1));
 }

@@ -308,3 +308,49 @@ TEST_CASE("schedules with chunks and split backward passes are sound, and their 
     sound(job_of(8), s);
   }
 }
+
+TEST_CASE("context ranks gather keys and values of the sequence, and sum their gradients") {
+  Strategy s;
+  s.context = 2;
+  const program::Program p = sound(job_of(1), s, "gpt2-124m");
+  CHECK(p.mesh.data == 2);
+  // Keys and values of 1024 tokens in 16 bit; before each layer's core, and before its backward.
+  const std::int64_t keys = 2 * 2 * 1024 * kSmallHidden;
+  const auto gathers = entry(p, program::Traffic::context, "all_gather");
+  CHECK(gathers.count == 2 * kSmallLayers);
+  CHECK(gathers.payload.value() == 2 * kSmallLayers * keys);
+  CHECK(entry(p, program::Traffic::context, "reduce_scatter").count == kSmallLayers);
+  // Equal weights on both: their gradients are added up like those of data ranks.
+  CHECK(entry(p, program::Traffic::gradients, "all_reduce").group_size == 2);
+  for (Sharding z : {Sharding::zero1, Sharding::zero3}) {
+    s.sharding = z;
+    s.shard_group = 2;
+    sound(job_of(1), s, "llama2-7b");
+  }
+}
+
+TEST_CASE("selective_op drops norms, the middle, activations and half of the product before them") {
+  constexpr std::int64_t kTokens = 4096, kLlamaLayers = 32, h = 4096, f = 11008;
+  Strategy s;
+  const std::int64_t all = kept(sound(job_of(1, kTokens), s, "llama2-7b"));
+  s.checkpoint = Checkpoint::selective_op;
+  const std::int64_t some = kept(sound(job_of(1, kTokens), s, "llama2-7b"));
+  // Two norms' results, 4 h, and their f32 statistics, 8; the sum between the branches, 2 h; gate
+  // and up, 4 f, of which 2 f stay; their product, 2 f.
+  CHECK(all - some == kTokens * kLlamaLayers * (6 * h + 8 + 4 * f));
+  sound(job_of(1), s);
+  s.tensor = 4;
+  s.sequence_parallel = true;
+  sound(job_of(1, kTokens), s, "llama2-7b");
+}
+
+TEST_CASE("tp_overlap marks the collectives of rows that stand beside a GEMM, and no others") {
+  Strategy s = small_tensor(true);
+  s.tp_overlap = true;
+  const program::Program p = sound(job_of(1), s, "gpt2-124m");
+  for (const program::Transfer& t : p.classes[0].transfers) {
+    const bool rows = t.what == program::Traffic::sequence &&
+                      t.collective != program::Collective::all_reduce;
+    CHECK(t.overlapped == rows);
+  }
+}

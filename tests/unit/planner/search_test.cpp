@@ -1,3 +1,4 @@
+#include "planner/evaluate.hpp"
 #include "planner/search.hpp"
 
 #include <algorithm>
@@ -145,7 +146,7 @@ TEST_CASE("1F1B's bubble is a slot of every other stage") {
   const Strategy& s = plan.chosen->strategy;
   const auto graph = models::build_graph(plan.model, graph_options(plan.job, s)).value();
   const program::Program program = lower(graph, plan.job, s);
-  const cost::Machine machine = cost::make_machine(plan.profile, plan.job.attention);
+  const cost::Machine machine = machine_for(plan.profile, plan.job);
   const std::int64_t first = class_time(program, program.classes[0], machine).period;
   const std::int64_t last = class_time(program, program.classes[1], machine).period;
   REQUIRE(first < last);               // the head makes the last stage the critical one

@@ -1,0 +1,79 @@
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "core/file.hpp"
+#include "reports/validate/validation.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kPurpose =
+    "Predicts published training runs, each exactly as its row states it, and compares: time,\n"
+    "memory, whether it fits, and which of several alternatives is fastest.";
+constexpr std::string_view kExamples =
+    "  planner validate runs.csv\n"
+    "  planner validate runs.csv --leave-out bloom-tuneup --json --out scores.json";
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+constexpr std::size_t kShownProblems = 20;
+
+// gpu.memory_efficiency=0.9 or a100-sxm-80g:gpu.memory_efficiency=0.9.
+core::Result<reports::validation::Override> read_override(const std::string& text) {
+  const std::size_t equals = text.find('='), colon = text.substr(0, equals).find(':');
+  if (equals == std::string::npos || equals == 0)
+    return core::Problem{"--set", "FIELD=VALUE or GPU:FIELD=VALUE", '"' + text + '"', ""};
+  reports::validation::Override one;
+  if (colon != std::string::npos) one.of = text.substr(0, colon);
+  const std::size_t begin = colon == std::string::npos ? 0 : colon + 1;
+  one.field = text.substr(begin, equals - begin);
+  one.text = text.substr(equals + 1);
+  return one;
+}
+
+void report(const core::Problems& problems) {
+  for (std::size_t i = 0; i < std::min(problems.size(), kShownProblems); ++i)
+    write_reason(core::to_text(problems[i]));
+  if (problems.size() > kShownProblems)
+    write_reason(std::to_string(problems.size() - kShownProblems) + " more problems of rows");
+}
+
+}  // namespace
+
+int validate_verb(Arguments arguments) {
+  std::string path;
+  std::vector<std::string> overrides;
+  reports::validation::Request request;
+  OutputOptions output;
+  OptionSet set("validate", kPurpose, kExamples);
+  set.positional("RUNS", path, "CSV of published runs, one a row");
+  set.texts("--leave-out", request.leave_out, "DATASET", "do not score its rows; repeatable");
+  set.texts("--set", overrides, "FIELD=VALUE",
+            "a profile's field, as [GPU or framework:]gpu.gemm_sustained=0.8; repeatable");
+  add_output_options(set, output, "the scores");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+  core::Problems bad;
+  for (const std::string& text : overrides) {
+    auto one = read_override(text);
+    if (one.ok()) request.overrides.push_back(std::move(one).value());
+    else bad.push_back(one.problems().front());
+  }
+  if (const core::Status target = check_output(output); !target.ok())
+    bad.insert(bad.end(), target.problems().begin(), target.problems().end());
+  if (!bad.empty()) return refuse(bad);
+
+  const core::Result<std::string> text = core::read_file(path, kMaxBytes);
+  if (!text.ok()) return refuse(text.problems());
+  const auto validation = reports::validation::validate(*text, path, request);
+  if (!validation.ok()) return refuse(validation.problems());
+  report(validation->problems);
+  const reports::validation::Scores& scores = validation->scores;
+  if (scores.predicted == 0)
+    return refuse({{path, "at least one row that can be predicted",
+                    std::to_string(scores.rows) + " rows, none of them",
+                    scores.skipped.empty() ? "" : scores.skipped.front().reason}});
+  const core::Status delivered =
+      deliver(output, reports::validation::to_json_text(scores),
+              [&] { return reports::validation::validation_text(scores, page_style()); });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+}  // namespace cli

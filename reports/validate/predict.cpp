@@ -1,0 +1,71 @@
+#include "reports/validate/predict.hpp"
+
+#include <fmt/format.h>
+
+#include "hw_profiles/load.hpp"
+#include "planner/job_check.hpp"
+#include "planner/lower.hpp"
+
+namespace reports::validation {
+
+Predictor::Key Predictor::key_of(const Row& row) {
+  return {row.gpu, row.job.framework, row.gpus_per_node.value_or(0),
+          row.internode_gbps.value_or(0)};
+}
+
+core::Result<hw_profiles::Profile> Predictor::make_profile(const Row& row) const {
+  auto profile = hw_profiles::find_profile(row.gpu);
+  if (!profile.ok()) return profile;
+  const auto set = [&](std::string_view field, const std::string& text, std::string_view source) {
+    return hw_profiles::set(*profile, field, text, source);
+  };
+  auto done = hw_profiles::use_framework(*profile, row.job.framework, "framework");
+  if (done.ok() && row.gpus_per_node)
+    done = set("node.gpus_per_node", fmt::format("{}", *row.gpus_per_node), "gpus_per_node");
+  if (done.ok() && row.internode_gbps)
+    done = set("node.internode_bandwidth", fmt::format("{} Gbps", *row.internode_gbps),
+               "internode_gbps");
+  for (const Override& o : overrides_)
+    if (done.ok() && (o.of.empty() || o.of == row.gpu || o.of == profile->framework.id))
+      done = set(o.field, o.text, "--set");
+  if (!done.ok()) return done.problems();
+  return profile;
+}
+
+core::Result<planner::Candidate> Predictor::predict(const Row& row) {
+  auto known = known_.find(key_of(row));
+  if (known == known_.end()) {
+    auto profile = make_profile(row);
+    if (!profile.ok()) return profile.problems();
+    known = known_.emplace(key_of(row), std::move(profile).value()).first;
+  }
+  const hw_profiles::Profile& profile = known->second;
+  planner::Job job = row.job;
+  if (job.recipe.empty()) {
+    const std::string& own = profile.framework.recipe;
+    job.recipe = planner::recipe_accepts(own, job.precision) ? own : "mixed";
+  }
+  if (const auto problems = planner::job_problems(job, profile); !problems.empty())
+    return problems;
+  planner::Strategy strategy = row.strategy;
+  strategy.overlap = profile.framework.overlap_gradients;
+  strategy.bucket_bytes = profile.framework.bucket.value();
+  const auto problems = planner::strategy_problems(row.model, job, strategy, row.gpus);
+  if (!problems.empty()) return problems;
+  const auto question = planner::make_question(row.model, job, profile, row.gpus);
+  if (!question.ok()) return question.problems();
+  const auto graph =
+      models::build_graph(row.model, planner::graph_options(job, strategy, profile.framework));
+  if (!graph.ok()) return graph.problems();
+  // What the allocator holds matters where memory was measured, and to a verdict that the bytes in
+  // use leave open.
+  const planner::Strategy resolved = planner::resolve(row.model, job, strategy);
+  const program::Program program = planner::lower(*graph, job, resolved);
+  if (!row.peak_bytes) {
+    planner::Candidate least = planner::evaluate(*question, program, resolved, false);
+    if (!row.fits || least.memory.worst.device > least.memory.usable) return least;
+  }
+  return planner::evaluate(*question, program, resolved);
+}
+
+}  // namespace reports::validation

@@ -1,0 +1,39 @@
+#pragma once
+// Predictions of published runs by the code that plans: each row's strategy is lowered, replayed
+// and timed (planner/evaluate.hpp), on the profile that the row names. Nothing here models
+// anything. Not thread-safe: profiles are kept from row to row.
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "planner/evaluate.hpp"
+#include "reports/validate/row.hpp"
+
+namespace reports::validation {
+
+// A value of a profile's field in place of the shipped one: what a fit varies, what --set states.
+struct Override {
+  std::string field, text;
+  std::string of;                        // applies to this GPU or framework; empty: to all
+};
+
+class Predictor {
+ public:
+  explicit Predictor(std::vector<Override> overrides = {}) : overrides_(std::move(overrides)) {}
+
+  // Errors: an unknown GPU, a model or job that does not hold, a strategy that is not lowered.
+  core::Result<planner::Candidate> predict(const Row& row);
+  // What the row ran on. REQUIRES: predict() answered.
+  const hw_profiles::Profile& profile(const Row& row) const { return known_.at(key_of(row)); }
+
+ private:
+  using Key = std::tuple<std::string, std::string, std::int64_t, double>;
+  static Key key_of(const Row& row);
+  core::Result<hw_profiles::Profile> make_profile(const Row& row) const;
+
+  std::vector<Override> overrides_;
+  std::map<Key, hw_profiles::Profile> known_;
+};
+
+}  // namespace reports::validation

@@ -1,0 +1,251 @@
+#include "reports/validate/row.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hw_profiles/load.hpp"
+
+namespace reports::validation {
+namespace {
+
+using core::CsvRow;
+using core::Problems;
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+constexpr core::IntRange kDegree{1, 1 << 24};
+constexpr core::IntRange kWidth{1, std::int64_t{1} << 26};
+constexpr std::string_view kGeneric = "generic";  // hw_profiles/frameworks
+
+// One of `words`, as the value beside it. An empty cell leaves `out` as it is.
+template <class T, std::size_t n>
+void choose(const CsvRow& row, std::string_view column,
+            const std::array<std::pair<std::string_view, T>, n>& words, T& out,
+            Problems& problems) {
+  const std::string_view cell = row.text(column);
+  if (cell.empty()) return;
+  std::string known;
+  for (const auto& [word, value] : words) {
+    if (word == cell) {
+      out = value;
+      return;
+    }
+    known += known.empty() ? std::string(word) : fmt::format(", {}", word);
+  }
+  row.problem(column, "one of " + known, "", problems);
+}
+
+void read_family(const CsvRow& row, models::ModelSpec& model, Problems& problems) {
+  using models::Family;
+  constexpr std::array<std::pair<std::string_view, Family>, 8> kFamilies{
+      {{"gpt", Family::gpt2}, {"gpt2", Family::gpt2}, {"llama", Family::llama},
+       {"mpt", Family::mpt}, {"gpt_neox", Family::gpt_neox}, {"qwen2", Family::qwen2},
+       {"bert", Family::bert}, {"mistral", Family::llama}}};
+  choose(row, "family", kFamilies, model.family, problems);
+  model.variants = models::variants_of(model.family);
+  model.activation = models::activation_of(model.family);
+  constexpr std::array<std::pair<std::string_view, models::Ffn>, 3> kFfn{
+      {{"gelu", models::Ffn::gelu}, {"relu2", models::Ffn::gelu}, {"swiglu", models::Ffn::swiglu}}};
+  choose(row, "ffn", kFfn, model.variants.ffn, problems);
+}
+
+void read_model(const CsvRow& row, models::ModelSpec& model, std::int64_t& seq_len,
+                Problems& problems) {
+  row.optional("model", model.name, problems);
+  read_family(row, model, problems);
+  row.required("layers", model.layers, core::IntRange{1, models::kMaxLayers}, problems);
+  row.required("hidden", model.hidden, kWidth, problems);
+  row.required("heads", model.heads, kWidth, problems);
+  model.kv_heads = model.heads;
+  row.optional("kv_heads", model.kv_heads, kWidth, problems);
+  row.required("ffn_hidden", model.ffn_hidden, kWidth, problems);
+  row.required("vocab", model.vocab, kWidth, problems);
+  row.optional("tied_embeddings", model.tied_embeddings, problems);
+  row.required("seq_len", seq_len, core::IntRange{1, 1 << 24}, problems);
+  model.positions = seq_len;
+  model.source = "a row of published runs";
+}
+
+// How GEMMs compute, and what the framework then keeps in 16 bits.
+void read_precision(const CsvRow& row, planner::Job& job, Problems& problems) {
+  struct Precision {
+    core::DType type;
+    bool pure;
+  };
+  constexpr std::array<std::pair<std::string_view, Precision>, 5> kPrecisions{
+      {{"bf16", {core::DType::bf16, false}}, {"fp16", {core::DType::f16, false}},
+       {"fp8", {core::DType::f8, false}}, {"pure_bf16", {core::DType::bf16, true}},
+       {"fp32", {core::DType::f32, false}}}};
+  Precision precision{core::DType::bf16, false};
+  choose(row, "precision", kPrecisions, precision, problems);
+  job.recipe = precision.pure                       ? "pure_bf16"
+               : precision.type == core::DType::f32 ? "fp32"
+                                                    : "";
+  job.precision = precision.type == core::DType::f32 ? core::DType::bf16 : precision.type;
+  constexpr std::array<std::pair<std::string_view, core::DType>, 3> kWire{
+      {{"fp16", core::DType::f16}, {"bf16", core::DType::bf16}, {"fp32", core::DType::f32}}};
+  core::DType wire = core::DType::f32;
+  choose(row, "reduce_dtype", kWire, wire, problems);
+  if (row.has("reduce_dtype")) job.reduce_dtype = wire;
+}
+
+void read_job(const CsvRow& row, planner::Job& job, Problems& problems) {
+  row.required("global_batch", job.global_batch, core::at_least(1), problems);
+  read_precision(row, job, problems);
+  std::string optimizer;
+  if (row.optional("optimizer", optimizer, problems)) {
+    if (const auto kind = planner::optimizer_from_name(optimizer)) job.optimizer = *kind;
+    else row.problem("optimizer", "a known optimizer", "", problems);
+  }
+  row.optional("lora_rank", job.lora_rank, core::IntRange{0, 1 << 20}, problems);
+  row.optional("quantization", job.quantization, problems);
+  row.optional("attention", job.attention, problems);
+  row.optional("fused_norm", job.fused_norm, problems);
+  row.optional("compile", job.compile, problems);
+  row.optional("fp8_scaling", job.fp8_scaling, problems);
+}
+
+void read_checkpoint(const CsvRow& row, planner::Strategy& s, Problems& problems) {
+  using planner::Checkpoint;
+  using Kind = std::pair<Checkpoint, std::int64_t>;
+  constexpr std::array<std::pair<std::string_view, Kind>, 5> kKinds{
+      {{"none", {Checkpoint::none, 0}}, {"full", {Checkpoint::every_k, 1}},
+       {"every_2", {Checkpoint::every_k, 2}}, {"selective", {Checkpoint::selective, 0}},
+       {"selective_op", {Checkpoint::selective_op, 0}}}};
+  Kind kind{Checkpoint::none, 0};
+  choose(row, "checkpoint", kKinds, kind, problems);
+  s.checkpoint = kind.first;
+  s.checkpoint_every = kind.second;
+}
+
+void read_pipeline(const CsvRow& row, std::int64_t layers, planner::Strategy& s,
+                   Problems& problems) {
+  using planner::Schedule;
+  row.optional("pipeline", s.pipeline, kDegree, problems);
+  row.optional("virtual_stages", s.virtual_stages, kDegree, problems);
+  constexpr std::array<std::pair<std::string_view, Schedule>, 8> kSchedules{
+      {{"none", Schedule::none}, {"1f1b", Schedule::one_f_one_b}, {"gpipe", Schedule::gpipe},
+       {"naive", Schedule::naive}, {"interleaved", Schedule::interleaved},
+       {"zb1p", Schedule::zb_h1}, {"zb2p", Schedule::zb_h2}, {"zbv", Schedule::zb_v}}};
+  choose(row, "schedule", kSchedules, s.schedule, problems);
+  if (s.pipeline == 1) {
+    s.schedule = Schedule::none;
+    s.virtual_stages = 1;
+  } else if (s.schedule == Schedule::none) {
+    s.schedule = Schedule::one_f_one_b;
+  }
+  // At least one layer in each: stages that hold embeddings or the head alone are not lowered.
+  s.virtual_stages = std::max<std::int64_t>(1, std::min(s.virtual_stages, layers / s.pipeline));
+  if (s.schedule != Schedule::interleaved && s.schedule != Schedule::zb_v) s.virtual_stages = 1;
+  else if (s.schedule == Schedule::interleaved && s.virtual_stages == 1)
+    s.schedule = Schedule::one_f_one_b;
+}
+
+void read_sharding(const CsvRow& row, planner::Strategy& s, Problems& problems) {
+  using planner::Sharding;
+  constexpr std::array<std::pair<std::string_view, Sharding>, 4> kShardings{
+      {{"none", Sharding::none}, {"zero1", Sharding::zero1}, {"zero2", Sharding::zero2},
+       {"zero3", Sharding::zero3}}};
+  choose(row, "sharding", kShardings, s.sharding, problems);
+  s.shard_group = s.data * s.context;
+  row.optional("shard_group", s.shard_group, kDegree, problems);
+  // Context ranks hold equal weights too: optimizers are divided over them as well.
+  if (s.sharding != Sharding::zero3 && s.shard_group == s.data) s.shard_group = s.data_ranks();
+  if (s.shard_group == 1) s.sharding = Sharding::none;
+  if (s.sharding == Sharding::none) s.shard_group = 1;
+}
+
+void read_strategy(const CsvRow& row, const models::ModelSpec& model, std::int64_t global_batch,
+                   planner::Strategy& s, Problems& problems) {
+  row.optional("data", s.data, kDegree, problems);
+  row.optional("tensor", s.tensor, kDegree, problems);
+  row.optional("context", s.context, kDegree, problems);
+  bool sequence = false;
+  row.optional("sequence_parallel", sequence, problems);
+  s.sequence_parallel = sequence && s.tensor > 1;
+  read_pipeline(row, model.layers, s, problems);
+  read_sharding(row, s, problems);
+  read_checkpoint(row, s, problems);
+  row.required("micro_batch", s.micro_batch, kDegree, problems);
+  row.optional("tp_overlap", s.tp_overlap, problems);
+  s.tp_overlap = s.tp_overlap && s.tensor > 1;
+  if (const std::string_view what = row.text("offload"); !what.empty() && what != "none")
+    s.offload = {std::string(what)};
+  const std::int64_t together = s.micro_batch * s.data;
+  if (together > 0 && global_batch % together == 0)
+    s.grad_accum = global_batch / together;
+  else if (problems.empty())
+    row.problem("global_batch", fmt::format("a multiple of micro_batch x data = {}", together), "",
+                problems);
+}
+
+void read_measured(const CsvRow& row, Row& out, Problems& problems) {
+  double number = 0;
+  if (row.optional("step_seconds", number, core::positive(), problems))
+    out.step = core::Seconds(number);
+  if (row.optional("peak_memory_gib", number, core::positive(), problems))
+    out.peak_bytes = number * kGib;
+  constexpr std::array<std::pair<std::string_view, MemoryKind>, 3> kKinds{
+      {{"allocated", MemoryKind::allocated}, {"reserved", MemoryKind::reserved},
+       {"device", MemoryKind::device}}};
+  choose(row, "memory_kind", kKinds, out.memory_kind, problems);
+  bool fits = false;
+  if (row.optional("fits", fits, problems)) out.fits = fits;
+}
+
+Row read_row(const CsvRow& cells, const std::string& source,
+             const std::vector<std::string>& frameworks, Problems& problems) {
+  Row row;
+  row.place = fmt::format("{}:{}", source, cells.line());
+  cells.required("id", row.id, problems);
+  row.dataset = cells.text("dataset");
+  row.group = cells.text("group");
+  cells.required("framework", row.framework, problems);
+  cells.required("gpu", row.gpu, problems);
+  cells.required("gpus", row.gpus, kDegree, problems);
+  std::int64_t per_node = 0;
+  if (cells.optional("gpus_per_node", per_node, core::IntRange{1, 1 << 16}, problems))
+    row.gpus_per_node = per_node;
+  double gbps = 0;
+  if (cells.optional("internode_gbps", gbps, core::positive(), problems)) row.internode_gbps = gbps;
+  const bool shipped = std::ranges::count(frameworks, row.framework) > 0;
+  row.job.framework = shipped ? row.framework : std::string(kGeneric);
+  read_model(cells, row.model, row.job.seq_len, problems);
+  read_job(cells, row.job, problems);
+  read_strategy(cells, row.model, row.job.global_batch, row.strategy, problems);
+  read_measured(cells, row, problems);
+  const planner::Strategy& s = row.strategy;
+  if (problems.empty() && s.workers() != row.gpus)
+    cells.problem("gpus", fmt::format("data x tensor x pipeline x context = {}", s.workers()), "",
+                  problems);
+  return row;
+}
+
+}  // namespace
+
+std::vector<std::string_view> required_columns() {
+  return {"id",    "framework",  "layers", "hidden",  "heads",       "ffn_hidden",
+          "vocab", "seq_len",    "gpu",    "gpus",    "micro_batch", "global_batch"};
+}
+
+Rows read_rows(const core::CsvTable& table) {
+  const std::vector<std::string> frameworks = hw_profiles::framework_names();
+  Rows out;
+  for (const CsvRow& cells : table.rows()) {
+    Problems problems;
+    Row row = read_row(cells, table.source(), frameworks, problems);
+    if (problems.empty()) {
+      out.rows.push_back(std::move(row));
+      continue;
+    }
+    if (row.id.empty()) row.id = fmt::format("line {}", cells.line());
+    out.skipped.push_back({row.id, core::to_text(problems.front())});
+    out.problems.insert(out.problems.end(), problems.begin(), problems.end());
+  }
+  return out;
+}
+
+}  // namespace reports::validation

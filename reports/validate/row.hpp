@@ -1,0 +1,63 @@
+#pragma once
+// Row: one published training run, as a file of runs states it (schema: the header of runs.csv in
+// docs), turned into exactly the model, job and strategy that the planner knows. What the words of
+// a row become:
+//   checkpoint   full: every_k 1; every_2: every_k 2; the others by their name
+//   schedule     zb1p: zb_h1; zb2p: zb_h2
+//   no effect    sequence_parallel with tensor 1, sharding over a group of 1: left out
+//   framework    one that is not shipped: `generic`, and the row keeps its own name in reports
+//   stages       virtual ones at most as many as there are layers for; layers that
+//                the pipeline does not divide: auto, as the planner resolves them
+// Value types; pure.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/csv.hpp"
+#include "core/units.hpp"
+#include "models/spec.hpp"
+#include "planner/job.hpp"
+#include "planner/strategy.hpp"
+
+namespace reports::validation {
+
+// What a row's peak memory is of: the framework's allocator (bytes in use, bytes it holds), or the
+// device as the driver's tool printed it.
+enum class MemoryKind : std::uint8_t { allocated, reserved, device };
+
+struct Row {
+  std::string place;                     // "runs.csv:12"
+  std::string id, dataset, group, framework, gpu;
+  models::ModelSpec model;
+  planner::Job job;                      // framework: a shipped one; recipe: empty, the framework's
+  planner::Strategy strategy;
+  std::int64_t gpus = 1;
+  std::optional<std::int64_t> gpus_per_node;
+  std::optional<double> internode_gbps;  // of the whole node
+
+  // Measured; empty: not stated.
+  std::optional<core::Seconds> step;
+  std::optional<double> peak_bytes;
+  MemoryKind memory_kind = MemoryKind::allocated;
+  std::optional<bool> fits;
+};
+
+// A row that cannot be used, and why.
+struct Skipped {
+  std::string id, reason;
+};
+
+struct Rows {
+  std::vector<Row> rows;
+  std::vector<Skipped> skipped;
+  core::Problems problems;               // of the skipped rows, each with line and column
+};
+
+// Columns that a file of runs must have; the others may be missing, and mean "not stated".
+std::vector<std::string_view> required_columns();
+
+Rows read_rows(const core::CsvTable& table);
+
+}  // namespace reports::validation

@@ -1,0 +1,204 @@
+#include "reports/validate/score.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "core/check.hpp"
+
+namespace reports::validation {
+namespace {
+
+constexpr double kMost = 0.9;  // the share of rows that p90 covers
+
+std::string greatest(const std::vector<std::pair<std::string, double>>& terms) {
+  return std::ranges::max_element(terms, {}, &std::pair<std::string, double>::second)->first;
+}
+
+std::string dominant_time(const planner::Time& t) {
+  return greatest({{"compute", t.compute.value()},
+                   {"exposed_communication", t.exposed_communication.value()},
+                   {"bubble", t.bubble.value()},
+                   {"optimizer", t.optimizer.value()}});
+}
+
+std::string dominant_memory(const planner::MemoryTerms& m) {
+  std::vector<std::pair<std::string, double>> terms;
+  for (std::size_t i = 0; i < m.terms.size(); ++i)
+    terms.emplace_back(program::name(static_cast<program::Term>(i)),
+                       static_cast<double>(m.terms[i].value()));
+  return greatest(terms);
+}
+
+double quantile(const std::vector<double>& sorted, double share) {
+  if (sorted.empty()) return 0;
+  const auto at = static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5);
+  return sorted[at];
+}
+
+std::vector<RowScore> scores_of(const Predicted& p) {
+  std::vector<RowScore> scores;
+  const auto add = [&](ScoreKind kind, double measured, double predicted, std::string dominant) {
+    const bool verdict = kind == ScoreKind::fit;
+    scores.push_back({p.row.id, kind, measured, predicted,
+                      verdict ? std::nullopt
+                              : std::optional((predicted - measured) / measured),
+                      std::move(dominant)});
+  };
+  const planner::Candidate& c = p.candidate;
+  if (p.row.step)
+    add(ScoreKind::time, p.row.step->value(), c.time.step.value(), dominant_time(c.time));
+  if (p.row.peak_bytes)
+    add(ScoreKind::memory, *p.row.peak_bytes, p.memory_bytes(), dominant_memory(c.memory.worst));
+  if (p.row.fits)
+    add(ScoreKind::fit, *p.row.fits, p.fits(), dominant_memory(c.memory.worst));
+  return scores;
+}
+
+void count_fit(const Predicted& p, FitScore& fit) {
+  if (!p.row.fits) return;
+  ++fit.rows;
+  if (p.fits() == *p.row.fits) ++fit.correct;
+  else ++(p.fits() ? fit.false_fit : fit.false_oom);
+}
+
+double regret(const std::vector<const Predicted*>& group) {
+  double fastest = group.front()->row.step->value();
+  const Predicted* chosen = nullptr;
+  for (const bool must_fit : {true, false}) {
+    if (chosen != nullptr) break;
+    for (const Predicted* p : group) {
+      fastest = std::min(fastest, p->row.step->value());
+      if (must_fit && !p->fits()) continue;
+      if (chosen == nullptr || p->candidate.time.step < chosen->candidate.time.step) chosen = p;
+    }
+  }
+  return chosen->row.step->value() / fastest - 1;
+}
+
+// Pairs ordered alike less those ordered against, and all pairs. O(rows^2).
+std::pair<double, double> concordance(const std::vector<const Predicted*>& group) {
+  double difference = 0, pairs = 0;
+  for (std::size_t i = 0; i < group.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const double measured = group[i]->row.step->value() - group[j]->row.step->value();
+      const double predicted =
+          (group[i]->candidate.time.step - group[j]->candidate.time.step).value();
+      const double product = measured * predicted;
+      difference += product > 0 ? 1 : product < 0 ? -1 : 0;
+      ++pairs;
+    }
+  return {difference, pairs};
+}
+
+RankingScore rank(const std::vector<Predicted>& rows) {
+  std::map<std::string, std::vector<const Predicted*>> groups;
+  for (const Predicted& p : rows)
+    if (p.row.step && !p.row.group.empty()) groups[p.row.group].push_back(&p);
+  RankingScore ranking;
+  std::vector<double> regrets;
+  double difference = 0, pairs = 0;
+  for (const auto& [name, group] : groups) {
+    if (group.size() < kGroupRows) continue;
+    regrets.push_back(regret(group));
+    const auto [d, n] = concordance(group);
+    difference += d;
+    pairs += n;
+  }
+  ranking.groups = regrets.size();
+  if (regrets.empty()) return ranking;
+  for (const double r : regrets)
+    ranking.mean_regret += r / static_cast<double>(regrets.size());
+  std::ranges::sort(regrets);
+  ranking.p90_regret = quantile(regrets, kMost);
+  ranking.kendall_tau = difference / pairs;
+  return ranking;
+}
+
+std::vector<Cluster> clusters(const std::vector<Predicted>& rows) {
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<double>> errors;
+  for (const Predicted& p : rows)
+    if (p.row.step)
+      errors[{p.row.dataset, p.row.framework, p.row.gpu}].push_back(
+          p.candidate.time.step.value() / p.row.step->value() - 1);
+  std::vector<Cluster> all;
+  for (auto& [key, list] : errors)
+    all.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key),
+                   error_score(std::move(list))});
+  return all;
+}
+
+double mean_over_datasets(const std::vector<Predicted>& rows) {
+  std::map<std::string, std::vector<double>> errors;
+  for (const Predicted& p : rows)
+    if (p.row.step)
+      errors[p.row.dataset].push_back(p.candidate.time.step.value() / p.row.step->value() - 1);
+  double sum = 0;
+  for (auto& [dataset, list] : errors) sum += error_score(std::move(list)).mape;
+  return errors.empty() ? 0 : sum / static_cast<double>(errors.size());
+}
+
+}  // namespace
+
+double Predicted::memory_bytes() const {
+  const planner::MemoryTerms& m = candidate.memory.worst;
+  // The matrix library's workspace is taken from the framework's allocator (torch).
+  const double workspace = static_cast<double>(m.workspace.value());
+  switch (row.memory_kind) {
+    case MemoryKind::allocated: return static_cast<double>(m.live.value()) + workspace;
+    case MemoryKind::reserved: return static_cast<double>(m.reserved.value()) + workspace;
+    case MemoryKind::device: return static_cast<double>(m.device.value());
+  }
+  return 0;
+}
+
+std::string_view name(ScoreKind kind) {
+  constexpr std::array<std::string_view, 3> names{"time", "memory", "fit"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+ErrorScore error_score(std::vector<double> errors) {
+  ErrorScore s;
+  s.rows = errors.size();
+  if (errors.empty()) return s;
+  const double n = static_cast<double>(errors.size());
+  for (double& e : errors) {
+    s.bias += e / n;
+    e = std::abs(e);
+    s.mape += e / n;
+  }
+  std::ranges::sort(errors);
+  s.median = quantile(errors, 0.5);
+  s.p90 = quantile(errors, kMost);
+  s.most = errors.back();
+  return s;
+}
+
+Scores score(const std::vector<Predicted>& rows, std::vector<Skipped> skipped) {
+  Scores s;
+  s.rows = rows.size() + skipped.size();
+  s.predicted = rows.size();
+  s.skipped = std::move(skipped);
+  std::vector<double> time, memory, device;
+  for (const Predicted& p : rows) {
+    for (RowScore& r : scores_of(p)) {
+      if (r.kind == ScoreKind::time) time.push_back(*r.relative_error);
+      if (r.kind == ScoreKind::memory)
+        (p.row.memory_kind == MemoryKind::device ? device : memory).push_back(*r.relative_error);
+      s.per_row.push_back(std::move(r));
+    }
+    count_fit(p, s.fit);
+  }
+  s.time = error_score(std::move(time));
+  s.memory = error_score(std::move(memory));
+  s.memory_device = error_score(std::move(device));
+  s.time_by_dataset = mean_over_datasets(rows);
+  s.ranking = rank(rows);
+  s.by = clusters(rows);
+  return s;
+}
+
+}  // namespace reports::validation

@@ -1,0 +1,44 @@
+#include "reports/validate/validation.hpp"
+
+#include <algorithm>
+
+namespace reports::validation {
+
+// What cannot be expressed is a limit of the planner; a GPU that nobody knows is the file's.
+static void skip(const Row& row, core::Problems why, std::vector<Skipped>& skipped,
+                 core::Problems& problems) {
+  skipped.push_back({row.id, core::to_text(why.front())});
+  for (core::Problem& p : why)
+    if (p.where == "profile") {
+      p.where = row.place + " column gpu";
+      problems.push_back(std::move(p));
+    }
+}
+
+core::Result<Validation> validate(std::string_view text, std::string_view source,
+                                  const Request& request) {
+  core::Problems problems;
+  const core::Result<core::CsvTable> table = core::parse_csv(text, source, &problems);
+  if (!table.ok()) return table.problems();
+  core::Problems missing;
+  if (!table->require_columns(required_columns(), missing)) return missing;
+  Rows read = read_rows(*table);
+  std::vector<Skipped> skipped;
+  for (const core::Problem& p : problems) skipped.push_back({p.where, core::to_text(p)});
+  skipped.insert(skipped.end(), read.skipped.begin(), read.skipped.end());
+  problems.insert(problems.end(), read.problems.begin(), read.problems.end());
+
+  Predictor predictor(request.overrides);
+  std::vector<Predicted> rows;
+  for (Row& row : read.rows) {
+    if (std::ranges::count(request.leave_out, row.dataset) > 0) continue;
+    core::Result<planner::Candidate> candidate = predictor.predict(row);
+    if (candidate.ok())
+      rows.push_back({std::move(row), std::move(candidate).value()});
+    else
+      skip(row, candidate.problems(), skipped, problems);
+  }
+  return Validation{score(rows, std::move(skipped)), std::move(problems)};
+}
+
+}  // namespace reports::validation

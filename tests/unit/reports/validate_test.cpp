@@ -1,0 +1,166 @@
+// Published runs: what a row becomes, how bad rows are told, and the arithmetic of the scores.
+
+#include "reports/validate/validation.hpp"
+
+#include <algorithm>
+
+#include "core/json.hpp"
+#include "hw_profiles/load.hpp"
+#include "tests/catch.hpp"
+
+namespace {
+
+using namespace reports::validation;
+using planner::Checkpoint;
+using planner::Schedule;
+
+const std::string kHeader =
+    "id,dataset,group,framework,family,layers,hidden,heads,ffn_hidden,ffn,vocab,tied_embeddings,"
+    "seq_len,gpu,gpus,data,tensor,sequence_parallel,pipeline,sharding,shard_group,micro_batch,"
+    "global_batch,precision,checkpoint,attention,schedule,step_seconds,fits\n";
+// What the rows below share: a small GPT on eight A100s.
+const std::string kModel = ",gpt,4,256,8,1024,gelu,1000,1,128,a100-sxm-80g,8,";
+
+std::string row(const std::string& id, const std::string& strategy, const std::string& measured) {
+  return id + ",set,pair,megatron" + kModel + strategy + ",bf16,full,flash2," + measured + "\n";
+}
+// data, tensor, sequence_parallel, pipeline, sharding, shard_group, micro_batch, global_batch
+const std::string kPlain = "8,1,0,1,none,1,2,32";
+
+Rows read(const std::string& text) {
+  const auto table = core::parse_csv(text, "runs.csv");
+  REQUIRE(table.ok());
+  return read_rows(*table);
+}
+
+Predicted predicted(double measured, double step, bool fits) {
+  Predicted p;
+  p.row.group = "g";
+  p.row.step = core::Seconds(measured);
+  p.candidate.time.step = core::Seconds(step);
+  p.candidate.memory.usable = core::Bytes(10);
+  p.candidate.memory.worst.device = core::Bytes(fits ? 10 : 11);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("a row becomes the model, job and strategy that it states") {
+  const Rows rows = read(kHeader + row("a", "2,2,1,2,zero1,2,4,32", "zb1p,1.5,1"));
+  REQUIRE(rows.rows.size() == 1);
+  const Row& r = rows.rows.front();
+  CHECK(r.model.layers == 4);
+  CHECK(r.model.positions == 128);
+  CHECK(r.job.framework == "megatron");
+  CHECK(r.job.global_batch == 32);
+  CHECK(r.strategy.sequence_parallel);
+  CHECK(r.strategy.schedule == Schedule::zb_h1);
+  CHECK(r.strategy.checkpoint == Checkpoint::every_k);
+  CHECK(r.strategy.checkpoint_every == 1);
+  CHECK(r.strategy.grad_accum == 4);  // 32 / (4 x 2)
+  CHECK(r.step->value() == 1.5);
+  CHECK(*r.fits);
+}
+
+TEST_CASE("keys without effect are left out") {
+  const Rows rows = read(kHeader + row("a", "8,1,1,1,zero3,1,2,32", "1f1b,1,"));
+  REQUIRE(rows.rows.size() == 1);
+  const planner::Strategy& s = rows.rows.front().strategy;
+  CHECK_FALSE(s.sequence_parallel);
+  CHECK(s.sharding == planner::Sharding::none);
+  CHECK(s.schedule == Schedule::none);
+}
+
+TEST_CASE("an unknown framework takes the generic one and keeps its name") {
+  std::string text = kHeader + row("a", kPlain, "none,1,");
+  text.replace(text.find("megatron"), 8, "colossal");
+  const Rows rows = read(text);
+  REQUIRE(rows.rows.size() == 1);
+  CHECK(rows.rows.front().job.framework == "generic");
+  CHECK(rows.rows.front().framework == "colossal");
+}
+
+TEST_CASE("bad rows are named by line and column, and the rest is scored") {
+  const std::string text = "\xEF\xBB\xBF" + kHeader +
+                           row("text", "eight,1,0,1,none,1,2,32", "none,1,") +
+                           row("degrees", "4,1,0,1,none,1,2,32", "none,1,") +
+                           row("good", kPlain, "none,1,") + "short,row\n";
+  const auto validation = validate(text, "runs.csv", {});
+  REQUIRE(validation.ok());
+  CHECK(validation->scores.predicted == 1);
+  CHECK(validation->scores.rows == 4);
+  const std::string problems = core::to_text(validation->problems);
+  INFO(problems);
+  CHECK(problems.find("runs.csv:2 column data") != std::string::npos);
+  CHECK(problems.find("runs.csv:3 column gpus") != std::string::npos);
+  CHECK(problems.find("runs.csv:5: expected 29 fields") != std::string::npos);
+}
+
+TEST_CASE("a file without a column it needs is refused, and an unknown GPU skips its row") {
+  CHECK_FALSE(validate("id,gpu\n1,2\n", "runs.csv", {}).ok());
+  std::string text = kHeader + row("a", kPlain, "none,1,");
+  text.replace(text.find("a100-sxm-80g"), 12, "a101-sxm-80g");
+  const auto validation = validate(text, "runs.csv", {});
+  REQUIRE(validation.ok());
+  REQUIRE(validation->scores.skipped.size() == 1);
+  CHECK(validation->scores.skipped.front().reason.find("a101") != std::string::npos);
+  CHECK(core::to_text(validation->problems).find("runs.csv:2 column gpu") != std::string::npos);
+}
+
+TEST_CASE("left-out datasets are not scored") {
+  const std::string text = kHeader + row("a", kPlain, "none,1,");
+  const auto validation = validate(text, "runs.csv", {.leave_out = {"set"}, .overrides = {}});
+  REQUIRE(validation.ok());
+  CHECK(validation->scores.predicted == 0);
+}
+
+TEST_CASE("a slower profile predicts a longer step") {
+  const std::string text = kHeader + row("a", kPlain, "none,1,");
+  const auto at = [&](const std::string& efficiency) {
+    Request request;
+    request.overrides = {{"gpu.gemm_sustained", efficiency, "a100-sxm-80g"},
+                         {"framework.kernel_submit", "1 ns", ""}};
+    return validate(text, "runs.csv", request)->scores.per_row.front().predicted;
+  };
+  CHECK(at("0.1") > 1.5 * at("0.8"));
+}
+
+TEST_CASE("errors are means of fractions, with their sign in the bias") {
+  // -10 %, +20 %, +30 %: mean 20 %, bias 13.3 %, median 20 %.
+  const ErrorScore s = error_score({-0.1, 0.2, 0.3});
+  CHECK(s.mape == Approx(0.2));
+  CHECK(s.bias == Approx(0.4 / 3));
+  CHECK(s.median == Approx(0.2));
+  CHECK(s.most == Approx(0.3));
+}
+
+TEST_CASE("regret is what the row predicted fastest loses to the fastest measured") {
+  // Predicted to fit and fastest: the second, 12 s against 10 s. The first is predicted faster but
+  // not to fit.
+  const Scores s = score(
+      {predicted(10, 1, false), predicted(12, 2, true), predicted(15, 3, true)}, {});
+  CHECK(s.ranking.groups == 1);
+  CHECK(s.ranking.mean_regret == Approx(0.2));
+  CHECK(s.ranking.kendall_tau == Approx(1));
+  // Two rows are no group.
+  CHECK(score({predicted(10, 1, true), predicted(12, 2, true)}, {}).ranking.groups == 0);
+}
+
+TEST_CASE("the machine form names every score of validate/1") {
+  const auto validation = validate(kHeader + row("a", kPlain, "none,1,1"), "runs.csv", {});
+  REQUIRE(validation.ok());
+  const auto json = core::parse_json(to_json_text(validation->scores), "scores");
+  REQUIRE(json.ok());
+  CHECK(json->at("schema").as_string() == "validate/1");
+  for (const char* key : {"rows", "predicted", "skipped", "time", "memory", "memory_device", "fit",
+                          "ranking", "by", "per_row"})
+    CHECK(json->find(key) != nullptr);
+  CHECK(json->at("per_row").size() == 2);
+}
+
+TEST_CASE("shipped frameworks are named for software, never for a file of runs") {
+  for (const std::string& name : hw_profiles::framework_names())
+    for (const char* dataset : {"vtrain", "aleph", "foundry", "bloom", "qlora", "simumax", "dgxc",
+                                "torchtitan", "korthikanti", "zero"})
+      CHECK(name.find(dataset) == std::string::npos);
+}
