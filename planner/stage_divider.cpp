@@ -234,8 +234,10 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   // Layers that are alike keep their proportions from about so many tokens on.
   const std::int64_t tokens = question_->job.seq_len, few = (kTokens + tokens - 1) / tokens;
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
-  const CostsKey key{s.tensor, s.sequence_parallel, s.checkpoint == Checkpoint::selective,
-                     samples};
+  const bool drops = s.checkpoint == Checkpoint::selective ||
+                     s.checkpoint == Checkpoint::selective_op;
+  const CostsKey key{s.tensor, s.context, s.sequence_parallel,
+                     drops ? s.checkpoint : Checkpoint::none, samples};
   auto known = costs_.find(key);
   if (known == costs_.end())
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;

@@ -34,6 +34,7 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
   structure_.recipe = *resolve_recipe(q.job.recipe, q.job.precision);
   structure_.optimizer = optimizer(q.job.optimizer);
   structure_.machines = machines_;
+  structure_.transfers = &transfers_;
 }
 
 bool Evaluator::covers(const Strategy& s) const {

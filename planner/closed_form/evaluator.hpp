@@ -74,6 +74,7 @@ class Evaluator {
   std::vector<const cost::Machine*> machines_;
   std::map<GraphKey, std::optional<Pieces>> pieces_;
   Strategy strategy_;
+  TransferTimes transfers_;
   Structure structure_;
   Pieces* current_ = nullptr;
   std::vector<cost::Place> next_stage_;  // by machine

@@ -23,13 +23,6 @@ std::int64_t moving(std::int64_t bytes, const cost::Machine& machine) {
       .value();
 }
 
-std::int64_t transfer(Collective collective, Algorithm algorithm, const cost::Place& place,
-                      std::int64_t elements, core::DType type, const cost::Machine& machine) {
-  return core::to_picoseconds(
-             cost::collective_time(collective, algorithm, place, elements, type, machine))
-      .value();
-}
-
 std::int64_t parts(const Strategy& s) { return s.sharding == Sharding::none ? 1 : s.shard_group; }
 
 void add_span(Spans& spans, std::int64_t elements, std::int64_t count) {
@@ -123,18 +116,19 @@ void StageForm::make_unit(Unit& unit, std::int64_t n) {
     if (r.weight != r.compute)
       unit.cast[i] = moving(bytes(cast_elements, r.weight) + bytes(cast_elements, r.compute), m);
     if (gathers)
-      unit.gather[i] = transfer(Collective::all_gather, Algorithm::ring, s_->gradients[i], n,
-                                r.compute, m);
+      unit.gather[i] = (*s_->transfers)(Collective::all_gather, Algorithm::ring, s_->gradients[i],
+                                        n, r.compute, m);
     std::int64_t reduce = 0;
     if (units_reduce_) {
-      reduce = transfer(Collective::reduce_scatter, Algorithm::ring, s_->gradients[i], n, wire, m) +
+      reduce = (*s_->transfers)(Collective::reduce_scatter, Algorithm::ring, s_->gradients[i], n,
+                                wire, m) +
                moving(bytes(shard, wire) + 2 * bytes(shard, r.gradient), m);
       if (staged_) reduce += moving(bytes(n, r.gradient) + bytes(n, wire), m);
     }
     unit.reduce[i] = reduce;
     if (units_reduce_ && s_->replicas[i].size > 1)
-      unit.replica[i] = transfer(Collective::all_reduce, Algorithm::ring, s_->replicas[i], shard,
-                                 r.gradient, m);
+      unit.replica[i] = (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->replicas[i],
+                                         shard, r.gradient, m);
   }
 }
 
@@ -159,7 +153,7 @@ void StageForm::make_units(const UnitElements& u) {
 void StageForm::add_partial(Unit& unit, std::int64_t n) {
   if (n == 0 || unit.elements == 0) return;
   for (std::size_t i = 0; i < s_->machines.size(); ++i)
-    unit.partial[i] = transfer(Collective::all_reduce, Algorithm::ring, s_->tensor[i], n,
+    unit.partial[i] = (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->tensor[i], n,
                                s_->recipe.gradient, *s_->machines[i]);
 }
 
@@ -177,8 +171,8 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
   for (std::size_t i = 0; i < s_->machines.size(); ++i)
     for (const auto& [elements, of] : {std::pair{whole, type}, {whole_codes, core::DType::u8}})
       if (elements > 0)
-        unit.gather[i] += transfer(Collective::all_gather, Algorithm::ring, s_->gradients[i],
-                                   elements, of, *s_->machines[i]);
+        unit.gather[i] += (*s_->transfers)(Collective::all_gather, Algorithm::ring,
+                                           s_->gradients[i], elements, of, *s_->machines[i]);
 }
 
 void StageForm::make_spans(const Pieces& pieces) {
@@ -272,7 +266,7 @@ void StageForm::time_end() {
     for (const auto& [n, count] : spans_) {
       if (communicates_ && !units_reduce_)
         all += count *
-               (transfer(scatter ? Collective::reduce_scatter : Collective::all_reduce,
+               ((*s_->transfers)(scatter ? Collective::reduce_scatter : Collective::all_reduce,
                          scatter ? Algorithm::ring : algorithm_of(s.grad_sync), s_->gradients[i], n,
                          wire, m) +
                 (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0));
@@ -281,7 +275,7 @@ void StageForm::time_end() {
       const std::int64_t first = update + one;
       update += count * one;
       if (!gathers) continue;
-      const std::int64_t gather = transfer(Collective::all_gather, Algorithm::ring,
+      const std::int64_t gather = (*s_->transfers)(Collective::all_gather, Algorithm::ring,
                                            s_->gradients[i], n, r.weight, m);
       gathered = std::max(std::max(gathered, first) + count * gather, update + gather);
     }
@@ -291,7 +285,7 @@ void StageForm::time_end() {
     if (!units_reduce_)
       update += layers_ * layer_.partial[i] + final_.partial[i] + embeddings_.partial[i];
     if (tied_.elements > 0 && s.pipeline > 1)
-      update += transfer(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
+      update += (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
                          (tied_.elements + parts(s) - 1) / parts(s), r.gradient, m);
     update_[i] = update;
   }

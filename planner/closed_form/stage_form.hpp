@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "planner/closed_form/pieces.hpp"
+#include "planner/closed_form/transfer_times.hpp"
 #include "sim/cost/link.hpp"
 #include "sim/program/footprint.hpp"
 
@@ -30,6 +31,7 @@ struct Structure {
   Recipe recipe;
   Optimizer optimizer;
   std::vector<const cost::Machine*> machines;
+  TransferTimes* transfers = nullptr;
   std::vector<cost::Place> gradients, replicas, embedding, tensor;  // groups, by machine
 };
 
