@@ -181,6 +181,7 @@ class Space {
         return !schedule_takes(s.schedule, s.pipeline,
                                std::max<std::int64_t>(1, per_replica / size));
       });
+    if (sizes.empty()) return;
     Structure structure{.strategy = s, .micro_batches = {}};
     if (constraints_.empty()) structure.micro_batches = std::move(sizes);
     else for (std::int64_t size : sizes)

@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "planner/lower.hpp"
+#include "planner/rescale.hpp"
 #include "sim/cost/action.hpp"
 
 namespace planner::closed_form {
@@ -88,7 +89,8 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   Pieces p;
   p.machines_ = machines;
   p.probe_ = probe(graph, job, shape, 1);
-  const program::Program two = probe(graph, job, shape, 2);
+  program::Program two = p.probe_;
+  if (!rescale(two, probe_strategy(shape, 2))) return std::nullopt;
   const RankClass& k = p.probe_.classes.front();
   const RankClass& k2 = two.classes.front();
   const std::vector<Call> forward = computing_calls(k, k.forward);

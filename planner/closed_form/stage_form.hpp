@@ -129,6 +129,7 @@ class StageForm {
   program::LiveFootprint forward_live(const Forms& forms, const Chunk& c) const;
   program::LiveFootprint segment_live(const Forms& forms, std::int64_t n, std::int64_t open,
                                       bool stops) const;
+  bool stands_for_all(std::size_t chunk) const;
   std::int64_t interleaved_peak(const Live& live, const program::Schedule& schedule) const;
   program::LiveFootprint backward_live(const Forms& forms, const Chunk& c, bool buckets) const;
   Clock clock(const Forms& forms, std::size_t machine, bool replicas) const;

@@ -143,13 +143,18 @@ StageForm::ChunkLive StageForm::chunk_live(const Forms& forms, const Chunk& c,
   return live;
 }
 
+// Of chunks with equally many layers the inner ones are alike: one stands for them.
+bool StageForm::stands_for_all(std::size_t chunk) const {
+  return equal_ && chunk == 1 && chunks_.size() > 3;
+}
+
 void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
                      Shared& shared) const {
   r.chunks.clear();
   std::int64_t sent = 0;  // outputs and gradients of the last passes
+  for (const Chunk& c : chunks_) sent += !c.first + !c.last;
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     const Chunk& c = chunks_[i];
-    sent += !c.first + !c.last;
     // Buckets' staging differs from rank to rank.
     const bool alike = largest_staging_ == 0;
     const auto known = std::ranges::find(shared.live_, c, &Shared::Lives::chunk);
@@ -161,6 +166,7 @@ void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
       r.chunks.push_back(chunk_live(forms, c, micro_batches));
       if (alike) shared.live_.push_back({c, r.chunks.back()});
     }
+    if (stands_for_all(i)) i = chunks_.size() - 2;
   }
   r.end = {-forms.boundary * sent, 0};
   if (!s_->strategy->overlap || split_)
@@ -182,21 +188,26 @@ std::int64_t StageForm::interleaved_peak(const Live& live, const program::Schedu
   const std::int64_t begun =
       std::min<std::int64_t>(s.chunks, (all - ahead + s.ranks - 1) / s.ranks);
   std::int64_t kept = 0, own = 0, forward = 0, backward = 0, sent = 0, last = 0;
-  for (const ChunkLive& c : live.chunks) {
+  std::int64_t at = 0;                 // of the chunk, or the last one that it stands for
+  for (std::size_t i = 0; i < live.chunks.size(); ++i) {
+    const ChunkLive& c = live.chunks[i];
+    const std::int64_t count = stands_for_all(i) ? s.chunks - 2 : 1;
+    at += count;
     own = std::max(own, c.forward.net);
-    if (!last_ || &c != &live.chunks.back()) kept = own;
+    if (!last_ || at < s.chunks) kept = own;
     forward = std::max(forward, c.forward.peak);
     backward = std::max({backward, c.first_backward.peak, c.backward.peak});
-    sent += c.first_forward.net - c.forward.net;
+    sent += count * (c.first_forward.net - c.forward.net);
+    // Backward passes come in descending order: `begun` chunks, the model's last ones, sent theirs.
+    const std::int64_t gone = std::clamp<std::int64_t>(at - (s.chunks - begun), 0, count);
+    sent += gone * (c.first_backward.net - c.backward.net);
   }
-  // Gradients that were sent: every chunk's but that of the model's first, in backward order.
-  for (std::int64_t b = 0; b < begun; ++b) {
-    const ChunkLive& c = live.chunks[static_cast<std::size_t>(s.chunks - 1 - b)];
-    sent += c.first_backward.net - c.backward.net;
+  at = 0;
+  for (std::size_t i = 0; i < live.chunks.size(); ++i) {
+    at += stands_for_all(i) ? s.chunks - 2 : 1;
+    last = std::max(last, std::min(ahead, (at - 1) * s.ranks) * kept + own +
+                              live.chunks[i].last_backward.peak);
   }
-  for (std::int64_t c = 0; c < s.chunks; ++c)
-    last = std::max(last, std::min(ahead, c * s.ranks) * kept + own +
-                              live.chunks[static_cast<std::size_t>(c)].last_backward.peak);
   const std::int64_t level = ahead * kept + sent;
   const std::int64_t before = ahead < all ? 0 : kept;  // no round: the passes ahead are all
   return std::max({level - before + forward, level - before + own + backward, last + sent,

@@ -115,6 +115,10 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, Shared& share
   std::int64_t reduced = 0;
   for (std::size_t i = chunks_.size(); i-- > 0;) {
     const Chunk& c = chunks_[i];
+    // Buckets go through the inner chunks one by one; without them one stands for all.
+    std::int64_t count = 1;
+    if (!buckets && i + 2 == chunks_.size() && stands_for_all(1))
+      count = static_cast<std::int64_t>(i), i = 1;
     auto known = std::ranges::find_if(shared.time_, [&](const Shared::Times& k) {
       return k.chunk == c && k.machine == machine;
     });
@@ -122,10 +126,10 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, Shared& share
       known = shared.time_.insert(known, {c, machine, chunk_time(all, last, c)});
     const ChunkTime& of = known->time;
     if (buckets) reduced = buckets_end(all, c, of.row, t.last_backward, of.backward, reduced);
-    t.forward += of.forward;
-    t.backward += of.backward;
-    t.last_backward += of.last_backward;
-    t.weight_gradient += c.layers * (weights.kernels + weights.transfers);
+    t.forward += count * of.forward;
+    t.backward += count * of.backward;
+    t.last_backward += count * of.last_backward;
+    t.weight_gradient += count * c.layers * (weights.kernels + weights.transfers);
   }
   t.last_backward = std::max(t.last_backward, reduced);
   return t;
