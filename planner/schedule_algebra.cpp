@@ -101,6 +101,12 @@ Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& c
   return Play(ranks, chunk).run();
 }
 
+PassTimes mean_of_others(const PassTimes& all, const PassTimes& own, std::int64_t p) {
+  return {(all.forward - own.forward) / (p - 1),
+          (all.input_gradient - own.input_gradient) / (p - 1),
+          (all.weight_gradient - own.weight_gradient) / (p - 1)};
+}
+
 std::int64_t message_waits(const Strategy& s, const PassTimes& t, std::int64_t message) {
   const std::int64_t p = s.pipeline, m = s.grad_accum, v = s.virtual_stages;
   const std::int64_t ends = 2 * (p - 1) * message;

@@ -34,6 +34,9 @@ struct Idle {
   std::int64_t period = 0;             // of the rank with most idle time, step after step
 };
 
+// The mean of the other p - 1 ranks, where `all` ranks take this much together. REQUIRES: p > 1.
+PassTimes mean_of_others(const PassTimes& all, const PassTimes& own, std::int64_t p);
+
 // Plays the passes of equal ranks: each begins when its rank is free and its input is there. Whole
 // backward passes take B + W. O(passes).
 Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk);

@@ -109,6 +109,26 @@ void explain_empty_space(const Request& request, Plan& plan) {
   plan.rejected_per_limit["pins"] = 1;
 }
 
+// The request completed in `plan`, and the question it asks of the machine; or what is wrong.
+core::Result<Question> ask(const Request& request, Plan& plan) {
+  complete(request, plan);
+  const core::Problems problems = job_problems(plan.job, plan.profile);
+  if (!problems.empty()) return problems;
+  core::Result<Question> question = make_question(plan.model, plan.job, plan.profile, plan.gpus);
+  if (!question.ok()) return question;
+  plan.parameters = question->parameters;
+  const core::Problems length =
+      step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile);
+  if (!length.empty()) return length;
+  return question;
+}
+
+void explore(Explorer& explorer, const Request& request, const Plan& plan) {
+  explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model)},
+                              request.constraints),
+                   request.constraints);
+}
+
 }  // namespace
 
 std::string_view name(Objective objective) {
@@ -124,22 +144,11 @@ std::optional<Objective> objective_from_name(std::string_view text) {
 core::Result<Plan> make_plan(const Request& request) {
   const auto start = std::chrono::steady_clock::now();
   Plan plan;
-  complete(request, plan);
-  const core::Problems problems = job_problems(plan.job, plan.profile);
-  if (!problems.empty()) return problems;
-  core::Result<Question> question =
-      make_question(plan.model, plan.job, plan.profile, plan.gpus);
+  const core::Result<Question> question = ask(request, plan);
   if (!question.ok()) return question.problems();
-  plan.parameters = question->parameters;
-  const core::Problems length =
-      step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile);
-  if (!length.empty()) return length;
-
   const std::vector<Question> questions = questions_for(request, plan, *question);
   Explorer explorer(questions);
-  explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model)},
-                              request.constraints),
-                   request.constraints);
+  explore(explorer, request, plan);
   choose(explorer, request, plan);
   if (!plan.chosen && !plan.alternatives.empty())
     return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),
@@ -164,16 +173,11 @@ core::Result<Plan> make_plan(const Request& request) {
 
 core::Result<SearchCounts> explore_space(const Request& request) {
   Plan plan;
-  complete(request, plan);
-  const core::Problems problems = job_problems(plan.job, plan.profile);
-  if (!problems.empty()) return problems;
-  core::Result<Question> question = make_question(plan.model, plan.job, plan.profile, plan.gpus);
+  const core::Result<Question> question = ask(request, plan);
   if (!question.ok()) return question.problems();
   const auto start = std::chrono::steady_clock::now();
   Explorer explorer({*question});
-  explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model)},
-                              request.constraints),
-                   request.constraints);
+  explore(explorer, request, plan);
   SearchCounts counts = explorer.counts();
   counts.seconds = core::Seconds(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

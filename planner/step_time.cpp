@@ -339,10 +339,7 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
     messages = m * 2 * (p - 1) * message;
   } else if (p > 1) {
     const PassTimes own = c.passes();
-    const PassTimes other{(turn.forward - own.forward) / (p - 1),
-                          (turn.input_gradient - own.input_gradient) / (p - 1),
-                          (turn.weight_gradient - own.weight_gradient) / (p - 1)};
-    bubble = planner::bubble(shape, other, program.accumulation.tied_apart);
+    bubble = planner::bubble(shape, mean_of_others(turn, own, p), program.accumulation.tied_apart);
     if (schedule == Schedule::gpipe) bubble += (m - 1) * (slowest_passes(classes) - c.period);
     messages = message_waits(shape, own, message);
   }

@@ -5,7 +5,6 @@
 #include "core/check.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
-#include "planner/schedule_algebra.hpp"
 
 namespace planner::closed_form {
 namespace {
@@ -213,10 +212,8 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
     }
     total = critical->total(grad_accum);
     if (p > 1) {
-      const PassTimes own{critical->forward, critical->backward, critical->weight_gradient};
-      const PassTimes other{(turn.forward - own.forward) / (p - 1),
-                            (turn.backward - own.input_gradient) / (p - 1),
-                            (turn.weight_gradient - own.weight_gradient) / (p - 1)};
+      const PassTimes own = critical->passes();
+      const PassTimes other = mean_of_others(turn.passes(), own, p);
       total += bubble(strategy_, other, current_->units.tied > 0) +
                message_waits(strategy_, own, known.message[i]);
     }

@@ -15,6 +15,7 @@
 
 #include "planner/closed_form/pieces.hpp"
 #include "planner/closed_form/transfer_times.hpp"
+#include "planner/schedule_algebra.hpp"
 #include "sim/cost/link.hpp"
 #include "sim/program/footprint.hpp"
 
@@ -46,6 +47,7 @@ struct StageTime {
   std::int64_t forward = 0, backward = 0, weight_gradient = 0, last_backward = 0;
   std::int64_t begin = 0, end = 0;
   std::int64_t period() const { return forward + backward + weight_gradient; }
+  PassTimes passes() const { return {forward, backward, weight_gradient}; }
   std::int64_t total(std::int64_t micro_batches) const {
     return begin + end + micro_batches * (forward + weight_gradient) +
            (micro_batches - 1) * backward + last_backward;

@@ -4,11 +4,10 @@
 #include "core/random.hpp"
 #include "models/zoo.hpp"
 #include "planner/lower.hpp"
-#include "sim/program/bound.hpp"
-#include "sim/program/checker.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/planner/soundness.hpp"
 
 using namespace planner;
 using models::ModelSpec;
@@ -41,19 +40,7 @@ program::Program sound(const ModelSpec& spec, Strategy s) {
   INFO(core::to_text(problems));
   REQUIRE(problems.empty());
   s = resolve(spec, job, s);
-  INFO(to_text(s));
-  const auto graph = models::build_graph(spec, graph_options(job, s));
-  REQUIRE(graph.ok());
-  program::Program p = lower(*graph, job, s);
-  const auto unsound = program::check(p);
-  INFO(core::to_text(unsound));
-  REQUIRE(unsound.empty());
-  for (const program::RankClass& k : p.classes) {
-    const core::Bytes live = program::replay(k).live, bound = program::closed_form_live(k);
-    REQUIRE(bound >= live);
-    REQUIRE(static_cast<double>(bound.value()) <= 1.02 * static_cast<double>(live.value()) + 64);
-  }
-  return p;
+  return planner_test::sound_program(spec, job, s, 64);
 }
 
 // Convolutions and sums of images of one size, each of an earlier value, all joined at the end.

@@ -4,11 +4,10 @@
 #include "models/zoo.hpp"
 #include "planner/lower.hpp"
 #include "planner/search.hpp"
-#include "sim/program/bound.hpp"
-#include "sim/program/checker.hpp"
 #include "sim/program/footprint.hpp"
 #include "sim/program/replay.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/planner/soundness.hpp"
 
 using namespace planner;
 using models::ModelSpec;
@@ -24,18 +23,7 @@ program::Program sound(const ModelSpec& spec, Job job, Strategy s) {
   const auto problems = strategy_problems(spec, job, s, s.workers() + s.separate_servers());
   INFO(to_text(s) << "\n" << core::to_text(problems));
   REQUIRE(problems.empty());
-  const auto graph = models::build_graph(spec, graph_options(job, s));
-  REQUIRE(graph.ok());
-  program::Program p = lower(*graph, job, s);
-  const auto unsound = program::check(p);
-  INFO(core::to_text(unsound));
-  REQUIRE(unsound.empty());
-  for (const program::RankClass& k : p.classes) {
-    const core::Bytes live = program::replay(k).live, bound = program::closed_form_live(k);
-    REQUIRE(bound >= live);
-    REQUIRE(static_cast<double>(bound.value()) <= 1.02 * static_cast<double>(live.value()) + 64);
-  }
-  return p;
+  return planner_test::sound_program(spec, job, s, 64);
 }
 
 std::vector<Strategy> strategies(std::int64_t layers) {
