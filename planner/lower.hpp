@@ -34,6 +34,14 @@ program::Algorithm algorithm_of(GradSync sync);
 // whole groups of pipeline, zb_h1 at least pipeline, zb_h2 and zb_v 2 pipeline - 1.
 bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches);
 
+// Whether a rank receives a pass's message before the pass begins, into a landing buffer: not where
+// ranks take turns (naive), nor for a single pass.
+bool receives_ahead(const Strategy& strategy);
+
+// Whether what a pass sent is released only when the next pass of its kind has computed: where
+// passes of one kind follow each other, so that the message travels beside that one.
+bool releases_late(const Strategy& strategy);
+
 // Passes of a training stage over its micro-batches.
 program::Schedule schedule_of(const Strategy& strategy, int stage, std::int64_t micro_batches);
 

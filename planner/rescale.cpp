@@ -36,8 +36,13 @@ void set_slots(program::RankClass& k, int in_flight) {
 }  // namespace
 
 bool rescale(program::Program& program, const Strategy& to) {
-  for (const program::RankClass& k : program.classes)
-    if (k.schedule.slots() == 1 && schedule_at(k, to).slots() > 1) return false;
+  Strategy before = to;
+  before.grad_accum = program.classes.front().schedule.micro_batches;
+  if (receives_ahead(before) != receives_ahead(to)) return false;
+  for (const program::RankClass& k : program.classes) {
+    const program::Schedule schedule = schedule_at(k, to);
+    if (k.schedule.slots() == 1 && schedule.slots() > 1) return false;
+  }
   const std::int64_t from = program.samples;
   const auto scale = [&](std::int64_t& n) { n = n / from * to.micro_batch; };
   for (program::RankClass& k : program.classes) {

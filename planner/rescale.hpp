@@ -9,7 +9,8 @@
 namespace planner {
 
 // Changes `program`, lowered from `from`, to what `to` lowers to; false, and unchanged, where
-// several passes would be in flight after one: the program of one tells no slots apart.
+// several passes would be in flight after one: the program of one tells no slots apart, and has
+// nothing that waits for messages ahead of their pass.
 // REQUIRES: from and to differ in micro_batch and grad_accum alone.
 bool rescale(program::Program& program, const Strategy& to);
 

@@ -107,29 +107,43 @@ PassTimes mean_of_others(const PassTimes& all, const PassTimes& own, std::int64_
           (all.weight_gradient - own.weight_gradient) / (p - 1)};
 }
 
-std::int64_t message_waits(const Strategy& s, const PassTimes& t, std::int64_t message) {
-  const std::int64_t p = s.pipeline, m = s.grad_accum, v = s.virtual_stages;
-  const std::int64_t ends = 2 * (p - 1) * message;
-  // Slots between the ends, and how much longer than its passes one lasts.
-  const auto between = [&](std::int64_t slots, std::int64_t least, std::int64_t own) {
-    return ends + std::max<std::int64_t>(slots, 0) * std::max<std::int64_t>(least - own, 0);
-  };
-  const std::int64_t there_and_back = (p - 1) * 2 * message;
-  switch (s.schedule) {
-    case Schedule::gpipe:
-      return ends + (m - 1) * 2 * message;
-    case Schedule::one_f_one_b:
-      return between(m - p, (p * t.sum() + there_and_back) / p, t.sum());
-    case Schedule::zb_h1:
-      return between(m - p, (p * t.sum() - (p - 1) * t.weight_gradient + there_and_back) / p,
-                     t.sum());
-    case Schedule::zb_h2:
-      return ends + std::max<std::int64_t>(m - p, 0) * 2 * message;
-    case Schedule::interleaved:
-      return ends + std::max<std::int64_t>(m * v - p, 0) * 2 * message;
-    default:
-      return ends;
+Messages messages_over(std::span<const std::int64_t> links, std::int64_t chunks) {
+  const std::size_t p = links.size();
+  Messages m;
+  for (std::size_t r = 0; r < p; ++r) {
+    const bool wraps = r + 1 == p;
+    if (wraps && chunks == 1) break;
+    m.all += (wraps ? chunks - 1 : chunks) * links[r];
+    m.slowest = std::max(m.slowest, links[r]);
+    if (r > 0) m.busiest = std::max(m.busiest, links[r - 1] + links[r]);
   }
+  if (chunks > 1 && p > 2) m.busiest = std::max(m.busiest, links[p - 1] + links[0]);
+  if (p == 2) m.busiest = m.all / chunks;
+  return m;
+}
+
+std::int64_t message_waits(const Strategy& s, const PassTimes& t, const Messages& messages) {
+  const std::int64_t p = s.pipeline, m = s.grad_accum;
+  const std::int64_t there_and_back = 2 * messages.all;
+  const auto beyond = [](std::int64_t least, std::int64_t own) {
+    return std::max<std::int64_t>(least - own, 0);
+  };
+  if (s.schedule == Schedule::gpipe)
+    return there_and_back + (m - 1) * (beyond(messages.slowest, t.forward) +
+                                       beyond(messages.slowest, t.sum() - t.forward));
+  if (s.schedule == Schedule::interleaved) {
+    const std::int64_t v = s.virtual_stages, slots = m * v - (v * p + p - 1);
+    return there_and_back +
+           std::max<std::int64_t>(slots, 0) * beyond(messages.busiest, t.sum() / v);
+  }
+  // Slots of rank 0 from a forward pass to its backward pass, both counted as one, and what lies
+  // between on all ranks.
+  const std::int64_t ahead = s.schedule == Schedule::zb_h2 ? 2 * p - 1 : p;
+  const bool split = s.schedule == Schedule::zb_h1 || s.schedule == Schedule::zb_h2;
+  const std::int64_t path = p * t.sum() - (split ? (p - 1) * t.weight_gradient : 0);
+  const std::int64_t round = (path + there_and_back) / ahead;
+  return there_and_back + std::max<std::int64_t>(m - ahead, 0) *
+                              beyond(std::max(round, messages.busiest), t.sum());
 }
 
 std::int64_t bubble(const Strategy& s, const PassTimes& t, bool joined_at_end) {

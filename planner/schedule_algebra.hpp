@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "planner/strategy.hpp"
@@ -41,14 +42,26 @@ PassTimes mean_of_others(const PassTimes& all, const PassTimes& own, std::int64_
 // backward passes take B + W. O(passes).
 Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk);
 
-// What messages of so many picoseconds keep the ranks waiting in a step, beside the bubble. Fill
-// and drain pass 2(p-1) of them. In between, the passes F_k(0) .. F_k(p-1) B(p-1) .. B(0) and their
-// 2(p-1) messages are back at rank 0 after p slots, which are no shorter (1f1b; zb_h1, where W is
-// left out on the way). Where ranks are further apart (gpipe, interleaved, zb_h2) it is the receive
-// of a pass, which begins when the rank comes to it: both messages of every slot. Derived; held
-// against the sweep.
+// One message over each link of a pipeline, in picoseconds.
+struct Messages {
+  std::int64_t all = 0;                // from the model's first chunk to its last
+  std::int64_t slowest = 0;            // link
+  std::int64_t busiest = 0;            // what the rank with the slowest links sends in a slot
+};
+
+// links: from each of the p > 1 ranks to the next one; of the last to the first (where `chunks` are
+// more than one).
+Messages messages_over(std::span<const std::int64_t> links, std::int64_t chunks);
+
+// What messages keep the ranks waiting in a step, beside the bubble. Fill and drain pass each link
+// once. In between a message travels while the rank before and the rank after compute, so that a
+// slot is longer only where the links are: its two messages take longer than its passes, or the
+// passes F_k(0) .. F_k(p-1) B(p-1) .. B(0) and their messages take longer than the slots that
+// rank 0 has until B(0): p of them (1f1b; zb_h1, where W is left out on the way), 2p-1 (zb_h2;
+// interleaved, where the first limit is the sooner). Derived; held against the sweep.
 // REQUIRES: as bubble().
-std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank, std::int64_t message);
+std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
+                           const Messages& messages);
 
 // Idle picoseconds of a step. REQUIRES: p > 1, a schedule but none, naive and the stale ones.
 std::int64_t bubble(const Strategy& strategy, const PassTimes& rank, bool joined_at_end);

@@ -44,7 +44,7 @@ class Walk {
     }
     events_.assign(instances * lanes_, 0);
     streams_.assign(program::kStreams * lanes_, 0);
-    compute = optimizer = communication = message = sent = Lanes(lanes_, 0);
+    compute = optimizer = communication = message = onward = sent = Lanes(lanes_, 0);
   }
 
   // The steps of a routine, for any micro-batch. O(calls + actions of its blocks).
@@ -83,7 +83,7 @@ class Walk {
     return {streams_.begin(), streams_.begin() + static_cast<std::ptrdiff_t>(lanes_)};
   }
 
-  Lanes compute, optimizer, communication, message, sent;
+  Lanes compute, optimizer, communication, message, onward, sent;
   std::int64_t kernels = 0;
 
  private:
@@ -169,7 +169,10 @@ class Walk {
     if (step.is_transfer && a.kind != program::ActionKind::receive) add(communication, durations);
     if (a.kind == program::ActionKind::send) add(sent, durations);
     if (is_message(a)) {  // the schedule's algebra places messages
-      for (std::size_t i = 0; i < lanes_; ++i) message[i] = std::max(message[i], durations[i]);
+      keep_most(message, durations);
+      const bool on = a.kind == program::ActionKind::send &&
+                      class_.transfers[a.op].group == program::Group::next;
+      if (on) keep_most(onward, durations);
     } else {
       for (std::size_t i = 0; i < lanes_; ++i) stream[i] += durations[i];
     }
@@ -180,6 +183,9 @@ class Walk {
     if (a.signal == program::kNone) return;
     std::int64_t* signalled = event(class_.signals[a.signal], call);
     for (std::size_t i = 0; i < lanes_; ++i) signalled[i] = stream[i];
+  }
+  static void keep_most(Lanes& most, const std::int64_t* durations) {
+    for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], durations[i]);
   }
   static void add(Lanes& sums, const std::int64_t* durations) {
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += durations[i];
@@ -275,6 +281,7 @@ std::vector<ClassTime> class_times(const program::Program& program, const RankCl
     time.communication =
         walk.communication[i] + repeated * (communication_walked[i] - communication[i]);
     time.message = walk.message[i];
+    time.next = walk.onward[i];
     time.sent = walk.sent[i] + repeated * (sent_walked[i] - sent[i]);
     const std::int64_t launches =
         walk.kernels * core::to_picoseconds(machines[i]->launch).value();
@@ -316,7 +323,9 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
   }
   const ClassTime& c = classes[critical];
   PassTimes turn;
+  std::vector<std::int64_t> links;
   for (const ClassTime* stage : stages) {
+    links.push_back(stage == nullptr ? 0 : stage->next);
     if (stage == nullptr) continue;
     const PassTimes t = stage->passes();
     turn.forward += t.forward;
@@ -341,7 +350,7 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
     const PassTimes own = c.passes();
     bubble = planner::bubble(shape, mean_of_others(turn, own, p), program.accumulation.tied_apart);
     if (schedule == Schedule::gpipe) bubble += (m - 1) * (slowest_passes(classes) - c.period);
-    messages = message_waits(shape, own, message);
+    messages = message_waits(shape, own, messages_over(links, shape.virtual_stages));
   }
 
   const auto seconds = [](std::int64_t ps) { return core::to_seconds(core::Picoseconds(ps)); };

@@ -38,7 +38,8 @@ struct ClassTime {
   std::int64_t period = 0;         // of one micro-batch in the steady state
   std::int64_t forward = 0;        // of it, the forward pass
   std::int64_t weight_gradient = 0;  // of it, weight gradients that are a pass of their own
-  std::int64_t message = 0;        // one boundary tensor to the next stage
+  std::int64_t message = 0;        // one boundary tensor to a neighbour
+  std::int64_t next = 0;           // the same to the next stage (of the last one: to the first)
   std::int64_t sent = 0;           // all messages of m micro-batches
   bool launch_bound = false;       // launch gaps are most of the kernels' time
 

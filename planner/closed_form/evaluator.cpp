@@ -80,7 +80,8 @@ bool Evaluator::same_stages(const Strategy& s, const Pieces& pieces) const {
 bool Evaluator::take(const Strategy& s, Pieces& pieces) {
   const bool stages = same_stages(s, pieces);
   const bool routines = stages && s.checkpoint == strategy_.checkpoint &&
-                        s.checkpoint_every == strategy_.checkpoint_every;
+                        s.checkpoint_every == strategy_.checkpoint_every &&
+                        (s.schedule == Schedule::naive) == (strategy_.schedule == Schedule::naive);
   if (!stages) strategy_ = s;
   strategy_.checkpoint = s.checkpoint;
   strategy_.checkpoint_every = s.checkpoint_every;
@@ -102,7 +103,7 @@ void Evaluator::make_places() {
   structure_.replicas.clear();
   structure_.embedding.clear();
   structure_.tensor.clear();
-  next_stage_.clear();
+  crosses_.clear();
   const std::int64_t data = stride_of(strategy_, "data");
   const std::int64_t pipeline = stride_of(strategy_, "pipeline");
   const bool sharded = strategy_.sharding != Sharding::none;
@@ -114,12 +115,11 @@ void Evaluator::make_places() {
     structure_.tensor.push_back(
         cost::place_of(0, strategy_.tensor, stride_of(strategy_, "tensor"), n));
     structure_.embedding.push_back(cost::place_of(0, 2, (strategy_.pipeline - 1) * pipeline, n));
-    // Some stage's neighbour is on another node as soon as the stages do not fit into one.
-    const bool apart = pipeline * strategy_.pipeline > n;
-    next_stage_.push_back({.size = 2,
-                           .nodes = apart ? 2 : 1,
-                           .per_node = apart ? 1 : 2,
-                           .paired = pipeline == 1 && strategy_.pipeline == 2});
+    const std::int64_t p = strategy_.pipeline;
+    std::vector<bool>& crosses = crosses_.emplace_back(static_cast<std::size_t>(p), false);
+    for (std::int64_t r = 0; r < p && pipeline * p > n; ++r)
+      crosses[static_cast<std::size_t>(r)] =
+          n % pipeline != 0 || r * pipeline / n != (r + 1) % p * pipeline / n;
   }
 }
 
@@ -160,32 +160,49 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
   at.grad_accum = grad_accum;
   at.roles.resize(roles_.size());
   shared_.clear();
+  at.boundary = forms.boundary;
+  const bool lands = receives_ahead(strategy_);
   for (std::size_t r = 0; r < roles_.size(); ++r) {
     roles_[r].form.live(forms, grad_accum, at.roles[r].live, shared_);
     at.roles[r].time.resize(machines_.size());
     for (std::size_t i = 0; i < machines_.size(); ++i)
-      at.roles[r].time[i] = roles_[r].form.time(forms, i, shared_);
+      at.roles[r].time[i] = roles_[r].form.time(forms, i, lands, shared_);
   }
-  at.message.assign(machines_.size(), 0);
-  if (strategy_.pipeline == 1) return at;
-  const core::DType type = structure_.recipe.activation;
-  const std::int64_t elements = forms.boundary * 8 / core::bits(type);
-  for (std::size_t i = 0; i < machines_.size(); ++i)
-    at.message[i] = core::to_picoseconds(
-                        cost::collective_time(program::Collective::send,
-                                              program::Algorithm::direct, next_stage_[i], elements,
-                                              type, *machines_[i]))
-                        .value();
+  at.messages.assign(machines_.size(), {});
+  for (std::size_t i = 0; i < machines_.size() && strategy_.pipeline > 1; ++i)
+    at.messages[i] = messages(i, forms.boundary);
   return at;
 }
 
+Messages Evaluator::messages(std::size_t machine, std::int64_t bytes) {
+  const core::DType type = structure_.recipe.activation;
+  const bool paired = strategy_.pipeline == 2 && stride_of(strategy_, "pipeline") == 1;
+  const auto over = [&](const cost::Place& place) {
+    const core::Seconds time =
+        cost::collective_time(program::Collective::send, program::Algorithm::direct, place,
+                              bytes * 8 / core::bits(type), type, *machines_[machine]);
+    return core::to_picoseconds(time).value();
+  };
+  const std::vector<bool>& crosses = crosses_[machine];
+  const bool any = std::ranges::find(crosses, true) != crosses.end();
+  const std::int64_t near = over({.size = 2, .nodes = 1, .per_node = 2, .paired = paired});
+  const std::int64_t far = any ? over({.size = 2, .nodes = 2, .per_node = 1}) : near;
+  links_.resize(crosses.size());
+  for (std::size_t r = 0; r < crosses.size(); ++r) links_[r] = crosses[r] ? far : near;
+  return messages_over(links_, strategy_.virtual_stages);
+}
+
 const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {
+  strategy_.grad_accum = grad_accum;
   const AtMicroBatch& known = routines(micro_batch, grad_accum);
   const std::int64_t p = strategy_.pipeline;
-  strategy_.grad_accum = grad_accum;
   held_.clear();
+  // Buffers that messages land in, and what was sent while the next pass computes.
+  const std::int64_t messages =
+      receives_ahead(strategy_) + releases_late(strategy_);
   for (std::size_t r = 0; r < roles_.size(); ++r)
     held_.push_back(roles_[r].form.persistent() +
+                    messages * roles_[r].form.neighbours() * known.boundary +
                     roles_[r].form.peak(known.roles[r].live,
                                         schedule_of(strategy_, roles_[r].stage, grad_accum)));
   for (std::size_t i = 0; i < figures_.size(); ++i) {
@@ -215,7 +232,7 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
       const PassTimes own = critical->passes();
       const PassTimes other = mean_of_others(turn.passes(), own, p);
       total += bubble(strategy_, other, current_->units.tied > 0) +
-               message_waits(strategy_, own, known.message[i]);
+               message_waits(strategy_, own, known.messages[i]);
     }
     // All forward passes, then all backward ones: each kind waits for its own slowest rank.
     if (strategy_.schedule == Schedule::gpipe)

@@ -56,8 +56,9 @@ class Evaluator {
   };
   struct AtMicroBatch {
     std::int64_t micro_batch = 0, grad_accum = 0;
+    std::int64_t boundary = 0;         // bytes
     std::vector<RoleFigures> roles;
-    std::vector<std::int64_t> message;  // picoseconds, by machine
+    std::vector<Messages> messages;    // by machine
   };
 
   bool covers(const Strategy& s) const;
@@ -68,6 +69,7 @@ class Evaluator {
   bool same_stages(const Strategy& s, const Pieces& pieces) const;
   void make_places();
   void make_roles();
+  Messages messages(std::size_t machine, std::int64_t bytes);
   const AtMicroBatch& routines(std::int64_t micro_batch, std::int64_t grad_accum);
 
   const std::vector<Question>& questions_;
@@ -77,13 +79,14 @@ class Evaluator {
   TransferTimes transfers_;
   Structure structure_;
   Pieces* current_ = nullptr;
-  std::vector<cost::Place> next_stage_;  // by machine
+  std::vector<std::vector<bool>> crosses_;  // by machine: each rank's link to the next, nodes
   std::int64_t middle_layers_ = 0;     // of the stages between first and last
   std::vector<Role> roles_;
   std::vector<AtMicroBatch> known_;    // the first known_count_; the others lend their storage
   std::size_t known_count_ = 0;
   StageForm::Shared shared_;
   std::vector<std::int64_t> held_;     // bytes, by role
+  std::vector<std::int64_t> links_;
   std::vector<Figures> figures_;
 };
 

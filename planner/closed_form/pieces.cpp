@@ -7,6 +7,7 @@
 #include "planner/lower.hpp"
 #include "planner/rescale.hpp"
 #include "sim/cost/action.hpp"
+#include "sim/cost/kernel.hpp"
 
 namespace planner::closed_form {
 namespace {
@@ -194,6 +195,8 @@ Forms Pieces::build(std::int64_t b) const {
       }
     }
     forms.time.push_back(times);
+    const core::Seconds copy = cost::memory_time(core::Bytes(2 * forms.boundary), *machine);
+    forms.landing.push_back(core::to_picoseconds(copy + machine->launch).value());
   }
   return forms;
 }

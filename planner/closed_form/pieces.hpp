@@ -50,6 +50,7 @@ struct Forms {
   std::array<program::LiveFootprint, kPieces> live;
   std::vector<std::array<PieceTime, kPieces>> time;  // by machine
   std::int64_t boundary = 0;                         // bytes of a boundary tensor
+  std::vector<std::int64_t> landing;  // by machine: copying one out of the landing buffer
 };
 
 // Elements of the units of a stage (stage_layout.hpp): gathered, cast and reduced together.

@@ -84,7 +84,10 @@ class StageForm {
   // The live peak of a step over the persistent bytes: exact, but for interleaved passes of chunks
   // with equally many layers, whose small differences count at their greatest.
   std::int64_t peak(const Live& live, const program::Schedule& schedule) const;
-  StageTime time(const Forms& forms, std::size_t machine, Shared& shared) const;
+  // Kinds of messages that the rank receives: activations, gradients.
+  std::int64_t neighbours() const;
+  // `lands`: messages come by way of landing buffers (receives_ahead).
+  StageTime time(const Forms& forms, std::size_t machine, bool lands, Shared& shared) const;
 
  private:
   // A unit's copies and transfers. Bytes of its gathered (or cast) weights, whole gradient,

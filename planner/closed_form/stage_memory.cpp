@@ -173,6 +173,13 @@ void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
     r.end.peak = std::max<std::int64_t>(0, r.end.net + largest_staging_);
 }
 
+std::int64_t StageForm::neighbours() const {
+  const auto is_end = [&](bool Chunk::*end) {
+    return std::ranges::all_of(chunks_, [&](const Chunk& c) { return c.*end; });
+  };
+  return 2 - is_end(&Chunk::first) - is_end(&Chunk::last);
+}
+
 std::int64_t StageForm::peak(const Live& live, const program::Schedule& schedule) const {
   const bool interleaved = schedule.order == program::Order::interleaved;
   return interleaved && equal_ ? interleaved_peak(live, schedule)

@@ -104,7 +104,8 @@ StageForm::ChunkTime StageForm::chunk_time(const Clock& all, const Clock& last,
   return t;
 }
 
-StageTime StageForm::time(const Forms& forms, std::size_t machine, Shared& shared) const {
+StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
+                          Shared& shared) const {
   const bool overlap = s_->strategy->overlap && !split_;
   StageTime t;
   t.begin = begin_[machine];
@@ -126,9 +127,11 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, Shared& share
       known = shared.time_.insert(known, {c, machine, chunk_time(all, last, c)});
     const ChunkTime& of = known->time;
     if (buckets) reduced = buckets_end(all, c, of.row, t.last_backward, of.backward, reduced);
-    t.forward += count * of.forward;
-    t.backward += count * of.backward;
-    t.last_backward += count * of.last_backward;
+    const std::int64_t copy = lands ? forms.landing[machine] : 0;
+    const std::int64_t in = c.first ? 0 : copy, back = c.last ? 0 : copy;
+    t.forward += count * (of.forward + in);
+    t.backward += count * (of.backward + back);
+    t.last_backward += count * (of.last_backward + back);
     t.weight_gradient += count * c.layers * (weights.kernels + weights.transfers);
   }
   t.last_backward = std::max(t.last_backward, reduced);

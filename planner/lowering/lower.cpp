@@ -102,6 +102,14 @@ program::Algorithm algorithm_of(GradSync sync) {
   }
 }
 
+bool receives_ahead(const Strategy& s) {
+  return s.pipeline > 1 && s.schedule != Schedule::naive && s.grad_accum * s.virtual_stages > 1;
+}
+
+bool releases_late(const Strategy& s) {
+  return s.schedule == Schedule::gpipe && s.grad_accum > 1;
+}
+
 bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches) {
   switch (schedule) {
     case Schedule::interleaved: return micro_batches % pipeline == 0;

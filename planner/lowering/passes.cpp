@@ -3,6 +3,8 @@
 
 #include "planner/lowering/stage_lowering.hpp"
 
+#include "planner/lower.hpp"
+
 namespace planner::lowering {
 
 void StageLowering::build_forward(int index) {
@@ -10,7 +12,10 @@ void StageLowering::build_forward(int index) {
   const Chunk& own = chunk(index);
   const auto checkpoint = stage_.training() ? stage_.strategy->checkpoint : Checkpoint::none;
   std::vector<Use> uses;
-  if (sends(index, false)) call(routine, release_sent_block(index, false, false));
+  const auto release = [&] {
+    if (sends(index, false)) call(routine, release_sent_block(index, false, false));
+  };
+  if (!releases_late(*stage_.strategy)) release();
   const bool reads = !stage_.cut || stage_.graph->templates[0].input >= 0;
   if (own.first && reads) {
     builder_.begin("prologue.forward");
@@ -57,6 +62,7 @@ void StageLowering::build_forward(int index) {
     uses.push_back({{builder_.end(), 0, 0}, unit_list(SegmentKind::epilogue), {}, {}});
   }
   append_uses(routine, uses, false);
+  if (releases_late(*stage_.strategy)) release();
   if (sends(index, false)) call(routine, send_block(index, false));
 }
 
@@ -103,8 +109,11 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
   std::vector<Use> uses;
   // A chunk that takes over shares its gradient with the one before it, which sends it.
   const int sender = taken_over(index) ? index - 1 : index;
-  if (sends(sender, true) && !hands_on(index))
-    call(routine, release_sent_block(sender, true, false));
+  const auto release = [&] {
+    if (sends(sender, true) && !hands_on(index))
+      call(routine, release_sent_block(sender, true, false));
+  };
+  if (!releases_late(*stage_.strategy)) release();
   if (own_chunk.last) {
     Boundary b;
     b.input = x_view(index, own_chunk.end);
@@ -145,6 +154,7 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
   append_uses(routine, uses, last_micro_batch);
   if (open_gradient_ >= 0) call(routine, close_gradient_block(), open_gradient_);
   if (open_staging_ >= 0) call(routine, close_staging_block(), open_staging_);
+  if (releases_late(*stage_.strategy)) release();
   if (sends(index, true)) call(routine, send_block(index, true));
   if (last_micro_batch) class_.forward_evaluations = evaluations;
 }

@@ -1,6 +1,8 @@
 // Messages between pipeline stages, and the two ends of the backward pass.
 #include "planner/lowering/stage_lowering.hpp"
 
+#include "planner/lower.hpp"
+
 namespace planner::lowering {
 
 using program::EventRef;
@@ -40,25 +42,59 @@ program::Transfer StageLowering::message(int c, bool gradient, bool sends) const
   return t;
 }
 
-// Activations from the chunk before, or their gradients from the one after: into new storage, on
-// the receive stream, once compute has come to the allocation.
+// One buffer for what a pass of this kind receives next, of any chunk (declared at the first need).
+// A message into it waits for the pass before to have copied its own out, and for nothing that the
+// pass allocates: so it travels while that pass computes.
+View StageLowering::landing_view(bool gradient, View into) {
+  std::uint16_t& landing = landing_[gradient ? 1 : 0];
+  const std::int64_t elements = program::resolve(class_, into, {}, 0).elements;
+  if (landing == program::kNone) {
+    program::Buffer b;
+    b.name = gradient ? "pipeline.landing_gradient" : "pipeline.landing";
+    b.term = program::Term::communication;
+    b.type = stage_.recipe.activation;
+    b.elements = {elements};
+    b.persistent = true;
+    landing = builder_.buffer(std::move(b));
+    landed_[gradient ? 1 : 0] = builder_.event(gradient ? "landed_gradient" : "landed", 1);
+  }
+  std::int64_t& most = class_.buffers[landing].elements[0];
+  most = std::max(most, elements);
+  return ranged(constant_view(landing), program::Range::fixed, 0, elements);
+}
+
+// Activations from the chunk before, or their gradients from the one after, on the receive stream:
+// by way of the landing buffer, or (a single pass, or ranks that take turns) into the pass's own
+// storage once compute has come to its allocation.
 std::uint16_t StageLowering::receive_block(int c, bool gradient) {
   const std::string name = named(gradient ? "receive_gradient" : "receive_input", c);
   const auto [at, fresh] = blocks_.try_emplace(name, program::kNone);
   if (!fresh) return at->second;
   const int end = chunk(c).end;
   const View into = gradient ? d_view(c, end) : x_view(c, chunk(c).begin);
-  const EventRef may = single_event(builder_.event("may_" + name, 1));
   const EventRef received = single_event(builder_.event(name, 1));
+  const bool ahead = receives_ahead(*stage_.strategy);
+  const View from = ahead ? landing_view(gradient, into) : into;
+  const EventRef may = single_event(ahead ? landed_[gradient ? 1 : 0]
+                                          : builder_.event("may_" + name, 1));
+  const auto receive = [&] {
+    builder_.emit({.kind = ActionKind::receive, .stream = Stream::receive, .args = {from},
+                   .op = builder_.transfer(message(c, gradient, false)),
+                   .waits = {{may, ahead}}, .signal = &received});
+  };
   builder_.begin(name);
+  if (ahead) receive();
   if (gradient && keeps_output(end - 1))  // backward frees what was sent
     builder_.fence(Stream::compute, {{of_chunk(sent_output_, c), false}}, nullptr);
   builder_.alloc(into);
-  builder_.fence(Stream::compute, {}, &may);
-  builder_.emit({.kind = ActionKind::receive, .stream = Stream::receive, .args = {into},
-                 .op = builder_.transfer(message(c, gradient, false)),
-                 .waits = {{may, false}}, .signal = &received});
-  builder_.fence(Stream::compute, {{received, false}}, nullptr);
+  if (ahead) {
+    builder_.emit({.kind = ActionKind::cast, .args = {from, into}, .waits = {{received, false}},
+                   .signal = &may});
+  } else {
+    builder_.fence(Stream::compute, {}, &may);
+    receive();
+    builder_.fence(Stream::compute, {{received, false}}, nullptr);
+  }
   return blocks_[name] = builder_.end();
 }
 
@@ -77,8 +113,9 @@ std::uint16_t StageLowering::send_block(int c, bool gradient) {
   return blocks_[name] = builder_.end();
 }
 
-// What was sent stays until the chunk's next pass of its kind begins, so that the message overlaps
-// the compute between; `final`: the last micro-batch's, when the step ends.
+// What was sent stays until the chunk's next pass of its kind begins (releases_late: has computed),
+// so that the message overlaps the compute between; `final`: the last micro-batch's, when the step
+// ends.
 std::uint16_t StageLowering::release_sent_block(int c, bool gradient, bool final) {
   if (!gradient && output_view(c).buffer != stage_output_) return program::kNone;
   const std::string name = named(gradient ? "release_gradient" : "release_output", c) +

@@ -1,5 +1,7 @@
 #include "planner/lowering/stage_lowering.hpp"
 
+#include "planner/lower.hpp"
+
 #include <algorithm>
 
 #include "core/check.hpp"
@@ -98,7 +100,7 @@ void StageLowering::declare_segments() {
   if (!stage_.training()) return;
   program::Buffer d = class_.buffers[x_];
   d.name = "boundary.gradient";
-  d.slots = 1;
+  d.slots = releases_late(*stage_.strategy) ? static_cast<int>(class_.schedule.slots()) : 1;
   if (d_single_) d.extent = static_cast<int>(stage_.chunks.size()), d.elements.resize(1);
   d_ = builder_.buffer(std::move(d));
 }

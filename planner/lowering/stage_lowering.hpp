@@ -3,6 +3,7 @@
 // persistent state, blocks of its layers, and the routines that call them, with the communication
 // of data parallelism, sharding and the pipeline between.
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -104,6 +105,7 @@ class StageLowering {
   bool taken_over(int chunk) const;    // its input comes from the chunk before it on this rank
   bool sends(int chunk, bool gradient) const;
   program::Transfer message(int chunk, bool gradient, bool sends) const;
+  View landing_view(bool gradient, View into);
   std::uint16_t receive_block(int chunk, bool gradient);
   std::uint16_t send_block(int chunk, bool gradient);
   std::uint16_t release_sent_block(int chunk, bool gradient, bool final);
@@ -133,6 +135,8 @@ class StageLowering {
   std::uint16_t updated_ = program::kNone, may_gather_ = program::kNone, pulled_ = program::kNone;
   std::uint16_t regathered_ = program::kNone;
   std::uint16_t sent_output_ = program::kNone, sent_gradient_ = program::kNone;
+  // Of activations and of gradients: where messages arrive, and when they are copied out.
+  std::array<std::uint16_t, 2> landing_{program::kNone, program::kNone}, landed_{};
   bool d_single_ = true;               // one gradient buffer from the loss to the embeddings
   int open_gradient_ = -1;             // unit whose gradient buffer awaits its reduction
   int open_staging_ = -1;              // span whose staging buffer awaits its reduction

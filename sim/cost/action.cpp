@@ -157,8 +157,13 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
     case ActionKind::fence: return {};
     case ActionKind::load:
     case ActionKind::zero: time = memory_time(bytes(action, 0, call), *machine_); break;
+    case ActionKind::cast: {           // what an activation is copied from may have another term
+      const std::int64_t n = elements(action, 1, call);
+      time = memory_time(core::bytes_of(n, buffer(action, 0).type) +
+                             core::bytes_of(n, buffer(action, 1).type), *machine_);
+      break;
+    }
     case ActionKind::dequantise:
-    case ActionKind::cast:
       time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_);
       break;
     case ActionKind::accumulate:

@@ -35,6 +35,29 @@ TEST_CASE("four equal stages idle as worked by hand") {
   CHECK(bubble(shape(Schedule::zb_v, 4, 2, 8), {2, 2, 2}, false) == 0);
 }
 
+TEST_CASE("messages travel beside the passes, as worked by hand") {
+  // Four ranks, links of 1, 5 and 1 between them and 5 back to the first.
+  const std::vector<std::int64_t> links{1, 5, 1, 5};
+  const Messages line = messages_over(links, 1), ring = messages_over(links, 2);
+  CHECK(line.all == 1 + 5 + 1);
+  CHECK(line.slowest == 5);
+  CHECK(line.busiest == 5 + 1);
+  CHECK(ring.all == 2 * (1 + 5 + 1) + 5);
+  CHECK(messages_over(std::vector<std::int64_t>{3, 4}, 2).busiest == (2 * 3 + 4) / 2);
+  const PassTimes t{20, 30, 10};
+  // Fill and drain alone, where passes are long: 1f1b's rank 0 has no slot to spare for them.
+  CHECK(message_waits(shape(Schedule::gpipe, 4, 1, 8), t, line) == 2 * 7);
+  CHECK(message_waits(shape(Schedule::zb_h2, 4, 1, 8), t, line) == 2 * 7);
+  CHECK(message_waits(shape(Schedule::interleaved, 4, 2, 8), t, ring) == 2 * 19);
+  CHECK(message_waits(shape(Schedule::one_f_one_b, 4, 1, 8), t, line) ==
+        2 * 7 + (8 - 4) * (2 * 7 / 4));
+  // Slow links: a slot lasts as long as a rank sends.
+  const Messages slow = messages_over(std::vector<std::int64_t>{50, 50, 50, 0}, 1);
+  CHECK(message_waits(shape(Schedule::gpipe, 4, 1, 3), t, slow) ==
+        2 * 150 + 2 * (50 - 20 + 50 - 40));
+  CHECK(message_waits(shape(Schedule::zb_h2, 4, 1, 9), t, slow) == 2 * 150 + 2 * (100 - 60));
+}
+
 TEST_CASE("the algebra equals the played passes on equal stages") {
   for (const PassTimes t : {PassTimes{1, 1, 1}, {2, 3, 2}, {2, 2, 3}, {3, 5, 1}})
     for (std::int64_t p = 2; p <= 6; ++p)
