@@ -9,6 +9,7 @@
 // of data parallelism reduce as their layers complete, each layer its share of all buckets.
 // Pure; thread-safe to read.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -100,7 +101,9 @@ class StageForm {
   struct Clock;
   struct SegmentTime {
     std::int64_t recompute = 0, first = 0, other = 0, last = 0;
-    std::int64_t alone = 0;            // `first` where no unit is being reduced before it
+    // While the unit before is being reduced: what is computed, what is gathered behind it.
+    std::int64_t window = 0, copies = 0;
+    std::int64_t beside(std::int64_t reduce) const { return std::max(window, reduce + copies); }
     std::int64_t all(std::int64_t layers) const {
       return recompute + first + (layers > 1 ? (layers - 2) * other + last : 0);
     }

@@ -1,6 +1,6 @@
 // The passes of a stage, as sums: time (the parts of a pass: stage_memory.cpp). A use that requests
-// the next copy lasts max(c, gather); a backward that waits for the unit before it max(c, gather,
-// reduce).
+// the next copy lasts max(c, gather); a backward that waits for the unit before it too max(c,
+// gather + reduce).
 #include <algorithm>
 
 #include "planner/closed_form/stage_form.hpp"
@@ -71,13 +71,21 @@ StageForm::SegmentTime StageForm::segment_time(const Clock& c, std::int64_t n, b
   t.first = then_next(first, final && n == 1) + partial;
   t.other = then_next(layer, false) + partial;
   t.last = then_next(layer, final) + partial;
-  t.alone = t.first;
   if (!units_reduce_) return t;
-  for (std::int64_t* each : {&t.first, &t.other, &t.last}) {
-    // Without overlap the unit follows; else that before must be done: one is open at a time.
-    const std::int64_t before = each == &t.first ? t.recompute : 0;
-    *each = s_->strategy->overlap ? std::max(before + *each, c.reduce) - before : *each + c.reduce;
+  if (!s_->strategy->overlap) {        // the unit follows
+    for (std::int64_t* each : {&t.first, &t.other, &t.last}) *each += c.reduce;
+    return t;
   }
+  // One unit is open at a time: that before must be reduced. Copies requested meanwhile take turns
+  // with it on the same links, behind it: in front of a recomputation they hold up its second
+  // layer.
+  const std::int64_t gather = c.ahead ? c.gather : 0;
+  t.copies = final && n == 1 ? 0 : gather;
+  const bool early = c.ahead && every() > 0 && n > 1;
+  t.window = early ? c.with_next(c.layer(Piece::layer_keep)) : t.recompute + t.first;
+  t.other = std::max(t.other, c.reduce + gather);
+  t.last = std::max(t.last, c.reduce + (final ? 0 : gather));
+  t.first += t.beside(c.reduce) - t.window;
   return t;
 }
 
@@ -161,7 +169,7 @@ std::int64_t StageForm::backward_time(const Clock& clock, const Chunk& c, const 
   std::int64_t head = c.last ? reduce(final_) + (c.first ? 0 : reduce(tied_)) : 0;
   if (overlap) {  // the first layer waits for these alone
     const SegmentTime& s = row.rest > 0 ? row.partial : row.full > 1 ? row.inner : row.last;
-    head = std::max<std::int64_t>(0, head - s.recompute - s.alone) - (s.first - s.alone);
+    head = s.beside(head) - s.beside(clock.reduce);
   }
   const std::int64_t ends = c.first ? reduce(embeddings_) + reduce(tied_) : 0;
   return all + head + (overlap ? std::max(tail, clock.reduce) : tail) + ends;

@@ -109,8 +109,12 @@ std::uint16_t StageLowering::all_reduce_block() {
   return builder_.end();
 }
 
-// A unit's gradients of one micro-batch: reduce-scattered, the own chunk added to the shard.
+// A unit's gradients of one micro-batch: reduce-scattered, the own chunk added to the shard. Where
+// parameters are gathered over the same links (ZeRO-3), behind the gathers, on their stream: two
+// collectives at once would only share the links.
 std::uint16_t StageLowering::unit_reduce_block() {
+  const bool gathers = stage_.strategy->sharding == Sharding::zero3;
+  const Stream stream = gathers ? Stream::parameter : Stream::gradient;
   const EventRef done = layer_event(reduced_);
   const Wait ready{layer_event(ready_), false};
   const Transfer t = over(program::Group::shard, Collective::reduce_scatter,
@@ -118,14 +122,14 @@ std::uint16_t StageLowering::unit_reduce_block() {
   View unit = layer_view(state_.unit_gradients);
   if (staging_ != program::kNone) {
     builder_.alloc(layer_view(staging_));
-    builder_.emit({.kind = ActionKind::cast, .stream = Stream::gradient,
+    builder_.emit({.kind = ActionKind::cast, .stream = stream,
                    .args = {unit, layer_view(staging_)}, .waits = {ready}});
     unit = layer_view(staging_);
   }
-  builder_.emit({.kind = ActionKind::collective, .stream = Stream::gradient, .args = {unit},
+  builder_.emit({.kind = ActionKind::collective, .stream = stream, .args = {unit},
                  .op = builder_.transfer(t), .waits = {ready}});
   builder_.emit({.kind = ActionKind::accumulate,
-                 .stream = Stream::gradient,
+                 .stream = stream,
                  .args = {ranged(unit, Range::unit_chunk),
                           ranged(constant_view(state_.gradients), Range::span_shard)},
                  .signal = &done});
@@ -201,7 +205,7 @@ std::uint16_t StageLowering::replica_block() {
                           program::Algorithm::ring, Traffic::gradients, stage_.recipe.gradient);
   builder_.emit({.kind = ActionKind::collective, .stream = Stream::gradient,
                  .args = {ranged(constant_view(state_.gradients), Range::span_shard)},
-                 .op = builder_.transfer(t), .signal = &done});
+                 .op = builder_.transfer(t), .waits = {{done, false}}, .signal = &done});
   return builder_.end();
 }
 
