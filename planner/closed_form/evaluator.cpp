@@ -103,7 +103,7 @@ void Evaluator::make_places() {
   structure_.replicas.clear();
   structure_.embedding.clear();
   structure_.tensor.clear();
-  crosses_.clear();
+  links_.clear();
   const std::int64_t data = stride_of(strategy_, "data");
   const std::int64_t pipeline = stride_of(strategy_, "pipeline");
   const bool sharded = strategy_.sharding != Sharding::none;
@@ -115,12 +115,28 @@ void Evaluator::make_places() {
     structure_.tensor.push_back(
         cost::place_of(0, strategy_.tensor, stride_of(strategy_, "tensor"), n));
     structure_.embedding.push_back(cost::place_of(0, 2, (strategy_.pipeline - 1) * pipeline, n));
-    const std::int64_t p = strategy_.pipeline;
-    std::vector<bool>& crosses = crosses_.emplace_back(static_cast<std::size_t>(p), false);
-    for (std::int64_t r = 0; r < p && pipeline * p > n; ++r)
-      crosses[static_cast<std::size_t>(r)] =
-          n % pipeline != 0 || r * pipeline / n != (r + 1) % p * pipeline / n;
+    links_.push_back(links_of(pipeline, n));
   }
+}
+
+Evaluator::Links Evaluator::links_of(std::int64_t stride, std::int64_t per_node) const {
+  const std::int64_t p = strategy_.pipeline;
+  Links links{.inside = p - 1};
+  if (stride * p <= per_node) return links;
+  const auto across = [&](std::int64_t r) {
+    return per_node % stride != 0 || r * stride / per_node != (r + 1) % p * stride / per_node;
+  };
+  bool before = links.back_across = across(p - 1);
+  for (std::int64_t r = 0; r + 1 < p; ++r) {
+    const bool now = across(r);
+    links.across += now;
+    links.ring_pair = std::max(links.ring_pair, before + now);
+    if (r > 0) links.pair = std::max(links.pair, before + now);
+    before = now;
+  }
+  links.ring_pair = std::max(links.ring_pair, before + links.back_across);
+  links.inside -= links.across;
+  return links;
 }
 
 void Evaluator::make_roles() {
@@ -183,13 +199,19 @@ Messages Evaluator::messages(std::size_t machine, std::int64_t bytes) {
                               bytes * 8 / core::bits(type), type, *machines_[machine]);
     return core::to_picoseconds(time).value();
   };
-  const std::vector<bool>& crosses = crosses_[machine];
-  const bool any = std::ranges::find(crosses, true) != crosses.end();
+  const Links& links = links_[machine];
   const std::int64_t near = over({.size = 2, .nodes = 1, .per_node = 2, .paired = paired});
+  const bool any = links.across > 0 || links.back_across;
   const std::int64_t far = any ? over({.size = 2, .nodes = 2, .per_node = 1}) : near;
-  links_.resize(crosses.size());
-  for (std::size_t r = 0; r < crosses.size(); ++r) links_[r] = crosses[r] ? far : near;
-  return messages_over(links_, strategy_.virtual_stages);
+  // messages_over() these links.
+  const std::int64_t v = strategy_.virtual_stages, p = strategy_.pipeline;
+  const int pair = v > 1 ? links.ring_pair : links.pair;
+  Messages m;
+  m.all = v * (links.inside * near + links.across * far) +
+          (v - 1) * (links.back_across ? far : near);
+  m.slowest = any ? far : near;
+  m.busiest = p == 2 ? m.all / v : pair * far + (2 - pair) * near;
+  return m;
 }
 
 const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {

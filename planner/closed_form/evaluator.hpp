@@ -79,14 +79,22 @@ class Evaluator {
   TransferTimes transfers_;
   Structure structure_;
   Pieces* current_ = nullptr;
-  std::vector<std::vector<bool>> crosses_;  // by machine: each rank's link to the next, nodes
+  // By machine: links of the pipeline's line inside and across nodes, whether that from the last
+  // rank to the first is across, and of the two links of one rank (in the line; in the ring) how
+  // many at most are.
+  struct Links {
+    std::int64_t inside = 0, across = 0;
+    bool back_across = false;
+    int pair = 0, ring_pair = 0;
+  };
+  Links links_of(std::int64_t stride, std::int64_t per_node) const;
+  std::vector<Links> links_;
   std::int64_t middle_layers_ = 0;     // of the stages between first and last
   std::vector<Role> roles_;
   std::vector<AtMicroBatch> known_;    // the first known_count_; the others lend their storage
   std::size_t known_count_ = 0;
   StageForm::Shared shared_;
   std::vector<std::int64_t> held_;     // bytes, by role
-  std::vector<std::int64_t> links_;
   std::vector<Figures> figures_;
 };
 
