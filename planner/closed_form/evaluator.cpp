@@ -186,23 +186,15 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
   }
   at.messages.assign(machines_.size(), {});
   for (std::size_t i = 0; i < machines_.size() && strategy_.pipeline > 1; ++i)
-    at.messages[i] = messages(i, forms.boundary);
+    at.messages[i] = messages(i, forms.message[i]);
   return at;
 }
 
-Messages Evaluator::messages(std::size_t machine, std::int64_t bytes) {
-  const core::DType type = structure_.recipe.activation;
-  const bool paired = strategy_.pipeline == 2 && stride_of(strategy_, "pipeline") == 1;
-  const auto over = [&](const cost::Place& place) {
-    const core::Seconds time =
-        cost::collective_time(program::Collective::send, program::Algorithm::direct, place,
-                              bytes * 8 / core::bits(type), type, *machines_[machine]);
-    return core::to_picoseconds(time).value();
-  };
+Messages Evaluator::messages(std::size_t machine, const MessageTime& time) const {
   const Links& links = links_[machine];
-  const std::int64_t near = over({.size = 2, .nodes = 1, .per_node = 2, .paired = paired});
+  const bool paired = strategy_.pipeline == 2 && stride_of(strategy_, "pipeline") == 1;
+  const std::int64_t near = paired ? time.paired : time.inside, far = time.across;
   const bool any = links.across > 0 || links.back_across;
-  const std::int64_t far = any ? over({.size = 2, .nodes = 2, .per_node = 1}) : near;
   // messages_over() these links.
   const std::int64_t v = strategy_.virtual_stages, p = strategy_.pipeline;
   const int pair = v > 1 ? links.ring_pair : links.pair;

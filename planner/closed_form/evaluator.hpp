@@ -69,7 +69,7 @@ class Evaluator {
   bool same_stages(const Strategy& s, const Pieces& pieces) const;
   void make_places();
   void make_roles();
-  Messages messages(std::size_t machine, std::int64_t bytes);
+  Messages messages(std::size_t machine, const MessageTime& time) const;
   const AtMicroBatch& routines(std::int64_t micro_batch, std::int64_t grad_accum);
 
   const std::vector<Question>& questions_;

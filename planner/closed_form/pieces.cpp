@@ -8,6 +8,7 @@
 #include "planner/rescale.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/cost/link.hpp"
 
 namespace planner::closed_form {
 namespace {
@@ -125,6 +126,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   }
   const std::int64_t elements = graph.boundary_elements(1);
   const auto recipe = resolve_recipe(job.recipe, job.precision);
+  p.boundary_type_ = recipe->activation;
   p.boundary_ = {0, core::bytes_of(elements, recipe->activation).value()};
   p.count_units(graph, quantization_from_name(job.quantization).value_or(Quantization::none));
   return p;
@@ -173,6 +175,18 @@ void Pieces::count_units(const models::ModelGraph& graph, Quantization quantizat
   });
 }
 
+MessageTime Pieces::message_time(std::int64_t bytes, const cost::Machine& machine) const {
+  const auto over = [&](const cost::Place& place) {
+    const core::Seconds time = cost::collective_time(
+        program::Collective::send, program::Algorithm::direct, place,
+        bytes * 8 / core::bits(boundary_type_), boundary_type_, machine);
+    return core::to_picoseconds(time).value();
+  };
+  return {.inside = over({.size = 2, .nodes = 1, .per_node = 2}),
+          .paired = over({.size = 2, .nodes = 1, .per_node = 2, .paired = true}),
+          .across = over({.size = 2, .nodes = 2, .per_node = 1})};
+}
+
 Forms Pieces::build(std::int64_t b) const {
   Forms forms;
   const RankClass& k = probe_.classes.front();
@@ -197,14 +211,15 @@ Forms Pieces::build(std::int64_t b) const {
     forms.time.push_back(times);
     const core::Seconds copy = cost::memory_time(core::Bytes(2 * forms.boundary), *machine);
     forms.landing.push_back(core::to_picoseconds(copy + machine->launch).value());
+    forms.message.push_back(message_time(forms.boundary, *machine));
   }
   return forms;
 }
 
 const Forms& Pieces::at(std::int64_t micro_batch) {
-  const auto found = forms_.find(micro_batch);
-  if (found != forms_.end()) return found->second;
-  return forms_.emplace(micro_batch, build(micro_batch)).first->second;
+  for (const auto& [known, forms] : forms_)
+    if (known == micro_batch) return forms;
+  return forms_.emplace_back(micro_batch, build(micro_batch)).second;
 }
 
 }  // namespace planner::closed_form

@@ -10,9 +10,10 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/graph.hpp"
@@ -45,12 +46,19 @@ struct PieceTime {
   std::int64_t transfers = 0;          // collectives that the block waits for
 };
 
+// A boundary tensor to a neighbour, in picoseconds: in the same node, to the one that a bridge pairs
+// with, in another node.
+struct MessageTime {
+  std::int64_t inside = 0, paired = 0, across = 0;
+};
+
 // The pieces at one micro-batch.
 struct Forms {
   std::array<program::LiveFootprint, kPieces> live;
   std::vector<std::array<PieceTime, kPieces>> time;  // by machine
   std::int64_t boundary = 0;                         // bytes of a boundary tensor
   std::vector<std::int64_t> landing;  // by machine: copying one out of the landing buffer
+  std::vector<MessageTime> message;   // by machine
 };
 
 // Elements of the units of a stage (stage_layout.hpp): gathered, cast and reduced together.
@@ -85,6 +93,7 @@ class Pieces {
   struct Change { std::int64_t fixed = 0, per_sample = 0; };
 
   Forms build(std::int64_t micro_batch) const;
+  MessageTime message_time(std::int64_t bytes, const cost::Machine& machine) const;
   void count_units(const models::ModelGraph& graph, Quantization quantization);
 
   std::array<std::vector<Change>, kPieces> changes_;
@@ -92,7 +101,8 @@ class Pieces {
   std::array<program::Call, kPieces> calls_{};
   program::Program probe_;             // one sample
   std::span<const cost::Machine* const> machines_;
-  std::map<std::int64_t, Forms> forms_;
+  core::DType boundary_type_{};
+  std::deque<std::pair<std::int64_t, Forms>> forms_;  // a dozen, by micro-batch
 };
 
 }  // namespace planner::closed_form
