@@ -46,8 +46,8 @@ struct PieceTime {
   std::int64_t transfers = 0;          // collectives that the block waits for
 };
 
-// A boundary tensor to a neighbour, in picoseconds: in the same node, to the one that a bridge pairs
-// with, in another node.
+// A boundary tensor to a neighbour, in picoseconds: in the same node, to the one that a bridge
+// pairs with, in another node.
 struct MessageTime {
   std::int64_t inside = 0, paired = 0, across = 0;
 };

@@ -1,0 +1,144 @@
+// What must hold of every best plan, whatever the machine: against all of its rivals, and against
+// better machines.
+#include <algorithm>
+#include <map>
+
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/lower.hpp"
+#include "planner/search.hpp"
+#include "planner/space.hpp"
+#include "tests/catch.hpp"
+
+using namespace planner;
+
+namespace {
+
+struct Asked {
+  const char* model;
+  const char* gpu;
+  std::int64_t gpus, seq_len, batch;
+};
+
+Request request(const Asked& a) {
+  Request r;
+  r.model = models::find_model(a.model).value();
+  r.gpus = a.gpus;
+  r.profile = hw_profiles::find_profile(a.gpu).value();
+  r.job.seq_len = a.seq_len;
+  r.job.global_batch = a.batch;
+  return r;
+}
+
+Plan plan_of(const Request& r) {
+  core::Result<Plan> plan = make_plan(r);
+  if (!plan.ok()) FAIL(core::to_text(plan.problems()));
+  return std::move(plan).value();
+}
+
+double step_of(const Request& r) {
+  const Plan plan = plan_of(r);
+  REQUIRE(plan.chosen);
+  INFO(to_text(plan.chosen->strategy));
+  return plan.chosen->time.step.value();
+}
+
+// The fastest candidate of the space that fits, each lowered, replayed and swept.
+Candidate fastest_of_all(const Request& r) {
+  const Question q = make_question(r.model, r.job, r.profile, r.gpus).value();
+  std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs;
+  std::optional<Candidate> best;
+  const SpaceOptions options{r.gpus, r.profile.node.gpus_per_node, r.model.layers};
+  for (const Structure& structure : structures(q.job, options, {}))
+    for (const std::int64_t size : structure.micro_batches) {
+      const Strategy s = with_micro_batch(structure.strategy, size, q.job.global_batch);
+      if (!strategy_problems(r.model, q.job, s, r.gpus).empty()) continue;
+      const Strategy resolved = resolve(r.model, q.job, s);
+      const std::pair key{resolved.tensor, resolved.sequence_parallel};
+      if (!graphs.contains(key))
+        graphs.emplace(key,
+                       models::build_graph(r.model, graph_options(q.job, resolved)).value());
+      Candidate c = evaluate(q, graphs.at(key), resolved);
+      if (c.memory.worst.device > c.memory.usable) continue;
+      if (!best || c.time.step < best->time.step) best = std::move(c);
+    }
+  REQUIRE(best);
+  return *best;
+}
+
+}  // namespace
+
+TEST_CASE("no strategy of the space beats the plan") {
+  const Asked asked = GENERATE(Asked{"gpt2-124m", "rtx3090", 4, 128, 16},
+                               Asked{"gpt2-355m", "a100-sxm-80g", 8, 1024, 8},
+                               Asked{"gpt2-1.5b", "h100-sxm-80g", 2, 1024, 8});
+  const Request r = request(asked);
+  const Plan plan = plan_of(r);
+  const Candidate best = fastest_of_all(r);
+  INFO(asked.model << " on " << asked.gpus << " x " << asked.gpu << ": "
+                   << to_text(best.strategy) << " takes " << best.time.step.value());
+  REQUIRE(plan.chosen);
+  INFO("chosen: " << to_text(plan.chosen->strategy));
+  // The search looks at finalists of its closed form, which is within 2 % of these figures.
+  CHECK(plan.chosen->time.step.value() <= 1.01 * best.time.step.value());
+}
+
+TEST_CASE("a better machine never makes the best plan slower") {
+  const Asked asked = GENERATE(Asked{"gpt2-124m", "rtx3090", 8, 512, 64},
+                               Asked{"gpt2-1.5b", "a100-sxm-80g", 16, 1024, 64},
+                               Asked{"llama2-7b", "h100-sxm-80g", 16, 4096, 64},
+                               Asked{"llama3-70b", "h100-sxm-80g", 64, 8192, 64},
+                               Asked{"mixtral-8x7b", "h100-sxm-80g", 32, 4096, 64});
+  const Request plain = request(asked);
+  const double before = step_of(plain);
+  const auto with = [&](auto&& change) {
+    Request r = plain;
+    change(r.profile);
+    return step_of(r);
+  };
+  INFO(asked.model << " on " << asked.gpus << " x " << asked.gpu);
+  // Finalists are ranked by the sweep, found by the closed form: 1 % between the two.
+  const double bar = 1.01 * before;
+  CHECK(with([](auto& p) { p.node.link_bandwidth = p.node.link_bandwidth * 2.0; }) <= bar);
+  CHECK(with([](auto& p) { p.node.internode_bandwidth = p.node.internode_bandwidth * 2.0; }) <=
+        bar);
+  CHECK(with([](auto& p) { p.node.link_latency = p.node.link_latency * 0.5; }) <= bar);
+  CHECK(with([](auto& p) { p.node.internode_latency = p.node.internode_latency * 0.5; }) <= bar);
+  CHECK(with([](auto& p) { p.gpu.usable = p.gpu.usable * 2; }) <= bar);
+  CHECK(with([](auto& p) { p.gpu.memory_bandwidth = p.gpu.memory_bandwidth * 2.0; }) <= bar);
+}
+
+TEST_CASE("one rank communicates nothing") {
+  for (const char* model : {"gpt2-124m", "bert-large", "mistral-7b"}) {
+    const Plan plan = plan_of(request({model, "h200-sxm-141g", 1, 128, 8}));
+    REQUIRE(plan.chosen);
+    CHECK(plan.chosen->communication.empty());
+    CHECK(plan.chosen->time.exposed_communication.value() == 0);
+  }
+}
+
+TEST_CASE("sharding over K ranks divides what it shards by K, up to padding") {
+  Request r = request({"gpt2-355m", "h100-sxm-80g", 1, 256, 16});
+  const auto terms = [&](std::int64_t k, const std::string& sharding) {
+    Request q = r;
+    q.gpus = k;
+    REQUIRE(q.constraints.pin("data=" + std::to_string(k)).ok());
+    REQUIRE(q.constraints.pin("sharding=" + (k == 1 ? "none" : sharding)).ok());
+    const Plan plan = plan_of(q);
+    REQUIRE(plan.chosen);
+    return plan.chosen->memory.worst.terms;
+  };
+  const auto alone = terms(1, "none");
+  for (const std::int64_t k : {2, 4, 8}) {
+    const auto divided = [&](core::Bytes shard, core::Bytes whole) {
+      CAPTURE(k, shard.value(), whole.value());
+      CHECK(shard.value() * k >= whole.value());
+      CHECK(static_cast<double>(shard.value() * k) <= 1.001 * static_cast<double>(whole.value()));
+    };
+    const auto zero1 = terms(k, "zero1"), zero3 = terms(k, "zero3");
+    divided(zero1[2], alone[2]);       // optimizer
+    CHECK(zero1[0] == alone[0]);       // weights
+    for (std::size_t t = 0; t < 3; ++t) divided(zero3[t], alone[t]);
+  }
+}
