@@ -45,12 +45,49 @@ void gelu_gradient(View dx, View dy, View x, std::int64_t n) {
   });
 }
 
+void swiglu(View y, View x, std::int64_t rows, std::int64_t n) {
+  with_compute_type(x.type, [&]<class T>() {
+    for (std::int64_t r = 0; r < rows; ++r)
+      elementwise<T>(
+          n, y.at(r * n), [](T gate, T up) { return gate * logistic(gate) * up; },
+          x.at(2 * r * n), x.at((2 * r + 1) * n));
+  });
+}
+
+// silu'(z) = s (1 + z (1 - s)), s = logistic(z).
+void swiglu_gradient(View dx, View dy, View x, std::int64_t rows, std::int64_t n) {
+  with_compute_type(x.type, [&]<class T>() {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const View gate = x.at(2 * r * n), up = x.at((2 * r + 1) * n), d = dy.at(r * n);
+      elementwise<T>(
+          n, dx.at(2 * r * n),
+          [](T g, T u, T v) {
+            const T s = logistic(g);
+            return v * u * (s * (T(1) + g * (T(1) - s)));
+          },
+          gate, up, d);
+      elementwise<T>(
+          n, dx.at((2 * r + 1) * n), [](T g, T v) { return v * (g * logistic(g)); }, gate, d);
+    }
+  });
+}
+
+void relu(View y, View x, std::int64_t n) {
+  with_compute_type(x.type, [&]<class T>() {
+    elementwise<T>(n, y, [](T v) { return v < T(0) ? T(0) : v; }, x);
+  });
+}
+
+void relu_gradient(View dx, View dy, View y, std::int64_t n) {
+  with_compute_type(dy.type, [&]<class T>() {
+    elementwise<T>(n, dx, [](T d, T v) { return v > T(0) ? d : T(0); }, dy, y);
+  });
+}
+
 void activate(View z, models::Activation act, std::int64_t n) {
   if (act == models::Activation::gelu_tanh) return gelu(z, z, n);
+  if (act == models::Activation::relu) return relu(z, z, n);
   with_compute_type(z.type, [&]<class T>() {
-    if (act == models::Activation::relu)
-      elementwise<T>(
-          n, z, [](T v) { return v < T(0) ? T(0) : v; }, z);
     if (act == models::Activation::tanh)
       elementwise<T>(
           n, z, [](T v) { return std::tanh(v); }, z);
@@ -59,10 +96,8 @@ void activate(View z, models::Activation act, std::int64_t n) {
 
 void activate_gradient(View dy, View y, models::Activation act, std::int64_t n) {
   PLANNER_CHECK(act != models::Activation::gelu_tanh, "gelu' is not a function of gelu's value");
+  if (act == models::Activation::relu) return relu_gradient(dy, dy, y, n);
   with_compute_type(dy.type, [&]<class T>() {
-    if (act == models::Activation::relu) {
-      elementwise<T>(n, dy, [](T d, T v) { return v > T(0) ? d : T(0); }, dy, y);
-    }
     if (act == models::Activation::tanh) {
       elementwise<T>(n, dy, [](T d, T v) { return d * (T(1) - v * v); }, dy, y);
     }

@@ -54,6 +54,42 @@ void layer_norm_input_gradient(View dx, View dy, View x, View gamma, View mean, 
 void layer_norm_weight_gradient(View dgamma, View dbeta, View dy, View x, View mean, View rstd,
                                 std::int64_t rows, std::int64_t n);
 
+// ---- root mean square norm --------------------------------------------------------------------
+
+// y = x rstd gamma, rstd = 1 / sqrt(mean(x^2) + epsilon); rstd[rows].
+void rms_norm(View y, View rstd, View x, View gamma, std::int64_t rows, std::int64_t n,
+              double epsilon);
+// dx (=|+=) rstd (g - xhat mean(g xhat)), g = dy gamma, xhat = x rstd. dx may be dy.
+void rms_norm_input_gradient(View dx, View dy, View x, View gamma, View rstd, std::int64_t rows,
+                             std::int64_t n, bool accumulate);
+// dgamma += sum dy xhat.
+void rms_norm_weight_gradient(View dgamma, View dy, View x, View rstd, std::int64_t rows,
+                              std::int64_t n);
+
+// Rows of queries, keys and values: the heads of q, then of k, then of v.
+struct HeadShape {
+  std::int64_t rows = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t columns() const { return (heads + 2 * kv_heads) * head_dim; }
+};
+// Each head of q and of k by its own RMS norm, v copied; rstd[rows, heads + kv_heads].
+void qk_norm(View y, View rstd, View qkv, View q_gamma, View k_gamma, const HeadShape& s,
+             double epsilon);
+void qk_norm_input_gradient(View dqkv, View dy, View qkv, View q_gamma, View k_gamma, View rstd,
+                            const HeadShape& s);
+// dq_gamma, dk_gamma += their heads' sums, rows ascending, then heads.
+void qk_norm_weight_gradient(View dq_gamma, View dk_gamma, View dy, View qkv, View rstd,
+                             const HeadShape& s);
+
+// ---- rotary positions -------------------------------------------------------------------------
+
+struct Rotation {
+  std::int64_t rotated = 0;            // leading dimensions of a head that turn; even
+  std::int64_t seq = 0;                // the position of a row is row % seq
+  bool inverse = false;                // the gradient turns back
+};
+// q and k in place: pair (i, i + rotated / 2) turns by position 10000^(-2 i / rotated) [rope].
+void rotate(View qkv, const HeadShape& s, const Rotation& rotation);
+
 // ---- linear: w[n,k] ---------------------------------------------------------------------------
 
 struct LinearShape {
@@ -114,6 +150,13 @@ core::Bytes attention_workspace(core::DType activation, const AttentionShape& s)
 void gelu(View y, View x, std::int64_t n);
 // dx = dy gelu'(x); dx may be dy.
 void gelu_gradient(View dx, View dy, View x, std::int64_t n);
+// y[rows,n] = silu(gate) up of x[rows,2n] = [gate, up], silu(z) = z / (1 + e^-z).
+void swiglu(View y, View x, std::int64_t rows, std::int64_t n);
+// dx[rows,2n] = [dgate, dup].
+void swiglu_gradient(View dx, View dy, View x, std::int64_t rows, std::int64_t n);
+// y = max(x, 0); y may be x. dx = dy where y > 0; dx may be dy.
+void relu(View y, View x, std::int64_t n);
+void relu_gradient(View dx, View dy, View y, std::int64_t n);
 // z becomes act(z).
 void activate(View z, models::Activation act, std::int64_t n);
 // dy becomes dy act'(z), from y = act(z). REQUIRES: not gelu_tanh (not a function of y).

@@ -1,25 +1,8 @@
-#include "exec/host/convert.hpp"
 #include "exec/host/kernels.hpp"
-#include "exec/host/vector_math.hpp"
+#include "exec/host/row_sum.hpp"
 
 namespace exec::host {
 namespace {
-
-// sum over the row of term(x...), the operands converted a chunk at a time.
-template <class T, class Term, class... In>
-T row_sum(std::int64_t n, Term term, const In&... in) {
-  LaneSum<T> sum;
-  for_chunks(n, [&](std::int64_t c, std::int64_t m) {
-    T buffer[sizeof...(In)][kChunk];
-    const auto run = [&](const auto*... x) {
-      sum.add(m, [&](std::int64_t i) { return term(x[i]...); });
-    };
-    int used = 0;
-    const auto fetch = [&](const View& v) { return read(v.at(c), m, buffer[used++]); };
-    run(fetch(in)...);
-  });
-  return sum.value();
-}
 
 template <class T>
 void forward_row(const View& y, const View& x, const View& gamma, const View& beta, std::int64_t n,

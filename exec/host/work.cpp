@@ -12,7 +12,7 @@ using models::OpKind;
 
 namespace {
 
-constexpr std::array<KernelInfo, 16> kTable{{
+constexpr std::array<KernelInfo, 23> kTable{{
     {OpKind::token_embedding, "token_embedding", "", "token_embedding_weight_gradient"},
     {OpKind::position_embedding, "position_embedding", "", "position_embedding_weight_gradient"},
     {OpKind::layer_norm, "layer_norm", "layer_norm_input_gradient", "layer_norm_weight_gradient"},
@@ -26,10 +26,17 @@ constexpr std::array<KernelInfo, 16> kTable{{
      "linear_weight_gradient, bias_gradient"},
     {OpKind::tensor_copy, "", "", ""},
     {OpKind::tensor_reduce, "", "", ""},
+    {OpKind::sequence_gather, "", "", ""},
+    {OpKind::sequence_scatter, "", "", ""},
     {OpKind::softmax_max, "softmax_max", "", ""},
     {OpKind::softmax_sum, "softmax_sum", "", ""},
     {OpKind::cross_entropy, "cross_entropy", "", ""},
     {OpKind::squared_error, "squared_error", "", ""},
+    {OpKind::rms_norm, "rms_norm", "rms_norm_input_gradient", "rms_norm_weight_gradient"},
+    {OpKind::qk_norm, "qk_norm", "qk_norm_input_gradient", "qk_norm_weight_gradient"},
+    {OpKind::rope, "rotate", "rotate", ""},
+    {OpKind::swiglu, "swiglu", "swiglu_gradient", ""},
+    {OpKind::relu, "relu", "relu_gradient", ""},
 }};
 
 // What one pass does on rows x n (all samples): operations, and elements by type of storage.
@@ -71,6 +78,30 @@ Count norm(Pass pass, const Dims& d) {
           .flops = 3 * d.size(), .activation = 2 * e, .statistic = 2 * d.rows, .gradient = 4 * d.n};
   }
   return {};
+}
+
+// Squares 2, scale 2; dx: g 1, its product's sum 2, combine 3; dgamma 2. `each` elements of a row
+// are normalised in `statistics` pieces, `passed` of it pass by.
+Count rms(Pass pass, std::int64_t rows, std::int64_t each, std::int64_t statistics,
+          std::int64_t passed, std::int64_t gammas) {
+  const std::int64_t e = rows * each, moved = rows * (each + passed), s = rows * statistics;
+  const auto flops = [&](double per) { return per * static_cast<double>(e); };
+  switch (pass) {
+    case Pass::forward:
+      return {.flops = flops(4), .activation = 2 * moved, .statistic = s, .weight = gammas};
+    case Pass::input_gradient:
+      return {.flops = flops(6), .activation = 3 * e + 2 * rows * passed, .statistic = s,
+              .weight = gammas};
+    case Pass::weight_gradient:
+      return {.flops = flops(2), .activation = 2 * e, .statistic = s, .gradient = 2 * gammas};
+  }
+  return {};
+}
+
+Count head_norm(Pass pass, const models::Operator& op, const Dims& d) {
+  const std::int64_t heads = op.heads + op.kv_heads;
+  return rms(pass, d.rows, heads * op.head_dim, heads, op.kv_heads * op.head_dim,
+             2 * op.head_dim);
 }
 
 // 2 m n k per group in every pass; biases are epilogues.
@@ -151,6 +182,11 @@ Count count(OpKind kind, Pass pass, const models::Operator& op, const Dims& d) {
     case OpKind::softmax_sum: return forward_only(pass, d, 3, 1, 3, 1);
     case OpKind::cross_entropy: return forward_only(pass, d, 5, 2, 3, 1);
     case OpKind::squared_error: return forward_only(pass, d, 4, 3, 0, 0);
+    case OpKind::rms_norm: return rms(pass, d.rows, d.n, 1, 0, d.n);
+    case OpKind::qk_norm: return head_norm(pass, op, d);
+    case OpKind::rope: return pointwise(pass, d, {3, 3}, {2, 2});
+    case OpKind::swiglu: return pointwise(pass, d, {5, 10}, {3, 5});
+    case OpKind::relu: return pointwise(pass, d, {1, 1}, {2, 3});
     default: return {};
   }
   return {};

@@ -13,7 +13,8 @@ std::uint64_t stream_of(std::string_view path) {
 
 namespace {
 
-// Walks a shard as [outer][axis][inner] and finds each element's index in the full tensor.
+// Walks a shard as [outer][axis][inner] and finds each element's index in the full tensor. The axis
+// consists of blocks, each divided over the ranks by itself.
 class ShardMap {
  public:
   ShardMap(const models::Parameter& p, int tensor_rank) {
@@ -21,28 +22,38 @@ class ShardMap {
     for (std::size_t i = 0; i < p.shape.size(); ++i)
       (i < axis ? outer_ : i == axis ? axis_ : inner_) *= p.shape[i];
     full_axis_ = p.full_shape[axis];
-    if (p.split_axis < 0) return;
-    groups_ = p.split_groups;
-    rank_ = tensor_rank;
+    const bool whole = p.split_axis < 0;
+    rank_ = whole ? 0 : tensor_rank;
+    if (!whole && !p.split_blocks.empty()) {
+      for (const std::int64_t full : p.split_blocks)
+        blocks_.push_back({full * axis_ / full_axis_, full});
+    } else {
+      const std::int64_t groups = whole ? 1 : p.split_groups;
+      blocks_.assign(static_cast<std::size_t>(groups), {axis_ / groups, full_axis_ / groups});
+    }
   }
 
   // visit(local index, full index or -1 for padding).
   template <class Visit>
   void for_each(Visit&& visit) const {
-    const std::int64_t per_group = axis_ / groups_, full_group = full_axis_ / groups_;
     std::int64_t local = 0;
-    for (std::int64_t o = 0; o < outer_; ++o)
-      for (std::int64_t a = 0; a < axis_; ++a) {
-        const std::int64_t in_group = rank_ * per_group + a % per_group;
-        const std::int64_t full = a / per_group * full_group + in_group;
-        const bool padding = in_group >= full_group;
-        for (std::int64_t i = 0; i < inner_; ++i, ++local)
-          visit(local, padding ? -1 : (o * full_axis_ + full) * inner_ + i);
+    for (std::int64_t o = 0; o < outer_; ++o) {
+      std::int64_t begin = o * full_axis_;
+      for (const Block& block : blocks_) {
+        for (std::int64_t a = 0; a < block.own; ++a) {
+          const std::int64_t at = rank_ * block.own + a;
+          for (std::int64_t i = 0; i < inner_; ++i, ++local)
+            visit(local, at >= block.full ? -1 : (begin + at) * inner_ + i);
+        }
+        begin += block.full;
       }
+    }
   }
 
  private:
-  std::int64_t outer_ = 1, axis_ = 1, inner_ = 1, full_axis_ = 1, groups_ = 1, rank_ = 0;
+  struct Block { std::int64_t own, full; };  // places of the axis, on this rank and on all
+  std::int64_t outer_ = 1, axis_ = 1, inner_ = 1, full_axis_ = 1, rank_ = 0;
+  std::vector<Block> blocks_;
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ static KernelContext kernel_context(const RunContext& c, int rank) {
   k.samples = c.program.samples;
   k.global_batch = c.program.global_batch;
   k.vocab = c.spec.vocab;
+  k.seq_len = c.program.seq_len;
   k.norm_epsilon = c.spec.layer_norm_epsilon;
   if (!c.program.mesh.is_server(rank)) k.tensor_rank = c.program.mesh.coordinates(rank).tensor;
   return k;

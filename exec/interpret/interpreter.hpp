@@ -67,6 +67,8 @@ class Interpreter {
                 const std::vector<Operand>& args);
   void collective(const program::Transfer& t, Communicator& c, const program::Call& call,
                   const std::vector<Operand>& args);
+  void rows_collective(const program::Transfer& t, Communicator& c, const Operand& rows,
+                       const Operand& all);
   void account(const program::Action& action, double seconds);
   Communicator& communicator_of(const program::Action& action);
   std::vector<std::byte>& scratch(program::Stream stream, std::size_t bytes);

@@ -27,10 +27,23 @@ host::AttentionShape attention_shape(const Operator& op, std::int64_t samples) {
   return {samples, op.rows, op.heads, op.kv_heads, op.head_dim, true};
 }
 
+host::HeadShape head_shape(const Operator& op, std::int64_t rows) {
+  return {rows, op.heads, op.kv_heads, op.head_dim};
+}
+
+host::Rotation rotation(const Operator& op, bool inverse) {
+  return {op.n / (op.heads + op.kv_heads), op.rows, inverse};
+}
+
 host::LogitShape logit_shape(const Operator& op, std::int64_t rows, const KernelContext& c) {
   // A chain's classes are its output's width; a language model's vocabulary may be padded.
   const std::int64_t vocab = c.vocab > 0 ? c.vocab : op.n;
   return {rows, op.n, op.n, c.tensor_rank * op.n, vocab};
+}
+
+// Where this rank's rows begin in the table of positions: it has all, or a tensor rank's piece.
+std::int64_t first_position(const Operator& op, const KernelContext& c) {
+  return op.rows == c.seq_len ? 0 : c.tensor_rank * op.rows * op.n;
 }
 
 void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace ws) {
@@ -40,9 +53,20 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::token_embedding:
       return host::token_embedding(v(2), v(1), v(0), rows, op.n, {c.tensor_rank * op.k, op.k});
     case OpKind::position_embedding:
-      return host::position_embedding(v(2), v(0), v(1), rows, op.n, op.rows);
+      return host::position_embedding(v(2), v(0), v(1).at(first_position(op, c)), rows, op.n,
+                                      op.rows);
     case OpKind::layer_norm:
       return host::layer_norm(v(3), v(4), v(5), v(0), v(1), v(2), rows, op.n, c.norm_epsilon);
+    case OpKind::rms_norm:
+      return host::rms_norm(v(2), v(3), v(0), v(1), rows, op.n, c.norm_epsilon);
+    case OpKind::qk_norm:
+      return host::qk_norm(v(3), v(4), v(0), v(1), v(2), head_shape(op, rows), c.norm_epsilon);
+    case OpKind::rope:  // qkv, in place
+      return host::rotate(v(1), head_shape(op, rows), rotation(op, false));
+    case OpKind::swiglu:
+      return host::swiglu(v(1), v(0), rows, op.n);
+    case OpKind::relu:
+      return host::relu(v(1), v(0), n);
     case OpKind::linear: {
       const bool bias = op.parameters.size() > 1;
       return host::linear(v(bias ? 3 : 2), v(0), v(1), bias ? v(2) : host::View{},
@@ -90,6 +114,23 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
         host::layer_norm_weight_gradient(v(6), v(7), v(0), v(1), v(2), v(3), rows, op.n);
       return host::layer_norm_input_gradient(v(5), v(0), v(1), v(4), v(2), v(3), rows, op.n,
                                              accumulate);
+    case OpKind::rms_norm:  // dy, x, rstd, gamma, dx, [d_gamma]
+      if (a.size() > 5) host::rms_norm_weight_gradient(v(5), v(0), v(1), v(2), rows, op.n);
+      return host::rms_norm_input_gradient(v(4), v(0), v(1), v(3), v(2), rows, op.n, accumulate);
+    case OpKind::qk_norm: {  // dy, qkv, rstd, q_gamma, k_gamma, dqkv, [dq_gamma, dk_gamma]
+      const host::HeadShape shape = head_shape(op, rows);
+      PLANNER_CHECK(!accumulate, "qk_norm overwrites its input's gradient");
+      if (a.size() > 6) host::qk_norm_weight_gradient(v(6), v(7), v(0), v(1), v(2), shape);
+      return host::qk_norm_input_gradient(v(5), v(0), v(1), v(3), v(4), v(2), shape);
+    }
+    case OpKind::rope:
+      return host::rotate(v(0), head_shape(op, rows), rotation(op, true));
+    case OpKind::swiglu:
+      PLANNER_CHECK(!accumulate, "swiglu overwrites its input's gradient");
+      return host::swiglu_gradient(v(2), v(0), v(1), rows, op.n);
+    case OpKind::relu:
+      PLANNER_CHECK(!accumulate, "relu overwrites its input's gradient");
+      return host::relu_gradient(v(2), v(0), v(1), rows * op.n);
     case OpKind::linear:
     case OpKind::dense:
       return host::linear_input_gradient(v(2), v(0), v(1), linear_shape(op, rows), accumulate, ws);
@@ -117,7 +158,8 @@ void weight_gradient(const Operator& op, Args a, const KernelContext& c, host::W
       return host::token_embedding_weight_gradient(v(2), v(0), v(1), rows, op.n,
                                                    {c.tensor_rank * op.k, op.k});
     case OpKind::position_embedding:
-      return host::position_embedding_weight_gradient(v(1), v(0), rows, op.n, op.rows);
+      return host::position_embedding_weight_gradient(v(1).at(first_position(op, c)), v(0), rows,
+                                                      op.n, op.rows);
     case OpKind::linear:  // dy, x, d_w, [d_b]
       host::linear_weight_gradient(v(2), v(0), v(1), linear_shape(op, rows), ws);
       if (a.size() > 3) host::bias_gradient(v(3), v(0), rows, op.n, op.n);

@@ -18,6 +18,7 @@ struct KernelContext {
   std::int64_t samples = 1;            // per micro-batch
   std::int64_t global_batch = 1;
   std::int64_t vocab = 0;              // unpadded
+  std::int64_t seq_len = 1;            // of all ranks that divide the sequence
   double norm_epsilon = 1e-5;
   int tensor_rank = 0;
 };

@@ -117,9 +117,39 @@ void Interpreter::transfer(const Action& a, const Call& call, const std::vector<
   }
 }
 
+// Rows lie sample by sample, and each rank has a piece of every sample's: between that order and
+// the collective's, rank by rank, they are moved in memory of our own where there are several
+// samples.
+void Interpreter::rows_collective(const Transfer& t, Communicator& c, const Operand& rows,
+                                  const Operand& all) {
+  const std::int64_t samples = context_.program.samples, ranks = c.size();
+  const auto piece = static_cast<std::size_t>(rows.bytes().value() / samples);
+  const auto size = static_cast<std::size_t>(all.bytes().value());
+  const bool gathers = t.collective == program::Collective::all_gather;
+  auto* by_rank = static_cast<std::byte*>(all.data);
+  if (samples > 1) by_rank = scratch(program::Stream::compute, size).data();
+  const auto reorder = [&] {
+    for (std::int64_t s = 0; s < samples && samples > 1; ++s)
+      for (std::int64_t r = 0; r < ranks; ++r) {
+        std::byte* const in_scratch = by_rank + static_cast<std::size_t>(r * samples + s) * piece;
+        std::byte* const in_all =
+            static_cast<std::byte*>(all.data) + static_cast<std::size_t>(s * ranks + r) * piece;
+        std::memcpy(gathers ? in_all : in_scratch, gathers ? in_scratch : in_all, piece);
+      }
+  };
+  if (gathers) {
+    c.all_gather(rows.data, by_rank, all.elements, all.type, t.what);
+    return reorder();
+  }
+  reorder();
+  c.reduce_scatter(by_rank, all.elements, rows.data, all.type, t.reduce, t.what);
+}
+
 void Interpreter::collective(const Transfer& t, Communicator& c, const Call& call,
                              const std::vector<Operand>& args) {
   const Operand& x = args.back();
+  const bool rows = t.what == program::Traffic::sequence && args.size() == 2;
+  if (rows) return rows_collective(t, c, args[0], x);
   switch (t.collective) {
     case program::Collective::all_reduce:
       return c.all_reduce(x.data, x.elements, x.type, t.reduce, t.algorithm, t.what);

@@ -66,7 +66,7 @@ core::Problems kernel_problems(const program::Program& p) {
           problems, [&](const core::Problem& known) { return known.found == op.name; });
       if (named || host::computes(op)) continue;
       problems.push_back({"--backend host", "operators that the host backend computes", op.name,
-                          "execute a model of family gpt2 or chain"});
+                          "execute a model of family gpt2, llama, qwen2, qwen3 or chain"});
     }
   return problems;
 }

@@ -27,8 +27,6 @@ core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) 
   refuse(job.lora_rank > 0 && s.sharding == Sharding::zero3, "sharding",
          "none, zero1 or zero2 with LoRA on the host", "zero3",
          "plan with --forbid sharding=zero3");
-  refuse(s.sequence_parallel, "sequence_parallel", "false on the host", "true",
-         "plan with --forbid sequence_parallel=true");
   return problems;
 }
 

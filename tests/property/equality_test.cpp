@@ -1,52 +1,15 @@
 // What many ranks train equals, bit by bit, what one rank trains that follows the accumulation
 // order which the Program states: losses of every step and every final weight.
-#include <algorithm>
 #include <cmath>
 
 #include "tests/catch.hpp"
-#include "tests/property/reference_trainer.hpp"
-#include "tests/property/run_program.hpp"
+#include "tests/property/check_equal.hpp"
 #include "tests/property/strategies.hpp"
 
 using namespace planner;
 using namespace tests;
 
 namespace {
-
-constexpr std::uint64_t kSeed = 7;
-constexpr std::int64_t kSteps = 2;
-
-ReferenceResult reference(const models::ModelSpec& spec, const Job& job,
-                          const program::Program& stated, const Strategy& s, std::int64_t steps) {
-  const auto data = exec::DataSource::synthetic(spec, job.seq_len, kSeed);
-  return train_reference(spec, job, stated, data, {s.grad_accum, s.micro_batch}, steps, kSeed);
-}
-
-// "" or where the bits differ first.
-std::string difference(const ProgramRun& run, const ReferenceResult& expected) {
-  for (std::size_t s = 0; s < expected.losses.size(); ++s)
-    if (run.losses.at(s) != expected.losses[s])
-      return "loss of step " + std::to_string(s) + ": " + std::to_string(run.losses[s]) +
-             ", expected " + std::to_string(expected.losses[s]);
-  if (run.weights.size() != expected.weights.size()) return "not the same parameters";
-  for (const auto& [path, values] : expected.weights) {
-    const std::vector<double>& found = run.weights.at(path).at(0);
-    if (found.size() != values.size()) return path + " has another size";
-    const auto at = std::ranges::mismatch(found, values);
-    if (at.in1 == found.end()) continue;
-    return path + "[" + std::to_string(at.in1 - found.begin()) + "]: off by " +
-           std::to_string((*at.in1 - *at.in2) * 1e9) + "e-9";
-  }
-  return "";
-}
-
-void check_equal(const models::ModelSpec& spec, const Job& job, const Strategy& s,
-                 std::int64_t steps = kSteps) {
-  INFO(to_text(s) << " " << job.recipe << " lora_rank=" << job.lora_rank);
-  const ProgramRun run = run_program(spec, job, s, steps, kSeed);
-  CHECK(run.replicas_agree);
-  CHECK(difference(run, reference(spec, job, run.program, s, steps)) == "");
-}
 
 void check_gpt(const Strategy& s, const std::string& recipe = "fp32", std::int64_t batch = 12) {
   check_equal(tiny_gpt(), tiny_job(tiny_gpt(), batch, recipe), s);

@@ -52,8 +52,7 @@ std::vector<Cell> cells(std::int64_t k, std::int64_t batch) {
       s.grad_accum = batch;
       s.schedule = schedule;
     });
-  if (k < 4 || true)
-    add("tensor", [&](Strategy& s) { s.tensor = s.data; s.data = 1; s.grad_accum = batch; });
+  add("tensor", [&](Strategy& s) { s.tensor = s.data; s.data = 1; s.grad_accum = batch; });
   return list;
 }
 
@@ -90,4 +89,22 @@ TEST_CASE("executed memory and traffic equal the prediction with untied embeddin
 TEST_CASE("executed memory and traffic equal the prediction for every recipe") {
   for (const char* recipe : {"mixed", "lean", "megatron", "fsdp2", "pure_bf16", "fp64"})
     for (const Cell& cell : cells(2, 12)) check_cell(tiny_gpt(), cell, recipe);
+}
+
+TEST_CASE("executed memory and traffic equal the prediction for Llama") {
+  for (const Cell& cell : cells(2, 12)) check_cell(tiny_llama(), cell, "mixed");
+  for (const Cell& cell : cells(3, 12))
+    check_cell(tiny_llama(models::Family::qwen3), cell, "fp32");
+}
+
+TEST_CASE("executed memory and traffic equal the prediction where ranks divide the sequence") {
+  for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()})
+    for (const std::int64_t samples : {1, 2})
+      for (const Checkpoint c : {Checkpoint::none, Checkpoint::selective}) {
+        Strategy s = with(2, 12, samples);
+        s.tensor = 3;
+        s.sequence_parallel = true;
+        s.checkpoint = c;
+        check_cell(spec, {"sequence", s, 0}, "mixed");
+      }
 }

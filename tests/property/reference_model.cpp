@@ -66,10 +66,12 @@ class Model {
   std::vector<std::byte> scratch_;
 };
 
-class Gpt : Model {
+class Transformer : Model {
  public:
-  explicit Gpt(MicroBatch& batch)
-      : Model(batch, batch.samples * batch.seq_len), spec_(*batch.spec), h_(spec_.hidden) {}
+  explicit Transformer(MicroBatch& batch)
+      : Model(batch, batch.samples * batch.seq_len), spec_(*batch.spec), v_(spec_.variants),
+        h_(spec_.hidden), d_(models::head_dim_of(spec_)), q_(spec_.heads * d_),
+        kv_(spec_.kv_heads * d_) {}
 
   void train(double* loss) {
     Typed x = embed();
@@ -86,28 +88,45 @@ class Gpt : Model {
 
  private:
   struct Norm { Typed x, y, mean, rstd; };
-  struct Adapter { Typed u; std::vector<std::int64_t> offsets; };
+  struct Adapter {
+    std::string path;
+    Typed u;
+    std::int64_t width;
+    std::vector<std::int64_t> offsets;
+  };
+  using Adapters = std::vector<Adapter>;
   struct Layer {
     Norm ln_1, ln_2;
-    Typed qkv, attended, lse, up, activated;
-    Adapter qkv_adapter, proj_adapter;
+    Typed raw_qkv, qk_rstd, qkv, attended, lse, up, activated;  // raw_qkv: before qk_norm
+    Adapters qkv_adapters, proj_adapters;
   };
 
   Typed embed() {
     Typed x = activation(h_);
     host::token_embedding(x.at(), weight("wte.weight"), b_.inputs.at(), rows_, h_,
                           {0, spec_.vocab});
-    host::position_embedding(x.at(), x.at(), weight("wpe.weight"), rows_, h_, b_.seq_len);
+    if (learned())
+      host::position_embedding(x.at(), x.at(), weight("wpe.weight"), rows_, h_, b_.seq_len);
     return x;
   }
 
   Norm norm(const std::string& path, const Typed& x) {
     Norm n{x, activation(h_), statistic(1), statistic(1)};
-    host::layer_norm(n.y.at(), n.mean.at(), n.rstd.at(), n.x.at(), weight(path + ".weight"),
-                     weight(path + ".bias"), rows_, h_, spec_.layer_norm_epsilon);
+    if (rms())
+      host::rms_norm(n.y.at(), n.rstd.at(), n.x.at(), weight(path + ".weight"), rows_, h_,
+                     spec_.layer_norm_epsilon);
+    else
+      host::layer_norm(n.y.at(), n.mean.at(), n.rstd.at(), n.x.at(), weight(path + ".weight"),
+                       weight(path + ".bias"), rows_, h_, spec_.layer_norm_epsilon);
     return n;
   }
   void norm_backward(const std::string& path, Norm& n, Typed& dy, Typed& dx, bool accumulate) {
+    if (rms()) {
+      if (const View dgamma = gradient(path + ".weight"))
+        host::rms_norm_weight_gradient(dgamma, dy.at(), n.x.at(), n.rstd.at(), rows_, h_);
+      return host::rms_norm_input_gradient(dx.at(), dy.at(), n.x.at(), weight(path + ".weight"),
+                                           n.rstd.at(), rows_, h_, accumulate);
+    }
     if (const View dgamma = gradient(path + ".weight"))
       host::layer_norm_weight_gradient(dgamma, gradient(path + ".bias"), dy.at(), n.x.at(),
                                        n.mean.at(), n.rstd.at(), rows_, h_);
@@ -115,51 +134,98 @@ class Gpt : Model {
                                     n.mean.at(), n.rstd.at(), rows_, h_, accumulate);
   }
 
-  // LoRA on each block of h columns of y: y_g += (x A_g^T) B_g^T.
-  Adapter adapt(const std::string& path, Typed& x, Typed& y) {
-    Adapter a;
-    if (!optional(b_.weights, path + ".lora_a")) return a;
-    const std::int64_t columns = y.size() / rows_, groups = columns / h_;
-    for (std::int64_t g = 0; g < groups; ++g) a.offsets.push_back(g * h_);
-    a.u = linear(path, x, groups * rank(), ".lora_a");
-    const host::LoraShape s{rows_, h_, rank(), a.offsets, columns, 1.0};
-    host::lora_up(y.at(), a.u.at(), weight(path + ".lora_b"), s,
+  // LoRA on blocks of `width` columns of y: y_g += (x A_g^T) B_g^T.
+  void adapt(Adapters& all, const std::string& path, Typed& x, Typed& y, std::int64_t width,
+             std::vector<std::int64_t> offsets) {
+    if (!optional(b_.weights, path + ".lora_a")) return;
+    const auto groups = static_cast<std::int64_t>(offsets.size());
+    all.push_back({path, linear(path, x, groups * rank(), ".lora_a"), width, std::move(offsets)});
+    const host::LoraShape s = lora_shape(all.back(), y);
+    host::lora_up(y.at(), all.back().u.at(), weight(path + ".lora_b"), s,
                   workspace(host::lora_up_workspace(b_.activation, s)));
-    return a;
   }
-  // The adapter's own gradients; dx = what flows back through it. Whether there was one.
-  bool adapt_backward(const std::string& path, Adapter& a, Typed& dy, Typed& x, Typed& dx) {
-    if (a.offsets.empty()) return false;
-    Typed du(b_.activation, a.u.size());
-    const host::LoraShape s{rows_, h_, rank(), a.offsets, dy.size() / rows_, 1.0};
-    const auto ws = workspace(host::lora_up_workspace(b_.activation, s));
-    host::lora_up_weight_gradient(gradient(path + ".lora_b"), dy.at(), a.u.at(), s, ws);
-    host::lora_up_input_gradient(du.at(), dy.at(), weight(path + ".lora_b"), s, ws);
-    linear_backward(path, du, x, dx, false, ".lora_a");
-    return true;
+  // The adapters' own gradients; dx = what flows back through them. Whether there was one.
+  bool adapt_backward(Adapters& all, Typed& dy, Typed& x, Typed& dx) {
+    for (std::size_t i = all.size(); i-- > 0;) {
+      Adapter& a = all[i];
+      Typed du(b_.activation, a.u.size());
+      const host::LoraShape s = lora_shape(a, dy);
+      const auto ws = workspace(host::lora_up_workspace(b_.activation, s));
+      host::lora_up_weight_gradient(gradient(a.path + ".lora_b"), dy.at(), a.u.at(), s, ws);
+      host::lora_up_input_gradient(du.at(), dy.at(), weight(a.path + ".lora_b"), s, ws);
+      linear_backward(a.path, du, x, dx, i + 1 < all.size(), ".lora_a");
+    }
+    return !all.empty();
+  }
+  host::LoraShape lora_shape(const Adapter& a, const Typed& y) const {
+    return {rows_, a.width, rank(), a.offsets, y.size() / rows_, 1.0};
   }
   std::int64_t rank() const { return b_.lora_rank; }
 
+  bool rms() const { return v_.norm == models::Norm::rms_norm; }
+  bool learned() const { return v_.position_kind == models::Positions::learned; }
+  bool gated() const { return v_.ffn == models::Ffn::swiglu; }
+  host::HeadShape heads() const { return {rows_, spec_.heads, spec_.kv_heads, d_}; }
   host::AttentionShape attention_shape() const {
-    return {b_.samples, b_.seq_len, spec_.heads, spec_.heads, h_ / spec_.heads, true};
+    return {b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, true};
+  }
+  void turn(Typed& qkv, bool inverse) const {
+    if (v_.position_kind == models::Positions::rotary)
+      host::rotate(qkv.at(), heads(), {d_, b_.seq_len, inverse});
+  }
+
+  void attend(const std::string& path, Layer& k) {
+    k.qkv = linear(path + "attn.qkv", k.ln_1.y, q_ + 2 * kv_);
+    if (q_ == kv_) {
+      adapt(k.qkv_adapters, path + "attn.qkv", k.ln_1.y, k.qkv, q_, {0, q_, 2 * q_});
+    } else {
+      adapt(k.qkv_adapters, path + "attn.qkv", k.ln_1.y, k.qkv, q_, {0});
+      adapt(k.qkv_adapters, path + "attn.qkv.kv", k.ln_1.y, k.qkv, kv_, {q_, q_ + kv_});
+    }
+    if (v_.qk_norm) {
+      k.raw_qkv = k.qkv;
+      k.qk_rstd = statistic(spec_.heads + spec_.kv_heads);
+      host::qk_norm(k.qkv.at(), k.qk_rstd.at(), k.raw_qkv.at(), weight(path + "attn.q_norm.weight"),
+                    weight(path + "attn.k_norm.weight"), heads(), spec_.layer_norm_epsilon);
+    }
+    turn(k.qkv, false);
+    k.attended = activation(q_);
+    k.lse = statistic(spec_.heads);
+    host::attention(k.attended.at(), k.lse.at(), k.qkv.at(), attention_shape(),
+                    workspace(host::attention_workspace(b_.activation, attention_shape())));
+  }
+
+  void attend_backward(const std::string& path, Layer& k, Typed& d_attended, Typed& d_qkv) {
+    host::attention_input_gradient(
+        d_qkv.at(), d_attended.at(), k.qkv.at(), k.attended.at(), k.lse.at(), attention_shape(),
+        workspace(host::attention_workspace(b_.activation, attention_shape())));
+    turn(d_qkv, true);
+    if (!v_.qk_norm) return;
+    const std::string q = path + "attn.q_norm.weight", key = path + "attn.k_norm.weight";
+    Typed dy = d_qkv;
+    if (const View dq = gradient(q))
+      host::qk_norm_weight_gradient(dq, gradient(key), dy.at(), k.raw_qkv.at(), k.qk_rstd.at(),
+                                    heads());
+    host::qk_norm_input_gradient(d_qkv.at(), dy.at(), k.raw_qkv.at(), weight(q), weight(key),
+                                 k.qk_rstd.at(), heads());
   }
 
   Typed layer(const std::string& path, Typed& x) {
     Layer k;
+    const std::int64_t f = spec_.ffn_hidden;
     k.ln_1 = norm(path + "ln_1", x);
-    k.qkv = linear(path + "attn.qkv", k.ln_1.y, 3 * h_);
-    k.qkv_adapter = adapt(path + "attn.qkv", k.ln_1.y, k.qkv);
-    k.attended = activation(h_);
-    k.lse = statistic(spec_.heads);
-    host::attention(k.attended.at(), k.lse.at(), k.qkv.at(), attention_shape(),
-                    workspace(host::attention_workspace(b_.activation, attention_shape())));
+    attend(path, k);
     Typed middle = linear(path + "attn.proj", k.attended, h_);
-    k.proj_adapter = adapt(path + "attn.proj", k.attended, middle);
+    adapt(k.proj_adapters, path + "attn.proj", k.attended, middle, h_, {0});
     host::add(middle.at(), x.at(), middle.at(), rows_ * h_);
     k.ln_2 = norm(path + "ln_2", middle);
-    k.up = linear(path + "mlp.fc", k.ln_2.y, spec_.ffn_hidden);
-    k.activated = activation(spec_.ffn_hidden);
-    host::gelu(k.activated.at(), k.up.at(), k.up.size());
+    k.up = gated() ? linear(path + "mlp.gate_up", k.ln_2.y, 2 * f)
+                   : linear(path + "mlp.fc", k.ln_2.y, f);
+    k.activated = activation(f);
+    if (gated())
+      host::swiglu(k.activated.at(), k.up.at(), rows_, f);
+    else
+      host::gelu(k.activated.at(), k.up.at(), k.up.size());
     Typed y = linear(path + "mlp.proj", k.activated, h_);
     host::add(y.at(), middle.at(), y.at(), rows_ * h_);
     kept_.push_back(std::move(k));
@@ -168,19 +234,23 @@ class Gpt : Model {
 
   // d: the gradient of the layer's output, then of its input (the residual stream adds up in it).
   void layer_backward(const std::string& path, Layer& k, Typed& d) {
-    Typed d_up = activation(spec_.ffn_hidden), d_normed = activation(h_);
-    linear_backward(path + "mlp.proj", d, k.activated, d_up, false);
-    host::gelu_gradient(d_up.at(), d_up.at(), k.up.at(), k.up.size());
-    linear_backward(path + "mlp.fc", d_up, k.ln_2.y, d_normed, false);
+    Typed d_activated = activation(spec_.ffn_hidden), d_normed = activation(h_);
+    linear_backward(path + "mlp.proj", d, k.activated, d_activated, false);
+    if (gated()) {
+      Typed d_up = activation(2 * spec_.ffn_hidden);
+      host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
+      linear_backward(path + "mlp.gate_up", d_up, k.ln_2.y, d_normed, false);
+    } else {
+      host::gelu_gradient(d_activated.at(), d_activated.at(), k.up.at(), k.up.size());
+      linear_backward(path + "mlp.fc", d_activated, k.ln_2.y, d_normed, false);
+    }
     norm_backward(path + "ln_2", k.ln_2, d_normed, d, true);
 
-    Typed d_attended = activation(h_), d_qkv = activation(3 * h_);
-    const bool proj = adapt_backward(path + "attn.proj", k.proj_adapter, d, k.attended, d_attended);
+    Typed d_attended = activation(q_), d_qkv = activation(q_ + 2 * kv_);
+    const bool proj = adapt_backward(k.proj_adapters, d, k.attended, d_attended);
     linear_backward(path + "attn.proj", d, k.attended, d_attended, proj);
-    host::attention_input_gradient(
-        d_qkv.at(), d_attended.at(), k.qkv.at(), k.attended.at(), k.lse.at(), attention_shape(),
-        workspace(host::attention_workspace(b_.activation, attention_shape())));
-    const bool qkv = adapt_backward(path + "attn.qkv", k.qkv_adapter, d_qkv, k.ln_1.y, d_normed);
+    attend_backward(path, k, d_attended, d_qkv);
+    const bool qkv = adapt_backward(k.qkv_adapters, d_qkv, k.ln_1.y, d_normed);
     linear_backward(path + "attn.qkv", d_qkv, k.ln_1.y, d_normed, qkv);
     norm_backward(path + "ln_1", k.ln_1, d_normed, d, true);
   }
@@ -198,7 +268,8 @@ class Gpt : Model {
   }
 
   const models::ModelSpec& spec_;
-  const std::int64_t h_;
+  const models::Variants& v_;
+  const std::int64_t h_, d_, q_, kv_;
   std::vector<Layer> kept_;
 };
 
@@ -249,7 +320,7 @@ void train_micro_batch(MicroBatch& batch, double* loss) {
   if (batch.spec->family == models::Family::chain)
     Chain(batch).train(loss);
   else
-    Gpt(batch).train(loss);
+    Transformer(batch).train(loss);
 }
 
 }  // namespace tests

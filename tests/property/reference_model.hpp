@@ -1,7 +1,8 @@
 #pragma once
 // Forward and backward pass of one micro-batch on one rank, written down operator by operator for
-// GPT-2 (with or without LoRA) and feed-forward chains. Knows the host kernels and the model alone:
-// no graph, no Program, no lowering, so that it can disagree with them. Not thread-safe.
+// transformers (GPT-2, Llama, Qwen; with or without LoRA) and feed-forward chains. Knows the host
+// kernels and the model alone: no graph, no Program, no lowering, so that it can disagree with
+// them. Not thread-safe.
 
 #include <map>
 #include <string>

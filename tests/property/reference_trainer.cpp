@@ -23,7 +23,8 @@ struct Stage {
 
 bool ends_with(const std::string& text, const char* end) { return text.ends_with(end); }
 bool is_vector(const std::string& path) {
-  return ends_with(path, "bias") || path.find("ln_") != std::string::npos;
+  return ends_with(path, "bias") || path.find("ln_") != std::string::npos ||
+         path.find("_norm.") != std::string::npos;
 }
 
 // First values as the published recipes have them: nothing of the graph's builders.
@@ -176,7 +177,8 @@ void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_bat
   batch.gradients = views(sums);
   for (auto& [path, frozen] : frozen_) {
     batch.weights[path] = frozen.at();
-    if (path == "wte.weight") batch.weights["lm_head.weight"] = frozen.at();
+    if (path == "wte.weight" && spec_.tied_embeddings)
+      batch.weights["lm_head.weight"] = frozen.at();
   }
   load(batch, step * job_.global_batch +
                   (rank * division_.grad_accum + micro_batch) * division_.micro_batch);

@@ -112,6 +112,18 @@ models::ModelSpec tiny_gpt(std::int64_t layers) {
   return spec;
 }
 
+models::ModelSpec tiny_llama(models::Family family) {
+  models::ModelSpec spec = tiny_gpt();
+  spec.name = "tiny-" + std::string(models::name(family));
+  spec.family = family;
+  spec.variants = models::variants_of(family);
+  spec.activation = models::activation_of(family);
+  spec.kv_heads = 6;
+  spec.head_dim = 4;  // wider together than hidden
+  spec.tied_embeddings = false;
+  return spec;
+}
+
 models::ModelSpec small_chain(std::int64_t layers, std::int64_t width) {
   models::ModelSpec spec;
   spec.name = "small-chain";

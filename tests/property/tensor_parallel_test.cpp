@@ -5,8 +5,7 @@
 
 #include "planner/lower.hpp"
 #include "tests/catch.hpp"
-#include "tests/property/reference_trainer.hpp"
-#include "tests/property/run_program.hpp"
+#include "tests/property/check_equal.hpp"
 #include "tests/property/strategies.hpp"
 
 using namespace planner;
@@ -14,8 +13,6 @@ using namespace tests;
 
 namespace {
 
-constexpr std::uint64_t kSeed = 7;
-constexpr std::int64_t kSteps = 2;
 // Sums of at most about 10^3 terms, each rounded at 1.1e-16, through 4 layers and 2 steps.
 constexpr double kTolerance = 1e-12;
 // AdamW's first steps move a weight by lr g / (|g| + eps): an error e of a gradient far below eps =
@@ -29,8 +26,7 @@ Job double_job(OptimizerKind optimizer) {
   return job;
 }
 
-ReferenceResult single_rank(const Job& job) {
-  const models::ModelSpec spec = tiny_gpt();
+ReferenceResult single_rank(const Job& job, const models::ModelSpec& spec = tiny_gpt()) {
   const Strategy s = resolve(spec, job, strategy(1, 12, 1));
   const auto graph = models::build_graph(spec, graph_options(job, s));
   REQUIRE(graph.ok());
@@ -46,6 +42,14 @@ const models::Parameter& parameter(const program::Program& p, const std::string&
   throw std::invalid_argument("no parameter " + path);
 }
 
+// Sizes of the split axis's blocks, each of which is divided by itself.
+std::vector<std::int64_t> blocks_of(const models::Parameter& p) {
+  if (!p.split_blocks.empty()) return p.split_blocks;
+  const std::int64_t full = p.full_shape[static_cast<std::size_t>(p.split_axis)];
+  return std::vector<std::int64_t>(static_cast<std::size_t>(p.split_groups),
+                                   full / p.split_groups);
+}
+
 // The whole parameter from its shards; counts what padding holds that is not zero.
 std::vector<double> gather(const models::Parameter& p,
                            const std::vector<std::vector<double>>& shards, int* dirty_padding) {
@@ -55,21 +59,26 @@ std::vector<double> gather(const models::Parameter& p,
   for (std::size_t i = 0; i < p.full_shape.size(); ++i)
     if (i != axis) (i < axis ? outer : inner) *= p.full_shape[i];
   const std::int64_t full = p.full_shape[axis], own = p.shape[axis];
-  const std::int64_t full_group = full / p.split_groups, own_group = own / p.split_groups;
   std::vector<double> whole(static_cast<std::size_t>(outer * full * inner), std::nan(""));
-  for (std::size_t rank = 0; rank < shards.size(); ++rank)
-    for (std::int64_t i = 0; i < outer * own * inner; ++i) {
-      const double value = shards[rank][static_cast<std::size_t>(i)];
-      const std::int64_t row = i / inner % own, group = row / own_group;
-      const std::int64_t in_group = static_cast<std::int64_t>(rank) * own_group + row % own_group;
-      if (in_group >= full_group) {
-        *dirty_padding += value != 0.0;
-        continue;
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    std::size_t next = 0;
+    for (std::int64_t o = 0; o < outer; ++o) {
+      std::int64_t begin = o * full;
+      for (const std::int64_t block : blocks_of(p)) {
+        const std::int64_t mine = p.split_blocks.empty() ? own / p.split_groups
+                                                         : block * own / full;
+        for (std::int64_t i = 0; i < mine * inner; ++i) {
+          const double value = shards[rank][next++];
+          const std::int64_t place = static_cast<std::int64_t>(rank) * mine + i / inner;
+          if (place >= block)
+            *dirty_padding += value != 0.0;
+          else
+            whole[static_cast<std::size_t>((begin + place) * inner + i % inner)] = value;
+        }
+        begin += block;
       }
-      const std::int64_t at =
-          (i / inner / own * full + group * full_group + in_group) * inner + i % inner;
-      whole[static_cast<std::size_t>(at)] = value;
     }
+  }
   return whole;
 }
 
@@ -85,11 +94,12 @@ double relative_error(const std::vector<double>& found, const std::vector<double
   return magnitude > 0 ? error / magnitude : error;
 }
 
-void check_close(const Job& job, const ReferenceResult& expected, const Strategy& s) {
-  INFO(to_text(s));
+void check_close(const Job& job, const ReferenceResult& expected, const Strategy& s,
+                 const models::ModelSpec& spec = tiny_gpt()) {
+  INFO(spec.name << " " << to_text(s));
   const double tolerance =
       job.optimizer == OptimizerKind::adamw ? kAdamTolerance : kTolerance;
-  const ProgramRun run = run_program(tiny_gpt(), job, s, kSteps, kSeed);
+  const ProgramRun run = run_program(spec, job, s, kSteps, kSeed);
   CHECK(run.replicas_agree);
   for (std::size_t i = 0; i < expected.losses.size(); ++i)
     CHECK(std::abs(run.losses[i] - expected.losses[i]) <= kTolerance * expected.losses[i]);
@@ -175,4 +185,34 @@ TEST_CASE("tensor ranks train adapters as one rank does") {
   check_close(job, expected, mesh(1, 3, 2));
   for (Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2})
     check_close(job, expected, mesh(2, 2, 1, z));
+}
+
+TEST_CASE("tensor ranks train Llama, Qwen2 and Qwen3 with grouped queries as one rank does") {
+  const Job job = double_job(OptimizerKind::momentum);
+  for (const auto family : {models::Family::llama, models::Family::qwen2, models::Family::qwen3}) {
+    const models::ModelSpec spec = tiny_llama(family);
+    const ReferenceResult expected = single_rank(job, spec);
+    for (std::int64_t t : {2, 3}) check_close(job, expected, mesh(1, t, 1), spec);
+    check_close(job, expected, mesh(2, 2, 2), spec);
+    check_close(job, expected, mesh(2, 2, 1, Sharding::zero3), spec);
+  }
+}
+
+TEST_CASE("ranks that divide the sequence equal one rank, several samples at a time") {
+  const Job job = double_job(OptimizerKind::momentum);
+  for (const models::ModelSpec& spec :
+       {tiny_gpt(), tiny_llama(), tiny_llama(models::Family::qwen3)}) {
+    const ReferenceResult expected = single_rank(job, spec);
+    const auto cell = [&](std::int64_t data, std::int64_t pipeline, Sharding z, Checkpoint c) {
+      Strategy s = mesh(data, 3, pipeline, z);
+      s.sequence_parallel = true;
+      recomputing(c)(s);
+      check_close(job, expected, s, spec);
+    };
+    cell(1, 1, Sharding::none, Checkpoint::none);
+    cell(2, 1, Sharding::none, Checkpoint::every_k);
+    cell(2, 1, Sharding::zero1, Checkpoint::selective);
+    cell(2, 1, Sharding::zero3, Checkpoint::none);
+    cell(2, 2, Sharding::zero2, Checkpoint::memory_poor);
+  }
 }
