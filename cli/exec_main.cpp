@@ -1,10 +1,15 @@
 // `planner-exec`: the same command line with what runs a plan (docs/decisions/0002). `planner`
 // hands over to it; it also works by itself.
 
+#include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "exec/run/run.hpp"
 
 namespace {
+
+class HeldSignals final : public exec::Held {
+  cli::WriteInProgress whole_;
+};
 
 core::Result<exec::RunRecord> run(const planner::Plan& plan, const cli::RunRequest& request) {
   exec::RunOptions options;
@@ -14,7 +19,15 @@ core::Result<exec::RunRecord> run(const planner::Plan& plan, const cli::RunReque
   options.steps = request.steps;
   options.seed = request.seed;
   options.candidate = request.candidate;
-  options.progress = request.progress;
+  options.checkpoint_dir = request.checkpoint_dir;
+  options.checkpoint_every = request.checkpoint_every;
+  options.trace = request.trace;
+  if (request.trace_ops) options.trace_detail = exec::TraceDetail::op;
+  options.hold_signals = [] { return std::make_unique<HeldSignals>(); };
+  if (request.progress)
+    options.progress = [&request](const exec::Progress& p) {
+      request.progress({p.step, p.loss, p.seconds, p.tokens_per_second, p.live});
+    };
   return exec::run(plan, options);
 }
 

@@ -5,6 +5,7 @@
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/file.hpp"
 #include "core/parse_units.hpp"
 #include "exec/record/run_record.hpp"
 #include "reports/run_text.hpp"
@@ -16,12 +17,32 @@ constexpr std::string_view kPurpose =
     "Runs a plan for real and records what it took: loss, memory, communication, time.";
 constexpr std::string_view kExamples =
     "  planner exec plan.json --steps 10 --out run.json\n"
-    "  planner exec plan.json --backend host --communicator local --candidate 2";
+    "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept";
 
 struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
+  std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail;
 };
+
+void read_trace(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
+  if (options.detail && *options.detail != "block" && *options.detail != "op")
+    problems.push_back({"--detail", "block or op", '"' + *options.detail + '"', ""});
+  request.trace_ops = options.detail == "op";
+  request.trace = options.trace;
+  if (!options.trace) return;
+  if (const core::Status target = core::check_writable(*options.trace); !target.ok())
+    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+}
+
+void read_checkpoints(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
+  request.checkpoint_dir = options.checkpoint_dir;
+  const auto every = whole_number(options.checkpoint_every, "--checkpoint-every", 1, problems);
+  request.checkpoint_every = every.value_or(request.checkpoint_every);
+  if (options.checkpoint_every && !options.checkpoint_dir)
+    problems.push_back({"--checkpoint-every", "a --checkpoint-dir beside it", "none",
+                        "name a folder: --checkpoint-dir DIR"});
+}
 
 RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
                       core::Problems& problems) {
@@ -39,9 +60,14 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   else if (candidate)
     request.candidate = static_cast<int>(*candidate);
   if (!output.quiet && stderr_is_terminal())
-    request.progress = [steps = request.steps](std::int64_t step, double loss) {
-      write_reason(fmt::format("step {} of {}: loss {:.5f}", step + 1, steps, loss));
+    request.progress = [steps = request.steps](const StepProgress& p) {
+      write_reason(fmt::format("step {} of {}: loss {:.5f}, {}, {} tokens/s, {} live", p.step + 1,
+                               steps, p.loss, core::to_text(core::Seconds(p.seconds)),
+                               core::count_text(static_cast<std::int64_t>(p.tokens_per_second)),
+                               core::to_text(p.live)));
     };
+  read_trace(options, request, problems);
+  read_checkpoints(options, request, problems);
   return request;
 }
 
@@ -66,9 +92,15 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   set.group("Run");
   set.text("--backend", options.backend, "NAME", "host (default)");
   set.text("--communicator", options.communicator, "NAME", "local (default)");
-  set.text("--data", options.data, "NAME", "synthetic (default)");
-  set.text("--steps", options.steps, "N", "steps to run (3)");
+  set.text("--data", options.data, "FILE",
+           "synthetic (default), or a file: llm.c's tokens, or any text as one token per byte");
+  set.text("--steps", options.steps, "N", "steps to run, those before a checkpoint included (3)");
   set.text("--candidate", options.candidate, "N", "0: the chosen; N: the N-th alternative");
+  set.text("--checkpoint-dir", options.checkpoint_dir, "DIR",
+           "keep the state of each step there, and go on from the last complete one");
+  set.text("--checkpoint-every", options.checkpoint_every, "N", "steps between two (1)");
+  set.text("--trace", options.trace, "FILE", "write a trace of the last step for Perfetto");
+  set.text("--detail", options.detail, "WHAT", "slices of the trace: block (default) or op");
   add_output_options(set, output, "the record of the run");
   if (const auto ended = ended_by(set, arguments)) return *ended;
 

@@ -15,6 +15,13 @@
 
 namespace cli {
 
+// A step that is done; as exec::Progress.
+struct StepProgress {
+  std::int64_t step = 0;
+  double loss = 0, seconds = 0, tokens_per_second = 0;
+  core::Bytes live{};
+};
+
 // How a plan is to be run; as exec::RunOptions.
 struct RunRequest {
   std::string backend = "host";
@@ -23,7 +30,10 @@ struct RunRequest {
   std::int64_t steps = 3;
   std::uint64_t seed = 1;
   std::optional<int> candidate;
-  std::function<void(std::int64_t step, double loss)> progress;
+  std::optional<std::string> checkpoint_dir, trace;
+  std::int64_t checkpoint_every = 1;
+  bool trace_ops = false;
+  std::function<void(const StepProgress&)> progress;
 };
 // Bad input is Problems; a failure while running throws. Empty in `planner` itself, which hands
 // such verbs to planner-exec beside it (docs/decisions/0002).

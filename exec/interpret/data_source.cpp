@@ -71,6 +71,14 @@ core::Result<DataSource> DataSource::open(const std::string& path, const models:
   return source;
 }
 
+std::string DataSource::identity() const {
+  if (corpus_.empty()) return "synthetic";
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (const std::int32_t token : corpus_)
+    hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x100000001b3ULL;
+  return std::to_string(corpus_.size()) + " tokens of checksum " + std::to_string(hash);
+}
+
 void DataSource::tokens(std::int64_t sample, int shift, std::span<std::int32_t> out) const {
   const auto n = static_cast<std::uint64_t>(sample);
   if (!corpus_.empty()) {

@@ -25,6 +25,9 @@ class DataSource {
   static core::Result<DataSource> open(const std::string& path, const models::ModelSpec& spec,
                                        std::int64_t seq_len, std::uint64_t seed);
 
+  // What tells this data from other data: "synthetic", or the length and checksum of the tokens.
+  std::string identity() const;
+
   // Tokens of sample `sample` (counted over all steps) at [0, n) + shift; shift 1: the targets.
   void tokens(std::int64_t sample, int shift, std::span<std::int32_t> out) const;
   // Class of a feature sample (cross-entropy chains).

@@ -84,6 +84,7 @@ StepTimes Interpreter::step(std::int64_t index) {
   step_index_ = index;
   times_ = {};
   evaluations_ = 0;
+  calls_ = 0;
   try {
     barrier_->barrier();
     const double start = now();
@@ -104,6 +105,7 @@ void Interpreter::issue_all() {
     const program::Block& block = class_.blocks[call.block];
     evaluations_ += block.name.starts_with("layer.forward") || block.name == "layer.recompute";
     for (std::uint32_t i = block.first; i < block.last; ++i) issue(class_.actions[i], call);
+    ++calls_;
   });
 }
 
@@ -114,6 +116,7 @@ std::optional<double> Interpreter::loss() const {
 
 void Interpreter::issue(const Action& a, const Call& call) {
   if ((a.flags & program::kSkipFirstMicroBatch) != 0 && call.micro_batch == 0) return;
+  if (log_ != nullptr) log_memory(a, call);
   if (a.kind == ActionKind::alloc) return memory_.allocate(class_.views[a.first_arg], call);
   if (a.kind == ActionKind::free) return memory_.free(class_.views[a.first_arg], call);
 
@@ -135,7 +138,12 @@ void Interpreter::issue(const Action& a, const Call& call) {
     const Action* action = &a;
     return streams_.enqueue(
         a.stream, std::move(waits),
-        [this, action, call, args = std::move(args)] { run(*action, call, args); }, signal);
+        [this, action, call, number = calls_, args = std::move(args)] {
+          const double start = now();
+          run(*action, call, args);
+          log(*action, call, number, start, now());
+        },
+        signal);
   }
   for (const Ticket& t : waits) {
     const double start = now();
@@ -146,8 +154,39 @@ void Interpreter::issue(const Action& a, const Call& call) {
   }
   const double start = now();
   run(a, call, args);
-  account(a, now() - start);
+  const double finish = now();
+  account(a, finish - start);
+  log(a, call, calls_, start, finish);
   streams_.complete(signal);
+}
+
+void Interpreter::log(const Action& a, const Call& call, std::uint32_t number, double start,
+                      double finish) {
+  if (log_ == nullptr) return;
+  const auto action = static_cast<std::uint32_t>(&a - class_.actions.data());
+  log_->streams[static_cast<std::size_t>(a.stream)].push_back(
+      {action, number, call, start, finish});
+}
+
+void Interpreter::log_memory(const Action& a, const Call& call) {
+  if (a.kind != ActionKind::alloc && a.kind != ActionKind::free) return;
+  const program::View& view = class_.views[a.first_arg];
+  const program::Buffer& buffer = class_.buffers[view.buffer];
+  const core::Bytes bytes = buffer.instance_bytes(program::layer_index(view, call));
+  const std::int64_t sign = a.kind == ActionKind::alloc ? 1 : -1;
+  log_->memory.push_back({now(), buffer.term, bytes * sign});
+}
+
+std::vector<std::span<std::byte>> Interpreter::state() {
+  std::vector<std::span<std::byte>> all;
+  for (std::size_t i = 0; i < class_.buffers.size(); ++i) {
+    const program::Buffer& b = class_.buffers[i];
+    const bool lasts = b.term == program::Term::weights || b.term == program::Term::optimizer;
+    if (!b.persistent || !lasts) continue;
+    const Operand o = memory_.persistent(static_cast<std::uint16_t>(i));
+    all.emplace_back(static_cast<std::byte*>(o.data), static_cast<std::size_t>(o.bytes().value()));
+  }
+  return all;
 }
 
 void Interpreter::account(const Action& a, double seconds) {

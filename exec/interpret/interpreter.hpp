@@ -12,6 +12,7 @@
 #include "exec/interpret/data_source.hpp"
 #include "exec/interpret/kernels.hpp"
 #include "exec/interpret/rank_memory.hpp"
+#include "exec/interpret/step_log.hpp"
 #include "exec/interpret/streams.hpp"
 #include "models/spec.hpp"
 #include "sim/program/program.hpp"
@@ -42,6 +43,13 @@ class Interpreter {
   StepTimes step(std::int64_t index);
   std::optional<double> loss() const;
 
+  // What the next step depends on: weights and optimizer state, buffer by buffer. Between steps.
+  std::vector<std::span<std::byte>> state();
+  // Returns once every rank has called it. Between steps.
+  void barrier() { barrier_->barrier(); }
+  // Later steps are recorded here; null: not. Between steps.
+  void record_into(StepLog* log) { log_ = log; }
+
   const RankMemory& memory() const { return memory_; }
   // Counters of all communicators of this rank.
   CommunicatorStatistics statistics() const;
@@ -52,7 +60,6 @@ class Interpreter {
   std::int64_t forward_evaluations() const { return evaluations_; }
 
  private:
-
   void initialise_weights();
   void write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
                    const std::vector<double>& values);
@@ -70,6 +77,9 @@ class Interpreter {
   void rows_collective(const program::Transfer& t, Communicator& c, const Operand& rows,
                        const Operand& all);
   void account(const program::Action& action, double seconds);
+  void log_memory(const program::Action& action, const program::Call& call);
+  void log(const program::Action& action, const program::Call& call, std::uint32_t number,
+           double start, double finish);
   Communicator& communicator_of(const program::Action& action);
   std::vector<std::byte>& scratch(program::Stream stream, std::size_t bytes);
 
@@ -86,6 +96,8 @@ class Interpreter {
   std::vector<std::vector<std::byte>> scratch_;
   std::int64_t step_index_ = 0;
   std::int64_t evaluations_ = 0;
+  std::uint32_t calls_ = 0;            // issued in this step
+  StepLog* log_ = nullptr;
   StepTimes times_;
   Streams streams_;                    // last: its threads use all of the above
 };

@@ -2,18 +2,22 @@
 
 #include <algorithm>
 
+#include "core/file.hpp"
+#include "core/json.hpp"
 #include "core/parse_units.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/host/work.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "exec/run/environment.hpp"
+#include "exec/run/rank_report.hpp"
 #include "exec/run/supported.hpp"
+#include "models/spec_file.hpp"
+#include "planner/candidate_json.hpp"
 #include "planner/lower.hpp"
 #include "sim/program/checker.hpp"
 
 namespace exec {
 namespace {
-
-using program::TermBytes;
 
 const planner::Candidate* candidate_of(const planner::Plan& plan, const RunOptions& options) {
   const int n = options.candidate.value_or(0);
@@ -73,21 +77,18 @@ core::Problems kernel_problems(const program::Program& p) {
 
 constexpr int kMostRanks = 256;        // threads of one process
 
-// What each rank's thread leaves behind.
-struct RankReport {
-  TermBytes terms{}, peaks{};
-  core::Bytes live{}, reserved{};
-  CommunicatorStatistics traffic;
-  std::vector<StepTimes> times;
-  std::vector<double> loss;            // empty: not computed here
-};
+// The first problem ends this rank, and with it all others.
+void or_fail(const core::Status& status) {
+  if (!status.ok()) throw RunFailure(core::to_text(status.problems()));
+}
 
 class Run {
  public:
   Run(const planner::Plan& plan, const planner::Candidate& candidate, const RunOptions& options,
-      const program::Program& program, DataSource data)
-      : plan_(plan), candidate_(candidate), options_(options), program_(program),
-        data_(std::move(data)), reports_(static_cast<std::size_t>(program.mesh.ranks())) {}
+      const program::Program& program, const DataSource& data, CheckpointFolder* checkpoints)
+      : plan_(plan), candidate_(candidate), options_(options), program_(program), data_(data),
+        checkpoints_(checkpoints), resumed_(checkpoints != nullptr ? checkpoints->steps_done() : 0),
+        reports_(static_cast<std::size_t>(program.mesh.ranks())), logs_(reports_.size()) {}
 
   RunRecord execute() {
     LocalWorld world(program_.mesh.ranks());
@@ -97,6 +98,9 @@ class Run {
     } catch (const std::exception& e) {
       throw RunFailure(e.what());
     }
+    if (options_.trace)
+      or_fail(core::write_atomically(*options_.trace,
+                                     trace_json(program_, logs_, options_.trace_detail)));
     return record(world.emulated_links());
   }
 
@@ -104,11 +108,19 @@ class Run {
   void run_rank(const RunContext& context, int rank) {
     Interpreter interpreter(context, rank);
     RankReport& report = reports_[static_cast<std::size_t>(rank)];
-    for (std::int64_t s = 0; s < options_.steps; ++s) {
+    RankState state{interpreter.state(), {}};
+    if (resumed_ > 0) or_fail(checkpoints_->load(rank, state));
+    report.loss = state.loss;
+    for (std::int64_t s = resumed_; s < options_.steps; ++s) {
+      if (options_.trace && s + 1 == options_.steps)
+        interpreter.record_into(&logs_[static_cast<std::size_t>(rank)]);
       report.times.push_back(interpreter.step(s));
       if (const auto loss = interpreter.loss()) report.loss.push_back(*loss);
-      if (!report.loss.empty() && options_.progress && first_loss(rank))
-        options_.progress(s, report.loss.back() * loss_share());
+      tell(rank, s, interpreter);
+      if (checkpoints_ == nullptr) continue;
+      if (s + 1 < options_.steps && (s + 1) % options_.checkpoint_every != 0) continue;
+      state.loss = report.loss;
+      save(interpreter, rank, s + 1, state);
     }
     const Ledger& ledger = interpreter.memory().ledger();
     report.terms = ledger.terms();
@@ -118,12 +130,32 @@ class Run {
     report.traffic = interpreter.statistics();
   }
 
-  // One rank reports progress: its own share of the batch, scaled to the whole.
-  bool first_loss(int rank) const {
-    const program::Coordinates c = program_.mesh.coordinates(rank);
-    return c.data == 0 && c.tensor == 0;
+  // Rank 0 begins and ends it; in between every rank writes its own file.
+  void save(Interpreter& interpreter, int rank, std::int64_t steps, const RankState& state) {
+    const std::unique_ptr<Held> held =
+        rank == 0 && options_.hold_signals ? options_.hold_signals() : nullptr;
+    if (rank == 0) or_fail(checkpoints_->begin(steps));
+    interpreter.barrier();
+    or_fail(checkpoints_->write(rank, state));
+    interpreter.barrier();
+    if (rank == 0) or_fail(checkpoints_->commit());
   }
-  double loss_share() const { return static_cast<double>(program_.mesh.data); }
+
+  // One rank reports progress: its own share of the batch, scaled to the whole.
+  void tell(int rank, std::int64_t step, const Interpreter& interpreter) const {
+    const RankReport& report = reports_[static_cast<std::size_t>(rank)];
+    if (!options_.progress || report.loss.empty()) return;  // servers have no coordinates
+    const program::Coordinates c = program_.mesh.coordinates(rank);
+    if (c.data != 0 || c.tensor != 0) return;
+    const double seconds = report.times.back().step;
+    options_.progress(
+        {.step = step,
+         .loss = report.loss.back() * static_cast<double>(program_.mesh.data),
+         .seconds = seconds,
+         .tokens_per_second =
+             static_cast<double>(plan_.job.global_batch * plan_.job.seq_len) / seconds,
+         .live = interpreter.memory().ledger().peak()});
+  }
 
   RunRecord record(bool emulated) const {
     RunRecord r;
@@ -140,80 +172,47 @@ class Run {
     r.device = device_text(program_.mesh.ranks());
     r.emulated_links = emulated;
     r.ranks = program_.mesh.ranks();
-    r.steps = options_.steps;
     r.environment = environment();
     r.environment["seed"] = std::to_string(options_.seed);
     r.environment["data"] = options_.data == "synthetic" ? "synthetic" : "file";
-    r.loss.assign(static_cast<std::size_t>(options_.steps), 0.0);
-    for (const RankReport& report : reports_)  // ascending ranks: a stated order
-      for (std::size_t s = 0; s < report.loss.size(); ++s) r.loss[s] += report.loss[s];
-    fill_memory(r);
-    fill_communication(r);
-    fill_time(r);
+    if (resumed_ > 0) r.environment["resumed_after_step"] = std::to_string(resumed_);
+    fill_measured(r, reports_, candidate_.memory.rank, options_.steps);
     return r;
-  }
-
-  const RankReport& named() const {
-    return reports_[static_cast<std::size_t>(candidate_.memory.rank)];
-  }
-
-  void fill_memory(RunRecord& r) const {
-    r.memory.rank = candidate_.memory.rank;
-    for (std::size_t t = 0; t < program::kTerms; ++t) {
-      r.memory.terms[t] = named().terms[t];
-      r.memory.peaks[t] = named().peaks[t];
-    }
-    r.memory.live = named().live;
-    r.memory.reserved = named().reserved;
-  }
-
-  void fill_communication(RunRecord& r) const {
-    std::map<TrafficKey, TrafficTotals> busiest;
-    for (const RankReport& report : reports_)
-      for (const auto& [key, totals] : report.traffic.entries) {
-        const auto [at, fresh] = busiest.try_emplace(key, totals);
-        if (!fresh && totals.wire > at->second.wire) at->second = totals;
-      }
-    for (const auto& [key, t] : busiest) {
-      if (t.wire == core::Bytes(0)) continue;
-      const std::int64_t steps = options_.steps;
-      r.communication.push_back({std::string(program::name(key.what)), collective_name(key),
-                                 std::string(program::name(key.algorithm)), key.group_size,
-                                 t.calls / steps, t.payload / steps, t.wire / steps,
-                                 t.busy / static_cast<double>(steps)});
-    }
-  }
-
-  // Times of the rank that the plan names, of the median step; a first step that warms up is left
-  // out where others follow.
-  void fill_time(RunRecord& r) const {
-    std::vector<StepTimes> steps = named().times;
-    if (steps.size() > 2) steps.erase(steps.begin());
-    std::ranges::sort(steps, {}, &StepTimes::step);
-    const auto at = [&](double q) {
-      return steps[static_cast<std::size_t>(q * static_cast<double>(steps.size() - 1) + 0.5)];
-    };
-    const StepTimes median = at(0.5);
-    r.time.step_median = core::Seconds(median.step);
-    r.time.step_p10 = core::Seconds(at(0.1).step);
-    r.time.step_p90 = core::Seconds(at(0.9).step);
-    r.time.compute = core::Seconds(median.compute);
-    r.time.exposed_communication = core::Seconds(median.exposed_communication);
-    r.time.optimizer = core::Seconds(median.optimizer);
-    r.time.bubble = core::Seconds(std::max(
-        0.0, median.step - median.compute - median.exposed_communication - median.optimizer));
-    core::Seconds busy{0};
-    for (const auto& [key, t] : named().traffic.entries) busy += t.busy;
-    r.time.communication = busy / static_cast<double>(options_.steps);
   }
 
   const planner::Plan& plan_;
   const planner::Candidate& candidate_;
   const RunOptions& options_;
   const program::Program& program_;
-  const DataSource data_;
+  const DataSource& data_;
+  CheckpointFolder* const checkpoints_;  // null: none
+  const std::int64_t resumed_;           // steps that lie behind
   std::vector<RankReport> reports_;
+  std::vector<StepLog> logs_;
 };
+
+// What a run must not change when it goes on.
+TrainedOn trained_on(const planner::Plan& plan, const planner::Strategy& strategy,
+                     const RunOptions& options, const DataSource& data) {
+  return {{"model", models::spec_to_json(plan.model, 0)},
+          {"job", core::dump(planner::to_json(plan.job), 0)},
+          {"strategy", planner::to_text(strategy)},
+          {"seed", std::to_string(options.seed)},
+          {"data", data.identity()}};
+}
+
+core::Result<std::optional<CheckpointFolder>> open_checkpoints(const RunOptions& options,
+                                                               const TrainedOn& what, int ranks) {
+  if (!options.checkpoint_dir) return std::optional<CheckpointFolder>();
+  auto folder = CheckpointFolder::open(*options.checkpoint_dir, what, ranks);
+  if (!folder.ok()) return folder.problems();
+  if (folder->steps_done() >= options.steps)
+    return core::Problem{"--steps",
+                         "more than the " + std::to_string(folder->steps_done()) +
+                             " that lie behind in " + *options.checkpoint_dir,
+                         std::to_string(options.steps), "ask for more, or name an empty folder"};
+  return std::optional<CheckpointFolder>(std::move(*folder));
+}
 
 }  // namespace
 
@@ -249,7 +248,11 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
                         DataSource::synthetic(plan.model, plan.job.seq_len, options.seed))
                   : DataSource::open(options.data, plan.model, plan.job.seq_len, options.seed);
   if (!data.ok()) return data.problems();
-  return Run(plan, candidate, options, program, std::move(*data)).execute();
+  auto checkpoints = open_checkpoints(options, trained_on(plan, strategy, options, *data),
+                                      program.mesh.ranks());
+  if (!checkpoints.ok()) return checkpoints.problems();
+  CheckpointFolder* const folder = *checkpoints ? &**checkpoints : nullptr;
+  return Run(plan, candidate, options, program, *data, folder).execute();
 }
 
 }  // namespace exec

@@ -5,15 +5,31 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "core/result.hpp"
 #include "exec/record/run_record.hpp"
+#include "exec/run/trace.hpp"
 #include "planner/plan.hpp"
 
 namespace exec {
+
+// A step that is done, as the rank that computes the loss saw it.
+struct Progress {
+  std::int64_t step = 0;               // from 0
+  double loss = 0, seconds = 0,
+         tokens_per_second = 0;        // tokens: samples where there is no sequence
+  core::Bytes live{};                  // peak of that rank
+};
+
+// Lives while a write must not be cut short by a signal.
+class Held {
+ public:
+  virtual ~Held() = default;
+};
 
 struct RunOptions {
   std::string backend = "host";
@@ -22,7 +38,13 @@ struct RunOptions {
   std::int64_t steps = 3;
   std::uint64_t seed = 1;
   std::optional<int> candidate;        // 0 or absent: the chosen one; n: the n-th alternative
-  std::function<void(std::int64_t step, double loss)> progress;  // from rank 0's thread
+  // Where states are kept and found again; steps counts those that lie behind as well.
+  std::optional<std::string> checkpoint_dir;
+  std::int64_t checkpoint_every = 1;   // steps; the last one always
+  std::optional<std::string> trace;    // file for a trace of the last step
+  TraceDetail trace_detail = TraceDetail::block;
+  std::function<void(const Progress&)> progress;  // from one rank's thread
+  std::function<std::unique_ptr<Held>()> hold_signals;
 };
 
 // A rank failed while running: the first cause, once for all ranks.

@@ -1,0 +1,59 @@
+#pragma once
+// CheckpointFolder: the states of all ranks after a step, in a folder that is whole or not there
+// (README). One run uses a folder at a time; a second one is refused. begin(), then write() of
+// every rank, then commit(); write() and load() are thread-safe for different ranks, the others
+// belong to one thread. A folder that is destroyed between begin() and commit() removes what it
+// began.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/result.hpp"
+#include "exec/checkpoint/rank_file.hpp"
+
+namespace exec {
+
+// What must be the same when a run goes on: {"what", its text}, in order.
+using TrainedOn = std::vector<std::pair<std::string, std::string>>;
+
+class CheckpointFolder {
+ public:
+  // Makes the folder where there is none, takes its lock, removes what was never committed, checks
+  // every file of the last complete step. Errors: a folder that cannot be made or is in use, a
+  // manifest that cannot be read or is of something else, damaged files.
+  static core::Result<CheckpointFolder> open(const std::string& path, TrainedOn trained_on,
+                                             int ranks);
+  CheckpointFolder(CheckpointFolder&& other) noexcept;
+  CheckpointFolder& operator=(CheckpointFolder&&) = delete;
+  ~CheckpointFolder();
+
+  // Steps that the last complete checkpoint has behind it; 0: there is none.
+  std::int64_t steps_done() const { return steps_done_; }
+  core::Status load(int rank, RankState& state) const;
+
+  core::Status begin(std::int64_t steps_done);
+  core::Status write(int rank, const RankState& state);
+  // Also removes all but the two latest.
+  core::Status commit();
+
+ private:
+  CheckpointFolder(std::string path, TrainedOn trained_on, int ranks, int lock)
+      : path_(std::move(path)), trained_on_(std::move(trained_on)),
+        bytes_(static_cast<std::size_t>(ranks)), lock_(lock) {}
+  core::Status find_last();
+  core::Status read_manifest(const std::string& folder);
+  std::string manifest() const;
+  std::string complete(std::int64_t steps) const;
+  std::string partial(std::int64_t steps) const;
+
+  std::string path_;
+  TrainedOn trained_on_;
+  std::vector<std::int64_t> bytes_;    // of each rank's file in the step being written or found
+  int lock_ = -1;                      // file descriptor
+  std::int64_t steps_done_ = 0;
+  std::int64_t writing_ = 0;           // 0: nothing begun
+};
+
+}  // namespace exec

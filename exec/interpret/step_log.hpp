@@ -1,0 +1,30 @@
+#pragma once
+// StepLog: when each action of one rank's step ran, for traces. Each stream writes its own list, so
+// there are no locks. Times are seconds of the steady clock.
+
+#include <array>
+#include <vector>
+
+#include "sim/program/program.hpp"
+
+namespace exec {
+
+struct LoggedAction {
+  std::uint32_t action = 0;            // of the class
+  std::uint32_t number = 0;            // of the call within the step
+  program::Call call;
+  double start = 0, finish = 0;
+};
+
+struct LoggedMemory {
+  double time = 0;
+  program::Term term{};
+  core::Bytes change{};                // negative: freed
+};
+
+struct StepLog {
+  std::array<std::vector<LoggedAction>, program::kStreams> streams;
+  std::vector<LoggedMemory> memory;
+};
+
+}  // namespace exec

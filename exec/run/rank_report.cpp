@@ -1,0 +1,74 @@
+#include "exec/run/rank_report.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace exec {
+namespace {
+
+void fill_memory(RunRecord& r, const RankReport& named, int rank) {
+  r.memory.rank = rank;
+  for (std::size_t t = 0; t < program::kTerms; ++t) {
+    r.memory.terms[t] = named.terms[t];
+    r.memory.peaks[t] = named.peaks[t];
+  }
+  r.memory.live = named.live;
+  r.memory.reserved = named.reserved;
+}
+
+void fill_communication(RunRecord& r, const std::vector<RankReport>& reports) {
+  std::map<TrafficKey, TrafficTotals> busiest;
+  for (const RankReport& report : reports)
+    for (const auto& [key, totals] : report.traffic.entries) {
+      const auto [at, fresh] = busiest.try_emplace(key, totals);
+      if (!fresh && totals.wire > at->second.wire) at->second = totals;
+    }
+  const auto steps = static_cast<std::int64_t>(reports.front().times.size());
+  for (const auto& [key, t] : busiest) {
+    if (t.wire == core::Bytes(0)) continue;
+    r.communication.push_back({std::string(program::name(key.what)), collective_name(key),
+                               std::string(program::name(key.algorithm)), key.group_size,
+                               t.calls / steps, t.payload / steps, t.wire / steps,
+                               t.busy / static_cast<double>(steps)});
+  }
+}
+
+// Times of the rank that the plan names, of the median step; a first step that warms up is left
+// out where others follow.
+void fill_time(RunRecord& r, const RankReport& named) {
+  const auto run = static_cast<double>(named.times.size());
+  std::vector<StepTimes> steps = named.times;
+  if (steps.size() > 2) steps.erase(steps.begin());
+  std::ranges::sort(steps, {}, &StepTimes::step);
+  const auto at = [&](double q) {
+    return steps[static_cast<std::size_t>(q * static_cast<double>(steps.size() - 1) + 0.5)];
+  };
+  const StepTimes median = at(0.5);
+  r.time.step_median = core::Seconds(median.step);
+  r.time.step_p10 = core::Seconds(at(0.1).step);
+  r.time.step_p90 = core::Seconds(at(0.9).step);
+  r.time.compute = core::Seconds(median.compute);
+  r.time.exposed_communication = core::Seconds(median.exposed_communication);
+  r.time.optimizer = core::Seconds(median.optimizer);
+  r.time.bubble = core::Seconds(std::max(
+      0.0, median.step - median.compute - median.exposed_communication - median.optimizer));
+  core::Seconds busy{0};
+  for (const auto& [key, t] : named.traffic.entries) busy += t.busy;
+  r.time.communication = busy / run;
+}
+
+}  // namespace
+
+void fill_measured(RunRecord& r, const std::vector<RankReport>& reports, int named_rank,
+                   std::int64_t steps) {
+  const RankReport& named = reports[static_cast<std::size_t>(named_rank)];
+  r.steps = steps;
+  r.loss.assign(static_cast<std::size_t>(steps), 0.0);
+  for (const RankReport& report : reports)  // ascending ranks: a stated order
+    for (std::size_t s = 0; s < report.loss.size(); ++s) r.loss[s] += report.loss[s];
+  fill_memory(r, named, named_rank);
+  fill_communication(r, reports);
+  fill_time(r, named);
+}
+
+}  // namespace exec

@@ -1,0 +1,25 @@
+#pragma once
+// What the thread of each rank leaves behind, and the record that all of them make. Values.
+
+#include <vector>
+
+#include "exec/communicator/statistics.hpp"
+#include "exec/interpret/interpreter.hpp"
+#include "exec/record/run_record.hpp"
+#include "sim/program/replay.hpp"
+
+namespace exec {
+
+struct RankReport {
+  program::TermBytes terms{}, peaks{};
+  core::Bytes live{}, reserved{};
+  CommunicatorStatistics traffic;      // of the steps that were timed
+  std::vector<StepTimes> times;        // of the steps of this run
+  std::vector<double> loss;            // of all steps; empty: not computed here
+};
+
+// Fills losses, memory, communication and time. reports: by rank; steps: all that lie behind.
+void fill_measured(RunRecord& record, const std::vector<RankReport>& reports, int named_rank,
+                   std::int64_t steps);
+
+}  // namespace exec

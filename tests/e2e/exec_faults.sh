@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# A run that is killed, interrupted or runs out of disk leaves nothing half done, says one clear
+# thing, and goes on bitwise. usage: exec_faults.sh BIN_FOLDER [KILLS]
+set -euo pipefail
+planner=$1/planner
+kills=${2:-12}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+  printf 'FAILED: %s\n' "$*"
+  exit 1
+}
+
+# expect CODE PATTERN COMMAND...: its exit code, and one line on stderr that says so.
+expect() {
+  local wanted=$1 pattern=$2 code=0
+  shift 2
+  "$@" 2>err.txt >/dev/null || code=$?
+  [[ $code -eq $wanted ]] || fail "exit $code instead of $wanted: $* ($(cat err.txt))"
+  grep -q -- "$pattern" err.txt || fail "no \"$pattern\" from: $* ($(cat err.txt))"
+  [[ $(wc -l <err.txt) -eq 1 ]] || fail "more than one line from: $* ($(cat err.txt))"
+}
+
+printf '%s' '{"model_type":"llama","num_hidden_layers":2,"hidden_size":32,"intermediate_size":64,
+  "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":16,"vocab_size":256,
+  "tie_word_embeddings":false}' >config.json
+"$planner" --model config.json --gpus 2 --seq 16 --global-batch 4 --recipe mixed \
+  --gpu h100-sxm-80g --pin data=2 --pin sharding=zero1 --quiet --out plan.json >/dev/null
+head -c 100000 "$planner" | tr -c 'a-z \n' ' ' >corpus.txt
+run() { "$planner" exec plan.json --data corpus.txt --quiet "$@"; }
+
+# ---- killed at any moment: the last complete step, bit by bit -----------------------------------
+readonly steps=$((kills * 40))
+last=$(printf 'step-%08d' $steps)
+run --steps $steps --checkpoint-dir whole --checkpoint-every $steps --out whole.json >/dev/null
+RANDOM=${SEED:-7}
+killed=0
+while [[ $killed -lt $kills ]]; do
+  "$planner" exec plan.json --data corpus.txt --quiet --steps $steps --checkpoint-dir parts \
+    >/dev/null 2>err.txt &
+  pid=$!
+  sleep "0.0$((RANDOM % 90 + 10))"
+  if ! kill -9 $pid 2>/dev/null; then fail "it ended before it was killed: $(cat err.txt)"; fi
+  wait $pid 2>/dev/null || true
+  killed=$((killed + 1))
+done
+reached=$(ls parts | sed -n 's/^step-0*//p' | tail -n 1)
+if [[ -z $reached ]]; then fail "killed $kills times, it never kept a step"; fi
+run --steps $steps --checkpoint-dir parts --out parts.json >/dev/null
+[[ -z $(find parts -name '.step-*') ]] || fail "a half-written step is left: $(ls -a parts)"
+for rank in 0 1; do
+  cmp "whole/$last/rank-000$rank" "parts/$last/rank-000$rank" ||
+    fail "rank $rank went on to other bits"
+done
+
+# ---- interrupted: 130, one line, nothing half written -------------------------------------------
+for signal in INT TERM; do
+  code=0
+  # Background jobs of a script ignore SIGINT; env sets it back.
+  env --default-signal=INT "$planner" exec plan.json --data corpus.txt --quiet --steps 100000 \
+    --checkpoint-dir "on-$signal" --out on.json >/dev/null 2>err.txt &
+  pid=$!
+  while ! compgen -G "on-$signal/step-*" >/dev/null; do sleep 0.01; done
+  kill -$signal $pid
+  wait $pid || code=$?
+  if [[ $signal == INT ]]; then wanted=130; else wanted=143; fi
+  [[ $code -eq $wanted ]] || fail "exit $code after $signal"
+  [[ $(cat err.txt) == "planner: interrupted" ]] || fail "said after $signal: $(cat err.txt)"
+  [[ ! -e on.json && -z $(find "on-$signal" -name '.step-*') ]] || fail "half a file after $signal"
+done
+
+# ---- a disk that takes no more ------------------------------------------------------------------
+full() (
+  trap '' XFSZ
+  ulimit -f 8
+  run --steps 3 --checkpoint-dir full
+)
+expect 3 "full/.step-00000001.partial/rank-000.*too large.*free some space" full
+[[ -z $(find full -name '.step-*') ]] || fail "half a step on a full disk"
+
+# ---- bad input ----------------------------------------------------------------------------------
+cp -r whole damaged
+truncate -s -1 "damaged/$last/rank-0001"
+expect 2 "rank-0001: expected a file of" run --steps 500 --checkpoint-dir damaged
+cp -r whole foreign
+expect 2 "seed: expected 9, found 1" run --seed 9 --steps 500 --checkpoint-dir foreign
+expect 2 "more than the $steps that lie behind" run --steps 5 --checkpoint-dir foreign
+expect 2 "checkpoint-every: expected a --checkpoint-dir" run --checkpoint-every 2
+expect 2 "checkpoint-dir /dev/null/x" run --checkpoint-dir /dev/null/x
+expect 2 "no-such-file" "$planner" exec plan.json --data no-such-file
+expect 2 "t.json: expected its folder" run --trace no/such/folder/t.json
+: >empty.txt
+expect 2 "at least 17 tokens" "$planner" exec plan.json --data empty.txt
+
+# ---- a trace that a viewer reads -----------------------------------------------------------------
+run --steps 2 --trace trace.json >/dev/null
+grep -q '"cat":"optimizer"' trace.json || fail "no optimizer in the trace"
+grep -q '"name":"reduce_scatter gradients"' trace.json || fail "no collective in the trace"
+if command -v python3 >/dev/null; then python3 -c 'import json; json.load(open("trace.json"))'; fi
+printf 'killed %s times (last at step %s), interrupted, full: all went on or said why\n' \
+  "$kills" "$reached"
