@@ -4,6 +4,7 @@
 
 #include "core/check.hpp"
 #include "exec/host/kernels.hpp"
+#include "exec/host/matrix_codes.hpp"
 #include "exec/interpret/initialise.hpp"
 #include "sim/program/cursor.hpp"
 
@@ -77,6 +78,15 @@ void Interpreter::initialise_weights() {
     }
     fill(class_.weights_buffer, class_.sharded_weights, p);
     fill(class_.master_buffer, true, p);  // like all optimizer state
+  }
+  for (const program::QuantisedParameter& q : class_.quantised) {
+    const std::vector<double> exact =
+        initial_values(q.placed, context_.seed, kernels_.tensor_rank, false);
+    const std::vector<float> values(exact.begin(), exact.end());
+    auto* layer =
+        static_cast<std::byte*>(memory_.persistent(class_.quantised_buffer, q.layer).data);
+    host::encode_matrix(context_.quantization, values, q.placed.parameter.shape,
+                        layer + q.placed.offset);
   }
 }
 
@@ -183,8 +193,11 @@ std::vector<std::span<std::byte>> Interpreter::state() {
     const program::Buffer& b = class_.buffers[i];
     const bool lasts = b.term == program::Term::weights || b.term == program::Term::optimizer;
     if (!b.persistent || !lasts) continue;
-    const Operand o = memory_.persistent(static_cast<std::uint16_t>(i));
-    all.emplace_back(static_cast<std::byte*>(o.data), static_cast<std::size_t>(o.bytes().value()));
+    for (int layer = 0; layer < b.extent; ++layer) {
+      const Operand o = memory_.persistent(static_cast<std::uint16_t>(i), layer);
+      all.emplace_back(static_cast<std::byte*>(o.data),
+                       static_cast<std::size_t>(o.bytes().value()));
+    }
   }
   return all;
 }
@@ -220,6 +233,9 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
       return host::fill_zero(view(args[0]), args[0].elements);
     case ActionKind::cast:
       return host::cast(view(args[1]), view(args[0]), args[1].elements);
+    case ActionKind::dequantise:
+      return host::decode_matrix(context_.quantization, args[0].data, view(args[1]),
+                                 args[1].elements, args[0].elements);
     case ActionKind::accumulate:
       return host::add_into(view(args[1]), view(args[0]), args[1].elements);
     case ActionKind::optimizer:

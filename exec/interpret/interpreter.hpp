@@ -15,6 +15,7 @@
 #include "exec/interpret/step_log.hpp"
 #include "exec/interpret/streams.hpp"
 #include "models/spec.hpp"
+#include "planner/quantization.hpp"
 #include "sim/program/program.hpp"
 
 namespace exec {
@@ -26,6 +27,7 @@ struct RunContext {
   const DataSource& data;
   LocalWorld& world;
   std::uint64_t seed = 1;
+  planner::Quantization quantization = planner::Quantization::none;  // of frozen matrices
 };
 
 // Seconds of one step on the issuing thread, by what it did. The rest of the step is idle time.

@@ -25,8 +25,9 @@ RankMemory::RankMemory(const program::RankClass& rank_class, int part)
     offsets_.resize(offsets_.size() + static_cast<std::size_t>(b.extent * b.slots), kAbsent);
   }
   for (std::size_t i = 0; i < class_.buffers.size(); ++i)
-    if (class_.buffers[i].persistent)
-      place(static_cast<std::uint16_t>(i), 0, class_.buffers[i].instance_bytes(0));
+    if (const Buffer& b = class_.buffers[i]; b.persistent)
+      for (int instance = 0; instance < b.extent * b.slots; ++instance)
+        place(static_cast<std::uint16_t>(i), instance, b.instance_bytes(instance / b.slots));
 }
 
 RankMemory::~RankMemory() { munmap(base_, range_bytes_); }
@@ -70,10 +71,10 @@ Operand RankMemory::resolve(const program::View& view, const program::Call& call
   return {base_ + offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type};
 }
 
-Operand RankMemory::persistent(std::uint16_t buffer) const {
+Operand RankMemory::persistent(std::uint16_t buffer, int layer) const {
   const Buffer& b = class_.buffers[buffer];
-  PLANNER_CHECK(b.persistent, "not persistent: " + b.name);
-  return {base_ + offset_of(buffer, 0), b.instance_elements(0), b.type};
+  PLANNER_CHECK(b.persistent && b.slots == 1, "not one persistent instance: " + b.name);
+  return {base_ + offset_of(buffer, layer), b.instance_elements(layer), b.type};
 }
 
 }  // namespace exec

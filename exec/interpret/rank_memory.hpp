@@ -32,8 +32,8 @@ class RankMemory {
   void allocate(const program::View& view, const program::Call& call);
   void free(const program::View& view, const program::Call& call);
   Operand resolve(const program::View& view, const program::Call& call) const;
-  // The only instance of a persistent buffer.
-  Operand persistent(std::uint16_t buffer) const;
+  // The instance of a persistent buffer for a layer index.
+  Operand persistent(std::uint16_t buffer, int layer = 0) const;
 
   const Ledger& ledger() const { return ledger_; }
   core::Bytes reserved() const { return arena_.reserved(); }

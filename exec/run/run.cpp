@@ -92,7 +92,13 @@ class Run {
 
   RunRecord execute() {
     LocalWorld world(program_.mesh.ranks());
-    const RunContext context{program_, plan_.model, data_, world, options_.seed};
+    const RunContext context{program_,
+                             plan_.model,
+                             data_,
+                             world,
+                             options_.seed,
+                             planner::quantization_from_name(plan_.job.quantization)
+                                 .value_or(planner::Quantization::none)};
     try {
       world.run([&](int rank) { run_rank(context, rank); });
     } catch (const std::exception& e) {

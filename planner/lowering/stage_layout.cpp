@@ -122,6 +122,8 @@ class Layouter {
       if (is_quantised(stage_.quantization, p.trainable, p.shape)) {
         places[i] = {.trained = false, .quantised = true, .unit = l,
                      .offset = unit.quantised_bytes};
+        const std::string path = "h." + std::to_string(global) + "." + p.name;
+        layout_.quantised.push_back({{p, path, false, unit.quantised_bytes, false}, l});
         unit.quantised_bytes += quantised_bytes(stage_.quantization, p.shape).value();
         continue;
       }

@@ -109,6 +109,7 @@ struct StageLayout {
   std::vector<std::vector<ParameterPlace>> templates;
   std::vector<std::int64_t> layer_offset, frozen_layer_offset;
   std::vector<program::PlacedParameter> parameters;
+  std::vector<program::QuantisedParameter> quantised;
   std::int64_t trained_elements = 0, frozen_elements = 0, shard_elements = 0, scale_elements = 0;
 };
 

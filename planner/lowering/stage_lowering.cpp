@@ -45,6 +45,7 @@ program::RankClass StageLowering::run() {
   class_.layer_offset = std::move(layout_.layer_offset);
   class_.frozen_layer_offset = std::move(layout_.frozen_layer_offset);
   class_.parameters = std::move(layout_.parameters);
+  class_.quantised = std::move(layout_.quantised);
   class_.trained_elements = layout_.trained_elements;
   class_.frozen_elements = layout_.frozen_elements;
   return std::move(class_);

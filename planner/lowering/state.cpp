@@ -46,7 +46,7 @@ void StageLowering::declare_frozen() {
   for (int l = 0; l < stage_.layers; ++l)
     b.elements.push_back(
         program::padded(layout_.units[static_cast<std::size_t>(l)].quantised_bytes, parts) / parts);
-  state_.quantised = builder_.buffer(std::move(b));
+  class_.quantised_buffer = state_.quantised = builder_.buffer(std::move(b));
 }
 
 std::int64_t StageLowering::stand_in_elements() const {

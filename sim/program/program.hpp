@@ -218,6 +218,12 @@ struct PlacedParameter {
   bool tied_copy = false;              // the last stage's copy of tied embeddings
 };
 
+// A frozen matrix that is stored as codes; its offset is in bytes, from its layer's instance.
+struct QuantisedParameter {
+  PlacedParameter placed;
+  int layer = 0;                       // local
+};
+
 // How gradients are added up over ranks, for a reference that must reproduce every bit.
 struct Accumulation {
   // true: each micro-batch is reduced over ranks, then added (ZeRO-2, 3); false: each rank adds its
@@ -263,6 +269,8 @@ struct RankClass : PassRoutines {     // of chunk 0
   std::int64_t forward_evaluations = 0;
   // Persistent buffers that the executor fills or reads itself.
   std::uint16_t weights_buffer = kNone, frozen_buffer = kNone, master_buffer = kNone;
+  std::vector<QuantisedParameter> quantised;
+  std::uint16_t quantised_buffer = kNone;
   bool sharded_frozen = false;         // frozen_buffer holds a shard of each unit
   std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
   bool sharded_weights = false;        // weights_buffer holds shards, not the flat space

@@ -33,6 +33,7 @@ void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::stri
   INFO(cell.name << ": " << planner::to_text(cell.strategy) << " " << recipe);
   planner::Job job = tiny_job(spec, global_batch, recipe);
   job.lora_rank = cell.lora_rank;
+  job.quantization = cell.quantization;
   const ProgramRun run = run_program(spec, job, cell.strategy, 2);
   CHECK(run.replicas_agree);
   for (std::size_t r = 0; r < run.ranks.size(); ++r) {

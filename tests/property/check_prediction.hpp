@@ -13,6 +13,7 @@ struct Cell {
   std::string name;
   planner::Strategy strategy;
   std::int64_t lora_rank = 0;
+  std::string quantization = "none";
 };
 
 // global_batch: samples of the cell's job; a LoRA cell has its rank.

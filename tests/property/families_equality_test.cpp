@@ -80,6 +80,22 @@ TEST_CASE("adapters of Llama, where keys are narrower than queries, equal the re
   check_llama(pipeline(1, 2, Schedule::one_f_one_b), "fp32", 3);
 }
 
+TEST_CASE("adapters on frozen matrices that are kept as codes equal the reference") {
+  for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()})
+    for (const char* quantization : {"int8", "nf4"}) {
+      Job job = tiny_job(spec, 12, "mixed");
+      job.lora_rank = 3;
+      job.quantization = quantization;
+      INFO(spec.name << " " << quantization);
+      check_equal(spec, job, strategy(1, 12, 2));
+      check_equal(spec, job, strategy(3, 12, 1, ring));
+      check_equal(spec, job, strategy(2, 12, 1, sharded(Sharding::zero2)));
+      check_equal(spec, job, pipeline(1, 2, Schedule::one_f_one_b));
+      check_equal(spec, job, pipeline(1, 2, Schedule::zb_h1));
+      check_equal(spec, job, strategy(2, 12, 1, recomputing(Checkpoint::every_k)));
+    }
+}
+
 TEST_CASE("the families' own pieces are in the reference: Qwen3 differs from Llama") {
   const auto losses = [](models::Family family) {
     const models::ModelSpec spec = tiny_llama(family);

@@ -108,3 +108,18 @@ TEST_CASE("executed memory and traffic equal the prediction where ranks divide t
         check_cell(spec, {"sequence", s, 0}, "mixed");
       }
 }
+
+TEST_CASE("executed memory and traffic equal the prediction where frozen matrices are codes") {
+  for (const char* quantization : {"int8", "nf4"})
+    for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()}) {
+      Strategy s = with(2, 12);
+      check_cell(spec, {"codes", s, 3, quantization}, "mixed");
+      s.tensor = 2;
+      check_cell(spec, {"codes", s, 3, quantization}, "fp32");
+      s.pipeline = 2;
+      s.schedule = Schedule::one_f_one_b;
+      s.sharding = Sharding::zero1;
+      s.shard_group = 2;
+      check_cell(spec, {"codes", s, 3, quantization}, "mixed");
+    }
+}

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.hpp"
+#include "exec/host/matrix_codes.hpp"
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/initialise.hpp"
 #include "tests/property/reference_model.hpp"
@@ -69,6 +70,7 @@ class Trainer {
   Stage open_stage(const program::RankClass& k);
   void open_slots(Stage& s) const;
   void initialise(Stage& s, const program::PlacedParameter& placed);
+  void round_to_codes(const program::PlacedParameter& placed);
   Flats zero_gradients() const;
   Views views(const std::vector<Typed*>& flats) const;
   void train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch, Flats& gradients,
@@ -109,6 +111,7 @@ Stage Trainer::open_stage(const program::RankClass& k) {
     PLANNER_CHECK(p.offset == end, "trained parameters do not tile their flat space");
     end += p.parameter.elements;
   }
+  for (const program::QuantisedParameter& q : k.quantised) round_to_codes(q.placed);
   PLANNER_CHECK(end == k.trained_elements, "a flat space larger than its parameters");
   open_slots(s);
   return s;
@@ -139,6 +142,20 @@ void Trainer::initialise(Stage& s, const program::PlacedParameter& placed) {
   }
   put(s.weights.at(placed.offset));
   if (recipe_.has_master) put(s.master.at(placed.offset));
+}
+
+// Frozen matrices that are kept as codes: what decoding makes of them, once.
+void Trainer::round_to_codes(const program::PlacedParameter& placed) {
+  const program::PlacedParameter own{describe(spec_, placed.path, placed.parameter.elements),
+                                     placed.path};
+  const auto kind = *planner::quantization_from_name(job_.quantization);
+  const std::vector<double> exact = exec::initial_values(own, seed_, 0, false);
+  const std::vector<float> values(exact.begin(), exact.end());
+  const std::int64_t bytes = planner::quantised_bytes(kind, placed.parameter.shape).value();
+  std::vector<std::byte> codes(static_cast<std::size_t>(bytes));
+  host::encode_matrix(kind, values, placed.parameter.shape, codes.data());
+  Typed& frozen = frozen_[placed.path] = Typed(recipe_.compute, own.parameter.elements);
+  host::decode_matrix(kind, codes.data(), frozen.at(), own.parameter.elements, bytes);
 }
 
 Trainer::Flats Trainer::zero_gradients() const {

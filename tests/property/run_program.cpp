@@ -64,7 +64,9 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
   options.stall_limit = core::Seconds(60);
   exec::LocalWorld world(static_cast<int>(ranks), options);
   const exec::DataSource data = exec::DataSource::synthetic(spec, job.seq_len, seed);
-  const exec::RunContext context{run.program, spec, data, world, seed};
+  const auto quantization =
+      planner::quantization_from_name(job.quantization).value_or(planner::Quantization::none);
+  const exec::RunContext context{run.program, spec, data, world, seed, quantization};
   run.ranks.resize(ranks);
   std::vector<std::vector<double>> losses(ranks);
   world.run([&](int rank) {
