@@ -3,6 +3,8 @@
 
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/parse_units.hpp"
+#include "exec/calibrate/calibrate.hpp"
 #include "exec/run/run.hpp"
 
 namespace {
@@ -31,6 +33,23 @@ core::Result<exec::RunRecord> run(const planner::Plan& plan, const cli::RunReque
   return exec::run(plan, options);
 }
 
+core::Result<cli::HostCalibration> calibrate(const cli::CalibrateRequest& request) {
+  exec::BookOptions options;
+  options.ranks = request.ranks;
+  options.budget = request.budget;
+  options.file = request.points;
+  if (request.progress)
+    options.progress = [&request](const std::string& name, const exec::Point& p, bool kept) {
+      request.progress(name + ": " + core::to_text(core::Seconds(p.median)) +
+                       (kept ? ", kept from before" : ""));
+    };
+  const core::Result<exec::Calibration> made = exec::calibrate_host(options);
+  if (!made.ok()) return made.problems();
+  return cli::HostCalibration{made->profile, exec::to_text(*made)};
+}
+
 }  // namespace
 
-int main(int count, char** arguments) { return cli::run_planner(count, arguments, run); }
+int main(int count, char** arguments) {
+  return cli::run_planner(count, arguments, run, calibrate);
+}

@@ -34,7 +34,14 @@ int unknown_verb(const std::string& word) {
                                : fmt::format("did you mean {}?", near)}});
 }
 
-int run_verb(Arguments whole, const Runner& runner) {
+// `calibrate --backend host` measures; without --backend it learns from runs.
+bool names_backend(Arguments arguments) {
+  return std::ranges::any_of(arguments, [](const std::string& word) {
+    return word == "--backend" || word.starts_with("--backend=");
+  });
+}
+
+int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibrator) {
   if (whole.empty() || whole.front().starts_with("-")) return plan_verb(whole);
   const std::string& verb = whole.front();
   const Arguments rest = whole.subspan(1);
@@ -48,6 +55,8 @@ int run_verb(Arguments whole, const Runner& runner) {
   if (verb == "bench") return bench_verb(rest);
   if (verb == "validate") return validate_verb(rest);
   if (verb == "completion") return completion_verb(rest, kVerbs);
+  if (verb == "calibrate" && names_backend(rest))
+    return calibrate_host_verb(rest, calibrator, whole);
   return unknown_verb(verb);
 }
 
@@ -66,11 +75,12 @@ int hand_over(const std::string& name, Arguments whole) {
   return kFailed;
 }
 
-int run_planner(int count, char** arguments, const Runner& runner) {
+int run_planner(int count, char** arguments, const Runner& runner,
+                const HostCalibrator& calibrator) {
   prepare_process();
   const std::vector<std::string> words(arguments + std::min(count, 1), arguments + count);
   try {
-    return run_verb(words, runner);
+    return run_verb(words, runner, calibrator);
   } catch (const std::bad_alloc&) {
     write_reason("out of memory");
   } catch (const std::exception& error) {

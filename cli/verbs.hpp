@@ -40,7 +40,22 @@ struct RunRequest {
 using Runner =
     std::function<core::Result<exec::RunRecord>(const planner::Plan&, const RunRequest&)>;
 
+// How this host is to be calibrated, and what comes of it; as exec::calibrate_host. Empty in
+// `planner` itself, as Runner is.
+struct CalibrateRequest {
+  int ranks = 1;
+  core::Seconds budget{0.5};
+  std::optional<std::string> points;
+  std::function<void(const std::string& line)> progress;
+};
+struct HostCalibration {
+  hw_profiles::Profile profile;
+  std::string page;
+};
+using HostCalibrator = std::function<core::Result<HostCalibration>(const CalibrateRequest&)>;
+
 int plan_verb(Arguments arguments);
+int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, Arguments whole);
 // `whole` is the command line of the process, for handing over.
 int exec_verb(Arguments arguments, const Runner& runner, Arguments whole);
 int simulate_verb(Arguments arguments);
@@ -61,6 +76,7 @@ int hand_over(const std::string& name, Arguments whole);
 core::Result<planner::Plan> read_plan(const std::string& path);
 
 // main() of both binaries.
-int run_planner(int count, char** arguments, const Runner& runner);
+int run_planner(int count, char** arguments, const Runner& runner,
+                const HostCalibrator& calibrator = {});
 
 }  // namespace cli

@@ -1,0 +1,78 @@
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "core/parse_units.hpp"
+#include "hw_profiles/load.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kPurpose =
+    "Measures this host's kernels and messages and writes the profile that predicts them.\n"
+    "Interrupted, it goes on where it stopped: points are kept beside the profile.";
+constexpr std::string_view kExamples =
+    "  planner calibrate --backend host --out me.json\n"
+    "  planner --model gpt2-124m --gpus 2 --gpu me.json --recipe fp32 --out plan.json";
+constexpr std::int64_t kMostRanks = 256;
+
+struct Words {
+  std::optional<std::string> backend, ranks, budget, points;
+};
+
+CalibrateRequest request_of(const Words& words, const OutputOptions& output,
+                            core::Problems& problems) {
+  CalibrateRequest request;
+  if (words.backend != "host")
+    problems.push_back({"--backend", "host", '"' + words.backend.value_or("") + '"', ""});
+  request.ranks = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto ranks = whole_number(words.ranks, "--ranks", 1, problems);
+  if (ranks && *ranks > kMostRanks)
+    problems.push_back({"--ranks", "at most 256", *words.ranks, ""});
+  else if (ranks)
+    request.ranks = static_cast<int>(*ranks);
+  if (words.budget) {
+    const auto budget = core::parse_duration(*words.budget, "--budget");
+    if (budget.ok() && budget->value() > 0)
+      request.budget = *budget;
+    else
+      problems.push_back({"--budget", "a time per point", '"' + *words.budget + '"', "0.5s"});
+  }
+  if (words.points)
+    request.points = words.points;
+  else if (output.out)
+    request.points = *output.out + ".points";
+  if (!output.quiet && stderr_is_terminal())
+    request.progress = [](const std::string& line) { write_reason(line); };
+  return request;
+}
+
+}  // namespace
+
+int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, Arguments whole) {
+  if (!calibrator) return hand_over("planner-exec", whole);
+  Words words;
+  OutputOptions output;
+  OptionSet set("calibrate", kPurpose, kExamples);
+  set.text("--backend", words.backend, "NAME", "host");
+  set.text("--ranks", words.ranks, "N", "ranks at work at once (one per core)");
+  set.text("--budget", words.budget, "TIME", "per point (0.5s)");
+  set.text("--points", words.points, "FILE", "where points are kept (beside --out)");
+  add_output_options(set, output, "the profile");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+  core::Problems problems;
+  const CalibrateRequest request = request_of(words, output, problems);
+  if (const core::Status target = check_output(output); !target.ok())
+    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+  if (!problems.empty()) return refuse(problems);
+  const core::Result<HostCalibration> made = calibrator(request);
+  if (!made.ok()) return refuse(made.problems());
+  const core::Status delivered = deliver(output, hw_profiles::to_json_text(made->profile),
+                                         [&] { return made->page; });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+}  // namespace cli
