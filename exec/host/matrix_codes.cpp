@@ -7,6 +7,7 @@
 
 #include "exec/host/convert.hpp"
 #include "exec/host/quantise.hpp"
+#include "exec/host/two_factor.hpp"
 
 namespace exec::host {
 namespace {
@@ -136,6 +137,7 @@ void encode_matrix(Quantization kind, std::span<const float> values,
                    const std::vector<std::int64_t>& shape, void* codes) {
   auto* const out = static_cast<std::byte*>(codes);
   if (kind == Quantization::int8) return encode_rows(values, shape.back(), out);
+  if (kind == Quantization::two_factor) return encode_two_factor(values, out);
   PLANNER_CHECK(kind == Quantization::nf4, "no codes for this quantisation");
   encode_blocks(values, out);
 }
@@ -144,6 +146,7 @@ void decode_matrix(Quantization kind, const void* codes, View y, std::int64_t n,
                    std::int64_t bytes) {
   const auto* const in = static_cast<const std::byte*>(codes);
   if (kind == Quantization::int8) return decode_rows(in, y, n, (bytes - n) / kF32);
+  if (kind == Quantization::two_factor) return decode_two_factor(in, y, n);
   PLANNER_CHECK(kind == Quantization::nf4, "no codes for this quantisation");
   decode_blocks(in, y, n);
 }

@@ -9,6 +9,7 @@
 //         f32 per 256 blocks: w = level[code] scale, where scale, the greatest magnitude of the
 //         block, is itself an 8-bit code of the unsigned map of quantise.hpp. Levels: [qlora]
 //         appendix E
+//   two_factor  exec/host/two_factor.hpp
 
 #include <cstdint>
 #include <span>
@@ -20,7 +21,7 @@
 namespace exec::host {
 
 // values[n] of a matrix of this shape (last axis: a row) to quantised_bytes(kind, shape) of codes,
-// which may lie anywhere. REQUIRES: int8 or nf4.
+// which may lie anywhere. Not for `none`.
 void encode_matrix(planner::Quantization kind, std::span<const float> values,
                    const std::vector<std::int64_t>& shape, void* codes);
 // y[n] from `bytes` of codes.

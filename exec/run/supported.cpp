@@ -11,8 +11,6 @@ core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) 
     if (asked)
       problems.push_back({std::move(where), std::move(expected), std::move(found), std::move(fix)});
   };
-  refuse(job.quantization == "two_factor", "quantization", "none, int8 or nf4 on the host",
-         job.quantization, "plan with --quantization nf4");
   refuse(s.context > 1, "context", "1", std::to_string(s.context), "plan with --pin context=1");
   refuse(s.checkpoint == planner::Checkpoint::selective_op, "checkpoint",
          "none, every_k, selective or memory_poor on the host", "selective_op",

@@ -82,7 +82,7 @@ TEST_CASE("adapters of Llama, where keys are narrower than queries, equal the re
 
 TEST_CASE("adapters on frozen matrices that are kept as codes equal the reference") {
   for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()})
-    for (const char* quantization : {"int8", "nf4"}) {
+    for (const char* quantization : {"int8", "nf4", "two_factor"}) {
       Job job = tiny_job(spec, 12, "mixed");
       job.lora_rank = 3;
       job.quantization = quantization;

@@ -110,7 +110,7 @@ TEST_CASE("executed memory and traffic equal the prediction where ranks divide t
 }
 
 TEST_CASE("executed memory and traffic equal the prediction where frozen matrices are codes") {
-  for (const char* quantization : {"int8", "nf4"})
+  for (const char* quantization : {"int8", "nf4", "two_factor"})
     for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()}) {
       Strategy s = with(2, 12);
       check_cell(spec, {"codes", s, 3, quantization}, "mixed");
