@@ -26,6 +26,17 @@ T gelu_slope(T x) {
   return s + x * s * (T(1) - s) * du2;
 }
 
+// The normal distribution's own form, and its slope: the distribution plus x times its density.
+template <class T>
+T distribution(T x) {
+  return T(0.5) * (T(1) + std::erf(x * static_cast<T>(0.70710678118654752)));
+}
+template <class T>
+T exact_gelu_slope(T x) {
+  constexpr double kDensity = 0.39894228040143268;  // 1 / sqrt(2 pi)
+  return distribution(x) + x * static_cast<T>(kDensity) * exp_of(T(-0.5) * x * x);
+}
+
 // Wide enough for both operands.
 core::DType wider(core::DType a, core::DType b) {
   return a == core::DType::f64 ? a : b;
@@ -33,14 +44,19 @@ core::DType wider(core::DType a, core::DType b) {
 
 }  // namespace
 
-void gelu(View y, View x, std::int64_t n) {
+void gelu(View y, View x, std::int64_t n, models::Activation form) {
   with_compute_type(x.type, [&]<class T>() {
+    if (form == models::Activation::gelu_erf)
+      return elementwise<T>(n, y, [](T v) { return v * distribution(v); }, x);
     elementwise<T>(n, y, [](T v) { return gelu_of(v); }, x);
   });
 }
 
-void gelu_gradient(View dx, View dy, View x, std::int64_t n) {
+void gelu_gradient(View dx, View dy, View x, std::int64_t n, models::Activation form) {
   with_compute_type(x.type, [&]<class T>() {
+    if (form == models::Activation::gelu_erf)
+      return elementwise<T>(
+          n, dx, [](T d, T v) { return d * exact_gelu_slope(v); }, dy, x);
     elementwise<T>(n, dx, [](T d, T v) { return d * gelu_slope(v); }, dy, x);
   });
 }

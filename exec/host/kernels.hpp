@@ -146,10 +146,13 @@ core::Bytes attention_workspace(core::DType activation, const AttentionShape& s)
 
 // ---- elementwise ------------------------------------------------------------------------------
 
-// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) [gelu]; y may be x.
-void gelu(View y, View x, std::int64_t n);
+// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) [gelu], or of form gelu_erf x/2 (1 +
+// erf(x / sqrt 2)); y may be x.
+void gelu(View y, View x, std::int64_t n,
+          models::Activation form = models::Activation::gelu_tanh);
 // dx = dy gelu'(x); dx may be dy.
-void gelu_gradient(View dx, View dy, View x, std::int64_t n);
+void gelu_gradient(View dx, View dy, View x, std::int64_t n,
+                   models::Activation form = models::Activation::gelu_tanh);
 // y[rows,n] = silu(gate) up of x[rows,2n] = [gate, up], silu(z) = z / (1 + e^-z).
 void swiglu(View y, View x, std::int64_t rows, std::int64_t n);
 // dx[rows,2n] = [dgate, dup].

@@ -212,7 +212,8 @@ bool computes(const models::Operator& op) {
       std::ranges::any_of(kTable, [&](const KernelInfo& info) { return info.kind == op.kind; });
   const bool attends = op.kind != OpKind::attention || (op.causal && !op.alibi);
   const bool normal = op.kind != OpKind::layer_norm || op.parameters.size() == 2;
-  return known && attends && normal && op.activation != models::Activation::gelu_erf;
+  const bool exact = op.activation == models::Activation::gelu_erf;  // not as dense's epilogue
+  return known && attends && normal && (!exact || op.kind == OpKind::gelu);
 }
 
 core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,

@@ -77,7 +77,7 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::attention:
       return host::attention(v(1), v(2), v(0), attention_shape(op, c.samples), ws);
     case OpKind::gelu:
-      return host::gelu(v(1), v(0), n);
+      return host::gelu(v(1), v(0), n, op.activation);
     case OpKind::add:
       return host::add(v(2), v(0), v(1), n);
     case OpKind::bias_add:
@@ -144,7 +144,7 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
                                             attention_shape(op, c.samples), ws);
     case OpKind::gelu:
       PLANNER_CHECK(!accumulate, "gelu overwrites its input's gradient");
-      return host::gelu_gradient(v(2), v(0), v(1), rows * op.n);
+      return host::gelu_gradient(v(2), v(0), v(1), rows * op.n, op.activation);
     default:
       PLANNER_CHECK(false, "operator without an input gradient: " + op.name);
   }

@@ -69,8 +69,9 @@ core::Problems kernel_problems(const program::Program& p) {
       const bool named = std::ranges::any_of(
           problems, [&](const core::Problem& known) { return known.found == op.name; });
       if (named || host::computes(op)) continue;
-      problems.push_back({"--backend host", "operators that the host backend computes", op.name,
-                          "execute a model of family gpt2, llama, qwen2, qwen3 or chain"});
+      problems.push_back(
+          {"--backend host", "operators that the host backend computes", op.name,
+           "execute a model of family gpt2, llama, qwen2, qwen3, gpt_neox or chain"});
     }
   return problems;
 }

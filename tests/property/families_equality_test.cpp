@@ -30,6 +30,19 @@ TEST_CASE("one rank trains Llama, Qwen2 and Qwen3 as the reference does, in ever
                   strategy(1, 12, 2));
 }
 
+TEST_CASE("GPT-NeoX, whose branches are parallel and heads half rotated, equals the reference") {
+  models::ModelSpec spec = tiny_llama(models::Family::gpt_neox);
+  spec.kv_heads = spec.heads = 4;
+  spec.head_dim = 0;
+  spec.variants.rotary_fraction = 0.34;  // 2 of 6 dimensions
+  const Job job = tiny_job(spec, 12, "mixed");
+  check_equal(spec, job, strategy(1, 12, 2));
+  check_equal(spec, job, strategy(3, 12, 1, sharded(Sharding::zero3)));
+  check_equal(spec, job, pipeline(2, 2, Schedule::one_f_one_b));
+  check_equal(spec, job, pipeline(1, 2, Schedule::zb_h1));
+  check_equal(spec, job, strategy(2, 12, 1, recomputing(Checkpoint::every_k)));
+}
+
 TEST_CASE("Llama with tied embeddings and as many keys as queries equals the reference") {
   models::ModelSpec spec = tiny_llama();
   spec.kv_heads = spec.heads;

@@ -164,6 +164,7 @@ class Transformer : Model {
 
   bool rms() const { return v_.norm == models::Norm::rms_norm; }
   bool learned() const { return v_.position_kind == models::Positions::learned; }
+  bool parallel() const { return v_.residual == models::Residual::parallel; }
   bool gated() const { return v_.ffn == models::Ffn::swiglu; }
   host::HeadShape heads() const { return {rows_, spec_.heads, spec_.kv_heads, d_}; }
   host::AttentionShape attention_shape() const {
@@ -171,7 +172,9 @@ class Transformer : Model {
   }
   void turn(Typed& qkv, bool inverse) const {
     if (v_.position_kind == models::Positions::rotary)
-      host::rotate(qkv.at(), heads(), {d_, b_.seq_len, inverse});
+      host::rotate(qkv.at(), heads(),
+                   {static_cast<std::int64_t>(v_.rotary_fraction * static_cast<double>(d_)),
+                    b_.seq_len, inverse});
   }
 
   void attend(const std::string& path, Layer& k) {
@@ -215,19 +218,21 @@ class Transformer : Model {
     const std::int64_t f = spec_.ffn_hidden;
     k.ln_1 = norm(path + "ln_1", x);
     attend(path, k);
-    Typed middle = linear(path + "attn.proj", k.attended, h_);
-    adapt(k.proj_adapters, path + "attn.proj", k.attended, middle, h_, {0});
-    host::add(middle.at(), x.at(), middle.at(), rows_ * h_);
-    k.ln_2 = norm(path + "ln_2", middle);
+    Typed attended = linear(path + "attn.proj", k.attended, h_);
+    adapt(k.proj_adapters, path + "attn.proj", k.attended, attended, h_, {0});
+    Typed middle = activation(h_);
+    host::add(middle.at(), x.at(), attended.at(), rows_ * h_);
+    k.ln_2 = norm(path + "ln_2", parallel() ? x : middle);
     k.up = gated() ? linear(path + "mlp.gate_up", k.ln_2.y, 2 * f)
                    : linear(path + "mlp.fc", k.ln_2.y, f);
     k.activated = activation(f);
     if (gated())
       host::swiglu(k.activated.at(), k.up.at(), rows_, f);
     else
-      host::gelu(k.activated.at(), k.up.at(), k.up.size());
+      host::gelu(k.activated.at(), k.up.at(), k.up.size(), spec_.activation);
     Typed y = linear(path + "mlp.proj", k.activated, h_);
-    host::add(y.at(), middle.at(), y.at(), rows_ * h_);
+    if (parallel()) host::add(y.at(), attended.at(), y.at(), rows_ * h_);
+    host::add(y.at(), parallel() ? x.at() : middle.at(), y.at(), rows_ * h_);
     kept_.push_back(std::move(k));
     return y;
   }
@@ -241,10 +246,12 @@ class Transformer : Model {
       host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
       linear_backward(path + "mlp.gate_up", d_up, k.ln_2.y, d_normed, false);
     } else {
-      host::gelu_gradient(d_activated.at(), d_activated.at(), k.up.at(), k.up.size());
+      host::gelu_gradient(d_activated.at(), d_activated.at(), k.up.at(), k.up.size(),
+                          spec_.activation);
       linear_backward(path + "mlp.fc", d_activated, k.ln_2.y, d_normed, false);
     }
-    norm_backward(path + "ln_2", k.ln_2, d_normed, d, true);
+    Typed d_second = d_normed;  // the parallel branches are both done before a norm adds to d
+    if (!parallel()) norm_backward(path + "ln_2", k.ln_2, d_normed, d, true);
 
     Typed d_attended = activation(q_), d_qkv = activation(q_ + 2 * kv_);
     const bool proj = adapt_backward(k.proj_adapters, d, k.attended, d_attended);
@@ -252,6 +259,7 @@ class Transformer : Model {
     attend_backward(path, k, d_attended, d_qkv);
     const bool qkv = adapt_backward(k.qkv_adapters, d_qkv, k.ln_1.y, d_normed);
     linear_backward(path + "attn.qkv", d_qkv, k.ln_1.y, d_normed, qkv);
+    if (parallel()) norm_backward(path + "ln_2", k.ln_2, d_second, d, true);
     norm_backward(path + "ln_1", k.ln_1, d_normed, d, true);
   }
 

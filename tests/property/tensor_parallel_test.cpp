@@ -198,6 +198,17 @@ TEST_CASE("tensor ranks train Llama, Qwen2 and Qwen3 with grouped queries as one
   }
 }
 
+TEST_CASE("tensor ranks train GPT-NeoX, one sum for both branches, as one rank does") {
+  const Job job = double_job(OptimizerKind::momentum);
+  models::ModelSpec spec = tiny_llama(models::Family::gpt_neox);
+  spec.kv_heads = spec.heads = 12;
+  spec.head_dim = 0;
+  spec.variants.rotary_fraction = 1.0;
+  const ReferenceResult expected = single_rank(job, spec);
+  for (std::int64_t t : {2, 3}) check_close(job, expected, mesh(1, t, 1), spec);
+  check_close(job, expected, mesh(2, 2, 2), spec);
+}
+
 TEST_CASE("ranks that divide the sequence equal one rank, several samples at a time") {
   const Job job = double_job(OptimizerKind::momentum);
   for (const models::ModelSpec& spec :

@@ -151,6 +151,12 @@ TEST_CASE("gradients of gelu and the dense activations are those of central diff
     gelu_gradient(dx, dx, x, n);
     check_gradient(x, dx, [&] { Buffer y(f64, n); gelu(y, x, n); return dot(y, dy); });
   }
+  SECTION("gelu by the error function") {
+    constexpr auto exact = models::Activation::gelu_erf;
+    Buffer dx = dy;
+    gelu_gradient(dx, dx, x, n, exact);
+    check_gradient(x, dx, [&] { Buffer y(f64, n); gelu(y, x, n, exact); return dot(y, dy); });
+  }
   SECTION("activations of dense, from their value") {
     using models::Activation;
     const Activation act = GENERATE(Activation::identity, Activation::relu, Activation::tanh);
@@ -168,6 +174,15 @@ TEST_CASE("gelu(1) = 1/2 (1 + tanh(0.7978845608 x 1.044715)) = 0.8411919906") {
   CHECK(y.at(1) == 0.0);
   CHECK(std::abs(y.at(2)) < 1e-300);
   CHECK(y.at(3) == 30.0);
+}
+
+TEST_CASE("gelu by the error function of 1 = 1/2 (1 + erf(0.7071067812)) = 0.8413447461") {
+  Buffer x(f64, Values{1, 0, -40, 40}), y(f64, 4);
+  gelu(y, x, 4, models::Activation::gelu_erf);
+  CHECK(y.at(0) == Approx(0.8413447460685429).epsilon(1e-14));
+  CHECK(y.at(1) == 0.0);
+  CHECK(std::abs(y.at(2)) < 1e-300);
+  CHECK(y.at(3) == 40.0);
 }
 
 TEST_CASE("gradients of squared error are those of central differences") {
