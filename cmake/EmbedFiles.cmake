@@ -1,10 +1,11 @@
 # Script half of EmbedData.cmake: writes FILES (comma separated, under ROOT) as raw strings, in
-# pieces below the 64 KiB that a string literal may portably hold (PIECE bytes each).
+# pieces below the 64 KiB that a string literal may portably hold (PIECE bytes each). Their length
+# is the compiler's to know (sv): counting a megabyte is too long for a constant expression.
 if(NOT PIECE)
   set(PIECE 12000)
 endif()
 string(REPLACE "," ";" files "${FILES}")
-set(text "#include \"core/embedded.hpp\"\n#include <array>\n#include <span>\n\nnamespace {\n")
+set(text "#include \"core/embedded.hpp\"\n#include <array>\n#include <span>\n\nnamespace {\nusing namespace std::literals;\n")
 set(table "")
 set(count 0)
 foreach(file IN LISTS files)
@@ -17,7 +18,7 @@ foreach(file IN LISTS files)
     string(APPEND literal "R\"~data~(${piece})~data~\"\n")
     math(EXPR at "${at} + ${PIECE}")
   endwhile()
-  string(APPEND table "    core::EmbeddedFile{\"${file}\", ${literal}},\n")
+  string(APPEND table "    core::EmbeddedFile{\"${file}\", ${literal}\"\"sv},\n")
   math(EXPR count "${count} + 1")
 endforeach()
 string(APPEND text "constexpr std::array<core::EmbeddedFile, ${count}> kFiles{{\n${table}}};\n}  // namespace\n\n")
