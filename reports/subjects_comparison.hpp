@@ -1,0 +1,53 @@
+#pragma once
+// Side by side: plans, candidates of a plan, machines, runs and points of a sweep, each a Subject,
+// with the same figures of all. One table of figures serves text, CSV, Markdown and JSON, so that
+// the four say the same. What a subject does not know is empty, never 0. Pure; thread-safe.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.hpp"
+#include "exec/record/run_record.hpp"
+#include "planner/plan.hpp"
+#include "reports/text.hpp"
+
+namespace reports {
+
+struct Subject {
+  std::string label;                   // "alternative 2", "h100-sxm-80g", a file's name
+  std::string model, gpu;
+  std::int64_t gpus = 1, seq_len = 0, global_batch = 0;
+  std::optional<planner::Candidate> candidate;  // empty: nothing fits
+  std::optional<exec::MeasuredTime> time;       // of a run
+  std::optional<exec::MeasuredMemory> memory;
+  std::optional<cost::Training> training;       // with --tokens
+  std::string reason;                  // why there is no candidate
+};
+
+// The chosen candidate; every candidate that the plan holds; the other machines.
+Subject chosen_of(const planner::Plan& plan, std::string label);
+std::vector<Subject> candidates_of(const planner::Plan& plan);
+std::vector<Subject> machines_of(const planner::Plan& plan);
+// As predicted, with what was measured.
+Subject run_of(const exec::RunRecord& run, std::string label);
+
+enum class FigureUnit : std::uint8_t { bytes, seconds, count, fraction, number };
+struct Figure {
+  std::string_view key, title;         // "step_seconds", "step"
+  FigureUnit unit{};
+  std::optional<double> (*value)(const Subject&) = nullptr;
+};
+// In the order of print.
+const std::vector<Figure>& figures();
+// "18.3 GiB", "-".
+std::string figure_text(const std::optional<double>& value, FigureUnit unit);
+
+// Summary lines, then every figure that some subject knows, subjects side by side.
+std::string subjects_text(const std::vector<Subject>& subjects, TextStyle style);
+// One line per subject, exact numbers, units in the names of the columns [rfc4180].
+std::string subjects_csv(const std::vector<Subject>& subjects);
+std::string subjects_markdown(const std::vector<Subject>& subjects);
+core::Json subjects_json(const std::vector<Subject>& subjects);
+
+}  // namespace reports
