@@ -1,0 +1,18 @@
+#pragma once
+// From files to a page: what each says, and what they say together (a run beside its plan). Pure;
+// thread-safe.
+
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "reports/html/sections.hpp"
+
+namespace reports::html {
+
+// Parts in the order of the files. A run is compared with the first plan that it belongs to.
+// Problems: as working a plan's curves out says.
+core::Result<Page> build_page(const std::vector<Document>& documents, std::string made_by,
+                              const Progress& progress);
+
+}  // namespace reports::html

@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "core/embedded.hpp"
+#include "reports/html/sha256.hpp"
+#include "reports/html/write_page.hpp"
+
+std::span<const core::EmbeddedFile> reports_html_data();
+
+namespace reports::html {
+namespace {
+
+using core::Json;
+
+std::string_view embedded(std::string_view name) {
+  for (const core::EmbeddedFile& file : reports_html_data())
+    if (file.name == name) return file.text;
+  PLANNER_CHECK(false, "a file of the page is not in the binary");
+  return {};
+}
+
+// Length of the UTF-8 character at the start of the text; 0: none.
+std::size_t character_at(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  const bool surrogate = first == 0xed && byte(1) > 0x9f;
+  return overlong || surrogate || (first == 0xf4 && byte(1) > 0x8f) ? 0 : length;
+}
+
+// U+202A to U+202E and U+2066 to U+2069 turn the direction of what follows.
+bool turns_direction(std::string_view c) {
+  return (c >= "\u202a" && c <= "\u202e") || (c >= "\u2066" && c <= "\u2069");
+}
+
+class Writer {
+ public:
+  explicit Writer(const Page& page) : page_(page) {}
+
+  std::string run() {
+    std::string body;
+    std::swap(body, out_);
+    write_body();
+    std::swap(body, out_);
+    const std::string_view library = embedded("vendor/echarts.min.js");
+    const std::string_view script = embedded("page.js");
+    out_ = fmt::format(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+        "script-src 'sha256-{}' 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        "<meta name=\"color-scheme\" content=\"light dark\">\n"
+        "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
+        sha256_base64(library), sha256_base64(script), escaped(page_.title), embedded("page.css"));
+    out_ += body;
+    out_ += fmt::format("<script type=\"application/json\" id=\"charts\">{}</script>\n",
+                        script_json(charts_));
+    for (const std::string_view text : {library, script}) {
+      out_ += "<script>";
+      out_ += text;
+      out_ += "</script>\n";
+    }
+    return std::move(out_) + "</body>\n</html>\n";
+  }
+
+ private:
+  void write_body() {
+    out_ += "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n<header>\n";
+    out_ += fmt::format("<h1>{}</h1>\n", escaped(page_.title));
+    out_ += "<div class=\"tools\"><button type=\"button\" id=\"theme\" hidden>Theme: as the "
+            "system</button></div>\n";
+    write_contents();
+    out_ += "</header>\n<main id=\"main\" tabindex=\"-1\">\n";
+    for (std::size_t p = 0; p < page_.parts.size(); ++p) write_part(page_.parts[p], p);
+    out_ += "</main>\n<footer><p>";
+    out_ += fmt::format("Made by {} from: ", escaped(page_.made_by));
+    for (std::size_t i = 0; i < page_.files.size(); ++i)
+      out_ += fmt::format("{}<code>{}</code>", i == 0 ? "" : ", ", escaped(page_.files[i]));
+    out_ += ". Point at a number for its exact value and its place in the file.</p></footer>\n";
+  }
+
+  static std::string id(std::size_t part, std::size_t section) {
+    return fmt::format("s{}-{}", part + 1, section + 1);
+  }
+
+  void write_contents() {
+    out_ += "<nav aria-label=\"Contents\"><ul>\n";
+    for (std::size_t p = 0; p < page_.parts.size(); ++p) {
+      out_ += fmt::format("<li><a href=\"#p{}\">{}</a><ul>\n", p + 1,
+                          escaped(page_.parts[p].title));
+      for (std::size_t s = 0; s < page_.parts[p].sections.size(); ++s)
+        out_ += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", id(p, s),
+                            escaped(page_.parts[p].sections[s].title));
+      out_ += "</ul></li>\n";
+    }
+    out_ += "</ul></nav>\n";
+  }
+
+  void write_part(const Part& part, std::size_t p) {
+    out_ += fmt::format("<article aria-labelledby=\"p{0}\">\n<h2 id=\"p{0}\">{1}</h2>\n", p + 1,
+                        escaped(part.title));
+    for (std::size_t s = 0; s < part.sections.size(); ++s) {
+      out_ += fmt::format("<section>\n<h3 id=\"{0}\">{1}</h3>\n",
+                          id(p, s), escaped(part.sections[s].title));
+      for (const Block& block : part.sections[s].blocks)
+        std::visit([&](const auto& b) { write(b); }, block);
+      out_ += "</section>\n";
+    }
+    out_ += "</article>\n";
+  }
+
+  void write(const Text& text) {
+    out_ += fmt::format("<p{}>{}</p>\n", text.lead ? " class=\"lead\"" : "", escaped(text.text));
+  }
+  void write(const Bullets& bullets) {
+    out_ += "<ul>\n";
+    for (const std::string& item : bullets.items)
+      out_ += fmt::format("<li>{}</li>\n", escaped(item));
+    out_ += "</ul>\n";
+  }
+  void write(const Chart& chart) {
+    const std::size_t n = charts_.size() + 1;
+    out_ += fmt::format(
+        "<figure>\n<figcaption id=\"c{0}t\">{1}</figcaption>\n"
+        "<div class=\"chart\" id=\"c{0}\" role=\"img\" aria-labelledby=\"c{0}t c{0}a\"></div>\n"
+        "<p class=\"alternative\" id=\"c{0}a\">{2}</p>\n</figure>\n",
+        n, escaped(chart.title), escaped(chart.alternative));
+    charts_.push_back(Json::object({{"kind", chart.kind}, {"data", chart.data}}));
+  }
+  void write(const PageTable& table) {
+    if (table.folded)
+      out_ += fmt::format("<details><summary>{}</summary>\n", escaped(table.caption));
+    out_ += fmt::format("<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{0}\">"
+                        "<table><caption>{0}</caption>\n<thead><tr>",
+                        escaped(table.caption));
+    for (const PageColumn& column : table.columns)
+      out_ += fmt::format("<th scope=\"col\"{}>{}</th>", column.number ? " class=\"n\"" : "",
+                          escaped(column.title));
+    out_ += "</tr></thead>\n<tbody>\n";
+    for (const std::vector<Cell>& row : table.rows) {
+      out_ += "<tr>";
+      for (std::size_t i = 0; i < row.size(); ++i) write(row[i], table.columns[i].number);
+      out_ += "</tr>\n";
+    }
+    out_ += "</tbody></table></div>\n";
+    if (table.folded) out_ += "</details>\n";
+  }
+  void write(const Cell& cell, bool number) {
+    const bool words = cell.value.is_null() && cell.text != "-";
+    out_ += number && !words ? "<td class=\"n\"" : "<td";
+    if (!cell.value.is_null())
+      out_ += fmt::format(" data-value=\"{}\"", escaped(core::dump(cell.value, 0)));
+    if (!cell.source.empty())
+      out_ += fmt::format(" data-source=\"{}\"", escaped(cell.source));
+    const std::string text = escaped(cell.text);
+    out_ += cell.strong ? fmt::format("><strong>{}</strong></td>", text)
+                        : fmt::format(">{}</td>", text);
+  }
+
+  const Page& page_;
+  std::string out_;
+  Json charts_ = Json::array();
+};
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = character_at(text);
+    const std::string_view c = text.substr(0, length == 0 ? 1 : length);
+    text.remove_prefix(c.size());
+    const auto code = static_cast<unsigned char>(c.front());
+    const bool control = length == 1 && (code == 0x7f || (code < 0x20 && code != '\n'));
+    const bool high_control = length == 2 && c >= "\xc2\x80" && c <= "\xc2\x9f";
+    if (length == 0 || control || high_control || turns_direction(c)) out += "\ufffd";
+    else if (c == "&") out += "&amp;";
+    else if (c == "<") out += "&lt;";
+    else if (c == ">") out += "&gt;";
+    else if (c == "\"") out += "&quot;";
+    else if (c == "'") out += "&#39;";
+    else out += c;
+  }
+  return out;
+}
+
+std::string script_json(const core::Json& value) {
+  const std::string text = core::dump(value, 0);
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = std::string_view(text).substr(i, 3);
+    if (text[i] == '<') out += "\\u003c";
+    else if (text[i] == '>') out += "\\u003e";
+    else if (text[i] == '&') out += "\\u0026";
+    else if (rest == "\u2028" || rest == "\u2029") out += rest == "\u2028" ? "\\u2028" : "\\u2029",
+                                                   i += 2;
+    else out += text[i];
+  }
+  return out;
+}
+
+std::string to_html(const Page& page) { return Writer(page).run(); }
+
+}  // namespace reports::html

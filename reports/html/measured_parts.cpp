@@ -1,0 +1,322 @@
+// Files of what happened, or was played: simulate/1, run/1, compare/1, validate/1.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/parse_units.hpp"
+#include "reports/html/sections.hpp"
+#include "reports/text.hpp"
+
+namespace reports::html {
+namespace {
+
+using core::Json;
+
+std::size_t count_at(const Document& d, const std::string& pointer) {
+  const Json* list = at(d.root, pointer);
+  return list == nullptr ? 0 : list->size();
+}
+
+std::string text_at(const Document& d, const std::string& pointer) {
+  const Json* value = at(d.root, pointer);
+  return value == nullptr ? "-" : shown(*value, Unit::text);
+}
+
+Json bars_of_memory(const Document& d, const std::vector<std::pair<std::string, std::string>>& of) {
+  Json bars = Json::array(), names = Json::array();
+  for (const auto& [label, memory] : of) bars.push_back(memory_bar(d, memory, label));
+  for (const char* part : kMemoryParts) names.push_back(part);
+  const Json* usable = at(d.root, "/memory/usable");
+  return Json::object({{"names", std::move(names)},
+                       {"bars", std::move(bars)},
+                       {"usable", usable == nullptr ? Json() : *usable}});
+}
+
+Section streams_section(const Document& d) {
+  PageTable streams{"Streams of the steady step",
+                    {{"rank"}, {"stream", false}, {"busy"}, {"idle"}}, {}, false};
+  for (std::size_t i = 0; i < count_at(d, "/streams"); ++i) {
+    const std::string base = fmt::format("/streams/{}", i);
+    streams.rows.push_back({cell(d, base + "/rank", Unit::number),
+                            cell(d, base + "/stream", Unit::text),
+                            cell(d, base + "/busy", Unit::seconds),
+                            cell(d, base + "/idle", Unit::seconds)});
+  }
+  PageTable path{"Critical path of the first step", {{"kind", false}, {"time"}}, {}, false};
+  for (std::size_t i = 0; i < count_at(d, "/critical_path"); ++i) {
+    const std::string base = fmt::format("/critical_path/{}", i);
+    path.rows.push_back({cell(d, base + "/kind", Unit::text),
+                         cell(d, base + "/seconds", Unit::seconds)});
+  }
+  return {"Streams and critical path", {std::move(path), std::move(streams)}};
+}
+
+Section goodput_section(const Document& d) {
+  PageTable table{"A job that runs for days on GPUs that fail", {{"what", false}, {"value"}}, {},
+                  false};
+  const auto row = [&](const char* what, const char* key, Unit unit) {
+    table.rows.push_back({words(what), cell(d, fmt::format("/goodput/{}", key), unit)});
+  };
+  row("between failures of a GPU", "gpu_between_failures", Unit::seconds);
+  row("between failures of the job", "job_between_failures", Unit::seconds);
+  row("to write a checkpoint", "save", Unit::seconds);
+  row("to restart", "restart", Unit::seconds);
+  row("best interval, steps", "interval_steps", Unit::count);
+  row("goodput expected", "expected", Unit::fraction);
+  row("goodput as played", "played", Unit::fraction);
+  row("steps done", "steps", Unit::count);
+  row("failures", "failures", Unit::count);
+  row("steps lost", "lost_steps", Unit::count);
+  return {"Failures and goodput", {std::move(table)}};
+}
+
+std::vector<planner::ScalePoint> scaling_of(const Document& d) {
+  std::vector<planner::ScalePoint> points;
+  for (std::size_t i = 0; i < count_at(d, "/scaling"); ++i) {
+    const auto value = [&](const char* key) {
+      const Json* found = at(d.root, fmt::format("/scaling/{}/{}", i, key));
+      return found == nullptr || !found->is_number() ? 0.0 : found->as_double();
+    };
+    planner::ScalePoint p;
+    p.copies = static_cast<std::int64_t>(value("copies"));
+    p.gpus = static_cast<std::int64_t>(value("gpus"));
+    p.time.step = core::Seconds(value("time/step"));
+    p.samples_per_second = value("samples_per_second");
+    p.speed_up = value("speed_up");
+    p.efficiency = value("efficiency");
+    points.push_back(p);
+  }
+  return points;
+}
+
+constexpr double kNoValue = NAN;  // core::dump writes null
+
+// Rows of terms at `base`, and the bars of those that are times.
+void add_terms(const Document& d, const std::string& base, PageTable& table, Json& bars) {
+  for (std::size_t i = 0; i < count_at(d, base); ++i) {
+    const std::string at_term = fmt::format("{}/{}", base, i);
+    const std::string term = text_at(d, at_term + "/term");
+    const bool seconds = term.starts_with("time.") || term.ends_with(".seconds");
+    const Unit unit = seconds ? Unit::seconds
+                      : term.ends_with(".count") ? Unit::count
+                                                 : Unit::bytes;
+    const Cell predicted = cell(d, at_term + "/predicted", unit);
+    const Cell measured = cell(d, at_term + "/measured", unit);
+    if (term.starts_with("time.") && !measured.value.is_null())
+      bars.push_back(Json::object({{"label", term},
+                                   {"predicted", predicted.value},
+                                   {"measured", measured.value}}));
+    table.rows.push_back({words(term), predicted, measured,
+                          cell(d, at_term + "/relative_error", Unit::fraction)});
+  }
+}
+
+PageTable terms_table() {
+  return {"Predicted beside measured, term by term",
+          {{"term", false}, {"predicted"}, {"measured"}, {"relative error"}}, {}, false};
+}
+
+Chart terms_chart(Json bars, std::string alternative) {
+  return {"beside", "Times, predicted beside measured", std::move(alternative),
+          Json::object({{"bars", std::move(bars)}})};
+}
+
+std::string error_text(const Cell& predicted, const Cell& measured) {
+  if (predicted.value.is_null() || measured.value.is_null()) return "";
+  return fmt::format("The step was predicted as {} and measured as {}.", predicted.text,
+                     measured.text);
+}
+
+}  // namespace
+
+Part simulate_part(const Document& d) {
+  Part part{fmt::format("Simulation {}", d.name), {}};
+  const Cell step = cell(d, "/time/step", Unit::seconds);
+  Section first{"As played", {}};
+  first.blocks.push_back(Text{
+      fmt::format("{} of {} ranks were played: a step takes {}, the first one, begun at rest, {}; "
+                  "the plan said {}.",
+                  cell(d, "/ranks_played", Unit::count).text, cell(d, "/ranks", Unit::count).text,
+                  step.text, cell(d, "/first_step", Unit::seconds).text,
+                  cell(d, "/planned_step", Unit::seconds).text),
+      true});
+  first.blocks.push_back(
+      Chart{"time", "Parts of a step on the critical rank", "The table below says the same.",
+            Json::object({{"bars", Json::array({time_bar(d, "/time", "played")})}})});
+  first.blocks.push_back(time_table(d, "Parts of the played step", {{"played", "/time"}}));
+  part.sections.push_back(std::move(first));
+  std::vector<std::pair<std::string, std::string>> stages{{"fullest rank", "/memory"}};
+  for (std::size_t i = 0; i < count_at(d, "/memory/stages"); ++i)
+    stages.emplace_back(
+        fmt::format("stage {}", text_at(d, fmt::format("/memory/stages/{}/stage", i))),
+        fmt::format("/memory/stages/{}", i));
+  part.sections.push_back(
+      {"Memory",
+       {Chart{"memory", "Memory of each stage",
+              fmt::format("The fullest GPU takes {} of {}.",
+                          cell(d, "/memory/device", Unit::bytes).text,
+                          cell(d, "/memory/usable", Unit::bytes).text),
+              bars_of_memory(d, stages)},
+        memory_table(d, "Memory by term", stages)}});
+  part.sections.push_back(streams_section(d));
+  if (count_at(d, "/scaling") > 0)
+    part.sections.push_back(scaling_section(scaling_of(d), &d));
+  if (d.root.find("goodput") != nullptr) part.sections.push_back(goodput_section(d));
+  return part;
+}
+
+Part run_part(const Document& d) {
+  Part part{fmt::format("Run {}: {} on {} ranks", d.name, d.run->model.name, d.run->ranks), {}};
+  PageTable facts{"What was run", {{"what", false}, {"value", false}}, {}, false};
+  const auto row = [&](const char* what, const char* pointer, Unit unit) {
+    facts.rows.push_back({words(what), cell(d, pointer, unit)});
+  };
+  row("device", "/device", Unit::text);
+  row("backend", "/backend", Unit::text);
+  row("communicator", "/communicator", Unit::text);
+  row("links are emulated", "/emulated_links", Unit::text);
+  row("ranks", "/ranks", Unit::number);
+  row("steps", "/steps", Unit::number);
+  row("step, median", "/time/step_median", Unit::seconds);
+  row("step, 10th percentile", "/time/step_p10", Unit::seconds);
+  row("step, 90th percentile", "/time/step_p90", Unit::seconds);
+  row("live memory", "/memory/live", Unit::bytes);
+  row("device memory", "/memory/device", Unit::bytes);
+  for (const auto& [key, value] : d.run->environment)
+    facts.rows.push_back({words(key), words(value)});
+  part.sections.push_back(
+      {"As run", {Text{"Strategy: " + planner::to_text(d.run->candidate.strategy) + '.'},
+                  std::move(facts)}});
+  if (d.run->loss.empty()) return part;
+  PageTable table{"Loss of each step", {{"step"}, {"loss"}}, {}, true};
+  Json data = Json::array();
+  for (std::size_t i = 0; i < d.run->loss.size(); ++i) {
+    table.rows.push_back({made(static_cast<std::int64_t>(i + 1), Unit::number),
+                          cell(d, fmt::format("/loss/{}", i), Unit::number)});
+    data.push_back(Json::array({static_cast<std::int64_t>(i + 1), d.run->loss[i]}));
+  }
+  part.sections.push_back(
+      {"Loss",
+       {Chart{"loss", "Loss of each step",
+              fmt::format("From {:.6g} to {:.6g} in {} steps.", d.run->loss.front(),
+                          d.run->loss.back(), d.run->loss.size()),
+              std::move(data)},
+        std::move(table)}});
+  return part;
+}
+
+Part compare_part(const Document& d) {
+  Part part{fmt::format("Comparison {}", d.name), {}};
+  if (count_at(d, "/subjects") > 0) part.sections.push_back(subjects_section(d));
+  if (count_at(d, "/terms") == 0) return part;
+  const std::size_t runs = count_at(d, "/runs");
+  for (std::size_t i = 0; i < std::max<std::size_t>(runs, 1); ++i) {
+    const std::string base = runs == 0 ? "/terms" : fmt::format("/runs/{}/terms", i);
+    PageTable table = terms_table();
+    Json bars = Json::array();
+    add_terms(d, base, table, bars);
+    const std::string title =
+        runs == 0 ? "Predicted beside measured"
+                  : "Predicted beside measured: " + text_at(d, fmt::format("/runs/{}/run", i));
+    part.sections.push_back({title, {terms_chart(std::move(bars), "The table says the same."),
+                                     std::move(table)}});
+  }
+  return part;
+}
+
+Section comparison_section(const Document& plan, const Document& run,
+                           const Comparison& comparison) {
+  PageTable table = terms_table();
+  Json bars = Json::array();
+  std::string said;
+  for (const ComparedTerm& t : comparison.terms) {
+    const Unit unit = t.unit == TermUnit::seconds ? Unit::seconds
+                      : t.unit == TermUnit::count ? Unit::count
+                                                  : Unit::bytes;
+    const auto exact = [&](const std::optional<double>& v) {
+      if (!v) return Json();
+      return unit == Unit::seconds ? Json(*v) : Json(static_cast<std::int64_t>(*v));
+    };
+    const Cell predicted = made(exact(t.predicted), unit), measured = made(exact(t.measured), unit);
+    table.rows.push_back({words(t.term), predicted, measured,
+                          made(t.relative_error(), Unit::fraction)});
+    if (!t.term.starts_with("time.") || !t.measured) continue;
+    Json bar = Json::object({{"label", t.term}, {"predicted", predicted.value},
+                             {"measured", measured.value}});
+    if (t.term == "time.step") {
+      said = error_text(predicted, measured);
+      const planner::Uncertainty& u = run.run->candidate.uncertainty;
+      bar.set("predicted_low", u.step_low.value()).set("predicted_high", u.step_high.value());
+      const auto seconds = [](const std::optional<core::Seconds>& s) {
+        return Json(s ? s->value() : kNoValue);
+      };
+      bar.set("measured_low", seconds(run.run->time.step_p10));
+      bar.set("measured_high", seconds(run.run->time.step_p90));
+    }
+    bars.push_back(std::move(bar));
+  }
+  return {fmt::format("Predicted ({}) beside measured ({})", plan.name, run.name),
+          {terms_chart(std::move(bars),
+                       said + " Error bars: the prediction's uncertainty, and the 10th to 90th "
+                              "percentile of the measured steps."),
+           std::move(table)}};
+}
+
+Part validate_part(const Document& d) {
+  Part part{fmt::format("Validation {}", d.name), {}};
+  PageTable scores{"Scores", {{"what", false}, {"value"}}, {}, false};
+  const auto row = [&](const char* what, const char* pointer, Unit unit) {
+    scores.rows.push_back({words(what), cell(d, pointer, unit)});
+  };
+  row("published runs", "/rows", Unit::count);
+  row("predicted", "/predicted", Unit::count);
+  row("time: rows", "/time/rows", Unit::count);
+  row("time: mean error", "/time/mape", Unit::fraction);
+  row("time: median error", "/time/median_ape", Unit::fraction);
+  row("time: 90th percentile", "/time/p90_ape", Unit::fraction);
+  row("time: bias", "/time/bias", Unit::fraction);
+  row("memory: mean error", "/memory/mape", Unit::fraction);
+  row("memory: worst error", "/memory/max_ape", Unit::fraction);
+  row("fits or not: rows", "/fit/rows", Unit::count);
+  row("fits or not: right", "/fit/correct", Unit::count);
+  row("choice: mean regret", "/ranking/mean_regret", Unit::fraction);
+  PageTable by{"By data set, framework and GPU",
+               {{"data set", false}, {"framework", false}, {"GPU", false}, {"rows"},
+                {"mean error"}, {"bias"}},
+               {}, false};
+  for (std::size_t i = 0; i < count_at(d, "/by"); ++i) {
+    const std::string base = fmt::format("/by/{}", i);
+    by.rows.push_back({cell(d, base + "/dataset", Unit::text),
+                       cell(d, base + "/framework", Unit::text),
+                       cell(d, base + "/gpu", Unit::text), cell(d, base + "/rows", Unit::count),
+                       cell(d, base + "/mape", Unit::fraction),
+                       cell(d, base + "/bias", Unit::fraction)});
+  }
+  PageTable rows{"Every run", {{"run", false}, {"kind", false}, {"measured"}, {"predicted"},
+                 {"relative error"}}, {}, true};
+  Json points = Json::array();
+  for (std::size_t i = 0; i < count_at(d, "/per_row"); ++i) {
+    const std::string base = fmt::format("/per_row/{}", i), kind = text_at(d, base + "/kind");
+    const Unit unit = kind == "time"     ? Unit::seconds
+                      : kind == "memory" ? Unit::bytes
+                                         : Unit::number;
+    const Cell id = cell(d, base + "/id", Unit::text);
+    const Cell measured = cell(d, base + "/measured", unit);
+    const Cell predicted = cell(d, base + "/predicted", unit);
+    rows.rows.push_back({id, words(kind), measured, predicted,
+                         cell(d, base + "/relative_error", Unit::fraction)});
+    if (kind == "time") points.push_back(Json::array({measured.value, predicted.value, id.text}));
+  }
+  const std::string said = fmt::format(
+      "{} runs with a measured step; the mean error is {}, the median {}.",
+      cell(d, "/time/rows", Unit::count).text, cell(d, "/time/mape", Unit::fraction).text,
+      cell(d, "/time/median_ape", Unit::fraction).text);
+  part.sections.push_back({"Published runs, predicted",
+                           {Chart{"validation", "Step predicted against step measured", said,
+                                  std::move(points)},
+                            std::move(scores), std::move(by), std::move(rows)}});
+  return part;
+}
+
+}  // namespace reports::html

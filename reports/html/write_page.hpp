@@ -1,0 +1,25 @@
+#pragma once
+// A Page written: as one HTML file that needs nothing else, or as Markdown. Pure; thread-safe.
+
+#include <string>
+#include <string_view>
+
+#include "reports/html/page.hpp"
+
+namespace reports::html {
+
+// Text for an element or a quoted attribute: markup characters become references, bytes that are
+// not UTF-8 and control characters become U+FFFD.
+std::string escaped(std::string_view text);
+// JSON for a script element: `<`, `>`, `&`, U+2028 and U+2029 become \u escapes, so that no text in
+// it can end the element.
+std::string script_json(const core::Json& value);
+
+// The page with its style, its script, the plotting library and the charts' data inside. Its
+// content security policy allows the two scripts by their hashes and no request at all.
+std::string to_html(const Page& page);
+
+// The same texts and tables; of a chart its words.
+std::string to_markdown(const Page& page);
+
+}  // namespace reports::html
