@@ -1,55 +1,178 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "reports/comparison.hpp"
+#include "reports/html/document.hpp"
+#include "reports/subjects_comparison.hpp"
 
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
-    "Compares what a plan predicted with what runs of it measured, term by term.";
-constexpr std::string_view kExamples = "  planner compare plan.json run.json --json";
+using reports::Comparison;
+using reports::Subject;
+using reports::html::Document;
+using reports::html::DocumentKind;
 
-core::Result<reports::Comparison> compare_file(const planner::Plan& plan, const std::string& path) {
-  const core::Result<std::string> text = core::read_file(path, core::kMaxJsonBytes);
-  if (!text.ok()) return text.problems();
-  const core::Result<exec::RunRecord> run = exec::parse_run(*text, path);
-  if (!run.ok()) return run.problems();
-  return reports::compare(plan, *run, path);
+constexpr std::string_view kPurpose =
+    "Compares what a plan predicted with what runs of it measured, term by term; or several plans\n"
+    "and runs, a plan's strategies, or its machines, side by side.";
+constexpr std::string_view kExamples =
+    "  planner compare plan.json run.json --json\n"
+    "  planner compare a.json b.json run.json --format csv\n"
+    "  planner compare plan.json --strategies\n"
+    "  planner compare plan.json --machines --format md";
+
+struct CompareWords {
+  std::vector<std::string> files;
+  std::optional<std::string> format;
+  bool strategies = false, machines = false;
+
+  bool wants_text() const { return !format || *format == "text"; }
+};
+
+bool has_plan(const Document& d) { return d.plan.has_value(); }
+
+core::Result<std::vector<Document>> read_documents(const std::vector<std::string>& paths) {
+  std::vector<Document> documents;
+  core::Problems problems;
+  for (const std::string& path : paths) {
+    core::Result<Document> document = [&]() -> core::Result<Document> {
+      core::Result<std::string> text = core::read_file(path, core::kMaxJsonBytes);
+      if (!text.ok()) return text.problems();
+      return reports::html::parse_document(std::move(text).value(), path);
+    }();
+    if (!document.ok()) {
+      problems.insert(problems.end(), document.problems().begin(), document.problems().end());
+      continue;
+    }
+    if (document->kind != DocumentKind::plan && document->kind != DocumentKind::run)
+      problems.push_back({path, "a plan or a run",
+                          fmt::format("a file of {}", name(document->kind)),
+                          "planner report shows files of every kind"});
+    documents.push_back(std::move(document).value());
+  }
+  if (!problems.empty()) return problems;
+  return documents;
+}
+
+// Machines side by side are those that the plan was asked about.
+core::Problems check_machines(const std::vector<Document>& documents, const CompareWords& words) {
+  core::Problems problems;
+  for (const Document& d : documents)
+    if (words.machines && d.plan && d.plan->other_machines.empty())
+      problems.push_back({d.name, "a plan that was asked about other machines", "none",
+                          "plan with --gpu rtx3090,a100-sxm-80g,h100-sxm-80g, or without --gpu"});
+  return problems;
+}
+
+// Each run with the first plan that it belongs to; with a single plan it must belong to that.
+core::Result<std::vector<Comparison>> compare_runs(const std::vector<Document>& documents) {
+  std::vector<Comparison> comparisons;
+  const auto plans = std::ranges::count_if(documents, has_plan);
+  for (const Document& run : documents) {
+    if (!run.run) continue;
+    for (const Document& d : documents) {
+      if (!d.plan) continue;
+      core::Result<Comparison> compared = reports::compare(*d.plan, *run.run, run.name);
+      if (!compared.ok() && plans == 1) return compared.problems();
+      if (!compared.ok()) continue;
+      comparisons.push_back(std::move(compared).value());
+      break;
+    }
+  }
+  return comparisons;
+}
+
+std::vector<Subject> subjects_of(const std::vector<Document>& documents,
+                                 const CompareWords& words) {
+  std::vector<Subject> subjects;
+  const bool several = documents.size() > 1;
+  const auto add = [&](std::vector<Subject> more, const std::string& file) {
+    for (Subject& s : more) {
+      if (several) s.label = fmt::format("{}: {}", file, s.label);
+      subjects.push_back(std::move(s));
+    }
+  };
+  for (const Document& d : documents) {
+    if (d.run) subjects.push_back(reports::run_of(*d.run, d.name));
+    if (!d.plan) continue;
+    if (words.strategies) add(reports::candidates_of(*d.plan), d.name);
+    if (words.machines) add(reports::machines_of(*d.plan), d.name);
+    if (!words.strategies && !words.machines)
+      subjects.push_back(reports::chosen_of(*d.plan, d.name));
+  }
+  return subjects;
+}
+
+core::Problems check(const CompareWords& words) {
+  core::Problems problems;
+  if (words.format && *words.format != "text" && *words.format != "csv" && *words.format != "md")
+    problems.push_back({"--format", "text, csv or md", fmt::format("\"{}\"", *words.format), ""});
+  if (words.files.size() == 1 && !words.strategies && !words.machines)
+    problems.push_back({"command line", "two files to compare", "one",
+                        "add a run or another plan, or --strategies or --machines"});
+  return problems;
+}
+
+// compare/1: terms of runs as ever, and the subjects where there are several of them.
+std::string machine_form(const std::vector<Comparison>& comparisons,
+                         const std::vector<Subject>& subjects, bool terms_alone) {
+  if (terms_alone) return reports::to_json_text(comparisons);
+  core::Json root = core::parse_json(reports::to_json_text(comparisons), "").value();
+  root.set("subjects", reports::subjects_json(subjects));
+  return core::dump(root) + '\n';
+}
+
+std::string page(const CompareWords& words, const std::vector<Comparison>& comparisons,
+                 const std::vector<Subject>& subjects, bool terms_alone) {
+  if (!words.wants_text())
+    return *words.format == "csv" ? reports::subjects_csv(subjects)
+                                  : reports::subjects_markdown(subjects);
+  std::string text = terms_alone ? "" : reports::subjects_text(subjects, page_style());
+  for (const Comparison& c : comparisons) {
+    if (!text.empty()) text += '\n';
+    text += reports::comparison_text(c, page_style());
+  }
+  return text;
 }
 
 }  // namespace
 
 int compare_verb(Arguments arguments) {
-  std::string plan_path;
-  std::vector<std::string> run_paths;
+  CompareWords words;
   OutputOptions output;
   OptionSet set("compare", kPurpose, kExamples);
-  set.positional("PLAN", plan_path, "file written by planner --out");
-  set.positionals("RUN", run_paths, "files written by planner exec --out");
+  set.positionals("FILE", words.files, "files written by planner --out and planner exec --out");
+  set.group("Comparison");
+  set.flag("--strategies", words.strategies, "every candidate of each plan, side by side");
+  set.flag("--machines", words.machines, "each plan on every machine that it was asked about");
+  set.text("--format", words.format, "NAME", "of standard output: text, csv, md (text)");
   add_output_options(set, output, "the comparison");
   if (const auto ended = ended_by(set, arguments)) return *ended;
-  const core::Status target = check_output(output);
-  if (!target.ok()) return refuse(target.problems());
+  core::Problems problems = check(words);
+  if (const core::Status target = check_output(output); !target.ok())
+    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+  if (!problems.empty()) return refuse(problems);
 
-  const core::Result<planner::Plan> plan = read_plan(plan_path);
-  if (!plan.ok()) return refuse(plan.problems());
-  std::vector<reports::Comparison> comparisons;
-  for (const std::string& path : run_paths) {
-    core::Result<reports::Comparison> comparison = compare_file(*plan, path);
-    if (!comparison.ok()) return refuse(comparison.problems());
-    comparisons.push_back(std::move(comparison).value());
-  }
-  const core::Status delivered = deliver(output, reports::to_json_text(comparisons), [&] {
-    std::string text;
-    for (const reports::Comparison& c : comparisons) {
-      if (!text.empty()) text += '\n';
-      text += reports::comparison_text(c, page_style());
-    }
-    return text;
-  });
+  const auto documents = read_documents(words.files);
+  if (!documents.ok()) return refuse(documents.problems());
+  if (const core::Problems none = check_machines(*documents, words); !none.empty())
+    return refuse(none);
+  const auto plans = std::ranges::count_if(*documents, has_plan);
+  const auto comparisons = compare_runs(*documents);
+  if (!comparisons.ok()) return refuse(comparisons.problems());
+  const std::vector<Subject> subjects = subjects_of(*documents, words);
+  const bool terms_alone =
+      plans == 1 && documents->size() > 1 && !words.strategies && !words.machines;
+  const core::Status delivered =
+      deliver(output, machine_form(*comparisons, subjects, terms_alone),
+              [&] { return page(words, *comparisons, subjects, terms_alone); });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 

@@ -41,6 +41,21 @@ core::Status deliver(const OutputOptions& output, std::string_view machine_form,
   return output.json ? write_stdout(machine_form) : write_stdout(page());
 }
 
+ProgressLine::ProgressLine(bool quiet) : wanted_(!quiet && stderr_is_terminal()) {}
+
+void ProgressLine::show(std::string_view text) {
+  if (!wanted_) return;
+  shown_ = true;
+  std::string line;  // a file's name may hold anything
+  for (const char c : text.substr(0, 70)) line += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+  fmt::print(stderr, "\r\033[K{}", line);
+}
+
+void ProgressLine::clear() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
+}
+
 reports::TextStyle page_style() {
   const int columns = stdout_columns();
   return {.colour = stdout_has_colour(),

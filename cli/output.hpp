@@ -30,6 +30,21 @@ core::Status check_output(const OutputOptions& output);
 core::Status deliver(const OutputOptions& output, std::string_view machine_form,
                      const std::function<std::string()>& page);
 
+// One line on standard error, written over as work goes on; nothing where that is no terminal or
+// --quiet was given. clear() before anything else is printed.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool quiet);
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void show(std::string_view text);
+  void clear();
+
+ private:
+  bool wanted_, shown_ = false;
+};
+
 // How pages look to the reader of standard output: the width of the terminal (COLUMNS wins; 80
 // where nobody says; held to what a page can use), colour and block characters where they show.
 reports::TextStyle page_style();

@@ -15,12 +15,11 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 10> kVerbs{
-    "plan", "simulate", "exec", "compare", "explain", "models", "gpus", "bench", "validate",
-    "completion"};
+constexpr std::array<std::string_view, 14> kVerbs{
+    "plan", "simulate", "exec", "compare", "report", "sweep", "min-gpus", "max-batch", "explain",
+    "models", "gpus", "bench", "validate", "completion"};
 // Verbs of the design that this version does not have.
-constexpr std::array<std::string_view, 6> kLater{"report", "fit",   "calibrate",
-                                                 "emit",   "sweep", "doctor"};
+constexpr std::array<std::string_view, 4> kLater{"fit", "calibrate", "emit", "doctor"};
 
 int unknown_verb(const std::string& word) {
   if (std::ranges::find(kLater, word) != kLater.end())
@@ -49,6 +48,10 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
   if (verb == "simulate") return simulate_verb(rest);
   if (verb == "exec") return exec_verb(rest, runner, whole);
   if (verb == "compare") return compare_verb(rest);
+  if (verb == "report") return report_verb(rest);
+  if (verb == "sweep") return sweep_verb(rest);
+  if (verb == "min-gpus") return min_gpus_verb(rest);
+  if (verb == "max-batch") return max_batch_verb(rest);
   if (verb == "explain") return explain_verb(rest, runner, whole);
   if (verb == "models") return models_verb(rest);
   if (verb == "gpus") return gpus_verb(rest);

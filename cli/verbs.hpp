@@ -60,6 +60,10 @@ int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, A
 int exec_verb(Arguments arguments, const Runner& runner, Arguments whole);
 int simulate_verb(Arguments arguments);
 int compare_verb(Arguments arguments);
+int report_verb(Arguments arguments);
+int sweep_verb(Arguments arguments);
+int min_gpus_verb(Arguments arguments);
+int max_batch_verb(Arguments arguments);
 int explain_verb(Arguments arguments, const Runner& runner, Arguments whole);
 int models_verb(Arguments arguments);
 int gpus_verb(Arguments arguments);

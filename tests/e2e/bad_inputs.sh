@@ -77,7 +77,7 @@ if ! cmp -s out.txt no.json; then complain 'exit 1: --out and --json differ'; fi
 
 # plan files
 expect 2 'missing\.json' compare missing.json plan.json
-expect 2 'run/1' compare plan.json plan.json
+expect 2 'two files' compare plan.json
 head -c 900 plan.json >half.json
 expect 2 'half\.json' compare half.json plan.json
 sed 's/"gpus": 2,/"gpus": -2,/' plan.json >negative.json

@@ -136,6 +136,9 @@ const std::vector<Kind>& kinds() {
       {"", {"explain", "C4", "--gpus", "4", "--servers", "2"}},
       {"", {"compare", "plan.json", "run.json", "--json"}},
       {"", {"gpus", "--json"}},
+      {"", {"sweep", "--model", "mlp-mnist", "--gpu", "h100-sxm-80g", "--gpus", "1..2", "--recipe",
+            "fp32", "--global-batch", "8,16", "--format", "csv"}},
+      {"", {"compare", "plan.json", "--strategies", "--format", "md"}},
       {"model.json", {"--model", "./damaged.json", "--gpus", "2", "--global-batch", "8"}},
       {"config.json", {"--model", "./damaged.json", "--gpus", "2", "--global-batch", "8"}},
       {"profile.json", {"--model", "gpt2-124m", "--gpus", "2", "--gpu", "./damaged.json", "--seq",
@@ -143,6 +146,8 @@ const std::vector<Kind>& kinds() {
       {"plan.json", {"explain", "time.step", "--plan", "damaged.json"}},
       {"plan.json", {"compare", "damaged.json", "run.json"}},
       {"run.json", {"compare", "plan.json", "damaged.json"}},
+      {"plan.json", {"report", "damaged.json", "run.json", "--format", "html"}},
+      {"run.json", {"report", "plan.json", "damaged.json"}},
   };
   return all;
 }

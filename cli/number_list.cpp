@@ -1,0 +1,70 @@
+#include "cli/number_list.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace cli {
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 40;
+
+// "16", "2k", "1m": k is 1024, m is 1024 squared.
+std::optional<std::int64_t> number(std::string_view text) {
+  std::int64_t factor = 1;
+  if (text.ends_with('k')) factor = 1024;
+  if (text.ends_with('m')) factor = 1024 * 1024;
+  if (factor > 1) text.remove_suffix(1);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (!whole || value < 1 || value > kMost / factor) return std::nullopt;
+  return value * factor;
+}
+
+// "8", "8..64", "8..64+8"; empty: malformed, or more numbers than a sweep takes.
+std::vector<std::int64_t> item(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string_view::npos) {
+    const auto one = number(text);
+    return one ? std::vector{*one} : std::vector<std::int64_t>();
+  }
+  const std::string_view rest = text.substr(dots + 2);
+  const std::size_t plus = rest.find('+');
+  const auto low = number(text.substr(0, dots)), high = number(rest.substr(0, plus));
+  const auto step = plus == std::string_view::npos ? std::optional<std::int64_t>(0)
+                                                   : number(rest.substr(plus + 1));
+  std::vector<std::int64_t> values;
+  if (!low || !high || !step || *high < *low) return values;
+  for (std::int64_t v = *low; v <= *high && values.size() <= kMostNumbers;
+       v = *step == 0 ? v * 2 : v + *step)
+    values.push_back(v);
+  if (values.size() > kMostNumbers) values.clear();
+  return values;
+}
+
+}  // namespace
+
+core::Result<std::vector<std::int64_t>> parse_number_list(std::string_view text,
+                                                          std::string_view option) {
+  std::vector<std::int64_t> all;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const std::vector<std::int64_t> values = item(rest.substr(0, comma));
+    for (const std::int64_t v : values)
+      if (std::ranges::find(all, v) == all.end()) all.push_back(v);
+    if (values.empty() || all.size() > kMostNumbers)
+      return core::Problem{std::string(option),
+                           fmt::format("whole numbers, at most {}: 8,16 or 8..64 (doubling) or "
+                                       "8..64+8; k is 1024",
+                                       kMostNumbers),
+                           fmt::format("\"{}\"", text.substr(0, 80)), ""};
+    if (comma == std::string_view::npos) return all;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace cli

@@ -1,0 +1,20 @@
+#pragma once
+// Lists of whole numbers as a sweep takes them: "8,16,32", "2k,4k" (k is 1024, as sequences and
+// GPUs are counted), "8..64" (doubling: 8, 16, 32, 64), "8..64+8" (in steps of 8). Thread-safe.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace cli {
+
+inline constexpr std::size_t kMostNumbers = 1024;
+
+// Ascending as written, each once. Problems name the option, with what was expected.
+core::Result<std::vector<std::int64_t>> parse_number_list(std::string_view text,
+                                                          std::string_view option);
+
+}  // namespace cli

@@ -1,0 +1,124 @@
+#include "cli/points.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/process.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "core/parse_units.hpp"
+
+namespace cli {
+namespace {
+
+using reports::FigureUnit;
+using reports::Subject;
+
+const reports::Figure& figure(std::string_view key) {
+  for (const reports::Figure& f : reports::figures())
+    if (f.key == key) return f;
+  PLANNER_CHECK(false, "no such figure");
+  return reports::figures().front();
+}
+std::string shown(const Subject& s, std::string_view key) {
+  const reports::Figure& f = figure(key);
+  return reports::figure_text(f.value(s), f.unit);
+}
+
+core::Json points_json(const std::vector<Subject>& points, std::string_view said,
+                       std::optional<std::size_t> answer) {
+  return core::Json::object(
+      {{"schema", "sweep/1"},
+       {"said", said},
+       {"answer", answer ? core::Json(static_cast<std::int64_t>(*answer)) : core::Json()},
+       {"points", reports::subjects_json(points)}});
+}
+
+// "csv", "md", else "": what a file's name asks for.
+std::string_view form_of(const std::string& name) {
+  if (name.ends_with(".csv")) return "csv";
+  return name.ends_with(".md") ? "md" : "";
+}
+
+std::string in_form(std::string_view form, const std::vector<Subject>& points,
+                    std::string_view said) {
+  if (form == "csv") return reports::subjects_csv(points);
+  if (form == "md") return reports::subjects_markdown(points);
+  return points_text(points, said, page_style());
+}
+
+}  // namespace
+
+void add_points_output(OptionSet& set, PointsOutput& options) {
+  add_output_options(set, options.output, "the points (sweep/1; .csv or .md by its name)");
+  set.text("--format", options.format, "NAME", "of standard output: text, csv, md (text)");
+}
+
+core::Status check_points_output(const PointsOutput& options) {
+  core::Problems problems;
+  if (const core::Status target = check_output(options.output); !target.ok())
+    problems = target.problems();
+  const std::string format = options.format.value_or("text");
+  if (format != "text" && format != "csv" && format != "md")
+    problems.push_back({"--format", "text, csv or md", fmt::format("\"{}\"", format), ""});
+  if (problems.empty()) return core::Done{};
+  return problems;
+}
+
+core::Result<Subject> plan_point(PlanOptions options) {
+  options.top.emplace(1, '0');
+  auto requests = requests_of(options);
+  if (!requests.ok()) return requests.problems();
+  planner::Request& request = requests->front();
+  request.gpu_given = true;  // no other machine is asked about
+  const core::Result<planner::Plan> plan = planner::make_plan(request);
+  if (!plan.ok()) return plan.problems();
+  return reports::chosen_of(*plan, fmt::format("{} x {}, {} x {}", plan->gpus,
+                                               plan->profile.gpu.id, plan->job.global_batch,
+                                               plan->job.seq_len));
+}
+
+std::string points_text(const std::vector<Subject>& points, std::string_view said,
+                        reports::TextStyle style) {
+  bool trains = false;
+  for (const Subject& s : points) trains = trains || s.training;
+  std::vector<reports::Column> columns{{"gpu", reports::Align::left}, {"GPUs"}, {"seq"}, {"batch"},
+                                       {"step"}, {"tokens/s"}, {"mfu"}, {"memory"}};
+  if (trains)
+    for (const char* title : {"train", "USD", "energy, J"}) columns.push_back({title});
+  columns.push_back({"strategy", reports::Align::left});
+  reports::Table table(std::move(columns));
+  for (const Subject& s : points) {
+    std::vector<std::string> cells{s.gpu, std::to_string(s.gpus), std::to_string(s.seq_len),
+                                   std::to_string(s.global_batch)};
+    for (const char* key : {"step_seconds", "tokens_per_second", "mfu", "device_bytes"})
+      cells.push_back(shown(s, key));
+    if (trains)
+      for (const char* key : {"training_seconds", "cost_usd", "energy_joules"})
+        cells.push_back(shown(s, key));
+    cells.push_back(s.candidate ? planner::to_text(s.candidate->strategy)
+                                : fmt::format("nothing fits: {}", s.reason));
+    table.add(std::move(cells));
+  }
+  std::string text = table.text(style);
+  if (said.empty()) return text;
+  text += '\n';
+  text += reports::wrapped(said, 0, 2, style);
+  return text;
+}
+
+core::Status deliver_points(const PointsOutput& options, const std::vector<Subject>& points,
+                            std::string_view said, std::optional<std::size_t> answer) {
+  const std::string machine = fmt::format("{}\n", core::dump(points_json(points, said, answer)));
+  const OutputOptions& output = options.output;
+  const WriteInProgress whole;
+  if (output.out) {
+    const std::string_view form = form_of(*output.out);
+    const core::Status written = core::write_atomically(
+        *output.out, form.empty() ? machine : in_form(form, points, said));
+    if (!written.ok()) return written;
+  }
+  if (output.json) return write_stdout(machine);
+  return write_stdout(in_form(options.format.value_or("text"), points, said));
+}
+
+}  // namespace cli

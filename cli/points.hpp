@@ -1,0 +1,36 @@
+#pragma once
+// Points of a question that is asked many times: with other numbers of GPUs, lengths, batches. What
+// sweep, min-gpus and max-batch share.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/output.hpp"
+#include "cli/plan_options.hpp"
+#include "core/result.hpp"
+#include "reports/subjects_comparison.hpp"
+
+namespace cli {
+
+// Where the answer goes: text, CSV or Markdown on standard output, sweep/1 with --json and --out
+// (a name that ends with .csv or .md: that form).
+struct PointsOutput {
+  OutputOptions output;
+  std::optional<std::string> format;   // text, csv, md
+};
+void add_points_output(OptionSet& set, PointsOutput& options);
+core::Status check_points_output(const PointsOutput& options);
+
+// The best plan of one question, as a subject; nothing more than that is worked out.
+core::Result<reports::Subject> plan_point(PlanOptions options);
+
+// A table of points, and below it `said`.
+std::string points_text(const std::vector<reports::Subject>& points, std::string_view said,
+                        reports::TextStyle style);
+// answer: the point that was asked for, where one was.
+core::Status deliver_points(const PointsOutput& options,
+                            const std::vector<reports::Subject>& points, std::string_view said,
+                            std::optional<std::size_t> answer);
+
+}  // namespace cli

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "cli/version.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "reports/html/build_page.hpp"
+#include "reports/html/write_page.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kPurpose =
+    "Writes a page from any mix of files of plan, simulate, exec, compare, validate and sweep: "
+    "one\n"
+    "HTML file that needs no network, or the same tables as Markdown.";
+constexpr std::string_view kExamples =
+    "  planner report plan.json --out plan.html          # open it in a browser\n"
+    "  planner report plan.json run.json simulate.json --out page.html\n"
+    "  planner report plan.json --out plan.md            # for a wiki or a review";
+
+// Markdown for a name that ends so, else HTML.
+core::Result<bool> wants_markdown(const std::optional<std::string>& out,
+                                  const std::optional<std::string>& format) {
+  if (format) {
+    if (*format == "html" || *format == "md") return *format == "md";
+    return core::Problem{"--format", "html or md", fmt::format("\"{}\"", *format), ""};
+  }
+  if (!out) return true;
+  if (out->ends_with(".md") || out->ends_with(".markdown")) return true;
+  if (out->ends_with(".html") || out->ends_with(".htm")) return false;
+  return core::Problem{"--out " + *out, "a name that ends with .html or .md", "another",
+                       "say which with --format html or --format md"};
+}
+
+core::Result<std::vector<reports::html::Document>> read_documents(
+    const std::vector<std::string>& paths) {
+  std::vector<reports::html::Document> documents;
+  core::Problems problems;
+  for (const std::string& path : paths) {
+    core::Result<std::string> text = core::read_file(path, core::kMaxJsonBytes);
+    if (!text.ok()) {
+      problems.insert(problems.end(), text.problems().begin(), text.problems().end());
+      continue;
+    }
+    auto document = reports::html::parse_document(std::move(text).value(), path);
+    if (!document.ok()) {
+      problems.insert(problems.end(), document.problems().begin(), document.problems().end());
+      continue;
+    }
+    document->index = documents.size();
+    documents.push_back(std::move(document).value());
+  }
+  if (!problems.empty()) return problems;
+  return documents;
+}
+
+}  // namespace
+
+int report_verb(Arguments arguments) {
+  std::vector<std::string> paths;
+  std::optional<std::string> format;
+  OutputOptions output;
+  OptionSet set("report", kPurpose, kExamples);
+  set.positionals("FILE", paths, "files that planner wrote with --out");
+  set.group("Page");
+  set.text("--format", format, "html|md", "where --out does not say it; md without --out");
+  add_output_options(set, output, "the page");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+  core::Problems problems;
+  if (output.json)
+    problems.push_back({"--json", "a page", "the machine form",
+                        "the files given are the machine form"});
+  if (const core::Status target = check_output(output); !target.ok())
+    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+  const core::Result<bool> markdown = wants_markdown(output.out, format);
+  if (!markdown.ok()) problems.push_back(markdown.problems().front());
+  if (!problems.empty()) return refuse(problems);
+  const auto documents = read_documents(paths);
+  if (!documents.ok()) return refuse(documents.problems());
+
+  ProgressLine progress(output.quiet);
+  const auto page = reports::html::build_page(
+      *documents, "planner " + std::string(version_text()),
+      [&](const std::string& what) { progress.show(what); });
+  progress.clear();
+  if (!page.ok()) return refuse(page.problems());
+  const std::string text =
+      *markdown ? reports::html::to_markdown(*page) : reports::html::to_html(*page);
+  const core::Status delivered =
+      deliver(output, text, [&] { return output.out ? std::string() : text; });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+}  // namespace cli

@@ -1,0 +1,349 @@
+"""The report page in a real browser. usage: page_test.py BIN_FOLDER [SCREENSHOT_FOLDER]
+
+Opens pages from disk and holds them to what they promise: no request and no message on the console,
+every number as in its file, sorting, zooming, hovering, themes, paper, keyboard, accessibility,
+widths, and hostile texts that stay texts. Exits 77 where there is no browser."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import webdriver
+
+HERE = pathlib.Path(__file__).parent
+HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u202e\"'&\u2028"
+failures = []
+
+
+def check(holds, what):
+    print(("ok      " if holds else "FAILED  ") + what, flush=True)
+    if not holds:
+        failures.append(what)
+
+
+def planner(binary, *words, code=0):
+    done = subprocess.run([binary, *map(str, words)], capture_output=True, text=True)
+    if done.returncode != code:
+        sys.exit(f"planner {' '.join(map(str, words))}: exit {done.returncode}\n{done.stderr}")
+    return done
+
+
+def make_files(binary):
+    """A plan with a pipeline, a run and a simulation of it, their comparison; a large plan."""
+    pathlib.Path("config.json").write_text(json.dumps(
+        {"model_type": "gpt2", "n_layer": 4, "n_embd": 32, "n_head": 2, "n_positions": 16,
+         "vocab_size": 67}))
+    planner(binary, "--model", "config.json", "--gpus", 4, "--seq", 16, "--global-batch", 16,
+            "--recipe", "fp32", "--gpu", "h100-sxm-80g", "--pin", "pipeline=2", "--tokens", "1M",
+            "--out", "plan.json")
+    planner(binary, "exec", "plan.json", "--steps", 3, "--quiet", "--out", "run.json")
+    planner(binary, "simulate", "plan.json", "--scale", "1,2,4", "--mtbf", "5000h", "--save", "60s",
+            "--restart", "5min", "--out", "simulate.json")
+    planner(binary, "compare", "plan.json", "run.json", "--strategies", "--out", "compare.json")
+    pathlib.Path("validate.json").write_text(json.dumps(VALIDATE))
+    planner(binary, "--model", "llama3.1-405b", "--gpus", 16384, "--gpu", "h100-sxm-80g",
+            "--pin", "pipeline=16", "--out", "big.json")
+    planner(binary, "sweep", "--model", "config.json", "--gpu", "h100-sxm-80g", "--gpus", "1,2,4",
+            "--seq", "8,16", "--global-batch", 16, "--recipe", "fp32", "--quiet", "--out",
+            "sweep.json")
+
+
+VALIDATE = {
+    "schema": "validate/1", "rows": 3, "predicted": 2,
+    "skipped": [{"id": "c", "reason": "unknown"}],
+    "time": {"rows": 2, "mape": 0.05, "median_ape": 0.05, "p90_ape": 0.09, "bias": -0.01},
+    "memory": {"rows": 0, "mape": None, "median_ape": None, "p90_ape": None, "max_ape": None},
+    "fit": {"rows": 0, "correct": 0, "false_fit": 0, "false_oom": 0},
+    "ranking": {"groups": 0, "mean_regret": None, "p90_regret": None, "kendall_tau": None},
+    "by": [{"dataset": "d", "framework": "megatron", "gpu": "a100", "rows": 2, "mape": 0.05,
+            "bias": -0.01}],
+    "per_row": [
+        {"id": "a", "kind": "time", "measured": 1.0, "predicted": 1.1, "relative_error": 0.1,
+         "dominant_term": "compute"},
+        {"id": "b", "kind": "time", "measured": 20.0, "predicted": 19.0, "relative_error": -0.05,
+         "dominant_term": "compute"}]}
+
+
+def at(value, pointer):
+    for part in pointer.split("/")[1:]:
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value
+
+
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "ps": 1e-12,
+         "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400, "%": 0.01,
+         "K": 1e3, "M": 1e6, "T": 1e12, "": 1}
+
+
+def says(text, value):
+    """Whether a printed number is this value, to the digits that it prints."""
+    if isinstance(value, str):
+        return text == value
+    if isinstance(value, bool):
+        return text == ("yes" if value else "no")
+    found = re.fullmatch(r"(-?[0-9.]+(?:e[+-]?[0-9]+)?) ?([A-Za-z%]*)", text)
+    if not found or found.group(2) not in UNITS:
+        return False
+    factors = [UNITS[found.group(2)]] + ([1e9] if found.group(2) == "B" else [])
+    slack = 0.0005 if found.group(2) == "%" else 1e-12  # percentages print a tenth
+    return any(abs(float(found.group(1)) * f - value) <= 0.0051 * abs(value) + slack
+               for f in factors)
+
+
+def check_numbers(browser, files):
+    cells = browser.run("""return [...document.querySelectorAll('td[data-source]')].map(
+        c => [c.dataset.source, c.dataset.value ?? null, c.textContent])""")
+    documents = [json.loads(pathlib.Path(f).read_text()) for f in files]
+    wrong = []
+    for source, exact, text in cells:
+        index, slash, pointer = source.partition("/")
+        value = at(documents[int(index)], slash + pointer)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if (number and json.loads(exact) != value) or not says(text, value):
+            wrong.append((source, exact, text, value))
+    check(len(cells) > 100 and not wrong,
+          f"{len(cells)} numbers and texts are as in the files {wrong[:3] or ''}")
+    bare = browser.run("""return [...document.querySelectorAll('td.n:not([data-value])')].map(
+        c => c.textContent).filter(t => t !== '-')""")
+    check(not bare, f"every number has its exact value {bare[:3] or ''}")
+
+
+def check_quiet(browser, url):
+    messages = [m["message"] for m in browser.log("browser")]
+    check(not messages, f"nothing on the console {messages[:2] or ''}")
+    events = [json.loads(e["message"])["message"] for e in browser.log("performance")]
+    urls = [e["params"]["request"]["url"] for e in events
+            if e["method"] == "Network.requestWillBeSent"]
+    check(all(u == url or u.startswith("data:") for u in urls), f"no request but the page {urls}")
+
+
+def draw_all(browser):
+    """Scrolls through the page, so that every chart is drawn."""
+    browser.run_async("""const done = arguments[0];
+        const boxes = [...document.querySelectorAll('.chart')];
+        (function next() { const b = boxes.shift();
+          if (!b) { scrollTo(0, 0); return setTimeout(done, 200); }
+          b.scrollIntoView({block: 'center'}); setTimeout(next, 150); })();""")
+
+
+def check_charts(browser, least):
+    drawn = browser.run("""return [...document.querySelectorAll('.chart')].map(b =>
+        [b.hidden || b.querySelector('svg path, canvas') !== null,
+         document.getElementById(b.id + 'a').textContent.length])""")
+    check(len(drawn) >= least and all(d for d, _ in drawn), f"{len(drawn)} charts are drawn")
+    check(all(n > 10 for _, n in drawn), "every chart is said in words")
+
+
+def check_sort(browser):
+    index = browser.run("""const t = [...document.querySelectorAll('main table')].findIndex(
+        t => t.caption.textContent === 'Candidates'); return t;""")
+    column = """const t = document.querySelectorAll('main table')[arguments[0]];
+        return [[...t.tBodies[0].rows].map(r => Number(r.cells[1].dataset.value)),
+                t.tHead.rows[0].cells[1].getAttribute('aria-sort')]"""
+    press = """document.querySelectorAll('main table')[arguments[0]]
+        .tHead.rows[0].cells[1].querySelector('button').focus()"""
+    browser.run(press, index)
+    browser.keys("\ue007")
+    values, state = browser.run(column, index)
+    check(values == sorted(values) and state == "ascending", "a table sorts up, by keyboard")
+    browser.keys("\ue007")
+    values, state = browser.run(column, index)
+    check(values == sorted(values, reverse=True) and state == "descending", "and down")
+
+
+SPAN = """const b = [...document.querySelectorAll('.chart')].find(b => b.querySelector('canvas'));
+    const z = echarts.getInstanceByDom(b).getOption().dataZoom[0];
+    return [z.startValue, z.endValue]"""
+
+
+def check_timeline(browser):
+    name = browser.run("""const b = [...document.querySelectorAll('.chart')].find(
+        b => b.querySelector('canvas')); b.scrollIntoView({block: 'start'}); return '#' + b.id""")
+    whole = browser.run(SPAN)
+    browser.run("document.querySelector(arguments[0]).focus()", name)
+    browser.keys("+", "+")
+    near = browser.run(SPAN)
+    check(near[1] - near[0] < 0.3 * (whole[1] - whole[0]), f"the timeline zooms by keyboard {near}")
+    browser.keys("\ue014")
+    check(browser.run(SPAN)[0] > near[0], "and moves")
+    browser.keys("0")
+    check(browser.run(SPAN) == whole, "and shows the whole step again")
+    box = browser.run("const r = document.querySelector(arguments[0]).getBoundingClientRect();"
+                      "return [r.left, r.top, r.width]", name)
+    tip = ""
+    for part in range(4, 20):
+        browser.point_at(int(box[0] + box[2] * part / 20), int(box[1]) + 48)
+        time.sleep(0.15)
+        tip = browser.run("""const t = [...document.querySelectorAll(arguments[0] + ' .tip')].pop();
+            return t ? t.textContent : ''""", name)
+        if tip:
+            break
+    check("stage 0" in tip and "from" in tip, f"pointing at a slice says what it is: {tip!r}")
+    browser.run("""[...document.querySelectorAll('.zoom button')].find(
+        b => b.textContent === 'List what is in view').click()""")
+    rows = browser.run("return document.querySelectorAll(arguments[0] + ' + div tr').length", name)
+    check(rows > 5, f"what is in view is listed as a table of {rows} rows")
+
+
+def check_themes(browser):
+    paper = "return getComputedStyle(document.body).backgroundColor"
+    seen = []
+    for _ in range(3):
+        seen.append(browser.run(paper))
+        browser.run("document.getElementById('theme').focus()")
+        browser.keys(" ")
+    check(len(set(seen)) == 2 and browser.run(paper) == seen[0], f"the theme switches {seen}")
+
+
+def check_print(browser, folder):
+    pdf = browser.do("POST", "/print", {"background": True})
+    check(len(pdf) > 40_000, f"prints, {len(pdf) * 3 // 4} bytes of PDF")
+    if folder:
+        import base64
+        (folder / "page.pdf").write_bytes(base64.b64decode(pdf))
+    check(browser.run("return document.documentElement.dataset.theme ?? ''") == "",
+          "and is as before afterwards")
+
+
+def check_accessible(browser, what):
+    browser.run((HERE / "vendor" / "axe.min.js").read_text())
+    found = browser.run_async("""const done = arguments[0];
+        axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations.map(
+            v => v.id + ': ' + v.nodes.slice(0, 2).map(n => n.html.slice(0, 120)).join(' | '))))""")
+    check(not found, f"accessible in {what} {found or ''}")
+    levels = browser.run("""return [...document.querySelectorAll('h1,h2,h3,h4')].map(
+        h => Number(h.tagName[1]))""")
+    steps = [b - a for a, b in zip(levels, levels[1:])]
+    check(levels[0] == 1 and levels.count(1) == 1 and max(steps) <= 1, "headings descend by one")
+
+
+def check_widths(browser, folder):
+    for width in (390, 820, 1280):
+        browser.developer("Emulation.setDeviceMetricsOverride", width=width, height=900,
+                          deviceScaleFactor=1, mobile=width < 600)
+        time.sleep(0.3)
+        wide = browser.run("return document.documentElement.scrollWidth")
+        check(wide <= width, f"{width} pixels wide without scrolling sideways ({wide})")
+        if folder:
+            draw_all(browser)
+            tall = browser.run("return document.documentElement.scrollHeight")
+            browser.developer("Emulation.setDeviceMetricsOverride", width=width,
+                              height=min(tall, 14000), deviceScaleFactor=1, mobile=width < 600)
+            time.sleep(0.5)
+            browser.screenshot(folder / f"page-{width}.png")
+    browser.developer("Emulation.clearDeviceMetricsOverride")
+
+
+def check_hostile(browser, binary):
+    plan = json.loads(pathlib.Path("plan.json").read_text())
+    plan["assumptions"] = [HOSTILE, "\x00\x01\x1b[31m", "a" * 100_000]
+    plan["model"]["name"] = plan["model"]["spec"]["name"] = HOSTILE
+    for rule in plan["rules_of_thumb"]:
+        rule["name"] = rule["source"] = HOSTILE
+    pathlib.Path("hostile.json").write_text(json.dumps(plan))
+    run = json.loads(pathlib.Path("compare.json").read_text())
+    for term in run["terms"]:
+        term["term"] = "time." + HOSTILE
+    pathlib.Path("hostile_compare.json").write_text(json.dumps(run))
+    texts = {"simulate": ("stream", "kind"), "validate": ("id", "dataset", "framework", "gpu"),
+             "sweep": ("label", "gpu", "model", "summary"),
+             "run": ("device", "backend", "communicator", "kernel", "seed")}
+    for name, keys in texts.items():
+        value = json.loads(pathlib.Path(f"{name}.json").read_text())
+        put_everywhere(value, keys)
+        pathlib.Path(f"hostile_{name}.json").write_text(json.dumps(value))
+    odd = "hostile <img src=x onerror=hit()>.json"
+    pathlib.Path(odd).write_text(pathlib.Path("plan.json").read_text())
+    files = [f for f in ("hostile.json", "hostile_compare.json", odd,
+                         *(f"hostile_{name}.json" for name in texts)) if readable(binary, f)]
+    check(len(files) >= 6, f"hostile files are read, or refused with a reason: {len(files)} read")
+    planner(binary, "report", *files, "--quiet", "--out", "hostile.html")
+    url = pathlib.Path("hostile.html").resolve().as_uri()
+    browser.log("browser"), browser.log("performance")
+    browser.open(url)
+    draw_all(browser)
+    check(browser.run("return window.hit ?? null") is None
+          and browser.run("return document.querySelectorAll('img, script').length") == 3,
+          "markup in a file stays text")
+    check_quiet(browser, url)
+    browser.run("""const s = document.createElement('script'); s.textContent = 'window.hit = 2';
+        document.body.appendChild(s);""")
+    check(browser.run("return window.hit ?? null") is None, "no other script may run")
+
+
+def put_everywhere(value, keys):
+    """The hostile text at every such key that holds a text, at any depth."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        if key in keys and isinstance(inner, str):
+            value[key] = HOSTILE
+        elif isinstance(inner, (dict, list)):
+            put_everywhere(inner, keys)
+
+
+def readable(binary, name):
+    done = subprocess.run([binary, "report", name, "--quiet", "--out", "try.html"],
+                          capture_output=True, text=True)
+    if done.returncode == 2 and name in done.stderr:
+        print(f"        {name} is refused: {done.stderr[:120]!r}")
+    return done.returncode == 0
+
+
+def check_large(browser, binary):
+    planner(binary, "report", "big.json", "--quiet", "--out", "big.html")
+    size = os.path.getsize("big.html")
+    check(size < 10_000_000, f"a plan of 16,384 GPUs is a page of {size} bytes")
+    browser.open(pathlib.Path("big.html").resolve().as_uri())
+    draw_all(browser)
+    began = time.monotonic()
+    check_timeline(browser)
+    print(f"        its timeline took {time.monotonic() - began:.1f} s to try")
+
+
+def main():
+    binary = str(pathlib.Path(sys.argv[1]).resolve() / "planner")
+    folder = pathlib.Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else None
+    reason = webdriver.missing()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        make_files(binary)
+        files = ["plan.json", "run.json", "simulate.json", "compare.json", "validate.json",
+                 "sweep.json"]
+        planner(binary, "report", *files, "--quiet", "--out", "page.html")
+        browser = webdriver.Browser()
+        try:
+            url = pathlib.Path("page.html").resolve().as_uri()
+            browser.open(url)
+            check(browser.run("return document.documentElement.dataset.ready") == "yes", "opens")
+            draw_all(browser)
+            check_charts(browser, 12)
+            check_numbers(browser, files)
+            check_sort(browser)
+            check_timeline(browser)
+            check_themes(browser)
+            check_print(browser, folder)
+            check_accessible(browser, "light")
+            browser.developer("Emulation.setEmulatedMedia", features=[
+                {"name": "prefers-color-scheme", "value": "dark"}])
+            check_accessible(browser, "dark")
+            browser.developer("Emulation.setEmulatedMedia", features=[])
+            check_widths(browser, folder)
+            check_quiet(browser, url)
+            check_hostile(browser, binary)
+            check_large(browser, binary)
+        finally:
+            browser.close()
+            os.chdir("/")
+    print(f"{'FAILED' if failures else 'ok'}: {len(failures)} of the page's promises do not hold")
+    sys.exit(1 if failures else 0)
+
+
+main()
