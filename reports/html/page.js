@@ -56,13 +56,14 @@ function tip(lines) {  // a node, so that no text is read as markup
   }
   return box;
 }
+let paper = false;  // while the page is printed
 function base(tooltip) {
   return {
     animation: false, color: palette(), backgroundColor: 'transparent',
     textStyle: {color: colour('ink'), fontFamily: getComputedStyle(document.body).fontFamily},
-    legend: {type: 'scroll', top: 0, textStyle: {color: colour('ink')},
+    legend: {type: paper ? 'plain' : 'scroll', top: 0, textStyle: {color: colour('ink')},
              pageTextStyle: {color: colour('ink')}, pageIconColor: colour('accent')},
-    grid: {left: 12, right: 40, top: 48, bottom: 40, containLabel: true},
+    grid: {left: 12, right: 40, top: paper ? 64 : 48, bottom: 40, containLabel: true},
     tooltip: Object.assign({confine: true, backgroundColor: colour('panel'),
                             borderColor: colour('line'), textStyle: {color: colour('ink')}},
                            tooltip),
@@ -334,7 +335,7 @@ class Timeline {
     const colours = palette();
     const option = base({trigger: 'item',
       formatter: p => tip(this.describe(this.rows[p.value[3]]))});
-    option.grid = {left: 12, right: 40, top: 36, bottom: 64, containLabel: true};
+    option.grid = {left: 12, right: 40, top: paper ? 64 : 36, bottom: 64, containLabel: true};
     option.xAxis = axis('value', '', x => seconds(x * 1e-9), {min: 0, max: this.d.end});
     option.yAxis = names(this.short, 130);
     option.dataZoom = [
@@ -348,7 +349,7 @@ class Timeline {
                                                          : colours[i % colours.length];
     option.legend.data = kinds;
     option.legend.selectedMode = false;
-    option.series = kinds.map((name, i) => ({name, type: 'custom', clip: true,
+    option.series = kinds.map((name, i) => ({name, type: 'custom', clip: true, progressive: 0,
       itemStyle: {color: fill(i)}, encode: {x: [1, 2], y: 0},
       renderItem: (params, api) => {
         const a = api.coord([api.value(1), api.value(0)]), b = api.coord([api.value(2), api.value(0)]);
@@ -478,11 +479,17 @@ function show(chart) {
   }
   if (!chart.echart) {
     chart.echart = echarts.init(chart.box, null,
-                                {renderer: chart.kind === 'timeline' ? 'canvas' : 'svg'});
+                                {renderer: chart.line && !paper ? 'canvas' : 'svg'});
     if (chart.wire) chart.wire();
   }
   chart.echart.setOption(chart.line ? chart.line.option() : draw[chart.kind](chart.data),
                          {notMerge: true});
+}
+// Of the timeline: on paper a drawing, since a canvas is painted later than paper is.
+function forget(chart) {
+  if (!chart.line || !chart.echart) return;
+  chart.echart.dispose();
+  chart.echart = null;
 }
 function redraw() { for (const c of charts) if (c.echart) show(c); }
 const seen = new IntersectionObserver(entries => {
@@ -507,14 +514,23 @@ let before = null;
 window.addEventListener('beforeprint', () => {
   before = {theme: root.dataset.theme};
   root.dataset.theme = 'light';
+  paper = true;
   for (const c of charts) {
+    forget(c);
     show(c);
-    if (c.echart) c.echart.resize({width: kPaper});
+    if (!c.echart) continue;
+    c.echart.resize({width: kPaper});
+    c.echart.getZr().flush();  // now, not with the next frame
   }
 });
 window.addEventListener('afterprint', () => {
   if (before.theme) root.dataset.theme = before.theme; else delete root.dataset.theme;
-  for (const c of charts) if (c.echart) c.echart.resize({width: 'auto'});
+  paper = false;
+  for (const c of charts) {
+    forget(c);
+    if (c.line) show(c);
+    if (c.echart) c.echart.resize({width: 'auto'});
+  }
   redraw();
 });
 

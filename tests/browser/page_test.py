@@ -206,8 +206,14 @@ def check_print(browser, folder):
     if folder:
         import base64
         (folder / "page.pdf").write_bytes(base64.b64decode(pdf))
-    check(browser.run("return document.documentElement.dataset.theme ?? ''") == "",
+    check(browser.run("return document.documentElement.dataset.theme ?? ''") == ""
+          and browser.run("return document.querySelector('.chart canvas') !== null"),
           "and is as before afterwards")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    check(browser.run("return [...document.querySelectorAll('.chart:not([hidden])')].every("
+                      "b => b.querySelectorAll('svg path').length > 3)"),
+          "every chart is a drawing on paper")
+    browser.run("dispatchEvent(new Event('afterprint'))")
 
 
 def check_accessible(browser, what):
