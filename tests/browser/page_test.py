@@ -139,6 +139,22 @@ def check_charts(browser, least):
     check(all(n > 10 for _, n in drawn), "every chart is said in words")
 
 
+def check_tips(browser):
+    """Every chart says what is under the pointer, at each of its series' first points."""
+    silent = browser.run("""return [...document.querySelectorAll('.chart:not([hidden])')].map(b => {
+        const chart = echarts.getInstanceByDom(b), said = [];
+        chart.getOption().series.forEach((s, i) => {
+          if (s.silent || !s.data.length || (s.type === 'custom' && / range$/.test(s.name))) return;
+          chart.dispatchAction({type: 'showTip', seriesIndex: i, dataIndex: 0});
+          const tip = b.querySelector('.tip');
+          said.push(tip && tip.textContent.length > 3);
+        });
+        chart.dispatchAction({type: 'hideTip'});
+        return said.length && said.every(Boolean) ? null : b.id + ' ' + said;
+      }).filter(Boolean)""")
+    check(not silent, f"every chart says what is under the pointer {silent or ''}")
+
+
 def check_sort(browser):
     index = browser.run("""const t = [...document.querySelectorAll('main table')].findIndex(
         t => t.caption.textContent === 'Candidates'); return t;""")
@@ -304,6 +320,10 @@ def check_large(browser, binary):
     planner(binary, "report", "big.json", "--quiet", "--out", "big.html")
     size = os.path.getsize("big.html")
     check(size < 10_000_000, f"a plan of 16,384 GPUs is a page of {size} bytes")
+    planner(binary, "report", "plan.json", "big.json", "plan.json", "--quiet", "--out", "two.html")
+    browser.open(pathlib.Path("two.html").resolve().as_uri())
+    draw_all(browser)
+    check_accessible(browser, "a page of several plans")
     browser.open(pathlib.Path("big.html").resolve().as_uri())
     draw_all(browser)
     began = time.monotonic()
@@ -331,6 +351,7 @@ def main():
             check(browser.run("return document.documentElement.dataset.ready") == "yes", "opens")
             draw_all(browser)
             check_charts(browser, 12)
+            check_tips(browser)
             check_numbers(browser, files)
             check_sort(browser)
             check_timeline(browser)

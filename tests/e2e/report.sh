@@ -107,6 +107,12 @@ cmp sweep.json shown.json || fail 'the sweep differs between a file and standard
 cmp sweep.csv shown.csv || fail 'CSV differs between a file and standard output'
 [[ $(wc -l <sweep.csv) -eq 3 ]] || fail 'a line per point and a heading'
 expect 0 '' report sweep.json --out sweep.html
+# k is 1024; a range doubles, or goes in steps; what is named twice is asked once.
+# A label holds a comma: columns count one more.
+points() { "$planner" sweep "${sweep[@]}" --format csv "$@" | cut -d , -f 5-6 | tail -n +2 | tr '\n' ' '; }
+[[ $(points --gpus 1 --seq 1k,64,64) == '1,1024 1,64 ' ]] || fail "1k: $(points --gpus 1 --seq 1k,64,64)"
+[[ $(points --gpus 1..4 --seq 64) == '1,64 2,64 4,64 ' ]] || fail 'a range doubles'
+[[ $(points --gpus 1 --seq 64..192+64) == '1,64 1,128 1,192 ' ]] || fail 'a range in steps'
 # A point is the plan of that question.
 step=$(sed -n 's/.*"step_seconds": \([0-9.e-]*\).*/\1/p' sweep.json | tail -n 1)
 "$planner" "${sweep[@]}" --gpus 2 --seq 64 --json | grep -q "\"step\": $step" ||
