@@ -7,6 +7,56 @@
 
 namespace program {
 
+// Offsets are multiples of 256 or 512: the product's high bits spread them [knuth, 6.4].
+std::size_t Taken::home(std::int64_t offset) const {
+  const std::uint64_t mixed = static_cast<std::uint64_t>(offset) * 0x9E3779B97F4A7C15ULL;
+  return static_cast<std::size_t>(mixed >> 32) & (slots_.size() - 1);
+}
+
+int Taken::find(std::int64_t offset) const {
+  if (slots_.empty()) return kAbsent;
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = home(offset); slots_[i].block != kAbsent; i = (i + 1) & mask)
+    if (slots_[i].offset == offset) return slots_[i].block;
+  return kAbsent;
+}
+
+void Taken::insert(std::int64_t offset, int block) {
+  if (2 * (count_ + 1) > slots_.size()) grow();
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t i = home(offset);
+  while (slots_[i].block != kAbsent) i = (i + 1) & mask;
+  slots_[i] = {offset, block};
+  ++count_;
+}
+
+// What follows in the run of full slots moves up where its home allows, so that no gap hides it.
+int Taken::remove(std::int64_t offset) {
+  if (slots_.empty()) return kAbsent;
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t i = home(offset);
+  while (slots_[i].block != kAbsent && slots_[i].offset != offset) i = (i + 1) & mask;
+  const int block = slots_[i].block;
+  if (block == kAbsent) return kAbsent;
+  --count_;
+  for (std::size_t j = (i + 1) & mask; slots_[j].block != kAbsent; j = (j + 1) & mask) {
+    const std::size_t reach = (j - home(slots_[j].offset)) & mask;
+    if (reach < ((j - i) & mask)) continue;
+    slots_[i] = slots_[j];
+    i = j;
+  }
+  slots_[i] = {};
+  return block;
+}
+
+void Taken::grow() {
+  std::vector<Slot> old(std::max<std::size_t>(16, 2 * slots_.size()));
+  old.swap(slots_);
+  count_ = 0;
+  for (const Slot& slot : old)
+    if (slot.block != kAbsent) insert(slot.offset, slot.block);
+}
+
 int BlockList::new_block(Block block) {
   if (unused_.empty()) {
     blocks_.push_back(block);
@@ -76,7 +126,7 @@ std::int64_t BlockList::take(int block, std::int64_t keep) {
     if (old_next != kNoBlock) at(old_next).previous = tail;
     mark_free(tail);
   }
-  taken_.emplace(at(block).offset, block);
+  taken_.insert(at(block).offset, block);
   return at(block).offset;
 }
 
@@ -92,10 +142,8 @@ void BlockList::absorb_next(int block) {
 }
 
 void BlockList::give(std::int64_t offset) {
-  const auto found = taken_.find(offset);
-  PLANNER_CHECK(found != taken_.end(), "free of an offset that is not taken");
-  int block = found->second;
-  taken_.erase(found);
+  const int block = taken_.remove(offset);
+  PLANNER_CHECK(block != Taken::kAbsent, "free of an offset that is not taken");
   if (at(block).next != kNoBlock && at(at(block).next).free) absorb_next(block);
   const int below = at(block).previous;
   if (below == kNoBlock || !at(below).free) {

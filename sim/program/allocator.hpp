@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <unordered_map>
 #include <vector>
 
 #include "core/units.hpp"
@@ -19,6 +18,28 @@
 namespace program {
 
 enum class AllocatorKind : std::uint8_t { arena, caching };
+
+// Offsets that are taken, and their blocks: open addressing with linear probes, at most half full,
+// because a replay looks one up at every allocation and release.
+class Taken {
+ public:
+  static constexpr int kAbsent = -1;
+
+  int find(std::int64_t offset) const;
+  void insert(std::int64_t offset, int block);  // REQUIRES: absent
+  int remove(std::int64_t offset);              // kAbsent if it was
+
+ private:
+  struct Slot {
+    std::int64_t offset = 0;
+    int block = kAbsent;
+  };
+  std::size_t home(std::int64_t offset) const;
+  void grow();
+
+  std::vector<Slot> slots_;  // a power of two, or none
+  std::size_t count_ = 0;
+};
 
 // Blocks in address order, linked within their segment; free blocks ordered by (bytes, offset).
 // The mechanism that both models share: best fit, split, merge with free neighbours.
@@ -40,7 +61,7 @@ class BlockList {
   }
   // Takes the free block, its first `keep` bytes alone (the rest stays free); returns its offset.
   std::int64_t take(int block, std::int64_t keep);
-  bool holds(std::int64_t offset) const { return taken_.contains(offset); }
+  bool holds(std::int64_t offset) const { return taken_.find(offset) != Taken::kAbsent; }
   // REQUIRES: holds(offset). Merges with free neighbours.
   void give(std::int64_t offset);
   // Removes segments that are one free block; returns their bytes.
@@ -71,7 +92,7 @@ class BlockList {
   int last_ = kNoBlock;                          // at the highest offset
   std::vector<int> unused_;                      // recycled entries of blocks_
   std::vector<Free> free_;                       // sorted
-  std::unordered_map<std::int64_t, int> taken_;  // offset -> block; never iterated
+  Taken taken_;
 };
 
 // One range that grows at its end, alignment 256 B. Buffers allocated first lie at the bottom.
