@@ -1,6 +1,9 @@
 #include "cli/output.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -62,6 +65,13 @@ reports::TextStyle page_style() {
           .unicode = locale_is_utf8(),
           .width = columns == 0 ? reports::kWidth
                                 : std::clamp(columns, reports::kMinWidth, reports::kMaxWidth)};
+}
+
+std::function<void(std::string_view)> progress_on_terminal(bool quiet) {
+  if (quiet || ::isatty(STDERR_FILENO) == 0) return {};
+  return [](std::string_view done) {
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(done.size()), done.data());
+  };
 }
 
 int refuse(const core::Problems& problems) {

@@ -49,6 +49,9 @@ class ProgressLine {
 // where nobody says; held to what a page can use), colour and block characters where they show.
 reports::TextStyle page_style();
 
+// Tells what is done, a line each, on a standard error that is a terminal; else, or if quiet, none.
+std::function<void(std::string_view)> progress_on_terminal(bool quiet);
+
 // Says why on standard error, one line each, and gives the exit code.
 int refuse(const core::Problems& problems);
 

@@ -7,6 +7,7 @@
 #include "cli/output.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/site.hpp"
 #include "models/zoo.hpp"
 
 namespace cli {
@@ -128,6 +129,12 @@ std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
   return profiles;
 }
 
+void set_site(const std::string& path, hw_profiles::Profile& profile, core::Problems& problems) {
+  const core::Result<hw_profiles::SiteFile> site = hw_profiles::load_site(path);
+  if (site.ok()) hw_profiles::use_site(profile, *site, "--site " + path);
+  else append(problems, site);
+}
+
 void set_node(const PlanOptions& options, hw_profiles::Profile& profile, core::Problems& problems) {
   const auto set = [&](std::string_view field, const std::string& text, std::string_view option) {
     const core::Status done = hw_profiles::set(profile, field, text, option);
@@ -195,6 +202,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--gpu", p.gpu, "PROFILE[,...]", "which, by name or file; further ones compare");
   options.text("--node", p.node, "NODE", "one of `planner gpus`, or a file");
   options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
+  options.text("--site", p.site, "FILE", "what `planner calibrate` learnt of your site");
   options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");
   options.group("Job");
   options.text("--seq", p.seq, "N", "tokens per sample");
@@ -230,6 +238,7 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& optio
     const auto done = hw_profiles::use_framework(profile, request.job.framework, "--framework");
     if (!done.ok()) append(problems, done);
     else if (!options.recipe) request.job.recipe = profile.framework.recipe;
+    if (done.ok() && options.site) set_site(*options.site, profile, problems);
   }
   read_search(options, request, problems);
   if (!problems.empty()) return problems;

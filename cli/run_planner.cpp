@@ -15,11 +15,11 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 14> kVerbs{
+constexpr std::array<std::string_view, 16> kVerbs{
     "plan", "simulate", "exec", "compare", "report", "sweep", "min-gpus", "max-batch", "explain",
-    "models", "gpus", "bench", "validate", "completion"};
+    "models", "gpus", "bench", "validate", "fit", "calibrate", "completion"};
 // Verbs of the design that this version does not have.
-constexpr std::array<std::string_view, 4> kLater{"fit", "calibrate", "emit", "doctor"};
+constexpr std::array<std::string_view, 2> kLater{"emit", "doctor"};
 
 int unknown_verb(const std::string& word) {
   if (std::ranges::find(kLater, word) != kLater.end())
@@ -57,9 +57,11 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
   if (verb == "gpus") return gpus_verb(rest);
   if (verb == "bench") return bench_verb(rest);
   if (verb == "validate") return validate_verb(rest);
-  if (verb == "completion") return completion_verb(rest, kVerbs);
+  if (verb == "fit") return fit_verb(rest);
   if (verb == "calibrate" && names_backend(rest))
     return calibrate_host_verb(rest, calibrator, whole);
+  if (verb == "calibrate") return calibrate_verb(rest);
+  if (verb == "completion") return completion_verb(rest, kVerbs);
   return unknown_verb(verb);
 }
 

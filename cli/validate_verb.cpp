@@ -2,7 +2,8 @@
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
-#include "reports/validate/validation.hpp"
+#include "reports/fit/scatter.hpp"
+#include "reports/fit/validation_page.hpp"
 
 namespace cli {
 namespace {
@@ -12,7 +13,8 @@ constexpr std::string_view kPurpose =
     "memory, whether it fits, and which of several alternatives is fastest.";
 constexpr std::string_view kExamples =
     "  planner validate runs.csv\n"
-    "  planner validate runs.csv --leave-out bloom-tuneup --json --out scores.json";
+    "  planner validate runs.csv --leave-out bloom-tuneup --json --out scores.json\n"
+    "  planner validate runs.csv --report reports/validation.md";
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 constexpr std::size_t kShownProblems = 20;
 
@@ -36,11 +38,31 @@ void report(const core::Problems& problems) {
     write_reason(std::to_string(problems.size() - kShownProblems) + " more problems of rows");
 }
 
+// The page and its plot, FILE.md and FILE.svg.
+core::Status write_page(const std::string& path, const reports::validation::Validation& validation,
+                        const std::string& runs, bool quiet) {
+  std::vector<reports::validation::Row> rows;
+  for (const auto& p : validation.rows) rows.push_back(p.row);
+  const reports::fit::Cases cases(rows, reports::fit::shipped_constants());
+  reports::fit::FitOptions options;
+  options.progress = progress_on_terminal(quiet);
+  const reports::fit::Fitted fitted = reports::fit::fit(cases, options);
+  const std::string plot = path.substr(0, path.ends_with(".md") ? path.size() - 3 : path.size()) +
+                           ".svg";
+  const auto name = [](const std::string& p) { return p.substr(p.rfind('/') + 1); };
+  const core::Status drawn =
+      core::write_atomically(plot, reports::fit::scatter_svg(validation.rows));
+  if (!drawn.ok()) return drawn;
+  return core::write_atomically(
+      path, reports::fit::validation_page(validation, fitted, name(runs), name(plot)));
+}
+
 }  // namespace
 
 int validate_verb(Arguments arguments) {
   std::string path;
   std::vector<std::string> overrides;
+  std::optional<std::string> site, page;
   reports::validation::Request request;
   OutputOptions output;
   OptionSet set("validate", kPurpose, kExamples);
@@ -48,6 +70,10 @@ int validate_verb(Arguments arguments) {
   set.texts("--leave-out", request.leave_out, "DATASET", "do not score its rows; repeatable");
   set.texts("--set", overrides, "FIELD=VALUE",
             "a profile's field, as [GPU or framework:]gpu.gemm_sustained=0.8; repeatable");
+  set.text("--site", site, "FILE", "what `planner calibrate` learnt of the site of all rows");
+  set.text(
+      "--report", page, "FILE",
+      "a page of Markdown, and its scatter plot beside it; fits without each dataset: a minute");
   add_output_options(set, output, "the scores");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems bad;
@@ -56,8 +82,16 @@ int validate_verb(Arguments arguments) {
     if (one.ok()) request.overrides.push_back(std::move(one).value());
     else bad.push_back(one.problems().front());
   }
+  if (site) {
+    core::Result<hw_profiles::SiteFile> read = hw_profiles::load_site(*site);
+    if (read.ok()) request.site = std::move(read).value();
+    else bad.insert(bad.end(), read.problems().begin(), read.problems().end());
+  }
   if (const core::Status target = check_output(output); !target.ok())
     bad.insert(bad.end(), target.problems().begin(), target.problems().end());
+  if (page)
+    if (const core::Status target = core::check_writable(*page); !target.ok())
+      bad.insert(bad.end(), target.problems().begin(), target.problems().end());
   if (!bad.empty()) return refuse(bad);
 
   const core::Result<std::string> text = core::read_file(path, kMaxBytes);
@@ -70,6 +104,9 @@ int validate_verb(Arguments arguments) {
     return refuse({{path, "at least one row that can be predicted",
                     std::to_string(scores.rows) + " rows, none of them",
                     scores.skipped.empty() ? "" : scores.skipped.front().reason}});
+  if (page)
+    if (const core::Status done = write_page(*page, *validation, path, output.quiet); !done.ok())
+      return refuse(done.problems());
   const core::Status delivered =
       deliver(output, reports::validation::to_json_text(scores),
               [&] { return reports::validation::validation_text(scores, page_style()); });

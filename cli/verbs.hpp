@@ -69,6 +69,8 @@ int models_verb(Arguments arguments);
 int gpus_verb(Arguments arguments);
 int bench_verb(Arguments arguments);
 int validate_verb(Arguments arguments);
+int fit_verb(Arguments arguments);
+int calibrate_verb(Arguments arguments);
 // verbs: the words that may come first.
 int completion_verb(Arguments arguments, std::span<const std::string_view> verbs);
 

@@ -86,6 +86,10 @@ constexpr Field framework(std::string_view name, Kind kind) {
   return field<&Profile::framework, member>(name, kind);
 }
 template <auto member>
+constexpr Field site(std::string_view name, Kind kind) {
+  return field<&Profile::site, member>(name, kind);
+}
+template <auto member>
 constexpr Field native(std::string_view name, Kind kind) {
   return field<&Profile::native, member>(name, kind);
 }
@@ -177,6 +181,8 @@ constexpr std::array kFields{
     framework<&Framework::launch_blend>("framework.launch_blend", Kind::ratio),
     framework<&Framework::successor_capability>("framework.successor_capability",
                                                 Kind::capability),
+    site<&Site::runs>("site.runs", Kind::count),
+    site<&Site::pace>("site.pace", Kind::ratio),
 };
 
 }  // namespace

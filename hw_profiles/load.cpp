@@ -64,7 +64,8 @@ struct Part {
 constexpr Part kNode{"node", "node", "nodes/"};
 constexpr Part kFramework{"framework", "framework", "frameworks/"};
 constexpr Part kProfile{"", "profile", "data/"};
-constexpr std::array<std::string_view, 4> kSections{"gpu", "node", "native", "framework"};
+constexpr std::array<std::string_view, 5> kSections{"gpu", "node", "native", "framework", "site"};
+constexpr std::string_view kSite = "site";  // the one that may be absent
 
 bool belongs(const core::EmbeddedFile& file, const Part& part) {
   return file.name.starts_with(part.folder);
@@ -201,7 +202,7 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
   read_text(root, "architecture", profile.gpu.architecture);
   std::vector<std::pair<std::string_view, core::JsonReader>> parts;
   for (std::string_view part : kSections)
-    parts.emplace_back(part, root.object(part));
+    if (part != kSite || root.has(part)) parts.emplace_back(part, root.object(part));
   for (auto& [part, reader] : parts) {
     if (part == "node") {
       reader.optional("id", profile.node.id);
@@ -331,7 +332,7 @@ std::string to_json_text(const Profile& profile) {
       const Sourced s = value ? current(field, *value, stated) : *stated;
       object.set(key_of(field), core::Json::array({s.text, s.source}));
     }
-    json.set(part, std::move(object));
+    if (part != kSite || object.size() > 0) json.set(part, std::move(object));
   }
   return core::dump(json, 2);
 }

@@ -162,6 +162,15 @@ struct Framework {
   friend bool operator==(const Framework&, const Framework&) = default;
 };
 
+// What runs of one site taught: its steps last `pace` times what shipped profiles predict. The
+// numbers that it scales have been scaled already (hw_profiles/site.hpp).
+struct Site {
+  std::optional<int> runs;               // that it was learnt from; empty: none
+  std::optional<double> pace;
+
+  friend bool operator==(const Site&, const Site&) = default;
+};
+
 // One number as its file writes it.
 struct Sourced {
   std::string field;   // "gpu.memory_bandwidth"
@@ -176,6 +185,7 @@ struct Profile {
   Node node;
   Native native;
   Framework framework;
+  Site site;
   std::vector<Sourced> sources;  // one per stated field, in the order of fields.cpp
 
   // The source of `field` ("gpu.usable", "node.link_bandwidth"), or null.

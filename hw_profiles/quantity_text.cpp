@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/check.hpp"
 #include "hw_profiles/profile.hpp"
 
 namespace hw_profiles {
@@ -148,6 +149,21 @@ std::string quantity_text(double value, Kind kind) {
   for (const Unit& unit : kUnits)  // fmt's shortest form that reads back to the same double
     if (unit.kind == kind && !unit.name.empty()) return fmt::format("{} {}", value, unit.name);
   return fmt::format("{}", value);
+}
+
+std::string readable_text(double value, Kind kind) {
+  if (kind == Kind::capability || kind == Kind::flag || kind == Kind::link || kind == Kind::count)
+    return quantity_text(value, kind);
+  const Unit* best = nullptr;
+  for (const Unit& unit : kUnits) {
+    if (unit.kind != kind || unit.name == "Gbps") continue;
+    const bool smaller = best != nullptr && unit.scale < best->scale;
+    if (best == nullptr || (best->scale > value ? smaller : unit.scale <= value && !smaller))
+      best = &unit;
+  }
+  PLANNER_CHECK(best != nullptr, "a kind without units");
+  const std::string number = fmt::format("{:.3g}", value / best->scale);
+  return best->name.empty() ? number : fmt::format("{} {}", number, best->name);
 }
 
 }  // namespace hw_profiles

@@ -34,4 +34,7 @@ core::Result<double> parse_quantity(std::string_view text, Kind kind);
 // Text that parse_quantity reads back to exactly `value`.
 std::string quantity_text(double value, Kind kind);
 
+// Three digits, in the greatest unit that leaves at least 1: what a fitted number is worth.
+std::string readable_text(double value, Kind kind);
+
 }  // namespace hw_profiles

@@ -53,10 +53,13 @@ struct Throughput {
   double model_tflops_per_gpu = 0, mfu = 0;
 };
 
-// Where no measured error is known the interval is the stated a-priori one; see planner/README.md.
+// Intervals that hold what accuracy().coverage says of runs that no constant was fitted to
+// (planner/accuracy.hpp).
 struct Uncertainty {
   core::Seconds step_low{}, step_high{};
   core::Bytes device_low{}, device_high{};
+  double out_of_memory = 0;            // probability that it does not fit
+  std::int64_t calibration_runs = 0;   // of this site, that the step is predicted with
 };
 
 struct Candidate {

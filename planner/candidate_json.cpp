@@ -103,7 +103,9 @@ Json to_json(const Uncertainty& u) {
   return Json::object({{"step_low", seconds(u.step_low)},
                        {"step_high", seconds(u.step_high)},
                        {"device_low", bytes(u.device_low)},
-                       {"device_high", bytes(u.device_high)}});
+                       {"device_high", bytes(u.device_high)},
+                       {"out_of_memory", u.out_of_memory},
+                       {"calibration_runs", u.calibration_runs}});
 }
 
 Json to_json(const Candidate& c) {

@@ -67,6 +67,8 @@ Uncertainty read_uncertainty(JsonReader reader) {
   reader.required("step_high", u.step_high, kFileSeconds);
   reader.required("device_low", u.device_low, kFileBytes);
   reader.required("device_high", u.device_high, kFileBytes);
+  reader.optional("out_of_memory", u.out_of_memory, core::NumberRange{0, 1, false});
+  reader.optional("calibration_runs", u.calibration_runs, kFileCount);
   return u;
 }
 

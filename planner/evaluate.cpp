@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "planner/accuracy.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/step_time.hpp"
@@ -63,18 +64,25 @@ BusyTimes busy_times(const program::Program& program, const program::RankClass& 
   return busy;
 }
 
-Uncertainty uncertainty_of(const Time& time, const Memory& memory) {
+}  // namespace
+
+Uncertainty uncertainty_of(const Time& time, const Memory& memory,
+                           const hw_profiles::Profile& profile) {
   const auto scaled = [](core::Bytes b, double factor) {
     return core::Bytes(static_cast<std::int64_t>(static_cast<double>(b.value()) * factor));
   };
   const core::Bytes device = memory.worst.device;
-  return {.step_low = time.step * (1 - kStepUncertainty),
-          .step_high = time.step * (1 + kStepUncertainty),
-          .device_low = scaled(device, 1 - kDeviceUncertainty),
-          .device_high = scaled(device, 1 + kDeviceUncertainty)};
+  const Accuracy& known = accuracy();
+  const int runs = profile.site.runs.value_or(0);
+  const double factor = known.step_factor(runs);
+  return {.step_low = time.step / factor,
+          .step_high = time.step * factor,
+          .device_low = scaled(device, known.memory_low),
+          .device_high = scaled(device, known.memory_high),
+          .out_of_memory = known.out_of_memory(static_cast<double>(device.value()),
+                                               static_cast<double>(memory.usable.value())),
+          .calibration_runs = runs};
 }
-
-}  // namespace
 
 cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job) {
   return cost::make_machine(profile, {.attention = job.attention,
@@ -144,20 +152,22 @@ Throughput throughput_of(const Question& q, core::Seconds step) {
   return t;
 }
 
+Timed timed(const Question& q, const program::Program& program, const Strategy& strategy) {
+  if (const std::optional<Time> swept = swept_time(program, q.machine)) return {*swept, "sweep"};
+  return {step_time(program, q.machine, strategy.schedule), "closed_form"};
+}
+
 Candidate evaluate(const Question& q, const program::Program& program, const Strategy& strategy,
                    bool want_reserved) {
   Candidate c;
   c.strategy = strategy;
   c.memory = memory_of(program, q.profile, want_reserved);
-  if (const std::optional<Time> swept = swept_time(program, q.machine)) {
-    c.time = *swept;
-    c.evaluator = "sweep";
-  } else {
-    c.time = step_time(program, q.machine, strategy.schedule);
-  }
+  const Timed t = timed(q, program, strategy);
+  c.time = t.time;
+  c.evaluator = t.evaluator;
   c.communication = communication_of(program, q.machine);
   c.throughput = throughput_of(q, c.time.step);
-  c.uncertainty = uncertainty_of(c.time, c.memory);
+  c.uncertainty = uncertainty_of(c.time, c.memory, q.profile);
   return c;
 }
 

@@ -3,8 +3,8 @@
 // the sweep's where a step is short enough, else the closed form's; `evaluator` says which. Pure;
 // thread-safe.
 //
-// Uncertainty is a priori, not measured: the step is stated within 12 % (what leave-one-site-out
-// studies of published runs leave a model without calibration), device memory within 4 %.
+// Uncertainty is what published runs left out of the fit show (planner/accuracy.hpp): wide for a
+// site that nothing is known of, narrower where the profile carries a calibration.
 
 #include "core/result.hpp"
 #include "hw_profiles/profile.hpp"
@@ -14,9 +14,6 @@
 #include "sim/cost/machine.hpp"
 
 namespace planner {
-
-inline constexpr double kStepUncertainty = 0.12;
-inline constexpr double kDeviceUncertainty = 0.04;
 
 // One question: what every candidate shares.
 struct Question {
@@ -43,6 +40,15 @@ Candidate evaluate(const Question& question, const models::ModelGraph& graph,
 // The same of a program already lowered; strategy resolved.
 Candidate evaluate(const Question& question, const program::Program& program,
                    const Strategy& strategy, bool want_reserved = true);
+
+// The parts of evaluate() that speak of time, and of how far both may be trusted.
+struct Timed {
+  Time time;
+  std::string evaluator;
+};
+Timed timed(const Question& question, const program::Program& program, const Strategy& strategy);
+Uncertainty uncertainty_of(const Time& time, const Memory& memory,
+                           const hw_profiles::Profile& profile);
 
 // Entries of the plan file's communication, with the busy time of each.
 std::vector<CommunicationEntry> communication_of(const program::Program& program,

@@ -8,6 +8,7 @@
 
 #include "hw_profiles/load.hpp"
 #include "models/graph.hpp"
+#include "planner/accuracy.hpp"
 #include "planner/explorer.hpp"
 #include "planner/job_check.hpp"
 #include "planner/lower.hpp"
@@ -20,6 +21,20 @@ namespace {
 constexpr std::array<std::string_view, 4> kObjectives{"time", "memory", "cost", "energy"};
 constexpr std::array<std::string_view, 3> kOtherMachines{"rtx3090", "a100-sxm-80g",
                                                          "h100-sxm-80g"};
+
+std::string uncertainty_assumption(const hw_profiles::Profile& profile) {
+  const int runs = profile.site.runs.value_or(0);
+  const Accuracy& known = accuracy();
+  const double factor = known.step_factor(runs);
+  const std::string interval =
+      fmt::format("{:.0f} % of steps lie between {:.2f} and {:.2f} of what is predicted",
+                  100 * known.coverage, 1 / factor, factor);
+  if (runs > 0)
+    return fmt::format("calibrated by {} run{} of this site: {}", runs, runs == 1 ? "" : "s",
+                       interval);
+  return "not calibrated to your site: " + interval + "; --site FILE of planner calibrate narrows "
+         "that";
+}
 
 // Job and machine with every default filled in and stated.
 void complete(const Request& request, Plan& plan) {
@@ -52,7 +67,7 @@ void complete(const Request& request, Plan& plan) {
                      optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
   for (const std::string& text : request.constraints.texts())
     assume(fmt::format("asked for: {}", text));
-  assume("uncertainty is a priori: step within 12 %, device memory within 4 %");
+  assume(uncertainty_assumption(plan.profile));
   if (const auto& v = plan.model.variants; v.experts > 0)
     assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of the tokens",
                        v.experts, v.experts_per_token, v.experts));

@@ -96,13 +96,19 @@ std::string time_text(const planner::Time& t, TextStyle style) {
 
 }  // namespace
 
+constexpr double kToldRisk = 0.01;
+
 std::string headline_text(const Candidate& c, std::string_view counted) {
   const planner::Uncertainty& u = c.uncertainty;
   const auto tokens = static_cast<std::int64_t>(c.throughput.tokens_per_second);
-  return fmt::format("{} a step ({} to {}), {} {}/s, mfu {}, {} a GPU",
+  const std::string risk =
+      u.out_of_memory >= kToldRisk
+          ? fmt::format(" (out of memory: {})", percent_text(u.out_of_memory))
+          : "";
+  return fmt::format("{} a step ({} to {}), {} {}/s, mfu {}, {} a GPU{}",
                      to_text(c.time.step), to_text(u.step_low), to_text(u.step_high),
                      core::count_text(tokens), counted, percent_text(c.throughput.mfu),
-                     to_text(c.memory.worst.device));
+                     to_text(c.memory.worst.device), risk);
 }
 
 std::string candidate_text(const Candidate& c, TextStyle style) {

@@ -6,7 +6,7 @@ namespace reports {
 namespace {
 
 constexpr std::string_view kOwn = "definition of this tool";
-constexpr std::string_view kPriori = "stated beforehand, not measured: see the assumptions";
+constexpr std::string_view kLeftOut = "planner/accuracy.hpp, from left-out runs";
 constexpr std::string_view kReplay = "replay of the step's alloc and free sequence";
 
 // More specific rows before those with '*'.
@@ -133,10 +133,18 @@ constexpr std::array kFormulas{
     Formula{"throughput.model_tflops_per_gpu",
             "3 x forward GEMM FLOPs of the graph / (step x gpus), in 10^12 a second",
             "time.step cluster.gpus job.global_batch", "[megatron2021] appendix"},
-    Formula{"uncertainty.step_low", "step x (1 - stated error)", "time.step", kPriori},
-    Formula{"uncertainty.step_high", "step x (1 + stated error)", "time.step", kPriori},
-    Formula{"uncertainty.device_low", "device x (1 - stated error)", "memory.device", kPriori},
-    Formula{"uncertainty.device_high", "device x (1 + stated error)", "memory.device", kPriori},
+    Formula{"uncertainty.step_low", "step / exp(reach sd), sd^2 = w + b / (1 + n b / w)",
+            "time.step uncertainty.calibration_runs", kLeftOut},
+    Formula{"uncertainty.step_high", "step x exp(reach sd), sd^2 = w + b / (1 + n b / w)",
+            "time.step uncertainty.calibration_runs", kLeftOut},
+    Formula{"uncertainty.device_low", "device x lower quantile of measured / predicted",
+            "memory.device", kLeftOut},
+    Formula{"uncertainty.device_high", "device x upper quantile of measured / predicted",
+            "memory.device", kLeftOut},
+    Formula{"uncertainty.out_of_memory", "Phi(log(device / usable) / sd)",
+            "memory.device memory.usable", kLeftOut},
+    Formula{"uncertainty.calibration_runs", "runs of --site FILE; 0: a site nothing is known of",
+            "", kLeftOut},
     Formula{"evaluator", "which of the three evaluators timed the step", "time.step", kOwn},
     Formula{"search.enumerated", "strategies of the space that the question spans",
             "search.infeasible search.evaluated", kOwn},

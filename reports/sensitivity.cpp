@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "planner/accuracy.hpp"
 #include "planner/strategy_keys.hpp"
 #include "reports/text.hpp"
 
@@ -23,15 +24,23 @@ std::string against(const Candidate& other, const Candidate& chosen) {
   return fmt::format("{:+.1f} %", (other.time.step / chosen.time.step - 1) * 100);
 }
 
+// Strategies on one machine share its site's error: what tells them apart is the rest.
 std::string nearest_text(const Plan& plan) {
   const Candidate& chosen = *plan.chosen;
   if (plan.alternatives.empty()) return "no other strategy is feasible: there is no alternative";
   const auto nearest = std::ranges::min_element(plan.alternatives, {}, [&](const Candidate& c) {
     return std::abs(c.time.step.value() - chosen.time.step.value());
   });
-  const bool tie = nearest->time.step <= chosen.uncertainty.step_high;
-  return fmt::format("nearest alternative, {}{}: {}", against(*nearest, chosen),
-                     tie ? " and so within the uncertainty, worth a run of both" : "",
+  const double factor = planner::accuracy().tie_factor();
+  const auto ties = std::ranges::count_if(plan.alternatives, [&](const Candidate& c) {
+    return c.time.step <= chosen.time.step * factor;
+  });
+  const std::string tie =
+      nearest->time.step > chosen.time.step * factor
+          ? ""
+          : fmt::format(" and so within the error ({} of {} alternatives are), worth a run of both",
+                        ties, plan.alternatives.size());
+  return fmt::format("nearest alternative, {}{}: {}", against(*nearest, chosen), tie,
                      changed_keys(chosen.strategy, nearest->strategy));
 }
 

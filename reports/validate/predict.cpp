@@ -5,6 +5,8 @@
 #include "hw_profiles/load.hpp"
 #include "planner/job_check.hpp"
 #include "planner/lower.hpp"
+#include "planner/memory.hpp"
+#include "planner/step_time.hpp"
 
 namespace reports::validation {
 
@@ -29,10 +31,11 @@ core::Result<hw_profiles::Profile> Predictor::make_profile(const Row& row) const
     if (done.ok() && (o.of.empty() || o.of == row.gpu || o.of == profile->framework.id))
       done = set(o.field, o.text, "--set");
   if (!done.ok()) return done.problems();
+  if (site_) hw_profiles::use_site(*profile, *site_, "--site");
   return profile;
 }
 
-core::Result<planner::Candidate> Predictor::predict(const Row& row) {
+core::Result<Prepared> Predictor::prepare(const Row& row) {
   auto known = known_.find(key_of(row));
   if (known == known_.end()) {
     auto profile = make_profile(row);
@@ -52,20 +55,45 @@ core::Result<planner::Candidate> Predictor::predict(const Row& row) {
   strategy.bucket_bytes = profile.framework.bucket.value();
   const auto problems = planner::strategy_problems(row.model, job, strategy, row.gpus);
   if (!problems.empty()) return problems;
-  const auto question = planner::make_question(row.model, job, profile, row.gpus);
+  auto question = planner::make_question(row.model, job, profile, row.gpus);
   if (!question.ok()) return question.problems();
   const auto graph =
       models::build_graph(row.model, planner::graph_options(job, strategy, profile.framework));
   if (!graph.ok()) return graph.problems();
-  // What the allocator holds matters where memory was measured, and to a verdict that the bytes in
-  // use leave open.
   const planner::Strategy resolved = planner::resolve(row.model, job, strategy);
-  const program::Program program = planner::lower(*graph, job, resolved);
-  if (!row.peak_bytes) {
-    planner::Candidate least = planner::evaluate(*question, program, resolved, false);
-    if (!row.fits || least.memory.worst.device > least.memory.usable) return least;
-  }
-  return planner::evaluate(*question, program, resolved);
+  return Prepared{std::move(question).value(), resolved, planner::lower(*graph, job, resolved)};
+}
+
+// What the allocator holds matters where memory was measured, and to a verdict that the bytes in
+// use leave open: too many of them by themselves, or so few that no fragmentation fills the rest.
+static planner::Memory memory_of(const Prepared& p, const Row& row) {
+  constexpr double kMostFragmentation = 0.5;  // published cases say "over 30 %" [zero]
+  const hw_profiles::Profile& profile = p.question.profile;
+  if (row.peak_bytes) return planner::memory_of(p.program, profile);
+  planner::Memory live = planner::memory_of(p.program, profile, false);
+  const core::Bytes left = live.usable - live.worst.device;
+  const bool open = left.value() >= 0 && static_cast<double>(left.value()) <
+                                             kMostFragmentation *
+                                                 static_cast<double>(live.worst.live.value());
+  return row.fits && open ? planner::memory_of(p.program, profile) : live;
+}
+
+core::Result<Prediction> Predictor::predict(const Row& row) {
+  const core::Result<Prepared> made = prepare(row);
+  if (!made.ok()) return made.problems();
+  const Prepared& p = *made;
+  std::optional<core::Seconds> closed_form;
+  if (row.step)
+    closed_form =
+        planner::step_time(p.program, p.question.machine, p.strategy.schedule).step;
+  planner::Candidate c;
+  c.strategy = p.strategy;
+  const planner::Timed timed = planner::timed(p.question, p.program, p.strategy);
+  c.time = timed.time;
+  c.evaluator = timed.evaluator;
+  c.memory = memory_of(p, row);
+  c.uncertainty = planner::uncertainty_of(c.time, c.memory, p.question.profile);
+  return Prediction{std::move(c), closed_form};
 }
 
 }  // namespace reports::validation

@@ -4,9 +4,11 @@
 // anything. Not thread-safe: profiles are kept from row to row.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
+#include "hw_profiles/site.hpp"
 #include "planner/evaluate.hpp"
 #include "reports/validate/row.hpp"
 
@@ -18,13 +20,29 @@ struct Override {
   std::string of;                        // applies to this GPU or framework; empty: to all
 };
 
+// A row made ready to be evaluated: all of it but durations.
+struct Prepared {
+  planner::Question question;
+  planner::Strategy strategy;            // resolved
+  program::Program program;
+};
+
+// As a plan would state it, and of a timed row the closed form's step, by which a search ranks.
+struct Prediction {
+  planner::Candidate candidate;
+  std::optional<core::Seconds> closed_form;
+};
+
 class Predictor {
  public:
-  explicit Predictor(std::vector<Override> overrides = {}) : overrides_(std::move(overrides)) {}
+  explicit Predictor(std::vector<Override> overrides = {},
+                     std::optional<hw_profiles::SiteFile> site = {})
+      : overrides_(std::move(overrides)), site_(std::move(site)) {}
 
   // Errors: an unknown GPU, a model or job that does not hold, a strategy that is not lowered.
-  core::Result<planner::Candidate> predict(const Row& row);
-  // What the row ran on. REQUIRES: predict() answered.
+  core::Result<Prepared> prepare(const Row& row);
+  core::Result<Prediction> predict(const Row& row);
+  // What the row ran on. REQUIRES: prepare() or predict() answered.
   const hw_profiles::Profile& profile(const Row& row) const { return known_.at(key_of(row)); }
 
  private:
@@ -33,6 +51,7 @@ class Predictor {
   core::Result<hw_profiles::Profile> make_profile(const Row& row) const;
 
   std::vector<Override> overrides_;
+  std::optional<hw_profiles::SiteFile> site_;
   std::map<Key, hw_profiles::Profile> known_;
 };
 

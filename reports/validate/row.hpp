@@ -6,8 +6,8 @@
 //   schedule     zb1p: zb_h1; zb2p: zb_h2
 //   no effect    sequence_parallel with tensor 1, sharding over a group of 1: left out
 //   framework    one that is not shipped: `generic`, and the row keeps its own name in reports
-//   stages       virtual ones at most as many as there are layers for; layers that
-//                the pipeline does not divide: auto, as the planner resolves them
+//   stages       virtual ones that there are not layers for: as many as divide them, else none;
+//                layers that the pipeline does not divide: auto, as the planner resolves them
 // Value types; pure.
 
 #include <cstdint>

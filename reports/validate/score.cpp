@@ -193,6 +193,10 @@ Scores score(const std::vector<Predicted>& rows, std::vector<Skipped> skipped) {
     count_fit(p, s.fit);
   }
   s.time = error_score(std::move(time));
+  std::vector<double> closed_form;
+  for (const Predicted& p : rows)
+    if (p.row.step && p.closed_form) closed_form.push_back(*p.closed_form / *p.row.step - 1);
+  s.closed_form = error_score(std::move(closed_form));
   s.memory = error_score(std::move(memory));
   s.memory_device = error_score(std::move(device));
   s.time_by_dataset = mean_over_datasets(rows);

@@ -22,6 +22,7 @@ inline constexpr std::size_t kGroupRows = 3;
 struct Predicted {
   Row row;
   planner::Candidate candidate;
+  std::optional<core::Seconds> closed_form{};  // its step, of a timed row
 
   bool fits() const { return candidate.memory.worst.device <= candidate.memory.usable; }
   // Bytes of the kind of memory that the row measured.
@@ -60,6 +61,7 @@ struct Scores {
   std::size_t rows = 0, predicted = 0;
   std::vector<Skipped> skipped;
   ErrorScore time, memory, memory_device;
+  ErrorScore closed_form;                // time, by what a search ranks with
   double time_by_dataset = 0;            // mean of the datasets' MAPE, each weighing 1
   FitScore fit;
   RankingScore ranking;

@@ -28,17 +28,19 @@ core::Result<Validation> validate(std::string_view text, std::string_view source
   skipped.insert(skipped.end(), read.skipped.begin(), read.skipped.end());
   problems.insert(problems.end(), read.problems.begin(), read.problems.end());
 
-  Predictor predictor(request.overrides);
+  Predictor predictor(request.overrides, request.site);
   std::vector<Predicted> rows;
   for (Row& row : read.rows) {
     if (std::ranges::count(request.leave_out, row.dataset) > 0) continue;
-    core::Result<planner::Candidate> candidate = predictor.predict(row);
-    if (candidate.ok())
-      rows.push_back({std::move(row), std::move(candidate).value()});
+    core::Result<Prediction> prediction = predictor.predict(row);
+    if (prediction.ok())
+      rows.push_back(
+          {std::move(row), std::move(prediction->candidate), prediction->closed_form});
     else
-      skip(row, candidate.problems(), skipped, problems);
+      skip(row, prediction.problems(), skipped, problems);
   }
-  return Validation{score(rows, std::move(skipped)), std::move(problems)};
+  Scores scores = score(rows, std::move(skipped));
+  return Validation{std::move(scores), std::move(rows), std::move(problems)};
 }
 
 }  // namespace reports::validation

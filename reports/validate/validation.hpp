@@ -2,6 +2,7 @@
 // A file of published runs against the planner: read, predicted, scored, and written as validate/1
 // or as a page. Thread-safe; pure but for the profiles it loads.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,11 +15,13 @@ namespace reports::validation {
 
 struct Request {
   std::vector<std::string> leave_out;    // datasets that are not scored
-  std::vector<Override> overrides;
+  std::vector<Override> overrides{};
+  std::optional<hw_profiles::SiteFile> site{};  // all rows are of this site
 };
 
 struct Validation {
   Scores scores;
+  std::vector<Predicted> rows;
   core::Problems problems;               // of rows that were skipped as bad input
 };
 

@@ -57,6 +57,11 @@ std::string to_json_text(const Scores& s) {
                                  {"p90_ape", s.time.p90},
                                  {"bias", s.time.bias},
                                  {"mape_by_dataset", s.time_by_dataset}}));
+  root.set("time_closed_form", Json::object({{"rows", count(s.closed_form.rows)},
+                                             {"mape", s.closed_form.mape},
+                                             {"median_ape", s.closed_form.median},
+                                             {"p90_ape", s.closed_form.p90},
+                                             {"bias", s.closed_form.bias}}));
   root.set("memory", memory_json(s.memory));
   root.set("memory_device", memory_json(s.memory_device));
   root.set("fit", Json::object({{"rows", count(s.fit.rows)},

@@ -24,6 +24,11 @@ std::string headline(const Scores& s) {
                         s.time.rows, percent_text(s.time.mape), percent_text(s.time.median),
                         percent_text(s.time.p90), signed_percent(s.time.bias),
                         percent_text(s.time_by_dataset));
+  if (s.closed_form.rows > 0)
+    text += fmt::format("         by the closed form alone: mean error {}, median {}, p90 {}, bias "
+                        "{}\n",
+                        percent_text(s.closed_form.mape), percent_text(s.closed_form.median),
+                        percent_text(s.closed_form.p90), signed_percent(s.closed_form.bias));
   for (const auto& [what, e] : {std::pair{"memory  ", &s.memory}, {"device  ", &s.memory_device}})
     if (e->rows > 0)
       text += fmt::format("{} {} rows  mean error {}, median {}, p90 {}, worst {}\n", what, e->rows,

@@ -1,0 +1,49 @@
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "core/file.hpp"
+#include "reports/validate/calibrate.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kPurpose =
+    "Learns from a few runs of your site how its pace differs from the shipped profiles'. Plans\n"
+    "and predictions made with --site FILE then follow it, and say how far they may be trusted.\n"
+    "With --backend host it measures this host instead: planner calibrate --backend host --help.";
+constexpr std::string_view kExamples =
+    "  planner calibrate --from my-runs.csv --out site.json\n"
+    "  planner calibrate --backend host --out me.json\n"
+    "  planner --model gpt2-1.5b --gpus 8 --site site.json";
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+constexpr std::size_t kShownProblems = 20;
+
+}  // namespace
+
+int calibrate_verb(Arguments arguments) {
+  std::optional<std::string> path;
+  OutputOptions output;
+  OptionSet set("calibrate", kPurpose, kExamples);
+  set.text("--from", path, "RUNS", "CSV of timed runs of one site, as `validate` reads them");
+  add_output_options(set, output, "the site");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+  core::Problems bad;
+  if (!path) bad.push_back({"--from", "a CSV of timed runs", "none", "--from my-runs.csv"});
+  if (const core::Status target = check_output(output); !target.ok())
+    bad.insert(bad.end(), target.problems().begin(), target.problems().end());
+  if (!bad.empty()) return refuse(bad);
+
+  const core::Result<std::string> text = core::read_file(*path, kMaxBytes);
+  if (!text.ok()) return refuse(text.problems());
+  const auto calibration = reports::validation::calibrate(*text, *path);
+  if (!calibration.ok()) return refuse(calibration.problems());
+  for (std::size_t i = 0; i < std::min(calibration->problems.size(), kShownProblems); ++i)
+    write_reason(core::to_text(calibration->problems[i]));
+  const core::Status delivered =
+      deliver(output, hw_profiles::to_json_text(calibration->site), [&] {
+        return reports::validation::calibration_text(*calibration, page_style());
+      });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+}  // namespace cli

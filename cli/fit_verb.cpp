@@ -1,0 +1,97 @@
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/verbs.hpp"
+#include "core/csv.hpp"
+#include "core/file.hpp"
+#include "reports/fit/fit.hpp"
+#include "reports/fit/left_out_accuracy.hpp"
+#include "reports/fit/write_back.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kPurpose =
+    "Sets the constants of GPUs and frameworks by published training runs, and says how well they\n"
+    "predict runs that were left out.";
+constexpr std::string_view kExamples =
+    "  planner fit runs.csv\n"
+    "  planner fit runs.csv --write . --out fit.json";
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+constexpr std::int64_t kMostStarts = 100;
+
+// Rows that say something of memory, predicted by the shipped constants.
+std::vector<reports::validation::Predicted> memory_rows(
+    const std::vector<reports::validation::Row>& rows) {
+  reports::validation::Predictor predictor;
+  std::vector<reports::validation::Predicted> predicted;
+  for (const reports::validation::Row& row : rows) {
+    if (!row.peak_bytes && !row.fits) continue;
+    core::Result<reports::validation::Prediction> made = predictor.predict(row);
+    if (made.ok()) predicted.push_back({row, std::move(made->candidate), made->closed_form});
+  }
+  return predicted;
+}
+
+}  // namespace
+
+int fit_verb(Arguments arguments) {
+  std::string path;
+  std::optional<std::string> table, starts, write;
+  bool no_leave_out = false;
+  OutputOptions output;
+  OptionSet set("fit", kPurpose, kExamples);
+  set.positional("RUNS", path, "CSV of published runs, one a row");
+  set.text("--constants", table, "FILE", "what may be set, and its bounds (the shipped table)");
+  set.text("--starts", starts, "N", "starting points: the priors, and others drawn with --seed");
+  set.text("--write", write, "FOLDER", "write the constants into this source tree's profiles");
+  set.flag("--no-leave-out", no_leave_out, "only the fit over all rows");
+  add_output_options(set, output, "the constants and errors");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+  core::Problems bad;
+  reports::fit::FitOptions options;
+  options.leave_out = !no_leave_out;
+  if (const auto n = whole_number(starts, "--starts", 1, bad))
+    options.starts = static_cast<int>(std::min(*n, kMostStarts));
+  if (const auto n = whole_number(output.seed, "--seed", 0, bad))
+    options.seed = static_cast<std::uint64_t>(*n);
+  if (const core::Status target = check_output(output); !target.ok())
+    bad.insert(bad.end(), target.problems().begin(), target.problems().end());
+  if (!bad.empty()) return refuse(bad);
+
+  std::vector<reports::fit::Constant> constants;
+  if (table) {
+    const core::Result<std::string> text = core::read_file(*table, kMaxBytes);
+    if (!text.ok()) return refuse(text.problems());
+    auto read = reports::fit::read_constants(*text, *table);
+    if (!read.ok()) return refuse(read.problems());
+    constants = std::move(read).value();
+  } else {
+    constants = reports::fit::shipped_constants();
+  }
+  const core::Result<std::string> text = core::read_file(path, kMaxBytes);
+  if (!text.ok()) return refuse(text.problems());
+  core::Problems unread;
+  const core::Result<core::CsvTable> csv = core::parse_csv(*text, path, &unread);
+  if (!csv.ok()) return refuse(csv.problems());
+  core::Problems missing;
+  if (!csv->require_columns(reports::validation::required_columns(), missing))
+    return refuse(missing);
+  const reports::validation::Rows rows = reports::validation::read_rows(*csv);
+  const reports::fit::Cases cases(rows.rows, std::move(constants));
+  if (cases.all().empty())
+    return refuse({{path, "at least one row with step_seconds that can be predicted",
+                    std::to_string(rows.rows.size()) + " rows, none of them", ""}});
+  options.progress = progress_on_terminal(output.quiet);
+  const reports::fit::Fitted fitted = reports::fit::fit(cases, options);
+  std::optional<planner::Accuracy> accuracy;
+  if (!fitted.left_out.empty())
+    accuracy = reports::fit::accuracy_of(fitted.left_out, memory_rows(rows.rows));
+  if (write)
+    if (const auto done = reports::fit::write_back(fitted, accuracy, *write); !done.ok())
+      return refuse(done.problems());
+  const core::Status delivered = deliver(output, reports::fit::to_json_text(fitted),
+                                         [&] { return fit_text(fitted, page_style()); });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+}  // namespace cli

@@ -1,0 +1,66 @@
+#include "planner/accuracy.hpp"
+
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "core/check.hpp"
+#include "core/embedded.hpp"
+#include "core/json_reader.hpp"
+
+std::span<const core::EmbeddedFile> planner_data();
+
+namespace planner {
+
+static constexpr std::string_view kSchema = "accuracy/1";
+
+double Accuracy::share_of_site(int runs) const {
+  return runs <= 0 ? 0 : between / (between + within / runs);
+}
+
+double Accuracy::step_factor(int runs) const {
+  const double left = between * (1 - share_of_site(runs));
+  return std::exp(reach * std::sqrt(within + left));
+}
+
+double Accuracy::tie_factor() const { return std::exp(std::sqrt(within)); }
+
+double Accuracy::out_of_memory(double device, double usable) const {
+  if (device <= 0 || usable <= 0) return 0;
+  return 0.5 * std::erfc(std::log(usable / device) / (memory_spread * std::sqrt(2.0)));
+}
+
+core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view where) {
+  const core::Result<core::Json> json = core::parse_json(text, where);
+  if (!json.ok()) return json.problems();
+  core::Problems problems;
+  core::JsonReader root(*json, std::string(where), "", problems);
+  Accuracy a;
+  std::string schema, source;
+  root.one_of("schema", std::span(&kSchema, 1), schema);
+  root.required("source", source);
+  root.required("coverage", a.coverage, core::positive());
+  root.required("between", a.between, core::positive());
+  root.required("within", a.within, core::positive());
+  root.required("reach", a.reach, core::positive());
+  root.required("memory_low", a.memory_low, core::positive());
+  root.required("memory_high", a.memory_high, core::positive());
+  root.required("memory_spread", a.memory_spread, core::positive());
+  root.allow_only_known();
+  if (!problems.empty()) return problems;
+  return a;
+}
+
+const Accuracy& accuracy() {
+  static const Accuracy known = [] {
+    const core::Result<std::string> text =
+        core::embedded_or_override(planner_data(), "accuracy.json");
+    PLANNER_CHECK(text.ok(), "the data of accuracy is embedded");
+    const core::Result<Accuracy> read = read_accuracy(*text, "accuracy.json");
+    PLANNER_CHECK(read.ok(), core::to_text(read.problems()));
+    return *read;
+  }();
+  return known;
+}
+
+}  // namespace planner

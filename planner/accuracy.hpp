@@ -1,0 +1,37 @@
+#pragma once
+// How far predictions are from measurements, as `planner fit` found on published runs that its
+// constants never saw: data, accuracy.json. A run's logarithmic error is its site's plus its own,
+//
+//   log(measured / predicted) = site + run,  variances `between` and `within`
+//
+// n runs of a site tell the share b / (b + w/n) of their mean error that is the site's, and leave
+// the variance w + b (w/n) / (b + w/n) to the next run. A stated interval is `reach` of its root to
+// both sides: as many as `coverage` says of the left-out runs lay inside. Immutable; thread-safe.
+
+#include <string_view>
+
+#include "core/result.hpp"
+
+namespace planner {
+
+struct Accuracy {
+  double coverage = 0, between = 0, within = 0, reach = 0;
+  // Measured over predicted memory: quantiles (1 +- coverage) / 2, and the standard deviation of
+  // its logarithm that makes verdicts of fit likeliest.
+  double memory_low = 1, memory_high = 1, memory_spread = 0;
+
+  // Of the mean logarithmic error of so many runs, what is taken for the site's.
+  double share_of_site(int runs) const;
+  // By how much the interval of a step stretches to either side: a factor above 1.
+  double step_factor(int runs) const;
+  // Of two strategies on one machine, whose site's error is the same: steps further apart than this
+  // factor are told apart.
+  double tie_factor() const;
+  // Probability that what is predicted to take `device` of `usable` does not fit.
+  double out_of_memory(double device, double usable) const;
+};
+
+core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view where);
+const Accuracy& accuracy();
+
+}  // namespace planner

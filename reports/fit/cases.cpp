@@ -1,0 +1,144 @@
+#include "reports/fit/cases.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "hw_profiles/numbers.hpp"
+#include "planner/step_time.hpp"
+#include "planner/swept_time.hpp"
+
+namespace reports::fit {
+namespace {
+
+constexpr double kStep = 0.02;         // of a constant's logarithm: beyond rounding to picoseconds
+
+std::string key_of(const validation::Row& row, const hw_profiles::Profile& profile) {
+  const planner::Job& j = row.job;
+  return fmt::format("{} {} {} {} {} {} {} {} {}", row.gpu, profile.framework.id,
+                     row.gpus_per_node.value_or(0), row.internode_gbps.value_or(0), j.attention,
+                     static_cast<int>(j.precision), j.fp8_scaling, j.fused_norm, j.compile);
+}
+
+double step_of(const validation::Prepared& ready, const cost::Machine& machine) {
+  const auto swept = planner::swept_time(ready.program, machine);
+  const planner::Time time =
+      swept ? *swept : planner::step_time(ready.program, machine, ready.strategy.schedule);
+  return time.step.value();
+}
+
+}  // namespace
+
+std::size_t Cases::place_of(const validation::Row& row, const validation::Prepared& ready) {
+  const hw_profiles::Profile& profile = ready.question.profile;
+  std::string key = key_of(row, profile);
+  const auto found = std::ranges::find(keys_, key);
+  if (found != keys_.end()) return static_cast<std::size_t>(found - keys_.begin());
+  Place place{profile, row.job, {}};
+  place.profile.sources.clear();
+  for (std::size_t k = 0; k < constants_.size(); ++k)
+    if (constants_[k].concerns(profile)) place.constants.push_back(k);
+  places_.push_back(std::move(place));
+  keys_.push_back(std::move(key));
+  return places_.size() - 1;
+}
+
+Cases::Cases(const std::vector<validation::Row>& rows, std::vector<Constant> constants)
+    : constants_(std::move(constants)) {
+  validation::Predictor predictor;
+  for (const validation::Row& row : rows) {
+    if (!row.step) continue;
+    core::Result<validation::Prepared> ready = predictor.prepare(row);
+    if (!ready.ok()) continue;
+    const std::size_t place = place_of(row, *ready);
+    cases_.push_back({row.id, row.dataset, row.step->value(), place, std::move(ready).value()});
+  }
+}
+
+std::vector<std::string> Cases::datasets() const {
+  std::set<std::string> names;
+  for (const Case& c : cases_) names.insert(c.dataset);
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::size_t> Cases::members(std::string_view dataset) const {
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < cases_.size(); ++i)
+    if (cases_[i].dataset == dataset) chosen.push_back(i);
+  return chosen;
+}
+
+std::vector<std::size_t> Cases::counts() const {
+  std::vector<std::size_t> counts(constants_.size(), 0);
+  for (const Case& c : cases_)
+    for (const std::size_t k : places_[c.place].constants) ++counts[k];
+  return counts;
+}
+
+std::vector<double> Cases::priors() const {
+  std::vector<double> values;
+  for (const Constant& c : constants_) values.push_back(c.prior);
+  return values;
+}
+
+std::vector<double> Cases::shipped() const {
+  std::vector<double> values = priors();
+  for (const Place& place : places_)
+    for (const std::size_t k : place.constants)
+      values[k] = hw_profiles::number_of(place.profile, constants_[k].field).value_or(values[k]);
+  return values;
+}
+
+cost::Machine Cases::machine(const Place& place, std::span<const double> values) const {
+  hw_profiles::Profile profile = place.profile;
+  for (const std::size_t k : place.constants)
+    hw_profiles::put_number(profile, constants_[k].field, values[k]);
+  return planner::machine_for(profile, place.job);
+}
+
+std::vector<cost::Machine> Cases::machines(std::span<const double> values) const {
+  std::vector<cost::Machine> all;
+  for (const Place& place : places_) all.push_back(machine(place, values));
+  return all;
+}
+
+std::vector<double> Cases::log_ratios(std::span<const std::size_t> chosen,
+                                      std::span<const double> values) const {
+  const std::vector<cost::Machine> all = machines(values);
+  std::vector<double> ratios;
+  for (const std::size_t i : chosen)
+    ratios.push_back(std::log(step_of(cases_[i].ready, all[cases_[i].place]) / cases_[i].measured));
+  return ratios;
+}
+
+std::vector<Slopes> Cases::slopes(std::span<const std::size_t> chosen,
+                                  std::span<const double> values) const {
+  // By place: the machine as it is, then with each of its constants a step higher.
+  std::vector<std::vector<cost::Machine>> varied(places_.size());
+  for (std::size_t p = 0; p < places_.size(); ++p) {
+    varied[p].push_back(machine(places_[p], values));
+    for (const std::size_t k : places_[p].constants) {
+      std::vector<double> stepped(values.begin(), values.end());
+      stepped[k] *= std::exp(kStep);
+      varied[p].push_back(machine(places_[p], stepped));
+    }
+  }
+  std::vector<Slopes> all;
+  for (const std::size_t i : chosen) {
+    const Case& c = cases_[i];
+    std::vector<const cost::Machine*> lanes;
+    for (const cost::Machine& m : varied[c.place]) lanes.push_back(&m);
+    const std::vector<planner::Time> times =
+        planner::step_times(c.ready.program, lanes, c.ready.strategy.schedule);
+    Slopes slopes;
+    for (std::size_t s = 0; s < places_[c.place].constants.size(); ++s)
+      slopes.push_back({places_[c.place].constants[s],
+                        std::log(times[s + 1].step / times[0].step) / kStep});
+    all.push_back(std::move(slopes));
+  }
+  return all;
+}
+
+}  // namespace reports::fit

@@ -1,0 +1,127 @@
+#include "reports/fit/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/random.hpp"
+#include "reports/fit/left_out_accuracy.hpp"
+
+namespace reports::fit {
+namespace {
+
+using validation::ErrorScore;
+using Vector = std::vector<double>;
+using Chosen = std::vector<std::size_t>;
+
+ErrorScore score_of(const Vector& log_ratios) {
+  Vector errors;
+  for (const double r : log_ratios) errors.push_back(std::exp(r) - 1);
+  return validation::error_score(std::move(errors));
+}
+
+// Every run in turn sets the scale of the others: exp(-share x its log ratio).
+ErrorScore after_one_run(const Vector& ratios, double share) {
+  if (ratios.size() < 2) return score_of(ratios);
+  Vector scaled;
+  for (std::size_t i = 0; i < ratios.size(); ++i)
+    for (std::size_t j = 0; j < ratios.size(); ++j)
+      if (i != j) scaled.push_back(ratios[j] - share * ratios[i]);
+  return score_of(scaled);
+}
+
+// Start 0 is the prior; the others are drawn about it, within bounds.
+Vector start_of(const Cases& cases, const FitOptions& options, int start) {
+  Vector values = cases.priors();
+  if (start == 0) return values;
+  const core::Random random(options.seed, static_cast<std::uint64_t>(start));
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const Constant& c = cases.constants()[k];
+    const double drawn = values[k] * std::exp(c.spread * random.normal(k));
+    values[k] = std::clamp(drawn, c.low, c.high);
+  }
+  return values;
+}
+
+Solution best_of(const Cases& cases, const Chosen& chosen, const FitOptions& options) {
+  Solution best = solve(cases, chosen, start_of(cases, options, 0), options.solver);
+  for (int s = 1; s < options.starts; ++s) {
+    Solution other = solve(cases, chosen, start_of(cases, options, s), options.solver);
+    if (other.objective < best.objective) best = std::move(other);
+  }
+  return best;
+}
+
+Vector ratios_of(const LeftOut& set) {
+  Vector ratios;
+  for (const auto& [id, error] : set.errors) ratios.push_back(std::log1p(error));
+  return ratios;
+}
+
+LeftOut without(const Cases& cases, const std::string& dataset, const FitOptions& options) {
+  const Chosen scored = cases.members(dataset);
+  Chosen others;
+  for (std::size_t i = 0; i < cases.all().size(); ++i)
+    if (cases.all()[i].dataset != dataset) others.push_back(i);
+  const Solution solution = best_of(cases, others, options);
+  const Vector ratios = cases.log_ratios(scored, solution.values);
+  LeftOut out;
+  out.dataset = dataset;
+  out.time = score_of(ratios);
+  out.one_run_whole = after_one_run(ratios, 1);
+  for (std::size_t i = 0; i < scored.size(); ++i)
+    out.errors.emplace_back(cases.all()[scored[i]].id, std::exp(ratios[i]) - 1);
+  return out;
+}
+
+void tell(const FitOptions& options, const std::string& text) {
+  if (options.progress) options.progress(text);
+}
+
+}  // namespace
+
+double mean_of_datasets(const std::vector<LeftOut>& sets, ErrorScore LeftOut::*score) {
+  double sum = 0;
+  for (const LeftOut& set : sets) sum += (set.*score).mape;
+  return sets.empty() ? 0 : sum / static_cast<double>(sets.size());
+}
+
+double mean_of_rows(const std::vector<LeftOut>& sets, ErrorScore LeftOut::*score) {
+  double sum = 0, rows = 0;
+  for (const LeftOut& set : sets) {
+    sum += (set.*score).mape * static_cast<double>(set.errors.size());
+    rows += static_cast<double>(set.errors.size());
+  }
+  return rows > 0 ? sum / rows : 0;
+}
+
+Fitted fit(const Cases& cases, const FitOptions& options) {
+  Chosen all(cases.all().size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  Fitted out;
+  out.constants = cases.constants();
+  out.cases = cases.counts();
+  out.rows = all.size();
+  out.seed = options.seed;
+  const Solution solution = best_of(cases, all, options);
+  out.values = solution.values;
+  out.objective = solution.objective;
+  out.training = score_of(cases.log_ratios(all, out.values));
+  tell(options, fmt::format("all {} rows: {}", all.size(), percent_text(out.training.mape)));
+  for (const std::string& dataset : cases.datasets()) {
+    out.by_dataset.emplace_back(dataset,
+                                score_of(cases.log_ratios(cases.members(dataset), out.values)));
+    if (!options.leave_out) continue;
+    out.left_out.push_back(without(cases, dataset, options));
+    tell(options, fmt::format("without {}: {}", dataset,
+                              percent_text(out.left_out.back().time.mape)));
+  }
+  const Variances v = variances_of(out.left_out);
+  out.share_of_site = v.between / (v.between + v.within);
+  for (LeftOut& set : out.left_out) set.one_run = after_one_run(ratios_of(set), out.share_of_site);
+  return out;
+}
+
+}  // namespace reports::fit

@@ -1,0 +1,59 @@
+#pragma once
+// A fit over a file of published runs: the constants of constants.json set by all rows, and again
+// without each dataset in turn, whose rows are then predicted by constants that never saw them.
+// Errors are fractions of the measured time. Pure but for the profiles it loads.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/fit/solver.hpp"
+#include "reports/text.hpp"
+#include "reports/validate/score.hpp"
+
+namespace reports::fit {
+
+struct FitOptions {
+  SolverOptions solver;
+  bool leave_out = true;               // the second half: each dataset in turn
+  int starts = 1;                      // the first from the priors, the others drawn about them
+  std::uint64_t seed = 1;
+  std::function<void(std::string_view done)> progress;
+};
+
+// A dataset as a fit without it predicts it.
+struct LeftOut {
+  std::string dataset;
+  validation::ErrorScore time;
+  // After one of its runs, each in turn and not scored, has set the site's scale: all of the
+  // difference, and share_of_site of it. Sets of one run: as time.
+  validation::ErrorScore one_run, one_run_whole;
+  std::vector<std::pair<std::string, double>> errors;  // by row
+};
+
+struct Fitted {
+  std::vector<Constant> constants;
+  std::vector<std::size_t> cases;      // that each constant concerns
+  std::vector<double> values;          // in base units
+  std::size_t rows = 0;
+  validation::ErrorScore training;
+  std::vector<std::pair<std::string, validation::ErrorScore>> by_dataset;
+  std::vector<LeftOut> left_out;
+  double share_of_site = 0;            // of one run's logarithmic error, by the left-out rows
+  double objective = 0;
+  std::uint64_t seed = 1;
+};
+
+// Means over the left-out datasets, each weighing 1 or its rows.
+double mean_of_datasets(const std::vector<LeftOut>& left_out,
+                        validation::ErrorScore LeftOut::*score);
+double mean_of_rows(const std::vector<LeftOut>& left_out, validation::ErrorScore LeftOut::*score);
+
+Fitted fit(const Cases& cases, const FitOptions& options);
+
+std::string to_json_text(const Fitted& fitted);
+std::string fit_text(const Fitted& fitted, TextStyle style);
+
+}  // namespace reports::fit

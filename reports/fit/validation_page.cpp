@@ -1,0 +1,194 @@
+#include "reports/fit/validation_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "hw_profiles/numbers.hpp"
+#include "reports/fit/left_out_accuracy.hpp"
+#include "reports/validate/neighbours.hpp"
+
+namespace reports::fit {
+namespace {
+
+using validation::Predicted;
+
+constexpr std::size_t kWorstTimes = 25;
+constexpr double kBadMemory = 0.08;
+
+constexpr std::string_view kClaims =
+    "## Beside what others claim\n\n"
+    "| who | what | claim | on |\n|---|---|---|---|\n"
+    "| SimuMax | time | 1.5 % | 30 rows on A100 that it profiled |\n"
+    "| SimuMax | time | 5.6 % | 43 rows on B200 |\n"
+    "| SimuMax | memory | 0.46 % | the same |\n"
+    "| Calculon | time | 3.65 % | 8 rows |\n"
+    "| Calculon | memory of the state | 8.5 % | the same |\n"
+    "| vTrain | time | 8.37 % | the single-node rows of this file, from profiles of their kernels "
+    "|\n"
+    "| vTrain | time | 14.73 % | the multi-node rows of this file |\n"
+    "| a constant MFU | time | 43 % | the rows of this file |\n\n"
+    "These are their authors' figures on rows they chose, most of them with profiles of the "
+    "machine "
+    "at hand. Ours are for every timed row of the file, from shipped profiles; what a new site "
+    "gets "
+    "is the column \"left out\".\n";
+
+std::string percent(double x) { return percent_text(x); }
+std::string signed_percent(double x) {
+  return fmt::format("{}{}", x > 0 ? "+" : "", percent_text(x));
+}
+
+std::string headline(const validation::Scores& s) {
+  std::string text = fmt::format("{} of {} rows predicted.\n\n", s.predicted, s.rows);
+  text += "| | rows | mean error | median | p90 | bias |\n|---|---|---|---|---|---|\n";
+  const auto add = [&](std::string_view what, const validation::ErrorScore& e) {
+    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", what, e.rows, percent(e.mape),
+                        percent(e.median), percent(e.p90), signed_percent(e.bias));
+  };
+  add("time, as a plan states it", s.time);
+  add("time, closed form alone", s.closed_form);
+  add("memory of the allocator", s.memory);
+  add("memory as the driver's tool printed it", s.memory_device);
+  const double right = s.fit.rows > 0
+                           ? static_cast<double>(s.fit.correct) / static_cast<double>(s.fit.rows)
+                           : 0;
+  text +=
+      fmt::format("\nFit: {} of {} verdicts right ({}), {} wrongly said to fit, {} wrongly not.\n",
+                  s.fit.correct, s.fit.rows, percent(right), s.fit.false_fit, s.fit.false_oom);
+  text += fmt::format("Choice among alternatives: {} groups, mean regret {}, p90 {}, Kendall's tau "
+                      "{:.2f}.\n\n",
+                      s.ranking.groups, percent(s.ranking.mean_regret),
+                      percent(s.ranking.p90_regret), s.ranking.kendall_tau);
+  return text;
+}
+
+std::string clusters(const validation::Scores& s) {
+  std::string text = "## By source\n\n| dataset | framework | GPU | rows | error | bias |\n"
+                     "|---|---|---|---|---|---|\n";
+  for (const validation::Cluster& c : s.by)
+    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", c.dataset, c.framework, c.gpu,
+                        c.time.rows, percent(c.time.mape), signed_percent(c.time.bias));
+  return text + '\n';
+}
+
+std::string left_out(const Fitted& f) {
+  if (f.left_out.empty()) return "";
+  std::string text =
+      "## Fitted without the source that is scored\n\n"
+      "All constants start from what is believed beforehand and never see the rows of the source. "
+      "After one run: each of its runs in turn, not scored, has set the site's pace, as `planner "
+      "calibrate` does.\n\n"
+      "| left out | rows | fitted with it | left out | bias | after one run |\n"
+      "|---|---|---|---|---|---|\n";
+  for (std::size_t i = 0; i < f.left_out.size(); ++i) {
+    const LeftOut& out = f.left_out[i];
+    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", out.dataset, out.errors.size(),
+                        percent(f.by_dataset[i].second.mape), percent(out.time.mape),
+                        signed_percent(out.time.bias), percent(out.one_run.mape));
+  }
+  text += fmt::format(
+      "| mean of datasets | | | {} | | {} |\n| mean of rows | {} | {} | {} | | {} |\n\n",
+      percent(mean_of_datasets(f.left_out, &LeftOut::time)),
+      percent(mean_of_datasets(f.left_out, &LeftOut::one_run)), f.rows, percent(f.training.mape),
+      percent(mean_of_rows(f.left_out, &LeftOut::time)),
+      percent(mean_of_rows(f.left_out, &LeftOut::one_run)));
+  const planner::Accuracy a = planner::accuracy();
+  const Coverage c = coverage_of(f.left_out, a);
+  text += fmt::format(
+      "Intervals: a plan states {:.0f} % within a factor {:.2f}, after one run {:.2f}. Of the "
+      "left-out rows, each dataset weighing 1, {} and {} lie inside.\n\n",
+      100 * a.coverage, a.step_factor(0), a.step_factor(1), percent(c.uncalibrated),
+      percent(c.one_run));
+  return text;
+}
+
+struct Bad {
+  std::size_t row;
+  double error;
+};
+
+std::vector<Bad> sorted_errors(const std::vector<std::optional<double>>& errors) {
+  std::vector<Bad> all;
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    if (errors[i]) all.push_back({i, *errors[i]});
+  std::ranges::stable_sort(all, std::ranges::greater{},
+                           [](const Bad& b) { return std::abs(b.error); });
+  return all;
+}
+
+std::string worst(const validation::Validation& v, bool of_time) {
+  const auto errors = of_time ? validation::time_errors(v.rows) : validation::memory_errors(v.rows);
+  std::map<std::string, std::string> dominant;
+  for (const validation::RowScore& r : v.scores.per_row)
+    if (r.kind == (of_time ? validation::ScoreKind::time : validation::ScoreKind::memory))
+      dominant[r.id] = r.dominant_term;
+  std::vector<Bad> bad = sorted_errors(errors);
+  if (of_time && bad.size() > kWorstTimes) bad.resize(kWorstTimes);
+  if (!of_time) std::erase_if(bad, [](const Bad& b) { return std::abs(b.error) <= kBadMemory; });
+  std::string text = "| row | error | mostly | lies in |\n|---|---|---|---|\n";
+  for (const Bad& b : bad)
+    text += fmt::format("| {} | {} | {} | {} |\n", v.rows[b.row].row.id, signed_percent(b.error),
+                        dominant[v.rows[b.row].row.id],
+                        validation::explanation_of(b.row, v.rows, errors));
+  return text + '\n';
+}
+
+std::string wrong_verdicts(const validation::Validation& v) {
+  std::string text = "## Verdicts of fit that are wrong\n\n"
+                     "| row | ran | predicted | usable | probability of running out |\n"
+                     "|---|---|---|---|---|\n";
+  const double gib = static_cast<double>(core::gib(1).value());
+  for (const Predicted& p : v.rows) {
+    if (!p.row.fits || *p.row.fits == p.fits()) continue;
+    const planner::Memory& m = p.candidate.memory;
+    text += fmt::format("| {} | {} | {:.1f} GiB | {:.1f} GiB | {} |\n", p.row.id,
+                        *p.row.fits ? "yes" : "no",
+                        static_cast<double>(m.worst.device.value()) / gib,
+                        static_cast<double>(m.usable.value()) / gib,
+                        percent(p.candidate.uncertainty.out_of_memory));
+  }
+  return text + '\n';
+}
+
+std::string constants(const Fitted& f) {
+  std::string text =
+      "## Constants\n\n" +
+      fmt::format("{} constants, each of a GPU, a kind of node or a framework; bounds, what is "
+                  "believed beforehand and why are data (reports/fit/constants.json). Fitted to {} "
+                  "rows with seed {}. Those of memory (`kept_*`, `gathers_logits`, `stand_ins`, "
+                  "`fixed_memory`) are not fitted: they were chosen by hand on these rows, and no "
+                  "left-out figure exists for them.\n\n",
+                  f.constants.size(), f.rows, f.seed) +
+      "| constant | value | believed | low | high | rows |\n|---|---|---|---|---|---|\n";
+  for (std::size_t k = 0; k < f.constants.size(); ++k) {
+    const Constant& c = f.constants[k];
+    const auto show = [&](double v) { return hw_profiles::rounded_text(c.field, v); };
+    text += fmt::format("| {} | {} | {} +- {:.0f} % | {} | {} | {} |\n", c.name(),
+                        show(f.values[k]), show(c.prior), 100 * c.spread, show(c.low), show(c.high),
+                        f.cases[k]);
+  }
+  return text + '\n';
+}
+
+}  // namespace
+
+std::string validation_page(const validation::Validation& v, const Fitted& fitted,
+                            std::string_view file, std::string_view scatter) {
+  std::string text = fmt::format(
+      "# Predictions against published runs\n\nMade by `planner validate {} --report FILE`; "
+      "nothing "
+      "here is written by hand. Errors are (predicted - measured) / measured.\n\n",
+      file);
+  text += headline(v.scores);
+  text += fmt::format("![predicted against measured step times]({})\n\n", scatter);
+  text += left_out(fitted) + clusters(v.scores);
+  text += "## The worst times, and where the error lies\n\n" + worst(v, true);
+  text += "## Memory that is more than 8 % off\n\n" + worst(v, false);
+  text += wrong_verdicts(v) + constants(fitted);
+  return text + std::string(kClaims);
+}
+
+}  // namespace reports::fit

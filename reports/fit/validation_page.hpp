@@ -1,0 +1,17 @@
+#pragma once
+// reports/validation.md: predictions against published runs as a page of Markdown, wholly made of
+// what was scored and fitted just now. Pure.
+
+#include <string>
+#include <string_view>
+
+#include "reports/fit/fit.hpp"
+#include "reports/validate/validation.hpp"
+
+namespace reports::fit {
+
+// file: what the runs are called in the page; scatter: the plot beside it.
+std::string validation_page(const validation::Validation& validation, const Fitted& fitted,
+                            std::string_view file, std::string_view scatter);
+
+}  // namespace reports::fit

@@ -1,0 +1,25 @@
+#pragma once
+// What a few runs of a site say of its pace. Pure but for the profiles it loads.
+
+#include <string_view>
+
+#include "hw_profiles/site.hpp"
+#include "reports/text.hpp"
+#include "reports/validate/predict.hpp"
+
+namespace reports::validation {
+
+struct Calibration {
+  hw_profiles::SiteFile site;
+  double factor_before = 1, factor_after = 1;  // intervals of a step, to either side
+  core::Problems problems;                     // of rows that were not used
+};
+
+// text: a CSV as row.hpp reads it; its timed rows are runs of one site. The mean of log(measured /
+// predicted) is weighed by the share of it that is the site's, not the runs' own
+// (planner/accuracy.hpp). Errors: no header, missing columns, no row that is timed and predicted.
+core::Result<Calibration> calibrate(std::string_view text, std::string_view source);
+
+std::string calibration_text(const Calibration& calibration, TextStyle style);
+
+}  // namespace reports::validation

@@ -1,0 +1,71 @@
+// Intervals from left-out rows: the algebra of planner/accuracy.hpp, and that they cover.
+
+#include "planner/accuracy.hpp"
+
+#include <cmath>
+
+#include "core/random.hpp"
+#include "reports/fit/left_out_accuracy.hpp"
+#include "tests/catch.hpp"
+
+namespace {
+
+using namespace reports::fit;
+
+// Sites of 30 runs: errors N(0, b) of the site and N(0, w) of the run.
+std::vector<LeftOut> sites(int count, double b, double w) {
+  std::vector<LeftOut> all;
+  for (int s = 0; s < count; ++s) {
+    const core::Random random(1, static_cast<std::uint64_t>(s));
+    LeftOut set;
+    for (std::uint64_t i = 1; i <= 30; ++i)
+      set.errors.emplace_back(
+          "r", std::exp(std::sqrt(b) * random.normal(0) + std::sqrt(w) * random.normal(i)) - 1);
+    all.push_back(std::move(set));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a run tells b / (b + w) of its error, more runs tell more") {
+  planner::Accuracy a;
+  a.between = 0.03;
+  a.within = 0.01;
+  a.reach = 2;
+  CHECK(a.share_of_site(0) == 0);
+  CHECK(std::abs(a.share_of_site(1) - 0.75) < 1e-12);           // 3 / (3 + 1)
+  CHECK(std::abs(a.share_of_site(3) - 0.9) < 1e-12);            // 3 / (3 + 1/3)
+  CHECK(std::abs(std::log(a.step_factor(0)) - 0.4) < 1e-12);    // 2 sqrt(0.04)
+  CHECK(std::abs(std::log(a.step_factor(1)) -
+                 2 * std::sqrt(0.01 + 0.03 * 0.25)) < 1e-12);
+  CHECK(a.step_factor(1000) > std::exp(0.2));                   // never below the run's own
+}
+
+TEST_CASE("what takes exactly the memory there is runs out half of the time") {
+  planner::Accuracy a;
+  a.memory_spread = 0.05;
+  CHECK(a.out_of_memory(80, 80) == 0.5);
+  CHECK(std::abs(a.out_of_memory(80, 80 * std::exp(0.05)) - 0.158655) < 1e-5);  // Phi(-1)
+  CHECK(a.out_of_memory(40, 80) < 1e-9);
+  CHECK(a.out_of_memory(0, 80) == 0);
+}
+
+TEST_CASE("variances of sites and runs are found again, and intervals cover what they claim") {
+  const std::vector<LeftOut> fitted = sites(200, 0.03, 0.01);
+  const Variances v = variances_of(fitted);
+  CHECK(std::abs(v.between / 0.03 - 1) < 0.25);
+  CHECK(std::abs(v.within / 0.01 - 1) < 0.1);
+  const planner::Accuracy a = accuracy_of(fitted, {});
+  const Coverage c = coverage_of(fitted, a);
+  CHECK(std::abs(c.uncalibrated - 0.9) < 0.02);
+  CHECK(std::abs(c.one_run - 0.9) < 0.03);
+}
+
+TEST_CASE("the written accuracy is read back") {
+  const planner::Accuracy a = accuracy_of(sites(5, 0.02, 0.01), {});
+  const auto read = planner::read_accuracy(to_json_text(a, "a test"), "a.json");
+  REQUIRE(read.ok());
+  CHECK(read->between == a.between);
+  CHECK(read->reach == a.reach);
+}

@@ -1,0 +1,76 @@
+// Fits find the constants that made their runs; a site's pace does not reach the others.
+
+#include "reports/fit/fit.hpp"
+
+#include <cmath>
+
+#include "reports/fit/left_out_accuracy.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/fit/runs.hpp"
+
+namespace {
+
+using namespace reports::fit;
+
+std::vector<Constant> sustained(double prior) {
+  return {{"gpu.gemm_sustained", {"a100-sxm-80g"}, prior, 0.4, 0.86, 0.5, "a test"}};
+}
+FitOptions quick() {
+  FitOptions options;
+  options.solver.trust = 1e-6;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a fit finds the constant that made the times") {
+  auto rows = fit_test::rows();
+  fit_test::measure(rows, 0.6);
+  const Cases cases(rows, sustained(0.8));
+  REQUIRE(cases.all().size() == 8);
+  const Fitted fitted = fit(cases, quick());
+  CHECK(std::abs(fitted.values.front() / 0.6 - 1) < 0.01);
+  CHECK(fitted.training.mape < 0.005);
+  CHECK(fitted.left_out.size() == 2);
+  CHECK(fitted.left_out.front().time.mape < 0.01);
+}
+
+TEST_CASE("a fit does not leave the bounds") {
+  auto rows = fit_test::rows();
+  fit_test::measure(rows, 0.2);
+  const Fitted fitted = fit(Cases(rows, sustained(0.7)), quick());
+  CHECK(fitted.values.front() >= 0.4);
+  CHECK(fitted.values.front() < 0.41);
+}
+
+TEST_CASE("what is believed wins where runs do not say") {
+  auto rows = fit_test::rows();
+  fit_test::measure(rows, 0.6);
+  std::vector<Constant> constants = sustained(0.8);
+  constants.push_back({"framework.kernel_submit", {"fsdp1"}, 12e-6, 3e-6, 40e-6, 0.3, "unused"});
+  const Cases cases(rows, constants);
+  const Fitted fitted = fit(cases, quick());
+  CHECK(cases.counts().back() == 0);
+  CHECK(std::abs(fitted.values.back() / 12e-6 - 1) < 1e-6);
+}
+
+TEST_CASE("equal seeds give equal fits") {
+  auto rows = fit_test::rows();
+  fit_test::measure(rows, 0.6, 1.2);
+  const Cases cases(rows, sustained(0.8));
+  FitOptions options = quick();
+  options.starts = 3;
+  options.seed = 7;
+  CHECK(to_json_text(fit(cases, options)) == to_json_text(fit(cases, options)));
+}
+
+TEST_CASE("one run of a slow site sets the pace of its others") {
+  auto rows = fit_test::rows();
+  fit_test::measure(rows, 0.6, 1.3);
+  const Fitted fitted = fit(Cases(rows, sustained(0.6)), quick());
+  const LeftOut& south = fitted.left_out.back();
+  REQUIRE(south.dataset == "south");
+  CHECK(south.time.bias < -0.2);       // 1 / 1.3 - 1 = -23 %
+  CHECK(south.one_run_whole.mape < 0.05);
+  CHECK(fitted.share_of_site > 0.8);   // sites differ, their runs do not
+}
