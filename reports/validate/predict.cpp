@@ -55,19 +55,25 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
   strategy.bucket_bytes = profile.framework.bucket.value();
   const auto problems = planner::strategy_problems(row.model, job, strategy, row.gpus);
   if (!problems.empty()) return problems;
-  auto question = planner::make_question(row.model, job, profile, row.gpus);
-  if (!question.ok()) return question.problems();
   const auto graph =
       models::build_graph(row.model, planner::graph_options(job, strategy, profile.framework));
   if (!graph.ok()) return graph.problems();
   const planner::Strategy resolved = planner::resolve(row.model, job, strategy);
-  return Prepared{std::move(question).value(), resolved, planner::lower(*graph, job, resolved)};
+  planner::Question question{.model = row.model,
+                             .job = job,
+                             .profile = profile,
+                             .machine = planner::machine_for(profile, job),
+                             .gpus = row.gpus,
+                             .forward_flops = models::forward_gemm_flops(*graph),
+                             .parameters = models::parameter_count(*graph)};
+  return Prepared{std::move(question), resolved, planner::lower(*graph, job, resolved)};
 }
 
 // What the allocator holds matters where memory was measured, and to a verdict that the bytes in
-// use leave open: too many of them by themselves, or so few that no fragmentation fills the rest.
+// use leave open: too many of them by themselves, or so few that what the allocator caches beside
+// them would be returned to the device before a request failed.
 static planner::Memory memory_of(const Prepared& p, const Row& row) {
-  constexpr double kMostFragmentation = 0.5;  // published cases say "over 30 %" [zero]
+  constexpr double kMostFragmentation = 0.5;  // "over 30 %" in extreme cases [zero]
   const hw_profiles::Profile& profile = p.question.profile;
   if (row.peak_bytes) return planner::memory_of(p.program, profile);
   planner::Memory live = planner::memory_of(p.program, profile, false);
