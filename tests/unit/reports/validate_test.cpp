@@ -6,6 +6,7 @@
 
 #include "core/json.hpp"
 #include "hw_profiles/load.hpp"
+#include "reports/validate/neighbours.hpp"
 #include "tests/catch.hpp"
 
 namespace {
@@ -163,4 +164,20 @@ TEST_CASE("shipped frameworks are named for software, never for a file of runs")
     for (const char* dataset : {"vtrain", "aleph", "foundry", "bloom", "qlora", "simumax", "dgxc",
                                 "torchtitan", "korthikanti", "zero"})
       CHECK(name.find(dataset) == std::string::npos);
+}
+
+TEST_CASE("an error is told apart by the runs beside it") {
+  std::vector<Predicted> rows;
+  for (const std::int64_t micro_batch : {1, 2, 4, 8}) {
+    Predicted p = predicted(1, 1, true);
+    p.row.strategy.micro_batch = micro_batch;
+    rows.push_back(std::move(p));
+  }
+  rows.back().row.step = core::Seconds(2);  // measured twice as long as predicted
+  const auto errors = time_errors(rows);
+  CHECK(explanation_of(3, rows, errors).starts_with("this run or its micro-batch"));
+  for (Predicted& p : rows) p.row.step = core::Seconds(2);
+  CHECK(explanation_of(3, rows, time_errors(rows)).starts_with("systematic"));
+  rows.resize(1);
+  CHECK(explanation_of(0, rows, time_errors(rows)) == "no other run of its kind to compare with");
 }
