@@ -2,6 +2,7 @@
 // Strategy: one way to lay the job out on the machines. Every key can be pinned or forbidden; the
 // names here are the names in the plan file and on the command line. Value type.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@ enum class GradSync : std::uint8_t { automatic, ring, tree, naive_all_reduce, pa
 enum class ServerMode : std::uint8_t { sync, async };
 // What a pipeline's ranks hold: layers in order, or any operators of a graph (graph_cut.hpp).
 enum class Partition : std::uint8_t { layers, operators };
+enum class Degree : std::uint8_t { tensor, context, data, pipeline };
 
 struct Strategy {
   std::int64_t data = 1, tensor = 1, pipeline = 1, context = 1, expert = 1;
@@ -45,7 +47,9 @@ struct Strategy {
   std::int64_t bucket_bytes = 25 << 20;
   bool tp_overlap = false;
   std::vector<std::string> offload;
-  std::vector<std::string> mesh_order{"tensor", "context", "data", "pipeline"};
+  // From the fastest link outward.
+  std::array<Degree, 4> mesh_order{Degree::tensor, Degree::context, Degree::data,
+                                   Degree::pipeline};
 
   // Ranks that hold the model: gpus less the servers that stand apart.
   std::int64_t workers() const { return data * tensor * pipeline * context; }

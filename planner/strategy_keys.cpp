@@ -13,7 +13,6 @@ namespace planner {
 namespace {
 
 constexpr std::array<std::string_view, 3> kOffloads{"optimizer", "params", "activations"};
-constexpr std::array<std::string_view, 4> kAxes{"tensor", "context", "data", "pipeline"};
 
 // Beyond any cluster; small enough that products of two degrees stay below 2^63.
 constexpr std::int64_t kMaxDegree = std::int64_t{1} << 24;
@@ -77,7 +76,7 @@ std::vector<StrategyKey> make_keys() {
       scalar<&S::bucket_bytes>("bucket_bytes", KeyKind::bytes, 1, kMaxBucket),
       flag<&S::tp_overlap>("tp_overlap"),
       {.name = "offload", .kind = KeyKind::words, .choices = kOffloads},
-      {.name = "mesh_order", .kind = KeyKind::words, .choices = kAxes},
+      {.name = "mesh_order", .kind = KeyKind::words, .choices = kDegreeNames},
   };
 }
 
@@ -133,8 +132,12 @@ std::vector<std::string> expanded(const StrategyKey& key, std::vector<std::strin
 std::vector<std::string> list_value(const StrategyKey& key, const Strategy& strategy) {
   PLANNER_CHECK(key.is_list());
   if (key.name == "offload") return strategy.offload;
-  if (key.name == "mesh_order") return strategy.mesh_order;
   std::vector<std::string> items;
+  if (key.name == "mesh_order") {
+    for (const Degree d : strategy.mesh_order)
+      items.emplace_back(kDegreeNames[static_cast<std::size_t>(d)]);
+    return items;
+  }
   for (std::int64_t n : key.name == "parts" ? strategy.parts : strategy.stages)
     items.push_back(fmt::format("{}", n));
   return items;
@@ -145,7 +148,9 @@ void put_list(const StrategyKey& key, Strategy& strategy, const std::vector<std:
   if (key.name == "offload") {
     strategy.offload = items;
   } else if (key.name == "mesh_order") {
-    strategy.mesh_order = items;
+    for (std::size_t i = 0; i < strategy.mesh_order.size(); ++i)
+      strategy.mesh_order[i] =
+          static_cast<Degree>(std::ranges::find(kDegreeNames, items[i]) - kDegreeNames.begin());
   } else {
     std::vector<std::int64_t>& numbers = key.name == "parts" ? strategy.parts : strategy.stages;
     numbers.clear();

@@ -16,6 +16,8 @@ inline constexpr std::array<std::string_view, 5> kCheckpointNames{
 inline constexpr std::array<std::string_view, 5> kGradSyncNames{
     "auto", "ring", "tree", "naive_all_reduce", "parameter_server"};
 inline constexpr std::array<std::string_view, 2> kServerModeNames{"sync", "async"};
+inline constexpr std::array<std::string_view, 4> kDegreeNames{"tensor", "context", "data",
+                                                              "pipeline"};
 inline constexpr std::array<std::string_view, 2> kPartitionNames{"layers", "operators"};
 
 }  // namespace planner

@@ -278,16 +278,10 @@ class Rules {
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
     NEED(s_.offload.empty(), "offload", "nothing", text(std::ssize(s_.offload)) + " kinds");
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
-    const auto once = [&](const char* axis) {
-      return std::ranges::count(s_.mesh_order, axis) == 1;
-    };
-    static const Strategy kUsual;
-    const bool each = s_.mesh_order == kUsual.mesh_order ||
-                      (s_.mesh_order.size() == 4 && once("tensor") && once("context") &&
-                       once("data") && once("pipeline"));
-    NEED(each, "mesh_order",
-         "each of tensor, context, data, pipeline once",
-         text(std::ssize(s_.mesh_order)) + " names");
+    unsigned seen = 0;
+    for (const Degree d : s_.mesh_order) seen |= 1U << static_cast<unsigned>(d);
+    NEED(seen == 0b1111, "mesh_order", "each of tensor, context, data, pipeline once",
+         "one of them twice");
     NEED(layers_ < 16384, "layers", "fewer than 16384 layers", text(layers_));
   }
 

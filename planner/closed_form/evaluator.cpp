@@ -9,14 +9,14 @@
 namespace planner::closed_form {
 namespace {
 
-std::int64_t stride_of(const Strategy& s, std::string_view axis) {
+std::int64_t stride_of(const Strategy& s, Degree degree) {
   std::int64_t stride = 1;
-  for (const std::string& name : s.mesh_order) {
-    if (name == axis) break;
-    stride *= name == "tensor"    ? s.tensor
-              : name == "context" ? s.context
-              : name == "data"    ? s.data
-                                  : s.pipeline;
+  for (const Degree d : s.mesh_order) {
+    if (d == degree) break;
+    stride *= d == Degree::tensor    ? s.tensor
+              : d == Degree::context ? s.context
+              : d == Degree::data    ? s.data
+                                     : s.pipeline;
   }
   return stride;
 }
@@ -104,8 +104,8 @@ void Evaluator::make_places() {
   structure_.embedding.clear();
   structure_.tensor.clear();
   links_.clear();
-  const std::int64_t data = stride_of(strategy_, "data");
-  const std::int64_t pipeline = stride_of(strategy_, "pipeline");
+  const std::int64_t data = stride_of(strategy_, Degree::data);
+  const std::int64_t pipeline = stride_of(strategy_, Degree::pipeline);
   const bool sharded = strategy_.sharding != Sharding::none;
   const std::int64_t group = sharded ? strategy_.shard_group : strategy_.data;
   for (const cost::Machine* m : machines_) {
@@ -113,7 +113,7 @@ void Evaluator::make_places() {
     structure_.gradients.push_back(cost::place_of(0, group, data, n));
     structure_.replicas.push_back(cost::place_of(0, strategy_.data / group, data * group, n));
     structure_.tensor.push_back(
-        cost::place_of(0, strategy_.tensor, stride_of(strategy_, "tensor"), n));
+        cost::place_of(0, strategy_.tensor, stride_of(strategy_, Degree::tensor), n));
     structure_.embedding.push_back(cost::place_of(0, 2, (strategy_.pipeline - 1) * pipeline, n));
     links_.push_back(links_of(pipeline, n));
   }
@@ -145,6 +145,7 @@ void Evaluator::make_roles() {
   const auto p = static_cast<std::size_t>(strategy_.pipeline);
   const auto add = [&](std::size_t rank) {
     std::vector<Chunk> chunks;
+    chunks.reserve((stages.size() - rank + p - 1) / p);
     for (std::size_t place = rank; place < stages.size(); place += p)
       chunks.push_back({place == 0, place + 1 == stages.size(), stages[place]});
     roles_.push_back({StageForm(structure_, *current_, std::move(chunks)),
@@ -192,7 +193,7 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
 
 Messages Evaluator::messages(std::size_t machine, const MessageTime& time) const {
   const Links& links = links_[machine];
-  const bool paired = strategy_.pipeline == 2 && stride_of(strategy_, "pipeline") == 1;
+  const bool paired = strategy_.pipeline == 2 && stride_of(strategy_, Degree::pipeline) == 1;
   const std::int64_t near = paired ? time.paired : time.inside, far = time.across;
   const bool any = links.across > 0 || links.back_across;
   // messages_over() these links.

@@ -217,9 +217,11 @@ Forms Pieces::build(std::int64_t b) const {
 }
 
 const Forms& Pieces::at(std::int64_t micro_batch) {
-  for (const auto& [known, forms] : forms_)
-    if (known == micro_batch) return forms;
-  return forms_.emplace_back(micro_batch, build(micro_batch)).second;
+  const auto known = std::ranges::find(micro_batches_, micro_batch);
+  const auto at = static_cast<std::size_t>(known - micro_batches_.begin());
+  if (known != micro_batches_.end()) return *forms_[at];
+  micro_batches_.push_back(micro_batch);
+  return *forms_.emplace_back(std::make_unique<Forms>(build(micro_batch)));
 }
 
 }  // namespace planner::closed_form

@@ -10,10 +10,9 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "models/graph.hpp"
@@ -102,7 +101,8 @@ class Pieces {
   program::Program probe_;             // one sample
   std::span<const cost::Machine* const> machines_;
   core::DType boundary_type_{};
-  std::deque<std::pair<std::int64_t, Forms>> forms_;  // a dozen, by micro-batch
+  std::vector<std::int64_t> micro_batches_;    // of forms_: a dozen
+  std::vector<std::unique_ptr<Forms>> forms_;
 };
 
 }  // namespace planner::closed_form

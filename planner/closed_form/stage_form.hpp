@@ -86,7 +86,9 @@ class StageForm {
   // with equally many layers, whose small differences count at their greatest.
   std::int64_t peak(const Live& live, const program::Schedule& schedule) const;
   // Kinds of messages that the rank receives: activations, gradients.
-  std::int64_t neighbours() const;
+  std::int64_t neighbours() const {
+    return 2 - (first_ && chunks_.size() == 1) - (last_ && chunks_.size() == 1);
+  }
   // `lands`: messages come by way of landing buffers (receives_ahead).
   StageTime time(const Forms& forms, std::size_t machine, bool lands, Shared& shared) const;
 

@@ -157,10 +157,12 @@ void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
     const Chunk& c = chunks_[i];
     // Buckets' staging differs from rank to rank.
     const bool alike = largest_staging_ == 0;
-    const auto known = std::ranges::find(shared.live_, c, &Shared::Lives::chunk);
-    if (i > 0 && c == chunks_[i - 1]) {
+    const bool again = i > 0 && c == chunks_[i - 1];
+    const auto known = again || !alike ? shared.live_.end()
+                                       : std::ranges::find(shared.live_, c, &Shared::Lives::chunk);
+    if (again) {
       r.chunks.push_back(r.chunks.back());
-    } else if (alike && known != shared.live_.end()) {
+    } else if (known != shared.live_.end()) {
       r.chunks.push_back(known->live);
     } else {
       r.chunks.push_back(chunk_live(forms, c, micro_batches));
@@ -171,13 +173,6 @@ void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
   r.end = {-forms.boundary * sent, 0};
   if (!s_->strategy->overlap || split_)
     r.end.peak = std::max<std::int64_t>(0, r.end.net + largest_staging_);
-}
-
-std::int64_t StageForm::neighbours() const {
-  const auto is_end = [&](bool Chunk::*end) {
-    return std::ranges::all_of(chunks_, [&](const Chunk& c) { return c.*end; });
-  };
-  return 2 - is_end(&Chunk::first) - is_end(&Chunk::last);
 }
 
 std::int64_t StageForm::peak(const Live& live, const program::Schedule& schedule) const {

@@ -6,9 +6,9 @@
 namespace planner {
 namespace {
 
-program::Axis axis_of(const std::string& name) {
-  if (name == "tensor") return program::Axis::tensor;
-  return name == "data" ? program::Axis::data : program::Axis::pipeline;
+program::Axis axis_of(Degree degree) {
+  if (degree == Degree::tensor) return program::Axis::tensor;
+  return degree == Degree::data ? program::Axis::data : program::Axis::pipeline;
 }
 
 program::Mesh mesh_of(const Strategy& s) {
@@ -20,8 +20,8 @@ program::Mesh mesh_of(const Strategy& s) {
   mesh.shard_group = static_cast<int>(s.shard_group);
   mesh.separate_servers = static_cast<int>(s.separate_servers());
   std::size_t at = 0;
-  for (const std::string& name : s.mesh_order)
-    if (name != "context") mesh.order[at++] = axis_of(name);
+  for (const Degree degree : s.mesh_order)
+    if (degree != Degree::context) mesh.order[at++] = axis_of(degree);
   PLANNER_CHECK(at == mesh.order.size(), "mesh_order names each degree once");
   return mesh;
 }

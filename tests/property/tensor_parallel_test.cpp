@@ -173,7 +173,8 @@ TEST_CASE("the order of the mesh does not change the result") {
   const Job job = double_job(OptimizerKind::momentum);
   const ReferenceResult expected = single_rank(job);
   Strategy s = mesh(2, 2, 2);
-  s.mesh_order = {"pipeline", "data", "context", "tensor"};
+  s.mesh_order = {planner::Degree::pipeline, planner::Degree::data, planner::Degree::context,
+                  planner::Degree::tensor};
   check_close(job, expected, s);
 }
 
