@@ -145,6 +145,18 @@ const Entry* Ranking::next() {
   return entry;
 }
 
+// Those that no other is as fast and as small as, by their own figures; the fastest first.
+static std::vector<Candidate> undominated(std::vector<Candidate> all) {
+  std::ranges::stable_sort(all, {}, [](const Candidate& c) {
+    return std::make_pair(c.time.step.value(), c.memory.worst.device);
+  });
+  std::vector<Candidate> front;
+  for (Candidate& c : all)
+    if (front.empty() || c.memory.worst.device < front.back().memory.worst.device)
+      front.push_back(std::move(c));
+  return front;
+}
+
 void choose(Explorer& explorer, const Request& request, Plan& plan) {
   const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
   const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
@@ -160,12 +172,14 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
     Candidate candidate = explorer.candidate(explorer.strategy(*entry));
     if (fits(candidate)) ranked.push_back(std::move(candidate));
   }
+  std::vector<Candidate> shown = ranked;
   for (const Entry& entry : frontier(explorer)) {
     const Strategy strategy = explorer.strategy(entry);
-    const auto known = std::ranges::find(ranked, strategy, &Candidate::strategy);
-    Candidate candidate = known != ranked.end() ? *known : explorer.candidate(strategy);
-    if (fits(candidate)) plan.pareto.push_back(std::move(candidate));
+    if (std::ranges::find(ranked, strategy, &Candidate::strategy) != ranked.end()) continue;
+    Candidate candidate = explorer.candidate(strategy);
+    if (fits(candidate)) shown.push_back(std::move(candidate));
   }
+  plan.pareto = undominated(std::move(shown));
   // The closed form brought them here; their own figures decide among them.
   std::ranges::stable_sort(ranked, {}, [&](const Candidate& c) {
     const double step = c.time.step.value();

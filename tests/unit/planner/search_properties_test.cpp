@@ -84,6 +84,27 @@ TEST_CASE("no strategy of the space beats the plan") {
   CHECK(plan.chosen->time.step.value() <= 1.01 * best.time.step.value());
 }
 
+TEST_CASE("nothing on the Pareto front is beaten by anything printed, and the fastest is on it") {
+  const Asked asked = GENERATE(Asked{"gpt2-1.5b", "h100-sxm-80g", 8, 1024, 512},
+                               Asked{"gpt2-124m", "rtx3090", 8, 512, 64},
+                               Asked{"llama3-70b", "h100-sxm-80g", 64, 8192, 64});
+  const Plan plan = plan_of(request(asked));
+  REQUIRE(plan.chosen);
+  const auto figures = [](const Candidate& c) {
+    return std::make_pair(c.time.step.value(), c.memory.worst.device.value());
+  };
+  CHECK(figures(plan.pareto.front()) == figures(*plan.chosen));
+  std::vector<Candidate> all = plan.alternatives;
+  all.insert(all.end(), plan.pareto.begin(), plan.pareto.end());
+  for (const Candidate& front : plan.pareto)
+    for (const Candidate& other : all) {
+      const auto [step, device] = figures(front);
+      const auto [others_step, others_device] = figures(other);
+      CHECK(!(others_step < step && others_device <= device));
+      CHECK(!(others_step <= step && others_device < device));
+    }
+}
+
 TEST_CASE("a better machine never makes the best plan slower") {
   const Asked asked = GENERATE(Asked{"gpt2-124m", "rtx3090", 8, 512, 64},
                                Asked{"gpt2-1.5b", "a100-sxm-80g", 16, 1024, 64},
