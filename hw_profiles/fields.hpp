@@ -3,6 +3,7 @@
 // left out, and how to reach it in the structs. Reading, writing and checking all walk this table,
 // so a new field is one line here.
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -22,5 +23,13 @@ struct Field {
 
 std::span<const Field> fields();
 const Field* find_field(std::string_view name);
+
+// "gpu.memory_bandwidth" is the section gpu's key memory_bandwidth.
+inline std::string_view part_of(const Field& f) { return f.name.substr(0, f.name.find('.')); }
+inline std::string_view key_of(const Field& f) { return f.name.substr(f.name.find('.') + 1); }
+inline constexpr std::array<std::string_view, 5> kSections{"gpu", "node", "native", "framework",
+                                                           "site"};
+inline constexpr std::string_view kSite = "site";   // the section that may be absent
+inline constexpr std::string_view kNone = "none";   // as a value: the device has no such thing
 
 }  // namespace hw_profiles

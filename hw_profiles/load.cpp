@@ -21,10 +21,7 @@ namespace hw_profiles {
 namespace {
 
 constexpr std::string_view kMemTotal = "MemTotal";  // as a bytes value: this machine's memory
-constexpr std::string_view kNone = "none";          // as a value: the device has no such thing
 
-std::string_view part_of(const Field& field) { return field.name.substr(0, field.name.find('.')); }
-std::string_view key_of(const Field& field) { return field.name.substr(field.name.find('.') + 1); }
 
 // Whether two stated fields contradict each other.
 struct Contradiction {
@@ -64,8 +61,6 @@ struct Part {
 constexpr Part kNode{"node", "node", "nodes/"};
 constexpr Part kFramework{"framework", "framework", "frameworks/"};
 constexpr Part kProfile{"", "profile", "data/"};
-constexpr std::array<std::string_view, 5> kSections{"gpu", "node", "native", "framework", "site"};
-constexpr std::string_view kSite = "site";  // the one that may be absent
 
 bool belongs(const core::EmbeddedFile& file, const Part& part) {
   return file.name.starts_with(part.folder);
@@ -213,6 +208,8 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
       reader.optional("about", profile.framework.about);
       read_text(reader, "recipe", profile.framework.recipe);
       reader.optional("successor", profile.framework.successor);
+      core::Json earlier;  // read by use_framework, which alone knows a date
+      reader.optional("until", earlier);
     }
     for (const Field& field : fields())
       if (part_of(field) == part) read_field(field, reader, profile);
@@ -234,16 +231,6 @@ core::Result<Profile> load_file(const std::string& path) {
   const auto text = core::read_file(path, kMaxBytes);
   if (!text.ok()) return text.problems();
   return profile_from_json_text(*text, path);
-}
-
-// A stated field as it is now: the file's own text while it still says the value.
-Sourced current(const Field& field, double value, const Sourced* stated) {
-  const std::string text = quantity_text(value, field.kind);
-  if (stated == nullptr) return {std::string(field.name), text, "set by the program"};
-  const auto was = parse_quantity(stated->text, field.kind);
-  if (was.ok() && *was == value) return *stated;
-  return {stated->field, text,
-          "changed after loading; was " + stated->text + ": " + stated->source};
 }
 
 }  // namespace
@@ -292,49 +279,41 @@ core::Status use_node(Profile& profile, const std::string& wanted, std::string_v
   return use_part(profile, kNode, wanted, source);
 }
 
-core::Status use_framework(Profile& profile, const std::string& wanted, std::string_view source) {
+// What a shipped framework's releases before `as_of` did otherwise: "until": {"2025-04": {fields}}.
+static core::Status use_earlier(Profile& profile, const std::string& wanted,
+                                std::string_view as_of) {
+  for (const core::EmbeddedFile& file : hw_profiles_data()) {
+    if (!belongs(file, kFramework) || id_of(file) != wanted) continue;
+    const core::Json json = *core::parse_json(file.text, file.name);
+    const core::Json* until = json.find("until");
+    if (until == nullptr) break;
+    for (const auto& [date, fields] : until->members()) {
+      if (as_of >= date) continue;
+      for (const auto& [name, stated] : fields.members()) {
+        auto done = set(profile, "framework." + name, stated.items()[0].as_string(),
+                        stated.items()[1].as_string());
+        if (!done.ok()) return done;
+      }
+    }
+  }
+  return core::Done{};
+}
+
+core::Status use_framework(Profile& profile, const std::string& wanted, std::string_view source,
+                           std::string_view as_of) {
   const core::Status done = use_part(profile, kFramework, wanted, source);
   if (!done.ok()) return done;
   const Framework& f = profile.framework;
   const bool succeeded = f.successor_capability && profile.gpu.compute_capability &&
                          *profile.gpu.compute_capability >= *f.successor_capability;
-  return succeeded ? use_part(profile, kFramework, f.successor, source) : done;
+  if (succeeded) return use_part(profile, kFramework, f.successor, source);
+  return as_of.empty() ? done : use_earlier(profile, wanted, as_of);
 }
 
 core::Result<Profile> profile_from_json_text(std::string_view text, std::string_view where) {
   auto json = core::parse_json(text, where);
   if (!json.ok()) return json.problems();
   return read_profile(std::move(json).value(), where);
-}
-
-std::string to_json_text(const Profile& profile) {
-  core::Json json = core::Json::object({{"id", profile.gpu.id},
-                                        {"name", profile.gpu.name},
-                                        {"architecture", profile.gpu.architecture}});
-  for (std::string_view part : kSections) {
-    core::Json object = core::Json::object();
-    if (part == "node" && !profile.node.id.empty()) {
-      object.set("id", profile.node.id);
-      object.set("about", profile.node.about);
-    }
-    if (part == "framework") {
-      object.set("id", profile.framework.id);
-      object.set("about", profile.framework.about);
-      object.set("recipe", profile.framework.recipe);
-      if (!profile.framework.successor.empty())
-        object.set("successor", profile.framework.successor);
-    }
-    for (const Field& field : fields()) {
-      if (part_of(field) != part) continue;
-      const Sourced* stated = profile.lookup(field.name);
-      const auto value = field.get(profile);
-      if (!value && (stated == nullptr || stated->text != kNone)) continue;
-      const Sourced s = value ? current(field, *value, stated) : *stated;
-      object.set(key_of(field), core::Json::array({s.text, s.source}));
-    }
-    if (part != kSite || object.size() > 0) json.set(part, std::move(object));
-  }
-  return core::dump(json, 2);
 }
 
 core::Status set(Profile& profile, std::string_view name, std::string_view text,

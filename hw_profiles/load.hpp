@@ -29,9 +29,10 @@ std::vector<std::string> framework_names();
 // whose links the GPU lacks is a problem, which leaves the profile as it was.
 core::Status use_node(Profile& profile, const std::string& name_or_path, std::string_view source);
 // The same of the framework, or of its successor where the GPU asks for that one; a profile that
-// names none has `native`.
+// names none has `native`. as_of, "2024" or "2024-12": as its releases of that time were, where its
+// file says what they did otherwise; empty: as it is today.
 core::Status use_framework(Profile& profile, const std::string& name_or_path,
-                           std::string_view source);
+                           std::string_view source, std::string_view as_of = "");
 
 // One JSON object, complete: profile_from_json_text gives back an equal profile, bit for bit. A
 // number that was changed after loading is written as it is now and its source says so.

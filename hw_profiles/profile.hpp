@@ -142,6 +142,8 @@ struct Framework {
   // Bytes moved, as a ratio.
   double traffic_elementwise = 1, traffic_norm = 1, traffic_loss = 1;
   double traffic_rotary = 1, traffic_gated = 1;  // rotary positions; silu(gate) x up
+  // Passes over a LoRA adapter's result beside its two products, in each direction.
+  double traffic_adapter = 0;
   double traffic_compiled = 1;           // of elementwise, where the framework's compiler runs
   // Times that stored scores are read or written, forward and backward together.
   double passes_softmax = 12, passes_unfused = 24;
@@ -155,6 +157,7 @@ struct Framework {
   double kept_logits = 0, kept_logits_compiled = 0;
   bool gathers_logits = false;
   bool stand_ins = false;                // see models::KeptBeside
+  bool wide_gradients = false;           // of bf16 runs
   core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.
   std::optional<double> launch_blend;

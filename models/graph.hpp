@@ -175,6 +175,8 @@ struct KeptBeside {
   // A weight gradient that a GEMM added into its buffer is returned as an empty tensor of the
   // weight's shape, kept for the next one of that shape: a layer's, and the embeddings' or head's.
   bool stand_ins = false;
+  // All gradients once more, in f32, into which each micro-batch's are added.
+  bool wide_gradients = false;
   friend bool operator==(const KeptBeside&, const KeptBeside&) = default;
 };
 

@@ -211,6 +211,10 @@ static TensorIndex softmax_statistic(SegmentBuilder& b, Operator op, std::int64_
   return y;
 }
 
+// Bytes of a logit of another tensor rank: 16 bits, concatenated (Megatron-LM d98e8a6,
+// tensor_parallel/mappings.py, _gather_along_last_dim).
+constexpr double kGatheredLogit = 2;
+
 void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targets,
                         std::int64_t rows, std::int64_t n, std::int64_t tensor) {
   Operator find_max = shaped("head.max", OpKind::softmax_max, rows, n, n);
@@ -228,8 +232,9 @@ void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targe
   loss.saved = {logits};  // by now their own gradient
   loss.flops_forward = flops(kCrossEntropy, rows, n);
   loss.elements_forward = 2 * rows * n + 3 * rows;
-  const std::int64_t columns = b.kept.gathered_logits ? n * tensor : n;
-  b.keep_beside(loss, b.kept.logits * static_cast<double>(rows * columns),
+  const bool gathered = b.kept.gathered_logits && tensor > 1;
+  const double kept = b.kept.logits + (gathered ? kGatheredLogit : 0);
+  b.keep_beside(loss, kept * static_cast<double>(rows * (gathered ? n * tensor : n)),
                 TensorRole::logits_bytes);
   b.add(std::move(loss));
 }

@@ -20,6 +20,7 @@ struct MemoryTerms {
   std::array<core::Bytes, program::kTerms> terms{};
   std::array<core::Bytes, program::kTerms> peaks{};  // each tag's own peak
   core::Bytes live{}, reserved{}, workspace{}, context{}, communicators{}, device{};
+  core::Bytes host{};                  // offloaded, in the memory of the rank's host
 };
 struct StageMemory {
   int stage = 0;

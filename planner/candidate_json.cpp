@@ -27,6 +27,7 @@ void set_terms(Json& object, const MemoryTerms& m) {
   object.set("context", bytes(m.context));
   object.set("communicators", bytes(m.communicators));
   object.set("device", bytes(m.device));
+  object.set("host", bytes(m.host));
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ MemoryTerms read_memory_terms(JsonReader& reader) {
   reader.required("context", m.context, kFileBytes);
   reader.required("communicators", m.communicators, kFileBytes);
   reader.required("device", m.device, kFileBytes);
+  reader.optional("host", m.host, kFileBytes);
   if (auto peaks = reader.optional_object("peaks")) read_terms(*peaks, m.peaks);
   return m;
 }

@@ -35,7 +35,7 @@ EntryKey key_of(const program::Action& action, const program::Transfer& t) {
 // Receives, pulls and folds are the other side of what a send, reply or push already counts.
 bool counts(ActionKind kind) {
   return kind == ActionKind::collective || kind == ActionKind::send || kind == ActionKind::push ||
-         kind == ActionKind::serve_pull;
+         kind == ActionKind::serve_pull || kind == ActionKind::copy;
 }
 
 using BusyTimes = std::map<EntryKey, std::int64_t>;  // picoseconds

@@ -28,8 +28,9 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
                      const hw_profiles::Profile& profile, bool want_reserved) {
   const auto allocator = profile.framework.caching_allocator ? program::AllocatorKind::caching
                                                              : program::AllocatorKind::arena;
-  program::Replay replay =
-      program::replay(k, {.allocator = allocator, .want_reserved = want_reserved});
+  const core::Bytes left = profile.gpu.usable - overhead_bytes(program, k, profile);
+  program::Replay replay = program::replay(
+      k, {.allocator = allocator, .want_reserved = want_reserved, .capacity = left});
   if (!want_reserved) replay.reserved = replay.live;
   MemoryTerms m;
   m.terms = replay.terms;
@@ -39,6 +40,7 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
   m.workspace = workspace(profile);
   m.context = profile.gpu.context;
   m.communicators = communicator_bytes(program, k, profile);
+  m.host = program::host_bytes(k);
   m.device = m.reserved + m.workspace + m.context + m.communicators;
   return m;
 }

@@ -95,6 +95,27 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s,
   return all;
 }
 
+// The last resort: all that saves memory, and what the host can hold in its memory.
+std::pair<std::string, Strategy> offloaded(Strategy s, std::int64_t global_batch) {
+  std::string text;
+  if (s.data > 1) {
+    s.sharding = Sharding::zero3;
+    s.shard_group = s.data_ranks();
+    text = "sharding=zero3 ";
+  }
+  if (s.checkpoint != Checkpoint::every_k) {
+    s.checkpoint = Checkpoint::every_k;
+    s.checkpoint_every = 1;
+    text += "checkpoint=every_k ";
+  }
+  if (s.micro_batch > 1) {
+    s = with_micro_batch(s, 1, global_batch);
+    text += "micro_batch=1 ";
+  }
+  s.offload = {s.data > 1 ? "params" : "optimizer"};
+  return {text + "offload=" + s.offload[0], s};
+}
+
 // The fastest of the single changes that fit, then of pairs of them; "" where none does.
 std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
   const std::int64_t global_batch = explorer.question().job.global_batch;
@@ -113,6 +134,10 @@ std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
   for (const auto& [text, s] : single)
     for (const auto& [more, both] : changes(s, global_batch))
       consider(fmt::format("{} {}", text, more), both);
+  if (best.empty()) {
+    const auto [text, s] = offloaded(r.strategy, global_batch);
+    consider(text, s);
+  }
   return best;
 }
 

@@ -2,6 +2,7 @@
 // Strategy: one way to lay the job out on the machines. Every key can be pinned or forbidden; the
 // names here are the names in the plan file and on the command line. Value type.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -55,6 +56,9 @@ struct Strategy {
   std::int64_t workers() const { return data * tensor * pipeline * context; }
   // Ranks that hold equal weights (of one tensor and pipeline place) and add up gradients.
   std::int64_t data_ranks() const { return data * context; }
+  bool offloads(std::string_view what) const {
+    return std::find(offload.begin(), offload.end(), what) != offload.end();
+  }
   std::int64_t separate_servers() const { return servers_colocated ? 0 : servers; }
 
   friend bool operator==(const Strategy&, const Strategy&) = default;

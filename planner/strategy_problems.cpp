@@ -261,6 +261,23 @@ class Rules {
          "parameter_server");
   }
 
+  // What copies between device and host are lowered for.
+  void offload() {
+    if (s_.offload.empty()) return;
+    const bool params = s_.offloads("params");
+    NEED(job_.mode != Mode::inference, "offload", "nothing for inference", "offload");
+    NEED(!s_.offloads("activations"), "offload", "optimizer or params", "activations",
+         "checkpoint=every_k keeps fewer of them");
+    NEED(s_.grad_sync != GradSync::parameter_server, "offload", "nothing with parameter servers",
+         "offload");
+    NEED(!params || s_.sharding == Sharding::zero3, "offload", "params with sharding=zero3 alone",
+         "params", "optimizer goes with any sharding");
+    NEED(!params || s_.shard_group == s_.data_ranks(), "offload",
+         "params with shards over all data ranks", "a smaller shard_group");
+    NEED(!params || s_.pipeline == 1 || !spec_.tied_embeddings, "offload",
+         "params without tied embeddings on two stages", "params");
+  }
+
   // Values of the vocabulary that this version does not lower.
   void not_lowered() {
     NEED(s_.context == 1 || (spec_.heads > 0 && spec_.variants.experts == 0), "context",
@@ -276,7 +293,7 @@ class Rules {
     NEED(s_.schedule < Schedule::pipedream, "schedule", "a schedule that flushes each step",
          Phrase(name(s_.schedule)), "weight stashing is not lowered; use 1f1b or zb_h1");
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
-    NEED(s_.offload.empty(), "offload", "nothing", text(std::ssize(s_.offload)) + " kinds");
+    offload();
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
     unsigned seen = 0;
     for (const Degree d : s_.mesh_order) seen |= 1U << static_cast<unsigned>(d);

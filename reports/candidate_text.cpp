@@ -39,8 +39,9 @@ std::string memory_text(const planner::Memory& memory, TextStyle style) {
   add("device (all)", m.device);
   const bool fits = m.device <= memory.usable;
   table.paint_last(fits ? Ink::good : Ink::bad);
-  const std::string title = fmt::format("Memory of rank {}: {} of {} usable", memory.rank,
-                                        to_text(m.device), to_text(memory.usable));
+  std::string title = fmt::format("Memory of rank {}: {} of {} usable", memory.rank,
+                                  to_text(m.device), to_text(memory.usable));
+  if (m.host.value() > 0) title += fmt::format(", {} of its host", to_text(m.host));
   return painted(title, Ink::heading, style) + '\n' + table.text(style);
 }
 

@@ -57,6 +57,8 @@ constexpr std::array kFormulas{
             "strategy.data strategy.tensor strategy.pipeline", kOwn},
     Formula{"memory.device", "reserved + workspace + context + communicators",
             "memory.reserved memory.workspace memory.context memory.communicators", kOwn},
+    Formula{"memory.host", "weights, gradients and optimizer state that strategy.offload names",
+            "strategy.offload memory.optimizer", kOwn},
     Formula{"memory.usable", "memory that the driver shows on an idle card", "cluster.usable_bytes",
             "profile of the GPU: explain gpu.usable"},
     Formula{"time.step", "compute + exposed_communication + bubble + optimizer",

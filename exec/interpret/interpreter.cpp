@@ -231,6 +231,8 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
       return load(a, call, args[0]);
     case ActionKind::zero:
       return host::fill_zero(view(args[0]), args[0].elements);
+    case ActionKind::copy:
+      return copy(a, call, args);
     case ActionKind::cast:
       return host::cast(view(args[1]), view(args[0]), args[1].elements);
     case ActionKind::dequantise:

@@ -4,6 +4,7 @@
 // ledger. One object per rank, used by that rank's thread; waits happen only where the Program has
 // them.
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -74,6 +75,8 @@ class Interpreter {
   void optimizer(const program::Call& call, const std::vector<Operand>& args);
   void transfer(const program::Action& action, const program::Call& call,
                 const std::vector<Operand>& args);
+  void copy(const program::Action& a, const program::Call& call,
+            const std::vector<Operand>& args);
   void collective(const program::Transfer& t, Communicator& c, const program::Call& call,
                   const std::vector<Operand>& args);
   void rows_collective(const program::Transfer& t, Communicator& c, const Operand& rows,
@@ -95,6 +98,7 @@ class Interpreter {
   std::vector<std::unique_ptr<Communicator>> channels_;
   std::vector<std::uint16_t> channel_of_action_;
   std::unique_ptr<Communicator> barrier_;
+  std::array<CommunicatorStatistics, program::kStreams> copies_;  // between host and device
   std::vector<std::vector<std::byte>> scratch_;
   std::int64_t step_index_ = 0;
   std::int64_t evaluations_ = 0;

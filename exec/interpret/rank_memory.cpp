@@ -11,15 +11,25 @@ namespace exec {
 
 using program::Buffer;
 
+// Pages appear when they are touched, so an unused tail costs nothing.
+static std::byte* map_range(std::size_t bytes) {
+  void* range = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(range);
+}
+
 RankMemory::RankMemory(const program::RankClass& rank_class, int part)
     : class_(rank_class), part_(part) {
   const program::Replay predicted = program::replay(rank_class);
   range_bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(predicted.reserved.value(), 4096));
-  // Pages appear when they are touched, so an unused tail costs nothing.
-  void* range = mmap(nullptr, range_bytes_, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) throw std::bad_alloc();
-  base_ = static_cast<std::byte*>(range);
+  base_ = map_range(range_bytes_);
+  program::Arena host;
+  for (const Buffer& b : class_.buffers)
+    for (int instance = 0; b.host && instance < b.extent * b.slots; ++instance)
+      host.allocate(b.instance_bytes(instance / b.slots));
+  host_bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(host.reserved().value(), 4096));
+  host_base_ = map_range(host_bytes_);
   for (const Buffer& b : class_.buffers) {
     first_.push_back(offsets_.size());
     offsets_.resize(offsets_.size() + static_cast<std::size_t>(b.extent * b.slots), kAbsent);
@@ -30,7 +40,10 @@ RankMemory::RankMemory(const program::RankClass& rank_class, int part)
         place(static_cast<std::uint16_t>(i), instance, b.instance_bytes(instance / b.slots));
 }
 
-RankMemory::~RankMemory() { munmap(base_, range_bytes_); }
+RankMemory::~RankMemory() {
+  munmap(base_, range_bytes_);
+  munmap(host_base_, host_bytes_);
+}
 
 std::int64_t& RankMemory::offset_of(std::uint16_t buffer, int instance) {
   return offsets_[first_[buffer] + static_cast<std::size_t>(instance)];
@@ -42,6 +55,10 @@ std::int64_t RankMemory::offset_of(std::uint16_t buffer, int instance) const {
 void RankMemory::place(std::uint16_t buffer, int instance, core::Bytes bytes) {
   std::int64_t& offset = offset_of(buffer, instance);
   PLANNER_CHECK(offset == kAbsent, "allocated twice: " + class_.buffers[buffer].name);
+  if (class_.buffers[buffer].host) {
+    offset = host_arena_.allocate(bytes);
+    return;
+  }
   offset = arena_.allocate(bytes);
   PLANNER_CHECK(static_cast<std::size_t>(arena_.reserved().value()) <= range_bytes_,
                 "the arena outgrew its prediction at " + class_.buffers[buffer].name);
@@ -68,13 +85,15 @@ Operand RankMemory::resolve(const program::View& view, const program::Call& call
   const std::int64_t offset = offset_of(view.buffer, program::instance_of(b, view, call));
   PLANNER_CHECK(offset != kAbsent, "used while absent: " + b.name);
   const program::ResolvedRange range = program::resolve(class_, view, call, part_);
-  return {base_ + offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type};
+  std::byte* const base = b.host ? host_base_ : base_;
+  return {base + offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type};
 }
 
 Operand RankMemory::persistent(std::uint16_t buffer, int layer) const {
   const Buffer& b = class_.buffers[buffer];
   PLANNER_CHECK(b.persistent && b.slots == 1, "not one persistent instance: " + b.name);
-  return {base_ + offset_of(buffer, layer), b.instance_elements(layer), b.type};
+  std::byte* const base = b.host ? host_base_ : base_;
+  return {base + offset_of(buffer, layer), b.instance_elements(layer), b.type};
 }
 
 }  // namespace exec

@@ -2,7 +2,8 @@
 // RankMemory: the buffers of one rank of a Program, placed by the same arena that the replay
 // models, in one range of exactly the predicted size. Allocation and freeing happen on the issuing
 // thread; other threads read pointers that were resolved for them before. A use of a buffer that is
-// not there is a bug of the lowering and ends the process with the buffer's name.
+// not there is a bug of the lowering and ends the process with the buffer's name. Offloaded buffers
+// lie in a second range and in no ledger: they take nothing of the device.
 
 #include <cstddef>
 #include <vector>
@@ -48,7 +49,9 @@ class RankMemory {
   const int part_;
   std::byte* base_ = nullptr;
   std::size_t range_bytes_ = 0;
-  program::Arena arena_;
+  std::byte* host_base_ = nullptr;     // offloaded buffers, a range of their own
+  std::size_t host_bytes_ = 0;
+  program::Arena arena_, host_arena_;
   Ledger ledger_;
   std::vector<std::size_t> first_;     // by buffer: its first instance in offsets_
   std::vector<std::int64_t> offsets_;  // by instance: offset in the range

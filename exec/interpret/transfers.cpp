@@ -1,11 +1,13 @@
 // Collectives, messages, servers and the optimizer of the Interpreter.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "core/check.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/interpreter.hpp"
+#include "sim/program/traffic.hpp"
 
 namespace exec {
 
@@ -77,7 +79,23 @@ Communicator& Interpreter::communicator_of(const Action& a) {
 CommunicatorStatistics Interpreter::statistics() const {
   CommunicatorStatistics all;
   for (const auto& c : channels_) all.merge(c->statistics());
+  for (const CommunicatorStatistics& c : copies_) all.merge(c);
   return all;
+}
+
+// Between device and host, which here are two ranges of one memory. The last part of a span may be
+// stored shorter than it is counted.
+void Interpreter::copy(const Action& a, const Call& call, const std::vector<Operand>& args) {
+  const auto begin = std::chrono::steady_clock::now();
+  host::cast({args[1].data, args[1].type}, {args[0].data, args[0].type},
+             std::min(args[0].elements, args[1].elements));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const Transfer& t = class_.transfers[a.op];
+  const core::Bytes bytes = core::bytes_of(
+      program::view_elements(class_, class_.views[a.first_arg + 1], call), t.wire_type);
+  copies_[static_cast<std::size_t>(a.stream)]
+      .entries[{t.what, t.collective, t.algorithm, 1, false}] +=
+      {1, bytes, bytes, core::Seconds(took.count())};
 }
 
 std::vector<std::byte>& Interpreter::scratch(program::Stream stream, std::size_t bytes) {

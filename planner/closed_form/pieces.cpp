@@ -136,6 +136,7 @@ static bool is_partial(const models::Parameter& p) { return p.trainable && p.ten
 
 void Pieces::count_units(const models::ModelGraph& graph, Quantization quantization) {
   units.stand_ins = graph.options.kept.stand_ins;
+  units.wide_gradients = graph.options.kept.wide_gradients;
   std::string tied;
   for (const models::Parameter& p : graph.epilogue.parameters)
     if (!p.tied_to.empty()) tied = p.tied_to;

@@ -232,6 +232,7 @@ void StageForm::sum_persistent(const UnitElements& units) {
                                                               embeddings_.elements})
                                                   : 0),
                          r.compute);
+  if (units.wide_gradients) persistent_ += bytes(trained_, core::DType::f32);
   if (r.has_master) persistent_ += bytes(shard_, r.master);
   const core::DType first = o.quantised ? core::DType::u8 : r.first_moment;
   const core::DType second = o.quantised ? core::DType::u8 : r.second_moment;

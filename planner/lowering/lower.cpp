@@ -163,6 +163,7 @@ static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
   kept.logits = job.compile ? f.kept_logits_compiled : f.kept_logits;
   kept.gathered_logits = f.gathers_logits;
   kept.stand_ins = f.stand_ins;
+  kept.wide_gradients = f.wide_gradients && job.precision == core::DType::bf16;
   return kept;
 }
 

@@ -24,6 +24,9 @@ struct StateBuffers {
   std::uint16_t unit_weights = program::kNone, unit_gradients = program::kNone;
   std::uint16_t quantised = program::kNone;  // one instance per layer
   std::uint16_t unit_frozen = program::kNone, unit_quantised = program::kNone;  // gathered (ZeRO-3)
+  // This rank's shards of offloaded parameters, on their way into the gathers.
+  std::uint16_t shard_weights = program::kNone, shard_frozen = program::kNone;
+  std::uint16_t shard_quantised = program::kNone;
   std::uint16_t loss = program::kNone;
 };
 

@@ -69,6 +69,9 @@ struct Stage {
   bool communicates() const { return mesh.data > 1 || servers(); }
   // Kernels read a cast or gathered copy of the weights.
   bool materialises() const { return sharded_weights() || recipe.weight != recipe.compute; }
+  // In host memory: the optimizer's state; weights and gradients, too.
+  bool offloads_optimizer() const { return offloads_params() || strategy->offloads("optimizer"); }
+  bool offloads_params() const { return strategy->offloads("params"); }
   // Ranks that divide each span: ZeRO's shard group, or the servers.
   int parts() const {
     if (servers()) return static_cast<int>(strategy->servers);

@@ -24,6 +24,7 @@ StageLowering::StageLowering(const Stage& stage, program::Schedule schedule)
 
 program::RankClass StageLowering::run() {
   declare_state();
+  declare_offloaded();
   if (!stage_.apart) {
     declare_boundaries();
     declare_units();

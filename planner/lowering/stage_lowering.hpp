@@ -25,15 +25,27 @@ class StageLowering {
   void declare_state();
   void declare_frozen();
   std::int64_t stand_in_elements() const;
+  void declare_offloaded();
   std::uint16_t state_buffer(const char* name, program::Term term, core::DType type,
-                             std::int64_t elements);
+                             std::int64_t elements, bool host = false);
 
   // units.cpp: materialised weights and unit gradients.
   void declare_units();
   void declare_gathered_frozen();
+  void declare_offloaded_shards();
+  // visit(buffer): each shard of offloaded parameters that `copies` has.
+  template <class Visit>
+  void for_shards(int copies, Visit&& visit) const {
+    if ((copies & kTrainedCopy) != 0) visit(state_.shard_weights);
+    if ((copies & kFrozenCopy) != 0) visit(state_.shard_frozen);
+    if ((copies & kQuantisedCopy) != 0) visit(state_.shard_quantised);
+  }
+  Stream gather_stream() const { return overlaps() ? Stream::parameter : Stream::compute; }
   enum Copied : int { kTrainedCopy = 1, kFrozenCopy = 2, kQuantisedCopy = 4 };
   int copies_of(int unit) const;       // what kernels read of the unit that is not stored so
   void gather(View own, View copy, bool last);
+  View shard_on_device(View own, std::uint16_t shard);
+  void copy(Stream stream, View from, View to, std::vector<program::Wait> waits = {});
   std::uint16_t materialise_block(int unit);
   std::uint16_t await_block();
   std::uint16_t release_block(int unit);
@@ -134,6 +146,7 @@ class StageLowering {
   std::uint16_t ready_ = program::kNone, reduced_ = program::kNone, gathered_ = program::kNone;
   std::uint16_t updated_ = program::kNone, may_gather_ = program::kNone, pulled_ = program::kNone;
   std::uint16_t regathered_ = program::kNone;
+  std::uint16_t host_weights_ = program::kNone, host_gradients_ = program::kNone;
   std::uint16_t sent_output_ = program::kNone, sent_gradient_ = program::kNone;
   // Of activations and of gradients: where messages arrive, and when they are copied out.
   std::array<std::uint16_t, 2> landing_{program::kNone, program::kNone}, landed_{};

@@ -6,7 +6,7 @@
 namespace planner::lowering {
 
 std::uint16_t StageLowering::state_buffer(const char* name, program::Term term, core::DType type,
-                                          std::int64_t elements) {
+                                          std::int64_t elements, bool host) {
   if (elements == 0) return program::kNone;
   program::Buffer b;
   b.name = name;
@@ -14,6 +14,7 @@ std::uint16_t StageLowering::state_buffer(const char* name, program::Term term, 
   b.type = type;
   b.elements = {elements};
   b.persistent = true;
+  b.host = host;
   return builder_.buffer(std::move(b));
 }
 
@@ -25,6 +26,7 @@ void StageLowering::declare_frozen() {
   program::Buffer b;
   b.term = Term::weights;
   b.persistent = true;
+  b.host = stage_.offloads_params();
   if (!sharded) {
     state_.frozen =
         state_buffer("frozen", Term::weights, stage_.recipe.compute, layout_.frozen_elements);
@@ -63,7 +65,8 @@ void StageLowering::declare_state() {
   const Recipe& r = stage_.recipe;
   const std::int64_t all = layout_.trained_elements, shard = layout_.shard_elements;
   const bool weight_shard = stage_.sharded_weights() || stage_.apart;
-  state_.weights = state_buffer("weights", Term::weights, r.weight, weight_shard ? shard : all);
+  state_.weights = state_buffer("weights", Term::weights, r.weight, weight_shard ? shard : all,
+                                stage_.offloads_params());
   if (!stage_.apart) declare_frozen();
   class_.weights_buffer = state_.weights;
   class_.frozen_buffer = state_.frozen;
@@ -71,15 +74,20 @@ void StageLowering::declare_state() {
   if (!stage_.training()) return;
   if (stage_.graph->options.kept.stand_ins)
     state_buffer("stand_ins", Term::gradients, r.compute, stand_in_elements());
+  if (stage_.graph->options.kept.wide_gradients && !stage_.apart)
+    state_buffer("gradients.wide", Term::gradients, core::DType::f32, all);
   if (!stage_.apart)
     state_.gradients = state_buffer("gradients", Term::gradients, r.gradient,
-                                    stage_.sharded_gradients() ? shard : all);
+                                    stage_.sharded_gradients() ? shard : all,
+                                    stage_.offloads_params());
   if (stage_.last && !stage_.apart)
     state_.loss = state_buffer("loss", Term::logits, core::DType::f64, 1);
   class_.loss_buffer = state_.loss;
   if (stage_.servers() && !stage_.serves) return;  // the servers keep the optimizer [C5]
 
-  if (r.has_master) master_ = state_buffer("optimizer.master", Term::optimizer, r.master, shard);
+  const bool host = stage_.offloads_optimizer();
+  if (r.has_master)
+    master_ = state_buffer("optimizer.master", Term::optimizer, r.master, shard, host);
   class_.master_buffer = master_;
   const Optimizer& o = stage_.optimizer;
   for (int i = 0; i < o.first_moments + o.second_moments && shard > 0; ++i) {
@@ -89,11 +97,33 @@ void StageLowering::declare_state() {
     const core::DType type = o.quantised ? core::DType::u8
                              : first     ? r.first_moment
                                          : r.second_moment;
-    slot_buffers_.push_back(state_buffer(slot.c_str(), Term::optimizer, type, shard));
+    slot_buffers_.push_back(state_buffer(slot.c_str(), Term::optimizer, type, shard, host));
     if (o.quantised)
       scale_buffers_.push_back(state_buffer((slot + ".scale").c_str(), Term::optimizer,
-                                            core::DType::f32, layout_.scale_elements));
+                                            core::DType::f32, layout_.scale_elements, host));
   }
+}
+
+// What the host's update reads and writes: of an offloaded optimizer the shards of gradients and
+// weights; of offloaded parameters each unit's gradient as it arrives, before it is added.
+void StageLowering::declare_offloaded() {
+  if (!stage_.training() || !stage_.offloads_optimizer() || layout_.shard_elements == 0) return;
+  const Recipe& r = stage_.recipe;
+  if (!stage_.offloads_params()) {
+    host_weights_ = state_buffer("offload.weights", program::Term::weights, r.weight,
+                                 layout_.shard_elements, true);
+    host_gradients_ = state_buffer("offload.gradients", program::Term::gradients, r.gradient,
+                                   layout_.shard_elements, true);
+    return;
+  }
+  program::Buffer b;
+  b.name = "offload.gradients";
+  b.term = program::Term::gradients;
+  b.type = stage_.reduce_type();
+  b.extent = static_cast<int>(layout_.spans.size());
+  for (const program::Span& s : layout_.spans) b.elements.push_back(s.shard_elements);
+  b.persistent = b.host = true;
+  host_gradients_ = builder_.buffer(std::move(b));
 }
 
 }  // namespace planner::lowering

@@ -128,10 +128,14 @@ std::uint16_t StageLowering::unit_reduce_block() {
   }
   builder_.emit({.kind = ActionKind::collective, .stream = stream, .args = {unit},
                  .op = builder_.transfer(t), .waits = {ready}});
+  View own = ranged(unit, Range::unit_chunk);
+  if (stage_.offloads_params()) {
+    copy(stream, own, layer_view(host_gradients_));
+    own = layer_view(host_gradients_);
+  }
   builder_.emit({.kind = ActionKind::accumulate,
                  .stream = stream,
-                 .args = {ranged(unit, Range::unit_chunk),
-                          ranged(constant_view(state_.gradients), Range::span_shard)},
+                 .args = {own, ranged(constant_view(state_.gradients), Range::span_shard)},
                  .signal = &done});
   return builder_.end();
 }
@@ -187,14 +191,25 @@ std::uint16_t StageLowering::server_step_block() {
   return builder_.end();
 }
 
+// An offloaded optimizer's host is sent the gradients, and the weights where it has no master copy,
+// and sends the new weights back.
 void StageLowering::emit_update(Stream stream, View gradient) {
-  Emit e{.kind = ActionKind::optimizer, .stream = stream, .args = {weight_range(), gradient}};
   const auto shard = [](std::uint16_t b) { return ranged(constant_view(b), Range::span_shard); };
+  const bool apart = stage_.offloads_optimizer() && !stage_.offloads_params();
+  View weights = weight_range();
+  if (apart) {
+    copy(stream, gradient, shard(host_gradients_));
+    gradient = shard(host_gradients_);
+    weights = shard(host_weights_);
+    if (master_ == program::kNone) copy(stream, weight_range(), weights);
+  }
+  Emit e{.kind = ActionKind::optimizer, .stream = stream, .args = {weights, gradient}};
   if (master_ != program::kNone) e.args.push_back(shard(master_));
   for (std::uint16_t b : slot_buffers_) e.args.push_back(shard(b));
   for (std::uint16_t b : scale_buffers_)
     e.args.push_back(ranged(constant_view(b), Range::span_scales));
   builder_.emit(e);
+  if (apart) copy(stream, weights, weight_range());
 }
 
 // HSDP: the shards' gradients over the replicas, once a step.

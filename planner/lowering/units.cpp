@@ -19,6 +19,7 @@ void StageLowering::declare_units() {
     state_.unit_weights = builder_.buffer(b);
   }
   if (stage_.sharded_weights()) declare_gathered_frozen();
+  if (stage_.offloads_params()) declare_offloaded_shards();
   if (stage_.sharded_weights() || state_.unit_weights != program::kNone) {
     gathered_ = builder_.event("gathered", count);
     may_gather_ = builder_.event("may_gather", 1);
@@ -54,6 +55,22 @@ void StageLowering::declare_gathered_frozen() {
   state_.unit_quantised = builder_.buffer(std::move(b));
 }
 
+// The gathers read shards on the device.
+void StageLowering::declare_offloaded_shards() {
+  const auto shard_of = [&](std::uint16_t whole, const char* name) -> std::uint16_t {
+    if (whole == program::kNone) return program::kNone;
+    program::Buffer b = class_.buffers[whole];
+    b.name = name;
+    for (std::int64_t& n : b.elements) n = program::padded(n, stage_.parts()) / stage_.parts();
+    return builder_.buffer(std::move(b));
+  };
+  state_.shard_weights = shard_of(state_.unit_weights, "unit.weights.shard");
+  if (state_.shard_weights != program::kNone)
+    class_.buffers[state_.shard_weights].type = stage_.recipe.weight;
+  state_.shard_frozen = shard_of(state_.unit_frozen, "unit.frozen.shard");
+  state_.shard_quantised = shard_of(state_.unit_quantised, "unit.quantised.shard");
+}
+
 int StageLowering::copies_of(int unit) const {
   const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
   int copies = 0;
@@ -73,11 +90,31 @@ void StageLowering::gather(View own, View copy, bool last) {
   t.group = program::Group::shard;
   t.wire_type = class_.buffers[copy.buffer].type;
   builder_.emit({.kind = ActionKind::collective,
-                 .stream = overlaps() ? Stream::parameter : Stream::compute,
+                 .stream = gather_stream(),
                  .args = {own, copy},
                  .op = builder_.transfer(t),
                  .waits = {{may, false}},
                  .signal = last ? &done : nullptr});
+}
+
+// Between host and device.
+void StageLowering::copy(Stream stream, View from, View to, std::vector<program::Wait> waits) {
+  program::Transfer t;
+  t.collective = program::Collective::copy;
+  t.algorithm = program::Algorithm::direct;
+  t.what = program::Traffic::offload;
+  t.group = program::Group::shard;
+  t.wire_type = class_.buffers[to.buffer].type;
+  builder_.emit({.kind = ActionKind::copy, .stream = stream, .args = {from, to},
+                 .op = builder_.transfer(t), .waits = std::move(waits)});
+}
+
+// Where the gathers read `own`: there, or offloaded in the shard on the device, to which it is
+// copied on their stream.
+View StageLowering::shard_on_device(View own, std::uint16_t shard) {
+  if (shard == program::kNone) return own;
+  copy(gather_stream(), own, layer_view(shard), {{single_event(may_gather_), false}});
+  return layer_view(shard);
 }
 
 // ZeRO-3: this rank's shard, cast where the recipe asks, then all-gathered on its own stream, which
@@ -102,19 +139,28 @@ std::uint16_t StageLowering::materialise_block(int unit) {
   }
   if ((copies & kFrozenCopy) != 0) builder_.alloc(layer_view(state_.unit_frozen));
   if ((copies & kQuantisedCopy) != 0) builder_.alloc(layer_view(state_.unit_quantised));
+  if (stage_.offloads_params())
+    for_shards(copies, [&](std::uint16_t shard) { builder_.alloc(layer_view(shard)); });
   View own = ranged(constant_view(state_.weights), Range::span_shard);
-  if ((copies & kTrainedCopy) != 0 && stage_.recipe.weight != stage_.recipe.compute) {
-    const View chunk = ranged(copy, Range::unit_chunk);
+  const bool casts =
+      (copies & kTrainedCopy) != 0 && stage_.recipe.weight != stage_.recipe.compute;
+  const View chunk = ranged(copy, Range::unit_chunk);
+  if (casts && !stage_.offloads_params())
     builder_.emit({.kind = ActionKind::cast, .args = {own, chunk}});
-    own = chunk;
-  }
   const program::EventRef may = single_event(may_gather_);
   builder_.fence(Stream::compute, {}, &may);
-  if ((copies & kTrainedCopy) != 0) gather(own, copy, copies == kTrainedCopy);
+  if ((copies & kTrainedCopy) != 0) {
+    own = shard_on_device(own, state_.shard_weights);
+    if (casts && stage_.offloads_params())
+      builder_.emit({.kind = ActionKind::cast, .stream = gather_stream(), .args = {own, chunk}});
+    gather(casts ? chunk : own, copy, copies == kTrainedCopy);
+  }
   if ((copies & kFrozenCopy) != 0)
-    gather(layer_view(state_.frozen), layer_view(state_.unit_frozen), copies < kQuantisedCopy);
+    gather(shard_on_device(layer_view(state_.frozen), state_.shard_frozen),
+           layer_view(state_.unit_frozen), copies < kQuantisedCopy);
   if ((copies & kQuantisedCopy) != 0)
-    gather(layer_view(state_.quantised), layer_view(state_.unit_quantised), true);
+    gather(shard_on_device(layer_view(state_.quantised), state_.shard_quantised),
+           layer_view(state_.unit_quantised), true);
   return at->second = builder_.end();
 }
 
@@ -134,6 +180,8 @@ std::uint16_t StageLowering::release_block(int unit) {
   if ((copies & kTrainedCopy) != 0) builder_.free(layer_view(state_.unit_weights));
   if ((copies & kFrozenCopy) != 0) builder_.free(layer_view(state_.unit_frozen));
   if ((copies & kQuantisedCopy) != 0) builder_.free(layer_view(state_.unit_quantised));
+  if (stage_.offloads_params())
+    for_shards(copies, [&](std::uint16_t shard) { builder_.free(layer_view(shard)); });
   return at->second = builder_.end();
 }
 

@@ -11,7 +11,7 @@
 namespace reports::validation {
 
 Predictor::Key Predictor::key_of(const Row& row) {
-  return {row.gpu, row.job.framework, row.gpus_per_node.value_or(0),
+  return {row.gpu, row.job.framework, row.date, row.gpus_per_node.value_or(0),
           row.internode_gbps.value_or(0)};
 }
 
@@ -21,7 +21,7 @@ core::Result<hw_profiles::Profile> Predictor::make_profile(const Row& row) const
   const auto set = [&](std::string_view field, const std::string& text, std::string_view source) {
     return hw_profiles::set(*profile, field, text, source);
   };
-  auto done = hw_profiles::use_framework(*profile, row.job.framework, "framework");
+  auto done = hw_profiles::use_framework(*profile, row.job.framework, "framework", row.date);
   if (done.ok() && row.gpus_per_node)
     done = set("node.gpus_per_node", fmt::format("{}", *row.gpus_per_node), "gpus_per_node");
   if (done.ok() && row.internode_gbps)

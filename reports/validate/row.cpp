@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <utility>
 
@@ -198,12 +199,34 @@ void read_measured(const CsvRow& row, Row& out, Problems& problems) {
   if (row.optional("fits", fits, problems)) out.fits = fits;
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The first year, or year and month, in a text: four digits from 2010 to 2039, or six with a month,
+// or "2024-12", which stand alone (not inside a longer number, nor in a commit's name).
+std::string date_in(std::string_view text) {
+  for (std::size_t at = 0; at + 4 <= text.size(); ++at) {
+    const std::string_view rest = text.substr(at);
+    if (at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1]))) continue;
+    if (!rest.starts_with("20") || rest[2] < '1' || rest[2] > '3' || !is_digit(rest[3])) continue;
+    const std::size_t month = rest.size() > 4 && rest[4] == '-' ? 5 : 4;
+    const bool has_month = rest.size() >= month + 2 && is_digit(rest[month]) &&
+                           is_digit(rest[month + 1]) && rest.substr(month, 2) <= "12" &&
+                           rest.substr(month, 2) > "00";
+    const std::size_t end = has_month ? month + 2 : 4;
+    if (end < rest.size() && std::isalnum(static_cast<unsigned char>(rest[end]))) continue;
+    const std::string year(rest.substr(0, 4));
+    return has_month ? year + '-' + std::string(rest.substr(month, 2)) : year;
+  }
+  return "";
+}
+
 Row read_row(const CsvRow& cells, const std::string& source,
              const std::vector<std::string>& frameworks, Problems& problems) {
   Row row;
   row.place = fmt::format("{}:{}", source, cells.line());
   cells.required("id", row.id, problems);
   row.dataset = cells.text("dataset");
+  row.date = date_in(cells.text("source"));
   row.group = cells.text("group");
   cells.required("framework", row.framework, problems);
   cells.required("gpu", row.gpu, problems);

@@ -6,6 +6,7 @@
 //   schedule     zb1p: zb_h1; zb2p: zb_h2
 //   no effect    sequence_parallel with tensor 1, sharding over a group of 1: left out
 //   framework    one that is not shipped: `generic`, and the row keeps its own name in reports
+//   source       names a year or a month (2024, 2024-12, 202412): the framework as it was then
 //   stages       virtual ones that there are not layers for: as many as divide them, else none;
 //                layers that the pipeline does not divide: auto, as the planner resolves them
 // Value types; pure.
@@ -30,6 +31,7 @@ enum class MemoryKind : std::uint8_t { allocated, reserved, device };
 struct Row {
   std::string place;                     // "runs.csv:12"
   std::string id, dataset, group, framework, gpu;
+  std::string date;                      // "2024" or "2024-12"; empty: the source names none
   models::ModelSpec model;
   planner::Job job;                      // framework: a shipped one; recipe: empty, the framework's
   planner::Strategy strategy;

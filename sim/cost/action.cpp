@@ -122,7 +122,7 @@ bool ActionCost::is_transfer(ActionKind kind) {
 
 bool ActionCost::is_kernel(ActionKind kind) {
   return kind != ActionKind::alloc && kind != ActionKind::free && kind != ActionKind::fence &&
-         !is_transfer(kind);
+         kind != ActionKind::copy && !is_transfer(kind);
 }
 
 bool ActionCost::is_operator(ActionKind kind) {
@@ -156,18 +156,19 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
     case ActionKind::free:
     case ActionKind::fence: return {};
     case ActionKind::load:
-    case ActionKind::zero: time = memory_time(bytes(action, 0, call), *machine_); break;
+    case ActionKind::zero: time = bytes_time(action, bytes(action, 0, call)); break;
+    case ActionKind::copy: return host_copy_time(bytes(action, 1, call), *machine_);
     case ActionKind::cast: {           // what an activation is copied from may have another term
       const std::int64_t n = elements(action, 1, call);
-      time = memory_time(core::bytes_of(n, buffer(action, 0).type) +
-                             core::bytes_of(n, buffer(action, 1).type), *machine_);
+      time = bytes_time(action, core::bytes_of(n, buffer(action, 0).type) +
+                                    core::bytes_of(n, buffer(action, 1).type));
       break;
     }
     case ActionKind::dequantise:
       time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_);
       break;
     case ActionKind::accumulate:
-      time = memory_time(bytes(action, 0, call) + 2 * bytes(action, 1, call), *machine_);
+      time = bytes_time(action, bytes(action, 0, call) + 2 * bytes(action, 1, call));
       break;
     case ActionKind::optimizer: time = optimizer_time(action, call); break;
     case ActionKind::forward:
@@ -189,6 +190,9 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
   // LoRA's one backward action makes both gradients.
   if (op.kind == models::OpKind::lora_up && action.kind == ActionKind::input_gradient)
     time += gemm_time(shape_of(op, ActionKind::weight_gradient, samples_), type, *machine_);
+  if (op.kind == models::OpKind::lora_up)
+    time += memory_time(core::bytes_of(op.rows * samples_ * op.n * op.groups, stored), *machine_) *
+            machine_->adapter_traffic;
   return with_host(time, machine_->host.gemm, *machine_);
 }
 
@@ -257,11 +261,15 @@ core::Seconds ActionCost::elementwise_time(const models::Operator& op,
   return with_host(time, norm ? machine_->host.norm : machine_->host.elementwise, *machine_);
 }
 
+core::Seconds ActionCost::bytes_time(const Action& action, core::Bytes moved) const {
+  return buffer(action, 0).host ? moved / machine_->host_memory : memory_time(moved, *machine_);
+}
+
 // args {weight, gradient, [master], slots...}: each is read and written once, the gradient is read.
 core::Seconds ActionCost::optimizer_time(const Action& action, const Call& call) const {
   core::Bytes moved{};
   for (int i = 0; i < action.arg_count; ++i) moved += (i == 1 ? 1 : 2) * bytes(action, i, call);
-  return memory_time(moved, *machine_) + machine_->host.update;
+  return bytes_time(action, moved) + machine_->host.update;
 }
 
 core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) const {

@@ -52,6 +52,8 @@ class ActionCost {
   core::Seconds attention_pass_time(const models::Operator& op,
                                     const program::Action& action) const;
   core::Seconds elementwise_time(const models::Operator& op, const program::Action& action) const;
+  // Of what works on bytes alone: on the device, or where the buffers are offloaded on the host.
+  core::Seconds bytes_time(const program::Action& action, core::Bytes moved) const;
   core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds transfer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds fold_time(const program::Action& action, const program::Call& call) const;

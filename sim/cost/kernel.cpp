@@ -79,4 +79,9 @@ core::Seconds memory_time(core::Bytes bytes, const Machine& machine) {
   return bytes / machine.memory;
 }
 
+core::Picoseconds host_copy_time(core::Bytes bytes, const Machine& machine) {
+  constexpr core::Seconds kStart(30e-6);
+  return core::to_picoseconds(kStart + bytes / machine.host_link);
+}
+
 }  // namespace cost

@@ -54,4 +54,8 @@ core::Seconds scores_time(const ScoreShape& shape, core::DType type, const Machi
 
 core::Seconds memory_time(core::Bytes bytes, const Machine& machine);
 
+// A copy between GPU and pinned host memory over PCIe. 30 us to start a synchronous copy (measured
+// on PCIe 3, te42kyfo/gpu-benches).
+core::Picoseconds host_copy_time(core::Bytes bytes, const Machine& machine);
+
 }  // namespace cost

@@ -8,6 +8,10 @@ namespace cost {
 // every GPU profile carries. CPUs state none and get no prologue.
 static double prologue(const hw_profiles::Gpu& gpu) { return gpu.gemm_prologue_k.value_or(0); }
 
+// Where a profile states none: what PCIe 3 x16 keeps (te42kyfo/gpu-benches), and eight channels of
+// DDR4-3200, usual in servers (unverified).
+static constexpr core::BytesPerSecond kPcie3(12.35e9), kHostMemory(204.8e9);
+
 static double attention_efficiency(const hw_profiles::Profile& profile, const KernelUse& use) {
   const hw_profiles::Gpu& gpu = profile.gpu;
   if (use.attention == "flash1") return gpu.attention_flash1.value_or(gpu.attention_flash2);
@@ -35,6 +39,7 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.loss_traffic = f.traffic_loss;
   machine.rotary_traffic = f.traffic_rotary * compiled;
   machine.gated_traffic = f.traffic_gated * compiled;
+  machine.adapter_traffic = f.traffic_adapter * compiled;
   machine.score_passes = softmax ? f.passes_softmax : unfused ? f.passes_unfused : 0;
   machine.unfused_passes = f.passes_unfused;
   machine.exposed_tensor = f.exposed_tensor;
@@ -77,6 +82,8 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
     machine.pair_latency = node.pair_latency.value_or(node.link_latency);
   }
   machine.internode = node.internode_bandwidth;
+  machine.host_link = gpu.pcie_effective.value_or(kPcie3);
+  machine.host_memory = node.host_bandwidth.value_or(kHostMemory) / (1.0 * node.gpus_per_node);
   if (gpu.compute_capability) machine.fabric = make_fabric(profile);
   return machine;
 }

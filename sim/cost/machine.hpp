@@ -37,6 +37,7 @@ struct Machine {
   double launch_blend = 0;         // n of (gpu^n + host^n)^(1/n); 0: the longer of the two
   double elementwise_traffic = 1, norm_traffic = 1, loss_traffic = 1;
   double rotary_traffic = 1, gated_traffic = 1;
+  double adapter_traffic = 0;      // passes over a LoRA adapter's result, in each direction
   double score_passes = 0;         // over stored scores, both directions; 0: none are stored
   double unfused_passes = 0;       // where the softmax is made by several kernels
   bool f8_gemms = false;           // linear layers but the head multiply in 8 bits
@@ -51,6 +52,8 @@ struct Machine {
   core::BytesPerSecond pair{};       // inside a bridged pair of GPUs; zero: none
   core::Seconds pair_latency{};
   core::BytesPerSecond internode{};  // of the whole node, per direction
+  core::BytesPerSecond host_link{};    // between a GPU and its host, one direction
+  core::BytesPerSecond host_memory{};  // of the host, for one of its GPUs while all use it
   std::optional<Fabric> fabric;      // GPUs: rings are NCCL's; empty: plain messages
 };
 

@@ -45,7 +45,6 @@ constexpr std::array kTreeCorrection{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6,
 // Seconds of measured time per second of NCCL's model between protocols and for multicast: the one
 // constant of the time model, from all-reduces on 8 x A100 and 8 x H200 (stas00/ml-engineering).
 constexpr double kMeasuredPerModel = 2;
-constexpr double kHostCopyStart = 30;
 
 struct Shape {
   double ranks, nodes, per_node;
@@ -288,13 +287,6 @@ core::Picoseconds exchange_time(core::Bytes payload, const Place& place, const F
                      (1000 * network_share(s, f));
   const double hop = place.nodes > 1 ? f.network_hop.value() : f.hop.value();
   return picoseconds((s.ranks - 1) * hop / kMicro + std::max(near, far));
-}
-
-core::Picoseconds host_copy_time(core::Bytes bytes, const hw_profiles::Profile& profile) {
-  constexpr double kPcie3 = 12.35e9;
-  const double rate =
-      profile.gpu.pcie_effective ? profile.gpu.pcie_effective->value() : kPcie3;
-  return picoseconds(kHostCopyStart + static_cast<double>(bytes.value()) / rate / kMicro);
 }
 
 }  // namespace cost

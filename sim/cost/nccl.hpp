@@ -50,8 +50,4 @@ core::Picoseconds message_time(core::Bytes bytes, const Place& place, const Fabr
 // over its share of the network at the same time.
 core::Picoseconds exchange_time(core::Bytes payload, const Place& place, const Fabric& fabric);
 
-// A copy between GPU and pinned host memory over PCIe. 30 us to start a synchronous copy (measured
-// on PCIe 3, te42kyfo/gpu-benches); bandwidth pcie_effective, PCIe 3's share where it is unknown.
-core::Picoseconds host_copy_time(core::Bytes bytes, const hw_profiles::Profile& profile);
-
 }  // namespace cost

@@ -61,6 +61,7 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
     case ActionKind::pull: return 1;
     case ActionKind::cast:
     case ActionKind::dequantise:
+    case ActionKind::copy:
     case ActionKind::accumulate: return 2;
     case ActionKind::optimizer: return 1u | from(2, a);
     case ActionKind::collective:

@@ -103,6 +103,8 @@ class Arena {
  public:
   static constexpr std::int64_t kAlignment = 256;  // what cudaMalloc guarantees [cuda guide]
 
+  explicit Arena(core::Bytes = {}) {}  // boundless, whatever the device has
+
   std::int64_t allocate(core::Bytes bytes);
   void free(std::int64_t offset) { list_.give(offset); }
   core::Bytes reserved() const { return core::Bytes(end_); }
@@ -136,6 +138,8 @@ class CachingAllocator {
   void free(std::int64_t offset) { (small_.holds(offset) ? small_ : large_).give(offset); }
   core::Bytes reserved() const { return core::Bytes(reserved_); }
   void empty_cache();
+  // From here on the device has all that is asked of it.
+  void lift_capacity() { capacity_ = kUnlimited.value(); }
   void reset() { *this = CachingAllocator(core::Bytes(capacity_)); }
   void append_state(std::vector<std::int64_t>& state) const;
 

@@ -7,13 +7,13 @@
 namespace program {
 namespace {
 
-constexpr std::array<std::string_view, 6> kCollectives{
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "send", "parameter_server"};
+constexpr std::array<std::string_view, 7> kCollectives{
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "send", "parameter_server", "copy"};
 constexpr std::array<std::string_view, 5> kAlgorithms{"ring", "tree", "naive_all_reduce",
                                                       "parameter_server", "direct"};
-constexpr std::array<std::string_view, 9> kTraffic{
+constexpr std::array<std::string_view, 10> kTraffic{
     "gradients", "parameters", "tensor", "sequence", "pipeline", "embedding", "loss", "norm",
-    "context"};
+    "context", "offload"};
 
 // Whether the pair is one that the communicators execute.
 bool pairs(Collective c, Algorithm a) {
@@ -22,6 +22,7 @@ bool pairs(Collective c, Algorithm a) {
     case Collective::reduce_scatter:
     case Collective::all_gather: return a == Algorithm::ring;
     case Collective::broadcast:
+    case Collective::copy:
     case Collective::send: return a == Algorithm::direct;
     case Collective::parameter_server: return a == Algorithm::parameter_server;
   }
@@ -96,6 +97,7 @@ core::Bytes wire_bytes(Collective c, Algorithm a, int group, int index, std::int
   PLANNER_CHECK(pairs(c, a), "no such algorithm for this collective");
   PLANNER_CHECK(a != Algorithm::parameter_server, "server_traffic() answers for servers");
   PLANNER_CHECK(group >= 1 && index >= 0 && index < group && elements >= 0);
+  if (c == Collective::copy) return core::bytes_of(elements, wire_type);
   const std::int64_t peers = group - 1;
   if (peers == 0) return core::Bytes(0);
   switch (a) {

@@ -19,14 +19,15 @@
 namespace program {
 
 enum class Collective : std::uint8_t {
-  all_reduce, reduce_scatter, all_gather, broadcast, send, parameter_server
+  all_reduce, reduce_scatter, all_gather, broadcast, send, parameter_server, copy
 };
-// direct: one message, or one to each peer, no reduction order of its own (send, broadcast).
+// direct: one message, or one to each peer, no reduction order of its own (send, broadcast, and the
+// copy between a rank and its host).
 enum class Algorithm : std::uint8_t { ring, tree, naive_all_reduce, parameter_server, direct };
 enum class ReduceOp : std::uint8_t { sum, max };
 // What a transfer is for: the `what` of the plan file.
 enum class Traffic : std::uint8_t {
-  gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm, context
+  gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm, context, offload
 };
 
 std::string_view name(Collective c);

@@ -57,6 +57,7 @@ enum class ActionKind : std::uint8_t {
   cast,             // args {from, to}
   accumulate,       // args {from, into}: into += from, rounded to into's type
   dequantise,       // args {codes and constants of one matrix, matrix}
+  copy,             // args {from, to}: host and device, of one type; op: index into transfers
   optimizer,        // args {weight, gradient, [master], slots...}: one flat range
   collective,       // args {buffer} or {shard, full}; op: index into transfers
   send,             // args {buffer}; op: index into transfers
@@ -109,6 +110,7 @@ struct Buffer {
   int extent = 1;                      // instances by layer
   int slots = 1;                       // instances by micro-batch: micro_batch % slots
   bool persistent = false;  // allocated before the step, in declaration order; never freed
+  bool host = false;        // offloaded: persistent, in host memory, no part of the device's terms
   std::int64_t instance_elements(int layer) const {
     return elements.size() == 1 ? elements[0] : elements[static_cast<std::size_t>(layer)];
   }

@@ -1,6 +1,7 @@
 #include "sim/program/replay.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/check.hpp"
 #include "sim/program/footprint.hpp"
@@ -12,7 +13,8 @@ namespace {
 template <class Allocator>
 class AddressReplay {
  public:
-  explicit AddressReplay(const RankClass& k) : class_(k), changes_(block_changes(k)) {
+  AddressReplay(const RankClass& k, core::Bytes capacity)
+      : class_(k), changes_(block_changes(k)), allocator_(capacity) {
     std::size_t size = 0;
     for (const Buffer& b : k.buffers) {
       base_.push_back(size);
@@ -49,16 +51,29 @@ class AddressReplay {
     return all;
   }
 
-  core::Bytes reserved() const { return allocator_.reserved(); }
+  // The most that was reserved at once.
+  core::Bytes reserved() const { return peak_; }
 
  private:
   static constexpr std::int64_t kAbsent = -1;
 
   void place_persistent(const Buffer& b) {
-    if (!b.persistent) return;
+    if (!b.persistent || b.host) return;
     for (int layer = 0; layer < b.extent; ++layer) {
-      for (int slot = 0; slot < b.slots; ++slot) allocator_.allocate(b.instance_bytes(layer));
+      for (int slot = 0; slot < b.slots; ++slot) place(b.instance_bytes(layer));
     }
+  }
+
+  std::int64_t place(core::Bytes bytes) {
+    std::int64_t offset = allocator_.allocate(bytes);
+    if constexpr (std::is_same_v<Allocator, CachingAllocator>) {
+      if (offset == CachingAllocator::kOutOfMemory) {
+        allocator_.lift_capacity();
+        offset = allocator_.allocate(bytes);
+      }
+    }
+    peak_ = std::max(peak_, allocator_.reserved());
+    return offset;
   }
 
   void apply(const Change& c, const Call& call) {
@@ -70,7 +85,7 @@ class AddressReplay {
     PLANNER_CHECK((offset == kAbsent) == c.is_alloc,
                   "alloc of what is there or free of what is not");
     if (c.is_alloc) {
-      offset = allocator_.allocate(buffer.instance_bytes(layer));
+      offset = place(buffer.instance_bytes(layer));
     } else {
       allocator_.free(offset);
       offset = kAbsent;
@@ -82,6 +97,7 @@ class AddressReplay {
   std::vector<std::size_t> base_;      // of each buffer in offsets_
   std::vector<std::int64_t> offsets_;  // of each instance, kAbsent: not allocated
   Allocator allocator_;
+  core::Bytes peak_{};
 };
 
 // Takes the passes of a schedule. Of a steady phase, periods are left out once one is found by
@@ -150,7 +166,7 @@ class ScheduleReplay {
 
 template <class Allocator>
 core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std::int64_t& walked) {
-  AddressReplay<Allocator> addresses(k);
+  AddressReplay<Allocator> addresses(k, options.capacity);
   addresses.run(k.begin, 0);
   ScheduleReplay schedule(addresses, k, options);
   schedule.run();
@@ -161,15 +177,24 @@ core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std
 
 }  // namespace
 
+static core::Bytes all_instances(const Buffer& b) {
+  core::Bytes all{};
+  for (int layer = 0; layer < b.extent; ++layer) all += b.instance_bytes(layer);
+  return all * b.slots;
+}
+
 TermBytes persistent_terms(const RankClass& k) {
   TermBytes terms{};
-  for (const Buffer& b : k.buffers) {
-    if (!b.persistent) continue;
-    core::Bytes all{};
-    for (int layer = 0; layer < b.extent; ++layer) all += b.instance_bytes(layer);
-    terms[static_cast<std::size_t>(b.term)] += all * b.slots;
-  }
+  for (const Buffer& b : k.buffers)
+    if (b.persistent && !b.host) terms[static_cast<std::size_t>(b.term)] += all_instances(b);
   return terms;
+}
+
+core::Bytes host_bytes(const RankClass& k) {
+  core::Bytes all{};
+  for (const Buffer& b : k.buffers)
+    if (b.host) all += all_instances(b);
+  return all;
 }
 
 core::Bytes sum(const TermBytes& terms) {

@@ -20,6 +20,9 @@ using TermBytes = std::array<core::Bytes, kTerms>;  // by Term
 struct ReplayOptions {
   AllocatorKind allocator = AllocatorKind::arena;
   bool want_reserved = true;
+  // What the caching allocator may reserve: where it would need more it first returns the segments
+  // that are wholly free, as PyTorch does, and only then exceeds it.
+  core::Bytes capacity = CachingAllocator::kUnlimited;
   bool skip_periods = true;            // false: walk every micro-batch (tests)
 };
 
@@ -39,6 +42,8 @@ std::vector<Replay> replay_classes(const Program& program, const ReplayOptions& 
 
 // Bytes of the persistent buffers, all instances.
 TermBytes persistent_terms(const RankClass& rank_class);
+// Bytes of offloaded buffers, in the memory of the rank's host.
+core::Bytes host_bytes(const RankClass& rank_class);
 
 core::Bytes sum(const TermBytes& terms);
 

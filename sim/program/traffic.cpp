@@ -33,7 +33,7 @@ std::int64_t divided_elements(const RankClass& k, const Action& action, const Ca
 
 bool sends(ActionKind kind) {
   return kind == ActionKind::collective || kind == ActionKind::send || kind == ActionKind::push ||
-         kind == ActionKind::serve_pull;
+         kind == ActionKind::serve_pull || kind == ActionKind::copy;
 }
 
 class Counter {
@@ -108,6 +108,10 @@ Volume volume(const Program& p, const Issue& issue, int rank) {
   if (issue.kind == ActionKind::push || issue.kind == ActionKind::serve_pull)
     return server_volume(p, issue, rank);
   const Transfer& t = issue.transfer;
+  if (issue.kind == ActionKind::copy) {
+    const core::Bytes all = core::bytes_of(issue.elements, t.wire_type);
+    return {1, all, all};
+  }
   const int group = p.mesh.group_size(t.group);
   const int index = p.mesh.index(t.group, rank);
   std::int64_t n = issue.elements;
@@ -118,6 +122,7 @@ Volume volume(const Program& p, const Issue& issue, int rank) {
 }
 
 int group_size(const Program& p, const Issue& issue) {
+  if (issue.kind == ActionKind::copy) return 1;
   const bool served = issue.kind == ActionKind::push || issue.kind == ActionKind::serve_pull;
   return p.mesh.group_size(served ? Group::data : issue.transfer.group);
 }

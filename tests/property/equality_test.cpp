@@ -56,6 +56,24 @@ TEST_CASE("ZeRO stages 1, 2 and 3 equal the reference on 2, 3 and 4 ranks") {
       check_gpt(strategy(k, 12, 1, sharded(z)));
 }
 
+TEST_CASE("state in the memory of the host changes no bit") {
+  for (const char* recipe : {"fp32", "mixed", "fsdp2"}) {
+    for (const char* kind : {"optimizer", "params"}) {
+      for (std::int64_t k : {2, 3}) {
+        Strategy s = strategy(k, 12, 2, sharded(Sharding::zero3));
+        s.offload = {kind};
+        check_gpt(s, recipe);
+      }
+    }
+    Strategy s = strategy(2, 12, 2, sharded(Sharding::zero1));
+    s.offload = {"optimizer"};
+    check_gpt(s, recipe);
+    s.sharding = Sharding::none;
+    s.shard_group = 1;
+    check_gpt(s, recipe);
+  }
+}
+
 TEST_CASE("sharding within groups of two and three ranks equals the reference") {
   for (const char* recipe : {"fp32", "mixed", "fsdp2"}) {
     check_gpt(strategy(4, 12, 1, sharded(Sharding::zero3, 2)), recipe);

@@ -63,3 +63,10 @@ TEST_CASE("GEMM efficiency never passes the sustained fraction and grows no wors
     CHECK(gemm_efficiency(longer, DType::bf16, machine) >= e);
   }
 }
+
+TEST_CASE("a host copy starts in 30 us and moves at the bandwidth of PCIe") {
+  Machine machine;
+  machine.host_link = core::BytesPerSecond(24e9);
+  const auto t = host_copy_time(core::Bytes(24'000'000), machine);  // 1000 us
+  CHECK(t.value() == 1'030'000'000);
+}

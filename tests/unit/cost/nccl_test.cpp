@@ -202,9 +202,3 @@ TEST_CASE("an exchange moves near and far parts at once") {
   const core::Picoseconds t = exchange_time(core::Bytes(8'000'000), {8, 2, 4}, f);
   CHECK(static_cast<double>(t.value()) * 1e-6 == Approx(70 + 400));
 }
-
-TEST_CASE("a host copy starts in 30 us and moves at the bandwidth of PCIe") {
-  // 24 MB at 24 GB/s = 1000 us.
-  const auto t = host_copy_time(core::Bytes(24'000'000), *hw_profiles::find_profile("rtx3090"));
-  CHECK(static_cast<double>(t.value()) * 1e-6 == Approx(1030));
-}

@@ -301,6 +301,31 @@ TEST_CASE("schedules with chunks and split backward passes are sound, and their 
   }
 }
 
+TEST_CASE("offloaded state leaves the device and crosses its link") {
+  Strategy s;
+  s.data = s.shard_group = 2;
+  s.sharding = Sharding::zero3;
+  const program::Program held = sound(job_of(2), s);
+  const auto persistent = [](const program::Program& p) {
+    return program::sum(program::persistent_terms(p.classes[0])).value();
+  };
+  const std::int64_t n = held.classes[0].trained_elements, loss = 8;
+  for (const char* kind : {"optimizer", "params"}) {
+    s.offload = {kind};
+    const program::Program p = sound(job_of(2), s);
+    const bool params = s.offloads("params");
+    // mixed: 2 + 2 + 12 bytes per parameter, halved; what stays is in 16 bits.
+    CHECK(persistent(p) - loss == (params ? 0 : 2 * n));
+    // Beside the state, 16-bit gradients on their way, and 16-bit weights where they stay.
+    CHECK(program::host_bytes(p.classes[0]).value() == (params ? 18 * n : 16 * n) / 2);
+    // The own half of what is gathered, and of the gradients; an update sends gradients and fetches
+    // weights.
+    const auto gathers = entry(p, program::Traffic::parameters, "all_gather");
+    CHECK(entry(p, program::Traffic::offload, "copy").payload.value() ==
+          (params ? gathers.payload.value() / 2 + n : 2 * n));
+  }
+}
+
 TEST_CASE("context ranks gather keys and values of the sequence, and sum their gradients") {
   Strategy s;
   s.context = 2;

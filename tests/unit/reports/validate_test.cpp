@@ -63,6 +63,33 @@ TEST_CASE("a row becomes the model, job and strategy that it states") {
   CHECK(*r.fits);
 }
 
+TEST_CASE("a row's date is what its source names, alone") {
+  const auto date = [](const std::string& source) {
+    const std::string text = "source," + kHeader + source + "," + row("a", kPlain, "none,1,");
+    const Rows rows = read(text);
+    REQUIRE(rows.rows.size() == 1);
+    return rows.rows.front().date;
+  };
+  CHECK(date("docs/h100_202412_x.md") == "2024-12");
+  CHECK(date("docs/x_2025-06.md") == "2025-06");
+  CHECK(date("docs/x (2024)") == "2024");
+  CHECK(date("docs/x_2024_03.md") == "2024");
+  for (const char* none : {"x@b20241", "arXiv 1205.2024x", "2050-01", "202413", "run 20241201", ""})
+    CHECK(date(none) == "");
+}
+
+TEST_CASE("a framework's releases before a date behave as they did") {
+  const auto kept = [](const char* as_of) {
+    auto profile = hw_profiles::find_profile("h100-sxm-80g");
+    REQUIRE(profile.ok());
+    REQUIRE(hw_profiles::use_framework(*profile, "fsdp2", "framework", as_of).ok());
+    return profile->framework.kept_logits_compiled;
+  };
+  CHECK(kept("2024-12") > kept("2025-04"));
+  CHECK(kept("2024") == kept("2024-12"));
+  CHECK(kept("2025-04") == kept(""));
+}
+
 TEST_CASE("keys without effect are left out") {
   const Rows rows = read(kHeader + row("a", "8,1,1,1,zero3,1,2,32", "1f1b,1,"));
   REQUIRE(rows.rows.size() == 1);
