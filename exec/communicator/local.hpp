@@ -13,6 +13,7 @@
 #include "core/units.hpp"
 #include "exec/communicator/communicator.hpp"
 #include "exec/communicator/links.hpp"
+#include "exec/communicator/world.hpp"
 
 namespace exec {
 
@@ -23,25 +24,18 @@ struct LocalOptions {
   core::Seconds stall_limit{0};      // a wait longer than this ends the world; 0: wait for ever
 };
 
-class LocalWorld {
+class LocalWorld final : public World {
  public:
   explicit LocalWorld(int ranks, LocalOptions options = {});
-  ~LocalWorld();
+  ~LocalWorld() override;
   LocalWorld(const LocalWorld&) = delete;
   LocalWorld& operator=(const LocalWorld&) = delete;
 
-  int ranks() const;
-  bool emulated_links() const;
-
-  // This rank's end of a group. group_ranks lists the group in the same order on every member; a
-  // rank's index is its position. Channels keep groups of the same ranks apart. Never blocks.
-  // REQUIRES: rank is in group_ranks and has no open communicator of this group and channel.
+  int ranks() const override;
+  bool emulated_links() const override;
   std::unique_ptr<Communicator> communicator(int rank, std::span<const int> group_ranks,
-                                             int channel);
-
-  // Ends the world: every rank in a communicator call, now or later, throws Aborted with this
-  // cause. The first cause stays.
-  void abort(int rank, const std::string& message);
+                                             int channel) override;
+  void abort(int rank, const std::string& message) override;
 
   // Runs body(rank) on one thread per rank and joins them. When one throws, the others are woken,
   // and the first exception is thrown here, once.

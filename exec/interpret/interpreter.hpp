@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "exec/communicator/local.hpp"
+#include "exec/communicator/world.hpp"
 #include "exec/interpret/data_source.hpp"
 #include "exec/interpret/kernels.hpp"
 #include "exec/interpret/rank_memory.hpp"
@@ -26,7 +26,7 @@ struct RunContext {
   const program::Program& program;
   const models::ModelSpec& spec;
   const DataSource& data;
-  LocalWorld& world;
+  World& world;
   std::uint64_t seed = 1;
   planner::Quantization quantization = planner::Quantization::none;  // of frozen matrices
 };

@@ -6,6 +6,7 @@
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
+#include "exec/communicator/local.hpp"
 #include "exec/host/work.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "exec/run/environment.hpp"

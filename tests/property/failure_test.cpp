@@ -3,6 +3,7 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "exec/communicator/local.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "planner/lower.hpp"
 #include "tests/catch.hpp"

@@ -2,6 +2,7 @@
 // memory, makes the bits of a run that never stopped.
 #include <algorithm>
 
+#include "exec/communicator/local.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "planner/lower.hpp"
 #include "tests/catch.hpp"

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "exec/communicator/local.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "planner/lower.hpp"
 
