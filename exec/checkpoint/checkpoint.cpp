@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -94,7 +96,21 @@ core::Result<CheckpointFolder> CheckpointFolder::open(const std::string& path,
     return Problem{where, "a folder that no other run uses", "one that is in use",
                    "wait for the other run, or name another folder"};
   remove_partials(path);
-  if (core::Status found = folder.find_last(); !found.ok()) return found.problems();
+  if (core::Status found = folder.find_last(0, ranks); !found.ok()) return found.problems();
+  return folder;
+}
+
+core::Result<CheckpointFolder> CheckpointFolder::join(const std::string& path,
+                                                      TrainedOn trained_on, int ranks,
+                                                      std::int64_t steps_done, int rank) {
+  CheckpointFolder folder(path, std::move(trained_on), ranks, -1);
+  core::Status found = folder.find_last(rank, rank + 1);
+  if (!found.ok()) return found.problems();
+  if (folder.steps_done_ != steps_done)
+    return Problem{"--checkpoint-dir " + path,
+                   fmt::format("step {}, as rank 0 sees it", steps_done),
+                   fmt::format("step {}", folder.steps_done_),
+                   "name a folder that every machine of the run sees"};
   return folder;
 }
 
@@ -104,8 +120,13 @@ CheckpointFolder::CheckpointFolder(CheckpointFolder&& other) noexcept
       steps_done_(other.steps_done_), writing_(std::exchange(other.writing_, 0)) {}
 
 CheckpointFolder::~CheckpointFolder() {
-  std::error_code ignored;
-  if (writing_ > 0) fs::remove_all(partial(writing_), ignored);
+  // Another process of the run may be putting its file there still: once more, then.
+  for (int tries = 0; tries < 50 && writing_ > 0 && lock_ >= 0; ++tries) {
+    std::error_code error;
+    fs::remove_all(partial(writing_), error);
+    if (!error) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   if (lock_ >= 0) ::close(lock_);
 }
 
@@ -125,14 +146,14 @@ std::string CheckpointFolder::manifest() const {
   return core::dump(root) + '\n';
 }
 
-core::Status CheckpointFolder::find_last() {
+core::Status CheckpointFolder::find_last(int first_rank, int last_rank) {
   const std::vector<std::int64_t> all = complete_steps(path_);
   if (all.empty()) return core::Done{};
   const std::string folder = complete(all.back());
   if (core::Status read = read_manifest(folder + "/manifest.json"); !read.ok()) return read;
-  for (std::size_t r = 0; r < bytes_.size(); ++r)
-    if (core::Status file = check_rank_file(rank_path(folder, static_cast<int>(r)),
-                                            core::Bytes(bytes_[r]));
+  for (int r = first_rank; r < last_rank; ++r)
+    if (core::Status file = check_rank_file(rank_path(folder, r),
+                                            core::Bytes(bytes_[static_cast<std::size_t>(r)]));
         !file.ok())
       return file;
   steps_done_ = all.back();

@@ -25,6 +25,11 @@ class CheckpointFolder {
   // manifest that cannot be read or is of something else, damaged files.
   static core::Result<CheckpointFolder> open(const std::string& path, TrainedOn trained_on,
                                              int ranks);
+  // The same folder as a process sees it whose run another one has opened: no lock, and nothing is
+  // removed or committed by it; the file of this rank alone is checked. steps_done: what the opener
+  // found.
+  static core::Result<CheckpointFolder> join(const std::string& path, TrainedOn trained_on,
+                                             int ranks, std::int64_t steps_done, int rank);
   CheckpointFolder(CheckpointFolder&& other) noexcept;
   CheckpointFolder& operator=(CheckpointFolder&&) = delete;
   ~CheckpointFolder();
@@ -34,7 +39,13 @@ class CheckpointFolder {
   core::Status load(int rank, RankState& state) const;
 
   core::Status begin(std::int64_t steps_done);
+  // In a process that joined: the step that the opener began.
+  void begun(std::int64_t steps_done) { writing_ = steps_done; }
   core::Status write(int rank, const RankState& state);
+  // Before commit(), of a rank whose file another process wrote.
+  void written(int rank, core::Bytes bytes) {
+    bytes_[static_cast<std::size_t>(rank)] = bytes.value();
+  }
   // Also removes all but the two latest.
   core::Status commit();
 
@@ -42,7 +53,7 @@ class CheckpointFolder {
   CheckpointFolder(std::string path, TrainedOn trained_on, int ranks, int lock)
       : path_(std::move(path)), trained_on_(std::move(trained_on)),
         bytes_(static_cast<std::size_t>(ranks)), lock_(lock) {}
-  core::Status find_last();
+  core::Status find_last(int first_rank, int last_rank);
   core::Status read_manifest(const std::string& folder);
   std::string manifest() const;
   std::string complete(std::int64_t steps) const;

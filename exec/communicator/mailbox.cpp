@@ -1,43 +1,8 @@
 #include "exec/communicator/mailbox.hpp"
 
-#include <algorithm>
 #include <limits>
 
 namespace exec {
-namespace {
-
-constexpr std::size_t kSpares = 4;  // enough for a ring; more would keep memory that nobody counts
-
-}  // namespace
-
-Message Inbox::blank(std::size_t size) {
-  Message message;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto fits = [&](const Message& m) {
-      return m.capacity >= size && m.capacity / 2 <= size;
-    };
-    const auto spare = std::find_if(spares_.begin(), spares_.end(), fits);
-    if (spare != spares_.end()) {
-      message = std::move(*spare);
-      spares_.erase(spare);
-    }
-  }
-  if (message.capacity < size) {
-    message.bytes = std::make_unique_for_overwrite<std::byte[]>(size);
-    message.capacity = size;
-  }
-  message.size = size;
-  return message;
-}
-
-void Inbox::recycle(Message&& message) {
-  const std::scoped_lock lock(mutex_);
-  if (message.capacity == 0) return;
-  if (spares_.size() == kSpares) spares_.erase(spares_.begin());
-  spares_.push_back(std::move(message));
-}
-
 void Inbox::put(int sender, Lane lane, Message&& message, Time arrives) {
   {
     const std::scoped_lock lock(mutex_);

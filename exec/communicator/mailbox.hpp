@@ -10,9 +10,8 @@
 #include <map>
 #include <mutex>
 #include <utility>
-#include <vector>
 
-#include "exec/communicator/transport.hpp"
+#include "exec/communicator/spares.hpp"
 
 namespace exec {
 
@@ -21,8 +20,8 @@ class Inbox {
   using Time = std::chrono::steady_clock::time_point;
 
   // A message with room for `size` bytes, from the spares if one fits.
-  Message blank(std::size_t size);
-  void recycle(Message&& message);
+  Message blank(std::size_t size) { return spares_.blank(size); }
+  void recycle(Message&& message) { spares_.recycle(std::move(message)); }
 
   void put(int sender, Lane lane, Message&& message, Time arrives);
   // Wakes the receiver to look at `stop` again.
@@ -56,7 +55,7 @@ class Inbox {
   std::condition_variable changed_;
   std::atomic<std::uint64_t> entries_{0};
   Queues queues_;
-  std::vector<Message> spares_;
+  Spares spares_;
 };
 
 }  // namespace exec

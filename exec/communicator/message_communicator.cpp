@@ -59,8 +59,8 @@ void MessageCommunicator::record(TrafficKey key, std::int64_t calls, core::Bytes
 }
 
 TrafficKey MessageCommunicator::key_of(Traffic what, program::Collective collective,
-                                       program::Algorithm algorithm, bool server) const {
-  return {what, collective, algorithm, size(), server};
+                                       program::Algorithm algorithm, bool library) const {
+  return {what, collective, algorithm, size(), false, library};
 }
 
 Message MessageCommunicator::expect(int peer, Lane lane, const Header& header) {
@@ -114,9 +114,15 @@ void MessageCommunicator::all_reduce(void* buffer, std::int64_t n, DType type, R
   PLANNER_CHECK(reducible(type), "this type cannot be reduced");
   const Header header{CallKind::all_reduce, algorithm, op, type, what, n, 0, collective_calls_++};
   const auto collective = program::Collective::all_reduce;
-  record(key_of(what, collective, algorithm), 1,
-         program::payload_bytes(collective, algorithm, size(), 1, n, type),
-         [&] { run_all_reduce(header, static_cast<std::byte*>(buffer)); });
+  // The others are what the plan is about: nobody else's will do.
+  const bool any_will_do =
+      algorithm == program::Algorithm::ring || algorithm == program::Algorithm::tree;
+  LibraryCollectives* const library = any_will_do ? transport_->library() : nullptr;
+  record(key_of(what, collective, algorithm, library != nullptr), 1,
+         program::payload_bytes(collective, algorithm, size(), 1, n, type), [&] {
+           if (library != nullptr) return library->all_reduce(buffer, n, type, op);
+           run_all_reduce(header, static_cast<std::byte*>(buffer));
+         });
 }
 
 void MessageCommunicator::run_all_reduce(const Header& header, std::byte* vector) {
@@ -143,8 +149,10 @@ void MessageCommunicator::reduce_scatter(void* buffer, std::int64_t n, void* chu
   auto* out = static_cast<std::byte*>(chunk);
   const Chunks chunks(n, size(), type);
   const auto collective = program::Collective::reduce_scatter;
-  record(key_of(what, collective, program::Algorithm::ring), 1,
+  LibraryCollectives* const library = transport_->library();
+  record(key_of(what, collective, program::Algorithm::ring, library != nullptr), 1,
          program::payload_bytes(collective, program::Algorithm::ring, size(), 0, n, type), [&] {
+           if (library != nullptr) return library->reduce_scatter(buffer, n, chunk, type, op);
            ring_reduce(header, vector, chunks);
            const std::size_t real = chunks.bytes(index());
            if (real > 0) std::memmove(out, vector + chunks.offset(index()), real);
@@ -159,8 +167,10 @@ void MessageCommunicator::all_gather(const void* chunk, void* full, std::int64_t
   auto* vector = static_cast<std::byte*>(full);
   const Chunks chunks(n, size(), type);
   const auto collective = program::Collective::all_gather;
-  record(key_of(what, collective, program::Algorithm::ring), 1,
+  LibraryCollectives* const library = transport_->library();
+  record(key_of(what, collective, program::Algorithm::ring, library != nullptr), 1,
          program::payload_bytes(collective, program::Algorithm::ring, size(), 0, n, type), [&] {
+           if (library != nullptr) return library->all_gather(chunk, full, n, type);
            const std::size_t real = chunks.bytes(index());
            if (real > 0) std::memmove(vector + chunks.offset(index()), chunk, real);
            ring_gather(header, vector, chunks);

@@ -66,7 +66,7 @@ class MessageCommunicator final : public Communicator {
   void record(TrafficKey key, std::int64_t calls, core::Bytes payload,
               const std::function<void()>& body);
   TrafficKey key_of(Traffic what, program::Collective collective, program::Algorithm algorithm,
-                    bool server = false) const;
+                    bool library = false) const;
 
   // The message that is due, header checked.
   Message expect(int peer, Lane lane, const Header& header);

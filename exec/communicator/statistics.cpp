@@ -8,6 +8,10 @@ std::string collective_name(const TrafficKey& key) {
   return text;
 }
 
+std::string algorithm_name(const TrafficKey& key) {
+  return key.library ? "library" : std::string(program::name(key.algorithm));
+}
+
 TrafficTotals& TrafficTotals::operator+=(const TrafficTotals& b) {
   calls += b.calls;
   payload += b.payload;

@@ -21,9 +21,12 @@ struct TrafficKey {
   program::Algorithm algorithm{};
   int group_size = 0;
   bool server = false;
+  bool library = false;  // moved by the carrier's own collective; its wire bytes are not known
   friend auto operator<=>(const TrafficKey&, const TrafficKey&) = default;
 };
 
+// "ring", "direct", or "library": the plan's `algorithm`, unless the carrier chose its own.
+std::string algorithm_name(const TrafficKey& key);
 // "all_reduce", "parameter_server", "parameter_server.server": the plan's `collective`.
 std::string collective_name(const TrafficKey& key);
 

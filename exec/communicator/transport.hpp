@@ -12,6 +12,7 @@
 
 #include "core/dtype.hpp"
 #include "core/units.hpp"
+#include "exec/communicator/library_collectives.hpp"
 #include "sim/program/collective.hpp"
 
 namespace exec {
@@ -75,6 +76,9 @@ class Transport {
   virtual Peek wait_any(Lane lane) = 0;
   // Gives a message's memory back for the next sender.
   virtual void recycle(Message&& message) = 0;
+
+  // The carrier's own collectives over this group, if they are wanted.
+  virtual LibraryCollectives* library() { return nullptr; }
 
   // Payload bytes that left this rank so far.
   virtual core::Bytes sent() const = 0;

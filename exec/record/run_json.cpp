@@ -71,6 +71,16 @@ Json communication_json(const std::vector<MeasuredCommunication>& entries) {
   return array;
 }
 
+Json sent_json(const std::vector<MeasuredMessages>& sent) {
+  Json array = Json::array();
+  for (const MeasuredMessages& m : sent)
+    array.push_back(Json::object({{"from", m.from},
+                                  {"to", m.to},
+                                  {"messages", m.messages},
+                                  {"wire_bytes", m.wire.value()}}));
+  return array;
+}
+
 Json time_json(const MeasuredTime& t) {
   return Json::object({{"step_median", number(t.step_median)},
                        {"step_p10", number(t.step_p10)},
@@ -105,6 +115,7 @@ std::string to_json_text(const RunRecord& r) {
                             {"loss", Json::array_of(r.loss)}});
   root.set("memory", memory_json(r.memory));
   root.set("communication", communication_json(r.communication));
+  if (!r.sent.empty()) root.set("sent", sent_json(r.sent));
   root.set("time", time_json(r.time));
   root.set("environment", environment_json(r.environment));
   return core::dump(root) + '\n';

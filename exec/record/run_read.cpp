@@ -81,6 +81,15 @@ MeasuredCommunication read_communication(JsonReader reader) {
   return e;
 }
 
+MeasuredMessages read_sent(JsonReader reader) {
+  MeasuredMessages m;
+  reader.required("from", m.from, core::IntRange{0, 1 << 24});
+  reader.required("to", m.to, core::IntRange{0, 1 << 24});
+  reader.required("messages", m.messages, planner::kFileCount);
+  reader.required("wire_bytes", m.wire, kFileBytes);
+  return m;
+}
+
 MeasuredTime read_time(JsonReader reader) {
   MeasuredTime t;
   reader.optional("step_median", t.step_median, kFileSeconds);
@@ -143,6 +152,8 @@ core::Result<RunRecord> parse_run(std::string_view text, std::string_view source
   record.memory = read_memory(root.object("memory"));
   for (JsonReader& entry : root.objects("communication"))
     record.communication.push_back(read_communication(entry));
+  for (JsonReader& entry : root.optional_objects("sent"))
+    record.sent.push_back(read_sent(entry));
   record.time = read_time(root.object("time"));
   if (!problems.empty()) return problems;
   return record;

@@ -37,6 +37,13 @@ struct MeasuredCommunication {
   std::optional<core::Seconds> seconds;
 };
 
+// Between two processes, in the whole run, without framing: for a witness that counts per peer.
+struct MeasuredMessages {
+  int from = 0, to = 0;
+  std::int64_t messages = 0;
+  core::Bytes wire{};
+};
+
 // Over the steps that were timed; the parts are of the critical rank, per step.
 struct MeasuredTime {
   std::optional<core::Seconds> step_median, step_p10, step_p90;
@@ -60,6 +67,7 @@ struct RunRecord {
   std::vector<double> loss;  // one per step: mean over the global batch
   MeasuredMemory memory;
   std::vector<MeasuredCommunication> communication;
+  std::vector<MeasuredMessages> sent;  // empty: ranks are threads
   MeasuredTime time;
   std::map<std::string, std::string> environment;  // "openblas": "0.3.21"
 };

@@ -21,9 +21,16 @@ static std::string line_of(const char* path, const std::string& key) {
   return "";
 }
 
-std::string device_text(int threads) {
+std::string host_name() {
+  utsname system{};
+  return uname(&system) == 0 ? system.nodename : "";
+}
+
+std::string device_text(int ranks, RanksAre what) {
   const std::string cpu = line_of("/proc/cpuinfo", "model name");
-  return std::to_string(threads) + (threads == 1 ? " thread on " : " threads on ") +
+  const std::string one = what == RanksAre::threads ? "thread" : "process";
+  const std::string many = what == RanksAre::threads ? "threads" : "processes";
+  return std::to_string(ranks) + ' ' + (ranks == 1 ? one : many) + " on " +
          std::to_string(std::thread::hardware_concurrency()) + " cores of " +
          (cpu.empty() ? "an unnamed processor" : cpu);
 }

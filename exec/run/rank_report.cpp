@@ -25,12 +25,16 @@ void fill_communication(RunRecord& r, const std::vector<RankReport>& reports) {
     }
   const auto steps = static_cast<std::int64_t>(reports.front().times.size());
   for (const auto& [key, t] : busiest) {
-    if (t.wire == core::Bytes(0)) continue;
+    if (t.wire == core::Bytes(0) && !key.library) continue;
+    std::optional<core::Bytes> wire;
+    if (!key.library) wire = t.wire / steps;
     r.communication.push_back({std::string(program::name(key.what)), collective_name(key),
-                               std::string(program::name(key.algorithm)), key.group_size,
-                               t.calls / steps, t.payload / steps, t.wire / steps,
-                               t.busy / static_cast<double>(steps)});
+                               algorithm_name(key), key.group_size, t.calls / steps,
+                               t.payload / steps, wire, t.busy / static_cast<double>(steps)});
   }
+  for (std::size_t from = 0; from < reports.size(); ++from)
+    for (const SentTo& s : reports[from].sent)
+      r.sent.push_back({static_cast<int>(from), s.to, s.messages, s.wire});
 }
 
 // Times of the rank that the plan names, of the median step; a first step that warms up is left

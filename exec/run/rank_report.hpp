@@ -1,8 +1,9 @@
 #pragma once
-// What the thread of each rank leaves behind, and the record that all of them make. Values.
+// What each rank leaves behind, and the record that all of them make. Values.
 
 #include <vector>
 
+#include "exec/communicator/processes.hpp"
 #include "exec/communicator/statistics.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "exec/record/run_record.hpp"
@@ -16,6 +17,8 @@ struct RankReport {
   CommunicatorStatistics traffic;      // of the steps that were timed
   std::vector<StepTimes> times;        // of the steps of this run
   std::vector<double> loss;            // of all steps; empty: not computed here
+  std::vector<SentTo> sent;            // to other processes, in this run
+  std::string host;                    // where it ran; empty: threads of one process
 };
 
 // Fills losses, memory, communication and time. reports: by rank; steps: all that lie behind.

@@ -1,6 +1,7 @@
 #include "exec/run/run.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "core/file.hpp"
 #include "core/json.hpp"
@@ -12,6 +13,7 @@
 #include "exec/run/environment.hpp"
 #include "exec/run/rank_report.hpp"
 #include "exec/run/supported.hpp"
+#include "exec/run/team.hpp"
 #include "models/spec_file.hpp"
 #include "planner/candidate_json.hpp"
 #include "planner/lower.hpp"
@@ -31,9 +33,10 @@ core::Problems option_problems(const planner::Plan& plan, const RunOptions& o) {
   core::Problems problems;
   if (o.backend != "host")
     problems.push_back({"--backend", "host", "\"" + o.backend + "\"", "use --backend host"});
-  if (o.communicator != "local")
-    problems.push_back({"--communicator", "local", "\"" + o.communicator + "\"",
-                        "use --communicator local"});
+  const std::string here = o.processes != nullptr ? o.processes->name() : "local";
+  if (o.communicator != here)
+    problems.push_back({"--communicator", here, "\"" + o.communicator + "\"",
+                        "use --communicator " + here});
   if (o.steps < 1)
     problems.push_back({"--steps", "at least 1", std::to_string(o.steps), ""});
   if (candidate_of(plan, o) == nullptr)
@@ -50,12 +53,18 @@ core::Problems option_problems(const planner::Plan& plan, const RunOptions& o) {
   return problems;
 }
 
-// All ranks are in this machine's memory at once.
-core::Problems memory_problems(const program::Program& p) {
+// The ranks that are in this machine's memory at once: all, or those of its processes.
+core::Problems memory_problems(const program::Program& p, const Processes* processes) {
   core::Bytes need{0};
-  for (std::size_t c = 0; c < p.classes.size(); ++c)
-    need += program::replay(p.classes[c]).reserved *
-            static_cast<std::int64_t>(p.ranks_of(static_cast<int>(c)).size());
+  for (std::size_t c = 0; c < p.classes.size(); ++c) {
+    const std::vector<int> ranks = p.ranks_of(static_cast<int>(c));
+    const auto here = processes == nullptr
+                          ? static_cast<std::int64_t>(ranks.size())
+                          : std::ranges::count_if(processes->neighbours(), [&](int rank) {
+                              return std::ranges::binary_search(ranks, rank);
+                            });
+    need += program::replay(p.classes[c]).reserved * here;
+  }
   const core::Bytes have = available_memory();
   if (need <= have) return {};
   return {{"--backend host", "at most " + core::to_text(have) + " of free memory for all ranks",
@@ -77,7 +86,20 @@ core::Problems kernel_problems(const program::Program& p) {
   return problems;
 }
 
-constexpr int kMostRanks = 256;        // threads of one process
+// One process for each rank, no more and no fewer.
+core::Problems rank_problems(const planner::Plan& plan, const Processes* processes) {
+  constexpr int kMostRanks = 256;  // threads of one process
+  if (processes == nullptr && plan.gpus > kMostRanks)
+    return {{"plan gpus", "at most " + std::to_string(kMostRanks) + " ranks on one host",
+             std::to_string(plan.gpus), "plan fewer --gpus"}};
+  if (processes != nullptr && plan.gpus != processes->ranks())
+    return {{"--communicator " + processes->name(),
+             std::to_string(plan.gpus) + " processes, one for each rank of the plan",
+             std::to_string(processes->ranks()),
+             "start them with mpirun -n " + std::to_string(plan.gpus) +
+                 ", or leave the starting to planner"}};
+  return {};
+}
 
 // The first problem ends this rank, and with it all others.
 void or_fail(const core::Status& status) {
@@ -93,28 +115,55 @@ class Run {
         reports_(static_cast<std::size_t>(program.mesh.ranks())), logs_(reports_.size()) {}
 
   RunRecord execute() {
+    return options_.processes != nullptr ? execute_in_process(*options_.processes)
+                                         : execute_in_threads();
+  }
+
+ private:
+  RunRecord execute_in_threads() {
     LocalWorld world(program_.mesh.ranks());
-    const RunContext context{program_,
-                             plan_.model,
-                             data_,
-                             world,
-                             options_.seed,
-                             planner::quantization_from_name(plan_.job.quantization)
-                                 .value_or(planner::Quantization::none)};
+    const RunContext context = context_in(world);
     try {
       world.run([&](int rank) { run_rank(context, rank); });
     } catch (const std::exception& e) {
       throw RunFailure(e.what());
     }
-    if (options_.trace)
-      or_fail(core::write_atomically(*options_.trace,
-                                     trace_json(program_, logs_, options_.trace_detail)));
+    write_trace();
     return record(world.emulated_links());
   }
 
- private:
+  RunRecord execute_in_process(Processes& processes) {
+    try {
+      run_rank(context_in(processes), processes.rank());
+      reports_[static_cast<std::size_t>(processes.rank())].sent = processes.sent();
+      share(processes, reports_);
+      if (options_.trace) share(processes, logs_);
+      if (processes.rank() == 0) write_trace();
+    } catch (const std::exception& e) {
+      throw RunFailure(processes.fail(e.what()));
+    }
+    return record(processes.emulated_links());
+  }
+
+  RunContext context_in(World& world) const {
+    return {program_,
+            plan_.model,
+            data_,
+            world,
+            options_.seed,
+            planner::quantization_from_name(plan_.job.quantization)
+                .value_or(planner::Quantization::none)};
+  }
+
+  void write_trace() const {
+    if (options_.trace)
+      or_fail(core::write_atomically(*options_.trace,
+                                     trace_json(program_, logs_, options_.trace_detail)));
+  }
+
   void run_rank(const RunContext& context, int rank) {
     Interpreter interpreter(context, rank);
+    if (options_.processes != nullptr) options_.processes->opened();
     RankReport& report = reports_[static_cast<std::size_t>(rank)];
     RankState state{interpreter.state(), {}};
     if (resumed_ > 0) or_fail(checkpoints_->load(rank, state));
@@ -136,6 +185,7 @@ class Run {
     report.live = ledger.peak();
     report.reserved = interpreter.memory().reserved();
     report.traffic = interpreter.statistics();
+    if (options_.processes != nullptr) report.host = host_name();
   }
 
   // Rank 0 begins and ends it; in between every rank writes its own file.
@@ -143,10 +193,19 @@ class Run {
     const std::unique_ptr<Held> held =
         rank == 0 && options_.hold_signals ? options_.hold_signals() : nullptr;
     if (rank == 0) or_fail(checkpoints_->begin(steps));
+    if (rank != 0 && options_.processes != nullptr) checkpoints_->begun(steps);
     interpreter.barrier();
     or_fail(checkpoints_->write(rank, state));
     interpreter.barrier();
+    if (options_.processes != nullptr) tell_sizes(*options_.processes, state);
     if (rank == 0) or_fail(checkpoints_->commit());
+  }
+
+  // The manifest that rank 0 writes names the size of every rank's file.
+  void tell_sizes(Processes& processes, const RankState& state) const {
+    const auto sizes = share(processes, rank_file_bytes(state).value());
+    for (std::size_t r = 0; r < sizes.size(); ++r)
+      checkpoints_->written(static_cast<int>(r), core::Bytes(sizes[r]));
   }
 
   // One rank reports progress: its own share of the batch, scaled to the whole.
@@ -177,15 +236,24 @@ class Run {
     r.candidate = candidate_;
     r.backend = options_.backend;
     r.communicator = options_.communicator;
-    r.device = device_text(program_.mesh.ranks());
+    r.device = device_text(program_.mesh.ranks(),
+                           options_.processes != nullptr ? RanksAre::processes : RanksAre::threads);
     r.emulated_links = emulated;
     r.ranks = program_.mesh.ranks();
     r.environment = environment();
     r.environment["seed"] = std::to_string(options_.seed);
     r.environment["data"] = options_.data == "synthetic" ? "synthetic" : "file";
+    if (options_.processes != nullptr) note(*options_.processes, r.environment);
     if (resumed_ > 0) r.environment["resumed_after_step"] = std::to_string(resumed_);
     fill_measured(r, reports_, candidate_.memory.rank, options_.steps);
     return r;
+  }
+
+  void note(const Processes& processes, std::map<std::string, std::string>& environment) const {
+    environment.merge(processes.environment());
+    std::set<std::string> hosts;
+    for (const RankReport& report : reports_) hosts.insert(report.host);
+    environment["machines"] = std::to_string(hosts.size());
   }
 
   const planner::Plan& plan_;
@@ -209,10 +277,29 @@ TrainedOn trained_on(const planner::Plan& plan, const planner::Strategy& strateg
           {"data", data.identity()}};
 }
 
+// Rank 0 opens it, and then the other processes join.
+core::Result<CheckpointFolder> open_folder(const RunOptions& options, const TrainedOn& what,
+                                           int ranks) {
+  const std::string& path = *options.checkpoint_dir;
+  Processes* const processes = options.processes;
+  if (processes == nullptr) return CheckpointFolder::open(path, what, ranks);
+  std::optional<core::Result<CheckpointFolder>> folder;
+  if (processes->rank() == 0) folder.emplace(CheckpointFolder::open(path, what, ranks));
+  core::Problems problems =
+      agreed(processes, folder && !folder->ok() ? folder->problems() : core::Problems{});
+  if (!problems.empty()) return problems;
+  const std::int64_t steps = share(*processes, folder ? (*folder)->steps_done() : 0).front();
+  if (!folder)
+    folder.emplace(CheckpointFolder::join(path, what, ranks, steps, processes->rank()));
+  problems = agreed(processes, folder->ok() ? core::Problems{} : folder->problems());
+  if (!problems.empty()) return problems;
+  return std::move(*folder);
+}
+
 core::Result<std::optional<CheckpointFolder>> open_checkpoints(const RunOptions& options,
                                                                const TrainedOn& what, int ranks) {
   if (!options.checkpoint_dir) return std::optional<CheckpointFolder>();
-  auto folder = CheckpointFolder::open(*options.checkpoint_dir, what, ranks);
+  auto folder = open_folder(options, what, ranks);
   if (!folder.ok()) return folder.problems();
   if (folder->steps_done() >= options.steps)
     return core::Problem{"--steps",
@@ -225,16 +312,16 @@ core::Result<std::optional<CheckpointFolder>> open_checkpoints(const RunOptions&
 }  // namespace
 
 core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options) {
-  core::Problems problems = option_problems(plan, options);
+  Processes* const processes = options.processes;
+  core::Problems problems = agreed(processes, option_problems(plan, options));
   if (!problems.empty()) return problems;
   const planner::Candidate& candidate = *candidate_of(plan, options);
   const planner::Strategy strategy =
       planner::resolve(plan.model, plan.job, candidate.strategy);
   problems = planner::strategy_problems(plan.model, plan.job, strategy, plan.gpus);
   for (core::Problem& p : unsupported(plan.job, strategy)) problems.push_back(std::move(p));
-  if (plan.gpus > kMostRanks)
-    problems.push_back({"plan gpus", "at most " + std::to_string(kMostRanks) + " ranks on one host",
-                        std::to_string(plan.gpus), "plan fewer --gpus"});
+  for (core::Problem& p : rank_problems(plan, processes)) problems.push_back(std::move(p));
+  problems = agreed(processes, problems);
   if (!problems.empty()) return problems;
   const auto graph =
       models::build_graph(plan.model, planner::graph_options(plan.job, strategy));
@@ -246,7 +333,7 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
                          std::to_string(candidate.memory.rank), "plan again"};
   problems = kernel_problems(program);
   if (!problems.empty()) return problems;
-  problems = memory_problems(program);
+  problems = agreed(processes, memory_problems(program, processes));
   if (!problems.empty()) return problems;
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
@@ -255,7 +342,8 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
                   ? core::Result<DataSource>(
                         DataSource::synthetic(plan.model, plan.job.seq_len, options.seed))
                   : DataSource::open(options.data, plan.model, plan.job.seq_len, options.seed);
-  if (!data.ok()) return data.problems();
+  problems = agreed(processes, data.ok() ? core::Problems{} : data.problems());
+  if (!problems.empty()) return problems;
   auto checkpoints = open_checkpoints(options, trained_on(plan, strategy, options, *data),
                                       program.mesh.ranks());
   if (!checkpoints.ok()) return checkpoints.problems();

@@ -1,7 +1,8 @@
 #pragma once
-// run: executes a plan's candidate and measures it. Every rank of the plan is a thread here
-// (communicator `local`), on the host's cores (backend `host`); the Program is checked before any
-// rank starts. One call at a time per process is meaningful for times.
+// run: executes a plan's candidate and measures it, on the host's cores (backend `host`). Every
+// rank of the plan is a thread here (communicator `local`), or a process that makes the same call
+// (`processes`); the Program is checked before any rank starts. One call at a time per process is
+// meaningful for times.
 
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "core/result.hpp"
+#include "exec/communicator/processes.hpp"
 #include "exec/record/run_record.hpp"
 #include "exec/run/trace.hpp"
 #include "planner/plan.hpp"
@@ -34,6 +36,7 @@ class Held {
 struct RunOptions {
   std::string backend = "host";
   std::string communicator = "local";
+  Processes* processes = nullptr;      // null: ranks are threads of this process
   std::string data = "synthetic";      // or a path
   std::int64_t steps = 3;
   std::uint64_t seed = 1;
@@ -53,6 +56,7 @@ class RunFailure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// With processes, rank 0's record is the whole run's, and so are everybody's problems.
 // Problems: an unknown backend, communicator or candidate, a plan whose candidate cannot be lowered
 // or exceeds the host's memory, unreadable data. Throws RunFailure when a rank fails.
 core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options);

@@ -26,7 +26,7 @@ stand_in() {
 # compilers: stand-ins for whatever builds, as if everything had been built.
 compilers() {
   local tool
-  for tool in g++ ninja pkg-config; do stand_in $tool 'exit 0'; done
+  for tool in g++ ninja pkg-config mpirun; do stand_in $tool 'exit 0'; done
   stand_in cmake 'if [[ $1 == --version ]]; then echo "cmake version 3.25.1"; fi; echo building'
   mkdir -p "$tree/build/release/bin"
   printf '#!/usr/bin/env bash\necho "planner $*"\n' >"$tree/build/release/bin/planner"

@@ -1,0 +1,118 @@
+#include "exec/run/team.hpp"
+
+#include "exec/run/pack.hpp"
+
+namespace exec {
+namespace {
+
+void pack(Packer& p, const core::Problems& problems) {
+  p.value(problems.size());
+  for (const core::Problem& one : problems) {
+    for (const std::string* part : {&one.where, &one.expected, &one.found, &one.fix})
+      p.text(*part);
+    p.value(one.kind);
+  }
+}
+
+core::Problems unpack_problems(Unpacker& u) {
+  core::Problems problems;
+  for (auto n = u.value<std::size_t>(); n > 0; --n) {
+    core::Problem one;
+    for (std::string* part : {&one.where, &one.expected, &one.found, &one.fix}) *part = u.text();
+    one.kind = u.value<core::ProblemKind>();
+    problems.push_back(std::move(one));
+  }
+  return problems;
+}
+
+void pack(Packer& p, const RankReport& r) {
+  p.value(r.terms);
+  p.value(r.peaks);
+  p.value(r.live);
+  p.value(r.reserved);
+  p.value(r.traffic.emulated_links);
+  p.value(r.traffic.entries.size());
+  for (const auto& [key, totals] : r.traffic.entries) {
+    p.value(key);
+    p.value(totals);
+  }
+  p.values(r.times);
+  p.values(r.loss);
+  p.values(r.sent);
+  p.text(r.host);
+}
+
+RankReport unpack_report(Unpacker& u) {
+  RankReport r;
+  r.terms = u.value<program::TermBytes>();
+  r.peaks = u.value<program::TermBytes>();
+  r.live = u.value<core::Bytes>();
+  r.reserved = u.value<core::Bytes>();
+  r.traffic.emulated_links = u.value<bool>();
+  for (auto n = u.value<std::size_t>(); n > 0; --n) {
+    const auto key = u.value<TrafficKey>();
+    r.traffic.entries[key] = u.value<TrafficTotals>();
+  }
+  r.times = u.values<StepTimes>();
+  r.loss = u.values<double>();
+  r.sent = u.values<SentTo>();
+  r.host = u.text();
+  return r;
+}
+
+void pack(Packer& p, const StepLog& log) {
+  for (const auto& stream : log.streams) p.values(stream);
+  p.values(log.memory);
+}
+
+StepLog unpack_log(Unpacker& u) {
+  StepLog log;
+  for (auto& stream : log.streams) stream = u.values<LoggedAction>();
+  log.memory = u.values<LoggedMemory>();
+  return log;
+}
+
+}  // namespace
+
+core::Problems agreed(Processes* processes, const core::Problems& mine) {
+  if (processes == nullptr) return mine;
+  Packer packer;
+  pack(packer, mine);
+  for (const std::string& one : processes->exchange(packer.take())) {
+    Unpacker unpacker(one);
+    core::Problems problems = unpack_problems(unpacker);
+    if (!problems.empty()) return problems;
+  }
+  return {};
+}
+
+void share(Processes& processes, std::vector<RankReport>& reports) {
+  Packer packer;
+  pack(packer, reports[static_cast<std::size_t>(processes.rank())]);
+  const std::vector<std::string> all = processes.exchange(packer.take());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    Unpacker unpacker(all[rank]);
+    reports[rank] = unpack_report(unpacker);
+  }
+}
+
+void share(Processes& processes, std::vector<StepLog>& logs) {
+  Packer packer;
+  pack(packer, logs[static_cast<std::size_t>(processes.rank())]);
+  const std::vector<std::string> all = processes.exchange(packer.take());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    Unpacker unpacker(all[rank]);
+    logs[rank] = unpack_log(unpacker);
+  }
+}
+
+std::vector<std::int64_t> share(Processes& processes, std::int64_t mine) {
+  Packer packer;
+  packer.value(mine);
+  std::vector<std::int64_t> numbers;
+  for (const std::string& one : processes.exchange(packer.take()))
+    numbers.push_back(Unpacker(one).value<std::int64_t>());
+  return numbers;
+}
+
+}  // namespace exec
