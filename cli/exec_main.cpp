@@ -2,6 +2,7 @@
 // hands over to it; it also works by itself.
 
 #include "cli/process.hpp"
+#include "cli/run_options.hpp"
 #include "cli/verbs.hpp"
 #include "core/parse_units.hpp"
 #include "exec/calibrate/calibrate.hpp"
@@ -14,22 +15,8 @@ class HeldSignals final : public exec::Held {
 };
 
 core::Result<exec::RunRecord> run(const planner::Plan& plan, const cli::RunRequest& request) {
-  exec::RunOptions options;
-  options.backend = request.backend;
-  options.communicator = request.communicator;
-  options.data = request.data;
-  options.steps = request.steps;
-  options.seed = request.seed;
-  options.candidate = request.candidate;
-  options.checkpoint_dir = request.checkpoint_dir;
-  options.checkpoint_every = request.checkpoint_every;
-  options.trace = request.trace;
-  if (request.trace_ops) options.trace_detail = exec::TraceDetail::op;
+  exec::RunOptions options = cli::run_options(request);
   options.hold_signals = [] { return std::make_unique<HeldSignals>(); };
-  if (request.progress)
-    options.progress = [&request](const exec::Progress& p) {
-      request.progress({p.step, p.loss, p.seconds, p.tokens_per_second, p.live});
-    };
   return exec::run(plan, options);
 }
 

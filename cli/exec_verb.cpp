@@ -1,7 +1,6 @@
-#include <stdexcept>
-
 #include <fmt/format.h>
 
+#include "cli/mpi_launch.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
@@ -17,13 +16,40 @@ constexpr std::string_view kPurpose =
     "Runs a plan for real and records what it took: loss, memory, communication, time.";
 constexpr std::string_view kExamples =
     "  planner exec plan.json --steps 10 --out run.json\n"
-    "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept";
+    "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept\n"
+    "  planner exec plan.json --communicator mpi --hostfile hosts   # a process for each rank\n"
+    "  srun -n 8 planner exec plan.json --communicator mpi          # or started by a launcher";
 
 struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
   std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail;
+  std::optional<std::string> collectives, hostfile;
+  bool progress = false;
 };
+
+// `--communicator mpi` among words that are not parsed yet: another binary may have to.
+bool asks_for_mpi(Arguments arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i] == "--communicator=mpi" ||
+        (arguments[i] == "--communicator" && i + 1 < arguments.size() && arguments[i + 1] == "mpi"))
+      return true;
+  return false;
+}
+
+// What only MPI has, or a problem where another communicator is asked for.
+void read_mpi(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
+  request.collectives = options.collectives.value_or(request.collectives);
+  request.hostfile = options.hostfile;
+  if (request.collectives != "own" && request.collectives != "mpi")
+    problems.push_back({"--collectives", "own or mpi", '"' + request.collectives + '"', ""});
+  if (request.communicator == "mpi") return;
+  for (const auto& [given, name] : {std::pair(options.collectives.has_value(), "--collectives"),
+                                    std::pair(options.hostfile.has_value(), "--hostfile")})
+    if (given)
+      problems.push_back({name, "--communicator mpi beside it",
+                          "--communicator " + request.communicator, ""});
+}
 
 void read_trace(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
   if (options.detail && *options.detail != "block" && *options.detail != "op")
@@ -59,39 +85,54 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
     problems.push_back({"--candidate", "a row of the plan's alternatives", *options.candidate, ""});
   else if (candidate)
     request.candidate = static_cast<int>(*candidate);
-  if (!output.quiet && stderr_is_terminal())
-    request.progress = [steps = request.steps](const StepProgress& p) {
-      write_reason(fmt::format("step {} of {}: loss {:.5f}, {}, {} tokens/s, {} live", p.step + 1,
-                               steps, p.loss, core::to_text(core::Seconds(p.seconds)),
-                               core::count_text(static_cast<std::int64_t>(p.tokens_per_second)),
-                               core::to_text(p.live)));
-    };
+  request.plan_file = options.plan;
+  request.quiet = output.quiet;
+  if (!output.quiet && (options.progress || stderr_is_terminal()))
+    request.progress = step_writer(request.steps);
+  read_mpi(options, request, problems);
   read_trace(options, request, problems);
   read_checkpoints(options, request, problems);
   return request;
 }
 
 int run(const planner::Plan& plan, const RunRequest& request, const OutputOptions& output,
-        const Runner& runner) {
+        const Runner& runner) try {
   const core::Result<exec::RunRecord> record = runner(plan, request);
   if (!record.ok()) return refuse(record.problems());
   const core::Status delivered = deliver(output, exec::to_json_text(*record), [&] {
     return reports::run_text(*record, page_style());
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
+} catch (const Ended& ended) {
+  return ended.code;
 }
 
 }  // namespace
 
+std::function<void(const StepProgress&)> step_writer(std::int64_t steps) {
+  return [steps](const StepProgress& p) {
+    write_reason(fmt::format("{}{} of {}: loss {:.5f}, {}, {} tokens/s, {} live", kProgressStart,
+                             p.step + 1, steps, p.loss, core::to_text(core::Seconds(p.seconds)),
+                             core::count_text(static_cast<std::int64_t>(p.tokens_per_second)),
+                             core::to_text(p.live)));
+  };
+}
+
 int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
-  if (!runner) return hand_over("planner-exec", whole);
+  const bool mpi = asks_for_mpi(arguments), joins = mpi && joins_mpi_job();
+  if (joins && binary_name() != "planner-exec-mpi") return hand_over("planner-exec-mpi", whole);
+  if (!mpi && !runner) return hand_over("planner-exec", whole);
   ExecOptions options;
   OutputOptions output;
   OptionSet set("exec", kPurpose, kExamples);
   set.positional("PLAN", options.plan, "file written by planner --out");
   set.group("Run");
   set.text("--backend", options.backend, "NAME", "host (default)");
-  set.text("--communicator", options.communicator, "NAME", "local (default)");
+  set.text("--communicator", options.communicator, "NAME",
+           "local (default): ranks are threads; mpi: processes");
+  set.text("--collectives", options.collectives, "WHOSE",
+           "own (default): as the plan says; mpi: the library's, its sums in its own order");
+  set.text("--hostfile", options.hostfile, "FILE", "machines for mpirun to start ranks on");
   set.text("--data", options.data, "FILE",
            "synthetic (default), or a file: llm.c's tokens, or any text as one token per byte");
   set.text("--steps", options.steps, "N", "steps to run, those before a checkpoint included (3)");
@@ -101,6 +142,7 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   set.text("--checkpoint-every", options.checkpoint_every, "N", "steps between two (1)");
   set.text("--trace", options.trace, "FILE", "write a trace of the last step for Perfetto");
   set.text("--detail", options.detail, "WHAT", "slices of the trace: block (default) or op");
+  set.flag("--progress", options.progress, "tell each step, even where no terminal reads it");
   add_output_options(set, output, "the record of the run");
   if (const auto ended = ended_by(set, arguments)) return *ended;
 
@@ -116,7 +158,7 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
     write_reason(options.plan + ": the plan found no feasible strategy, there is nothing to run");
     return kAnswerIsNo;
   }
-  return run(*plan, request, output, runner);
+  return run(*plan, request, output, mpi && !joins ? Runner(launch_mpi) : runner);
 }
 
 }  // namespace cli

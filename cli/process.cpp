@@ -16,7 +16,7 @@ namespace cli {
 namespace {
 
 // Lock-free and volatile as signal handlers need them.
-volatile std::sig_atomic_t writing = 0;
+volatile std::sig_atomic_t writing = 0;  // writes under way
 volatile std::sig_atomic_t pending = 0;
 
 void end_by_signal(int signal) {
@@ -52,15 +52,18 @@ void prepare_process() {
   hold(STDOUT_FILENO, O_RDONLY);  // writing to it fails, as to a closed one
   hold(STDERR_FILENO, O_WRONLY);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   handle(SIGINT);
   handle(SIGTERM);
 }
 
-WriteInProgress::WriteInProgress() { writing = 1; }
+WriteInProgress::WriteInProgress() { writing = writing + 1; }
 WriteInProgress::~WriteInProgress() {
-  writing = 0;
-  if (pending != 0) end_by_signal(pending);
+  writing = writing - 1;
+  if (writing == 0 && pending != 0) end_by_signal(pending);
 }
+
+const volatile std::sig_atomic_t& pending_signal() { return pending; }
 
 core::Status write_stdout(std::string_view text) {
   while (!text.empty()) {
@@ -118,10 +121,13 @@ bool locale_is_utf8() {
   return false;
 }
 
-std::string binary_folder() {
+static std::filesystem::path binary_path() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string(".") : self.parent_path().string();
+  return error ? std::filesystem::path("./planner") : self;
 }
+
+std::string binary_folder() { return binary_path().parent_path().string(); }
+std::string binary_name() { return binary_path().filename().string(); }
 
 }  // namespace cli

@@ -2,6 +2,7 @@
 // The process around a verb: exit codes, signals, standard output. Process-wide state; call
 // prepare_process() first, from the main thread.
 
+#include <csignal>
 #include <string>
 #include <string_view>
 
@@ -14,11 +15,11 @@ namespace cli {
 inline constexpr int kDone = 0, kAnswerIsNo = 1, kBadInput = 2, kFailed = 3;
 
 // Standard streams that are closed are held, so that no file takes their number; a reader that
-// left is an error of write(), not a signal; SIGINT and SIGTERM end the process with 130 and 143,
-// after a write in progress is whole (a second one ends it at once).
+// left and a file too large are errors of write(), not signals; SIGINT and SIGTERM end the process
+// with 130 and 143, after a write in progress is whole (a second one ends it at once).
 void prepare_process();
 
-// While it lives, a signal waits for the end of the write.
+// While one lives, a signal waits for the end of the write.
 class WriteInProgress {
  public:
   WriteInProgress();
@@ -26,6 +27,9 @@ class WriteInProgress {
   WriteInProgress& operator=(const WriteInProgress&) = delete;
   ~WriteInProgress();
 };
+
+// The signal that waits for the end of a write, which a long one looks at; 0: none.
+const volatile std::sig_atomic_t& pending_signal();
 
 // All of the text, or a problem of kind failed_running: closed, full, or a reader that left.
 core::Status write_stdout(std::string_view text);
@@ -40,7 +44,8 @@ int stdout_columns();
 // Whether LC_ALL, LC_CTYPE or LANG (the first that is set) names UTF-8.
 bool locale_is_utf8();
 
-// Folder of the running binary, where its siblings lie.
+// Folder of the running binary, where its siblings lie, and its name there.
 std::string binary_folder();
+std::string binary_name();
 
 }  // namespace cli

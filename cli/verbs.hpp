@@ -24,17 +24,24 @@ struct StepProgress {
 
 // How a plan is to be run; as exec::RunOptions.
 struct RunRequest {
+  std::string plan_file;
   std::string backend = "host";
   std::string communicator = "local";
+  std::string collectives = "own";     // or mpi: the library's, where the plan lets it choose
+  std::optional<std::string> hostfile;
   std::string data = "synthetic";
   std::int64_t steps = 3;
   std::uint64_t seed = 1;
   std::optional<int> candidate;
   std::optional<std::string> checkpoint_dir, trace;
   std::int64_t checkpoint_every = 1;
-  bool trace_ops = false;
+  bool trace_ops = false, quiet = false;
   std::function<void(const StepProgress&)> progress;
 };
+// Writes each step that is done as a line of standard error that begins so.
+inline constexpr std::string_view kProgressStart = "step ";
+std::function<void(const StepProgress&)> step_writer(std::int64_t steps);
+
 // Bad input is Problems; a failure while running throws. Empty in `planner` itself, which hands
 // such verbs to planner-exec beside it (docs/decisions/0002).
 using Runner =

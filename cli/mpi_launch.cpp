@@ -1,0 +1,161 @@
+#include "cli/mpi_launch.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "cli/child.hpp"
+#include "cli/process.hpp"
+#include "exec/record/run_record.hpp"
+
+namespace cli {
+namespace {
+
+constexpr std::size_t kMostRecord = std::size_t{1} << 30;
+constexpr std::size_t kKeptLines = 200;
+constexpr std::string_view kOwn = "planner: ";
+
+bool is_set(const char* name) { return std::getenv(name) != nullptr; }
+
+std::string ranks_binary() { return binary_folder() + "/planner-exec-mpi"; }
+
+core::Problem missing(std::string what, std::string expected, std::string fix) {
+  return {std::move(what), std::move(expected), "none", std::move(fix),
+          core::ProblemKind::failed_running};
+}
+
+std::vector<std::string> rank_words(const RunRequest& request) {
+  std::vector<std::string> words{ranks_binary(), "exec", request.plan_file};
+  const auto add = [&](const char* option, const std::string& value) {
+    words.insert(words.end(), {option, value});
+  };
+  add("--communicator", "mpi");
+  add("--collectives", request.collectives);
+  add("--backend", request.backend);
+  add("--data", request.data);
+  add("--steps", std::to_string(request.steps));
+  add("--seed", std::to_string(request.seed));
+  if (request.candidate) add("--candidate", std::to_string(*request.candidate));
+  if (request.checkpoint_dir) {
+    add("--checkpoint-dir", *request.checkpoint_dir);
+    add("--checkpoint-every", std::to_string(request.checkpoint_every));
+  }
+  if (request.trace) add("--trace", *request.trace);
+  if (request.trace_ops) add("--detail", "op");
+  words.push_back(request.progress ? "--progress" : "--quiet");
+  words.push_back("--json");
+  return words;
+}
+
+std::vector<std::string> launcher_words(const std::string& mpirun, const planner::Plan& plan,
+                                        const RunRequest& request) {
+  // Bound to one core each, ranks of several one-slot hosts on one machine would share the first.
+  std::vector<std::string> words{mpirun, "-n", std::to_string(plan.gpus), "--bind-to", "none"};
+  if (request.hostfile)
+    words.insert(words.end(), {"--hostfile", *request.hostfile});
+  else
+    words.push_back("--oversubscribe");
+  if (::geteuid() == 0) words.push_back("--allow-run-as-root");
+  const std::vector<std::string> rank = rank_words(request);
+  words.insert(words.end(), rank.begin(), rank.end());
+  return words;
+}
+
+// The number behind `mark`, in the first line that has it.
+std::optional<long> number_after(const std::deque<std::string>& lines, std::string_view mark) {
+  for (const std::string& line : lines)
+    if (const std::size_t at = line.find(mark); at != std::string::npos)
+      return std::strtol(line.c_str() + at + mark.size(), nullptr, 10);
+  return std::nullopt;
+}
+
+bool any_says(const std::deque<std::string>& lines, std::string_view part) {
+  return std::ranges::any_of(lines, [&](const std::string& line) {
+    return line.find(part) != std::string::npos;
+  });
+}
+
+// What the launcher's own words come to, when no rank was left to give a reason.
+core::Problem reason(const std::deque<std::string>& said, int code, const planner::Plan& plan,
+                     const RunRequest& request) {
+  const auto failed = [](std::string where, std::string expected, std::string found,
+                         std::string fix) {
+    return core::Problem{std::move(where), std::move(expected), std::move(found), std::move(fix),
+                         core::ProblemKind::failed_running};
+  };
+  const std::string go_on =
+      request.checkpoint_dir ? "the same command goes on from the last complete step" : "";
+  const auto rank = number_after(said, "process rank ");
+  if (const auto signal = number_after(said, "exited on signal "); rank && signal)
+    return failed(fmt::format("rank {}", *rank), "to run to its end",
+                  fmt::format("ended by signal {} ({}); all others were ended too", *signal,
+                              ::strsignal(static_cast<int>(*signal))),
+                  go_on);
+  if (any_says(said, "not enough slots"))
+    return failed("--hostfile " + request.hostfile.value_or(""),
+                  fmt::format("slots for {} processes", plan.gpus), "fewer",
+                  "write more hosts, or slots=N behind a host");
+  if (const auto ended = number_after(said, "Exit code:"))
+    return failed("a rank", "to run to its end",
+                  fmt::format("ended with code {} and no reason; all others were ended too",
+                              *ended), go_on);
+  if (code > 128)
+    return failed("mpirun", "to run to its end",
+                  fmt::format("ended by signal {} ({}); its ranks were ended too", code - 128,
+                              ::strsignal(code - 128)),
+                  go_on);
+  const auto word = std::ranges::find_if(said, [](const std::string& line) {
+    return !line.empty() && !line.starts_with("---") && !line.starts_with("Primary job");
+  });
+  return failed("mpirun", "to end with code 0", fmt::format("code {}", code),
+                word == said.end() ? "" : "it said: " + *word);
+}
+
+}  // namespace
+
+bool joins_mpi_job() {
+  return is_set("OMPI_COMM_WORLD_RANK") || is_set("PMIX_RANK") || is_set("PMI_RANK");
+}
+
+core::Problems mpi_problems() {
+  core::Problems problems;
+  if (::access(ranks_binary().c_str(), X_OK) != 0)
+    problems.push_back(missing(ranks_binary(), "the binary that runs a rank under MPI",
+                               "it is built where MPI is found: install libopenmpi-dev and "
+                               "openmpi-bin, then ./dev build"));
+  if (find_program("mpirun").empty())
+    problems.push_back(missing("mpirun", "a launcher of MPI in PATH", "install openmpi-bin"));
+  return problems;
+}
+
+core::Result<exec::RunRecord> launch_mpi(const planner::Plan& plan, const RunRequest& request) {
+  if (core::Problems problems = mpi_problems(); !problems.empty()) return problems;
+  if (::geteuid() == 0 && !request.quiet)
+    write_reason("running as root: mpirun is told to allow it (--allow-run-as-root)");
+  std::deque<std::string> said;  // by the launcher, and by libraries below the ranks
+  bool explained = false;
+  const auto line = [&](std::string_view text) {
+    if (text.starts_with(kOwn)) {
+      text.remove_prefix(kOwn.size());
+      write_reason(text);
+      explained = explained || !text.starts_with(kProgressStart);
+      return;
+    }
+    said.emplace_back(text);
+    if (said.size() > kKeptLines) said.pop_front();
+  };
+  const core::Result<ChildEnding> ending =
+      follow_child(launcher_words(find_program("mpirun"), plan, request), kMostRecord, line);
+  if (!ending.ok()) return ending.problems();
+  if (ending->code == 0) return exec::parse_run(ending->output, "the record of rank 0");
+  if (explained) throw Ended{ending->code < kFailed ? ending->code : kFailed};
+  return reason(said, ending->code, plan, request);
+}
+
+}  // namespace cli

@@ -1,0 +1,29 @@
+#pragma once
+// The request of the command line as the executor takes it. Seen by the binaries that link the
+// executor alone. The request must outlive what is made of it.
+
+#include "cli/verbs.hpp"
+#include "exec/run/run.hpp"
+
+namespace cli {
+
+inline exec::RunOptions run_options(const RunRequest& request) {
+  exec::RunOptions options;
+  options.backend = request.backend;
+  options.communicator = request.communicator;
+  options.data = request.data;
+  options.steps = request.steps;
+  options.seed = request.seed;
+  options.candidate = request.candidate;
+  options.checkpoint_dir = request.checkpoint_dir;
+  options.checkpoint_every = request.checkpoint_every;
+  options.trace = request.trace;
+  if (request.trace_ops) options.trace_detail = exec::TraceDetail::op;
+  if (request.progress)
+    options.progress = [&request](const exec::Progress& p) {
+      request.progress({p.step, p.loss, p.seconds, p.tokens_per_second, p.live});
+    };
+  return options;
+}
+
+}  // namespace cli

@@ -1,0 +1,251 @@
+#!/usr/bin/env bash
+# Ranks that are processes: the same bits, the same bytes, and an end to everybody when one fails.
+# usage: exec_mpi.sh BIN_FOLDER [KILLS]; skipped (77) where MPI is not there.
+set -euo pipefail
+planner=$1/planner
+kills=${2:-2}
+for needed in "$1/planner-exec-mpi" "$(command -v mpirun || echo mpirun)"; do
+  if [[ ! -x $needed ]]; then
+    printf 'skipped: no %s (install libopenmpi-dev and openmpi-bin)\n' "$needed"
+    exit 77
+  fi
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+# For mpirun started here; planner says it to its own.
+if [[ $EUID -eq 0 ]]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+fail() {
+  printf 'FAILED: %s\n' "$*"
+  exit 1
+}
+
+# No rank and no launcher of this test outlives its run by more than a few seconds.
+no_orphans() {
+  local tries
+  for tries in {1..100}; do
+    if [[ -z $(of_this_test) ]]; then return 0; fi
+    sleep 0.1
+  done
+  fail "$1: still there: $(of_this_test)"
+}
+# Launchers and ranks whose folder is ours.
+of_this_test() {
+  local p
+  for p in /proc/[0-9]*; do
+    if [[ $(cat "$p/comm" 2>/dev/null) == @(mpirun|planner*) &&
+      $(readlink "$p/cwd") == "$work" ]]; then printf '%s ' "${p#/proc/}"; fi
+  done
+}
+
+# expect CODE PATTERN COMMAND...: its exit code, and one line of planner's that says so.
+expect() {
+  local wanted=$1 pattern=$2 code=0
+  shift 2
+  "$@" 2>err.txt >out.txt || code=$?
+  [[ $code -eq $wanted ]] || fail "exit $code instead of $wanted: $* ($(cat err.txt))"
+  grep '^planner: ' err.txt >said.txt || fail "not a word from: $* ($(cat err.txt))"
+  grep -q -- "$pattern" said.txt || fail "no \"$pattern\" from: $* ($(cat said.txt))"
+  [[ $(wc -l <said.txt) -eq 1 ]] || fail "more than one line from: $* ($(cat said.txt))"
+  no_orphans "$*"
+}
+
+printf '%s' '{"model_type":"llama","num_hidden_layers":2,"hidden_size":32,"intermediate_size":64,
+  "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":16,"vocab_size":256,
+  "tie_word_embeddings":false}' >config.json
+plan() {
+  local file=$1 gpus=$2 pins=() pin
+  shift 2
+  for pin in "$@"; do pins+=(--pin "$pin"); done
+  "$planner" --model config.json --gpus "$gpus" --seq 16 --global-batch 4 --recipe mixed \
+    --gpu h100-sxm-80g "${pins[@]}" --quiet --out "$file" >/dev/null
+}
+mpi() { "$planner" exec "$@" --communicator mpi --quiet; }
+
+# What must not depend on the communicator: losses, memory, and every entry's counts and bytes.
+measured() {
+  sed -n -e '/^  "loss"/p' -e '/^  "memory"/,/^  }/p' -e '/^  "communication"/,/^  \]/p' "$1" |
+    grep -v '"seconds"'
+}
+
+same_loss() {
+  grep '^  "loss": \[' threads.json >loss.txt
+  grep -F -x -q -f loss.txt "$1" || fail "other losses in $1 than $(cat loss.txt)"
+}
+
+# ---- the same bits and bytes as threads; OpenMPI's own counters agree ---------------------------
+# witness FILE: every byte that OpenMPI counted between two ranks is a payload byte of the record or
+# a frame around it, and every message is one.
+witness() {
+  local frame
+  frame=$(sed -n 's/.*"mpi_frame_bytes": "\([0-9]*\)".*/\1/p' "$1")
+  awk -v frame="$frame" '/"from"/ {gsub(/[^0-9]/, ""); from = $0}
+    /"to"/ {gsub(/[^0-9]/, ""); to = $0}
+    /"messages"/ {gsub(/[^0-9]/, ""); n = $0}
+    /"wire_bytes"/ {gsub(/[^0-9]/, ""); print from, to, $0 + n * frame, n}' \
+    <(sed -n '/^  "sent"/,/^  \]/p' "$1") | sort >ours.txt
+  cat counted.*.prof | awk '$1 == "E" && $6 > 0 {print $2, $3, $4, $6}' | sort >theirs.txt
+  if [[ ! -s ours.txt ]] || ! cmp ours.txt theirs.txt; then
+    paste ours.txt theirs.txt
+    fail "OpenMPI counted otherwise: $2"
+  fi
+  rm counted.*.prof
+}
+same_as_threads() {
+  plan plan.json "$@"
+  "$planner" exec plan.json --steps 2 --quiet --out threads.json >/dev/null
+  OMPI_MCA_pml_monitoring_enable=2 OMPI_MCA_pml_monitoring_enable_output=3 \
+    OMPI_MCA_pml_monitoring_filename="$work/counted" mpi plan.json --steps 2 --out processes.json \
+    >page.txt
+  measured threads.json >threads.txt
+  measured processes.json >processes.txt
+  [[ $(wc -l <threads.txt) -gt 30 ]] || fail "nothing measured: $*"
+  diff threads.txt processes.txt || fail "processes differ from threads: $*"
+  "$planner" compare plan.json processes.json | tail -n 1 >verdict.txt
+  [[ $(cat verdict.txt) =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes &&
+    ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] || fail "not as predicted: $* ($(cat verdict.txt))"
+  witness processes.json "$*"
+}
+same_as_threads 2 data=2 sharding=zero3
+same_as_threads 4 data=2 pipeline=2 schedule=1f1b grad_sync=tree
+same_as_threads 4 data=2 tensor=2 sequence_parallel=true sharding=zero1
+same_as_threads 3 data=2 grad_sync=parameter_server servers=1 servers_colocated=false
+same_as_threads 2 data=2 sharding=none grad_sync=naive_all_reduce
+
+# The library's own collectives: of two ranks the sum is the same bits; its bytes nobody knows.
+plan plan.json 2 data=2 sharding=zero1
+"$planner" exec plan.json --quiet --out threads.json >/dev/null
+mpi plan.json --collectives mpi --out library.json >/dev/null
+same_loss library.json
+[[ $(grep -c '"algorithm": "library"' library.json) -eq 2 ]] || fail "no collective of the library's"
+[[ $(grep -c '"wire_bytes_per_rank": null' library.json) -eq 2 ]] || fail "bytes that nobody counted"
+plan plan.json 4 data=2 tensor=2 sharding=zero1
+mpi plan.json --collectives mpi --out library.json >/dev/null
+plan plan.json 2 data=2 sharding=zero1
+
+# ---- joined, traced, watched --------------------------------------------------------------------
+mpirun --oversubscribe --bind-to none -n 2 "$planner" exec plan.json --communicator mpi --json \
+  --trace trace.json --progress >joined.json 2>err.txt
+same_loss joined.json
+[[ $(grep -c '^planner: step ' err.txt) -eq 3 ]] || fail "no progress: $(cat err.txt)"
+grep -q '"name":"reduce_scatter gradients"' trace.json || fail "no collective in the trace"
+[[ $(grep -o '"name":"process_name"' trace.json | wc -l) -eq 2 ]] || fail "not two ranks in the trace"
+
+# ---- too few, too many, none to start them, nothing to read ------------------------------------
+expect 2 "expected 2 processes, one for each rank of the plan, found 1" \
+  mpirun -n 1 "$planner" exec plan.json --communicator mpi --quiet
+expect 2 "expected 2 processes, one for each rank of the plan, found 3" \
+  mpirun --oversubscribe -n 3 "$planner" exec plan.json --communicator mpi --quiet
+no_launcher() { PATH=/nowhere mpi plan.json; }
+expect 3 "mpirun: expected a launcher of MPI in PATH, found none; install openmpi-bin" no_launcher
+printf 'localhost slots=1\n' >hosts
+expect 3 "hostfile hosts: expected slots for 2 processes, found fewer" mpi plan.json --hostfile hosts
+printf 'localhost slots=2\n' >hosts
+mpi plan.json --hostfile hosts --out hosts.json >/dev/null
+expect 2 "no-such-plan" mpi no-such-plan.json
+expect 2 "no-such-file" mpi plan.json --data no-such-file
+expect 2 "steps" mpi plan.json --steps 0
+expect 2 "out.json: expected its folder" mpi plan.json --out no/such/out.json
+expect 2 "communicator mpi beside it" "$planner" exec plan.json --collectives mpi
+expect 2 "own or mpi" mpi plan.json --collectives theirs
+if [[ $EUID -eq 0 ]]; then
+  "$planner" exec plan.json --communicator mpi 2>err.txt >/dev/null
+  grep -q 'as root: mpirun is told to allow it' err.txt || fail "no word of root: $(cat err.txt)"
+fi
+
+# ---- a rank that fails ends all, with its reason and nothing half done --------------------------
+cat >small_files.sh <<'SCRIPT'
+ulimit -f 8
+exec "$@"
+SCRIPT
+expect 3 "rank 1: failing/.step-00000001.partial/rank-0001.*too large.*free some space" \
+  mpirun --oversubscribe --mca btl self,tcp -n 1 "$planner" exec plan.json --communicator mpi \
+  --quiet --checkpoint-dir failing : -n 1 bash small_files.sh "$planner" exec --communicator mpi
+[[ -z $(find failing -name '*step-*') ]] || fail "half a step: $(ls -a failing)"
+# A disk that is full for all of them: one cause, told once.
+all_full() (
+  ulimit -f 8
+  OMPI_MCA_btl=self,tcp PMIX_MCA_gds=hash mpi plan.json --checkpoint-dir full
+)
+expect 3 "full/.step-00000001.partial/rank-000.*too large.*free some space" all_full
+[[ -z $(find full -name '*step-*') ]] || fail "half a step on a full disk"
+
+# ---- killed, interrupted ------------------------------------------------------------------------
+readonly steps=$((kills * 200))
+last=$(printf 'step-%08d' $steps)
+begin() {
+  # Background jobs of a script ignore SIGINT; env sets it back.
+  env --default-signal=INT "$planner" exec plan.json --communicator mpi --quiet "$@" \
+    >/dev/null 2>err.txt &
+  pid=$!
+}
+launcher_pid() {
+  local p
+  for p in $(of_this_test); do
+    if [[ $(cat "/proc/$p/comm") == mpirun ]]; then printf '%s' "$p"; fi
+  done
+}
+rank_pid() {
+  local p
+  for p in $(of_this_test); do
+    if tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then
+      printf '%s' "$p"
+      return
+    fi
+  done
+}
+"$planner" exec plan.json --quiet --steps $steps --checkpoint-dir whole --checkpoint-every $steps \
+  >/dev/null
+RANDOM=${SEED:-7}
+for ((kill_number = 0; kill_number < kills; ++kill_number)); do
+  begin --steps $steps --checkpoint-dir parts
+  while [[ -z $(rank_pid 1) ]]; do sleep 0.02; done
+  sleep "0.$((RANDOM % 60 + 40))"
+  victim=$((kill_number % 2))
+  kill -9 "$(rank_pid $victim)" || fail "rank $victim was not there to kill: $(cat err.txt)"
+  code=0
+  wait $pid || code=$?
+  [[ $code -eq 3 ]] || fail "exit $code after rank $victim was killed"
+  [[ $(cat err.txt) == "planner: rank $victim: expected to run to its end, found ended by signal 9"* &&
+    $(wc -l <err.txt) -eq 1 ]] || fail "said of a killed rank: $(cat err.txt)"
+  no_orphans "rank $victim killed"
+done
+reached=$(ls parts | sed -n 's/^step-0*//p' | tail -n 1)
+mpi plan.json --steps $steps --checkpoint-dir parts >/dev/null
+for rank in 0 1; do
+  cmp "whole/$last/rank-000$rank" "parts/$last/rank-000$rank" || fail "rank $rank: other bits"
+done
+[[ -z $(find parts -name '.step-*') ]] || fail "a half-written step is left: $(ls -a parts)"
+
+for signal in INT TERM; do
+  begin --steps 100000 --checkpoint-dir "on-$signal" --out on.json
+  while ! compgen -G "on-$signal/step-*" >/dev/null; do sleep 0.02; done
+  kill -$signal $pid
+  code=0
+  wait $pid || code=$?
+  if [[ $signal == INT ]]; then wanted=130; else wanted=143; fi
+  [[ $code -eq $wanted ]] || fail "exit $code after $signal: $(cat err.txt)"
+  [[ $(cat err.txt) == "planner: interrupted" ]] || fail "said after $signal: $(cat err.txt)"
+  [[ ! -e on.json && -z $(find "on-$signal" -name '.step-*') ]] || fail "half a file after $signal"
+  no_orphans "interrupted by $signal"
+done
+
+# The launcher's own end, and that of planner, are everybody's.
+begin --steps 100000
+while [[ -z $(rank_pid 1) ]]; do sleep 0.05; done
+kill -9 "$(launcher_pid)"
+code=0
+wait $pid || code=$?
+[[ $code -eq 3 ]] && grep -q 'mpirun: expected to run to its end, found ended by signal 9' err.txt ||
+  fail "mpirun killed: exit $code, $(cat err.txt)"
+no_orphans "mpirun killed"
+begin --steps 100000
+while [[ -z $(rank_pid 1) ]]; do sleep 0.05; done
+kill -9 $pid
+wait $pid 2>/dev/null || true
+no_orphans "planner killed"
+printf 'processes: same bits and bytes, OpenMPI agrees; killed %s times (last at step %s)\n' \
+  "$kills" "$reached"
