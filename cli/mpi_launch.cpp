@@ -12,6 +12,7 @@
 
 #include "cli/child.hpp"
 #include "cli/process.hpp"
+#include "cli/requirements.hpp"
 #include "exec/record/run_record.hpp"
 
 namespace cli {
@@ -23,15 +24,8 @@ constexpr std::string_view kOwn = "planner: ";
 
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }
 
-std::string ranks_binary() { return binary_folder() + "/planner-exec-mpi"; }
-
-core::Problem missing(std::string what, std::string expected, std::string fix) {
-  return {std::move(what), std::move(expected), "none", std::move(fix),
-          core::ProblemKind::failed_running};
-}
-
 std::vector<std::string> rank_words(const RunRequest& request) {
-  std::vector<std::string> words{ranks_binary(), "exec", request.plan_file};
+  std::vector<std::string> words{sibling(kMpiBinary), "exec", request.plan_file};
   const auto add = [&](const char* option, const std::string& value) {
     words.insert(words.end(), {option, value});
   };
@@ -123,19 +117,8 @@ bool joins_mpi_job() {
   return is_set("OMPI_COMM_WORLD_RANK") || is_set("PMIX_RANK") || is_set("PMI_RANK");
 }
 
-core::Problems mpi_problems() {
-  core::Problems problems;
-  if (::access(ranks_binary().c_str(), X_OK) != 0)
-    problems.push_back(missing(ranks_binary(), "the binary that runs a rank under MPI",
-                               "it is built where MPI is found: install libopenmpi-dev and "
-                               "openmpi-bin, then ./dev build"));
-  if (find_program("mpirun").empty())
-    problems.push_back(missing("mpirun", "a launcher of MPI in PATH", "install openmpi-bin"));
-  return problems;
-}
-
 core::Result<exec::RunRecord> launch_mpi(const planner::Plan& plan, const RunRequest& request) {
-  if (core::Problems problems = mpi_problems(); !problems.empty()) return problems;
+  if (core::Problems problems = missing_for(Needs::mpi); !problems.empty()) return problems;
   if (::geteuid() == 0 && !request.quiet)
     write_reason("running as root: mpirun is told to allow it (--allow-run-as-root)");
   std::deque<std::string> said;  // by the launcher, and by libraries below the ranks

@@ -10,9 +10,6 @@ namespace cli {
 // Whether a launcher (mpirun, srun) has made this process one of several.
 bool joins_mpi_job();
 
-// What is missing for runs over MPI on this machine, with what to do about it; none: they can run.
-core::Problems mpi_problems();
-
 // Starts one process for each rank of the plan and follows them until all have ended. Problems
 // (failed_running): what is missing, or why the run failed. Throws Ended when a rank said why.
 core::Result<exec::RunRecord> launch_mpi(const planner::Plan& plan, const RunRequest& request);

@@ -16,7 +16,8 @@ constexpr std::string_view kPurpose =
     "Plans how to train a model on given GPUs: predicts memory, communication and time\n"
     "of every sensible strategy and picks one.\n"
     "Other verbs: simulate PLAN, exec PLAN, compare FILE..., report FILE..., sweep, min-gpus,\n"
-    "max-batch, explain QUESTION, models, gpus, bench, completion SHELL; each has a --help of its\n"
+    "max-batch, explain QUESTION, models, gpus, doctor, bench, completion SHELL; each has a --help "
+    "of its\n"
     "own.";
 constexpr std::string_view kExamples =
     "  planner --model gpt2-1.5b --gpus 8\n"

@@ -128,6 +128,9 @@ static std::filesystem::path binary_path() {
 }
 
 std::string binary_folder() { return binary_path().parent_path().string(); }
+std::string sibling(std::string_view name) {
+  return (binary_path().parent_path() / name).string();
+}
 std::string binary_name() { return binary_path().filename().string(); }
 
 }  // namespace cli

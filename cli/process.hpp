@@ -47,5 +47,7 @@ bool locale_is_utf8();
 // Folder of the running binary, where its siblings lie, and its name there.
 std::string binary_folder();
 std::string binary_name();
+// The path of a binary beside this one.
+std::string sibling(std::string_view name);
 
 }  // namespace cli

@@ -15,11 +15,11 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 16> kVerbs{
+constexpr std::array<std::string_view, 17> kVerbs{
     "plan", "simulate", "exec", "compare", "report", "sweep", "min-gpus", "max-batch", "explain",
-    "models", "gpus", "bench", "validate", "fit", "calibrate", "completion"};
+    "models", "gpus", "doctor", "bench", "validate", "fit", "calibrate", "completion"};
 // Verbs of the design that this version does not have.
-constexpr std::array<std::string_view, 2> kLater{"emit", "doctor"};
+constexpr std::array<std::string_view, 1> kLater{"emit"};
 
 int unknown_verb(const std::string& word) {
   if (std::ranges::find(kLater, word) != kLater.end())
@@ -55,6 +55,7 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
   if (verb == "explain") return explain_verb(rest, runner, whole);
   if (verb == "models") return models_verb(rest);
   if (verb == "gpus") return gpus_verb(rest);
+  if (verb == "doctor") return doctor_verb(rest);
   if (verb == "bench") return bench_verb(rest);
   if (verb == "validate") return validate_verb(rest);
   if (verb == "fit") return fit_verb(rest);

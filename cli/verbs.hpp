@@ -74,6 +74,7 @@ int max_batch_verb(Arguments arguments);
 int explain_verb(Arguments arguments, const Runner& runner, Arguments whole);
 int models_verb(Arguments arguments);
 int gpus_verb(Arguments arguments);
+int doctor_verb(Arguments arguments);
 int bench_verb(Arguments arguments);
 int validate_verb(Arguments arguments);
 int fit_verb(Arguments arguments);

@@ -55,18 +55,26 @@ bool is_nvidia_gpu(const std::filesystem::path& device) {
 
 }  // namespace
 
-std::optional<std::string> detect_local_gpu(const std::string& root) {
+std::vector<LocalGpu> local_gpus(const std::string& root) {
   std::error_code error;  // an absent or unreadable root means no GPU
   std::vector<std::filesystem::path> devices;
   for (const auto& entry : std::filesystem::directory_iterator(root, error))
     devices.push_back(entry.path());
   std::sort(devices.begin(), devices.end());
+  std::vector<LocalGpu> gpus;
   for (const auto& device : devices) {
     if (!is_nvidia_gpu(device)) continue;
-    const unsigned id = hex_file(device / "device");
+    LocalGpu found{device.filename().string(), hex_file(device / "device"), std::nullopt};
     for (const PciGpu& gpu : kGpus)
-      if (gpu.device == id) return std::string(gpu.profile);
+      if (gpu.device == found.device) found.profile = gpu.profile;
+    gpus.push_back(std::move(found));
   }
+  return gpus;
+}
+
+std::optional<std::string> detect_local_gpu(const std::string& root) {
+  for (const LocalGpu& gpu : local_gpus(root))
+    if (gpu.profile) return gpu.profile;
   return std::nullopt;
 }
 

@@ -4,8 +4,18 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hw_profiles {
+
+struct LocalGpu {
+  std::string address;                 // of the PCI device: "0000:3b:00.0"
+  unsigned device = 0;                 // its PCI device id
+  std::optional<std::string> profile;  // that describes it, where one is shipped
+};
+
+// NVIDIA's display and 3D controllers, in PCI address order. `root` as below.
+std::vector<LocalGpu> local_gpus(const std::string& root = "/sys/bus/pci/devices");
 
 // The profile id of the first NVIDIA display or 3D controller, in PCI address order, that a shipped
 // profile describes; empty where there is none. `root` holds one folder per PCI device with the

@@ -1,0 +1,238 @@
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "cli/child.hpp"
+#include "cli/output.hpp"
+#include "cli/process.hpp"
+#include "cli/requirements.hpp"
+#include "cli/verbs.hpp"
+#include "core/json.hpp"
+#include "core/parse_units.hpp"
+#include "hw_profiles/detect.hpp"
+#include "reports/text.hpp"
+
+namespace cli {
+namespace {
+
+using core::Json;
+
+constexpr std::string_view kPurpose =
+    "Says what this machine has for running plans, what each way of running lacks, and how to get\n"
+    "it. Exit code 1: what was asked for cannot run (without --for: plans on the host, or on a "
+    "GPU\n"
+    "that is here).";
+constexpr std::string_view kExamples =
+    "  planner doctor\n"
+    "  planner doctor --for mpi --json";
+
+struct Way {
+  Needs needs;
+  std::string_view name, options;
+};
+constexpr std::array<Way, 4> kWays{{
+    {Needs::host, "host", "--backend host, --communicator local"},
+    {Needs::mpi, "mpi", "--communicator mpi"},
+    {Needs::cuda, "cuda", "--backend cuda"},
+    {Needs::nccl, "nccl", "--communicator nccl"},
+}};
+
+// The rest of the first line that starts with key, without the colon and blanks; empty: none.
+std::string line_of(const std::string& path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t at = line.find_first_not_of(": \t", key.size());
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return "";
+}
+
+std::optional<core::Bytes> memory(std::string_view key) {
+  const std::string text = line_of("/proc/meminfo", key);
+  if (text.empty()) return std::nullopt;
+  return core::Bytes(std::strtoll(text.c_str(), nullptr, 10) * 1024);
+}
+
+std::optional<std::string> text_or_none(std::string text) {
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+// Of `mpirun --version`: "mpirun (Open MPI) 4.1.4".
+std::optional<std::string> launcher_version() {
+  const std::string mpirun = find_program("mpirun");
+  if (mpirun.empty()) return std::nullopt;
+  const auto ending = follow_child({mpirun, "--version"}, 65536, [](std::string_view) {});
+  if (!ending.ok() || ending->code != 0) return mpirun;
+  return ending->output.substr(0, ending->output.find('\n'));
+}
+
+struct Disk {
+  std::string path;
+  std::optional<core::Bytes> free;
+  std::optional<std::string> problem;
+};
+
+Disk disk_of(const std::string& path) {
+  Disk disk{path, std::nullopt, std::nullopt};
+  struct statvfs numbers{};
+  if (::statvfs(path.c_str(), &numbers) != 0 || ::access(path.c_str(), W_OK | X_OK) != 0) {
+    disk.problem = std::strerror(errno);
+    return disk;
+  }
+  disk.free = core::Bytes(static_cast<std::int64_t>(numbers.f_bavail * numbers.f_frsize));
+  return disk;
+}
+
+struct Finding {
+  Way way;
+  core::Problems missing;
+};
+
+struct Machine {
+  std::optional<std::string> processor, kernel, driver, launcher;
+  int cores = 1;
+  std::optional<core::Bytes> memory, free_memory;
+  std::vector<hw_profiles::LocalGpu> gpus;
+  Disk disk;
+  std::vector<Finding> findings;
+};
+
+Machine examine(const std::string& folder) {
+  Machine m;
+  m.processor = text_or_none(line_of("/proc/cpuinfo", "model name"));
+  utsname system{};
+  if (::uname(&system) == 0) m.kernel = fmt::format("{} {}", system.sysname, system.release);
+  m.driver = text_or_none(line_of("/proc/driver/nvidia/version", "NVRM version"));
+  m.launcher = launcher_version();
+  m.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  m.memory = memory("MemTotal");
+  m.free_memory = memory("MemAvailable");
+  m.gpus = hw_profiles::local_gpus();
+  m.disk = disk_of(folder);
+  for (const Way& way : kWays) m.findings.push_back({way, missing_for(way.needs)});
+  return m;
+}
+
+Json bytes_json(const std::optional<core::Bytes>& b) { return b ? Json(b->value()) : Json(); }
+
+std::string to_json(const Machine& m) {
+  Json gpus = Json::array();
+  for (const hw_profiles::LocalGpu& gpu : m.gpus)
+    gpus.push_back(Json::object({{"address", gpu.address},
+                                 {"pci_device", fmt::format("{:04x}", gpu.device)},
+                                 {"profile", gpu.profile}}));
+  Json ways = Json::array();
+  for (const Finding& finding : m.findings) {
+    Json missing = Json::array();
+    for (const core::Problem& p : finding.missing)
+      missing.push_back(Json::object({{"what", p.where},
+                                      {"expected", p.expected},
+                                      {"found", p.found},
+                                      {"fix", p.fix}}));
+    ways.push_back(Json::object({{"name", finding.way.name},
+                                 {"options", finding.way.options},
+                                 {"runs", finding.missing.empty()},
+                                 {"missing", missing}}));
+  }
+  return core::dump(Json::object({{"schema", "doctor/1"},
+                                  {"processor", m.processor},
+                                  {"cores", m.cores},
+                                  {"memory_bytes", bytes_json(m.memory)},
+                                  {"free_memory_bytes", bytes_json(m.free_memory)},
+                                  {"kernel", m.kernel},
+                                  {"gpus", gpus},
+                                  {"driver", m.driver},
+                                  {"mpi_launcher", m.launcher},
+                                  {"disk", Json::object({{"path", m.disk.path},
+                                                         {"free_bytes", bytes_json(m.disk.free)},
+                                                         {"problem", m.disk.problem}})},
+                                  {"ways", ways}})) +
+         '\n';
+}
+
+std::string to_text(const Machine& m) {
+  const auto size = [](const std::optional<core::Bytes>& b) {
+    return b ? core::to_text(*b) : std::string("unknown");
+  };
+  const reports::TextStyle style = page_style();
+  std::string gpus;
+  for (const hw_profiles::LocalGpu& gpu : m.gpus)
+    gpus += fmt::format("{}{} at {}", gpus.empty() ? "" : ", ",
+                        gpu.profile.value_or(fmt::format("of no known kind (10de:{:04x})",
+                                                         gpu.device)),
+                        gpu.address);
+  reports::Table table({{"this machine", reports::Align::left}, {"", reports::Align::left}});
+  table.add({"processor", fmt::format("{} x {}", m.cores, m.processor.value_or("unnamed"))});
+  table.add({"memory", fmt::format("{}, {} free", size(m.memory), size(m.free_memory))});
+  table.add({"disk", m.disk.problem ? fmt::format("{}: {}", m.disk.path, *m.disk.problem)
+                                    : fmt::format("{} free at {}", size(m.disk.free),
+                                                  m.disk.path)});
+  table.add({"GPUs", gpus.empty() ? "none" : gpus});
+  table.add({"driver", m.driver.value_or("none")});
+  table.add({"MPI", m.launcher.value_or("none")});
+  std::string text = table.text(style) + '\n';
+  for (const Finding& f : m.findings) {
+    const bool runs = f.missing.empty();
+    text += fmt::format("{}  exec {}\n",
+                        reports::painted(runs ? "runs   " : "lacking", runs ? reports::Ink::good
+                                                                           : reports::Ink::bad,
+                                         style),
+                        f.way.options);
+    for (const core::Problem& p : f.missing)
+      text += reports::wrapped("- " + core::to_text(p), 4, 6, style);
+  }
+  return text;
+}
+
+// Whether the answer is about this way. Without --for: the host, and a GPU that is here.
+bool is_asked(const Way& way, const Machine& m, const std::optional<std::string>& asked) {
+  if (asked) return way.name == *asked;
+  return way.needs == Needs::host || (way.needs == Needs::cuda && !m.gpus.empty());
+}
+
+}  // namespace
+
+int doctor_verb(Arguments arguments) {
+  OutputOptions output;
+  std::optional<std::string> asked, folder;
+  OptionSet set("doctor", kPurpose, kExamples);
+  set.text("--for", asked, "WAY", "host, mpi, cuda or nccl: whether plans run so");
+  set.text("--checkpoint-dir", folder, "DIR", "the disk that is looked at (this folder)");
+  add_output_options(set, output, "what was found");
+  if (const auto ended = ended_by(set, arguments)) return *ended;
+  core::Problems problems;
+  if (const core::Status target = check_output(output); !target.ok()) problems = target.problems();
+  const bool known = !asked || std::ranges::any_of(kWays, [&](const Way& way) {
+    return way.name == *asked;
+  });
+  if (!known) problems.push_back({"--for", "host, mpi, cuda or nccl", '"' + *asked + '"', ""});
+  if (!problems.empty()) return refuse(problems);
+  const Machine machine = examine(folder.value_or("."));
+  const core::Status delivered =
+      deliver(output, to_json(machine), [&] { return to_text(machine); });
+  if (!delivered.ok()) return refuse(delivered.problems());
+  int code = kDone;
+  for (const Finding& f : machine.findings) {
+    if (f.missing.empty() || !is_asked(f.way, machine, asked)) continue;
+    write_reason(core::to_text(f.missing));
+    code = kAnswerIsNo;
+  }
+  if (!machine.disk.problem) return code;
+  write_reason(fmt::format("{}: expected a folder to write checkpoints to, found {}",
+                           machine.disk.path, *machine.disk.problem));
+  return kAnswerIsNo;
+}
+
+}  // namespace cli

@@ -1,0 +1,86 @@
+#include "cli/requirements.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "cli/child.hpp"
+#include "cli/process.hpp"
+#include "hw_profiles/detect.hpp"
+
+namespace cli {
+namespace {
+
+core::Problem missing(std::string what, std::string expected, std::string found,
+                      std::string fix) {
+  return {std::move(what), std::move(expected), std::move(found), std::move(fix),
+          core::ProblemKind::failed_running};
+}
+
+// A binary that is there and whose libraries are: the loader says which one is not.
+void check_binary(std::string_view name, std::string_view runs, std::string_view fix,
+                  core::Problems& problems) {
+  const std::string path = sibling(name);
+  if (::access(path.c_str(), X_OK) != 0) {
+    problems.push_back(missing(path, std::string(runs), "none", std::string(fix)));
+    return;
+  }
+  std::string said;
+  const auto ending = follow_child({path, "--version"}, 4096, [&](std::string_view line) {
+    if (said.empty()) said = line;
+  });
+  if (ending.ok() && ending->code == 0) return;
+  const std::size_t shared = said.find("error while loading");
+  if (shared != std::string::npos) said.erase(0, shared);
+  problems.push_back(missing(path, "a binary that starts",
+                             said.empty() ? "one that does not" : said,
+                             "install what it was built with, or build it here: ./dev build"));
+}
+
+void check_library(const char* name, const char* what, const char* fix,
+                   core::Problems& problems) {
+  void* const library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+  if (library != nullptr)
+    ::dlclose(library);
+  else
+    problems.push_back(missing(name, what, "none", fix));
+}
+
+void check_gpu(core::Problems& problems) {
+  if (hw_profiles::local_gpus().empty())
+    problems.push_back(missing("PCI devices", "a GPU of NVIDIA", "none",
+                               "plan for a GPU here, and run on a machine that has it"));
+  if (::access("/proc/driver/nvidia/version", R_OK) != 0)
+    problems.push_back(missing("/proc/driver/nvidia/version", "NVIDIA's kernel driver, loaded",
+                               "none", "install the driver of the distribution or of NVIDIA"));
+}
+
+}  // namespace
+
+core::Problems missing_for(Needs needs) {
+  core::Problems problems;
+  if (needs == Needs::host)
+    check_binary(kHostBinary, "the binary that runs plans", "./dev build", problems);
+  if (needs == Needs::mpi) {
+    check_binary(kMpiBinary, "the binary that runs a rank under MPI",
+                 "it is built where MPI is found: install libopenmpi-dev and openmpi-bin, then "
+                 "./dev build",
+                 problems);
+    if (find_program("mpirun").empty())
+      problems.push_back(
+          missing("mpirun", "a launcher of MPI in PATH", "none", "install openmpi-bin"));
+  }
+  if (needs == Needs::cuda || needs == Needs::nccl) {
+    check_gpu(problems);
+    check_binary(kCudaBinary, "the binary that runs plans on GPUs",
+                 "it is built where a CUDA toolkit is found: install one, then ./dev build",
+                 problems);
+  }
+  if (needs == Needs::nccl)
+    check_library("libnccl.so.2", "NVIDIA's communication library",
+                  "install libnccl2, or NCCL of the CUDA toolkit", problems);
+  return problems;
+}
+
+}  // namespace cli
