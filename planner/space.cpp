@@ -109,7 +109,8 @@ class Space {
     return found;
   }
 
-  // Chunks that a rank may hold: of equally many layers, or one fewer at the model's ends. Where
+  // Chunks that a rank may hold: of equally many layers, or one fewer at the model's ends (of one
+  // layer each: the embeddings and the head alone, as of Llama 3 [llama3] section 3.3.2). Where
   // chunks differ otherwise, all ranks wait for whichever has the longer one at hand.
   std::vector<std::int64_t> virtual_stages(Schedule schedule, std::int64_t pipeline) const {
     const std::vector<std::int64_t> pinned = constraints_.pinned("virtual_stages");
@@ -119,7 +120,7 @@ class Space {
     std::vector<std::int64_t> found;
     for (std::int64_t chunks : {2, 3, 4, 6, 8, 12}) {
       const std::int64_t places = chunks * pipeline;
-      if (places > options_.layers) break;
+      if (places > options_.layers + 2) break;
       if (options_.layers % places == 0 || (options_.layers + 2) % places == 0)
         found.push_back(chunks);
     }

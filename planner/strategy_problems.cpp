@@ -104,8 +104,11 @@ class Rules {
          text(chunks) + " layer counts (pipeline x virtual_stages)",
          text(static_cast<std::int64_t>(s_.stages.size())));
     std::int64_t sum = 0;
-    for (std::int64_t n : s_.stages) {
-      NEED(n >= 1 && n <= layers_, "stages", "at least one layer on each stage", text(n));
+    for (std::size_t i = 0; i < s_.stages.size(); ++i) {
+      const std::int64_t n = s_.stages[i];
+      const bool end = s_.virtual_stages > 1 && (i == 0 || i + 1 == s_.stages.size());
+      NEED(n >= (end ? 0 : 1) && n <= layers_, "stages",
+           Phrase(end ? "no negative count" : "at least one layer on each stage"), text(n));
       sum += std::clamp<std::int64_t>(n, 0, layers_ + 1);
     }
     NEED(sum == layers_, "stages", "layer counts that sum to " + text(layers_), text(sum));
@@ -142,6 +145,8 @@ class Rules {
     const bool split = splits_backward(schedule);
     const std::int64_t chunks = s_.virtual_stages, m = s_.grad_accum, p = s_.pipeline;
     const Phrase own(name(schedule));
+    // Of several chunks a rank's first may be the embeddings alone, its last the head alone.
+    const std::int64_t places = layers_ + (chunks > 1 ? 2 : 0);
     if (interleaved)
       NEED(chunks >= 2, "virtual_stages", "at least 2 with schedule=interleaved", text(chunks),
            "pin virtual_stages=2");
@@ -149,8 +154,9 @@ class Rules {
       NEED(chunks == (v ? 2 : 1), "virtual_stages", Phrase(v ? "2 with " : "1 with ") + own,
            text(chunks), "pin schedule=interleaved for more");
     NEED(s_.partition == Partition::operators ||
-             (chunks >= 1 && chunks <= layers_ && p * chunks <= layers_), "virtual_stages",
-         "pipeline x virtual_stages of at most " + text(layers_) + Phrase(" (layers)"),
+             (chunks >= 1 && chunks <= layers_ && p * chunks <= places), "virtual_stages",
+         "pipeline x virtual_stages of at most " + text(places) +
+             Phrase(chunks > 1 ? " (layers, embeddings, head)" : " (layers)"),
          text(p) + " x " + text(chunks));
     if (interleaved)
       NEED(schedule_takes(schedule, p, m), "grad_accum",
@@ -321,6 +327,12 @@ core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
 // also hold the embeddings and the head.
 static std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t stages) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  if (layers < stages) {  // chunks of a layer, the model's ends without one: the head's first
+    std::ranges::fill(counts, 1);
+    counts.back() = 0;
+    if (layers + 1 < stages) counts.front() = 0;
+    return counts;
+  }
   std::int64_t rest = layers % stages;
   const std::int64_t first = rest <= stages - 2 ? 1 : 0;
   for (std::int64_t i = first; rest > 0; ++i, --rest) ++counts[static_cast<std::size_t>(i)];
@@ -334,7 +346,8 @@ Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
   if (s.shard_group == 1) s.sharding = Sharding::none;
   if (s.sharding == Sharding::none) s.shard_group = 1;
   if (s.grad_sync == GradSync::automatic) s.grad_sync = GradSync::ring;
-  const bool placed = s.pipeline <= layers && s.virtual_stages <= layers / s.pipeline;
+  const std::int64_t places = layers + (s.virtual_stages > 1 ? 2 : 0);
+  const bool placed = s.pipeline <= layers && s.virtual_stages <= places / s.pipeline;
   const bool cut = s.partition == Partition::operators;
   if (cut && s.parts.empty() && spec.family == models::Family::graph && can_cut(spec)) {
     const auto graph = models::build_graph(spec, {});

@@ -34,7 +34,7 @@ LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c) const 
   const auto piece = [&](Piece p, std::int64_t copies) {
     return beside(forms.live[index(p)], copies);
   };
-  const std::int64_t w = layer_.weights, next = ahead_ ? w : 0;
+  const std::int64_t w = layer_.weights, next = ahead_ && c.layers > 0 ? w : 0;
   LiveFootprint all = c.first ? piece(Piece::prologue, embeddings_.weights + tied_.weights + next)
                               : change(forms.boundary);  // received
   if (every() == 0)
@@ -79,14 +79,15 @@ LiveFootprint StageForm::segment_live(const Forms& forms, std::int64_t n, std::i
 // `buckets`: of the last micro-batch, which reduces bucket by bucket as layers complete.
 LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool buckets) const {
   const bool overlap = s_->strategy->overlap;
-  const std::int64_t own = overlap ? layer_.gradient + layer_.staging : 0;
+  const std::int64_t own = overlap && c.layers > 0 ? layer_.gradient + layer_.staging : 0;
   // Tied weights' gradient opens at the head; of a single stage it stays open to the end.
   const std::int64_t tied = c.first && c.last ? tied_.gradient : 0;
   std::int64_t open = 0;
   LiveFootprint all = change(forms.boundary);  // received
   if (c.last) {
     const std::int64_t gradients = final_.gradient + tied_.gradient;
-    const std::int64_t copies = final_.weights + tied_.weights + (ahead_ ? layer_.weights : 0);
+    const std::int64_t copies =
+        final_.weights + tied_.weights + (ahead_ && c.layers > 0 ? layer_.weights : 0);
     const Unit& latest = !c.first && tied_.elements > 0 ? tied_ : final_;
     if (overlap) open = latest.gradient + latest.staging;
     all = with_staging(beside(forms.live[index(Piece::epilogue)], copies + gradients),
@@ -95,7 +96,7 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool 
   }
   // One bucket is being reduced beside the layers; the one with the embeddings when they are done.
   const std::int64_t bucket = buckets ? std::max(row_staging_, c.last ? head_staging_ : 0) : 0;
-  const std::int64_t segment = every() == 0 ? c.layers : every();
+  const std::int64_t segment = every() == 0 ? std::max<std::int64_t>(c.layers, 1) : every();
   const std::int64_t full = c.layers / segment, rest = c.layers % segment;
   const bool stops = c.first && !embeddings_train_;
   const auto add = [&](std::int64_t n, std::int64_t times, bool final) {

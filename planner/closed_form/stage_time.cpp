@@ -41,11 +41,12 @@ std::int64_t StageForm::forward_time(const Clock& clock, const Chunk& c) const {
   std::int64_t all = 0;
   if (c.first) {
     const std::int64_t prologue = clock.use(Piece::prologue, {&embeddings_, &tied_});
-    all = clock.with_next(prologue);
+    all = c.layers > 0 ? clock.with_next(prologue) : prologue;
     if (ahead_) all += embeddings_.gather[clock.machine] + tied_.gather[clock.machine];
   } else if (ahead_) {
-    all = clock.gather;
+    all = c.layers > 0 ? clock.gather : 0;
   }
+  if (c.layers == 0) return all;
   if (every() == 0) {
     const std::int64_t layer = clock.layer(Piece::layer_keep);
     return all + (c.layers - 1) * clock.with_next(layer) + layer;
@@ -92,7 +93,7 @@ StageForm::SegmentTime StageForm::segment_time(const Clock& c, std::int64_t n, b
 // `full` segments of n layers and one of the rest, which comes first.
 StageForm::Row StageForm::row(const Clock& clock, const Chunk& c) const {
   Row row;
-  row.n = every() == 0 ? c.layers : every();
+  row.n = every() == 0 ? std::max<std::int64_t>(c.layers, 1) : every();
   row.full = c.layers / row.n;
   row.rest = c.layers % row.n;
   if (row.full > 0) row.last = segment_time(clock, row.n, true);
@@ -147,8 +148,10 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
 }
 
 std::int64_t StageForm::head_time(const Clock& clock, const Chunk& c) const {
-  if (!c.last) return ahead_ ? clock.gather : 0;
-  std::int64_t all = clock.with_next(clock.use(Piece::epilogue, {&final_, &tied_}));
+  const bool next = ahead_ && c.layers > 0;
+  if (!c.last) return next ? clock.gather : 0;
+  std::int64_t all = clock.use(Piece::epilogue, {&final_, &tied_});
+  if (next) all = clock.with_next(all);
   if (ahead_) all += final_.gather[clock.machine] + tied_.gather[clock.machine];
   return all;
 }
@@ -167,12 +170,12 @@ std::int64_t StageForm::backward_time(const Clock& clock, const Chunk& c, const 
     return u.reduce[clock.machine] + (replicas ? u.replica[clock.machine] : 0);
   };
   std::int64_t head = c.last ? reduce(final_) + (c.first ? 0 : reduce(tied_)) : 0;
-  if (overlap) {  // the first layer waits for these alone
+  if (overlap && c.layers > 0) {  // the first layer waits for these alone
     const SegmentTime& s = row.rest > 0 ? row.partial : row.full > 1 ? row.inner : row.last;
     head = s.beside(head) - s.beside(clock.reduce);
   }
   const std::int64_t ends = c.first ? reduce(embeddings_) + reduce(tied_) : 0;
-  return all + head + (overlap ? std::max(tail, clock.reduce) : tail) + ends;
+  return all + head + (overlap && c.layers > 0 ? std::max(tail, clock.reduce) : tail) + ends;
 }
 
 // When the buckets of a chunk are reduced whose last backward pass takes from `start` as long as
@@ -195,7 +198,7 @@ std::int64_t StageForm::buckets_end(const Clock& clock, const Chunk& c, const Ro
   if (c.last)
     busy = std::max(busy, start + head) + share(final_.elements + (c.first ? 0 : tied_.elements));
   busy += c.layers * layer;
-  from(row_ends, 1);
+  if (c.layers > 0) from(row_ends, 1);
   if (row.rest > 0) from(head + partial.recompute + partial.first, c.layers);
   if (row.full > 0) {
     const std::int64_t before = row.rest > 0 ? partial.all(row.rest) : 0;

@@ -20,7 +20,8 @@ void StageLowering::build_forward(int index) {
   if (own.first && reads) {
     builder_.begin("prologue.forward");
     Boundary b;
-    b.input = b.output = constant_view(x_);
+    b.input = constant_view(x_);
+    b.output = own.end == own.begin ? output_view(index) : b.input;
     const bool keeps = stage_.training() && prologue_->trains();
     prologue_->forward(keeps ? ForwardMode::keep : ForwardMode::drop, b);
     uses.push_back({{builder_.end(), 0, 0}, unit_list(SegmentKind::prologue), {}, {}});
@@ -118,7 +119,7 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
     Boundary b;
     b.input = x_view(index, own_chunk.end);
     b.d_input = d_view(index, own_chunk.end);
-    b.free_input = !keeps_output(own_chunk.end - 1);
+    b.free_input = !keeps_end(own_chunk);
     if (blocks_.count("epilogue") == 0) {
       builder_.begin("epilogue");
       epilogue_->forward_and_backward(b);

@@ -84,7 +84,7 @@ std::uint16_t StageLowering::receive_block(int c, bool gradient) {
   };
   builder_.begin(name);
   if (ahead) receive();
-  if (gradient && keeps_output(end - 1))  // backward frees what was sent
+  if (gradient && keeps_end(chunk(c)))  // backward frees what was sent
     builder_.fence(Stream::compute, {{of_chunk(sent_output_, c), false}}, nullptr);
   builder_.alloc(into);
   if (ahead) {
@@ -143,6 +143,7 @@ std::uint16_t StageLowering::prologue_backward_block() {
   b.input = b.output = constant_view(x_);
   b.d_output = d_view(0, 0);
   if (prologue_->trains()) prologue_->backward(b);  // frozen: layer 0 made no gradient
+  else if (chunk(0).end == 0) builder_.free(b.d_output);  // another rank's layer 0 did
   return blocks_["prologue.backward"] = builder_.end();
 }
 

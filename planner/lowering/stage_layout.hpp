@@ -21,7 +21,7 @@ namespace planner::lowering {
 struct Chunk {
   int place = 0;                       // in the chain of all chunks, first layers first
   int first_layer = 0;                 // of the whole model
-  int begin = 0, end = 0;              // local layers
+  int begin = 0, end = 0;              // local layers; none: embeddings or head alone
   bool first = true, last = true;      // of the chain
 };
 

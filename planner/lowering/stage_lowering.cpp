@@ -74,6 +74,10 @@ bool StageLowering::keeps_output_before(int l) const {
   return l > stage_.chunk_of(l).begin && keeps_output(l - 1);
 }
 
+bool StageLowering::keeps_end(const Chunk& c) const {
+  return c.end > c.begin && keeps_output(c.end - 1);
+}
+
 bool StageLowering::keeps_last(int l) const {
   return stage_.training() && stage_.strategy->checkpoint == Checkpoint::memory_poor &&
          stage_.mesh.pipeline == 1 && l == stage_.layers - 1;
@@ -157,7 +161,7 @@ View StageLowering::x_view(int c, int l) const { return constant_view(x_, l + c)
 View StageLowering::output_view(int c) const {
   const int end = chunk(c).end;
   if (hands_on(c)) return x_view(c + 1, end);
-  const bool sent_away = !chunk(c).last && !keeps_output(end - 1);
+  const bool sent_away = !chunk(c).last && !keeps_end(chunk(c));
   return sent_away ? constant_view(stage_output_, c) : x_view(c, end);
 }
 

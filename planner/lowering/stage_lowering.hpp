@@ -107,6 +107,7 @@ class StageLowering {
   int template_of(int l) const;
   bool keeps_output(int l) const;      // layer l's backward reads its output
   bool keeps_output_before(int l) const;  // the same of the layer before it in its chunk
+  bool keeps_end(const Chunk& c) const;   // the same of its last layer, if it has one
   bool keeps_last(int l) const;        // memory_poor: the first forward keeps layer l's tensors
   const Chunk& chunk(int index) const { return stage_.chunks[static_cast<std::size_t>(index)]; }
   View d_view(int chunk, int layer) const;  // gradient of the input of a local layer (or the end)

@@ -115,7 +115,8 @@ points() { "$planner" sweep "${sweep[@]}" --format csv "$@" | cut -d , -f 5-6 | 
 [[ $(points --gpus 1 --seq 64..192+64) == '1,64 1,128 1,192 ' ]] || fail 'a range in steps'
 # A point is the plan of that question.
 step=$(sed -n 's/.*"step_seconds": \([0-9.e-]*\).*/\1/p' sweep.json | tail -n 1)
-"$planner" "${sweep[@]}" --gpus 2 --seq 64 --json | grep -q "\"step\": $step" ||
+"$planner" "${sweep[@]}" --gpus 2 --seq 64 --json >point.json
+grep -q "\"step\": $step" point.json ||
   fail "the plan on 2 GPUs takes another step than $step"
 expect 2 '8..64' sweep "${sweep[@]}" --gpus 4..1
 expect 2 '8..64' sweep "${sweep[@]}" --gpus 1,,2

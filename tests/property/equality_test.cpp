@@ -110,14 +110,17 @@ TEST_CASE("chunks and split backward passes change no bit") {
     check_gpt(s);
   };
   cell(Schedule::interleaved, 2, 2);
+  for (std::int64_t p : {2, 3}) cell(Schedule::interleaved, p, 6 / p);  // the ends without layers
   for (std::int64_t p : {2, 3}) cell(Schedule::zb_h1, p, 1);
   cell(Schedule::zb_h2, 2, 1);
   Strategy s = strategy(2, 12, 1, stages(2, Schedule::interleaved));
   s.virtual_stages = 2;
-  for (Sharding z : {Sharding::zero2, Sharding::zero3}) {
-    sharded(z)(s);
-    check_gpt(s);
-  }
+  for (std::int64_t chunks : {2, 3})
+    for (Sharding z : {Sharding::zero2, Sharding::zero3}) {
+      s.virtual_stages = chunks;
+      sharded(z)(s);
+      check_gpt(s);
+    }
 }
 
 TEST_CASE("a pipeline of unequal stages equals the reference") {

@@ -279,6 +279,8 @@ TEST_CASE("schedules with chunks and split backward passes are sound, and their 
   for (std::int64_t p : {2, 3})
     for (std::int64_t m : {1, 2, 5}) sound(job_of(m * p), with(Schedule::interleaved, p, 2, m * p));
   sound(job_of(8), with(Schedule::interleaved, 4, 3, 8));
+  sound(job_of(8), with(Schedule::interleaved, 2, 7, 8));  // embeddings and head stand alone
+  sound(lora_job(8), with(Schedule::interleaved, 2, 7, 8));
   Strategy recomputed = with(Schedule::interleaved, 2, 3, 64);
   recomputed.checkpoint = Checkpoint::every_k;
   recomputed.checkpoint_every = 1;
@@ -294,11 +296,13 @@ TEST_CASE("schedules with chunks and split backward passes are sound, and their 
   sound(job_of(12), s);
   s = with(Schedule::interleaved, 2, 2, 4);
   s.data = 2;
-  for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
-    s.sharding = z;
-    s.shard_group = 2;
-    sound(job_of(8), s);
-  }
+  for (std::int64_t chunks : {2, 7})
+    for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+      s.virtual_stages = chunks;
+      s.sharding = z;
+      s.shard_group = 2;
+      sound(job_of(8), s);
+    }
 }
 
 TEST_CASE("offloaded state leaves the device and crosses its link") {
