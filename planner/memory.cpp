@@ -69,13 +69,15 @@ core::Bytes overhead_bytes(const program::Program& program, const program::RankC
   return workspace(profile) + profile.gpu.context + communicator_bytes(program, k, profile);
 }
 
-Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
-                 bool want_reserved) {
+// terms: of a class.
+template <class Terms>
+static Memory worst_of(const program::Program& program, const hw_profiles::Profile& profile,
+                       Terms&& terms) {
   Memory memory;
   memory.usable = profile.gpu.usable;
   bool first = true;
   for (const program::RankClass& k : program.classes) {
-    const MemoryTerms m = terms_of(program, k, profile, want_reserved);
+    const MemoryTerms m = terms(k);
     const int rank = cost::first_rank(program, k);
     const bool greater = m.device > memory.worst.device ||
                          (m.device == memory.worst.device && rank < memory.rank);
@@ -92,6 +94,25 @@ Memory memory_of(const program::Program& program, const hw_profiles::Profile& pr
   }
   PLANNER_CHECK(!first, "a program without classes");
   return memory;
+}
+
+Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
+                 bool want_reserved) {
+  return worst_of(program, profile, [&](const program::RankClass& k) {
+    return terms_of(program, k, profile, want_reserved);
+  });
+}
+
+Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile) {
+  constexpr double kMostFragmentation = 0.5;  // "over 30 %" in extreme cases [zero]
+  const Memory live = memory_of(program, profile, false);
+  if (live.worst.device > live.usable) return live;
+  return worst_of(program, profile, [&](const program::RankClass& k) {
+    const MemoryTerms m = terms_of(program, k, profile, false);
+    const double left = static_cast<double>((profile.gpu.usable - m.device).value());
+    const bool open = left < kMostFragmentation * static_cast<double>(m.live.value());
+    return open ? terms_of(program, k, profile, true) : m;
+  });
 }
 
 }  // namespace planner

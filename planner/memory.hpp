@@ -30,4 +30,9 @@ core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile);
 Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
                  bool want_reserved = true);
 
+// Memory by which to say whether a step fits, and no more: addresses are computed of ranks alone
+// whose live bytes leave that open. Too many do by themselves; so few do not that all which the
+// allocator caches beside them would be returned to the device before a request failed.
+Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile);
+
 }  // namespace planner

@@ -69,19 +69,12 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
   return Prepared{std::move(question), resolved, planner::lower(*graph, job, resolved)};
 }
 
-// What the allocator holds matters where memory was measured, and to a verdict that the bytes in
-// use leave open: too many of them by themselves, or so few that what the allocator caches beside
-// them would be returned to the device before a request failed.
+// What the allocator holds matters where memory was measured, and to verdicts of fit.
 static planner::Memory memory_of(const Prepared& p, const Row& row) {
-  constexpr double kMostFragmentation = 0.5;  // "over 30 %" in extreme cases [zero]
   const hw_profiles::Profile& profile = p.question.profile;
   if (row.peak_bytes) return planner::memory_of(p.program, profile);
-  planner::Memory live = planner::memory_of(p.program, profile, false);
-  const core::Bytes left = live.usable - live.worst.device;
-  const bool open = left.value() >= 0 && static_cast<double>(left.value()) <
-                                             kMostFragmentation *
-                                                 static_cast<double>(live.worst.live.value());
-  return row.fits && open ? planner::memory_of(p.program, profile) : live;
+  if (row.fits) return planner::verdict_memory_of(p.program, profile);
+  return planner::memory_of(p.program, profile, false);
 }
 
 core::Result<Prediction> Predictor::predict(const Row& row) {
@@ -94,9 +87,11 @@ core::Result<Prediction> Predictor::predict(const Row& row) {
         planner::step_time(p.program, p.question.machine, p.strategy.schedule).step;
   planner::Candidate c;
   c.strategy = p.strategy;
-  const planner::Timed timed = planner::timed(p.question, p.program, p.strategy);
-  c.time = timed.time;
-  c.evaluator = timed.evaluator;
+  if (row.step) {                      // nothing else is scored by time
+    const planner::Timed timed = planner::timed(p.question, p.program, p.strategy);
+    c.time = timed.time;
+    c.evaluator = timed.evaluator;
+  }
   c.memory = memory_of(p, row);
   c.uncertainty = planner::uncertainty_of(c.time, c.memory, p.question.profile);
   return Prediction{std::move(c), closed_form};

@@ -75,13 +75,34 @@ void BlockList::mark_free(int block) {
   free_.insert(std::lower_bound(free_.begin(), free_.end(), entry), entry);
 }
 
-void BlockList::unmark_free(int block) {
-  Block& b = at(block);
-  b.free = false;
-  const Free entry{b.bytes, b.offset, block};
+std::vector<BlockList::Free>::iterator BlockList::entry_of(int block) {
+  const Free entry{at(block).bytes, at(block).offset, block};
   const auto found = std::lower_bound(free_.begin(), free_.end(), entry);
   PLANNER_CHECK(found != free_.end() && *found == entry);
-  free_.erase(found);
+  return found;
+}
+
+void BlockList::unmark_free(int block) {
+  free_.erase(entry_of(block));
+  at(block).free = false;
+}
+
+// One entry moves to its new place: those between shift by one.
+void BlockList::replace_free(int was, int now, std::int64_t bytes) {
+  const auto old = entry_of(was);
+  at(was).free = false;
+  at(now).free = true;
+  at(now).bytes = bytes;
+  const Free entry{bytes, at(now).offset, now};
+  if (entry < *old) {
+    const auto place = std::lower_bound(free_.begin(), old, entry);
+    std::move_backward(place, old, old + 1);
+    *place = entry;
+  } else {
+    const auto place = std::lower_bound(old + 1, free_.end(), entry);
+    std::move(old + 1, place, old);
+    *(place - 1) = entry;
+  }
 }
 
 int BlockList::add_segment(std::int64_t offset, std::int64_t bytes) {
@@ -94,11 +115,8 @@ int BlockList::add_segment(std::int64_t offset, std::int64_t bytes) {
 int BlockList::grow(std::int64_t bytes) {
   if (last_ == kNoBlock) return add_segment(0, bytes);
   if (at(last_).free) {
-    const int block = last_;
-    unmark_free(block);
-    at(block).bytes = std::max(at(block).bytes, bytes);
-    mark_free(block);
-    return block;
+    replace_free(last_, last_, std::max(at(last_).bytes, bytes));
+    return last_;
   }
   const int block = new_block({end(last_), bytes, last_, kNoBlock, false});
   at(last_).next = block;
@@ -114,47 +132,50 @@ int BlockList::best_fit(std::int64_t bytes, bool before_last) const {
 }
 
 std::int64_t BlockList::take(int block, std::int64_t keep) {
-  unmark_free(block);
   const std::int64_t rest = at(block).bytes - keep;
   PLANNER_CHECK(rest >= 0);
-  if (rest > 0) {
+  if (rest == 0) {
+    unmark_free(block);
+  } else {
     const int old_next = at(block).next;
     const int tail = new_block({at(block).offset + keep, rest, block, old_next, false});
+    replace_free(block, tail, rest);
     at(block).bytes = keep;
     at(block).next = tail;
     if (block == last_) last_ = tail;
     if (old_next != kNoBlock) at(old_next).previous = tail;
-    mark_free(tail);
   }
   taken_.insert(at(block).offset, block);
   return at(block).offset;
 }
 
-// `block` takes over its free neighbour above.
-void BlockList::absorb_next(int block) {
-  const int gone = at(block).next;
-  unmark_free(gone);
-  at(block).bytes += at(gone).bytes;
-  at(block).next = at(gone).next;
-  if (at(gone).next != kNoBlock) at(at(gone).next).previous = block;
-  if (gone == last_) last_ = block;
-  unused_.push_back(gone);
+// The block below takes its place in the order of addresses.
+void BlockList::unlink(int block) {
+  const Block& gone = at(block);
+  at(gone.previous).next = gone.next;
+  if (gone.next != kNoBlock) at(gone.next).previous = gone.previous;
+  if (block == last_) last_ = gone.previous;
+  unused_.push_back(block);
 }
 
 void BlockList::give(std::int64_t offset) {
   const int block = taken_.remove(offset);
   PLANNER_CHECK(block != Taken::kAbsent, "free of an offset that is not taken");
-  if (at(block).next != kNoBlock && at(at(block).next).free) absorb_next(block);
-  const int below = at(block).previous;
-  if (below == kNoBlock || !at(below).free) {
+  const auto free_neighbour = [&](int b) { return b != kNoBlock && at(b).free; };
+  const int below = at(block).previous, above = at(block).next;
+  std::int64_t bytes = at(block).bytes;
+  const bool takes_above = free_neighbour(above);
+  if (takes_above) bytes += at(above).bytes;
+  if (free_neighbour(below)) {         // it takes over this one, and the one above
+    if (takes_above) unmark_free(above);
+    replace_free(below, below, at(below).bytes + bytes);
+  } else if (takes_above) {
+    replace_free(above, block, bytes);
+  } else {
     mark_free(block);
-    return;
   }
-  // The free block below takes this one over.
-  unmark_free(below);
-  mark_free(block);
-  absorb_next(below);
-  mark_free(below);
+  if (takes_above) unlink(above);
+  if (free_neighbour(below)) unlink(block);
 }
 
 std::int64_t BlockList::release_free_segments() {

@@ -86,7 +86,10 @@ class BlockList {
   int new_block(Block block);
   void mark_free(int block);
   void unmark_free(int block);
-  void absorb_next(int block);
+  std::vector<Free>::iterator entry_of(int block);
+  // The free block `was` goes, `now` stands for it or for what it grew into.
+  void replace_free(int was, int now, std::int64_t bytes);
+  void unlink(int block);
 
   std::vector<Block> blocks_;
   int last_ = kNoBlock;                          // at the highest offset

@@ -144,16 +144,21 @@ class ScheduleReplay {
       std::vector<std::int64_t> now = addresses_.state(i * step);
       if (!kept.empty() && now == kept) {
         const std::int64_t found = i - kept_at, left_out = rest / found * found;
-        if (left_out == 0) return;
-        passes_.skip(left_out);
-        left_out_ = left_out * step;
-        return;
+        return leave_out(left_out, step);
       }
+      const bool enough = i + 1 >= options_.most_rounds;
+      if (enough && options_.allocator == AllocatorKind::caching) return leave_out(rest, step);
       if (i + 1 != next_kept) continue;
       kept = std::move(now);
       kept_at = i;
       next_kept *= 2;
     }
+  }
+
+  void leave_out(std::int64_t periods, std::int64_t micro_batches) {
+    if (periods == 0) return;
+    passes_.skip(periods);
+    left_out_ = periods * micro_batches;
   }
 
   Addresses& addresses_;
