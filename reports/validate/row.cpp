@@ -138,9 +138,10 @@ void read_pipeline(const CsvRow& row, std::int64_t layers, planner::Strategy& s,
   } else if (s.schedule == Schedule::none) {
     s.schedule = Schedule::one_f_one_b;
   }
-  // At least one layer in each: stages that hold embeddings or the head alone are not lowered. With
-  // fewer chunks than stated, and uneven ones, every pass would wait for the longest; then none.
-  const std::int64_t most = std::max<std::int64_t>(1, layers / s.pipeline);
+  // At least one layer in each, but for chunks of the embeddings and the head. With fewer chunks
+  // than stated, and uneven ones, every pass would wait for the longest; then none.
+  const std::int64_t places = layers + (s.virtual_stages > 1 ? 2 : 0);
+  const std::int64_t most = std::max<std::int64_t>(1, places / s.pipeline);
   if (s.virtual_stages > most) s.virtual_stages = layers % (most * s.pipeline) == 0 ? most : 1;
   if (s.schedule != Schedule::interleaved && s.schedule != Schedule::zb_v) s.virtual_stages = 1;
   else if (s.schedule == Schedule::interleaved && s.virtual_stages == 1)
