@@ -78,6 +78,9 @@ class Communicator {
                           Traffic what) = 0;
   // buffer (n) of index `root` to all; the root sends it to each.
   virtual void broadcast(void* buffer, std::int64_t n, DType type, int root, Traffic what) = 0;
+  // All-to-all: chunk i of out (n) goes to index i, in (n) receives in place i what index i sent
+  // here. REQUIRES: size() divides n; out and in do not overlap.
+  virtual void exchange(const void* out, void* in, std::int64_t n, DType type, Traffic what) = 0;
   // Point to point, matched by (sender, receiver, tag), in order within a tag. send() is buffered:
   // it returns without the receiver. `peer` is an index in the group.
   virtual void send(const void* buffer, std::int64_t n, DType type, int peer, std::int64_t tag,

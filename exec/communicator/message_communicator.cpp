@@ -135,9 +135,10 @@ void MessageCommunicator::run_all_reduce(const Header& header, std::byte* vector
     case program::Algorithm::tree: return tree_all_reduce(header, vector);
     case program::Algorithm::naive_all_reduce: return naive_all_reduce(header, vector);
     case program::Algorithm::parameter_server: return server_all_reduce(header, vector);
-    case program::Algorithm::direct: break;
+    case program::Algorithm::direct:
+    case program::Algorithm::pairwise: break;
   }
-  PLANNER_CHECK(false, "direct transfers reduce nothing");
+  PLANNER_CHECK(false, "direct and pairwise transfers reduce nothing");
 }
 
 void MessageCommunicator::reduce_scatter(void* buffer, std::int64_t n, void* chunk, DType type,
@@ -191,6 +192,33 @@ void MessageCommunicator::broadcast(void* buffer, std::int64_t n, DType type, in
       if (peer != root) send_bytes(peer, Lane{}, header, vector, bytes);
     }
   });
+}
+
+// Sends are buffered, so all go out before any is taken. What stays here is copied.
+void MessageCommunicator::exchange(const void* out, void* in, std::int64_t n, DType type,
+                                   Traffic what) {
+  PLANNER_CHECK(n % size() == 0, "an exchange of equal chunks");
+  const Header header{CallKind::exchange, program::Algorithm::pairwise, ReduceOp::sum, type, what,
+                      n, 0, collective_calls_++};
+  const auto* from = static_cast<const std::byte*>(out);
+  auto* into = static_cast<std::byte*>(in);
+  const Chunks chunks(n, size(), type);
+  const int k = size(), i = index();
+  const auto collective = program::Collective::exchange;
+  const auto algorithm = program::Algorithm::pairwise;
+  record(key_of(what, collective, algorithm), 1,
+         program::payload_bytes(collective, algorithm, k, 0, n, type), [&] {
+           if (n > 0)
+             std::memcpy(into + chunks.offset(i), from + chunks.offset(i), chunks.bytes(i));
+           for (int step = 1; step < k; ++step) {
+             const int to = (i + step) % k;
+             send_bytes(to, Lane{}, header, from + chunks.offset(to), chunks.bytes(to));
+           }
+           for (int step = 1; step < k; ++step) {
+             const int peer = (i + k - step) % k;
+             receive_bytes(peer, Lane{}, header, into + chunks.offset(peer), chunks.bytes(peer));
+           }
+         });
 }
 
 void MessageCommunicator::send(const void* buffer, std::int64_t n, DType type, int peer,

@@ -39,6 +39,7 @@ class MessageCommunicator final : public Communicator {
   void all_gather(const void* chunk, void* full, std::int64_t n, DType type,
                   Traffic what) override;
   void broadcast(void* buffer, std::int64_t n, DType type, int root, Traffic what) override;
+  void exchange(const void* out, void* in, std::int64_t n, DType type, Traffic what) override;
   void send(const void* buffer, std::int64_t n, DType type, int peer, std::int64_t tag,
             Traffic what) override;
   void recv(void* buffer, std::int64_t n, DType type, int peer, std::int64_t tag,

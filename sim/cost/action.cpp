@@ -77,9 +77,11 @@ core::Seconds with_host(core::Seconds kernel, core::Seconds host, const Machine&
   return core::Seconds(longer * std::pow(1 + std::pow(shorter / longer, n), 1 / n));
 }
 
-// Messages between stages, and collectives over activations.
+// Messages between stages, rows on their way to experts, keys and values of other ranks, and
+// collectives over activations.
 bool scales_with_samples(program::Traffic what, program::Term term) {
-  return what == program::Traffic::pipeline || term == program::Term::activations;
+  return what == program::Traffic::pipeline || what == program::Traffic::expert ||
+         what == program::Traffic::context || term == program::Term::activations;
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ class ActionCost {
   const Machine* machine_;
   std::int64_t samples_;
   int part_ = 0;
-  std::array<Place, 8> places_{};  // by program::Group, of the class's first rank
+  std::array<Place, program::kGroups> places_{};  // by program::Group, of the class's first rank
 };
 
 // One action by itself; a loop over many is better served by ActionCost.

@@ -22,8 +22,8 @@
 namespace engine {
 
 // Group::tensor .. Group::previous, then the ranks that share parameter servers.
-inline constexpr std::size_t kGroupKinds = 8;
-inline constexpr std::size_t kServerGroup = 7;
+inline constexpr std::size_t kServerGroup = program::kGroups;
+inline constexpr std::size_t kGroupKinds = kServerGroup + 1;
 constexpr std::size_t group_kind(program::Group group) { return static_cast<std::size_t>(group); }
 
 // The groups that each rank communicates in.

@@ -63,6 +63,12 @@ MessagePlan message_plan(Collective collective, Algorithm algorithm, int group,
            static_cast<double>(core::bytes_of(part, type).value()));
   } else if (algorithm == Algorithm::tree) {
     w.tree(group, whole);
+  } else if (algorithm == Algorithm::pairwise) {
+    const std::int64_t part = program::padded(elements, group) / group;
+    for (int from = 0; from < group; ++from)
+      for (int step = 1; step < group; ++step)
+        w.add(from, (from + step) % group,
+              static_cast<double>(core::bytes_of(part, type).value()));
   } else if (collective == Collective::send) {
     w.add(0, 1, whole);
   } else {

@@ -56,7 +56,7 @@ struct Played {
 };
 
 // What a critical path is made of: compute, optimizer, transfers by purpose, the rest.
-inline constexpr std::size_t kTrafficKinds = 8;
+inline constexpr std::size_t kTrafficKinds = program::kTraffics;
 inline constexpr std::size_t kPathKinds = kTrafficKinds + 3;
 std::string_view path_kind_name(std::size_t kind);
 using PathTimes = std::array<std::int64_t, kPathKinds>;

@@ -7,24 +7,26 @@
 namespace program {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCollectives{
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "send", "parameter_server", "copy"};
-constexpr std::array<std::string_view, 5> kAlgorithms{"ring", "tree", "naive_all_reduce",
-                                                      "parameter_server", "direct"};
-constexpr std::array<std::string_view, 10> kTraffic{
+constexpr std::array<std::string_view, 8> kCollectives{
+    "all_reduce", "reduce_scatter",   "all_gather", "broadcast",
+    "send",       "parameter_server", "copy",       "exchange"};
+constexpr std::array<std::string_view, 6> kAlgorithms{
+    "ring", "tree", "naive_all_reduce", "parameter_server", "direct", "pairwise"};
+constexpr std::array<std::string_view, kTraffics> kTraffic{
     "gradients", "parameters", "tensor", "sequence", "pipeline", "embedding", "loss", "norm",
-    "context", "offload"};
+    "context",   "offload",    "expert"};
 
 // Whether the pair is one that the communicators execute.
 bool pairs(Collective c, Algorithm a) {
   switch (c) {
-    case Collective::all_reduce: return a != Algorithm::direct;
+    case Collective::all_reduce: return a != Algorithm::direct && a != Algorithm::pairwise;
     case Collective::reduce_scatter:
     case Collective::all_gather: return a == Algorithm::ring;
     case Collective::broadcast:
     case Collective::copy:
     case Collective::send: return a == Algorithm::direct;
     case Collective::parameter_server: return a == Algorithm::parameter_server;
+    case Collective::exchange: return a == Algorithm::pairwise;
   }
   return false;
 }
@@ -88,7 +90,8 @@ core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std
     PLANNER_CHECK(servers >= 1);
     return core::bytes_of(padded(elements, servers), wire_type);
   }
-  if (a == Algorithm::ring) return chunk_bytes(elements, group, wire_type) * group;
+  if (a == Algorithm::ring || a == Algorithm::pairwise)
+    return chunk_bytes(elements, group, wire_type) * group;
   return core::bytes_of(elements, wire_type);
 }
 
@@ -105,6 +108,7 @@ core::Bytes wire_bytes(Collective c, Algorithm a, int group, int index, std::int
       const std::int64_t passes = c == Collective::all_reduce ? 2 : 1;
       return chunk_bytes(elements, group, wire_type) * (passes * peers);
     }
+    case Algorithm::pairwise: return chunk_bytes(elements, group, wire_type) * peers;
     case Algorithm::naive_all_reduce: return core::bytes_of(elements, wire_type) * peers;
     case Algorithm::tree:
       return core::bytes_of(elements, wire_type) * tree_messages(index, group);
@@ -127,7 +131,8 @@ ServerTraffic server_traffic(int workers, int servers, bool colocated, int index
 
 ReductionOrder reduction_order(Algorithm a, int group, int chunk) {
   PLANNER_CHECK(group >= 1 && chunk >= 0 && chunk < group);
-  PLANNER_CHECK(a != Algorithm::direct, "direct transfers reduce nothing");
+  PLANNER_CHECK(a != Algorithm::direct && a != Algorithm::pairwise,
+                "transfers that reduce nothing");
   if (a == Algorithm::ring) return ring_order(group, chunk);
   if (a == Algorithm::tree) return tree_order(group);
   return ascending_order(group);

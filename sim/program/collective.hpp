@@ -5,7 +5,7 @@
 // Pure functions; thread-safe.
 //
 // Conventions (nccl-tests doc/PERFORMANCE.md): the payload S of all_reduce, broadcast and send is
-// the full vector; of all_gather, reduce_scatter and all_to_all the total gathered size. Wire bytes
+// the full vector; of all_gather, reduce_scatter and exchange the total gathered size. Wire bytes
 // are payload bytes that a rank sends, without framing; padding to a multiple of the group counts.
 
 #include <cstdint>
@@ -19,16 +19,21 @@
 namespace program {
 
 enum class Collective : std::uint8_t {
-  all_reduce, reduce_scatter, all_gather, broadcast, send, parameter_server, copy
+  all_reduce, reduce_scatter, all_gather, broadcast, send, parameter_server, copy,
+  exchange                             // all-to-all: chunk i of each rank's vector goes to rank i
 };
 // direct: one message, or one to each peer, no reduction order of its own (send, broadcast, and the
 // copy between a rank and its host).
-enum class Algorithm : std::uint8_t { ring, tree, naive_all_reduce, parameter_server, direct };
+// pairwise: a message from each rank to each other, of its own part (exchange).
+enum class Algorithm : std::uint8_t {
+  ring, tree, naive_all_reduce, parameter_server, direct, pairwise
+};
 enum class ReduceOp : std::uint8_t { sum, max };
 // What a transfer is for: the `what` of the plan file.
 enum class Traffic : std::uint8_t {
-  gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm, context, offload
+  gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm, context, offload, expert
 };
+inline constexpr std::size_t kTraffics = 11;
 
 std::string_view name(Collective c);
 std::string_view name(Algorithm a);
@@ -41,8 +46,8 @@ constexpr std::int64_t padded(std::int64_t n, std::int64_t parts) {
 }
 
 // Payload S in bytes of a collective over `elements` elements, padded where the algorithm needs it:
-// ring all_reduce, reduce_scatter and all_gather to a multiple of group; naive_all_reduce, tree,
-// broadcast, send not at all. parameter_server pads to a multiple of `servers`.
+// ring all_reduce, reduce_scatter, all_gather, exchange to a multiple of group; naive_all_reduce,
+// tree, broadcast, send not at all. parameter_server pads to a multiple of `servers`.
 core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std::int64_t elements,
                           core::DType wire_type);
 
@@ -51,7 +56,8 @@ core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std
 //   naive_all_reduce       S (K-1)              [C1]   every rank sends all to the others
 //   tree all_reduce        binary heap tree rooted at 0: S up (not the root) + S per child down
 //   ring reduce_scatter,
-//   ring all_gather        S (K-1)/K
+//   ring all_gather,
+//   pairwise exchange      S (K-1)/K
 //   broadcast direct       S (K-1) at the root (index 0), else 0
 //   send direct            S at index 0 (the sender), else 0
 // A group of one sends nothing. REQUIRES: not parameter_server (see below), 0 <= index < group.

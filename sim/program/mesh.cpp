@@ -1,5 +1,7 @@
 #include "sim/program/mesh.hpp"
 
+#include <algorithm>
+
 #include "core/check.hpp"
 
 namespace program {
@@ -55,6 +57,9 @@ int Mesh::group_size(Group group) const {
     case Group::next:
     case Group::previous: return 2;
     case Group::context: return context;
+    case Group::expert: return expert;
+    case Group::expert_data: return data / expert;
+    case Group::expert_shard: return std::max(1, shard_group / expert);
   }
   return 1;
 }
@@ -64,6 +69,12 @@ std::vector<int> Mesh::members(Group group, int rank_id) const {
   const Coordinates self = c;
   std::vector<int> ranks;
   const auto add = [&] { ranks.push_back(rank(c)); };
+  const auto add_neighbours = [&](int size) {
+    for (int i = 0; i < size; ++i) {
+      c.data = self.data / size * size + i;
+      add();
+    }
+  };
   switch (group) {
     case Group::tensor:
       for (c.tensor = 0; c.tensor < tensor; ++c.tensor) add();
@@ -71,18 +82,17 @@ std::vector<int> Mesh::members(Group group, int rank_id) const {
     case Group::data:
       for (c.data = 0; c.data < data; ++c.data) add();
       break;
-    case Group::shard:
-      for (int i = 0; i < shard_group; ++i) {
-        c.data = self.data / shard_group * shard_group + i;
-        add();
-      }
+    case Group::shard: add_neighbours(shard_group); break;
+    case Group::context: add_neighbours(context); break;
+    case Group::expert: add_neighbours(expert); break;
+    case Group::expert_data:
+      for (c.data = self.data % expert; c.data < data; c.data += expert) add();
       break;
-    case Group::context:
-      for (int i = 0; i < context; ++i) {
-        c.data = self.data / context * context + i;
-        add();
-      }
+    case Group::expert_shard: {
+      const int ways = std::min(expert, shard_group), block = self.data / shard_group * shard_group;
+      for (c.data = block + self.data % ways; c.data < block + shard_group; c.data += ways) add();
       break;
+    }
     case Group::replica:
       for (c.data = self.data % shard_group; c.data < data; c.data += shard_group) add();
       break;
@@ -118,6 +128,9 @@ int Mesh::index(Group group, int rank_id) const {
     case Group::next:
     case Group::previous: return 0;
     case Group::context: return c.data % context;
+    case Group::expert: return c.data % expert;
+    case Group::expert_data: return c.data / expert;
+    case Group::expert_shard: return c.data % shard_group / std::min(expert, shard_group);
   }
   return 0;
 }

@@ -24,13 +24,18 @@ enum class Group : std::uint8_t {
   next,       // this rank and the same place in the next stage, round to the first (index 0 sends)
   previous,   // this rank and the same place in the previous stage (index 0 sends)
   context,    // neighbours within data that share samples, each with a part of the sequence
+  expert,     // neighbours within data that hold different experts and exchange their rows
+  expert_data,   // the ranks of data that hold the same experts
+  expert_shard,  // those of them in one shard group
 };
+inline constexpr std::size_t kGroups = 11;
 
 struct Coordinates { int tensor = 0, data = 0, pipeline = 0; };
 
 struct Mesh {
   int tensor = 1, data = 1, pipeline = 1, shard_group = 1;
   int context = 1;                     // of `data`, which counts data x context
+  int expert = 1;                      // of `data`, too; divides shard_group where that is not 1
   int separate_servers = 0;
   std::array<Axis, 3> order{Axis::tensor, Axis::data, Axis::pipeline};
 

@@ -54,7 +54,7 @@ int Program::part_of(int rank) const {
 
 ResolvedRange resolve(const RankClass& k, const View& v, const Call& call, int part) {
   const std::size_t at = static_cast<std::size_t>(layer_index(v, call));
-  const std::size_t layer = call.layer;
+  const auto layer = static_cast<std::size_t>(call.layer + v.layer_shift);
   switch (v.range) {
     case Range::whole:
       return {0, k.buffers[v.buffer].instance_elements(static_cast<int>(at))};
@@ -68,7 +68,7 @@ ResolvedRange resolve(const RankClass& k, const View& v, const Call& call, int p
       break;
   }
   const Span& s = k.spans[layer];
-  const std::int64_t begin = std::min(part * s.shard_elements, s.elements);
+  const std::int64_t begin = std::min(s.part_of(part) * s.shard_elements, s.elements);
   const std::int64_t own = std::min(s.shard_elements, s.elements - begin);
   switch (v.range) {
     case Range::span:

@@ -93,8 +93,10 @@ inline constexpr std::uint16_t kNone = 0xffff;
 struct View {
   std::uint16_t buffer = kNone;
   std::uint16_t instance = 0;          // of Index::constant
+  // Added to the call's layer, for the instance and the range: 1 is the boundary after this layer,
+  // the number of layers its experts (RankClass::layer_offset).
+  std::int16_t layer_shift = 0;
   Index index = Index::constant;
-  std::int8_t layer_shift = 0;         // +1: the boundary after this layer
   std::int8_t micro_batch_shift = 0;   // -1: the instance of the previous micro-batch
   Range range = Range::whole;
   std::int64_t offset = 0;             // elements
@@ -204,9 +206,14 @@ struct PassRoutines {
 struct Span {
   std::int64_t offset = 0;             // elements, in the flat space
   std::int64_t elements = 0;
-  std::int64_t shard_elements = 0;     // padded(elements, group) / group
+  std::int64_t shard_elements = 0;     // padded(elements, ranks) / ranks of those that share it
   std::int64_t shard_offset = 0;       // of this span in the flat space of shards
   std::int64_t scale_offset = 0;       // of this span's shard in the space of quantisation scales
+  // Expert ranks, between which the span's parameters differ: it is summed and divided over the
+  // others of its group alone (Group::expert_data, expert_shard). 1: all hold the same.
+  int expert_ways = 1;
+  // This rank's part among those that share the span, of its part of the whole group.
+  int part_of(int part) const { return part / expert_ways; }
 };
 inline constexpr std::int64_t kQuantisationBlock = 256;  // elements per scale (adam8bit)
 
@@ -262,7 +269,9 @@ struct RankClass : PassRoutines {     // of chunk 0
   Schedule schedule;
 
   std::vector<Span> spans;
-  std::vector<std::int64_t> layer_offset;         // trained flat space: parameters of local layer
+  // Trained flat space: parameters of each local layer; where experts differ from rank to rank,
+  // then those of its experts, which lie apart, behind everything else.
+  std::vector<std::int64_t> layer_offset;
   std::vector<std::int64_t> frozen_layer_offset;  // frozen flat space
   std::vector<PlacedParameter> parameters;
   std::int64_t trained_elements = 0;

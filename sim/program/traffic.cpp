@@ -16,19 +16,21 @@ struct Issue {
   ActionKind kind{};                   // collective, send, push or serve_pull
   Transfer transfer;
   std::int64_t elements = 0;
-  std::int64_t divided = 0;  // elements of the span of which this is one rank's part, or 0
+  // Of the span of which this is one rank's part; of 0 elements: no part.
+  std::int64_t divided = 0;
+  int expert_ways = 1;
   std::int64_t times = 0;              // per step and rank
 };
 
-using IssueKey = std::tuple<ActionKind, std::uint16_t, std::int64_t, std::int64_t>;
+using IssueKey = std::tuple<ActionKind, std::uint16_t, std::int64_t, std::int64_t, int>;
 
-// Elements of the span whose part a collective works on: its last parts are shorter. 0: no part.
-std::int64_t divided_elements(const RankClass& k, const Action& action, const Call& call) {
-  if (action.kind != ActionKind::collective) return 0;
+// The span whose part a collective works on: its last parts are shorter. nullptr: no part.
+const Span* divided_span(const RankClass& k, const Action& action, const Call& call) {
+  if (action.kind != ActionKind::collective) return nullptr;
   const Range range = k.views[action.first_arg + action.arg_count - 1u].range;
   const bool part = range == Range::span_chunk || range == Range::unit_chunk ||
                     range == Range::span_shard;
-  return part ? k.spans[call.layer].elements : 0;
+  return part ? &k.spans[call.layer] : nullptr;
 }
 
 bool sends(ActionKind kind) {
@@ -49,8 +51,9 @@ class Counter {
         const Action& action = class_.actions[i];
         if (!sends(action.kind)) continue;
         const bool skips = (action.flags & kSkipFirstMicroBatch) != 0;
+        const Span* span = divided_span(class_, action, call);
         counts_[{action.kind, action.op, transfer_elements(class_, action, call),
-                 divided_elements(class_, action, call)}] +=
+                 span != nullptr ? span->elements : 0, span != nullptr ? span->expert_ways : 1}] +=
             times - (skips ? first : 0);
       }
     }
@@ -59,9 +62,9 @@ class Counter {
   std::vector<Issue> issues() const {
     std::vector<Issue> all;
     for (const auto& [key, times] : counts_) {
-      const auto& [kind, op, elements, divided] = key;
+      const auto& [kind, op, elements, divided, ways] = key;
       PLANNER_CHECK(op < class_.transfers.size(), "a communicating action names its transfer");
-      if (times > 0) all.push_back({kind, class_.transfers[op], elements, divided, times});
+      if (times > 0) all.push_back({kind, class_.transfers[op], elements, divided, ways, times});
     }
     return all;
   }
@@ -116,7 +119,7 @@ Volume volume(const Program& p, const Issue& issue, int rank) {
   const int index = p.mesh.index(t.group, rank);
   std::int64_t n = issue.elements;
   if (issue.divided > 0)
-    n = std::clamp<std::int64_t>(issue.divided - p.part_of(rank) * n, 0, n);
+    n = std::clamp<std::int64_t>(issue.divided - p.part_of(rank) / issue.expert_ways * n, 0, n);
   return {1, payload_bytes(t.collective, t.algorithm, group, 1, n, t.wire_type),
           wire_bytes(t.collective, t.algorithm, group, index, n, t.wire_type)};
 }
@@ -160,9 +163,12 @@ Differences differences(const std::vector<Issue>& issues) {
   for (const Issue& issue : issues) {
     if (issue.kind == ActionKind::push || issue.kind == ActionKind::serve_pull) continue;
     const Transfer& t = issue.transfer;
-    if (t.algorithm == Algorithm::ring || t.algorithm == Algorithm::naive_all_reduce) continue;
+    const bool alike = t.algorithm == Algorithm::ring || t.algorithm == Algorithm::pairwise ||
+                       t.algorithm == Algorithm::naive_all_reduce;
+    if (alike) continue;
     if (t.group == Group::tensor) d.tensor = true;
-    d.data |= t.group == Group::data || t.group == Group::shard || t.group == Group::replica;
+    d.data |= t.group == Group::data || t.group == Group::shard || t.group == Group::replica ||
+              t.group == Group::expert_data || t.group == Group::expert_shard;
   }
   return d;
 }

@@ -197,6 +197,31 @@ TEST_CASE("all-gather joins the chunks, never writes past n, and moves its volum
   }
 }
 
+TEST_CASE("an exchange brings chunk i of every index to index i and moves its volume") {
+  for (int k = 1; k <= 8; ++k)
+    for (const std::int64_t each : {0, 1, 5})
+      for (DType type : kMoved) {
+        const std::int64_t n = each * k;
+        INFO("K=" << k << " n=" << n << " " << core::name(type) << " seed " << kSeed);
+        const std::vector<Raw> out = random_vectors(k, n, type, kSeed);
+        std::vector<Raw> in(out.size(), Raw(size_of(n, type), std::byte{0xee}));
+        std::vector<TrafficTotals> moved(out.size());
+        run_group(k, [&](Communicator& c) {
+          c.exchange(out[c.index()].data(), in[c.index()].data(), n, type, Traffic::expert);
+          moved[c.index()] = only_entry(c);
+        });
+        const std::size_t chunk = size_of(each, type);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          for (std::size_t j = 0; j < out.size(); ++j)
+            CHECK(std::equal(in[i].begin() + static_cast<std::ptrdiff_t>(j * chunk),
+                             in[i].begin() + static_cast<std::ptrdiff_t>((j + 1) * chunk),
+                             out[j].begin() + static_cast<std::ptrdiff_t>(i * chunk)));
+          CHECK(moved[i].wire == program::wire_bytes(Collective::exchange, Algorithm::pairwise, k,
+                                                     static_cast<int>(i), n, type));
+        }
+      }
+}
+
 TEST_CASE("all-gather works in place, with the chunk where it belongs") {
   std::vector<std::vector<std::int32_t>> full(3, std::vector<std::int32_t>(5, -1));
   for (int i = 0; i < 5; ++i) full[i / 2][i] = i;

@@ -51,6 +51,19 @@ TEST_CASE("ring all-reduce sends 2d(K-1)/K per rank, and padding counts") {
   CHECK(all_reduce_wire(Algorithm::ring, 8, 5, 1) == Bytes(56));
 }
 
+TEST_CASE("an exchange sends S(K-1)/K, chunk by chunk, and adds nothing up") {
+  // 1000 floats, K = 4: 4000 B x 3/4 = 3000 B
+  for (int i = 0; i < 4; ++i)
+    CHECK(wire_bytes(Collective::exchange, Algorithm::pairwise, 4, i, 1000, DType::f32) ==
+          Bytes(3000));
+  CHECK(payload_bytes(Collective::exchange, Algorithm::pairwise, 4, 1, 1000, DType::f32) ==
+        Bytes(4000));
+  CHECK(wire_bytes(Collective::exchange, Algorithm::pairwise, 1, 0, 1000, DType::f32) == Bytes(0));
+  CHECK(name(Collective::exchange) == "exchange");
+  CHECK(algorithm_from_name("pairwise") == Algorithm::pairwise);
+  CHECK(name(Traffic::expert) == "expert");
+}
+
 TEST_CASE("ring all-reduce volume tends to 2d and stays below it") {
   const std::int64_t n = 1 << 20;  // divisible by every group below
   for (int k = 2; k <= 1024; k *= 2) {

@@ -21,8 +21,9 @@ inline EventRef at_layer(std::uint16_t event, int layer_shift = 0) {
 }
 inline View whole(std::uint16_t buffer) { return {buffer}; }
 inline View layered(std::uint16_t buffer, int layer_shift = 0, int micro_batch_shift = 0) {
-  View v{buffer, 0, Index::layer};
-  v.layer_shift = static_cast<std::int8_t>(layer_shift);
+  View v{buffer};
+  v.index = Index::layer;
+  v.layer_shift = static_cast<std::int16_t>(layer_shift);
   v.micro_batch_shift = static_cast<std::int8_t>(micro_batch_shift);
   return v;
 }
