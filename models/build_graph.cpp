@@ -112,8 +112,23 @@ void check_not_built(const GraphOptions& options, Problems& problems) {
   if (options.context < 1 || options.seq_len % options.context != 0)
     problems.push_back({"context", "a divisor of " + std::to_string(options.seq_len) + " tokens",
                         std::to_string(options.context), "pin context=1"});
-  if (options.expert != 1)
-    problems.push_back({"expert", "1", std::to_string(options.expert), "pin expert=1"});
+}
+
+// Every rank of an expert group sends each other one as many rows.
+void check_experts(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
+  if (options.expert == 1) return;
+  const std::string found = std::to_string(options.expert);
+  const std::int64_t experts = spec.variants.experts;
+  if (experts == 0)
+    problems.push_back({"expert", "1 for a model without experts", found, "pin expert=1"});
+  else if (options.expert < 1 || experts % options.expert != 0)
+    problems.push_back({"expert", fmt::format("a divisor of {} experts", experts), found,
+                        "use " + divisors(experts)});
+  else if (options.seq_len * spec.variants.experts_per_token % options.expert != 0)
+    problems.push_back({"expert",
+                        fmt::format("a divisor of the {} copies of a sample's tokens",
+                                    options.seq_len * spec.variants.experts_per_token),
+                        found, "choose a sequence length that it divides"});
 }
 
 Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
@@ -125,6 +140,7 @@ Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
   if (options.lora_rank < 0)
     problems.push_back({"lora_rank", "an integer >= 0", std::to_string(options.lora_rank), ""});
   check_not_built(options, problems);
+  check_experts(spec, options, problems);
   if (!problems.empty()) return problems;
   if (is_transformer(spec.family)) check_transformer(spec, options, problems);
   else check_no_sequence(spec, options, problems);

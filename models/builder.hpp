@@ -101,16 +101,29 @@ TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std:
 TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                    std::int64_t n);
 // Mixture of experts: rows are tokens, of which each goes to `chosen` experts.
-struct Routing { TensorIndex gates, experts; };  // [rows, chosen] each
+struct Routing { TensorIndex gates, places; };  // [rows, chosen] each
 Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, std::int64_t rows,
               std::int64_t experts, std::int64_t chosen);
-TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x,
-                     TensorIndex experts, std::int64_t rows, std::int64_t n, std::int64_t chosen);
-// shape.rows: tokens x chosen, of all experts together. The weight is [experts, n, k].
+TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorRole role,
+                     TensorIndex places, std::int64_t rows, std::int64_t n, std::int64_t chosen);
+// Rows of n to and from the ranks that hold the experts. x, and backward y's gradient, is `sent`.
+TensorIndex expert_exchange(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                            std::int64_t rows, std::int64_t n);
+// shape.rows: tokens x chosen, of all experts together. The weight is [experts of this rank, n, k];
+// `origins` ranks hold as many of each layer.
 TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
-                          LinearShape shape, std::int64_t experts, ParameterIndex weight);
+                          LinearShape shape, ParameterIndex weight, std::int64_t origins,
+                          TensorRole role = TensorRole::activation);
 TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, Routing routing,
                     std::int64_t rows, std::int64_t n, std::int64_t chosen);
+// All of that but the router: each expert a gated feed-forward, divided over tensor ranks like a
+// dense one; `ways` ranks hold experts / ways each, and exchange rows before and after.
+struct ExpertsShape {
+  std::int64_t rows, hidden, ffn_hidden, experts, chosen, tensor, ways;
+};
+struct ExpertsInit { double first_stddev, second_stddev; bool frozen; };
+TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
+                    const ExpertsShape& shape, const ExpertsInit& init);
 TensorIndex type_embedding(SegmentBuilder& b, const std::string& name, TensorIndex x,
                            TensorIndex types, std::int64_t rows, ParameterIndex table);
 TensorIndex first_token(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t n);

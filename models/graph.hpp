@@ -48,10 +48,13 @@ enum class OpKind : std::uint8_t {
   swiglu,              // y = silu(gate) up of x = [gate, up]   keeps x
   type_embedding,      // y = x + wtt[type]; y takes x's place  keeps the types
   first_token,         // y = first row of each sample          keeps nothing
-  top_k,               // gates, experts of the k best of softmax(x)  keeps both
-  dispatch,            // y[rows k,n] = x's rows, by expert     keeps the experts
-  expert_linear,       // y = x W^T of each row's expert        keeps x when W is trained
-  combine,             // y[rows,n] = sum over k of gate x      keeps x, gates, experts
+  top_k,               // gates: softmax of each row's k chosen logits; places: of its k copies
+                       // among all, expert by expert          keeps both
+  dispatch,            // y[rows k,n] = x's rows, by place      keeps the places
+  expert_exchange,     // y = what the expert ranks' x hold for this one; backward: the same of dy
+  expert_linear,       // y = x W^T of each row's expert; rows lie by rank of origin, then by
+                       // expert                                keeps x when W is trained
+  combine,             // y[rows,n] = sum over k of gate x      keeps x, gates, places
   sequence_gather,     // y = all rows of the tensor ranks' x; y is gathered again for backward
   sequence_scatter,    // y = this rank's rows of the ranks' sum of x
   qk_norm,             // y = qkv, each q and k head by its RMS norm  keeps qkv, rstd
@@ -75,6 +78,7 @@ enum class TensorRole : std::uint8_t {
   logits,      // activation type, memory term logits
   tokens,      // i32 inputs and targets (term activations); f32/f64 inputs of chains are `features`
   features,    // activation-typed model input or target (chains, graphs, embeddings)
+  sent,        // activation type, memory term communication: on the way to other ranks
   mask,        // one byte: dropout's mask, the place of a maximum in its window
   bytes,       // what a framework keeps beside, in bytes
   logits_bytes,  // the same, memory term logits
@@ -106,6 +110,8 @@ struct Parameter {
   // Sizes of the axis's blocks, each divided by itself, where they differ (q, k, v of grouped
   // queries); empty: split_groups equal ones.
   std::vector<std::int64_t> split_blocks;
+  // Ranks among which the first axis, of experts, is divided; each has shape[0] neighbouring ones.
+  std::int64_t expert_ways = 1;
   // Each tensor rank has a part of the gradient, although it stores the whole parameter: it met
   // some of the rows (sequence parallelism) or of the columns (adapters) alone.
   bool tensor_partial = false;
@@ -130,6 +136,7 @@ struct Operator {
   Activation activation = Activation::identity;
   double scale = 1.0;
   std::vector<std::int64_t> column_offsets;  // lora_up: first column of y that each group adds to
+  std::int64_t origins = 1;            // expert_linear: ranks whose rows it has, as many of each
   bool causal = true, alibi = false;   // attention
   std::int64_t keys = 0;               // attention: rows of keys that exist, of all context ranks
   bool reduce_max = false;             // tensor_reduce takes the maximum, not the sum
@@ -189,7 +196,7 @@ struct GraphOptions {
   bool sequence_parallel = false;      // norms and residuals on 1 / tensor of the rows
   KeptBeside kept{};
   std::int64_t context = 1;            // ranks that divide the sequence: rows of one of them
-  std::int64_t expert = 1;             // only as it stands is built so far
+  std::int64_t expert = 1;             // ranks that divide the experts of each layer
 };
 
 struct ModelGraph {

@@ -1,5 +1,6 @@
 // Operators of mixtures of experts. Each token goes to `chosen` of E experts [mixtral] section 2.2;
-// routing is taken as balanced: every expert gets rows x chosen / E tokens, none is dropped.
+// routing is balanced within each sample: every expert gets rows x chosen / E of its tokens (where
+// E does not divide that, the first so many get fewer), none is dropped. Buffers are that size.
 #include "models/operator_work.hpp"
 
 namespace models {
@@ -13,11 +14,11 @@ Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, st
               std::int64_t experts, std::int64_t chosen) {
   Routing routing;
   routing.gates = b.tensor(name + ".gates", TensorRole::activation, rows * chosen);
-  routing.experts = b.tensor(name + ".experts", TensorRole::tokens, rows * chosen);
+  routing.places = b.tensor(name + ".places", TensorRole::tokens, rows * chosen);
   Operator op = shaped(name, OpKind::top_k, rows, experts, chosen);
   op.inputs = {logits};
-  op.outputs = {routing.gates, routing.experts};
-  op.saved = {routing.gates, routing.experts};
+  op.outputs = {routing.gates, routing.places};
+  op.saved = {routing.gates, routing.places};
   op.flops_forward = flops(kRouteForward + static_cast<double>(chosen), rows, experts);
   op.flops_input_gradient = flops(kRouteInputGradient, rows, experts);
   op.elements_forward = op.elements_backward = rows * (experts + 2 * chosen);
@@ -25,13 +26,13 @@ Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, st
   return routing;
 }
 
-TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x,
-                     TensorIndex experts, std::int64_t rows, std::int64_t n, std::int64_t chosen) {
-  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, chosen * rows * n);
+TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorRole role,
+                     TensorIndex places, std::int64_t rows, std::int64_t n, std::int64_t chosen) {
+  const TensorIndex y = b.tensor(name + ".out", role, chosen * rows * n);
   Operator op = shaped(name, OpKind::dispatch, rows, n, chosen);
-  op.inputs = {x, experts};
+  op.inputs = {x, places};
   op.outputs = {y};
-  op.saved = {experts};
+  op.saved = {places};
   op.flops_input_gradient = flops(static_cast<double>(chosen), rows, n);  // the copies' sum
   op.elements_forward = 2 * chosen * rows * n;
   op.elements_backward = (chosen + 1) * rows * n;
@@ -39,16 +40,28 @@ TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x,
   return y;
 }
 
+TensorIndex expert_exchange(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                            std::int64_t rows, std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  Operator op = shaped(name, OpKind::expert_exchange, rows, n, 0);
+  op.inputs = {x};
+  op.outputs = {y};
+  b.add(std::move(op));
+  return y;
+}
+
 TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
-                          LinearShape shape, std::int64_t experts, ParameterIndex weight) {
-  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, shape.rows * shape.n);
+                          LinearShape shape, ParameterIndex weight, std::int64_t origins,
+                          TensorRole role) {
+  const TensorIndex y = b.tensor(name + ".out", role, shape.rows * shape.n);
   Operator op = shaped(name, OpKind::expert_linear, shape.rows, shape.n, shape.k);
   op.inputs = {x};
   op.outputs = {y};
   op.parameters = {weight};
   if (trained(b, weight)) op.saved = {x};
   count_product(op, 1, trained(b, weight));
-  op.groups = experts;
+  op.groups = b.parameter_at(weight).shape.front();
+  op.origins = origins;
   op.parameter_elements = parameter_elements(b, op);
   b.add(std::move(op));
   return y;
@@ -58,9 +71,9 @@ TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, R
                     std::int64_t rows, std::int64_t n, std::int64_t chosen) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
   Operator op = shaped(name, OpKind::combine, rows, n, chosen);
-  op.inputs = {x, routing.gates, routing.experts};
+  op.inputs = {x, routing.gates, routing.places};
   op.outputs = {y};
-  op.saved = {x, routing.gates, routing.experts};
+  op.saved = {x, routing.gates, routing.places};
   const double k = static_cast<double>(chosen);
   op.flops_forward = flops(2 * k, rows, n);
   op.flops_input_gradient = flops(3 * k, rows, n);  // dx = gate dy; dgate = x . dy
@@ -68,6 +81,38 @@ TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, R
   op.elements_backward = (2 * chosen + 1) * rows * n + 3 * rows * chosen;  // x, dx, dy
   b.add(std::move(op));
   return y;
+}
+
+TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
+                    const ExpertsShape& s, const ExpertsInit& init) {
+  const std::int64_t rows = s.rows * s.chosen, f = s.ffn_hidden, h = s.hidden;
+  const TensorRole outward = s.ways > 1 ? TensorRole::sent : TensorRole::activation;
+  const auto weights = [&](const char* name, std::int64_t out, std::int64_t in, Split split,
+                           double stddev) {
+    Parameter p = make_parameter(name, {s.experts, out, in}, split, Init::normal, stddev);
+    p.expert_ways = s.ways;
+    p.shape[0] /= s.ways;
+    p.elements /= s.ways;
+    p.trainable = !init.frozen;
+    return b.parameter(std::move(p));
+  };
+  const auto exchanged = [&](const char* name, TensorIndex from) {
+    return s.ways > 1 ? expert_exchange(b, name, from, rows, h) : from;
+  };
+  const TensorIndex sent =
+      dispatch(b, "moe.dispatch", x, outward, routing.places, s.rows, h, s.chosen);
+  const TensorIndex here = exchanged("moe.to_experts", sent);
+  const ParameterIndex first =
+      weights("moe.gate_up.weight", 2 * f, h, {1, s.tensor, 2}, init.first_stddev);
+  const TensorIndex both =
+      expert_linear(b, "moe.gate_up", here, {rows, 2 * f / s.tensor, h}, first, s.ways);
+  const TensorIndex gated = swiglu(b, "moe.swiglu", both, rows, f / s.tensor);
+  const ParameterIndex second =
+      weights("moe.proj.weight", h, f, {2, s.tensor, 1}, init.second_stddev);
+  const TensorIndex made =
+      expert_linear(b, "moe.proj", gated, {rows, h, f / s.tensor}, second, s.ways, outward);
+  const TensorIndex back = exchanged("moe.from_experts", made);
+  return combine(b, "moe.combine", back, routing, s.rows, h, s.chosen);
 }
 
 }  // namespace models

@@ -259,33 +259,20 @@ Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered) co
   return row_matrix(b, "mlp.proj", y, f, v_.ffn_bias);
 }
 
-// Mixture of experts [mixtral]: each expert is a gated feed-forward, divided over the tensor ranks
-// like a dense one. A rank's outputs are partial sums, and so is what its gates are told: their
-// gradients add up over the ranks (tensor_copy), while the router itself reads whole rows.
+// Mixture of experts [mixtral]. A tensor rank's outputs are partial sums, and so is what its gates
+// are told: their gradients add up over the ranks (tensor_copy), while the router reads whole rows.
 TensorIndex TransformerBuilder::experts_branch(SegmentBuilder& b, TensorIndex normed) const {
-  const std::int64_t f = spec_.ffn_hidden, e = v_.experts, k = v_.experts_per_token;
-  const double stddev = kInitStddev / std::sqrt(2.0 * static_cast<double>(spec_.layers));
-  const auto weights = [&](const char* name, std::int64_t out, std::int64_t in, Split split,
-                           double spread) {
-    Parameter p = make_parameter(name, {e, out, in}, split, Init::normal, spread);
-    p.trainable = !frozen_;
-    return b.parameter(std::move(p));
-  };
+  const std::int64_t e = v_.experts, k = v_.experts_per_token;
   const ParameterIndex router = matrix(b, "moe.router.weight", e, h_);
   const TensorIndex logits = linear(b, "moe.router", normed, {s_, e, h_}, router);
   Routing routing = top_k(b, "moe.top_k", logits, s_, e, k);
   if (t_ > 1 && !options_.inference)
     routing.gates = tensor_copy(b, "moe.gates.copy", routing.gates, s_, k);
   const TensorIndex entered = enter(b, "moe", normed);
-  const TensorIndex sent = dispatch(b, "moe.dispatch", entered, routing.experts, s_, h_, k);
-  const ParameterIndex first =
-      weights("moe.gate_up.weight", 2 * f, h_, {1, t_, 2}, kInitStddev);
-  const TensorIndex both =
-      expert_linear(b, "moe.gate_up", sent, {s_ * k, 2 * f / t_, h_}, e, first);
-  const TensorIndex gated = swiglu(b, "moe.swiglu", both, s_ * k, f / t_);
-  const ParameterIndex second = weights("moe.proj.weight", h_, f, {2, t_, 1}, stddev);
-  const TensorIndex made = expert_linear(b, "moe.proj", gated, {s_ * k, h_, f / t_}, e, second);
-  return leave(b, "moe", combine(b, "moe.combine", made, routing, s_, h_, k), {});
+  const ExpertsShape shape{.rows = s_, .hidden = h_, .ffn_hidden = spec_.ffn_hidden, .experts = e,
+                           .chosen = k, .tensor = t_, .ways = options_.expert};
+  const double stddev = kInitStddev / std::sqrt(2.0 * static_cast<double>(spec_.layers));
+  return leave(b, "moe", experts(b, entered, routing, shape, {kInitStddev, stddev, frozen_}), {});
 }
 
 TensorIndex TransformerBuilder::pre_norm_layer(SegmentBuilder& b, TensorIndex x) const {

@@ -17,19 +17,23 @@ namespace {
 
 using program::ActionKind;
 
-// What tells entries of communication apart, beside the group size.
+// What tells entries of communication apart.
 struct EntryKey {
   program::Traffic what;
   std::string collective;
   program::Algorithm algorithm;
+  int group_size;
   auto operator<=>(const EntryKey&) const = default;
 };
 
-EntryKey key_of(const program::Action& action, const program::Transfer& t) {
+EntryKey key_of(const program::Mesh& mesh, const program::Action& action,
+                const program::Transfer& t) {
   const bool reply = action.kind == ActionKind::serve_pull;
+  const bool served = reply || action.kind == ActionKind::push;
   std::string collective(program::name(t.collective));
   if (reply) collective += ".server";
-  return {t.what, std::move(collective), t.algorithm};
+  return {t.what, std::move(collective), t.algorithm,
+          mesh.group_size(served ? program::Group::data : t.group)};
 }
 
 // Receives, pulls and folds are the other side of what a send, reply or push already counts.
@@ -40,15 +44,16 @@ bool counts(ActionKind kind) {
 
 using BusyTimes = std::map<EntryKey, std::int64_t>;  // picoseconds
 
-void add_routine(const program::RankClass& k, const cost::ActionCost& cost,
-                 const program::Routine& routine, std::int64_t times, BusyTimes& busy) {
+void add_routine(const program::Mesh& mesh, const program::RankClass& k,
+                 const cost::ActionCost& cost, const program::Routine& routine, std::int64_t times,
+                 BusyTimes& busy) {
   if (times <= 0) return;
   for (const program::Call& call : routine) {
     const program::Block& block = k.blocks[call.block];
     for (std::uint32_t i = block.first; i < block.last; ++i) {
       const program::Action& action = k.actions[i];
       if (counts(action.kind))
-        busy[key_of(action, k.transfers[action.op])] += times * cost(action, call).value();
+        busy[key_of(mesh, action, k.transfers[action.op])] += times * cost(action, call).value();
     }
   }
 }
@@ -59,7 +64,7 @@ BusyTimes busy_times(const program::Program& program, const program::RankClass& 
   BusyTimes busy;
   program::for_each_routine(
       k, [&](const program::Routine& routine, std::int64_t times, std::int64_t) {
-        add_routine(k, cost, routine, times, busy);
+        add_routine(program.mesh, k, cost, routine, times, busy);
       });
   return busy;
 }
@@ -117,7 +122,7 @@ std::vector<CommunicationEntry> communication_of(const program::Program& program
       by_class[k] =
           busy_times(program, program.classes[static_cast<std::size_t>(k)], machine);
     const BusyTimes& busy = by_class[k];
-    const auto at = busy.find({t.what, std::string(t.collective), t.algorithm});
+    const auto at = busy.find({t.what, std::string(t.collective), t.algorithm, t.group_size});
     const core::Picoseconds time(at == busy.end() ? 0 : at->second);
     entries.push_back({.what = std::string(program::name(t.what)),
                        .collective = std::string(t.collective),

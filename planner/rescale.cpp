@@ -13,15 +13,19 @@ program::Schedule schedule_at(const program::RankClass& k, const Strategy& to) {
   return schedule_of(to, k.stage, to.grad_accum);
 }
 
-// Buffers whose size is per sample: activations, logits, and what stages send each other.
+// Buffers whose size is per sample: activations, logits, and what ranks send each other of them.
 std::vector<bool> scaled_buffers(const program::RankClass& k) {
   std::vector<bool> scaled(k.buffers.size());
   for (std::size_t i = 0; i < k.buffers.size(); ++i)
     scaled[i] = k.buffers[i].term == program::Term::activations ||
                 k.buffers[i].term == program::Term::logits;
-  for (const program::Action& a : k.actions)
-    if (a.kind == program::ActionKind::send || a.kind == program::ActionKind::receive)
-      scaled[k.views[a.first_arg].buffer] = true;
+  for (const program::Action& a : k.actions) {
+    using program::ActionKind, program::Traffic;
+    const bool message = a.kind == ActionKind::send || a.kind == ActionKind::receive;
+    const auto rows = [&](Traffic t) { return t == Traffic::expert || t == Traffic::context; };
+    if (!message && !(a.kind == ActionKind::collective && rows(k.transfers[a.op].what))) continue;
+    for (std::uint32_t i = 0; i < a.arg_count; ++i) scaled[k.views[a.first_arg + i].buffer] = true;
+  }
   if (k.loss_buffer != program::kNone) scaled[k.loss_buffer] = false;
   return scaled;
 }

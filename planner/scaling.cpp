@@ -1,6 +1,7 @@
 #include "planner/scaling.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,7 @@ core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies
   s.data = copies;
   if (whole || copies % s.shard_group != 0) s.shard_group = copies;
   s.servers = std::min(s.servers, copies);
+  s.expert = std::gcd(s.expert, s.data_ranks());  // as far as so few can divide them
   Job job = plan.job;
   job.global_batch = s.micro_batch * s.grad_accum * copies;
   ScalePoint p;

@@ -34,6 +34,7 @@ class Rules {
     checkpoint();
     sequence();
     partial_gradients();
+    experts();
     not_lowered();
     return problems_;
   }
@@ -47,6 +48,7 @@ class Rules {
   bool degrees() {
     for (auto [key, degree] : {std::pair{"data", s_.data}, {"tensor", s_.tensor},
                                {"pipeline", s_.pipeline}, {"context", s_.context},
+                               {"expert", s_.expert},
                                {"virtual_stages", s_.virtual_stages},
                                {"micro_batch", s_.micro_batch}, {"grad_accum", s_.grad_accum},
                                {"shard_group", s_.shard_group}})
@@ -284,6 +286,31 @@ class Rules {
          "params without tied embeddings on two stages", "params");
   }
 
+  // Neighbouring data ranks hold experts / expert each; the other ranks of the data group hold the
+  // same ones, add up their gradients and divide their state.
+  void experts() {
+    if (s_.expert == 1) return;
+    const std::int64_t all = spec_.variants.experts;
+    NEED(all > 0, "expert", "1 for a model without experts", text(s_.expert));
+    if (all == 0) return;
+    NEED(all % s_.expert == 0, "expert", "a divisor of " + text(all) + " experts",
+         text(s_.expert));
+    NEED(s_.data_ranks() % s_.expert == 0, "expert",
+         "a divisor of data x context " + text(s_.data_ranks()), text(s_.expert));
+    const std::int64_t copies =
+        job_.seq_len / s_.context * spec_.variants.experts_per_token;
+    NEED(copies % s_.expert == 0, "expert",
+         "a divisor of the " + text(copies) + " copies of a sample's tokens", text(s_.expert),
+         "every pair of ranks exchanges as many");
+    NEED(s_.sharding == Sharding::none || s_.shard_group % s_.expert == 0, "expert",
+         "a divisor of shard_group " + text(s_.shard_group), text(s_.expert));
+    NEED(s_.grad_sync != GradSync::parameter_server, "expert", "1 with parameter servers",
+         text(s_.expert));
+    NEED(s_.sharding != Sharding::zero3 || job_.lora_rank == 0, "expert",
+         "1 with LoRA and sharding=zero3", text(s_.expert),
+         "frozen experts are not gathered apart");
+  }
+
   // Values of the vocabulary that this version does not lower.
   void not_lowered() {
     NEED(s_.context == 1 || (spec_.heads > 0 && spec_.variants.experts == 0), "context",
@@ -293,7 +320,6 @@ class Rules {
     NEED(s_.context == 1 || (s_.grad_sync != GradSync::parameter_server &&
                              job_.mode != Mode::inference),
          "context", "1 for inference and with parameter servers", text(s_.context));
-    NEED(s_.expert == 1, "expert", "1", text(s_.expert));
     NEED(s_.schedule != Schedule::zb_v, "schedule", "a schedule whose messages keep their order",
          "zb_v", "both arms of the V share a stream of messages; use zb_h1, zb_h2 or interleaved");
     NEED(s_.schedule < Schedule::pipedream, "schedule", "a schedule that flushes each step",

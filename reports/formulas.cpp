@@ -104,6 +104,16 @@ constexpr std::array kFormulas{
     Formula{"communication.*.all_gather.wire_bytes_per_rank", "S (K - 1) / K",
             "communication.*.all_gather.payload_bytes communication.*.all_gather.group_size",
             "[ring]"},
+    Formula{"communication.*.exchange.wire_bytes_per_rank", "S (K - 1) / K",
+            "communication.*.exchange.payload_bytes communication.*.exchange.group_size",
+            "[gshard]"},
+    Formula{
+        "communication.expert.exchange.payload_bytes",
+        "bytes of micro_batch x seq_len x experts_per_token x hidden, as often as rows go to the "
+        "experts or come back: twice forward, twice backward, twice where a layer is recomputed",
+        "communication.expert.exchange.count strategy.micro_batch strategy.checkpoint "
+        "job.seq_len model.hidden",
+        "[gshard]; routing is balanced"},
     Formula{"communication.*.*.wire_bytes_per_rank", "bytes of payload that the busiest rank sends",
             "communication.*.*.payload_bytes communication.*.*.group_size", "[parameter-server]"},
     Formula{"communication.*.*.payload_bytes",
@@ -174,8 +184,12 @@ constexpr std::array kFormulas{
             "the model: planner models"},
     Formula{"cluster.nodes", "gpus / gpus_per_node, rounded up",
             "cluster.gpus cluster.gpus_per_node", kOwn},
-    Formula{"strategy.*", "a choice of the search, or as pinned", "search.enumerated",
-            kOwn},
+    Formula{"strategy.expert",
+            "ranks that divide the experts of a layer: each holds experts / expert of them, with "
+            "their gradients and state, which (data x context) / expert ranks add up and shard",
+            "memory.weights memory.gradients memory.optimizer strategy.data strategy.context",
+            "[gshard]"},
+    Formula{"strategy.*", "a choice of the search, or as pinned", "search.enumerated", kOwn},
     Formula{"job.**", "as asked for, or a default that `assumptions` names", "", kOwn},
     Formula{"model.**", "of the model's definition", "model.name", "the model: planner models"},
     Formula{"cluster.**", "of the question and the GPU's profile", "cluster.gpu",

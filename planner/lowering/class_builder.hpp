@@ -76,7 +76,7 @@ inline View layer_view(std::uint16_t buffer, int shift = 0) {
   View v;
   v.buffer = buffer;
   v.index = program::Index::layer;
-  v.layer_shift = static_cast<std::int8_t>(shift);
+  v.layer_shift = static_cast<std::int16_t>(shift);
   return v;
 }
 inline View ranged(View view, program::Range range, std::int64_t offset = 0,

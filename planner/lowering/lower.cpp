@@ -16,6 +16,7 @@ program::Mesh mesh_of(const Strategy& s) {
   mesh.tensor = static_cast<int>(s.tensor);
   mesh.data = static_cast<int>(s.data_ranks());
   mesh.context = static_cast<int>(s.context);
+  mesh.expert = static_cast<int>(s.expert);
   mesh.pipeline = static_cast<int>(s.pipeline);
   mesh.shard_group = static_cast<int>(s.shard_group);
   mesh.separate_servers = static_cast<int>(s.separate_servers());
@@ -174,6 +175,7 @@ models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
   options.tensor = strategy.tensor;
   options.sequence_parallel = strategy.sequence_parallel;
   options.context = strategy.context;
+  options.expert = strategy.expert;
   options.lora_rank = job.lora_rank;
   options.lora_targets = job.lora_targets;
   options.inference = job.mode == Mode::inference;

@@ -151,9 +151,9 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
       });
     uses.push_back({{prologue_backward_block(), 0, 0}, reads, opens, own});
   }
-  open_gradient_ = open_staging_ = -1;
+  open_staging_ = -1;
   append_uses(routine, uses, last_micro_batch);
-  if (open_gradient_ >= 0) call(routine, close_gradient_block(), open_gradient_);
+  close_gradients(routine);
   if (open_staging_ >= 0) call(routine, close_staging_block(), open_staging_);
   if (releases_late(*stage_.strategy)) release();
   if (sends(index, true)) call(routine, send_block(index, true));

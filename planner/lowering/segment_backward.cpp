@@ -58,7 +58,7 @@ View SegmentEmitter::gradient_buffer(std::uint16_t& buffer, TensorIndex t, const
     const models::Tensor& tensor = segment_.tensors[static_cast<std::size_t>(t)];
     program::Buffer b;
     b.name = segment_.name + prefix + tensor.name;
-    b.term = program::Term::activations;
+    b.term = gradient_is_sent(t) ? program::Term::communication : program::Term::activations;
     b.type = stage_.recipe.activation;
     b.elements = {tensor.per_sample * stage_.samples};
     b.extent = splits_ ? extent_ : 1;
@@ -264,6 +264,8 @@ void SegmentEmitter::backward_operator(const Op& op) {
       return backward_gather(op, dy);
     case OpKind::sequence_scatter:
       return backward_scatter(op, dy);
+    case OpKind::expert_exchange:
+      return backward_exchange(op, dy);
     case OpKind::rms_norm:
     case OpKind::swiglu:
     case OpKind::first_token:

@@ -66,7 +66,9 @@ void SegmentEmitter::declare_buffers(int slots, int extent) {
         tensor.role == TensorRole::logits || tensor.role == TensorRole::logits_bytes;
     const bool bytes =
         tensor.role == TensorRole::bytes || tensor.role == TensorRole::logits_bytes;
-    b.term = logits ? program::Term::logits : program::Term::activations;
+    b.term = logits                             ? program::Term::logits
+             : tensor.role == TensorRole::sent ? program::Term::communication
+                                               : program::Term::activations;
     b.type = bytes                                   ? core::DType::u8
              : tensor.role == TensorRole::statistic ? stage_.recipe.statistic
              : tensor.role == TensorRole::tokens  ? core::DType::i32
@@ -88,28 +90,36 @@ View SegmentEmitter::tensor_view(TensorIndex t) const {
   return kind_ == SegmentKind::layer ? layer_view(buffers_[root]) : constant_view(buffers_[root]);
 }
 
+// The unit's copy in a call of its layer, which counts the layers' experts behind the layers.
+View SegmentEmitter::unit_view(std::uint16_t buffer, const ParameterPlace& at) const {
+  if (kind_ != SegmentKind::layer) return constant_view(buffer, at.unit);
+  return layer_view(buffer, at.apart ? stage_.layers : 0);
+}
+
+View SegmentEmitter::flat_view(std::uint16_t buffer, const ParameterPlace& at,
+                               std::int64_t elements) const {
+  View view = constant_view(buffer);
+  if (at.apart) view.layer_shift = static_cast<std::int16_t>(stage_.layers);
+  const bool layer = kind_ == SegmentKind::layer;
+  return ranged(view, layer ? program::Range::layer_parameters : program::Range::fixed, at.offset,
+                elements);
+}
+
 View SegmentEmitter::weight_view(models::ParameterIndex p) const {
   const ParameterPlace& at = places_[static_cast<std::size_t>(p)];
   const std::int64_t n = segment_.parameters[static_cast<std::size_t>(p)].elements;
-  const bool layer = kind_ == SegmentKind::layer;
-  using program::Range;
   if (at.quantised) return decoded_view(p);
   if (!at.trained) return frozen_view(at, n);
   if (stage_.materialises())
-    return ranged(layer ? layer_view(state_.unit_weights)
-                        : constant_view(state_.unit_weights, at.unit),
-                  Range::fixed, at.unit_offset, n);
-  return ranged(constant_view(state_.weights), layer ? Range::layer_parameters : Range::fixed,
-                at.offset, n);
+    return ranged(unit_view(state_.unit_weights, at), program::Range::fixed, at.unit_offset, n);
+  return flat_view(state_.weights, at, n);
 }
 
 View SegmentEmitter::frozen_view(const ParameterPlace& at, std::int64_t elements) const {
   const bool layer = kind_ == SegmentKind::layer;
   using program::Range;
   if (stage_.sharded_weights())
-    return ranged(
-        layer ? layer_view(state_.unit_frozen) : constant_view(state_.unit_frozen, at.unit),
-        Range::fixed, at.unit_offset, elements);
+    return ranged(unit_view(state_.unit_frozen, at), Range::fixed, at.unit_offset, elements);
   return ranged(constant_view(state_.frozen), layer ? Range::frozen_layer_parameters : Range::fixed,
                 at.offset, elements);
 }
@@ -117,15 +127,10 @@ View SegmentEmitter::frozen_view(const ParameterPlace& at, std::int64_t elements
 View SegmentEmitter::gradient_view(models::ParameterIndex p) const {
   const ParameterPlace& at = places_[static_cast<std::size_t>(p)];
   const std::int64_t n = segment_.parameters[static_cast<std::size_t>(p)].elements;
-  const bool layer = kind_ == SegmentKind::layer;
-  using program::Range;
   PLANNER_CHECK(at.trained, "gradient of a frozen parameter");
   if (stage_.sharded_gradients())
-    return ranged(layer ? layer_view(state_.unit_gradients)
-                        : constant_view(state_.unit_gradients, at.unit),
-                  Range::fixed, at.unit_offset, n);
-  return ranged(constant_view(state_.gradients), layer ? Range::layer_parameters : Range::fixed,
-                at.offset, n);
+    return ranged(unit_view(state_.unit_gradients, at), program::Range::fixed, at.unit_offset, n);
+  return flat_view(state_.gradients, at, n);
 }
 
 // Operators to run. recompute: those whose results backward reads, and what these read in turn.
@@ -221,6 +226,8 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   if (op.kind == OpKind::sequence_scatter)
     return emit_rows(program::Collective::reduce_scatter, tensor_view(op.outputs[0]),
                      tensor_view(op.inputs[0]));
+  if (op.kind == OpKind::expert_exchange)
+    return emit_exchange(tensor_view(op.inputs[0]), tensor_view(op.outputs[0]));
   const bool crosses = op.kind == OpKind::cut_send || op.kind == OpKind::cut_receive ||
                        op.kind == OpKind::cut_sent;
   if (crosses) return forward_cut(op);

@@ -84,6 +84,8 @@ class SegmentEmitter {
   void find_needs_gradient(bool input_needs);
   std::vector<bool> select(ForwardMode mode) const;
   View tensor_view(models::TensorIndex t) const;
+  View unit_view(std::uint16_t buffer, const ParameterPlace& at) const;
+  View flat_view(std::uint16_t buffer, const ParameterPlace& at, std::int64_t elements) const;
   View weight_view(models::ParameterIndex p) const;
   View gradient_view(models::ParameterIndex p) const;
   View frozen_view(const ParameterPlace& at, std::int64_t elements) const;
@@ -123,6 +125,10 @@ class SegmentEmitter {
   void keep_gathered_inputs();
   void emit_rows(program::Collective collective, View rows, View all);
   void backward_gather(const Op& op, int dy);
+  // segment_experts.cpp: rows to and from the ranks that hold other experts.
+  void emit_exchange(View out, View in);
+  void backward_exchange(const Op& op, int dy);
+  bool gradient_is_sent(models::TensorIndex t) const;
   void backward_scatter(const Op& op, int dy);
   void backward_operator(const Op& op);
   void backward_gemm(const Op& op, int dy);

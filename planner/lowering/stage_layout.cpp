@@ -17,9 +17,10 @@ class Layouter {
   explicit Layouter(const Stage& stage) : stage_(stage), graph_(*stage.graph) {}
 
   StageLayout run() {
-    layout_.units.resize(static_cast<std::size_t>(stage_.layers));
+    const auto layers = static_cast<std::size_t>(stage_.layers);
+    layout_.units.resize(stage_.divides_experts() ? 2 * layers : layers);
     layout_.layer_offset.resize(layout_.units.size());
-    layout_.frozen_layer_offset.resize(layout_.units.size());
+    layout_.frozen_layer_offset.resize(layers);
     layout_.templates.resize(graph_.templates.size());
     layout_.prologue.resize(graph_.prologue.parameters.size());
     layout_.epilogue.resize(graph_.epilogue.parameters.size());
@@ -27,6 +28,7 @@ class Layouter {
     if (stage_.last) place_epilogue();
     for (int l = stage_.layers - 1; l >= 0; --l) place_layer(l);
     if (stage_.first) place_prologue();
+    for (int l = stage_.layers - 1; l >= 0 && stage_.divides_experts(); --l) place_experts(l);
     layout_.trained_elements = trained_;
     layout_.frozen_elements = frozen_;
     divide();
@@ -57,6 +59,8 @@ class Layouter {
       }
     return order;
   }
+
+  static bool lies_apart(const Parameter& p) { return p.trainable && p.expert_ways > 1; }
 
   // Appends a parameter to its flat space; returns its place with offsets from the space's start.
   ParameterPlace place(const Parameter& p, std::string path, int unit, bool tied_copy = false) {
@@ -119,6 +123,7 @@ class Layouter {
     places.assign(segment.parameters.size(), {});
     for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
+      if (lies_apart(p)) continue;
       if (is_quantised(stage_.quantization, p.trainable, p.shape)) {
         places[i] = {.trained = false, .quantised = true, .unit = l,
                      .offset = unit.quantised_bytes};
@@ -134,6 +139,26 @@ class Layouter {
     }
     unit.elements = trained_ - unit.offset;
     unit.frozen_elements = frozen_ - unit.frozen_offset;
+  }
+
+  void place_experts(int l) {
+    const Segment& segment = layer_segment(l);
+    const int index = stage_.layers + l;
+    const auto at = static_cast<std::size_t>(index);
+    Unit& unit = layout_.units[at];
+    unit = {.name = "experts", .offset = trained_, .frozen_offset = frozen_, .layer = l,
+            .expert_ways = stage_.mesh.expert};
+    layout_.layer_offset[at] = trained_;
+    std::vector<ParameterPlace>& places = layout_.templates[template_of(l)];
+    for (const std::size_t i : flat_order(segment)) {
+      const Parameter& p = segment.parameters[i];
+      if (!lies_apart(p)) continue;
+      places[i] = place(p, "h." + std::to_string(stage_.global_layer(l)) + "." + p.name, index);
+      places[i].apart = true;
+      places[i].offset -= unit.offset;
+      places[i].unit_offset = places[i].offset;
+    }
+    unit.elements = trained_ - unit.offset;
   }
 
   // Everything but the token embedding first: the embedding's gradient, when tied, is the last.
@@ -185,7 +210,8 @@ class Layouter {
 
   void divide_by_unit() {
     for (std::size_t u = 0; u < layout_.units.size(); ++u) {
-      layout_.spans.push_back({layout_.units[u].offset, layout_.units[u].elements, 0, 0, 0});
+      const Unit& unit = layout_.units[u];
+      layout_.spans.push_back({unit.offset, unit.elements, 0, 0, 0, unit.expert_ways});
       layout_.span_ready.push_back(static_cast<int>(u));
     }
   }
@@ -199,12 +225,14 @@ class Layouter {
     int ready = -1;
     const auto close = [&] {
       if (open.elements > 0) layout_.spans.push_back(open), layout_.span_ready.push_back(ready);
-      open = {open.offset + open.elements, 0, 0, 0, 0};
+      open = {open.offset + open.elements, 0, 0, 0, 0, open.expert_ways};
     };
     for (std::size_t i = 0; i < span_parameters_.size(); ++i) {
       const auto& p = layout_.parameters[span_parameters_[i]];
       const int unit = unit_of_[i];
-      if (unit == tied_alone) close();
+      const int ways = layout_.units[static_cast<std::size_t>(unit)].expert_ways;
+      if (unit == tied_alone || ways != open.expert_ways) close();
+      open.expert_ways = ways;
       open.elements += p.parameter.elements;
       ready = unit;
       const bool full = bucket_is_full(open.elements, stage_.recipe.gradient,
@@ -216,7 +244,8 @@ class Layouter {
 
   void finish_spans() {
     for (program::Span& s : layout_.spans) {
-      s.shard_elements = program::padded(s.elements, stage_.parts()) / stage_.parts();
+      const int parts = stage_.parts(s.expert_ways);
+      s.shard_elements = program::padded(s.elements, parts) / parts;
       s.shard_offset = layout_.shard_elements;
       s.scale_offset = layout_.scale_elements;
       layout_.shard_elements += s.shard_elements;
@@ -235,6 +264,13 @@ class Layouter {
 };
 
 }  // namespace
+
+bool Stage::divides_experts() const {
+  const auto divided = [](const Parameter& p) { return p.trainable && p.expert_ways > 1; };
+  return std::ranges::any_of(graph->templates, [&](const Segment& layer) {
+    return std::ranges::any_of(layer.parameters, divided);
+  });
+}
 
 StageLayout lay_out(const Stage& stage) { return Layouter(stage).run(); }
 

@@ -4,8 +4,10 @@
 // that a bucket is a contiguous range; weights, gradients and optimizer state share the layout.
 // Frozen parameters (LoRA) lie in a second flat space, the quantised ones of each layer in a third.
 // The flat space divides into spans: buckets of whole tensors [ddp], or one span per unit (layer)
-// under ZeRO-2 and 3. Pure.
+// under ZeRO-2 and 3. Experts that differ from rank to rank lie behind everything else, with units
+// and spans of their own: other ranks share them, as in Megatron-LM. Pure.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,10 @@ struct Stage {
     if (servers()) return static_cast<int>(strategy->servers);
     return strategy->sharding == Sharding::none ? 1 : static_cast<int>(strategy->shard_group);
   }
+  // The same of a span or unit that only every so-manieth rank has.
+  int parts(int expert_ways) const { return std::max(1, parts() / expert_ways); }
+  // Ranks beside this one that hold other experts, which are trained.
+  bool divides_experts() const;
   core::DType reduce_type() const { return job->reduce_dtype.value_or(recipe.gradient); }
 };
 
@@ -91,18 +97,21 @@ struct Unit {
   std::int64_t quantised_bytes = 0;
   SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient
   int layer = -1;                         // local layer of layer units
+  int expert_ways = 1;                    // more: the layer's experts, divided over so many ranks
 };
 
 struct ParameterPlace {
   bool trained = true;
   bool quantised = false;              // offsets are bytes from the layer's start
+  bool apart = false;                  // among the layer's experts that differ from rank to rank
   int unit = -1;                       // index into units
   std::int64_t offset = 0;             // in its flat space; from the layer's start for layers
   std::int64_t unit_offset = 0;        // from the unit's start
 };
 
 struct StageLayout {
-  // Units: local layers 0..layers-1 first (unit index = local layer), then the others.
+  // Units: local layers 0..layers-1 first (unit index = local layer), then their experts where
+  // these differ from rank to rank (layers + local layer), then the others.
   std::vector<Unit> units;
   std::vector<program::Span> spans;
   std::vector<int> span_ready;         // unit whose backward completes the span

@@ -216,7 +216,7 @@ StageLowering::Use StageLowering::layer_forward(int l, ForwardMode mode, bool fr
     else if (output_view(key.chunk).buffer == stage_output_)
       key.output = Output::message;
   }
-  return {{layer_block(key), static_cast<std::uint16_t>(l), 0}, {l}, {}, {}};
+  return {{layer_block(key), static_cast<std::uint16_t>(l), 0}, layer_units(l), {}, {}};
 }
 
 // Under memory_poor every boundary is recomputed for each layer, so each layer frees its own.
@@ -236,8 +236,13 @@ StageLowering::LayerKey StageLowering::backward_key(int l) const {
 StageLowering::Use StageLowering::layer_backward(int l) {
   const LayerKey key = backward_key(l);
   const bool trains = templates_[static_cast<std::size_t>(key.layer_template)]->trains();
-  const std::vector<int> own = trains ? std::vector<int>{l} : std::vector<int>{};
-  return {{layer_block(key), static_cast<std::uint16_t>(l), 0}, {l}, own, own};
+  const std::vector<int> units = layer_units(l), own = trains ? units : std::vector<int>{};
+  return {{layer_block(key), static_cast<std::uint16_t>(l), 0}, units, own, own};
+}
+
+std::vector<int> StageLowering::layer_units(int l) const {
+  if (!stage_.divides_experts()) return {l};
+  return {stage_.layers + l, l};
 }
 
 std::vector<int> StageLowering::unit_list(SegmentKind kind) const {
@@ -289,30 +294,37 @@ void StageLowering::append_uses(program::Routine& routine, const std::vector<Use
   }
 }
 
-// Unit u's gradients of this micro-batch are complete.
+void StageLowering::close_gradients(program::Routine& routine) {
+  for (const int unit : open_gradients_) call(routine, close_gradient_block(), unit);
+  open_gradients_.clear();
+}
+
+// Unit u's gradients of this micro-batch are complete. One is open while it is reduced, a layer and
+// its experts together.
 void StageLowering::append_completed(program::Routine& routine, int unit, bool last_micro_batch) {
   if (!communicates()) return;
   if (stage_.sharded_gradients()) {
-    if (open_gradient_ >= 0) call(routine, close_gradient_block(), open_gradient_);
+    const auto is_of_layer = [&](int open) {
+      const Unit& u = layout_.units[static_cast<std::size_t>(open)];
+      return u.expert_ways > 1 && u.layer == unit;
+    };
+    if (!std::ranges::any_of(open_gradients_, is_of_layer)) close_gradients(routine);
     call(routine, partial_block(unit), unit);
-    call(routine, reduce_block(), unit);
-    open_gradient_ = unit;
+    call(routine, reduce_block(holds_experts(unit)), unit);
+    open_gradients_.push_back(unit);
     if (last_micro_batch && stage_.mesh.group_size(program::Group::replica) > 1) {
       const auto [at, fresh] = blocks_.try_emplace("replicas", program::kNone);
       if (fresh) at->second = replica_block();
       call(routine, at->second, unit);
     }
-    if (!overlaps()) {
-      call(routine, close_gradient_block(), unit);
-      open_gradient_ = -1;
-    }
+    if (!overlaps()) close_gradients(routine);
     return;
   }
   if (!last_micro_batch || !reduces_early()) return;
   for (std::size_t s = 0; s < layout_.spans.size(); ++s) {
-    if (layout_.span_ready[s] != unit) continue;
+    if (layout_.span_ready[s] != unit || !reduces(static_cast<int>(s))) continue;
     if (open_staging_ >= 0) call(routine, close_staging_block(), open_staging_);
-    call(routine, reduce_block(), static_cast<int>(s));
+    call(routine, reduce_block(holds_experts(static_cast<int>(s))), static_cast<int>(s));
     if (staging_ != program::kNone) open_staging_ = static_cast<int>(s);
   }
 }

@@ -43,7 +43,7 @@ class StageLowering {
   Stream gather_stream() const { return overlaps() ? Stream::parameter : Stream::compute; }
   enum Copied : int { kTrainedCopy = 1, kFrozenCopy = 2, kQuantisedCopy = 4 };
   int copies_of(int unit) const;       // what kernels read of the unit that is not stored so
-  void gather(View own, View copy, bool last);
+  void gather(View own, View copy, bool experts, bool last);
   View shard_on_device(View own, std::uint16_t shard);
   void copy(Stream stream, View from, View to, std::vector<program::Wait> waits = {});
   std::uint16_t materialise_block(int unit);
@@ -54,13 +54,22 @@ class StageLowering {
 
   // synchronise.cpp: gradients over ranks, optimizer, parameter servers.
   void declare_synchronisation();
-  std::uint16_t reduce_block();
-  std::uint16_t all_reduce_block();
-  std::uint16_t unit_reduce_block();
+  // Whether the span's gradients travel: experts that one rank alone holds stay there.
+  bool reduces(int span) const;
+  bool regathers(bool experts) const;
+  bool holds_experts(int span) const {
+    return layout_.spans[static_cast<std::size_t>(span)].expert_ways > 1;
+  }
+  program::Group shard_group(bool experts) const {
+    return experts ? program::Group::expert_shard : program::Group::shard;
+  }
+  std::uint16_t reduce_block(bool experts);
+  std::uint16_t all_reduce_block(bool experts);
+  std::uint16_t unit_reduce_block(bool experts);
   std::uint16_t server_reduce_block();
   std::uint16_t replica_block();
   std::uint16_t tied_block();
-  std::uint16_t update_block();
+  std::uint16_t update_block(bool experts);
   std::uint16_t close_staging_block();
   std::uint16_t partial_block(int unit);
   std::uint16_t join_block();
@@ -98,6 +107,9 @@ class StageLowering {
   program::PassRoutines& routines(int chunk);
   void append_uses(program::Routine& routine, const std::vector<Use>& uses, bool last_micro_batch);
   void append_completed(program::Routine& routine, int unit, bool last_micro_batch);
+  // Its own unit, and that of its experts where these differ from rank to rank.
+  std::vector<int> layer_units(int l) const;
+  void close_gradients(program::Routine& routine);
   Use layer_forward(int l, ForwardMode mode, bool free_input);
   LayerKey backward_key(int l) const;
   Use layer_backward(int l);
@@ -139,7 +151,8 @@ class StageLowering {
   std::optional<SegmentEmitter> prologue_, epilogue_;
   std::vector<std::unique_ptr<SegmentEmitter>> templates_;
   std::map<LayerKey, std::uint16_t> layer_blocks_;
-  std::map<int, std::uint16_t> materialise_blocks_;  // by template, or -1 - unit
+  std::map<std::pair<int, bool>, std::uint16_t>
+      materialise_blocks_;                           // template or -1 - unit, experts
   std::map<std::string, std::uint16_t> blocks_;      // one-off blocks by name
   std::vector<std::uint16_t> slot_buffers_, scale_buffers_;
   std::uint16_t x_ = program::kNone, d_ = program::kNone, stage_output_ = program::kNone;
@@ -152,7 +165,7 @@ class StageLowering {
   // Of activations and of gradients: where messages arrive, and when they are copied out.
   std::array<std::uint16_t, 2> landing_{program::kNone, program::kNone}, landed_{};
   bool d_single_ = true;               // one gradient buffer from the loss to the embeddings
-  int open_gradient_ = -1;             // unit whose gradient buffer awaits its reduction
+  std::vector<int> open_gradients_;    // units whose gradient buffers await their reductions
   int open_staging_ = -1;              // span whose staging buffer awaits its reduction
 };
 

@@ -53,11 +53,12 @@ void StageLowering::declare_frozen() {
 
 std::int64_t StageLowering::stand_in_elements() const {
   std::int64_t layer = 0, other = 0;
+  std::int64_t experts = 0;
   for (const Unit& u : layout_.units) {
-    std::int64_t& most = u.layer >= 0 ? layer : other;
+    std::int64_t& most = u.expert_ways > 1 ? experts : u.layer >= 0 ? layer : other;
     most = std::max(most, u.elements);
   }
-  return layer + (stage_.last ? other : 0);
+  return layer + experts + (stage_.last ? other : 0);
 }
 
 void StageLowering::declare_state() {

@@ -66,27 +66,37 @@ View StageLowering::gradient_range() const {
   return ranged(g, stage_.parts() > 1 ? Range::span_chunk : Range::span);
 }
 
-std::uint16_t StageLowering::reduce_block() {
-  const auto [at, fresh] = blocks_.try_emplace("reduce", program::kNone);
+bool StageLowering::reduces(int span) const {
+  const auto group =
+      holds_experts(span) ? program::Group::expert_data : program::Group::data;
+  // A shard is added to, whether it is the whole or not.
+  return communicates() && (stage_.servers() || stage_.sharded_gradients() ||
+                            stage_.mesh.group_size(group) > 1);
+}
+
+std::uint16_t StageLowering::reduce_block(bool experts) {
+  const char* const name = experts ? "reduce_experts" : "reduce";
+  const auto [at, fresh] = blocks_.try_emplace(name, program::kNone);
   if (!fresh) return at->second;
-  builder_.begin("reduce");
+  builder_.begin(name);
   const EventRef ready = layer_event(ready_);
   builder_.fence(Stream::compute, {}, &ready);
   const std::uint16_t block = stage_.servers()             ? server_reduce_block()
-                              : stage_.sharded_gradients() ? unit_reduce_block()
-                                                           : all_reduce_block();
-  return blocks_["reduce"] = block;
+                              : stage_.sharded_gradients() ? unit_reduce_block(experts)
+                                                           : all_reduce_block(experts);
+  return blocks_[name] = block;
 }
 
 // A bucket's gradients, in place; in a wider or narrower wire type through a staging buffer.
-std::uint16_t StageLowering::all_reduce_block() {
+std::uint16_t StageLowering::all_reduce_block(bool experts) {
   const EventRef done = layer_event(reduced_);
   const Wait ready{layer_event(ready_), false};
   const bool scatter = stage_.strategy->sharding == Sharding::zero1;
-  const Transfer t = scatter ? over(program::Group::shard, Collective::reduce_scatter,
+  const auto whole = experts ? program::Group::expert_data : program::Group::data;
+  const Transfer t = scatter ? over(shard_group(experts), Collective::reduce_scatter,
                                     program::Algorithm::ring, Traffic::gradients,
                                     stage_.reduce_type())
-                             : over(program::Group::data, Collective::all_reduce,
+                             : over(whole, Collective::all_reduce,
                                     algorithm_of(stage_.strategy->grad_sync), Traffic::gradients,
                                     stage_.reduce_type());
   const View gradients = ranged(constant_view(state_.gradients), Range::span);
@@ -112,12 +122,12 @@ std::uint16_t StageLowering::all_reduce_block() {
 // A unit's gradients of one micro-batch: reduce-scattered, the own chunk added to the shard. Where
 // parameters are gathered over the same links (ZeRO-3), behind the gathers, on their stream: two
 // collectives at once would only share the links.
-std::uint16_t StageLowering::unit_reduce_block() {
+std::uint16_t StageLowering::unit_reduce_block(bool experts) {
   const bool gathers = stage_.strategy->sharding == Sharding::zero3;
   const Stream stream = gathers ? Stream::parameter : Stream::gradient;
   const EventRef done = layer_event(reduced_);
   const Wait ready{layer_event(ready_), false};
-  const Transfer t = over(program::Group::shard, Collective::reduce_scatter,
+  const Transfer t = over(shard_group(experts), Collective::reduce_scatter,
                           program::Algorithm::ring, Traffic::gradients, stage_.reduce_type());
   View unit = layer_view(state_.unit_gradients);
   if (staging_ != program::kNone) {
@@ -212,6 +222,13 @@ void StageLowering::emit_update(Stream stream, View gradient) {
   if (apart) copy(stream, weights, weight_range());
 }
 
+// Whether updated weights of the ranks' parts are gathered.
+bool StageLowering::regathers(bool experts) const {
+  const bool gathers = stage_.strategy->sharding == Sharding::zero1 ||
+                       stage_.strategy->sharding == Sharding::zero2;
+  return gathers && stage_.parts(experts ? stage_.mesh.expert : 1) > 1;
+}
+
 // HSDP: the shards' gradients over the replicas, once a step.
 std::uint16_t StageLowering::replica_block() {
   builder_.begin("reduce_replicas");
@@ -234,15 +251,13 @@ std::uint16_t StageLowering::tied_block() {
   return builder_.end();
 }
 
-std::uint16_t StageLowering::update_block() {
-  builder_.begin("update");
+std::uint16_t StageLowering::update_block(bool experts) {
+  builder_.begin(experts ? "update_experts" : "update");
   emit_update(Stream::compute, gradient_range());
-  const bool gathers = stage_.strategy->sharding == Sharding::zero1 ||
-                       stage_.strategy->sharding == Sharding::zero2;
-  if (gathers && stage_.parts() > 1) {
+  if (regathers(experts)) {
     const EventRef updated = layer_event(updated_), done = layer_event(regathered_);
     builder_.fence(Stream::compute, {}, &updated);
-    const Transfer t = over(program::Group::shard, Collective::all_gather,
+    const Transfer t = over(shard_group(experts), Collective::all_gather,
                             program::Algorithm::ring, Traffic::parameters, stage_.recipe.weight);
     builder_.emit({.kind = ActionKind::collective, .stream = Stream::parameter,
                    .args = {weight_range(), ranged(constant_view(state_.weights), Range::span)},
@@ -291,31 +306,40 @@ void StageLowering::build_begin() {
 void StageLowering::build_end() {
   program::Routine& end = class_.end;
   const int spans = static_cast<int>(layout_.spans.size());
-  const auto for_spans = [&](std::uint16_t block) {
+  const auto for_spans = [&](auto&& block_of) {
     for (int s = 0; s < spans; ++s)
-      if (layout_.spans[static_cast<std::size_t>(s)].elements > 0) call(end, block, s);
+      if (layout_.spans[static_cast<std::size_t>(s)].elements > 0) call(end, block_of(s), s);
   };
-  if (stage_.apart) return for_spans(server_step_block());
+  if (stage_.apart) {
+    const std::uint16_t step = server_step_block();
+    return for_spans([&](int) { return step; });
+  }
   for (int c = 0; c < static_cast<int>(stage_.chunks.size()); ++c)
     for (const bool gradient : {true, false})
       if (sends(c, gradient)) call(end, release_sent_block(c, gradient, true));
   if (spans == 0) return;
   if (communicates() && !reduces_early() && !stage_.sharded_gradients())
     for (int s = 0; s < spans; ++s) {
-      call(end, reduce_block(), s);
+      if (!reduces(s)) continue;
+      call(end, reduce_block(holds_experts(s)), s);
       if (staging_ != program::kNone) call(end, close_staging_block(), s);
     }
-  if (communicates()) for_spans(join_block());
+  if (communicates()) {
+    const std::uint16_t join = join_block();
+    for_spans([&](int s) { return reduces(s) ? join : program::kNone; });
+  }
   if (stage_.servers()) return;
   if (!stage_.sharded_gradients())
     for (std::size_t u = 0; u < layout_.units.size(); ++u)
       call(end, partial_block(static_cast<int>(u)), static_cast<int>(u));
   if (layout_.tied_span >= 0 && (stage_.first || stage_.last))
     call(end, tied_block(), layout_.tied_span);
-  for_spans(update_block());
-  const bool gathers = stage_.strategy->sharding == Sharding::zero1 ||
-                       stage_.strategy->sharding == Sharding::zero2;
-  if (gathers && stage_.parts() > 1) for_spans(join_gather_block());
+  const std::uint16_t update = update_block(false);
+  const std::uint16_t experts = stage_.divides_experts() ? update_block(true) : program::kNone;
+  for_spans([&](int s) { return holds_experts(s) ? experts : update; });
+  if (!regathers(false)) return;
+  const std::uint16_t join = join_gather_block();
+  for_spans([&](int s) { return regathers(holds_experts(s)) ? join : program::kNone; });
 }
 
 }  // namespace planner::lowering

@@ -61,7 +61,10 @@ void StageLowering::declare_offloaded_shards() {
     if (whole == program::kNone) return program::kNone;
     program::Buffer b = class_.buffers[whole];
     b.name = name;
-    for (std::int64_t& n : b.elements) n = program::padded(n, stage_.parts()) / stage_.parts();
+    for (std::size_t u = 0; u < b.elements.size(); ++u) {
+      const int parts = stage_.parts(layout_.units[u].expert_ways);
+      b.elements[u] = program::padded(b.elements[u], parts) / parts;
+    }
     return builder_.buffer(std::move(b));
   };
   state_.shard_weights = shard_of(state_.unit_weights, "unit.weights.shard");
@@ -81,13 +84,13 @@ int StageLowering::copies_of(int unit) const {
 }
 
 // On the parameter stream, which has waited for the allocations; `last` tells that all is there.
-void StageLowering::gather(View own, View copy, bool last) {
+void StageLowering::gather(View own, View copy, bool experts, bool last) {
   const program::EventRef may = single_event(may_gather_), done = layer_event(gathered_);
   program::Transfer t;
   t.collective = program::Collective::all_gather;
   t.algorithm = program::Algorithm::ring;
   t.what = program::Traffic::parameters;
-  t.group = program::Group::shard;
+  t.group = shard_group(experts);
   t.wire_type = class_.buffers[copy.buffer].type;
   builder_.emit({.kind = ActionKind::collective,
                  .stream = gather_stream(),
@@ -121,16 +124,17 @@ View StageLowering::shard_on_device(View own, std::uint16_t shard) {
 // may start once the compute stream has come as far as the allocation. Otherwise: a cast of the
 // unit's weights on the compute stream.
 std::uint16_t StageLowering::materialise_block(int unit) {
-  const bool layer = unit < stage_.layers;
+  const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
+  const bool layer = u.layer >= 0, experts = u.expert_ways > 1;
   const int copies = copies_of(unit);
-  const int key = stage_.sharded_weights() ? copies : layer ? 1 + template_of(unit) : -1 - unit;
+  const int kind = stage_.sharded_weights() ? copies : layer ? 1 + template_of(u.layer) : -1 - unit;
+  const std::pair key{kind, experts};
   const auto [at, fresh] = materialise_blocks_.try_emplace(key, program::kNone);
   if (!fresh) return at->second;
   const View copy = layer_view(state_.unit_weights);
   builder_.begin("materialise");
   if ((copies & kTrainedCopy) != 0) builder_.alloc(copy);
   if (!stage_.sharded_weights()) {
-    const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
     const View from = ranged(constant_view(state_.weights),
                              layer ? Range::layer_parameters : Range::fixed,
                              layer ? 0 : u.offset, u.elements);
@@ -153,14 +157,14 @@ std::uint16_t StageLowering::materialise_block(int unit) {
     own = shard_on_device(own, state_.shard_weights);
     if (casts && stage_.offloads_params())
       builder_.emit({.kind = ActionKind::cast, .stream = gather_stream(), .args = {own, chunk}});
-    gather(casts ? chunk : own, copy, copies == kTrainedCopy);
+    gather(casts ? chunk : own, copy, experts, copies == kTrainedCopy);
   }
   if ((copies & kFrozenCopy) != 0)
     gather(shard_on_device(layer_view(state_.frozen), state_.shard_frozen),
-           layer_view(state_.unit_frozen), copies < kQuantisedCopy);
+           layer_view(state_.unit_frozen), false, copies < kQuantisedCopy);
   if ((copies & kQuantisedCopy) != 0)
     gather(shard_on_device(layer_view(state_.quantised), state_.shard_quantised),
-           layer_view(state_.unit_quantised), true);
+           layer_view(state_.unit_quantised), false, true);
   return at->second = builder_.end();
 }
 

@@ -86,6 +86,19 @@ TEST_CASE("programs of every family are sound under every kind of strategy") {
     for (const Strategy& s : strategies()) check_sound(spec, tiny_job(spec, 8), s);
 }
 
+TEST_CASE("programs of divided experts are sound under every kind of strategy") {
+  models::ModelSpec spec = families().back();
+  spec.default_seq_len = 9;            // 18 copies over 6 experts
+  for (Strategy s : strategies())
+    for (const std::int64_t data : {2, 6}) {
+      s.data = data;
+      s.grad_accum = 12 / data;
+      s.expert = data == 6 ? 3 : 2;
+      if (s.sharding != Sharding::none) s.shard_group = data;
+      check_sound(spec, tiny_job(spec, 12), s);
+    }
+}
+
 TEST_CASE("programs of every family are sound with chunks and with split backward passes") {
   for (const models::ModelSpec& spec : families())
     for (const Schedule schedule : {Schedule::interleaved, Schedule::zb_h1, Schedule::zb_h2}) {
