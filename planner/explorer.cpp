@@ -26,7 +26,7 @@ core::Problem forbidden_value(std::string_view key, const Strategy& resolved) {
 // Keys whose problems are arithmetic of degrees and batches have a limit of their own.
 std::string limit_of(const core::Problem& problem) {
   static const std::set<std::string, std::less<>> kDegrees{
-      "data", "tensor", "pipeline", "context", "micro_batch", "grad_accum", "stages",
+      "data", "tensor", "pipeline", "context", "expert", "micro_batch", "grad_accum", "stages",
       "shard_group"};
   if (problem.where == kForbid) return "pins";
   return kDegrees.contains(problem.where) ? "divisibility" : "not_supported";
@@ -51,7 +51,8 @@ Explorer::Explorer(std::vector<Question> questions)
       entries_(questions_.size()) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
-  const std::tuple key{strategy.tensor, strategy.context, strategy.sequence_parallel,
+  const std::tuple key{strategy.tensor, strategy.context, strategy.expert,
+                       strategy.sequence_parallel,
                        strategy.checkpoint == Checkpoint::selective_op};
   const auto found = graphs_.find(key);
   if (found != graphs_.end()) return found->second;

@@ -88,8 +88,9 @@ class Explorer {
   std::vector<bool> full_;  // by machine: the structure's micro-batches overflow from here
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place
   std::vector<closed_form::Figures> figures_;
-  // By what shapes them: tensor, context, sequence_parallel, selective_op.
-  std::map<std::tuple<std::int64_t, std::int64_t, bool, bool>, models::ModelGraph> graphs_;
+  // By what shapes them: tensor, context, expert, sequence_parallel, selective_op.
+  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool>;
+  std::map<GraphKey, models::ModelGraph> graphs_;
   // stages=auto by structure and micro-batch, where it depends on the latter.
   std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions_;
   SearchCounts counts_;

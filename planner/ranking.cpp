@@ -16,12 +16,12 @@ constexpr std::size_t kRejectionLimit = 8;
 
 // Mechanisms beyond plain data parallelism.
 int complexity(const Strategy& s) {
-  return (s.tensor > 1) + (s.pipeline > 1) + static_cast<int>(s.sharding) +
+  return (s.tensor > 1) + (s.pipeline > 1) + (s.expert > 1) + static_cast<int>(s.sharding) +
          (s.checkpoint != Checkpoint::none) + (s.shard_group > 1 && s.shard_group < s.data);
 }
 
 auto family(const Strategy& s) {
-  return std::make_tuple(s.data, s.tensor, s.pipeline, s.sharding, s.checkpoint);
+  return std::make_tuple(s.data, s.tensor, s.pipeline, s.expert, s.sharding, s.checkpoint);
 }
 
 bool fits(const Candidate& c) { return c.memory.worst.device <= c.memory.usable; }
@@ -69,8 +69,7 @@ std::vector<Entry> frontier(const Explorer& explorer) {
   return kept;
 }
 
-std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s,
-                                                      std::int64_t global_batch) {
+std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Question& q) {
   std::vector<std::pair<std::string, Strategy>> all;
   const auto add = [&](std::string text, Strategy changed) {
     all.emplace_back(std::move(text), std::move(changed));
@@ -91,7 +90,13 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s,
   }
   for (std::int64_t size : {s.micro_batch / 2, std::int64_t{1}})
     if (size >= 1 && size < s.micro_batch && s.micro_batch % size == 0)
-      add(fmt::format("micro_batch={}", size), with_micro_batch(s, size, global_batch));
+      add(fmt::format("micro_batch={}", size), with_micro_batch(s, size, q.job.global_batch));
+  const std::int64_t expert = std::gcd(q.model.variants.experts, s.data_ranks());
+  if (q.model.variants.experts > 0 && expert > s.expert) {
+    Strategy changed = s;
+    changed.expert = expert;
+    add(fmt::format("expert={}", expert), changed);
+  }
   return all;
 }
 
@@ -118,7 +123,6 @@ std::pair<std::string, Strategy> offloaded(Strategy s, std::int64_t global_batch
 
 // The fastest of the single changes that fit, then of pairs of them; "" where none does.
 std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
-  const std::int64_t global_batch = explorer.question().job.global_batch;
   std::string best;
   core::Seconds fastest{};
   const auto consider = [&](const std::string& text, const Strategy& s) {
@@ -128,14 +132,14 @@ std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
     best = text;
     fastest = entry->step;
   };
-  const auto single = changes(r.strategy, global_batch);
+  const auto single = changes(r.strategy, explorer.question());
   for (const auto& [text, s] : single) consider(text, s);
   if (!best.empty()) return best;
   for (const auto& [text, s] : single)
-    for (const auto& [more, both] : changes(s, global_batch))
+    for (const auto& [more, both] : changes(s, explorer.question()))
       consider(fmt::format("{} {}", text, more), both);
   if (best.empty()) {
-    const auto [text, s] = offloaded(r.strategy, global_batch);
+    const auto [text, s] = offloaded(r.strategy, explorer.question().job.global_batch);
     consider(text, s);
   }
   return best;

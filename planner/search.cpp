@@ -69,7 +69,8 @@ void complete(const Request& request, Plan& plan) {
     assume(fmt::format("asked for: {}", text));
   assume(uncertainty_assumption(plan.profile));
   if (const auto& v = plan.model.variants; v.experts > 0)
-    assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of the tokens",
+    assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's tokens, "
+                       "none is dropped",
                        v.experts, v.experts_per_token, v.experts));
   if (plan.model.variants.pooler)
     assume("the pooled token is computed, the loss of its sentence task is not");
@@ -139,7 +140,8 @@ core::Result<Question> ask(const Request& request, Plan& plan) {
 }
 
 void explore(Explorer& explorer, const Request& request, const Plan& plan) {
-  explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model)},
+  explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model),
+                               plan.model.variants.experts},
                               request.constraints),
                    request.constraints);
 }

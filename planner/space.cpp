@@ -1,6 +1,7 @@
 #include "planner/space.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "planner/lower.hpp"
 
@@ -61,8 +62,18 @@ class Space {
         s.data = wanted.front();  // contradicts the other pins: named as such
       }
     }
-    // A residual stream of whole rows, and one of 1 / tensor of them.
-    const bool either = tensor > 1 && job_.seq_len % tensor == 0 &&
+    if (options_.experts == 0 && !constraints_.is_pinned("expert")) return with_experts(s);
+    const std::int64_t most = std::gcd(options_.experts, s.data_ranks());
+    for (const std::int64_t e : degrees("expert", divisors(most), most)) {
+      s.expert = e;
+      with_experts(s);
+    }
+  }
+
+  void with_experts(Strategy s) {
+    const std::int64_t tensor = s.tensor;
+    // A residual stream of whole rows, and one of 1 / tensor of them, which experts do not take.
+    const bool either = tensor > 1 && job_.seq_len % tensor == 0 && options_.experts == 0 &&
                         !constraints_.is_pinned("sequence_parallel");
     for (const bool rows : {false, true}) {
       if (rows && !either) continue;
@@ -140,7 +151,7 @@ class Space {
     std::vector<std::int64_t> groups = constraints_.pinned("shard_group");
     if (groups.empty()) groups.push_back(options_.gpus_per_node / s.tensor);
     for (std::int64_t group : groups)
-      if (group > 1 && group < data && data % group == 0)
+      if (group > 1 && group < data && data % group == 0 && group % s.expert == 0)
         found.emplace_back(Sharding::zero3, group);
     return found;
   }

@@ -21,6 +21,7 @@ struct SpaceOptions {
   std::int64_t gpus = 1;
   std::int64_t gpus_per_node = 1;
   std::int64_t layers = 1;
+  std::int64_t experts = 0;            // of a layer
 };
 
 // Only what the constraints admit. A pinned degree that divides nothing still makes a structure, so

@@ -20,18 +20,21 @@ using program::RankClass;
 constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
 constexpr int kGroups = 4;              // communicators of a rank, for what they hold
 
-// The whole model on one rank, one micro-batch.
+// The whole model on one rank (of a group that exchanges rows), one micro-batch. Reductions of
+// gradients, which are not a layer's, come after the passes.
 program::Program probe(const Question& q, const models::ModelGraph& graph, const Strategy& s,
                        std::int64_t micro_batch) {
   Strategy one;
   one.tensor = s.tensor;
   one.sequence_parallel = s.sequence_parallel;
+  one.data = one.expert = s.expert;
+  one.overlap = false;
   one.micro_batch = micro_batch;
   one.grad_sync = GradSync::ring;
   one.stages = {std::ssize(graph.layer_template)};
   if (s.checkpoint == Checkpoint::selective) one.checkpoint = s.checkpoint;
   Job job = q.job;
-  job.global_batch = micro_batch;
+  job.global_batch = micro_batch * one.data;
   return lower(graph, job, one);
 }
 
@@ -47,7 +50,10 @@ class Reader {
     for (const Call& call : routine) {
       const std::string_view block = class_.blocks[call.block].name;
       const bool head = block.starts_with("epilogue"), front = block.starts_with("prologue");
-      const std::size_t l = std::min<std::size_t>(call.layer, loads.layers.size() - 1);
+      const bool experts = call.layer >= loads.layers.size() &&
+                           call.layer < class_.layer_offset.size();
+      const std::size_t own = experts ? call.layer - loads.layers.size() : call.layer;
+      const std::size_t l = std::min(own, loads.layers.size() - 1);
       StageLoad& load = front ? loads.embeddings : head ? loads.head : loads.layers[l];
       const auto [net, peak] = bytes(call);
       load.time += time(call);
@@ -102,6 +108,7 @@ HeldParameters held(const Question& q, const models::Segment& segment) {
       sum.codes += static_cast<double>(quantised_bytes(kind, p.shape).value());
     else
       (p.trainable ? sum.trained : sum.frozen) += static_cast<double>(p.elements);
+    if (p.trainable) sum.divisible += static_cast<double>(p.elements * p.expert_ways);
   }
   return sum;
 }
@@ -200,12 +207,16 @@ void StageDivider::add_state(const StageCosts& costs, const Strategy& s, StageLo
   const double group = s.sharding == Sharding::none ? 1.0 : static_cast<double>(s.shard_group);
   const double weights = s.sharding == Sharding::zero3 ? group : 1.0;
   const double gradients = s.sharding >= Sharding::zero2 ? group : 1.0;
-  const double trained = weight_ / weights + gradient_ / gradients + slots_ / group;
+  double whole = 0, divided = 0;       // bytes of an element: on each rank; over the group
+  for (const auto& [bytes, ranks] : {std::pair{weight_, weights}, {gradient_, gradients},
+                                     {slots_, group}})
+    (ranks > 1 ? divided : whole) += bytes / ranks;
   // Nothing trains at inference: weights are as stored.
   const double frozen =
       (question_->job.mode == Mode::inference ? weight_ : compute_) / weights;
   const auto bytes = [&](const HeldParameters& p) {
-    return static_cast<std::int64_t>(p.trained * trained + p.frozen * frozen + p.codes / weights);
+    return static_cast<std::int64_t>(p.trained * whole + p.divisible * divided +
+                                     p.frozen * frozen + p.codes / weights);
   };
   for (std::size_t l = 0; l < loads.layers.size(); ++l)
     loads.layers[l].state = bytes(costs.layers[l]);
@@ -236,7 +247,7 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
   const bool drops = s.checkpoint == Checkpoint::selective ||
                      s.checkpoint == Checkpoint::selective_op;
-  const CostsKey key{s.tensor, s.context, s.sequence_parallel,
+  const CostsKey key{s.tensor, s.context, s.expert, s.sequence_parallel,
                      drops ? s.checkpoint : Checkpoint::none, samples};
   auto known = costs_.find(key);
   if (known == costs_.end())

@@ -24,6 +24,7 @@ namespace planner {
 // Parameters of a segment on one rank, unsharded.
 struct HeldParameters {
   double trained = 0, frozen = 0;      // elements
+  double divisible = 0;                // trained by all ranks of the data group between them
   double codes = 0;                    // bytes of quantised ones
 };
 
@@ -51,7 +52,8 @@ class StageDivider {
 
  private:
   // Degrees that shape the graph, selective kinds of checkpoint, micro-batch.
-  using CostsKey = std::tuple<std::int64_t, std::int64_t, bool, Checkpoint, std::int64_t>;
+  using CostsKey =
+      std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, Checkpoint, std::int64_t>;
   // With recomputation, and the number of stages.
   using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t>;
 

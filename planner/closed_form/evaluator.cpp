@@ -36,6 +36,7 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
   structure_.transfers = &transfers_;
 }
 
+// Pieces hold the exchange with the expert ranks that follow the tensor ranks.
 bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
   const bool schedule = s.schedule != Schedule::naive && s.schedule <= Schedule::zb_h2;
@@ -49,8 +50,8 @@ bool Evaluator::covers(const Strategy& s) const {
     return true;
   };
   return job.mode != Mode::inference && schedule && checkpoint && s.context == 1 &&
-         s.expert == 1 && s.grad_sync != GradSync::parameter_server && !s.tp_overlap &&
-         s.offload.empty() && inner();
+         (s.expert == 1 || stride_of(s, Degree::data) == s.tensor) &&
+         s.grad_sync != GradSync::parameter_server && !s.tp_overlap && s.offload.empty() && inner();
 }
 
 Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
@@ -103,6 +104,7 @@ void Evaluator::make_places() {
   structure_.replicas.clear();
   structure_.embedding.clear();
   structure_.tensor.clear();
+  structure_.experts.clear();
   links_.clear();
   const std::int64_t data = stride_of(strategy_, Degree::data);
   const std::int64_t pipeline = stride_of(strategy_, Degree::pipeline);
@@ -111,6 +113,9 @@ void Evaluator::make_places() {
   for (const cost::Machine* m : machines_) {
     const std::int64_t n = m->gpus_per_node;
     structure_.gradients.push_back(cost::place_of(0, group, data, n));
+    if (strategy_.expert > 1)
+      structure_.experts.push_back(
+          cost::place_of(0, group / strategy_.expert, data * strategy_.expert, n));
     structure_.replicas.push_back(cost::place_of(0, strategy_.data / group, data * group, n));
     structure_.tensor.push_back(
         cost::place_of(0, strategy_.tensor, stride_of(strategy_, Degree::tensor), n));

@@ -26,6 +26,7 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   Strategy s;
   s.tensor = shape.tensor;
   s.sequence_parallel = shape.sequence_parallel;
+  s.data = s.expert = shape.expert;    // whose rows are exchanged
   s.mesh_order = shape.mesh_order;
   s.grad_sync = GradSync::ring;
   s.stages = {kProbeLayers};
@@ -45,7 +46,7 @@ program::Program probe(const models::ModelGraph& graph, const Job& job, const St
                        std::int64_t samples) {
   const Strategy s = probe_strategy(shape, samples);
   Job one = job;
-  one.global_batch = samples * s.grad_accum;
+  one.global_batch = samples * s.grad_accum * s.data;
   return lower(graph, one, s);
 }
 
@@ -154,6 +155,11 @@ void Pieces::count_units(const models::ModelGraph& graph, Quantization quantizat
   each(graph.templates.front(), [&](const models::Parameter& p) {
     if (is_quantised(quantization, p.trainable, p.shape)) {
       units.quantised_layer += quantised_bytes(quantization, p.shape).value();
+      return;
+    }
+    if (p.trainable && p.expert_ways > 1) {
+      units.experts += p.elements;
+      expert_parameters.push_back(p.elements);
       return;
     }
     if (is_partial(p)) units.partial_layer += p.elements;

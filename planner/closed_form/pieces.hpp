@@ -63,6 +63,7 @@ struct Forms {
 // Elements of the units of a stage (stage_layout.hpp): gathered, cast and reduced together.
 struct UnitElements {
   std::int64_t layer = 0, final = 0, tied = 0, embeddings = 0;  // trained
+  std::int64_t experts = 0;            // of a layer, where they differ from rank to rank: apart
   // Frozen, in the compute type (prologue: with the tied table), and as bytes of codes.
   std::int64_t frozen_layer = 0, frozen_prologue = 0, frozen_epilogue = 0, frozen_tied = 0;
   std::int64_t quantised_layer = 0;
@@ -86,6 +87,7 @@ class Pieces {
   UnitElements units;
   // Trained parameters in the order of the flat space, by part of the stage.
   std::vector<std::int64_t> epilogue_parameters, layer_parameters, prologue_parameters;
+  std::vector<std::int64_t> expert_parameters;  // of units.experts, behind all others
   bool prologue_trains = true;
 
  private:

@@ -23,7 +23,10 @@ std::int64_t moving(std::int64_t bytes, const cost::Machine& machine) {
       .value();
 }
 
-std::int64_t parts(const Strategy& s) { return s.sharding == Sharding::none ? 1 : s.shard_group; }
+std::int64_t parts(const Strategy& s, bool experts = false) {
+  if (s.sharding == Sharding::none) return 1;
+  return experts ? s.shard_group / s.expert : s.shard_group;
+}
 
 void add_span(Spans& spans, std::int64_t elements, std::int64_t count) {
   if (elements == 0) return;
@@ -37,13 +40,15 @@ void add_span(Spans& spans, std::int64_t elements, std::int64_t count) {
 // StageLayout::divide_by_bucket, by counts.
 class Buckets {
  public:
-  Buckets(std::int64_t cap, core::DType type, bool divide)
-      : cap_(cap), type_(type), divide_(divide) {}
+  // begins: with the stage's first bucket.
+  Buckets(std::int64_t cap, core::DType type, bool divide, bool begins = true)
+      : cap_(cap), type_(type), divide_(divide), begins_(begins) {}
 
   void add(const std::vector<std::int64_t>& tensors) {
     for (std::int64_t n : tensors) {
       open_ += n;
-      if (divide_ && lowering::bucket_is_full(open_, type_, cap_, spans.empty())) close();
+      const bool first = begins_ && spans.empty();
+      if (divide_ && lowering::bucket_is_full(open_, type_, cap_, first)) close();
     }
   }
   // `times` layers. What is open at their ends soon repeats; from then on each adds the same.
@@ -69,7 +74,7 @@ class Buckets {
  private:
   std::int64_t cap_, open_ = 0;
   core::DType type_;
-  bool divide_;
+  bool divide_, begins_;
 };
 
 }  // namespace
@@ -99,45 +104,50 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   count_groups();
 }
 
-void StageForm::make_unit(Unit& unit, std::int64_t n) {
+void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
-  unit.elements = n;
   if (n == 0) return;
   const core::DType wire = s_->job->reduce_dtype.value_or(r.gradient);
-  unit.weights = copies_ ? bytes(n, r.compute) : 0;
-  unit.gradient = units_reduce_ ? bytes(n, r.gradient) : 0;
-  unit.staging = staged_ && units_reduce_ ? bytes(n, wire) : 0;
-  const std::int64_t shard = program::padded(n, static_cast<int>(parts(s))) / parts(s);
+  unit.weights += copies_ ? bytes(n, r.compute) : 0;
+  unit.gradient += units_reduce_ ? bytes(n, r.gradient) : 0;
+  unit.staging += staged_ && units_reduce_ ? bytes(n, wire) : 0;
+  const std::int64_t k = parts(s, experts), shard = program::padded(n, k) / k;
+  const std::vector<cost::Place>& places = sharers(experts);
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
     const bool gathers = s.sharding == Sharding::zero3;
     const std::int64_t cast_elements = gathers ? shard : n;
     if (r.weight != r.compute)
-      unit.cast[i] = moving(bytes(cast_elements, r.weight) + bytes(cast_elements, r.compute), m);
+      unit.cast[i] += moving(bytes(cast_elements, r.weight) + bytes(cast_elements, r.compute), m);
     if (gathers)
-      unit.gather[i] = (*s_->transfers)(Collective::all_gather, Algorithm::ring, s_->gradients[i],
-                                        n, r.compute, m);
+      unit.gather[i] += (*s_->transfers)(Collective::all_gather, Algorithm::ring, places[i], n,
+                                         r.compute, m);
     std::int64_t reduce = 0;
     if (units_reduce_) {
-      reduce = (*s_->transfers)(Collective::reduce_scatter, Algorithm::ring, s_->gradients[i], n,
-                                wire, m) +
+      reduce = (*s_->transfers)(Collective::reduce_scatter, Algorithm::ring, places[i], n, wire,
+                                m) +
                moving(bytes(shard, wire) + 2 * bytes(shard, r.gradient), m);
       if (staged_) reduce += moving(bytes(n, r.gradient) + bytes(n, wire), m);
     }
-    unit.reduce[i] = reduce;
+    unit.reduce[i] += reduce;
     if (units_reduce_ && s_->replicas[i].size > 1)
-      unit.replica[i] = (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->replicas[i],
+      unit.replica[i] += (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->replicas[i],
                                          shard, r.gradient, m);
   }
 }
 
 void StageForm::make_units(const UnitElements& u) {
-  make_unit(layer_, u.layer);
-  make_unit(final_, last_ ? u.final : 0);
-  make_unit(tied_, first_ || last_ ? u.tied : 0);
-  make_unit(embeddings_, first_ ? u.embeddings : 0);
-  trained_ = layers_ * layer_.elements + final_.elements + tied_.elements + embeddings_.elements;
+  layer_.elements = u.layer;
+  final_.elements = last_ ? u.final : 0;
+  tied_.elements = first_ || last_ ? u.tied : 0;
+  embeddings_.elements = first_ ? u.embeddings : 0;
+  experts_ = u.experts;
+  for (Unit* unit : {&layer_, &final_, &tied_, &embeddings_})
+    add_trained(*unit, unit->elements, false);
+  add_trained(layer_, experts_, true);
+  trained_ = layers_ * (layer_.elements + experts_) + final_.elements + tied_.elements +
+             embeddings_.elements;
   add_partial(layer_, u.partial_layer);
   add_partial(final_, u.partial_final);
   add_partial(tied_, 0);
@@ -177,47 +187,64 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
 
 void StageForm::make_spans(const Pieces& pieces) {
   const Strategy& s = *s_->strategy;
-  Spans head, row;  // buckets that close there
   if (units_reduce_) {
     add_span(spans_, layer_.elements, layers_);
     for (const Unit* u : {&final_, &embeddings_, &tied_}) add_span(spans_, u->elements, 1);
+    add_span(expert_spans_, experts_, layers_);
   } else {
-    const bool several = s.pipeline > 1;
-    Buckets buckets(s.bucket_bytes, s_->recipe.gradient, communicates_);
-    const auto tied = [&] {  // alone where it is on two stages
-      if (tied_.elements == 0) return;
-      if (several) buckets.close();
-      buckets.add({tied_.elements});
-      if (several) buckets.close();
-    };
-    if (last_) buckets.add(pieces.epilogue_parameters);
-    if (last_ && !first_) tied();
-    head = buckets.spans;
-    buckets.add(pieces.layer_parameters, layers_);
-    row = buckets.spans;
-    for (std::size_t i = 0; i < head.size(); ++i) row[i].count -= head[i].count;
-    std::erase_if(row, [](const SpanCount& span) { return span.count == 0; });
-    if (first_) buckets.add(pieces.prologue_parameters);
-    if (first_) tied();
-    buckets.close();
-    spans_ = std::move(buckets.spans);
+    make_buckets(pieces);
   }
-  const std::int64_t n = parts(s);
-  for (const auto& [elements, count] : spans_) {
-    const std::int64_t shard = program::padded(elements, static_cast<int>(n)) / n;
-    shard_ += count * shard;
-    scales_ += count * ((shard + program::kQuantisationBlock - 1) / program::kQuantisationBlock);
+  for_spans([&](const Spans& spans, bool experts) {
+    const std::int64_t n = parts(s, experts);
+    for (const auto& [elements, count] : spans) {
+      const std::int64_t shard = program::padded(elements, n) / n;
+      shard_ += count * shard;
+      scales_ +=
+          count * ((shard + program::kQuantisationBlock - 1) / program::kQuantisationBlock);
+    }
+  });
+}
+
+void StageForm::make_buckets(const Pieces& pieces) {
+  const Strategy& s = *s_->strategy;
+  const core::DType gradient = s_->recipe.gradient;
+  const bool several = s.pipeline > 1;
+  Buckets buckets(s.bucket_bytes, gradient, communicates_);
+  const auto tied = [&] {  // alone where it is on two stages
+    if (tied_.elements == 0) return;
+    if (several) buckets.close();
+    buckets.add({tied_.elements});
+    if (several) buckets.close();
+  };
+  if (last_) buckets.add(pieces.epilogue_parameters);
+  if (last_ && !first_) tied();
+  const Spans head = buckets.spans;    // buckets that close there
+  buckets.add(pieces.layer_parameters, layers_);
+  Spans row = buckets.spans;
+  for (std::size_t i = 0; i < head.size(); ++i) row[i].count -= head[i].count;
+  std::erase_if(row, [](const SpanCount& span) { return span.count == 0; });
+  if (first_) buckets.add(pieces.prologue_parameters);
+  if (first_) tied();
+  buckets.close();
+  spans_ = std::move(buckets.spans);
+  if (experts_ > 0) {
+    Buckets experts(s.bucket_bytes, gradient, communicates_, false);
+    experts.add(pieces.expert_parameters, layers_);
+    experts.close();
+    expert_spans_ = std::move(experts.spans);
   }
-  const core::DType wire = s_->job->reduce_dtype.value_or(s_->recipe.gradient);
+  if (!staged_) return;
+  const core::DType wire = s_->job->reduce_dtype.value_or(gradient);
   const auto largest = [&](const Spans& spans) {
     return spans.empty()
                ? 0
                : bytes(std::ranges::max_element(spans, {}, &SpanCount::elements)->elements, wire);
   };
-  if (!staged_ || units_reduce_) return;
-  largest_staging_ = largest(spans_);
+  const bool travel = experts_ > 0 && s_->experts.front().size > 1;
+  const std::int64_t of_experts = travel ? largest(expert_spans_) : 0;
+  largest_staging_ = std::max(largest(spans_), of_experts);
   head_staging_ = largest(head);
-  row_staging_ = largest(row);
+  row_staging_ = std::max(largest(row), of_experts);
 }
 
 void StageForm::sum_persistent(const UnitElements& units) {
@@ -228,10 +255,10 @@ void StageForm::sum_persistent(const UnitElements& units) {
                 bytes(units_reduce_ ? shard_ : trained_, r.gradient);
   if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
   if (units.stand_ins)
-    persistent_ += bytes(layer_.elements + (last_ ? std::max({final_.elements, tied_.elements,
-                                                              embeddings_.elements})
-                                                  : 0),
-                         r.compute);
+    persistent_ +=
+        bytes(layer_.elements + experts_ +
+                  (last_ ? std::max({final_.elements, tied_.elements, embeddings_.elements}) : 0),
+              r.compute);
   if (units.wide_gradients) persistent_ += bytes(trained_, core::DType::f32);
   if (r.has_master) persistent_ += bytes(shard_, r.master);
   const core::DType first = o.quantised ? core::DType::u8 : r.first_moment;
@@ -263,25 +290,32 @@ void StageForm::time_end() {
     const std::int64_t host = core::to_picoseconds(m.host.update).value();
     const double rate = static_cast<double>(moving(moved, m) - launch) /
                         static_cast<double>(std::max<std::int64_t>(1, trained_));
-    std::int64_t all = 0, update = 0, gathered = 0;  // gathers follow updates on their own stream
-    for (const auto& [n, count] : spans_) {
-      if (communicates_ && !units_reduce_)
-        all += count *
-               ((*s_->transfers)(scatter ? Collective::reduce_scatter : Collective::all_reduce,
-                         scatter ? Algorithm::ring : algorithm_of(s.grad_sync), s_->gradients[i], n,
-                         wire, m) +
-                (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0));
-      const std::int64_t one =
-          launch + host + static_cast<std::int64_t>(rate * static_cast<double>(n));
-      const std::int64_t first = update + one;
-      update += count * one;
-      if (!gathers) continue;
-      const std::int64_t gather = (*s_->transfers)(Collective::all_gather, Algorithm::ring,
-                                           s_->gradients[i], n, r.weight, m);
-      gathered = std::max(std::max(gathered, first) + count * gather, update + gather);
-    }
-    reduce_all_[i] = all;
-    if (trained_ > 0) reduce_rate_[i] = static_cast<double>(all) / static_cast<double>(trained_);
+    std::int64_t update = 0, gathered = 0;  // gathers follow updates on their own stream
+    for_spans([&](const Spans& spans, bool experts) {
+      const cost::Place& place = sharers(experts)[i];
+      const bool travels = !experts || place.size > 1;
+      std::int64_t all = 0, elements = 0;
+      for (const auto& [n, count] : spans) {
+        elements += count * n;
+        if (communicates_ && !units_reduce_ && travels)
+          all += count *
+                 ((*s_->transfers)(scatter ? Collective::reduce_scatter : Collective::all_reduce,
+                                   scatter ? Algorithm::ring : algorithm_of(s.grad_sync), place, n,
+                                   wire, m) +
+                  (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0));
+        const std::int64_t one =
+            launch + host + static_cast<std::int64_t>(rate * static_cast<double>(n));
+        const std::int64_t first = update + one;
+        update += count * one;
+        if (!gathers || !travels) continue;
+        const std::int64_t gather = (*s_->transfers)(Collective::all_gather, Algorithm::ring,
+                                                     place, n, r.weight, m);
+        gathered = std::max(std::max(gathered, first) + count * gather, update + gather);
+      }
+      reduce_all_[i] += all;
+      double& per_element = (experts ? expert_rate_ : reduce_rate_)[i];
+      if (elements > 0) per_element = static_cast<double>(all) / static_cast<double>(elements);
+    });
     update = std::max(update, gathered);
     if (!units_reduce_)
       update += layers_ * layer_.partial[i] + final_.partial[i] + embeddings_.partial[i];
@@ -295,8 +329,9 @@ void StageForm::time_end() {
 void StageForm::count_groups() {
   const Strategy& s = *s_->strategy;
   const bool wraps = chunks_.size() > 1;  // the last rank sends to the first
-  groups_ = (s.tensor > 1) + communicates_ + (s_->replicas.front().size > 1) +
-            (wraps || !first_) + (wraps || !last_) + (s.pipeline > 1 && tied_.elements > 0);
+  groups_ = (s.tensor > 1) + communicates_ + (s_->replicas.front().size > 1) + (wraps || !first_) +
+            (wraps || !last_) + (s.pipeline > 1 && tied_.elements > 0) + (s.expert > 1) +
+            (experts_ > 0 && s_->experts.front().size > 1);
 }
 
 }  // namespace planner::closed_form

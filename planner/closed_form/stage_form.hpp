@@ -35,6 +35,7 @@ struct Structure {
   std::vector<const cost::Machine*> machines;
   TransferTimes* transfers = nullptr;
   std::vector<cost::Place> gradients, replicas, embedding, tensor;  // groups, by machine
+  std::vector<cost::Place> experts;    // of equal ones, as `gradients`; empty where all hold all
 };
 
 // Equal buckets, or equal units, counted together.
@@ -93,10 +94,10 @@ class StageForm {
   StageTime time(const Forms& forms, std::size_t machine, bool lands, Shared& shared) const;
 
  private:
-  // A unit's copies and transfers. Bytes of its gathered (or cast) weights, whole gradient,
-  // staging; picoseconds by machine.
+  // A unit's copies and transfers, a layer's with its experts'. Bytes of its gathered (or cast)
+  // weights, whole gradient, staging; picoseconds by machine.
   struct Unit {
-    std::int64_t elements = 0;
+    std::int64_t elements = 0;         // without such experts
     std::int64_t weights = 0, gradient = 0, staging = 0;
     ByMachine cast{}, gather{}, reduce{}, replica{}, partial{};
   };
@@ -121,11 +122,21 @@ class StageForm {
     Row row;
   };
 
-  void make_unit(Unit& unit, std::int64_t elements);
+  void add_trained(Unit& unit, std::int64_t elements, bool experts);
   void add_partial(Unit& unit, std::int64_t elements);
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
   void make_units(const UnitElements& units);
   void make_spans(const Pieces& pieces);
+  void make_buckets(const Pieces& pieces);
+  // Both kinds: use(spans, whether of experts).
+  template <class Use>
+  void for_spans(Use&& use) const {
+    use(spans_, false);
+    if (!expert_spans_.empty()) use(expert_spans_, true);
+  }
+  const std::vector<cost::Place>& sharers(bool experts) const {
+    return experts ? s_->experts : s_->gradients;
+  }
   void sum_persistent(const UnitElements& units);
   void time_end();
   void count_groups();
@@ -138,7 +149,7 @@ class StageForm {
   ChunkLive chunk_live(const Forms& forms, const Chunk& c, std::int64_t micro_batches) const;
   program::LiveFootprint forward_live(const Forms& forms, const Chunk& c) const;
   program::LiveFootprint segment_live(const Forms& forms, std::int64_t n, std::int64_t open,
-                                      bool stops) const;
+                                      bool final, bool stops) const;
   bool stands_for_all(std::size_t chunk) const;
   std::int64_t interleaved_peak(const Live& live, const program::Schedule& schedule) const;
   program::LiveFootprint backward_live(const Forms& forms, const Chunk& c, bool buckets) const;
@@ -158,16 +169,18 @@ class StageForm {
   bool first_ = false, last_ = false, split_ = false;  // of all chunks
   bool equal_ = true;                  // chunks with equally many layers
   std::int64_t layers_ = 0;
+  std::int64_t experts_ = 0;           // elements of a layer's experts that lie apart
   bool copies_ = false, ahead_ = false, units_reduce_ = false, embeddings_train_ = true;
   bool staged_ = false, communicates_ = false;
   Unit layer_, final_, tied_, embeddings_;
-  Spans spans_;                        // buckets or units, in order of their first
+  Spans spans_, expert_spans_;         // buckets or units, in order of their first
   std::int64_t trained_ = 0, frozen_bytes_ = 0, shard_ = 0, scales_ = 0;
   std::int64_t persistent_ = 0;
   // Of any bucket, of the layers', of the head's.
   std::int64_t largest_staging_ = 0, row_staging_ = 0, head_staging_ = 0;
   int groups_ = 0;
-  std::array<double, kMachines> reduce_rate_{};  // picoseconds per element of all buckets
+  // Picoseconds per element of all buckets, of those of experts.
+  std::array<double, kMachines> reduce_rate_{}, expert_rate_{};
   ByMachine begin_{}, update_{}, reduce_all_{};
 };
 

@@ -37,28 +37,34 @@ LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c) const 
   const std::int64_t w = layer_.weights, next = ahead_ && c.layers > 0 ? w : 0;
   LiveFootprint all = c.first ? piece(Piece::prologue, embeddings_.weights + tied_.weights + next)
                               : change(forms.boundary);  // received
-  if (every() == 0)
-    return program::then(all, program::repeat(piece(Piece::layer_keep, w + next), c.layers));
+  if (c.layers == 0) return all;
+  // The last one requests no other copy.
+  if (every() == 0) {
+    const LiveFootprint keep = piece(Piece::layer_keep, w + next);
+    all = program::then(all, program::repeat(keep, c.layers - 1));
+    return program::then(all, piece(Piece::layer_keep, w));
+  }
   const LiveFootprint hold = piece(Piece::layer_hold, w + next);
   const LiveFootprint drop = piece(Piece::layer_drop, w + next);
-  const auto segment = [&](std::int64_t n) {
-    return program::then(hold, program::repeat(drop, n - 1));
-  };
-  all = program::then(all, program::repeat(segment(every()), c.layers / every()));
-  return c.layers % every() > 0 ? program::then(all, segment(c.layers % every())) : all;
+  const std::int64_t last = (c.layers - 1) % every() + 1, before = (c.layers - last) / every();
+  const LiveFootprint segment = program::then(hold, program::repeat(drop, every() - 1));
+  all = program::then(all, program::repeat(segment, before));
+  if (last == 1) return program::then(all, piece(Piece::layer_hold, w));
+  all = program::then(program::then(all, hold), program::repeat(drop, last - 2));
+  return program::then(all, piece(Piece::layer_drop, w));
 }
 
 // n layers recomputed and differentiated (every 0: differentiated). `open`: what is being reduced
-// when the segment begins; the layers' own units follow it. `stops`: the last one's input needs no
-// gradient.
+// when the segment begins; the layers' own units follow it. `final`: the last of its pass, whose
+// last layer requests no other copy. `stops`: that one's input needs no gradient.
 LiveFootprint StageForm::segment_live(const Forms& forms, std::int64_t n, std::int64_t open,
-                                      bool stops) const {
+                                      bool final, bool stops) const {
   const bool overlap = s_->strategy->overlap;
   const std::int64_t w = layer_.weights, next = ahead_ ? w : 0;
   const std::int64_t own = overlap ? layer_.gradient + layer_.staging : 0;
-  const auto backward = [&](Piece p, std::int64_t reducing) {
+  const auto backward = [&](Piece p, std::int64_t reducing, bool ends = false) {
     const LiveFootprint& piece = forms.live[index(p)];
-    return with_staging(beside(piece, w + next + layer_.gradient + reducing),
+    return with_staging(beside(piece, w + (ends ? 0 : next) + layer_.gradient + reducing),
                         layer_.gradient + layer_.staging);
   };
   const auto recompute = [&](Piece p, std::int64_t copies) {
@@ -70,10 +76,10 @@ LiveFootprint StageForm::segment_live(const Forms& forms, std::int64_t n, std::i
     all = program::then(all, recompute(Piece::recompute, w));
   }
   const Piece last = stops ? Piece::backward_first : Piece::backward;
-  if (n == 1) return program::then(all, backward(last, open));
+  if (n == 1) return program::then(all, backward(last, open, final));
   all = program::then(all, backward(Piece::backward, open));
   all = program::then(all, program::repeat(backward(Piece::backward, own), n - 2));
-  return program::then(all, backward(last, own));
+  return program::then(all, backward(last, own, final));
 }
 
 // `buckets`: of the last micro-batch, which reduces bucket by bucket as layers complete.
@@ -102,7 +108,7 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool 
   const auto add = [&](std::int64_t n, std::int64_t times, bool final) {
     if (times <= 0) return;
     const auto row = [&] {
-      return beside(segment_live(forms, n, open, final && stops), tied + bucket);
+      return beside(segment_live(forms, n, open, final, final && stops), tied + bucket);
     };
     all = program::then(all, row());
     open = own;

@@ -188,7 +188,9 @@ std::int64_t StageForm::buckets_end(const Clock& clock, const Chunk& c, const Ro
   const auto share = [&](std::int64_t elements) {
     return static_cast<std::int64_t>(static_cast<double>(elements) * reduce_rate_[clock.machine]);
   };
-  const std::int64_t layer = share(layer_.elements), head = head_time(clock, c);
+  const auto experts = static_cast<std::int64_t>(static_cast<double>(experts_) *
+                                                 expert_rate_[clock.machine]);
+  const std::int64_t layer = share(layer_.elements) + experts, head = head_time(clock, c);
   const std::int64_t tail = c.first ? clock.use(Piece::prologue_backward, {}) : 0;
   const std::int64_t row_ends = backward - tail;
   const SegmentTime &one = row.full > 1 ? row.inner : row.last, &partial = row.partial;

@@ -43,19 +43,22 @@ int each_candidate(const Space& space, const Visit& visit) {
   for (const char* pin : space.pins) REQUIRE(constraints.pin(pin).ok());
   planner::Question question = make_question(model, job, profile, space.gpus).value();
   question.machine.gpus_per_node = space.gpus_per_node;
-  std::map<std::tuple<std::int64_t, std::int64_t, bool, bool>, models::ModelGraph> graphs;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool>, models::ModelGraph>
+      graphs;
   const std::int64_t layers =
       model.layers > 0 ? model.layers : static_cast<std::int64_t>(model.widths.size()) - 1;
   int visited = 0;
   std::int64_t index = 0;
   for (const planner::Structure& structure :
-       structures(job, {space.gpus, space.gpus_per_node, layers}, constraints)) {
+       structures(job, {space.gpus, space.gpus_per_node, layers, model.variants.experts},
+                  constraints)) {
     for (const std::int64_t size : structure.micro_batches) {
       const planner::Strategy s = with_micro_batch(structure.strategy, size, space.batch);
       if (!strategy_problems(model, job, s, space.gpus).empty()) continue;
       if (index++ % space.every != 0) continue;
       const planner::Strategy resolved = resolve(model, job, s);
-      const std::tuple key{resolved.tensor, resolved.context, resolved.sequence_parallel,
+      const std::tuple key{resolved.tensor, resolved.context, resolved.expert,
+                           resolved.sequence_parallel,
                            resolved.checkpoint == planner::Checkpoint::selective_op};
       if (!graphs.contains(key))
         graphs.emplace(key, models::build_graph(

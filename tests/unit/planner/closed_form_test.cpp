@@ -47,7 +47,9 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"llama3-8b", "h100-sxm-80g", "mixed", 8, 2048, 16},
                           Case{"gpt-neox-20b", "a100-sxm-80g", "mixed", 8, 512, 16},
                           Case{"gpt2-124m", "h100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
-                               {"schedule=interleaved", "pipeline=2", "virtual_stages=7"}});
+                               {"schedule=interleaved", "pipeline=2", "virtual_stages=7"}},
+                          Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 8, 1024, 16},
+                          Case{"mixtral-8x7b", "h100-sxm-80g", "lean", 8, 512, 16});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();
   const hw_profiles::Profile profile = hw_profiles::find_profile(c.gpu).value();
@@ -66,16 +68,17 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
   closed_form::Evaluator evaluator(questions);
   std::map<Schedule, int> schedules;
   int declined = 0;
-  std::map<std::pair<std::int64_t, bool>, models::ModelGraph> graphs;
+  std::map<std::tuple<std::int64_t, std::int64_t, bool>, models::ModelGraph> graphs;
   const auto graph = [&](const Strategy& s) -> const models::ModelGraph& {
-    const std::pair key{s.tensor, s.sequence_parallel};
+    const std::tuple key{s.tensor, s.expert, s.sequence_parallel};
     const auto found = graphs.find(key);
     if (found != graphs.end()) return found->second;
     return graphs.emplace(key, models::build_graph(model, graph_options(job, s)).value())
         .first->second;
   };
   std::vector<double> errors;
-  for (const Structure& structure : structures(job, {c.gpus, 8, model.layers}, constraints)) {
+  for (const Structure& structure : structures(
+           job, {c.gpus, 8, model.layers, model.variants.experts}, constraints)) {
     for (std::int64_t size : structure.micro_batches) {
       const Strategy s = with_micro_batch(structure.strategy, size, c.batch);
       if (!strategy_problems(model, job, s, c.gpus).empty()) continue;
