@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "exec/host/experts.hpp"
 #include "exec/host/gemm.hpp"
 #include "exec/host/kernels.hpp"
 
@@ -12,7 +13,7 @@ using models::OpKind;
 
 namespace {
 
-constexpr std::array<KernelInfo, 23> kTable{{
+constexpr std::array<KernelInfo, 28> kTable{{
     {OpKind::token_embedding, "token_embedding", "", "token_embedding_weight_gradient"},
     {OpKind::position_embedding, "position_embedding", "", "position_embedding_weight_gradient"},
     {OpKind::layer_norm, "layer_norm", "layer_norm_input_gradient", "layer_norm_weight_gradient"},
@@ -37,6 +38,12 @@ constexpr std::array<KernelInfo, 23> kTable{{
     {OpKind::rope, "rotate", "rotate", ""},
     {OpKind::swiglu, "swiglu", "swiglu_gradient", ""},
     {OpKind::relu, "relu", "relu_gradient", ""},
+    {OpKind::top_k, "top_k", "top_k_gradient", ""},
+    {OpKind::dispatch, "dispatch", "dispatch_gradient", ""},
+    {OpKind::expert_exchange, "", "", ""},
+    {OpKind::expert_linear, "expert_linear", "expert_linear_input_gradient",
+     "expert_linear_weight_gradient"},
+    {OpKind::combine, "combine", "combine_gradient", ""},
 }};
 
 // What one pass does on rows x n (all samples): operations, and elements by type of storage.
@@ -166,6 +173,41 @@ Count dense(Pass pass, const models::Operator& op, const Dims& d) {
   return c;
 }
 
+// Per logit: maximum, exp, sum, divide, a comparison per chosen one; softmax's derivative.
+Count route(Pass pass, const Dims& d) {
+  if (pass == Pass::weight_gradient) return {};
+  const bool forward = pass == Pass::forward;
+  const std::int64_t gates = d.rows * d.k * (forward ? 1 : 2);
+  return {.flops = (forward ? 4.0 + static_cast<double>(d.k) : 4.0) * d.size(),
+          .activation = d.rows * d.n + gates, .token = d.rows * d.k};
+}
+
+// k copies of a row go out, and their gradients add up.
+Count copies(Pass pass, const Dims& d) {
+  if (pass == Pass::weight_gradient) return {};
+  const bool forward = pass == Pass::forward;
+  return {.flops = forward ? 0 : static_cast<double>(d.k) * d.size(),
+          .activation = d.rows * d.n * (forward ? 2 * d.k : d.k + 1), .token = d.rows * d.k};
+}
+
+// k rows times their gates; dx and dgate.
+Count weighted(Pass pass, const Dims& d) {
+  if (pass == Pass::weight_gradient) return {};
+  const bool forward = pass == Pass::forward;
+  return {.flops = (forward ? 2.0 : 3.0) * static_cast<double>(d.k) * d.size(),
+          .activation = d.rows * d.n * (forward ? d.k + 1 : 2 * d.k + 1) +
+                        d.rows * d.k * (forward ? 1 : 2),
+          .token = d.rows * d.k};
+}
+
+// As product, of rows that are all experts' together.
+Count expert_product(Pass pass, const Dims& d) {
+  Count c = product(pass, {d.rows, d.n, d.k, 1}, false, 0);
+  c.weight *= d.groups;
+  c.gradient *= d.groups;
+  return c;
+}
+
 Count count(OpKind kind, Pass pass, const models::Operator& op, const Dims& d) {
   switch (kind) {
     case OpKind::token_embedding: return embedding(pass, d, false);
@@ -187,6 +229,10 @@ Count count(OpKind kind, Pass pass, const models::Operator& op, const Dims& d) {
     case OpKind::rope: return pointwise(pass, d, {3, 3}, {2, 2});
     case OpKind::swiglu: return pointwise(pass, d, {5, 10}, {3, 5});
     case OpKind::relu: return pointwise(pass, d, {1, 1}, {2, 3});
+    case OpKind::top_k: return route(pass, d);
+    case OpKind::dispatch: return copies(pass, d);
+    case OpKind::combine: return weighted(pass, d);
+    case OpKind::expert_linear: return expert_product(pass, d);
     default: return {};
   }
   return {};
@@ -224,6 +270,10 @@ core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
     case OpKind::dense:
     case OpKind::lora_up:
       return linear_workspace(types.activation, {.rows = rows, .n = op.n, .k = op.k});
+    case OpKind::top_k: return top_k_workspace({samples, op.rows, op.n, op.k});
+    case OpKind::expert_linear:
+      return expert_linear_workspace(types.activation,
+                                     {samples, op.rows, op.n, op.k, op.groups, op.origins});
     case OpKind::attention:
       return attention_workspace(types.activation, {.samples = samples,
                                                     .seq = op.rows,

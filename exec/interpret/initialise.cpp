@@ -17,13 +17,16 @@ namespace {
 // consists of blocks, each divided over the ranks by itself.
 class ShardMap {
  public:
-  ShardMap(const models::Parameter& p, int tensor_rank) {
+  ShardMap(const models::Parameter& p, int tensor_rank, int expert_rank) {
     const auto axis = static_cast<std::size_t>(p.split_axis < 0 ? 0 : p.split_axis);
     for (std::size_t i = 0; i < p.shape.size(); ++i)
       (i < axis ? outer_ : i == axis ? axis_ : inner_) *= p.shape[i];
     full_axis_ = p.full_shape[axis];
     const bool whole = p.split_axis < 0;
     rank_ = whole ? 0 : tensor_rank;
+    // Experts lie on the first axis, which tensor ranks leave whole.
+    PLANNER_CHECK(p.expert_ways == 1 || axis > 0, "experts are divided by their first axis");
+    if (p.expert_ways > 1) first_outer_ = expert_rank * outer_;
     if (!whole && !p.split_blocks.empty()) {
       for (const std::int64_t full : p.split_blocks)
         blocks_.push_back({full * axis_ / full_axis_, full});
@@ -38,7 +41,7 @@ class ShardMap {
   void for_each(Visit&& visit) const {
     std::int64_t local = 0;
     for (std::int64_t o = 0; o < outer_; ++o) {
-      std::int64_t begin = o * full_axis_;
+      std::int64_t begin = (first_outer_ + o) * full_axis_;
       for (const Block& block : blocks_) {
         for (std::int64_t a = 0; a < block.own; ++a) {
           const std::int64_t at = rank_ * block.own + a;
@@ -52,19 +55,19 @@ class ShardMap {
 
  private:
   struct Block { std::int64_t own, full; };  // places of the axis, on this rank and on all
-  std::int64_t outer_ = 1, axis_ = 1, inner_ = 1, full_axis_ = 1, rank_ = 0;
+  std::int64_t first_outer_ = 0, outer_ = 1, axis_ = 1, inner_ = 1, full_axis_ = 1, rank_ = 0;
   std::vector<Block> blocks_;
 };
 
 }  // namespace
 
 std::vector<double> initial_values(const program::PlacedParameter& placed, std::uint64_t seed,
-                                   int tensor_rank, bool double_precision) {
+                                   int tensor_rank, bool double_precision, int expert_rank) {
   const models::Parameter& p = placed.parameter;
   std::vector<double> values(static_cast<std::size_t>(p.elements), 0.0);
   if (p.init == models::Init::zero) return values;
   const core::Random random(seed, stream_of(placed.path));
-  ShardMap(p, tensor_rank).for_each([&](std::int64_t local, std::int64_t full) {
+  ShardMap(p, tensor_rank, expert_rank).for_each([&](std::int64_t local, std::int64_t full) {
     if (full < 0) return;
     double x = 1.0;
     if (p.init == models::Init::normal)

@@ -12,9 +12,10 @@
 namespace exec {
 
 // The elements of this rank's shard of the parameter, in double (f32-representable unless
-// double_precision). tensor_rank: place in the tensor group of `tensor` ranks.
+// double_precision). tensor_rank, expert_rank: place in those groups.
 std::vector<double> initial_values(const program::PlacedParameter& parameter, std::uint64_t seed,
-                                   int tensor_rank, bool double_precision);
+                                   int tensor_rank, bool double_precision,
+                                   int expert_rank = 0);
 
 // 64-bit FNV-1a: the random stream of a path.
 std::uint64_t stream_of(std::string_view path);

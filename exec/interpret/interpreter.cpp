@@ -27,7 +27,9 @@ static KernelContext kernel_context(const RunContext& c, int rank) {
   k.vocab = c.spec.vocab;
   k.seq_len = c.program.seq_len;
   k.norm_epsilon = c.spec.layer_norm_epsilon;
-  if (!c.program.mesh.is_server(rank)) k.tensor_rank = c.program.mesh.coordinates(rank).tensor;
+  if (c.program.mesh.is_server(rank)) return k;
+  k.tensor_rank = c.program.mesh.index(program::Group::tensor, rank);
+  k.expert_rank = c.program.mesh.index(program::Group::expert, rank);
   return k;
 }
 
@@ -57,7 +59,8 @@ void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t fl
   const auto count = static_cast<std::int64_t>(values.size());
   if (!shards) return put(flat_offset, 0, count);
   for (const program::Span& s : class_.spans) {
-    const std::int64_t begin = s.offset + std::min(part_ * s.shard_elements, s.elements);
+    const std::int64_t begin =
+        s.offset + std::min(s.part_of(part_) * s.shard_elements, s.elements);
     const std::int64_t end = std::min(begin + s.shard_elements, s.offset + s.elements);
     const std::int64_t lo = std::max(begin, flat_offset), hi = std::min(end, flat_offset + count);
     if (lo < hi) put(s.shard_offset + lo - begin, lo - flat_offset, hi - lo);
@@ -69,7 +72,7 @@ void Interpreter::initialise_weights() {
     if (buffer == program::kNone) return;
     const bool f64 = class_.buffers[buffer].type == core::DType::f64;
     write_range(buffer, shards, p.offset,
-                initial_values(p, context_.seed, kernels_.tensor_rank, f64));
+                initial_values(p, context_.seed, kernels_.tensor_rank, f64, kernels_.expert_rank));
   };
   for (const program::PlacedParameter& p : class_.parameters) {
     if (!p.trained) {
@@ -81,7 +84,7 @@ void Interpreter::initialise_weights() {
   }
   for (const program::QuantisedParameter& q : class_.quantised) {
     const std::vector<double> exact =
-        initial_values(q.placed, context_.seed, kernels_.tensor_rank, false);
+        initial_values(q.placed, context_.seed, kernels_.tensor_rank, false, kernels_.expert_rank);
     const std::vector<float> values(exact.begin(), exact.end());
     auto* layer =
         static_cast<std::byte*>(memory_.persistent(class_.quantised_buffer, q.layer).data);

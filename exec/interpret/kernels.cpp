@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exec/host/experts.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/work.hpp"
 
@@ -39,6 +40,14 @@ host::LogitShape logit_shape(const Operator& op, std::int64_t rows, const Kernel
   // A chain's classes are its output's width; a language model's vocabulary may be padded.
   const std::int64_t vocab = c.vocab > 0 ? c.vocab : op.n;
   return {rows, op.n, op.n, c.tensor_rank * op.n, vocab};
+}
+
+host::RoutingShape routing_shape(const Operator& op, const KernelContext& c) {
+  return {c.samples, op.rows, op.n, op.k};
+}
+
+host::ExpertShape expert_shape(const Operator& op, const KernelContext& c) {
+  return {c.samples, op.rows, op.n, op.k, op.groups, op.origins};
 }
 
 // Where this rank's rows begin in the table of positions: it has all, or a tensor rank's piece.
@@ -96,6 +105,14 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::squared_error:
       return host::squared_error(static_cast<double*>(a[2].data), v(0), v(1), n,
                                  1.0 / static_cast<double>(c.global_batch));
+    case OpKind::top_k:
+      return host::top_k(v(1), v(2), v(0), routing_shape(op, c), ws);
+    case OpKind::dispatch:
+      return host::dispatch(v(2), v(0), v(1), {rows, op.n, op.k});
+    case OpKind::expert_linear:
+      return host::expert_linear(v(2), v(0), v(1), expert_shape(op, c), ws);
+    case OpKind::combine:
+      return host::combine(v(3), v(0), v(1), v(2), {rows, op.n, op.k});
     case OpKind::tensor_copy:
     case OpKind::tensor_reduce:
       PLANNER_CHECK(false, "collectives are not kernels");
@@ -139,6 +156,17 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
       host::lora_up_weight_gradient(v(4), v(0), v(1), shape, ws);
       return host::lora_up_input_gradient(v(3), v(0), v(2), shape, ws);
     }
+    case OpKind::top_k:  // dgates, gates, places, dlogits
+      PLANNER_CHECK(!accumulate, "top_k overwrites its input's gradient");
+      return host::top_k_gradient(v(3), v(0), v(1), v(2), routing_shape(op, c));
+    case OpKind::dispatch:  // dy, places, dx
+      return host::dispatch_gradient(v(2), v(0), v(1), {rows, op.n, op.k}, accumulate);
+    case OpKind::expert_linear:  // dy, w, dx
+      return host::expert_linear_input_gradient(v(2), v(0), v(1), expert_shape(op, c), accumulate,
+                                                ws);
+    case OpKind::combine:  // dy, x, gates, places, dx, dgates
+      PLANNER_CHECK(!accumulate, "combine overwrites its inputs' gradients");
+      return host::combine_gradient(v(4), v(5), v(0), v(1), v(2), v(3), {rows, op.n, op.k});
     case OpKind::attention:
       return host::attention_input_gradient(v(4), v(0), v(1), v(2), v(3),
                                             attention_shape(op, c.samples), ws);
@@ -168,6 +196,8 @@ void weight_gradient(const Operator& op, Args a, const KernelContext& c, host::W
       host::activate_gradient(v(0), v(1), op.activation, rows * op.n);
       host::linear_weight_gradient(v(3), v(0), v(2), linear_shape(op, rows), ws);
       return host::bias_gradient(v(4), v(0), rows, op.n, op.n);
+    case OpKind::expert_linear:  // dy, x, d_w
+      return host::expert_linear_weight_gradient(v(2), v(0), v(1), expert_shape(op, c), ws);
     case OpKind::bias_add:
       return host::bias_gradient(v(1), v(0), rows, op.n, op.n);
     default:

@@ -20,7 +20,7 @@ struct KernelContext {
   std::int64_t vocab = 0;              // unpadded
   std::int64_t seq_len = 1;            // of all ranks that divide the sequence
   double norm_epsilon = 1e-5;
-  int tensor_rank = 0;
+  int tensor_rank = 0, expert_rank = 0;
 };
 
 // Workspace that the class's forward and backward kernels need at most.

@@ -171,6 +171,8 @@ void Interpreter::collective(const Transfer& t, Communicator& c, const Call& cal
   switch (t.collective) {
     case program::Collective::all_reduce:
       return c.all_reduce(x.data, x.elements, x.type, t.reduce, t.algorithm, t.what);
+    case program::Collective::exchange:
+      return c.exchange(args[0].data, x.data, x.elements, x.type, t.what);
     case program::Collective::all_gather:
       return c.all_gather(args[0].data, x.data, x.elements, x.type, t.what);
     case program::Collective::reduce_scatter: {
@@ -178,7 +180,8 @@ void Interpreter::collective(const Transfer& t, Communicator& c, const Call& cal
       const auto bytes = static_cast<std::size_t>(core::bytes_of(chunk, x.type).value());
       auto& out = scratch(program::Stream::gradient, bytes);
       c.reduce_scatter(x.data, x.elements, out.data(), x.type, t.reduce, t.what);
-      const std::int64_t begin = std::min(part_ * chunk, x.elements);
+      const std::int64_t part = class_.spans[call.layer].part_of(part_);
+      const std::int64_t begin = std::min(part * chunk, x.elements);
       const std::int64_t own = std::min(chunk, x.elements - begin);
       std::memcpy(static_cast<std::byte*>(x.data) + core::bytes_of(begin, x.type).value(),
                   out.data(), static_cast<std::size_t>(core::bytes_of(own, x.type).value()));
@@ -210,7 +213,8 @@ void Interpreter::optimizer(const Call& call, const std::vector<Operand>& args) 
   };
   const std::int64_t n = args[0].elements;
   if (kind == planner::OptimizerKind::adam8bit) return update(0, n, false);
-  const std::int64_t begin = span.offset + std::min(part_ * span.shard_elements, span.elements);
+  const std::int64_t begin =
+      span.offset + std::min(span.part_of(part_) * span.shard_elements, span.elements);
   for (const program::PlacedParameter& p : class_.parameters) {
     if (!p.trained) continue;
     const std::int64_t lo = std::max(begin, p.offset);

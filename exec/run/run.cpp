@@ -81,7 +81,7 @@ core::Problems kernel_problems(const program::Program& p) {
       if (named || host::computes(op)) continue;
       problems.push_back(
           {"--backend host", "operators that the host backend computes", op.name,
-           "execute a model of family gpt2, llama, qwen2, qwen3, gpt_neox or chain"});
+           "execute a model of family gpt2, llama, qwen2, qwen3, gpt_neox, mixtral or chain"});
     }
   return problems;
 }

@@ -10,11 +10,15 @@ cd "$work"
 printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":32,"n_head":2,"n_positions":16,
   "vocab_size":67}' >config.json
 
-# round PINS...: one plan, run and comparison.
+printf '%s' '{"model_type":"mixtral","num_hidden_layers":2,"hidden_size":32,"intermediate_size":48,
+  "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":16,"vocab_size":67,
+  "hidden_act":"silu","num_local_experts":4,"num_experts_per_tok":2}' >mixture.json
+
+# round PINS...: one plan, run and comparison, of $model on $gpus ranks.
 round() {
   local pins=() pin
   for pin in "$@"; do pins+=(--pin "$pin"); done
-  "$planner" --model config.json --gpus 2 --seq 16 --global-batch 4 --recipe fp32 \
+  "$planner" --model "$model" --gpus "$gpus" --seq 16 --global-batch 4 --recipe fp32 \
     --gpu h100-sxm-80g "${pins[@]}" --out plan.json >/dev/null
   "$planner" exec plan.json --steps 2 --quiet --out run.json >/dev/null
   "$planner" compare plan.json run.json --json --out compare.json >shown.json
@@ -25,10 +29,16 @@ round() {
   if [[ ! $verdict =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes && ${#verdict} -gt 0 ]] ||
     [[ ${BASH_REMATCH[1]} != "${BASH_REMATCH[2]}" || ${BASH_REMATCH[1]} -lt 7 ]]; then
     cat compare.txt
-    printf 'FAILED: %s\n' "$*"
+    printf 'FAILED: %s %s\n' "$model" "$*"
     exit 1
   fi
 }
+gpus=4 model=mixture.json
+round data=4 expert=2 sharding=zero1
+round data=4 expert=4 sharding=zero3
+round data=2 expert=2 tensor=2
+round data=2 expert=2 pipeline=2 schedule=1f1b
+gpus=2 model=config.json
 round data=2 sharding=none
 round data=2 sharding=zero3
 round pipeline=2 schedule=1f1b

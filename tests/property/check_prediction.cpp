@@ -18,12 +18,20 @@ static void check_traffic(const ProgramRun& run, int rank) {
     return std::to_string(count) + " " + std::to_string(payload.value()) + " " +
            std::to_string(wire.value());
   };
+  // Servers apart count among a group that waits for them.
+  const auto entry = [](program::Traffic what, std::string_view collective, int group) {
+    std::string name(program::name(what));
+    name += '.';
+    name += collective;
+    if (collective.starts_with("parameter_server")) return name;
+    return name + '.' + std::to_string(group);
+  };
   for (const program::TrafficEntry& e : program::rank_traffic(run.program, rank))
-    predicted[std::string(program::name(e.what)) + "." + std::string(e.collective)] =
+    predicted[entry(e.what, e.collective, e.group_size)] =
         text(e.count, e.payload, e.wire);
   for (const auto& [key, t] : run.ranks[static_cast<std::size_t>(rank)].traffic)
     if (t.wire.value() > 0)
-      measured[std::string(program::name(key.what)) + "." + exec::collective_name(key)] =
+      measured[entry(key.what, exec::collective_name(key), key.group_size)] =
           text(t.calls, t.payload, t.wire);
   CHECK(lines(predicted) == lines(measured));
 }

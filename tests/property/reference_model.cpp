@@ -1,70 +1,8 @@
-#include "tests/property/reference_model.hpp"
+#include "exec/host/experts.hpp"
+#include "tests/property/reference_parts.hpp"
 
 namespace tests {
 namespace {
-
-using exec::host::LinearShape;
-using exec::host::View;
-namespace host = exec::host;
-
-// What both families are made of.
-class Model {
- protected:
-  Model(MicroBatch& batch, std::int64_t rows) : b_(batch), rows_(rows) {}
-
-  Typed activation(std::int64_t columns) const { return {b_.activation, rows_ * columns}; }
-  Typed statistic(std::int64_t columns) const { return {b_.statistic, rows_ * columns}; }
-  View weight(const std::string& path) const { return b_.weights.at(path); }
-  View optional(const Views& views, const std::string& path) const {
-    const auto at = views.find(path);
-    return at == views.end() ? View{} : at->second;
-  }
-  View gradient(const std::string& path) const { return optional(b_.gradients, path); }
-  host::Workspace workspace(core::Bytes size) {
-    if (scratch_.size() < static_cast<std::size_t>(size.value()))
-      scratch_.resize(static_cast<std::size_t>(size.value()));
-    return {scratch_.data(), size};
-  }
-
-  // y[rows,n] = x W^T (+ bias, where the model has one).
-  Typed linear(const std::string& path, Typed& x, std::int64_t n, const char* matrix = ".weight") {
-    const LinearShape s{rows_, n, x.size() / rows_, n, x.size() / rows_};
-    Typed y = activation(n);
-    host::linear(y.at(), x.at(), weight(path + matrix), bias_of(path, matrix, b_.weights), s, false,
-                 workspace(host::linear_workspace(b_.activation, s)));
-    return y;
-  }
-  // dW += dy^T x, db += dy, dx (=|+=) dy W.
-  void linear_backward(const std::string& path, Typed& dy, Typed& x, Typed& dx, bool accumulate,
-                       const char* matrix = ".weight") {
-    const LinearShape s{rows_, dy.size() / rows_, x.size() / rows_, dy.size() / rows_,
-                        x.size() / rows_};
-    const auto ws = workspace(host::linear_workspace(b_.activation, s));
-    if (const View dw = gradient(path + matrix))
-      host::linear_weight_gradient(dw, dy.at(), x.at(), s, ws);
-    if (const View db = bias_of(path, matrix, b_.gradients))
-      host::bias_gradient(db, dy.at(), rows_, s.n, s.n);
-    host::linear_input_gradient(dx.at(), dy.at(), weight(path + matrix), s, accumulate, ws);
-  }
-
-  // Cross-entropy over `columns` classes; the logits become their gradient.
-  void cross_entropy(Typed& logits, std::int64_t columns, double scale, double* loss) {
-    const host::LogitShape s{rows_, columns, columns, 0, columns};
-    Typed max = statistic(1), sums = statistic(2);
-    host::softmax_max(max.at(), logits.at(), s);
-    host::softmax_sum(sums.at(), logits.at(), max.at(), b_.targets.at(), s);
-    host::cross_entropy(loss, logits.at(), max.at(), sums.at(), b_.targets.at(), s, scale);
-  }
-
-  MicroBatch& b_;
-  const std::int64_t rows_;
-
- private:
-  View bias_of(const std::string& path, const std::string& matrix, const Views& views) const {
-    return matrix == ".weight" ? optional(views, path + ".bias") : View{};
-  }
-  std::vector<std::byte> scratch_;
-};
 
 class Transformer : Model {
  public:
@@ -98,6 +36,7 @@ class Transformer : Model {
   struct Layer {
     Norm ln_1, ln_2;
     Typed raw_qkv, qk_rstd, qkv, attended, lse, up, activated;  // raw_qkv: before qk_norm
+    Typed gates, places, copies, made;                          // of experts
     Adapters qkv_adapters, proj_adapters;
   };
 
@@ -213,16 +152,76 @@ class Transformer : Model {
                                  k.qk_rstd.at(), heads());
   }
 
-  Typed layer(const std::string& path, Typed& x) {
-    Layer k;
+  // Mixtures of experts: rows_ x chosen copies, expert by expert.
+  host::RoutingShape routing() const {
+    return {b_.samples, b_.seq_len, v_.experts, v_.experts_per_token};
+  }
+  host::CopyShape copying() const { return {rows_, h_, v_.experts_per_token}; }
+  std::int64_t copies() const { return rows_ * v_.experts_per_token; }
+
+  // use(rows of this expert, first of them, the matrix's path).
+  template <class Use>
+  void each_expert(const std::string& matrix, Use&& use) {
+    const host::RoutingShape s = routing();
+    for (std::int64_t e = 0; e < v_.experts; ++e) {
+      const std::int64_t rows = b_.samples * (s.first(e + 1) - s.first(e));
+      if (rows > 0) use(rows, b_.samples * s.first(e), matrix + "#" + std::to_string(e));
+    }
+  }
+  Typed experts_product(const std::string& matrix, Typed& x, std::int64_t n) {
+    const std::int64_t k = x.size() / copies();
+    Typed y(b_.activation, copies() * n);
+    each_expert(matrix, [&](std::int64_t rows, std::int64_t first, const std::string& path) {
+      const LinearShape s{rows, n, k, n, k};
+      host::linear(y.at(first * n), x.at(first * k), weight(path), {}, s, false,
+                   workspace(host::linear_workspace(b_.activation, s)));
+    });
+    return y;
+  }
+  void experts_product_backward(const std::string& matrix, Typed& dy, Typed& x, Typed& dx) {
+    const std::int64_t n = dy.size() / copies(), k = x.size() / copies();
+    each_expert(matrix, [&](std::int64_t rows, std::int64_t first, const std::string& path) {
+      const LinearShape s{rows, n, k, n, k};
+      const auto ws = workspace(host::linear_workspace(b_.activation, s));
+      if (const View dw = gradient(path))
+        host::linear_weight_gradient(dw, dy.at(first * n), x.at(first * k), s, ws);
+      host::linear_input_gradient(dx.at(first * k), dy.at(first * n), weight(path), s, false, ws);
+    });
+  }
+
+  Typed mixture(const std::string& path, Layer& k) {
+    Typed logits = linear(path + "moe.router", k.ln_2.y, v_.experts), y = activation(h_);
+    k.gates = {b_.activation, copies()};
+    k.places = {core::DType::i32, copies()};
+    k.copies = {b_.activation, copies() * h_};
+    host::top_k(k.gates.at(), k.places.at(), logits.at(), routing(),
+                workspace(host::top_k_workspace(routing())));
+    host::dispatch(k.copies.at(), k.ln_2.y.at(), k.places.at(), copying());
+    k.up = experts_product(path + "moe.gate_up.weight", k.copies, 2 * spec_.ffn_hidden);
+    k.activated = {b_.activation, copies() * spec_.ffn_hidden};
+    host::swiglu(k.activated.at(), k.up.at(), copies(), spec_.ffn_hidden);
+    k.made = experts_product(path + "moe.proj.weight", k.activated, h_);
+    host::combine(y.at(), k.made.at(), k.gates.at(), k.places.at(), copying());
+    return y;
+  }
+
+  void mixture_backward(const std::string& path, Layer& k, Typed& d, Typed& d_normed) {
     const std::int64_t f = spec_.ffn_hidden;
-    k.ln_1 = norm(path + "ln_1", x);
-    attend(path, k);
-    Typed attended = linear(path + "attn.proj", k.attended, h_);
-    adapt(k.proj_adapters, path + "attn.proj", k.attended, attended, h_, {0});
-    Typed middle = activation(h_);
-    host::add(middle.at(), x.at(), attended.at(), rows_ * h_);
-    k.ln_2 = norm(path + "ln_2", parallel() ? x : middle);
+    Typed d_made(b_.activation, k.made.size()), d_gates(b_.activation, copies());
+    host::combine_gradient(d_made.at(), d_gates.at(), d.at(), k.made.at(), k.gates.at(),
+                           k.places.at(), copying());
+    Typed d_activated(b_.activation, copies() * f), d_up(b_.activation, copies() * 2 * f);
+    experts_product_backward(path + "moe.proj.weight", d_made, k.activated, d_activated);
+    host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), copies(), f);
+    Typed d_copies(b_.activation, k.copies.size()), d_logits = activation(v_.experts);
+    experts_product_backward(path + "moe.gate_up.weight", d_up, k.copies, d_copies);
+    host::dispatch_gradient(d_normed.at(), d_copies.at(), k.places.at(), copying(), false);
+    host::top_k_gradient(d_logits.at(), d_gates.at(), k.gates.at(), k.places.at(), routing());
+    linear_backward(path + "moe.router", d_logits, k.ln_2.y, d_normed, true);
+  }
+
+  Typed dense(const std::string& path, Layer& k) {
+    const std::int64_t f = spec_.ffn_hidden;
     k.up = gated() ? linear(path + "mlp.gate_up", k.ln_2.y, 2 * f)
                    : linear(path + "mlp.fc", k.ln_2.y, f);
     k.activated = activation(f);
@@ -230,7 +229,32 @@ class Transformer : Model {
       host::swiglu(k.activated.at(), k.up.at(), rows_, f);
     else
       host::gelu(k.activated.at(), k.up.at(), k.up.size(), spec_.activation);
-    Typed y = linear(path + "mlp.proj", k.activated, h_);
+    return linear(path + "mlp.proj", k.activated, h_);
+  }
+
+  void dense_backward(const std::string& path, Layer& k, Typed& d, Typed& d_normed) {
+    Typed d_activated = activation(spec_.ffn_hidden);
+    linear_backward(path + "mlp.proj", d, k.activated, d_activated, false);
+    if (gated()) {
+      Typed d_up = activation(2 * spec_.ffn_hidden);
+      host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
+      return linear_backward(path + "mlp.gate_up", d_up, k.ln_2.y, d_normed, false);
+    }
+    host::gelu_gradient(d_activated.at(), d_activated.at(), k.up.at(), k.up.size(),
+                        spec_.activation);
+    linear_backward(path + "mlp.fc", d_activated, k.ln_2.y, d_normed, false);
+  }
+
+  Typed layer(const std::string& path, Typed& x) {
+    Layer k;
+    k.ln_1 = norm(path + "ln_1", x);
+    attend(path, k);
+    Typed attended = linear(path + "attn.proj", k.attended, h_);
+    adapt(k.proj_adapters, path + "attn.proj", k.attended, attended, h_, {0});
+    Typed middle = activation(h_);
+    host::add(middle.at(), x.at(), attended.at(), rows_ * h_);
+    k.ln_2 = norm(path + "ln_2", parallel() ? x : middle);
+    Typed y = v_.experts > 0 ? mixture(path, k) : dense(path, k);
     if (parallel()) host::add(y.at(), attended.at(), y.at(), rows_ * h_);
     host::add(y.at(), parallel() ? x.at() : middle.at(), y.at(), rows_ * h_);
     kept_.push_back(std::move(k));
@@ -239,17 +263,11 @@ class Transformer : Model {
 
   // d: the gradient of the layer's output, then of its input (the residual stream adds up in it).
   void layer_backward(const std::string& path, Layer& k, Typed& d) {
-    Typed d_activated = activation(spec_.ffn_hidden), d_normed = activation(h_);
-    linear_backward(path + "mlp.proj", d, k.activated, d_activated, false);
-    if (gated()) {
-      Typed d_up = activation(2 * spec_.ffn_hidden);
-      host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
-      linear_backward(path + "mlp.gate_up", d_up, k.ln_2.y, d_normed, false);
-    } else {
-      host::gelu_gradient(d_activated.at(), d_activated.at(), k.up.at(), k.up.size(),
-                          spec_.activation);
-      linear_backward(path + "mlp.fc", d_activated, k.ln_2.y, d_normed, false);
-    }
+    Typed d_normed = activation(h_);
+    if (v_.experts > 0)
+      mixture_backward(path, k, d, d_normed);
+    else
+      dense_backward(path, k, d, d_normed);
     Typed d_second = d_normed;  // the parallel branches are both done before a norm adds to d
     if (!parallel()) norm_backward(path + "ln_2", k.ln_2, d_normed, d, true);
 
@@ -281,52 +299,11 @@ class Transformer : Model {
   std::vector<Layer> kept_;
 };
 
-class Chain : Model {
- public:
-  explicit Chain(MicroBatch& batch) : Model(batch, batch.samples), spec_(*batch.spec) {}
-
-  void train(double* loss) {
-    using models::Activation;
-    const std::size_t layers = spec_.widths.size() - 1;
-    const auto activation_of = [&](std::size_t l) {
-      return l + 1 == layers ? Activation::identity : spec_.activation;
-    };
-    std::vector<Typed> x{b_.inputs}, z;
-    for (std::size_t l = 0; l < layers; ++l) {
-      z.push_back(linear("h." + std::to_string(l), x[l], spec_.widths[l + 1]));
-      x.push_back(z.back());
-      host::activate(x.back().at(), activation_of(l), x.back().size());
-    }
-    Typed d = x.back();                // the loss leaves the gradient where its input was
-    apply_loss(d, loss);
-    for (std::size_t l = layers; l-- > 0;) {
-      if (activation_of(l) == Activation::gelu_tanh)
-        host::gelu_gradient(d.at(), d.at(), z[l].at(), d.size());
-      else
-        host::activate_gradient(d.at(), x[l + 1].at(), activation_of(l), d.size());
-      Typed dx(b_.activation, x[l].size());
-      linear_backward("h." + std::to_string(l), d, x[l], dx, false);
-      d = std::move(dx);
-    }
-  }
-
- private:
-  void apply_loss(Typed& y, double* loss) {
-    const double scale = 1.0 / static_cast<double>(b_.global_batch);
-    if (spec_.loss == models::Loss::cross_entropy)
-      cross_entropy(y, spec_.widths.back(), scale, loss);
-    else
-      host::squared_error(loss, y.at(), b_.targets.at(), y.size(), scale);
-  }
-
-  const models::ModelSpec& spec_;
-};
-
 }  // namespace
 
 void train_micro_batch(MicroBatch& batch, double* loss) {
   if (batch.spec->family == models::Family::chain)
-    Chain(batch).train(loss);
+    train_chain(batch, loss);
   else
     Transformer(batch).train(loss);
 }

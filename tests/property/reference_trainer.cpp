@@ -1,13 +1,13 @@
 #include "tests/property/reference_trainer.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/check.hpp"
 #include "exec/host/matrix_codes.hpp"
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/initialise.hpp"
 #include "tests/property/reference_model.hpp"
+#include "tests/property/reference_rules.hpp"
 
 namespace tests {
 namespace {
@@ -15,49 +15,26 @@ namespace {
 namespace host = exec::host;
 using core::DType;
 
-// The parameters of one pipeline stage, in the flat order that the Program's spans cut.
+// The parameters of one pipeline stage, in the flat order that the Program's spans cut; where data
+// ranks hold different experts, one for each of these, with everything else alike.
 struct Stage {
   const program::RankClass* layout = nullptr;
+  int expert_rank = 0;
   Typed weights, master, compute;
   std::vector<Typed> slots, scales;
 };
-
-bool ends_with(const std::string& text, const char* end) { return text.ends_with(end); }
-bool is_vector(const std::string& path) {
-  return ends_with(path, "bias") || path.find("ln_") != std::string::npos ||
-         path.find("_norm.") != std::string::npos;
-}
-
-// First values as the published recipes have them: nothing of the graph's builders.
-models::Parameter describe(const models::ModelSpec& spec, const std::string& path,
-                           std::int64_t elements) {
-  models::Parameter p;
-  p.elements = elements;
-  p.shape = p.full_shape = {elements};
-  p.decays = !is_vector(path);
-  p.init = models::Init::normal;
-  p.init_stddev = 0.02;
-  if (ends_with(path, "bias") || ends_with(path, "lora_b")) p.init = models::Init::zero;
-  if (is_vector(path) && ends_with(path, "weight")) p.init = models::Init::one;
-  if (ends_with(path, "proj.weight"))
-    p.init_stddev = 0.02 / std::sqrt(2.0 * static_cast<double>(spec.layers));
-  if (spec.family == models::Family::chain && p.init == models::Init::normal) {
-    const auto layer = static_cast<std::size_t>(std::stoi(path.substr(2)));
-    p.init_stddev = 1.0 / std::sqrt(static_cast<double>(spec.widths[layer]));
-  }
-  return p;
-}
 
 class Trainer {
  public:
   Trainer(const models::ModelSpec& spec, const planner::Job& job, const program::Program& stated,
           const exec::DataSource& data, Division division, std::uint64_t seed)
-      : spec_(spec), job_(job), how_(stated.accumulation), data_(data), division_(division),
+      : spec_(spec), job_(job), how_(stated.accumulation), ways_(stated.mesh.expert), data_(data),
+        division_(division),
         seed_(seed), recipe_(*planner::resolve_recipe(job.recipe, job.precision)),
         ranks_(job.global_batch / division.grad_accum / division.micro_batch) {
     for (const program::RankClass& k : stated.classes)
-      if (k.is_worker && k.stage == static_cast<int>(stages_.size()))
-        stages_.push_back(open_stage(k));
+      if (k.is_worker && k.stage * ways_ == static_cast<int>(stages_.size()))
+        for (int e = 0; e < ways_; ++e) stages_.push_back(open_stage(k, e));
   }
 
   void step(std::int64_t index);
@@ -65,30 +42,33 @@ class Trainer {
   void finish();
 
  private:
-  using Flats = std::vector<Typed>;    // one per stage
+  using Flats = std::vector<Typed>;    // one per stage and expert rank
 
-  Stage open_stage(const program::RankClass& k);
+  Stage open_stage(const program::RankClass& k, int expert_rank);
   void open_slots(Stage& s) const;
   void initialise(Stage& s, const program::PlacedParameter& placed);
   void round_to_codes(const program::PlacedParameter& placed);
   Flats zero_gradients() const;
-  Views views(const std::vector<Typed*>& flats) const;
-  void train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch, Flats& gradients,
-             double* loss);
+  // flat_of(stage, divided): where the parameters of stages_[stage] are, those that expert ranks
+  // divide or the others.
+  template <class FlatOf>
+  Views views(FlatOf&& flat_of) const;
+  void train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
+             std::vector<Flats>& gradients, double* loss);
   void load(MicroBatch& batch, std::int64_t first) const;
   Typed reduce(const std::vector<Flats>& parts, std::size_t first, std::size_t stage) const;
-  void fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset, std::int64_t n,
-            Typed& sum) const;
   Flats ranks_then_micro_batches(std::int64_t step, std::vector<double>& losses);
   Flats micro_batches_then_ranks(std::int64_t step, std::vector<double>& losses);
   Flats over_replicas(std::vector<Flats>& replicas) const;
-  void add_tied(Flats& gradients) const;
+  void keep_own(const std::vector<Flats>& parts, Flats& total) const;
+  void add_tied(Flats& gradients, int expert_rank) const;
   void update(Stage& s, Typed& gradient, std::int64_t step);
   void update_blocks(Stage& s, Typed& gradient, std::int64_t step);
 
   const models::ModelSpec& spec_;
   const planner::Job& job_;
   const program::Accumulation how_;
+  const int ways_;                     // ranks that hold different experts
   const exec::DataSource& data_;
   const Division division_;
   const std::uint64_t seed_;
@@ -99,9 +79,10 @@ class Trainer {
   ReferenceResult result_;
 };
 
-Stage Trainer::open_stage(const program::RankClass& k) {
+Stage Trainer::open_stage(const program::RankClass& k, int expert_rank) {
   Stage s;
   s.layout = &k;
+  s.expert_rank = expert_rank;
   s.weights = {recipe_.weight, k.trained_elements};
   if (recipe_.has_master) s.master = {recipe_.master, k.trained_elements};
   std::int64_t end = 0;
@@ -128,13 +109,12 @@ void Trainer::open_slots(Stage& s) const {
 }
 
 void Trainer::initialise(Stage& s, const program::PlacedParameter& placed) {
-  program::PlacedParameter own{describe(spec_, placed.path, placed.parameter.elements),
-                               placed.path};
-  const std::int64_t n = own.parameter.elements;
+  const std::int64_t n = placed.parameter.elements, ways = placed.parameter.expert_ways;
+  program::PlacedParameter own{describe(spec_, placed.path, n * ways), placed.path};
   const auto put = [&](host::View to) {
     std::vector<double> values =
         exec::initial_values(own, seed_, 0, to.type == DType::f64);
-    host::cast(to, {values.data(), DType::f64}, n);
+    host::cast(to, {values.data() + (ways > 1 ? s.expert_rank * n : 0), DType::f64}, n);
   };
   if (!placed.trained) {
     Typed& frozen = frozen_[placed.path] = Typed(recipe_.compute, n);
@@ -164,19 +144,30 @@ Trainer::Flats Trainer::zero_gradients() const {
   return flats;
 }
 
-Views Trainer::views(const std::vector<Typed*>& flats) const {
+// Matrices of experts one by one: "h.0.moe.proj.weight#3".
+template <class FlatOf>
+Views Trainer::views(FlatOf&& flat_of) const {
   Views views;
   for (std::size_t i = 0; i < stages_.size(); ++i)
-    for (const program::PlacedParameter& p : stages_[i].layout->parameters)
-      if (p.trained) views[p.tied_copy ? "lm_head.weight" : p.path] = flats[i]->at(p.offset);
+    for (const program::PlacedParameter& p : stages_[i].layout->parameters) {
+      const bool whole = p.parameter.expert_ways == 1;
+      if (!p.trained || (whole && stages_[i].expert_rank > 0)) continue;
+      const host::View at = flat_of(i, !whole).at(p.offset);
+      views[p.tied_copy ? "lm_head.weight" : p.path] = at;
+      if (p.parameter.shape.size() != 3) continue;
+      const std::int64_t n = p.parameter.shape[0], first = stages_[i].expert_rank * n;
+      for (std::int64_t e = 0; e < n; ++e)
+        views[p.path + "#" + std::to_string(first + e)] = at.at(e * (p.parameter.elements / n));
+    }
   if (views.count("wte.weight") > 0 && spec_.tied_embeddings)
     views.try_emplace("lm_head.weight", views["wte.weight"]);
   return views;
 }
 
-// Data ranks take contiguous pieces of the global batch, micro-batches ascend in it.
+// Data ranks take contiguous pieces of the global batch, micro-batches ascend in it. Gradients of
+// experts are added up by the rank of the expert group that holds them, origins ascending.
 void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
-                    Flats& gradients, double* loss) {
+                    std::vector<Flats>& gradients, double* loss) {
   MicroBatch batch;
   batch.spec = &spec_;
   batch.samples = division_.micro_batch;
@@ -185,13 +176,11 @@ void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_bat
   batch.activation = recipe_.activation;
   batch.statistic = recipe_.statistic;
   batch.lora_rank = job_.lora_rank;
-  std::vector<Typed*> weights, sums;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    weights.push_back(&stages_[i].compute);
-    sums.push_back(&gradients[i]);
-  }
-  batch.weights = views(weights);
-  batch.gradients = views(sums);
+  batch.weights = views([&](std::size_t i, bool) -> Typed& { return stages_[i].compute; });
+  batch.gradients = views([&](std::size_t i, bool divided) -> Typed& {
+    const std::int64_t holder = rank / ways_ * ways_ + stages_[i].expert_rank;
+    return gradients[static_cast<std::size_t>(divided ? holder : rank)][i];
+  });
   for (auto& [path, frozen] : frozen_) {
     batch.weights[path] = frozen.at();
     if (path == "wte.weight" && spec_.tied_embeddings)
@@ -232,47 +221,48 @@ void Trainer::load(MicroBatch& batch, std::int64_t first) const {
   }
 }
 
-// sum[offset, offset + n) of the parts in the stated order, chunk by chunk; the parts are used up.
-void Trainer::fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset,
-                   std::int64_t n, Typed& sum) const {
-  const int group = static_cast<int>(parts.size());
-  const std::int64_t each = program::padded(n, group) / group;
-  for (int c = 0; c < group; ++c) {
-    const std::int64_t begin = std::min(c * each, n), count = std::min(each, n - begin);
-    const std::int64_t at = offset + begin;
-    const program::ReductionOrder order = program::reduction_order(a, group, c);
-    for (const program::ReductionStep& s : order.steps)
-      host::reduce_into(parts[static_cast<std::size_t>(s.into)].at(at),
-                        parts[static_cast<std::size_t>(s.from)].at(at), host::ReduceOp::sum, count);
-    host::copy(sum.at(at), parts[static_cast<std::size_t>(order.result)].at(at), count);
-  }
-}
-
-// One stage's gradients of `group` ranks from `first` on, in the type that travels.
+// One stage's gradients of `group` ranks from `first` on, in the type that travels: of the ranks
+// that hold the same experts, or what all have as the first expert rank's.
 Typed Trainer::reduce(const std::vector<Flats>& parts, std::size_t first,
                       std::size_t stage) const {
   const program::RankClass& k = *stages_[stage].layout;
   const DType wire = how_.group > 1 ? how_.wire_type : recipe_.gradient;
-  std::vector<Typed> travelling;
+  const auto expert_rank = static_cast<std::size_t>(stages_[stage].expert_rank);
+  std::vector<Typed> travelling, of_experts;
   for (std::size_t i = first; i < first + static_cast<std::size_t>(how_.group); ++i) {
-    Typed own = parts[i][stage];
-    travelling.emplace_back(wire, k.trained_elements);
-    host::cast(travelling.back().at(), own.at(), k.trained_elements);
+    const auto add = [&](std::vector<Typed>& to, std::size_t from) {
+      Typed own = parts[i][from];
+      to.emplace_back(wire, k.trained_elements);
+      host::cast(to.back().at(), own.at(), k.trained_elements);
+    };
+    add(travelling, stage - expert_rank);
+    if (i % static_cast<std::size_t>(ways_) == expert_rank) add(of_experts, stage);
   }
   Typed sum(wire, k.trained_elements);
   for (const program::Span& s : k.spans)
-    fold(travelling, how_.algorithm, s.offset, s.elements, sum);
+    fold(s.expert_ways > 1 ? of_experts : travelling, how_.algorithm, s.offset, s.elements, sum);
   return sum;
+}
+
+// Experts that one rank alone holds keep what they added up.
+void Trainer::keep_own(const std::vector<Flats>& parts, Flats& total) const {
+  for (std::size_t i = 0; i < stages_.size() && how_.group == ways_ && ways_ > 1; ++i)
+    for (const program::Span& s : stages_[i].layout->spans) {
+      if (s.expert_ways == 1) continue;
+      Typed own = parts[static_cast<std::size_t>(stages_[i].expert_rank)][i];
+      host::copy(total[i].at(s.offset), own.at(s.offset), s.elements);
+    }
 }
 
 Trainer::Flats Trainer::micro_batches_then_ranks(std::int64_t step, std::vector<double>& losses) {
   std::vector<Flats> of_rank(static_cast<std::size_t>(ranks_), zero_gradients());
-  for (std::int64_t d = 0; d < ranks_; ++d)
-    for (std::int64_t m = 0; m < division_.grad_accum; ++m)
-      train(step, d, m, of_rank[static_cast<std::size_t>(d)], &losses[static_cast<std::size_t>(d)]);
+  for (std::int64_t m = 0; m < division_.grad_accum; ++m)
+    for (std::int64_t d = 0; d < ranks_; ++d)
+      train(step, d, m, of_rank, &losses[static_cast<std::size_t>(d)]);
   Flats total = zero_gradients();
   for (std::size_t i = 0; i < stages_.size(); ++i)
     host::cast(total[i].at(), reduce(of_rank, 0, i).at(), total[i].size());
+  keep_own(of_rank, total);
   return total;
 }
 
@@ -281,7 +271,7 @@ Trainer::Flats Trainer::ranks_then_micro_batches(std::int64_t step, std::vector<
   for (std::int64_t m = 0; m < division_.grad_accum; ++m) {
     std::vector<Flats> of_rank(static_cast<std::size_t>(ranks_), zero_gradients());
     for (std::int64_t d = 0; d < ranks_; ++d)
-      train(step, d, m, of_rank[static_cast<std::size_t>(d)], &losses[static_cast<std::size_t>(d)]);
+      train(step, d, m, of_rank, &losses[static_cast<std::size_t>(d)]);
     for (std::size_t r = 0; r < replicas.size(); ++r)
       for (std::size_t i = 0; i < stages_.size(); ++i)
         host::add_into(replicas[r][i].at(),
@@ -307,12 +297,13 @@ Trainer::Flats Trainer::over_replicas(std::vector<Flats>& replicas) const {
 }
 
 // Head and embedding on the last and the first stage: one sum of two gradients, on both.
-void Trainer::add_tied(Flats& gradients) const {
+void Trainer::add_tied(Flats& gradients, int expert_rank) const {
   host::View table{}, head{};
   std::int64_t n = 0;
   for (std::size_t i = 0; i < stages_.size(); ++i)
     for (const program::PlacedParameter& p : stages_[i].layout->parameters) {
-      if (!p.trained || p.path != "wte.weight") continue;
+      const bool other = stages_[i].expert_rank != expert_rank;
+      if (other || !p.trained || p.path != "wte.weight") continue;
       (p.tied_copy ? head : table) = gradients[i].at(p.offset);
       n = p.parameter.elements;
     }
@@ -358,7 +349,7 @@ void Trainer::step(std::int64_t index) {
   std::vector<double> losses(static_cast<std::size_t>(ranks_), 0.0);
   Flats gradients = how_.ranks_first ? ranks_then_micro_batches(index, losses)
                                      : micro_batches_then_ranks(index, losses);
-  if (how_.tied_apart) add_tied(gradients);
+  for (int e = 0; e < ways_ && how_.tied_apart; ++e) add_tied(gradients, e);
   for (std::size_t i = 0; i < stages_.size(); ++i) update(stages_[i], gradients[i], index);
   double sum = 0;
   for (const double loss : losses) sum += loss;
@@ -369,9 +360,11 @@ void Trainer::finish() {
   for (Stage& s : stages_)
     for (const program::PlacedParameter& p : s.layout->parameters) {
       if (!p.trained || p.tied_copy) continue;
+      if (p.parameter.expert_ways == 1 && s.expert_rank > 0) continue;
       std::vector<double> values(static_cast<std::size_t>(p.parameter.elements));
       host::cast({values.data(), DType::f64}, s.weights.at(p.offset), p.parameter.elements);
-      result_.weights[p.path] = std::move(values);
+      std::vector<double>& all = result_.weights[p.path];
+      all.insert(all.end(), values.begin(), values.end());
     }
 }
 

@@ -72,6 +72,15 @@ TEST_CASE("a run that stops after every step makes the bits of one that never st
     }
 }
 
+TEST_CASE("divided experts go on where a run that never stopped is") {
+  for (const Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero3}) {
+    Strategy s = strategy(4, 12, 1);
+    s.expert = 2;
+    if (z != Sharding::none) sharded(z)(s);
+    check_resumes(tiny_mixture(), tiny_job(tiny_mixture(), 12, "mixed"), s);
+  }
+}
+
 TEST_CASE("every optimizer goes on from its own state, and adapters from theirs") {
   Job job = tiny_job(tiny_gpt(2), 6);
   for (const Optimizer& o : optimizers()) {

@@ -1,5 +1,6 @@
 #include "tests/property/run_program.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "exec/communicator/local.hpp"
@@ -15,8 +16,9 @@ std::vector<double> flat_weights(const program::RankClass& k, const program::Pro
   const std::vector<double>& own = ranks[static_cast<std::size_t>(rank)].weights;
   if (!k.sharded_weights) return own;
   std::vector<double> flat(static_cast<std::size_t>(k.trained_elements));
-  const std::vector<int> group = p.mesh.members(program::Group::shard, rank);
-  for (const program::Span& s : k.spans)
+  for (const program::Span& s : k.spans) {
+    const std::vector<int> group = p.mesh.members(
+        s.expert_ways > 1 ? program::Group::expert_shard : program::Group::shard, rank);
     for (std::size_t part = 0; part < group.size(); ++part)
       for (std::int64_t i = 0; i < s.shard_elements; ++i) {
         const std::int64_t at = static_cast<std::int64_t>(part) * s.shard_elements + i;
@@ -25,6 +27,7 @@ std::vector<double> flat_weights(const program::RankClass& k, const program::Pro
             ranks[static_cast<std::size_t>(group[part])]
                 .weights[static_cast<std::size_t>(s.shard_offset + i)];
       }
+  }
   return flat;
 }
 
@@ -41,8 +44,14 @@ void collect_weights(ProgramRun& run) {
       auto& by_tensor_rank = run.weights[placed.path];
       by_tensor_rank.resize(static_cast<std::size_t>(p.mesh.tensor));
       auto& kept = by_tensor_rank[static_cast<std::size_t>(c.tensor)];
-      if (kept.empty()) kept = values;
-      run.replicas_agree = run.replicas_agree && kept == values;
+      // Experts of the ranks that divide them, one behind the other; the first data ranks ascend.
+      const std::size_t ways = static_cast<std::size_t>(placed.parameter.expert_ways);
+      const std::size_t at =
+          ways > 1 ? values.size() * (static_cast<std::size_t>(c.data) % ways) : 0;
+      if (kept.size() <= at) kept.insert(kept.end(), values.begin(), values.end());
+      run.replicas_agree =
+          run.replicas_agree &&
+          std::equal(values.begin(), values.end(), kept.begin() + static_cast<std::ptrdiff_t>(at));
     }
   }
 }
@@ -124,6 +133,15 @@ models::ModelSpec tiny_llama(models::Family family) {
   spec.kv_heads = 6;
   spec.head_dim = 4;  // wider together than hidden
   spec.tied_embeddings = false;
+  return spec;
+}
+
+models::ModelSpec tiny_mixture(std::int64_t experts, std::int64_t chosen) {
+  models::ModelSpec spec = tiny_llama(models::Family::mixtral);
+  spec.ffn_hidden = 24;
+  spec.default_seq_len = 8;
+  spec.variants.experts = experts;
+  spec.variants.experts_per_token = chosen;
   return spec;
 }
 

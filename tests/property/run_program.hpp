@@ -44,6 +44,8 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
 models::ModelSpec tiny_gpt(std::int64_t layers = 4);
 // A Llama with grouped queries and untied embeddings; family qwen2 or qwen3 gives theirs.
 models::ModelSpec tiny_llama(models::Family family = models::Family::llama);
+// A Llama whose layers have so many experts, of which each token takes `chosen`; 8 tokens a sample.
+models::ModelSpec tiny_mixture(std::int64_t experts = 4, std::int64_t chosen = 2);
 models::ModelSpec small_chain(std::int64_t layers, std::int64_t width);
 planner::Job tiny_job(const models::ModelSpec& spec, std::int64_t global_batch,
                       const std::string& recipe = "fp32");

@@ -199,6 +199,23 @@ TEST_CASE("tensor ranks train Llama, Qwen2 and Qwen3 with grouped queries as one
   }
 }
 
+TEST_CASE("tensor ranks train mixtures of experts, divided or not, as one rank does") {
+  const Job job = tiny_job(tiny_mixture(), 12, "fp64");
+  Job momentum = job;
+  momentum.optimizer = OptimizerKind::momentum;
+  const ReferenceResult expected = single_rank(momentum, tiny_mixture());
+  for (std::int64_t t : {2, 3}) check_close(momentum, expected, mesh(1, t, 1), tiny_mixture());
+  for (Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+    Strategy s = mesh(2, 2, 2, z);
+    s.expert = 2;
+    check_close(momentum, expected, s, tiny_mixture());
+  }
+  // Of one tensor rank too: another tree of sums than that of the reference.
+  Strategy s = mesh(6, 1, 1);
+  s.expert = 2;
+  check_close(momentum, expected, s, tiny_mixture());
+}
+
 TEST_CASE("tensor ranks train GPT-NeoX, one sum for both branches, as one rank does") {
   const Job job = double_job(OptimizerKind::momentum);
   models::ModelSpec spec = tiny_llama(models::Family::gpt_neox);

@@ -1,0 +1,202 @@
+#include "exec/host/experts.hpp"
+
+#include <algorithm>
+
+#include "exec/host/kernels.hpp"
+#include "exec/host/row_sum.hpp"
+
+namespace exec::host {
+namespace {
+
+std::int32_t* integers(const View& v) {
+  PLANNER_CHECK(v.type == core::DType::i32, "places are i32");
+  return static_cast<std::int32_t*>(v.data);
+}
+
+// The experts of one token: those that must be taken, then the best that have room, best first.
+template <class T>
+void choose(const T* logits, const std::int64_t* room, std::int64_t left, const RoutingShape& s,
+            std::int64_t* chosen) {
+  std::int64_t count = 0;
+  const auto taken = [&](std::int64_t e) {
+    return std::find(chosen, chosen + count, e) != chosen + count;
+  };
+  for (std::int64_t e = 0; e < s.experts; ++e)
+    if (room[e] == left) chosen[count++] = e;
+  while (count < s.chosen) {
+    std::int64_t best = -1;
+    for (std::int64_t e = 0; e < s.experts; ++e)
+      if (room[e] > 0 && !taken(e) && (best < 0 || logits[e] > logits[best])) best = e;
+    PLANNER_CHECK(best >= 0, "a token without an expert");
+    chosen[count++] = best;
+  }
+  std::sort(chosen, chosen + count, [&](std::int64_t a, std::int64_t b) {
+    return logits[a] > logits[b] || (!(logits[b] > logits[a]) && a < b);
+  });
+}
+
+// The expert of a place.
+std::int64_t expert_at(std::int64_t place, const RoutingShape& s) {
+  std::int64_t e = place * s.experts / (s.rows() * s.chosen);
+  while (s.samples * s.first(e) > place) --e;
+  while (s.samples * s.first(e + 1) <= place) ++e;
+  return e;
+}
+
+// gates = softmax of the chosen logits.
+template <class T>
+void open_gates(const View& gates, const T* logits, const std::int64_t* chosen,
+                std::int64_t count) {
+  T sum{};
+  const T most = logits[chosen[0]];
+  for (std::int64_t i = 0; i < count; ++i) sum += exp_of(logits[chosen[i]] - most);
+  for (std::int64_t i = 0; i < count; ++i)
+    put<T>(gates, i, exp_of(logits[chosen[i]] - most) / sum);
+}
+
+// body(first row, rows, expert) for each block of rows of one origin and expert.
+template <class Body>
+void for_blocks(const ExpertShape& s, Body&& body) {
+  const std::int64_t each = s.rows / s.origins;
+  for (std::int64_t o = 0; o < s.origins; ++o)
+    for (std::int64_t e = 0; e < s.experts; ++e) {
+      const std::int64_t first = each * e / s.experts, end = each * (e + 1) / s.experts;
+      if (end > first)
+        body(s.samples * (o * each + first), s.samples * (end - first), e);
+    }
+}
+
+LinearShape product(const ExpertShape& s, std::int64_t rows) { return {rows, s.n, s.k, s.n, s.k}; }
+
+}  // namespace
+
+void top_k(View gates, View places, View logits, const RoutingShape& s, Workspace ws) {
+  auto* const room = ws.take<std::int64_t>(s.experts);
+  auto* const chosen = ws.take<std::int64_t>(s.chosen);
+  std::int32_t* const place = integers(places);
+  with_compute_type(logits.type, [&]<class T>() {
+    T* const row = ws.take<T>(s.experts);
+    for (std::int64_t sample = 0; sample < s.samples; ++sample) {
+      for (std::int64_t e = 0; e < s.experts; ++e) room[e] = s.first(e + 1) - s.first(e);
+      for (std::int64_t t = 0; t < s.tokens; ++t) {
+        const std::int64_t r = sample * s.tokens + t;
+        load(logits.at(r * s.experts), s.experts, row);
+        choose(row, room, s.tokens - t, s, chosen);
+        open_gates(gates.at(r * s.chosen), row, chosen, s.chosen);
+        for (std::int64_t i = 0; i < s.chosen; ++i) {
+          const std::int64_t e = chosen[i], first = s.first(e), quota = s.first(e + 1) - first;
+          place[r * s.chosen + i] = static_cast<std::int32_t>(
+              s.samples * first + sample * quota + quota - room[e]--);
+        }
+      }
+    }
+  });
+}
+
+core::Bytes top_k_workspace(const RoutingShape& s) {
+  return Workspace::room<std::int64_t>(s.experts) + Workspace::room<std::int64_t>(s.chosen) +
+         Workspace::room<double>(s.experts);
+}
+
+void top_k_gradient(View dlogits, View dgates, View gates, View places, const RoutingShape& s) {
+  const std::int32_t* const place = integers(places);
+  with_compute_type(dgates.type, [&]<class T>() {
+    for (std::int64_t r = 0; r < s.rows(); ++r) {
+      T sum{};
+      for (std::int64_t i = 0; i < s.chosen; ++i)
+        sum += get<T>(gates, r * s.chosen + i) * get<T>(dgates, r * s.chosen + i);
+      fill_zero(dlogits.at(r * s.experts), s.experts);
+      for (std::int64_t i = 0; i < s.chosen; ++i) {
+        const std::int64_t at = r * s.chosen + i;
+        put<T>(dlogits, r * s.experts + expert_at(place[at], s),
+               get<T>(gates, at) * (get<T>(dgates, at) - sum));
+      }
+    }
+  });
+}
+
+void dispatch(View y, View x, View places, const CopyShape& s) {
+  const std::int32_t* const place = integers(places);
+  for (std::int64_t r = 0; r < s.rows; ++r)
+    for (std::int64_t i = 0; i < s.chosen; ++i)
+      cast(y.at(place[r * s.chosen + i] * s.n), x.at(r * s.n), s.n);
+}
+
+void dispatch_gradient(View dx, View dy, View places, const CopyShape& s, bool accumulate) {
+  const std::int32_t* const place = integers(places);
+  with_compute_type(dy.type, [&]<class T>() {
+    for (std::int64_t r = 0; r < s.rows; ++r)
+      for_chunks(s.n, [&](std::int64_t c, std::int64_t m) {
+        T sum[kChunk] = {}, buffer[kChunk];
+        for (std::int64_t i = 0; i < s.chosen; ++i) {
+          const T* const d = read(dy.at(place[r * s.chosen + i] * s.n + c), m, buffer);
+          for (std::int64_t j = 0; j < m; ++j) sum[j] += d[j];
+        }
+        const View out = dx.at(r * s.n + c);
+        if (accumulate) {
+          const T* const before = read(out, m, buffer);
+          for (std::int64_t j = 0; j < m; ++j) sum[j] += before[j];
+        }
+        store(out, m, sum);
+      });
+  });
+}
+
+void combine(View y, View x, View gates, View places, const CopyShape& s) {
+  const std::int32_t* const place = integers(places);
+  with_compute_type(y.type, [&]<class T>() {
+    for (std::int64_t r = 0; r < s.rows; ++r)
+      for_chunks(s.n, [&](std::int64_t c, std::int64_t m) {
+        T sum[kChunk] = {}, buffer[kChunk];
+        for (std::int64_t i = 0; i < s.chosen; ++i) {
+          const std::int64_t at = r * s.chosen + i;
+          const T gate = get<T>(gates, at);
+          const T* const v = read(x.at(place[at] * s.n + c), m, buffer);
+          for (std::int64_t j = 0; j < m; ++j) sum[j] += gate * v[j];
+        }
+        store(y.at(r * s.n + c), m, sum);
+      });
+  });
+}
+
+void combine_gradient(View dx, View dgates, View dy, View x, View gates, View places,
+                      const CopyShape& s) {
+  const std::int32_t* const place = integers(places);
+  with_compute_type(dy.type, [&]<class T>() {
+    for (std::int64_t at = 0; at < s.rows * s.chosen; ++at) {
+      const View d = dy.at(at / s.chosen * s.n), row = x.at(place[at] * s.n);
+      const T gate = get<T>(gates, at);
+      elementwise<T>(s.n, dx.at(place[at] * s.n), [gate](T v) { return gate * v; }, d);
+      put<T>(dgates, at, row_sum<T>(s.n, [](T a, T b) { return a * b; }, row, d));
+    }
+  });
+}
+
+void expert_linear(View y, View x, View w, const ExpertShape& s, Workspace ws) {
+  for_blocks(s, [&](std::int64_t first, std::int64_t rows, std::int64_t e) {
+    linear(y.at(first * s.n), x.at(first * s.k), w.at(e * s.n * s.k), {}, product(s, rows), false,
+           ws);
+  });
+}
+
+void expert_linear_input_gradient(View dx, View dy, View w, const ExpertShape& s, bool accumulate,
+                                  Workspace ws) {
+  for_blocks(s, [&](std::int64_t first, std::int64_t rows, std::int64_t e) {
+    linear_input_gradient(dx.at(first * s.k), dy.at(first * s.n), w.at(e * s.n * s.k),
+                          product(s, rows), accumulate, ws);
+  });
+}
+
+void expert_linear_weight_gradient(View dw, View dy, View x, const ExpertShape& s, Workspace ws) {
+  for_blocks(s, [&](std::int64_t first, std::int64_t rows, std::int64_t e) {
+    linear_weight_gradient(dw.at(e * s.n * s.k), dy.at(first * s.n), x.at(first * s.k),
+                           product(s, rows), ws);
+  });
+}
+
+core::Bytes expert_linear_workspace(core::DType activation, const ExpertShape& s) {
+  const std::int64_t most = (s.rows / s.origins + s.experts - 1) / s.experts * s.samples;
+  return linear_workspace(activation, product(s, most));
+}
+
+}  // namespace exec::host

@@ -1,0 +1,50 @@
+#include "tests/property/reference_rules.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tests {
+
+namespace host = exec::host;
+
+static bool ends_with(const std::string& text, const char* end) { return text.ends_with(end); }
+bool is_vector(const std::string& path) {
+  return ends_with(path, "bias") || path.find("ln_") != std::string::npos ||
+         path.find("_norm.") != std::string::npos;
+}
+
+models::Parameter describe(const models::ModelSpec& spec, const std::string& path,
+                           std::int64_t elements) {
+  models::Parameter p;
+  p.elements = elements;
+  p.shape = p.full_shape = {elements};
+  p.decays = !is_vector(path);
+  p.init = models::Init::normal;
+  p.init_stddev = 0.02;
+  if (ends_with(path, "bias") || ends_with(path, "lora_b")) p.init = models::Init::zero;
+  if (is_vector(path) && ends_with(path, "weight")) p.init = models::Init::one;
+  if (ends_with(path, "proj.weight"))
+    p.init_stddev = 0.02 / std::sqrt(2.0 * static_cast<double>(spec.layers));
+  if (spec.family == models::Family::chain && p.init == models::Init::normal) {
+    const auto layer = static_cast<std::size_t>(std::stoi(path.substr(2)));
+    p.init_stddev = 1.0 / std::sqrt(static_cast<double>(spec.widths[layer]));
+  }
+  return p;
+}
+
+void fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset,
+          std::int64_t n, Typed& sum) {
+  const int group = static_cast<int>(parts.size());
+  const std::int64_t each = program::padded(n, group) / group;
+  for (int c = 0; c < group; ++c) {
+    const std::int64_t begin = std::min(c * each, n), count = std::min(each, n - begin);
+    const std::int64_t at = offset + begin;
+    const program::ReductionOrder order = program::reduction_order(a, group, c);
+    for (const program::ReductionStep& s : order.steps)
+      host::reduce_into(parts[static_cast<std::size_t>(s.into)].at(at),
+                        parts[static_cast<std::size_t>(s.from)].at(at), host::ReduceOp::sum, count);
+    host::copy(sum.at(at), parts[static_cast<std::size_t>(order.result)].at(at), count);
+  }
+}
+
+}  // namespace tests
