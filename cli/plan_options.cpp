@@ -195,15 +195,40 @@ planner::Request read_question(const PlanOptions& options, core::Problems& probl
 
 }  // namespace
 
+static void add_node_options(OptionSet& options, PlanOptions& p) {
+  options.text("--node", p.node, "NODE", "one of `planner gpus`, or a file");
+  options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
+  options.text("--site", p.site, "FILE", "what `planner calibrate` learnt of your site");
+  options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");
+}
+
+void add_machine_options(OptionSet& options, PlanOptions& p) {
+  options.text("--gpu", p.gpu, "PROFILE", "whose links, by name or file");
+  add_node_options(options, p);
+}
+
+core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& options) {
+  core::Problems problems;
+  const bool of_gpu = options.node || options.gpus_per_node || options.site ||
+                      options.internode_gbps;
+  if (!options.gpu && !of_gpu) return std::optional<hw_profiles::Profile>{};
+  if (!options.gpu)
+    return core::Problem{"--gpu", "a GPU beside what is said of its node", "none",
+                         "name one of `planner gpus`"};
+  auto profile = hw_profiles::find_profile(*options.gpu);
+  if (!profile.ok()) return profile.problems();
+  set_node(options, *profile, problems);
+  if (options.site) set_site(*options.site, *profile, problems);
+  if (!problems.empty()) return problems;
+  return std::optional(std::move(profile).value());
+}
+
 void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.group("Question");
   options.text("--model", p.model, "MODEL", "zoo name, config.json, its folder, or model file");
   options.text("--gpus", p.gpus, "N", "how many GPUs (1)");
   options.text("--gpu", p.gpu, "PROFILE[,...]", "which, by name or file; further ones compare");
-  options.text("--node", p.node, "NODE", "one of `planner gpus`, or a file");
-  options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
-  options.text("--site", p.site, "FILE", "what `planner calibrate` learnt of your site");
-  options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");
+  add_node_options(options, p);
   options.group("Job");
   options.text("--seq", p.seq, "N", "tokens per sample");
   options.text("--global-batch", p.global_batch, "N", "samples per step");

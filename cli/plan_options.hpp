@@ -23,6 +23,10 @@ struct PlanOptions {
 
 void add_plan_options(OptionSet& options, PlanOptions& plan);
 
+// Of these the options that name a machine, and what they name; empty: no --gpu.
+void add_machine_options(OptionSet& options, PlanOptions& plan);
+core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& options);
+
 // One request per GPU named by --gpu, the first of which is planned in full; the others tell the
 // same job on other machines. Without --gpu: a GPU of this machine, else the default one, as an
 // assumption. Problems: all of them at once, each naming its option.

@@ -4,6 +4,7 @@
 
 #include "cli/output.hpp"
 #include "cli/process.hpp"
+#include "cli/simulate_traces.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
@@ -18,10 +19,13 @@ constexpr std::string_view kPurpose =
 constexpr std::string_view kExamples =
     "  planner simulate plan.json --trace trace.json      # open in ui.perfetto.dev\n"
     "  planner simulate plan.json --straggler rank=3,slowdown=1.5\n"
+    "  planner simulate plan.json --chakra traces && planner simulate traces\n"
     "  planner simulate plan.json --mtbf 50000h --save 60s --restart 10min --scale 1,2,4,8,16";
 
 struct SimulateWords {
   std::string plan;
+  ChakraWords chakra;
+  TraceWords traces;
   std::optional<std::string> candidate, trace, detail, jitter, collectives, links;
   std::optional<std::string> scale, mtbf, save, restart, horizon;
   std::vector<std::string> stragglers, weak_links;
@@ -173,13 +177,32 @@ planner::SimulateOptions options_of(const SimulateWords& words, const OutputOpti
   return o;
 }
 
+// What asks about a plan has no answer from traces, which say what each rank did and no more.
+void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) {
+  const std::pair<const char*, bool> given[] = {
+      {"--candidate", words.candidate.has_value()}, {"--trace", words.trace.has_value()},
+      {"--detail", words.detail.has_value()}, {"--jitter", words.jitter.has_value()},
+      {"--collectives", words.collectives.has_value()}, {"--links", words.links.has_value()},
+      {"--scale", words.scale.has_value()}, {"--mtbf", words.mtbf.has_value()},
+      {"--save", words.save.has_value()}, {"--restart", words.restart.has_value()},
+      {"--horizon", words.horizon.has_value()}, {"--straggler", !words.stragglers.empty()},
+      {"--link-down", !words.weak_links.empty()}, {"--unfold", words.unfold},
+      {"--chakra", words.chakra.folder.has_value()},
+      {"--chakra-ranks", words.chakra.ranks.has_value()}};
+  for (const auto& [name, is] : given)
+    if (is)
+      problems.push_back({name, "a plan", "execution traces: " + words.plan,
+                          "leave it out, or name a plan"});
+}
+
 }  // namespace
 
 int simulate_verb(Arguments arguments) {
   SimulateWords words;
   OutputOptions output;
   OptionSet set("simulate", kPurpose, kExamples);
-  set.positional("PLAN", words.plan, "file written by planner --out");
+  set.positional("PLAN", words.plan,
+                 "file written by planner --out, or a folder of execution traces (Chakra)");
   set.group("Simulation");
   set.text("--candidate", words.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.text("--trace", words.trace, "FILE", "write a trace for Perfetto or Chrome");
@@ -201,13 +224,22 @@ int simulate_verb(Arguments arguments) {
            "from a failure until steps run again (with --mtbf)");
   set.text("--horizon", words.horizon, "TIME", "how long failures are played (30d)");
   set.flag("--unfold", words.unfold, "play every rank, also those that behave alike");
+  add_chakra_options(set, words.chakra);
+  add_trace_options(set, words.traces);
   add_output_options(set, output, "the simulation");
   if (const auto ended = ended_by(set, arguments)) return *ended;
 
   core::Problems problems;
   if (const core::Status target = check_output(output); !target.ok())
     problems.insert(problems.end(), target.problems().begin(), target.problems().end());
-  const planner::SimulateOptions options = options_of(words, output, problems);
+  if (names_traces(words.plan)) {
+    refuse_beside_traces(words, problems);
+    return simulate_traces(words.plan, words.traces, output, std::move(problems));
+  }
+  refuse_beside_plan(words.traces, problems);
+  planner::SimulateOptions options = options_of(words, output, problems);
+  ChakraFolder chakra(words.chakra, output.quiet);
+  chakra.open(options, problems);
   const core::Result<planner::Plan> plan = read_plan(words.plan);
   if (!plan.ok())
     problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
@@ -217,7 +249,10 @@ int simulate_verb(Arguments arguments) {
     return kAnswerIsNo;
   }
   const core::Result<planner::Simulation> simulation = planner::simulate(*plan, options);
+  if (pending_signal() != 0) return kFailed;  // the folder goes, then the process
   if (!simulation.ok()) return refuse(simulation.problems());
+  if (const core::Status written = chakra.commit(simulation->chakra_groups); !written.ok())
+    return refuse(written.problems());
   if (words.trace) {
     const core::Status written = core::write_atomically(*words.trace, simulation->trace);
     if (!written.ok()) return refuse(written.problems());

@@ -115,6 +115,12 @@ class Player {
     for (const double bytes : outcome.wire_sent) s.wire_sent.push_back(bytes / outcome.steps);
     fill_peak(worst, record, s);
     s.communication = communication_of(program_, machine_);
+    if (options_.chakra) {
+      core::Result<engine::ChakraGroups> groups =
+          engine::write_chakra(scene_, *options_.chakra, options_.chakra_sink);
+      if (!groups.ok()) return groups.problems();
+      s.chakra_groups = std::move(groups).value();
+    }
     if (!options_.trace) return s;
     core::Result<std::string> text = engine::trace_json(scene_, record, *options_.trace);
     if (!text.ok()) return text.problems();

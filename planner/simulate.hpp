@@ -1,6 +1,7 @@
 #pragma once
 // Simulate: a planned candidate played before any GPU does (sim/engine), and the file simulate/1
-// (design, section 10). Pure but for nothing: the same plan, options and seed give the same bytes.
+// (design, section 10). Pure but for the sink of execution traces: the same plan, options and seed
+// give the same bytes.
 //
 // time is that of the critical rank in the steady state (engine/outcome.hpp); streams and critical
 // path are of the first step, begun at rest.
@@ -13,6 +14,7 @@
 #include "core/result.hpp"
 #include "planner/plan.hpp"
 #include "planner/scaling.hpp"
+#include "sim/engine/chakra.hpp"
 #include "sim/engine/exchanges.hpp"
 #include "sim/engine/goodput.hpp"
 #include "sim/engine/scene.hpp"
@@ -39,6 +41,9 @@ struct SimulateOptions {
   std::vector<std::int64_t> scale{};   // data-parallel copies to ask about
   std::optional<FailureOptions> failures{};
   std::optional<engine::TraceOptions> trace{};  // wanted
+  // Execution traces wanted: each goes to the sink, which keeps or refuses it.
+  std::optional<engine::ChakraOptions> chakra{};
+  engine::ChakraSink chakra_sink{};
 };
 
 // Of a rank played, which may stand for others.
@@ -88,6 +93,7 @@ struct Simulation {
   std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step
   SimulateOptions options;
   std::string trace;                   // where wanted
+  engine::ChakraGroups chakra_groups;  // likewise, of execution traces
 };
 
 // Problems: a candidate that is not there, a strategy that cannot be expressed, a straggler that is

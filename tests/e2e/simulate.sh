@@ -60,6 +60,47 @@ expect 0 '' simulate plan.json --links exclusive --link-down rank=1,share=0.5
 if ! grep -q 'rank 1 keep 50.0 %' out.txt; then complain 'no word of a weak link'; fi
 expect 0 '' simulate plan.json --link-down rank=1
 
+# Execution traces: written, played, refused; a folder is whole or as it was.
+step_of() { grep -m1 '"step":' "$1"; }
+expect 0 '' simulate plan.json --chakra traces --json
+cp out.txt planned.json
+if [[ $(ls traces) != $'comm_groups.json\nstep.0.et\nstep.1.et\nstep.2.et\nstep.3.et' ]]; then
+  complain "other files: $(ls -A traces)"
+fi
+expect 0 '' simulate traces --json --out played.json
+if [[ $(step_of planned.json) != "$(step_of played.json)" ]]; then
+  complain "traces take $(step_of played.json), the plan $(step_of planned.json)"
+fi
+expect 0 '' simulate traces/step.2.et --gpu h100-sxm-80g --json
+if [[ $(step_of planned.json) != "$(step_of out.txt)" ]]; then complain 'costed anew, another step'; fi
+expect 0 '' simulate traces/step --gpu rtx3090 --gpus-per-node 2 --internode-gbps 10
+if ! grep -q 'transfers on rtx3090' out.txt; then complain 'no word of the machine'; fi
+cp -r traces before
+expect 0 '' simulate plan.json --chakra traces
+if ! diff -rq traces before >/dev/null; then complain 'the same plan gave other traces'; fi
+expect 0 '' simulate plan.json --chakra some --chakra-ranks 0,2
+expect 2 'none of rank 1' simulate some
+touch traces/mine.txt
+expect 2 'mine\.txt' simulate plan.json --chakra traces
+rm traces/mine.txt
+expect 2 'mkdir' simulate plan.json --chakra no/such/traces
+expect 2 'a new name' simulate plan.json --chakra plan.json
+expect 2 'ranks below 4' simulate plan.json --chakra other --chakra-ranks 4
+expect 2 'ranks, as 0,8' simulate plan.json --chakra other --chakra-ranks x
+expect 2 'chakra FOLDER' simulate plan.json --chakra-ranks 1
+expect 2 'timed' simulate plan.json --chakra other --collectives flows
+expect 2 'a plan brings its machine' simulate plan.json --gpu h100-sxm-80g
+expect 2 'straggler: expected a plan' simulate traces --straggler rank=1,slowdown=2
+expect 2 'gpu' simulate traces --node dgx
+expect 2 'no execution|none' simulate nowhere.et
+mkdir empty
+expect 2 'none' simulate empty
+head -c 1000 traces/step.3.et >before/step.3.et
+expect 2 'before/step\.3\.et: byte [0-9]+' simulate before
+printf '{"1": [0, "x"]}' >before/comm_groups.json
+expect 2 'comm_groups\.json:1:[0-9]+ /1' simulate before
+if [[ -n $(find . -name '.planner-*') ]]; then complain "left: $(find . -name '.planner-*')"; fi
+
 plan --pin data=4 --out copies.json
 expect 0 '' simulate copies.json --scale 1,2,4 --mtbf 1000h --save 10s --restart 1min
 if ! grep -q 'Goodput' out.txt; then complain 'no goodput'; fi
