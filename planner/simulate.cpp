@@ -11,6 +11,7 @@
 #include "planner/memory.hpp"
 #include "planner/swept_time.hpp"
 #include "sim/cost/action.hpp"
+#include "sim/engine/critical_path.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/sweep.hpp"
 #include "sim/program/checker.hpp"
@@ -104,14 +105,14 @@ class Player {
     s.memory = memory_of(program_, plan_.profile);
     const auto worst = static_cast<std::uint32_t>(
         scene_.fold().of[static_cast<std::size_t>(s.memory.rank)]);
-    if (!options_.trace) o.record_actor = worst;
+    if (!options_.trace && !options_.flows) o.record_actor = worst;
     const engine::Outcome outcome = engine::run(scene_, o);
     s.ranks = program_.mesh.ranks();
     s.ranks_played = static_cast<std::int64_t>(scene_.actors().size());
     s.operations = outcome.operations;
     fill_time(outcome, s);
     fill_streams(outcome, s);
-    if (!options_.flows) fill_path(s);
+    fill_path(record, s);
     for (const double bytes : outcome.wire_sent) s.wire_sent.push_back(bytes / outcome.steps);
     fill_peak(worst, record, s);
     s.communication = communication_of(program_, machine_);
@@ -148,12 +149,15 @@ class Player {
     }
   }
 
-  void fill_path(Simulation& s) const {
-    const engine::Outcome swept = engine::sweep(scene_, {.steps = 1, .critical_path = true});
+  // Flows have been recorded whole; without them a sweep costs less than a record.
+  void fill_path(const std::vector<engine::Played>& record, Simulation& s) const {
+    const engine::PathTimes path =
+        options_.flows ? engine::critical_path(scene_, record, true)
+                       : engine::sweep(scene_, {.steps = 1, .critical_path = true}).critical_path;
     for (std::size_t kind = 0; kind < engine::kPathKinds; ++kind)
-      if (swept.critical_path[kind] > 0)
+      if (path[kind] > 0)
         s.critical_path.push_back(
-            {std::string(engine::path_kind_name(kind)), seconds(swept.critical_path[kind])});
+            {std::string(engine::path_kind_name(kind)), seconds(path[kind])});
     std::ranges::stable_sort(s.critical_path, std::ranges::greater{}, &PathPart::seconds);
   }
 

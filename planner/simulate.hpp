@@ -87,7 +87,7 @@ struct Simulation {
   PeakInstant peak;
   std::vector<CommunicationEntry> communication;
   std::vector<StreamUse> streams;
-  std::vector<PathPart> critical_path;  // sums to first_step; empty where links are shared
+  std::vector<PathPart> critical_path;  // sums to first_step
   std::vector<ScalePoint> scaling;      // where asked for
   std::optional<Goodput> goodput;       // where asked for
   std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step

@@ -13,6 +13,14 @@ std::string_view path_kind_name(std::size_t kind) {
   return "other";
 }
 
+std::size_t path_kind(const Timetable& table, const Operation& op) {
+  if (op.work == Work::compute) return 0;
+  if (op.work == Work::optimizer) return 1;
+  if (op.point == program::kNone) return kPathKinds - 1;
+  const auto& transfers = table.rank_class().transfers;
+  return 2 + static_cast<std::size_t>(transfers[table.points()[op.point].transfer].what);
+}
+
 void enter(Account& a, const Operation& op, const Span& s, bool counts,
            std::int64_t& compute_done) {
   const std::int64_t spent = s.end - s.start;

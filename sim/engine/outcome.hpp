@@ -59,6 +59,7 @@ struct Played {
 inline constexpr std::size_t kTrafficKinds = program::kTraffics;
 inline constexpr std::size_t kPathKinds = kTrafficKinds + 3;
 std::string_view path_kind_name(std::size_t kind);
+std::size_t path_kind(const Timetable& table, const Operation& op);
 using PathTimes = std::array<std::int64_t, kPathKinds>;
 
 struct Outcome {

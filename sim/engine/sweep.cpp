@@ -324,7 +324,7 @@ class Sweep {
     const bool waited = start.time > node.ready.time;
     end.missing_from = waited ? node.ready.time : node.ready.missing_from;
     end.missing_to = waited ? start.time : node.ready.missing_to;
-    end.spend(path_kind(node.actor, op), duration);
+    end.spend(path_kind(scene_.timetable(actor(node.actor)), op), duration);
     enter(account(node.actor, node.step), op,
           {node.ready.time, start.time, end.time, node.ready.missing_from, node.ready.missing_to},
           counts(node.actor, op), players_[node.actor].compute_done);
@@ -338,14 +338,6 @@ class Sweep {
 
   bool counts(std::uint32_t a, const Operation& op) const {
     return op.point == program::kNone || scene_.seat(actor(a), op).times;
-  }
-  std::size_t path_kind(std::uint32_t a, const Operation& op) const {
-    if (op.work == Work::compute) return 0;
-    if (op.work == Work::optimizer) return 1;
-    if (op.point == program::kNone) return kPathKinds - 1;
-    const Timetable& table = scene_.timetable(actor(a));
-    const auto& transfers = table.rank_class().transfers;
-    return 2 + static_cast<std::size_t>(transfers[table.points()[op.point].transfer].what);
   }
 
   void note_end(const S& end) {

@@ -56,6 +56,7 @@ if ! grep -q 'rank 3 computes 1.5 times as long' out.txt; then complain 'no word
 
 expect 0 '' simulate plan.json --collectives flows --json
 if ! grep -q 'wire_bytes_by_rank' out.txt; then complain 'flows count no bytes'; fi
+if ! grep -A3 '"critical_path": \[' out.txt | grep -q '"kind"'; then complain 'flows have no path'; fi
 expect 0 '' simulate plan.json --links exclusive --link-down rank=1,share=0.5
 if ! grep -q 'rank 1 keep 50.0 %' out.txt; then complain 'no word of a weak link'; fi
 expect 0 '' simulate plan.json --link-down rank=1

@@ -92,6 +92,9 @@ TEST_CASE("random programs send what they receive, over wires that are shared or
         for (const auto& e : program::rank_traffic(p, r))
           wire += static_cast<double>(e.wire.value());
         CHECK(o.wire_sent[rank] == wire);
+        // No port sends faster than it can, nor receives.
+        const double most = std::max(o.wire_sent[rank], o.wire_received[rank]);
+        CHECK(static_cast<double>(o.makespan()) >= most / machine.link.value() * 1e12 - 1);
         sent += o.wire_sent[rank];
         received += o.wire_received[rank];
       }
