@@ -12,6 +12,7 @@
 #include "planner/step_time.hpp"
 #include "planner/strategy_keys.hpp"
 #include "sim/program/bound.hpp"
+#include "sim/program/replay.hpp"
 
 namespace planner {
 namespace {
@@ -108,6 +109,17 @@ const std::vector<closed_form::Figures>& Explorer::lowered(const Strategy& resol
   return figures_;
 }
 
+std::optional<core::Bytes> Explorer::host_overflow(const Strategy& resolved) const {
+  const Question& q = questions_.front();
+  const hw_profiles::Node& node = q.profile.node;
+  if (resolved.offload.empty() || !node.host_memory) return std::nullopt;
+  core::Bytes most{};
+  for (const program::RankClass& k : program_->classes)
+    most = std::max(most, program::host_bytes(k));
+  const core::Bytes all = most * std::min<std::int64_t>(node.gpus_per_node, q.gpus);
+  return all > *node.host_memory ? std::optional(all) : std::nullopt;
+}
+
 // Micro-batches ascend and memory with them: once a machine overflows, larger ones are skipped
 // there, counted for the machine asked about.
 void Explorer::explore(std::uint32_t index) {
@@ -143,8 +155,16 @@ void Explorer::explore(std::uint32_t index) {
       closed = evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
       prepared = true;
     }
-    enter(index, sizes[at], sizes.size() - 1 - at,
-          closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s));
+    const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
+    if (const std::optional<core::Bytes> host = host_overflow(s)) {
+      const auto rest = static_cast<std::int64_t>(sizes.size() - at);  // whatever their size
+      counts_.enumerated += rest;
+      counts_.infeasible += rest;
+      per_limit_["host_memory"] += rest;
+      misses_.push_back({index, sizes[at], {}, "host_memory", "", *host});
+      return;
+    }
+    enter(index, sizes[at], sizes.size() - 1 - at, figures);
   }
 }
 
@@ -189,6 +209,7 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
       evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
   program_.reset();
   const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
+  if (host_overflow(s)) return std::nullopt;
   return Measure{figures.front().device, figures.front().step};
 }
 

@@ -33,6 +33,7 @@ struct Miss {
   std::int64_t micro_batch = 1;
   core::Bytes device{};                // bound; 0: not a matter of memory
   std::string limit, fix;              // where it is none
+  core::Bytes host{};                  // limit host_memory: what a node's ranks take of it
 };
 
 class Explorer {
@@ -75,6 +76,9 @@ class Explorer {
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
              const std::vector<closed_form::Figures>& figures);
   void reject(std::uint32_t index, std::int64_t micro_batch, const core::Problems& problems);
+  // What the ranks of a node keep in its memory, where that is more than it is known to have.
+  // REQUIRES: lowered(), where something is offloaded.
+  std::optional<core::Bytes> host_overflow(const Strategy& resolved) const;
   // Figures of a strategy that the closed form does not describe.
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
 

@@ -249,6 +249,12 @@ void explain_rejections(Explorer& explorer, Plan& plan) {
       r.fix = cheapest_fix(explorer, r);
       if (r.fix.empty()) r.fix = more_gpus(q.gpus, r);
       plan.rejected.push_back(std::move(r));
+    } else if (m->limit == "host_memory") {
+      plan.rejected.push_back(
+          {explorer.strategy(m->structure, m->micro_batch), m->limit, m->host.value(),
+           q.profile.node.host_memory->value(),
+           s.offloads("params") ? "offload=optimizer keeps less there; more nodes divide it"
+                                : "more nodes divide it"});
     } else {
       plan.rejected.push_back({with_micro_batch(s, m->micro_batch, q.job.global_batch), m->limit,
                                s.workers() + s.separate_servers(), q.gpus, m->fix});

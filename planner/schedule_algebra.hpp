@@ -63,7 +63,8 @@ Messages messages_over(std::span<const std::int64_t> links, std::int64_t chunks)
 std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
                            const Messages& messages);
 
-// Idle picoseconds of a step. REQUIRES: p > 1, a schedule but none, naive and the stale ones.
+// Idle picoseconds of a step. joined_at_end: the ends of the pipeline sum tied gradients after
+// their last pass. REQUIRES: p > 1, a schedule but none, naive and the stale ones.
 std::int64_t bubble(const Strategy& strategy, const PassTimes& rank, bool joined_at_end);
 
 }  // namespace planner

@@ -170,6 +170,10 @@ core::Result<Plan> make_plan(const Request& request) {
   if (!plan.chosen && !plan.alternatives.empty())
     return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),
                          fmt::format("{}", request.candidate), "name one of the ranking"};
+  if (plan.chosen && plan.chosen->memory.worst.host.value() > 0 && !plan.profile.node.host_memory)
+    plan.assumptions.emplace_back(
+        "the host has room for what is offloaded: how much memory a node has is not known "
+        "(node.host_memory of a file for --node)");
   if (request.tokens && plan.chosen) {
     const Time& t = plan.chosen->time;
     plan.training =

@@ -348,7 +348,9 @@ Time compose(const program::Program& program, const std::vector<ClassTime>& clas
     messages = m * 2 * (p - 1) * message;
   } else if (p > 1) {
     const PassTimes own = c.passes();
-    bubble = planner::bubble(shape, mean_of_others(turn, own, p), program.accumulation.tied_apart);
+    const bool joined =
+        program.accumulation.tied_apart && program.mesh.group_size(program::Group::data) > 1;
+    bubble = planner::bubble(shape, mean_of_others(turn, own, p), joined);
     if (schedule == Schedule::gpipe) bubble += (m - 1) * (slowest_passes(classes) - c.period);
     messages = message_waits(shape, own, messages_over(links, shape.virtual_stages));
   }

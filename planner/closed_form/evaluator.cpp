@@ -251,7 +251,8 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
     if (p > 1) {
       const PassTimes own = critical->passes();
       const PassTimes other = mean_of_others(turn.passes(), own, p);
-      total += bubble(strategy_, other, current_->units.tied > 0) +
+      const bool joined = current_->units.tied > 0 && strategy_.data_ranks() > 1;
+      total += bubble(strategy_, other, joined) +
                message_waits(strategy_, own, known.messages[i]);
     }
     // All forward passes, then all backward ones: each kind waits for its own slowest rank.

@@ -319,9 +319,11 @@ void StageForm::time_end() {
     update = std::max(update, gathered);
     if (!units_reduce_)
       update += layers_ * layer_.partial[i] + final_.partial[i] + embeddings_.partial[i];
+    const bool early = split_ && !communicates_;  // beside the last weight gradients
     if (tied_.elements > 0 && s.pipeline > 1)
-      update += (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
-                         (tied_.elements + parts(s) - 1) / parts(s), r.gradient, m);
+      (early ? tied_early_[i] : update) +=
+          (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
+                           (tied_.elements + parts(s) - 1) / parts(s), r.gradient, m);
     update_[i] = update;
   }
 }

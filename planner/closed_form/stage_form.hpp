@@ -181,7 +181,7 @@ class StageForm {
   int groups_ = 0;
   // Picoseconds per element of all buckets, of those of experts.
   std::array<double, kMachines> reduce_rate_{}, expert_rate_{};
-  ByMachine begin_{}, update_{}, reduce_all_{};
+  ByMachine begin_{}, update_{}, reduce_all_{}, tied_early_{};
 };
 
 class StageForm::Shared {

@@ -144,6 +144,7 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
     t.weight_gradient += count * c.layers * (weights.kernels + weights.transfers);
   }
   t.last_backward = std::max(t.last_backward, reduced);
+  t.end += std::max<std::int64_t>(0, tied_early_[machine] - t.weight_gradient);
   return t;
 }
 

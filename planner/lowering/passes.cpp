@@ -155,6 +155,7 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
   append_uses(routine, uses, last_micro_batch);
   close_gradients(routine);
   if (open_staging_ >= 0) call(routine, close_staging_block(), open_staging_);
+  if (last_micro_batch && reduces_tied_early()) call(routine, tied_block(), layout_.tied_span);
   if (releases_late(*stage_.strategy)) release();
   if (sends(index, true)) call(routine, send_block(index, true));
   if (last_micro_batch) class_.forward_evaluations = evaluations;

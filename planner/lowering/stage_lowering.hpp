@@ -69,6 +69,8 @@ class StageLowering {
   std::uint16_t server_reduce_block();
   std::uint16_t replica_block();
   std::uint16_t tied_block();
+  bool reduces_tied_early() const;
+  std::uint16_t join_tied_block();
   std::uint16_t update_block(bool experts);
   std::uint16_t close_staging_block();
   std::uint16_t partial_block(int unit);
@@ -159,7 +161,7 @@ class StageLowering {
   std::uint16_t staging_ = program::kNone, sum_ = program::kNone, master_ = program::kNone;
   std::uint16_t ready_ = program::kNone, reduced_ = program::kNone, gathered_ = program::kNone;
   std::uint16_t updated_ = program::kNone, may_gather_ = program::kNone, pulled_ = program::kNone;
-  std::uint16_t regathered_ = program::kNone;
+  std::uint16_t regathered_ = program::kNone, tied_summed_ = program::kNone;
   std::uint16_t host_weights_ = program::kNone, host_gradients_ = program::kNone;
   std::uint16_t sent_output_ = program::kNone, sent_gradient_ = program::kNone;
   // Of activations and of gradients: where messages arrive, and when they are copied out.

@@ -241,13 +241,40 @@ std::uint16_t StageLowering::replica_block() {
   return builder_.end();
 }
 
-// Tied embeddings on the first and the last of several stages: the sum of both gradients.
+// Tied embeddings on the first and the last of several stages: the sum of both gradients. Where it
+// is early, on the gradient stream: the update waits for it.
 std::uint16_t StageLowering::tied_block() {
+  const bool early = reduces_tied_early();
   builder_.begin("reduce_tied");
   const Transfer t = over(program::Group::embedding, Collective::all_reduce,
                           program::Algorithm::ring, Traffic::embedding, stage_.recipe.gradient);
-  builder_.emit({.kind = ActionKind::collective, .args = {gradient_range()},
-                 .op = builder_.transfer(t)});
+  Emit e{.kind = ActionKind::collective, .args = {gradient_range()}, .op = builder_.transfer(t)};
+  if (!early) {
+    builder_.emit(e);
+    return builder_.end();
+  }
+  const EventRef complete = single_event(builder_.event("tied_complete", 1));
+  tied_summed_ = builder_.event("tied_summed", 1);
+  const EventRef summed = single_event(tied_summed_);
+  builder_.fence(Stream::compute, {}, &complete);
+  e.stream = Stream::gradient;
+  e.waits = {{complete, false}};
+  e.signal = &summed;
+  builder_.emit(e);
+  return builder_.end();
+}
+
+// The embeddings' gradient and the head's are complete when the last backward pass is; its weight
+// gradients, which come later, are the layers'. So the ends of the pipeline need not wait for each
+// other's last pass. A span that data ranks reduce follows that reduction.
+bool StageLowering::reduces_tied_early() const {
+  return stage_.split_backward() && layout_.tied_span >= 0 && (stage_.first || stage_.last) &&
+         !reduces(layout_.tied_span);
+}
+
+std::uint16_t StageLowering::join_tied_block() {
+  builder_.begin("join_tied");
+  builder_.fence(Stream::compute, {{single_event(tied_summed_), false}}, nullptr);
   return builder_.end();
 }
 
@@ -333,7 +360,7 @@ void StageLowering::build_end() {
     for (std::size_t u = 0; u < layout_.units.size(); ++u)
       call(end, partial_block(static_cast<int>(u)), static_cast<int>(u));
   if (layout_.tied_span >= 0 && (stage_.first || stage_.last))
-    call(end, tied_block(), layout_.tied_span);
+    call(end, reduces_tied_early() ? join_tied_block() : tied_block(), layout_.tied_span);
   const std::uint16_t update = update_block(false);
   const std::uint16_t experts = stage_.divides_experts() ? update_block(true) : program::kNone;
   for_spans([&](int s) { return holds_experts(s) ? experts : update; });

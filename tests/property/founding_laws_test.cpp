@@ -92,6 +92,34 @@ TEST_CASE("M4: GPT-2 1.5B holds 3 GB of fp16 weights and 24 GB of state, and exc
   CHECK(r.live.value() > 32'000'000'000LL);
 }
 
+// [zero] sections 1 and 6.1: 60 GB, and 8 GB with checkpointing, of 32 x 1024 tokens. The rule
+// counts 12 values of 16 bits per token, layer and hidden unit; the graph with flash attention, all
+// that its kernels keep.
+TEST_CASE("M5 M6: activations of GPT-2 1.5B, kept and recomputed, beside the paper's figures") {
+  const models::ModelSpec spec = zoo_model("gpt2-1.5b");
+  Job job = job_for(spec, "mixed", 32);
+  job.seq_len = 1024;
+  constexpr std::int64_t kTokens = 32 * 1024, kHidden = 1600, kLayers = 48;
+  constexpr std::int64_t kRule = 12 * kHidden * kTokens * kLayers * 2;
+  CHECK(kRule == 60'397'977'600);      // "about 60 GB"
+  Strategy s;
+  s.micro_batch = 32;
+  const program::Program kept = lowered(spec, job, s);
+  s.checkpoint = Checkpoint::every_k;
+  s.checkpoint_every = 1;
+  const program::Program recomputed = lowered(spec, job, s);
+  const auto activations = [](const program::Program& p) {
+    return term(program::replay(p.classes[0]).peaks, Term::activations);
+  };
+  CHECK(activations(kept) > kRule);    // 16 to 17 values: GELU's input, norms, attention's output
+  CHECK(activations(kept) < 3 * kRule / 2);
+  const std::int64_t boundaries = kTokens * kHidden * kLayers * 2;
+  CHECK(activations(recomputed) > boundaries);      // 5.0 GB
+  CHECK(activations(recomputed) < 8'000'000'000);   // the paper's, with one layer's working set
+  CHECK(kept.classes[0].forward_evaluations == kLayers);
+  CHECK(recomputed.classes[0].forward_evaluations == 2 * kLayers);
+}
+
 TEST_CASE("M7: gradients fused in fp32 for the all-reduce take a buffer of 4 bytes a parameter") {
   const models::ModelSpec spec = tiny_gpt();
   Job job = tiny_job(spec, 4, "mixed");

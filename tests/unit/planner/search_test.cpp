@@ -213,6 +213,31 @@ std::pair<double, std::vector<std::int64_t>> divided(const std::string& model, s
 
 }  // namespace
 
+TEST_CASE("what is offloaded must fit the memory of a node, and where that is unknown it is said") {
+  Request r = request("llama2-7b", 8, "a100-sxm-80g");
+  const auto pinned = [&] {
+    Request asked = r;
+    return plan_of(std::move(asked), {"offload=params", "sharding=zero3", "data=8"});
+  };
+  const Plan held = pinned();
+  REQUIRE(held.chosen);
+  const std::int64_t host = 8 * held.chosen->memory.worst.host.value();
+  CHECK(host >= 18 * held.parameters);  // mixed: weights, gradients and 12 bytes of state, padded
+  r.profile.node.host_memory = core::Bytes(host - 1);
+  const Plan over = pinned();
+  CHECK_FALSE(over.chosen);
+  REQUIRE_FALSE(over.rejected.empty());
+  CHECK(over.rejected[0].limit == "host_memory");
+  CHECK(over.rejected[0].needed == host);
+  CHECK(over.rejected[0].available == host - 1);
+  r.profile.node.host_memory.reset();
+  const Plan unknown = pinned();
+  REQUIRE(unknown.chosen);
+  CHECK(std::ranges::any_of(unknown.assumptions, [](const std::string& text) {
+    return text.find("node.host_memory") != std::string::npos;
+  }));
+}
+
 // [llama3] table 4 and section 3.3.2: 16 M tokens a step of 8192 each; 43 % and 41 % mfu.
 TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had it") {
   Request r = request("llama3.1-405b", 16'384, "h100-sxm-80g");
