@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "exec/communicator/message_communicator.hpp"
-#include "exec/communicator/reduce.hpp"
 
 namespace exec {
 
@@ -63,7 +62,8 @@ void MessageCommunicator::naive_all_reduce(const Header& header, std::byte* vect
     for (int peer = 1; peer < i; ++peer) {
       fold_message_in(peer, Lane{}, header, header.op, running.bytes.get(), header.n);
     }
-    combine(running.bytes.get(), vector, vector, header.n, header.type, header.op);
+    transport_->memory().combine(running.bytes.get(), vector, vector, header.n, header.type,
+                                 header.op);
     transport_->recycle(std::move(running));
   }
   for (int peer = i + 1; peer < k; ++peer) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <thread>
 
@@ -65,9 +64,10 @@ namespace {
 
 class LocalTransport final : public Transport {
  public:
-  LocalTransport(LocalWorld::State& world, std::vector<int> group, int index, int channel)
+  LocalTransport(LocalWorld::State& world, std::vector<int> group, int index, int channel,
+                 MessageMemory& memory)
       : world_(world), group_(std::move(group)), index_(index), channel_(channel),
-        room_(world.room(group_, channel)) {
+        room_(world.room(group_, channel)), memory_(memory) {
     PLANNER_CHECK(!room_.open[index_].exchange(true), "this communicator is open already");
     patience_.stop = [this] { world_.throw_if_aborted(); };
     patience_.limit = std::chrono::nanoseconds(
@@ -85,7 +85,11 @@ class LocalTransport final : public Transport {
             std::size_t zeros) override;
   Message receive(int peer, Lane lane) override;
   Peek wait_any(Lane lane) override;
-  void recycle(Message&& message) override { room_.inboxes[index_].recycle(std::move(message)); }
+  void recycle(Message&& message) override {
+    if (memory_.makes_messages()) return memory_.recycle(std::move(message));
+    room_.inboxes[index_].recycle(std::move(message));
+  }
+  MessageMemory& memory() override { return memory_; }
   core::Bytes sent() const override { return sent_; }
   void abort(const std::string& message) override { world_.abort(group_[index_], message); }
 
@@ -97,6 +101,7 @@ class LocalTransport final : public Transport {
   int index_;
   int channel_;
   Room& room_;
+  MessageMemory& memory_;
   Inbox::Patience patience_;
   core::Bytes sent_{0};
 };
@@ -105,10 +110,12 @@ void LocalTransport::send(int peer, Lane lane, const Header& header,
                           std::span<const std::byte> data, std::size_t zeros) {
   world_.throw_if_aborted();
   Inbox& inbox = room_.inboxes[peer];
-  Message message = inbox.blank(data.size() + zeros);
+  const std::size_t bytes = data.size() + zeros;
+  Message message = memory_.makes_messages() ? memory_.blank(bytes) : inbox.blank(bytes);
   message.header = header;
-  if (!data.empty()) std::memcpy(message.bytes.get(), data.data(), data.size());
-  if (zeros > 0) std::memset(message.bytes.get() + data.size(), 0, zeros);
+  memory_.copy(message.bytes.get(), data.data(), data.size());
+  memory_.zero(message.bytes.get() + data.size(), zeros);
+  memory_.sent(message);
   const core::Bytes size(static_cast<std::int64_t>(message.size));
   Inbox::Time arrives{};
   if (world_.links.any()) {
@@ -120,7 +127,9 @@ void LocalTransport::send(int peer, Lane lane, const Header& header,
 
 Message LocalTransport::receive(int peer, Lane lane) {
   patience_.stalled = [&] { stalled(fmt::format("a message from rank {}", group_[peer])); };
-  return room_.inboxes[index_].take(peer, lane, patience_);
+  Message message = room_.inboxes[index_].take(peer, lane, patience_);
+  memory_.received(message);
+  return message;
 }
 
 Peek LocalTransport::wait_any(Lane lane) {
@@ -148,8 +157,8 @@ LocalWorld::~LocalWorld() = default;
 int LocalWorld::ranks() const { return state_->ranks; }
 bool LocalWorld::emulated_links() const { return state_->links.any(); }
 
-std::unique_ptr<Communicator> LocalWorld::communicator(int rank, std::span<const int> group_ranks,
-                                                       int channel) {
+std::unique_ptr<Communicator> LocalWorld::open(int rank, std::span<const int> group_ranks,
+                                               int channel, MessageMemory& memory) {
   std::vector<int> group(group_ranks.begin(), group_ranks.end());
   std::vector<int> sorted = group;
   std::sort(sorted.begin(), sorted.end());
@@ -160,7 +169,7 @@ std::unique_ptr<Communicator> LocalWorld::communicator(int rank, std::span<const
   PLANNER_CHECK(place != group.end(), "the rank is not in the group");
   const int index = static_cast<int>(place - group.begin());
   return std::make_unique<MessageCommunicator>(
-      std::make_unique<LocalTransport>(*state_, std::move(group), index, channel));
+      std::make_unique<LocalTransport>(*state_, std::move(group), index, channel, memory));
 }
 
 void LocalWorld::abort(int rank, const std::string& message) { state_->abort(rank, message); }

@@ -33,8 +33,6 @@ class LocalWorld final : public World {
 
   int ranks() const override;
   bool emulated_links() const override;
-  std::unique_ptr<Communicator> communicator(int rank, std::span<const int> group_ranks,
-                                             int channel) override;
   void abort(int rank, const std::string& message) override;
 
   // Runs body(rank) on one thread per rank and joins them. When one throws, the others are woken,
@@ -44,6 +42,9 @@ class LocalWorld final : public World {
   struct State;
 
  private:
+  std::unique_ptr<Communicator> open(int rank, std::span<const int> group_ranks, int channel,
+                                     MessageMemory& memory) override;
+
   std::unique_ptr<State> state_;
 };
 

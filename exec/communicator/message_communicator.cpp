@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "core/check.hpp"
 #include "exec/communicator/reduce.hpp"
@@ -91,21 +90,21 @@ void MessageCommunicator::receive_bytes(int peer, Lane lane, const Header& heade
                                         std::size_t size) {
   Message message = expect(peer, lane, header);
   PLANNER_CHECK(message.size >= size);
-  if (size > 0) std::memcpy(out, message.bytes.get(), size);
+  transport_->memory().copy(out, message.bytes.get(), size);
   transport_->recycle(std::move(message));
 }
 
 void MessageCommunicator::fold_message_in(int peer, Lane lane, const Header& header, ReduceOp op,
                                           std::byte* out, std::int64_t n) {
   Message message = expect(peer, lane, header);
-  combine(out, message.bytes.get(), out, n, header.type, op);
+  transport_->memory().combine(out, message.bytes.get(), out, n, header.type, op);
   transport_->recycle(std::move(message));
 }
 
 void MessageCommunicator::fold_into_message(int peer, const Header& header, std::byte* out,
                                             std::int64_t n) {
   Message message = expect(peer, Lane{}, header);
-  combine(message.bytes.get(), out, out, n, header.type, header.op);
+  transport_->memory().combine(message.bytes.get(), out, out, n, header.type, header.op);
   transport_->recycle(std::move(message));
 }
 
@@ -156,8 +155,8 @@ void MessageCommunicator::reduce_scatter(void* buffer, std::int64_t n, void* chu
            if (library != nullptr) return library->reduce_scatter(buffer, n, chunk, type, op);
            ring_reduce(header, vector, chunks);
            const std::size_t real = chunks.bytes(index());
-           if (real > 0) std::memmove(out, vector + chunks.offset(index()), real);
-           if (real < chunks.chunk_bytes()) std::memset(out + real, 0, chunks.chunk_bytes() - real);
+           transport_->memory().copy(out, vector + chunks.offset(index()), real);
+           transport_->memory().zero(out + real, chunks.chunk_bytes() - real);
          });
 }
 
@@ -172,8 +171,8 @@ void MessageCommunicator::all_gather(const void* chunk, void* full, std::int64_t
   record(key_of(what, collective, program::Algorithm::ring, library != nullptr), 1,
          program::payload_bytes(collective, program::Algorithm::ring, size(), 0, n, type), [&] {
            if (library != nullptr) return library->all_gather(chunk, full, n, type);
-           const std::size_t real = chunks.bytes(index());
-           if (real > 0) std::memmove(vector + chunks.offset(index()), chunk, real);
+           transport_->memory().copy(vector + chunks.offset(index()),
+                                     static_cast<const std::byte*>(chunk), chunks.bytes(index()));
            ring_gather(header, vector, chunks);
          });
 }
@@ -208,8 +207,8 @@ void MessageCommunicator::exchange(const void* out, void* in, std::int64_t n, DT
   const auto algorithm = program::Algorithm::pairwise;
   record(key_of(what, collective, algorithm), 1,
          program::payload_bytes(collective, algorithm, k, 0, n, type), [&] {
-           if (n > 0)
-             std::memcpy(into + chunks.offset(i), from + chunks.offset(i), chunks.bytes(i));
+           transport_->memory().copy(into + chunks.offset(i), from + chunks.offset(i),
+                                     chunks.bytes(i));
            for (int step = 1; step < k; ++step) {
              const int to = (i + step) % k;
              send_bytes(to, Lane{}, header, from + chunks.offset(to), chunks.bytes(to));

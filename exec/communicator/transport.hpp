@@ -13,6 +13,7 @@
 #include "core/dtype.hpp"
 #include "core/units.hpp"
 #include "exec/communicator/library_collectives.hpp"
+#include "exec/communicator/message_memory.hpp"
 #include "sim/program/collective.hpp"
 
 namespace exec {
@@ -47,7 +48,7 @@ struct Lane {
 
 struct Message {
   Header header;
-  std::unique_ptr<std::byte[]> bytes;
+  std::shared_ptr<std::byte[]> bytes;  // of the heap, or of the memory that made it
   std::size_t size = 0;      // bytes that carry the message
   std::size_t capacity = 0;  // bytes allocated
 };
@@ -79,6 +80,8 @@ class Transport {
 
   // The carrier's own collectives over this group, if they are wanted.
   virtual LibraryCollectives* library() { return nullptr; }
+  // What moves the bytes of buffers and messages.
+  virtual MessageMemory& memory() { return host_message_memory(); }
 
   // Payload bytes that left this rank so far.
   virtual core::Bytes sent() const = 0;

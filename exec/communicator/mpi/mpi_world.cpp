@@ -164,9 +164,10 @@ int MpiWorld::rank() const { return state_->engine.rank(); }
 int MpiWorld::ranks() const { return state_->engine.size(); }
 const std::vector<int>& MpiWorld::neighbours() const { return state_->engine.neighbours(); }
 
-std::unique_ptr<Communicator> MpiWorld::communicator(int rank, std::span<const int> group_ranks,
-                                                     int channel) {
+std::unique_ptr<Communicator> MpiWorld::open(int rank, std::span<const int> group_ranks,
+                                             int channel, MessageMemory& memory) {
   PLANNER_CHECK(rank == this->rank(), "a rank of another process");
+  PLANNER_CHECK(!memory.makes_messages(), "messages between processes lie on the host");
   std::vector<int> group(group_ranks.begin(), group_ranks.end());
   const auto place = std::ranges::find(group, rank);
   PLANNER_CHECK(place != group.end(), "the rank is not in the group");

@@ -43,8 +43,6 @@ class MpiWorld final : public Processes {
   int ranks() const override;
   bool emulated_links() const override { return false; }
   const std::vector<int>& neighbours() const override;
-  std::unique_ptr<Communicator> communicator(int rank, std::span<const int> group_ranks,
-                                             int channel) override;
   void abort(int rank, const std::string& message) override;
   void opened() override;
   std::vector<std::string> exchange(const std::string& mine) override;
@@ -65,6 +63,9 @@ class MpiWorld final : public Processes {
   struct State;
 
  private:
+  std::unique_ptr<Communicator> open(int rank, std::span<const int> group_ranks, int channel,
+                                     MessageMemory& memory) override;
+
   std::unique_ptr<State> state_;
 };
 
