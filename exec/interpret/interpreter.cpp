@@ -1,5 +1,6 @@
 #include "exec/interpret/interpreter.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/check.hpp"
@@ -20,6 +21,10 @@ static double now() {
   return std::chrono::duration<double>(t).count();
 }
 
+static std::size_t size_of(const Operand& operand) {
+  return static_cast<std::size_t>(operand.bytes().value());
+}
+
 static KernelContext kernel_context(const RunContext& c, int rank) {
   KernelContext k;
   k.samples = c.program.samples;
@@ -34,14 +39,18 @@ static KernelContext kernel_context(const RunContext& c, int rank) {
 }
 
 Interpreter::Interpreter(const RunContext& context, int rank)
-    : context_(context), rank_(rank),
+    : context_(context),
+      rank_(rank),
       class_(context.program.classes[static_cast<std::size_t>(context.program.class_of(rank))]),
-      part_(context.program.part_of(rank)), kernels_(kernel_context(context, rank)),
-      memory_(class_, part_),
-      workspace_(static_cast<std::size_t>(
-          workspace_bytes(class_, context.program.samples).value() + 64)),
-      scratch_(program::kStreams),
-      streams_(class_, [this](const std::string& m) { context_.world.abort(rank_, m); }) {
+      part_(context.program.part_of(rank)),
+      kernels_(kernel_context(context, rank)),
+      backend_(context.backends ? context.backends(class_, rank)
+                                : host_backend(class_, context.program.samples)),
+      memory_(
+          class_, part_, [this](std::size_t bytes) { return backend_->reserve(bytes); },
+          [this](std::size_t bytes) { return backend_->reserve_host(bytes); }),
+      streams_(class_, *backend_,
+               [this](const std::string& m) { context_.world.abort(rank_, m); }) {
   open_communicators();
   initialise_weights();
 }
@@ -52,9 +61,12 @@ Interpreter::~Interpreter() = default;
 void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
                               const std::vector<double>& values) {
   const Operand to = memory_.persistent(buffer);
-  const host::View target = view(to);
+  std::vector<std::byte> rounded;
   const auto put = [&](std::int64_t at, std::int64_t from, std::int64_t n) {
-    host::cast(target.at(at), {const_cast<double*>(values.data()) + from, core::DType::f64}, n);
+    rounded.resize(static_cast<std::size_t>(core::bytes_of(n, to.type).value()));
+    host::cast({rounded.data(), to.type},
+               {const_cast<double*>(values.data()) + from, core::DType::f64}, n);
+    backend_->write(view(to).at(at).data, rounded.data(), rounded.size());
   };
   const auto count = static_cast<std::int64_t>(values.size());
   if (!shards) return put(flat_offset, 0, count);
@@ -88,8 +100,10 @@ void Interpreter::initialise_weights() {
     const std::vector<float> values(exact.begin(), exact.end());
     auto* layer =
         static_cast<std::byte*>(memory_.persistent(class_.quantised_buffer, q.layer).data);
-    host::encode_matrix(context_.quantization, values, q.placed.parameter.shape,
-                        layer + q.placed.offset);
+    std::vector<std::byte> codes(static_cast<std::size_t>(
+        planner::quantised_bytes(context_.quantization, q.placed.parameter.shape).value()));
+    host::encode_matrix(context_.quantization, values, q.placed.parameter.shape, codes.data());
+    backend_->write(layer + q.placed.offset, codes.data(), codes.size());
   }
 }
 
@@ -99,12 +113,15 @@ StepTimes Interpreter::step(std::int64_t index) {
   evaluations_ = 0;
   calls_ = 0;
   try {
+    backend_->begin_marks();
     barrier_->barrier();
     const double start = now();
     issue_all();
     streams_.drain();
+    backend_->drain();
     barrier_->barrier();
     times_.step = now() - start;
+    if (log_ != nullptr) resolve_log();
   } catch (const std::exception& e) {
     // Before this rank's streams are joined: one of them may wait for a peer that waits for us.
     context_.world.abort(rank_, e.what());
@@ -124,7 +141,9 @@ void Interpreter::issue_all() {
 
 std::optional<double> Interpreter::loss() const {
   if (class_.loss_buffer == program::kNone || kernels_.tensor_rank != 0) return std::nullopt;
-  return *static_cast<const double*>(memory_.persistent(class_.loss_buffer).data);
+  double value = 0;
+  backend_->read(&value, memory_.persistent(class_.loss_buffer).data, sizeof value);
+  return value;
 }
 
 void Interpreter::issue(const Action& a, const Call& call) {
@@ -152,25 +171,27 @@ void Interpreter::issue(const Action& a, const Call& call) {
     return streams_.enqueue(
         a.stream, std::move(waits),
         [this, action, call, number = calls_, args = std::move(args)] {
-          const double start = now();
+          const bool logged = log_ != nullptr;
+          const double start = logged ? backend_->mark(action->stream) : 0;
           run(*action, call, args);
-          log(*action, call, number, start, now());
+          if (logged) log(*action, call, number, start, backend_->mark(action->stream));
         },
         signal);
   }
   for (const Ticket& t : waits) {
     const double start = now();
-    streams_.wait(t);
+    streams_.wait(t, Stream::compute);
     const Stream by = streams_.signaller(t);
     const bool pipeline = by == Stream::receive || by == Stream::send;
     (pipeline ? times_.pipeline_wait : times_.exposed_communication) += now() - start;
   }
-  const double start = now();
+  const bool timed = log_ != nullptr || backend_->on_host();
+  const double start = timed ? backend_->mark(a.stream) : 0;
   run(a, call, args);
-  const double finish = now();
-  account(a, finish - start);
+  const double finish = timed ? backend_->mark(a.stream) : 0;
+  if (backend_->on_host()) account(a, finish - start);
   log(a, call, calls_, start, finish);
-  streams_.complete(signal);
+  streams_.complete(signal, Stream::compute);
 }
 
 void Interpreter::log(const Action& a, const Call& call, std::uint32_t number, double start,
@@ -187,22 +208,57 @@ void Interpreter::log_memory(const Action& a, const Call& call) {
   const program::Buffer& buffer = class_.buffers[view.buffer];
   const core::Bytes bytes = buffer.instance_bytes(program::layer_index(view, call));
   const std::int64_t sign = a.kind == ActionKind::alloc ? 1 : -1;
-  log_->memory.push_back({now(), buffer.term, bytes * sign});
+  log_->memory.push_back({backend_->mark(Stream::compute), buffer.term, bytes * sign});
 }
 
-std::vector<std::span<std::byte>> Interpreter::state() {
-  std::vector<std::span<std::byte>> all;
+// Marks become seconds.
+void Interpreter::resolve_log() {
+  for (std::vector<LoggedAction>& stream : log_->streams)
+    for (LoggedAction& a : stream) {
+      a.start = backend_->seconds(a.start);
+      a.finish = backend_->seconds(a.finish);
+    }
+  for (LoggedMemory& m : log_->memory) m.time = backend_->seconds(m.time);
+  if (backend_->on_host()) return;
+  const double step = times_.step;
+  times_ = times_of(class_, *log_);
+  times_.step = step;
+}
+
+std::vector<Operand> Interpreter::state_buffers() const {
+  std::vector<Operand> all;
   for (std::size_t i = 0; i < class_.buffers.size(); ++i) {
     const program::Buffer& b = class_.buffers[i];
     const bool lasts = b.term == program::Term::weights || b.term == program::Term::optimizer;
     if (!b.persistent || !lasts) continue;
-    for (int layer = 0; layer < b.extent; ++layer) {
-      const Operand o = memory_.persistent(static_cast<std::uint16_t>(i), layer);
-      all.emplace_back(static_cast<std::byte*>(o.data),
-                       static_cast<std::size_t>(o.bytes().value()));
-    }
+    for (int layer = 0; layer < b.extent; ++layer)
+      all.push_back(memory_.persistent(static_cast<std::uint16_t>(i), layer));
   }
   return all;
+}
+
+std::vector<std::span<std::byte>> Interpreter::state() {
+  std::vector<std::span<std::byte>> all;
+  const std::vector<Operand> buffers = state_buffers();
+  if (!backend_->on_host()) state_.resize(buffers.size());
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (!backend_->on_host()) state_[i].resize(size_of(buffers[i]));
+    auto* data = backend_->on_host() ? static_cast<std::byte*>(buffers[i].data) : state_[i].data();
+    all.emplace_back(data, size_of(buffers[i]));
+  }
+  return all;
+}
+
+void Interpreter::fetch_state() {
+  const std::vector<Operand> buffers = state_buffers();
+  for (std::size_t i = 0; i < state_.size(); ++i)
+    backend_->read(state_[i].data(), buffers[i].data, state_[i].size());
+}
+
+void Interpreter::put_state() {
+  const std::vector<Operand> buffers = state_buffers();
+  for (std::size_t i = 0; i < state_.size(); ++i)
+    backend_->write(buffers[i].data, state_[i].data(), state_[i].size());
 }
 
 void Interpreter::account(const Action& a, double seconds) {
@@ -227,24 +283,21 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
     case ActionKind::forward:
     case ActionKind::input_gradient:
     case ActionKind::weight_gradient:
-      return run_kernel(a, class_.operators[a.op], args, kernels_,
-                        host::Workspace(workspace_.data(),
-                                        core::Bytes(static_cast<std::int64_t>(workspace_.size()))));
+      return backend_->run(a, class_.operators[a.op], args, kernels_);
     case ActionKind::load:
       return load(a, call, args[0]);
     case ActionKind::zero:
-      return host::fill_zero(view(args[0]), args[0].elements);
+      return backend_->zero(a.stream, args[0]);
     case ActionKind::copy:
       return copy(a, call, args);
     case ActionKind::cast:
-      return host::cast(view(args[1]), view(args[0]), args[1].elements);
+      return backend_->cast(a.stream, args[0], args[1]);
     case ActionKind::dequantise:
-      return host::decode_matrix(context_.quantization, args[0].data, view(args[1]),
-                                 args[1].elements, args[0].elements);
+      return backend_->dequantise(a.stream, context_.quantization, args[0], args[1]);
     case ActionKind::accumulate:
-      return host::add_into(view(args[1]), view(args[0]), args[1].elements);
+      return backend_->add_into(a.stream, args[0], args[1]);
     case ActionKind::optimizer:
-      return optimizer(call, args);
+      return optimizer(a, call, args);
     case ActionKind::fence:
     case ActionKind::alloc:
     case ActionKind::free:
@@ -263,8 +316,10 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
                              (data * micro_batches + call.micro_batch) * p.samples;
   const std::int64_t per_sample = into.elements / p.samples;
   std::vector<double> row(static_cast<std::size_t>(per_sample));
+  samples_.resize(size_of(into));
+  const host::View all{samples_.data(), into.type};
   for (std::int64_t s = 0; s < p.samples; ++s) {
-    const host::View at = view(into).at(s * per_sample);
+    const host::View at = all.at(s * per_sample);
     const auto input = static_cast<program::Input>(a.op);
     if (into.type == core::DType::i32) {
       const std::span<std::int32_t> tokens(static_cast<std::int32_t*>(at.data), row.size());
@@ -280,13 +335,16 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
       context_.data.feature_targets(first + s, row);
     host::cast(at, {row.data(), core::DType::f64}, per_sample);
   }
+  backend_->load(a.stream, into, samples_.data());
 }
 
 std::vector<double> Interpreter::all_weights() const {
   if (class_.weights_buffer == program::kNone) return {};
   const Operand w = memory_.persistent(class_.weights_buffer);
+  std::vector<std::byte> stored(size_of(w));
+  backend_->read(stored.data(), w.data, stored.size());
   std::vector<double> values(static_cast<std::size_t>(w.elements));
-  host::cast({values.data(), core::DType::f64}, view(w), w.elements);
+  host::cast({values.data(), core::DType::f64}, {stored.data(), w.type}, w.elements);
   return values;
 }
 

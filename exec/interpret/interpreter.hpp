@@ -1,7 +1,7 @@
 #pragma once
-// Interpreter: one rank of a Program on the host. Walks the calls of the schedule, issues actions
-// to streams, runs kernels, collectives and the optimizer on the rank's buffers, and keeps the
-// ledger. One object per rank, used by that rank's thread; waits happen only where the Program has
+// Interpreter: one rank of a Program. Walks the calls of the schedule, issues actions to streams,
+// gives kernels, collectives and the optimizer to the rank's backend, and keeps the ledger. One
+// object per rank, used by that rank's thread; waits happen only where the Program has
 // them.
 
 #include <array>
@@ -10,16 +10,22 @@
 #include <vector>
 
 #include "exec/communicator/world.hpp"
+#include "exec/interpret/backend.hpp"
 #include "exec/interpret/data_source.hpp"
 #include "exec/interpret/kernels.hpp"
 #include "exec/interpret/rank_memory.hpp"
 #include "exec/interpret/step_log.hpp"
+#include "exec/interpret/step_times.hpp"
 #include "exec/interpret/streams.hpp"
 #include "models/spec.hpp"
 #include "planner/quantization.hpp"
 #include "sim/program/program.hpp"
 
 namespace exec {
+
+// Makes the backend of a rank, on that rank's thread.
+using BackendFactory =
+    std::function<std::unique_ptr<Backend>(const program::RankClass& rank_class, int rank)>;
 
 // What all ranks of a run share; must outlive them.
 struct RunContext {
@@ -29,11 +35,7 @@ struct RunContext {
   World& world;
   std::uint64_t seed = 1;
   planner::Quantization quantization = planner::Quantization::none;  // of frozen matrices
-};
-
-// Seconds of one step on the issuing thread, by what it did. The rest of the step is idle time.
-struct StepTimes {
-  double step = 0, compute = 0, exposed_communication = 0, pipeline_wait = 0, optimizer = 0;
+  BackendFactory backends{};           // empty: the host
 };
 
 class Interpreter {
@@ -47,13 +49,19 @@ class Interpreter {
   std::optional<double> loss() const;
 
   // What the next step depends on: weights and optimizer state, buffer by buffer. Between steps.
+  // Where the backend's memory is not the host's these are copies: fetch_state() makes them what
+  // the rank has, put_state() gives them to it.
   std::vector<std::span<std::byte>> state();
+  void fetch_state();
+  void put_state();
   // Returns once every rank has called it. Between steps.
   void barrier() { barrier_->barrier(); }
-  // Later steps are recorded here; null: not. Between steps.
+  // Later steps are recorded here; null: not. Between steps. A backend apart from the host tells
+  // the parts of a step's time where it is recorded alone.
   void record_into(StepLog* log) { log_ = log; }
 
   const RankMemory& memory() const { return memory_; }
+  const Backend& backend() const { return *backend_; }
   // Counters of all communicators of this rank.
   CommunicatorStatistics statistics() const;
   // The stored flat weights, or shards, as double.
@@ -72,34 +80,38 @@ class Interpreter {
   void run(const program::Action& action, const program::Call& call,
            const std::vector<Operand>& args);
   void load(const program::Action& action, const program::Call& call, const Operand& into);
-  void optimizer(const program::Call& call, const std::vector<Operand>& args);
+  void optimizer(const program::Action& action, const program::Call& call,
+                 const std::vector<Operand>& args);
   void transfer(const program::Action& action, const program::Call& call,
                 const std::vector<Operand>& args);
-  void copy(const program::Action& a, const program::Call& call,
+  void copy(const program::Action& action, const program::Call& call,
             const std::vector<Operand>& args);
-  void collective(const program::Transfer& t, Communicator& c, const program::Call& call,
+  void collective(const program::Action& action, Communicator& c, const program::Call& call,
                   const std::vector<Operand>& args);
-  void rows_collective(const program::Transfer& t, Communicator& c, const Operand& rows,
+  void rows_collective(const program::Action& action, Communicator& c, const Operand& rows,
                        const Operand& all);
   void account(const program::Action& action, double seconds);
   void log_memory(const program::Action& action, const program::Call& call);
   void log(const program::Action& action, const program::Call& call, std::uint32_t number,
            double start, double finish);
   Communicator& communicator_of(const program::Action& action);
-  std::vector<std::byte>& scratch(program::Stream stream, std::size_t bytes);
+  void move(program::Stream stream, void* to, const void* from, core::Bytes bytes);
+  std::vector<Operand> state_buffers() const;
+  void resolve_log();
 
   const RunContext& context_;
   const int rank_;
   const program::RankClass& class_;
   const int part_;
   KernelContext kernels_;
+  const std::unique_ptr<Backend> backend_;
   RankMemory memory_;
-  std::vector<std::byte> workspace_;
   std::vector<std::unique_ptr<Communicator>> channels_;
   std::vector<std::uint16_t> channel_of_action_;
   std::unique_ptr<Communicator> barrier_;
   std::array<CommunicatorStatistics, program::kStreams> copies_;  // between host and device
-  std::vector<std::vector<std::byte>> scratch_;
+  std::vector<std::byte> samples_;     // of the load under way
+  std::vector<std::vector<std::byte>> state_;  // copies of state buffers, apart from the host
   std::int64_t step_index_ = 0;
   std::int64_t evaluations_ = 0;
   std::uint32_t calls_ = 0;            // issued in this step

@@ -5,6 +5,7 @@
 #include "exec/host/experts.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/work.hpp"
+#include "exec/interpret/operator_shapes.hpp"
 
 namespace exec {
 
@@ -16,43 +17,12 @@ namespace {
 
 using Args = std::span<const Operand>;
 
-host::LinearShape linear_shape(const Operator& op, std::int64_t rows) {
-  return {rows, op.n, op.k, op.n, op.k};
-}
-
-host::LoraShape lora_shape(const Operator& op, std::int64_t rows, std::int64_t ldy) {
-  return {rows, op.n, op.k, op.column_offsets, ldy, op.scale};
-}
-
-host::AttentionShape attention_shape(const Operator& op, std::int64_t samples) {
-  return {samples, op.rows, op.heads, op.kv_heads, op.head_dim, true};
-}
-
-host::HeadShape head_shape(const Operator& op, std::int64_t rows) {
-  return {rows, op.heads, op.kv_heads, op.head_dim};
-}
-
-host::Rotation rotation(const Operator& op, bool inverse) {
-  return {op.n / (op.heads + op.kv_heads), op.rows, inverse};
-}
-
-host::LogitShape logit_shape(const Operator& op, std::int64_t rows, const KernelContext& c) {
-  // A chain's classes are its output's width; a language model's vocabulary may be padded.
-  const std::int64_t vocab = c.vocab > 0 ? c.vocab : op.n;
-  return {rows, op.n, op.n, c.tensor_rank * op.n, vocab};
-}
-
 host::RoutingShape routing_shape(const Operator& op, const KernelContext& c) {
   return {c.samples, op.rows, op.n, op.k};
 }
 
 host::ExpertShape expert_shape(const Operator& op, const KernelContext& c) {
   return {c.samples, op.rows, op.n, op.k, op.groups, op.origins};
-}
-
-// Where this rank's rows begin in the table of positions: it has all, or a tensor rank's piece.
-std::int64_t first_position(const Operator& op, const KernelContext& c) {
-  return op.rows == c.seq_len ? 0 : c.tensor_rank * op.rows * op.n;
 }
 
 void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace ws) {

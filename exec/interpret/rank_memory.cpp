@@ -1,35 +1,22 @@
 #include "exec/interpret/rank_memory.hpp"
 
-#include <sys/mman.h>
-
-#include <algorithm>
-#include <new>
-
 #include "core/check.hpp"
 
 namespace exec {
 
 using program::Buffer;
 
-// Pages appear when they are touched, so an unused tail costs nothing.
-static std::byte* map_range(std::size_t bytes) {
-  void* range = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) throw std::bad_alloc();
-  return static_cast<std::byte*>(range);
-}
-
-RankMemory::RankMemory(const program::RankClass& rank_class, int part)
+RankMemory::RankMemory(const program::RankClass& rank_class, int part, const Reserve& reserve,
+                       const Reserve& reserve_host)
     : class_(rank_class), part_(part) {
-  const program::Replay predicted = program::replay(rank_class);
-  range_bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(predicted.reserved.value(), 4096));
-  base_ = map_range(range_bytes_);
+  range_bytes_ = static_cast<std::size_t>(program::replay(rank_class).reserved.value());
+  base_ = reserve(range_bytes_);
   program::Arena host;
   for (const Buffer& b : class_.buffers)
     for (int instance = 0; b.host && instance < b.extent * b.slots; ++instance)
       host.allocate(b.instance_bytes(instance / b.slots));
-  host_bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(host.reserved().value(), 4096));
-  host_base_ = map_range(host_bytes_);
+  host_bytes_ = static_cast<std::size_t>(host.reserved().value());
+  if (host_bytes_ > 0) host_base_ = reserve_host(host_bytes_);
   for (const Buffer& b : class_.buffers) {
     first_.push_back(offsets_.size());
     offsets_.resize(offsets_.size() + static_cast<std::size_t>(b.extent * b.slots), kAbsent);
@@ -38,11 +25,6 @@ RankMemory::RankMemory(const program::RankClass& rank_class, int part)
     if (const Buffer& b = class_.buffers[i]; b.persistent)
       for (int instance = 0; instance < b.extent * b.slots; ++instance)
         place(static_cast<std::uint16_t>(i), instance, b.instance_bytes(instance / b.slots));
-}
-
-RankMemory::~RankMemory() {
-  munmap(base_, range_bytes_);
-  munmap(host_base_, host_bytes_);
 }
 
 std::int64_t& RankMemory::offset_of(std::uint16_t buffer, int instance) {

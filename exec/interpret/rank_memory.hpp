@@ -6,6 +6,7 @@
 // lie in a second range and in no ledger: they take nothing of the device.
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "exec/interpret/ledger.hpp"
@@ -24,9 +25,12 @@ struct Operand {
 
 class RankMemory {
  public:
-  // Allocates the persistent buffers. part: Program::part_of(rank).
-  RankMemory(const program::RankClass& rank_class, int part);
-  ~RankMemory();
+  // Gives a range of so many bytes, which outlives this.
+  using Reserve = std::function<std::byte*(std::size_t)>;
+  // Allocates the persistent buffers. part: Program::part_of(rank). reserve_host, of the host's
+  // memory, is asked where buffers are offloaded alone.
+  RankMemory(const program::RankClass& rank_class, int part, const Reserve& reserve,
+             const Reserve& reserve_host);
   RankMemory(const RankMemory&) = delete;
   RankMemory& operator=(const RankMemory&) = delete;
 

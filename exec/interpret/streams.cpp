@@ -8,9 +8,12 @@ using program::Call;
 using program::EventRef;
 using program::Stream;
 
-Streams::Streams(const program::RankClass& rank_class,
+Streams::Streams(const program::RankClass& rank_class, Backend& backend,
                  std::function<void(const std::string&)> on_failure)
-    : class_(rank_class), on_failure_(std::move(on_failure)), workers_(program::kStreams) {
+    : class_(rank_class),
+      backend_(backend),
+      on_failure_(std::move(on_failure)),
+      workers_(program::kStreams) {
   std::size_t instances = 0;
   for (const program::Event& e : class_.events) {
     first_.push_back(instances);
@@ -22,7 +25,7 @@ Streams::Streams(const program::RankClass& rank_class,
   for (const program::Action& a : class_.actions) {
     auto& worker = workers_[static_cast<std::size_t>(a.stream)];
     if (a.stream == Stream::compute || worker) continue;
-    worker = std::make_unique<Worker>();
+    worker = std::make_unique<Worker>(a.stream);
     worker->thread = std::thread([this, w = worker.get()] { serve(*w); });
   }
 }
@@ -65,14 +68,19 @@ void Streams::enqueue(Stream stream, std::vector<Ticket> waits, std::function<vo
   changed_.notify_all();
 }
 
-void Streams::wait(const Ticket& ticket) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return error_ || done_[ticket.instance] >= ticket.sequence; });
-  if (error_) std::rethrow_exception(error_);
+void Streams::wait(const Ticket& ticket, Stream by) {
+  if (ticket.sequence == 0) return;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return error_ || done_[ticket.instance] >= ticket.sequence; });
+    if (error_) std::rethrow_exception(error_);
+  }
+  backend_.wait(by, ticket.instance);
 }
 
-void Streams::complete(const Ticket& ticket) {
+void Streams::complete(const Ticket& ticket, Stream by) {
   if (ticket.sequence == 0) return;
+  backend_.signal(by, ticket.instance);
   {
     const std::lock_guard lock(mutex_);
     done_[ticket.instance] = ticket.sequence;
@@ -118,9 +126,9 @@ void Streams::serve(Worker& worker) {
         task = std::move(worker.queue.front());
         worker.queue.pop_front();
       }
-      for (const Ticket& t : task.waits) wait(t);
+      for (const Ticket& t : task.waits) wait(t, worker.stream);
       task.work();
-      complete(task.signal);
+      complete(task.signal, worker.stream);
       {
         const std::lock_guard lock(mutex_);
         --worker.unfinished;

@@ -1,8 +1,9 @@
 #pragma once
-// Streams and events of one rank on the host. The issuing thread is the compute stream; each other
-// stream that a Program uses is a thread that runs its tasks in order. A wait refers to the latest
-// signal that was issued before it. When any task throws, fail() wakes everybody and the first
-// error is rethrown on the issuing thread.
+// Streams and events of one rank. The issuing thread gives the compute stream its work; each other
+// stream that a Program uses has a thread that gives it its tasks in order. A wait refers to the
+// latest signal that was issued before it; the backend is told of every wait and signal, so that a
+// device follows the same order when it works later than it is told to. When any task throws,
+// fail() wakes everybody and the first error is rethrown on the issuing thread.
 
 #include <condition_variable>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "exec/interpret/backend.hpp"
 #include "sim/program/program.hpp"
 
 namespace exec {
@@ -27,7 +29,8 @@ struct Ticket {
 class Streams {
  public:
   // on_failure: called once, from the failing thread, before others are woken.
-  Streams(const program::RankClass& rank_class, std::function<void(const std::string&)> on_failure);
+  Streams(const program::RankClass& rank_class, Backend& backend,
+          std::function<void(const std::string&)> on_failure);
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
@@ -39,21 +42,27 @@ class Streams {
   void enqueue(program::Stream stream, std::vector<Ticket> waits, std::function<void()> work,
                Ticket signal);
 
-  // Any thread. wait throws the first error when a stream failed.
-  void wait(const Ticket& ticket);
-  void complete(const Ticket& ticket);
+  // The thread of stream `by`. wait throws the first error when a stream failed.
+  void wait(const Ticket& ticket, program::Stream by);
+  void complete(const Ticket& ticket, program::Stream by);
   // Issuing thread: until every stream is idle.
   void drain();
 
  private:
   struct Task { std::vector<Ticket> waits; std::function<void()> work; Ticket signal; };
-  struct Worker { std::deque<Task> queue; std::size_t unfinished = 0; std::thread thread; };
+  struct Worker {
+    program::Stream stream;
+    std::deque<Task> queue{};
+    std::size_t unfinished = 0;
+    std::thread thread{};
+  };
 
   std::size_t instance_of(const program::EventRef& event, const program::Call& call) const;
   void serve(Worker& worker);
   void fail(std::exception_ptr error);
 
   const program::RankClass& class_;
+  Backend& backend_;
   std::function<void(const std::string&)> on_failure_;
   std::vector<std::size_t> first_;              // by event: its first instance
   std::vector<std::uint64_t> issued_;           // by instance; issuing thread alone

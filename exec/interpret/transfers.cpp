@@ -1,10 +1,8 @@
 // Collectives, messages, servers and the optimizer of the Interpreter.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "core/check.hpp"
-#include "exec/host/kernels.hpp"
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "sim/program/traffic.hpp"
@@ -60,7 +58,8 @@ void Interpreter::open_communicators() {
     if (at == opened.end()) {
       opened.push_back(key);
       at = opened.end() - 1;
-      channels_.push_back(context_.world.communicator(rank_, key.first, key.second));
+      channels_.push_back(context_.world.communicator(rank_, key.first, key.second,
+                                                      backend_->messages(a.stream)));
       if (serves(a.kind))
         channels_.back()->use_servers({p.mesh.data, p.servers, p.servers_colocated});
     }
@@ -83,12 +82,12 @@ CommunicatorStatistics Interpreter::statistics() const {
   return all;
 }
 
-// Between device and host, which here are two ranges of one memory. The last part of a span may be
-// stored shorter than it is counted.
+// Between device and host. The last part of a span may be stored shorter than it is counted.
 void Interpreter::copy(const Action& a, const Call& call, const std::vector<Operand>& args) {
   const auto begin = std::chrono::steady_clock::now();
-  host::cast({args[1].data, args[1].type}, {args[0].data, args[0].type},
-             std::min(args[0].elements, args[1].elements));
+  Operand to = args[1];
+  to.elements = std::min(args[0].elements, args[1].elements);
+  backend_->cast(a.stream, args[0], to);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const Transfer& t = class_.transfers[a.op];
   const core::Bytes bytes = core::bytes_of(
@@ -98,10 +97,10 @@ void Interpreter::copy(const Action& a, const Call& call, const std::vector<Oper
       {1, bytes, bytes, core::Seconds(took.count())};
 }
 
-std::vector<std::byte>& Interpreter::scratch(program::Stream stream, std::size_t bytes) {
-  std::vector<std::byte>& s = scratch_[static_cast<std::size_t>(stream)];
-  if (s.size() < bytes) s.resize(bytes);
-  return s;
+void Interpreter::move(program::Stream stream, void* to, const void* from, core::Bytes bytes) {
+  backend_->copy(stream, {.to = static_cast<std::byte*>(to),
+                          .from = static_cast<const std::byte*>(from),
+                          .width = static_cast<std::size_t>(bytes.value())});
 }
 
 void Interpreter::transfer(const Action& a, const Call& call, const std::vector<Operand>& args) {
@@ -111,7 +110,7 @@ void Interpreter::transfer(const Action& a, const Call& call, const std::vector<
   const auto span_elements = [&] { return class_.spans[call.layer].elements; };
   switch (a.kind) {
     case ActionKind::collective:
-      return collective(t, c, call, args);
+      return collective(a, c, call, args);
     case ActionKind::send:
       return c.send(x.data, x.elements, x.type, 1, t.tag, t.what);
     case ActionKind::receive:
@@ -125,10 +124,11 @@ void Interpreter::transfer(const Action& a, const Call& call, const std::vector<
     case ActionKind::serve_pull: {
       // A reply carries a whole chunk; the last one's padding is not stored in flat weights.
       const auto chunk = core::bytes_of(class_.spans[call.layer].shard_elements, x.type);
-      auto& padded = scratch(a.stream, static_cast<std::size_t>(chunk.value()));
-      std::memset(padded.data(), 0, static_cast<std::size_t>(chunk.value()));
-      std::memcpy(padded.data(), x.data, static_cast<std::size_t>(x.bytes().value()));
-      return c.reply(call.layer, padded.data(), span_elements(), x.type, t.what);
+      std::byte* const padded =
+          backend_->scratch(a.stream, static_cast<std::size_t>(chunk.value()));
+      backend_->zero(a.stream, {padded, class_.spans[call.layer].shard_elements, x.type});
+      move(a.stream, padded, x.data, x.bytes());
+      return c.reply(call.layer, padded, span_elements(), x.type, t.what);
     }
     default:
       PLANNER_CHECK(false, "not a transfer");
@@ -138,22 +138,29 @@ void Interpreter::transfer(const Action& a, const Call& call, const std::vector<
 // Rows lie sample by sample, and each rank has a piece of every sample's: between that order and
 // the collective's, rank by rank, they are moved in memory of our own where there are several
 // samples.
-void Interpreter::rows_collective(const Transfer& t, Communicator& c, const Operand& rows,
+void Interpreter::rows_collective(const Action& a, Communicator& c, const Operand& rows,
                                   const Operand& all) {
+  const Transfer& t = class_.transfers[a.op];
   const std::int64_t samples = context_.program.samples, ranks = c.size();
   const auto piece = static_cast<std::size_t>(rows.bytes().value() / samples);
   const auto size = static_cast<std::size_t>(all.bytes().value());
   const bool gathers = t.collective == program::Collective::all_gather;
   auto* by_rank = static_cast<std::byte*>(all.data);
-  if (samples > 1) by_rank = scratch(program::Stream::compute, size).data();
+  if (samples > 1) by_rank = backend_->scratch(a.stream, size);
   const auto reorder = [&] {
-    for (std::int64_t s = 0; s < samples && samples > 1; ++s)
-      for (std::int64_t r = 0; r < ranks; ++r) {
-        std::byte* const in_scratch = by_rank + static_cast<std::size_t>(r * samples + s) * piece;
-        std::byte* const in_all =
-            static_cast<std::byte*>(all.data) + static_cast<std::size_t>(s * ranks + r) * piece;
-        std::memcpy(gathers ? in_all : in_scratch, gathers ? in_scratch : in_all, piece);
+    const std::size_t apart = static_cast<std::size_t>(ranks) * piece;
+    for (std::int64_t r = 0; r < ranks && samples > 1; ++r) {
+      std::byte* const in_scratch = by_rank + static_cast<std::size_t>(r * samples) * piece;
+      std::byte* const in_all =
+          static_cast<std::byte*>(all.data) + static_cast<std::size_t>(r) * piece;
+      RowCopy moved{in_scratch, in_all, piece, apart, piece, static_cast<std::size_t>(samples)};
+      if (gathers) {
+        std::swap(moved.to_pitch, moved.from_pitch);
+        moved.to = in_all;
+        moved.from = in_scratch;
       }
+      backend_->copy(a.stream, moved);
+    }
   };
   if (gathers) {
     c.all_gather(rows.data, by_rank, all.elements, all.type, t.what);
@@ -163,11 +170,12 @@ void Interpreter::rows_collective(const Transfer& t, Communicator& c, const Oper
   c.reduce_scatter(by_rank, all.elements, rows.data, all.type, t.reduce, t.what);
 }
 
-void Interpreter::collective(const Transfer& t, Communicator& c, const Call& call,
+void Interpreter::collective(const Action& a, Communicator& c, const Call& call,
                              const std::vector<Operand>& args) {
+  const Transfer& t = class_.transfers[a.op];
   const Operand& x = args.back();
   const bool rows = t.what == program::Traffic::sequence && args.size() == 2;
-  if (rows) return rows_collective(t, c, args[0], x);
+  if (rows) return rows_collective(a, c, args[0], x);
   switch (t.collective) {
     case program::Collective::all_reduce:
       return c.all_reduce(x.data, x.elements, x.type, t.reduce, t.algorithm, t.what);
@@ -178,14 +186,14 @@ void Interpreter::collective(const Transfer& t, Communicator& c, const Call& cal
     case program::Collective::reduce_scatter: {
       const std::int64_t chunk = class_.spans[call.layer].shard_elements;
       const auto bytes = static_cast<std::size_t>(core::bytes_of(chunk, x.type).value());
-      auto& out = scratch(program::Stream::gradient, bytes);
-      c.reduce_scatter(x.data, x.elements, out.data(), x.type, t.reduce, t.what);
+      std::byte* const out = backend_->scratch(a.stream, bytes);
+      c.reduce_scatter(x.data, x.elements, out, x.type, t.reduce, t.what);
       const std::int64_t part = class_.spans[call.layer].part_of(part_);
       const std::int64_t begin = std::min(part * chunk, x.elements);
       const std::int64_t own = std::min(chunk, x.elements - begin);
-      std::memcpy(static_cast<std::byte*>(x.data) + core::bytes_of(begin, x.type).value(),
-                  out.data(), static_cast<std::size_t>(core::bytes_of(own, x.type).value()));
-      return;
+      return move(a.stream,
+                  static_cast<std::byte*>(x.data) + core::bytes_of(begin, x.type).value(), out,
+                  core::bytes_of(own, x.type));
     }
     default:
       PLANNER_CHECK(false, "a collective that no Program holds");
@@ -194,7 +202,8 @@ void Interpreter::collective(const Transfer& t, Communicator& c, const Call& cal
 
 // {weight, gradient, [master], slots..., scales...}: parameter by parameter, since weight decay
 // applies to matrices alone; block-quantised optimizers take the whole range (they do not decay).
-void Interpreter::optimizer(const Call& call, const std::vector<Operand>& args) {
+void Interpreter::optimizer(const Action& a, const Call& call,
+                            const std::vector<Operand>& args) {
   const auto& spec = context_.program.optimizer;
   const auto kind = static_cast<planner::OptimizerKind>(spec.kind);
   const host::Hyper hyper = host::default_hyper(kind);
@@ -209,7 +218,7 @@ void Interpreter::optimizer(const Call& call, const std::vector<Operand>& args) 
     p.decays = decays;
     std::vector<host::View> slots;
     for (std::size_t i = first_slot; i < args.size(); ++i) slots.push_back(view(args[i]).at(at));
-    host::update(kind, hyper, step_index_ + 1, p, slots);
+    backend_->update(a.stream, {kind, hyper, step_index_ + 1, p, slots});
   };
   const std::int64_t n = args[0].elements;
   if (kind == planner::OptimizerKind::adam8bit) return update(0, n, false);

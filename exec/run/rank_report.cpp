@@ -14,6 +14,10 @@ void fill_memory(RunRecord& r, const RankReport& named, int rank) {
   }
   r.memory.live = named.live;
   r.memory.reserved = named.reserved;
+  r.memory.workspace = named.beside.workspace;
+  r.memory.context = named.beside.context;
+  r.memory.communicators = named.beside.communicators;
+  r.memory.device = named.beside.device;
 }
 
 void fill_communication(RunRecord& r, const std::vector<RankReport>& reports) {

@@ -14,6 +14,7 @@ namespace exec {
 struct RankReport {
   program::TermBytes terms{}, peaks{};
   core::Bytes live{}, reserved{};
+  MemoryBeside beside;
   CommunicatorStatistics traffic;      // of the steps that were timed
   std::vector<StepTimes> times;        // of the steps of this run
   std::vector<double> loss;            // of all steps; empty: not computed here

@@ -1,16 +1,14 @@
 #include "exec/run/run.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "core/file.hpp"
 #include "core/json.hpp"
-#include "core/parse_units.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/communicator/local.hpp"
-#include "exec/host/work.hpp"
 #include "exec/interpret/interpreter.hpp"
-#include "exec/run/environment.hpp"
 #include "exec/run/rank_report.hpp"
 #include "exec/run/supported.hpp"
 #include "exec/run/team.hpp"
@@ -29,10 +27,15 @@ const planner::Candidate* candidate_of(const planner::Plan& plan, const RunOptio
   return n > 0 && n <= count ? &plan.alternatives[static_cast<std::size_t>(n - 1)] : nullptr;
 }
 
+Platform& platform_of(const RunOptions& options) {
+  return options.platform != nullptr ? *options.platform : host_platform();
+}
+
 core::Problems option_problems(const planner::Plan& plan, const RunOptions& o) {
   core::Problems problems;
-  if (o.backend != "host")
-    problems.push_back({"--backend", "host", "\"" + o.backend + "\"", "use --backend host"});
+  const std::string name(platform_of(o).name());
+  if (o.backend != name)
+    problems.push_back({"--backend", name, "\"" + o.backend + "\"", "use --backend " + name});
   const std::string here = o.processes != nullptr ? o.processes->name() : "local";
   if (o.communicator != here)
     problems.push_back({"--communicator", here, "\"" + o.communicator + "\"",
@@ -46,44 +49,19 @@ core::Problems option_problems(const planner::Plan& plan, const RunOptions& o) {
                         plan.chosen ? "" : "the plan has no feasible candidate"});
   const core::DType half = plan.job.precision;
   if (half != core::DType::bf16 && half != core::DType::f16)
-    problems.push_back({"precision", "bf16 or f16 on the host", std::string(core::name(half)), ""});
+    problems.push_back({"precision", "bf16 or f16", std::string(core::name(half)), ""});
   if (plan.job.mode == planner::Mode::inference)
     problems.push_back({"mode", "train or finetune", "inference",
-                        "plan a training job: the host backend trains"});
+                        "plan a training job: the executor trains"});
   return problems;
 }
 
 // The ranks that are in this machine's memory at once: all, or those of its processes.
-core::Problems memory_problems(const program::Program& p, const Processes* processes) {
-  core::Bytes need{0};
-  for (std::size_t c = 0; c < p.classes.size(); ++c) {
-    const std::vector<int> ranks = p.ranks_of(static_cast<int>(c));
-    const auto here = processes == nullptr
-                          ? static_cast<std::int64_t>(ranks.size())
-                          : std::ranges::count_if(processes->neighbours(), [&](int rank) {
-                              return std::ranges::binary_search(ranks, rank);
-                            });
-    need += program::replay(p.classes[c]).reserved * here;
-  }
-  const core::Bytes have = available_memory();
-  if (need <= have) return {};
-  return {{"--backend host", "at most " + core::to_text(have) + " of free memory for all ranks",
-           core::to_text(need), "plan a smaller model, fewer --gpus or a smaller --global-batch"}};
-}
-
-// Operators that the host has no kernel for, each kind once.
-core::Problems kernel_problems(const program::Program& p) {
-  core::Problems problems;
-  for (const program::RankClass& k : p.classes)
-    for (const models::Operator& op : k.operators) {
-      const bool named = std::ranges::any_of(
-          problems, [&](const core::Problem& known) { return known.found == op.name; });
-      if (named || host::computes(op)) continue;
-      problems.push_back(
-          {"--backend host", "operators that the host backend computes", op.name,
-           "execute a model of family gpt2, llama, qwen2, qwen3, gpt_neox, mixtral or chain"});
-    }
-  return problems;
+std::vector<int> ranks_here(const program::Program& p, const Processes* processes) {
+  if (processes != nullptr) return processes->neighbours();
+  std::vector<int> all(static_cast<std::size_t>(p.mesh.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 // One process for each rank, no more and no fewer.
@@ -106,13 +84,29 @@ void or_fail(const core::Status& status) {
   if (!status.ok()) throw RunFailure(core::to_text(status.problems()));
 }
 
+// The last step's parts are those of every step: no other was looked into.
+void spread_parts(std::vector<StepTimes>& times) {
+  for (StepTimes& t : times) {
+    const double step = t.step;
+    t = times.back();
+    t.step = step;
+  }
+}
+
 class Run {
  public:
   Run(const planner::Plan& plan, const planner::Candidate& candidate, const RunOptions& options,
       const program::Program& program, const DataSource& data, CheckpointFolder* checkpoints)
-      : plan_(plan), candidate_(candidate), options_(options), program_(program), data_(data),
-        checkpoints_(checkpoints), resumed_(checkpoints != nullptr ? checkpoints->steps_done() : 0),
-        reports_(static_cast<std::size_t>(program.mesh.ranks())), logs_(reports_.size()) {}
+      : plan_(plan),
+        candidate_(candidate),
+        options_(options),
+        program_(program),
+        data_(data),
+        platform_(platform_of(options)),
+        checkpoints_(checkpoints),
+        resumed_(checkpoints != nullptr ? checkpoints->steps_done() : 0),
+        reports_(static_cast<std::size_t>(program.mesh.ranks())),
+        logs_(reports_.size()) {}
 
   RunRecord execute() {
     return options_.processes != nullptr ? execute_in_process(*options_.processes)
@@ -152,7 +146,10 @@ class Run {
             world,
             options_.seed,
             planner::quantization_from_name(plan_.job.quantization)
-                .value_or(planner::Quantization::none)};
+                .value_or(planner::Quantization::none),
+            [this](const program::RankClass& k, int rank) {
+              return platform_.backend(program_, k, rank);
+            }};
   }
 
   void write_trace() const {
@@ -166,10 +163,14 @@ class Run {
     if (options_.processes != nullptr) options_.processes->opened();
     RankReport& report = reports_[static_cast<std::size_t>(rank)];
     RankState state{interpreter.state(), {}};
-    if (resumed_ > 0) or_fail(checkpoints_->load(rank, state));
+    if (resumed_ > 0) {
+      or_fail(checkpoints_->load(rank, state));
+      interpreter.put_state();
+    }
     report.loss = state.loss;
     for (std::int64_t s = resumed_; s < options_.steps; ++s) {
-      if (options_.trace && s + 1 == options_.steps)
+      // A device tells what its time went into where it is asked to, which costs a little: once.
+      if (s + 1 == options_.steps && (options_.trace || !interpreter.backend().on_host()))
         interpreter.record_into(&logs_[static_cast<std::size_t>(rank)]);
       report.times.push_back(interpreter.step(s));
       if (const auto loss = interpreter.loss()) report.loss.push_back(*loss);
@@ -179,6 +180,7 @@ class Run {
       state.loss = report.loss;
       save(interpreter, rank, s + 1, state);
     }
+    if (!interpreter.backend().on_host()) spread_parts(report.times);
     const Ledger& ledger = interpreter.memory().ledger();
     report.terms = ledger.terms();
     report.peaks = ledger.peaks();
@@ -186,6 +188,7 @@ class Run {
     report.reserved = interpreter.memory().reserved();
     report.traffic = interpreter.statistics();
     if (options_.processes != nullptr) report.host = host_name();
+    report.beside = interpreter.backend().beside();
   }
 
   // Rank 0 begins and ends it; in between every rank writes its own file.
@@ -194,6 +197,7 @@ class Run {
         rank == 0 && options_.hold_signals ? options_.hold_signals() : nullptr;
     if (rank == 0) or_fail(checkpoints_->begin(steps));
     if (rank != 0 && options_.processes != nullptr) checkpoints_->begun(steps);
+    interpreter.fetch_state();
     interpreter.barrier();
     or_fail(checkpoints_->write(rank, state));
     interpreter.barrier();
@@ -236,11 +240,10 @@ class Run {
     r.candidate = candidate_;
     r.backend = options_.backend;
     r.communicator = options_.communicator;
-    r.device = device_text(program_.mesh.ranks(),
-                           options_.processes != nullptr ? RanksAre::processes : RanksAre::threads);
     r.emulated_links = emulated;
     r.ranks = program_.mesh.ranks();
-    r.environment = environment();
+    platform_.describe(
+        r, options_.processes != nullptr ? RanksAre::processes : RanksAre::threads);
     r.environment["seed"] = std::to_string(options_.seed);
     r.environment["data"] = options_.data == "synthetic" ? "synthetic" : "file";
     if (options_.processes != nullptr) note(*options_.processes, r.environment);
@@ -261,6 +264,7 @@ class Run {
   const RunOptions& options_;
   const program::Program& program_;
   const DataSource& data_;
+  Platform& platform_;
   CheckpointFolder* const checkpoints_;  // null: none
   const std::int64_t resumed_;           // steps that lie behind
   std::vector<RankReport> reports_;
@@ -331,9 +335,8 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
   if (candidate.memory.rank >= program.mesh.ranks())
     return core::Problem{"plan memory rank", "a rank below " + std::to_string(program.mesh.ranks()),
                          std::to_string(candidate.memory.rank), "plan again"};
-  problems = kernel_problems(program);
-  if (!problems.empty()) return problems;
-  problems = agreed(processes, memory_problems(program, processes));
+  problems = agreed(processes, platform_of(options).problems(program, plan.job,
+                                                             ranks_here(program, processes)));
   if (!problems.empty()) return problems;
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));

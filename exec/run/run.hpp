@@ -1,8 +1,8 @@
 #pragma once
-// run: executes a plan's candidate and measures it, on the host's cores (backend `host`). Every
-// rank of the plan is a thread here (communicator `local`), or a process that makes the same call
-// (`processes`); the Program is checked before any rank starts. One call at a time per process is
-// meaningful for times.
+// run: executes a plan's candidate and measures it. Every rank of the plan is a thread here
+// (communicator `local`), on the host's cores or on what else a Platform offers, or a process that
+// makes the same call (`processes`); the Program is checked before any rank starts. One call at a
+// time per process is meaningful for times.
 
 #include <cstdint>
 #include <functional>
@@ -14,6 +14,7 @@
 #include "core/result.hpp"
 #include "exec/communicator/processes.hpp"
 #include "exec/record/run_record.hpp"
+#include "exec/run/platform.hpp"
 #include "exec/run/trace.hpp"
 #include "planner/plan.hpp"
 
@@ -37,6 +38,7 @@ struct RunOptions {
   std::string backend = "host";
   std::string communicator = "local";
   Processes* processes = nullptr;      // null: ranks are threads of this process
+  Platform* platform = nullptr;        // that `backend` names; null: the host
   std::string data = "synthetic";      // or a path
   std::int64_t steps = 3;
   std::uint64_t seed = 1;

@@ -59,7 +59,8 @@ void collect_weights(ProgramRun& run) {
 }  // namespace
 
 ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
-                       planner::Strategy strategy, std::int64_t steps, std::uint64_t seed) {
+                       planner::Strategy strategy, std::int64_t steps, std::uint64_t seed,
+                       const BackendMaker& backends) {
   strategy = planner::resolve(spec, job, strategy);
   const std::int64_t gpus = strategy.workers() + strategy.separate_servers();
   const core::Problems problems = planner::strategy_problems(spec, job, strategy, gpus);
@@ -76,7 +77,11 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
   const exec::DataSource data = exec::DataSource::synthetic(spec, job.seq_len, seed);
   const auto quantization =
       planner::quantization_from_name(job.quantization).value_or(planner::Quantization::none);
-  const exec::RunContext context{run.program, spec, data, world, seed, quantization};
+  exec::RunContext context{run.program, spec, data, world, seed, quantization};
+  if (backends)
+    context.backends = [&](const program::RankClass& k, int rank) {
+      return backends(run.program, k, rank);
+    };
   run.ranks.resize(ranks);
   std::vector<std::vector<double>> losses(ranks);
   world.run([&](int rank) {

@@ -2,11 +2,14 @@
 // Runs a strategy on the host for tests: lowers it, runs every rank as a thread, and hands back
 // what was trained, counted and held. One call, one world; nothing shared between calls.
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "exec/communicator/statistics.hpp"
+#include "exec/interpret/backend.hpp"
 #include "models/spec.hpp"
 #include "planner/job.hpp"
 #include "planner/strategy.hpp"
@@ -35,10 +38,15 @@ struct ProgramRun {
   bool replicas_agree = true;
 };
 
+// Makes the backends of a run's ranks; null: the host's.
+using BackendMaker = std::function<std::unique_ptr<exec::Backend>(
+    const program::Program& program, const program::RankClass& rank_class, int rank)>;
+
 // REQUIRES: strategy_problems is empty (checked; the message names the problem). The strategy is
 // resolved here.
 ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
-                       planner::Strategy strategy, std::int64_t steps, std::uint64_t seed = 1);
+                       planner::Strategy strategy, std::int64_t steps, std::uint64_t seed = 1,
+                       const BackendMaker& backends = {});
 
 // A GPT with every size small and odd where it may be.
 models::ModelSpec tiny_gpt(std::int64_t layers = 4);

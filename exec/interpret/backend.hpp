@@ -1,0 +1,99 @@
+#pragma once
+// Backend: what the actions of one rank run on: its memory, its kernels, the order of its streams.
+// The interpreter walks the Program and calls this; a backend knows nothing of schedules. Work is
+// given to a stream in order; a call may return before it is done (a device) or after (the host),
+// so that data is read or written by the caller between steps alone. One object per rank; calls for
+// one stream come from one thread at a time. A failure of the device is thrown once.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/result.hpp"
+#include "exec/communicator/message_memory.hpp"
+#include "exec/host/optimizers.hpp"
+#include "exec/interpret/kernels.hpp"
+#include "planner/quantization.hpp"
+
+namespace exec {
+
+// The optimizer on one range: what exec/host/optimizers.hpp's update() takes.
+struct Update {
+  planner::OptimizerKind kind{};
+  host::Hyper hyper;
+  std::int64_t step = 1;
+  host::Parameters parameters;
+  std::span<const host::View> slots;
+};
+
+// `rows` runs of `width` bytes, `pitch` bytes apart; one run: a plain copy.
+struct RowCopy {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::size_t to_pitch = 0, from_pitch = 0, width = 0, rows = 1;
+};
+
+// What a rank's device holds beside its range, as measured; absent where nothing measures it.
+struct MemoryBeside {
+  std::optional<core::Bytes> workspace, context, communicators, device;
+};
+
+class Backend {
+ public:
+  using Stream = program::Stream;
+
+  virtual ~Backend() = default;
+
+  // ---- memory -----------------------------------------------------------------------------------
+  // The range of this rank's buffers, zeros; called once. Throws std::bad_alloc or what the device
+  // says.
+  virtual std::byte* reserve(std::size_t bytes) = 0;
+  // Of the host's memory, for offloaded buffers; work may read and write it like the other range.
+  virtual std::byte* reserve_host(std::size_t bytes) = 0;
+  // Memory beside it, for what a stream does at the moment; asking for more may move it.
+  virtual std::byte* scratch(Stream stream, std::size_t bytes) = 0;
+  // Whether the caller may read and write buffers itself.
+  virtual bool on_host() const { return true; }
+  // Between steps; they wait for the bytes.
+  virtual void write(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void read(void* to, const void* from, std::size_t bytes) = 0;
+  virtual MemoryBeside beside() const { return {}; }
+
+  // ---- work, in the order of a stream -----------------------------------------------------------
+  // Forward, input_gradient or weight_gradient.
+  virtual void run(const program::Action& action, const models::Operator& op,
+                   std::span<const Operand> args, const KernelContext& context) = 0;
+  // Bytes of the host into a buffer; `from` may be reused at once.
+  virtual void load(Stream stream, const Operand& to, const void* from) = 0;
+  virtual void zero(Stream stream, const Operand& what) = 0;
+  virtual void cast(Stream stream, const Operand& from, const Operand& to) = 0;
+  virtual void add_into(Stream stream, const Operand& from, const Operand& into) = 0;
+  virtual void dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
+                          const Operand& matrix) = 0;
+  virtual void update(Stream stream, const Update& update) = 0;
+  virtual void copy(Stream stream, const RowCopy& copy) = 0;
+  // For communicators that are called for this stream; lives as long as the backend.
+  virtual MessageMemory& messages(Stream stream) = 0;
+
+  // ---- order between streams --------------------------------------------------------------------
+  // `event` happens when all that `stream` was given so far is done; what it is given from now on
+  // waits for the latest such moment. Events are numbered from 0.
+  virtual void signal(Stream, std::size_t /*event*/) {}
+  virtual void wait(Stream, std::size_t /*event*/) {}
+  // Until all is done.
+  virtual void drain() {}
+
+  // ---- time -------------------------------------------------------------------------------------
+  // A moment of a stream, and its seconds of the steady clock, once drained.
+  virtual double mark(Stream stream) = 0;
+  virtual double seconds(double mark) { return mark; }
+  // Forgets all marks. Between steps.
+  virtual void begin_marks() {}
+};
+
+// What the host does: kernels of exec/host on the calling thread.
+std::unique_ptr<Backend> host_backend(const program::RankClass& rank_class, std::int64_t samples);
+
+}  // namespace exec
