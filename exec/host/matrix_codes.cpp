@@ -133,6 +133,8 @@ void decode_blocks(const std::byte* codes, View y, std::int64_t n) {
 
 }  // namespace
 
+const std::array<float, 16>& nf4_levels() { return kLevels; }
+
 void encode_matrix(Quantization kind, std::span<const float> values,
                    const std::vector<std::int64_t>& shape, void* codes) {
   auto* const out = static_cast<std::byte*>(codes);

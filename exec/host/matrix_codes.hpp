@@ -11,6 +11,7 @@
 //         appendix E
 //   two_factor  exec/host/two_factor.hpp
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,6 +20,9 @@
 #include "planner/quantization.hpp"
 
 namespace exec::host {
+
+// What the 16 codes of nf4 stand for, ascending.
+const std::array<float, 16>& nf4_levels();
 
 // values[n] of a matrix of this shape (last axis: a row) to quantised_bytes(kind, shape) of codes,
 // which may lie anywhere. Not for `none`.

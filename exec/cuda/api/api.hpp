@@ -1,0 +1,118 @@
+#pragma once
+// Api: every call that the CUDA backend makes to a driver, a runtime or a library, and nothing
+// else. One implementation calls CUDA (exec/cuda/real); the other is its twin on the host
+// (exec/cuda/twin), which executes the same kernels in an order that a GPU might choose and fails
+// when a test wants it to. Handles are opaque. Work given to a stream returns before it is done;
+// a call throws DeviceFailure for what went wrong in it, or before it. Thread-safe; a stream is
+// given work by one thread at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/units.hpp"
+#include "exec/cuda/api/failure.hpp"
+#include "exec/host/gemm.hpp"
+#include "exec/interpret/backend.hpp"
+
+namespace exec::cuda {
+
+struct StreamOf;
+struct EventOf;
+struct PoolOf;
+using StreamHandle = StreamOf*;
+using EventHandle = EventOf*;
+using PoolHandle = PoolOf*;
+
+struct DeviceInfo {
+  std::string name;                    // "NVIDIA H200"
+  int major = 0, minor = 0;            // compute capability
+  int multiprocessors = 1;
+  std::size_t shared_per_block = 0;    // bytes, at most, when asked for
+  core::Bytes total{};
+  std::string driver, runtime, pci;    // "13.0", "13.0", "0000:1b:00.0"
+};
+
+// Of a pool: the most that was in use, and that it held of the device, since it was made.
+struct PoolMarks {
+  core::Bytes used{}, reserved{};
+};
+
+struct DeviceMemory {
+  core::Bytes free{}, total{};
+};
+
+// What NVML reads, where it can.
+struct Readings {
+  std::optional<double> sm_mhz, memory_mhz, watts, joules, celsius;
+  std::string driver;
+};
+
+struct Extent {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+// A kernel and what it is launched with. The driver takes `function` and `arguments`; where kernels
+// are compiled for the host, `body` runs one thread of the grid.
+struct Launch {
+  const char* name = "";
+  Extent grid, block;
+  std::size_t shared = 0;              // dynamic, bytes
+  const void* function = nullptr;
+  void** arguments = nullptr;
+  std::function<void()> body;
+};
+
+class Api {
+ public:
+  virtual ~Api() = default;
+
+  virtual DeviceInfo device() = 0;
+  virtual DeviceMemory memory() = 0;   // as the driver says
+  // What the driver and libraries took of the device when they were opened.
+  virtual core::Bytes context_bytes() = 0;
+  virtual Readings readings() = 0;
+
+  // ---- memory
+  virtual PoolHandle create_pool() = 0;
+  virtual void destroy(PoolHandle pool) noexcept = 0;
+  virtual PoolMarks marks(PoolHandle pool) = 0;
+  // Usable at once, by every stream. release(): nothing given before may still use it.
+  virtual void* allocate(PoolHandle pool, std::size_t bytes) = 0;
+  virtual void release(PoolHandle pool, void* memory) noexcept = 0;
+  // Of the host, for copies that need not wait; kernels read and write it in its place.
+  virtual void* allocate_pinned(std::size_t bytes) = 0;
+  virtual void release_pinned(void* memory) noexcept = 0;
+
+  // ---- order
+  virtual StreamHandle create_stream(bool urgent) = 0;
+  virtual void destroy(StreamHandle stream) noexcept = 0;
+  virtual EventHandle create_event(bool timed) = 0;
+  virtual void destroy(EventHandle event) noexcept = 0;
+  virtual void record(EventHandle event, StreamHandle stream) = 0;
+  virtual void wait(StreamHandle stream, EventHandle event) = 0;
+  virtual void synchronise(StreamHandle stream) = 0;
+  virtual void synchronise(EventHandle event) = 0;
+  // Of two timed events that have happened.
+  virtual double seconds_between(EventHandle from, EventHandle to) = 0;
+
+  // ---- work
+  // Between any two places of the device and of pinned memory.
+  virtual void copy(const RowCopy& copy, StreamHandle stream) = 0;
+  virtual void copy_in(void* to, const void* pinned, std::size_t bytes, StreamHandle stream) = 0;
+  virtual void copy_out(void* pinned, const void* from, std::size_t bytes, StreamHandle stream) = 0;
+  virtual void set_zero(void* to, std::size_t bytes, StreamHandle stream) = 0;
+  virtual void launch(const Launch& launch, StreamHandle stream) = 0;
+  // c (=|+=) alpha a b (+ bias), sums in f32 (f64 where c is), rounded once; workspace of
+  // product_workspace() bytes, of this stream alone.
+  virtual void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) = 0;
+  virtual std::size_t product_workspace() = 0;
+
+  // ---- ranges that profilers show
+  virtual void push_range(const char* /*name*/) {}
+  virtual void pop_range() {}
+};
+
+}  // namespace exec::cuda

@@ -1,0 +1,112 @@
+#pragma once
+// The kernels of the CUDA backend: each function launches what its twin of exec/host/kernels.hpp
+// computes, with the same arguments and shapes, on a queue. Activations and the weights beside them
+// have one type (f64, f32, bf16, f16); arithmetic is in f32, of f64 in f64; row statistics have the
+// arithmetic's type; gradients of parameters may have any of the four, and are added to. Each
+// result is rounded once, to nearest even. Every order of summation is fixed: the same inputs give
+// the same bits. Queues are used by one thread at a time.
+
+#include "exec/cuda/kernels/queue.hpp"
+#include "exec/host/kernels.hpp"
+#include "exec/host/optimizers.hpp"
+#include "planner/quantization.hpp"
+
+namespace exec::cuda {
+
+using host::View;
+
+// ---- embeddings
+void token_embedding(const Queue& q, View y, View wte, View tokens, std::int64_t rows,
+                     std::int64_t h, host::TableShard shard);
+// Each token's rows ascending, rounded once.
+void token_embedding_weight_gradient(const Queue& q, View dwte, View dy, View tokens,
+                                     std::int64_t rows, std::int64_t h, host::TableShard shard);
+void position_embedding(const Queue& q, View y, View x, View wpe, std::int64_t rows,
+                        std::int64_t h, std::int64_t seq);
+void position_embedding_weight_gradient(const Queue& q, View dwpe, View dy, std::int64_t rows,
+                                        std::int64_t h, std::int64_t seq);
+
+// ---- norms
+void layer_norm(const Queue& q, View y, View mean, View rstd, View x, View gamma, View beta,
+                std::int64_t rows, std::int64_t n, double epsilon);
+// sum = a + b, then its layer_norm: the sum is written and not read again.
+void add_layer_norm(const Queue& q, View sum, View a, View b, View y, View mean, View rstd,
+                    View gamma, View beta, std::int64_t rows, std::int64_t n, double epsilon);
+void layer_norm_input_gradient(const Queue& q, View dx, View dy, View x, View gamma, View mean,
+                               View rstd, std::int64_t rows, std::int64_t n, bool accumulate);
+void layer_norm_weight_gradient(const Queue& q, View dgamma, View dbeta, View dy, View x,
+                                View mean, View rstd, std::int64_t rows, std::int64_t n);
+void rms_norm(const Queue& q, View y, View rstd, View x, View gamma, std::int64_t rows,
+              std::int64_t n, double epsilon);
+void rms_norm_input_gradient(const Queue& q, View dx, View dy, View x, View gamma, View rstd,
+                             std::int64_t rows, std::int64_t n, bool accumulate);
+void rms_norm_weight_gradient(const Queue& q, View dgamma, View dy, View x, View rstd,
+                              std::int64_t rows, std::int64_t n);
+void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_gamma,
+             const host::HeadShape& s, double epsilon);
+void qk_norm_input_gradient(const Queue& q, View dqkv, View dy, View qkv, View q_gamma,
+                            View k_gamma, View rstd, const host::HeadShape& s);
+void qk_norm_weight_gradient(const Queue& q, View dq_gamma, View dk_gamma, View dy, View qkv,
+                             View rstd, const host::HeadShape& s);
+
+// ---- linear layers: products go to the API's library
+void linear(const Queue& q, View y, View x, View w, View bias, const host::LinearShape& s,
+            bool accumulate);
+void linear_input_gradient(const Queue& q, View dx, View dy, View w, const host::LinearShape& s,
+                           bool accumulate);
+void linear_weight_gradient(const Queue& q, View dw, View dy, View x, const host::LinearShape& s);
+void bias_add(const Queue& q, View y, View x, View b, std::int64_t rows, std::int64_t n);
+void bias_gradient(const Queue& q, View db, View dy, std::int64_t rows, std::int64_t n);
+void lora_up(const Queue& q, View y, View u, View b, const host::LoraShape& s);
+void lora_up_input_gradient(const Queue& q, View du, View dy, View b, const host::LoraShape& s);
+void lora_up_weight_gradient(const Queue& q, View db, View dy, View u, const host::LoraShape& s);
+
+// ---- attention, causal
+void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation);
+void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s);
+void attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out, View lse,
+                              const host::AttentionShape& s);
+
+// ---- elementwise
+void gelu(const Queue& q, View y, View x, std::int64_t n, models::Activation form);
+void gelu_gradient(const Queue& q, View dx, View dy, View x, std::int64_t n,
+                   models::Activation form);
+void swiglu(const Queue& q, View y, View x, std::int64_t rows, std::int64_t n);
+void swiglu_gradient(const Queue& q, View dx, View dy, View x, std::int64_t rows, std::int64_t n);
+void relu(const Queue& q, View y, View x, std::int64_t n);
+void relu_gradient(const Queue& q, View dx, View dy, View y, std::int64_t n);
+void activate(const Queue& q, View z, models::Activation act, std::int64_t n);
+void activate_gradient(const Queue& q, View dy, View y, models::Activation act, std::int64_t n);
+void add(const Queue& q, View y, View a, View b, std::int64_t n);
+void add_into(const Queue& q, View y, View x, std::int64_t n);  // types may differ
+void cast(const Queue& q, View to, View from, std::int64_t n);
+// As exec/communicator/reduce.hpp's combine(): out = left op right, of one type, i32 too.
+void combine(const Queue& q, View out, View left, View right, program::ReduceOp op,
+             std::int64_t n);
+
+// ---- losses: rows of logits are read in pieces, probabilities are never stored
+void softmax_max(const Queue& q, View max, View logits, const host::LogitShape& s);
+void softmax_sum(const Queue& q, View sums, View logits, View max, View targets,
+                 const host::LogitShape& s);
+void cross_entropy(const Queue& q, double* loss, View logits, View max, View sums, View targets,
+                   const host::LogitShape& s, double scale);
+void squared_error(const Queue& q, double* loss, View y, View target, std::int64_t n, double scale);
+
+// ---- optimizers and codes
+// maps: signed_map() and unsigned_map() of exec/host/quantise.hpp, 512 floats on the device
+// (adam8bit alone reads them). stochastic: a 16-bit weight without a master is rounded up or down
+// by chance, drawn from this seed, the step and the element's place; 0: to nearest.
+void update(const Queue& q, planner::OptimizerKind kind, const host::Hyper& hyper,
+            std::int64_t step, const host::Parameters& p, std::span<const View> slots,
+            const float* maps, std::uint64_t stochastic = 0);
+// *sum += |x|^2, in f64.
+void add_squares(const Queue& q, double* sum, View x, std::int64_t n);
+void decode_matrix(const Queue& q, planner::Quantization kind, const void* codes, View y,
+                   std::int64_t n, std::int64_t bytes, const float* maps);
+
+// Whether these kernels compute this operator as it is meant.
+bool computes(const models::Operator& op);
+// Workspace that any kernel above needs of a queue, for operators of these shapes.
+std::size_t workspace_bytes(const models::Operator& op, std::int64_t samples);
+
+}  // namespace exec::cuda

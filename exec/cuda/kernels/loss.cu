@@ -1,0 +1,164 @@
+// Losses. One block a row of logits, read in packs; what is kept of a row is its maximum, its sum
+// of exponentials and its target's logit. The loss itself is a sum of these in f64, one block.
+#include "exec/cuda/kernels/kernels.hpp"
+#include "exec/cuda/kernels/launch.cuh"
+
+namespace exec::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+// What of a vocabulary shard's row is real: columns [0, valid); packs of 16 bytes where all rows
+// begin at such a boundary.
+template <class A>
+struct Logits {
+  A* data;
+  int64_t columns, ld, valid, first;
+  PLANNER_DEVICE A* row(int64_t r) const { return data + r * ld; }
+  PLANNER_DEVICE bool wide() const { return ld % Pack<A>::kSize == 0 && aligned(data); }
+  // Local column of a target, or -1 when another shard holds it.
+  PLANNER_DEVICE int64_t column(std::int32_t target) const {
+    const int64_t c = target - first;
+    return c >= 0 && c < valid ? c : -1;
+  }
+};
+
+template <class A, class Each>
+PLANNER_DEVICE void for_row(int64_t n, Each each) {
+  constexpr int kSize = Pack<A>::kSize;
+  for (int64_t i = threadIdx.x * kSize; i < n; i += blockDim.x * kSize) each(i);
+}
+
+template <class A>
+__global__ void row_max(Compute<A>* max, Logits<A> logits) {
+  using T = Compute<A>;
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t r = blockIdx.x;
+  T top = -static_cast<T>(INFINITY);
+  for_row<A>(logits.valid, [&](int64_t i) {
+    T v[kSize];
+    load_pack(static_cast<const A*>(logits.row(r)), i, logits.valid, logits.wide(), v);
+    for (int j = 0; j < kSize; ++j)
+      if (i + j < logits.valid) top = max_of(top, v[j]);
+  });
+  top = over_block(top, Greater{});
+  if (threadIdx.x == 0) max[r] = top;
+}
+
+template <class A>
+__global__ void row_sum(Compute<A>* sums, Logits<A> logits, const Compute<A>* max,
+                        const std::int32_t* targets, int64_t rows) {
+  using T = Compute<A>;
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t r = blockIdx.x;
+  const T top = max[r];
+  T sum = T(0);
+  for_row<A>(logits.valid, [&](int64_t i) {
+    T v[kSize];
+    load_pack(static_cast<const A*>(logits.row(r)), i, logits.valid, logits.wide(), v);
+    for (int j = 0; j < kSize; ++j)
+      if (i + j < logits.valid) sum += exp_of(v[j] - top);
+  });
+  sum = over_block(sum, Plus{});
+  if (threadIdx.x != 0) return;
+  const int64_t target = logits.column(targets[r]);
+  sums[r] = sum;
+  sums[rows + r] = target >= 0 ? widen(logits.row(r)[target]) : T(0);
+}
+
+// Logits become scale (softmax - onehot), 0 in padding.
+template <class A>
+__global__ void row_gradient(Logits<A> logits, const Compute<A>* max, const Compute<A>* sums,
+                             const std::int32_t* targets, Compute<A> scale) {
+  using T = Compute<A>;
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t r = blockIdx.x;
+  const T top = max[r], sum = sums[r], factor = scale / sum;
+  const int64_t target = logits.column(targets[r]);
+  for_row<A>(logits.columns, [&](int64_t i) {
+    T v[kSize];
+    load_pack(static_cast<const A*>(logits.row(r)), i, logits.columns, logits.wide(), v);
+    for (int j = 0; j < kSize; ++j) {
+      const T p = exp_of(v[j] - top);
+      v[j] = i + j == target ? (p / sum - T(1)) * scale : p * factor;
+      if (i + j >= logits.valid) v[j] = T(0);
+    }
+    store_pack(logits.row(r), i, logits.columns, logits.wide(), v);
+  });
+}
+
+// *loss += scale sum over rows of (max + log sum - target logit); one block.
+template <class T>
+__global__ void add_loss(double* loss, const T* max, const T* sums, int64_t rows, double scale) {
+  double sum = 0;
+  for (int64_t r = threadIdx.x; r < rows; r += blockDim.x)
+    sum += static_cast<double>(max[r]) + log_of(static_cast<double>(sums[r])) -
+           static_cast<double>(sums[rows + r]);
+  sum = over_block(sum, Plus{});
+  if (threadIdx.x == 0) *loss += scale * sum;
+}
+
+// *loss += scale/2 |y - target|^2, then y becomes scale (y - target); one block.
+template <class A>
+__global__ void squared(double* loss, A* y, const A* target, int64_t n, double scale) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const Compute<A> a = widen(y[i]), b = widen(target[i]);
+    const double d = static_cast<double>(a) - static_cast<double>(b);
+    sum += d * d;
+    narrow(static_cast<Compute<A>>(scale) * (a - b), y[i]);
+  }
+  sum = over_block(sum, Plus{});
+  if (threadIdx.x == 0) *loss += 0.5 * scale * sum;
+}
+
+template <class A>
+Logits<A> shard(const View& logits, const host::LogitShape& s) {
+  int64_t valid = s.vocab - s.first_column;
+  valid = valid < 0 ? 0 : valid < s.columns ? valid : s.columns;
+  return {typed<A>(logits), s.columns, s.ld, valid, s.first_column};
+}
+
+const std::int32_t* indices(const View& v) {
+  PLANNER_CHECK(v.type == core::DType::i32, "targets are i32");
+  return static_cast<const std::int32_t*>(v.data);
+}
+
+}  // namespace
+
+void softmax_max(const Queue& q, View max, View logits, const host::LogitShape& s) {
+  with_type(logits.type, [&]<class A>() {
+    check_statistics(logits.type, max);
+    launch(q, "softmax_max", {blocks_of(s.rows, 1)}, {kThreads}, 0, row_max<A>,
+           typed<Compute<A>>(max), shard<A>(logits, s));
+  });
+}
+void softmax_sum(const Queue& q, View sums, View logits, View max, View targets,
+                 const host::LogitShape& s) {
+  with_type(logits.type, [&]<class A>() {
+    check_statistics(logits.type, max, sums);
+    launch(q, "softmax_sum", {blocks_of(s.rows, 1)}, {kThreads}, 0, row_sum<A>,
+           typed<Compute<A>>(sums), shard<A>(logits, s), typed<Compute<A>>(max), indices(targets),
+           s.rows);
+  });
+}
+void cross_entropy(const Queue& q, double* loss, View logits, View max, View sums, View targets,
+                   const host::LogitShape& s, double scale) {
+  with_type(logits.type, [&]<class A>() {
+    using T = Compute<A>;
+    check_statistics(logits.type, max, sums);
+    launch(q, "cross_entropy_loss", {1}, {kThreads}, 0, add_loss<T>, loss, typed<T>(max),
+           typed<T>(sums), s.rows, scale);
+    launch(q, "cross_entropy", {blocks_of(s.rows, 1)}, {kThreads}, 0, row_gradient<A>,
+           shard<A>(logits, s), typed<T>(max), typed<T>(sums), indices(targets),
+           static_cast<T>(scale));
+  });
+}
+void squared_error(const Queue& q, double* loss, View y, View target, int64_t n, double scale) {
+  with_type(one_type(y, target), [&]<class A>() {
+    launch(q, "squared_error", {1}, {kThreads}, 0, squared<A>, loss, typed<A>(y),
+           typed<A>(target), n, scale);
+  });
+}
+
+}  // namespace exec::cuda

@@ -1,0 +1,285 @@
+// Layer norm, RMS norm and the norm of heads: one warp a row. A row is read from memory once; its
+// second and third reading come from the cache. Gradients of gamma and beta are sums over rows, in
+// strips, the strips then ascending.
+#include "exec/cuda/kernels/column_sums.cuh"
+#include "exec/cuda/kernels/kernels.hpp"
+#include "exec/cuda/kernels/launch.cuh"
+
+namespace exec::cuda {
+namespace {
+
+constexpr unsigned kWarps = 4;         // rows of a block
+
+// Where the rows lie: `normed` rows of n elements each in a row of `columns`; heads below `first`
+// have gamma[0], the others gamma[1].
+struct Rows {
+  int64_t count, n;
+  int64_t columns, normed, first;
+  PLANNER_DEVICE int64_t offset(int64_t row) const {
+    return row / normed * columns + row % normed * n;
+  }
+  PLANNER_DEVICE int which(int64_t row) const { return row % normed < first ? 0 : 1; }
+};
+
+Rows plain(int64_t rows, int64_t n) { return {rows, n, n, 1, 1}; }
+Rows heads(const host::HeadShape& s) {
+  const int64_t normed = s.heads + s.kv_heads;
+  return {s.rows * normed, s.head_dim, s.columns(), normed, s.heads};
+}
+
+// The row of this warp, or -1.
+PLANNER_DEVICE int64_t own_row(int64_t count) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  return row < count ? row : -1;
+}
+
+// sum over the row of term(first element index, widened packs...), on every lane.
+template <class A, class Each>
+PLANNER_DEVICE void for_packs(int64_t n, Each each) {
+  constexpr int kSize = Pack<A>::kSize;
+  for (int64_t i = threadIdx.x % 32 * kSize; i < n; i += 32 * kSize) each(i);
+}
+
+// y = (x - mean) rstd gamma + beta (kCentred), or x rstd gamma. kAdds: x = a + b first, stored.
+template <class A, bool kCentred, bool kAdds>
+__global__ void norm_forward(A* y, Compute<A>* mean, Compute<A>* rstd, A* x, const A* a,
+                             const A* b, const A* gamma0, const A* gamma1, const A* beta, Rows rows,
+                             Compute<A> epsilon) {
+  using T = Compute<A>;
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t row = own_row(rows.count), n = rows.n;
+  if (row < 0) return;
+  const int64_t at = rows.offset(row);
+  const A* const gamma = rows.which(row) == 0 ? gamma0 : gamma1;
+  const bool wide = n % kSize == 0 && rows.columns % kSize == 0 && aligned(x) && aligned(y) &&
+                    aligned(gamma) && (!kAdds || (aligned(a) && aligned(b)));
+  T sum = T(0);
+  if constexpr (kAdds) {
+    for_packs<A>(n, [&](int64_t i) {
+      T v[kSize], w[kSize];
+      load_pack(a + at, i, n, wide, v);
+      load_pack(b + at, i, n, wide, w);
+      for (int j = 0; j < kSize; ++j) v[j] += w[j];
+      store_pack(x + at, i, n, wide, v);
+      // The norm is of the sum as it is stored.
+      for (int j = 0; j < kSize; ++j) sum += widen(narrowed<A>(v[j]));
+    });
+  } else if constexpr (kCentred) {
+    for_packs<A>(n, [&](int64_t i) {
+      T v[kSize];
+      load_pack(static_cast<const A*>(x) + at, i, n, wide, v);
+      for (int j = 0; j < kSize; ++j) sum += v[j];
+    });
+  }
+  const T centre = kCentred ? over_warp(sum, Plus{}) / static_cast<T>(n) : T(0);
+  T squares = T(0);
+  for_packs<A>(n, [&](int64_t i) {
+    T v[kSize];
+    load_pack(static_cast<const A*>(x) + at, i, n, wide, v);
+    for (int j = 0; j < kSize; ++j)
+      if (i + j < n) squares += (v[j] - centre) * (v[j] - centre);
+  });
+  const T scale = T(1) / root_of(over_warp(squares, Plus{}) / static_cast<T>(n) + epsilon);
+  if (threadIdx.x % 32 == 0) {
+    if (kCentred) mean[row] = centre;
+    rstd[row] = scale;
+  }
+  for_packs<A>(n, [&](int64_t i) {
+    T v[kSize], g[kSize];
+    load_pack(static_cast<const A*>(x) + at, i, n, wide, v);
+    load_pack(gamma, i, n, wide, g);
+    for (int j = 0; j < kSize; ++j) v[j] = (v[j] - centre) * scale * g[j];
+    if constexpr (kCentred) {
+      T h[kSize];
+      load_pack(beta, i, n, wide && aligned(beta), h);
+      for (int j = 0; j < kSize; ++j) v[j] += h[j];
+    }
+    store_pack(y + at, i, n, wide, v);
+  });
+}
+
+// dx (=|+=) rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma; without mean(g) unless centred.
+// dx may be dy: a lane writes what it alone has read.
+template <class A, bool kCentred>
+__global__ void norm_gradient(A* dx, const A* dy, const A* x, const A* gamma0, const A* gamma1,
+                              const Compute<A>* mean, const Compute<A>* rstd, Rows rows,
+                              bool accumulate) {
+  using T = Compute<A>;
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t row = own_row(rows.count), n = rows.n;
+  if (row < 0) return;
+  const int64_t at = rows.offset(row);
+  const A* const gamma = rows.which(row) == 0 ? gamma0 : gamma1;
+  const bool wide = n % kSize == 0 && rows.columns % kSize == 0 && aligned(dx) && aligned(dy) &&
+                    aligned(x) && aligned(gamma);
+  const T centre = kCentred ? mean[row] : T(0), scale = rstd[row];
+  T sum = T(0), dot = T(0);
+  for_packs<A>(n, [&](int64_t i) {
+    T d[kSize], v[kSize], g[kSize];
+    load_pack(dy + at, i, n, wide, d);
+    load_pack(x + at, i, n, wide, v);
+    load_pack(gamma, i, n, wide, g);
+    for (int j = 0; j < kSize; ++j) {
+      sum += d[j] * g[j];
+      dot += d[j] * g[j] * ((v[j] - centre) * scale);
+    }
+  });
+  const T a = kCentred ? over_warp(sum, Plus{}) / static_cast<T>(n) : T(0);
+  const T b = over_warp(dot, Plus{}) / static_cast<T>(n);
+  for_packs<A>(n, [&](int64_t i) {
+    T d[kSize], v[kSize], g[kSize];
+    load_pack(dy + at, i, n, wide, d);
+    load_pack(x + at, i, n, wide, v);
+    load_pack(gamma, i, n, wide, g);
+    for (int j = 0; j < kSize; ++j)
+      d[j] = (d[j] * g[j] - a - (v[j] - centre) * scale * b) * scale;
+    if (accumulate) {
+      load_pack(static_cast<const A*>(dx) + at, i, n, wide, v);
+      for (int j = 0; j < kSize; ++j) d[j] += v[j];
+    }
+    store_pack(dx + at, i, n, wide, d);
+  });
+}
+
+// The columns behind the normed heads, as they are.
+template <class A>
+__global__ void copy_values(A* to, const A* from, int64_t rows, int64_t columns, int64_t first) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t each = columns - first;
+  if (i < rows * each) to[i / each * columns + first + i % each] =
+      from[i / each * columns + first + i % each];
+}
+
+// What a row adds to a column's sums.
+template <class A>
+struct NormTerms {
+  const A* dy;
+  const A* x;
+  const Compute<A>* mean;              // null: not centred
+  const Compute<A>* rstd;
+  int64_t n;
+  PLANNER_DEVICE void operator()(int64_t r, int64_t c, Compute<A>* sums) const {
+    const Compute<A> d = widen(dy[r * n + c]);
+    const Compute<A> centre = mean != nullptr ? mean[r] : Compute<A>(0);
+    sums[0] += d * ((widen(x[r * n + c]) - centre) * rstd[r]);
+    sums[1] += d;
+  }
+};
+// Column c of the sums over the heads [first, first + count) of each row.
+template <class A>
+struct HeadTerms {
+  const A* dy;
+  const A* x;
+  const Compute<A>* rstd;
+  int64_t n, columns, normed, first, count;
+  PLANNER_DEVICE void operator()(int64_t r, int64_t c, Compute<A>* sums) const {
+    const int64_t head = first + r % count, at = r / count * columns + head * n + c;
+    sums[0] += widen(dy[at]) * (widen(x[at]) * rstd[r / count * normed + head]);
+  }
+};
+
+template <bool kCentred>
+void gradient_of(const Queue& q, const char* name, View dx, View dy, View x, View gamma0,
+                 View gamma1, View mean, View rstd, const Rows& rows, bool accumulate) {
+  with_type(one_type(dx, dy, x, gamma0, gamma1), [&]<class A>() {
+    check_statistics(x.type, rstd);
+    launch(q, name, {blocks_of(rows.count, kWarps)}, {32 * kWarps}, 0, norm_gradient<A, kCentred>,
+           typed<A>(dx), typed<A>(dy), typed<A>(x), typed<A>(gamma0), typed<A>(gamma1),
+           typed<Compute<A>>(mean), typed<Compute<A>>(rstd), rows, accumulate);
+  });
+}
+
+template <bool kCentred, bool kAdds>
+void forward_of(const Queue& q, const char* name, View y, View mean, View rstd, View x, View a,
+                View b, View gamma0, View gamma1, View beta, const Rows& rows, double epsilon) {
+  with_type(one_type(y, x, gamma0, gamma1, a, b, beta), [&]<class A>() {
+    using T = Compute<A>;
+    check_statistics(x.type, rstd);
+    launch(q, name, {blocks_of(rows.count, kWarps)}, {32 * kWarps}, 0,
+           norm_forward<A, kCentred, kAdds>, typed<A>(y), typed<T>(mean), typed<T>(rstd),
+           typed<A>(x), typed<A>(a), typed<A>(b), typed<A>(gamma0), typed<A>(gamma1),
+           typed<A>(beta), rows, static_cast<T>(epsilon));
+  });
+}
+
+}  // namespace
+
+void layer_norm(const Queue& q, View y, View mean, View rstd, View x, View gamma, View beta,
+                int64_t rows, int64_t n, double epsilon) {
+  forward_of<true, false>(q, "layer_norm", y, mean, rstd, x, {}, {}, gamma, gamma, beta,
+                          plain(rows, n), epsilon);
+}
+void add_layer_norm(const Queue& q, View sum, View a, View b, View y, View mean, View rstd,
+                    View gamma, View beta, int64_t rows, int64_t n, double epsilon) {
+  forward_of<true, true>(q, "add_layer_norm", y, mean, rstd, sum, a, b, gamma, gamma, beta,
+                         plain(rows, n), epsilon);
+}
+void layer_norm_input_gradient(const Queue& q, View dx, View dy, View x, View gamma, View mean,
+                               View rstd, int64_t rows, int64_t n, bool accumulate) {
+  gradient_of<true>(q, "layer_norm_input_gradient", dx, dy, x, gamma, gamma, mean, rstd,
+                    plain(rows, n), accumulate);
+}
+void layer_norm_weight_gradient(const Queue& q, View dgamma, View dbeta, View dy, View x,
+                                View mean, View rstd, int64_t rows, int64_t n) {
+  with_type(one_type(dy, x), [&]<class A>() {
+    using T = Compute<A>;
+    add_column_sums<T, 2>(q, "layer_norm_weight_gradient", {real(dgamma), real(dbeta)}, rows, n,
+                          NormTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(mean), typed<T>(rstd),
+                                       n});
+  });
+}
+void rms_norm(const Queue& q, View y, View rstd, View x, View gamma, int64_t rows, int64_t n,
+              double epsilon) {
+  forward_of<false, false>(q, "rms_norm", y, {}, rstd, x, {}, {}, gamma, gamma, {}, plain(rows, n),
+                           epsilon);
+}
+void rms_norm_input_gradient(const Queue& q, View dx, View dy, View x, View gamma, View rstd,
+                             int64_t rows, int64_t n, bool accumulate) {
+  gradient_of<false>(q, "rms_norm_input_gradient", dx, dy, x, gamma, gamma, {}, rstd,
+                     plain(rows, n), accumulate);
+}
+void rms_norm_weight_gradient(const Queue& q, View dgamma, View dy, View x, View rstd,
+                              int64_t rows, int64_t n) {
+  with_type(one_type(dy, x), [&]<class A>() {
+    using T = Compute<A>;
+    add_column_sums<T, 1>(q, "rms_norm_weight_gradient", {real(dgamma)}, rows, n,
+                          HeadTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(rstd), n, n, 1, 0, 1});
+  });
+}
+
+void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_gamma,
+             const host::HeadShape& s, double epsilon) {
+  forward_of<false, false>(q, "qk_norm", y, {}, rstd, qkv, {}, {}, q_gamma, k_gamma, {}, heads(s),
+                           epsilon);
+  with_type(y.type, [&]<class A>() {
+    const int64_t values = s.rows * s.kv_heads * s.head_dim;
+    launch(q, "copy_values", {blocks_of(values, 256)}, {256}, 0, copy_values<A>, typed<A>(y),
+           typed<A>(qkv), s.rows, s.columns(), (s.heads + s.kv_heads) * s.head_dim);
+  });
+}
+void qk_norm_input_gradient(const Queue& q, View dqkv, View dy, View qkv, View q_gamma,
+                            View k_gamma, View rstd, const host::HeadShape& s) {
+  gradient_of<false>(q, "qk_norm_input_gradient", dqkv, dy, qkv, q_gamma, k_gamma, {}, rstd,
+                     heads(s), false);
+  with_type(dy.type, [&]<class A>() {
+    const int64_t values = s.rows * s.kv_heads * s.head_dim;
+    launch(q, "copy_values", {blocks_of(values, 256)}, {256}, 0, copy_values<A>, typed<A>(dqkv),
+           typed<A>(dy), s.rows, s.columns(), (s.heads + s.kv_heads) * s.head_dim);
+  });
+}
+void qk_norm_weight_gradient(const Queue& q, View dq_gamma, View dk_gamma, View dy, View qkv,
+                             View rstd, const host::HeadShape& s) {
+  with_type(one_type(dy, qkv), [&]<class A>() {
+    using T = Compute<A>;
+    const int64_t normed = s.heads + s.kv_heads;
+    const auto sums = [&](View gamma, int64_t first, int64_t count) {
+      add_column_sums<T, 1>(q, "qk_norm_weight_gradient", {real(gamma)}, s.rows * count, s.head_dim,
+                            HeadTerms<A>{typed<A>(dy), typed<A>(qkv), typed<T>(rstd), s.head_dim,
+                                         s.columns(), normed, first, count});
+    };
+    sums(dq_gamma, 0, s.heads);
+    sums(dk_gamma, s.heads, s.kv_heads);
+  });
+}
+
+}  // namespace exec::cuda

@@ -1,0 +1,364 @@
+#include "exec/cuda/twin/twin.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/check.hpp"
+#include "core/parse_units.hpp"
+#include "core/random.hpp"
+#include "exec/cuda/emulate/grid.hpp"
+
+namespace exec::cuda {
+
+struct EventOf {
+  std::uint64_t recorded = 0;          // how often it was given to a stream
+  std::uint64_t happened = 0;
+  double seconds = 0;
+};
+
+namespace {
+
+struct Work {
+  std::function<void()> run;           // empty: an event
+  EventOf* event = nullptr;
+  std::uint64_t number = 0;
+  bool waits = false;                  // for the event's number; else it is that moment
+};
+
+double now() {
+  const auto t = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(t).count();
+}
+
+}  // namespace
+
+struct StreamOf {
+  std::deque<Work> queue;
+  bool idle = true;                    // nothing of it is running
+};
+
+struct PoolOf {
+  std::map<void*, std::int64_t> blocks;
+  std::int64_t used = 0, most = 0;
+};
+
+struct Twin::State {
+  explicit State(const TwinOptions& given) : options(given), random(given.seed, 0) {}
+
+  // Counts a call, and fails it where a test said so.
+  void called(const std::string& call) {
+    if (lost) throw *lost;              // in the words of the first
+    const auto fault = faults.find(call);
+    if (fault == faults.end() || --fault->second.first > 0) return;
+    const FailureKind kind = fault->second.second;
+    faults.erase(fault);
+    const DeviceFailure failure(kind, call, "a failure that a test asked for");
+    if (kind == FailureKind::device) lost = failure;
+    throw failure;
+  }
+  void give(StreamHandle stream, Work work) {
+    PLANNER_CHECK(std::ranges::find(streams, stream) != streams.end(), "a stream that is gone");
+    stream->queue.push_back(std::move(work));
+  }
+  // Runs what may run until `done`.
+  void run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
+  StreamHandle choose();
+
+  const TwinOptions options;
+  const core::Random random;
+  std::uint64_t drawn = 0;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool running = false;
+  std::optional<DeviceFailure> lost;
+  std::vector<StreamHandle> streams;
+  std::vector<PoolHandle> pools;
+  std::vector<EventHandle> events;
+  std::vector<void*> pinned;
+  std::int64_t used = 0;
+  std::map<std::string, std::pair<int, FailureKind>> faults;
+  std::map<std::string, std::int64_t> launched;
+};
+
+// Any stream whose first work is free to run.
+StreamHandle Twin::State::choose() {
+  std::vector<StreamHandle> ready;
+  for (StreamHandle s : streams) {
+    if (s->queue.empty()) continue;
+    const Work& w = s->queue.front();
+    if (!w.waits || w.event->happened >= w.number) ready.push_back(s);
+  }
+  if (ready.empty()) return nullptr;
+  return ready[random.below(drawn++, ready.size())];
+}
+
+void Twin::State::run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+  while (!done()) {
+    if (running) {
+      changed.wait(lock);
+      continue;
+    }
+    StreamHandle s = choose();
+    PLANNER_CHECK(s != nullptr, "streams wait for each other in a circle");
+    const Work work = std::move(s->queue.front());
+    s->queue.pop_front();
+    s->idle = false;
+    running = true;
+    if (work.run) {
+      lock.unlock();
+      work.run();
+      lock.lock();
+    } else if (!work.waits) {
+      work.event->happened = std::max(work.event->happened, work.number);
+      work.event->seconds = now();
+    }
+    running = false;
+    s->idle = true;
+    changed.notify_all();
+  }
+}
+
+Twin::Twin(const TwinOptions& options) : state_(std::make_unique<State>(options)) {}
+Twin::~Twin() {
+  for (PoolHandle pool : state_->pools) {
+    for (auto& [memory, bytes] : pool->blocks) std::free(memory);
+    delete pool;
+  }
+  for (StreamHandle s : state_->streams) delete s;
+  for (EventHandle e : state_->events) delete e;
+  for (void* p : state_->pinned) std::free(p);
+}
+
+void Twin::fail(const std::string& call, int nth, FailureKind kind) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->faults[call] = {nth, kind};
+}
+
+std::map<std::string, std::int64_t> Twin::launches() const {
+  const std::scoped_lock lock(state_->mutex);
+  return state_->launched;
+}
+
+std::size_t Twin::pending() const {
+  const std::scoped_lock lock(state_->mutex);
+  std::size_t n = 0;
+  for (StreamHandle s : state_->streams) n += s->queue.size();
+  return n;
+}
+
+std::size_t Twin::leaked() const {
+  const std::scoped_lock lock(state_->mutex);
+  return state_->streams.size() + state_->events.size() + state_->pools.size() +
+         state_->pinned.size();
+}
+
+DeviceInfo Twin::device() {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("device");
+  return {"twin of a GPU on the host", 9, 0, 4, std::size_t{227} << 10, state_->options.memory,
+          "none", "none", "none"};
+}
+
+DeviceMemory Twin::memory() {
+  const std::scoped_lock lock(state_->mutex);
+  return {state_->options.memory - core::Bytes(state_->used), state_->options.memory};
+}
+
+Readings Twin::readings() { return {}; }
+
+PoolHandle Twin::create_pool() {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("create_pool");
+  return state_->pools.emplace_back(new PoolOf);
+}
+
+void Twin::destroy(PoolHandle pool) noexcept {
+  const std::scoped_lock lock(state_->mutex);
+  for (auto& [memory, bytes] : pool->blocks) {
+    state_->used -= bytes;
+    std::free(memory);
+  }
+  std::erase(state_->pools, pool);
+  delete pool;
+}
+
+PoolMarks Twin::marks(PoolHandle pool) {
+  const std::scoped_lock lock(state_->mutex);
+  return {core::Bytes(pool->most), core::Bytes(pool->most)};
+}
+
+void* Twin::allocate(PoolHandle pool, std::size_t bytes) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("allocate");
+  const auto size = static_cast<std::int64_t>((std::max<std::size_t>(bytes, 1) + 255) / 256 * 256);
+  const std::string call = "allocate(" + core::to_text(core::Bytes(size)) + ")";
+  if (state_->used + size > state_->options.memory.value())
+    throw DeviceFailure(FailureKind::out_of_memory, call, "the twin has no more");
+  void* memory = std::aligned_alloc(256, static_cast<std::size_t>(size));
+  if (memory == nullptr) throw DeviceFailure(FailureKind::out_of_memory, call, "the host has none");
+  std::memset(memory, 0xFF, static_cast<std::size_t>(size));
+  pool->blocks[memory] = size;
+  pool->used += size;
+  pool->most = std::max(pool->most, pool->used);
+  state_->used += size;
+  return memory;
+}
+
+void Twin::release(PoolHandle pool, void* memory) noexcept {
+  const std::scoped_lock lock(state_->mutex);
+  const auto block = pool->blocks.find(memory);
+  if (block == pool->blocks.end()) return;
+  pool->used -= block->second;
+  state_->used -= block->second;
+  std::free(memory);
+  pool->blocks.erase(block);
+}
+
+void* Twin::allocate_pinned(std::size_t bytes) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("allocate_pinned");
+  void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
+  if (memory == nullptr)
+    throw DeviceFailure(FailureKind::out_of_host_memory, "allocate_pinned", "the host has none");
+  std::memset(memory, 0xFF, bytes);
+  return state_->pinned.emplace_back(memory);
+}
+
+void Twin::release_pinned(void* memory) noexcept {
+  const std::scoped_lock lock(state_->mutex);
+  std::erase(state_->pinned, memory);
+  std::free(memory);
+}
+
+StreamHandle Twin::create_stream(bool) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("create_stream");
+  return state_->streams.emplace_back(new StreamOf);
+}
+
+// What was given to it is forgotten, as after a failure.
+void Twin::destroy(StreamHandle stream) noexcept {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return stream->idle; });
+  for (Work& w : stream->queue)
+    if (w.event != nullptr && !w.waits) w.event->happened = std::max(w.event->happened, w.number);
+  std::erase(state_->streams, stream);
+  delete stream;
+}
+
+EventHandle Twin::create_event(bool) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("create_event");
+  return state_->events.emplace_back(new EventOf);
+}
+
+// An event lives on as long as work refers to it.
+void Twin::destroy(EventHandle event) noexcept {
+  const std::scoped_lock lock(state_->mutex);
+  for (StreamHandle s : state_->streams)
+    for (Work& w : s->queue)
+      if (w.event == event) {
+        w.event = nullptr;
+        w.waits = false;
+        w.run = [] {};
+      }
+  std::erase(state_->events, event);
+  delete event;
+}
+
+void Twin::record(EventHandle event, StreamHandle stream) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("record");
+  state_->give(stream, {{}, event, ++event->recorded, false});
+}
+
+void Twin::wait(StreamHandle stream, EventHandle event) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("wait");
+  if (event->recorded > 0) state_->give(stream, {{}, event, event->recorded, true});
+}
+
+void Twin::synchronise(StreamHandle stream) {
+  std::unique_lock lock(state_->mutex);
+  state_->called("synchronise");
+  state_->run_until(lock, [&] { return stream->queue.empty() && stream->idle; });
+}
+
+void Twin::synchronise(EventHandle event) {
+  std::unique_lock lock(state_->mutex);
+  state_->called("synchronise");
+  const std::uint64_t number = event->recorded;
+  state_->run_until(lock, [&] { return event->happened >= number; });
+}
+
+double Twin::seconds_between(EventHandle from, EventHandle to) {
+  const std::scoped_lock lock(state_->mutex);
+  return to->seconds - from->seconds;
+}
+
+void Twin::copy(const RowCopy& c, StreamHandle stream) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("copy");
+  state_->give(stream, {[c] {
+                          for (std::size_t r = 0; r < c.rows && c.width > 0; ++r)
+                            std::memmove(c.to + r * c.to_pitch, c.from + r * c.from_pitch, c.width);
+                        }});
+}
+
+void Twin::copy_in(void* to, const void* pinned, std::size_t bytes, StreamHandle stream) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("copy_in");
+  state_->give(stream, {[=] { std::memcpy(to, pinned, bytes); }});
+}
+
+void Twin::copy_out(void* pinned, const void* from, std::size_t bytes, StreamHandle stream) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("copy_out");
+  state_->give(stream, {[=] { std::memcpy(pinned, from, bytes); }});
+}
+
+void Twin::set_zero(void* to, std::size_t bytes, StreamHandle stream) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("set_zero");
+  state_->give(stream, {[=] { std::memset(to, 0, bytes); }});
+}
+
+void Twin::launch(const Launch& l, StreamHandle stream) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("launch");
+  PLANNER_CHECK(static_cast<bool>(l.body), "a kernel that was not compiled for the host");
+  PLANNER_CHECK(l.grid.x > 0 && l.grid.y > 0 && l.grid.z > 0, "a GPU refuses an empty grid");
+  PLANNER_CHECK(l.grid.y <= 65535 && l.grid.z <= 65535, "grids of a GPU are that narrow");
+  PLANNER_CHECK(l.shared <= std::size_t{227} << 10, "more shared memory than a GPU has");
+  ++state_->launched[l.name];
+  const auto index = [](const Extent& e) { return emulate::Index{e.x, e.y, e.z}; };
+  state_->give(stream, {[l, index] {
+                          emulate::run(l.name, index(l.grid), index(l.block), l.shared, l.body);
+                        }});
+}
+
+void Twin::multiply(const host::MixedGemm& product, void*, StreamHandle stream) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("multiply");
+  state_->give(stream, {[product] {
+                          const core::DType type = product.c.view.type;
+                          const core::Bytes size =
+                              host::mixed_gemm_workspace(type, product.m, product.n, product.k);
+                          std::vector<std::byte> memory(
+                              static_cast<std::size_t>(size.value()) + 64);
+                          host::mixed_gemm(
+                              type, product,
+                              host::Workspace(memory.data(), core::Bytes(size.value() + 64)));
+                        }});
+}
+
+std::size_t Twin::product_workspace() { return 1 << 10; }
+
+}  // namespace exec::cuda

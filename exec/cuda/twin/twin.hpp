@@ -1,0 +1,68 @@
+#pragma once
+// Twin: a GPU played on the host, for tests. Device memory is host memory, full of NaNs until it is
+// written; kernels run on emulated grids (exec/cuda/emulate), products on OpenBLAS. Work is kept
+// until somebody waits for it, and then runs stream by stream in an order drawn from a seed that
+// respects streams and events and nothing else: a wait that is missing between streams shows as a
+// wrong result. Any call can be made to fail. Thread-safe; emulation runs on one thread at a time.
+
+#include <map>
+#include <memory>
+
+#include "exec/cuda/api/api.hpp"
+
+namespace exec::cuda {
+
+struct TwinOptions {
+  std::uint64_t seed = 1;
+  core::Bytes memory{std::int64_t{64} << 30};
+};
+
+class Twin final : public Api {
+ public:
+  explicit Twin(const TwinOptions& options = {});
+  ~Twin() override;
+
+  // The nth call (from 1, counted from now) of this name fails: "allocate", "launch", "copy",
+  // "copy_in", "copy_out", "multiply", "record", "wait", "synchronise", "create_stream",
+  // "create_pool", "device". FailureKind::device: every later call fails as well.
+  void fail(const std::string& call, int nth, FailureKind kind);
+  // How often each kernel was launched.
+  std::map<std::string, std::int64_t> launches() const;
+  // Work that was given and not yet run; memory, streams and events that were not given back.
+  std::size_t pending() const;
+  std::size_t leaked() const;
+
+  DeviceInfo device() override;
+  DeviceMemory memory() override;
+  core::Bytes context_bytes() override { return core::Bytes(0); }
+  Readings readings() override;
+  PoolHandle create_pool() override;
+  void destroy(PoolHandle pool) noexcept override;
+  PoolMarks marks(PoolHandle pool) override;
+  void* allocate(PoolHandle pool, std::size_t bytes) override;
+  void release(PoolHandle pool, void* memory) noexcept override;
+  void* allocate_pinned(std::size_t bytes) override;
+  void release_pinned(void* memory) noexcept override;
+  StreamHandle create_stream(bool urgent) override;
+  void destroy(StreamHandle stream) noexcept override;
+  EventHandle create_event(bool timed) override;
+  void destroy(EventHandle event) noexcept override;
+  void record(EventHandle event, StreamHandle stream) override;
+  void wait(StreamHandle stream, EventHandle event) override;
+  void synchronise(StreamHandle stream) override;
+  void synchronise(EventHandle event) override;
+  double seconds_between(EventHandle from, EventHandle to) override;
+  void copy(const RowCopy& copy, StreamHandle stream) override;
+  void copy_in(void* to, const void* pinned, std::size_t bytes, StreamHandle stream) override;
+  void copy_out(void* pinned, const void* from, std::size_t bytes, StreamHandle stream) override;
+  void set_zero(void* to, std::size_t bytes, StreamHandle stream) override;
+  void launch(const Launch& launch, StreamHandle stream) override;
+  void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) override;
+  std::size_t product_workspace() override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace exec::cuda

@@ -1,0 +1,222 @@
+// The kernels of a transformer on an emulated grid against exec/host.
+#include "tests/unit/cuda/support.hpp"
+
+using namespace cuda_tests;
+namespace host = exec::host;
+
+TEST_CASE("layer norms, alone and behind a sum, are their host twins") {
+  Random r(21);
+  for (const DType t : kTypes)
+    for (const std::int64_t n : {3, 24, 257, 768}) {
+      const std::int64_t rows = 13;
+      const DType s = statistic(t);
+      Device device;
+      const cuda::Queue q = device.queue();
+      Buffer x = random(r, t, rows * n), gamma = random(r, t, n), beta = random(r, t, n);
+      Buffer y(t, rows * n), mean(s, rows), rstd(s, rows);
+      Buffer y2(t, rows * n), mean2(s, rows), rstd2(s, rows);
+      cuda::layer_norm(q, y, mean, rstd, x, gamma, beta, rows, n, 1e-5);
+      device.wait();
+      host::layer_norm(y2, mean2, rstd2, x, gamma, beta, rows, n, 1e-5);
+      check_close("layer_norm", y, y2, t);
+      check_close("mean", mean, mean2, s);
+      check_close("rstd", rstd, rstd2, s);
+
+      Buffer b = random(r, t, rows * n), sum(t, rows * n), sum2(t, rows * n);
+      cuda::add_layer_norm(q, sum, x, b, y, mean, rstd, gamma, beta, rows, n, 1e-5);
+      device.wait();
+      host::add(sum2, x, b, rows * n);
+      host::layer_norm(y2, mean2, rstd2, sum2, gamma, beta, rows, n, 1e-5);
+      CHECK(sum == sum2);
+      check_close("add_layer_norm", y, y2, t);
+
+      for (const bool accumulate : {false, true})
+        for (const DType g : {t, s}) {
+          Buffer dy = random(r, t, rows * n);
+          Buffer dx = accumulate ? random(r, t, rows * n) : Buffer(t, rows * n), dx2 = dx;
+          Buffer dg = random(r, g, n), db = random(r, g, n), dg2 = dg, db2 = db;
+          cuda::layer_norm_input_gradient(q, dx, dy, x, gamma, mean, rstd, rows, n, accumulate);
+          cuda::layer_norm_weight_gradient(q, dg, db, dy, x, mean, rstd, rows, n);
+          device.wait();
+          host::layer_norm_input_gradient(dx2, dy, x, gamma, mean, rstd, rows, n, accumulate);
+          host::layer_norm_weight_gradient(dg2, db2, dy, x, mean, rstd, rows, n);
+          check_close("layer_norm_input_gradient", dx, dx2, t);
+          check_close("d_gamma", dg, dg2, g);
+          check_close("d_beta", db, db2, g);
+        }
+    }
+}
+
+TEST_CASE("root mean square norms of rows and of heads are their host twins") {
+  Random r(22);
+  for (const DType t : kTypes) {
+    const std::int64_t rows = 9, n = 72;
+    const DType s = statistic(t);
+    Device device;
+    const cuda::Queue q = device.queue();
+    Buffer x = random(r, t, rows * n), dy = random(r, t, rows * n), gamma = random(r, t, n);
+    Buffer y(t, rows * n), rstd(s, rows), y2 = y, rstd2 = rstd;
+    cuda::rms_norm(q, y, rstd, x, gamma, rows, n, 1e-5);
+    device.wait();
+    host::rms_norm(y2, rstd2, x, gamma, rows, n, 1e-5);
+    check_close("rms_norm", y, y2, t);
+    Buffer dx(t, rows * n), dx2 = dx, dg = random(r, s, n), dg2 = dg;
+    cuda::rms_norm_input_gradient(q, dx, dy, x, gamma, rstd, rows, n, false);
+    cuda::rms_norm_weight_gradient(q, dg, dy, x, rstd, rows, n);
+    device.wait();
+    host::rms_norm_input_gradient(dx2, dy, x, gamma, rstd, rows, n, false);
+    host::rms_norm_weight_gradient(dg2, dy, x, rstd, rows, n);
+    check_close("rms_norm_input_gradient", dx, dx2, t);
+    check_close("rms d_gamma", dg, dg2, s);
+
+    const host::HeadShape heads{5, 6, 2, 12};
+    const std::int64_t size = heads.rows * heads.columns(), normed = heads.rows * 8;
+    Buffer qkv = random(r, t, size), d = random(r, t, size);
+    Buffer gq = random(r, t, 12), gk = random(r, t, 12);
+    Buffer z(t, size), z2 = z, hs(s, normed), hs2 = hs, dz(t, size), dz2 = dz;
+    Buffer dq = random(r, s, 12), dk = random(r, s, 12), dq2 = dq, dk2 = dk;
+    cuda::qk_norm(q, z, hs, qkv, gq, gk, heads, 1e-5);
+    device.wait();
+    host::qk_norm(z2, hs2, qkv, gq, gk, heads, 1e-5);
+    check_close("qk_norm", z, z2, t);
+    cuda::qk_norm_input_gradient(q, dz, d, qkv, gq, gk, hs, heads);
+    cuda::qk_norm_weight_gradient(q, dq, dk, d, qkv, hs, heads);
+    device.wait();
+    host::qk_norm_input_gradient(dz2, d, qkv, gq, gk, hs, heads);
+    host::qk_norm_weight_gradient(dq2, dk2, d, qkv, hs, heads);
+    check_close("qk_norm_input_gradient", dz, dz2, t);
+    check_close("d_q_gamma", dq, dq2, s);
+    check_close("d_k_gamma", dk, dk2, s);
+
+    Buffer turned = qkv, turned2 = qkv;
+    for (const bool inverse : {false, true}) {
+      cuda::rotate(q, turned, heads, {8, 3, inverse});
+      device.wait();
+      host::rotate(turned2, heads, {8, 3, inverse});
+      check_close("rotate", turned, turned2, t);
+    }
+  }
+}
+
+TEST_CASE("embeddings and their deterministic gradients are their host twins") {
+  Random r(23);
+  for (const DType t : kTypes)
+    for (const std::int64_t h : {6, 136}) {
+      const std::int64_t rows = 300, vocab = 50, seq = 60;
+      const host::TableShard shard{17, 20};
+      Device device;
+      const cuda::Queue q = device.queue();
+      Tokens tokens(r, rows, vocab);
+      Buffer table = random(r, t, shard.rows * h), y(t, rows * h), y2 = y;
+      Buffer wpe = random(r, t, seq * h);
+      cuda::token_embedding(q, y, table, tokens, rows, h, shard);
+      device.wait();
+      host::token_embedding(y2, table, tokens, rows, h, shard);
+      CHECK(y == y2);
+      cuda::position_embedding(q, y, y, wpe, rows, h, seq);
+      device.wait();
+      host::position_embedding(y2, y2, wpe, rows, h, seq);
+      CHECK(y == y2);
+      for (const DType g : {t, statistic(t)}) {
+        Buffer dy = random(r, t, rows * h);
+        Buffer dw = random(r, g, shard.rows * h), dw2 = dw, dp = random(r, g, seq * h), dp2 = dp;
+        cuda::token_embedding_weight_gradient(q, dw, dy, tokens, rows, h, shard);
+        cuda::position_embedding_weight_gradient(q, dp, dy, rows, h, seq);
+        device.wait();
+        // The host rounds a 16-bit sum at every row: f32 sums are what both mean.
+        Buffer wide = as(statistic(t), dw2), wide_p = as(statistic(t), dp2);
+        host::token_embedding_weight_gradient(wide, dy, tokens, rows, h, shard);
+        host::position_embedding_weight_gradient(wide_p, dy, rows, h, seq);
+        check_close("d_wte", dw, wide, g);
+        check_close("d_wpe", dp, wide_p, g);
+      }
+    }
+}
+
+TEST_CASE("biases and linear layers are their host twins") {
+  Random r(24);
+  for (const DType t : kTypes) {
+    const host::LinearShape s{37, 22, 18, 22, 18};
+    Device device;
+    const cuda::Queue q = device.queue();
+    Buffer x = random(r, t, s.rows * s.k), w = random(r, t, s.n * s.k), b = random(r, t, s.n);
+    Buffer dy = random(r, t, s.rows * s.n), y(t, s.rows * s.n), y2 = y;
+    Scratch ws(host::linear_workspace(t, s));
+    cuda::linear(q, y, x, w, b, s, false);
+    device.wait();
+    host::linear(y2, x, w, b, s, false, ws);
+    check_close("linear", y, y2, t);
+    for (const DType g : {t, statistic(t)}) {
+      Buffer db = random(r, g, s.n), db2 = db, dw = random(r, g, s.n * s.k), dw2 = dw;
+      cuda::bias_gradient(q, db, dy, s.rows, s.n);
+      cuda::linear_weight_gradient(q, dw, dy, x, s);
+      device.wait();
+      host::bias_gradient(db2, dy, s.rows, s.n, s.n);
+      host::linear_weight_gradient(dw2, dy, x, s, ws);
+      check_close("d_bias", db, db2, g);
+      check_close("d_weight", dw, dw2, g);
+    }
+  }
+}
+
+TEST_CASE("losses over whole and divided vocabularies are their host twins") {
+  Random r(25);
+  for (const DType t : kTypes)
+    for (const std::int64_t columns : {61, 700}) {
+      const DType s = statistic(t);
+      const host::LogitShape shape{6, columns, columns, columns, 2 * columns - 5};
+      Device device;
+      const cuda::Queue q = device.queue();
+      Tokens targets(r, shape.rows, shape.vocab);
+      Buffer logits = random(r, t, shape.rows * columns, 4), twin = logits;
+      Buffer max(s, shape.rows), max2 = max, sums(s, 2 * shape.rows), sums2 = sums;
+      Buffer loss = Buffer(f64, Values{0.5}), loss2 = loss;
+      const auto at = [](Buffer& l) { return static_cast<double*>(l.view().data); };
+      cuda::softmax_max(q, max, logits, shape);
+      cuda::softmax_sum(q, sums, logits, max, targets, shape);
+      cuda::cross_entropy(q, at(loss), logits, max, sums, targets, shape, 0.25);
+      device.wait();
+      host::softmax_max(max2, twin, shape);
+      host::softmax_sum(sums2, twin, max2, targets, shape);
+      host::cross_entropy(at(loss2), twin, max2, sums2, targets, shape, 0.25);
+      CHECK(max == max2);
+      check_close("sums", sums, sums2, s);
+      check_close("d_logits", logits, twin, t);
+      CHECK(loss.at(0) == Approx(loss2.at(0)).epsilon(t == f64 ? 1e-14 : 1e-6));
+
+      Buffer y = random(r, t, 333), y2 = y, target = random(r, t, 333);
+      cuda::squared_error(q, at(loss), y, target, 333, 0.1);
+      device.wait();
+      host::squared_error(at(loss2), y2, target, 333, 0.1);
+      check_close("squared_error", y, y2, t);
+      CHECK(loss.at(0) == Approx(loss2.at(0)).epsilon(t == f64 ? 1e-14 : 1e-6));
+    }
+}
+
+TEST_CASE("attention and its gradient are their host twins, with grouped queries too") {
+  Random r(26);
+  struct Cell { std::int64_t samples, seq, heads, kv_heads, d; };
+  for (const DType t : kTypes)
+    for (const Cell& c : {Cell{2, 9, 3, 3, 2}, Cell{1, 70, 4, 2, 33}, Cell{2, 33, 2, 1, 64},
+                          Cell{1, 130, 1, 1, 128}}) {
+      const host::AttentionShape s{c.samples, c.seq, c.heads, c.kv_heads, c.d, true};
+      const std::int64_t in = c.samples * c.seq * s.qkv_columns();
+      const std::int64_t out = c.samples * c.seq * c.heads * c.d;
+      const std::int64_t statistics = c.samples * c.heads * c.seq;
+      Device device;
+      const cuda::Queue q = device.queue();
+      Buffer qkv = random(r, t, in, 2), dout = random(r, t, out);
+      Buffer y(t, out), y2 = y, lse(statistic(t), statistics), lse2 = lse, dx(t, in), dx2 = dx;
+      Scratch ws(host::attention_workspace(t, s));
+      cuda::attention(q, y, lse, qkv, s);
+      device.wait();
+      host::attention(y2, lse2, qkv, s, ws);
+      INFO("head " << c.d << " of " << c.seq << " tokens");
+      check_close("attention", y, y2, t);
+      check_close("log sum exp", lse, lse2, statistic(t));
+      cuda::attention_input_gradient(q, dx, dout, qkv, y2, lse2, s);
+      device.wait();
+      host::attention_input_gradient(dx2, dout, qkv, y2, lse2, s, ws);
+      check_close("attention_input_gradient", dx, dx2, t);
+    }
+}

@@ -1,0 +1,134 @@
+#include "exec/host/matrix_codes.hpp"
+#include "tests/unit/cuda/support.hpp"
+
+using namespace cuda_tests;
+namespace host = exec::host;
+using planner::OptimizerKind;
+
+namespace {
+
+struct State {
+  Buffer weight, master, gradient;
+  std::vector<Buffer> slots;
+  std::vector<View> views() {
+    std::vector<View> all;
+    for (Buffer& b : slots) all.push_back(b);
+    return all;
+  }
+  host::Parameters parameters(bool has_master, std::int64_t n) {
+    host::Parameters p;
+    p.weight = weight;
+    if (has_master) p.master = master;
+    p.gradient = gradient;
+    p.n = n;
+    p.decays = true;
+    return p;
+  }
+};
+
+// Codes that differ by one where a quotient lies next to the middle of two.
+std::int64_t codes_apart(const Buffer& a, const Buffer& b) {
+  std::int64_t apart = 0;
+  for (std::size_t i = 0; i < a.bytes().size(); ++i)
+    apart += std::abs(int{a.bytes()[i]} - int{b.bytes()[i]});
+  return apart;
+}
+
+}  // namespace
+
+TEST_CASE("every optimizer is its host twin over three steps, with and without a master copy") {
+  Random r(31);
+  const std::int64_t n = 1000;
+  for (const planner::Optimizer& o : planner::optimizers())
+    for (const bool has_master : {false, true}) {
+      const DType t = has_master ? DType::bf16 : DType::f32;
+      State a{random(r, t, n), random(r, f32, n), random(r, t, n), {}};
+      const auto slots = static_cast<std::size_t>(o.first_moments + o.second_moments);
+      for (std::size_t k = 0; k < slots; ++k)
+        a.slots.push_back(o.quantised ? Buffer(DType::u8, n) : zeros(f32, n));
+      for (std::size_t k = 0; o.quantised && k < slots; ++k) a.slots.push_back(zeros(f32, 4));
+      State b = a;
+      Device device;
+      for (std::int64_t step = 1; step <= 3; ++step) {
+        const host::Hyper hyper = host::default_hyper(o.kind);
+        const auto va = a.views(), vb = b.views();
+        cuda::update(device.queue(), o.kind, hyper, step, a.parameters(has_master, n), va,
+                     device.maps());
+        device.wait();
+        host::update(o.kind, hyper, step, b.parameters(has_master, n), vb);
+        a.gradient = b.gradient = random(r, t, n);
+      }
+      INFO(o.name << (has_master ? " with a master" : ""));
+      check_close("weight", a.weight, b.weight, t);
+      if (has_master) check_close("master", a.master, b.master, f32);
+      for (std::size_t k = 0; k < a.slots.size(); ++k) {
+        if (o.quantised && k < slots)
+          CHECK(codes_apart(a.slots[k], b.slots[k]) <= n / 100);
+        else
+          check_close("slot", a.slots[k], b.slots[k], f32);
+      }
+    }
+}
+
+TEST_CASE("stochastic rounding goes to a neighbour, and to the value on average") {
+  const std::int64_t n = 4096;
+  Device device;
+  // 1 + 2^-9 lies a quarter of the way from 1 to its neighbour 1 + 2^-7.
+  Buffer weight(DType::bf16, Values(n, 1.0)), gradient(f32, Values(n, -0x1p-9));
+  host::Parameters p;
+  p.weight = weight;
+  p.gradient = gradient;
+  p.n = n;
+  const host::Hyper hyper{.learning_rate = 1.0};
+  Buffer to_nearest = weight;
+  cuda::update(device.queue(), OptimizerKind::sgd, hyper, 1, p, {}, nullptr, 77);
+  device.wait();
+  std::int64_t up = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    CHECK((weight.at(i) == 1.0 || weight.at(i) == 1.0 + 0x1p-7));
+    up += weight.at(i) > 1.0;
+  }
+  // Binomial, n p = 1024, standard deviation 27.7: five of them.
+  CHECK(std::abs(static_cast<double>(up) - 1024.0) < 140);
+  p.weight = to_nearest;
+  cuda::update(device.queue(), OptimizerKind::sgd, hyper, 1, p, {}, nullptr);
+  device.wait();
+  CHECK(to_nearest.at(0) == 1.0);
+}
+
+TEST_CASE("the norm of gradients is the root of a sum that no order changes") {
+  Random r(32);
+  for (const DType t : kTypes) {
+    Device device;
+    Buffer x = random(r, t, 5000), sum(f64, Values{2.0}), again = sum;
+    cuda::add_squares(device.queue(), static_cast<double*>(sum.view().data), x, 5000);
+    cuda::add_squares(device.queue(), static_cast<double*>(again.view().data), x, 5000);
+    device.wait();
+    double expected = 2.0;
+    for (const double v : x.values()) expected += v * v;
+    CHECK(sum.at(0) == Approx(expected).epsilon(1e-13));
+    CHECK(sum == again);
+  }
+}
+
+TEST_CASE("frozen matrices are decoded to the bits of the host") {
+  Random r(33);
+  const std::vector<std::int64_t> shape{33, 70};
+  const std::int64_t n = 33 * 70;
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (float& v : values) v = static_cast<float>(r());
+  for (const auto kind : {planner::Quantization::int8, planner::Quantization::nf4}) {
+    const std::int64_t bytes = planner::quantised_bytes(kind, shape).value();
+    std::vector<std::byte> codes(static_cast<std::size_t>(bytes));
+    host::encode_matrix(kind, values, shape, codes.data());
+    for (const DType t : kTypes) {
+      Device device;
+      Buffer y(t, n), y2 = y;
+      cuda::decode_matrix(device.queue(), kind, codes.data(), y, n, bytes, device.maps());
+      device.wait();
+      host::decode_matrix(kind, codes.data(), y2, n, bytes);
+      INFO(static_cast<int>(kind) << " " << core::name(t));
+      CHECK(y == y2);
+    }
+  }
+}
