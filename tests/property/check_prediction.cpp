@@ -44,6 +44,10 @@ void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::stri
   job.quantization = cell.quantization;
   const ProgramRun run = run_program(spec, job, cell.strategy, 2);
   CHECK(run.replicas_agree);
+  check_prediction(run);
+}
+
+void check_prediction(const ProgramRun& run) {
   for (std::size_t r = 0; r < run.ranks.size(); ++r) {
     INFO("rank " << r);
     const RankResult& executed = run.ranks[r];

@@ -20,4 +20,7 @@ struct Cell {
 void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::string& recipe,
                 std::int64_t global_batch = 12);
 
+// The same of a run that is there.
+void check_prediction(const ProgramRun& run);
+
 }  // namespace tests

@@ -1,0 +1,297 @@
+#include "exec/cuda/backend/cuda_backend.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "core/check.hpp"
+#include "exec/cuda/backend/kernel_table.hpp"
+
+namespace exec::cuda {
+
+using program::ActionKind;
+using program::Stream;
+
+namespace {
+
+constexpr std::size_t kBounceBytes = std::size_t{8} << 20;
+// A mark is the number of a lane's timed event; lanes are told apart by a large step.
+constexpr double kLaneStep = 1LL << 40;
+
+double now() {
+  const auto t = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(t).count();
+}
+
+std::size_t bytes_of(const Operand& o) { return static_cast<std::size_t>(o.bytes().value()); }
+
+// Whether two ranges share bytes without being the same range.
+bool crosses(const host::View& a, std::int64_t a_bytes, const host::View& b, std::int64_t b_bytes) {
+  const auto* x = static_cast<const std::byte*>(a.data);
+  const auto* y = static_cast<const std::byte*>(b.data);
+  return x != y && x < y + b_bytes && y < x + a_bytes;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(const SharedDevice& device, const program::RankClass& rank_class,
+                         std::int64_t samples)
+    : device_(device), api_(device.api) {
+  try {
+    open(rank_class, samples);
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+CudaBackend::~CudaBackend() { close(); }
+
+void CudaBackend::open(const program::RankClass& rank_class, std::int64_t samples) {
+  pool_ = api_.create_pool();
+  beside_ = api_.create_pool();
+  std::size_t workspace = api_.product_workspace();
+  for (const models::Operator& op : rank_class.operators)
+    workspace = std::max(workspace, workspace_bytes(op, samples));
+  const auto open_lane = [&](Stream s, std::size_t bytes) {
+    auto& lane = lanes_[static_cast<std::size_t>(s)];
+    if (lane) return;
+    const StreamHandle stream = api_.create_stream(s != Stream::compute);
+    lane = std::make_unique<Lane>(
+        Queue{api_, stream, device_.info.multiprocessors, nullptr, bytes}, device_.messages,
+        [this, s]() -> const Queue& { return queue(s); });
+    if (bytes > 0) lane->queue.workspace = allocate(bytes);
+  };
+  open_lane(Stream::compute, workspace);
+  for (const program::Action& a : rank_class.actions) open_lane(a.stream, 0);
+  std::size_t events = 0;
+  for (const program::Event& e : rank_class.events)
+    events += static_cast<std::size_t>(e.extent * e.slots);
+  for (std::size_t i = 0; i < events; ++i) events_.push_back(api_.create_event(false));
+  base_ = api_.create_event(true);
+  bounce_.data = static_cast<std::byte*>(api_.allocate_pinned(kBounceBytes));
+}
+
+// Whatever was opened, in an order that asks nothing of what has failed.
+void CudaBackend::close() noexcept {
+  for (auto& lane : lanes_) {
+    if (!lane) continue;
+    for (EventHandle e : lane->marks) api_.destroy(e);
+    api_.destroy(lane->queue.stream);
+  }
+  for (EventHandle e : events_) api_.destroy(e);
+  if (base_ != nullptr) api_.destroy(base_);
+  for (const Pinned& p : pinned_) api_.release_pinned(p.data);
+  if (bounce_.data != nullptr) api_.release_pinned(bounce_.data);
+  if (host_range_ != nullptr) api_.release_pinned(host_range_);
+  for (std::byte* a : allocations_) api_.release(beside_, a);
+  if (range_ != nullptr) api_.release(pool_, range_);
+  if (beside_ != nullptr) api_.destroy(beside_);
+  if (pool_ != nullptr) api_.destroy(pool_);
+}
+
+CudaBackend::Lane& CudaBackend::lane(Stream stream) {
+  auto& lane = lanes_[static_cast<std::size_t>(stream)];
+  PLANNER_CHECK(lane != nullptr, "a stream that the class does not use");
+  return *lane;
+}
+
+const Queue& CudaBackend::queue(Stream stream) {
+  if (stream == Stream::compute) launch_held_sum();
+  return lane(stream).queue;
+}
+
+std::byte* CudaBackend::allocate(std::size_t bytes) {
+  return allocations_.emplace_back(static_cast<std::byte*>(api_.allocate(beside_, bytes)));
+}
+
+std::byte* CudaBackend::reserve(std::size_t bytes) {
+  PLANNER_CHECK(range_ == nullptr, "a rank has one range");
+  range_ = static_cast<std::byte*>(api_.allocate(pool_, std::max<std::size_t>(bytes, 256)));
+  const Queue& q = queue(Stream::compute);
+  api_.set_zero(range_, bytes, q.stream);
+  api_.synchronise(q.stream);
+  return range_;
+}
+
+std::byte* CudaBackend::reserve_host(std::size_t bytes) {
+  PLANNER_CHECK(host_range_ == nullptr, "a rank has one range of the host");
+  host_range_ = static_cast<std::byte*>(api_.allocate_pinned(bytes));
+  std::memset(host_range_, 0, bytes);
+  return host_range_;
+}
+
+std::byte* CudaBackend::scratch(Stream stream, std::size_t bytes) {
+  Lane& l = lane(stream);
+  if (l.scratch_bytes >= bytes && l.scratch != nullptr) return l.scratch;
+  // Work under way may still use the smaller one: it is given back with the rest.
+  l.scratch = allocate(std::max<std::size_t>(bytes, 256));
+  l.scratch_bytes = bytes;
+  return l.scratch;
+}
+
+void CudaBackend::write(void* to, const void* from, std::size_t bytes) {
+  const StreamHandle stream = queue(Stream::compute).stream;
+  for (std::size_t at = 0; at < bytes; at += kBounceBytes) {
+    const std::size_t n = std::min(kBounceBytes, bytes - at);
+    std::memcpy(bounce_.data, static_cast<const std::byte*>(from) + at, n);
+    api_.copy_in(static_cast<std::byte*>(to) + at, bounce_.data, n, stream);
+    api_.synchronise(stream);
+  }
+}
+
+void CudaBackend::read(void* to, const void* from, std::size_t bytes) {
+  const StreamHandle stream = queue(Stream::compute).stream;
+  for (std::size_t at = 0; at < bytes; at += kBounceBytes) {
+    const std::size_t n = std::min(kBounceBytes, bytes - at);
+    api_.copy_out(bounce_.data, static_cast<const std::byte*>(from) + at, n, stream);
+    api_.synchronise(stream);
+    std::memcpy(static_cast<std::byte*>(to) + at, bounce_.data, n);
+  }
+}
+
+MemoryBeside CudaBackend::beside() const {
+  MemoryBeside m;
+  m.workspace = api_.marks(beside_).used;
+  m.context = device_.context;
+  core::Bytes messages{0};
+  for (const auto& l : lanes_)
+    if (l) messages += l->messages.made();
+  m.communicators = messages;
+  // Alone on the card the driver's own figure is this rank's; else it is put together.
+  m.device = device_.ranks == 1
+                 ? device_.context + (device_.free - api_.memory().free)
+                 : device_.context + api_.marks(pool_).reserved + api_.marks(beside_).reserved +
+                       messages;
+  return m;
+}
+
+void CudaBackend::launch_held_sum() {
+  if (held_.elements == 0) return;
+  const HeldSum sum = std::exchange(held_, {});
+  add(lane(Stream::compute).queue, sum.y, sum.a, sum.b, sum.elements);
+}
+
+// Whether it was launched here, or held back.
+bool CudaBackend::launch_with_held_sum(const program::Action& action, const models::Operator& op,
+                                       std::span<const Operand> args,
+                                       const KernelContext& context) {
+  if (action.kind != ActionKind::forward || action.stream != Stream::compute) return false;
+  const std::int64_t rows = op.rows * context.samples;
+  if (op.kind == models::OpKind::add) {
+    launch_held_sum();
+    held_ = {view(args[2]), view(args[0]), view(args[1]), rows * op.n};
+    return true;
+  }
+  if (op.kind != models::OpKind::layer_norm || held_.elements != rows * op.n) return false;
+  const HeldSum& s = held_;
+  const std::int64_t bytes = core::bytes_of(s.elements, s.y.type).value();
+  if (args[0].data != s.y.data || args[3].type != s.y.type) return false;
+  // A result may take the place of an addend, but only row by row.
+  for (std::size_t out : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
+    for (const host::View& in : {s.a, s.b}) {
+      const bool statistics = out > 3 && args[out].data == in.data;
+      if (statistics || crosses(view(args[out]), args[out].bytes().value(), in, bytes))
+        return false;
+    }
+  for (const host::View& in : {s.a, s.b})
+    if (crosses(s.y, bytes, in, bytes)) return false;
+  const HeldSum sum = std::exchange(held_, {});
+  add_layer_norm(lane(Stream::compute).queue, sum.y, sum.a, sum.b, view(args[3]), view(args[4]),
+                 view(args[5]), view(args[1]), view(args[2]), rows, op.n, context.norm_epsilon);
+  return true;
+}
+
+void CudaBackend::run(const program::Action& action, const models::Operator& op,
+                      std::span<const Operand> args, const KernelContext& context) {
+  api_.push_range(op.name.c_str());
+  if (!launch_with_held_sum(action, op, args, context))
+    launch_action(queue(action.stream), action, op, args, context);
+  api_.pop_range();
+}
+
+// Bytes that stay as they are until the step is over.
+std::byte* CudaBackend::pinned(std::size_t bytes) {
+  if (pinned_used_ == pinned_.size()) pinned_.emplace_back();
+  Pinned& p = pinned_[pinned_used_++];
+  if (p.bytes < bytes) {
+    if (p.data != nullptr) api_.release_pinned(p.data);
+    p = {};
+    p.data = static_cast<std::byte*>(api_.allocate_pinned(bytes));
+    p.bytes = bytes;
+  }
+  return p.data;
+}
+
+void CudaBackend::load(Stream stream, const Operand& to, const void* from) {
+  std::byte* const host = pinned(bytes_of(to));
+  std::memcpy(host, from, bytes_of(to));
+  api_.copy_in(to.data, host, bytes_of(to), queue(stream).stream);
+}
+
+void CudaBackend::zero(Stream stream, const Operand& what) {
+  if (what.elements > 0) api_.set_zero(what.data, bytes_of(what), queue(stream).stream);
+}
+
+void CudaBackend::cast(Stream stream, const Operand& from, const Operand& to) {
+  if (from.type != to.type) return cuda::cast(queue(stream), view(to), view(from), to.elements);
+  copy(stream, {.to = static_cast<std::byte*>(to.data),
+                .from = static_cast<const std::byte*>(from.data),
+                .width = bytes_of(to)});
+}
+
+void CudaBackend::add_into(Stream stream, const Operand& from, const Operand& into) {
+  cuda::add_into(queue(stream), view(into), view(from), into.elements);
+}
+
+void CudaBackend::dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
+                             const Operand& matrix) {
+  decode_matrix(queue(stream), kind, codes.data, view(matrix), matrix.elements, codes.elements,
+                device_.maps);
+}
+
+void CudaBackend::update(Stream stream, const exec::Update& u) {
+  cuda::update(queue(stream), u.kind, u.hyper, u.step, u.parameters, u.slots, device_.maps,
+               device_.stochastic);
+}
+
+void CudaBackend::copy(Stream stream, const RowCopy& c) {
+  if (c.width > 0 && c.rows > 0) api_.copy(c, queue(stream).stream);
+}
+
+MessageMemory& CudaBackend::messages(Stream stream) { return lane(stream).messages; }
+
+void CudaBackend::signal(Stream stream, std::size_t event) {
+  api_.record(events_[event], queue(stream).stream);
+}
+void CudaBackend::wait(Stream stream, std::size_t event) {
+  api_.wait(queue(stream).stream, events_[event]);
+}
+void CudaBackend::drain() {
+  for (std::size_t s = 0; s < lanes_.size(); ++s)
+    if (lanes_[s]) api_.synchronise(queue(static_cast<Stream>(s)).stream);
+  pinned_used_ = 0;
+}
+
+double CudaBackend::mark(Stream stream) {
+  const StreamHandle handle = queue(stream).stream;
+  Lane& l = lane(stream);
+  if (l.marks_used == l.marks.size()) l.marks.push_back(api_.create_event(true));
+  api_.record(l.marks[l.marks_used], handle);
+  return static_cast<double>(stream) * kLaneStep + static_cast<double>(l.marks_used++);
+}
+
+double CudaBackend::seconds(double mark) {
+  const auto stream = static_cast<std::size_t>(mark / kLaneStep);
+  const auto index = static_cast<std::size_t>(mark - static_cast<double>(stream) * kLaneStep);
+  return base_seconds_ + api_.seconds_between(base_, lanes_[stream]->marks[index]);
+}
+
+void CudaBackend::begin_marks() {
+  for (auto& l : lanes_)
+    if (l) l->marks_used = 0;
+  api_.record(base_, queue(Stream::compute).stream);
+  base_seconds_ = now();
+}
+
+}  // namespace exec::cuda

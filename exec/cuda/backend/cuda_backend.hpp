@@ -1,0 +1,112 @@
+#pragma once
+// CudaBackend: one rank on a GPU. The rank's buffers lie in one range of a memory pool of its own;
+// each stream of the Program is a stream of the device, each event instance an event; nothing waits
+// for the device within a step. A sum that a layer norm reads next is held back, so that one kernel
+// does both.
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "exec/cuda/backend/message_pool.hpp"
+#include "exec/interpret/backend.hpp"
+
+namespace exec::cuda {
+
+// What the ranks of a run share; outlives them.
+struct SharedDevice {
+  Api& api;
+  MessagePool& messages;
+  DeviceInfo info;
+  const float* maps = nullptr;         // of exec/host/quantise.hpp, on the device
+  // Held by the driver and libraries before any rank began; the free bytes then.
+  core::Bytes context{}, free{};
+  int ranks = 1;
+  std::uint64_t stochastic = 0;        // seed of stochastic rounding; 0: to nearest
+};
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const SharedDevice& device, const program::RankClass& rank_class,
+              std::int64_t samples);
+  ~CudaBackend() override;
+
+  std::byte* reserve(std::size_t bytes) override;
+  std::byte* reserve_host(std::size_t bytes) override;
+  std::byte* scratch(Stream stream, std::size_t bytes) override;
+  bool on_host() const override { return false; }
+  void write(void* to, const void* from, std::size_t bytes) override;
+  void read(void* to, const void* from, std::size_t bytes) override;
+  MemoryBeside beside() const override;
+
+  void run(const program::Action& action, const models::Operator& op,
+           std::span<const Operand> args, const KernelContext& context) override;
+  void load(Stream stream, const Operand& to, const void* from) override;
+  void zero(Stream stream, const Operand& what) override;
+  void cast(Stream stream, const Operand& from, const Operand& to) override;
+  void add_into(Stream stream, const Operand& from, const Operand& into) override;
+  void dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
+                  const Operand& matrix) override;
+  void update(Stream stream, const exec::Update& update) override;
+  void copy(Stream stream, const RowCopy& copy) override;
+  MessageMemory& messages(Stream stream) override;
+
+  void signal(Stream stream, std::size_t event) override;
+  void wait(Stream stream, std::size_t event) override;
+  void drain() override;
+
+  double mark(Stream stream) override;
+  double seconds(double mark) override;
+  void begin_marks() override;
+
+ private:
+  // A stream of the Program: what it is given work with, and what it uses beside buffers.
+  struct Lane {
+    Lane(Queue with, MessagePool& pool, std::function<const Queue&()> now)
+        : queue(with), messages(pool, std::move(now)) {}
+    Queue queue;
+    StreamMessages messages;
+    std::byte* scratch = nullptr;
+    std::size_t scratch_bytes = 0;
+    std::vector<EventHandle> marks;    // timed, used again in each step
+    std::size_t marks_used = 0;
+  };
+  struct Pinned {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  // A sum that has not been launched.
+  struct HeldSum {
+    host::View y, a, b;
+    std::int64_t elements = 0;
+  };
+
+  void open(const program::RankClass& rank_class, std::int64_t samples);
+  void close() noexcept;
+  Lane& lane(Stream stream);
+  // The stream's queue, after what was held back for it.
+  const Queue& queue(Stream stream);
+  void launch_held_sum();
+  bool launch_with_held_sum(const program::Action& action, const models::Operator& op,
+                            std::span<const Operand> args, const KernelContext& context);
+  std::byte* pinned(std::size_t bytes);
+  std::byte* allocate(std::size_t bytes);
+
+  const SharedDevice& device_;
+  Api& api_;
+  PoolHandle pool_ = nullptr;          // the rank's range
+  PoolHandle beside_ = nullptr;        // workspaces, scratch
+  std::byte* range_ = nullptr;
+  std::byte* host_range_ = nullptr;    // pinned: streams and kernels reach it
+  std::array<std::unique_ptr<Lane>, program::kStreams> lanes_;
+  std::vector<std::byte*> allocations_;        // of beside_
+  std::vector<EventHandle> events_;            // by instance
+  std::vector<Pinned> pinned_;
+  std::size_t pinned_used_ = 0;                // of this step
+  Pinned bounce_;
+  HeldSum held_;
+  EventHandle base_ = nullptr;                 // the moment that marks are counted from
+  double base_seconds_ = 0;                    // of the steady clock
+};
+
+}  // namespace exec::cuda

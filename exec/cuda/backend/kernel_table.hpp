@@ -1,0 +1,14 @@
+#pragma once
+// From an action to a kernel: argument orders of sim/program/README.md on one side, the functions
+// of exec/cuda/kernels on the other. As exec/interpret/kernels.hpp does for the host.
+
+#include "exec/cuda/kernels/kernels.hpp"
+#include "exec/interpret/kernels.hpp"
+
+namespace exec::cuda {
+
+// Launches a forward, input_gradient or weight_gradient action.
+void launch_action(const Queue& queue, const program::Action& action, const models::Operator& op,
+                   std::span<const Operand> args, const KernelContext& context);
+
+}  // namespace exec::cuda

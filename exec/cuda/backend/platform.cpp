@@ -1,0 +1,112 @@
+#include "exec/cuda/backend/platform.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "core/parse_units.hpp"
+#include "exec/cuda/kernels/kernels.hpp"
+#include "exec/host/quantise.hpp"
+#include "exec/run/environment.hpp"
+#include "sim/program/replay.hpp"
+
+namespace exec::cuda {
+namespace {
+
+// The device's copy of both code maps.
+const float* upload_maps(Api& api, PoolHandle pool) {
+  std::array<float, 512> maps{};
+  std::ranges::copy(host::signed_map(), maps.begin());
+  std::ranges::copy(host::unsigned_map(), maps.begin() + 256);
+  auto* const on_device = static_cast<float*>(api.allocate(pool, sizeof maps));
+  auto* const pinned = static_cast<float*>(api.allocate_pinned(sizeof maps));
+  std::ranges::copy(maps, pinned);
+  const StreamHandle stream = api.create_stream(false);
+  api.copy_in(on_device, pinned, sizeof maps, stream);
+  api.synchronise(stream);
+  api.destroy(stream);
+  api.release_pinned(pinned);
+  return on_device;
+}
+
+// Ranges of all ranks, and the workspaces that they have beside.
+core::Bytes needed(const program::Program& p, Api& api) {
+  core::Bytes need{0};
+  for (std::size_t c = 0; c < p.classes.size(); ++c) {
+    std::size_t workspace = api.product_workspace();
+    for (const models::Operator& op : p.classes[c].operators)
+      workspace = std::max(workspace, workspace_bytes(op, p.samples));
+    const core::Bytes one = program::replay(p.classes[c]).reserved +
+                            core::Bytes(static_cast<std::int64_t>(workspace));
+    need += one * static_cast<std::int64_t>(p.ranks_of(static_cast<int>(c)).size());
+  }
+  return need;
+}
+
+void put(RunRecord& r, const char* key, const std::optional<double>& value, const char* unit) {
+  if (value) r.environment[key] = fmt::format("{:.6g} {}", *value, unit);
+}
+
+}  // namespace
+
+CudaPlatform::CudaPlatform(Api& api) : api_(api) {
+  const DeviceInfo info = api.device();
+  pool_ = api.create_pool();
+  messages_ = std::make_unique<MessagePool>(api);
+  device_ = std::make_unique<SharedDevice>(SharedDevice{api, *messages_, info});
+  device_->maps = upload_maps(api, pool_);
+  device_->context = api.context_bytes();
+  device_->free = api.memory().free;
+  before_ = api.readings();
+}
+
+CudaPlatform::~CudaPlatform() {
+  messages_.reset();
+  if (device_->maps != nullptr) api_.release(pool_, const_cast<float*>(device_->maps));
+  api_.destroy(pool_);
+}
+
+core::Problems CudaPlatform::problems(const program::Program& program, const planner::Job& job,
+                                      std::span<const int>) {
+  core::Problems found = kernel_problems(program, name(), computes);
+  if (job.quantization == "two_factor")
+    found.push_back({"quantization", "none, int8 or nf4 on a GPU", job.quantization,
+                     "plan with --quantization nf4"});
+  if (!found.empty()) return found;
+  const core::Bytes need = needed(program, api_), have = api_.memory().free;
+  if (need > have)
+    found.push_back({"--backend cuda",
+                     "at most " + core::to_text(have) + " of free memory on " + device_->info.name +
+                         " for all " + std::to_string(program.mesh.ranks()) + " ranks",
+                     core::to_text(need),
+                     "plan fewer --gpus, a smaller --global-batch, recomputation or sharding"});
+  device_->ranks = program.mesh.ranks();
+  return found;
+}
+
+std::unique_ptr<Backend> CudaPlatform::backend(const program::Program& program,
+                                               const program::RankClass& rank_class, int) {
+  return std::make_unique<CudaBackend>(*device_, rank_class, program.samples);
+}
+
+void CudaPlatform::describe(RunRecord& r, RanksAre) {
+  const DeviceInfo& d = device_->info;
+  r.device = d.name;
+  r.environment = environment();
+  r.environment["compute_capability"] = fmt::format("{}.{}", d.major, d.minor);
+  r.environment["cuda_driver"] = d.driver;
+  r.environment["cuda_runtime"] = d.runtime;
+  r.environment["pci"] = d.pci;
+  if (r.ranks > 1) r.environment["ranks_per_gpu"] = std::to_string(r.ranks);
+  const Readings after = api_.readings();
+  if (!after.driver.empty()) r.environment["driver_version"] = after.driver;
+  put(r, "sm_clock", after.sm_mhz, "MHz");
+  put(r, "memory_clock", after.memory_mhz, "MHz");
+  put(r, "power", after.watts, "W");
+  put(r, "temperature", after.celsius, "C");
+  if (before_.joules && after.joules)
+    put(r, "energy_of_the_run", *after.joules - *before_.joules, "J");
+}
+
+}  // namespace exec::cuda

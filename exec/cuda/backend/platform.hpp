@@ -1,0 +1,32 @@
+#pragma once
+// The GPU as a Platform: all ranks of a run on one card, each with a pool of its own.
+
+#include <memory>
+
+#include "exec/cuda/backend/cuda_backend.hpp"
+#include "exec/run/platform.hpp"
+
+namespace exec::cuda {
+
+class CudaPlatform final : public Platform {
+ public:
+  // Throws DeviceFailure. api outlives it.
+  explicit CudaPlatform(Api& api);
+  ~CudaPlatform() override;
+
+  std::string_view name() const override { return "cuda"; }
+  core::Problems problems(const program::Program& program, const planner::Job& job,
+                          std::span<const int> here) override;
+  std::unique_ptr<Backend> backend(const program::Program& program,
+                                   const program::RankClass& rank_class, int rank) override;
+  void describe(RunRecord& record, RanksAre ranks) override;
+
+ private:
+  Api& api_;
+  PoolHandle pool_ = nullptr;
+  std::unique_ptr<MessagePool> messages_;
+  std::unique_ptr<SharedDevice> device_;
+  Readings before_;
+};
+
+}  // namespace exec::cuda
