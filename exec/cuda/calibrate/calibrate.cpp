@@ -1,0 +1,292 @@
+#include "exec/cuda/calibrate/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/parse_units.hpp"
+#include "core/random.hpp"
+#include "exec/cuda/kernels/kernels.hpp"
+#include "exec/host/convert.hpp"
+#include "hw_profiles/load.hpp"
+#include "sim/cost/kernel.hpp"
+
+namespace exec::cuda {
+namespace {
+
+using core::DType;
+
+constexpr std::array<std::pair<const char*, const char*>, 12> kShipped{{
+    {"H200", "h200-sxm-141g"},
+    {"H100 PCIe", "h100-pcie-80g"},
+    {"H100", "h100-sxm-80g"},
+    {"B200", "b200-sxm-180g"},
+    {"A100-PCIE-40", "a100-pcie-40g"},
+    {"A100 80GB PCIe", "a100-pcie-80g"},
+    {"A100-SXM4-40", "a100-sxm-40g"},
+    {"A100-SXM4-80", "a100-sxm-80g"},
+    {"RTX 3080", "rtx3080"},
+    {"RTX 3090", "rtx3090"},
+    {"RTX 4090", "rtx4090"},
+    {"RTX A5000", "rtx-a5000"},
+}};
+
+// Calls between two waits: what a wait takes is little beside them.
+constexpr int kCalls = 20;
+
+// Device memory of one point, full of random numbers of about 1: zeros would run faster.
+class Bench {
+ public:
+  explicit Bench(Api& api)
+      : api_(api), pool_(api.create_pool()), stream_(api.create_stream(false)),
+        multiprocessors_(api.device().multiprocessors) {
+    const core::Random random(1, 0);
+    std::vector<float> values(kPattern);
+    random.fill_normal(0, 0.0, 1.0, values);
+    pinned_ = static_cast<std::byte*>(api.allocate_pinned(kPinned));
+    for (const DType t : {DType::bf16, DType::f32}) {
+      host::store(host::View{pinned_, t}, kPattern, values.data());
+      host::View& pattern = t == DType::bf16 ? bf16_ : f32_;
+      const std::size_t bytes = kPattern * static_cast<std::size_t>(core::bits(t)) / 8;
+      pattern = {api.allocate(pool_, bytes), t};
+      api.copy_in(pattern.data, pinned_, bytes, stream_);
+      api.synchronise(stream_);
+    }
+    workspace_bytes_ = std::max<std::size_t>(api.product_workspace(), std::size_t{64} << 20);
+    workspace_ = static_cast<std::byte*>(api.allocate(pool_, workspace_bytes_));
+  }
+  ~Bench() {
+    api_.destroy(stream_);
+    api_.release_pinned(pinned_);
+    api_.destroy(pool_);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  Queue queue() const { return {api_, stream_, multiprocessors_, workspace_, workspace_bytes_}; }
+  void wait() const { api_.synchronise(stream_); }
+  std::byte* pinned() const { return pinned_; }
+  static constexpr std::size_t kPinned = std::size_t{16} << 20;
+
+  View real(std::int64_t n, DType type = DType::bf16) {
+    const View pattern = type == DType::bf16 ? bf16_ : f32_;
+    const auto each = static_cast<std::size_t>(core::bits(type)) / 8;
+    const std::size_t bytes = static_cast<std::size_t>(n) * each, whole = kPattern * each;
+    auto* const data =
+        static_cast<std::byte*>(api_.allocate(pool_, std::max<std::size_t>(bytes, 1)));
+    taken_.push_back(data);
+    for (std::size_t at = 0; at < bytes; at += whole)
+      api_.copy({.to = data + at,
+                 .from = static_cast<const std::byte*>(pattern.data),
+                 .width = std::min(whole, bytes - at)},
+                stream_);
+    wait();
+    return {data, type};
+  }
+  void give_back() {
+    for (void* data : taken_) api_.release(pool_, data);
+    taken_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kPattern = std::size_t{1} << 20;
+  Api& api_;
+  PoolHandle pool_;
+  StreamHandle stream_;
+  int multiprocessors_;
+  std::byte* pinned_ = nullptr;
+  std::byte* workspace_ = nullptr;
+  std::size_t workspace_bytes_ = 0;
+  View bf16_, f32_;
+  std::vector<void*> taken_;
+};
+
+using Call = std::function<void(const Queue&)>;
+
+// Seconds of one call; buffers live as long as the point.
+double timed(PointBook& book, Bench& bench, const std::string& name,
+             const std::function<Call()>& make) {
+  const auto body = [&](int) -> std::function<void()> {
+    const Call call = make();
+    call(bench.queue());               // heuristics are asked, kernels are loaded
+    bench.wait();
+    return [&bench, call] {
+      for (int i = 0; i < kCalls; ++i) call(bench.queue());
+      bench.wait();
+    };
+  };
+  const double seconds = book.measure(name, body).median / kCalls;
+  bench.give_back();
+  return seconds;
+}
+
+class GpuCalibrator {
+ public:
+  GpuCalibrator(Api& api, PointBook& book, hw_profiles::Profile profile, bool small)
+      : book_(book), bench_(api), profile_(std::move(profile)),
+        where_("planner calibrate on " + api.device().name), small_(small) {}
+
+  Calibration run() {
+    products();
+    memory();
+    attention();
+    launches();
+    transfers();
+    return {profile_, book_.points(), product_error_};
+  }
+
+ private:
+  void set(const char* field, const std::string& text, const std::string& how) {
+    const core::Status done =
+        hw_profiles::set(profile_, field, text, fmt::format("{}; {}", where_, how));
+    PLANNER_CHECK(done.ok(), core::to_text(done.ok() ? core::Problems{} : done.problems()));
+  }
+  // What the cost formulas make of it with this field at 1, over what was measured: its value.
+  void set_efficiency(const char* field, const std::vector<double>& perfect,
+                      const std::vector<double>& measured, const std::string& how) {
+    double sum = 0;
+    for (std::size_t i = 0; i < perfect.size(); ++i) sum += perfect[i] / measured[i];
+    set(field,
+        fmt::format("{:.4f}", std::clamp(sum / static_cast<double>(perfect.size()), 0.001, 1.0)),
+        how);
+  }
+  std::vector<std::int64_t> sizes(std::initializer_list<std::int64_t> full) const {
+    return small_ ? std::vector<std::int64_t>{16, 32} : std::vector<std::int64_t>(full);
+  }
+
+  void products() {
+    std::vector<ProductRow> rows;
+    for (const std::int64_t m : sizes({1024, 4096, 16384}))
+      for (const std::int64_t hidden : sizes({768, 1600, 4096}))
+        for (const auto& [n, k] : {std::pair{3 * hidden, hidden}, std::pair{hidden, 4 * hidden}})
+          rows.push_back({m, n, k, product(m, n, k)});
+    set("gpu.gemm_efficiency", "1", "for comparison");
+    const cost::Machine whole = cost::make_machine(profile_, {});
+    std::vector<double> perfect, measured;
+    for (const ProductRow& r : rows) {
+      perfect.push_back(cost::gemm_time({r.m, r.n, r.k}, DType::bf16, whole).value());
+      measured.push_back(r.seconds);
+    }
+    set_efficiency("gpu.gemm_efficiency", perfect, measured,
+                   fmt::format("{} products in bf16, random data", rows.size()));
+    const cost::Machine made = cost::make_machine(profile_, {});
+    for (const ProductRow& r : rows)
+      product_error_ += std::abs(cost::gemm_time({r.m, r.n, r.k}, DType::bf16, made).value() /
+                                     r.seconds - 1) / static_cast<double>(rows.size());
+  }
+  double product(std::int64_t m, std::int64_t n, std::int64_t k) {
+    return timed(
+        book_, bench_, fmt::format("product {} x {} x {} bf16", m, n, k), [=, this]() -> Call {
+          const View y = bench_.real(m * n), x = bench_.real(m * k), w = bench_.real(n * k);
+          return [=](const Queue& q) { linear(q, y, x, w, {}, {m, n, k, n, k}, false); };
+        });
+  }
+
+  void memory() {
+    set("gpu.memory_efficiency", "1", "for comparison");
+    const cost::Machine whole = cost::make_machine(profile_, {});
+    std::vector<double> perfect, measured;
+    const auto add = [&](std::int64_t bytes, double seconds) {
+      perfect.push_back(cost::memory_time(core::Bytes(bytes), whole).value());
+      measured.push_back(seconds);
+    };
+    for (const std::int64_t mib : sizes({64, 256, 1024})) {
+      const std::int64_t n = small_ ? mib << 4 : mib << 19;   // elements of bf16
+      add(4 * n, timed(book_, bench_, fmt::format("copy of {} elements", n), [=, this]() -> Call {
+        const View to = bench_.real(n), from = bench_.real(n);
+        return [=](const Queue& q) {
+          q.api.copy({.to = static_cast<std::byte*>(to.data),
+                      .from = static_cast<const std::byte*>(from.data),
+                      .width = static_cast<std::size_t>(2 * n)},
+                     q.stream);
+        };
+      }));
+      add(4 * n, timed(book_, bench_, fmt::format("gelu of {} elements", n), [=, this]() -> Call {
+        const View y = bench_.real(n), x = bench_.real(n);
+        return [=](const Queue& q) { gelu(q, y, x, n, models::Activation::gelu_tanh); };
+      }));
+      add(6 * n, timed(book_, bench_, fmt::format("sum of {} elements", n), [=, this]() -> Call {
+        const View y = bench_.real(n), a = bench_.real(n), b = bench_.real(n);
+        return [=](const Queue& q) { cuda::add(q, y, a, b, n); };
+      }));
+    }
+    set_efficiency("gpu.memory_efficiency", perfect, measured,
+                   fmt::format("{} copies, activations and sums", perfect.size()));
+  }
+
+  void attention() {
+    set("gpu.attention_flash2", "1", "for comparison");
+    const cost::Machine whole = cost::make_machine(profile_, {});
+    std::vector<double> perfect, measured;
+    for (const std::int64_t d : sizes({64, 128}))
+      for (const std::int64_t seq : sizes({512, 1024, 2048})) {
+        const std::int64_t heads = small_ ? 1 : 12, samples = small_ ? 1 : 8192 / seq;
+        const host::AttentionShape s{samples, seq, heads, heads, d, true};
+        const std::int64_t out = samples * seq * heads * d;
+        // The full square, as the operator graph states it: two products of 2 seq^2 d a head.
+        const double square = 4.0 * static_cast<double>(out) * static_cast<double>(seq);
+        perfect.push_back(cost::attention_time(core::Flops(square), seq, d, DType::bf16,
+                                               core::Bytes(8 * out), whole).value());
+        measured.push_back(timed(
+            book_, bench_, fmt::format("attention of {} tokens, heads of {}", seq, d),
+            [=, this]() -> Call {
+              const View y = bench_.real(out), qkv = bench_.real(3 * out);
+              const View lse = bench_.real(samples * heads * seq, DType::f32);
+              return [=](const Queue& q) { cuda::attention(q, y, lse, qkv, s); };
+            }));
+      }
+    set_efficiency("gpu.attention_flash2", perfect, measured,
+                   fmt::format("{} forward passes in bf16", perfect.size()));
+  }
+
+  // Kernels of next to no work, one behind the other: what submitting one takes.
+  void launches() {
+    const double seconds = timed(book_, bench_, "launch of a kernel", [this]() -> Call {
+      const View y = bench_.real(8), x = bench_.real(8);
+      return [=](const Queue& q) { relu(q, y, x, 8); };
+    });
+    const std::string text = fmt::format("{:.4g} us", seconds * 1e6);
+    set("native.kernel_submit", text, "sums of 8 elements, one behind the other");
+  }
+
+  void transfers() {
+    const std::size_t bytes = small_ ? 1024 : Bench::kPinned;
+    timed(book_, bench_, fmt::format("transfer of {} bytes to the device", bytes),
+          [=, this]() -> Call {
+            const View to = bench_.real(static_cast<std::int64_t>(bytes / 2));
+            return [=, this](const Queue& q) {
+              q.api.copy_in(to.data, bench_.pinned(), bytes, q.stream);
+            };
+          });
+  }
+
+  PointBook& book_;
+  Bench bench_;
+  hw_profiles::Profile profile_;
+  std::string where_;
+  bool small_;
+  double product_error_ = 0;
+};
+
+}  // namespace
+
+core::Result<hw_profiles::Profile> shipped_profile(const std::string& device) {
+  for (const auto& [text, id] : kShipped)
+    if (device.find(text) != std::string::npos) return hw_profiles::find_profile(id);
+  return core::Problem{"--backend cuda", fmt::format("a GPU with a shipped profile ({})",
+                                                     fmt::join(hw_profiles::profile_names(), ", ")),
+                       device, "write a profile for it first: see hw_profiles/README.md"};
+}
+
+core::Result<Calibration> calibrate_gpu(Api& api, BookOptions options, bool small) {
+  const std::string device = api.device().name;
+  auto profile = small ? hw_profiles::find_profile("h200-sxm-141g") : shipped_profile(device);
+  if (!profile.ok()) return profile.problems();
+  options.ranks = 1;
+  auto book = PointBook::open(std::move(options));
+  if (!book.ok()) return book.problems();
+  return GpuCalibrator(api, *book, std::move(*profile), small).run();
+}
+
+}  // namespace exec::cuda

@@ -1,0 +1,49 @@
+// Calibrating the twin: what is measured is the host's, but the book, its resumption and the
+// profile are those of a GPU.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "exec/cuda/calibrate/calibrate.hpp"
+#include "hw_profiles/load.hpp"
+#include "tests/unit/cuda/support.hpp"
+
+using namespace cuda_tests;
+
+TEST_CASE("a calibration goes on from its book, and its profile is one that plans take") {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() /
+                                     ("planner-calibrate-" + std::to_string(getpid()));
+  std::int64_t measured = 0, kept = 0;
+  const auto options = [&] {
+    exec::BookOptions o;
+    o.budget = core::Seconds(1e-4);
+    o.file = file.string();
+    o.progress = [&](const std::string&, const exec::Point&, bool from_before) {
+      (from_before ? kept : measured) += 1;
+    };
+    return o;
+  };
+  cuda::Twin twin;
+  const auto first = cuda::calibrate_gpu(twin, options(), true);
+  REQUIRE(first.ok());
+  CHECK(measured > 10);
+  CHECK(kept == 0);
+  const std::int64_t points = measured;
+  const auto again = cuda::calibrate_gpu(twin, options(), true);
+  REQUIRE(again.ok());
+  CHECK(measured == points);
+  CHECK(kept == points);
+  CHECK(twin.leaked() == 0);
+  const std::string text = hw_profiles::to_json_text(first->profile);
+  CHECK(hw_profiles::profile_from_json_text(text, "profile").ok());
+  CHECK(text == hw_profiles::to_json_text(again->profile));
+  CHECK(text.find("planner calibrate on twin") != std::string::npos);
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("a GPU without a shipped profile is a problem that names it") {
+  const auto none = cuda::shipped_profile("NVIDIA Unheard Of");
+  REQUIRE(!none.ok());
+  CHECK(core::to_text(none.problems()).find("Unheard Of") != std::string::npos);
+  CHECK(cuda::shipped_profile("NVIDIA H200").ok());
+}
