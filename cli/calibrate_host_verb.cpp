@@ -12,10 +12,12 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kPurpose =
-    "Measures this host's kernels and messages and writes the profile that predicts them.\n"
+    "Measures this host's kernels and messages, or a GPU's kernels, and writes the profile that\n"
+    "predicts them.\n"
     "Interrupted, it goes on where it stopped: points are kept beside the profile.";
 constexpr std::string_view kExamples =
     "  planner calibrate --backend host --out me.json\n"
+    "  planner calibrate --backend cuda --out gpu.json\n"
     "  planner --model gpt2-124m --gpus 2 --gpu me.json --recipe fp32 --out plan.json";
 constexpr std::int64_t kMostRanks = 256;
 
@@ -26,8 +28,10 @@ struct Words {
 CalibrateRequest request_of(const Words& words, const OutputOptions& output,
                             core::Problems& problems) {
   CalibrateRequest request;
-  if (words.backend != "host")
-    problems.push_back({"--backend", "host", '"' + words.backend.value_or("") + '"', ""});
+  if (words.backend != "host" && words.backend != "cuda")
+    problems.push_back({"--backend", "host or cuda", '"' + words.backend.value_or("") + '"', ""});
+  if (words.backend == "cuda" && words.ranks)
+    problems.push_back({"--ranks", "none with --backend cuda", *words.ranks, "leave it out"});
   request.ranks = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const auto ranks = whole_number(words.ranks, "--ranks", 1, problems);
   if (ranks && *ranks > kMostRanks)
@@ -53,11 +57,12 @@ CalibrateRequest request_of(const Words& words, const OutputOptions& output,
 }  // namespace
 
 int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, Arguments whole) {
-  if (!calibrator) return hand_over("planner-exec", whole);
+  if (const auto other = other_binary(arguments, static_cast<bool>(calibrator)))
+    return hand_over(*other, whole);
   Words words;
   OutputOptions output;
   OptionSet set("calibrate", kPurpose, kExamples);
-  set.text("--backend", words.backend, "NAME", "host");
+  set.text("--backend", words.backend, "NAME", "host or cuda");
   set.text("--ranks", words.ranks, "N", "ranks at work at once (one per core)");
   set.text("--budget", words.budget, "TIME", "per point (0.5s)");
   set.text("--points", words.points, "FILE", "where points are kept (beside --out)");

@@ -3,6 +3,7 @@
 #include "cli/mpi_launch.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
+#include "cli/requirements.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
@@ -120,14 +121,15 @@ std::function<void(const StepProgress&)> step_writer(std::int64_t steps) {
 
 int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   const bool mpi = asks_for_mpi(arguments), joins = mpi && joins_mpi_job();
-  if (joins && binary_name() != "planner-exec-mpi") return hand_over("planner-exec-mpi", whole);
-  if (!mpi && !runner) return hand_over("planner-exec", whole);
+  if (joins && binary_name() != kMpiBinary) return hand_over(kMpiBinary, whole);
+  if (const auto other = other_binary(arguments, static_cast<bool>(runner)); other && !mpi)
+    return hand_over(*other, whole);
   ExecOptions options;
   OutputOptions output;
   OptionSet set("exec", kPurpose, kExamples);
   set.positional("PLAN", options.plan, "file written by planner --out");
   set.group("Run");
-  set.text("--backend", options.backend, "NAME", "host (default)");
+  set.text("--backend", options.backend, "NAME", "host (default) or cuda");
   set.text("--communicator", options.communicator, "NAME",
            "local (default): ranks are threads; mpi: processes");
   set.text("--collectives", options.collectives, "WHOSE",

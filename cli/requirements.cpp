@@ -58,6 +58,12 @@ void check_gpu(core::Problems& problems) {
 
 }  // namespace
 
+bool starts(std::string_view binary) {
+  core::Problems problems;
+  check_binary(binary, "", "", problems);
+  return problems.empty();
+}
+
 core::Problems missing_for(Needs needs) {
   core::Problems problems;
   if (needs == Needs::host)
@@ -74,7 +80,8 @@ core::Problems missing_for(Needs needs) {
   if (needs == Needs::cuda || needs == Needs::nccl) {
     check_gpu(problems);
     check_binary(kCudaBinary, "the binary that runs plans on GPUs",
-                 "it is built where a CUDA toolkit is found: install one, then ./dev build",
+                 "it is built where a CUDA toolkit is found: install one (nvcc and cuBLAS; 13.0 is "
+                 "known to work), set CUDA_HOME to it, remove build/ and run ./dev build",
                  problems);
   }
   if (needs == Needs::nccl)

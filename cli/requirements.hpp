@@ -14,6 +14,9 @@ inline constexpr std::string_view kHostBinary = "planner-exec", kMpiBinary = "pl
 
 enum class Needs { host, mpi, cuda, nccl };
 
+// Whether the binary beside this one is there and its libraries are.
+bool starts(std::string_view binary);
+
 // None: it can run. Of kind failed_running.
 core::Problems missing_for(Needs needs);
 

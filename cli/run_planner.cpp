@@ -10,6 +10,7 @@
 
 #include "cli/output.hpp"
 #include "cli/process.hpp"
+#include "cli/requirements.hpp"
 #include "cli/verbs.hpp"
 
 namespace cli {
@@ -68,16 +69,34 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
 
 }  // namespace
 
-int hand_over(const std::string& name, Arguments whole) {
-  const std::string path = binary_folder() + '/' + name;
+std::optional<std::string_view> other_binary(Arguments arguments, bool runs) {
+  bool cuda = false;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool apart = arguments[i] == "--backend" && i + 1 < arguments.size();
+    cuda = cuda || arguments[i] == "--backend=cuda" || (apart && arguments[i + 1] == "cuda");
+  }
+  const bool has_cuda = binary_name() == kCudaBinary;
+  if (cuda != has_cuda && (cuda || runs)) return cuda ? kCudaBinary : kHostBinary;
+  return runs ? std::nullopt : std::optional(kHostBinary);
+}
+
+int hand_over(std::string_view name, Arguments whole) {
+  const Needs needs = name == kCudaBinary  ? Needs::cuda
+                      : name == kMpiBinary ? Needs::mpi
+                                           : Needs::host;
+  // It may be here and lack a library, which is said by a loader in words that help nobody.
+  if (needs == Needs::cuda && !starts(name)) return refuse(missing_for(needs));
+  const std::string path = sibling(name);
   std::vector<std::string> words{"planner"};
   words.insert(words.end(), whole.begin(), whole.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execv(path.c_str(), pointers.data());
-  write_reason(fmt::format("{}: {}; it is built beside planner: ./dev build", path,
-                           std::strerror(errno)));
+  const int error = errno;
+  const core::Problems problems = missing_for(needs);
+  if (!problems.empty()) return refuse(problems);
+  write_reason(fmt::format("{}: {}", path, std::strerror(error)));
   return kFailed;
 }
 

@@ -47,8 +47,8 @@ std::function<void(const StepProgress&)> step_writer(std::int64_t steps);
 using Runner =
     std::function<core::Result<exec::RunRecord>(const planner::Plan&, const RunRequest&)>;
 
-// How this host is to be calibrated, and what comes of it; as exec::calibrate_host. Empty in
-// `planner` itself, as Runner is.
+// How this host is to be calibrated, and what comes of it; as exec::calibrate_host.
+// Empty in `planner` itself, as Runner is.
 struct CalibrateRequest {
   int ranks = 1;
   core::Seconds budget{0.5};
@@ -84,7 +84,11 @@ int completion_verb(Arguments arguments, std::span<const std::string_view> verbs
 
 // Replaces this process by the sibling binary `name` with the same arguments; comes back only when
 // that cannot be, with the exit code after saying why.
-int hand_over(const std::string& name, Arguments whole);
+int hand_over(std::string_view name, Arguments whole);
+
+// The binary beside this one that has the backend which these words name: planner-exec-cuda for
+// --backend cuda, else planner-exec. Empty: this one has it. runs: this one runs plans.
+std::optional<std::string_view> other_binary(Arguments arguments, bool runs);
 
 // The file of a plan, read and checked.
 core::Result<planner::Plan> read_plan(const std::string& path);

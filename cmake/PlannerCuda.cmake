@@ -70,6 +70,15 @@ endif()
 # where it was built and where it is copied beside its libraries: RPATH $ORIGIN first, then the
 # toolkit's folder. cudart and the C++ runtime are linked statically: a GPU machine often has an
 # older distribution than the build machine.
+function(planner_cuda_settings name)
+  target_compile_options(${name} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Werror>")
+  set_target_properties(${name} PROPERTIES
+    CUDA_ARCHITECTURES "${PLANNER_CUDA_ARCHITECTURES}"
+    CUDA_RUNTIME_LIBRARY Static)
+endfunction()
+
 function(planner_cuda_executable name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -77,13 +86,9 @@ function(planner_cuda_executable name)
   if(COMMAND planner_compile_settings)
     planner_compile_settings(${name})
   endif()
-  target_compile_options(${name} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>"
-    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Werror>")
+  planner_cuda_settings(${name})
   target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
   set_target_properties(${name} PROPERTIES
-    CUDA_ARCHITECTURES "${PLANNER_CUDA_ARCHITECTURES}"
-    CUDA_RUNTIME_LIBRARY Static
     BUILD_RPATH "$ORIGIN"
     INSTALL_RPATH "$ORIGIN")
 endfunction()

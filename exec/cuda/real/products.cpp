@@ -1,0 +1,139 @@
+#include "exec/cuda/real/products.hpp"
+
+#include <bit>
+#include <string>
+
+#include "core/check.hpp"
+#include "exec/cuda/real/check.hpp"
+
+namespace exec::cuda {
+namespace {
+
+cudaDataType_t type_of(core::DType type) {
+  switch (type) {
+    case core::DType::f64: return CUDA_R_64F;
+    case core::DType::f32: return CUDA_R_32F;
+    case core::DType::bf16: return CUDA_R_16BF;
+    case core::DType::f16: return CUDA_R_16F;
+    default: PLANNER_CHECK(false, "products of f64, f32, bf16 and f16");
+  }
+  return CUDA_R_32F;
+}
+
+// Bytes that divide the address, up to 256: what a kernel may take for granted.
+std::int64_t alignment(const void* p) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p) | 256U;
+  return std::int64_t{1} << std::countr_zero(address);
+}
+
+template <class T>
+void set(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t what, const T& value) {
+  check(cublasLtMatmulDescSetAttribute(d, what, &value, sizeof value),
+        "cublasLtMatmulDescSetAttribute");
+}
+template <class T>
+void prefer(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t what,
+            const T& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(p, what, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+// A stored row-major matrix [rows, columns] is to cuBLASLt a column-major [columns, rows].
+cublasLtMatrixLayout_t layout(const host::Matrix& m, std::int64_t rows, std::int64_t columns) {
+  if (m.transposed) std::swap(rows, columns);
+  cublasLtMatrixLayout_t l = nullptr;
+  check(cublasLtMatrixLayoutCreate(&l, type_of(m.view.type), static_cast<std::uint64_t>(columns),
+                                   static_cast<std::uint64_t>(rows), m.leading),
+        "cublasLtMatrixLayoutCreate");
+  return l;
+}
+
+}  // namespace
+
+struct Products::Chosen {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  ~Chosen() {
+    if (a != nullptr) cublasLtMatrixLayoutDestroy(a);
+    if (b != nullptr) cublasLtMatrixLayoutDestroy(b);
+    if (c != nullptr) cublasLtMatrixLayoutDestroy(c);
+    if (operation != nullptr) cublasLtMatmulDescDestroy(operation);
+  }
+};
+
+Products::Products() { check(cublasLtCreate(&handle_), "cublasLtCreate"); }
+Products::~Products() {
+  chosen_.clear();
+  cublasLtDestroy(handle_);
+}
+
+// C^T = op(B)^T op(A)^T: the library's first operand is our B, its second our A.
+std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const Key& key) {
+  auto chosen = std::make_unique<Chosen>();
+  Chosen& k = *chosen;
+  const bool wide = g.c.view.type == core::DType::f64;
+  check(cublasLtMatmulDescCreate(&k.operation, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                 wide ? CUDA_R_64F : CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  set(k.operation, CUBLASLT_MATMUL_DESC_TRANSA, g.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(k.operation, CUBLASLT_MATMUL_DESC_TRANSB, g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (g.bias) {
+    set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(g.bias.type));
+    set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias.data);
+  }
+  k.b = layout(g.b, g.k, g.n);
+  k.a = layout(g.a, g.m, g.k);
+  k.c = layout(g.c, g.m, g.n);
+  cublasLtMatmulPreference_t preference = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+  prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+         static_cast<std::uint32_t>(key[13]));
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+         static_cast<std::uint32_t>(key[12]));
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+         static_cast<std::uint32_t>(key[14]));
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+         static_cast<std::uint32_t>(key[14]));
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, k.operation, k.b, k.a, k.c, k.c, preference, 1, &best, &found);
+  cublasLtMatmulPreferenceDestroy(preference);
+  const std::string what = "cublasLtMatmulAlgoGetHeuristic(" + std::to_string(g.m) + " x " +
+                           std::to_string(g.n) + " x " + std::to_string(g.k) + ")";
+  check(status, what);
+  check(found > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED, what);
+  k.algorithm = best.algo;
+  return chosen;
+}
+
+const Products::Chosen& Products::choose(const host::MixedGemm& g) {
+  const auto type = [](const host::View& v) { return static_cast<std::int64_t>(v.type); };
+  const Key key{g.m, g.n, g.k, g.a.leading, g.b.leading, g.c.leading, g.a.transposed,
+                g.b.transposed, type(g.a.view), type(g.b.view), type(g.c.view),
+                g.bias ? 1 + type(g.bias) : 0, alignment(g.a.view.data), alignment(g.b.view.data),
+                alignment(g.c.view.data), g.accumulate};
+  std::unique_ptr<Chosen>& chosen = chosen_[key];
+  if (!chosen) chosen = make(g, key);
+  return *chosen;
+}
+
+void Products::multiply(const host::MixedGemm& g, void* workspace, cudaStream_t stream) {
+  const std::scoped_lock lock(mutex_);  // the bias is the descriptor's
+  const Chosen& k = choose(g);
+  if (g.bias) set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias.data);
+  const bool wide = g.c.view.type == core::DType::f64;
+  const double alpha64 = g.alpha, beta64 = g.accumulate ? 1.0 : 0.0;
+  const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
+  const void* const alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
+  const void* const beta = wide ? static_cast<const void*>(&beta64) : &beta32;
+  check(cublasLtMatmul(handle_, k.operation, alpha, g.b.view.data, k.b, g.a.view.data, k.a, beta,
+                       g.c.view.data, k.c, g.c.view.data, k.c, &k.algorithm, workspace, kWorkspace,
+                       stream),
+        "cublasLtMatmul");
+}
+
+}  // namespace exec::cuda

@@ -1,0 +1,42 @@
+#pragma once
+// Matrix products by cuBLASLt: one heuristic per shape, types and alignment, kept. Sums are in f32
+// (f64 for f64), f32 products without TF32, so that they may be compared with the host's.
+// Thread-safe.
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "exec/host/gemm.hpp"
+
+namespace exec::cuda {
+
+class Products {
+ public:
+  // What Hopper's products want, and others may have [cublasSetWorkspace].
+  static constexpr std::size_t kWorkspace = std::size_t{32} << 20;
+
+  Products();
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  void multiply(const host::MixedGemm& g, void* workspace, cudaStream_t stream);
+
+ private:
+  struct Chosen;
+  using Key = std::array<std::int64_t, 16>;
+
+  const Chosen& choose(const host::MixedGemm& g);
+  std::unique_ptr<Chosen> make(const host::MixedGemm& g, const Key& key);
+
+  cublasLtHandle_t handle_ = nullptr;
+  std::mutex mutex_;
+  std::map<Key, std::unique_ptr<Chosen>> chosen_;
+};
+
+}  // namespace exec::cuda

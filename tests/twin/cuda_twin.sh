@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# --backend cuda from end to end, with the GPU played on the host: what is recorded is the host's,
+# every failure of the device ends in a reason and exit code 3. usage: cuda_twin.sh BIN_FOLDER BINARY
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+cp "$1/planner" "$1/planner-exec" "$2" .
+planner=./planner
+
+fail() {
+  printf 'FAILED: %s\n' "$*"
+  exit 1
+}
+
+# expect CODE PATTERN COMMAND...: its exit code within a minute, and one line on stderr that says so.
+expect() {
+  local wanted=$1 pattern=$2 code=0
+  shift 2
+  timeout 60 "$@" 2>err.txt >out.txt || code=$?
+  [[ $code -eq $wanted ]] || fail "exit $code instead of $wanted: $* ($(cat err.txt))"
+  grep -q -- "$pattern" err.txt || fail "no \"$pattern\" from: $* ($(cat err.txt))"
+  [[ $(wc -l <err.txt) -eq 1 ]] || fail "more than one line from: $* ($(cat err.txt))"
+}
+
+printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":2,"n_positions":12,"vocab_size":61}' >config.json
+plan() {
+  local name=$1
+  shift
+  "$planner" --model config.json --seq 12 --gpu h200-sxm-141g --optimizer momentum --quiet \
+    --out "$name.json" "$@" >/dev/null
+}
+plan two --gpus 2 --global-batch 4 --recipe fp32 --pin data=2 --pin sharding=zero2
+run() { timeout 120 "$planner" exec two.json --quiet "$@"; }
+
+# ---- what a run records is what the host's records -----------------------------------------------
+run --backend host --steps 3 --out host.json >/dev/null
+run --backend cuda --steps 3 --out cuda.json --trace trace.json >/dev/null
+if command -v python3 >/dev/null; then
+  python3 - <<'PYTHON'
+import json
+host, cuda = (json.load(open(f"{name}.json")) for name in ("host", "cuda"))
+assert cuda["backend"] == "cuda" and cuda["communicator"] == "local", cuda["backend"]
+for x, y in zip(cuda["loss"], host["loss"], strict=True):
+    assert abs(x - y) <= 1e-5 * abs(y), (x, y)
+for term in ("weights", "gradients", "optimizer", "activations", "logits", "communication", "live", "reserved"):
+    assert cuda["memory"][term] == host["memory"][term], term
+for term in ("workspace", "context", "communicators", "device"):
+    assert cuda["memory"][term] is not None, term
+traffic = lambda run: sorted((c["what"], c["collective"], c["algorithm"], c["count"], c["payload_bytes"],
+                              c["wire_bytes_per_rank"]) for c in run["communication"])
+assert traffic(cuda) == traffic(host), (traffic(cuda), traffic(host))
+assert cuda["time"]["compute"] > 0 and cuda["environment"]["ranks_per_gpu"] == "2"
+events = json.load(open("trace.json"))
+events = events.get("traceEvents", events)
+assert len(events) > 20
+chosen = json.load(open("two.json"))["chosen"]["memory"]
+assert chosen["live"] == cuda["memory"]["live"]
+PYTHON
+fi
+"$planner" compare two.json cuda.json >compared.txt || [[ $? -eq 1 ]] || fail 'compare'
+
+# ---- a step that was kept by one backend is gone on with by the other ----------------------------
+run --backend cuda --steps 2 --checkpoint-dir kept >/dev/null
+cp -r kept kept-2
+run --backend cuda --steps 4 --checkpoint-dir kept --out resumed.json >/dev/null
+run --backend cuda --steps 4 --checkpoint-dir whole --out whole.json >/dev/null
+for rank in 0 1; do
+  cmp "kept/step-00000004/rank-000$rank" "whole/step-00000004/rank-000$rank" ||
+    fail "rank $rank went on to other bits"
+done
+run --backend host --steps 3 --checkpoint-dir kept-2 >/dev/null
+
+# ---- a device that does not open -----------------------------------------------------------------
+opens() { expect 3 "$2" env "PLANNER_TWIN=open=$1" "$planner" exec two.json --backend cuda --quiet; }
+opens old_driver 'driver is too old for the CUDA.*update the driver'
+opens no_image 'no code for this GPU.*PLANNER_CUDA_ARCHITECTURES'
+opens out_of_memory "GPU's memory is full"
+PLANNER_TWIN=open=no_driver "$planner" exec two.json --backend cuda --quiet >out.txt 2>err.txt && fail 'no driver, and it ran'
+if ! grep -q -e 'a GPU of NVIDIA, found none' -e 'no NVIDIA driver answers' err.txt; then fail "$(cat err.txt)"; fi
+
+# ---- failures while it runs: the first reason, once, and no record -------------------------------
+plan three --gpus 3 --global-batch 6 --recipe mixed --pin data=3 --pin sharding=zero3
+for fault in allocate=1:out_of_memory allocate=7:out_of_memory allocate_pinned=2:out_of_host_memory \
+  launch=1:no_image launch=40:launch launch=333:device multiply=11:device copy=60:device \
+  wait=25:device record=30:device copy_in=4:device create_stream=3:device synchronise=9:device; do
+  for name in two three; do
+    expect 3 'a failure that a test asked for' \
+      env "PLANNER_TWIN=$fault" "$planner" exec "$name.json" --backend cuda --steps 2 --quiet --out failed.json
+    [[ ! -e failed.json ]] || fail "$fault: a record of a run that failed"
+    grep -q 'rank [0-9]\|^planner: [a-z_]*:' err.txt || fail "$fault: nobody's failure: $(cat err.txt)"
+  done
+done
+# Too small a device is refused before anything runs.
+expect 2 'of free memory on twin of a GPU' \
+  env PLANNER_TWIN=memory=200000 "$planner" exec two.json --backend cuda --quiet
+expect 2 'use --backend cuda\|--communicator' "$planner" exec two.json --backend cuda --communicator nccl --quiet
+
+# What it has no kernel for is refused by name.
+printf '%s' '{"model_type":"mixtral","num_hidden_layers":1,"hidden_size":24,"intermediate_size":32,"num_attention_heads":2,"num_key_value_heads":1,"max_position_embeddings":12,"vocab_size":61,"num_local_experts":4,"num_experts_per_tok":2}' >mixtral.json
+"$planner" --model mixtral.json --gpus 1 --seq 12 --global-batch 2 --gpu h200-sxm-141g --quiet --out experts.json >/dev/null
+timeout 60 "$planner" exec experts.json --backend cuda --quiet 2>err.txt && fail 'a mixture of experts ran on a GPU'
+grep -q 'operators that the cuda backend computes, found ' err.txt || fail "experts: $(cat err.txt)"
+
+# ---- Ctrl-C --------------------------------------------------------------------------------------
+code=0
+env --default-signal=INT "$planner" exec two.json --backend cuda --steps 100000 --quiet --checkpoint-dir on \
+  >/dev/null 2>err.txt &
+pid=$!
+for _ in $(seq 600); do
+  if compgen -G 'on/step-*' >/dev/null; then break; fi
+  sleep 0.05
+done
+kill -INT $pid
+wait $pid || code=$?
+[[ $code -eq 130 ]] || fail "exit $code after Ctrl-C: $(cat err.txt)"
+
+# ---- calibration: fails, goes on from its points, and plans take what it made ---------------------
+calibrate() { timeout 120 "$planner" calibrate --backend cuda --budget 1ms --quiet --out gpu.json "$@"; }
+expect 3 'a failure that a test asked for' env PLANNER_TWIN=launch=90:device \
+  "$planner" calibrate --backend cuda --budget 1ms --quiet --out gpu.json
+[[ -s gpu.json.points && ! -e gpu.json ]] || fail 'no points are kept of a calibration that failed'
+cp gpu.json.points before.txt
+calibrate >page.txt
+while IFS= read -r line; do
+  grep -qF -- "$line" gpu.json.points || fail "a point was measured again: $line"
+done < <(grep -o '"median"[^,}]*' before.txt)
+cp gpu.json first.json
+calibrate >again.txt
+cmp first.json gpu.json || fail 'the same points make another profile'
+grep -qi 'spread\|p10\|±' page.txt || fail "no spread of points: $(cat page.txt)"
+"$planner" --model gpt2-124m --gpus 1 --global-batch 8 --gpu gpu.json --quiet --out by-own.json >/dev/null ||
+  fail 'the profile is not one that plans take'
+printf 'the twin: trains, fails and calibrates through the front door\n'
