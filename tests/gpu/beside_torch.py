@@ -106,7 +106,7 @@ def main(planner, model, batch, steps):
     tokens = batch * SEQ
     ours = statistics.median(p["own_seconds"] for p in pairs)
     theirs = statistics.median(p["torch_seconds"] for p in pairs)
-    print(json.dumps({"model": model, "batch": batch, "torch": torch.__version__, "environment": environment,
+    print(json.dumps({"name": model, "batch": batch, "torch": torch.__version__, "environment": environment,
                       "own_tokens_per_second": tokens / ours, "torch_tokens_per_second": tokens / theirs,
                       "ratio": statistics.median(p["ratio"] for p in pairs), "pairs": pairs}))
 

@@ -2,6 +2,8 @@
 """Turns plan/1, run/1 and compare/1 files into rows of measured figures, and rows into one file.
 
 usage: collect.py plan NAME GPUS BEFORE AFTER OPTIONS FOLDER   one row on standard output
+       collect.py pins PLAN                                    options that pin what it chose
+       collect.py outcome NAME CODE LOG                        a row of what ended so, with its last lines
        collect.py join ROWS.jsonl COMMAND OUT.json             all rows, written whole
 """
 import json
@@ -17,8 +19,13 @@ def row(name, gpus, before, after, options, folder):
     alone = int(gpus) == 1  # several ranks share the card: their times are not a machine's
 
     def error(predicted, measured):
-        return None if not measured else (predicted - measured) / measured
+        return None if not measured or predicted is None else (predicted - measured) / measured
 
+    calibrated, path = None, f"{folder}/{name}.calibrated.json"
+    if os.path.exists(path):
+        again = json.load(open(path))["chosen"]
+        calibrated = again["time"]["step"] if again["strategy"] == chosen["strategy"] else None
+    slower = time["step_median"] / chosen["time"]["step"]
     return {
         "name": name, "options": options, "gpus": int(gpus), "device": run["device"],
         "clocks_before": before, "clocks_after": after, "environment": run["environment"],
@@ -28,8 +35,25 @@ def row(name, gpus, before, after, options, folder):
                          "relative_error": error(chosen["memory"]["device"], memory["device"])},
         "step": {"predicted": chosen["time"]["step"], "median": time["step_median"],
                  "p10": time["step_p10"], "p90": time["step_p90"],
-                 "relative_error": error(chosen["time"]["step"], time["step_median"]) if alone else None},
+                 "relative_error": error(chosen["time"]["step"], time["step_median"]) if alone else None,
+                 "predicted_calibrated": calibrated,
+                 "relative_error_calibrated": error(calibrated, time["step_median"]) if alone else None},
+        "parts": {key: time[key] for key in ("compute", "exposed_communication", "bubble", "optimizer")},
+        "tokens_per_second": chosen["throughput"]["tokens_per_second"] / slower if alone else None,
+        "mfu": chosen["throughput"]["mfu"] / slower if alone and chosen["throughput"]["mfu"] else None,
     }
+
+
+def pins(plan):
+    strategy = json.load(open(plan))["chosen"]["strategy"]
+    for key in ("data", "tensor", "pipeline", "schedule", "sharding", "micro_batch", "checkpoint", "checkpoint_every"):
+        if strategy[key]:
+            yield from ("--pin", f"{key}={strategy[key]}")
+
+
+def outcome(name, code, log):
+    lines = open(log, errors="replace").read().strip().splitlines()
+    return {"name": name, "exit": int(code), "says": lines[-6:]}
 
 
 def join(rows, command, out):
@@ -46,5 +70,9 @@ def join(rows, command, out):
 if __name__ == "__main__":
     if sys.argv[1] == "plan":
         print(json.dumps(row(*sys.argv[2:8])))
+    elif sys.argv[1] == "pins":
+        print("\n".join(pins(sys.argv[2])))
+    elif sys.argv[1] == "outcome":
+        print(json.dumps(outcome(*sys.argv[2:5])))
     else:
         join(*sys.argv[2:5])

@@ -1,87 +1,159 @@
 #!/usr/bin/env bash
-# All that is to be measured on one GPU, into reports/measured/cuda-<gpu>-<what>.json: twelve plans
-# predicted beside executed, GPT-2 beside PyTorch (compiled, flash attention), compute-sanitizer.
-# usage: run_cuda.sh [BIN_FOLDER] [OUT_FOLDER] [STEPS]
-# Each file says the command, clocks before and after, and every repeat. Nothing else should run on the GPU.
+# All that is to be measured on one GPU, into OUT/cuda-<section>.json; each file says the command, clocks
+# and every repeat. Sections, in this order when none is named:
+#   kernels     each kernel beside its host twin, on the GPU            gpu_kernels
+#   strategies  losses, memory and traffic beside the host's            gpu_test.sh
+#   calibrate   the profile of this GPU, OUT/gpu.json; goes on from its points
+#   plans       twelve plans: memory and time, predicted by the shipped and by the calibrated profile,
+#               beside executed
+#   torch       GPT-2 of four sizes beside PyTorch (compiled, flash attention), in interleaved pairs
+#   sanitizer   compute-sanitizer on two ranks of a small model
+# What is in OUT/rows is not measured again, so that a call which was cut off is called again. Needs bash
+# and python3 with the standard library; nothing is fetched. Nothing else should run on the GPU.
+# usage: run_cuda.sh [BIN_FOLDER [OUT_FOLDER [STEPS [SECTION...]]]]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bin=${1:-$here/../../build/release/bin}
 out=${2:-$here/../../reports/measured}
 steps=${3:-12}
+command="$0 $*"
+shift $(($# < 3 ? $# : 3))
+sections=("$@")
+[[ ${#sections[@]} -gt 0 ]] || sections=(kernels strategies calibrate plans torch sanitizer)
 planner=$bin/planner
+rows=$out/rows
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$out"
+mkdir -p "$rows"
+
+# Libraries that were bundled with the binaries, and cuBLASLt as PyTorch's wheels bring it.
+export LD_LIBRARY_PATH=$bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if ldd "$bin/planner-exec-cuda" | grep -q 'libcublasLt.*not found'; then
+  found=$(python3 -c 'import sys, glob
+print(next(iter(sorted(g for p in sys.path for g in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13"))), ""))')
+  [[ -n $found ]] && export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$found")
+fi
 
 clocks() {
   nvidia-smi --query-gpu=name,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv,noheader 2>/dev/null ||
     printf 'nvidia-smi does not answer'
 }
+join() { python3 "$here/collect.py" join "$rows/$1.jsonl" "$command" "$out/cuda-$1.json"; }
+has() { [[ -f $rows/$1.jsonl ]] && grep -q "\"name\": \"$2\"" "$rows/$1.jsonl"; }
+# outcome SECTION NAME CODE LOG: a row of what ended with a code and a last line.
+outcome() {
+  python3 "$here/collect.py" outcome "$2" "$3" "$4" >>"$rows/$1.jsonl"
+  join "$1"
+  printf '%s: %s ended with %s\n' "$1" "$2" "$3" >&2
+}
+# tried SECTION NAME COMMAND...: once, with its outcome as a row.
+tried() {
+  local section=$1 name=$2 code=0
+  shift 2
+  if has "$section" "$name"; then return 0; fi
+  "$@" >"$work/log.txt" 2>&1 || code=$?
+  outcome "$section" "$name" "$code" "$work/log.txt"
+}
 
-"$planner" --model gpt2-124m --gpus 1 --global-batch 8 --gpu h200-sxm-141g --quiet --out "$work/try.json" >/dev/null
-if ! "$planner" exec "$work/try.json" --backend cuda --steps 1 --quiet >/dev/null; then
+printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":64,"n_head":4,"n_positions":64,"vocab_size":501}' \
+  >"$work/config.json"
+"$planner" --model "$work/config.json" --gpus 2 --seq 64 --global-batch 4 --gpu h200-sxm-141g --quiet \
+  --pin data=2 --out "$work/small.json" >/dev/null
+if ! "$planner" exec "$work/small.json" --backend cuda --steps 1 --quiet >/dev/null; then
   printf 'no GPU to measure on: see the line above\n' >&2
   exit 77
 fi
 
-# ---- twelve plans, predicted and executed ----------------------------------------------------------
+kernels() { tried kernels gpu_kernels "$bin/gpu_kernels"; }
+
+strategies() {
+  for check in trains equals_host strategies faults; do
+    tried strategies "$check" "$here/gpu_test.sh" "$bin" "$check"
+  done
+}
+
+calibrate() {
+  [[ -f $out/gpu.json ]] && return
+  SECONDS=0
+  "$planner" calibrate --backend cuda --quiet --out "$out/gpu.json" >"$out/cuda-calibration.txt"
+  printf 'calibrated in %s s\n' "$SECONDS" | tee -a "$out/cuda-calibration.txt" >&2
+}
+
 # name | model | gpus | global batch | options; several --gpus share the card, so their times are not compared.
-plans() {
+table() {
   cat <<'TABLE'
 124m-b32|gpt2-124m|1|32|--recipe mixed
 124m-accumulated|gpt2-124m|1|64|--recipe mixed --pin micro_batch=16
 124m-recomputed|gpt2-124m|1|32|--recipe mixed --pin checkpoint=every_k --pin checkpoint_every=1
 124m-fp32|gpt2-124m|1|16|--recipe fp32
+124m-offloaded|gpt2-124m|1|32|--recipe mixed --pin offload=optimizer
 355m-b16|gpt2-355m|1|16|--recipe mixed
 355m-selective|gpt2-355m|1|16|--recipe mixed --pin checkpoint=selective
 774m-b8|gpt2-774m|1|8|--recipe mixed
 1.5b-b8|gpt2-1.5b|1|8|--recipe mixed
-1.5b-megatron|gpt2-1.5b|1|8|--recipe megatron
 124m-data2|gpt2-124m|2|32|--recipe mixed --pin data=2
 124m-zero3|gpt2-124m|2|32|--recipe mixed --pin data=2 --pin sharding=zero3
 124m-pipeline|gpt2-124m|2|32|--recipe mixed --pin pipeline=2 --pin schedule=1f1b
 TABLE
 }
-while IFS='|' read -r name model gpus batch options; do
-  # shellcheck disable=SC2086  # words
-  "$planner" --model "$model" --gpus "$gpus" --global-batch "$batch" --gpu h200-sxm-141g --quiet \
-    --out "$work/$name.plan.json" $options >/dev/null
-  before=$(clocks)
-  "$planner" exec "$work/$name.plan.json" --backend cuda --steps "$steps" --quiet \
-    --out "$work/$name.run.json" >/dev/null
-  "$planner" compare "$work/$name.plan.json" "$work/$name.run.json" --json >"$work/$name.compare.json" || true
-  python3 "$here/collect.py" plan "$name" "$gpus" "$before" "$(clocks)" "$options" "$work" \
-    >>"$work/plans.jsonl"
-  printf 'measured %s\n' "$name" >&2
-done < <(plans)
-python3 "$here/collect.py" join "$work/plans.jsonl" "$0 $*" "$out/cuda-plans.json"
 
-# ---- beside PyTorch --------------------------------------------------------------------------------
-if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+plans() {
+  while IFS='|' read -r name model gpus batch options; do
+    if has plans "$name"; then continue; fi
+    local question=(--model "$model" --gpus "$gpus" --global-batch "$batch" --quiet)
+    # shellcheck disable=SC2206  # words
+    question+=($options)
+    "$planner" "${question[@]}" --gpu h200-sxm-141g --out "$work/$name.plan.json" >/dev/null
+    before=$(clocks)
+    code=0
+    "$planner" exec "$work/$name.plan.json" --backend cuda --steps "$steps" --quiet \
+      --out "$work/$name.run.json" >/dev/null 2>"$work/log.txt" || code=$?
+    if [[ $code -ne 0 ]]; then
+      outcome plans "$name" "$code" "$work/log.txt"
+      continue
+    fi
+    # The same strategy, as the measured profile predicts it.
+    if [[ -f $out/gpu.json ]]; then
+      mapfile -t pins < <(python3 "$here/collect.py" pins "$work/$name.plan.json")
+      "$planner" "${question[@]}" "${pins[@]}" --gpu "$out/gpu.json" --out "$work/$name.calibrated.json" >/dev/null
+    fi
+    python3 "$here/collect.py" plan "$name" "$gpus" "$before" "$(clocks)" "$options" "$work" >>"$rows/plans.jsonl"
+    join plans
+    printf 'measured %s\n' "$name" >&2
+  done < <(table)
+}
+
+torch() {
+  if ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    printf 'left out: PyTorch with CUDA is not installed (pip install torch)\n' >&2
+    return 0
+  fi
   for cell in "gpt2-124m 32" "gpt2-355m 16" "gpt2-774m 8" "gpt2-1.5b 8"; do
     read -r model batch <<<"$cell"
-    python3 "$here/beside_torch.py" "$planner" "$model" "$batch" "$steps" >>"$work/torch.jsonl"
+    if has torch "$model"; then continue; fi
+    python3 "$here/beside_torch.py" "$planner" "$model" "$batch" "$steps" >>"$rows/torch.jsonl"
+    join torch
     printf 'measured %s beside PyTorch\n' "$model" >&2
   done
-  python3 "$here/collect.py" join "$work/torch.jsonl" "$0 $*" "$out/cuda-beside-torch.json"
-else
-  printf 'left out: PyTorch with CUDA is not installed (pip install torch)\n' >&2
-fi
+}
 
-# ---- compute-sanitizer -----------------------------------------------------------------------------
-if command -v compute-sanitizer >/dev/null; then
-  printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":64,"n_head":4,"n_positions":64,"vocab_size":501}' \
-    >"$work/config.json"
-  "$planner" --model "$work/config.json" --gpus 2 --seq 64 --global-batch 4 --gpu h200-sxm-141g --quiet \
-    --pin data=2 --out "$work/small.json" >/dev/null
+sanitizer() {
+  if ! command -v compute-sanitizer >/dev/null; then
+    printf 'left out: compute-sanitizer is not on the PATH (it is part of the CUDA toolkit)\n' >&2
+    return 0
+  fi
   for tool in memcheck racecheck synccheck initcheck; do
-    code=0
-    compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/planner-exec-cuda" exec "$work/small.json" \
-      --backend cuda --steps 2 --quiet >"$work/$tool.txt" 2>&1 || code=$?
-    tail -n 1 "$work/$tool.txt" | python3 -c "import json,sys; print(json.dumps({'tool': '$tool', 'exit': $code, 'says': sys.stdin.read().strip()}))" \
-      >>"$work/sanitizer.jsonl"
+    tried sanitizer "$tool" timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$bin/planner-exec-cuda" exec "$work/small.json" --backend cuda --steps 2 --quiet
   done
-  python3 "$here/collect.py" join "$work/sanitizer.jsonl" "$0 $*" "$out/cuda-sanitizer.json"
-else
-  printf 'left out: compute-sanitizer is not on the PATH (it is part of the CUDA toolkit)\n' >&2
-fi
+}
+
+for section in "${sections[@]}"; do
+  case $section in
+    kernels | strategies | calibrate | plans | torch | sanitizer) "$section" ;;
+    *)
+      printf 'no section named %s\n' "$section" >&2
+      exit 2
+      ;;
+  esac
+done

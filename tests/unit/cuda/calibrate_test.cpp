@@ -6,6 +6,7 @@
 
 #include "exec/cuda/calibrate/calibrate.hpp"
 #include "hw_profiles/load.hpp"
+#include "exec/cuda/twin/twin.hpp"
 #include "tests/unit/cuda/support.hpp"
 
 using namespace cuda_tests;

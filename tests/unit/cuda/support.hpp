@@ -1,12 +1,13 @@
 #pragma once
-// Kernels of the CUDA backend on the emulated grid beside their host twins: the same inputs,
-// outputs that start as NaN (or alike, where they are added to), norms of the difference by type.
+// Kernels of the CUDA backend beside their host twins: the same inputs, outputs that start as NaN
+// (or alike, where they are added to), norms of the difference by type. The device is the twin, or
+// in tests/gpu a GPU, which then reaches the buffers of the tests in the host's memory.
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "exec/cuda/kernels/kernels.hpp"
-#include "exec/cuda/twin/twin.hpp"
 #include "exec/host/quantise.hpp"
 #include "tests/unit/kernels/support.hpp"
 
@@ -15,27 +16,33 @@ namespace cuda_tests {
 using namespace kernel_tests;
 namespace cuda = exec::cuda;
 
+// Defined by the binary: the twin, or a GPU.
+std::unique_ptr<cuda::Api> open_device();
+
 // A device with one stream, and its workspace.
 class Device {
  public:
-  explicit Device(std::uint64_t seed = 1) : twin_({.seed = seed}) {
-    stream_ = twin_.create_stream(false);
+  Device() : api_(open_device()) {
+    stream_ = api_->create_stream(false);
+    workspace_.resize(std::max(std::size_t{4} << 20, api_->product_workspace()), std::byte{0xFF});
     std::copy(exec::host::signed_map().begin(), exec::host::signed_map().end(), maps_.begin());
     std::copy(exec::host::unsigned_map().begin(), exec::host::unsigned_map().end(),
               maps_.begin() + 256);
   }
+  ~Device() { api_->destroy(stream_); }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
   cuda::Queue queue() {
-    return {twin_, stream_, 4, workspace_.data(), workspace_.size()};
+    return {*api_, stream_, 4, workspace_.data(), workspace_.size()};
   }
-  void wait() { twin_.synchronise(stream_); }
-  cuda::Twin& twin() { return twin_; }
+  void wait() { api_->synchronise(stream_); }
   const float* maps() const { return maps_.data(); }
 
  private:
-  cuda::Twin twin_;
+  std::unique_ptr<cuda::Api> api_;
   cuda::StreamHandle stream_ = nullptr;
-  std::vector<std::byte> workspace_ = std::vector<std::byte>(4 << 20, std::byte{0xFF});
-  std::vector<float> maps_ = std::vector<float>(512);
+  std::pmr::vector<std::byte> workspace_;
+  std::pmr::vector<float> maps_ = std::pmr::vector<float>(512);
 };
 
 // |a - b| / |b| (Frobenius), NaN if any is.

@@ -1,9 +1,12 @@
 // The emulated grid and the twin device themselves: what they must catch.
 #include "exec/cuda/emulate/grid.hpp"
+#include "exec/cuda/twin/twin.hpp"
 #include "tests/unit/cuda/support.hpp"
 
 using namespace cuda_tests;
 using cuda::FailureKind;
+
+std::unique_ptr<cuda::Api> cuda_tests::open_device() { return std::make_unique<cuda::Twin>(); }
 
 namespace {
 
@@ -22,9 +25,10 @@ void emulated(cuda::Twin& twin, cuda::StreamHandle stream, std::function<void()>
 }  // namespace
 
 TEST_CASE("threads of a block meet at barriers, lanes of a warp exchange values") {
-  Device device;
+  cuda::Twin twin;
+  const cuda::StreamHandle stream = twin.create_stream(false);
   std::vector<int> seen(128, -1);
-  emulated(device.twin(), device.queue().stream, [&] {
+  emulated(twin, stream, [&] {
     auto* shared = reinterpret_cast<int*>(emulate::shared());
     const unsigned t = threadIdx.x;
     const int from_left = __shfl_sync(~0U, static_cast<int>(t), static_cast<int>((t + 31) % 32));
@@ -32,7 +36,7 @@ TEST_CASE("threads of a block meet at barriers, lanes of a warp exchange values"
     __syncthreads();
     seen[blockIdx.x * 64 + t] = shared[1 - t / 32] + __shfl_xor_sync(~0U, 0, 1);
   });
-  device.wait();
+  twin.synchronise(stream);
   // Lane 0 of warp w sees thread t + 31 of its own warp; the other warp reads it.
   for (int i = 0; i < 128; ++i) CHECK(seen[static_cast<std::size_t>(i)] == (i % 64 < 32 ? 63 : 31));
 }
@@ -91,9 +95,10 @@ TEST_CASE("a device that runs out of memory says how much was asked for and what
 }
 
 TEST_CASE("a failure of the device stays: every later call fails as well") {
-  Device device;
-  device.twin().fail("launch", 2, FailureKind::device);
-  emulated(device.twin(), device.queue().stream, [] {});
-  CHECK_THROWS_AS(emulated(device.twin(), device.queue().stream, [] {}), cuda::DeviceFailure);
-  CHECK_THROWS_AS(device.wait(), cuda::DeviceFailure);
+  cuda::Twin twin;
+  const cuda::StreamHandle stream = twin.create_stream(false);
+  twin.fail("launch", 2, FailureKind::device);
+  emulated(twin, stream, [] {});
+  CHECK_THROWS_AS(emulated(twin, stream, [] {}), cuda::DeviceFailure);
+  CHECK_THROWS_AS(twin.synchronise(stream), cuda::DeviceFailure);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory_resource>
 #include <random>
 #include <vector>
 
@@ -32,9 +33,11 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// n elements of a type, NaN until written.
+// n elements of a type, NaN until written; of the default memory resource, which a test of a device
+// may set to memory that the device reaches.
 class Buffer {
  public:
+  using Bytes = std::pmr::vector<std::uint8_t>;
   Buffer(DType type, std::int64_t n)
       : type_(type),
         n_(n),
@@ -54,14 +57,14 @@ class Buffer {
   }
   double at(std::int64_t i) { return get<double>(view(), i); }
   void put_at(std::int64_t i, double x) { put(view(), i, x); }
-  const std::vector<std::uint8_t>& bytes() const { return bytes_; }
+  const Bytes& bytes() const { return bytes_; }
   friend bool operator==(const Buffer& a, const Buffer& b) { return a.bytes_ == b.bytes_; }
 
  private:
   static constexpr std::size_t kGuard = 64;  // compared too: nobody may write there
   DType type_;
   std::int64_t n_;
-  std::vector<std::uint8_t> bytes_;
+  Bytes bytes_;
 };
 
 inline Buffer random(Random& r, DType type, std::int64_t n, double size = 1.0) {
@@ -95,7 +98,7 @@ class Tokens {
     for (auto& t : ids) t = static_cast<std::int32_t>(r.below(below));
   }
   operator View() { return {ids.data(), DType::i32}; }  // NOLINT
-  std::vector<std::int32_t> ids;
+  std::pmr::vector<std::int32_t> ids;
 };
 
 inline double dot(Buffer& a, Buffer& b) {
