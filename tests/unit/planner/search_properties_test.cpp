@@ -85,6 +85,22 @@ TEST_CASE("no strategy of the space beats the plan") {
   CHECK(plan.chosen->time.step.value() <= 1.01 * best.time.step.value());
 }
 
+TEST_CASE("no strategy of the space beats the plan of a mixture of experts") {
+  Request r = request({"mixtral-8x7b", "rtx3090", 8, 512, 16});
+  r.model.layers = 4;
+  r.model.hidden = 2048;
+  r.model.ffn_hidden = 7168;
+  r.model.heads = 32;
+  r.model.kv_heads = 8;
+  r.model.head_dim = 64;
+  const Plan plan = plan_of(r);
+  const Candidate best = fastest_of_all(r);
+  INFO(to_text(best.strategy) << " takes " << best.time.step.value());
+  REQUIRE(plan.chosen);
+  INFO("chosen: " << to_text(plan.chosen->strategy));
+  CHECK(plan.chosen->time.step.value() <= 1.01 * best.time.step.value());
+}
+
 TEST_CASE("Mixtral 8x7B on 64 H100 divides its experts, and is faster for it") {
   Request r = request({"mixtral-8x7b", "h100-sxm-80g", 64, 8192, 512});
   const Plan plan = plan_of(r);
