@@ -19,6 +19,14 @@ std::string_view embedded(std::string_view name) {
   return {};
 }
 
+// The pieces see each other, and nobody else sees them.
+std::string page_script() {
+  std::string script = "'use strict';\n(() => {\n";
+  for (const char* piece : {"base", "drawers", "timeline", "charts"})
+    script += embedded(fmt::format("page/{}.js", piece));
+  return script + "})();\n";
+}
+
 // Length of the UTF-8 character at the start of the text; 0: none.
 std::size_t character_at(std::string_view text) {
   const auto byte = [&](std::size_t i) {
@@ -50,7 +58,7 @@ class Writer {
     write_body();
     std::swap(body, out_);
     const std::string_view library = embedded("vendor/echarts.min.js");
-    const std::string_view script = embedded("page.js");
+    const std::string script = page_script();
     out_ = fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
@@ -63,7 +71,7 @@ class Writer {
     out_ += body;
     out_ += fmt::format("<script type=\"application/json\" id=\"charts\">{}</script>\n",
                         script_json(charts_));
-    for (const std::string_view text : {library, script}) {
+    for (const std::string_view text : {library, std::string_view(script)}) {
       out_ += "<script>";
       out_ += text;
       out_ += "</script>\n";
