@@ -32,8 +32,6 @@ struct CompareWords {
   std::vector<std::string> files;
   std::optional<std::string> format;
   bool strategies = false, machines = false;
-
-  bool wants_text() const { return !format || *format == "text"; }
 };
 
 bool has_plan(const Document& d) { return d.plan.has_value(); }
@@ -131,9 +129,11 @@ std::string machine_form(const std::vector<Comparison>& comparisons,
 
 std::string page(const CompareWords& words, const std::vector<Comparison>& comparisons,
                  const std::vector<Subject>& subjects, bool terms_alone) {
-  if (!words.wants_text())
-    return *words.format == "csv" ? reports::subjects_csv(subjects)
-                                  : reports::subjects_markdown(subjects);
+  const bool csv = words.format == "csv", markdown = words.format == "md";
+  if (terms_alone && csv) return reports::comparisons_csv(comparisons);
+  if (terms_alone && markdown) return reports::comparisons_markdown(comparisons);
+  if (csv) return reports::subjects_csv(subjects);
+  if (markdown) return reports::subjects_markdown(subjects);
   std::string text = terms_alone ? "" : reports::subjects_text(subjects, page_style());
   for (const Comparison& c : comparisons) {
     if (!text.empty()) text += '\n';

@@ -6,6 +6,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
+#include "sim/program/collective.hpp"
 
 namespace cli {
 namespace {
@@ -22,6 +23,11 @@ const reports::Figure& figure(std::string_view key) {
 std::string shown(const Subject& s, std::string_view key) {
   const reports::Figure& f = figure(key);
   return reports::figure_text(f.value(s), f.unit);
+}
+
+std::string label_of(std::int64_t gpus, std::string_view gpu, std::int64_t batch,
+                     std::int64_t seq_len) {
+  return fmt::format("{} x {}, {} x {}", gpus, gpu, batch, seq_len);
 }
 
 core::Json points_json(const std::vector<Subject>& points, std::string_view said,
@@ -72,9 +78,25 @@ core::Result<Subject> plan_point(PlanOptions options) {
   request.gpu_given = true;  // no other machine is asked about
   const core::Result<planner::Plan> plan = planner::make_plan(request);
   if (!plan.ok()) return plan.problems();
-  return reports::chosen_of(*plan, fmt::format("{} x {}, {} x {}", plan->gpus,
-                                               plan->profile.gpu.id, plan->job.global_batch,
-                                               plan->job.seq_len));
+  return reports::chosen_of(*plan, label_of(plan->gpus, plan->profile.gpu.id,
+                                            plan->job.global_batch, plan->job.seq_len));
+}
+
+Subject refused_point(const PlanOptions& options, const core::Problems& problems) {
+  const auto requests = requests_of(options);
+  PLANNER_CHECK(requests.ok(), "a point whose options are wrong");
+  const planner::Request& r = requests->front();
+  const std::int64_t usual = program::padded(r.model.default_global_batch, r.gpus);
+  Subject s;
+  s.model = r.model.name;
+  s.gpu = r.profile.gpu.id;
+  s.gpus = r.gpus;
+  s.seq_len = r.job.seq_len > 0 ? r.job.seq_len : r.model.default_seq_len;
+  s.global_batch = r.job.global_batch > 0 ? r.job.global_batch : usual;
+  s.label = label_of(s.gpus, s.gpu, s.global_batch, s.seq_len);
+  s.reason = core::to_text(problems.front());
+  s.refused = true;
+  return s;
 }
 
 std::string points_text(const std::vector<Subject>& points, std::string_view said,
@@ -95,8 +117,7 @@ std::string points_text(const std::vector<Subject>& points, std::string_view sai
     if (trains)
       for (const char* key : {"training_seconds", "cost_usd", "energy_joules"})
         cells.push_back(shown(s, key));
-    cells.push_back(s.candidate ? planner::to_text(s.candidate->strategy)
-                                : fmt::format("nothing fits: {}", s.reason));
+    cells.push_back(reports::summary_text(s));
     table.add(std::move(cells));
   }
   std::string text = table.text(style);

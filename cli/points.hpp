@@ -25,6 +25,10 @@ core::Status check_points_output(const PointsOutput& options);
 // The best plan of one question, as a subject; nothing more than that is worked out.
 core::Result<reports::Subject> plan_point(PlanOptions options);
 
+// A point whose question the planner refuses (bad input: a sequence beyond the model's positions),
+// as a subject that says why. REQUIRES: requests_of(options) has no problems.
+reports::Subject refused_point(const PlanOptions& options, const core::Problems& problems);
+
 // A table of points, and below it `said`.
 std::string points_text(const std::vector<reports::Subject>& points, std::string_view said,
                         reports::TextStyle style);

@@ -14,7 +14,8 @@ constexpr std::string_view kPurpose =
     "Plans the same job for many numbers of GPUs, sequence lengths, batches and machines: the "
     "best\n"
     "strategy of every combination. --gpus, --seq and --global-batch take lists (8,16,32),\n"
-    "doubling ranges (8..64) and steps (8..64+8), with k for 1024; --gpu takes several names.";
+    "doubling ranges (8..64) and steps (8..64+8), with k for 1024; --gpu takes several names.\n"
+    "A combination that cannot be asked is a line that says why.";
 constexpr std::string_view kExamples =
     "  planner sweep --model llama3-8b --gpus 8..64 --seq 2k,4k,8k\n"
     "  planner sweep --model llama3-8b --gpus 8,16 --gpu a100-sxm-80g,h100-sxm-80g --tokens 100B\n"
@@ -102,14 +103,20 @@ int sweep_verb(Arguments arguments) {
     if (const auto requests = requests_of(question); !requests.ok())
       return refuse(requests.problems());
   std::vector<reports::Subject> points;
+  core::Problems refused;
   ProgressLine progress(output.output.quiet);
   for (const PlanOptions& question : *questions) {
     progress.show(fmt::format("point {} of {}", points.size() + 1, questions->size()));
     core::Result<reports::Subject> point = plan_point(question);
     progress.clear();
-    if (!point.ok()) return refuse(point.problems());
-    points.push_back(std::move(point).value());
+    if (!point.ok()) {                 // a point that has no answer does not take the others'
+      points.push_back(refused_point(question, point.problems()));
+      refused.insert(refused.end(), point.problems().begin(), point.problems().end());
+    } else {
+      points.push_back(std::move(point).value());
+    }
   }
+  if (std::ranges::all_of(points, &reports::Subject::refused)) return refuse(refused);
   const bool any = std::ranges::any_of(
       points, [](const reports::Subject& s) { return s.candidate.has_value(); });
   const core::Status delivered = deliver_points(output, points, said_of(points), std::nullopt);

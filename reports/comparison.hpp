@@ -45,6 +45,10 @@ core::Result<Comparison> compare(const planner::Plan& plan, const exec::RunRecor
 
 // compare/1. `terms` are those of the first comparison; with several, `runs` holds each.
 std::string to_json_text(const std::vector<Comparison>& comparisons);
+// One line per term of each run: exact numbers, bytes, counts and seconds as the term says
+// [rfc4180].
+std::string comparisons_csv(const std::vector<Comparison>& comparisons);
+std::string comparisons_markdown(const std::vector<Comparison>& comparisons);
 // A table of one comparison; ends with a line that says how many exact terms are equal.
 std::string comparison_text(const Comparison& comparison, TextStyle style);
 

@@ -3,6 +3,7 @@
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
 #include "reports/comparison.hpp"
+#include "reports/fields.hpp"
 
 namespace reports {
 namespace {
@@ -41,11 +42,30 @@ std::string_view short_name(std::string_view term) {
   return term;
 }
 
+std::string_view name(TermUnit unit) {
+  if (unit == TermUnit::seconds) return "seconds";
+  return unit == TermUnit::bytes ? "bytes" : "count";
+}
+
 std::string error_text(const ComparedTerm& t) {
   if (t.unit != TermUnit::seconds) return t.differs() ? "differs" : "equal";
   const auto error = t.relative_error();
   if (!error) return "-";
   return fmt::format("{}{}", *error > 0 ? "+" : "", percent_text(*error));
+}
+
+struct Verdict {
+  std::string text;
+  bool all = false;                    // bytes and counts are equal
+};
+Verdict verdict(const Comparison& comparison) {
+  int exact = 0, equal = 0;
+  for (const ComparedTerm& t : comparison.terms) {
+    if (t.unit == TermUnit::seconds) continue;
+    ++exact;
+    if (!t.differs()) ++equal;
+  }
+  return {fmt::format("{} of {} bytes and counts are equal", equal, exact), equal == exact};
 }
 
 }  // namespace
@@ -62,19 +82,42 @@ std::string to_json_text(const std::vector<Comparison>& comparisons) {
   return core::dump(root) + '\n';
 }
 
+std::string comparisons_csv(const std::vector<Comparison>& comparisons) {
+  const auto exact = [](const Json& value) {
+    return value.is_null() ? std::string() : core::dump(value, 0);
+  };
+  std::string text = "run,term,unit,predicted,measured,relative_error\n";
+  for (const Comparison& c : comparisons)
+    for (const ComparedTerm& t : c.terms)
+      text += fmt::format("{},{},{},{},{},{}\n", csv_field(c.run), csv_field(t.term), name(t.unit),
+                          exact(number(t.predicted, t.unit)), exact(number(t.measured, t.unit)),
+                          exact(Json(t.relative_error())));
+  return text;
+}
+
+std::string comparisons_markdown(const std::vector<Comparison>& comparisons) {
+  std::string text;
+  for (const Comparison& c : comparisons) {
+    if (!text.empty()) text += '\n';
+    text += fmt::format("## {}\n\n| term | predicted | measured | error |\n|---|---:|---:|---:|\n",
+                        markdown_field(c.run));
+    for (const ComparedTerm& t : c.terms)
+      text += fmt::format("| {} | {} | {} | {} |\n", markdown_field(short_name(t.term)),
+                          value_text(t.predicted, t.unit), value_text(t.measured, t.unit),
+                          error_text(t));
+    text += '\n' + verdict(c).text + '\n';
+  }
+  return text;
+}
+
 std::string comparison_text(const Comparison& comparison, TextStyle style) {
   Table table({{"term", Align::left}, {"predicted"}, {"measured"}, {"error"}});
-  int exact = 0, equal = 0;
-  for (const ComparedTerm& t : comparison.terms) {
+  for (const ComparedTerm& t : comparison.terms)
     table.add({std::string(short_name(t.term)), value_text(t.predicted, t.unit),
                value_text(t.measured, t.unit), error_text(t)});
-    if (t.unit == TermUnit::seconds) continue;
-    ++exact;
-    if (!t.differs()) ++equal;
-  }
-  const std::string verdict = fmt::format("{} of {} bytes and counts are equal", equal, exact);
+  const Verdict said = verdict(comparison);
   return painted(comparison.run, Ink::heading, style) + '\n' + table.text(style) +
-         painted(verdict, equal == exact ? Ink::good : Ink::bad, style) + '\n';
+         painted(said.text, said.all ? Ink::good : Ink::bad, style) + '\n';
 }
 
 }  // namespace reports

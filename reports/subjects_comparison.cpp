@@ -8,6 +8,7 @@
 
 #include "core/parse_units.hpp"
 #include "planner/candidate_json.hpp"
+#include "reports/fields.hpp"
 
 namespace reports {
 namespace {
@@ -79,10 +80,6 @@ Value energy(const Subject& s) {
   return s.training && s.training->energy ? Value(s.training->energy->value()) : Value();
 }
 
-std::string strategy_text(const Subject& s) {
-  return s.candidate ? planner::to_text(s.candidate->strategy) : "nothing fits: " + s.reason;
-}
-
 Subject subject_of(const planner::Plan& plan, std::string label) {
   Subject s;
   s.label = std::move(label);
@@ -130,17 +127,12 @@ std::string question_text(const Subject& s) {
                      s.global_batch, s.seq_len);
 }
 
-std::string csv_field(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  const bool quoted = out.find_first_of("\",\r\n") != std::string::npos;
-  return quoted ? fmt::format("\"{}\"", out) : out;
-}
-
 }  // namespace
+
+std::string summary_text(const Subject& s) {
+  if (s.candidate) return planner::to_text(s.candidate->strategy);
+  return (s.refused ? "refused: " : "nothing fits: ") + s.reason;
+}
 
 const std::vector<Figure>& figures() {
   using T = program::Term;
@@ -268,7 +260,7 @@ std::string subjects_text(const std::vector<Subject>& subjects, TextStyle style)
                  figure_text(of_throughput<&planner::Throughput::mfu>(s), FigureUnit::fraction),
                  figure_text(of_throughput<&planner::Throughput::tokens_per_second>(s),
                              FigureUnit::count),
-                 strategy_text(s)});
+                 summary_text(s)});
     if (step && *step == best) summary.paint_last(Ink::good);
   }
   std::string text = painted("Side by side", Ink::heading, style) + '\n' + summary.text(style);
@@ -305,7 +297,7 @@ std::string subjects_csv(const std::vector<Subject>& subjects) {
   for (const Subject& s : subjects) {
     text += fmt::format("{},{},{},{},{},{},{}", csv_field(s.label), csv_field(s.model),
                         csv_field(s.gpu), s.gpus, s.seq_len, s.global_batch,
-                        csv_field(strategy_text(s)));
+                        csv_field(summary_text(s)));
     for (const Figure& f : figures()) {
       const Json value = exact(f.value(s), f.unit);
       text += ',';
@@ -317,24 +309,15 @@ std::string subjects_csv(const std::vector<Subject>& subjects) {
 }
 
 std::string subjects_markdown(const std::vector<Subject>& subjects) {
-  const auto plain = [](std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-      if (c == '|' || c == '\\' || c == '`' || c == '*' || c == '[') out += '\\';
-      if (c == '<') out += "&lt;";
-      else out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-    return out;
-  };
   std::string text = "| figure |", rule = "|---|";
   for (const Subject& s : subjects) {
-    text += fmt::format(" {} |", plain(s.label));
+    text += fmt::format(" {} |", markdown_field(s.label));
     rule += "---:|";
   }
   text += '\n' + rule + "\n| strategy |";
-  for (const Subject& s : subjects) text += fmt::format(" {} |", plain(strategy_text(s)));
+  for (const Subject& s : subjects) text += fmt::format(" {} |", markdown_field(summary_text(s)));
   text += "\n| question |";
-  for (const Subject& s : subjects) text += fmt::format(" {} |", plain(question_text(s)));
+  for (const Subject& s : subjects) text += fmt::format(" {} |", markdown_field(question_text(s)));
   for (const Figure* f : known_figures(subjects)) {
     text += fmt::format("\n| {} |", f->title);
     for (const Subject& s : subjects)
@@ -353,7 +336,7 @@ Json subjects_json(const std::vector<Subject>& subjects) {
                              {"seq_len", s.seq_len},
                              {"global_batch", s.global_batch},
                              {"feasible", s.candidate.has_value()},
-                             {"summary", strategy_text(s)}});
+                             {"summary", summary_text(s)}});
     one.set("strategy", s.candidate ? planner::to_json(s.candidate->strategy) : Json());
     for (const Figure& f : figures()) one.set(f.key, exact(f.value(s), f.unit));
     array.push_back(std::move(one));

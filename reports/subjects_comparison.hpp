@@ -23,7 +23,10 @@ struct Subject {
   std::optional<exec::MeasuredMemory> memory;
   std::optional<cost::Training> training;       // with --tokens
   std::string reason;                  // why there is no candidate
+  bool refused = false;                // the question itself: nothing was searched
 };
+// The strategy in one line, or why there is none.
+std::string summary_text(const Subject& subject);
 
 // The chosen candidate; every candidate that the plan holds; the other machines.
 Subject chosen_of(const planner::Plan& plan, std::string label);

@@ -44,6 +44,20 @@ round data=2 sharding=zero3
 round pipeline=2 schedule=1f1b
 round tensor=2
 
+# The same terms as CSV and Markdown: as many lines as the text has, exact numbers.
+terms=$(grep -c '"term"' compare.json)
+"$planner" compare plan.json run.json --format csv >compare.csv
+"$planner" compare plan.json run.json --format md >compare.md
+live=$(grep -A1 '"term": "memory.live"' compare.json | sed -n 's/.*"predicted": \([0-9]*\).*/\1/p')
+if [[ $(head -n 1 compare.csv) != run,term,unit,predicted,measured,relative_error ||
+  $(wc -l <compare.csv) -ne $((terms + 1)) || $(grep -c '^| ' compare.md) -ne $((terms + 1)) ]] ||
+  ! grep -q "^run.json,memory.live,bytes,$live,$live,0" compare.csv ||
+  [[ $(tail -n 1 compare.md) != "$(tail -n 1 compare.txt)" ]]; then
+  head -n 3 compare.csv compare.md
+  printf 'FAILED: terms as CSV and Markdown\n'
+  exit 1
+fi
+
 # A plan of one strategy and a run of another do not belong together.
 "$planner" --model config.json --gpus 2 --seq 16 --global-batch 4 --recipe fp32 \
   --gpu h100-sxm-80g --pin data=2 --pin sharding=none --top 0 --out other.json >/dev/null

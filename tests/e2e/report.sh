@@ -18,7 +18,7 @@ expect() {
   shift 2
   "$planner" "$@" >out.txt 2>err.txt || code=$?
   if [[ $code -ne $want ]]; then fail "exit $code, not $want: $* ($(head -c 300 err.txt))"; fi
-  if [[ -n $pattern ]] && ! cat out.txt err.txt | grep -q -e "$pattern"; then fail "no '$pattern': $*"; fi
+  if [[ -n $pattern ]] && ! grep -q -e "$pattern" out.txt err.txt; then fail "no '$pattern': $*"; fi
 }
 
 job=(--model gpt2-124m --seq 64 --global-batch 16)
@@ -122,6 +122,12 @@ expect 2 '8..64' sweep "${sweep[@]}" --gpus 4..1
 expect 2 '8..64' sweep "${sweep[@]}" --gpus 1,,2
 expect 2 'at most' sweep "${sweep[@]}" --gpus 1..1000+1 --seq 1..1000+1
 expect 2 'gpu' sweep "${sweep[@]}" --gpus 1 --gpu no-such-gpu
+# A point that the model cannot be asked for is a line of its own; with no other, bad input.
+expect 0 'at most 1024 positions' sweep "${sweep[@]}" --gpus 1 --seq 64,2k --format csv
+expect 0 'refused: ' sweep "${sweep[@]}" --gpus 1 --seq 2k,64
+expect 0 '"feasible": false' sweep "${sweep[@]}" --gpus 1 --seq 2k,64 --json --out mixed.json
+expect 0 '' report mixed.json --out mixed.html
+expect 2 'at most 1024 positions' sweep "${sweep[@]}" --gpus 1,2 --seq 2k,4k
 expect 0 'Fewest: 1 x' min-gpus --model gpt2-124m --gpu h100-sxm-80g
 expect 1 'No number of GPUs' min-gpus --model gpt3-175b --gpu rtx3090 --max-gpus 4
 expect 2 'tokens' min-gpus --model gpt2-124m --gpu h100-sxm-80g --within 1d

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/csv.hpp"
 #include "core/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/reports/sample.hpp"
@@ -104,6 +105,32 @@ TEST_CASE("a run of an alternative is compared with that alternative") {
   run.candidate = sample_plan().alternatives[0];
   const Comparison c = compare(sample_plan(), run, "run.json").value();
   CHECK(term(c, "time.step").predicted == 1.8);
+}
+
+TEST_CASE("terms as CSV are exact, a line each; as Markdown they say what the text says") {
+  exec::RunRecord run = sample_run();
+  run.communication[0].what = "parameters";
+  const Comparison c = compare(sample_plan(), run, "a,b|c.json").value();
+  const auto csv = core::parse_csv(comparisons_csv({c, c}), "terms.csv");
+  REQUIRE(csv.ok());
+  REQUIRE(csv->size() == 2 * c.terms.size());
+  std::size_t i = 0;
+  for (const core::CsvRow& row : csv->rows()) {
+    const ComparedTerm& t = c.terms[i++ % c.terms.size()];
+    CHECK(row.text("run") == "a,b|c.json");
+    CHECK(row.text("term") == t.term);
+    CHECK(row.has("predicted") == t.predicted.has_value());
+    CHECK(row.has("measured") == t.measured.has_value());
+    double read = 0;
+    core::Problems problems;
+    if (t.measured && row.optional("measured", read, core::NumberRange{}, problems))
+      CHECK(read == *t.measured);
+    CHECK(problems.empty());
+  }
+  const std::string markdown = comparisons_markdown({c});
+  CHECK(has(markdown, "## a,b\\|c.json\n"));
+  CHECK(has(markdown, "| time.step | 1.50 s | 1.20 s | +25.0 % |"));
+  CHECK(markdown.ends_with("bytes and counts are equal\n"));
 }
 
 TEST_CASE("several runs keep the terms of the first and list each") {
