@@ -20,7 +20,7 @@ void read_list(JsonReader& reader, const StrategyKey& key, Strategy& strategy) {
   bool done = false;
   if (key.kind == KeyKind::numbers) {
     std::vector<std::int64_t> numbers;
-    done = reader.required(key.name, numbers, core::at_least(1));
+    done = reader.required(key.name, numbers, core::at_least(key.low));
     for (std::int64_t n : numbers) items.push_back(std::to_string(n));
   } else {
     done = reader.required(key.name, items);

@@ -59,9 +59,9 @@ std::vector<StrategyKey> make_keys() {
       flag<&S::sequence_parallel>("sequence_parallel"),
       degree<&S::virtual_stages>("virtual_stages"),
       choice<&S::schedule>("schedule", kScheduleNames),
-      {.name = "stages", .kind = KeyKind::numbers},
+      {.name = "stages", .kind = KeyKind::numbers, .low = 0},
       choice<&S::partition>("partition", kPartitionNames),
-      {.name = "parts", .kind = KeyKind::numbers},
+      {.name = "parts", .kind = KeyKind::numbers, .low = 1},
       choice<&S::sharding>("sharding", kShardingNames),
       degree<&S::shard_group>("shard_group"),
       scalar<&S::micro_batch>("micro_batch", KeyKind::count, 1, kMaxBatch),
@@ -89,10 +89,10 @@ std::string joined(const auto& items, std::string_view separator) {
   return text;
 }
 
-std::optional<std::int64_t> positive(std::string_view text) {
+std::optional<std::int64_t> at_least(std::int64_t low, std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 1) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || value < low) return std::nullopt;
   return value;
 }
 
@@ -121,7 +121,7 @@ std::vector<std::string> expanded(const StrategyKey& key, std::vector<std::strin
   for (std::string& item : items) {
     const std::size_t star = item.find('*');
     const auto times = star == std::string::npos ? std::optional<std::int64_t>(1)
-                                                 : positive(item.substr(star + 1));
+                                                 : at_least(1, item.substr(star + 1));
     const bool fits = times && *times <= static_cast<std::int64_t>(kMaxStages - all.size());
     if (!fits) return items;           // list_problem says what is expected
     all.insert(all.end(), static_cast<std::size_t>(*times), item.substr(0, star));
@@ -154,7 +154,7 @@ void put_list(const StrategyKey& key, Strategy& strategy, const std::vector<std:
   } else {
     std::vector<std::int64_t>& numbers = key.name == "parts" ? strategy.parts : strategy.stages;
     numbers.clear();
-    for (const std::string& item : items) numbers.push_back(*positive(item));
+    for (const std::string& item : items) numbers.push_back(*at_least(key.low, item));
   }
 }
 
@@ -162,8 +162,8 @@ std::optional<std::string> list_problem(const StrategyKey& key,
                                         const std::vector<std::string>& items) {
   if (key.kind == KeyKind::numbers) {
     const bool good = items.size() <= kMaxStages &&
-                      std::ranges::all_of(items, [](const std::string& item) {
-                        const auto n = positive(item);
+                      std::ranges::all_of(items, [&](const std::string& item) {
+                        const auto n = at_least(key.low, item);
                         return n && *n <= kMaxDegree;
                       });
     return good ? std::nullopt : std::optional(allowed_values(key));

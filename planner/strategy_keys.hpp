@@ -25,7 +25,7 @@ enum class KeyKind : std::uint8_t {
 struct StrategyKey {
   std::string_view name;
   KeyKind kind{};
-  std::int64_t low = 0, high = 0;
+  std::int64_t low = 0, high = 0;     // of kind numbers: low, of each
   std::span<const std::string_view> choices{};
   // Scalars (count, bytes, boolean, choice): the value as an integer.
   std::int64_t (*get)(const Strategy&) = nullptr;

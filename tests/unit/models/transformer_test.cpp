@@ -181,7 +181,7 @@ TEST_CASE("expert ranks hold some experts each, and rows go to them and back") {
   spec.variants = variants_of(Family::mixtral);
   spec.variants.experts = 6;
   spec.variants.experts_per_token = 2;
-  GraphOptions options{.seq_len = 8};
+  GraphOptions options{.seq_len = 9};
   options.expert = 3;
   const ModelGraph graph = *build_graph(spec, options);
   const Segment& layer = graph.templates[0];
@@ -190,14 +190,14 @@ TEST_CASE("expert ranks hold some experts each, and rows go to them and back") {
   CHECK(first.full_shape[0] == 6);
   CHECK(first.expert_ways == 3);
   CHECK(find_parameter(layer, "moe.router.weight").expert_ways == 1);
-  CHECK(parameter_count(graph) == parameter_count(*build_graph(spec, {.seq_len = 8})));
+  CHECK(parameter_count(graph) == parameter_count(*build_graph(spec, {.seq_len = 9})));
   // As many rows as before, of three ranks for two experts.
   const Operator& product = find_operator(layer, "moe.gate_up");
-  CHECK(product.rows == 16);
+  CHECK(product.rows == 18);
   CHECK(product.groups == 2);
   CHECK(product.origins == 3);
   CHECK(find_operator(layer, "moe.to_experts").kind == OpKind::expert_exchange);
-  CHECK(find_operator(layer, "moe.from_experts").rows == 16);
+  CHECK(find_operator(layer, "moe.from_experts").rows == 18);
   options.expert = 4;                  // divides neither 6 experts
   CHECK_FALSE(build_graph(spec, options).ok());
   options.expert = 3;

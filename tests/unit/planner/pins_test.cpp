@@ -69,6 +69,10 @@ TEST_CASE("wrong pins say what was expected and what is near") {
   CHECK_THAT(problem("stages=12,4*x"), Catch::Contains("4*30"));
   CHECK_THAT(problem("stages=1*999999999"), Catch::Contains("4*30"));
   CHECK_THAT(problem("stages=12,x"), Catch::Contains("12,12"));
+  CHECK_THAT(problem("stages=-1,13"), Catch::Contains("12,12"));
+  CHECK_THAT(problem("parts=0,1"), Catch::Contains("from 1"));
+  Constraints ends;                    // the embeddings and the head alone
+  CHECK(ends.pin("stages=0,1*12,0").ok());
 }
 
 TEST_CASE("a key pinned twice to different values is a contradiction") {

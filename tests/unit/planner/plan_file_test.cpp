@@ -84,6 +84,14 @@ TEST_CASE("a plan file reads back as what was written") {
   CHECK(plan->model == sample_plan().model);
 }
 
+TEST_CASE("chunks without layers are read back") {
+  Plan plan = sample_plan();
+  plan.chosen->strategy.stages = {0, 1, 0};
+  const core::Result<Plan> read = parse_plan(to_json_text(plan), "plan.json");
+  if (!read.ok()) FAIL(core::to_text(read.problems()));
+  CHECK(read->chosen->strategy.stages == plan.chosen->strategy.stages);
+}
+
 TEST_CASE("a plan without a chosen candidate is a plan") {
   Plan plan = sample_plan();
   plan.chosen.reset();
