@@ -80,5 +80,14 @@ stand_in sudo 'exec "$@"'
 check 'no network' 3 '' 'once there is one, run: apt-get update && apt-get install ninja-build' build
 check 'no network shows why' 3 '' 'Could not resolve the mirror' build
 
+fresh
+compilers
+mkdir -p "$tree/build/asan" "$tree/build/tsan"
+stand_in ctest 'echo "100% tests passed, 0 tests failed out of 2"'
+stand_in apt-get 'echo "Unable to locate the package"; exit 100'
+stand_in sudo 'exec "$@"'
+check 'a package of a few tests that is nowhere' 0 '100% tests passed*' \
+  'without chromium its test is skipped' test full
+
 if [[ $failures -gt 0 ]]; then exit 1; fi
 echo "./dev answers as it should"
