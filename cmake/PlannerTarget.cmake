@@ -1,7 +1,8 @@
 # planner_library(name SOURCES ... HEADERS ... LINKS ... [PRIVATE_LINKS ...] [DATA ...])
 #
-# One folder is one target. HEADERS are the public ones: each is compiled alone, so that a header
-# that leans on its includer fails the build. LINKS are the arrows of docs/decisions/0001: a header
+# One folder is one target. HEADERS are the public ones: each is compiled with nothing before it, so
+# that a header that leans on its includer fails the build: by the source of its name, which includes
+# it first, else by a source of its own. LINKS are the arrows of docs/decisions/0001: a header
 # that a target does not link cannot be included by it. DATA files are embedded (EmbedData.cmake).
 # Every folder's headers are reached as "folder/header.hpp" through a per-target view of the tree,
 # so the arrows hold for includes too.
@@ -12,6 +13,18 @@ function(planner_compile_settings target)
   if(PLANNER_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE})
+  endif()
+endfunction()
+
+# result: whether the header's own source, of SOURCES, includes it before anything else.
+function(planner_includes_first result include header)
+  string(REGEX REPLACE "\\.hpp$" ".cpp" source ${header})
+  set(${result} FALSE PARENT_SCOPE)
+  if(source IN_LIST ARGN)
+    file(STRINGS ${source} first REGEX "^#include" LIMIT_COUNT 1)
+    if(first STREQUAL "#include \"${include}\"")
+      set(${result} TRUE PARENT_SCOPE)
+    endif()
   endif()
 endfunction()
 
@@ -29,6 +42,10 @@ function(planner_library target)
 
   set(alone)
   foreach(header IN LISTS ARG_HEADERS)
+    planner_includes_first(proven ${folder}/${header} ${header} ${ARG_SOURCES})
+    if(proven)
+      continue()
+    endif()
     string(MAKE_C_IDENTIFIER ${header} id)
     set(file ${CMAKE_CURRENT_BINARY_DIR}/alone/${id}.cpp)
     file(CONFIGURE OUTPUT ${file} CONTENT "#include \"${folder}/${header}\"\n" @ONLY)
