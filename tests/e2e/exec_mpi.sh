@@ -17,6 +17,11 @@ cd "$work"
 if [[ $EUID -eq 0 ]]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
+if ! timeout 60 mpirun --oversubscribe -n 2 true >mpirun.txt 2>&1; then
+  printf 'skipped: mpirun cannot start two processes of anything here: %s\n' \
+    "$(head -c 2000 mpirun.txt)"
+  exit 77
+fi
 
 fail() {
   printf 'FAILED: %s\n' "$*"
