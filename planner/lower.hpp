@@ -30,6 +30,12 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
 // What all-reduces gradients. REQUIRES: resolved (automatic counts as ring).
 program::Algorithm algorithm_of(GradSync sync);
 
+// How many chunks a model of so many layers fills: where ranks hold several, the first may be the
+// embeddings alone and the last the head alone, as of Llama 3 [llama3] section 3.3.2.
+inline std::int64_t chunk_places(std::int64_t layers, std::int64_t virtual_stages) {
+  return layers + (virtual_stages > 1 ? 2 : 0);
+}
+
 // Whether a schedule over `pipeline` ranks can be made of so many micro-batches: interleaved takes
 // whole groups of pipeline, zb_h1 at least pipeline, zb_h2 and zb_v 2 pipeline - 1.
 bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches);

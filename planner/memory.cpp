@@ -69,50 +69,56 @@ core::Bytes overhead_bytes(const program::Program& program, const program::RankC
   return workspace(profile) + profile.gpu.context + communicator_bytes(program, k, profile);
 }
 
-// terms: of a class.
-template <class Terms>
+// terms: of each class.
 static Memory worst_of(const program::Program& program, const hw_profiles::Profile& profile,
-                       Terms&& terms) {
+                       const std::vector<MemoryTerms>& terms) {
   Memory memory;
   memory.usable = profile.gpu.usable;
-  bool first = true;
-  for (const program::RankClass& k : program.classes) {
-    const MemoryTerms m = terms(k);
+  PLANNER_CHECK(!terms.empty(), "a program without classes");
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const program::RankClass& k = program.classes[i];
+    const MemoryTerms& m = terms[i];
     const int rank = cost::first_rank(program, k);
     const bool greater = m.device > memory.worst.device ||
                          (m.device == memory.worst.device && rank < memory.rank);
-    if (first || greater) {
+    if (i == 0 || greater) {
       memory.worst = m;
       memory.rank = rank;
     }
-    first = false;
     const auto stage = std::ranges::find(memory.stages, k.stage, &StageMemory::stage);
     if (stage == memory.stages.end())
       memory.stages.push_back({k.stage, m});
     else if (m.device > stage->memory.device)
       stage->memory = m;
   }
-  PLANNER_CHECK(!first, "a program without classes");
   return memory;
+}
+
+static std::vector<MemoryTerms> all_terms(const program::Program& program,
+                                          const hw_profiles::Profile& profile,
+                                          bool want_reserved) {
+  std::vector<MemoryTerms> terms;
+  for (const program::RankClass& k : program.classes)
+    terms.push_back(terms_of(program, k, profile, want_reserved));
+  return terms;
 }
 
 Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
                  bool want_reserved) {
-  return worst_of(program, profile, [&](const program::RankClass& k) {
-    return terms_of(program, k, profile, want_reserved);
-  });
+  return worst_of(program, profile, all_terms(program, profile, want_reserved));
 }
 
 Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile) {
   constexpr double kMostFragmentation = 0.5;  // "over 30 %" in extreme cases [zero]
-  const Memory live = memory_of(program, profile, false);
+  std::vector<MemoryTerms> terms = all_terms(program, profile, false);
+  const Memory live = worst_of(program, profile, terms);
   if (live.worst.device > live.usable) return live;
-  return worst_of(program, profile, [&](const program::RankClass& k) {
-    const MemoryTerms m = terms_of(program, k, profile, false);
-    const double left = static_cast<double>((profile.gpu.usable - m.device).value());
-    const bool open = left < kMostFragmentation * static_cast<double>(m.live.value());
-    return open ? terms_of(program, k, profile, true) : m;
-  });
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const double left = static_cast<double>((live.usable - terms[i].device).value());
+    if (left < kMostFragmentation * static_cast<double>(terms[i].live.value()))
+      terms[i] = terms_of(program, program.classes[i], profile, true);
+  }
+  return worst_of(program, profile, terms);
 }
 
 }  // namespace planner

@@ -131,8 +131,9 @@ class Space {
     std::vector<std::int64_t> found;
     for (std::int64_t chunks : {2, 3, 4, 6, 8, 12}) {
       const std::int64_t places = chunks * pipeline;
-      if (places > options_.layers + 2) break;
-      if (options_.layers % places == 0 || (options_.layers + 2) % places == 0)
+      const std::int64_t most = chunk_places(options_.layers, chunks);
+      if (places > most) break;
+      if (options_.layers % places == 0 || most % places == 0)
         found.push_back(chunks);
     }
     if (found.empty() && constraints_.is_pinned("schedule")) return {2};  // says what is amiss

@@ -147,8 +147,7 @@ class Rules {
     const bool split = splits_backward(schedule);
     const std::int64_t chunks = s_.virtual_stages, m = s_.grad_accum, p = s_.pipeline;
     const Phrase own(name(schedule));
-    // Of several chunks a rank's first may be the embeddings alone, its last the head alone.
-    const std::int64_t places = layers_ + (chunks > 1 ? 2 : 0);
+    const std::int64_t places = chunk_places(layers_, chunks);
     if (interleaved)
       NEED(chunks >= 2, "virtual_stages", "at least 2 with schedule=interleaved", text(chunks),
            "pin virtual_stages=2");
@@ -372,8 +371,8 @@ Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
   if (s.shard_group == 1) s.sharding = Sharding::none;
   if (s.sharding == Sharding::none) s.shard_group = 1;
   if (s.grad_sync == GradSync::automatic) s.grad_sync = GradSync::ring;
-  const std::int64_t places = layers + (s.virtual_stages > 1 ? 2 : 0);
-  const bool placed = s.pipeline <= layers && s.virtual_stages <= places / s.pipeline;
+  const bool placed = s.pipeline <= layers &&
+                      s.virtual_stages <= chunk_places(layers, s.virtual_stages) / s.pipeline;
   const bool cut = s.partition == Partition::operators;
   if (cut && s.parts.empty() && spec.family == models::Family::graph && can_cut(spec)) {
     const auto graph = models::build_graph(spec, {});

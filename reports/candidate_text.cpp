@@ -14,20 +14,15 @@ using planner::Candidate;
 
 constexpr std::size_t kMaxStages = 16;  // rows of the table of stages
 
-// What is left of a block beside the names and figures of its rows.
-int bar_width(TextStyle style) { return style.wide() ? 40 : std::clamp(style.width - 48, 8, 32); }
-
 double share_of(core::Bytes part, core::Bytes whole) {
   return whole.value() > 0 ? part / whole : 0;
 }
 
 std::string memory_text(const planner::Memory& memory, TextStyle style) {
   const planner::MemoryTerms& m = memory.worst;
-  Table table({{"", Align::left}, {""}, {""}, {"", Align::left}});
+  Table table = share_table();
   const auto add = [&](std::string_view name, core::Bytes bytes) {
-    const double share = share_of(bytes, memory.usable);
-    table.add({std::string(name), to_text(bytes), percent_text(share),
-               bar(share, bar_width(style), style)});
+    add_share(table, name, to_text(bytes), share_of(bytes, memory.usable), style);
   };
   for (int i = 0; i < program::kTerms; ++i)
     add(program::name(static_cast<program::Term>(i)), m.terms[static_cast<std::size_t>(i)]);
@@ -76,11 +71,10 @@ std::string communication_text(const Candidate& c, TextStyle style) {
 }
 
 std::string time_text(const planner::Time& t, TextStyle style) {
-  Table table({{"", Align::left}, {""}, {""}, {"", Align::left}});
+  Table table = share_table();
   const auto add = [&](std::string_view name, core::Seconds seconds) {
     const double share = t.step.value() > 0 ? seconds / t.step : 0;
-    table.add({std::string(name), to_text(seconds), percent_text(share),
-               bar(share, bar_width(style), style)});
+    add_share(table, name, to_text(seconds), share, style);
   };
   add("compute", t.compute);
   add("exposed communication", t.exposed_communication);

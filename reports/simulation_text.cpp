@@ -14,8 +14,6 @@ using planner::Simulation;
 
 constexpr std::size_t kMostStreams = 24;  // rows of the table of streams
 
-int bar_width(TextStyle style) { return style.wide() ? 40 : std::clamp(style.width - 48, 8, 32); }
-
 std::string conditions_text(const planner::SimulateOptions& o, TextStyle style) {
   std::string text;
   for (const engine::Straggler& s : o.stragglers)
@@ -38,11 +36,10 @@ std::string conditions_text(const planner::SimulateOptions& o, TextStyle style) 
 }
 
 std::string parts_text(const Simulation& s, TextStyle style) {
-  Table table({{"", Align::left}, {""}, {""}, {"", Align::left}});
+  Table table = share_table();
   const auto add = [&](std::string_view name, core::Seconds seconds) {
     const double share = s.time.step.value() > 0 ? seconds / s.time.step : 0;
-    table.add({std::string(name), to_text(seconds), percent_text(share),
-               bar(share, bar_width(style), style)});
+    add_share(table, name, to_text(seconds), share, style);
   };
   add("compute", s.time.compute);
   add("exposed communication", s.time.exposed_communication);
@@ -64,11 +61,10 @@ std::string parts_text(const Simulation& s, TextStyle style) {
 
 std::string path_text(const Simulation& s, TextStyle style) {
   if (s.critical_path.empty()) return "";
-  Table table({{"", Align::left}, {""}, {""}, {"", Align::left}});
+  Table table = share_table();
   for (const planner::PathPart& part : s.critical_path) {
     const double share = s.first_step.value() > 0 ? part.seconds / s.first_step : 0;
-    table.add({part.kind, to_text(part.seconds), percent_text(share),
-               bar(share, bar_width(style), style)});
+    add_share(table, part.kind, to_text(part.seconds), share, style);
   }
   return '\n' + painted("Critical path of the first step", Ink::heading, style) + '\n' +
          table.text(style);

@@ -183,6 +183,16 @@ std::string Table::text(TextStyle style) const {
   return result;
 }
 
+int bar_width(TextStyle style) { return style.wide() ? 40 : std::clamp(style.width - 48, 8, 32); }
+
+Table share_table() { return Table({{"", Align::left}, {""}, {""}, {"", Align::left}}); }
+
+void add_share(Table& table, std::string_view name, std::string figure, double share,
+               TextStyle style) {
+  table.add({std::string(name), std::move(figure), percent_text(share),
+             bar(share, bar_width(style), style)});
+}
+
 std::string bar(double fraction, int width, TextStyle style) {
   const double clamped = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0;
   const int parts = style.unicode ? 8 : 1;

@@ -72,4 +72,11 @@ std::string bar(double fraction, int width, TextStyle style = {});
 // "12.3 %", "0.46 %", "-3.1 %".
 std::string percent_text(double fraction);
 
+// Width of such a bar in a block of names and figures.
+int bar_width(TextStyle style);
+// Parts of a whole, one a row: its name, the figure, its share, and a bar of that.
+Table share_table();
+void add_share(Table& table, std::string_view name, std::string figure, double share,
+               TextStyle style);
+
 }  // namespace reports

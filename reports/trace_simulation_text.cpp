@@ -14,14 +14,11 @@ using planner::TraceSimulation;
 
 constexpr std::size_t kMostStreams = 24;  // rows of the table of streams
 
-int bar_width(TextStyle style) { return style.wide() ? 40 : std::clamp(style.width - 48, 8, 32); }
-
 std::string parts_text(const TraceSimulation& s, TextStyle style) {
-  Table table({{"", Align::left}, {""}, {""}, {"", Align::left}});
+  Table table = share_table();
   const auto add = [&](std::string_view name, core::Seconds seconds) {
     const double share = s.time.step.value() > 0 ? seconds / s.time.step : 0;
-    table.add({std::string(name), to_text(seconds), percent_text(share),
-               bar(share, bar_width(style), style)});
+    add_share(table, name, to_text(seconds), share, style);
   };
   add("compute", s.time.compute);
   add("exposed communication", s.time.exposed_communication);

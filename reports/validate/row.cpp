@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "hw_profiles/load.hpp"
+#include "planner/lower.hpp"
 
 namespace reports::validation {
 namespace {
@@ -140,8 +141,8 @@ void read_pipeline(const CsvRow& row, std::int64_t layers, planner::Strategy& s,
   }
   // At least one layer in each, but for chunks of the embeddings and the head. With fewer chunks
   // than stated, and uneven ones, every pass would wait for the longest; then none.
-  const std::int64_t places = layers + (s.virtual_stages > 1 ? 2 : 0);
-  const std::int64_t most = std::max<std::int64_t>(1, places / s.pipeline);
+  const std::int64_t most = std::max<std::int64_t>(
+      1, planner::chunk_places(layers, s.virtual_stages) / s.pipeline);
   if (s.virtual_stages > most) s.virtual_stages = layers % (most * s.pipeline) == 0 ? most : 1;
   if (s.schedule != Schedule::interleaved && s.schedule != Schedule::zb_v) s.virtual_stages = 1;
   else if (s.schedule == Schedule::interleaved && s.virtual_stages == 1)

@@ -4,9 +4,7 @@
 set -uo pipefail
 planner=$1/planner
 reader=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/chakra_protobuf.py
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 if ! command -v python3 >/dev/null; then
   printf 'skipped: no python3\n'
   exit 77
@@ -15,13 +13,8 @@ python3 "$reader" --write hand.0.et
 case $? in
   0) ;;
   77) exit 77 ;;
-  *) printf 'FAILED: writing a trace by hand\n'; exit 1 ;;
+  *) fail 'writing a trace by hand' ;;
 esac
-failures=0
-complain() {
-  printf 'FAILED: %s\n' "$*"
-  failures=$((failures + 1))
-}
 "$planner" simulate hand.0.et --json >hand.json || complain 'a trace of the library is refused'
 grep -q '"step": 1.2e-05' hand.json || complain "5 + 7 us: $(grep -m1 step hand.json)"
 

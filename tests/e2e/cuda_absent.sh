@@ -4,23 +4,12 @@
 # usage: cuda_absent.sh BIN_FOLDER
 set -euo pipefail
 bin=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # expect CODE PATTERN COMMAND...: its exit code, and lines on stderr that say so, each with its source.
 expect() {
-  local wanted=$1 pattern=$2 code=0
-  shift 2
-  "$@" 2>err.txt >/dev/null || code=$?
-  [[ $code -eq $wanted ]] || fail "exit $code instead of $wanted: $* ($(cat err.txt))"
-  grep -q -- "$pattern" err.txt || fail "no \"$pattern\" from: $* ($(cat err.txt))"
-  ! grep -qv '^planner: ' err.txt || fail "a line of nobody's from: $* ($(cat err.txt))"
+  ends "$@"
+  ! grep -qv '^planner: ' err.txt || fail "a line of nobody's from: ${*:3} ($(cat err.txt))"
 }
 
 printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":32,"n_head":2,"n_positions":16,"vocab_size":99}' >config.json

@@ -3,33 +3,13 @@
 # doctor.sh BIN_FOLDER
 set -uo pipefail
 bin=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-complain() {
-  printf 'FAILED: %s\n' "$*"
-  failures=$((failures + 1))
-}
-# expect CODE TEXT COMMAND...: the exit code, and an extended regular expression on stderr.
-expect() {
-  local code=$1 text=$2 found
-  shift 2
-  "$@" >out.txt 2>err.txt </dev/null
-  found=$?
-  if [[ $found -ne $code ]]; then
-    complain "$*: exit $found, expected $code: $(head -c 400 err.txt)"
-  fi
-  if [[ -n $text ]] && ! grep -Eq -- "$text" err.txt; then
-    complain "$*: stderr lacks /$text/: $(head -c 400 err.txt)"
-  fi
-}
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-expect 0 '' "$bin/planner" doctor --for host
+answers 0 '' "$bin/planner" doctor --for host
 for line in processor memory disk GPUs driver MPI 'runs     exec --backend host, --communicator local'; do
   if ! grep -q "^ *$line" out.txt; then complain "no word of $line"; fi
 done
-expect 0 '' "$bin/planner" doctor --for host --json --out doctor.json
+answers 0 '' "$bin/planner" doctor --for host --json --out doctor.json
 if ! cmp -s out.txt doctor.json; then complain '--json and --out differ'; fi
 if ! grep -q '"schema": "doctor/1"' out.txt; then complain 'no schema'; fi
 if command -v python3 >/dev/null && ! python3 -c '
@@ -46,29 +26,29 @@ fi
 mkdir alone
 cp "$bin/planner" alone/
 no_path() { PATH=/nowhere "$@"; }
-expect 1 'planner-exec: expected the binary that runs plans, found none; ./dev build' \
+answers 1 'planner-exec: expected the binary that runs plans, found none; ./dev build' \
   alone/planner doctor
-expect 1 'mpirun: expected a launcher of MPI in PATH, found none; install openmpi-bin' \
+answers 1 'mpirun: expected a launcher of MPI in PATH, found none; install openmpi-bin' \
   no_path alone/planner doctor --for mpi
 grep 'mpi' err.txt >doctor.txt
 "$bin/planner" --model gpt2-124m --gpus 2 --gpu h100-sxm-80g --global-batch 2 --seq 16 \
   --pin data=2 --out plan.json >plan.txt 2>&1
-expect 3 'mpirun: expected a launcher of MPI in PATH' \
+answers 3 'mpirun: expected a launcher of MPI in PATH' \
   no_path alone/planner exec plan.json --communicator mpi
 if ! cmp -s doctor.txt err.txt; then complain "exec says otherwise: $(cat doctor.txt err.txt)"; fi
 # A binary whose library is gone.
 printf '#!/bin/sh\necho "planner-exec: error while loading shared libraries: libx.so: none" >&2\nexit 127\n' \
   >alone/planner-exec
 chmod +x alone/planner-exec
-expect 1 'a binary that starts, found error while loading shared libraries: libx.so' \
+answers 1 'a binary that starts, found error while loading shared libraries: libx.so' \
   alone/planner doctor
 
-expect 1 'expected a folder to write checkpoints to' \
+answers 1 'expected a folder to write checkpoints to' \
   "$bin/planner" doctor --for host --checkpoint-dir /no/such
-expect 2 'host, mpi, cuda or nccl' "$bin/planner" doctor --for dishes
-expect 2 'dctor.*did you mean doctor' "$bin/planner" dctor
+answers 2 'host, mpi, cuda or nccl' "$bin/planner" doctor --for dishes
+answers 2 'dctor.*did you mean doctor' "$bin/planner" dctor
 if ! compgen -G '/sys/module/nvidia' >/dev/null; then
-  expect 1 'planner-exec-cuda|a GPU of NVIDIA' "$bin/planner" doctor --for cuda
+  answers 1 'planner-exec-cuda|a GPU of NVIDIA' "$bin/planner" doctor --for cuda
 fi
 
 if [[ $failures -gt 0 ]]; then exit 1; fi

@@ -4,23 +4,12 @@
 set -euo pipefail
 planner=$1/planner
 kills=${2:-12}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # expect CODE PATTERN COMMAND...: its exit code, and one line on stderr that says so.
 expect() {
-  local wanted=$1 pattern=$2 code=0
-  shift 2
-  "$@" 2>err.txt >/dev/null || code=$?
-  [[ $code -eq $wanted ]] || fail "exit $code instead of $wanted: $* ($(cat err.txt))"
-  grep -q -- "$pattern" err.txt || fail "no \"$pattern\" from: $* ($(cat err.txt))"
-  [[ $(wc -l <err.txt) -eq 1 ]] || fail "more than one line from: $* ($(cat err.txt))"
+  ends "$@"
+  says_one_line "${@:3}"
 }
 
 printf '%s' '{"model_type":"llama","num_hidden_layers":2,"hidden_size":32,"intermediate_size":64,

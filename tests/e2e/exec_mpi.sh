@@ -10,9 +10,7 @@ for needed in "$1/planner-exec-mpi" "$(command -v mpirun || echo mpirun)"; do
     exit 77
   fi
 done
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # For mpirun started here; planner says it to its own.
 if [[ $EUID -eq 0 ]]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -22,11 +20,6 @@ if ! timeout 60 mpirun --oversubscribe -n 2 true >mpirun.txt 2>&1; then
     "$(head -c 2000 mpirun.txt)"
   exit 77
 fi
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
 
 # No rank and no launcher of this test outlives its run by more than a few seconds.
 no_orphans() {

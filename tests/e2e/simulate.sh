@@ -3,30 +3,16 @@
 # usage: simulate.sh BIN_FOLDER
 set -uo pipefail
 planner=$1/planner
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-complain() {
-  printf 'FAILED: %s\n' "$*"
-  failures=$((failures + 1))
-}
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 plan() {
   "$planner" --model gpt2-124m --gpus 4 --gpu h100-sxm-80g --global-batch 8 --seq 64 "$@" \
     >/dev/null || complain "planning $*"
 }
 # expect CODE TEXT ARGUMENTS...: the exit code, and an extended regular expression on stderr.
 expect() {
-  local code=$1 text=$2 found
+  local code=$1 text=$2
   shift 2
-  "$planner" "$@" >out.txt 2>err.txt </dev/null
-  found=$?
-  if [[ $found -ne $code ]]; then
-    complain "planner $*: exit $found, expected $code: $(head -c 300 err.txt)"
-  fi
-  if [[ -n $text ]] && ! grep -Eq -- "$text" err.txt; then
-    complain "planner $*: stderr lacks /$text/: $(head -c 300 err.txt)"
-  fi
+  answers "$code" "$text" "$planner" "$@"
   if [[ $code -eq 2 && -s out.txt ]]; then complain "planner $*: refused, yet wrote on stdout"; fi
 }
 

@@ -99,16 +99,6 @@ void check_gpt(const Strategy& s, const std::string& recipe = "fp32",
   check(tiny_gpt(), tiny_job(tiny_gpt(), 12, recipe), s, bounds);
 }
 
-Strategy mesh(std::int64_t data, std::int64_t tensor, std::int64_t pipeline,
-              Sharding sharding = Sharding::none) {
-  Strategy s = strategy(data, 12, 2);
-  s.tensor = tensor;
-  s.pipeline = pipeline;
-  if (pipeline > 1) s.schedule = Schedule::one_f_one_b;
-  if (sharding != Sharding::none) sharded(sharding)(s);
-  return s;
-}
-
 }  // namespace
 
 TEST_CASE("one rank with the kernels of the GPU trains what the host trains") {

@@ -38,6 +38,16 @@ inline std::function<void(planner::Strategy&)> sharded(planner::Sharding how,
     s.shard_group = group > 0 ? group : s.data;
   };
 }
+// Three degrees on 12 samples, two at a time.
+inline planner::Strategy mesh(std::int64_t data, std::int64_t tensor, std::int64_t pipeline,
+                              planner::Sharding sharding = planner::Sharding::none) {
+  planner::Strategy s = strategy(data, 12, 2);
+  s.tensor = tensor;
+  s.pipeline = pipeline;
+  if (pipeline > 1) s.schedule = planner::Schedule::one_f_one_b;
+  if (sharding != planner::Sharding::none) sharded(sharding)(s);
+  return s;
+}
 inline std::function<void(planner::Strategy&)> recomputing(planner::Checkpoint how,
                                                            std::int64_t every = 2) {
   return [=](planner::Strategy& s) {

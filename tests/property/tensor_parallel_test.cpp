@@ -119,16 +119,6 @@ void check_close(const Job& job, const ReferenceResult& expected, const Strategy
   CHECK(run.weights.size() == expected.weights.size());
 }
 
-Strategy mesh(std::int64_t data, std::int64_t tensor, std::int64_t pipeline,
-              Sharding sharding = Sharding::none) {
-  Strategy s = strategy(data, 12, 2);
-  s.tensor = tensor;
-  s.pipeline = pipeline;
-  if (pipeline > 1) s.schedule = Schedule::one_f_one_b;
-  if (sharding != Sharding::none) sharded(sharding)(s);
-  return s;
-}
-
 }  // namespace
 
 TEST_CASE("2, 3 and 4 tensor ranks equal one rank, with a vocabulary that they do not divide") {

@@ -2,25 +2,14 @@
 # --backend cuda from end to end, with the GPU played on the host: what is recorded is the host's,
 # every failure of the device ends in a reason and exit code 3. usage: cuda_twin.sh BIN_FOLDER BINARY
 set -euo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 cp "$1/planner" "$1/planner-exec" "$2" .
 planner=./planner
 
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
-
 # expect CODE PATTERN COMMAND...: its exit code within a minute, and one line on stderr that says so.
 expect() {
-  local wanted=$1 pattern=$2 code=0
-  shift 2
-  timeout 60 "$@" 2>err.txt >out.txt || code=$?
-  [[ $code -eq $wanted ]] || fail "exit $code instead of $wanted: $* ($(cat err.txt))"
-  grep -q -- "$pattern" err.txt || fail "no \"$pattern\" from: $* ($(cat err.txt))"
-  [[ $(wc -l <err.txt) -eq 1 ]] || fail "more than one line from: $* ($(cat err.txt))"
+  ends "$1" "$2" timeout 60 "${@:3}"
+  says_one_line "${@:3}"
 }
 
 printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":2,"n_positions":12,"vocab_size":61}' >config.json

@@ -43,20 +43,7 @@ void counts_agree(const program::Program& p, const Outcome& o) {
 }  // namespace
 
 TEST_CASE("simulated wire counters are the laws' for every way to exchange gradients") {
-  const Space space = GENERATE(
-      Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"data=4", "sharding=none", "checkpoint=none"}},
-      Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"data=4", "sharding=zero3", "checkpoint=none"}},
-      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
-            {"data=2", "pipeline=2", "sharding=zero1", "checkpoint=none"}},
-      Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"tensor=2", "data=2", "checkpoint=none"}},
-      Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"data=4", "grad_sync=tree", "checkpoint=none"}},
-      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
-            {"data=4", "grad_sync=naive_all_reduce", "checkpoint=none"}},
-      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
-            {"grad_sync=parameter_server", "servers=2", "checkpoint=none"}},
-      Space{"gpt2-124m", "rtx3090", 4, 128, 9,
-            {"grad_sync=parameter_server", "servers=1", "servers_colocated=false",
-             "checkpoint=none"}});
+  const Space space = GENERATE(from_range(engine_test::exchanges()));
   const int visited = engine_test::each_candidate(space, [](const Lowered& c) {
     INFO(to_text(c.strategy));
     counts_agree(c.program, flows(c.program, c.question.machine));

@@ -23,6 +23,24 @@ struct Space {
   std::int64_t every = 1;              // every n-th candidate alone
 };
 
+// One of every way to exchange gradients, activations and boundaries.
+inline std::vector<Space> exchanges() {
+  return {
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"data=4", "sharding=none", "checkpoint=none"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"data=4", "sharding=zero3", "checkpoint=none"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
+      {"data=2", "pipeline=2", "sharding=zero1", "checkpoint=none"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"tensor=2", "data=2", "checkpoint=none"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"data=4", "grad_sync=tree", "checkpoint=none"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
+      {"data=4", "grad_sync=naive_all_reduce", "checkpoint=none"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
+      {"grad_sync=parameter_server", "servers=2", "checkpoint=none"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 9,
+      {"grad_sync=parameter_server", "servers=1", "servers_colocated=false",
+      "checkpoint=none"}}};
+}
+
 // A candidate, and what it was asked about.
 struct Lowered {
   const planner::Question& question;
