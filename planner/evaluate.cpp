@@ -7,6 +7,7 @@
 #include "planner/accuracy.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
+#include "planner/played_time.hpp"
 #include "planner/step_time.hpp"
 #include "planner/swept_time.hpp"
 #include "sim/cost/action.hpp"
@@ -157,9 +158,11 @@ Throughput throughput_of(const Question& q, core::Seconds step) {
   return t;
 }
 
-Timed timed(const Question& q, const program::Program& program, const Strategy& strategy) {
-  if (const std::optional<Time> swept = swept_time(program, q.machine)) return {*swept, "sweep"};
-  return {step_time(program, q.machine, strategy.schedule), "closed_form"};
+Timed timed(const program::Program& program, const cost::Machine& machine, Schedule schedule) {
+  const std::optional<SweptTime> swept = swept_time(program, machine);
+  if (!swept) return {step_time(program, machine, schedule), "closed_form"};
+  if (const auto played = played_time(program, machine, *swept)) return {*played, "simulated"};
+  return {swept->time, "sweep"};
 }
 
 Candidate evaluate(const Question& q, const program::Program& program, const Strategy& strategy,
@@ -167,7 +170,7 @@ Candidate evaluate(const Question& q, const program::Program& program, const Str
   Candidate c;
   c.strategy = strategy;
   c.memory = memory_of(program, q.profile, want_reserved);
-  const Timed t = timed(q, program, strategy);
+  const Timed t = timed(program, q.machine, strategy.schedule);
   c.time = t.time;
   c.evaluator = t.evaluator;
   c.communication = communication_of(program, q.machine);

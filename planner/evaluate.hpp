@@ -1,5 +1,6 @@
 #pragma once
 // Evaluate: a Candidate from a strategy: lower, replay, count traffic, time, throughput. Time is
+// the engine's where transfers contend for links and few enough messages do (played_time.hpp), else
 // the sweep's where a step is short enough, else the closed form's; `evaluator` says which. Pure;
 // thread-safe.
 //
@@ -46,7 +47,7 @@ struct Timed {
   Time time;
   std::string evaluator;
 };
-Timed timed(const Question& question, const program::Program& program, const Strategy& strategy);
+Timed timed(const program::Program& program, const cost::Machine& machine, Schedule schedule);
 Uncertainty uncertainty_of(const Time& time, const Memory& memory,
                            const hw_profiles::Profile& profile);
 

@@ -10,11 +10,18 @@
 
 namespace planner {
 
+struct SweptTime {
+  Time time;
+  // Transfers of the critical rank that may meet those of another of its streams on a link: all
+  // but the busiest stream's.
+  core::Seconds beside{};
+};
+
 // The terms of a played step in the words of the plan.
 Time time_of(const engine::StepTerms& terms, const cost::Machine& machine);
 
 // Empty where a step has more operations than an answer may wait for (a few milliseconds): steps of
 // thousands of micro-batches.
-std::optional<Time> swept_time(const program::Program& program, const cost::Machine& machine);
+std::optional<SweptTime> swept_time(const program::Program& program, const cost::Machine& machine);
 
 }  // namespace planner

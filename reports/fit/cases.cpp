@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "hw_profiles/numbers.hpp"
+#include "planner/evaluate.hpp"
 #include "planner/step_time.hpp"
-#include "planner/swept_time.hpp"
 
 namespace reports::fit {
 namespace {
@@ -23,10 +23,7 @@ std::string key_of(const validation::Row& row, const hw_profiles::Profile& profi
 }
 
 double step_of(const validation::Prepared& ready, const cost::Machine& machine) {
-  const auto swept = planner::swept_time(ready.program, machine);
-  const planner::Time time =
-      swept ? *swept : planner::step_time(ready.program, machine, ready.strategy.schedule);
-  return time.step.value();
+  return planner::timed(ready.program, machine, ready.strategy.schedule).time.step.value();
 }
 
 }  // namespace

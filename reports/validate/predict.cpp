@@ -88,7 +88,7 @@ core::Result<Prediction> Predictor::predict(const Row& row) {
   planner::Candidate c;
   c.strategy = p.strategy;
   if (row.step) {                      // nothing else is scored by time
-    const planner::Timed timed = planner::timed(p.question, p.program, p.strategy);
+    const planner::Timed timed = planner::timed(p.program, p.question.machine, p.strategy.schedule);
     c.time = timed.time;
     c.evaluator = timed.evaluator;
   }

@@ -49,7 +49,28 @@ void Exchanges::start(const Timetable& table, const Operation& op, std::span<con
   }
   const MessagePlan& plan =
       collective_plan(t, static_cast<int>(members.size()), op.transfer_elements);
-  wires_.start(take_token(std::move(nodes)), plan, std::move(members), now);
+  const std::int64_t beside = beside_wires(t, plan, members, op.duration);
+  wires_.start(take_token(std::move(nodes)), plan, std::move(members), now, beside);
+}
+
+// Of the timed duration what one step has beyond its slowest message. Other algorithms share ports
+// among their own messages: these go plain.
+std::int64_t Exchanges::beside_wires(const program::Transfer& t, const MessagePlan& plan,
+                                     const std::vector<int>& members,
+                                     std::int64_t duration) const {
+  const bool message = t.collective == program::Collective::send;
+  if (t.algorithm != program::Algorithm::ring && !message) return 0;
+  const std::size_t each = message ? 1 : members.size();
+  const auto steps = static_cast<std::int64_t>(plan.messages.size() / each);
+  std::int64_t slowest = 0;
+  for (std::size_t m = 0; m < each; ++m) {
+    const Message& of = plan.messages[m];
+    const auto alone = wires_.alone(members[static_cast<std::size_t>(of.from)],
+                                    members[static_cast<std::size_t>(of.to)], of.bytes);
+    if (!alone) return 0;
+    slowest = std::max(slowest, *alone);
+  }
+  return std::max<std::int64_t>(0, duration / steps - slowest);
 }
 
 bool Exchanges::post(const Timetable& table, const Operation& op, Party from, std::int64_t now) {

@@ -1,7 +1,9 @@
 #pragma once
 // Exchanges: transfers of a played step as messages on wires (fidelity `flows`), where the timed
-// fidelity takes the one duration of sim/cost. Holds who takes part; a node is the engine's name of
-// an operation under way. Not thread-safe.
+// fidelity takes the one duration of sim/cost. Rings and messages inside a node take that duration
+// where nothing shares their wires: what it has beyond latency and bytes (protocols, GEMMs beside
+// them, waiting for the last of the group) comes before each of their steps. Holds who takes part;
+// a node is the engine's name of an operation under way. Not thread-safe.
 
 #include <array>
 #include <cstdint>
@@ -47,6 +49,8 @@ class Exchanges {
  private:
   using PlanKey = std::tuple<int, int, int, std::int64_t, int>;
   const MessagePlan& collective_plan(const program::Transfer& t, int group, std::int64_t elements);
+  std::int64_t beside_wires(const program::Transfer& t, const MessagePlan& plan,
+                            const std::vector<int>& members, std::int64_t duration) const;
   const MessagePlan& fan_out_plan(int others, std::int64_t bytes);
   std::uint32_t take_token(std::vector<std::uint32_t> nodes);
 

@@ -1,6 +1,7 @@
 #include "sim/engine/wires.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/check.hpp"
 
@@ -15,7 +16,8 @@ Wires::Wires(int ranks, const cost::Machine& m, Sharing sharing, std::span<const
     : per_node_(m.gpus_per_node), has_pairs_(m.pair.value() > 0),
       latency_(core::to_picoseconds(m.link_latency).value()),
       pair_latency_(core::to_picoseconds(m.pair_latency).value()),
-      network_latency_(core::to_picoseconds(m.internode_latency).value()), network_(sharing),
+      network_latency_(core::to_picoseconds(m.internode_latency).value()),
+      port_rate_(per_picosecond(m.link)), pair_rate_(per_picosecond(m.pair)), network_(sharing),
       broken_(static_cast<std::size_t>(ranks), false),
       sent_(static_cast<std::size_t>(ranks), 0), received_(static_cast<std::size_t>(ranks), 0) {
   std::vector<double> share(static_cast<std::size_t>(ranks), 1);
@@ -24,13 +26,13 @@ Wires::Wires(int ranks, const cost::Machine& m, Sharing sharing, std::span<const
     broken_[static_cast<std::size_t>(w.rank)] = w.share == 0;
     if (w.share > 0) share[static_cast<std::size_t>(w.rank)] = w.share;
   }
-  const double port = per_picosecond(m.link), network = per_picosecond(m.internode);
+  const double network = per_picosecond(m.internode);
   for (const double s : share) {
-    port_out_.push_back(network_.add_link(port * s));
-    port_in_.push_back(network_.add_link(port * s));
+    port_out_.push_back(network_.add_link(port_rate_ * s));
+    port_in_.push_back(network_.add_link(port_rate_ * s));
   }
   for (int first = 0; has_pairs_ && first + 1 < ranks; first += 2)
-    pair_.push_back(network_.add_link(per_picosecond(m.pair)));
+    pair_.push_back(network_.add_link(pair_rate_));
   for (int first = 0; network > 0 && first < ranks; first += per_node_) {
     node_out_.push_back(network_.add_link(network));
     node_in_.push_back(network_.add_link(network));
@@ -57,8 +59,15 @@ Wires::Route Wires::route(int from, int to) const {
   return {{port_out_[a], node_out_[node_a], node_in_[node_b], port_in_[b]}, network_latency_};
 }
 
+std::optional<std::int64_t> Wires::alone(int from, int to, double bytes) const {
+  if (from / per_node_ != to / per_node_) return std::nullopt;
+  const bool paired = has_pairs_ && from / 2 == to / 2;
+  const double wire = std::ceil(bytes / (paired ? pair_rate_ : port_rate_));
+  return (paired ? pair_latency_ : latency_) + static_cast<std::int64_t>(wire);
+}
+
 void Wires::start(std::uint32_t token, const MessagePlan& plan, std::vector<int> members,
-                  std::int64_t now) {
+                  std::int64_t now, std::int64_t beside) {
   std::uint32_t e = static_cast<std::uint32_t>(exchanges_.size());
   if (free_exchanges_.empty()) {
     exchanges_.emplace_back();
@@ -67,7 +76,7 @@ void Wires::start(std::uint32_t token, const MessagePlan& plan, std::vector<int>
     free_exchanges_.pop_back();
   }
   Exchange& x = exchanges_[e];
-  x = {token, &plan, std::move(members), {}, {}, plan.messages.size()};
+  x = {token, &plan, std::move(members), {}, {}, plan.messages.size(), beside};
   x.left.assign(x.members.size(), 0);
   for (const Message& m : plan.messages) {
     x.awaits.push_back(m.after);
@@ -91,7 +100,7 @@ void Wires::launch(std::uint32_t exchange, std::uint32_t message, std::int64_t n
   const Message& m = x.plan->messages[message];
   const Route r = route(x.members[static_cast<std::size_t>(m.from)],
                         x.members[static_cast<std::size_t>(m.to)]);
-  begins_.push({now + r.latency, f});
+  begins_.push({now + r.latency + x.beside, f});
 }
 
 std::int64_t Wires::next() const {

@@ -37,9 +37,14 @@ class Wires {
   // Whether a message between these two can arrive: broken links need a network to go around.
   bool reaches(int from, int to) const;
 
-  // Moves a plan's messages between ranks (its members, in order), from now on. token: the owner's.
+  // Moves a plan's messages between ranks (its members, in order), from now on, each `beside` after
+  // its latency. token: the owner's.
   void start(std::uint32_t token, const MessagePlan& plan, std::vector<int> members,
-             std::int64_t now);
+             std::int64_t now, std::int64_t beside = 0);
+
+  // How long a message takes on whole links that nothing else uses; empty between nodes, where
+  // what a rank may call its own of the network depends on the others.
+  std::optional<std::int64_t> alone(int from, int to, double bytes) const;
 
   std::int64_t next() const;
   // A member has sent and received all that concerns it.
@@ -65,6 +70,7 @@ class Wires {
     std::vector<int> awaits;           // by message: how many it still follows
     std::vector<int> left;             // by member: messages to and from it
     std::size_t unfinished = 0;
+    std::int64_t beside = 0;
   };
   struct InFlight {
     std::uint32_t exchange = 0, message = 0;
@@ -85,6 +91,7 @@ class Wires {
   int per_node_;
   bool has_pairs_ = false;
   std::int64_t latency_, pair_latency_, network_latency_;
+  double port_rate_, pair_rate_;       // bytes per picosecond
   Network network_;
   std::vector<std::uint32_t> port_out_, port_in_, pair_, node_out_, node_in_;
   std::vector<bool> broken_;
