@@ -1,106 +1,9 @@
 #include "planner/schedule_algebra.hpp"
 
-#include <array>
-
-#include "core/check.hpp"
 #include "planner/lower.hpp"
+#include "planner/pipeline_play.hpp"
 
 namespace planner {
-namespace {
-
-using program::PassKind;
-
-// One rank as it goes through its passes.
-struct Player {
-  program::Passes passes;
-  std::int64_t now = 0, began = -1;
-};
-
-class Play {
- public:
-  Play(const std::vector<program::Schedule>& ranks, const PassTimes& chunk)
-      : ranks_(ranks), chunk_(chunk), p_(static_cast<int>(ranks.size())),
-        m_(ranks.front().micro_batches) {
-    for (const program::Schedule& s : ranks) players_.push_back({program::Passes(s)});
-    const auto places = static_cast<std::size_t>(p_) * static_cast<std::size_t>(chunks());
-    for (auto& ends : ends_) ends.assign(places * static_cast<std::size_t>(m_), kNever);
-  }
-
-  Idle run() {
-    bool moved = true;
-    while (moved) {
-      moved = false;
-      for (int r = 0; r < p_; ++r)
-        while (step(r)) moved = true;
-    }
-    Idle idle;
-    const std::int64_t busy = m_ * chunks() * chunk_.sum();
-    for (const Player& player : players_) {
-      PLANNER_CHECK(player.passes.done(), "a schedule that waits for itself");
-      idle.makespan = std::max(idle.makespan, player.now - busy);
-      idle.period = std::max(idle.period, player.now - player.began - busy);
-    }
-    return idle;
-  }
-
- private:
-  static constexpr std::int64_t kNever = -1;
-
-  int chunks() const { return ranks_.front().chunks; }
-  int place(int rank, int chunk) const {
-    const bool up = ranks_.front().order == program::Order::v_shape && chunk == 1;
-    return up ? 2 * p_ - 1 - rank : chunk * p_ + rank;
-  }
-  std::int64_t& end(PassKind kind, int place, std::int64_t micro_batch) {
-    const std::size_t i = kind == PassKind::forward ? 0 : 1;
-    return ends_[i][static_cast<std::size_t>(place * m_ + micro_batch)];
-  }
-  std::int64_t duration(PassKind kind) const {
-    switch (kind) {
-      case PassKind::forward: return chunk_.forward;
-      case PassKind::input_gradient: return chunk_.input_gradient;
-      case PassKind::weight_gradient: return chunk_.weight_gradient;
-      default: return chunk_.input_gradient + chunk_.weight_gradient;
-    }
-  }
-  // When the pass's input is there, kNever: not yet. Weight gradients follow on their own rank.
-  std::int64_t ready(const program::Pass& pass, int at) {
-    if (pass.kind == PassKind::weight_gradient) return 0;
-    if (pass.kind == PassKind::forward)
-      return at == 0 ? 0 : end(PassKind::forward, at - 1, pass.micro_batch);
-    const bool last = at == p_ * chunks() - 1;
-    return last ? 0 : end(PassKind::backward, at + 1, pass.micro_batch);
-  }
-
-  bool step(int r) {
-    Player& player = players_[static_cast<std::size_t>(r)];
-    if (player.passes.done()) return false;
-    const program::Pass pass = player.passes.pass();
-    const int at = place(r, pass.chunk);
-    const std::int64_t from = ready(pass, at);
-    if (from == kNever) return false;
-    player.now = std::max(player.now, from);
-    if (player.began < 0) player.began = player.now;
-    player.now += duration(pass.kind);
-    if (pass.kind != PassKind::weight_gradient) end(pass.kind, at, pass.micro_batch) = player.now;
-    player.passes.advance();
-    return true;
-  }
-
-  const std::vector<program::Schedule>& ranks_;
-  const PassTimes chunk_;
-  const int p_;
-  const std::int64_t m_;
-  std::vector<Player> players_;
-  std::array<std::vector<std::int64_t>, 2> ends_;  // of forward and of backward passes
-};
-
-}  // namespace
-
-Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk) {
-  return Play(ranks, chunk).run();
-}
-
 PassTimes mean_of_others(const PassTimes& all, const PassTimes& own, std::int64_t p) {
   return {(all.forward - own.forward) / (p - 1),
           (all.input_gradient - own.input_gradient) / (p - 1),
@@ -144,6 +47,10 @@ std::int64_t message_waits(const Strategy& s, const PassTimes& t, const Messages
   const std::int64_t round = (path + there_and_back) / ahead;
   return there_and_back + std::max<std::int64_t>(m - ahead, 0) *
                               beyond(std::max(round, messages.busiest), t.sum());
+}
+
+std::int64_t slack(const Strategy& s, std::int64_t before) {
+  return splits_backward(s.schedule) ? 0 : before / s.virtual_stages;
 }
 
 std::int64_t bubble(const Strategy& s, const PassTimes& t, bool joined_at_end) {

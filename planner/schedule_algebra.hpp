@@ -20,27 +20,13 @@
 #include <span>
 #include <vector>
 
+#include "planner/pipeline_play.hpp"
 #include "planner/strategy.hpp"
-#include "sim/program/schedule.hpp"
 
 namespace planner {
 
-struct PassTimes {
-  std::int64_t forward = 0, input_gradient = 0, weight_gradient = 0;  // picoseconds
-  std::int64_t sum() const { return forward + input_gradient + weight_gradient; }
-};
-
-struct Idle {
-  std::int64_t makespan = 0;           // of a step that begins and ends with all ranks at rest
-  std::int64_t period = 0;             // of the rank with most idle time, step after step
-};
-
 // The mean of the other p - 1 ranks, where `all` ranks take this much together. REQUIRES: p > 1.
 PassTimes mean_of_others(const PassTimes& all, const PassTimes& own, std::int64_t p);
-
-// Plays the passes of equal ranks: each begins when its rank is free and its input is there. Whole
-// backward passes take B + W. O(passes).
-Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk);
 
 // One message over each link of a pipeline, in picoseconds.
 struct Messages {
@@ -62,6 +48,12 @@ Messages messages_over(std::span<const std::int64_t> links, std::int64_t chunks)
 // REQUIRES: as bubble().
 std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
                            const Messages& messages);
+
+// By how much later than the first rank a rank begins its passes and sooner ends them, where
+// `before` is what one micro-batch takes on the ranks before it: what follows its last pass
+// (gradients to reduce, the update) hides there. Under schedules that fill this with weight
+// gradients: 0.
+std::int64_t slack(const Strategy& strategy, std::int64_t before);
 
 // Idle picoseconds of a step. joined_at_end: the ends of the pipeline sum tied gradients after
 // their last pass. REQUIRES: p > 1, a schedule but none, naive and the stale ones.

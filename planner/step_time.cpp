@@ -203,38 +203,55 @@ class Walk {
 // The passes of one micro-batch through all chunks of a rank, as a rank at rest would take them.
 class Rounds {
  public:
-  Rounds(Walk& walk, const RankClass& k) : walk_(walk) {
+  Rounds(Walk& walk, const RankClass& k) : walk_(walk), class_(k) {
     for (int c = 0; c < k.chunks(); ++c) {
       forward_.push_back(walk.steps_of(k.chunk(c).forward));
       backward_.push_back(walk.steps_of(k.chunk(c).backward));
       weights_.push_back(walk.steps_of(k.chunk(c).weight_gradient));
     }
   }
-  // When the forward passes and the input gradients end.
-  Lanes forward_end, backward_end;
+  // When compute had done the passes of the latest micro-batch, in the order that they were taken:
+  // what came before, forward, input gradients, weight gradients.
+  std::vector<Lanes> ends;
 
   void run(std::int64_t micro_batch) {
     forward(micro_batch);
-    for (std::size_t c = backward_.size(); c-- > 0;) walk_.run(backward_[c], micro_batch, false);
-    backward_end = walk_.compute_end();
-    for (std::size_t c = weights_.size(); c-- > 0;) walk_.run(weights_[c], micro_batch, false);
+    for (std::size_t c = backward_.size(); c-- > 0;) take(backward_[c], micro_batch);
+    for (std::size_t c = weights_.size(); c-- > 0;) take(weights_[c], micro_batch);
   }
-  void run_last(const RankClass& k, std::int64_t micro_batch) {
+  void run_last(std::int64_t micro_batch) {
     forward(micro_batch);
-    for (int c = k.chunks(); c-- > 0;)
-      walk_.run(walk_.steps_of(k.chunk(c).last_backward), micro_batch, false);
-    backward_end = walk_.compute_end();
-    for (int c = k.chunks(); c-- > 0;)
-      walk_.run(walk_.steps_of(k.chunk(c).last_weight_gradient), micro_batch, false);
+    for (int c = class_.chunks(); c-- > 0;)
+      take(walk_.steps_of(class_.chunk(c).last_backward), micro_batch);
+    for (int c = class_.chunks(); c-- > 0;)
+      take(walk_.steps_of(class_.chunk(c).last_weight_gradient), micro_batch);
+  }
+
+  // What the passes of each chunk took on a machine.
+  std::vector<PassTimes> chunk_times(std::size_t machine) const {
+    const auto took = [&](std::size_t pass) {
+      return ends[pass + 1][machine] - ends[pass][machine];
+    };
+    const std::size_t v = forward_.size();
+    std::vector<PassTimes> times;
+    for (std::size_t c = 0; c < v; ++c)
+      times.push_back({took(c), took(2 * v - 1 - c), took(3 * v - 1 - c)});
+    return times;
   }
 
  private:
+  void take(const Steps& steps, std::int64_t micro_batch) {
+    walk_.run(steps, micro_batch, false);
+    ends.push_back(walk_.compute_end());
+  }
   void forward(std::int64_t micro_batch) {
-    for (const Steps& steps : forward_) walk_.run(steps, micro_batch, false);
-    forward_end = walk_.compute_end();
+    ends.clear();
+    ends.push_back(walk_.compute_end());
+    for (const Steps& steps : forward_) take(steps, micro_batch);
   }
 
   Walk& walk_;
+  const RankClass& class_;
   std::vector<Steps> forward_, backward_, weights_;
 };
 
@@ -250,31 +267,27 @@ std::vector<ClassTime> class_times(const program::Program& program, const RankCl
   constexpr std::int64_t kWalked = 3;
   const std::int64_t walked = std::min(m - 1, kWalked);
   Rounds rounds(walk, k);
-  Lanes before = walk.compute_end(), after = before;
   Lanes compute = walk.compute, communication = walk.communication, sent = walk.sent;
   for (std::int64_t i = 0; i < walked; ++i) {
-    before = walk.compute_end();
     compute = walk.compute;
     communication = walk.communication;
     sent = walk.sent;
     rounds.run(i);
-    after = walk.compute_end();
   }
   const Lanes compute_walked = walk.compute, communication_walked = walk.communication;
   const Lanes sent_walked = walk.sent;
-  Lanes forward_end = rounds.forward_end, backward_end = rounds.backward_end;
-  rounds.run_last(k, m - 1);
-  if (m == 1) forward_end = rounds.forward_end, backward_end = rounds.backward_end;
-  if (m == 1) after = walk.compute_end();
+  if (m == 1) rounds.run_last(0);
+  std::vector<ClassTime> times(machines.size());
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    times[i].chunks = rounds.chunk_times(i);
+    for (const PassTimes& chunk : times[i].chunks) times[i].period += chunk.sum();
+  }
+  if (m > 1) rounds.run_last(m - 1);
   walk.run(walk.steps_of(k.end), m - 1, true);
 
   const std::int64_t repeated = m - 1 - walked;
-  std::vector<ClassTime> times(machines.size());
   for (std::size_t i = 0; i < times.size(); ++i) {
     ClassTime& time = times[i];
-    time.period = after[i] - before[i];
-    time.forward = forward_end[i] - before[i];
-    time.weight_gradient = after[i] - backward_end[i];
     time.total = walk.end(i) + repeated * time.period;
     time.compute = walk.compute[i] + repeated * (compute_walked[i] - compute[i]);
     time.optimizer = walk.optimizer[i];
@@ -296,75 +309,6 @@ ClassTime class_time(const program::Program& program, const RankClass& k,
                      const cost::Machine& machine, StepShape shape) {
   const cost::Machine* const one[] = {&machine};
   return class_times(program, k, one, shape).front();
-}
-
-// The slowest forward pass and the slowest backward pass, of whichever stages.
-static std::int64_t slowest_passes(const std::vector<ClassTime>& classes) {
-  std::int64_t forward = 0, backward = 0;
-  for (const ClassTime& c : classes) {
-    forward = std::max(forward, c.forward);
-    backward = std::max(backward, c.period - c.forward);
-  }
-  return forward + backward;
-}
-
-Time compose(const program::Program& program, const std::vector<ClassTime>& classes,
-             Schedule schedule) {
-  PLANNER_CHECK(classes.size() == program.classes.size() && !classes.empty());
-  // The critical class: longest by itself; the first of equals. Of each stage the longest slot.
-  std::size_t critical = 0;
-  std::int64_t message = 0;
-  std::vector<const ClassTime*> stages(static_cast<std::size_t>(program.mesh.pipeline), nullptr);
-  for (std::size_t i = 0; i < classes.size(); ++i) {
-    if (classes[i].total > classes[critical].total) critical = i;
-    message = std::max(message, classes[i].message);
-    const ClassTime*& slot = stages[static_cast<std::size_t>(program.classes[i].stage)];
-    if (slot == nullptr || classes[i].period > slot->period) slot = &classes[i];
-  }
-  const ClassTime& c = classes[critical];
-  PassTimes turn;
-  std::vector<std::int64_t> links;
-  for (const ClassTime* stage : stages) {
-    links.push_back(stage == nullptr ? 0 : stage->next);
-    if (stage == nullptr) continue;
-    const PassTimes t = stage->passes();
-    turn.forward += t.forward;
-    turn.input_gradient += t.input_gradient;
-    turn.weight_gradient += t.weight_gradient;
-  }
-
-  const std::int64_t p = program.mesh.pipeline;
-  Strategy shape;
-  shape.schedule = schedule;
-  shape.pipeline = p;
-  shape.virtual_stages = program.classes[critical].chunks();
-  shape.grad_accum = program.classes[critical].schedule.micro_batches;
-  const std::int64_t m = shape.grad_accum;
-  std::int64_t bubble = 0, messages = 0;
-  if (program.cut) {
-    for (const ClassTime& k : classes) messages = std::max(messages, k.sent);
-  } else if (p > 1 && schedule == Schedule::naive) {
-    bubble = m * (turn.sum() - c.period);
-    messages = m * 2 * (p - 1) * message;
-  } else if (p > 1) {
-    const PassTimes own = c.passes();
-    const bool joined =
-        program.accumulation.tied_apart && program.mesh.group_size(program::Group::data) > 1;
-    bubble = planner::bubble(shape, mean_of_others(turn, own, p), joined);
-    if (schedule == Schedule::gpipe) bubble += (m - 1) * (slowest_passes(classes) - c.period);
-    messages = message_waits(shape, own, messages_over(links, shape.virtual_stages));
-  }
-
-  const auto seconds = [](std::int64_t ps) { return core::to_seconds(core::Picoseconds(ps)); };
-  Time time;
-  time.compute = seconds(c.compute);
-  time.exposed_communication = seconds(c.total - c.compute - c.optimizer + messages);
-  time.bubble = seconds(bubble);
-  time.optimizer = seconds(c.optimizer);
-  time.step = time.compute + time.exposed_communication + time.bubble + time.optimizer;
-  time.communication = seconds(c.communication);
-  time.launch_bound = c.launch_bound;
-  return time;
 }
 
 std::vector<Time> step_times(const program::Program& program,

@@ -226,16 +226,21 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
                     roles_[r].form.peak(known.roles[r].live,
                                         schedule_of(strategy_, roles_[r].stage, grad_accum)));
   for (std::size_t i = 0; i < figures_.size(); ++i) {
-    std::int64_t device = 0, total = 0;
-    const StageTime* critical = nullptr;
+    std::int64_t device = 0;
+    const StageTime* slow = nullptr;   // the longest slot, without embeddings
     StageTime turn, slowest;           // forward and backward passes: of all ranks; the longest
+    std::int64_t tail = 0;             // after the slots, of the rank that ends last
+    const std::int64_t embeddings = known.roles.front().time[i].embeddings;
+    const auto slot = [&](const StageTime& t) { return t.period() - t.embeddings; };
     for (std::size_t r = 0; r < roles_.size(); ++r) {
       const Role& role = roles_[r];
       const core::Bytes overhead = overhead_bytes(role.form.groups(), questions_[i].profile);
       device = std::max(device, held_[r] + overhead.value());
       const StageTime& time = known.roles[r].time[i];
-      if (critical == nullptr || time.total(grad_accum) > critical->total(grad_accum))
-        critical = &time;
+      if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
+      const std::int64_t own_tail = time.total(grad_accum) - grad_accum * time.period() -
+                                    slack(strategy_, turn.period());
+      tail = r == 0 ? own_tail : std::max(tail, own_tail);
       slowest.forward = std::max(slowest.forward, time.forward);
       slowest.backward = std::max(slowest.backward, time.backward);
       // Ranks between the ends are of the second's kind, by their layers.
@@ -247,18 +252,23 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
       turn.backward += time.backward * times / parts;
       turn.weight_gradient += time.weight_gradient * times / parts;
     }
-    total = critical->total(grad_accum);
+    std::int64_t passes = grad_accum * slot(*slow);
     if (p > 1) {
-      const PassTimes own = critical->passes();
-      const PassTimes other = mean_of_others(turn.passes(), own, p);
+      const PassTimes own = slow->passes();
+      PassTimes all = turn.passes();
+      if (slow != &known.roles.front().time[i]) all.forward -= embeddings;
       const bool joined = current_->units.tied > 0 && strategy_.data_ranks() > 1;
-      total += bubble(strategy_, other, joined) +
-               message_waits(strategy_, own, known.messages[i]);
+      passes += bubble(strategy_, mean_of_others(all, own, p), joined);
+      // The first group of micro-batches passes the embeddings, and the last one comes back to
+      // them, while nobody else has anything to do.
+      passes = std::max(passes + p * embeddings,
+                        grad_accum * known.roles.front().time[i].period());
+      passes += message_waits(strategy_, own, known.messages[i]);
     }
     // All forward passes, then all backward ones: each kind waits for its own slowest rank.
     if (strategy_.schedule == Schedule::gpipe)
-      total += (grad_accum - 1) * (slowest.period() - critical->period());
-    figures_[i] = {core::Bytes(device), core::to_seconds(core::Picoseconds(total))};
+      passes += (grad_accum - 1) * (slowest.period() - slow->period());
+    figures_[i] = {core::Bytes(device), core::to_seconds(core::Picoseconds(passes + tail))};
   }
   return figures_;
 }

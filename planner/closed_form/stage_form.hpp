@@ -48,6 +48,8 @@ using Spans = std::vector<SpanCount>;
 struct StageTime {
   std::int64_t forward = 0, backward = 0, weight_gradient = 0, last_backward = 0;
   std::int64_t begin = 0, end = 0;
+  std::int64_t embeddings = 0;         // of the period, what the model's first chunk takes more
+                                       // than the rank's others do (interleaved)
   std::int64_t period() const { return forward + backward + weight_gradient; }
   PassTimes passes() const { return {forward, backward, weight_gradient}; }
   std::int64_t total(std::int64_t micro_batches) const {

@@ -142,6 +142,12 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
     t.backward += count * (of.backward + back);
     t.last_backward += count * (of.last_backward + back);
     t.weight_gradient += count * c.layers * (weights.kernels + weights.transfers);
+    if (c.first && chunks_.size() > 1) t.embeddings = of.forward + of.backward + back;
+  }
+  if (t.embeddings > 0) {
+    const auto others = static_cast<std::int64_t>(chunks_.size()) - 1;
+    t.embeddings =
+        std::max<std::int64_t>(0, t.embeddings - (t.period() - t.embeddings) / others);
   }
   t.last_backward = std::max(t.last_backward, reduced);
   t.end += std::max<std::int64_t>(0, tied_early_[machine] - t.weight_gradient);

@@ -48,7 +48,7 @@ if ! grep -q 'rank 1 keep 50.0 %' out.txt; then complain 'no word of a weak link
 expect 0 '' simulate plan.json --link-down rank=1
 
 # Execution traces: written, played, refused; a folder is whole or as it was.
-step_of() { grep -m1 '"step":' "$1"; }
+step_of() { awk '/"step":/ { printf "%.12f", $2; exit }' "$1"; }  # to the picosecond
 expect 0 '' simulate plan.json --chakra traces --json
 cp out.txt planned.json
 if [[ $(ls traces) != $'comm_groups.json\nstep.0.et\nstep.1.et\nstep.2.et\nstep.3.et' ]]; then

@@ -1,0 +1,140 @@
+// The classes' own times and the schedule's passes, as the step of the whole pipeline.
+#include <algorithm>
+#include <span>
+
+#include "core/check.hpp"
+#include "planner/lower.hpp"
+#include "planner/schedule_algebra.hpp"
+#include "planner/step_time.hpp"
+
+namespace planner {
+
+// How long the ranks' passes and waits take together, and which class ends a step last.
+struct Composition {
+  std::size_t critical = 0;
+  std::int64_t bubble = 0, messages = 0;  // of the critical class
+};
+
+// Stages in their order: of each the class with the longest slot.
+static std::vector<const ClassTime*> slots_of(const program::Program& program,
+                                              const std::vector<ClassTime>& classes) {
+  std::vector<const ClassTime*> stages(static_cast<std::size_t>(program.mesh.pipeline), nullptr);
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const ClassTime*& slot = stages[static_cast<std::size_t>(program.classes[i].stage)];
+    if (slot == nullptr || classes[i].period > slot->period) slot = &classes[i];
+  }
+  return stages;
+}
+
+// The spans of m micro-batches. Where they are more than a few rounds of the pipeline, so many are
+// played and the others take as long as the last round's each.
+static std::vector<PassSpan> spans_of(const Strategy& shape, std::span<const PassTimes> chunks,
+                                      std::span<const std::int64_t> links) {
+  constexpr std::int64_t kRounds = 3;
+  const std::int64_t p = shape.pipeline, m = shape.grad_accum;
+  const auto play = [&](std::int64_t micro_batches) {
+    std::vector<program::Schedule> ranks;
+    for (int r = 0; r < static_cast<int>(p); ++r)
+      ranks.push_back(schedule_of(shape, r, micro_batches));
+    return played_spans(ranks, chunks, links);
+  };
+  if (m <= kRounds * p) return play(m);
+  std::vector<PassSpan> spans = play(kRounds * p);
+  const std::vector<PassSpan> before = play((kRounds - 1) * p);
+  const std::int64_t more = m - kRounds * p;
+  for (std::size_t r = 0; r < spans.size(); ++r) {
+    const std::int64_t round = spans[r].end - before[r].end;
+    spans[r].end += round / p * more + round % p * more / p;
+  }
+  return spans;
+}
+
+// Schedules whose ranks work at once: their passes played, and what follows a rank's last pass
+// (gradients to reduce, the update) until its next step.
+static Composition pipelined(const program::Program& program,
+                             const std::vector<ClassTime>& classes, const Strategy& shape) {
+  std::vector<PassTimes> chunks;
+  std::vector<std::int64_t> links;
+  for (const ClassTime* stage : slots_of(program, classes)) {
+    chunks.insert(chunks.end(), stage->chunks.begin(), stage->chunks.end());
+    links.push_back(stage->next);
+  }
+  std::vector<PassSpan> spans = spans_of(shape, chunks, links);
+  // Tied gradients are summed after the last pass of both ends.
+  if (program.accumulation.tied_apart && program.mesh.group_size(program::Group::data) > 1)
+    spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
+  Composition c;
+  std::int64_t longest = -1, idle = 0;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto [begin, end] = spans[static_cast<std::size_t>(program.classes[i].stage)];
+    const std::int64_t waits = end - begin - shape.grad_accum * classes[i].period;
+    if (classes[i].total + waits <= longest) continue;
+    longest = classes[i].total + waits;
+    idle = waits;
+    c.critical = i;
+  }
+  // Of the waiting, what the algebra says of messages; the rest is bubble.
+  PassTimes own;
+  for (const PassTimes& chunk : classes[c.critical].chunks) {
+    own.forward += chunk.forward;
+    own.input_gradient += chunk.input_gradient;
+    own.weight_gradient += chunk.weight_gradient;
+  }
+  c.messages =
+      std::min(idle, message_waits(shape, own, messages_over(links, shape.virtual_stages)));
+  c.bubble = idle - c.messages;
+  return c;
+}
+
+// One stage after the other, every message exposed.
+static Composition in_turn(const std::vector<ClassTime>& classes,
+                           const std::vector<const ClassTime*>& stages, std::int64_t m) {
+  Composition c;
+  c.critical = static_cast<std::size_t>(
+      std::ranges::max_element(classes, {}, &ClassTime::total) - classes.begin());
+  for (const ClassTime* stage : stages) c.bubble += stage == nullptr ? 0 : m * stage->period;
+  c.bubble -= m * classes[c.critical].period;
+  for (const ClassTime& k : classes) c.messages = std::max(c.messages, k.message);
+  c.messages *= 2 * m * (static_cast<std::int64_t>(stages.size()) - 1);
+  return c;
+}
+
+static Composition composition(const program::Program& program,
+                               const std::vector<ClassTime>& classes, Schedule schedule) {
+  Composition c;
+  c.critical = static_cast<std::size_t>(
+      std::ranges::max_element(classes, {}, &ClassTime::total) - classes.begin());
+  const program::RankClass& k = program.classes[c.critical];
+  if (program.cut) {
+    for (const ClassTime& time : classes) c.messages = std::max(c.messages, time.sent);
+  } else if (program.mesh.pipeline > 1 && schedule == Schedule::naive) {
+    c = in_turn(classes, slots_of(program, classes), k.schedule.micro_batches);
+  } else if (program.mesh.pipeline > 1) {
+    Strategy shape;
+    shape.schedule = schedule;
+    shape.pipeline = program.mesh.pipeline;
+    shape.virtual_stages = k.chunks();
+    shape.grad_accum = k.schedule.micro_batches;
+    c = pipelined(program, classes, shape);
+  }
+  return c;
+}
+
+Time compose(const program::Program& program, const std::vector<ClassTime>& classes,
+             Schedule schedule) {
+  PLANNER_CHECK(classes.size() == program.classes.size() && !classes.empty());
+  const Composition whole = composition(program, classes, schedule);
+  const ClassTime& c = classes[whole.critical];
+  const auto seconds = [](std::int64_t ps) { return core::to_seconds(core::Picoseconds(ps)); };
+  Time time;
+  time.compute = seconds(c.compute);
+  time.exposed_communication = seconds(c.total - c.compute - c.optimizer + whole.messages);
+  time.bubble = seconds(whole.bubble);
+  time.optimizer = seconds(c.optimizer);
+  time.step = time.compute + time.exposed_communication + time.bubble + time.optimizer;
+  time.communication = seconds(c.communication);
+  time.launch_bound = c.launch_bound;
+  return time;
+}
+
+}  // namespace planner
