@@ -138,9 +138,7 @@ TensorIndex relu(SegmentBuilder& b, const std::string& name, TensorIndex x, std:
 TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
                     HeadShape shape, ParameterIndex q_gamma, ParameterIndex k_gamma);
 
-// ---- Operators of images: x[channels, height, width], one value a sample.
-struct ImageShape { std::int64_t channels, height, width; };
-struct Window { std::int64_t kernel, stride, padding; };
+// ---- Operators of images.
 // The weight is [y.channels, x.channels / groups, kernel, kernel].
 TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
                         ImageShape to, Window window, std::int64_t groups, ParameterIndex weight,
@@ -152,8 +150,9 @@ TensorIndex local_response_norm(SegmentBuilder& b, const std::string& name, Tens
                                 ImageShape shape, std::int64_t window);
 // Without effect at inference: the builder leaves it out.
 TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t n);
+// Inputs of rows x any number of columns.
 TensorIndex concat(SegmentBuilder& b, const std::string& name,
-                   const std::vector<TensorIndex>& inputs);
+                   const std::vector<TensorIndex>& inputs, std::int64_t rows);
 // y = a + b in storage of its own.
 TensorIndex sum(SegmentBuilder& b, const std::string& name, TensorIndex a, TensorIndex c,
                 std::int64_t n);

@@ -62,10 +62,10 @@ enum class OpKind : std::uint8_t {
   convolution,         // y = x * W (+ b): rows are places of the result, k a window's inputs;
                        //                                       keeps x when W is trained
   max_pool,            // y, places of the greatest in windows  keeps the places
-  average_pool,        // y = mean of each window               keeps nothing
+  average_pool,        // y = mean of each window, padding is 0  keeps nothing
   local_response_norm, // y = x / (2 + 1e-4 / w sum over w channels of x^2)^0.75    keeps x
-  dropout,             // y = x mask / (1 - p)                  keeps the mask
-  concat,              // y = the inputs side by side           keeps nothing
+  dropout,             // y = x mask / (1 - p), p = 1/2         keeps the mask
+  concat,              // y[rows,n] = the inputs side by side   keeps nothing
   cut_send,            // x goes to the other part (backward: its gradient comes back); k: number
   cut_receive,         // y comes from the other part (backward: its gradient goes back)
   cut_sent,            // all that was sent has arrived: it may go
@@ -123,6 +123,10 @@ struct Parameter {
   std::string tied_to;                 // same storage as this parameter of the prologue ("" none)
 };
 
+// x[channels, height, width], one value of a sample; square windows over it.
+struct ImageShape { std::int64_t channels = 0, height = 0, width = 0; };
+struct Window { std::int64_t kernel = 1, stride = 1, padding = 0; };
+
 struct Operator {
   std::string name;                    // "attn.qkv"
   OpKind kind{};
@@ -135,7 +139,10 @@ struct Operator {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, groups = 1;
   Activation activation = Activation::identity;
   double scale = 1.0;
-  std::vector<std::int64_t> column_offsets;  // lora_up: first column of y that each group adds to
+  // First column of y: that each group adds to (lora_up), of each input (concat).
+  std::vector<std::int64_t> column_offsets;
+  ImageShape image;                    // convolution, pools: the input's
+  Window window;                       // the same
   std::int64_t origins = 1;            // expert_linear: ranks whose rows it has, as many of each
   bool causal = true, alibi = false;   // attention
   std::int64_t keys = 0;               // attention: rows of keys that exist, of all context ranks

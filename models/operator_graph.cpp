@@ -174,7 +174,7 @@ class LayerBuilder {
       case Kind::concat: {
         std::vector<TensorIndex> all;
         for (const int each : a_.inputs[at(i)]) all.push_back(tensors_.at(each));
-        return concat(b, op.name, all);
+        return concat(b, op.name, all, rows);
       }
       case Kind::flatten: break;
     }

@@ -33,6 +33,8 @@ TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex 
   Operator op = shaped(name, OpKind::convolution, places, to.channels / groups,
                        from.channels / groups * window.kernel * window.kernel);
   op.groups = groups;
+  op.image = from;
+  op.window = window;
   op.inputs = {x};
   op.outputs = {y};
   op.parameters = {weight};
@@ -55,6 +57,8 @@ TensorIndex pool(SegmentBuilder& b, const std::string& name, TensorIndex x, Imag
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
   Operator op = shaped(name, maximum ? OpKind::max_pool : OpKind::average_pool, places,
                        to.channels, window.kernel * window.kernel);
+  op.image = from;
+  op.window = window;
   op.inputs = {x};
   op.outputs = {y};
   if (maximum && !b.inference()) {
@@ -101,14 +105,19 @@ TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, s
 }
 
 TensorIndex concat(SegmentBuilder& b, const std::string& name,
-                   const std::vector<TensorIndex>& inputs) {
+                   const std::vector<TensorIndex>& inputs, std::int64_t rows) {
   std::int64_t n = 0;
-  for (const TensorIndex x : inputs) n += b.tensor_at(x).per_sample;
-  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
-  Operator op = shaped(name, OpKind::concat, 1, n, n);
+  std::vector<std::int64_t> offsets;
+  for (const TensorIndex x : inputs) {
+    offsets.push_back(n);
+    n += b.tensor_at(x).per_sample / rows;
+  }
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  Operator op = shaped(name, OpKind::concat, rows, n, n);
+  op.column_offsets = std::move(offsets);
   op.inputs = inputs;
   op.outputs = {y};
-  op.elements_forward = op.elements_backward = 2 * n;
+  op.elements_forward = op.elements_backward = 2 * rows * n;
   b.add(std::move(op));
   return y;
 }

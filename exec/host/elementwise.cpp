@@ -37,6 +37,13 @@ T exact_gelu_slope(T x) {
   return distribution(x) + x * static_cast<T>(kDensity) * exp_of(T(-0.5) * x * x);
 }
 
+// dx (=|+=) body(dy, x).
+template <class T, class Body>
+void gradient(View dx, View dy, View x, std::int64_t n, bool accumulate, Body body) {
+  if (!accumulate) return elementwise<T>(n, dx, body, dy, x);
+  elementwise<T>(n, dx, [body](T d, T v, T old) { return old + body(d, v); }, dy, x, dx);
+}
+
 // Wide enough for both operands.
 core::DType wider(core::DType a, core::DType b) {
   return a == core::DType::f64 ? a : b;
@@ -52,12 +59,13 @@ void gelu(View y, View x, std::int64_t n, models::Activation form) {
   });
 }
 
-void gelu_gradient(View dx, View dy, View x, std::int64_t n, models::Activation form) {
+void gelu_gradient(View dx, View dy, View x, std::int64_t n, models::Activation form,
+                   bool accumulate) {
   with_compute_type(x.type, [&]<class T>() {
     if (form == models::Activation::gelu_erf)
-      return elementwise<T>(
-          n, dx, [](T d, T v) { return d * exact_gelu_slope(v); }, dy, x);
-    elementwise<T>(n, dx, [](T d, T v) { return d * gelu_slope(v); }, dy, x);
+      return gradient<T>(dx, dy, x, n, accumulate,
+                         [](T d, T v) { return d * exact_gelu_slope(v); });
+    gradient<T>(dx, dy, x, n, accumulate, [](T d, T v) { return d * gelu_slope(v); });
   });
 }
 
@@ -94,9 +102,9 @@ void relu(View y, View x, std::int64_t n) {
   });
 }
 
-void relu_gradient(View dx, View dy, View y, std::int64_t n) {
+void relu_gradient(View dx, View dy, View y, std::int64_t n, bool accumulate) {
   with_compute_type(dy.type, [&]<class T>() {
-    elementwise<T>(n, dx, [](T d, T v) { return v > T(0) ? d : T(0); }, dy, y);
+    gradient<T>(dx, dy, y, n, accumulate, [](T d, T v) { return v > T(0) ? d : T(0); });
   });
 }
 

@@ -42,6 +42,20 @@ void token_embedding_weight_gradient(View dwte, View dy, View tokens, std::int64
   });
 }
 
+void type_embedding(View y, View x, View wtt, View types, std::int64_t rows, std::int64_t h) {
+  const std::int32_t* const type = indices(types);
+  for (std::int64_t r = 0; r < rows; ++r) add(y.at(r * h), x.at(r * h), wtt.at(type[r] * h), h);
+}
+
+void type_embedding_weight_gradient(View dwtt, View dy, View types, std::int64_t rows,
+                                    std::int64_t h) {
+  const std::int32_t* const type = indices(types);
+  with_compute_type(dy.type, [&]<class T>() {
+    for (std::int64_t r = 0; r < rows; ++r)
+      accumulate_row<T>(dwtt.at(type[r] * h), dy.at(r * h), h);
+  });
+}
+
 void position_embedding(View y, View x, View wpe, std::int64_t rows, std::int64_t h,
                         std::int64_t seq) {
   for (std::int64_t r = 0; r < rows; ++r) add(y.at(r * h), x.at(r * h), wpe.at(r % seq * h), h);

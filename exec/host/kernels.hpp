@@ -42,9 +42,15 @@ void position_embedding(View y, View x, View wpe, std::int64_t rows, std::int64_
 void position_embedding_weight_gradient(View dwpe, View dy, std::int64_t rows, std::int64_t h,
                                         std::int64_t seq);
 
+// y = x + wtt[type]; types are i32. y may be x. dwtt[type] += dy, rows ascending.
+void type_embedding(View y, View x, View wtt, View types, std::int64_t rows, std::int64_t h);
+void type_embedding_weight_gradient(View dwtt, View dy, View types, std::int64_t rows,
+                                    std::int64_t h);
+
 // ---- layer norm -------------------------------------------------------------------------------
 
 // y = (x - mean) rstd gamma + beta, rstd = 1 / sqrt(variance + epsilon); mean[rows], rstd[rows].
+// beta, and its gradient, may be absent.
 void layer_norm(View y, View mean, View rstd, View x, View gamma, View beta, std::int64_t rows,
                 std::int64_t n, double epsilon);
 // dx (=|+=) rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma. dx may be dy.
@@ -150,16 +156,17 @@ core::Bytes attention_workspace(core::DType activation, const AttentionShape& s)
 // erf(x / sqrt 2)); y may be x.
 void gelu(View y, View x, std::int64_t n,
           models::Activation form = models::Activation::gelu_tanh);
-// dx = dy gelu'(x); dx may be dy.
+// dx (=|+=) dy gelu'(x); dx may be dy.
 void gelu_gradient(View dx, View dy, View x, std::int64_t n,
-                   models::Activation form = models::Activation::gelu_tanh);
+                   models::Activation form = models::Activation::gelu_tanh,
+                   bool accumulate = false);
 // y[rows,n] = silu(gate) up of x[rows,2n] = [gate, up], silu(z) = z / (1 + e^-z).
 void swiglu(View y, View x, std::int64_t rows, std::int64_t n);
 // dx[rows,2n] = [dgate, dup].
 void swiglu_gradient(View dx, View dy, View x, std::int64_t rows, std::int64_t n);
-// y = max(x, 0); y may be x. dx = dy where y > 0; dx may be dy.
+// y = max(x, 0); y may be x. dx (=|+=) dy where y > 0; dx may be dy.
 void relu(View y, View x, std::int64_t n);
-void relu_gradient(View dx, View dy, View y, std::int64_t n);
+void relu_gradient(View dx, View dy, View y, std::int64_t n, bool accumulate = false);
 // z becomes act(z).
 void activate(View z, models::Activation act, std::int64_t n);
 // dy becomes dy act'(z), from y = act(z). REQUIRES: not gelu_tanh (not a function of y).

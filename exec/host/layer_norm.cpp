@@ -7,6 +7,8 @@ namespace {
 template <class T>
 void forward_row(const View& y, const View& x, const View& gamma, const View& beta, std::int64_t n,
                  T mean, T rstd) {
+  if (!beta)
+    return elementwise<T>(n, y, [=](T v, T g) { return (v - mean) * rstd * g; }, x, gamma);
   elementwise<T>(
       n, y, [=](T v, T g, T b) { return (v - mean) * rstd * g + b; }, x, gamma, beta);
 }
@@ -64,16 +66,16 @@ void layer_norm_weight_gradient(View dgamma, View dbeta, View dy, View x, View m
     for_chunks(n, [&](std::int64_t c, std::int64_t m) {
       T gamma_sum[kChunk], beta_sum[kChunk], dy_buffer[kChunk], x_buffer[kChunk];
       load(dgamma.at(c), m, gamma_sum);
-      load(dbeta.at(c), m, beta_sum);
+      if (dbeta) load(dbeta.at(c), m, beta_sum);
       for (std::int64_t r = 0; r < rows; ++r) {
         const T* const d = read(dy.at(r * n + c), m, dy_buffer);
         const T* const v = read(x.at(r * n + c), m, x_buffer);
         const T centre = get<T>(mean, r), s = get<T>(rstd, r);
         for (std::int64_t i = 0; i < m; ++i) gamma_sum[i] += d[i] * ((v[i] - centre) * s);
-        for (std::int64_t i = 0; i < m; ++i) beta_sum[i] += d[i];
+        for (std::int64_t i = 0; dbeta && i < m; ++i) beta_sum[i] += d[i];
       }
       store(dgamma.at(c), m, gamma_sum);
-      store(dbeta.at(c), m, beta_sum);
+      if (dbeta) store(dbeta.at(c), m, beta_sum);
     });
   });
 }

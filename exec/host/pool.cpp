@@ -1,0 +1,123 @@
+// Pools: a plane (one channel of one sample) at a time.
+#include <algorithm>
+
+#include "exec/host/graphs.hpp"
+#include "exec/host/panel.hpp"
+#include "exec/host/vector_math.hpp"
+
+namespace exec::host {
+namespace {
+
+// visit(place of the result, element of the plane, place in the window): every window's elements
+// that exist, windows and elements ascending.
+template <class Visit>
+void for_windows(const WindowShape& s, Visit&& visit) {
+  const std::int64_t rows = s.out_height(), columns = s.out_width();
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t top = i * s.stride - s.padding, left = j * s.stride - s.padding;
+      const std::int64_t last_y = std::min(top + s.kernel, s.height);
+      const std::int64_t last_x = std::min(left + s.kernel, s.width);
+      for (std::int64_t y = std::max<std::int64_t>(top, 0); y < last_y; ++y)
+        for (std::int64_t x = std::max<std::int64_t>(left, 0); x < last_x; ++x)
+          visit(i * columns + j, y * s.width + x, (y - top) * s.kernel + x - left);
+    }
+}
+
+template <class T>
+struct Panels {
+  Panels(const WindowShape& s, Workspace ws)
+      : plane(ws.take<T>(s.plane())), result(ws.take<T>(s.places())),
+        where(ws.take<std::uint8_t>(s.places())) {}
+  T *plane, *result;
+  std::uint8_t* where;
+};
+
+// body(plane's first element in x, its first place in y), of every channel of every sample.
+template <class Body>
+void for_planes(const WindowShape& s, Body&& body) {
+  for (std::int64_t c = 0; c < s.samples * s.channels; ++c) body(c * s.plane(), c * s.places());
+}
+
+std::uint8_t* bytes(const View& v) { return static_cast<std::uint8_t*>(v.data); }
+
+}  // namespace
+
+void max_pool(View y, View chosen, View x, const WindowShape& s, Workspace ws) {
+  PLANNER_CHECK(!chosen || s.kernel <= kWidestMaximum, "a place in the window takes one byte");
+  with_compute_type(y.type, [&]<class T>() {
+    Panels<T> p(s, ws);
+    for_planes(s, [&](std::int64_t from, std::int64_t to) {
+      const T* const in = read(x.at(from), s.plane(), p.plane);
+      std::int64_t last = -1;
+      for_windows(s, [&](std::int64_t place, std::int64_t element, std::int64_t in_window) {
+        const T v = in[element];
+        T& best = p.result[place];
+        const bool first = place != std::exchange(last, place);
+        if (!first && (v <= best || best != best)) return;
+        best = v;
+        p.where[place] = static_cast<std::uint8_t>(in_window);
+      });
+      store(y.at(to), s.places(), p.result);
+      if (chosen) std::copy_n(p.where, s.places(), bytes(chosen) + to);
+    });
+  });
+}
+
+void max_pool_gradient(View dx, View dy, View chosen, const WindowShape& s, bool accumulate,
+                       Workspace ws) {
+  with_compute_type(dy.type, [&]<class T>() {
+    Panels<T> p(s, ws);
+    const std::int64_t columns = s.out_width();
+    for_planes(s, [&](std::int64_t from, std::int64_t to) {
+      const T* const d = read(dy.at(to), s.places(), p.result);
+      const std::uint8_t* const where = bytes(chosen) + to;
+      std::fill_n(p.plane, s.plane(), T(0));
+      for (std::int64_t place = 0; place < s.places(); ++place) {
+        const std::int64_t row = place / columns * s.stride - s.padding + where[place] / s.kernel;
+        const std::int64_t column =
+            place % columns * s.stride - s.padding + where[place] % s.kernel;
+        p.plane[row * s.width + column] += d[place];
+      }
+      give(dx.at(from), p.plane, s.plane(), accumulate);
+    });
+  });
+}
+
+void average_pool(View y, View x, const WindowShape& s, Workspace ws) {
+  with_compute_type(y.type, [&]<class T>() {
+    Panels<T> p(s, ws);
+    const T share = T(1) / static_cast<T>(s.kernel * s.kernel);
+    for_planes(s, [&](std::int64_t from, std::int64_t to) {
+      const T* const in = read(x.at(from), s.plane(), p.plane);
+      std::fill_n(p.result, s.places(), T(0));
+      for_windows(s, [&](std::int64_t place, std::int64_t element, std::int64_t) {
+        p.result[place] += in[element];
+      });
+      for (std::int64_t i = 0; i < s.places(); ++i) p.result[i] *= share;
+      store(y.at(to), s.places(), p.result);
+    });
+  });
+}
+
+void average_pool_gradient(View dx, View dy, const WindowShape& s, bool accumulate,
+                           Workspace ws) {
+  with_compute_type(dy.type, [&]<class T>() {
+    Panels<T> p(s, ws);
+    const T share = T(1) / static_cast<T>(s.kernel * s.kernel);
+    for_planes(s, [&](std::int64_t from, std::int64_t to) {
+      const T* const d = read(dy.at(to), s.places(), p.result);
+      std::fill_n(p.plane, s.plane(), T(0));
+      for_windows(s, [&](std::int64_t place, std::int64_t element, std::int64_t) {
+        p.plane[element] += d[place] * share;
+      });
+      give(dx.at(from), p.plane, s.plane(), accumulate);
+    });
+  });
+}
+
+core::Bytes pool_workspace(core::DType activation, const WindowShape& s) {
+  return panel_bytes(activation, s.plane(), s.places()) + Workspace::room<std::uint8_t>(s.places());
+}
+
+}  // namespace exec::host
