@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
 #include "exec/host/gemm.hpp"
+#include "exec/host/graph_shapes.hpp"
 #include "exec/host/kernels.hpp"
 
 namespace exec::host {
@@ -13,7 +15,7 @@ using models::OpKind;
 
 namespace {
 
-constexpr std::array<KernelInfo, 28> kTable{{
+constexpr std::array<KernelInfo, 39> kTable{{
     {OpKind::token_embedding, "token_embedding", "", "token_embedding_weight_gradient"},
     {OpKind::position_embedding, "position_embedding", "", "position_embedding_weight_gradient"},
     {OpKind::layer_norm, "layer_norm", "layer_norm_input_gradient", "layer_norm_weight_gradient"},
@@ -44,13 +46,25 @@ constexpr std::array<KernelInfo, 28> kTable{{
     {OpKind::expert_linear, "expert_linear", "expert_linear_input_gradient",
      "expert_linear_weight_gradient"},
     {OpKind::combine, "combine", "combine_gradient", ""},
+    {OpKind::type_embedding, "type_embedding", "", "type_embedding_weight_gradient"},
+    {OpKind::first_token, "first_token", "first_token_gradient", ""},
+    {OpKind::convolution, "convolution", "convolution_input_gradient",
+     "convolution_weight_gradient"},
+    {OpKind::max_pool, "max_pool", "max_pool_gradient", ""},
+    {OpKind::average_pool, "average_pool", "average_pool_gradient", ""},
+    {OpKind::local_response_norm, "local_response_norm", "local_response_norm_gradient", ""},
+    {OpKind::dropout, "dropout", "dropout_gradient", ""},
+    {OpKind::concat, "put_columns", "take_columns", ""},
+    {OpKind::cut_send, "", "", ""},
+    {OpKind::cut_receive, "", "", ""},
+    {OpKind::cut_sent, "", "", ""},
 }};
 
 // What one pass does on rows x n (all samples): operations, and elements by type of storage.
 struct Count {
   double flops = 0;
   std::int64_t activation = 0, statistic = 0, weight = 0, gradient = 0;
-  std::int64_t token = 0;
+  std::int64_t token = 0, mask = 0;
 };
 
 struct Dims {
@@ -208,6 +222,30 @@ Count expert_product(Pass pass, const Dims& d) {
   return c;
 }
 
+// The product of the windows; what moves are the images, each once.
+Count convolve(Pass pass, const models::Operator& op, const Dims& d) {
+  const std::int64_t samples = d.rows / op.rows;
+  const std::int64_t x = op.image.channels * op.image.height * op.image.width * samples;
+  Count c = product(pass, d, false, op.parameters.size() > 1 ? d.n * d.groups : 0);
+  c.activation = x + d.rows * d.n * d.groups;
+  return c;
+}
+
+Count pooling(Pass pass, const models::Operator& op, const Dims& d) {
+  if (pass == Pass::weight_gradient) return {};
+  const bool maximum = op.kind == OpKind::max_pool;
+  const std::int64_t x = op.image.height * op.image.width * d.rows / op.rows * d.n;
+  const bool once = maximum && pass == Pass::input_gradient;
+  return {.flops = (once ? 1.0 : static_cast<double>(d.k)) * d.size(),
+          .activation = x + d.rows * d.n, .mask = maximum ? d.rows * d.n : 0};
+}
+
+Count masked(Pass pass, const Dims& d) {
+  Count c = pointwise(pass, d, {2, 2}, {2, 2});
+  if (pass != Pass::weight_gradient) c.mask = d.rows * d.n;
+  return c;
+}
+
 Count count(OpKind kind, Pass pass, const models::Operator& op, const Dims& d) {
   switch (kind) {
     case OpKind::token_embedding: return embedding(pass, d, false);
@@ -233,6 +271,17 @@ Count count(OpKind kind, Pass pass, const models::Operator& op, const Dims& d) {
     case OpKind::dispatch: return copies(pass, d);
     case OpKind::combine: return weighted(pass, d);
     case OpKind::expert_linear: return expert_product(pass, d);
+    case OpKind::type_embedding: return embedding(pass, d, true);
+    case OpKind::convolution: return convolve(pass, op, d);
+    case OpKind::max_pool:
+    case OpKind::average_pool: return pooling(pass, op, d);
+    case OpKind::local_response_norm: {
+      const auto window = static_cast<double>(d.k);
+      return pointwise(pass, d, {2 * window + 4, 4 * window + 7}, {2, 3});
+    }
+    case OpKind::dropout: return masked(pass, d);
+    case OpKind::concat:
+    case OpKind::first_token: return pointwise(pass, d, {0, 0}, {2, 2});
     default: return {};
   }
   return {};
@@ -248,7 +297,7 @@ Work work(OpKind kind, Pass pass, const models::Operator& op, std::int64_t sampl
   return {core::Flops(c.flops),
           bytes_of(c.activation, types.activation) + bytes_of(c.statistic, types.statistic) +
               bytes_of(c.weight, types.weight) + bytes_of(c.gradient, types.gradient) +
-              bytes_of(c.token, core::DType::i32)};
+              bytes_of(c.token, core::DType::i32) + bytes_of(c.mask, core::DType::u8)};
 }
 
 std::span<const KernelInfo> kernel_table() { return kTable; }
@@ -256,10 +305,10 @@ std::span<const KernelInfo> kernel_table() { return kTable; }
 bool computes(const models::Operator& op) {
   const bool known =
       std::ranges::any_of(kTable, [&](const KernelInfo& info) { return info.kind == op.kind; });
-  const bool attends = op.kind != OpKind::attention || (op.causal && !op.alibi);
-  const bool normal = op.kind != OpKind::layer_norm || op.parameters.size() == 2;
+  const bool attends = !op.alibi || (op.causal && op.keys == op.rows);
+  const bool chooses = op.kind != OpKind::max_pool || op.window.kernel <= kWidestMaximum;
   const bool exact = op.activation == models::Activation::gelu_erf;  // not as dense's epilogue
-  return known && attends && normal && (!exact || op.kind == OpKind::gelu);
+  return known && attends && chooses && (!exact || op.kind == OpKind::gelu);
 }
 
 core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
@@ -274,12 +323,19 @@ core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
     case OpKind::expert_linear:
       return expert_linear_workspace(types.activation,
                                      {samples, op.rows, op.n, op.k, op.groups, op.origins});
-    case OpKind::attention:
-      return attention_workspace(types.activation, {.samples = samples,
-                                                    .seq = op.rows,
-                                                    .heads = op.heads,
-                                                    .kv_heads = op.kv_heads,
-                                                    .head_dim = op.head_dim});
+    case OpKind::attention: {
+      const AttentionShape shape{.samples = samples, .seq = op.rows, .heads = op.heads,
+                                 .kv_heads = op.kv_heads, .head_dim = op.head_dim};
+      return op.alibi ? alibi_attention_workspace(types.activation, shape)
+                      : attention_workspace(types.activation, shape);
+    }
+    case OpKind::convolution:
+      return convolution_workspace(types.activation, convolution_shape(op, samples));
+    case OpKind::max_pool:
+    case OpKind::average_pool:
+      return pool_workspace(types.activation, window_shape(op, samples));
+    case OpKind::local_response_norm:
+      return local_response_workspace(types.activation, response_shape(op, samples));
     default: return core::Bytes(0);
   }
 }

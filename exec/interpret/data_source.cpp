@@ -39,6 +39,17 @@ std::vector<std::int32_t> tokens_of(const std::string& text) {
   return tokens;
 }
 
+// Elements of what a sample arrives as, where it does not arrive as tokens, and classes of a row of
+// the result.
+struct Sizes { std::int64_t features = 0, classes = 0; };
+Sizes sizes_of(const models::ModelSpec& spec, std::int64_t seq_len) {
+  if (spec.family == models::Family::chain) return {spec.widths.front(), spec.widths.back()};
+  if (spec.family == models::Family::graph)
+    return {models::elements_of(spec.graph.input_shape),
+            models::analyse(spec.graph).output_shape.back()};
+  return {seq_len * spec.variants.token_features, 0};
+}
+
 }  // namespace
 
 DataSource DataSource::synthetic(const models::ModelSpec& spec, std::int64_t seq_len,
@@ -47,13 +58,17 @@ DataSource DataSource::synthetic(const models::ModelSpec& spec, std::int64_t seq
   source.spec_ = spec;
   source.seq_len_ = seq_len;
   source.seed_ = seed;
+  const Sizes sizes = sizes_of(spec, seq_len);
+  source.features_ = sizes.features;
+  source.classes_ = sizes.classes;
   return source;
 }
 
 core::Result<DataSource> DataSource::open(const std::string& path, const models::ModelSpec& spec,
                                           std::int64_t seq_len, std::uint64_t seed) {
   if (spec.vocab == 0)
-    return core::Problem{"--data " + path, "synthetic data for a feed-forward chain", "a file",
+    return core::Problem{"--data " + path, "synthetic data for a model without a vocabulary",
+                         "a file",
                          "use --data synthetic"};
   auto text = core::read_file(path, kMaxCorpusBytes);
   if (!text.ok()) return text.problems();
@@ -100,23 +115,37 @@ void DataSource::tokens(std::int64_t sample, int shift, std::span<std::int32_t> 
   }
 }
 
+void DataSource::types(std::span<std::int32_t> out) const {
+  const auto n = static_cast<std::int64_t>(out.size());
+  for (std::int64_t i = 0; i < n; ++i)
+    out[static_cast<std::size_t>(i)] =
+        static_cast<std::int32_t>(i * spec_.variants.token_types / n);
+}
+
 void DataSource::features(std::int64_t sample, std::span<double> out) const {
   const core::Random random(seed_, kFeatureStream);
-  const auto first =
-      static_cast<std::uint64_t>(sample) * static_cast<std::uint64_t>(spec_.widths.front());
+  const auto first = static_cast<std::uint64_t>(sample * features_);
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = static_cast<float>(random.normal(first + i));
 }
 
-std::int32_t DataSource::label(std::int64_t sample) const {
-  std::vector<double> x(static_cast<std::size_t>(
-      std::min(spec_.widths.front(), spec_.widths.back())));
+void DataSource::labels(std::int64_t sample, std::span<std::int32_t> out) const {
+  const auto choices = static_cast<std::size_t>(std::min(features_, classes_));
+  const auto all = static_cast<std::size_t>(features_);
+  std::vector<double> x(std::min(all, choices * out.size()));
   features(sample, x);
-  return static_cast<std::int32_t>(std::ranges::max_element(x) - x.begin());
+  for (std::size_t r = 0; r < out.size(); ++r) {
+    const auto at = [&](std::size_t i) { return x[(r * choices + i) % x.size()]; };
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < choices; ++i)
+      if (at(i) > at(best)) best = i;
+    out[r] = static_cast<std::int32_t>(best);
+  }
 }
 
 void DataSource::feature_targets(std::int64_t sample, std::span<double> out) const {
-  std::vector<double> x(static_cast<std::size_t>(spec_.widths.front()));
+  std::vector<double> x(
+      static_cast<std::size_t>(std::min(features_, static_cast<std::int64_t>(out.size()))));
   features(sample, x);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = 0.5 * x[i % x.size()];
 }

@@ -30,8 +30,10 @@ class DataSource {
 
   // Tokens of sample `sample` (counted over all steps) at [0, n) + shift; shift 1: the targets.
   void tokens(std::int64_t sample, int shift, std::span<std::int32_t> out) const;
-  // Class of a feature sample (cross-entropy chains).
-  std::int32_t label(std::int64_t sample) const;
+  // Token types: as many pieces of a sequence as there are types, one behind the other.
+  void types(std::span<std::int32_t> out) const;
+  // Classes of a feature sample, one for each row of the result (chains: one).
+  void labels(std::int64_t sample, std::span<std::int32_t> out) const;
   void features(std::int64_t sample, std::span<double> out) const;
   void feature_targets(std::int64_t sample, std::span<double> out) const;
 
@@ -39,6 +41,8 @@ class DataSource {
   models::ModelSpec spec_;
   std::int64_t seq_len_ = 1;
   std::uint64_t seed_ = 0;
+  std::int64_t features_ = 0;          // of a sample
+  std::int64_t classes_ = 0;           // of a row of the result (chains, graphs)
   std::vector<std::int32_t> corpus_;   // empty: synthetic
 };
 

@@ -30,8 +30,10 @@ static KernelContext kernel_context(const RunContext& c, int rank) {
   k.samples = c.program.samples;
   k.global_batch = c.program.global_batch;
   k.vocab = c.spec.vocab;
+  k.heads = c.spec.heads;
   k.seq_len = c.program.seq_len;
   k.norm_epsilon = c.spec.layer_norm_epsilon;
+  k.seed = c.seed;
   if (c.program.mesh.is_server(rank)) return k;
   k.tensor_rank = c.program.mesh.index(program::Group::tensor, rank);
   k.expert_rank = c.program.mesh.index(program::Group::expert, rank);
@@ -283,6 +285,7 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
     case ActionKind::forward:
     case ActionKind::input_gradient:
     case ActionKind::weight_gradient:
+      kernels_.first_sample = first_sample(call);
       return backend_->run(a, class_.operators[a.op], args, kernels_);
     case ActionKind::load:
       return load(a, call, args[0]);
@@ -308,12 +311,15 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
 }
 
 // Sample order: data ranks take contiguous pieces of the global batch, micro-batches ascend in it.
+std::int64_t Interpreter::first_sample(const Call& call) const {
+  const program::Program& p = context_.program;
+  const std::int64_t before = p.mesh.coordinates(rank_).data * class_.schedule.micro_batches;
+  return step_index_ * p.global_batch + (before + call.micro_batch) * p.samples;
+}
+
 void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
   const program::Program& p = context_.program;
-  const std::int64_t data = p.mesh.coordinates(rank_).data;
-  const std::int64_t micro_batches = class_.schedule.micro_batches;
-  const std::int64_t first = step_index_ * p.global_batch +
-                             (data * micro_batches + call.micro_batch) * p.samples;
+  const std::int64_t first = first_sample(call);
   const std::int64_t per_sample = into.elements / p.samples;
   std::vector<double> row(static_cast<std::size_t>(per_sample));
   samples_.resize(size_of(into));
@@ -323,8 +329,10 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
     const auto input = static_cast<program::Input>(a.op);
     if (into.type == core::DType::i32) {
       const std::span<std::int32_t> tokens(static_cast<std::int32_t*>(at.data), row.size());
-      if (context_.spec.vocab == 0)
-        tokens[0] = context_.data.label(first + s);
+      if (input == program::Input::types)
+        context_.data.types(tokens);
+      else if (context_.spec.vocab == 0)
+        context_.data.labels(first + s, tokens);
       else
         context_.data.tokens(first + s, input == program::Input::targets ? 1 : 0, tokens);
       continue;

@@ -79,6 +79,7 @@ class Interpreter {
   void issue(const program::Action& action, const program::Call& call);
   void run(const program::Action& action, const program::Call& call,
            const std::vector<Operand>& args);
+  std::int64_t first_sample(const program::Call& call) const;
   void load(const program::Action& action, const program::Call& call, const Operand& into);
   void optimizer(const program::Action& action, const program::Call& call,
                  const std::vector<Operand>& args);

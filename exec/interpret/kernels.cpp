@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/work.hpp"
+#include "exec/interpret/kernel_parts.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
 namespace exec {
@@ -34,8 +36,11 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::position_embedding:
       return host::position_embedding(v(2), v(0), v(1).at(first_position(op, c)), rows, op.n,
                                       op.rows);
-    case OpKind::layer_norm:
-      return host::layer_norm(v(3), v(4), v(5), v(0), v(1), v(2), rows, op.n, c.norm_epsilon);
+    case OpKind::layer_norm: {  // x, gamma, [beta], y, mean, rstd
+      const std::size_t y = op.inputs.size() + op.parameters.size();
+      return host::layer_norm(v(y), v(y + 1), v(y + 2), v(0), v(1), y > 2 ? v(2) : host::View{},
+                              rows, op.n, c.norm_epsilon);
+    }
     case OpKind::rms_norm:
       return host::rms_norm(v(2), v(3), v(0), v(1), rows, op.n, c.norm_epsilon);
     case OpKind::qk_norm:
@@ -54,6 +59,9 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::lora_up:  // base, u, B, y (in place of base)
       return host::lora_up(v(3), v(1), v(2), lora_shape(op, rows, a[3].elements / rows), ws);
     case OpKind::attention:
+      if (op.alibi)
+        return host::alibi_attention(v(1), v(2), v(0), attention_shape(op, c.samples),
+                                     {c.tensor_rank * op.heads, c.heads}, ws);
       return host::attention(v(1), v(2), v(0), attention_shape(op, c.samples), ws);
     case OpKind::gelu:
       return host::gelu(v(1), v(0), n, op.activation);
@@ -83,11 +91,7 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
       return host::expert_linear(v(2), v(0), v(1), expert_shape(op, c), ws);
     case OpKind::combine:
       return host::combine(v(3), v(0), v(1), v(2), {rows, op.n, op.k});
-    case OpKind::tensor_copy:
-    case OpKind::tensor_reduce:
-      PLANNER_CHECK(false, "collectives are not kernels");
-    default:
-      PLANNER_CHECK(false, "operator without a kernel: " + op.name);  // run() refused it
+    default: return graph_forward(op, a, c, ws);
   }
 }
 
@@ -96,9 +100,10 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
   const std::int64_t rows = op.rows * c.samples;
   const auto v = [&](std::size_t i) { return view(a[i]); };
   switch (op.kind) {
-    case OpKind::layer_norm:  // dy, x, mean, rstd, gamma, dx, [d_gamma, d_beta]
+    case OpKind::layer_norm:  // dy, x, mean, rstd, gamma, dx, [d_gamma, [d_beta]]
       if (a.size() > 6)
-        host::layer_norm_weight_gradient(v(6), v(7), v(0), v(1), v(2), v(3), rows, op.n);
+        host::layer_norm_weight_gradient(v(6), a.size() > 7 ? v(7) : host::View{}, v(0), v(1),
+                                         v(2), v(3), rows, op.n);
       return host::layer_norm_input_gradient(v(5), v(0), v(1), v(4), v(2), v(3), rows, op.n,
                                              accumulate);
     case OpKind::rms_norm:  // dy, x, rstd, gamma, dx, [d_gamma]
@@ -116,8 +121,7 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
       PLANNER_CHECK(!accumulate, "swiglu overwrites its input's gradient");
       return host::swiglu_gradient(v(2), v(0), v(1), rows, op.n);
     case OpKind::relu:
-      PLANNER_CHECK(!accumulate, "relu overwrites its input's gradient");
-      return host::relu_gradient(v(2), v(0), v(1), rows * op.n);
+      return host::relu_gradient(v(2), v(0), v(1), rows * op.n, accumulate);
     case OpKind::linear:
     case OpKind::dense:
       return host::linear_input_gradient(v(2), v(0), v(1), linear_shape(op, rows), accumulate, ws);
@@ -138,13 +142,15 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
       PLANNER_CHECK(!accumulate, "combine overwrites its inputs' gradients");
       return host::combine_gradient(v(4), v(5), v(0), v(1), v(2), v(3), {rows, op.n, op.k});
     case OpKind::attention:
+      if (op.alibi)
+        return host::alibi_attention_input_gradient(
+            v(4), v(0), v(1), v(2), v(3), attention_shape(op, c.samples),
+            {c.tensor_rank * op.heads, c.heads}, ws);
       return host::attention_input_gradient(v(4), v(0), v(1), v(2), v(3),
                                             attention_shape(op, c.samples), ws);
     case OpKind::gelu:
-      PLANNER_CHECK(!accumulate, "gelu overwrites its input's gradient");
-      return host::gelu_gradient(v(2), v(0), v(1), rows * op.n, op.activation);
-    default:
-      PLANNER_CHECK(false, "operator without an input gradient: " + op.name);
+      return host::gelu_gradient(v(2), v(0), v(1), rows * op.n, op.activation, accumulate);
+    default: return graph_input_gradient(op, a, accumulate, c, ws);
   }
 }
 
@@ -170,8 +176,7 @@ void weight_gradient(const Operator& op, Args a, const KernelContext& c, host::W
       return host::expert_linear_weight_gradient(v(2), v(0), v(1), expert_shape(op, c), ws);
     case OpKind::bias_add:
       return host::bias_gradient(v(1), v(0), rows, op.n, op.n);
-    default:
-      PLANNER_CHECK(false, "operator without a weight gradient: " + op.name);
+    default: return graph_weight_gradient(op, a, c, ws);
   }
 }
 

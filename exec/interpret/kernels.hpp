@@ -18,9 +18,12 @@ struct KernelContext {
   std::int64_t samples = 1;            // per micro-batch
   std::int64_t global_batch = 1;
   std::int64_t vocab = 0;              // unpadded
+  std::int64_t heads = 0;              // of all tensor ranks
   std::int64_t seq_len = 1;            // of all ranks that divide the sequence
   double norm_epsilon = 1e-5;
   int tensor_rank = 0, expert_rank = 0;
+  std::uint64_t seed = 1;              // what is drawn at random
+  std::int64_t first_sample = 0;       // of the micro-batch, counted over all steps
 };
 
 // Workspace that the class's forward and backward kernels need at most.

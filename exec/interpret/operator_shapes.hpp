@@ -16,7 +16,7 @@ inline host::LoraShape lora_shape(const models::Operator& op, std::int64_t rows,
 }
 
 inline host::AttentionShape attention_shape(const models::Operator& op, std::int64_t samples) {
-  return {samples, op.rows, op.heads, op.kv_heads, op.head_dim, true};
+  return {samples, op.rows, op.heads, op.kv_heads, op.head_dim, op.causal};
 }
 
 inline host::HeadShape head_shape(const models::Operator& op, std::int64_t rows) {

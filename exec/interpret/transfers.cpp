@@ -23,9 +23,9 @@ bool serves(ActionKind kind) {
          kind == ActionKind::serve_pull || kind == ActionKind::pull;
 }
 
-constexpr int kMessageChannel = 1000;  // + tag: both ends of a message run on different streams
 constexpr int kServerChannel = 2000;  // servers apart and workers use different streams
 constexpr int kBarrierChannel = 3000;
+constexpr int kMessageChannel = 4000;  // + tag: both ends of a message run on different streams
 
 // Ranks in the order of their indices in the group of this action.
 std::vector<int> group_of(const program::Program& p, const Action& a, const Transfer& t, int rank) {

@@ -28,7 +28,8 @@ class HostPlatform final : public Platform {
   std::string_view name() const override { return "host"; }
   core::Problems problems(const program::Program& program, const planner::Job&,
                           std::span<const int> here) override {
-    core::Problems found = kernel_problems(program, name(), host::computes);
+    core::Problems found = kernel_problems(program, name(), host::computes,
+                                           "give windows of maxima a kernel of at most 16");
     return found.empty() ? memory_problems(program, here) : found;
   }
   std::unique_ptr<Backend> backend(const program::Program& program,
@@ -49,7 +50,7 @@ Platform& host_platform() {
 }
 
 core::Problems kernel_problems(const program::Program& p, std::string_view backend,
-                               bool (*computes)(const models::Operator&)) {
+                               bool (*computes)(const models::Operator&), std::string_view fix) {
   core::Problems problems;
   const std::string named = std::string(backend);
   for (const program::RankClass& k : p.classes)
@@ -57,9 +58,9 @@ core::Problems kernel_problems(const program::Program& p, std::string_view backe
       const bool known = std::ranges::any_of(
           problems, [&](const core::Problem& other) { return other.found == op.name; });
       if (known || computes(op)) continue;
-      problems.push_back(
-          {"--backend " + named, "operators that the " + named + " backend computes", op.name,
-           "execute a model of family gpt2, llama, qwen2, qwen3, gpt_neox, mixtral or chain"});
+      problems.push_back({"--backend " + named,
+                          "operators that the " + named + " backend computes", op.name,
+                          std::string(fix)});
     }
   return problems;
 }

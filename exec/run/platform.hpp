@@ -30,8 +30,8 @@ class Platform {
 
 Platform& host_platform();
 
-// Whether every operator's kind is one that `computes` says yes to; a problem for each other one.
+// A problem for each operator that `computes` says no to; fix: what to do about those.
 core::Problems kernel_problems(const program::Program& program, std::string_view backend,
-                               bool (*computes)(const models::Operator&));
+                               bool (*computes)(const models::Operator&), std::string_view fix);
 
 }  // namespace exec

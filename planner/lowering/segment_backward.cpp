@@ -226,6 +226,7 @@ void SegmentEmitter::backward_operator(const Op& op) {
       if (trained(op.parameters[0]))
         for (auto p : op.parameters) args.push_back(gradient_view(p));
       emit_backward(ActionKind::input_gradient, op, std::move(args), accumulate);
+      if (!needs) consume(dx);  // of the model's input: nobody reads it
       return consume(dy);
     }
     case OpKind::attention: {

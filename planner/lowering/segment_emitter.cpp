@@ -156,7 +156,9 @@ void SegmentEmitter::load(TensorIndex t) {
   const bool tokens = segment_.tensors[static_cast<std::size_t>(t)].role == TensorRole::tokens;
   const bool epilogue = kind_ == SegmentKind::epilogue;
   const Input input = epilogue ? (tokens ? Input::targets : Input::feature_targets)
-                               : (tokens ? Input::tokens : Input::features);
+                      : !tokens                ? Input::features
+                      : t == segment_.input    ? Input::tokens
+                                               : Input::types;
   builder_.emit({.kind = ActionKind::load, .args = {ClassBuilder::whole(tensor_view(t))},
                  .op = static_cast<std::uint16_t>(input)});
 }

@@ -11,23 +11,26 @@ using models::TensorIndex;
 
 // One action makes the gradients of the inputs and of the parameters: {dy, saved..., parameters...,
 // dx..., d_parameters...}. All are written, or all are added to: where an action would do both, the
-// latter are written apart and added after it.
+// latter are written apart and added after it. A join has a dx of every input, so that its kernel
+// knows which is which: one that nobody needs is written apart, too, and dropped.
 void SegmentEmitter::backward_plain(const Op& op, int dy) {
   std::vector<View> args{storages_[static_cast<std::size_t>(dy)].view};
   for (TensorIndex t : op.saved) args.push_back(tensor_view(t));
   for (auto p : op.parameters) args.push_back(weight_view(p));
   const std::size_t reads = args.size();
   std::size_t wanted = 0, there = 0;
+  const auto needed = [&](TensorIndex x) { return needs_gradient_[static_cast<std::size_t>(x)]; };
+  const bool joins = op.kind == models::OpKind::concat;
   for (TensorIndex x : op.inputs) {
-    if (!needs_gradient_[static_cast<std::size_t>(x)]) continue;
+    if (!needed(x) && !joins) continue;
     ++wanted;
     there += storage_of(x) >= 0 ? 1 : 0;
   }
   const bool accumulate = there > 0 && there == wanted;
   std::vector<std::pair<View, TensorIndex>> apart;  // what is written, and what it is added to
   for (TensorIndex x : op.inputs) {
-    if (!needs_gradient_[static_cast<std::size_t>(x)]) continue;
-    if (storage_of(x) >= 0 && !accumulate) {
+    if (!needed(x) && !joins) continue;
+    if (!needed(x) || (storage_of(x) >= 0 && !accumulate)) {
       std::uint16_t& part = part_buffers_[static_cast<std::size_t>(x)];
       apart.emplace_back(gradient_buffer(part, x, ".part_d_"), x);
       builder_.alloc(apart.back().first);
@@ -43,8 +46,10 @@ void SegmentEmitter::backward_plain(const Op& op, int dy) {
   if (args.size() > reads)
     emit_backward(ActionKind::input_gradient, op, std::move(args), accumulate);
   for (const auto& [from, x] : apart) {
-    const View into = storages_[static_cast<std::size_t>(storage_of(x))].view;
-    builder_.emit({.kind = ActionKind::accumulate, .args = {from, into}});
+    if (needed(x))
+      builder_.emit(
+          {.kind = ActionKind::accumulate,
+           .args = {from, storages_[static_cast<std::size_t>(storage_of(x))].view}});
     builder_.free(from);
   }
   consume(dy);

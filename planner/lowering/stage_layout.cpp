@@ -60,6 +60,12 @@ class Layouter {
     return order;
   }
 
+  // Operators of a graph have names of their own, whichever layer or part they are in.
+  std::string layer_path(int l, const Parameter& p) const {
+    if (graph_.spec.family == models::Family::graph) return p.name;
+    return "h." + std::to_string(stage_.global_layer(l)) + "." + p.name;
+  }
+
   static bool lies_apart(const Parameter& p) { return p.trainable && p.expert_ways > 1; }
 
   // Appends a parameter to its flat space; returns its place with offsets from the space's start.
@@ -112,7 +118,6 @@ class Layouter {
   }
 
   void place_layer(int l) {
-    const int global = stage_.global_layer(l);
     const Segment& segment = layer_segment(l);
     const std::size_t at = static_cast<std::size_t>(l);
     Unit& unit = layout_.units[at];
@@ -127,12 +132,12 @@ class Layouter {
       if (is_quantised(stage_.quantization, p.trainable, p.shape)) {
         places[i] = {.trained = false, .quantised = true, .unit = l,
                      .offset = unit.quantised_bytes};
-        const std::string path = "h." + std::to_string(global) + "." + p.name;
+        const std::string path = layer_path(l, p);
         layout_.quantised.push_back({{p, path, false, unit.quantised_bytes, false}, l});
         unit.quantised_bytes += quantised_bytes(stage_.quantization, p.shape).value();
         continue;
       }
-      ParameterPlace where = place(p, "h." + std::to_string(global) + "." + p.name, l);
+      ParameterPlace where = place(p, layer_path(l, p), l);
       where.offset -= p.trainable ? layout_.layer_offset[at] : layout_.frozen_layer_offset[at];
       where.unit_offset = where.offset;
       places[i] = where;
@@ -153,7 +158,7 @@ class Layouter {
     for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
       if (!lies_apart(p)) continue;
-      places[i] = place(p, "h." + std::to_string(stage_.global_layer(l)) + "." + p.name, index);
+      places[i] = place(p, layer_path(l, p), index);
       places[i].apart = true;
       places[i].offset -= unit.offset;
       places[i].unit_offset = places[i].offset;

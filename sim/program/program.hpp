@@ -69,7 +69,7 @@ enum class ActionKind : std::uint8_t {
 };
 std::string_view name(ActionKind kind);
 
-enum class Input : std::uint8_t { tokens, features, targets, feature_targets };
+enum class Input : std::uint8_t { tokens, features, targets, feature_targets, types };  // of tokens
 
 enum ActionFlag : std::uint8_t {
   kAccumulate = 1,             // the output gradient adds to what is there

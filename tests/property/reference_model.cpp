@@ -1,14 +1,14 @@
+#include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
-#include "tests/property/reference_parts.hpp"
+#include "tests/property/reference_ends.hpp"
 
 namespace tests {
 namespace {
 
-class Transformer : Model {
+class Transformer : TransformerEnds {
  public:
   explicit Transformer(MicroBatch& batch)
-      : Model(batch, batch.samples * batch.seq_len), spec_(*batch.spec), v_(spec_.variants),
-        h_(spec_.hidden), d_(models::head_dim_of(spec_)), q_(spec_.heads * d_),
+      : TransformerEnds(batch), d_(models::head_dim_of(spec_)), q_(spec_.heads * d_),
         kv_(spec_.kv_heads * d_) {}
 
   void train(double* loss) {
@@ -17,15 +17,10 @@ class Transformer : Model {
     Typed d = head(x, loss);
     for (std::int64_t l = spec_.layers - 1; l >= 0; --l)
       layer_backward("h." + std::to_string(l) + ".", kept_[static_cast<std::size_t>(l)], d);
-    if (const View dwpe = gradient("wpe.weight"))
-      host::position_embedding_weight_gradient(dwpe, d.at(), rows_, h_, b_.seq_len);
-    if (const View dwte = gradient("wte.weight"))
-      host::token_embedding_weight_gradient(dwte, d.at(), b_.inputs.at(), rows_, h_,
-                                            {0, spec_.vocab});
+    embed_backward(d);
   }
 
  private:
-  struct Norm { Typed x, y, mean, rstd; };
   struct Adapter {
     std::string path;
     Typed u;
@@ -34,44 +29,12 @@ class Transformer : Model {
   };
   using Adapters = std::vector<Adapter>;
   struct Layer {
+    Typed input;                       // where norms follow
     Norm ln_1, ln_2;
     Typed raw_qkv, qk_rstd, qkv, attended, lse, up, activated;  // raw_qkv: before qk_norm
     Typed gates, places, copies, made;                          // of experts
     Adapters qkv_adapters, proj_adapters;
   };
-
-  Typed embed() {
-    Typed x = activation(h_);
-    host::token_embedding(x.at(), weight("wte.weight"), b_.inputs.at(), rows_, h_,
-                          {0, spec_.vocab});
-    if (learned())
-      host::position_embedding(x.at(), x.at(), weight("wpe.weight"), rows_, h_, b_.seq_len);
-    return x;
-  }
-
-  Norm norm(const std::string& path, const Typed& x) {
-    Norm n{x, activation(h_), statistic(1), statistic(1)};
-    if (rms())
-      host::rms_norm(n.y.at(), n.rstd.at(), n.x.at(), weight(path + ".weight"), rows_, h_,
-                     spec_.layer_norm_epsilon);
-    else
-      host::layer_norm(n.y.at(), n.mean.at(), n.rstd.at(), n.x.at(), weight(path + ".weight"),
-                       weight(path + ".bias"), rows_, h_, spec_.layer_norm_epsilon);
-    return n;
-  }
-  void norm_backward(const std::string& path, Norm& n, Typed& dy, Typed& dx, bool accumulate) {
-    if (rms()) {
-      if (const View dgamma = gradient(path + ".weight"))
-        host::rms_norm_weight_gradient(dgamma, dy.at(), n.x.at(), n.rstd.at(), rows_, h_);
-      return host::rms_norm_input_gradient(dx.at(), dy.at(), n.x.at(), weight(path + ".weight"),
-                                           n.rstd.at(), rows_, h_, accumulate);
-    }
-    if (const View dgamma = gradient(path + ".weight"))
-      host::layer_norm_weight_gradient(dgamma, gradient(path + ".bias"), dy.at(), n.x.at(),
-                                       n.mean.at(), n.rstd.at(), rows_, h_);
-    host::layer_norm_input_gradient(dx.at(), dy.at(), n.x.at(), weight(path + ".weight"),
-                                    n.mean.at(), n.rstd.at(), rows_, h_, accumulate);
-  }
 
   // LoRA on blocks of `width` columns of y: y_g += (x A_g^T) B_g^T.
   void adapt(Adapters& all, const std::string& path, Typed& x, Typed& y, std::int64_t width,
@@ -101,13 +64,11 @@ class Transformer : Model {
   }
   std::int64_t rank() const { return b_.lora_rank; }
 
-  bool rms() const { return v_.norm == models::Norm::rms_norm; }
-  bool learned() const { return v_.position_kind == models::Positions::learned; }
   bool parallel() const { return v_.residual == models::Residual::parallel; }
   bool gated() const { return v_.ffn == models::Ffn::swiglu; }
   host::HeadShape heads() const { return {rows_, spec_.heads, spec_.kv_heads, d_}; }
   host::AttentionShape attention_shape() const {
-    return {b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, true};
+    return {b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, v_.causal};
   }
   void turn(Typed& qkv, bool inverse) const {
     if (v_.position_kind == models::Positions::rotary)
@@ -117,7 +78,7 @@ class Transformer : Model {
   }
 
   void attend(const std::string& path, Layer& k) {
-    k.qkv = linear(path + "attn.qkv", k.ln_1.y, q_ + 2 * kv_);
+    k.qkv = linear(path + "attn.qkv", post() ? k.input : k.ln_1.y, q_ + 2 * kv_);
     if (q_ == kv_) {
       adapt(k.qkv_adapters, path + "attn.qkv", k.ln_1.y, k.qkv, q_, {0, q_, 2 * q_});
     } else {
@@ -133,11 +94,23 @@ class Transformer : Model {
     turn(k.qkv, false);
     k.attended = activation(q_);
     k.lse = statistic(spec_.heads);
+    if (alibi())
+      return host::alibi_attention(k.attended.at(), k.lse.at(), k.qkv.at(), attention_shape(),
+                                   {0, spec_.heads}, alibi_workspace());
     host::attention(k.attended.at(), k.lse.at(), k.qkv.at(), attention_shape(),
                     workspace(host::attention_workspace(b_.activation, attention_shape())));
   }
 
+  bool alibi() const { return v_.position_kind == models::Positions::alibi; }
+  host::Workspace alibi_workspace() {
+    return workspace(host::alibi_attention_workspace(b_.activation, attention_shape()));
+  }
+
   void attend_backward(const std::string& path, Layer& k, Typed& d_attended, Typed& d_qkv) {
+    if (alibi())
+      return host::alibi_attention_input_gradient(d_qkv.at(), d_attended.at(), k.qkv.at(),
+                                                  k.attended.at(), k.lse.at(), attention_shape(),
+                                                  {0, spec_.heads}, alibi_workspace());
     host::attention_input_gradient(
         d_qkv.at(), d_attended.at(), k.qkv.at(), k.attended.at(), k.lse.at(), attention_shape(),
         workspace(host::attention_workspace(b_.activation, attention_shape())));
@@ -220,13 +193,42 @@ class Transformer : Model {
     linear_backward(path + "moe.router", d_logits, k.ln_2.y, d_normed, true);
   }
 
+  Typed& ffn_input(Layer& k) { return post() ? k.ln_1.y : k.ln_2.y; }
+
+  Typed post_layer(const std::string& path, Typed& x) {
+    Layer k;
+    k.input = x;
+    attend(path, k);
+    Typed sum = linear(path + "attn.proj", k.attended, h_);
+    host::add(sum.at(), x.at(), sum.at(), rows_ * h_);
+    k.ln_1 = norm(path + "ln_1", sum);
+    Typed both = dense(path, k);
+    host::add(both.at(), k.ln_1.y.at(), both.at(), rows_ * h_);
+    k.ln_2 = norm(path + "ln_2", both);
+    kept_.push_back(std::move(k));
+    return kept_.back().ln_2.y;
+  }
+  void post_layer_backward(const std::string& path, Layer& k, Typed& d) {
+    Typed middle = activation(h_);
+    norm_backward(path + "ln_2", k.ln_2, d, middle, false);
+    Typed d_both = middle;             // of the branch, before it adds to the residual's
+    dense_backward(path, k, d_both, middle);
+    norm_backward(path + "ln_1", k.ln_1, middle, d, false);
+    Typed d_sum = d, d_attended = activation(q_), d_qkv = activation(q_ + 2 * kv_);
+    linear_backward(path + "attn.proj", d_sum, k.attended, d_attended, false);
+    attend_backward(path, k, d_attended, d_qkv);
+    linear_backward(path + "attn.qkv", d_qkv, k.input, d, true);
+  }
+
   Typed dense(const std::string& path, Layer& k) {
     const std::int64_t f = spec_.ffn_hidden;
     k.up = gated() ? linear(path + "mlp.gate_up", k.ln_2.y, 2 * f)
-                   : linear(path + "mlp.fc", k.ln_2.y, f);
+                   : linear(path + "mlp.fc", ffn_input(k), f);
     k.activated = activation(f);
     if (gated())
       host::swiglu(k.activated.at(), k.up.at(), rows_, f);
+    else if (spec_.activation == models::Activation::relu)
+      host::relu(k.activated.at(), k.up.at(), k.up.size());
     else
       host::gelu(k.activated.at(), k.up.at(), k.up.size(), spec_.activation);
     return linear(path + "mlp.proj", k.activated, h_);
@@ -240,12 +242,16 @@ class Transformer : Model {
       host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
       return linear_backward(path + "mlp.gate_up", d_up, k.ln_2.y, d_normed, false);
     }
-    host::gelu_gradient(d_activated.at(), d_activated.at(), k.up.at(), k.up.size(),
-                        spec_.activation);
-    linear_backward(path + "mlp.fc", d_activated, k.ln_2.y, d_normed, false);
+    if (spec_.activation == models::Activation::relu)
+      host::relu_gradient(d_activated.at(), d_activated.at(), k.activated.at(), k.up.size());
+    else
+      host::gelu_gradient(d_activated.at(), d_activated.at(), k.up.at(), k.up.size(),
+                          spec_.activation);
+    linear_backward(path + "mlp.fc", d_activated, ffn_input(k), d_normed, post());
   }
 
   Typed layer(const std::string& path, Typed& x) {
+    if (post()) return post_layer(path, x);
     Layer k;
     k.ln_1 = norm(path + "ln_1", x);
     attend(path, k);
@@ -263,6 +269,7 @@ class Transformer : Model {
 
   // d: the gradient of the layer's output, then of its input (the residual stream adds up in it).
   void layer_backward(const std::string& path, Layer& k, Typed& d) {
+    if (post()) return post_layer_backward(path, k, d);
     Typed d_normed = activation(h_);
     if (v_.experts > 0)
       mixture_backward(path, k, d, d_normed);
@@ -281,21 +288,7 @@ class Transformer : Model {
     norm_backward(path + "ln_1", k.ln_1, d_normed, d, true);
   }
 
-  // Loss and the gradient of the head's input.
-  Typed head(Typed& x, double* loss) {
-    Norm ln_f = norm("ln_f", x);
-    Typed logits = linear("lm_head", ln_f.y, spec_.vocab);
-    cross_entropy(logits, spec_.vocab,
-                  1.0 / static_cast<double>(b_.global_batch * b_.seq_len), loss);
-    Typed d_normed = activation(h_), d = activation(h_);
-    linear_backward("lm_head", logits, ln_f.y, d_normed, false);
-    norm_backward("ln_f", ln_f, d_normed, d, false);
-    return d;
-  }
-
-  const models::ModelSpec& spec_;
-  const models::Variants& v_;
-  const std::int64_t h_, d_, q_, kv_;
+  const std::int64_t d_, q_, kv_;
   std::vector<Layer> kept_;
 };
 
@@ -304,6 +297,8 @@ class Transformer : Model {
 void train_micro_batch(MicroBatch& batch, double* loss) {
   if (batch.spec->family == models::Family::chain)
     train_chain(batch, loss);
+  else if (batch.spec->family == models::Family::graph)
+    train_graph(batch, loss);
   else
     Transformer(batch).train(loss);
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Forward and backward pass of one micro-batch on one rank, written down operator by operator for
-// transformers (GPT-2, Llama, Qwen; with or without LoRA) and feed-forward chains. Knows the host
+// transformers (with or without LoRA), feed-forward chains and operator graphs. Knows the host
 // kernels and the model alone: no graph, no Program, no lowering, so that it can disagree with
 // them. Not thread-safe.
 
@@ -41,6 +41,8 @@ struct MicroBatch {
   const models::ModelSpec* spec = nullptr;
   std::int64_t samples = 1, seq_len = 1, global_batch = 1;
   std::int64_t lora_rank = 0;
+  std::uint64_t seed = 1;              // of what is drawn at random
+  std::int64_t first_sample = 0;       // counted over all steps
   core::DType activation = core::DType::f32, statistic = core::DType::f32;
   Typed inputs;                        // i32 tokens, or features in the activation's type
   Typed targets;                       // i32 tokens or classes, or features

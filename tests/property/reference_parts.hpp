@@ -68,6 +68,8 @@ class Model {
   std::vector<std::byte> scratch_;
 };
 
+// Operator graphs (reference_graph.cpp).
+void train_graph(MicroBatch& batch, double* loss);
 // Feed-forward chains (reference_chain.cpp).
 void train_chain(MicroBatch& batch, double* loss);
 

@@ -10,7 +10,31 @@ namespace host = exec::host;
 static bool ends_with(const std::string& text, const char* end) { return text.ends_with(end); }
 bool is_vector(const std::string& path) {
   return ends_with(path, "bias") || path.find("ln_") != std::string::npos ||
-         path.find("_norm.") != std::string::npos;
+         path.find("_norm.") != std::string::npos || path.find(".norm.") != std::string::npos;
+}
+
+SampleSizes sample_sizes(const models::ModelSpec& spec, std::int64_t seq_len) {
+  const bool classes = spec.loss == models::Loss::cross_entropy;
+  if (spec.family == models::Family::chain)
+    return {false, classes, spec.widths.front(), classes ? 1 : spec.widths.back()};
+  if (spec.family == models::Family::graph) {
+    const models::Shape result = models::analyse(spec.graph).output_shape;
+    const std::int64_t n = models::elements_of(result);
+    return {false, classes, models::elements_of(spec.graph.input_shape),
+            classes ? n / result.back() : n};
+  }
+  if (spec.variants.token_features > 0)
+    return {false, false, seq_len * spec.variants.token_features, spec.hidden};
+  return {true, true, seq_len, seq_len};
+}
+
+// He et al. 2015: sqrt(2 / inputs of an element of the result).
+static double graph_stddev(const models::ModelSpec& spec, const std::string& path,
+                           std::int64_t elements) {
+  for (const models::OperatorSpec& op : spec.graph.operators)
+    if (path == op.name + ".weight")
+      return std::sqrt(2.0 / (static_cast<double>(elements) / static_cast<double>(op.width)));
+  return 0;
 }
 
 models::Parameter describe(const models::ModelSpec& spec, const std::string& path,
@@ -25,6 +49,8 @@ models::Parameter describe(const models::ModelSpec& spec, const std::string& pat
   if (is_vector(path) && ends_with(path, "weight")) p.init = models::Init::one;
   if (ends_with(path, "proj.weight"))
     p.init_stddev = 0.02 / std::sqrt(2.0 * static_cast<double>(spec.layers));
+  if (spec.family == models::Family::graph && p.init == models::Init::normal)
+    p.init_stddev = graph_stddev(spec, path, elements);
   if (spec.family == models::Family::chain && p.init == models::Init::normal) {
     const auto layer = static_cast<std::size_t>(std::stoi(path.substr(2)));
     p.init_stddev = 1.0 / std::sqrt(static_cast<double>(spec.widths[layer]));

@@ -12,6 +12,12 @@ namespace tests {
 
 // Biases and norms: no weight decay.
 bool is_vector(const std::string& path);
+// Elements of what a sample arrives as, and of what the loss compares its result with.
+struct SampleSizes {
+  bool tokens = true, classes = true;  // i32 tokens, not features; i32 classes, not features
+  std::int64_t in = 1, out = 1;
+};
+SampleSizes sample_sizes(const models::ModelSpec& spec, std::int64_t seq_len);
 // First values as the published recipes have them: nothing of the graph's builders.
 models::Parameter describe(const models::ModelSpec& spec, const std::string& path,
                            std::int64_t elements);

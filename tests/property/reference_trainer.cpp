@@ -186,17 +186,18 @@ void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_bat
     if (path == "wte.weight" && spec_.tied_embeddings)
       batch.weights["lm_head.weight"] = frozen.at();
   }
-  load(batch, step * job_.global_batch +
-                  (rank * division_.grad_accum + micro_batch) * division_.micro_batch);
+  batch.seed = seed_;
+  batch.first_sample = step * job_.global_batch +
+                       (rank * division_.grad_accum + micro_batch) * division_.micro_batch;
+  load(batch, batch.first_sample);
   train_micro_batch(batch, loss);
 }
 
 void Trainer::load(MicroBatch& batch, std::int64_t first) const {
-  const bool chain = spec_.family == models::Family::chain;
-  const bool classes = !chain || spec_.loss == models::Loss::cross_entropy;
-  const std::int64_t in = chain ? spec_.widths.front() : job_.seq_len;
-  const std::int64_t out = !classes ? spec_.widths.back() : chain ? 1 : job_.seq_len;
-  batch.inputs = {chain ? recipe_.activation : DType::i32, batch.samples * in};
+  const SampleSizes sizes = sample_sizes(spec_, job_.seq_len);
+  const bool tokens_in = sizes.tokens, classes = sizes.classes;
+  const std::int64_t in = sizes.in, out = sizes.out;
+  batch.inputs = {tokens_in ? DType::i32 : recipe_.activation, batch.samples * in};
   batch.targets = {classes ? DType::i32 : recipe_.activation, batch.samples * out};
   for (std::int64_t i = 0; i < batch.samples; ++i) {
     const auto tokens = [&](Typed& to, std::int64_t n, int shift) {
@@ -208,14 +209,15 @@ void Trainer::load(MicroBatch& batch, std::int64_t first) const {
       fill(row);
       host::cast(to.at(i * n), {row.data(), DType::f64}, n);
     };
-    if (!chain) {
+    if (tokens_in) {
       tokens(batch.inputs, in, 0);
       tokens(batch.targets, out, 1);
       continue;
     }
     reals(batch.inputs, in, [&](auto& row) { data_.features(first + i, row); });
     if (classes)
-      *static_cast<std::int32_t*>(batch.targets.at(i).data) = data_.label(first + i);
+      data_.labels(first + i, {static_cast<std::int32_t*>(batch.targets.at(i * out).data),
+                               static_cast<std::size_t>(out)});
     else
       reals(batch.targets, out, [&](auto& row) { data_.feature_targets(first + i, row); });
   }

@@ -150,6 +150,20 @@ models::ModelSpec tiny_mixture(std::int64_t experts, std::int64_t chosen) {
   return spec;
 }
 
+models::ModelSpec tiny_of(models::Family family) {
+  models::ModelSpec spec = tiny_gpt(3);
+  spec.name = "tiny-" + std::string(models::name(family));
+  spec.family = family;
+  spec.variants = models::variants_of(family);
+  spec.activation = models::activation_of(family);
+  if (family != models::Family::uce) return spec;
+  spec.vocab = 0;
+  spec.tied_embeddings = false;
+  spec.variants.token_features = 7;
+  spec.variants.decoder_hidden = 10;
+  return spec;
+}
+
 models::ModelSpec small_chain(std::int64_t layers, std::int64_t width) {
   models::ModelSpec spec;
   spec.name = "small-chain";

@@ -54,6 +54,9 @@ models::ModelSpec tiny_gpt(std::int64_t layers = 4);
 models::ModelSpec tiny_llama(models::Family family = models::Family::llama);
 // A Llama whose layers have so many experts, of which each token takes `chosen`; 8 tokens a sample.
 models::ModelSpec tiny_mixture(std::int64_t experts = 4, std::int64_t chosen = 2);
+// GPT's sizes with the blocks of mpt, bert or uce; the last takes 7 features for a token, and
+// decodes through 10.
+models::ModelSpec tiny_of(models::Family family);
 models::ModelSpec small_chain(std::int64_t layers, std::int64_t width);
 planner::Job tiny_job(const models::ModelSpec& spec, std::int64_t global_batch,
                       const std::string& recipe = "fp32");

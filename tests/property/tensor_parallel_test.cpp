@@ -127,6 +127,20 @@ TEST_CASE("2, 3 and 4 tensor ranks equal one rank, with a vocabulary that they d
   for (std::int64_t t : {2, 3, 4}) check_close(job, expected, mesh(1, t, 1));
 }
 
+TEST_CASE("tensor ranks of BERT, MPT and UCE equal one rank, the sequence divided or not") {
+  const Job job = double_job(OptimizerKind::momentum);
+  for (const auto family : {models::Family::bert, models::Family::mpt, models::Family::uce}) {
+    models::ModelSpec spec = tiny_of(family);
+    const ReferenceResult expected = single_rank(job, spec);
+    for (std::int64_t t : {2, 3}) check_close(job, expected, mesh(1, t, 1), spec);
+    if (family == models::Family::uce) continue;  // all rows on every rank
+    spec.variants.pooler = false;
+    Strategy s = mesh(2, 3, 1, Sharding::zero1);
+    s.sequence_parallel = true;
+    check_close(job, single_rank(job, spec), s, spec);
+  }
+}
+
 TEST_CASE("tensor ranks keep to one rank where AdamW divides by the size of the gradients") {
   const Job job = double_job(OptimizerKind::adamw);
   check_close(job, single_rank(job), mesh(1, 3, 1));

@@ -44,6 +44,22 @@ core::Bytes needed(const program::Program& p, Api& api) {
   return need;
 }
 
+// Graphs in which several operators read what an activation reads.
+core::Problems shared_inputs(const program::Program& p) {
+  core::Problems found;
+  for (const program::RankClass& k : p.classes)
+    for (const program::Action& a : k.actions) {
+      const bool adds = a.kind == program::ActionKind::input_gradient &&
+                        (a.flags & program::kAccumulate) != 0;
+      if (!adds) continue;
+      const models::Operator& op = k.operators[a.op];
+      if (op.kind != models::OpKind::relu && op.kind != models::OpKind::gelu) continue;
+      found.push_back({"--backend cuda", "activations that alone read their input", op.name,
+                       "execute the graph with --backend host"});
+    }
+  return found;
+}
+
 void put(RunRecord& r, const char* key, const std::optional<double>& value, const char* unit) {
   if (value) r.environment[key] = fmt::format("{:.6g} {}", *value, unit);
 }
@@ -69,7 +85,11 @@ CudaPlatform::~CudaPlatform() {
 
 core::Problems CudaPlatform::problems(const program::Program& program, const planner::Job& job,
                                       std::span<const int>) {
-  core::Problems found = kernel_problems(program, name(), computes);
+  core::Problems found = kernel_problems(
+      program, name(), computes,
+      "execute it with --backend host, or a model of family gpt2, llama, qwen2, qwen3, gpt_neox or "
+      "chain");
+  for (core::Problem& p : shared_inputs(program)) found.push_back(std::move(p));
   if (job.quantization == "two_factor")
     found.push_back({"quantization", "none, int8 or nf4 on a GPU", job.quantization,
                      "plan with --quantization nf4"});

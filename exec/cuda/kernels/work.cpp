@@ -8,10 +8,27 @@ namespace exec::cuda {
 
 bool computes(const models::Operator& op) {
   using models::OpKind;
-  const bool routes = op.kind == OpKind::top_k || op.kind == OpKind::dispatch ||
-                      op.kind == OpKind::expert_linear || op.kind == OpKind::combine;
-  const bool narrow = op.kind != OpKind::attention || op.head_dim <= 128;
-  return host::computes(op) && narrow && !routes;
+  switch (op.kind) {
+    case OpKind::top_k:
+    case OpKind::dispatch:
+    case OpKind::expert_linear:
+    case OpKind::combine:
+    case OpKind::type_embedding:
+    case OpKind::first_token:
+    case OpKind::convolution:
+    case OpKind::max_pool:
+    case OpKind::average_pool:
+    case OpKind::local_response_norm:
+    case OpKind::dropout:
+    case OpKind::concat:
+    case OpKind::cut_send:
+    case OpKind::cut_receive:
+    case OpKind::cut_sent: return false;
+    case OpKind::attention:
+      return host::computes(op) && op.head_dim <= 128 && op.causal && !op.alibi;
+    case OpKind::layer_norm: return host::computes(op) && op.parameters.size() == 2;
+    default: return host::computes(op);
+  }
 }
 
 // Column sums: 128 strips of two sums; attention: a number of each row and head. In f64.

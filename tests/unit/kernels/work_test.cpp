@@ -1,5 +1,6 @@
 #include "exec/host/work.hpp"
 
+#include "models/zoo.hpp"
 #include "tests/unit/kernels/support.hpp"
 
 using namespace kernel_tests;
@@ -113,4 +114,26 @@ TEST_CASE("kernels do the FLOPs that the operator graph of a transformer states"
     }
   }
   CHECK(compared >= 12);
+}
+
+TEST_CASE("kernels do the FLOPs that AlexNet's graph states") {
+  const auto graph = models::build_graph(*models::find_model("alexnet"), {});
+  REQUIRE(graph.ok());
+  int compared = 0;
+  for (const models::Segment& layer : graph->templates)
+    for (const auto v : models::topological_order(layer)) {
+      const models::Operator& o = layer.graph[v];
+      CAPTURE(o.name);
+      CHECK(computes(o));
+      const std::pair<Pass, core::Flops> passes[] = {
+          {Pass::forward, o.flops_forward},
+          {Pass::input_gradient, o.flops_input_gradient},
+          {Pass::weight_gradient, o.flops_weight_gradient}};
+      for (const auto& [pass, flops] : passes) {
+        if (pass != Pass::forward && o.kind == models::OpKind::concat) continue;
+        CHECK(work(o.kind, pass, o, 3, {}).flops.value() == 3 * flops.value());
+        ++compared;
+      }
+    }
+  CHECK(compared > 100);
 }

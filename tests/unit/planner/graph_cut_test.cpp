@@ -1,26 +1,21 @@
 // Graph cuts: AlexNet's towers on two GPUs, random graphs and random parts, the search for a cut.
 #include "planner/graph_cut.hpp"
 
-#include "core/random.hpp"
 #include "models/zoo.hpp"
 #include "planner/lower.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"
+#include "tests/random_graph.hpp"
 #include "tests/unit/planner/soundness.hpp"
 
 using namespace planner;
 using models::ModelSpec;
 using models::OperatorSpec;
 using Kind = models::OperatorSpec::Kind;
+using tests::Draws;
 
 namespace {
-
-struct Draws {
-  core::Random random;
-  std::uint64_t at = 0;
-  std::size_t below(std::size_t count) { return random.below(at++, count); }
-};
 
 Strategy cut(std::int64_t micro_batch, std::int64_t grad_accum) {
   Strategy s;
@@ -45,46 +40,8 @@ program::Program sound(const ModelSpec& spec, Strategy s) {
 
 // Convolutions and sums of images of one size, each of an earlier value, all joined at the end.
 ModelSpec random_graph(Draws& random) {
-  ModelSpec spec;
-  spec.name = "random";
-  spec.family = models::Family::graph;
-  spec.loss = models::Loss::squared_error;
-  spec.graph.input = "x";
-  spec.graph.input_shape = {4, 6, 6};
-  std::vector<std::string> values{"x"}, unread;
-  const auto append = [&](Kind kind, std::vector<std::string> inputs) {
-    OperatorSpec op;
-    op.name = "o" + std::to_string(spec.graph.operators.size());
-    op.kind = kind;
-    for (const std::string& name : inputs) std::erase(unread, name);
-    op.inputs = std::move(inputs);
-    op.width = 4;
-    op.kernel = kind == Kind::convolution || kind == Kind::max_pool ? 3 : 1;
-    op.padding = op.kernel / 2;
-    values.push_back(op.name);
-    unread.push_back(op.name);
-    spec.graph.operators.push_back(std::move(op));
-  };
-  append(Kind::convolution, {"x"});
-  const std::size_t count = 3 + random.below(12);
-  constexpr Kind kOne[] = {Kind::convolution, Kind::relu, Kind::dropout, Kind::max_pool};
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string a = values[random.below(values.size())];
-    const std::string c = values[random.below(values.size())];
-    if (random.below(4) == 0 && a != c) {
-      append(Kind::add, {a, c});
-    } else if (random.below(5) == 0 && a != c) {
-      append(Kind::concat, {a, c});
-      const std::string joined = values.back();
-      values.pop_back();
-      append(Kind::convolution, {joined});
-    } else {
-      append(kOne[random.below(std::size(kOne))], {a});
-    }
-  }
-  while (unread.size() > 1) append(Kind::add, {unread[0], unread[1]});
-  spec.layers = models::layers_of(spec);
-  return spec;
+  return tests::random_graph(
+      random, {.kinds = {Kind::convolution, Kind::relu, Kind::dropout, Kind::max_pool}});
 }
 
 // A tower: everything whose name ends so.

@@ -7,6 +7,7 @@
 #include "sim/program/footprint.hpp"
 #include "sim/program/replay.hpp"
 #include "tests/catch.hpp"
+#include "tests/random_graph.hpp"
 #include "tests/unit/planner/soundness.hpp"
 
 using namespace planner;
@@ -58,57 +59,11 @@ std::vector<Strategy> strategies(std::int64_t layers) {
   return all;
 }
 
-// Operators on images of one size and then features: joins of earlier values at random, so that a
-// value has readers in any order. Everything unread is joined at the end.
-struct Draws {
-  core::Random random;
-  std::uint64_t at = 0;
-  std::size_t below(std::size_t count) { return random.below(at++, count); }
-};
-
-ModelSpec random_graph(Draws random) {
-  ModelSpec spec;
-  spec.name = "random";
-  spec.family = models::Family::graph;
-  spec.loss = models::Loss::squared_error;
-  spec.graph.input = "x";
-  spec.graph.input_shape = {4, 6, 6};
-  std::vector<std::string> values{"x"};
-  std::vector<std::string> unread;
-  const auto pick = [&] { return values[random.below(values.size())]; };
-  const auto append = [&](Kind kind, std::vector<std::string> inputs) {
-    OperatorSpec op;
-    op.name = "o" + std::to_string(spec.graph.operators.size());
-    op.kind = kind;
-    for (const std::string& name : inputs) std::erase(unread, name);
-    op.inputs = std::move(inputs);
-    op.width = 4;
-    op.kernel = kind == Kind::convolution || kind == Kind::max_pool ? 3 : 1;
-    op.padding = op.kernel / 2;
-    values.push_back(op.name);
-    unread.push_back(op.name);
-    spec.graph.operators.push_back(std::move(op));
-  };
-  append(Kind::convolution, {"x"});
-  const std::size_t count = 2 + random.below(14);
-  constexpr Kind kOne[] = {Kind::convolution, Kind::relu, Kind::dropout, Kind::gelu,
-                           Kind::local_response_norm, Kind::max_pool, Kind::average_pool};
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string a = pick(), c = pick();
-    if (random.below(3) == 0 && a != c) {
-      append(Kind::add, {a, c});
-    } else if (random.below(6) == 0 && a != c) {
-      append(Kind::concat, {a, c});
-      const std::string joined = values.back();
-      values.pop_back();  // of another width than the others
-      append(Kind::convolution, {joined});
-    } else {
-      append(kOne[random.below(std::size(kOne))], {random.below(2) == 0 ? a : values.back()});
-    }
-  }
-  while (unread.size() > 1) append(Kind::add, {unread[0], unread[1]});
-  spec.layers = models::layers_of(spec);
-  return spec;
+ModelSpec random_graph(tests::Draws random) {
+  return tests::random_graph(
+      random, {.kinds = {Kind::convolution, Kind::relu, Kind::dropout, Kind::gelu,
+                         Kind::local_response_norm, Kind::max_pool, Kind::average_pool},
+               .least = 2, .more = 14, .add_in = 3, .join_in = 6, .follows = true});
 }
 
 }  // namespace

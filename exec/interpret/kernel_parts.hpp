@@ -1,0 +1,17 @@
+#pragma once
+// What kernels.cpp leaves to graph_kernels.cpp: operators of graphs (images, joins) and of ends
+// that are no transformer's. Private to interpret/.
+
+#include "exec/interpret/kernels.hpp"
+
+namespace exec {
+
+void graph_forward(const models::Operator& op, std::span<const Operand> args,
+                   const KernelContext& context, host::Workspace workspace);
+void graph_input_gradient(const models::Operator& op, std::span<const Operand> args,
+                          bool accumulate, const KernelContext& context,
+                          host::Workspace workspace);
+void graph_weight_gradient(const models::Operator& op, std::span<const Operand> args,
+                           const KernelContext& context, host::Workspace workspace);
+
+}  // namespace exec
