@@ -14,11 +14,28 @@ printf '%s' '{"model_type":"mixtral","num_hidden_layers":2,"hidden_size":32,"int
   "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":16,"vocab_size":67,
   "hidden_act":"silu","num_local_experts":4,"num_experts_per_tok":2}' >mixture.json
 
+printf '%s' '{"schema":"model/1","name":"towers","family":"graph","loss":"cross_entropy",
+  "input":{"name":"x","shape":[3,12,12]},"operators":[
+  {"name":"conv.a","kind":"convolution","inputs":["x"],"channels":4,"kernel":3},
+  {"name":"relu.a","kind":"relu","inputs":["conv.a"]},
+  {"name":"norm.a","kind":"local_response_norm","inputs":["relu.a"]},
+  {"name":"pool.a","kind":"max_pool","inputs":["norm.a"],"kernel":3,"stride":2},
+  {"name":"conv.b","kind":"convolution","inputs":["x"],"channels":4,"kernel":3},
+  {"name":"relu.b","kind":"relu","inputs":["conv.b"]},
+  {"name":"pool.b","kind":"average_pool","inputs":["relu.b"],"kernel":3,"stride":2},
+  {"name":"maps","kind":"concat","inputs":["pool.a","pool.b"]},
+  {"name":"flat","kind":"flatten","inputs":["maps"]},
+  {"name":"fc.a","kind":"linear","inputs":["flat"],"features":9},
+  {"name":"drop.a","kind":"dropout","inputs":["fc.a"]},
+  {"name":"fc.b","kind":"linear","inputs":["flat"],"features":9},
+  {"name":"both","kind":"concat","inputs":["drop.a","fc.b"]},
+  {"name":"out","kind":"linear","inputs":["both"],"features":5}]}' >towers.json
+
 # round PINS...: one plan, run and comparison, of $model on $gpus ranks.
 round() {
   local pins=() pin
   for pin in "$@"; do pins+=(--pin "$pin"); done
-  "$planner" --model "$model" --gpus "$gpus" --seq 16 --global-batch 4 --recipe fp32 \
+  "$planner" --model "$model" --gpus "$gpus" --seq "$seq" --global-batch 4 --recipe fp32 \
     --gpu h100-sxm-80g "${pins[@]}" --out plan.json >/dev/null
   "$planner" exec plan.json --steps 2 --quiet --out run.json >/dev/null
   "$planner" compare plan.json run.json --json --out compare.json >shown.json
@@ -33,12 +50,19 @@ round() {
     exit 1
   fi
 }
-gpus=4 model=mixture.json
+gpus=4 seq=16 model=mixture.json
 round data=4 expert=2 sharding=zero1
 round data=4 expert=4 sharding=zero3
 round data=2 expert=2 tensor=2
 round data=2 expert=2 pipeline=2 schedule=1f1b
-gpus=2 model=config.json
+gpus=4 seq=1 model=towers.json
+round data=4 sharding=zero3
+round data=2 partition=operators
+gpus=2
+round data=2 sharding=zero1
+round pipeline=2 schedule=1f1b
+round partition=operators
+gpus=2 seq=16 model=config.json
 round data=2 sharding=none
 round data=2 sharding=zero3
 round pipeline=2 schedule=1f1b
