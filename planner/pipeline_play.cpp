@@ -188,10 +188,11 @@ std::vector<PassSpan> played_spans(std::span<const program::Schedule> ranks,
   return Play(ranks, chunks, links).run();
 }
 
-Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk) {
+Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk,
+                 std::int64_t message) {
   const auto all = static_cast<std::size_t>(ranks.front().chunks) * ranks.size();
   const std::vector<PassTimes> chunks(all, chunk);
-  const std::vector<std::int64_t> links(ranks.size(), 0);
+  const std::vector<std::int64_t> links(ranks.size(), message);
   const std::int64_t busy = ranks.front().micro_batches * ranks.front().chunks * chunk.sum();
   Idle idle;
   for (const PassSpan& span : played_spans(ranks, chunks, links)) {

@@ -40,7 +40,8 @@ struct Idle {
   std::int64_t period = 0;             // of the rank with most idle time, step after step
 };
 
-// The same of equal ranks and chunks with free messages.
-Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk);
+// The same of equal ranks and chunks, and of equal links.
+Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk,
+                 std::int64_t message = 0);
 
 }  // namespace planner

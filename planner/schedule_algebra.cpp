@@ -4,6 +4,26 @@
 #include "planner/pipeline_play.hpp"
 
 namespace planner {
+// Of zb_v on equal ranks, as a period.
+static std::int64_t v_idle(const Strategy& s, const PassTimes& t, std::int64_t micro_batches,
+                           std::int64_t message) {
+  std::vector<program::Schedule> ranks;
+  for (int r = 0; r < static_cast<int>(s.pipeline); ++r)
+    ranks.push_back(schedule_of(s, r, micro_batches));
+  return played_idle(ranks, {t.forward / 2, t.input_gradient / 2, t.weight_gradient / 2}, message)
+      .period;
+}
+
+// Played over as many micro-batches as show what a further one costs.
+static std::int64_t v_message_waits(const Strategy& s, const PassTimes& t, std::int64_t message) {
+  const std::int64_t shown = 2 * s.pipeline + 1, m = s.grad_accum;
+  const std::int64_t few = std::min(m, shown), more = 2 * shown;
+  const std::int64_t idle = v_idle(s, t, few, message);
+  std::int64_t rest = 0;
+  if (m > few) rest = (m - few) * (v_idle(s, t, more, message) - idle) / (more - few);
+  return idle - v_idle(s, t, few, 0) + rest;
+}
+
 PassTimes mean_of_others(const PassTimes& all, const PassTimes& own, std::int64_t p) {
   return {(all.forward - own.forward) / (p - 1),
           (all.input_gradient - own.input_gradient) / (p - 1),
@@ -39,6 +59,7 @@ std::int64_t message_waits(const Strategy& s, const PassTimes& t, const Messages
     return there_and_back +
            std::max<std::int64_t>(slots, 0) * beyond(messages.busiest, t.sum() / v);
   }
+  if (s.schedule == Schedule::zb_v) return v_message_waits(s, t, messages.all / (2 * p - 1));
   // Slots of rank 0 from a forward pass to its backward pass, both counted as one, and what lies
   // between on all ranks.
   const std::int64_t ahead = s.schedule == Schedule::zb_h2 ? 2 * p - 1 : p;
@@ -65,13 +86,8 @@ std::int64_t bubble(const Strategy& s, const PassTimes& t, bool joined_at_end) {
       const std::int64_t idle = behind * (t.forward + t.input_gradient - 2 * t.weight_gradient);
       return std::max<std::int64_t>(idle, joined_at_end ? behind * t.forward : 0);
     }
-    case Schedule::zb_v: {
-      std::vector<program::Schedule> ranks;
-      const std::int64_t m = std::min(s.grad_accum, 2 * s.pipeline + 1);
-      for (int r = 0; r < static_cast<int>(s.pipeline); ++r) ranks.push_back(schedule_of(s, r, m));
-      return played_idle(ranks, {t.forward / 2, t.input_gradient / 2, t.weight_gradient / 2})
-          .period;
-    }
+    case Schedule::zb_v:
+      return v_idle(s, t, std::min(s.grad_accum, 2 * s.pipeline + 1), 0);
     default:
       return behind * t.sum();
   }

@@ -44,7 +44,8 @@ Messages messages_over(std::span<const std::int64_t> links, std::int64_t chunks)
 // slot is longer only where the links are: its two messages take longer than its passes, or the
 // passes F_k(0) .. F_k(p-1) B(p-1) .. B(0) and their messages take longer than the slots that
 // rank 0 has until B(0): p of them (1f1b; zb_h1, where W is left out on the way), 2p-1 (zb_h2;
-// interleaved, where the first limit is the sooner). Derived; held against the sweep.
+// interleaved, where the first limit is the sooner). zb_v is played, with its mean message.
+// Derived; held against the sweep.
 // REQUIRES: as bubble().
 std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
                            const Messages& messages);

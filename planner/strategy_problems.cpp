@@ -319,8 +319,6 @@ class Rules {
     NEED(s_.context == 1 || (s_.grad_sync != GradSync::parameter_server &&
                              job_.mode != Mode::inference),
          "context", "1 for inference and with parameter servers", text(s_.context));
-    NEED(s_.schedule != Schedule::zb_v, "schedule", "a schedule whose messages keep their order",
-         "zb_v", "both arms of the V share a stream of messages; use zb_h1, zb_h2 or interleaved");
     NEED(s_.schedule < Schedule::pipedream, "schedule", "a schedule that flushes each step",
          Phrase(name(s_.schedule)), "weight stashing is not lowered; use 1f1b or zb_h1");
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");

@@ -184,7 +184,7 @@ void Interpreter::issue(const Action& a, const Call& call) {
     const double start = now();
     streams_.wait(t, Stream::compute);
     const Stream by = streams_.signaller(t);
-    const bool pipeline = by == Stream::receive || by == Stream::send;
+    const bool pipeline = program::carries_messages(by);
     (pipeline ? times_.pipeline_wait : times_.exposed_communication) += now() - start;
   }
   const bool timed = log_ != nullptr || backend_->on_host();

@@ -63,7 +63,8 @@ StepTimes times_of(const program::RankClass& rank_class, const StepLog& log) {
   const Intervals busy = of(log, {Stream::compute});
   const Intervals either = of(log, {Stream::compute, Stream::gradient, Stream::parameter});
   t.exposed_communication += length(either) - length(busy);
-  t.pipeline_wait = outside(of(log, {Stream::send, Stream::receive}), either);
+  t.pipeline_wait = outside(
+      of(log, {Stream::send, Stream::receive, Stream::send_back, Stream::receive_back}), either);
   return t;
 }
 

@@ -102,7 +102,8 @@ class Writer {
                       rank_, rank_));
     thread(kPassThread, "passes");
     for (int s = 0; s < program::kStreams; ++s)
-      thread(1 + s, program::name(static_cast<program::Stream>(s)));
+      if (program::uses(*class_, static_cast<program::Stream>(s)))
+        thread(1 + s, program::name(static_cast<program::Stream>(s)));
   }
   void thread(int tid, std::string_view name) {
     event(fmt::format(

@@ -28,9 +28,16 @@ bool StageLowering::sends(int c, bool gradient) const {
   return !chunk(c).last && !hands_on(c);
 }
 
+// The arms of the V meet in opposite orders on neighbouring ranks: each has streams of its own, and
+// so is a pipeline of its own.
+Stream StageLowering::message_stream(int c, bool sends) const {
+  if (arm(c) == 0) return sends ? Stream::send : Stream::receive;
+  return sends ? Stream::send_back : Stream::receive_back;
+}
+
 // What a chunk exchanges with the one after it (its output, and that one's gradient) or before it.
 program::Transfer StageLowering::message(int c, bool gradient, bool sends) const {
-  const bool after = gradient != sends, upwards = c == 1 && stage_.split_backward();
+  const bool after = gradient != sends, upwards = arm(c) == 1;
   const int receiver = chunk(c).place + (after ? 1 : 0);  // of the activations
   program::Transfer t;
   t.collective = program::Collective::send;
@@ -42,21 +49,22 @@ program::Transfer StageLowering::message(int c, bool gradient, bool sends) const
   return t;
 }
 
-// One buffer for what a pass of this kind receives next, of any chunk (declared at the first need).
-// A message into it waits for the pass before to have copied its own out, and for nothing that the
-// pass allocates: so it travels while that pass computes.
-View StageLowering::landing_view(bool gradient, View into) {
-  std::uint16_t& landing = landing_[gradient ? 1 : 0];
+// One buffer for what a pass of this kind receives next, of any chunk of an arm (declared at the
+// first need). A message into it waits for the pass before to have copied its own out, and for
+// nothing that the pass allocates: so it travels while that pass computes.
+View StageLowering::landing_view(int c, bool gradient, View into) {
+  std::uint16_t& landing = landing_[landing_index(c, gradient)];
   const std::int64_t elements = program::resolve(class_, into, {}, 0).elements;
   if (landing == program::kNone) {
     program::Buffer b;
-    b.name = gradient ? "pipeline.landing_gradient" : "pipeline.landing";
+    b.name = named(gradient ? "pipeline.landing_gradient" : "pipeline.landing", arm(c));
     b.term = program::Term::communication;
     b.type = stage_.recipe.activation;
     b.elements = {elements};
     b.persistent = true;
     landing = builder_.buffer(std::move(b));
-    landed_[gradient ? 1 : 0] = builder_.event(gradient ? "landed_gradient" : "landed", 1);
+    landed_[landing_index(c, gradient)] =
+        builder_.event(named(gradient ? "landed_gradient" : "landed", arm(c)), 1);
   }
   std::int64_t& most = class_.buffers[landing].elements[0];
   most = std::max(most, elements);
@@ -74,11 +82,11 @@ std::uint16_t StageLowering::receive_block(int c, bool gradient) {
   const View into = gradient ? d_view(c, end) : x_view(c, chunk(c).begin);
   const EventRef received = single_event(builder_.event(name, 1));
   const bool ahead = receives_ahead(*stage_.strategy);
-  const View from = ahead ? landing_view(gradient, into) : into;
-  const EventRef may = single_event(ahead ? landed_[gradient ? 1 : 0]
+  const View from = ahead ? landing_view(c, gradient, into) : into;
+  const EventRef may = single_event(ahead ? landed_[landing_index(c, gradient)]
                                           : builder_.event("may_" + name, 1));
   const auto receive = [&] {
-    builder_.emit({.kind = ActionKind::receive, .stream = Stream::receive, .args = {from},
+    builder_.emit({.kind = ActionKind::receive, .stream = message_stream(c, false), .args = {from},
                    .op = builder_.transfer(message(c, gradient, false)),
                    .waits = {{may, ahead}}, .signal = &received});
   };
@@ -107,7 +115,7 @@ std::uint16_t StageLowering::send_block(int c, bool gradient) {
   const EventRef sent = of_chunk(gradient ? sent_gradient_ : sent_output_, c);
   builder_.begin(name);
   builder_.fence(Stream::compute, {}, &may);
-  builder_.emit({.kind = ActionKind::send, .stream = Stream::send, .args = {from},
+  builder_.emit({.kind = ActionKind::send, .stream = message_stream(c, true), .args = {from},
                  .op = builder_.transfer(message(c, gradient, true)),
                  .waits = {{may, false}}, .signal = &sent});
   return blocks_[name] = builder_.end();

@@ -132,7 +132,15 @@ class StageLowering {
   bool taken_over(int chunk) const;    // its input comes from the chunk before it on this rank
   bool sends(int chunk, bool gradient) const;
   program::Transfer message(int chunk, bool gradient, bool sends) const;
-  View landing_view(bool gradient, View into);
+  // 0: the chunk's activations go to the next rank; 1: to the previous one (zb_v).
+  int arm(int chunk) const {
+    return chunk == 1 && stage_.strategy->schedule == Schedule::zb_v ? 1 : 0;
+  }
+  program::Stream message_stream(int chunk, bool sends) const;
+  std::size_t landing_index(int chunk, bool gradient) const {
+    return static_cast<std::size_t>(2 * arm(chunk) + (gradient ? 1 : 0));
+  }
+  View landing_view(int chunk, bool gradient, View into);
   std::uint16_t receive_block(int chunk, bool gradient);
   std::uint16_t send_block(int chunk, bool gradient);
   std::uint16_t release_sent_block(int chunk, bool gradient, bool final);
@@ -164,8 +172,10 @@ class StageLowering {
   std::uint16_t regathered_ = program::kNone, tied_summed_ = program::kNone;
   std::uint16_t host_weights_ = program::kNone, host_gradients_ = program::kNone;
   std::uint16_t sent_output_ = program::kNone, sent_gradient_ = program::kNone;
-  // Of activations and of gradients: where messages arrive, and when they are copied out.
-  std::array<std::uint16_t, 2> landing_{program::kNone, program::kNone}, landed_{};
+  // Of activations and of gradients, by arm: where messages arrive, and when they are copied out.
+  std::array<std::uint16_t, 4> landing_{program::kNone, program::kNone, program::kNone,
+                                        program::kNone},
+      landed_{};
   bool d_single_ = true;               // one gradient buffer from the loss to the embeddings
   std::vector<int> open_gradients_;    // units whose gradient buffers await their reductions
   int open_staging_ = -1;              // span whose staging buffer awaits its reduction

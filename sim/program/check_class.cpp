@@ -26,7 +26,8 @@ struct Cell {
   std::size_t writer = kCompute;       // an alloc counts as a write of the compute stream
   std::int64_t written = 0;
   Clock read{};                        // latest read by each stream
-  std::int64_t added = -1;             // latest micro-batch that was added
+  // Latest micro-batch that was added; by operator where a rank has both arms of a V.
+  std::vector<std::pair<std::uint16_t, std::int64_t>> added{};
 };
 
 struct Instance {
@@ -35,7 +36,7 @@ struct Instance {
 
   void reset(std::int64_t elements, std::int64_t position) {
     cells.clear();
-    if (elements > 0) cells[0] = Cell{elements, kCompute, position, {}, -1};
+    if (elements > 0) cells[0] = Cell{elements, kCompute, position, {}, {}};
   }
   void split(std::int64_t at) {
     auto next = cells.upper_bound(at);
@@ -247,17 +248,21 @@ class ClassCheck {
 
   void ascending(const Action& a, const View& view, Cell& cell) {
     if (!adds_gradients(a)) {
-      cell.added = -1;
+      cell.added.clear();
       return;
     }
+    // Head and embeddings that share a matrix there add to it in passes of their own.
+    const std::uint16_t by = k_.schedule.order == Order::v_shape ? a.op : kNone;
+    auto at = std::ranges::find(cell.added, by, &std::pair<std::uint16_t, std::int64_t>::first);
+    if (at == cell.added.end()) at = cell.added.insert(at, {by, -1});
     const View& from = k_.views[a.first_arg];
     const std::int64_t micro_batch = std::int64_t{at_.call.micro_batch} + from.micro_batch_shift;
-    if (micro_batch < cell.added)
+    if (micro_batch < at->second)
       report(Rule::accumulation, "micro-batches added in ascending order to " +
                                      text(k_, view, at_.call),
-             std::to_string(micro_batch) + " after " + std::to_string(cell.added),
+             std::to_string(micro_batch) + " after " + std::to_string(at->second),
              "add each micro-batch when its turn comes");
-    cell.added = std::max(cell.added, micro_batch);
+    at->second = std::max(at->second, micro_batch);
   }
 
   const RankClass& k_;

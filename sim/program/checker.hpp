@@ -11,7 +11,8 @@
 //                members of a group call the same collectives in the same order per stream
 //   passes       in training each layer's forward has exactly one backward in each micro-batch;
 //                where the schedule splits it, each input gradient has its weight gradient
-//   accumulation persistent gradients add up in ascending micro-batches
+//   accumulation persistent gradients add up in ascending micro-batches; under zb_v those of each
+//                operator do (tied embeddings and head are passes of their own on one rank)
 //   progress     no deadlock: streams run until nothing moves, a message or collective completing
 //                when all its parties have come to it (rendezvous, the strictest of transports);
 //                pushes and replies of servers are buffered, and complete when they start

@@ -13,7 +13,8 @@ std::string_view name(Term term) {
 }
 
 std::string_view name(Stream stream) {
-  constexpr std::string_view kNames[] = {"compute", "gradient", "parameter", "send", "receive"};
+  constexpr std::string_view kNames[] = {"compute", "gradient",  "parameter",   "send",
+                                         "receive", "send_back", "receive_back"};
   return kNames[static_cast<int>(stream)];
 }
 
@@ -24,6 +25,10 @@ std::string_view name(ActionKind kind) {
       "collective", "send", "receive", "push",       "serve_push",     "serve_pull",
       "pull"};
   return kNames[static_cast<int>(kind)];
+}
+
+bool uses(const RankClass& k, Stream stream) {
+  return std::ranges::any_of(k.actions, [&](const Action& a) { return a.stream == stream; });
 }
 
 int Program::class_of(int rank) const {

@@ -16,8 +16,9 @@
 // and must be marked as such (Wait::may_precede).
 //
 // Accumulation order, so that "equal" is well defined: micro-batches ascend in every schedule;
-// within a micro-batch parameter gradients are added in action order; over ranks by
-// reduction_order() of each collective; see Accumulation.
+// within a micro-batch parameter gradients are added in action order (under zb_v a rank may hold
+// both ends of the model: tied embeddings and head add to one gradient in the order of its passes);
+// over ranks by reduction_order() of each collective; see Accumulation.
 //
 // Immutable after lowering; thread-safe to read.
 
@@ -41,9 +42,14 @@ enum class Term : std::uint8_t {
 inline constexpr int kTerms = 6;
 std::string_view name(Term term);
 
-enum class Stream : std::uint8_t { compute, gradient, parameter, send, receive };
-inline constexpr int kStreams = 5;
+// send_back and receive_back carry the messages of zb_v's second arm, from the last rank back to
+// the first, whose order is its own.
+enum class Stream : std::uint8_t {
+  compute, gradient, parameter, send, receive, send_back, receive_back
+};
+inline constexpr int kStreams = 7;
 std::string_view name(Stream stream);
+inline bool carries_messages(Stream stream) { return stream >= Stream::send; }
 
 enum class ActionKind : std::uint8_t {
   alloc,            // args {buffer}
@@ -316,6 +322,9 @@ void for_each_routine(const RankClass& k, Visit&& visit) {
   }
   visit(k.end, std::int64_t{1}, 1 - before_last);
 }
+
+// Whether any of its actions is on this stream.
+bool uses(const RankClass& rank_class, Stream stream);
 
 struct ResolvedRange {
   std::int64_t offset = 0, elements = 0;  // within the instance

@@ -44,7 +44,8 @@ Strategy draw_strategy(Draw& draw) {
   s.pipeline = draw.one_of<std::int64_t>({1, 1, 2, 3});
   s.schedule = s.pipeline == 1 ? Schedule::none
                                : draw.one_of({Schedule::naive, Schedule::gpipe,
-                                              Schedule::one_f_one_b});
+                                              Schedule::one_f_one_b, Schedule::zb_v});
+  if (s.schedule == Schedule::zb_v) s.virtual_stages = 2;
   s.sharding = draw.one_of({Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3});
   s.shard_group = s.sharding == Sharding::none ? 1 : s.data;
   s.grad_sync = draw.one_of({GradSync::ring, GradSync::tree, GradSync::naive_all_reduce});

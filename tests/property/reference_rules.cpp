@@ -73,4 +73,33 @@ void fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset,
   }
 }
 
+void load(MicroBatch& batch, const exec::DataSource& data, std::int64_t first) {
+  const SampleSizes sizes = sample_sizes(*batch.spec, batch.seq_len);
+  const std::int64_t in = sizes.in, out = sizes.out;
+  batch.inputs = {sizes.tokens ? core::DType::i32 : batch.activation, batch.samples * in};
+  batch.targets = {sizes.classes ? core::DType::i32 : batch.activation, batch.samples * out};
+  for (std::int64_t i = 0; i < batch.samples; ++i) {
+    const auto tokens = [&](Typed& to, std::int64_t n, int shift) {
+      data.tokens(first + i, shift, {static_cast<std::int32_t*>(to.at(i * n).data),
+                                      static_cast<std::size_t>(n)});
+    };
+    const auto reals = [&](Typed& to, std::int64_t n, auto fill) {
+      std::vector<double> row(static_cast<std::size_t>(n));
+      fill(row);
+      host::cast(to.at(i * n), {row.data(), core::DType::f64}, n);
+    };
+    if (sizes.tokens) {
+      tokens(batch.inputs, in, 0);
+      tokens(batch.targets, out, 1);
+      continue;
+    }
+    reals(batch.inputs, in, [&](auto& row) { data.features(first + i, row); });
+    if (sizes.classes)
+      data.labels(first + i, {static_cast<std::int32_t*>(batch.targets.at(i * out).data),
+                              static_cast<std::size_t>(out)});
+    else
+      reals(batch.targets, out, [&](auto& row) { data.feature_targets(first + i, row); });
+  }
+}
+
 }  // namespace tests

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/interpret/data_source.hpp"
 #include "models/graph.hpp"
 #include "sim/program/collective.hpp"
 #include "tests/property/reference_model.hpp"
@@ -25,5 +26,8 @@ models::Parameter describe(const models::ModelSpec& spec, const std::string& pat
 // sum[offset, offset + n) of the parts in the stated order, chunk by chunk; the parts are used up.
 void fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset, std::int64_t n,
           Typed& sum);
+
+// Inputs and targets of batch.samples samples from `first` on.
+void load(MicroBatch& batch, const exec::DataSource& data, std::int64_t first);
 
 }  // namespace tests

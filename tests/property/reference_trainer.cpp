@@ -31,7 +31,8 @@ class Trainer {
       : spec_(spec), job_(job), how_(stated.accumulation), ways_(stated.mesh.expert), data_(data),
         division_(division),
         seed_(seed), recipe_(*planner::resolve_recipe(job.recipe, job.precision)),
-        ranks_(job.global_batch / division.grad_accum / division.micro_batch) {
+        ranks_(job.global_batch / division.grad_accum / division.micro_batch),
+        passes_(stated.classes.front().schedule) {
     for (const program::RankClass& k : stated.classes)
       if (k.is_worker && k.stage * ways_ == static_cast<int>(stages_.size()))
         for (int e = 0; e < ways_; ++e) stages_.push_back(open_stage(k, e));
@@ -53,9 +54,16 @@ class Trainer {
   // divide or the others.
   template <class FlatOf>
   Views views(FlatOf&& flat_of) const;
+  // Which gradients a call of train() adds: where head and embeddings add to one gradient in passes
+  // of their own, these are not one after the other.
+  enum class Part : std::uint8_t { all, head, all_but_head };
   void train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
-             std::vector<Flats>& gradients, double* loss);
-  void load(MicroBatch& batch, std::int64_t first) const;
+             std::vector<Flats>& gradients, double* loss, Part part = Part::all);
+  bool adds_head_apart() const {
+    return passes_.order == program::Order::v_shape && spec_.tied_embeddings;
+  }
+  void train_by_passes(std::int64_t step, std::int64_t rank, std::vector<Flats>& gradients,
+                       double* loss);
   Typed reduce(const std::vector<Flats>& parts, std::size_t first, std::size_t stage) const;
   Flats ranks_then_micro_batches(std::int64_t step, std::vector<double>& losses);
   Flats micro_batches_then_ranks(std::int64_t step, std::vector<double>& losses);
@@ -74,6 +82,7 @@ class Trainer {
   const std::uint64_t seed_;
   const planner::Recipe recipe_;
   const std::int64_t ranks_;
+  const program::Schedule passes_;     // of the rank with the embeddings
   std::vector<Stage> stages_;
   std::map<std::string, Typed> frozen_;
   ReferenceResult result_;
@@ -167,7 +176,7 @@ Views Trainer::views(FlatOf&& flat_of) const {
 // Data ranks take contiguous pieces of the global batch, micro-batches ascend in it. Gradients of
 // experts are added up by the rank of the expert group that holds them, origins ascending.
 void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
-                    std::vector<Flats>& gradients, double* loss) {
+                    std::vector<Flats>& gradients, double* loss, Part part) {
   MicroBatch batch;
   batch.spec = &spec_;
   batch.samples = division_.micro_batch;
@@ -181,6 +190,9 @@ void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_bat
     const std::int64_t holder = rank / ways_ * ways_ + stages_[i].expert_rank;
     return gradients[static_cast<std::size_t>(divided ? holder : rank)][i];
   });
+  if (part == Part::all_but_head) batch.gradients.erase("lm_head.weight");
+  if (part == Part::head)
+    std::erase_if(batch.gradients, [](const auto& g) { return g.first != "lm_head.weight"; });
   for (auto& [path, frozen] : frozen_) {
     batch.weights[path] = frozen.at();
     if (path == "wte.weight" && spec_.tied_embeddings)
@@ -189,37 +201,21 @@ void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_bat
   batch.seed = seed_;
   batch.first_sample = step * job_.global_batch +
                        (rank * division_.grad_accum + micro_batch) * division_.micro_batch;
-  load(batch, batch.first_sample);
+  load(batch, data_, batch.first_sample);
   train_micro_batch(batch, loss);
 }
 
-void Trainer::load(MicroBatch& batch, std::int64_t first) const {
-  const SampleSizes sizes = sample_sizes(spec_, job_.seq_len);
-  const bool tokens_in = sizes.tokens, classes = sizes.classes;
-  const std::int64_t in = sizes.in, out = sizes.out;
-  batch.inputs = {tokens_in ? DType::i32 : recipe_.activation, batch.samples * in};
-  batch.targets = {classes ? DType::i32 : recipe_.activation, batch.samples * out};
-  for (std::int64_t i = 0; i < batch.samples; ++i) {
-    const auto tokens = [&](Typed& to, std::int64_t n, int shift) {
-      data_.tokens(first + i, shift, {static_cast<std::int32_t*>(to.at(i * n).data),
-                                      static_cast<std::size_t>(n)});
-    };
-    const auto reals = [&](Typed& to, std::int64_t n, auto fill) {
-      std::vector<double> row(static_cast<std::size_t>(n));
-      fill(row);
-      host::cast(to.at(i * n), {row.data(), DType::f64}, n);
-    };
-    if (tokens_in) {
-      tokens(batch.inputs, in, 0);
-      tokens(batch.targets, out, 1);
-      continue;
-    }
-    reals(batch.inputs, in, [&](auto& row) { data_.features(first + i, row); });
-    if (classes)
-      data_.labels(first + i, {static_cast<std::int32_t*>(batch.targets.at(i * out).data),
-                               static_cast<std::size_t>(out)});
-    else
-      reals(batch.targets, out, [&](auto& row) { data_.feature_targets(first + i, row); });
+// A rank's micro-batches where its first stage has the head, too (the V), and one matrix for both:
+// the head's part of a micro-batch is added with chunk 1's backward pass, the rest with chunk 0's.
+void Trainer::train_by_passes(std::int64_t step, std::int64_t rank, std::vector<Flats>& gradients,
+                              double* loss) {
+  double again = 0;
+  for (program::Passes passes(passes_); !passes.done(); passes.advance()) {
+    const program::Pass pass = passes.pass();
+    if (pass.kind != program::PassKind::input_gradient) continue;
+    const bool head = pass.chunk == 1;
+    train(step, rank, pass.micro_batch, gradients, head ? loss : &again,
+          head ? Part::head : Part::all_but_head);
   }
 }
 
@@ -258,9 +254,11 @@ void Trainer::keep_own(const std::vector<Flats>& parts, Flats& total) const {
 
 Trainer::Flats Trainer::micro_batches_then_ranks(std::int64_t step, std::vector<double>& losses) {
   std::vector<Flats> of_rank(static_cast<std::size_t>(ranks_), zero_gradients());
-  for (std::int64_t m = 0; m < division_.grad_accum; ++m)
+  for (std::int64_t m = 0; m < division_.grad_accum && !adds_head_apart(); ++m)
     for (std::int64_t d = 0; d < ranks_; ++d)
       train(step, d, m, of_rank, &losses[static_cast<std::size_t>(d)]);
+  for (std::int64_t d = 0; d < ranks_ && adds_head_apart(); ++d)
+    train_by_passes(step, d, of_rank, &losses[static_cast<std::size_t>(d)]);
   Flats total = zero_gradients();
   for (std::size_t i = 0; i < stages_.size(); ++i)
     host::cast(total[i].at(), reduce(of_rank, 0, i).at(), total[i].size());

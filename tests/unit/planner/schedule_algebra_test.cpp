@@ -58,6 +58,22 @@ TEST_CASE("messages travel beside the passes, as worked by hand") {
   CHECK(message_waits(shape(Schedule::zb_h2, 4, 1, 9), t, slow) == 2 * 150 + 2 * (100 - 60));
 }
 
+TEST_CASE("messages hold up the V where its passes follow one another without a pause") {
+  // Two ranks, F = B = W = 10 a chunk, a message of 1. F0 of rank 0, a message, F0 F1 B1 of rank 1,
+  // a message back, B1 of rank 0: played, the fill and the drain pay one message each way.
+  const Strategy s = shape(Schedule::zb_v, 2, 2, 8);
+  const PassTimes t{20, 20, 20};
+  CHECK(message_waits(s, t, messages_over(std::vector<std::int64_t>{0, 0}, 2)) == 0);
+  std::int64_t before = 0;
+  for (const std::int64_t link : {1, 2, 5, 10}) {
+    const std::vector<std::int64_t> links{link, link};
+    const std::int64_t waits = message_waits(s, t, messages_over(links, 2));
+    CHECK(waits > before);             // no slack: each hop that a period waits for counts
+    CHECK(waits <= 8 * 4 * link);      // at most every message of every micro-batch
+    before = waits;
+  }
+}
+
 TEST_CASE("the algebra equals the played passes on equal stages") {
   for (const PassTimes t : {PassTimes{1, 1, 1}, {2, 3, 2}, {2, 2, 3}, {3, 5, 1}})
     for (std::int64_t p = 2; p <= 6; ++p)
