@@ -171,7 +171,7 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
   request.constraints = read_constraints(options, problems);
   if (options.allow_stale)
     request.assumptions.emplace_back(
-        "stale weights allowed, but no strategy that uses them is searched");
+        "stale weights allowed; server_mode=async is searched where it is pinned, alone");
 }
 
 planner::Request read_question(const PlanOptions& options, core::Problems& problems) {

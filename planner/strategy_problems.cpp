@@ -206,6 +206,9 @@ class Rules {
     if (!uses) {
       NEED(s_.servers == 0, "servers", "0 without grad_sync=parameter_server", text(s_.servers),
            "pin grad_sync=parameter_server");
+      NEED(s_.server_mode == ServerMode::sync, "server_mode",
+           "sync without grad_sync=parameter_server", Phrase(name(s_.server_mode)),
+           "pin grad_sync=parameter_server");
       return;
     }
     const std::int64_t most = s_.servers_colocated ? s_.data : 1 << 16;
@@ -216,8 +219,10 @@ class Rules {
     NEED(s_.pipeline == 1, "pipeline", "1 with parameter servers", text(s_.pipeline));
     NEED(s_.servers_colocated || s_.tensor == 1, "tensor", "1 with servers apart from the workers",
          text(s_.tensor));
-    NEED(s_.server_mode == ServerMode::sync, "server_mode", "sync",
-         Phrase(name(s_.server_mode)));
+    NEED(s_.server_mode == ServerMode::sync || !s_.servers_colocated, "server_mode",
+         "sync with servers on workers", Phrase(name(s_.server_mode)),
+         "a worker would compute with weights that its server changes; pin "
+         "servers_colocated=false as well");
     NEED(!job_.reduce_dtype || *job_.reduce_dtype == gradient_type(), "reduce_dtype",
          "the gradient type with parameter servers", "another");
     NEED(job_.mode != Mode::inference, "grad_sync", "auto for inference", "parameter_server");

@@ -22,6 +22,15 @@ std::string loss_text(const RunRecord& r, TextStyle style) {
                  2, 4, style);
 }
 
+std::string staleness_text(const RunRecord& r, TextStyle style) {
+  if (!r.staleness) return "";
+  return wrapped(fmt::format("{} asynchronous pushes, with weights {:.2f} updates of others old on "
+                             "average, {} at most",
+                             core::count_text(r.staleness->pushes), r.staleness->mean,
+                             r.staleness->max),
+                 2, 4, style);
+}
+
 std::string memory_text(const exec::MeasuredMemory& m, TextStyle style) {
   Table table({{"memory of rank " + std::to_string(m.rank), Align::left}, {""}});
   for (std::size_t i = 0; i < m.terms.size(); ++i)
@@ -56,6 +65,7 @@ std::string run_text(const RunRecord& r, TextStyle style) {
   text += wrapped(fmt::format("step {} (10 % below {}, 10 % above {})", known(r.time.step_median),
                               known(r.time.step_p10), known(r.time.step_p90)),
                   2, 4, style);
+  text += staleness_text(r, style);
   return text + memory_text(r.memory, style) + communication_text(r, style);
 }
 

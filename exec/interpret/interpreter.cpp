@@ -8,6 +8,7 @@
 #include "exec/host/matrix_codes.hpp"
 #include "exec/interpret/initialise.hpp"
 #include "sim/program/cursor.hpp"
+#include "sim/program/turns.hpp"
 
 namespace exec {
 
@@ -51,6 +52,7 @@ Interpreter::Interpreter(const RunContext& context, int rank)
       memory_(
           class_, part_, [this](std::size_t bytes) { return backend_->reserve(bytes); },
           [this](std::size_t bytes) { return backend_->reserve_host(bytes); }),
+      in_turns_(program::takes_turns(context.program)),
       streams_(class_, *backend_,
                [this](const std::string& m) { context_.world.abort(rank_, m); }) {
   open_communicators();
@@ -116,12 +118,13 @@ StepTimes Interpreter::step(std::int64_t index) {
   calls_ = 0;
   try {
     backend_->begin_marks();
-    barrier_->barrier();
+    if (!in_turns_ || !began_) barrier_->barrier();
+    began_ = true;
     const double start = now();
     issue_all();
     streams_.drain();
     backend_->drain();
-    barrier_->barrier();
+    if (!in_turns_) barrier_->barrier();
     times_.step = now() - start;
     if (log_ != nullptr) resolve_log();
   } catch (const std::exception& e) {
@@ -133,12 +136,18 @@ StepTimes Interpreter::step(std::int64_t index) {
 }
 
 void Interpreter::issue_all() {
-  program::for_each_call(class_, [&](const Call& call) {
-    const program::Block& block = class_.blocks[call.block];
-    evaluations_ += block.name.starts_with("layer.forward") || block.name == "layer.recompute";
-    for (std::uint32_t i = block.first; i < block.last; ++i) issue(class_.actions[i], call);
-    ++calls_;
+  const bool serves = in_turns_ && !class_.is_worker;
+  program::for_each_call(class_, [&](Call call) {
+    if (serves) take_turn(call);
+    issue_block(call);
   });
+}
+
+void Interpreter::issue_block(const Call& call) {
+  const program::Block& block = class_.blocks[call.block];
+  evaluations_ += block.name.starts_with("layer.forward") || block.name == "layer.recompute";
+  for (std::uint32_t i = block.first; i < block.last; ++i) issue(class_.actions[i], call);
+  ++calls_;
 }
 
 std::optional<double> Interpreter::loss() const {

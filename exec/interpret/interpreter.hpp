@@ -4,6 +4,7 @@
 // object per rank, used by that rank's thread; waits happen only where the Program has
 // them.
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -38,13 +39,26 @@ struct RunContext {
   BackendFactory backends{};           // empty: the host
 };
 
+// Of the pushes that an asynchronous server took: how many others it took between a worker's reply
+// and that worker's next push, span by span. In the whole run.
+struct Staleness {
+  std::int64_t pushes = 0, sum = 0, most = 0;
+  void add(std::int64_t others) {
+    ++pushes;
+    sum += others;
+    most = std::max(most, others);
+  }
+};
+
 class Interpreter {
  public:
   Interpreter(const RunContext& context, int rank);
   ~Interpreter();
 
-  // Step `index` (from 0), between two barriers of all ranks. Returns times; loss() afterwards is
-  // this rank's share of the step's loss, if its class computes one.
+  // Step `index` (from 0), between two barriers of all ranks; of servers that take turns and their
+  // workers the first alone begins with one, and a server's step is as many turns as its workers
+  // push in a step, of whichever they are. Returns times; loss() afterwards is this rank's share of
+  // the step's loss, if its class computes one.
   StepTimes step(std::int64_t index);
   std::optional<double> loss() const;
 
@@ -69,6 +83,8 @@ class Interpreter {
   const program::RankClass& rank_class() const { return class_; }
   int rank() const { return rank_; }
   std::int64_t forward_evaluations() const { return evaluations_; }
+  // No pushes: not an asynchronous server.
+  const Staleness& staleness() const { return staleness_; }
 
  private:
   void initialise_weights();
@@ -76,6 +92,9 @@ class Interpreter {
                    const std::vector<double>& values);
   void open_communicators();
   void issue_all();
+  void issue_block(const program::Call& call);
+  void take_turn(program::Call& call);
+  std::int64_t update_number(const program::Call& call) const;
   void issue(const program::Action& action, const program::Call& call);
   void run(const program::Action& action, const program::Call& call,
            const std::vector<Operand>& args);
@@ -116,6 +135,12 @@ class Interpreter {
   std::int64_t step_index_ = 0;
   std::int64_t evaluations_ = 0;
   std::uint32_t calls_ = 0;            // issued in this step
+  const bool in_turns_;                // servers of the program are asynchronous
+  bool began_ = false;
+  PendingPush turn_{};                 // that an asynchronous server answers
+  std::vector<std::int64_t> updates_;  // by span
+  std::vector<std::int64_t> replied_;  // by span and worker: the span's updates at its last reply
+  Staleness staleness_;
   StepLog* log_ = nullptr;
   StepTimes times_;
   Streams streams_;                    // last: its threads use all of the above

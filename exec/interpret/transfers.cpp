@@ -6,6 +6,7 @@
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "sim/program/traffic.hpp"
+#include "sim/program/turns.hpp"
 
 namespace exec {
 
@@ -120,6 +121,7 @@ void Interpreter::transfer(const Action& a, const Call& call, const std::vector<
     case ActionKind::pull:
       return c.pull(call.layer, x.data, x.elements, x.type, t.what);
     case ActionKind::serve_push:
+      if (in_turns_) return c.take_push(turn_, x.data, t.what);
       return c.collect(call.layer, x.data, span_elements(), x.type, t.reduce, t.what);
     case ActionKind::serve_pull: {
       // A reply carries a whole chunk; the last one's padding is not stored in flat weights.
@@ -128,11 +130,37 @@ void Interpreter::transfer(const Action& a, const Call& call, const std::vector<
           backend_->scratch(a.stream, static_cast<std::size_t>(chunk.value()));
       backend_->zero(a.stream, {padded, class_.spans[call.layer].shard_elements, x.type});
       move(a.stream, padded, x.data, x.bytes());
+      if (in_turns_)
+        return c.reply_to(turn_.worker, call.layer, padded, span_elements(), x.type, t.what);
       return c.reply(call.layer, padded, span_elements(), x.type, t.what);
     }
     default:
       PLANNER_CHECK(false, "not a transfer");
   }
+}
+
+// The call becomes that of the span whose push has come first, of any worker; the Program's order
+// is but one that may happen. Weights from before this run count as of the present version.
+void Interpreter::take_turn(Call& call) {
+  PLANNER_CHECK(channels_.size() == 1, "a server speaks to its workers alone");
+  const auto workers = static_cast<std::size_t>(context_.program.mesh.data);
+  if (updates_.empty()) {
+    const std::int64_t before = step_index_ * context_.program.mesh.data;
+    updates_.assign(class_.spans.size(), before);
+    replied_.assign(class_.spans.size() * workers, before);
+  }
+  turn_ = channels_.front()->next_push();
+  const auto span = static_cast<std::size_t>(turn_.key);
+  PLANNER_CHECK(span < updates_.size(), "a push of no span");
+  std::int64_t& replied = replied_[span * workers + static_cast<std::size_t>(turn_.worker)];
+  staleness_.add(updates_[span] - replied);
+  replied = ++updates_[span];
+  call.layer = static_cast<std::uint16_t>(turn_.key);
+}
+
+// From 1: of the whole, or of this span where it is updated by each push.
+std::int64_t Interpreter::update_number(const Call& call) const {
+  return updates_.empty() ? step_index_ + 1 : updates_[call.layer];
 }
 
 // Rows lie sample by sample, and each rank has a piece of every sample's: between that order and
@@ -218,7 +246,7 @@ void Interpreter::optimizer(const Action& a, const Call& call,
     p.decays = decays;
     std::vector<host::View> slots;
     for (std::size_t i = first_slot; i < args.size(); ++i) slots.push_back(view(args[i]).at(at));
-    backend_->update(a.stream, {kind, hyper, step_index_ + 1, p, slots});
+    backend_->update(a.stream, {kind, hyper, update_number(call), p, slots});
   };
   const std::int64_t n = args[0].elements;
   if (kind == planner::OptimizerKind::adam8bit) return update(0, n, false);

@@ -117,6 +117,10 @@ std::string to_json_text(const RunRecord& r) {
   root.set("communication", communication_json(r.communication));
   if (!r.sent.empty()) root.set("sent", sent_json(r.sent));
   root.set("time", time_json(r.time));
+  if (r.staleness)
+    root.set("staleness", Json::object({{"pushes", r.staleness->pushes},
+                                        {"mean", r.staleness->mean},
+                                        {"max", r.staleness->max}}));
   root.set("environment", environment_json(r.environment));
   return core::dump(root) + '\n';
 }

@@ -103,6 +103,14 @@ MeasuredTime read_time(JsonReader reader) {
   return t;
 }
 
+MeasuredStaleness read_staleness(JsonReader reader) {
+  MeasuredStaleness s;
+  reader.required("pushes", s.pushes, planner::kFileCount);
+  reader.required("mean", s.mean, core::NumberRange{0, 1e18, false});
+  reader.required("max", s.max, planner::kFileCount);
+  return s;
+}
+
 // A loss that is not finite is written as null, and comes back as NaN.
 std::vector<double> read_loss(JsonReader& root) {
   std::vector<core::Json> values;
@@ -155,6 +163,8 @@ core::Result<RunRecord> parse_run(std::string_view text, std::string_view source
   for (JsonReader& entry : root.optional_objects("sent"))
     record.sent.push_back(read_sent(entry));
   record.time = read_time(root.object("time"));
+  if (auto staleness = root.optional_object("staleness"))
+    record.staleness = read_staleness(*staleness);
   if (!problems.empty()) return problems;
   return record;
 }

@@ -50,6 +50,14 @@ struct MeasuredTime {
   std::optional<core::Seconds> compute, exposed_communication, bubble, optimizer, communication;
 };
 
+// Of asynchronous servers: pushes taken in the run, and how many others' updates the weights that a
+// push was computed with lacked.
+struct MeasuredStaleness {
+  std::int64_t pushes = 0;
+  double mean = 0;
+  std::int64_t max = 0;
+};
+
 struct RunRecord {
   models::ModelSpec model;
   std::int64_t parameters = 0;  // total, unpadded
@@ -69,6 +77,7 @@ struct RunRecord {
   std::vector<MeasuredCommunication> communication;
   std::vector<MeasuredMessages> sent;  // empty: ranks are threads
   MeasuredTime time;
+  std::optional<MeasuredStaleness> staleness;  // empty: no stale weights
   std::map<std::string, std::string> environment;  // "openblas": "0.3.21"
 };
 

@@ -65,6 +65,19 @@ void fill_time(RunRecord& r, const RankReport& named) {
   r.time.communication = busy / run;
 }
 
+// Over all servers and spans.
+void fill_staleness(RunRecord& r, const std::vector<RankReport>& reports) {
+  Staleness all;
+  for (const RankReport& report : reports) {
+    all.pushes += report.staleness.pushes;
+    all.sum += report.staleness.sum;
+    all.most = std::max(all.most, report.staleness.most);
+  }
+  if (all.pushes == 0) return;
+  r.staleness = {all.pushes, static_cast<double>(all.sum) / static_cast<double>(all.pushes),
+                 all.most};
+}
+
 }  // namespace
 
 void fill_measured(RunRecord& r, const std::vector<RankReport>& reports, int named_rank,
@@ -77,6 +90,7 @@ void fill_measured(RunRecord& r, const std::vector<RankReport>& reports, int nam
   fill_memory(r, named, named_rank);
   fill_communication(r, reports);
   fill_time(r, named);
+  fill_staleness(r, reports);
 }
 
 }  // namespace exec

@@ -187,6 +187,7 @@ class Run {
     report.live = ledger.peak();
     report.reserved = interpreter.memory().reserved();
     report.traffic = interpreter.statistics();
+    report.staleness = interpreter.staleness();
     if (options_.processes != nullptr) report.host = host_name();
     report.beside = interpreter.backend().beside();
   }

@@ -39,6 +39,7 @@ void pack(Packer& p, const RankReport& r) {
   p.values(r.times);
   p.values(r.loss);
   p.values(r.sent);
+  p.value(r.staleness);
   p.text(r.host);
 }
 
@@ -56,6 +57,7 @@ RankReport unpack_report(Unpacker& u) {
   r.times = u.values<StepTimes>();
   r.loss = u.values<double>();
   r.sent = u.values<SentTo>();
+  r.staleness = u.value<Staleness>();
   r.host = u.text();
   return r;
 }

@@ -76,7 +76,9 @@ class StageLowering {
   std::uint16_t partial_block(int unit);
   std::uint16_t join_block();
   std::uint16_t join_gather_block();
-  std::uint16_t server_step_block();
+  bool asynchronous() const { return stage_.strategy->server_mode == ServerMode::async; }
+  program::Transfer served(program::Traffic what, int turn) const;
+  std::uint16_t server_step_block(int turn);
   void emit_update(Stream stream, View gradient);
   View weight_range() const;
   View gradient_range() const;

@@ -3,7 +3,8 @@
 //   zero1    reduce-scatter of each bucket, update of the own chunk, all-gather of weights [zero]
 //   zero2    as zero1, by unit and micro-batch: gradients exist as shards
 //   zero3    as zero2 without the last gather: weights exist as shards, too (units.cpp)
-//   servers  push of gradients; servers add, update and send weights back [C2, C3, C5]
+//   servers  push of gradients; servers add, update and send weights back [C2, C3, C5]; or, apart
+//            and asynchronous, update by each push and answer that worker alone [C9]
 #include "core/check.hpp"
 #include "planner/lower.hpp"
 #include "planner/lowering/stage_lowering.hpp"
@@ -155,14 +156,9 @@ std::uint16_t StageLowering::server_reduce_block() {
   const Wait ready{layer_event(ready_), false};
   const EventRef pulled = layer_event(pulled_);
   const View gradients = ranged(constant_view(state_.gradients), Range::span);
-  const std::uint16_t up =
-      builder_.transfer(over(program::Group::data, Collective::parameter_server,
-                             program::Algorithm::parameter_server, Traffic::gradients,
-                             stage_.recipe.gradient));
-  const std::uint16_t down =
-      builder_.transfer(over(program::Group::data, Collective::parameter_server,
-                             program::Algorithm::parameter_server, Traffic::parameters,
-                             stage_.recipe.weight));
+  const int turn = asynchronous() ? 1 : 0;
+  const std::uint16_t up = builder_.transfer(served(Traffic::gradients, turn));
+  const std::uint16_t down = builder_.transfer(served(Traffic::parameters, turn));
   // All on one stream, in this order: pushes are buffered, so no rank waits for one that waits for
   // it.
   if (stage_.serves) builder_.alloc(layer_view(sum_));
@@ -184,19 +180,25 @@ std::uint16_t StageLowering::server_reduce_block() {
   return builder_.end();
 }
 
-// A server apart from the workers: every span in turn.
-std::uint16_t StageLowering::server_step_block() {
-  builder_.begin("server_step");
-  const auto transfer = [&](Traffic what, core::DType type) {
-    return builder_.transfer(over(program::Group::data, Collective::parameter_server,
-                                  program::Algorithm::parameter_server, what, type));
-  };
+// Pushes carry gradients, replies weights. turn: Transfer::tag (sim/program/turns.hpp).
+Transfer StageLowering::served(Traffic what, int turn) const {
+  const bool gradients = what == Traffic::gradients;
+  Transfer t = over(program::Group::data, Collective::parameter_server,
+                    program::Algorithm::parameter_server, what,
+                    gradients ? stage_.recipe.gradient : stage_.recipe.weight);
+  t.tag = static_cast<std::uint16_t>(turn);
+  return t;
+}
+
+// A server apart from the workers: a span of all of them, or of the worker whose turn it is.
+std::uint16_t StageLowering::server_step_block(int turn) {
+  builder_.begin(turn > 0 ? "server_turn" : "server_step");
   builder_.alloc(layer_view(sum_));
   builder_.emit({.kind = ActionKind::serve_push, .args = {layer_view(sum_)},
-                 .op = transfer(Traffic::gradients, stage_.recipe.gradient)});
+                 .op = builder_.transfer(served(Traffic::gradients, turn))});
   emit_update(Stream::compute, layer_view(sum_));
   builder_.emit({.kind = ActionKind::serve_pull, .args = {weight_range()},
-                 .op = transfer(Traffic::parameters, stage_.recipe.weight)});
+                 .op = builder_.transfer(served(Traffic::parameters, turn))});
   builder_.free(layer_view(sum_));
   return builder_.end();
 }
@@ -338,8 +340,13 @@ void StageLowering::build_end() {
       if (layout_.spans[static_cast<std::size_t>(s)].elements > 0) call(end, block_of(s), s);
   };
   if (stage_.apart) {
-    const std::uint16_t step = server_step_block();
-    return for_spans([&](int) { return step; });
+    std::vector<std::uint16_t> turns;
+    const int first = asynchronous() ? 1 : 0, last = asynchronous() ? stage_.mesh.data : 0;
+    for (int turn = first; turn <= last; ++turn) turns.push_back(server_step_block(turn));
+    return for_spans([&](int s) {
+      for (std::size_t i = 0; i + 1 < turns.size(); ++i) call(end, turns[i], s);
+      return turns.back();
+    });
   }
   for (int c = 0; c < static_cast<int>(stage_.chunks.size()); ++c)
     for (const bool gradient : {true, false})

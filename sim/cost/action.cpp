@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/program/turns.hpp"
 
 namespace cost {
 namespace {
@@ -299,7 +300,7 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
 }
 
 // A push and its server's fold happen together, and so do a reply and its pull: each side is as
-// long as the busier link. The span's parts are 1/M each.
+// long as the busier link. The span's parts are 1/M each. In turns a server meets one worker.
 core::Seconds ActionCost::server_time(const Action& action, const Call& call) const {
   const Place& place = places_[static_cast<std::size_t>(Group::data)];
   const program::Span& span = class_->spans[call.layer];
@@ -307,7 +308,8 @@ core::Seconds ActionCost::server_time(const Action& action, const Call& call) co
   const core::DType type = buffer(action, last).type;
   const core::Bytes part = core::bytes_of(span.shard_elements, type);
   const int workers = program_->mesh.data;
-  const int peers = program_->servers_colocated ? workers - 1 : workers;
+  const bool turns = program::takes_turns(class_->transfers[action.op]);
+  const int peers = turns ? 1 : program_->servers_colocated ? workers - 1 : workers;
   const core::Seconds wire = incast_time(place, peers, part, *machine_);
   if (action.kind == ActionKind::serve_push)
     return wire + fold_time(action, call);
@@ -319,7 +321,8 @@ core::Seconds ActionCost::server_time(const Action& action, const Call& call) co
 core::Seconds ActionCost::fold_time(const Action& action, const Call& call) const {
   const core::DType type = buffer(action, action.arg_count - 1).type;
   const core::Bytes part = core::bytes_of(class_->spans[call.layer].shard_elements, type);
-  return memory_time(part * (program_->mesh.data + 1), *machine_);
+  const bool turns = program::takes_turns(class_->transfers[action.op]);
+  return memory_time(part * (turns ? 2 : program_->mesh.data + 1), *machine_);
 }
 
 core::Picoseconds ActionCost::beside_wire(const Action& action, const Call& call) const {

@@ -11,6 +11,7 @@
 #include "sim/engine/chakra_schema.hpp"
 #include "sim/engine/protobuf.hpp"
 #include "sim/program/traffic.hpp"
+#include "sim/program/turns.hpp"
 
 namespace engine {
 namespace {
@@ -208,10 +209,11 @@ class RankWriter {
     const bool pushes = a.kind == ActionKind::push || a.kind == ActionKind::serve_push;
     const auto bytes = core::bytes_of(op.transfer_elements, t.wire_type).value();
     const std::int64_t workers = mesh_.data;
-    const std::int64_t incast = workers - (scene_.program().servers_colocated ? 1 : 0);
+    const std::int64_t incast =
+        program::takes_turns(t) ? 1 : workers - (scene_.program().servers_colocated ? 1 : 0);
     const std::int64_t own = std::int64_t{scene_.program().servers};
     Ids ids;
-    for (const int peer : of_worker ? servers() : workers_of_server()) {
+    for (const int peer : of_worker ? servers() : workers_of_server(t)) {
       if (peer == rank_) continue;
       Describe node = message_node(sends, peer, pushes ? kPushTag : kPullTag, bytes,
                                    program::name(t.what));
@@ -240,9 +242,12 @@ class RankWriter {
     data.resize(ranks.size());
     return data;
   }
-  std::vector<int> workers_of_server() const {
+  // All, or the one whose turn it is.
+  std::vector<int> workers_of_server(const program::Transfer& t) const {
     const int worker = mesh_.is_server(rank_) ? 0 : rank_;
-    return mesh_.members(program::Group::data, worker);
+    std::vector<int> all = mesh_.members(program::Group::data, worker);
+    if (program::takes_turns(t)) all = {all[static_cast<std::size_t>(t.tag - 1)]};
+    return all;
   }
 
   int group_of(std::vector<int> members) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "sim/program/turns.hpp"
 
 namespace engine {
 
@@ -84,8 +85,10 @@ bool Exchanges::post(const Timetable& table, const Operation& op, Party from, st
     servers.push_back(p.servers_colocated ? workers[static_cast<std::size_t>(s)]
                                           : p.mesh.workers() + s);
   std::vector<int> members{from.rank};
+  const bool turns = point.kind == ActionKind::serve_pull && program::takes_turns(t);
+  if (turns) members.push_back(workers[static_cast<std::size_t>(t.tag - 1)]);
   for (const int rank : point.kind == ActionKind::push ? servers : workers)
-    if (rank != from.rank) members.push_back(rank);
+    if (rank != from.rank && !turns) members.push_back(rank);
   if (members.size() == 1) return false;
   std::vector<std::uint32_t> nodes(members.size(), kAbsent);
   nodes[0] = from.node;

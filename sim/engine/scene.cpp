@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "core/random.hpp"
+#include "sim/program/turns.hpp"
 
 namespace engine {
 namespace {
@@ -17,7 +18,8 @@ struct ChannelKey {
   ChannelKind kind{};
   Group group{};                       // of collectives
   program::Stream stream{};            // of collectives
-  int first = 0, second = 0;           // folds: sender and receiver, or the group's lowest
+  // Folds: sender and receiver, or the group's lowest; of pushes and pulls, that and turn_of().
+  int first = 0, second = 0;
   std::uint16_t tag = 0;               // of messages
   friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
 };
@@ -57,7 +59,7 @@ class Seating {
     PLANNER_CHECK(label != Groups::kNone, "a transfer outside its group");
     const int lowest = lowest_[g][static_cast<std::size_t>(label)];
     if (kind == ChannelKind::collective) return {kind, t.group, point.stream, lowest, 0, 0};
-    return {kind, {}, {}, lowest, 0, 0};
+    return {kind, {}, {}, lowest, program::turn_of(p_, t, rank), 0};
   }
 
  private:
@@ -94,7 +96,9 @@ Scene::Scene(const program::Program& program, const cost::Machine& machine, Scen
     PLANNER_CHECK(s.rank >= 0 && s.rank < program.mesh.ranks() && s.slowdown > 0);
     marks[static_cast<std::size_t>(s.rank)] = ++mark;
   }
-  fold_ = fold_ranks(program, groups, marks, options.unfold || jitter_ > 0);
+  // Workers whose turns come one after another are not alike.
+  const bool apart = options.unfold || jitter_ > 0 || program::takes_turns(program);
+  fold_ = fold_ranks(program, groups, marks, apart);
   add_actors(groups, machine, options);
   seat_actors(groups);
 }

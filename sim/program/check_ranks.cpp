@@ -9,6 +9,7 @@
 #include "sim/program/checker.hpp"
 #include "sim/program/checker_parts.hpp"
 #include "sim/program/traffic.hpp"
+#include "sim/program/turns.hpp"
 
 namespace program::checker {
 namespace {
@@ -74,7 +75,7 @@ struct Channel {
   Kind kind{};
   Group group{};                       // of collectives
   Stream stream{};                     // of collectives
-  int first = 0, second = 0;           // sender and receiver, or the group's first rank
+  int first = 0, second = 0;           // sender and receiver, or first rank; of pushes: its turn
   std::uint16_t tag = 0;               // of messages
   friend auto operator<=>(const Channel&, const Channel&) = default;
 };
@@ -148,7 +149,8 @@ class Ranks {
       return {Kind::message, {}, {}, sends ? player.rank : peer, sends ? peer : player.rank, t.tag};
     }
     const bool up = a.kind == ActionKind::push || a.kind == ActionKind::serve_push;
-    return {up ? Kind::push : Kind::pull, {}, {}, server_group(player.rank), 0, 0};
+    const int group = server_group(player.rank), turn = turn_of(p_, t, player.rank);
+    return {up ? Kind::push : Kind::pull, {}, {}, group, turn, 0};
   }
 
   bool has_peer(const Player& player, const Item& item) const {
@@ -191,7 +193,8 @@ class Ranks {
       } else if (c.kind == Kind::collective) {
         if (!p_.mesh.is_server(rank) && in_group(c, rank)) all.emplace_back(r, false);
       } else if (server_group(rank) == c.first) {
-        if (k.is_worker) all.emplace_back(r, c.kind == Kind::pull);
+        const bool comes = c.second == 0 || (k.is_worker && c.second == turn_of_worker(p_, rank));
+        if (k.is_worker && comes) all.emplace_back(r, c.kind == Kind::pull);
         if (k.is_server) all.emplace_back(r, c.kind == Kind::push);
       }
     }

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/check.hpp"
+#include "sim/program/turns.hpp"
 
 namespace program {
 namespace {
@@ -93,7 +94,8 @@ struct Volume {
   core::Bytes payload{}, wire{};
 };
 
-// One push or reply. Stand-alone servers have no index among the workers, and need none.
+// One push or reply, to all workers or to the one whose turn it is. Stand-alone servers have no
+// index among the workers, and need none.
 Volume server_volume(const Program& p, const Issue& issue, int rank) {
   const int workers = p.mesh.group_size(Group::data);
   const bool apart = p.mesh.is_server(rank);
@@ -104,7 +106,9 @@ Volume server_volume(const Program& p, const Issue& issue, int rank) {
   const core::Bytes whole =
       payload_bytes(Collective::parameter_server, Algorithm::parameter_server, workers, p.servers,
                     issue.elements, type);
-  return {1, whole, issue.kind == ActionKind::push ? t.push_per_worker : t.reply_per_server};
+  if (issue.kind == ActionKind::push) return {1, whole, t.push_per_worker};
+  // In turns: apart from the workers, so that each of them is one of equal parts.
+  return {1, whole, t.reply_per_server / (takes_turns(issue.transfer) ? workers : 1)};
 }
 
 Volume volume(const Program& p, const Issue& issue, int rank) {
