@@ -184,6 +184,7 @@ struct KeptBeside {
   double norm = 0;                     // copies of an RMS norm made of several kernels
   double gated = 0;                    // silu(gate), apart from its product
   double scores = 0;                   // attention over stored scores
+  double activated = 0;                // what an activation reads: half of it, where it is even
   double logits = 0;                   // wider copies, gradient; while the loss is computed
   bool gathered_logits = false;        // those of all tensor ranks, on each
   // A weight gradient that a GEMM added into its buffer is returned as an empty tensor of the

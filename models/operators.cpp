@@ -143,6 +143,7 @@ TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std:
   op.flops_input_gradient = flops(kGeluInputGradient, rows, n);
   op.elements_forward = 2 * rows * n;
   op.elements_backward = 3 * rows * n;  // x, dy, dx
+  if (n % 2 == 0) b.keep_beside(op, b.kept.activated * static_cast<double>(rows * (n / 2)));
   b.add(std::move(op));
   return y;
 }

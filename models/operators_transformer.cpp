@@ -115,7 +115,7 @@ TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, st
   op.flops_input_gradient = flops(kSwigluInputGradient, rows, n);
   op.elements_forward = 3 * rows * n;
   op.elements_backward = 5 * rows * n;  // gate, up, dy; dgate, dup
-  b.keep_beside(op, b.kept.gated * static_cast<double>(rows * n));
+  b.keep_beside(op, (b.kept.gated + b.kept.activated) * static_cast<double>(rows * n));
   b.add(std::move(op));
   return y;
 }

@@ -33,31 +33,41 @@ void write(const View& v, std::int64_t ld, std::int64_t rows, std::int64_t d, co
   for (std::int64_t r = 0; r < rows; ++r) store(v.at(r * ld), d, panel + r * d);
 }
 
-// A block of query rows of one head: [first, first + rows) against keys [0, keys).
+// A block of query rows of one head: [first, first + rows), from a position on, against keys
+// [0, keys).
 struct Block {
-  std::int64_t first, rows, keys;
+  std::int64_t first, rows, position, keys;
 };
+
+// Of rows [begin, end), the first of which stands at `position`.
+template <class Body>
+void for_run(const AttentionShape& s, std::int64_t begin, std::int64_t end, std::int64_t position,
+             Body&& body) {
+  for (std::int64_t i = begin; i < end; i += kQueryRows) {
+    const std::int64_t rows = std::min(kQueryRows, end - i), at = position + i - begin;
+    body(Block{i, rows, at, s.causal ? at + rows : s.key_rows()});
+  }
+}
 
 template <class Body>
 void for_blocks(const AttentionShape& s, Body&& body) {
-  for (std::int64_t i = 0; i < s.seq; i += kQueryRows) {
-    const std::int64_t rows = std::min(kQueryRows, s.seq - i);
-    body(Block{i, rows, s.causal ? i + rows : s.seq});
-  }
+  if (s.keys == 0) return for_run(s, 0, s.seq, 0, body);
+  for_run(s, 0, s.early, s.early_at, body);
+  for_run(s, s.early, s.seq, s.late_at, body);
 }
 
 // Keys that row r of the block sees.
 std::int64_t visible(const AttentionShape& s, const Block& b, std::int64_t r) {
-  return s.causal ? b.first + r + 1 : b.keys;
+  return s.causal ? b.position + r + 1 : b.keys;
 }
 
 template <class T>
 struct Scratch {
   Scratch(const AttentionShape& s, Workspace ws) {
-    const std::int64_t head = s.seq * s.head_dim, block = kQueryRows * s.head_dim;
+    const std::int64_t head = s.key_rows() * s.head_dim, block = kQueryRows * s.head_dim;
     for (T** p : {&k, &v, &dk, &dv}) *p = ws.take<T>(head);
     for (T** p : {&q, &out, &dout, &dq}) *p = ws.take<T>(block);
-    for (T** p : {&scores, &dscores}) *p = ws.take<T>(kQueryRows * s.seq);
+    for (T** p : {&scores, &dscores}) *p = ws.take<T>(kQueryRows * s.key_rows());
   }
   T *k, *v, *dk, *dv, *q, *out, *dout, *dq, *scores, *dscores;
 };
@@ -87,16 +97,53 @@ std::pair<T, T> exponentiate(T* row, std::int64_t seen, std::int64_t keys) {
   return {max, sum.value()};
 }
 
+// One head of one sample: where its rows start.
+struct Head {
+  View q, k, v, out, lse, scores;
+  std::int64_t ld, key_ld;
+};
+
+// keys: apart from qkv, or absent; scores: kept, or absent.
+Head locate(const AttentionShape& s, std::int64_t sample, std::int64_t head, View qkv, View keys,
+            View out, View lse, View scores = {}) {
+  const std::int64_t d = s.head_dim, ld = s.qkv_columns();
+  const std::int64_t group = head / (s.heads / s.kv_heads);
+  const std::int64_t key_ld = keys ? 2 * s.kv_heads * d : ld;
+  const View row = qkv.at(sample * s.seq * ld);
+  const View key = keys ? keys.at(sample * s.keys * key_ld) : row.at(s.heads * d);
+  return {row.at(head * d),
+          key.at(group * d),
+          key.at((s.kv_heads + group) * d),
+          out.at(sample * s.seq * s.heads * d + head * d),
+          lse.at((sample * s.heads + head) * s.seq),
+          scores ? scores.at((sample * s.heads + head) * s.seq * s.key_rows()) : View{},
+          ld,
+          key_ld};
+}
+
+// Probabilities of row r of the block, rounded as they are stored. `to`: the head's first row.
 template <class T>
-void forward_block(const AttentionShape& s, const Block& b, Panel<T> q, Panel<T> k, Panel<T> v,
-                   Scratch<T>& w, const View& out, const View& lse) {
+void keep_row(const AttentionShape& s, const Block& b, std::int64_t r, T sum, T* row,
+              const View& to) {
+  for (std::int64_t i = 0; i < b.keys; ++i) row[i] /= sum;
+  const View at = to.at((b.first + r) * s.key_rows());
+  store(at, b.keys, row);
+  load(at, b.keys, row);
+}
+
+template <class T>
+void forward_block(const AttentionShape& s, const Block& b, const Head& h, Panel<T> q, Panel<T> k,
+                   Panel<T> v, Scratch<T>& w) {
+  const View &out = h.out, &lse = h.lse;
   const std::int64_t d = s.head_dim;
   T sums[kQueryRows];
   score_block(s, b, q, k, w.scores);
   for (std::int64_t r = 0; r < b.rows; ++r) {
-    const auto [max, sum] = exponentiate(w.scores + r * b.keys, visible(s, b, r), b.keys);
+    T* const row = w.scores + r * b.keys;
+    const auto [max, sum] = exponentiate(row, visible(s, b, r), b.keys);
     put(lse, b.first + r, max + std::log(sum));
-    sums[r] = sum;
+    sums[r] = h.scores ? T(1) : sum;
+    if (h.scores) keep_row(s, b, r, sum, row, h.scores);
   }
   gemm(false, false, b.rows, d, b.keys, T(1), w.scores, b.keys, v.data, v.ld, T(0), w.out, d);
   for (std::int64_t r = 0; r < b.rows; ++r) {
@@ -106,45 +153,28 @@ void forward_block(const AttentionShape& s, const Block& b, Panel<T> q, Panel<T>
   write(out.at(b.first * s.heads * d), s.heads * d, b.rows, d, w.out);
 }
 
-// One head of one sample: where its rows start.
-struct Head {
-  View q, k, v, out, lse;
-  std::int64_t ld;
-};
-
-Head locate(const AttentionShape& s, std::int64_t sample, std::int64_t head, View qkv, View out,
-            View lse) {
-  const std::int64_t d = s.head_dim, ld = s.qkv_columns();
-  const std::int64_t group = head / (s.heads / s.kv_heads);
-  const View row = qkv.at(sample * s.seq * ld);
-  return {row.at(head * d),
-          row.at((s.heads + group) * d),
-          row.at((s.heads + s.kv_heads + group) * d),
-          out.at(sample * s.seq * s.heads * d + head * d),
-          lse.at((sample * s.heads + head) * s.seq),
-          ld};
-}
-
-// Scores become probabilities from the saved log sum exp; dscores become their gradient:
-// ds = p (dp - sum(dout out)) / sqrt(d) [flash2] section 3.1.2.
+// Scores become probabilities from the saved log sum exp, unless they are; dscores become their
+// gradient: ds = p (dp - sum(dout out)) / sqrt(d) [flash2] section 3.1.2.
 template <class T>
 void softmax_gradient(const AttentionShape& s, const Block& b, Panel<T> out, Panel<T> dout,
-                      const View& lse, Scratch<T>& w) {
+                      const Head& h, Scratch<T>& w) {
+  const bool kept = static_cast<bool>(h.scores);
   const T factor = score_scale<T>(s);
   for (std::int64_t r = 0; r < b.rows; ++r) {
     const T* const o = out.data + r * out.ld;
     const T* const g = dout.data + r * dout.ld;
     LaneSum<T> dot;
     dot.add(s.head_dim, [&](std::int64_t i) { return o[i] * g[i]; });
-    const T delta = dot.value(), log_sum = get<T>(lse, b.first + r);
+    const T delta = dot.value(), log_sum = get<T>(h.lse, b.first + r);
     T* const p = w.scores + r * b.keys;
     T* const ds = w.dscores + r * b.keys;
     const std::int64_t seen = visible(s, b, r);
+    if (!kept) {
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < seen; ++i) {
-      p[i] = exp_of(p[i] - log_sum);
-      ds[i] = p[i] * (ds[i] - delta) * factor;
+      for (std::int64_t i = 0; i < seen; ++i) p[i] = exp_of(p[i] - log_sum);
     }
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < seen; ++i) ds[i] = p[i] * (ds[i] - delta) * factor;
     std::fill(p + seen, p + b.keys, T(0));
     std::fill(ds + seen, ds + b.keys, T(0));
   }
@@ -157,10 +187,12 @@ void backward_block(const AttentionShape& s, const Block& b, const Head& h, Pane
   const Panel<T> q = fetch(h.q.at(b.first * h.ld), h.ld, b.rows, d, w.q);
   const Panel<T> out = fetch(h.out.at(b.first * ldo), ldo, b.rows, d, w.out);
   const Panel<T> dout = fetch(dout_head.at(b.first * ldo), ldo, b.rows, d, w.dout);
-  score_block(s, b, q, k, w.scores);
+  if (!h.scores) score_block(s, b, q, k, w.scores);
+  for (std::int64_t r = 0; r < b.rows && h.scores; ++r)
+    load(h.scores.at((b.first + r) * s.key_rows()), b.keys, w.scores + r * b.keys);
   gemm(false, true, b.rows, b.keys, d, T(1), dout.data, dout.ld, v.data, v.ld, T(0), w.dscores,
        b.keys);
-  softmax_gradient(s, b, out, dout, h.lse, w);
+  softmax_gradient(s, b, out, dout, h, w);
   gemm(true, false, b.keys, d, b.rows, T(1), w.scores, b.keys, dout.data, dout.ld, T(1), w.dv, d);
   gemm(true, false, b.keys, d, b.rows, T(1), w.dscores, b.keys, q.data, q.ld, T(1), w.dk, d);
   gemm(false, false, b.rows, d, b.keys, T(1), w.dscores, b.keys, k.data, k.ld, T(0), w.dq, d);
@@ -170,48 +202,52 @@ void backward_block(const AttentionShape& s, const Block& b, const Head& h, Pane
 // All query heads that share the key head `group` of one sample.
 template <class T>
 void backward_group(const AttentionShape& s, std::int64_t sample, std::int64_t group, View dqkv,
-                    View dout, View qkv, View out, View lse, Scratch<T>& w) {
-  const std::int64_t d = s.head_dim, queries = s.heads / s.kv_heads;
-  std::fill_n(w.dk, s.seq * d, T(0));
-  std::fill_n(w.dv, s.seq * d, T(0));
-  const Head first = locate(s, sample, group * queries, qkv, out, lse);
-  const Panel<T> k = fetch(first.k, first.ld, s.seq, d, w.k);
-  const Panel<T> v = fetch(first.v, first.ld, s.seq, d, w.v);
+                    View dout, View qkv, View keys, View out, View lse, View scores,
+                    Scratch<T>& w) {
+  const std::int64_t d = s.head_dim, queries = s.heads / s.kv_heads, rows = s.key_rows();
+  std::fill_n(w.dk, rows * d, T(0));
+  std::fill_n(w.dv, rows * d, T(0));
+  const Head first = locate(s, sample, group * queries, qkv, keys, out, lse);
+  const Panel<T> k = fetch(first.k, first.key_ld, rows, d, w.k);
+  const Panel<T> v = fetch(first.v, first.key_ld, rows, d, w.v);
   for (std::int64_t head = group * queries; head < (group + 1) * queries; ++head) {
-    const Head h = locate(s, sample, head, qkv, out, lse);
-    const Head g = locate(s, sample, head, dqkv, dout, lse);
+    const Head h = locate(s, sample, head, qkv, keys, out, lse, scores);
+    const Head g = locate(s, sample, head, dqkv, keys, dout, lse);
     for_blocks(s, [&](const Block& b) { backward_block(s, b, h, k, v, g.out, g.q, w); });
   }
-  const Head g = locate(s, sample, group * queries, dqkv, dout, lse);
-  write(g.k, g.ld, s.seq, d, w.dk);
-  write(g.v, g.ld, s.seq, d, w.dv);
+  const Head g = locate(s, sample, group * queries, dqkv, keys, dout, lse);
+  write(g.k, g.key_ld, rows, d, w.dk);  // over the keys where they lie apart: nothing reads them
+  write(g.v, g.key_ld, rows, d, w.dv);
 }
 
 }  // namespace
 
-void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws) {
+void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws, View keys,
+               View scores) {
   PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
+  PLANNER_CHECK(static_cast<bool>(keys) == (s.keys > 0), "keys of a slice lie apart from it");
   with_compute_type(qkv.type, [&]<class T>() {
     Scratch<T> w(s, ws);
     for (std::int64_t i = 0; i < s.samples * s.heads; ++i) {
-      const Head h = locate(s, i / s.heads, i % s.heads, qkv, out, lse);
-      const Panel<T> k = fetch(h.k, h.ld, s.seq, s.head_dim, w.k);
-      const Panel<T> v = fetch(h.v, h.ld, s.seq, s.head_dim, w.v);
+      const Head h = locate(s, i / s.heads, i % s.heads, qkv, keys, out, lse, scores);
+      const Panel<T> k = fetch(h.k, h.key_ld, s.key_rows(), s.head_dim, w.k);
+      const Panel<T> v = fetch(h.v, h.key_ld, s.key_rows(), s.head_dim, w.v);
       for_blocks(s, [&](const Block& b) {
         const Panel<T> q = fetch(h.q.at(b.first * h.ld), h.ld, b.rows, s.head_dim, w.q);
-        forward_block(s, b, q, k, v, w, h.out, h.lse);
+        forward_block(s, b, h, q, k, v, w);
       });
     }
   });
 }
 
 void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse,
-                              const AttentionShape& s, Workspace ws) {
+                              const AttentionShape& s, Workspace ws, View keys, View scores) {
   PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
+  PLANNER_CHECK(static_cast<bool>(keys) == (s.keys > 0), "keys of a slice lie apart from it");
   with_compute_type(qkv.type, [&]<class T>() {
     Scratch<T> w(s, ws);
     for (std::int64_t i = 0; i < s.samples * s.kv_heads; ++i) {
-      backward_group(s, i / s.kv_heads, i % s.kv_heads, dqkv, dout, qkv, out, lse, w);
+      backward_group(s, i / s.kv_heads, i % s.kv_heads, dqkv, dout, qkv, keys, out, lse, scores, w);
     }
   });
 }
@@ -219,7 +255,7 @@ void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse
 core::Bytes attention_workspace(core::DType activation, const AttentionShape& s) {
   const std::int64_t size = activation == core::DType::f64 ? 8 : 4;
   const std::int64_t elements =
-      4 * s.seq * s.head_dim + 4 * kQueryRows * s.head_dim + 2 * kQueryRows * s.seq;
+      4 * s.key_rows() * s.head_dim + 4 * kQueryRows * s.head_dim + 2 * kQueryRows * s.key_rows();
   return core::Bytes(elements * size + 10 * 63);
 }
 

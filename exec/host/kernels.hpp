@@ -90,8 +90,9 @@ void qk_norm_weight_gradient(View dq_gamma, View dk_gamma, View dy, View qkv, Vi
 
 struct Rotation {
   std::int64_t rotated = 0;            // leading dimensions of a head that turn; even
-  std::int64_t seq = 0;                // the position of a row is row % seq
+  std::int64_t seq = 0;                // the position of a row is first + row % seq
   bool inverse = false;                // the gradient turns back
+  std::int64_t first = 0;
 };
 // q and k in place: pair (i, i + rotated / 2) turns by position 10000^(-2 i / rotated) [rope].
 void rotate(View qkv, const HeadShape& s, const Rotation& rotation);
@@ -138,15 +139,26 @@ core::Bytes lora_up_workspace(core::DType activation, const LoraShape& s);
 struct AttentionShape {
   std::int64_t samples = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool causal = true;
+  // Of a slice of the sequence: the keys of all of it, 0 where qkv holds them; seq counts queries,
+  // of which the first `early` stand at early_at and on, the others at late_at and on.
+  std::int64_t keys = 0;
+  std::int64_t early = 0, early_at = 0, late_at = 0;
   // A row of qkv: the heads of q, then of k, then of v.
   std::int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
+  std::int64_t key_rows() const { return keys > 0 ? keys : seq; }
 };
 // out[samples*seq, heads*d]; lse[samples, heads, seq] = log sum exp of the scaled scores. A block
-// of 64 query rows at a time, softmax as in [flash2]: never more than 64 x seq scores.
-void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws);
-// dqkv from the saved out and lse (scores are computed again).
+// of 64 query rows at a time, softmax as in [flash2]: never more than 64 x keys scores.
+// keys[samples, s.keys, (k, v)], positions ascending, where s.keys > 0. Where `scores` is given it
+// receives the probabilities, [samples, heads, seq, keys], and out is the sum over what it holds.
+void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws, View keys = {},
+               View scores = {});
+// dqkv from the saved out and lse (scores are computed again). Where s.keys > 0, dq alone, and keys
+// become these queries' part of their gradients. Where `scores` is given, the probabilities are
+// read from there.
 void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse,
-                              const AttentionShape& s, Workspace ws);
+                              const AttentionShape& s, Workspace ws, View keys = {},
+                              View scores = {});
 // For both.
 core::Bytes attention_workspace(core::DType activation, const AttentionShape& s);
 

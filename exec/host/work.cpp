@@ -140,19 +140,23 @@ Count product(Pass pass, const Dims& d, bool in_place, std::int64_t biases) {
 }
 
 // Two products of 2 rows seq n forward, five backward (scores are computed again).
+// A kernel that stores the probabilities writes them forward, and reads them instead of one
+// product.
 Count attend(Pass pass, const models::Operator& op, const Dims& d) {
+  const bool stores = op.outputs.size() > 2;
+  const std::int64_t scores = stores ? d.rows * op.heads * op.keys : 0;
   const std::int64_t heads = op.heads, qkv = (op.heads + 2 * op.kv_heads) * op.head_dim;
   const std::int64_t out = heads * op.head_dim;
   const double product_flops =
-      2.0 * static_cast<double>(d.rows * op.rows) * static_cast<double>(out);
+      2.0 * static_cast<double>(d.rows * op.keys) * static_cast<double>(out);
   if (pass == Pass::forward) {
     return {.flops = 2 * product_flops,
-            .activation = d.rows * (qkv + out),
+            .activation = d.rows * (qkv + out) + scores,
             .statistic = d.rows * heads};
   }
   if (pass == Pass::weight_gradient) return {};
-  return {.flops = 5 * product_flops,
-          .activation = d.rows * 2 * (qkv + out),
+  return {.flops = (stores ? 4 : 5) * product_flops,
+          .activation = d.rows * 2 * (qkv + out) + scores,
           .statistic = d.rows * heads};
 }
 
@@ -325,7 +329,8 @@ core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
                                      {samples, op.rows, op.n, op.k, op.groups, op.origins});
     case OpKind::attention: {
       const AttentionShape shape{.samples = samples, .seq = op.rows, .heads = op.heads,
-                                 .kv_heads = op.kv_heads, .head_dim = op.head_dim};
+                                 .kv_heads = op.kv_heads, .head_dim = op.head_dim,
+                                 .keys = op.keys};
       return op.alibi ? alibi_attention_workspace(types.activation, shape)
                       : attention_workspace(types.activation, shape);
     }

@@ -32,12 +32,14 @@ static KernelContext kernel_context(const RunContext& c, int rank) {
   k.global_batch = c.program.global_batch;
   k.vocab = c.spec.vocab;
   k.heads = c.spec.heads;
-  k.seq_len = c.program.seq_len;
+  k.slice.ranks = c.program.mesh.context;
+  k.slice.rows = c.program.seq_len / k.slice.ranks;
   k.norm_epsilon = c.spec.layer_norm_epsilon;
   k.seed = c.seed;
   if (c.program.mesh.is_server(rank)) return k;
   k.tensor_rank = c.program.mesh.index(program::Group::tensor, rank);
   k.expert_rank = c.program.mesh.index(program::Group::expert, rank);
+  k.slice.index = c.program.mesh.index(program::Group::context, rank);
   return k;
 }
 
@@ -61,34 +63,71 @@ Interpreter::Interpreter(const RunContext& context, int rank)
 
 Interpreter::~Interpreter() = default;
 
+// Elements [at, at + values.size()) of a buffer.
+void Interpreter::write_values(const Operand& to, std::int64_t at,
+                               std::span<const double> values) {
+  const auto n = static_cast<std::int64_t>(values.size());
+  std::vector<std::byte> rounded(static_cast<std::size_t>(core::bytes_of(n, to.type).value()));
+  host::cast({rounded.data(), to.type},
+             {const_cast<double*>(values.data()), core::DType::f64}, n);
+  backend_->write(view(to).at(at).data, rounded.data(), rounded.size());
+}
+
 // A shard-space buffer holds this rank's chunk of each span; a flat one holds everything.
 void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
                               const std::vector<double>& values) {
   const Operand to = memory_.persistent(buffer);
-  std::vector<std::byte> rounded;
-  const auto put = [&](std::int64_t at, std::int64_t from, std::int64_t n) {
-    rounded.resize(static_cast<std::size_t>(core::bytes_of(n, to.type).value()));
-    host::cast({rounded.data(), to.type},
-               {const_cast<double*>(values.data()) + from, core::DType::f64}, n);
-    backend_->write(view(to).at(at).data, rounded.data(), rounded.size());
-  };
   const auto count = static_cast<std::int64_t>(values.size());
-  if (!shards) return put(flat_offset, 0, count);
+  if (!shards) return write_values(to, flat_offset, values);
   for (const program::Span& s : class_.spans) {
     const std::int64_t begin =
         s.offset + std::min(s.part_of(part_) * s.shard_elements, s.elements);
     const std::int64_t end = std::min(begin + s.shard_elements, s.offset + s.elements);
     const std::int64_t lo = std::max(begin, flat_offset), hi = std::min(end, flat_offset + count);
-    if (lo < hi) put(s.shard_offset + lo - begin, lo - flat_offset, hi - lo);
+    if (lo < hi)
+      write_values(to, s.shard_offset + lo - begin,
+                   std::span(values).subspan(static_cast<std::size_t>(lo - flat_offset),
+                                             static_cast<std::size_t>(hi - lo)));
   }
+}
+
+// Of frozen parameters under ZeRO-3, this rank's part of each unit, padded to equal parts.
+void Interpreter::write_frozen_shards(std::int64_t flat_offset, const std::vector<double>& values) {
+  for (std::size_t u = 0; u < class_.frozen_units.size(); ++u) {
+    const auto& unit = class_.frozen_units[u];
+    const Operand to = memory_.persistent(class_.frozen_buffer, static_cast<int>(u));
+    const std::int64_t begin = unit.offset + part_ * to.elements;
+    const std::int64_t end = std::min(begin + to.elements, unit.offset + unit.elements);
+    const std::int64_t lo = std::max(begin, flat_offset);
+    const std::int64_t hi = std::min(end, flat_offset + static_cast<std::int64_t>(values.size()));
+    if (lo < hi)
+      write_values(to, lo - begin,
+                   std::span(values).subspan(static_cast<std::size_t>(lo - flat_offset),
+                                             static_cast<std::size_t>(hi - lo)));
+  }
+}
+
+// A matrix's codes among those of its layer, of which this rank may have a part.
+void Interpreter::write_codes(const program::QuantisedParameter& q,
+                              std::span<const std::byte> codes) {
+  const Operand layer = memory_.persistent(class_.quantised_buffer, q.layer);
+  const std::int64_t begin = class_.sharded_frozen ? part_ * layer.elements : 0;
+  const std::int64_t first = q.placed.offset,
+                     past = first + static_cast<std::int64_t>(codes.size());
+  const std::int64_t lo = std::max(begin, first), hi = std::min(begin + layer.elements, past);
+  if (lo < hi)
+    backend_->write(static_cast<std::byte*>(layer.data) + (lo - begin),
+                    codes.data() + (lo - first), static_cast<std::size_t>(hi - lo));
 }
 
 void Interpreter::initialise_weights() {
   const auto fill = [&](std::uint16_t buffer, bool shards, const program::PlacedParameter& p) {
     if (buffer == program::kNone) return;
     const bool f64 = class_.buffers[buffer].type == core::DType::f64;
-    write_range(buffer, shards, p.offset,
-                initial_values(p, context_.seed, kernels_.tensor_rank, f64, kernels_.expert_rank));
+    const std::vector<double> values =
+        initial_values(p, context_.seed, kernels_.tensor_rank, f64, kernels_.expert_rank);
+    if (!p.trained && class_.sharded_frozen) return write_frozen_shards(p.offset, values);
+    write_range(buffer, shards, p.offset, values);
   };
   for (const program::PlacedParameter& p : class_.parameters) {
     if (!p.trained) {
@@ -102,12 +141,10 @@ void Interpreter::initialise_weights() {
     const std::vector<double> exact =
         initial_values(q.placed, context_.seed, kernels_.tensor_rank, false, kernels_.expert_rank);
     const std::vector<float> values(exact.begin(), exact.end());
-    auto* layer =
-        static_cast<std::byte*>(memory_.persistent(class_.quantised_buffer, q.layer).data);
     std::vector<std::byte> codes(static_cast<std::size_t>(
         planner::quantised_bytes(context_.quantization, q.placed.parameter.shape).value()));
     host::encode_matrix(context_.quantization, values, q.placed.parameter.shape, codes.data());
-    backend_->write(layer + q.placed.offset, codes.data(), codes.size());
+    write_codes(q, codes);
   }
 }
 
@@ -319,10 +356,20 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
   }
 }
 
+// This rank's tokens of a sample.
+void Interpreter::load_tokens(std::int64_t sample, int shift, std::span<std::int32_t> into) {
+  if (kernels_.slice.ranks == 1) return context_.data.tokens(sample, shift, into);
+  std::vector<std::int32_t> all(static_cast<std::size_t>(context_.program.seq_len));
+  context_.data.tokens(sample, shift, all);
+  for (const program::RowRun& run : kernels_.slice.runs())
+    std::copy_n(all.begin() + run.position, run.rows, into.begin() + run.row);
+}
+
 // Sample order: data ranks take contiguous pieces of the global batch, micro-batches ascend in it.
 std::int64_t Interpreter::first_sample(const Call& call) const {
   const program::Program& p = context_.program;
-  const std::int64_t before = p.mesh.coordinates(rank_).data * class_.schedule.micro_batches;
+  const std::int64_t data = p.mesh.coordinates(rank_).data / p.mesh.context;
+  const std::int64_t before = data * class_.schedule.micro_batches;
   return step_index_ * p.global_batch + (before + call.micro_batch) * p.samples;
 }
 
@@ -343,7 +390,7 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
       else if (context_.spec.vocab == 0)
         context_.data.labels(first + s, tokens);
       else
-        context_.data.tokens(first + s, input == program::Input::targets ? 1 : 0, tokens);
+        load_tokens(first + s, input == program::Input::targets ? 1 : 0, tokens);
       continue;
     }
     if (input == program::Input::features)

@@ -90,6 +90,9 @@ class Interpreter {
   void initialise_weights();
   void write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
                    const std::vector<double>& values);
+  void write_frozen_shards(std::int64_t flat_offset, const std::vector<double>& values);
+  void write_values(const Operand& to, std::int64_t at, std::span<const double> values);
+  void write_codes(const program::QuantisedParameter& q, std::span<const std::byte> codes);
   void open_communicators();
   void issue_all();
   void issue_block(const program::Call& call);
@@ -100,6 +103,7 @@ class Interpreter {
            const std::vector<Operand>& args);
   std::int64_t first_sample(const program::Call& call) const;
   void load(const program::Action& action, const program::Call& call, const Operand& into);
+  void load_tokens(std::int64_t sample, int shift, std::span<std::int32_t> into);
   void optimizer(const program::Action& action, const program::Call& call,
                  const std::vector<Operand>& args);
   void transfer(const program::Action& action, const program::Call& call,
@@ -110,6 +114,8 @@ class Interpreter {
                   const std::vector<Operand>& args);
   void rows_collective(const program::Action& action, Communicator& c, const Operand& rows,
                        const Operand& all);
+  void keys_collective(const program::Action& action, Communicator& c, const Operand& qkv,
+                       const Operand& keys);
   void account(const program::Action& action, double seconds);
   void log_memory(const program::Action& action, const program::Call& call);
   void log(const program::Action& action, const program::Call& call, std::uint32_t number,

@@ -27,6 +27,43 @@ host::ExpertShape expert_shape(const Operator& op, const KernelContext& c) {
   return {c.samples, op.rows, op.n, op.k, op.groups, op.origins};
 }
 
+// Keys and values of all ranks, where these divide the sequence.
+host::View keys_of(const Operator& op, Args a) {
+  return op.keys == op.rows ? host::View{} : view(a.back());
+}
+// Probabilities, where attention keeps them: bytes of as many activations.
+host::View scores_of(const Operator& op, Args a, std::size_t at) {
+  return op.outputs.size() > 2 ? host::View{a[at].data, a[0].type} : host::View{};
+}
+
+// Columns [op.n, 2 op.n) of rows of 2 op.n elements: what checkpoint=selective_op keeps of them.
+void keep_half(const Operand& kept, host::View from, std::int64_t rows, std::int64_t n) {
+  const host::View to{kept.data, from.type};
+  for (std::int64_t r = 0; r < rows; ++r)
+    host::copy(to.at(r * n), from.at(r * 2 * n + n), n);
+}
+
+// Where half of the product was kept, the operator makes the other half.
+void linear(const Operator& op, Args a, std::int64_t rows, host::Workspace ws) {
+  const bool bias = op.parameters.size() > 1;
+  const std::size_t out = bias ? 3 : 2;
+  const bool half = a.size() > out + 1;
+  host::LinearShape shape = linear_shape(op, rows);
+  if (half) shape.ldy = 2 * op.n;
+  const host::View y = view(a[out]);
+  host::linear(y, view(a[0]), view(a[1]), bias ? view(a[2]) : host::View{}, shape, false, ws);
+  const host::View kept{a.back().data, y.type};
+  for (std::int64_t r = 0; r < rows && half; ++r)
+    host::copy(y.at(r * 2 * op.n + op.n), kept.at(r * op.n), op.n);
+}
+
+void turn(host::View qkv, const Operator& op, bool inverse, const KernelContext& c) {
+  each_run(op, c, [&](std::int64_t row, std::int64_t count, std::int64_t position) {
+    const host::HeadShape shape = head_shape(op, count);
+    host::rotate(qkv.at(row * shape.columns()), shape, rotation(op, inverse, position));
+  });
+}
+
 void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace ws) {
   const std::int64_t rows = op.rows * c.samples, n = rows * op.n;
   const auto v = [&](std::size_t i) { return i < a.size() ? view(a[i]) : host::View{}; };
@@ -34,8 +71,10 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::token_embedding:
       return host::token_embedding(v(2), v(1), v(0), rows, op.n, {c.tensor_rank * op.k, op.k});
     case OpKind::position_embedding:
-      return host::position_embedding(v(2), v(0), v(1).at(first_position(op, c)), rows, op.n,
-                                      op.rows);
+      return each_run(op, c, [&](std::int64_t row, std::int64_t count, std::int64_t position) {
+        host::position_embedding(v(2).at(row * op.n), v(0).at(row * op.n), v(1).at(position * op.n),
+                                 count, op.n, count);
+      });
     case OpKind::layer_norm: {  // x, gamma, [beta], y, mean, rstd
       const std::size_t y = op.inputs.size() + op.parameters.size();
       return host::layer_norm(v(y), v(y + 1), v(y + 2), v(0), v(1), y > 2 ? v(2) : host::View{},
@@ -46,24 +85,24 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::qk_norm:
       return host::qk_norm(v(3), v(4), v(0), v(1), v(2), head_shape(op, rows), c.norm_epsilon);
     case OpKind::rope:  // qkv, in place
-      return host::rotate(v(1), head_shape(op, rows), rotation(op, false));
+      return turn(v(1), op, false, c);
     case OpKind::swiglu:
+      if (a.size() > 2) keep_half(a[2], v(0), rows, op.n);
       return host::swiglu(v(1), v(0), rows, op.n);
     case OpKind::relu:
       return host::relu(v(1), v(0), n);
-    case OpKind::linear: {
-      const bool bias = op.parameters.size() > 1;
-      return host::linear(v(bias ? 3 : 2), v(0), v(1), bias ? v(2) : host::View{},
-                          linear_shape(op, rows), false, ws);
-    }
+    case OpKind::linear:
+      return linear(op, a, rows, ws);
     case OpKind::lora_up:  // base, u, B, y (in place of base)
       return host::lora_up(v(3), v(1), v(2), lora_shape(op, rows, a[3].elements / rows), ws);
     case OpKind::attention:
       if (op.alibi)
-        return host::alibi_attention(v(1), v(2), v(0), attention_shape(op, c.samples),
+        return host::alibi_attention(v(1), v(2), v(0), attention_shape(op, c),
                                      {c.tensor_rank * op.heads, c.heads}, ws);
-      return host::attention(v(1), v(2), v(0), attention_shape(op, c.samples), ws);
+      return host::attention(v(1), v(2), v(0), attention_shape(op, c), ws, keys_of(op, a),
+                             scores_of(op, a, 3));
     case OpKind::gelu:
+      if (a.size() > 2) keep_half(a[2], v(0), rows, op.n / 2);
       return host::gelu(v(1), v(0), n, op.activation);
     case OpKind::add:
       return host::add(v(2), v(0), v(1), n);
@@ -79,7 +118,8 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::cross_entropy:
       return host::cross_entropy(static_cast<double*>(a[4].data), v(0), v(1), v(2), v(3),
                                  logit_shape(op, rows, c),
-                                 1.0 / static_cast<double>(c.global_batch * op.rows));
+                                 1.0 / static_cast<double>(c.global_batch * op.rows *
+                                                           c.slice.ranks));
     case OpKind::squared_error:
       return host::squared_error(static_cast<double*>(a[2].data), v(0), v(1), n,
                                  1.0 / static_cast<double>(c.global_batch));
@@ -116,10 +156,10 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
       return host::qk_norm_input_gradient(v(5), v(0), v(1), v(3), v(4), v(2), shape);
     }
     case OpKind::rope:
-      return host::rotate(v(0), head_shape(op, rows), rotation(op, true));
+      return turn(v(0), op, true, c);
     case OpKind::swiglu:
       PLANNER_CHECK(!accumulate, "swiglu overwrites its input's gradient");
-      return host::swiglu_gradient(v(2), v(0), v(1), rows, op.n);
+      return host::swiglu_gradient(v(a.size() - 1), v(0), v(1), rows, op.n);
     case OpKind::relu:
       return host::relu_gradient(v(2), v(0), v(1), rows * op.n, accumulate);
     case OpKind::linear:
@@ -144,10 +184,11 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
     case OpKind::attention:
       if (op.alibi)
         return host::alibi_attention_input_gradient(
-            v(4), v(0), v(1), v(2), v(3), attention_shape(op, c.samples),
+            v(4), v(0), v(1), v(2), v(3), attention_shape(op, c),
             {c.tensor_rank * op.heads, c.heads}, ws);
-      return host::attention_input_gradient(v(4), v(0), v(1), v(2), v(3),
-                                            attention_shape(op, c.samples), ws);
+      return host::attention_input_gradient(v(2 + op.outputs.size()), v(0), v(1), v(2), v(3),
+                                            attention_shape(op, c), ws, keys_of(op, a),
+                                            scores_of(op, a, 4));
     case OpKind::gelu:
       return host::gelu_gradient(v(2), v(0), v(1), rows * op.n, op.activation, accumulate);
     default: return graph_input_gradient(op, a, accumulate, c, ws);
@@ -162,8 +203,10 @@ void weight_gradient(const Operator& op, Args a, const KernelContext& c, host::W
       return host::token_embedding_weight_gradient(v(2), v(0), v(1), rows, op.n,
                                                    {c.tensor_rank * op.k, op.k});
     case OpKind::position_embedding:
-      return host::position_embedding_weight_gradient(v(1).at(first_position(op, c)), v(0), rows,
-                                                      op.n, op.rows);
+      return each_run(op, c, [&](std::int64_t row, std::int64_t count, std::int64_t position) {
+        host::position_embedding_weight_gradient(v(1).at(position * op.n), v(0).at(row * op.n),
+                                                 count, op.n, count);
+      });
     case OpKind::linear:  // dy, x, d_w, [d_b]
       host::linear_weight_gradient(v(2), v(0), v(1), linear_shape(op, rows), ws);
       if (a.size() > 3) host::bias_gradient(v(3), v(0), rows, op.n, op.n);

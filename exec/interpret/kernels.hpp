@@ -10,6 +10,7 @@
 #include "exec/interpret/rank_memory.hpp"
 #include "models/graph.hpp"
 #include "sim/program/program.hpp"
+#include "sim/program/sequence.hpp"
 
 namespace exec {
 
@@ -19,7 +20,7 @@ struct KernelContext {
   std::int64_t global_batch = 1;
   std::int64_t vocab = 0;              // unpadded
   std::int64_t heads = 0;              // of all tensor ranks
-  std::int64_t seq_len = 1;            // of all ranks that divide the sequence
+  program::SequenceSlice slice;        // of the tokens; tensor ranks may divide it further
   double norm_epsilon = 1e-5;
   int tensor_rank = 0, expert_rank = 0;
   std::uint64_t seed = 1;              // what is drawn at random

@@ -15,16 +15,23 @@ inline host::LoraShape lora_shape(const models::Operator& op, std::int64_t rows,
   return {rows, op.n, op.k, op.column_offsets, ldy, op.scale};
 }
 
-inline host::AttentionShape attention_shape(const models::Operator& op, std::int64_t samples) {
-  return {samples, op.rows, op.heads, op.kv_heads, op.head_dim, op.causal};
+inline host::AttentionShape attention_shape(const models::Operator& op, const KernelContext& c) {
+  host::AttentionShape s{c.samples, op.rows, op.heads, op.kv_heads, op.head_dim, op.causal};
+  if (op.keys == op.rows) return s;
+  const auto [early, late] = c.slice.runs();
+  s.keys = op.keys;
+  s.early = early.rows;
+  s.early_at = early.position;
+  s.late_at = late.position;
+  return s;
 }
 
 inline host::HeadShape head_shape(const models::Operator& op, std::int64_t rows) {
   return {rows, op.heads, op.kv_heads, op.head_dim};
 }
 
-inline host::Rotation rotation(const models::Operator& op, bool inverse) {
-  return {op.n / (op.heads + op.kv_heads), op.rows, inverse};
+inline host::Rotation rotation(const models::Operator& op, bool inverse, std::int64_t first = 0) {
+  return {op.n / (op.heads + op.kv_heads), op.rows, inverse, first};
 }
 
 inline host::LogitShape logit_shape(const models::Operator& op, std::int64_t rows,
@@ -34,9 +41,19 @@ inline host::LogitShape logit_shape(const models::Operator& op, std::int64_t row
   return {rows, op.n, op.n, c.tensor_rank * op.n, vocab};
 }
 
-// Where this rank's rows begin in the table of positions: it has all, or a tensor rank's piece.
-inline std::int64_t first_position(const models::Operator& op, const KernelContext& c) {
-  return op.rows == c.seq_len ? 0 : c.tensor_rank * op.rows * op.n;
+// Where the operator's rows begin in this rank's slice of the tokens: it has all, or a tensor
+// rank's piece.
+inline std::int64_t first_row(const models::Operator& op, const KernelContext& c) {
+  return op.rows == c.slice.rows ? 0 : c.tensor_rank * op.rows;
+}
+
+// use(first row among those of all samples, rows, position of the first), rows ascending.
+template <class Use>
+void each_run(const models::Operator& op, const KernelContext& c, Use&& use) {
+  const std::int64_t first = first_row(op, c);
+  for (std::int64_t s = 0; s < c.samples; ++s)
+    for (const program::RowRun& run : c.slice.runs(first, op.rows))
+      if (run.rows > 0) use(s * op.rows + run.row - first, run.rows, run.position);
 }
 
 }  // namespace exec

@@ -152,15 +152,20 @@ program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_b
 }
 
 static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
-                                      const hw_profiles::Framework& f) {
+                                      const Recipe& recipe, const hw_profiles::Framework& f) {
   models::KeptBeside kept;
   // A compiler recomputes what it would have to keep beside.
   if (!job.fused_norm && !job.compile) kept.norm = f.kept_norm;
   if (!job.compile) kept.gated = f.kept_gated;
   if (job.attention == "fused_softmax") kept.scores = f.kept_softmax;
   if (job.attention == "unfused") kept.scores = f.kept_unfused;
-  // Half of the gated product, in 16 bits (segment_restore.cpp).
-  if (s.checkpoint == Checkpoint::selective_op) kept.gated = 2;
+  // Our own kernels keep the probabilities, as activations are stored.
+  const bool stores = job.attention == "fused_softmax" || job.attention == "unfused";
+  if (stores && job.framework == "native") kept.scores += core::bits(recipe.activation) / 8.0;
+  if (s.checkpoint == Checkpoint::selective_op) {  // segment_restore.cpp
+    kept.gated = 0;
+    kept.activated = core::bits(recipe.activation) / 8.0;
+  }
   kept.logits = job.compile ? f.kept_logits_compiled : f.kept_logits;
   kept.gathered_logits = f.gathers_logits;
   kept.stand_ins = f.stand_ins;
@@ -179,7 +184,8 @@ models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
   options.lora_rank = job.lora_rank;
   options.lora_targets = job.lora_targets;
   options.inference = job.mode == Mode::inference;
-  options.kept = kept_beside(job, strategy, framework);
+  if (const auto recipe = resolve_recipe(job.recipe, job.precision))
+    options.kept = kept_beside(job, strategy, *recipe, framework);
   return options;
 }
 

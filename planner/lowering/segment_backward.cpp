@@ -232,11 +232,14 @@ void SegmentEmitter::backward_operator(const Op& op) {
     case OpKind::attention: {
       const int dx = gradient_target(x, &accumulate);
       PLANNER_CHECK(!accumulate, "attention overwrites its input's gradient");
-      gather_keys();
-      emit_backward(ActionKind::input_gradient, op,
-                    {d, tensor_view(x), tensor_view(y), tensor_view(op.outputs[1]),
-                     storages_[static_cast<std::size_t>(dx)].view});
-      scatter_keys();
+      const View d_qkv = storages_[static_cast<std::size_t>(dx)].view;
+      std::vector<View> args{d, tensor_view(x)};
+      for (TensorIndex made : op.outputs) args.push_back(tensor_view(made));
+      args.push_back(d_qkv);
+      if (keys_ != program::kNone) args.push_back(constant_view(keys_));
+      gather_keys(tensor_view(x));
+      emit_backward(ActionKind::input_gradient, op, std::move(args));
+      scatter_keys(d_qkv);
       return consume(dy);
     }
     case OpKind::gelu:

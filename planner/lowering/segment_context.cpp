@@ -1,6 +1,8 @@
 // Context parallelism in a segment: a rank holds its rows of the sequence, and attention reads keys
-// and values of all. They are gathered before the core and, in backward, before it again; their
-// gradients are summed and scattered after it. Rings that pass them on in turn move the same bytes.
+// and values of all. They are gathered before the core and, in backward, before it again, where
+// their gradients take their place, to be summed and scattered after it. Rings that pass them on in
+// turn move the same bytes. Which rows a rank has: sim/program/sequence.hpp; the cost is that of an
+// even division of the scores, which those runs of rows make.
 #include "planner/lowering/segment_emitter.hpp"
 
 namespace planner::lowering {
@@ -19,7 +21,7 @@ void SegmentEmitter::declare_context() {
   }
 }
 
-void SegmentEmitter::emit_keys(program::Collective collective) {
+void SegmentEmitter::emit_keys(program::Collective collective, View own) {
   program::Transfer t;
   t.collective = collective;
   t.algorithm = program::Algorithm::ring;
@@ -27,19 +29,19 @@ void SegmentEmitter::emit_keys(program::Collective collective) {
   t.group = program::Group::context;
   t.wire_type = stage_.recipe.activation;
   builder_.emit({.kind = ActionKind::collective,
-                 .args = {ClassBuilder::whole(constant_view(keys_))},
+                 .args = {own, ClassBuilder::whole(constant_view(keys_))},
                  .op = builder_.transfer(t)});
 }
 
-void SegmentEmitter::gather_keys() {
+void SegmentEmitter::gather_keys(View qkv) {
   if (keys_ == program::kNone) return;
   builder_.alloc(constant_view(keys_));
-  emit_keys(program::Collective::all_gather);
+  emit_keys(program::Collective::all_gather, qkv);
 }
 
-void SegmentEmitter::scatter_keys() {
+void SegmentEmitter::scatter_keys(View d_qkv) {
   if (keys_ == program::kNone) return;
-  emit_keys(program::Collective::reduce_scatter);
+  emit_keys(program::Collective::reduce_scatter, d_qkv);
   builder_.free(constant_view(keys_));
 }
 

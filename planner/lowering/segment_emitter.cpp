@@ -234,13 +234,16 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
                        op.kind == OpKind::cut_sent;
   if (crosses) return forward_cut(op);
   decode(op);
-  if (op.kind == OpKind::attention) gather_keys();
+  if (op.kind == OpKind::attention) gather_keys(tensor_view(op.inputs[0]));
   Emit e{.kind = ActionKind::forward};
   for (TensorIndex t : op.inputs) e.args.push_back(tensor_view(t));
   for (models::ParameterIndex p : op.parameters) e.args.push_back(weight_view(p));
   for (TensorIndex t : op.outputs) e.args.push_back(tensor_view(t));
   if (op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error)
     e.args.push_back(constant_view(state_.loss));
+  if (op.kind == OpKind::attention && keys_ != program::kNone)
+    e.args.push_back(constant_view(keys_));
+  if (instead != program::kNone) e.args.push_back(kept_half(op));
   const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
   e.op = instead != program::kNone ? instead
                                    : op_index_[static_cast<std::size_t>(at - order_.begin())];

@@ -106,9 +106,9 @@ class SegmentEmitter {
   void emit_forward(const Op& op, std::uint16_t instead = program::kNone);
   // segment_context.cpp: keys and values of the whole sequence, around the attention core.
   void declare_context();
-  void gather_keys();
-  void scatter_keys();
-  void emit_keys(program::Collective collective);
+  void gather_keys(View qkv);
+  void scatter_keys(View d_qkv);
+  void emit_keys(program::Collective collective, View own);
   void emit_reduction(const Op& op, View view);
   void load(models::TensorIndex t);
   // segment_restore.cpp: checkpoint=selective drops what the attention core makes in the forward
@@ -118,6 +118,7 @@ class SegmentEmitter {
   bool makes_middle(const Op& op) const;
   bool is_core(const Op& op) const;
   void declare_halved();
+  View kept_half(const Op& op) const;
   std::vector<bool> select_core() const;
   void restore_for(std::size_t position);  // what backward of this operator reads
   void restore_core();

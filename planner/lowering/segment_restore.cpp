@@ -4,7 +4,8 @@
 // same with gathered rows, always: each rank keeps its own.
 //
 // checkpoint=selective_op [torchtitan]: a layer keeps what its attention core reads and makes, and
-// half of what its activation reads (every second product); norms, the other half, the activation
+// half of what its activation reads (every second product), in a tensor of its own that the
+// activation writes; norms, the other half, the activation
 // and, where no collective made it, the residual stream between its branches are made again before
 // the first backward operator that reads them.
 #include <algorithm>
@@ -63,7 +64,7 @@ void SegmentEmitter::find_dropped() {
                        (selective && is_core(op));
     if (!drops) continue;
     for (TensorIndex t : op.outputs) {
-      const bool half = op.kind == OpKind::swiglu &&
+      const bool half = (op.kind == OpKind::swiglu || op.kind == OpKind::gelu) &&
                         segment_.tensors[static_cast<std::size_t>(t)].role ==
                             models::TensorRole::bytes;
       dropped_[root_of(t)] = kept_[root_of(t)] && !half;
@@ -89,7 +90,7 @@ void SegmentEmitter::restore_for(std::size_t position) {
   }
 }
 
-// The product before a gated activation, of which selective_op keeps half.
+// The product before an activation, of which selective_op keeps half: the latter columns.
 void SegmentEmitter::declare_halved() {
   for (auto v : order_) {
     models::Operator half = segment_.graph[v];
@@ -98,6 +99,15 @@ void SegmentEmitter::declare_halved() {
     half.n /= 2;
     halved_.push_back(halves ? builder_.op(half) : program::kNone);
   }
+}
+
+// What the activation that reads the operator's product kept of it.
+View SegmentEmitter::kept_half(const Op& op) const {
+  const auto reads = [&](auto v) {
+    const Op& reader = segment_.graph[v];
+    return !reader.inputs.empty() && root_of(reader.inputs[0]) == root_of(op.outputs[0]);
+  };
+  return tensor_view(segment_.graph[*std::ranges::find_if(order_, reads)].outputs.back());
 }
 
 // Core operators whose results backward reads, and what these read in turn.

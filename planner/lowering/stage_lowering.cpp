@@ -49,6 +49,8 @@ program::RankClass StageLowering::run() {
   class_.quantised = std::move(layout_.quantised);
   class_.trained_elements = layout_.trained_elements;
   class_.frozen_elements = layout_.frozen_elements;
+  for (const Unit& u : layout_.units)
+    class_.frozen_units.push_back({u.frozen_offset, u.frozen_elements});
   return std::move(class_);
 }
 

@@ -14,6 +14,8 @@ std::uint32_t from(std::size_t first, const Action& a) {
 }
 
 std::uint32_t forward_writes(const models::Operator& op, const Action& a) {
+  if (op.kind == OpKind::attention)    // keys of other ranks, behind the outputs, are read
+    return ((1u << op.outputs.size()) - 1u) << 1u;
   const bool in_place = op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error;
   return from(op.inputs.size() + op.parameters.size(), a) | (in_place ? 1u : 0u);
 }
@@ -26,7 +28,7 @@ std::uint32_t input_gradient_writes(const models::Operator& op, const Action& a)
     case OpKind::convolution:
     case OpKind::gelu: return from(2, a);
     case OpKind::layer_norm: return from(5, a);
-    case OpKind::attention: return from(4, a);
+    case OpKind::attention: return from(2 + op.outputs.size(), a);
     case OpKind::lora_up: return from(3, a);
     case OpKind::rope: return from(0, a);
     default: return from(1 + op.saved.size() + op.parameters.size(), a);

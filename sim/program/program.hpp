@@ -289,6 +289,8 @@ struct RankClass : PassRoutines {     // of chunk 0
   std::vector<QuantisedParameter> quantised;
   std::uint16_t quantised_buffer = kNone;
   bool sharded_frozen = false;         // frozen_buffer holds a shard of each unit
+  struct FrozenUnit { std::int64_t offset = 0, elements = 0; };
+  std::vector<FrozenUnit> frozen_units;  // in the frozen flat space, by instance of those shards
   std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
   bool sharded_weights = false;        // weights_buffer holds shards, not the flat space
 

@@ -10,7 +10,9 @@ ReferenceResult reference(const models::ModelSpec& spec, const planner::Job& job
                           const program::Program& stated, const planner::Strategy& s,
                           std::int64_t steps) {
   const auto data = exec::DataSource::synthetic(spec, job.seq_len, kSeed);
-  return train_reference(spec, job, stated, data, {s.grad_accum, s.micro_batch}, steps, kSeed);
+  const bool halves = s.checkpoint == planner::Checkpoint::selective_op;
+  return train_reference(spec, job, stated, data, {s.grad_accum, s.micro_batch, halves}, steps,
+                         kSeed);
 }
 
 // "" or where the bits differ first.

@@ -42,6 +42,7 @@ void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::stri
   planner::Job job = tiny_job(spec, global_batch, recipe);
   job.lora_rank = cell.lora_rank;
   job.quantization = cell.quantization;
+  job.attention = cell.attention;
   const ProgramRun run = run_program(spec, job, cell.strategy, 2);
   CHECK(run.replicas_agree);
   check_prediction(run);

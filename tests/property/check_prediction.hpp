@@ -14,6 +14,7 @@ struct Cell {
   planner::Strategy strategy;
   std::int64_t lora_rank = 0;
   std::string quantization = "none";
+  std::string attention = "flash2";
 };
 
 // global_batch: samples of the cell's job; a LoRA cell has its rank.

@@ -187,6 +187,7 @@ TEST_CASE("adapters and matrices stored as codes train what one rank trains") {
   for (const char* codes : {"int8", "nf4"}) {
     job.quantization = codes;
     check(tiny_gpt(), job, strategy(2, 12, 1, sharded(Sharding::zero1)), kFloat);
+    check(tiny_gpt(), job, strategy(2, 12, 1, sharded(Sharding::zero3)), kFloat);
   }
 }
 

@@ -145,9 +145,10 @@ TEST_CASE("recomputation changes no bit") {
       check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::every_k, every)));
     check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::memory_poor)));
     check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::selective)));
+    check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::selective_op)));
   }
-  for (Checkpoint checkpoint :
-       {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective})
+  for (Checkpoint checkpoint : {Checkpoint::every_k, Checkpoint::memory_poor,
+                                Checkpoint::selective, Checkpoint::selective_op})
     for (Sharding z : {Sharding::none, Sharding::zero3}) {
       Strategy s = strategy(2, 12, 1, stages(2, Schedule::one_f_one_b));
       recomputing(checkpoint)(s);
@@ -214,6 +215,38 @@ TEST_CASE("batches that nothing divides evenly equal the reference") {
   check_gpt(strategy(1, 7, 1, stages(3, Schedule::one_f_one_b)), "fp32", 7);
   check_gpt(strategy(1, 2, 1, stages(4, Schedule::one_f_one_b)), "fp32", 2);
   check_gpt(strategy(4, 4, 1, sharded(Sharding::zero3)), "fp32", 4);
+}
+
+TEST_CASE("adapters beside frozen shards equal the reference, whatever the shards' padding") {
+  for (const char* recipe : {"fp32", "mixed", "fsdp2"}) {
+    Job job = tiny_job(tiny_gpt(), 12, recipe);
+    job.lora_rank = 3;
+    for (std::int64_t k : {1, 2, 3, 4})
+      check_equal(tiny_gpt(), job, strategy(k, 12, 1, sharded(Sharding::zero3)));
+    check_equal(tiny_gpt(), job, strategy(4, 12, 1, sharded(Sharding::zero3, 2)));
+    Strategy s = strategy(2, 12, 1, stages(2, Schedule::one_f_one_b));
+    sharded(Sharding::zero3)(s);
+    check_equal(tiny_gpt(), job, s);
+    s = strategy(2, 12, 1, sharded(Sharding::zero3));
+    s.offload = {"params"};
+    check_equal(tiny_gpt(), job, s);
+  }
+}
+
+TEST_CASE("attention that stores its probabilities equals the reference that does") {
+  for (const char* attention : {"fused_softmax", "unfused"})
+    for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()})
+      for (const char* recipe : {"fp32", "mixed"}) {
+        Job job = tiny_job(spec, 12, recipe);
+        job.attention = attention;
+        INFO(attention);
+        check_equal(spec, job, strategy(1, 12, 2));
+        check_equal(spec, job, strategy(3, 12, 2, sharded(Sharding::zero3)));
+        check_equal(spec, job, strategy(1, 12, 2, stages(2, Schedule::zb_h1)));
+        for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::selective_op,
+                             Checkpoint::memory_poor})
+          check_equal(spec, job, strategy(2, 12, 2, recomputing(c)));
+      }
 }
 
 TEST_CASE("chains equal the reference with each loss and activation") {

@@ -41,6 +41,7 @@ TEST_CASE("GPT-NeoX, whose branches are parallel and heads half rotated, equals 
   check_equal(spec, job, pipeline(2, 2, Schedule::one_f_one_b));
   check_equal(spec, job, pipeline(1, 2, Schedule::zb_h1));
   check_equal(spec, job, strategy(2, 12, 1, recomputing(Checkpoint::every_k)));
+  check_equal(spec, job, strategy(2, 12, 1, recomputing(Checkpoint::selective_op)));
 }
 
 TEST_CASE("Llama with tied embeddings and as many keys as queries equals the reference") {
@@ -78,8 +79,10 @@ TEST_CASE("Llama on pipelines equals the reference in every schedule") {
 }
 
 TEST_CASE("recomputing Llama's layers changes no bit") {
-  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective}) {
+  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective,
+                             Checkpoint::selective_op}) {
     check_llama(strategy(2, 12, 2, recomputing(c)));
+    check_llama(strategy(2, 12, 2, recomputing(c)), "mixed");
     Strategy s = pipeline(2, 2, Schedule::one_f_one_b);
     recomputing(c)(s);
     check_llama(s);
@@ -90,6 +93,10 @@ TEST_CASE("adapters of Llama, where keys are narrower than queries, equal the re
   check_llama(strategy(1, 12, 2), "fp32", 3);
   check_llama(strategy(3, 12, 1, ring), "mixed", 3);
   check_llama(strategy(2, 12, 1, sharded(Sharding::zero2)), "fp32", 3);
+  for (const std::int64_t k : {2, 3, 4}) {
+    check_llama(strategy(k, 12, 1, sharded(Sharding::zero3)), "fp32", 3);
+    check_llama(strategy(k, 12, 1, sharded(Sharding::zero3)), "mixed", 3);
+  }
   check_llama(pipeline(1, 2, Schedule::one_f_one_b), "fp32", 3);
 }
 
@@ -103,6 +110,8 @@ TEST_CASE("adapters on frozen matrices that are kept as codes equal the referenc
       check_equal(spec, job, strategy(1, 12, 2));
       check_equal(spec, job, strategy(3, 12, 1, ring));
       check_equal(spec, job, strategy(2, 12, 1, sharded(Sharding::zero2)));
+      check_equal(spec, job, strategy(2, 12, 1, sharded(Sharding::zero3)));
+      check_equal(spec, job, strategy(3, 12, 1, sharded(Sharding::zero3)));
       check_equal(spec, job, pipeline(1, 2, Schedule::one_f_one_b));
       check_equal(spec, job, pipeline(1, 2, Schedule::zb_h1));
       check_equal(spec, job, strategy(2, 12, 1, recomputing(Checkpoint::every_k)));

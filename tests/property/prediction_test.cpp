@@ -44,6 +44,7 @@ std::vector<Cell> cells(std::int64_t k, std::int64_t batch) {
   add("lora", [](Strategy& s) { s.grad_sync = GradSync::ring; }, 3);
   add("every_k", [](Strategy& s) { s.checkpoint = Checkpoint::every_k; s.checkpoint_every = 2; });
   add("selective", [](Strategy& s) { s.checkpoint = Checkpoint::selective; });
+  add("selective_op", [](Strategy& s) { s.checkpoint = Checkpoint::selective_op; });
   add("memory_poor", [](Strategy& s) { s.checkpoint = Checkpoint::memory_poor; });
   for (Schedule schedule : {Schedule::naive, Schedule::gpipe, Schedule::one_f_one_b})
     add("pipeline", [&](Strategy& s) {
@@ -119,7 +120,8 @@ TEST_CASE("executed memory and traffic equal the prediction for Llama") {
 TEST_CASE("executed memory and traffic equal the prediction where ranks divide the sequence") {
   for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()})
     for (const std::int64_t samples : {1, 2})
-      for (const Checkpoint c : {Checkpoint::none, Checkpoint::selective}) {
+      for (const Checkpoint c :
+           {Checkpoint::none, Checkpoint::selective, Checkpoint::selective_op}) {
         Strategy s = with(2, 12, samples);
         s.tensor = 3;
         s.sequence_parallel = true;
@@ -128,11 +130,28 @@ TEST_CASE("executed memory and traffic equal the prediction where ranks divide t
       }
 }
 
+TEST_CASE("executed memory and traffic equal the prediction where attention stores its scores") {
+  for (const char* attention : {"fused_softmax", "unfused"})
+    for (const char* recipe : {"fp32", "mixed"})
+      for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()}) {
+        Strategy s = with(2, 12, 2);
+        check_cell(spec, {"scores", s, 0, "none", attention}, recipe);
+        s.checkpoint = Checkpoint::selective;
+        s.tensor = 3;
+        check_cell(spec, {"scores", s, 0, "none", attention}, recipe);
+      }
+}
+
 TEST_CASE("executed memory and traffic equal the prediction where frozen matrices are codes") {
-  for (const char* quantization : {"int8", "nf4", "two_factor"})
+  for (const char* quantization : {"none", "int8", "nf4", "two_factor"})
     for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()}) {
       Strategy s = with(2, 12);
       check_cell(spec, {"codes", s, 3, quantization}, "mixed");
+      s.sharding = Sharding::zero3;
+      s.shard_group = 2;
+      check_cell(spec, {"codes", s, 3, quantization}, "mixed");
+      s.sharding = Sharding::none;
+      s.shard_group = 1;
       s.tensor = 2;
       check_cell(spec, {"codes", s, 3, quantization}, "fp32");
       s.pipeline = 2;

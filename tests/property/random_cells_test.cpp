@@ -33,13 +33,15 @@ models::ModelSpec draw_model(Draw& draw) {
   spec.ffn_hidden = spec.heads * draw.between(3, 20);
   spec.vocab = draw.between(17, 211);
   spec.tied_embeddings = draw.between(0, 3) > 0;
-  spec.default_seq_len = draw.between(1, 10);
+  spec.default_seq_len = draw.between(1, 12);
+  spec.positions = spec.default_seq_len + 1;
   return spec;
 }
 
 Strategy draw_strategy(Draw& draw) {
   Strategy s;
   s.data = draw.between(1, 4);
+  s.context = draw.one_of<std::int64_t>({1, 1, 2, 3});
   s.tensor = draw.one_of<std::int64_t>({1, 1, 2, 3});
   s.pipeline = draw.one_of<std::int64_t>({1, 1, 2, 3});
   s.schedule = s.pipeline == 1 ? Schedule::none
@@ -47,13 +49,14 @@ Strategy draw_strategy(Draw& draw) {
                                               Schedule::one_f_one_b, Schedule::zb_v});
   if (s.schedule == Schedule::zb_v) s.virtual_stages = 2;
   s.sharding = draw.one_of({Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3});
-  s.shard_group = s.sharding == Sharding::none ? 1 : s.data;
+  s.shard_group = s.sharding == Sharding::none ? 1 : s.data_ranks();
   s.grad_sync = draw.one_of({GradSync::ring, GradSync::tree, GradSync::naive_all_reduce});
   s.checkpoint = draw.one_of({Checkpoint::none, Checkpoint::every_k, Checkpoint::selective,
-                              Checkpoint::memory_poor});
+                              Checkpoint::selective_op, Checkpoint::memory_poor});
   s.checkpoint_every = s.checkpoint == Checkpoint::every_k ? draw.between(1, 3) : 0;
   s.micro_batch = draw.between(1, 3);
   s.grad_accum = draw.between(1, 5);
+  s.sequence_parallel = s.tensor > 1 && draw.between(0, 1) > 0;
   s.overlap = draw.between(0, 3) > 0;
   s.bucket_bytes = draw.between(100, 60000);
   return s;

@@ -5,6 +5,7 @@
 
 #include "exec/host/graphs.hpp"
 #include "tests/property/reference_parts.hpp"
+#include "tests/property/reference_slices.hpp"
 
 namespace tests {
 
@@ -21,8 +22,9 @@ class TransformerEnds : protected Model {
     Typed x = activation(h_);
     host::token_embedding(x.at(), weight("wte.weight"), b_.inputs.at(), rows_, h_,
                           {0, spec_.vocab});
-    if (learned())
-      host::position_embedding(x.at(), x.at(), weight("wpe.weight"), rows_, h_, b_.seq_len);
+    for (std::int64_t r = 0; r < rows_ && learned(); ++r)
+      host::position_embedding(x.at(r * h_), x.at(r * h_),
+                               weight("wpe.weight").at(position(r) * h_), 1, h_, 1);
     if (v_.token_types > 0)
       host::type_embedding(x.at(), x.at(), weight("wtt.weight"), types().at(), rows_, h_);
     if (!v_.embedding_norm) return x;
@@ -39,7 +41,8 @@ class TransformerEnds : protected Model {
     if (const View dwtt = gradient("wtt.weight"))
       host::type_embedding_weight_gradient(dwtt, d.at(), types().at(), rows_, h_);
     if (const View dwpe = gradient("wpe.weight"))
-      host::position_embedding_weight_gradient(dwpe, d.at(), rows_, h_, b_.seq_len);
+      for (std::int64_t r = 0; r < rows_; ++r)
+        host::position_embedding_weight_gradient(dwpe.at(position(r) * h_), d.at(r * h_), 1, h_, 1);
     if (const View dwte = gradient("wte.weight"))
       host::token_embedding_weight_gradient(dwte, d.at(), b_.inputs.at(), rows_, h_,
                                             {0, spec_.vocab});
@@ -50,7 +53,7 @@ class TransformerEnds : protected Model {
     types_ = {core::DType::i32, rows_};
     auto* const type = static_cast<std::int32_t*>(types_.at().data);
     for (std::int64_t r = 0; r < rows_; ++r)
-      type[r] = static_cast<std::int32_t>(r % b_.seq_len * v_.token_types / b_.seq_len);
+      type[r] = static_cast<std::int32_t>(position(r) * v_.token_types / seq_len());
     return types_;
   }
 
@@ -139,13 +142,20 @@ class TransformerEnds : protected Model {
     Norm ln_f = post() ? Norm{{}, x, {}, {}} : norm("ln_f", x);
     Typed logits = linear("lm_head", ln_f.y, spec_.vocab);
     cross_entropy(logits, spec_.vocab,
-                  1.0 / static_cast<double>(b_.global_batch * b_.seq_len), loss);
+                  1.0 / static_cast<double>(b_.global_batch * seq_len()), loss);
     Typed d_normed = activation(h_), d = activation(h_);
     linear_backward("lm_head", logits, ln_f.y, d_normed, false);
     if (post()) return d_normed;
     norm_backward("ln_f", ln_f, d_normed, d, false);
     return d;
   }
+
+  // Where row r of this rank stands in its sample, of how many tokens.
+  std::int64_t position(std::int64_t r) const {
+    const std::int64_t row = r % b_.seq_len;
+    return b_.slices ? b_.slices->positions(b_.slice)[static_cast<std::size_t>(row)] : row;
+  }
+  std::int64_t seq_len() const { return b_.slices ? b_.slices->seq_len() : b_.seq_len; }
 
   bool rms() const { return v_.norm == models::Norm::rms_norm; }
   bool learned() const { return v_.position_kind == models::Positions::learned; }

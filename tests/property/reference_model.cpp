@@ -1,6 +1,7 @@
 #include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
 #include "tests/property/reference_ends.hpp"
+#include "tests/property/reference_slices.hpp"
 
 namespace tests {
 namespace {
@@ -32,6 +33,7 @@ class Transformer : TransformerEnds {
     Typed input;                       // where norms follow
     Norm ln_1, ln_2;
     Typed raw_qkv, qk_rstd, qkv, attended, lse, up, activated;  // raw_qkv: before qk_norm
+    Typed probabilities;
     Typed gates, places, copies, made;                          // of experts
     Adapters qkv_adapters, proj_adapters;
   };
@@ -68,13 +70,34 @@ class Transformer : TransformerEnds {
   bool gated() const { return v_.ffn == models::Ffn::swiglu; }
   host::HeadShape heads() const { return {rows_, spec_.heads, spec_.kv_heads, d_}; }
   host::AttentionShape attention_shape() const {
-    return {b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, v_.causal};
+    host::AttentionShape s{b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, v_.causal};
+    if (!b_.slices) return s;
+    s.keys = b_.slices->seq_len();
+    s.early = b_.seq_len / 2;
+    s.early_at = position(0);
+    s.late_at = position(s.early);
+    return s;
   }
   void turn(Typed& qkv, bool inverse) const {
-    if (v_.position_kind == models::Positions::rotary)
-      host::rotate(qkv.at(), heads(),
-                   {static_cast<std::int64_t>(v_.rotary_fraction * static_cast<double>(d_)),
-                    b_.seq_len, inverse});
+    if (v_.position_kind != models::Positions::rotary) return;
+    host::HeadShape row = heads();
+    row.rows = 1;
+    for (std::int64_t r = 0; r < rows_; ++r)
+      host::rotate(qkv.at(r * row.columns()), row,
+                   {static_cast<std::int64_t>(v_.rotary_fraction * static_cast<double>(d_)), 1,
+                    inverse, position(r)});
+  }
+  View scores(Layer& k) const { return b_.stores_scores ? k.probabilities.at() : View{}; }
+  // Columns of keys and values of every row: out of or into qkv.
+  Typed key_columns(Typed& qkv) const {
+    Typed keys = activation(2 * kv_);
+    for (std::int64_t r = 0; r < rows_; ++r)
+      host::copy(keys.at(r * 2 * kv_), qkv.at(r * heads().columns() + q_), 2 * kv_);
+    return keys;
+  }
+  // Those of all ranks that divide the sequence; nothing where there is one.
+  Typed all_keys(Typed& qkv) const {
+    return b_.slices ? b_.slices->gather(b_.slice, key_columns(qkv), 2 * kv_) : Typed();
   }
 
   void attend(const std::string& path, Layer& k) {
@@ -97,8 +120,13 @@ class Transformer : TransformerEnds {
     if (alibi())
       return host::alibi_attention(k.attended.at(), k.lse.at(), k.qkv.at(), attention_shape(),
                                    {0, spec_.heads}, alibi_workspace());
+    Typed keys = all_keys(k.qkv);
+    const host::AttentionShape shape = attention_shape();
+    if (b_.stores_scores)
+      k.probabilities = {b_.activation, rows_ * spec_.heads * shape.key_rows()};
     host::attention(k.attended.at(), k.lse.at(), k.qkv.at(), attention_shape(),
-                    workspace(host::attention_workspace(b_.activation, attention_shape())));
+                    workspace(host::attention_workspace(b_.activation, attention_shape())),
+                    keys.at(), scores(k));
   }
 
   bool alibi() const { return v_.position_kind == models::Positions::alibi; }
@@ -111,9 +139,16 @@ class Transformer : TransformerEnds {
       return host::alibi_attention_input_gradient(d_qkv.at(), d_attended.at(), k.qkv.at(),
                                                   k.attended.at(), k.lse.at(), attention_shape(),
                                                   {0, spec_.heads}, alibi_workspace());
+    Typed keys = all_keys(k.qkv);
     host::attention_input_gradient(
         d_qkv.at(), d_attended.at(), k.qkv.at(), k.attended.at(), k.lse.at(), attention_shape(),
-        workspace(host::attention_workspace(b_.activation, attention_shape())));
+        workspace(host::attention_workspace(b_.activation, attention_shape())), keys.at(),
+        scores(k));
+    if (b_.slices) {
+      Typed own = b_.slices->scatter(b_.slice, keys, 2 * kv_);
+      for (std::int64_t r = 0; r < rows_; ++r)
+        host::copy(d_qkv.at(r * heads().columns() + q_), own.at(r * 2 * kv_), 2 * kv_);
+    }
     turn(d_qkv, true);
     if (!v_.qk_norm) return;
     const std::string q = path + "attn.q_norm.weight", key = path + "attn.k_norm.weight";
@@ -220,21 +255,35 @@ class Transformer : TransformerEnds {
     linear_backward(path + "attn.qkv", d_qkv, k.input, d, true);
   }
 
-  Typed dense(const std::string& path, Layer& k) {
-    const std::int64_t f = spec_.ffn_hidden;
-    k.up = gated() ? linear(path + "mlp.gate_up", k.ln_2.y, 2 * f)
-                   : linear(path + "mlp.fc", ffn_input(k), f);
-    k.activated = activation(f);
+  std::string first_product() const { return gated() ? "mlp.gate_up" : "mlp.fc"; }
+  void activate(Layer& k) const {
+    k.activated = activation(spec_.ffn_hidden);
     if (gated())
-      host::swiglu(k.activated.at(), k.up.at(), rows_, f);
+      host::swiglu(k.activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
     else if (spec_.activation == models::Activation::relu)
       host::relu(k.activated.at(), k.up.at(), k.up.size());
     else
       host::gelu(k.activated.at(), k.up.at(), k.up.size(), spec_.activation);
+  }
+  Typed dense(const std::string& path, Layer& k) {
+    const std::int64_t f = spec_.ffn_hidden;
+    k.up = linear(path + first_product(), ffn_input(k), gated() ? 2 * f : f);
+    activate(k);
     return linear(path + "mlp.proj", k.activated, h_);
+  }
+  // The first half of the columns of what the activation reads, the others were kept.
+  void remake_half(const std::string& path, Layer& k) {
+    const std::int64_t width = k.up.size() / rows_;
+    const LinearShape s{rows_, width / 2, h_, width, h_};
+    const std::string product = path + first_product();
+    host::linear(k.up.at(), ffn_input(k).at(), weight(product + ".weight"),
+                 optional(b_.weights, product + ".bias"), s, false,
+                 workspace(host::linear_workspace(b_.activation, s)));
+    activate(k);
   }
 
   void dense_backward(const std::string& path, Layer& k, Typed& d, Typed& d_normed) {
+    if (b_.halves) remake_half(path, k);
     Typed d_activated = activation(spec_.ffn_hidden);
     linear_backward(path + "mlp.proj", d, k.activated, d_activated, false);
     if (gated()) {

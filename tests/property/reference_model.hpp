@@ -37,12 +37,18 @@ class Typed {
 // By parameter path; the head's matrix is "lm_head.weight", whether it is tied or not.
 using Views = std::map<std::string, exec::host::View>;
 
+class Slices;                          // reference_slices.hpp
+
 struct MicroBatch {
   const models::ModelSpec* spec = nullptr;
   std::int64_t samples = 1, seq_len = 1, global_batch = 1;
+  Slices* slices = nullptr;            // of ranks that divide the sequence; seq_len: of this one
+  std::int64_t slice = 0;              // this rank among them
   std::int64_t lora_rank = 0;
   std::uint64_t seed = 1;              // of what is drawn at random
   std::int64_t first_sample = 0;       // counted over all steps
+  bool stores_scores = false;          // attention keeps its probabilities
+  bool halves = false;                 // backward makes half of what an activation reads again
   core::DType activation = core::DType::f32, statistic = core::DType::f32;
   Typed inputs;                        // i32 tokens, or features in the activation's type
   Typed targets;                       // i32 tokens or classes, or features

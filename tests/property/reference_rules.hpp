@@ -1,5 +1,6 @@
 #pragma once
-// What the reference trainer follows: first values, what decays, sums in a stated order. Pure.
+// What the reference trainer follows: first values, what decays, sums in a stated order, samples.
+// Pure.
 
 #include <string>
 #include <vector>

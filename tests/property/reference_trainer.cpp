@@ -1,6 +1,7 @@
 #include "tests/property/reference_trainer.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "core/check.hpp"
 #include "exec/host/matrix_codes.hpp"
@@ -8,6 +9,7 @@
 #include "exec/interpret/initialise.hpp"
 #include "tests/property/reference_model.hpp"
 #include "tests/property/reference_rules.hpp"
+#include "tests/property/reference_slices.hpp"
 
 namespace tests {
 namespace {
@@ -28,10 +30,10 @@ class Trainer {
  public:
   Trainer(const models::ModelSpec& spec, const planner::Job& job, const program::Program& stated,
           const exec::DataSource& data, Division division, std::uint64_t seed)
-      : spec_(spec), job_(job), how_(stated.accumulation), ways_(stated.mesh.expert), data_(data),
-        division_(division),
+      : spec_(spec), job_(job), how_(stated.accumulation), ways_(stated.mesh.expert),
+        context_(stated.mesh.context), data_(data), division_(division),
         seed_(seed), recipe_(*planner::resolve_recipe(job.recipe, job.precision)),
-        ranks_(job.global_batch / division.grad_accum / division.micro_batch),
+        ranks_(job.global_batch / division.grad_accum / division.micro_batch * context_),
         passes_(stated.classes.front().schedule) {
     for (const program::RankClass& k : stated.classes)
       if (k.is_worker && k.stage * ways_ == static_cast<int>(stages_.size()))
@@ -54,11 +56,14 @@ class Trainer {
   // divide or the others.
   template <class FlatOf>
   Views views(FlatOf&& flat_of) const;
-  // Which gradients a call of train() adds: where head and embeddings add to one gradient in passes
-  // of their own, these are not one after the other.
-  enum class Part : std::uint8_t { all, head, all_but_head };
-  void train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
-             std::vector<Flats>& gradients, double* loss, Part part = Part::all);
+  void train(std::int64_t step, std::int64_t micro_batch, std::vector<Flats>& gradients,
+             std::vector<double>& losses);
+  MicroBatch micro_batch_of(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
+                            std::vector<Flats>& gradients);
+  void train_slices(std::int64_t step, std::int64_t first, std::int64_t micro_batch,
+                    std::vector<Flats>& gradients, std::vector<double>& losses);
+  // Where head and embeddings add to one gradient in passes of their own, these are not one after
+  // the other.
   bool adds_head_apart() const {
     return passes_.order == program::Order::v_shape && spec_.tied_embeddings;
   }
@@ -77,6 +82,7 @@ class Trainer {
   const planner::Job& job_;
   const program::Accumulation how_;
   const int ways_;                     // ranks that hold different experts
+  const int context_;                  // ranks that divide a sample's tokens
   const exec::DataSource& data_;
   const Division division_;
   const std::uint64_t seed_;
@@ -175,8 +181,8 @@ Views Trainer::views(FlatOf&& flat_of) const {
 
 // Data ranks take contiguous pieces of the global batch, micro-batches ascend in it. Gradients of
 // experts are added up by the rank of the expert group that holds them, origins ascending.
-void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
-                    std::vector<Flats>& gradients, double* loss, Part part) {
+MicroBatch Trainer::micro_batch_of(std::int64_t step, std::int64_t rank, std::int64_t micro_batch,
+                                   std::vector<Flats>& gradients) {
   MicroBatch batch;
   batch.spec = &spec_;
   batch.samples = division_.micro_batch;
@@ -185,24 +191,24 @@ void Trainer::train(std::int64_t step, std::int64_t rank, std::int64_t micro_bat
   batch.activation = recipe_.activation;
   batch.statistic = recipe_.statistic;
   batch.lora_rank = job_.lora_rank;
+  batch.halves = division_.halves;
+  batch.stores_scores = job_.attention == "unfused" || job_.attention == "fused_softmax";
   batch.weights = views([&](std::size_t i, bool) -> Typed& { return stages_[i].compute; });
   batch.gradients = views([&](std::size_t i, bool divided) -> Typed& {
     const std::int64_t holder = rank / ways_ * ways_ + stages_[i].expert_rank;
     return gradients[static_cast<std::size_t>(divided ? holder : rank)][i];
   });
-  if (part == Part::all_but_head) batch.gradients.erase("lm_head.weight");
-  if (part == Part::head)
-    std::erase_if(batch.gradients, [](const auto& g) { return g.first != "lm_head.weight"; });
   for (auto& [path, frozen] : frozen_) {
     batch.weights[path] = frozen.at();
     if (path == "wte.weight" && spec_.tied_embeddings)
       batch.weights["lm_head.weight"] = frozen.at();
   }
   batch.seed = seed_;
-  batch.first_sample = step * job_.global_batch +
-                       (rank * division_.grad_accum + micro_batch) * division_.micro_batch;
+  batch.first_sample =
+      step * job_.global_batch +
+      (rank / context_ * division_.grad_accum + micro_batch) * division_.micro_batch;
   load(batch, data_, batch.first_sample);
-  train_micro_batch(batch, loss);
+  return batch;
 }
 
 // A rank's micro-batches where its first stage has the head, too (the V), and one matrix for both:
@@ -214,9 +220,38 @@ void Trainer::train_by_passes(std::int64_t step, std::int64_t rank, std::vector<
     const program::Pass pass = passes.pass();
     if (pass.kind != program::PassKind::input_gradient) continue;
     const bool head = pass.chunk == 1;
-    train(step, rank, pass.micro_batch, gradients, head ? loss : &again,
-          head ? Part::head : Part::all_but_head);
+    MicroBatch batch = micro_batch_of(step, rank, pass.micro_batch, gradients);
+    std::erase_if(batch.gradients,
+                  [&](const auto& g) { return (g.first == "lm_head.weight") != head; });
+    train_micro_batch(batch, head ? loss : &again);
   }
+}
+
+// A micro-batch of every rank.
+void Trainer::train(std::int64_t step, std::int64_t micro_batch, std::vector<Flats>& gradients,
+                    std::vector<double>& losses) {
+  for (std::int64_t d = 0; d < ranks_; d += context_) {
+    if (context_ > 1) {
+      train_slices(step, d, micro_batch, gradients, losses);
+      continue;
+    }
+    MicroBatch batch = micro_batch_of(step, d, micro_batch, gradients);
+    train_micro_batch(batch, &losses[static_cast<std::size_t>(d)]);
+  }
+}
+
+// Of the ranks from `first` on, which divide the tokens of the same samples.
+void Trainer::train_slices(std::int64_t step, std::int64_t first, std::int64_t micro_batch,
+                           std::vector<Flats>& gradients, std::vector<double>& losses) {
+  Slices slices(job_.seq_len, context_);
+  std::vector<std::thread> threads;
+  for (std::int64_t i = 0; i < context_; ++i)
+    threads.emplace_back([&, i] {
+      MicroBatch batch = micro_batch_of(step, first + i, micro_batch, gradients);
+      slices.take(batch, i);
+      train_micro_batch(batch, &losses[static_cast<std::size_t>(first + i)]);
+    });
+  for (std::thread& t : threads) t.join();
 }
 
 // One stage's gradients of `group` ranks from `first` on, in the type that travels: of the ranks
@@ -255,8 +290,7 @@ void Trainer::keep_own(const std::vector<Flats>& parts, Flats& total) const {
 Trainer::Flats Trainer::micro_batches_then_ranks(std::int64_t step, std::vector<double>& losses) {
   std::vector<Flats> of_rank(static_cast<std::size_t>(ranks_), zero_gradients());
   for (std::int64_t m = 0; m < division_.grad_accum && !adds_head_apart(); ++m)
-    for (std::int64_t d = 0; d < ranks_; ++d)
-      train(step, d, m, of_rank, &losses[static_cast<std::size_t>(d)]);
+    train(step, m, of_rank, losses);
   for (std::int64_t d = 0; d < ranks_ && adds_head_apart(); ++d)
     train_by_passes(step, d, of_rank, &losses[static_cast<std::size_t>(d)]);
   Flats total = zero_gradients();
@@ -270,8 +304,7 @@ Trainer::Flats Trainer::ranks_then_micro_batches(std::int64_t step, std::vector<
   std::vector<Flats> replicas(static_cast<std::size_t>(how_.replicas), zero_gradients());
   for (std::int64_t m = 0; m < division_.grad_accum; ++m) {
     std::vector<Flats> of_rank(static_cast<std::size_t>(ranks_), zero_gradients());
-    for (std::int64_t d = 0; d < ranks_; ++d)
-      train(step, d, m, of_rank, &losses[static_cast<std::size_t>(d)]);
+    train(step, m, of_rank, losses);
     for (std::size_t r = 0; r < replicas.size(); ++r)
       for (std::size_t i = 0; i < stages_.size(); ++i)
         host::add_into(replicas[r][i].at(),

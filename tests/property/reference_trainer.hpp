@@ -20,9 +20,11 @@ struct ReferenceResult {
   std::map<std::string, std::vector<double>> weights;  // final trained parameters by path
 };
 
-// How the global batch divides: data ranks x grad_accum x micro_batch samples.
+// How the global batch divides: data ranks x grad_accum x micro_batch samples; and what of a
+// product is made again by one of half its shape, for which OpenBLAS may pick other code.
 struct Division {
   std::int64_t grad_accum = 1, micro_batch = 1;
+  bool halves = false;
 };
 
 // REQUIRES: `stated` has tensor degree 1 and was lowered for this job.

@@ -19,7 +19,8 @@ void forward(const Queue& q, const Operator& op, Args a, const KernelContext& c)
     case OpKind::token_embedding:
       return token_embedding(q, v(2), v(1), v(0), rows, op.n, {c.tensor_rank * op.k, op.k});
     case OpKind::position_embedding:
-      return position_embedding(q, v(2), v(0), v(1).at(first_position(op, c)), rows, op.n, op.rows);
+      return position_embedding(q, v(2), v(0), v(1).at(first_row(op, c) * op.n), rows, op.n,
+                                op.rows);
     case OpKind::layer_norm:
       return layer_norm(q, v(3), v(4), v(5), v(0), v(1), v(2), rows, op.n, c.norm_epsilon);
     case OpKind::rms_norm:
@@ -36,7 +37,7 @@ void forward(const Queue& q, const Operator& op, Args a, const KernelContext& c)
     }
     case OpKind::lora_up:
       return lora_up(q, v(3), v(1), v(2), lora_shape(op, rows, a[3].elements / rows));
-    case OpKind::attention: return attention(q, v(1), v(2), v(0), attention_shape(op, c.samples));
+    case OpKind::attention: return attention(q, v(1), v(2), v(0), attention_shape(op, c));
     case OpKind::gelu: return gelu(q, v(1), v(0), n, op.activation);
     case OpKind::add: return add(q, v(2), v(0), v(1), n);
     case OpKind::bias_add: return bias_add(q, v(2), v(0), v(1), rows, op.n);
@@ -103,7 +104,7 @@ void input_gradient(const Queue& q, const Operator& op, Args a, bool accumulate,
     }
     case OpKind::attention:
       return attention_input_gradient(q, v(4), v(0), v(1), v(2), v(3),
-                                      attention_shape(op, c.samples));
+                                      attention_shape(op, c));
     case OpKind::gelu:
       PLANNER_CHECK(!accumulate, "gelu overwrites its input's gradient");
       return gelu_gradient(q, v(2), v(0), v(1), rows * op.n, op.activation);
@@ -119,8 +120,8 @@ void weight_gradient(const Queue& q, const Operator& op, Args a, const KernelCon
       return token_embedding_weight_gradient(q, v(2), v(0), v(1), rows, op.n,
                                              {c.tensor_rank * op.k, op.k});
     case OpKind::position_embedding:
-      return position_embedding_weight_gradient(q, v(1).at(first_position(op, c)), v(0), rows, op.n,
-                                                op.rows);
+      return position_embedding_weight_gradient(q, v(1).at(first_row(op, c) * op.n), v(0), rows,
+                                                op.n, op.rows);
     case OpKind::linear:  // dy, x, d_w, [d_b]
       linear_weight_gradient(q, v(2), v(0), v(1), linear_shape(op, rows));
       if (a.size() > 3) bias_gradient(q, v(3), v(0), rows, op.n);

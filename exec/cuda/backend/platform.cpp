@@ -60,6 +60,16 @@ core::Problems shared_inputs(const program::Program& p) {
   return found;
 }
 
+// Whether operators of the kind write what they keep for backward (models::KeptBeside).
+bool keeps_beside(const program::Program& p, models::OpKind kind) {
+  const auto keeps = [&](const models::Operator& op) {
+    return op.kind == kind && op.outputs.size() > (kind == models::OpKind::attention ? 2u : 1u);
+  };
+  return std::ranges::any_of(p.classes, [&](const program::RankClass& k) {
+    return std::ranges::any_of(k.operators, keeps);
+  });
+}
+
 void put(RunRecord& r, const char* key, const std::optional<double>& value, const char* unit) {
   if (value) r.environment[key] = fmt::format("{:.6g} {}", *value, unit);
 }
@@ -93,6 +103,15 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
   if (job.quantization == "two_factor")
     found.push_back({"quantization", "none, int8 or nf4 on a GPU", job.quantization,
                      "plan with --quantization nf4"});
+  if (keeps_beside(program, models::OpKind::swiglu) || keeps_beside(program, models::OpKind::gelu))
+    found.push_back({"checkpoint", "none, every_k, selective or memory_poor on a GPU",
+                     "selective_op", "plan with --pin checkpoint=selective"});
+  if (keeps_beside(program, models::OpKind::attention))
+    found.push_back({"attention", "flash2 or flash1 on a GPU", job.attention,
+                     "plan with --attention flash2"});
+  if (program.mesh.context > 1)
+    found.push_back({"context", "1 on a GPU", std::to_string(program.mesh.context),
+                     "plan with --pin context=1, or run it with --backend host"});
   if (!found.empty()) return found;
   const core::Bytes need = needed(program, api_), have = api_.memory().free;
   if (need > have)

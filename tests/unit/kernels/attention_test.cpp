@@ -107,3 +107,66 @@ TEST_CASE("the gradient of attention in f32 follows the one in f64 over several 
   // Sums of at most 150 x 2 terms below 3 with a relative error of about 40 u each.
   CHECK(worst_difference(g, want.values()) <= 300 * 3 * 40 * 0x1p-24);
 }
+
+// What a rank has that holds some queries, in two runs, and the keys and values of all: results,
+// query gradients and its part of the key gradients, which are added. To rounding: OpenBLAS picks
+// its code by the shape of a product.
+TEST_CASE("attention of a slice of the queries gives the rows that all queries give") {
+  Random r(33);
+  const DType type = GENERATE(DType::f64, DType::f32, DType::bf16);
+  const std::int64_t samples = 2, seq = GENERATE(8, 60, 300), ranks = GENERATE(2, 4);
+  CAPTURE(core::name(type), seq, ranks);
+  const AttentionShape s{samples, seq, 4, 2, 8};
+  const std::int64_t ld = s.qkv_columns(), kv = 32, q = ld - kv, own = seq / ranks;
+  const DType statistic = type == f64 ? f64 : f32;
+  Buffer qkv = random(r, type, samples * seq * ld), dout = random(r, type, samples * seq * q);
+  Buffer out(type, samples * seq * q), lse(statistic, samples * seq * 4), dqkv(type, qkv.size());
+  Scratch whole(attention_workspace(type, s));
+  attention(out, lse, qkv, s, whole);
+  attention_input_gradient(dqkv, dout, qkv, out, lse, s, whole);
+
+  const double u = roundoff(statistic);
+  Values sums(static_cast<std::size_t>(samples * seq * kv));
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    AttentionShape part = s;
+    part.seq = own;
+    part.keys = seq;
+    part.early = own / 2;
+    part.early_at = rank * part.early;
+    part.late_at = seq - (rank + 1) * (own - part.early);
+    const auto row_of = [&](std::int64_t i) {  // among all samples' rows
+      const std::int64_t row = i % own, late = row - part.early;
+      return i / own * seq + (late < 0 ? part.early_at + row : part.late_at + late);
+    };
+    Buffer keys(type, samples * seq * kv), rows(type, samples * own * ld);
+    Buffer drows(type, samples * own * ld), g(type, samples * own * q), y(type, g.size());
+    Buffer l(statistic, samples * own * 4);
+    for (std::int64_t i = 0; i < samples * seq; ++i)
+      copy(keys.view().at(i * kv), qkv.view().at(i * ld + q), kv);
+    for (std::int64_t i = 0; i < samples * own; ++i) {
+      copy(rows.view().at(i * ld), qkv.view().at(row_of(i) * ld), ld);
+      copy(g.view().at(i * q), dout.view().at(row_of(i) * q), q);
+    }
+    Scratch ws(attention_workspace(type, part));
+    attention(y, l, rows, part, ws, keys);
+    attention_input_gradient(drows, g, rows, y, l, part, ws, keys);
+    double apart = 0;
+    for (std::int64_t i = 0; i < samples * own; ++i)
+      for (std::int64_t c = 0; c < q; ++c) {
+        apart = std::max(apart, std::abs(y.at(i * q + c) - out.at(row_of(i) * q + c)));
+        apart = std::max(apart, std::abs(drows.at(i * ld + c) - dqkv.at(row_of(i) * ld + c)));
+      }
+    // As in the tests above: |out| < 1, |dq| < 2, sums of 300 terms; then one rounding each, where
+    // backward reads what forward rounded.
+    CHECK(apart <= 2 * (64 * u + 4 * roundoff(type)));
+    const Values added = keys.values();
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += added[i];
+  }
+  double worst = 0;
+  for (std::int64_t i = 0; i < samples * seq; ++i)
+    for (std::int64_t c = 0; c < kv; ++c)
+      worst = std::max(worst, std::abs(sums[static_cast<std::size_t>(i * kv + c)] -
+                                       dqkv.at(i * ld + q + c)));
+  // Sums of at most 300 x 2 terms below 2, and the rounding of each rank's part, below 8 in size.
+  CHECK(worst <= 600 * 2 * u + (static_cast<double>(ranks) + 1) * 8 * roundoff(type));
+}

@@ -49,10 +49,15 @@ TEST_CASE("attention does two products forward and five backward, by hand") {
   o.heads = 2;
   o.kv_heads = 1;
   o.head_dim = 3;
+  o.keys = 4;
   // Per sample and head a product is 2 x 4 x 4 x 3 = 96: 2 samples x 2 heads x 2 products = 768.
   check_work(o, Pass::forward, 768, 2 * 8 * (12 + 6) + 4 * 8 * 2);
   check_work(o, Pass::input_gradient, 1920, 2 * 8 * 2 * (12 + 6) + 4 * 8 * 2);
   check_work(o, Pass::weight_gradient, 0, 0);
+  // Kept probabilities, 2 samples x 2 heads x 4 x 4 = 64 of 2 bytes, instead of one product of 5.
+  o.outputs = {1, 2, 3};
+  check_work(o, Pass::forward, 768, 2 * 8 * (12 + 6) + 4 * 8 * 2 + 2 * 64);
+  check_work(o, Pass::input_gradient, 1536, 2 * 8 * 2 * (12 + 6) + 4 * 8 * 2 + 2 * 64);
 }
 
 TEST_CASE("elementwise kernels move each operand once, by hand") {

@@ -1,0 +1,44 @@
+#pragma once
+// What the ranks that divide a sequence tell each other in the reference: keys and values, and
+// their gradients. Each such rank trains on a thread of its own, here by plain copies between
+// barriers: no communicator. A Slices is shared by the threads of one group.
+
+#include <barrier>
+#include <vector>
+
+#include "tests/property/reference_model.hpp"
+
+namespace tests {
+
+// The positions of a rank's rows: two runs, the i-th of those that ascend from the start and the
+// i-th of those that descend from the end.
+std::vector<std::int64_t> positions_of(std::int64_t seq_len, std::int64_t rank, std::int64_t ranks);
+
+class Slices {
+ public:
+  Slices(std::int64_t seq_len, std::int64_t ranks);
+
+  std::int64_t ranks() const { return static_cast<std::int64_t>(positions_.size()); }
+  std::int64_t seq_len() const { return seq_len_; }
+  const std::vector<std::int64_t>& positions(std::int64_t rank) const {
+    return positions_[static_cast<std::size_t>(rank)];
+  }
+  // Leaves the rank its tokens of each sample.
+  void take(MicroBatch& batch, std::int64_t rank);
+  // own: [samples, rows, columns] of this rank; all rows by position. All ranks call it at once.
+  Typed gather(std::int64_t rank, const Typed& own, std::int64_t columns);
+  // addends: of all rows by position; the sum of this rank's rows, in the order of a ring.
+  Typed scatter(std::int64_t rank, const Typed& addends, std::int64_t columns);
+
+ private:
+  // use(row among those of all ranks, rank by rank; row by position) of every row.
+  template <class Use>
+  void each_row(std::int64_t samples, Use&& use) const;
+
+  const std::int64_t seq_len_;
+  std::vector<std::vector<std::int64_t>> positions_;
+  std::vector<Typed> given_;
+  std::barrier<> all_;
+};
+
+}  // namespace tests
