@@ -208,7 +208,7 @@ class Rules {
            "pin grad_sync=parameter_server");
       NEED(s_.server_mode == ServerMode::sync, "server_mode",
            "sync without grad_sync=parameter_server", Phrase(name(s_.server_mode)),
-           "pin grad_sync=parameter_server");
+           "server_mode is of servers: pin grad_sync=parameter_server");
       return;
     }
     const std::int64_t most = s_.servers_colocated ? s_.data : 1 << 16;

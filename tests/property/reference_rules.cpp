@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "exec/host/matrix_codes.hpp"
+#include "exec/interpret/initialise.hpp"
+
 namespace tests {
 
 namespace host = exec::host;
@@ -71,6 +74,29 @@ void fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset,
                         parts[static_cast<std::size_t>(s.from)].at(at), host::ReduceOp::sum, count);
     host::copy(sum.at(at), parts[static_cast<std::size_t>(order.result)].at(at), count);
   }
+}
+
+void fold_shards(std::vector<Typed>& parts, const program::RankClass& layout, Typed& sum) {
+  for (const program::Span& s : layout.spans)
+    for (std::int64_t begin = 0; begin < s.elements; begin += s.shard_elements)
+      fold(parts, program::Algorithm::ring, s.offset + begin,
+           std::min(s.shard_elements, s.elements - begin), sum);
+}
+
+Typed rounded_to_codes(const models::ModelSpec& spec, const planner::Job& job,
+                       const program::PlacedParameter& placed, std::uint64_t seed) {
+  const program::PlacedParameter own{describe(spec, placed.path, placed.parameter.elements),
+                                     placed.path};
+  const auto kind = *planner::quantization_from_name(job.quantization);
+  const std::vector<double> exact = exec::initial_values(own, seed, 0, false);
+  const std::vector<float> values(exact.begin(), exact.end());
+  const std::int64_t bytes = planner::quantised_bytes(kind, placed.parameter.shape).value();
+  std::vector<std::byte> codes(static_cast<std::size_t>(bytes));
+  host::encode_matrix(kind, values, placed.parameter.shape, codes.data());
+  Typed frozen(planner::resolve_recipe(job.recipe, job.precision)->compute,
+               own.parameter.elements);
+  host::decode_matrix(kind, codes.data(), frozen.at(), own.parameter.elements, bytes);
+  return frozen;
 }
 
 void load(MicroBatch& batch, const exec::DataSource& data, std::int64_t first) {

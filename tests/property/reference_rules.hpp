@@ -7,7 +7,9 @@
 
 #include "exec/interpret/data_source.hpp"
 #include "models/graph.hpp"
+#include "planner/job.hpp"
 #include "sim/program/collective.hpp"
+#include "sim/program/program.hpp"
 #include "tests/property/reference_model.hpp"
 
 namespace tests {
@@ -27,6 +29,13 @@ models::Parameter describe(const models::ModelSpec& spec, const std::string& pat
 // sum[offset, offset + n) of the parts in the stated order, chunk by chunk; the parts are used up.
 void fold(std::vector<Typed>& parts, program::Algorithm a, std::int64_t offset, std::int64_t n,
           Typed& sum);
+
+// The same of every shard of every span, by rings over replicas.
+void fold_shards(std::vector<Typed>& parts, const program::RankClass& layout, Typed& sum);
+
+// A frozen matrix that is kept as codes: what decoding makes of them, in the compute type.
+Typed rounded_to_codes(const models::ModelSpec& spec, const planner::Job& job,
+                       const program::PlacedParameter& placed, std::uint64_t seed);
 
 // Inputs and targets of batch.samples samples from `first` on.
 void load(MicroBatch& batch, const exec::DataSource& data, std::int64_t first);

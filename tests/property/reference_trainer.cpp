@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "core/check.hpp"
-#include "exec/host/matrix_codes.hpp"
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/initialise.hpp"
 #include "tests/property/reference_model.hpp"
@@ -50,7 +49,6 @@ class Trainer {
   Stage open_stage(const program::RankClass& k, int expert_rank);
   void open_slots(Stage& s) const;
   void initialise(Stage& s, const program::PlacedParameter& placed);
-  void round_to_codes(const program::PlacedParameter& placed);
   Flats zero_gradients() const;
   // flat_of(stage, divided): where the parameters of stages_[stage] are, those that expert ranks
   // divide or the others.
@@ -107,7 +105,8 @@ Stage Trainer::open_stage(const program::RankClass& k, int expert_rank) {
     PLANNER_CHECK(p.offset == end, "trained parameters do not tile their flat space");
     end += p.parameter.elements;
   }
-  for (const program::QuantisedParameter& q : k.quantised) round_to_codes(q.placed);
+  for (const program::QuantisedParameter& q : k.quantised)
+    frozen_[q.placed.path] = rounded_to_codes(spec_, job_, q.placed, seed_);
   PLANNER_CHECK(end == k.trained_elements, "a flat space larger than its parameters");
   open_slots(s);
   return s;
@@ -137,20 +136,6 @@ void Trainer::initialise(Stage& s, const program::PlacedParameter& placed) {
   }
   put(s.weights.at(placed.offset));
   if (recipe_.has_master) put(s.master.at(placed.offset));
-}
-
-// Frozen matrices that are kept as codes: what decoding makes of them, once.
-void Trainer::round_to_codes(const program::PlacedParameter& placed) {
-  const program::PlacedParameter own{describe(spec_, placed.path, placed.parameter.elements),
-                                     placed.path};
-  const auto kind = *planner::quantization_from_name(job_.quantization);
-  const std::vector<double> exact = exec::initial_values(own, seed_, 0, false);
-  const std::vector<float> values(exact.begin(), exact.end());
-  const std::int64_t bytes = planner::quantised_bytes(kind, placed.parameter.shape).value();
-  std::vector<std::byte> codes(static_cast<std::size_t>(bytes));
-  host::encode_matrix(kind, values, placed.parameter.shape, codes.data());
-  Typed& frozen = frozen_[placed.path] = Typed(recipe_.compute, own.parameter.elements);
-  host::decode_matrix(kind, codes.data(), frozen.at(), own.parameter.elements, bytes);
 }
 
 Trainer::Flats Trainer::zero_gradients() const {
@@ -321,10 +306,7 @@ Trainer::Flats Trainer::over_replicas(std::vector<Flats>& replicas) const {
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     std::vector<Typed> parts;
     for (Flats& flats : replicas) parts.push_back(std::move(flats[i]));
-    for (const program::Span& s : stages_[i].layout->spans)
-      for (std::int64_t begin = 0; begin < s.elements; begin += s.shard_elements)
-        fold(parts, program::Algorithm::ring, s.offset + begin,
-             std::min(s.shard_elements, s.elements - begin), total[i]);
+    fold_shards(parts, *stages_[i].layout, total[i]);
   }
   return total;
 }

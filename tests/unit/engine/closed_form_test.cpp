@@ -62,7 +62,8 @@ TEST_CASE("closed forms follow the sweep: within 2 % at the median, 10 % at wors
     const planner::Time walk =
         step_time(c.program, c.question.machine, c.strategy.schedule);
     walked.add(walk.step.value(), swept, what);
-    const bool straight = c.strategy.schedule != planner::Schedule::interleaved;
+    const bool straight = c.strategy.schedule != planner::Schedule::interleaved &&
+                          c.strategy.schedule != planner::Schedule::zb_v;
     if (c.strategy.data == 1 && straight) alone.add(walk.step.value(), swept, what);
     const auto graph = [&](const planner::Strategy&) -> const models::ModelGraph& {
       return c.graph;
@@ -73,7 +74,7 @@ TEST_CASE("closed forms follow the sweep: within 2 % at the median, 10 % at wors
     formed.add(f.step.value(), swept, what);
   });
   REQUIRE(visited > 0);
-  walked.check(0.001, 0.05, 0.01);     // passes played one by one
+  walked.check(0.001, 0.05, 0.03);     // passes played one by one
   formed.check(0.02, 0.10, 0.06);      // the schedule's algebra
   alone.check(1e-9, 1e-4, 1e-6);
 }

@@ -1,0 +1,96 @@
+// Weights as a run begins: drawn for the whole model, of which every rank writes its part.
+#include <algorithm>
+
+#include "exec/host/kernels.hpp"
+#include "exec/host/matrix_codes.hpp"
+#include "exec/interpret/initialise.hpp"
+#include "exec/interpret/interpreter.hpp"
+
+namespace exec {
+
+// Elements [at, at + values.size()) of a buffer.
+void Interpreter::write_values(const Operand& to, std::int64_t at,
+                               std::span<const double> values) {
+  const auto n = static_cast<std::int64_t>(values.size());
+  std::vector<std::byte> rounded(static_cast<std::size_t>(core::bytes_of(n, to.type).value()));
+  host::cast({rounded.data(), to.type},
+             {const_cast<double*>(values.data()), core::DType::f64}, n);
+  backend_->write(view(to).at(at).data, rounded.data(), rounded.size());
+}
+
+// A shard-space buffer holds this rank's chunk of each span; a flat one holds everything.
+void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
+                              const std::vector<double>& values) {
+  const Operand to = memory_.persistent(buffer);
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (!shards) return write_values(to, flat_offset, values);
+  for (const program::Span& s : class_.spans) {
+    const std::int64_t begin =
+        s.offset + std::min(s.part_of(part_) * s.shard_elements, s.elements);
+    const std::int64_t end = std::min(begin + s.shard_elements, s.offset + s.elements);
+    const std::int64_t lo = std::max(begin, flat_offset), hi = std::min(end, flat_offset + count);
+    if (lo < hi)
+      write_values(to, s.shard_offset + lo - begin,
+                   std::span(values).subspan(static_cast<std::size_t>(lo - flat_offset),
+                                             static_cast<std::size_t>(hi - lo)));
+  }
+}
+
+// Of frozen parameters under ZeRO-3, this rank's part of each unit, padded to equal parts.
+void Interpreter::write_frozen_shards(std::int64_t flat_offset, const std::vector<double>& values) {
+  for (std::size_t u = 0; u < class_.frozen_units.size(); ++u) {
+    const auto& unit = class_.frozen_units[u];
+    const Operand to = memory_.persistent(class_.frozen_buffer, static_cast<int>(u));
+    const std::int64_t begin = unit.offset + part_ * to.elements;
+    const std::int64_t end = std::min(begin + to.elements, unit.offset + unit.elements);
+    const std::int64_t lo = std::max(begin, flat_offset);
+    const std::int64_t hi = std::min(end, flat_offset + static_cast<std::int64_t>(values.size()));
+    if (lo < hi)
+      write_values(to, lo - begin,
+                   std::span(values).subspan(static_cast<std::size_t>(lo - flat_offset),
+                                             static_cast<std::size_t>(hi - lo)));
+  }
+}
+
+// A matrix's codes among those of its layer, of which this rank may have a part.
+void Interpreter::write_codes(const program::QuantisedParameter& q,
+                              std::span<const std::byte> codes) {
+  const Operand layer = memory_.persistent(class_.quantised_buffer, q.layer);
+  const std::int64_t begin = class_.sharded_frozen ? part_ * layer.elements : 0;
+  const std::int64_t first = q.placed.offset,
+                     past = first + static_cast<std::int64_t>(codes.size());
+  const std::int64_t lo = std::max(begin, first), hi = std::min(begin + layer.elements, past);
+  if (lo < hi)
+    backend_->write(static_cast<std::byte*>(layer.data) + (lo - begin),
+                    codes.data() + (lo - first), static_cast<std::size_t>(hi - lo));
+}
+
+void Interpreter::initialise_weights() {
+  const auto fill = [&](std::uint16_t buffer, bool shards, const program::PlacedParameter& p) {
+    if (buffer == program::kNone) return;
+    const bool f64 = class_.buffers[buffer].type == core::DType::f64;
+    const std::vector<double> values =
+        initial_values(p, context_.seed, kernels_.tensor_rank, f64, kernels_.expert_rank);
+    if (!p.trained && class_.sharded_frozen) return write_frozen_shards(p.offset, values);
+    write_range(buffer, shards, p.offset, values);
+  };
+  for (const program::PlacedParameter& p : class_.parameters) {
+    if (!p.trained) {
+      fill(class_.frozen_buffer, false, p);
+      continue;
+    }
+    fill(class_.weights_buffer, class_.sharded_weights, p);
+    fill(class_.master_buffer, true, p);  // like all optimizer state
+  }
+  for (const program::QuantisedParameter& q : class_.quantised) {
+    const std::vector<double> exact =
+        initial_values(q.placed, context_.seed, kernels_.tensor_rank, false, kernels_.expert_rank);
+    const std::vector<float> values(exact.begin(), exact.end());
+    std::vector<std::byte> codes(static_cast<std::size_t>(
+        planner::quantised_bytes(context_.quantization, q.placed.parameter.shape).value()));
+    host::encode_matrix(context_.quantization, values, q.placed.parameter.shape, codes.data());
+    write_codes(q, codes);
+  }
+}
+
+}  // namespace exec
