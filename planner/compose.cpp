@@ -15,7 +15,7 @@ struct Composition {
   std::int64_t bubble = 0, messages = 0;  // of the critical class
 };
 
-// Stages in their order: of each the class with the longest slot.
+// Stages in their order: of each the class with the longest slot. Every stage has one.
 static std::vector<const ClassTime*> slots_of(const program::Program& program,
                                               const std::vector<ClassTime>& classes) {
   std::vector<const ClassTime*> stages(static_cast<std::size_t>(program.mesh.pipeline), nullptr);
@@ -74,28 +74,10 @@ static Composition pipelined(const program::Program& program,
     c.critical = i;
   }
   // Of the waiting, what the algebra says of messages; the rest is bubble.
-  PassTimes own;
-  for (const PassTimes& chunk : classes[c.critical].chunks) {
-    own.forward += chunk.forward;
-    own.input_gradient += chunk.input_gradient;
-    own.weight_gradient += chunk.weight_gradient;
-  }
+  const PassTimes own = classes[c.critical].passes();
   c.messages =
       std::min(idle, message_waits(shape, own, messages_over(links, shape.virtual_stages)));
   c.bubble = idle - c.messages;
-  return c;
-}
-
-// One stage after the other, every message exposed.
-static Composition in_turn(const std::vector<ClassTime>& classes,
-                           const std::vector<const ClassTime*>& stages, std::int64_t m) {
-  Composition c;
-  c.critical = static_cast<std::size_t>(
-      std::ranges::max_element(classes, {}, &ClassTime::total) - classes.begin());
-  for (const ClassTime* stage : stages) c.bubble += stage == nullptr ? 0 : m * stage->period;
-  c.bubble -= m * classes[c.critical].period;
-  for (const ClassTime& k : classes) c.messages = std::max(c.messages, k.message);
-  c.messages *= 2 * m * (static_cast<std::int64_t>(stages.size()) - 1);
   return c;
 }
 
@@ -104,17 +86,20 @@ static Composition composition(const program::Program& program,
   Composition c;
   c.critical = static_cast<std::size_t>(
       std::ranges::max_element(classes, {}, &ClassTime::total) - classes.begin());
-  const program::RankClass& k = program.classes[c.critical];
+  Strategy shape;
+  shape.schedule = schedule;
+  shape.pipeline = program.mesh.pipeline;
+  shape.virtual_stages = program.classes[c.critical].chunks();
+  const std::int64_t m = shape.grad_accum = program.classes[c.critical].schedule.micro_batches;
   if (program.cut) {
-    for (const ClassTime& time : classes) c.messages = std::max(c.messages, time.sent);
-  } else if (program.mesh.pipeline > 1 && schedule == Schedule::naive) {
-    c = in_turn(classes, slots_of(program, classes), k.schedule.micro_batches);
-  } else if (program.mesh.pipeline > 1) {
-    Strategy shape;
-    shape.schedule = schedule;
-    shape.pipeline = program.mesh.pipeline;
-    shape.virtual_stages = k.chunks();
-    shape.grad_accum = k.schedule.micro_batches;
+    for (const ClassTime& k : classes) c.messages = std::max(c.messages, k.sent);
+  } else if (shape.pipeline > 1 && schedule == Schedule::naive) {
+    // One stage after the other, every message exposed.
+    for (const ClassTime* stage : slots_of(program, classes)) c.bubble += m * stage->period;
+    c.bubble -= m * classes[c.critical].period;
+    for (const ClassTime& k : classes) c.messages = std::max(c.messages, k.message);
+    c.messages *= 2 * m * (shape.pipeline - 1);
+  } else if (shape.pipeline > 1) {
     c = pipelined(program, classes, shape);
   }
   return c;

@@ -280,7 +280,7 @@ std::vector<ClassTime> class_times(const program::Program& program, const RankCl
   std::vector<ClassTime> times(machines.size());
   for (std::size_t i = 0; i < times.size(); ++i) {
     times[i].chunks = rounds.chunk_times(i);
-    for (const PassTimes& chunk : times[i].chunks) times[i].period += chunk.sum();
+    times[i].period = times[i].passes().sum();
   }
   if (m > 1) rounds.run_last(m - 1);
   walk.run(walk.steps_of(k.end), m - 1, true);
@@ -304,6 +304,16 @@ std::vector<ClassTime> class_times(const program::Program& program, const RankCl
 }
 
 }  // namespace
+
+PassTimes ClassTime::passes() const {
+  PassTimes all;
+  for (const PassTimes& chunk : chunks) {
+    all.forward += chunk.forward;
+    all.input_gradient += chunk.input_gradient;
+    all.weight_gradient += chunk.weight_gradient;
+  }
+  return all;
+}
 
 ClassTime class_time(const program::Program& program, const RankClass& k,
                      const cost::Machine& machine, StepShape shape) {

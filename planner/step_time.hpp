@@ -41,6 +41,8 @@ struct ClassTime {
   std::vector<PassTimes> chunks;   // the period, of each of its chunks
   bool launch_bound = false;       // launch gaps are most of the kernels' time
 
+  PassTimes passes() const;        // of all chunks
+
 };
 
 // micro_batches and samples: where they differ from the program's own (0: the program's).

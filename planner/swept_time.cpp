@@ -25,18 +25,18 @@ Time time_of(const engine::StepTerms& t, const cost::Machine& machine) {
   return time;
 }
 
-// What a message takes counts at its sender; what streams other than compute do not do is done in
-// compute's own way.
+// A message counts at its sender; what no other stream does is done in compute's own way.
 static core::Seconds beside_the_busiest(const engine::StepTerms& t) {
-  std::int64_t elsewhere = 0, most = 0;
-  for (const program::Stream stream :
-       {program::Stream::gradient, program::Stream::parameter, program::Stream::send}) {
-    const std::int64_t busy = t.busy[static_cast<std::size_t>(stream)];
-    elsewhere += busy;
+  using program::Stream;
+  std::int64_t in_its_way = t.communication, most = 0;
+  for (int s = 0; s < program::kStreams; ++s) {
+    const auto stream = static_cast<Stream>(s);
+    if (stream == Stream::compute || program::receives(stream)) continue;
+    const std::int64_t busy = t.busy[static_cast<std::size_t>(s)];
+    in_its_way -= busy;
     most = std::max(most, busy);
   }
-  most = std::max(most, t.communication - elsewhere);
-  return seconds(std::max(t.communication, elsewhere) - most);
+  return seconds(t.communication - std::max(most, in_its_way));
 }
 
 std::optional<SweptTime> swept_time(const program::Program& program,

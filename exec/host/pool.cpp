@@ -39,6 +39,21 @@ void for_planes(const WindowShape& s, Body&& body) {
   for (std::int64_t c = 0; c < s.samples * s.channels; ++c) body(c * s.plane(), c * s.places());
 }
 
+// scatter(plane of dx, zero before; the same of dy; its first place in y).
+template <class Scatter>
+void gradient(View dx, View dy, const WindowShape& s, bool accumulate, Workspace ws,
+              Scatter&& scatter) {
+  with_compute_type(dy.type, [&]<class T>() {
+    Panels<T> p(s, ws);
+    for_planes(s, [&](std::int64_t from, std::int64_t to) {
+      const T* const d = read(dy.at(to), s.places(), p.result);
+      std::fill_n(p.plane, s.plane(), T(0));
+      scatter(p.plane, d, to);
+      give(dx.at(from), p.plane, s.plane(), accumulate);
+    });
+  });
+}
+
 std::uint8_t* bytes(const View& v) { return static_cast<std::uint8_t*>(v.data); }
 
 }  // namespace
@@ -66,21 +81,14 @@ void max_pool(View y, View chosen, View x, const WindowShape& s, Workspace ws) {
 
 void max_pool_gradient(View dx, View dy, View chosen, const WindowShape& s, bool accumulate,
                        Workspace ws) {
-  with_compute_type(dy.type, [&]<class T>() {
-    Panels<T> p(s, ws);
-    const std::int64_t columns = s.out_width();
-    for_planes(s, [&](std::int64_t from, std::int64_t to) {
-      const T* const d = read(dy.at(to), s.places(), p.result);
-      const std::uint8_t* const where = bytes(chosen) + to;
-      std::fill_n(p.plane, s.plane(), T(0));
-      for (std::int64_t place = 0; place < s.places(); ++place) {
-        const std::int64_t row = place / columns * s.stride - s.padding + where[place] / s.kernel;
-        const std::int64_t column =
-            place % columns * s.stride - s.padding + where[place] % s.kernel;
-        p.plane[row * s.width + column] += d[place];
-      }
-      give(dx.at(from), p.plane, s.plane(), accumulate);
-    });
+  const std::int64_t columns = s.out_width();
+  gradient(dx, dy, s, accumulate, ws, [&]<class T>(T* plane, const T* d, std::int64_t to) {
+    const std::uint8_t* const where = bytes(chosen) + to;
+    for (std::int64_t place = 0; place < s.places(); ++place) {
+      const std::int64_t row = place / columns * s.stride - s.padding + where[place] / s.kernel;
+      const std::int64_t column = place % columns * s.stride - s.padding + where[place] % s.kernel;
+      plane[row * s.width + column] += d[place];
+    }
   });
 }
 
@@ -102,16 +110,10 @@ void average_pool(View y, View x, const WindowShape& s, Workspace ws) {
 
 void average_pool_gradient(View dx, View dy, const WindowShape& s, bool accumulate,
                            Workspace ws) {
-  with_compute_type(dy.type, [&]<class T>() {
-    Panels<T> p(s, ws);
+  gradient(dx, dy, s, accumulate, ws, [&]<class T>(T* plane, const T* d, std::int64_t) {
     const T share = T(1) / static_cast<T>(s.kernel * s.kernel);
-    for_planes(s, [&](std::int64_t from, std::int64_t to) {
-      const T* const d = read(dy.at(to), s.places(), p.result);
-      std::fill_n(p.plane, s.plane(), T(0));
-      for_windows(s, [&](std::int64_t place, std::int64_t element, std::int64_t) {
-        p.plane[element] += d[place] * share;
-      });
-      give(dx.at(from), p.plane, s.plane(), accumulate);
+    for_windows(s, [&](std::int64_t place, std::int64_t element, std::int64_t) {
+      plane[element] += d[place] * share;
     });
   });
 }

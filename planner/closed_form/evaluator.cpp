@@ -215,7 +215,6 @@ Messages Evaluator::messages(std::size_t machine, const MessageTime& time) const
 const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {
   strategy_.grad_accum = grad_accum;
   const AtMicroBatch& known = routines(micro_batch, grad_accum);
-  const std::int64_t p = strategy_.pipeline;
   held_.clear();
   // Buffers that messages land in, and what was sent while the next pass computes.
   const std::int64_t messages =
@@ -225,52 +224,54 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
                     messages * roles_[r].form.neighbours() * known.boundary +
                     roles_[r].form.peak(known.roles[r].live,
                                         schedule_of(strategy_, roles_[r].stage, grad_accum)));
-  for (std::size_t i = 0; i < figures_.size(); ++i) {
-    std::int64_t device = 0;
-    const StageTime* slow = nullptr;   // the longest slot, without embeddings
-    StageTime turn, slowest;           // forward and backward passes: of all ranks; the longest
-    std::int64_t tail = 0;             // after the slots, of the rank that ends last
-    const std::int64_t embeddings = known.roles.front().time[i].embeddings;
-    const auto slot = [&](const StageTime& t) { return t.period() - t.embeddings; };
-    for (std::size_t r = 0; r < roles_.size(); ++r) {
-      const Role& role = roles_[r];
-      const core::Bytes overhead = overhead_bytes(role.form.groups(), questions_[i].profile);
-      device = std::max(device, held_[r] + overhead.value());
-      const StageTime& time = known.roles[r].time[i];
-      if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
-      const std::int64_t own_tail = time.total(grad_accum) - grad_accum * time.period() -
-                                    slack(strategy_, turn.period());
-      tail = r == 0 ? own_tail : std::max(tail, own_tail);
-      slowest.forward = std::max(slowest.forward, time.forward);
-      slowest.backward = std::max(slowest.backward, time.backward);
-      // Ranks between the ends are of the second's kind, by their layers.
-      const bool middle = role.stage > 0 && role.stage + 1 < p;
-      if (middle && role.stage > 1) continue;
-      const std::int64_t times = middle ? middle_layers_ : 1;
-      const std::int64_t parts = middle ? role.form.layers() : 1;
-      turn.forward += time.forward * times / parts;
-      turn.backward += time.backward * times / parts;
-      turn.weight_gradient += time.weight_gradient * times / parts;
-    }
-    std::int64_t passes = grad_accum * slot(*slow);
-    if (p > 1) {
-      const PassTimes own = slow->passes();
-      PassTimes all = turn.passes();
-      if (slow != &known.roles.front().time[i]) all.forward -= embeddings;
-      const bool joined = current_->units.tied > 0 && strategy_.data_ranks() > 1;
-      passes += bubble(strategy_, mean_of_others(all, own, p), joined);
-      // The first group of micro-batches passes the embeddings, and the last one comes back to
-      // them, while nobody else has anything to do.
-      passes = std::max(passes + p * embeddings,
-                        grad_accum * known.roles.front().time[i].period());
-      passes += message_waits(strategy_, own, known.messages[i]);
-    }
-    // All forward passes, then all backward ones: each kind waits for its own slowest rank.
-    if (strategy_.schedule == Schedule::gpipe)
-      passes += (grad_accum - 1) * (slowest.period() - slow->period());
-    figures_[i] = {core::Bytes(device), core::to_seconds(core::Picoseconds(passes + tail))};
-  }
+  for (std::size_t i = 0; i < figures_.size(); ++i) figures_[i] = figures_of(known, i);
   return figures_;
+}
+
+Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
+  const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
+  std::int64_t device = 0;
+  const StageTime& first = known.roles.front().time[i];
+  const StageTime* slow = nullptr;     // the longest slot, without embeddings
+  StageTime turn, slowest;             // forward and backward passes: of all ranks; the longest
+  std::int64_t tail = 0;               // after the slots, of the rank that ends last
+  const auto slot = [](const StageTime& t) { return t.period() - t.embeddings; };
+  for (std::size_t r = 0; r < roles_.size(); ++r) {
+    const Role& role = roles_[r];
+    const core::Bytes overhead = overhead_bytes(role.form.groups(), questions_[i].profile);
+    device = std::max(device, held_[r] + overhead.value());
+    const StageTime& time = known.roles[r].time[i];
+    if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
+    const std::int64_t own_tail =
+        time.total(m) - m * time.period() - slack(strategy_, turn.period());
+    tail = r == 0 ? own_tail : std::max(tail, own_tail);
+    slowest.forward = std::max(slowest.forward, time.forward);
+    slowest.backward = std::max(slowest.backward, time.backward);
+    // Ranks between the ends are of the second's kind, by their layers.
+    const bool middle = role.stage > 0 && role.stage + 1 < p;
+    if (middle && role.stage > 1) continue;
+    const std::int64_t times = middle ? middle_layers_ : 1;
+    const std::int64_t parts = middle ? role.form.layers() : 1;
+    turn.forward += time.forward * times / parts;
+    turn.backward += time.backward * times / parts;
+    turn.weight_gradient += time.weight_gradient * times / parts;
+  }
+  std::int64_t passes = m * slot(*slow);
+  if (p > 1) {
+    const PassTimes own = slow->passes();
+    PassTimes all = turn.passes();
+    if (slow != &first) all.forward -= first.embeddings;
+    const bool joined = current_->units.tied > 0 && strategy_.data_ranks() > 1;
+    passes += bubble(strategy_, mean_of_others(all, own, p), joined);
+    // The first group of micro-batches passes the embeddings, and the last one comes back to them,
+    // while nobody else has anything to do.
+    passes = std::max(passes + p * first.embeddings, m * first.period());
+    passes += message_waits(strategy_, own, known.messages[i]);
+  }
+  // All forward passes, then all backward ones: each kind waits for its own slowest rank.
+  if (strategy_.schedule == Schedule::gpipe)
+    passes += (m - 1) * (slowest.period() - slow->period());
+  return {core::Bytes(device), core::to_seconds(core::Picoseconds(passes + tail))};
 }
 
 }  // namespace planner::closed_form

@@ -71,6 +71,8 @@ class Evaluator {
   void make_roles();
   Messages messages(std::size_t machine, const MessageTime& time) const;
   const AtMicroBatch& routines(std::int64_t micro_batch, std::int64_t grad_accum);
+  // On one machine, of the strategy's grad_accum and what held_ says of it.
+  Figures figures_of(const AtMicroBatch& known, std::size_t machine) const;
 
   const std::vector<Question>& questions_;
   std::vector<const cost::Machine*> machines_;

@@ -50,6 +50,9 @@ enum class Stream : std::uint8_t {
 inline constexpr int kStreams = 7;
 std::string_view name(Stream stream);
 inline bool carries_messages(Stream stream) { return stream >= Stream::send; }
+inline bool receives(Stream stream) {
+  return stream == Stream::receive || stream == Stream::receive_back;
+}
 
 enum class ActionKind : std::uint8_t {
   alloc,            // args {buffer}
