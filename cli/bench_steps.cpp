@@ -15,8 +15,8 @@
 namespace cli {
 namespace {
 
-constexpr const char* kModel = "llama3.1-405b";
-constexpr const char* kGpu = "h100-sxm-80g";
+constexpr const char* kStepModel = "llama3.1-405b";
+constexpr const char* kStepGpu = "h100-sxm-80g";
 // As published: 16,384 GPUs in groups of 8 (tensor) x 16 (pipeline), sequences of 8,192
 // (Grattafiori et al. 2024, table 4). Plain 1f1b, one sequence a micro-batch.
 constexpr std::int64_t kTensor = 8, kPipeline = 16, kSeqLen = 8192;
@@ -76,9 +76,9 @@ double core_seconds() {
 }
 
 core::Result<std::vector<StepFigure>> time_steps() {
-  const auto model = models::find_model(kModel);
+  const auto model = models::find_model(kStepModel);
   if (!model.ok()) return model.problems();
-  const auto profile = hw_profiles::find_profile(kGpu);
+  const auto profile = hw_profiles::find_profile(kStepGpu);
   if (!profile.ok()) return profile.problems();
   std::vector<StepFigure> figures;
   for (const Size& size : kSizes) {
@@ -90,7 +90,7 @@ core::Result<std::vector<StepFigure>> time_steps() {
 }
 
 core::Json to_json(const StepFigure& f) {
-  return core::Json::object({{"model", kModel},
+  return core::Json::object({{"model", kStepModel},
                              {"ranks", f.ranks},
                              {"ranks_played", f.played},
                              {"micro_batches", f.micro_batches},
@@ -104,7 +104,7 @@ core::Json to_json(const StepFigure& f) {
 std::string step_line(const StepFigure& f) {
   return fmt::format("step    {} on {} ranks, {} played, {} micro-batches: {} operations in {}, {} "
                      "resident\n",
-                     kModel, f.ranks, f.played, f.micro_batches,
+                     kStepModel, f.ranks, f.played, f.micro_batches,
                      core::count_text(static_cast<std::int64_t>(f.operations)),
                      core::to_text(core::Seconds(f.seconds)),
                      core::to_text(core::Bytes(f.peak_bytes)));

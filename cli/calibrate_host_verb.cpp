@@ -11,11 +11,11 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kCalibrateHostPurpose =
     "Measures this host's kernels and messages, or a GPU's kernels, and writes the profile that\n"
     "predicts them.\n"
     "Interrupted, it goes on where it stopped: points are kept beside the profile.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kCalibrateHostExamples =
     "  planner calibrate --backend host --out me.json\n"
     "  planner calibrate --backend cuda --out gpu.json\n"
     "  planner --model gpt2-124m --gpus 2 --gpu me.json --recipe fp32 --out plan.json";
@@ -61,7 +61,7 @@ int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, A
     return hand_over(*other, whole);
   Words words;
   OutputOptions output;
-  OptionSet set("calibrate", kPurpose, kExamples);
+  OptionSet set("calibrate", kCalibrateHostPurpose, kCalibrateHostExamples);
   set.text("--backend", words.backend, "NAME", "host or cuda");
   set.text("--ranks", words.ranks, "N", "ranks at work at once (one per core)");
   set.text("--budget", words.budget, "TIME", "per point (0.5s)");

@@ -7,11 +7,11 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kCalibratePurpose =
     "Learns from a few runs of your site how its pace differs from the shipped profiles'. Plans\n"
     "and predictions made with --site FILE then follow it, and say how far they may be trusted.\n"
     "With --backend host it measures this host instead: planner calibrate --backend host --help.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kCalibrateExamples =
     "  planner calibrate --from my-runs.csv --out site.json\n"
     "  planner calibrate --backend host --out me.json\n"
     "  planner --model gpt2-1.5b --gpus 8 --site site.json";
@@ -23,7 +23,7 @@ constexpr std::size_t kShownProblems = 20;
 int calibrate_verb(Arguments arguments) {
   std::optional<std::string> path;
   OutputOptions output;
-  OptionSet set("calibrate", kPurpose, kExamples);
+  OptionSet set("calibrate", kCalibratePurpose, kCalibrateExamples);
   set.text("--from", path, "RUNS", "CSV of timed runs of one site, as `validate` reads them");
   add_output_options(set, output, "the site");
   if (const auto ended = ended_by(set, arguments)) return *ended;

@@ -19,10 +19,10 @@ using reports::Subject;
 using reports::html::Document;
 using reports::html::DocumentKind;
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kComparePurpose =
     "Compares what a plan predicted with what runs of it measured, term by term; or several plans\n"
     "and runs, a plan's strategies, or its machines, side by side.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kCompareExamples =
     "  planner compare plan.json run.json --json\n"
     "  planner compare a.json b.json run.json --format csv\n"
     "  planner compare plan.json --strategies\n"
@@ -147,7 +147,7 @@ std::string page(const CompareWords& words, const std::vector<Comparison>& compa
 int compare_verb(Arguments arguments) {
   CompareWords words;
   OutputOptions output;
-  OptionSet set("compare", kPurpose, kExamples);
+  OptionSet set("compare", kComparePurpose, kCompareExamples);
   set.positionals("FILE", words.files, "files written by planner --out and planner exec --out");
   set.group("Comparison");
   set.flag("--strategies", words.strategies, "every candidate of each plan, side by side");

@@ -12,9 +12,9 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kCompletionPurpose =
     "Prints a script that completes verbs, options, models, GPUs and keys in a shell.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kCompletionExamples =
     "  source <(planner completion bash)     # in ~/.bashrc\n"
     "  planner completion zsh > ~/.zsh/_planner\n"
     "  planner completion fish > ~/.config/fish/completions/planner.fish";
@@ -129,7 +129,7 @@ std::string filled(std::string_view script, std::span<const std::string_view> ve
 
 int completion_verb(Arguments arguments, std::span<const std::string_view> verbs) {
   std::string shell;
-  OptionSet set("completion", kPurpose, kExamples);
+  OptionSet set("completion", kCompletionPurpose, kCompletionExamples);
   set.positional("SHELL", shell, "bash, zsh or fish");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   const std::array<std::string_view, 3> scripts{kBash, kZsh, kFish};

@@ -27,12 +27,12 @@ namespace {
 
 using core::Json;
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kDoctorPurpose =
     "Says what this machine has for running plans, what each way of running lacks, and how to get\n"
     "it. Exit code 1: what was asked for cannot run (without --for: plans on the host, or on a "
     "GPU\n"
     "that is here).";
-constexpr std::string_view kExamples =
+constexpr std::string_view kDoctorExamples =
     "  planner doctor\n"
     "  planner doctor --for mpi --json";
 
@@ -207,7 +207,7 @@ bool is_asked(const Way& way, const Machine& m, const std::optional<std::string>
 int doctor_verb(Arguments arguments) {
   OutputOptions output;
   std::optional<std::string> asked, folder;
-  OptionSet set("doctor", kPurpose, kExamples);
+  OptionSet set("doctor", kDoctorPurpose, kDoctorExamples);
   set.text("--for", asked, "WAY", "host, mpi, cuda or nccl: whether plans run so");
   set.text("--checkpoint-dir", folder, "DIR", "the disk that is looked at (this folder)");
   add_output_options(set, output, "what was found");

@@ -13,9 +13,9 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kExecPurpose =
     "Runs a plan for real and records what it took: loss, memory, communication, time.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kExecExamples =
     "  planner exec plan.json --steps 10 --out run.json\n"
     "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept\n"
     "  planner exec plan.json --communicator mpi --hostfile hosts   # a process for each rank\n"
@@ -126,7 +126,7 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
     return hand_over(*other, whole);
   ExecOptions options;
   OutputOptions output;
-  OptionSet set("exec", kPurpose, kExamples);
+  OptionSet set("exec", kExecPurpose, kExecExamples);
   set.positional("PLAN", options.plan, "file written by planner --out");
   set.group("Run");
   set.text("--backend", options.backend, "NAME", "host (default) or cuda");

@@ -10,11 +10,11 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kExplainPurpose =
     "Explains a field of the plan (memory.weights, alternatives.0.time.step, gpu.usable, ...), a\n"
     "law or fact (C1 to C10, M1 to M16): its formula, the values put in, the result, the source.\n"
     "QUESTION `facts` lists the laws and facts; `laws` is what gradient exchange sends, C1 to C5.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kExplainExamples =
     "  planner explain memory.weights --model gpt2-124m --gpus 2\n"
     "  planner explain time.step --plan plan.json\n"
     "  planner explain C4 --gpus 16\n"
@@ -66,7 +66,7 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   PlanOptions options;
   LawOptions laws;
   OutputOptions output;
-  OptionSet set("explain", kPurpose, kExamples);
+  OptionSet set("explain", kExplainPurpose, kExplainExamples);
   set.positional("QUESTION", question,
                  "a field of the plan, C1 to C10, M1 to M16, `facts` or `laws`");
   set.group("Laws");

@@ -10,10 +10,10 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kFitPurpose =
     "Sets the constants of GPUs and frameworks by published training runs, and says how well they\n"
     "predict runs that were left out.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kFitExamples =
     "  planner fit runs.csv\n"
     "  planner fit runs.csv --write . --out fit.json";
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
@@ -39,7 +39,7 @@ int fit_verb(Arguments arguments) {
   std::optional<std::string> table, starts, write;
   bool no_leave_out = false;
   OutputOptions output;
-  OptionSet set("fit", kPurpose, kExamples);
+  OptionSet set("fit", kFitPurpose, kFitExamples);
   set.positional("RUNS", path, "CSV of published runs, one a row");
   set.text("--constants", table, "FILE", "what may be set, and its bounds (the shipped table)");
   set.text("--starts", starts, "N", "starting points: the priors, and others drawn with --seed");

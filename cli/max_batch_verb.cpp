@@ -10,10 +10,10 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kMaxBatchPurpose =
     "Finds the most samples per GPU that fit in one go, without accumulating gradients, under any\n"
     "strategy or the pinned one: 1, 2, 4, ... until one does not fit, then by halves between.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kMaxBatchExamples =
     "  planner max-batch --model gpt2-1.5b --gpus 8 --gpu rtx3090\n"
     "  planner max-batch --model llama3-8b --gpus 8 --pin sharding=zero3 --pin checkpoint=none";
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 20;  // per GPU
@@ -68,7 +68,7 @@ class Finder {
 int max_batch_verb(Arguments arguments) {
   PlanOptions options;
   PointsOutput output;
-  OptionSet set("max-batch", kPurpose, kExamples);
+  OptionSet set("max-batch", kMaxBatchPurpose, kMaxBatchExamples);
   add_plan_options(set, options);
   add_points_output(set, output);
   if (const auto ended = ended_by(set, arguments)) return *ended;

@@ -11,18 +11,18 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kMinGpusPurpose =
     "Finds the fewest GPUs on which a job fits, or trains --tokens within a given time: 1, 2, 4, "
     "...\n"
     "until one does, then what lies between (each number within a node, whole nodes beyond).";
-constexpr std::string_view kExamples =
+constexpr std::string_view kMinGpusExamples =
     "  planner min-gpus --model llama3-70b --gpu h100-sxm-80g\n"
     "  planner min-gpus --model llama3-8b --gpu a100-sxm-80g --tokens 1T --within 30d";
 constexpr std::int64_t kMostGpus = 65'536;
 
-class Finder {
+class FewestFinder {
  public:
-  Finder(PlanOptions options, std::optional<core::Seconds> within, ProgressLine& progress)
+  FewestFinder(PlanOptions options, std::optional<core::Seconds> within, ProgressLine& progress)
       : options_(std::move(options)), within_(within), progress_(progress) {}
 
   // Whether so many GPUs do; each number is asked about once.
@@ -78,7 +78,7 @@ int min_gpus_verb(Arguments arguments) {
   PlanOptions options;
   PointsOutput output;
   std::optional<std::string> within_text, most_text;
-  OptionSet set("min-gpus", kPurpose, kExamples);
+  OptionSet set("min-gpus", kMinGpusPurpose, kMinGpusExamples);
   add_plan_options(set, options);
   set.text("--within", within_text, "TIME", "to train --tokens in, as 30d");
   set.text("--max-gpus", most_text, "N", "ask about no more (65536)");
@@ -107,7 +107,7 @@ int min_gpus_verb(Arguments arguments) {
   const std::int64_t node = requests->front().profile.node.gpus_per_node;
 
   ProgressLine progress(output.output.quiet);
-  Finder finder(options, within, progress);
+  FewestFinder finder(options, within, progress);
   const core::Result<std::int64_t> found = finder.fewest(most, node);
   if (!found.ok()) return refuse(found.problems());
   const std::vector<reports::Subject> points = finder.points();

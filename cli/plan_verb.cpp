@@ -12,14 +12,14 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kPlanPurpose =
     "Plans how to train a model on given GPUs: predicts memory, communication and time\n"
     "of every sensible strategy and picks one.\n"
     "Other verbs: simulate PLAN, exec PLAN, compare FILE..., report FILE..., sweep, min-gpus,\n"
     "max-batch, explain QUESTION, models, gpus, doctor, bench, completion SHELL; each has a --help "
     "of its\n"
     "own.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kPlanExamples =
     "  planner --model gpt2-1.5b --gpus 8\n"
     "  planner --model gpt2-1.5b --gpus 8 --gpu rtx3090 --pin sharding=zero3\n"
     "  planner --model ./config.json --gpus 2 --recipe fp32 --out plan.json\n"
@@ -37,7 +37,7 @@ int plan_verb(Arguments arguments) {
   PlanOptions options;
   OutputOptions output;
   bool version = false;
-  OptionSet set("", kPurpose, kExamples);
+  OptionSet set("", kPlanPurpose, kPlanExamples);
   add_plan_options(set, options);
   add_output_options(set, output, "the plan");
   set.flag("--version", version, "print the version and the commit");

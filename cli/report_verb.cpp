@@ -12,11 +12,11 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kReportPurpose =
     "Writes a page from any mix of files of plan, simulate, exec, compare, validate and sweep: "
     "one\n"
     "HTML file that needs no network, or the same tables as Markdown.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kReportExamples =
     "  planner report plan.json --out plan.html          # open it in a browser\n"
     "  planner report plan.json run.json simulate.json --out page.html\n"
     "  planner report plan.json --out plan.md            # for a wiki or a review";
@@ -63,7 +63,7 @@ int report_verb(Arguments arguments) {
   std::vector<std::string> paths;
   std::optional<std::string> format;
   OutputOptions output;
-  OptionSet set("report", kPurpose, kExamples);
+  OptionSet set("report", kReportPurpose, kReportExamples);
   set.positionals("FILE", paths, "files that planner wrote with --out");
   set.group("Page");
   set.text("--format", format, "html|md", "where --out does not say it; md without --out");

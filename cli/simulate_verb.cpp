@@ -14,9 +14,9 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kSimulatePurpose =
     "Plays a planned step in time, before any GPU does: where every microsecond goes.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kSimulateExamples =
     "  planner simulate plan.json --trace trace.json      # open in ui.perfetto.dev\n"
     "  planner simulate plan.json --straggler rank=3,slowdown=1.5\n"
     "  planner simulate plan.json --chakra traces && planner simulate traces\n"
@@ -200,7 +200,7 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
 int simulate_verb(Arguments arguments) {
   SimulateWords words;
   OutputOptions output;
-  OptionSet set("simulate", kPurpose, kExamples);
+  OptionSet set("simulate", kSimulatePurpose, kSimulateExamples);
   set.positional("PLAN", words.plan,
                  "file written by planner --out, or a folder of execution traces (Chakra)");
   set.group("Simulation");

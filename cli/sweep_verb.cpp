@@ -10,13 +10,13 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kSweepPurpose =
     "Plans the same job for many numbers of GPUs, sequence lengths, batches and machines: the "
     "best\n"
     "strategy of every combination. --gpus, --seq and --global-batch take lists (8,16,32),\n"
     "doubling ranges (8..64) and steps (8..64+8), with k for 1024; --gpu takes several names.\n"
     "A combination that cannot be asked is a line that says why.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kSweepExamples =
     "  planner sweep --model llama3-8b --gpus 8..64 --seq 2k,4k,8k\n"
     "  planner sweep --model llama3-8b --gpus 8,16 --gpu a100-sxm-80g,h100-sxm-80g --tokens 100B\n"
     "  planner sweep --model gpt2-1.5b --gpus 1..16 --out sweep.json && planner report sweep.json "
@@ -90,7 +90,7 @@ std::string said_of(const std::vector<reports::Subject>& points) {
 int sweep_verb(Arguments arguments) {
   PlanOptions options;
   PointsOutput output;
-  OptionSet set("sweep", kPurpose, kExamples);
+  OptionSet set("sweep", kSweepPurpose, kSweepExamples);
   add_plan_options(set, options);
   add_points_output(set, output);
   if (const auto ended = ended_by(set, arguments)) return *ended;

@@ -8,10 +8,10 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kPurpose =
+constexpr std::string_view kValidatePurpose =
     "Predicts published training runs, each exactly as its row states it, and compares: time,\n"
     "memory, whether it fits, and which of several alternatives is fastest.";
-constexpr std::string_view kExamples =
+constexpr std::string_view kValidateExamples =
     "  planner validate runs.csv\n"
     "  planner validate runs.csv --leave-out bloom-tuneup --json --out scores.json\n"
     "  planner validate runs.csv --report reports/validation.md";
@@ -65,7 +65,7 @@ int validate_verb(Arguments arguments) {
   std::optional<std::string> site, page;
   reports::validation::Request request;
   OutputOptions output;
-  OptionSet set("validate", kPurpose, kExamples);
+  OptionSet set("validate", kValidatePurpose, kValidateExamples);
   set.positional("RUNS", path, "CSV of published runs, one a row");
   set.texts("--leave-out", request.leave_out, "DATASET", "do not score its rows; repeatable");
   set.texts("--set", overrides, "FIELD=VALUE",

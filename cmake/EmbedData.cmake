@@ -13,5 +13,6 @@ function(planner_embed_data target out)
             -DROOT=${CMAKE_CURRENT_SOURCE_DIR} "-DPIECE=${PLANNER_EMBED_PIECE}" -P ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
     DEPENDS ${inputs} ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
     VERBATIM)
+  set_source_files_properties(${generated} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set(${out} ${generated} PARENT_SCOPE)
 endfunction()

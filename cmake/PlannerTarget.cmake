@@ -10,6 +10,9 @@ set(PLANNER_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-co
 
 function(planner_compile_settings target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANNER_WARNINGS}>)
+  if(PLANNER_UNITY)  # GCC takes what a batch includes for headers
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
   if(PLANNER_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE})
@@ -50,6 +53,7 @@ function(planner_library target)
     set(file ${CMAKE_CURRENT_BINARY_DIR}/alone/${id}.cpp)
     file(CONFIGURE OUTPUT ${file} CONTENT "#include \"${folder}/${header}\"\n" @ONLY)
     list(APPEND alone ${file})
+    set_source_files_properties(${file} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
 
   if(ARG_DATA)

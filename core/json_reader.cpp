@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxUnknownNamed = 20;
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 40;
   if (text.size() <= kShown) return dump(Json(text));
   std::size_t cut = kShown;
@@ -43,7 +43,7 @@ std::string describe(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array())
     return value.size() == 0 ? "an empty array" : fmt::format("an array of {}", value.size());
-  return value.is_string() ? quoted(value.as_string()) : dump(value);
+  return value.is_string() ? in_quotes(value.as_string()) : dump(value);
 }
 
 JsonReader::JsonReader(const Json& value, std::string source, std::string pointer,
@@ -179,7 +179,7 @@ void JsonReader::allow_only_known() {
     if (std::find(known.begin(), known.end(), m.key) != known.end()) continue;
     if (++unknown > kMaxUnknownNamed) continue;
     const std::string_view near = nearest(m.key, known);
-    problem(m.key, "a known key", quoted(m.key),
+    problem(m.key, "a known key", in_quotes(m.key),
             near.empty() ? fmt::format("known keys: {}", fmt::join(known, ", "))
                          : fmt::format("did you mean \"{}\"?", near));
   }

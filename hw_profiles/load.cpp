@@ -100,7 +100,7 @@ bool is_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json");
 }
 
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // ours are 5 KB
+constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;  // ours are 5 KB
 
 // Splits ["936 GB/s", "source"] or {"value": 936, "unit": "GB/s", "source": "..."} into Sourced;
 // empty with a problem where it is neither.
@@ -228,7 +228,7 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
 }
 
 core::Result<Profile> load_file(const std::string& path) {
-  const auto text = core::read_file(path, kMaxBytes);
+  const auto text = core::read_file(path, kMaxProfileBytes);
   if (!text.ok()) return text.problems();
   return profile_from_json_text(*text, path);
 }
@@ -252,7 +252,7 @@ static core::Status use_part(Profile& profile, const Part& part, const std::stri
   core::Json json = *core::parse_json(to_json_text(profile), source);
   std::string where(source);
   if (is_path(wanted)) {
-    const auto text = core::read_file(wanted, kMaxBytes);
+    const auto text = core::read_file(wanted, kMaxProfileBytes);
     if (!text.ok()) return text.problems();
     auto file = core::parse_json(*text, wanted);
     if (!file.ok()) return file.problems();

@@ -14,7 +14,7 @@ namespace hw_profiles {
 namespace {
 
 constexpr std::string_view kSchema = "site/1";
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxSiteBytes = std::size_t{1} << 20;
 
 constexpr std::array<std::string_view, 11> kRates{
     "gpu.memory_efficiency",  "gpu.gemm_efficiency",  "gpu.gemm_sustained",
@@ -74,7 +74,7 @@ core::Result<SiteFile> read_site(std::string_view text, std::string_view where) 
 }
 
 core::Result<SiteFile> load_site(const std::string& path) {
-  const core::Result<std::string> text = core::read_file(path, kMaxBytes);
+  const core::Result<std::string> text = core::read_file(path, kMaxSiteBytes);
   if (!text.ok()) return text.problems();
   return read_site(*text, path);
 }

@@ -202,8 +202,7 @@ void SpecChecker::check_graph() {
   for (const int i : analysis.order) {
     const auto at = static_cast<std::size_t>(i);
     const OperatorSpec& op = spec_.graph.operators[at];
-    using Kind = OperatorSpec::Kind;
-    if (op.kind == Kind::convolution || op.kind == Kind::linear)
+    if (op.kind == OperatorSpec::Kind::convolution || op.kind == OperatorSpec::Kind::linear)
       parameters += static_cast<double>(op.width) *
                     (static_cast<double>(weight_inputs(op, analysis.input_shapes[at])) + 1.0);
   }

@@ -43,7 +43,7 @@ bool goes_on(const std::set<int>& from, const std::map<int, int>& readers) {
 }
 
 // Seconds of an operator's three passes.
-double time_of(const models::Operator& op, std::int64_t samples) {
+double weight_of(const models::Operator& op, std::int64_t samples) {
   const double b = static_cast<double>(samples);
   const double flops = (op.flops_forward + op.flops_input_gradient + op.flops_weight_gradient)
                            .value() * b;
@@ -56,7 +56,7 @@ std::map<std::string, double> times(const models::ModelGraph& graph, std::int64_
   std::map<std::string, double> by_name;
   for (const models::Segment& layer : graph.templates)
     for (const Vertex v : models::topological_order(layer))
-      by_name[layer.graph[v].name] = time_of(layer.graph[v], samples);
+      by_name[layer.graph[v].name] = weight_of(layer.graph[v], samples);
   return by_name;
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 // Of a step, that transfers beside others must take before sharing links can matter.
 constexpr double kLeastBeside = 0.02;
-constexpr double kMostMessages = 2e4, kMostOperations = 2e4;
+constexpr double kMostMessages = 2e4, kMostPlayed = 2e4;
 constexpr int kMostRanks = 64;
 
 bool served(const program::Program& program) {
@@ -35,7 +35,7 @@ std::optional<Time> played_time(const program::Program& program, const cost::Mac
   if (!contends || ranks == 1 || ranks > kMostRanks || messages(program) > kMostMessages)
     return std::nullopt;
   const engine::Scene scene(program, machine, {.unfold = true});
-  if (scene.operations() > kMostOperations) return std::nullopt;
+  if (scene.operations() > kMostPlayed) return std::nullopt;
   engine::EngineOptions options;
   options.flows = engine::FlowOptions{};
   options.machine = &machine;

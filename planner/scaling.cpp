@@ -13,7 +13,7 @@
 namespace planner {
 namespace {
 
-constexpr double kMostOperations = 1e8;
+constexpr double kMostScaled = 1e8;
 
 core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies) {
   const std::string where = fmt::format("--scale {}", copies);
@@ -37,8 +37,8 @@ core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies
   const program::Program program = lower(*graph, job, resolved);
   const cost::Machine machine = machine_for(plan.profile, job);
   const engine::Scene scene(program, machine);
-  if (scene.operations() > kMostOperations)
-    return core::Problem{where, fmt::format("a step of at most {:.0e} operations", kMostOperations),
+  if (scene.operations() > kMostScaled)
+    return core::Problem{where, fmt::format("a step of at most {:.0e} operations", kMostScaled),
                          fmt::format("{:.3g}", scene.operations()), "scale to fewer copies"};
   p.time = time_of(engine::critical_terms(engine::sweep(scene)), machine);
   p.samples_per_second = static_cast<double>(job.global_batch) / p.time.step.value();

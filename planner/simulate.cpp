@@ -20,7 +20,7 @@ namespace planner {
 namespace {
 
 // What can be played in a minute or two of one core, and recorded in memory.
-constexpr double kMostOperations = 5e8, kMostRecorded = 5e7;
+constexpr double kMostSimulated = 5e8, kMostRecorded = 5e7;
 // Where links are shared: rates are found anew whenever a message begins or ends.
 constexpr double kMostShared = 3e5;
 constexpr std::int64_t kMostRanksSharing = 64;
@@ -87,7 +87,7 @@ class Player {
     const double operations = scene_.operations();
     const double most = options_.flows   ? kMostShared
                         : options_.trace ? kMostRecorded
-                                         : kMostOperations;
+                                         : kMostSimulated;
     if (operations <= most) return {};
     return {{"plan", fmt::format("a step of at most {:.0e} operations", most),
              fmt::format("{:.3g} of {} ranks", operations, scene_.actors().size()),

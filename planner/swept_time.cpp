@@ -6,7 +6,7 @@
 
 namespace planner {
 
-static constexpr double kMostOperations = 1e5;  // a step's; some 30 M a second are swept
+static constexpr double kMostSwept = 1e5;  // a step's; some 30 M a second are swept
 
 static core::Seconds seconds(std::int64_t picoseconds) {
   return core::to_seconds(core::Picoseconds(picoseconds));
@@ -42,7 +42,7 @@ static core::Seconds beside_the_busiest(const engine::StepTerms& t) {
 std::optional<SweptTime> swept_time(const program::Program& program,
                                     const cost::Machine& machine) {
   const engine::Scene scene(program, machine);
-  if (scene.operations() > kMostOperations) return std::nullopt;
+  if (scene.operations() > kMostSwept) return std::nullopt;
   // One actor waits for nobody, and its streams join: every step is the first.
   const int steps = scene.actors().size() == 1 ? 1 : 2;
   const engine::StepTerms t = engine::critical_terms(engine::sweep(scene, {.steps = steps}));

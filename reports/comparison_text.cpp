@@ -51,7 +51,7 @@ std::string error_text(const ComparedTerm& t) {
   if (t.unit != TermUnit::seconds) return t.differs() ? "differs" : "equal";
   const auto error = t.relative_error();
   if (!error) return "-";
-  return fmt::format("{}{}", *error > 0 ? "+" : "", percent_text(*error));
+  return signed_percent_text(*error);
 }
 
 struct Verdict {

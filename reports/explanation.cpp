@@ -17,7 +17,7 @@ namespace {
 using core::Json;
 using planner::Plan;
 
-constexpr std::string_view kOwn = "definition of this tool";
+constexpr std::string_view kOwnValue = "definition of this tool";
 
 bool matches(std::string_view pattern, std::string_view field) {
   std::string one_part(field);  // the collective of a server counts as one part
@@ -75,7 +75,7 @@ void add_inputs(Explanation& e, const Json& plan, const FieldPath& from, std::st
 
 Explanation explain_value(const Json& plan, const FieldPath& path, std::string_view field) {
   Explanation e{std::string(field), value_text(*path.value, path.canonical),
-                "a value of the plan itself", std::string(kOwn), {}, *path.value};
+                "a value of the plan itself", std::string(kOwnValue), {}, *path.value};
   const auto row = std::ranges::find_if(
       formulas(), [&](const Formula& f) { return matches(f.field, path.canonical); });
   if (row == formulas().end()) return e;
@@ -92,7 +92,7 @@ Explanation explain_value(const Json& plan, const FieldPath& path, std::string_v
 // A group: what is in it.
 Explanation explain_group(const FieldPath& path, std::string_view field) {
   Explanation e{std::string(field), "", "a group of fields; ask for one of them",
-                std::string(kOwn), {}, *path.value};
+                std::string(kOwnValue), {}, *path.value};
   for (const Json::Member& m : path.value->members())
     if (!m.value.is_object() && m.value.size() == 0)
       e.inputs.emplace_back(fmt::format("{}.{}", field, m.key),

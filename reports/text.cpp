@@ -216,4 +216,8 @@ std::string percent_text(double fraction) {
   return fmt::format("{:.{}f} %", percent, digits);
 }
 
+std::string signed_percent_text(double fraction) {
+  return fmt::format("{}{}", fraction > 0 ? "+" : "", percent_text(fraction));
+}
+
 }  // namespace reports

@@ -71,6 +71,8 @@ std::string bar(double fraction, int width, TextStyle style = {});
 
 // "12.3 %", "0.46 %", "-3.1 %".
 std::string percent_text(double fraction);
+// The same with its sign, + too: "+3.1 %".
+std::string signed_percent_text(double fraction);
 
 // Width of such a bar in a block of names and figures.
 int bar_width(TextStyle style);

@@ -12,7 +12,7 @@ namespace {
 using core::to_text;
 using planner::TraceSimulation;
 
-constexpr std::size_t kMostStreams = 24;  // rows of the table of streams
+constexpr std::size_t kMostTracedStreams = 24;  // rows of the table of streams
 
 std::string parts_text(const TraceSimulation& s, TextStyle style) {
   Table table = share_table();
@@ -45,7 +45,7 @@ std::string communication_text(const TraceSimulation& s, TextStyle style) {
 
 std::string streams_text(const TraceSimulation& s, TextStyle style) {
   Table table({{"rank"}, {"stream", Align::left}, {"busy"}, {""}, {"", Align::left}});
-  for (std::size_t i = 0; i < std::min(s.outcome.streams.size(), kMostStreams); ++i) {
+  for (std::size_t i = 0; i < std::min(s.outcome.streams.size(), kMostTracedStreams); ++i) {
     const engine::ChakraStream& use = s.outcome.streams[i];
     const auto period = s.outcome.periods[static_cast<std::size_t>(use.rank)];
     const double share =
@@ -56,8 +56,8 @@ std::string streams_text(const TraceSimulation& s, TextStyle style) {
   }
   if (table.empty()) return "";
   std::string text = '\n' + painted("Streams", Ink::heading, style) + '\n' + table.text(style);
-  if (s.outcome.streams.size() > kMostStreams)
-    text += fmt::format("  and {} more\n", s.outcome.streams.size() - kMostStreams);
+  if (s.outcome.streams.size() > kMostTracedStreams)
+    text += fmt::format("  and {} more\n", s.outcome.streams.size() - kMostTracedStreams);
   return text;
 }
 

@@ -17,7 +17,7 @@ Json::Json(double value) {
   text_.assign(buffer.data(), end);
 }
 
-Json::Json(std::string_view value) : text_(quoted(value)) {}
+Json::Json(std::string_view value) : text_(probe::quoted(value)) {}
 
 Json Json::object() {
   Json json;
@@ -77,7 +77,7 @@ void Json::write(std::string& out, int depth) const {
   for (std::size_t i = 0; i < items_.size(); ++i) {
     if (i > 0) out += one_line ? ", " : ",";
     if (!one_line) out += '\n' + std::string(static_cast<std::size_t>(2 * depth + 2), ' ');
-    if (object) out += quoted(keys_[i]) + ": ";
+    if (object) out += probe::quoted(keys_[i]) + ": ";
     items_[i].write(out, depth + 1);
   }
   if (!one_line) out += '\n' + std::string(static_cast<std::size_t>(2 * depth), ' ');

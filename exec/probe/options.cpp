@@ -41,7 +41,7 @@ struct Parser {
       return;
     }
     const std::string range = std::to_string(low) + " to " + std::to_string(high);
-    problems.push_back({std::string(name), "an integer from " + range, quoted(text),
+    problems.push_back({std::string(name), "an integer from " + range, probe::quoted(text),
                         "write " + std::string(name) + " " + std::to_string(into)});
   }
 
@@ -59,7 +59,7 @@ struct Parser {
     for (const std::string& unknown : wanted) {
       problems.push_back({"--sections",
                           "names among environment,context,pool,launch,copy,gemm,clock,nccl",
-                          quoted(unknown), "separate names by commas, without spaces"});
+                          probe::quoted(unknown), "separate names by commas, without spaces"});
     }
   }
 
@@ -93,14 +93,14 @@ ParsedOptions parse_options(std::span<const std::string> arguments) {
     const std::size_t equals = word.find('=');
     const std::string name = word == "-h" ? "--help" : word.substr(0, equals);
     if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
-      parser.problems.push_back({"command line", "an option of planner-probe", quoted(word),
+      parser.problems.push_back({"command line", "an option of planner-probe", probe::quoted(word),
                                  "planner-probe --help lists them"});
       continue;
     }
     const bool attached = equals != std::string::npos;
     if (!attached && parser.flag(name)) continue;
     if (attached && parser.flag(name)) {
-      parser.problems.push_back({name, "no value", quoted(word), "write " + name});
+      parser.problems.push_back({name, "no value", probe::quoted(word), "write " + name});
     } else if (attached) {
       parser.take(name, word.substr(equals + 1));
     } else if (i + 1 < arguments.size()) {

@@ -54,12 +54,6 @@ Solution best_of(const Cases& cases, const Chosen& chosen, const FitOptions& opt
   return best;
 }
 
-Vector ratios_of(const LeftOut& set) {
-  Vector ratios;
-  for (const auto& [id, error] : set.errors) ratios.push_back(std::log1p(error));
-  return ratios;
-}
-
 LeftOut without(const Cases& cases, const std::string& dataset, const FitOptions& options) {
   const Chosen scored = cases.members(dataset);
   Chosen others;
@@ -81,6 +75,12 @@ void tell(const FitOptions& options, const std::string& text) {
 }
 
 }  // namespace
+
+Vector ratios_of(const LeftOut& set) {
+  Vector ratios;
+  for (const auto& [id, error] : set.errors) ratios.push_back(std::log1p(error));
+  return ratios;
+}
 
 double mean_of_datasets(const std::vector<LeftOut>& sets, ErrorScore LeftOut::*score) {
   double sum = 0;

@@ -46,6 +46,9 @@ struct Fitted {
   std::uint64_t seed = 1;
 };
 
+// ln(1 + error) of each of its runs.
+std::vector<double> ratios_of(const LeftOut& set);
+
 // Means over the left-out datasets, each weighing 1 or its rows.
 double mean_of_datasets(const std::vector<LeftOut>& left_out,
                         validation::ErrorScore LeftOut::*score);

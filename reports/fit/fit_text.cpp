@@ -25,10 +25,6 @@ bool at_bound(const Constant& c, double value) {
   return value < c.low * 1.001 || value > c.high / 1.001;
 }
 
-std::string signed_percent(double fraction) {
-  return fmt::format("{}{}", fraction > 0 ? "+" : "", percent_text(fraction));
-}
-
 std::string constants_text(const Fitted& f, TextStyle style) {
   Table table({{"constant", Align::left}, {"value"}, {"before"}, {"low"}, {"high"}, {"rows"}});
   for (std::size_t k = 0; k < f.constants.size(); ++k) {
@@ -48,7 +44,7 @@ std::string errors_text(const Fitted& f, TextStyle style) {
     std::vector<std::string> row{dataset, fmt::format("{}", error.rows), percent_text(error.mape)};
     if (i < f.left_out.size()) {
       const LeftOut& out = f.left_out[i];
-      row.insert(row.end(), {percent_text(out.time.mape), signed_percent(out.time.bias),
+      row.insert(row.end(), {percent_text(out.time.mape), signed_percent_text(out.time.bias),
                              percent_text(out.one_run.mape),
                              percent_text(out.one_run_whole.mape)});
     } else {
@@ -115,7 +111,7 @@ std::string fit_text(const Fitted& f, TextStyle style) {
   text += constants_text(f, style) + "  ! at a bound\n\n" + errors_text(f, style);
   text += fmt::format("\nfitted   mean error {}, median {}, bias {}\n",
                       percent_text(f.training.mape), percent_text(f.training.median),
-                      signed_percent(f.training.bias));
+                      signed_percent_text(f.training.bias));
   if (f.left_out.empty()) return text;
   text += fmt::format("left out mean of datasets {}, of rows {}; after one run {} and {}, of whose "
                       "error {:.0f} % is taken for the site's\n",

@@ -15,12 +15,6 @@ constexpr double kCoverage = 0.9;
 constexpr double kLeastSpread = 0.005, kMostSpread = 0.5;
 constexpr double kLeastVariance = 1e-4;  // 1 %, squared
 
-std::vector<double> ratios_of(const LeftOut& set) {
-  std::vector<double> ratios;
-  for (const auto& [id, error] : set.errors) ratios.push_back(std::log1p(error));
-  return ratios;
-}
-
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   const double at = share * static_cast<double>(values.size() - 1);

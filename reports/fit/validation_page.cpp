@@ -37,16 +37,13 @@ constexpr std::string_view kClaims =
     "is the column \"left out\".\n";
 
 std::string percent(double x) { return percent_text(x); }
-std::string signed_percent(double x) {
-  return fmt::format("{}{}", x > 0 ? "+" : "", percent_text(x));
-}
 
 std::string headline(const validation::Scores& s) {
   std::string text = fmt::format("{} of {} rows predicted.\n\n", s.predicted, s.rows);
   text += "| | rows | mean error | median | p90 | bias |\n|---|---|---|---|---|---|\n";
   const auto add = [&](std::string_view what, const validation::ErrorScore& e) {
     text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", what, e.rows, percent(e.mape),
-                        percent(e.median), percent(e.p90), signed_percent(e.bias));
+                        percent(e.median), percent(e.p90), signed_percent_text(e.bias));
   };
   add("time, as a plan states it", s.time);
   add("time, closed form alone", s.closed_form);
@@ -70,7 +67,7 @@ std::string clusters(const validation::Scores& s) {
                      "|---|---|---|---|---|---|\n";
   for (const validation::Cluster& c : s.by)
     text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", c.dataset, c.framework, c.gpu,
-                        c.time.rows, percent(c.time.mape), signed_percent(c.time.bias));
+                        c.time.rows, percent(c.time.mape), signed_percent_text(c.time.bias));
   return text + '\n';
 }
 
@@ -87,7 +84,7 @@ std::string left_out(const Fitted& f) {
     const LeftOut& out = f.left_out[i];
     text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", out.dataset, out.errors.size(),
                         percent(f.by_dataset[i].second.mape), percent(out.time.mape),
-                        signed_percent(out.time.bias), percent(out.one_run.mape));
+                        signed_percent_text(out.time.bias), percent(out.one_run.mape));
   }
   text += fmt::format(
       "| mean of datasets | | | {} | | {} |\n| mean of rows | {} | {} | {} | | {} |\n\n",
@@ -130,8 +127,8 @@ std::string worst(const validation::Validation& v, bool of_time) {
   if (!of_time) std::erase_if(bad, [](const Bad& b) { return std::abs(b.error) <= kBadMemory; });
   std::string text = "| row | error | mostly | lies in |\n|---|---|---|---|\n";
   for (const Bad& b : bad)
-    text += fmt::format("| {} | {} | {} | {} |\n", v.rows[b.row].row.id, signed_percent(b.error),
-                        dominant[v.rows[b.row].row.id],
+    text += fmt::format("| {} | {} | {} | {} |\n", v.rows[b.row].row.id,
+                        signed_percent_text(b.error), dominant[v.rows[b.row].row.id],
                         validation::explanation_of(b.row, v.rows, errors));
   return text + '\n';
 }

@@ -48,9 +48,9 @@ bool turns_direction(std::string_view c) {
   return (c >= "\u202a" && c <= "\u202e") || (c >= "\u2066" && c <= "\u2069");
 }
 
-class Writer {
+class ElementWriter {
  public:
-  explicit Writer(const Page& page) : page_(page) {}
+  explicit ElementWriter(const Page& page) : page_(page) {}
 
   std::string run() {
     std::string body;
@@ -216,6 +216,6 @@ std::string script_json(const core::Json& value) {
   return out;
 }
 
-std::string to_html(const Page& page) { return Writer(page).run(); }
+std::string to_html(const Page& page) { return ElementWriter(page).run(); }
 
 }  // namespace reports::html

@@ -32,7 +32,7 @@ std::string plain(std::string_view text) {
   return out;
 }
 
-class Writer {
+class MarkdownWriter {
  public:
   std::string run(const Page& page) {
     out_ = fmt::format("# {}\n", plain(page.title));
@@ -80,6 +80,6 @@ class Writer {
 
 }  // namespace
 
-std::string to_markdown(const Page& page) { return Writer().run(page); }
+std::string to_markdown(const Page& page) { return MarkdownWriter().run(page); }
 
 }  // namespace reports::html

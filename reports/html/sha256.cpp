@@ -5,7 +5,7 @@
 namespace reports::html {
 namespace {
 
-using Block = std::array<std::uint8_t, 64>;
+using HashBlock = std::array<std::uint8_t, 64>;
 using State = std::array<std::uint32_t, 8>;
 
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.

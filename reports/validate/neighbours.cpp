@@ -98,18 +98,17 @@ std::string explanation_of(std::size_t row, const std::vector<Predicted>& rows,
   std::vector<std::vector<std::string_view>> differs;
   for (const Neighbour& n : near) list.push_back(n.error), differs.push_back(n.differs);
   const double error = *errors[row], usual = median(list);
-  const std::string of = fmt::format("median of its {} nearest runs {}{}", near.size(),
-                                     usual > 0 ? "+" : "", percent_text(usual));
+  const std::string of =
+      fmt::format("median of its {} nearest runs {}", near.size(), signed_percent_text(usual));
   if (usual * error > 0 && std::abs(usual) > kAlike * std::abs(error))
     return fmt::format("systematic: {}, off alike", of);
   const Neighbour& first = near.front();
   if (first.differs.empty())
-    return fmt::format("this run: another that states the same is off {}{}; {}",
-                       first.error > 0 ? "+" : "", percent_text(first.error), of);
+    return fmt::format("this run: another that states the same is off {}; {}",
+                       signed_percent_text(first.error), of);
   if (first.differs.size() == 1)
-    return fmt::format("this run or its {}: the run that differs in it alone is off {}{}; {}",
-                       first.differs.front(), first.error > 0 ? "+" : "",
-                       percent_text(first.error), of);
+    return fmt::format("this run or its {}: the run that differs in it alone is off {}; {}",
+                       first.differs.front(), signed_percent_text(first.error), of);
   return fmt::format("its {}: {}, which differ in it", commonest(differs), of);
 }
 

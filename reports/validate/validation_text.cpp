@@ -12,23 +12,19 @@ namespace {
 constexpr std::size_t kWorstRows = 10;
 constexpr std::size_t kReasons = 5;
 
-std::string signed_percent(double fraction) {
-  return fmt::format("{}{}", fraction > 0 ? "+" : "", percent_text(fraction));
-}
-
 std::string headline(const Scores& s) {
   std::string text = fmt::format("{} of {} rows predicted\n", s.predicted, s.rows);
   if (s.time.rows > 0)
     text += fmt::format("time     {} rows  mean error {}, median {}, p90 {}, bias {}; mean of "
                         "datasets {}\n",
                         s.time.rows, percent_text(s.time.mape), percent_text(s.time.median),
-                        percent_text(s.time.p90), signed_percent(s.time.bias),
+                        percent_text(s.time.p90), signed_percent_text(s.time.bias),
                         percent_text(s.time_by_dataset));
   if (s.closed_form.rows > 0)
     text += fmt::format("         by the closed form alone: mean error {}, median {}, p90 {}, bias "
                         "{}\n",
                         percent_text(s.closed_form.mape), percent_text(s.closed_form.median),
-                        percent_text(s.closed_form.p90), signed_percent(s.closed_form.bias));
+                        percent_text(s.closed_form.p90), signed_percent_text(s.closed_form.bias));
   for (const auto& [what, e] : {std::pair{"memory  ", &s.memory}, {"device  ", &s.memory_device}})
     if (e->rows > 0)
       text += fmt::format("{} {} rows  mean error {}, median {}, p90 {}, worst {}\n", what, e->rows,
@@ -52,7 +48,7 @@ std::string clusters_text(const Scores& s, TextStyle style) {
                {"rows"}, {"error"}, {"bias"}});
   for (const Cluster& c : s.by)
     table.add({c.dataset, c.framework, c.gpu, fmt::format("{}", c.time.rows),
-               percent_text(c.time.mape), signed_percent(c.time.bias)});
+               percent_text(c.time.mape), signed_percent_text(c.time.bias)});
   return table.empty() ? "" : table.text(style);
 }
 
@@ -66,7 +62,7 @@ std::string worst_text(const Scores& s, TextStyle style) {
   Table table({{"worst rows", Align::left}, {"of", Align::left}, {"error"},
                {"mostly", Align::left}});
   for (const RowScore* r : worst)
-    table.add({r->id, std::string(name(r->kind)), signed_percent(*r->relative_error),
+    table.add({r->id, std::string(name(r->kind)), signed_percent_text(*r->relative_error),
                r->dominant_term});
   return table.empty() ? "" : table.text(style);
 }

@@ -16,7 +16,7 @@ namespace {
 using namespace chakra;
 
 // Of all durations together: what the clock holds, with room for two steps.
-constexpr double kMostPicoseconds = 2e18;  // 23 days
+constexpr double kMostTraced = 2e18;  // 23 days
 
 std::int64_t capped_sum(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
@@ -45,7 +45,7 @@ class Matcher {
     for (const ChakraTrace& t : traces_)
       if (!read(t)) return problem_;
     if (!meet_all()) return problem_;
-    if (total_ > kMostPicoseconds)
+    if (total_ > kMostTraced)
       return core::Problem{traces_.front().file, "a step of at most 23 days", "a longer one", ""};
     for (std::uint32_t n = 0; n < out_.task.size(); ++n)
       if (out_.task[n] == kNobody) add_task({&n, 1});

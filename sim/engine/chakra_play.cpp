@@ -37,9 +37,9 @@ std::string stream_name(const ChakraTrace& t, const ChakraNode& n) {
   }
 }
 
-class Player {
+class TracePlayer {
  public:
-  Player(const std::vector<ChakraTrace>& traces, const ChakraTasks& tasks)
+  TracePlayer(const std::vector<ChakraTrace>& traces, const ChakraTasks& tasks)
       : traces_(traces), tasks_(tasks), nodes_(tasks.task.size()),
         arrived_(tasks.first_seat.size(), 0), ranks_(traces.size()) {
     for (const ChakraTrace& t : traces) add(t);
@@ -315,7 +315,7 @@ class Player {
 
 core::Result<ChakraOutcome> play_chakra(const std::vector<ChakraTrace>& traces,
                                         const ChakraTasks& tasks) {
-  return Player(traces, tasks).run();
+  return TracePlayer(traces, tasks).run();
 }
 
 }  // namespace engine

@@ -12,7 +12,7 @@ using namespace tests;
 
 namespace {
 
-Strategy divided(std::int64_t data, std::int64_t expert, std::int64_t micro_batch = 1) {
+Strategy spread(std::int64_t data, std::int64_t expert, std::int64_t micro_batch = 1) {
   Strategy s = strategy(data, 12, micro_batch);
   s.expert = expert;
   return s;
@@ -29,7 +29,7 @@ TEST_CASE("executed memory and traffic equal the prediction for mixtures of expe
              {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3})
           for (const Checkpoint c :
                {Checkpoint::none, Checkpoint::every_k, Checkpoint::selective}) {
-            Strategy s = divided(data, expert);
+            Strategy s = spread(data, expert);
             recomputing(c)(s);
             if (z != Sharding::none) sharded(z)(s);
             check_cell(tiny_mixture(), {"experts", s, 0}, recipe);
@@ -40,7 +40,7 @@ TEST_CASE("executed memory and traffic equal the prediction for mixtures of expe
 TEST_CASE(
     "executed memory and traffic equal the prediction for experts on tensor ranks and stages") {
   for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1}) {
-    Strategy s = divided(2, 2);
+    Strategy s = spread(2, 2);
     s.tensor = 2;
     stages(2, schedule)(s);
     check_cell(tiny_mixture(), {"mesh", s, 0}, "mixed");
@@ -50,7 +50,7 @@ TEST_CASE(
 TEST_CASE("executed memory and traffic equal the prediction for adapters beside frozen experts") {
   for (const std::int64_t expert : {1, 2})
     for (const Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2}) {
-      Strategy s = divided(2, expert);
+      Strategy s = spread(2, expert);
       if (z != Sharding::none) sharded(z)(s);
       check_cell(tiny_mixture(), {"adapters", s, 3}, "mixed");
     }
@@ -60,7 +60,7 @@ TEST_CASE("each layer exchanges rows four times a micro-batch, six where it reco
   // 2 ranks; 1 sample of 8 tokens x 2 copies x 24 wide in f32: S = 1536 B, half of it travels.
   // 4 layers x 6 micro-batches x 4 exchanges.
   const auto entry = [](Checkpoint c) {
-    Strategy s = divided(2, 2);
+    Strategy s = spread(2, 2);
     recomputing(c, 1)(s);
     const ProgramRun run = run_program(tiny_mixture(), tiny_job(tiny_mixture(), 12), s, 1);
     for (const program::TrafficEntry& e : program::rank_traffic(run.program, 1))
@@ -89,9 +89,9 @@ TEST_CASE("experts hold 1 / expert of their state, and their gradients are summe
     return p;
   };
   // A layer's experts: 4 x 3 x 24 x 24 = 6912 parameters; 4 layers.
-  const std::int64_t all = lowered(divided(4, 1)).classes[0].trained_elements;
+  const std::int64_t all = lowered(spread(4, 1)).classes[0].trained_elements;
   for (const std::int64_t e : {2, 4}) {
-    const program::Program p = lowered(divided(4, e));
+    const program::Program p = lowered(spread(4, e));
     CHECK(p.classes[0].trained_elements == all - 4 * (6912 - 6912 / e));
     std::int64_t experts = 0;
     for (const program::TrafficEntry& t : program::rank_traffic(p, 0))
@@ -111,17 +111,17 @@ TEST_CASE("an expert degree that nothing divides is refused with the reason") {
       if (p.where == "expert") return p.expected;
     return std::string();
   };
-  CHECK(problem(tiny_gpt(), divided(2, 2)) == "1 for a model without experts");
-  CHECK(problem(spec, divided(3, 3)) == "a divisor of 4 experts");
-  CHECK(problem(spec, divided(6, 4)) == "a divisor of data x context 6");
+  CHECK(problem(tiny_gpt(), spread(2, 2)) == "1 for a model without experts");
+  CHECK(problem(spec, spread(3, 3)) == "a divisor of 4 experts");
+  CHECK(problem(spec, spread(6, 4)) == "a divisor of data x context 6");
   models::ModelSpec odd = tiny_mixture(4, 1);
   odd.default_seq_len = 7;
-  CHECK(problem(odd, divided(2, 2)) == "a divisor of the 7 copies of a sample's tokens");
-  Strategy s = divided(4, 4);
+  CHECK(problem(odd, spread(2, 2)) == "a divisor of the 7 copies of a sample's tokens");
+  Strategy s = spread(4, 4);
   sharded(Sharding::zero3, 2)(s);
   CHECK(problem(spec, s) == "a divisor of shard_group 2");
-  s = divided(2, 2);
+  s = spread(2, 2);
   servers(1, true)(s);
   CHECK(problem(spec, s) == "1 with parameter servers");
-  CHECK(problem(spec, divided(4, 4)).empty());
+  CHECK(problem(spec, spread(4, 4)).empty());
 }

@@ -6,13 +6,13 @@ using namespace core;
 
 namespace {
 
-CsvTable parse(std::string_view text) {
+CsvTable parsed_table(std::string_view text) {
   auto table = parse_csv(text, "runs.csv");
   REQUIRE(table.ok());
   return std::move(table).value();
 }
 
-std::string refusal(std::string_view text) {
+std::string table_refusal(std::string_view text) {
   const auto table = parse_csv(text, "runs.csv");
   REQUIRE(!table.ok());
   return to_text(table.problems());
@@ -21,7 +21,7 @@ std::string refusal(std::string_view text) {
 }  // namespace
 
 TEST_CASE("CSV cells are read by column name and type") {
-  const CsvTable table = parse("id,gpus,seconds,tied\nx,8,0.5,1\ny,,,false\n");
+  const CsvTable table = parsed_table("id,gpus,seconds,tied\nx,8,0.5,1\ny,,,false\n");
   REQUIRE(table.size() == 2);
   Problems problems;
   std::string id;
@@ -45,7 +45,7 @@ TEST_CASE("CSV cells are read by column name and type") {
 }
 
 TEST_CASE("quoted CSV fields hold commas, quotes and newlines, and rows end with CRLF or LF") {
-  const CsvTable table = parse("\xEF\xBB\xBF" "a,b\r\n\"1,\"\"2\"\"\",\"x\ny\"\r\n\r\n3,4");
+  const CsvTable table = parsed_table("\xEF\xBB\xBF" "a,b\r\n\"1,\"\"2\"\"\",\"x\ny\"\r\n\r\n3,4");
   REQUIRE(table.size() == 2);
   CHECK(table.columns() == std::vector<std::string>{"a", "b"});
   CHECK(table.rows()[0].text("a") == "1,\"2\"");
@@ -56,7 +56,7 @@ TEST_CASE("quoted CSV fields hold commas, quotes and newlines, and rows end with
 }
 
 TEST_CASE("a CSV cell that does not fit names line, column, range and content") {
-  const CsvTable table = parse("gpus,t,on\n0,-1,maybe\n8x,nan,\n");
+  const CsvTable table = parsed_table("gpus,t,on\n0,-1,maybe\n8x,nan,\n");
   Problems problems;
   std::int64_t gpus = 1;
   double t = 1;
@@ -76,7 +76,7 @@ TEST_CASE("a CSV cell that does not fit names line, column, range and content") 
 }
 
 TEST_CASE("missing CSV columns are named with the nearest one there is") {
-  const CsvTable table = parse("id,gpu_count\n1,2\n");
+  const CsvTable table = parsed_table("id,gpu_count\n1,2\n");
   Problems problems;
   CHECK(table.require_columns({"id"}, problems));
   CHECK(!table.require_columns({"gpus_count", "seconds"}, problems));
@@ -89,16 +89,16 @@ TEST_CASE("missing CSV columns are named with the nearest one there is") {
 }
 
 TEST_CASE("malformed CSV is refused with its lines") {
-  CHECK(refusal("") == "runs.csv:1: expected a header row, found an empty file\n");
-  CHECK(refusal("a,b\n1\n2,3\n4,5,6\n") ==
+  CHECK(table_refusal("") == "runs.csv:1: expected a header row, found an empty file\n");
+  CHECK(table_refusal("a,b\n1\n2,3\n4,5,6\n") ==
         "runs.csv:2: expected 2 fields, as in the header, found 1\n"
         "runs.csv:4: expected 2 fields, as in the header, found 3\n");
-  CHECK(refusal("a,,a\n") ==
+  CHECK(table_refusal("a,,a\n") ==
         "runs.csv:1: expected a name for column 2, found an empty cell\n"
         "runs.csv:1: expected column \"a\" once, found it twice\n");
-  CHECK(refusal("a\n\"x\ny") ==
+  CHECK(table_refusal("a\n\"x\ny") ==
         "runs.csv:2: expected a closing quote, found the end of the file\n");
-  CHECK(refusal("a\n\"x\"y\n") ==
+  CHECK(table_refusal("a\n\"x\"y\n") ==
         "runs.csv:2: expected a comma or the end of the line after a closing quote, found 'y'; "
         "write a quote inside a field twice: \"\"\n");
 }

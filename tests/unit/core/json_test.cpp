@@ -10,7 +10,7 @@ using namespace core;
 namespace {
 
 // "place: expected E, found F; fix" of text that must be refused.
-std::string refusal(std::string_view text) {
+std::string json_refusal(std::string_view text) {
   const Result<Json> result = parse_json(text, "f");
   REQUIRE(!result.ok());
   REQUIRE(result.problems().size() == 1);
@@ -61,23 +61,23 @@ TEST_CASE("integers stay integers up to 64 bits and become doubles beyond") {
 }
 
 TEST_CASE("a JSON syntax error names its place, what was expected and what was found") {
-  CHECK(refusal("[1,,2]") == "f:1:4: expected '[', '{', or a literal, found ','");
-  CHECK(refusal("[1 2]") == "f:1:4: expected ']', found 2");
-  CHECK(refusal("{\"a\" 1}") == "f:1:6: expected ':', found 1");
-  CHECK(refusal("{\"a\":1,\n}") == "f:2:1: expected string literal, found '}'");
-  CHECK(refusal("") == "f:1:1: expected '[', '{', or a literal, found the end of the text");
-  CHECK(refusal("{\"a\":1\n") == "f:2:1: expected '}', found the end of the text");
-  CHECK(refusal("[true\n] x") == "f:2:3: expected end of input, found x; invalid literal");
-  CHECK(refusal("[1e999]") == "f:1:2: expected a number that fits a double, found 1e999");
+  CHECK(json_refusal("[1,,2]") == "f:1:4: expected '[', '{', or a literal, found ','");
+  CHECK(json_refusal("[1 2]") == "f:1:4: expected ']', found 2");
+  CHECK(json_refusal("{\"a\" 1}") == "f:1:6: expected ':', found 1");
+  CHECK(json_refusal("{\"a\":1,\n}") == "f:2:1: expected string literal, found '}'");
+  CHECK(json_refusal("") == "f:1:1: expected '[', '{', or a literal, found the end of the text");
+  CHECK(json_refusal("{\"a\":1\n") == "f:2:1: expected '}', found the end of the text");
+  CHECK(json_refusal("[true\n] x") == "f:2:3: expected end of input, found x; invalid literal");
+  CHECK(json_refusal("[1e999]") == "f:1:2: expected a number that fits a double, found 1e999");
 }
 
 TEST_CASE("a raw newline or byte that is no UTF-8 inside a JSON string is refused at its place") {
-  CHECK(refusal("[\"a\nb\"]").starts_with("f:1:4: expected a valid value, found \\\"a\\n; "));
-  CHECK(refusal("[\"\xFF\"]").starts_with("f:1:3: expected a valid value"));
+  CHECK(json_refusal("[\"a\nb\"]").starts_with("f:1:4: expected a valid value, found \\\"a\\n; "));
+  CHECK(json_refusal("[\"\xFF\"]").starts_with("f:1:3: expected a valid value"));
 }
 
 TEST_CASE("a key given twice in one object is refused with both lines") {
-  CHECK(refusal("{\"a\": 1,\n \"b\": 2,\n \"a\": 3}") ==
+  CHECK(json_refusal("{\"a\": 1,\n \"b\": 2,\n \"a\": 3}") ==
         "f:3:7: expected key \"a\" once per object, found it again (first on line 1); "
         "remove one of the two");
   CHECK(parse_json("[{\"a\":1},{\"a\":{\"a\":2}}]", "f").ok());
@@ -85,13 +85,13 @@ TEST_CASE("a key given twice in one object is refused with both lines") {
 
 TEST_CASE("JSON nests 64 levels and no more") {
   CHECK(parse_json(nested(kMaxJsonDepth), "f").ok());
-  CHECK(refusal(nested(kMaxJsonDepth + 1)) ==
+  CHECK(json_refusal(nested(kMaxJsonDepth + 1)) ==
         "f:1:65: expected at most 64 levels of nesting, found more");
 }
 
 TEST_CASE("JSON text beyond 64 MiB is refused before it is read") {
   const std::string text(kMaxJsonBytes + 1, ' ');
-  CHECK(refusal(text) == "f: expected at most 64 MiB of JSON, found 67108865 bytes");
+  CHECK(json_refusal(text) == "f: expected at most 64 MiB of JSON, found 67108865 bytes");
 }
 
 TEST_CASE("JSON made in memory keeps the order of its keys and replaces in place") {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kWorkers = 4;
 
-Outcome flows(const program::Program& p, const cost::Machine& machine) {
+Outcome played(const program::Program& p, const cost::Machine& machine) {
   const Scene scene(p, machine, {.unfold = true});
   return engine::run(scene, {.steps = 1, .flows = engine::FlowOptions{}, .machine = &machine});
 }
@@ -47,7 +47,7 @@ Step step_of(std::vector<const char*> pins, int gpus, double latency = 0,
                               [&](const Lowered& c) {
     cost::Machine machine = c.question.machine;
     if (latency > 0) machine.link_latency = core::Seconds{latency};
-    const Outcome o = flows(c.program, machine);
+    const Outcome o = played(c.program, machine);
     s.makespan = o.makespan();
     s.sent = o.wire_sent;
     s.received = o.wire_received;
@@ -178,7 +178,7 @@ TEST_CASE("C6: through the host's memory a step takes longer than from GPU to GP
     CHECK(timed(far).period > timed(near).period);
     CHECK(timed(far).exposed_communication > timed(near).exposed_communication);
     CHECK(timed(far).compute == timed(near).compute);
-    CHECK(flows(c.program, far).makespan() > flows(c.program, near).makespan());
+    CHECK(played(c.program, far).makespan() > played(c.program, near).makespan());
   });
   CHECK(visited > 0);
 }

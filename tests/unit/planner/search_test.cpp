@@ -25,7 +25,7 @@ Request request(const std::string& model, std::int64_t gpus, const std::string& 
   return r;
 }
 
-Plan plan_of(Request r, std::initializer_list<std::string_view> pins = {}) {
+Plan pinned_plan(Request r, std::initializer_list<std::string_view> pins = {}) {
   for (std::string_view pin : pins) REQUIRE(r.constraints.pin(pin).ok());
   core::Result<Plan> plan = make_plan(r);
   if (!plan.ok()) FAIL(core::to_text(plan.problems()));
@@ -49,7 +49,7 @@ TEST_CASE("plain data parallelism of GPT-2 1.5B holds the recipes' bytes per par
     INFO(recipe);
     Request r = request("gpt2-1.5b", 8, "h200-sxm-141g");
     r.job.recipe = recipe;
-    const Plan plan = plan_of(r, {"data=8", "tensor=1", "pipeline=1", "sharding=none"});
+    const Plan plan = pinned_plan(r, {"data=8", "tensor=1", "pipeline=1", "sharding=none"});
     REQUIRE(plan.chosen);
     CHECK(state_of(*plan.chosen) == bytes * kParameters);
     CHECK(plan.parameters == kParameters);
@@ -57,7 +57,7 @@ TEST_CASE("plain data parallelism of GPT-2 1.5B holds the recipes' bytes per par
 }
 
 TEST_CASE("the parts of a step add up to it on every printed candidate") {
-  const Plan plan = plan_of(request("gpt2-124m", 8, "a100-sxm-80g"));
+  const Plan plan = pinned_plan(request("gpt2-124m", 8, "a100-sxm-80g"));
   REQUIRE(plan.chosen);
   std::vector<Candidate> all = plan.alternatives;
   all.push_back(*plan.chosen);
@@ -77,7 +77,7 @@ TEST_CASE("the parts of a step add up to it on every printed candidate") {
 }
 
 TEST_CASE("a plan that cannot be made says what came nearest and what would help") {
-  const Plan plan = plan_of(request("gpt2-1.5b", 8, "rtx3090"),
+  const Plan plan = pinned_plan(request("gpt2-1.5b", 8, "rtx3090"),
                             {"data=8", "sharding=none", "checkpoint=none"});
   CHECK_FALSE(plan.chosen);
   REQUIRE_FALSE(plan.rejected.empty());
@@ -87,7 +87,7 @@ TEST_CASE("a plan that cannot be made says what came nearest and what would help
 }
 
 TEST_CASE("pins hold in everything that is printed") {
-  const Plan plan = plan_of(request("gpt2-124m", 8, "h100-sxm-80g"),
+  const Plan plan = pinned_plan(request("gpt2-124m", 8, "h100-sxm-80g"),
                             {"tensor=2", "sharding=zero1"});
   REQUIRE(plan.chosen);
   CHECK(plan.chosen->strategy.tensor == 2);
@@ -98,25 +98,25 @@ TEST_CASE("pins hold in everything that is printed") {
 }
 
 TEST_CASE("an impossible pin is answered by a reason") {
-  const Plan plan = plan_of(request("gpt2-124m", 8, "h100-sxm-80g"), {"tensor=3"});
+  const Plan plan = pinned_plan(request("gpt2-124m", 8, "h100-sxm-80g"), {"tensor=3"});
   CHECK_FALSE(plan.chosen);
   REQUIRE_FALSE(plan.rejected.empty());
   CHECK(plan.rejected.front().limit == "divisibility");
 }
 
 TEST_CASE("pins that leave nothing to try are named") {
-  const Plan plan = plan_of(request("gpt2-124m", 1, "h100-sxm-80g"), {"sharding=zero1"});
+  const Plan plan = pinned_plan(request("gpt2-124m", 1, "h100-sxm-80g"), {"sharding=zero1"});
   CHECK_FALSE(plan.chosen);
   REQUIRE(plan.rejected.size() == 1);
   CHECK_THAT(plan.rejected.front().fix, Catch::Contains("sharding=zero1"));
 }
 
 TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone") {
-  const Plan rounded = plan_of(request("gpt2-124m", 3, "h100-sxm-80g"));
+  const Plan rounded = pinned_plan(request("gpt2-124m", 3, "h100-sxm-80g"));
   CHECK(rounded.job.global_batch == 513);
   Request r = request("gpt2-124m", 4, "h100-sxm-80g");
   r.job.global_batch = 20;
-  CHECK(plan_of(r).job.global_batch == 20);
+  CHECK(pinned_plan(r).job.global_batch == 20);
 }
 
 TEST_CASE("the space of eight GPUs covers every factorisation, each strategy once") {
@@ -140,7 +140,7 @@ TEST_CASE("the space of eight GPUs covers every factorisation, each strategy onc
 TEST_CASE("1F1B's bubble is a slot of every other stage") {
   Request r = request("gpt2-124m", 2, "h100-sxm-80g");
   r.job.global_batch = 16;
-  const Plan plan = plan_of(r, {"pipeline=2", "schedule=1f1b", "micro_batch=2",
+  const Plan plan = pinned_plan(r, {"pipeline=2", "schedule=1f1b", "micro_batch=2",
                                 "checkpoint=none", "stages=6,6"});
   REQUIRE(plan.chosen);
   const Time& t = plan.chosen->time;
@@ -162,7 +162,7 @@ TEST_CASE("naive pipelines leave all stages but one idle") {
   const auto step = [&](std::string_view schedule) {
     Request copy = r;
     REQUIRE(copy.constraints.pin(schedule).ok());
-    return plan_of(copy, {"pipeline=2", "micro_batch=2", "checkpoint=none"}).chosen->time.step;
+    return pinned_plan(copy, {"pipeline=2", "micro_batch=2", "checkpoint=none"}).chosen->time.step;
   };
   // 2 m slots beside m + 1: 16 / 9, less the update and the reductions that both share.
   CHECK(step("schedule=naive").value() > 1.3 * step("schedule=1f1b").value());
@@ -206,7 +206,7 @@ namespace {
 // Step of the plan with these pins, and its stages.
 std::pair<double, std::vector<std::int64_t>> divided(const std::string& model, std::int64_t gpus,
                                                      std::initializer_list<std::string_view> pins) {
-  const Plan plan = plan_of(request(model, gpus, "h100-sxm-80g"), pins);
+  const Plan plan = pinned_plan(request(model, gpus, "h100-sxm-80g"), pins);
   REQUIRE(plan.chosen);
   return {plan.chosen->time.step.value(), plan.chosen->strategy.stages};
 }
@@ -217,7 +217,7 @@ TEST_CASE("what is offloaded must fit the memory of a node, and where that is un
   Request r = request("llama2-7b", 8, "a100-sxm-80g");
   const auto pinned = [&] {
     Request asked = r;
-    return plan_of(std::move(asked), {"offload=params", "sharding=zero3", "data=8"});
+    return pinned_plan(std::move(asked), {"offload=params", "sharding=zero3", "data=8"});
   };
   const Plan held = pinned();
   REQUIRE(held.chosen);
@@ -242,7 +242,7 @@ TEST_CASE("what is offloaded must fit the memory of a node, and where that is un
 TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had it") {
   Request r = request("llama3.1-405b", 16'384, "h100-sxm-80g");
   r.job.global_batch = 2048;
-  const Plan plan = plan_of(r);
+  const Plan plan = pinned_plan(r);
   REQUIRE(plan.chosen);
   const Strategy& s = plan.chosen->strategy;
   INFO(to_text(s));
@@ -254,7 +254,7 @@ TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had i
   CHECK(s.stages.back() == 0);
   CHECK(std::abs(plan.chosen->throughput.mfu / 0.41 - 1) < 0.10);
   r.gpus = 8192;
-  const Plan half = plan_of(r);
+  const Plan half = pinned_plan(r);
   REQUIRE(half.chosen);
   CHECK(std::abs(half.chosen->throughput.mfu / 0.43 - 1) < 0.10);
 }

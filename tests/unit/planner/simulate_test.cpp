@@ -12,7 +12,7 @@ using planner::Simulation;
 
 namespace {
 
-planner::Plan plan_of(std::vector<const char*> pins, std::int64_t gpus = 8) {
+planner::Plan simulated_plan(std::vector<const char*> pins, std::int64_t gpus = 8) {
   planner::Request request;
   request.model = models::find_model("gpt2-124m").value();
   request.gpus = gpus;
@@ -32,7 +32,7 @@ TEST_CASE("the parts of a simulated step add up, and so does its critical path")
       GENERATE(std::vector<const char*>{}, std::vector<const char*>{"pipeline=4"},
                std::vector<const char*>{"pipeline=2", "schedule=zb_h1", "tensor=2"},
                std::vector<const char*>{"sharding=zero3", "grad_accum=2"});
-  const planner::Plan plan = plan_of(pins);
+  const planner::Plan plan = simulated_plan(pins);
   const Simulation s = planner::simulate(plan, {}).value();
   const planner::Time& t = s.time;
   const double sum = t.compute.value() + t.exposed_communication.value() + t.bubble.value() +
@@ -48,7 +48,7 @@ TEST_CASE("the parts of a simulated step add up, and so does its critical path")
 }
 
 TEST_CASE("unfolded, a step is the same; a straggler makes it longer") {
-  const planner::Plan plan = plan_of({"pipeline=2", "schedule=1f1b"});
+  const planner::Plan plan = simulated_plan({"pipeline=2", "schedule=1f1b"});
   const Simulation folded = planner::simulate(plan, {}).value();
   const Simulation each = planner::simulate(plan, {.unfold = true}).value();
   CHECK(folded.ranks_played == 2);
@@ -61,7 +61,7 @@ TEST_CASE("unfolded, a step is the same; a straggler makes it longer") {
 }
 
 TEST_CASE("a simulation is written with every field of its schema") {
-  const Simulation s = planner::simulate(plan_of({"pipeline=2"}), {}).value();
+  const Simulation s = planner::simulate(simulated_plan({"pipeline=2"}), {}).value();
   const core::Json json = core::parse_json(planner::to_json_text(s), "simulation").value();
   CHECK(json.at("schema").as_string() == "simulate/1");
   CHECK(json.at("evaluator").as_string() == "simulated");
@@ -71,7 +71,7 @@ TEST_CASE("a simulation is written with every field of its schema") {
 }
 
 TEST_CASE("what cannot be simulated is refused with a reason") {
-  const planner::Plan plan = plan_of({});
+  const planner::Plan plan = simulated_plan({});
   const auto refused = [&](const planner::SimulateOptions& o, const std::string& where) {
     const auto result = planner::simulate(plan, o);
     REQUIRE(!result.ok());
@@ -108,7 +108,7 @@ TEST_CASE("C7: copies of a model scale near-linearly within a node, then synchro
 }
 
 TEST_CASE("a job on failing GPUs keeps the share that its checkpoints save") {
-  const planner::Plan plan = plan_of({});
+  const planner::Plan plan = simulated_plan({});
   planner::SimulateOptions o;
   o.failures = planner::FailureOptions{core::Seconds(1e6), core::Seconds(5), core::Seconds(60)};
   const Simulation s = planner::simulate(plan, o).value();
