@@ -168,6 +168,8 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
       std::min<std::int64_t>(whole_number(options.top, "--top", 0, problems).value_or(5), 1000));
   request.candidate = static_cast<int>(std::min<std::int64_t>(
       whole_number(options.candidate, "--candidate", 1, problems).value_or(1), 1 << 20));
+  request.threads = static_cast<int>(std::min<std::int64_t>(
+      whole_number(options.threads, "--threads", 1, problems).value_or(0), 1024));
   request.constraints = read_constraints(options, problems);
   if (options.allow_stale)
     request.assumptions.emplace_back(
@@ -249,6 +251,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.texts("--forbid", p.forbids, "KEY=VALUE", "rule a value out; repeatable");
   options.flag("--allow-stale", p.allow_stale, "allow strategies that use stale weights");
   options.text("--top", p.top, "N", "alternatives to keep (5)");
+  options.text("--threads", p.threads, "N", "threads that replay the finalists (all there are)");
   options.text("--candidate", p.candidate, "N", "choose the N-th best (1)");
 }
 

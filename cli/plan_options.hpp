@@ -16,7 +16,7 @@ struct PlanOptions {
   std::optional<std::string> model, gpus, gpu, node, gpus_per_node, internode_gbps, site;
   std::optional<std::string> seq, global_batch, mode, recipe, precision, optimizer, lora_rank,
       lora_targets, quantization, attention, framework, reduce_dtype;
-  std::optional<std::string> objective, tokens, top, candidate;
+  std::optional<std::string> objective, tokens, top, candidate, threads;
   std::vector<std::string> pins, forbids;
   bool allow_stale = false;
 };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/check.hpp"
+#include "core/parallel.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/rescale.hpp"
@@ -194,10 +195,25 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
 }
 
 Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
-  ++counts_.replayed;
   Candidate c = evaluate(questions_[question], graph(strategy), strategy);
-  if (c.evaluator != "closed_form") ++counts_.simulated;
+  count(c);
   return c;
+}
+
+std::vector<Candidate> Explorer::candidates(const std::vector<Strategy>& strategies, int threads) {
+  std::vector<const models::ModelGraph*> graphs;  // of a map: they stay where they are
+  for (const Strategy& s : strategies) graphs.push_back(&graph(s));
+  std::vector<Candidate> all(strategies.size());
+  core::for_each_index(all.size(), threads, [&](std::size_t i) {
+    all[i] = evaluate(questions_.front(), *graphs[i], strategies[i]);
+  });
+  for (const Candidate& c : all) count(c);
+  return all;
+}
+
+void Explorer::count(const Candidate& c) {
+  ++counts_.replayed;
+  if (c.evaluator != "closed_form") ++counts_.simulated;
 }
 
 std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {

@@ -60,6 +60,8 @@ class Explorer {
 
   // Everything about one strategy on one machine; replayed. REQUIRES: it can be lowered.
   Candidate candidate(const Strategy& strategy, std::size_t question = 0);
+  // Of several on the first machine, in their order, on up to `threads` threads (0: all there are).
+  std::vector<Candidate> candidates(const std::vector<Strategy>& strategies, int threads);
 
   // The bound and step of one strategy on the first machine, or nothing where it cannot be lowered.
   struct Measure {
@@ -70,6 +72,7 @@ class Explorer {
 
  private:
   const models::ModelGraph& graph(const Strategy& strategy);
+  void count(const Candidate& replayed);
   // resolve(), with stages=auto divided by cost where the stages are one chunk each.
   Strategy resolved(Strategy strategy);
   void explore(std::uint32_t index);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -186,28 +187,73 @@ static std::vector<Candidate> undominated(std::vector<Candidate> all) {
   return front;
 }
 
+// The best of each family that fit by replay, in the order of the ranking. Those that would be the
+// finalists if every one fitted are replayed together; which are found does not depend on it.
+class Finalists {
+ public:
+  Finalists(Explorer& explorer, const Request& request)
+      : explorer_(explorer), threads_(request.threads), ranking_(explorer, 0, request.objective) {}
+
+  std::vector<Candidate> first(std::size_t wanted) {
+    std::vector<Candidate> fit;
+    for (std::size_t i = 0; fit.size() < wanted && reach(i); ++i) {
+      if (seen(fit, i)) continue;
+      if (!known_.contains(i)) replay(fit, i, wanted - fit.size());
+      if (Candidate& c = known_.at(i); fits(c)) fit.push_back(std::move(c));
+    }
+    return fit;
+  }
+
+ private:
+  bool reach(std::size_t i) {
+    while (entries_.size() <= i) {
+      const Entry* entry = ranking_.next();
+      if (entry == nullptr) return false;
+      entries_.push_back(entry);
+    }
+    return true;
+  }
+  auto family_of(std::size_t i) const {
+    return family(explorer_.structure(entries_[i]->structure));
+  }
+  bool seen(const std::vector<Candidate>& fit, std::size_t i) const {
+    return std::ranges::any_of(
+        fit, [&](const Candidate& c) { return family(c.strategy) == family_of(i); });
+  }
+  // Entry i, and the next ones up to `count` of other families.
+  void replay(const std::vector<Candidate>& fit, std::size_t i, std::size_t count) {
+    std::vector<std::size_t> batch;
+    for (; batch.size() < count && reach(i); ++i) {
+      const bool alike = std::ranges::any_of(
+          batch, [&](std::size_t other) { return family_of(other) == family_of(i); });
+      if (!alike && !known_.contains(i) && !seen(fit, i)) batch.push_back(i);
+    }
+    std::vector<Strategy> strategies;
+    for (const std::size_t at : batch) strategies.push_back(explorer_.strategy(*entries_[at]));
+    std::vector<Candidate> replayed = explorer_.candidates(strategies, threads_);
+    for (std::size_t k = 0; k < batch.size(); ++k) known_[batch[k]] = std::move(replayed[k]);
+  }
+
+  Explorer& explorer_;
+  int threads_;
+  Ranking ranking_;
+  std::vector<const Entry*> entries_;  // as far as the ranking was followed
+  std::map<std::size_t, Candidate> known_;
+};
+
 void choose(Explorer& explorer, const Request& request, Plan& plan) {
   const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
   const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
-  std::vector<Candidate> ranked;
-  Ranking ranking(explorer, 0, request.objective);
-  while (ranked.size() < std::max(wanted, nth + 1)) {
-    const Entry* entry = ranking.next();
-    if (entry == nullptr) break;
-    const bool seen = std::ranges::any_of(ranked, [&](const Candidate& c) {
-      return family(c.strategy) == family(explorer.structure(entry->structure));
-    });
-    if (seen) continue;
-    Candidate candidate = explorer.candidate(explorer.strategy(*entry));
-    if (fits(candidate)) ranked.push_back(std::move(candidate));
-  }
+  std::vector<Candidate> ranked = Finalists(explorer, request).first(std::max(wanted, nth + 1));
   std::vector<Candidate> shown = ranked;
+  std::vector<Strategy> others;
   for (const Entry& entry : frontier(explorer)) {
-    const Strategy strategy = explorer.strategy(entry);
-    if (std::ranges::find(ranked, strategy, &Candidate::strategy) != ranked.end()) continue;
-    Candidate candidate = explorer.candidate(strategy);
-    if (fits(candidate)) shown.push_back(std::move(candidate));
+    Strategy strategy = explorer.strategy(entry);
+    if (std::ranges::find(ranked, strategy, &Candidate::strategy) == ranked.end())
+      others.push_back(std::move(strategy));
   }
+  for (Candidate& candidate : explorer.candidates(others, request.threads))
+    if (fits(candidate)) shown.push_back(std::move(candidate));
   plan.pareto = undominated(std::move(shown));
   // The closed form brought them here; their own figures decide among them.
   std::ranges::stable_sort(ranked, {}, [&](const Candidate& c) {

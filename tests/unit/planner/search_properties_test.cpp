@@ -193,3 +193,19 @@ TEST_CASE("sharding over K ranks divides what it shards by K, up to padding") {
     for (std::size_t t = 0; t < 3; ++t) divided(zero3[t], alone[t]);
   }
 }
+
+TEST_CASE("a plan does not depend on the threads that replay its finalists") {
+  for (const Asked& asked : {Asked{"gpt2-1.5b", "rtx3090", 8, 1024, 64},
+                             Asked{"llama2-7b", "a100-sxm-80g", 16, 2048, 64}}) {
+    const auto written = [&](int threads) {
+      Request r = request(asked);
+      r.threads = threads;
+      Plan plan = plan_of(r);
+      plan.search.seconds = core::Seconds(0);
+      return to_json_text(plan);
+    };
+    const std::string alone = written(1);
+    CHECK(written(2) == alone);
+    CHECK(written(5) == alone);
+  }
+}

@@ -1,0 +1,17 @@
+#pragma once
+// Work whose pieces know nothing of each other, on several threads (Boost.Asio's pool). Results do
+// not depend on the number of threads: each piece writes what is its own.
+
+#include <cstddef>
+#include <functional>
+
+namespace core {
+
+// Threads that this process may run at once; at least 1.
+int usable_threads();
+
+// work(0) .. work(count - 1), each once, on up to `threads` threads (0: usable_threads(); 1: here,
+// in order). Returns when all are done. What the first piece by index throws is thrown again.
+void for_each_index(std::size_t count, int threads, const std::function<void(std::size_t)>& work);
+
+}  // namespace core
