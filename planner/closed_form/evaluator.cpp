@@ -166,8 +166,14 @@ void Evaluator::make_roles() {
       add(rank);
   if (p > 1) add(p - 1);
   middle_layers_ = 0;
-  for (std::size_t place = 0; place < stages.size(); ++place)
-    if (place % p > 0 && place % p + 1 < p) middle_layers_ += stages[place];
+  runs_.clear();
+  for (std::size_t place = 0; place < stages.size(); ++place) {
+    if (place % p == 0 || place % p + 1 == p) continue;
+    middle_layers_ += stages[place];
+    if (runs_.empty() || runs_.back().layers != stages[place])
+      runs_.push_back({stages[place], 0});
+    ++runs_.back().ranks;
+  }
 }
 
 const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
@@ -228,6 +234,39 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
   return figures_;
 }
 
+// Each rank's own limit: what a micro-batch takes on the ranks before it, both ways, its own slots,
+// and its wait for the first gradients, while which it has the forward passes of those
+// micro-batches that are on their way. The longest is the step (tested by playing the passes).
+// Along a row of equal ranks a limit is convex: its ends have the longest.
+std::int64_t Evaluator::in_turns(const AtMicroBatch& known, std::size_t i) const {
+  const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
+  const StageTime& first = known.roles.front().time[i];
+  const StageTime& last = known.roles.back().time[i];
+  StageTime layers;                    // of all ranks between the ends
+  std::int64_t held = 1;
+  if (p > 2) layers = known.roles[1].time[i], held = roles_[1].form.layers();
+  const auto of = [&](std::int64_t picoseconds, std::int64_t n) { return picoseconds * n / held; };
+  const std::int64_t all =
+      first.period() + of(layers.period(), middle_layers_) + last.period();
+  std::int64_t longest = 0;
+  const auto limit = [&](std::int64_t rank, std::int64_t before, std::int64_t forward,
+                         std::int64_t period) {
+    const std::int64_t ahead = (std::min(m, p - rank) - 1) * forward;
+    const std::int64_t waits = std::max<std::int64_t>(all - before - period - ahead, 0);
+    longest = std::max(longest, before + m * period + waits);
+  };
+  limit(0, 0, first.forward, first.period());
+  std::int64_t rank = 1, before = first.period();
+  for (const auto& [n, ranks] : runs_) {
+    const std::int64_t forward = of(layers.forward, n), period = of(layers.period(), n);
+    limit(rank, before, forward, period);
+    rank += ranks, before += ranks * period;
+    limit(rank - 1, before - period, forward, period);
+  }
+  limit(p - 1, all - last.period(), last.forward, last.period());
+  return longest;
+}
+
 Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
   const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
   std::int64_t device = 0;
@@ -257,7 +296,9 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     turn.weight_gradient += time.weight_gradient * times / parts;
   }
   std::int64_t passes = m * slot(*slow);
-  if (p > 1) {
+  if (strategy_.schedule == Schedule::one_f_one_b) {
+    passes = in_turns(known, i) + message_waits(strategy_, slow->passes(), known.messages[i]);
+  } else if (p > 1) {
     const PassTimes own = slow->passes();
     PassTimes all = turn.passes();
     if (slow != &first) all.forward -= first.embeddings;

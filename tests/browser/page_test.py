@@ -26,6 +26,16 @@ def check(holds, what):
         failures.append(what)
 
 
+def settled(read, wanted, seconds=5.0):
+    """What read() says once wanted() holds of it, or after `seconds`: pages draw in their own time."""
+    end = time.monotonic() + seconds
+    while True:
+        value = read()
+        if wanted(value) or time.monotonic() > end:
+            return value
+        time.sleep(0.05)
+
+
 def planner(binary, *words, code=0):
     done = subprocess.run([binary, *map(str, words)], capture_output=True, text=True)
     if done.returncode != code:
@@ -183,26 +193,31 @@ def check_timeline(browser):
     whole = browser.run(SPAN)
     browser.run("document.querySelector(arguments[0]).focus()", name)
     browser.keys("+", "+")
-    near = browser.run(SPAN)
+    near = settled(lambda: browser.run(SPAN),
+                   lambda span: span[1] - span[0] < 0.3 * (whole[1] - whole[0]))
     check(near[1] - near[0] < 0.3 * (whole[1] - whole[0]), f"the timeline zooms by keyboard {near}")
     browser.keys("\ue014")
-    check(browser.run(SPAN)[0] > near[0], "and moves")
+    moved = settled(lambda: browser.run(SPAN), lambda span: span[0] > near[0])
+    check(moved[0] > near[0], "and moves")
     browser.keys("0")
-    check(browser.run(SPAN) == whole, "and shows the whole step again")
+    again = settled(lambda: browser.run(SPAN), lambda span: span == whole)
+    check(again == whole, "and shows the whole step again")
     box = browser.run("const r = document.querySelector(arguments[0]).getBoundingClientRect();"
                       "return [r.left, r.top, r.width]", name)
     tip = ""
     for part in range(4, 20):
         browser.point_at(int(box[0] + box[2] * part / 20), int(box[1]) + 48)
-        time.sleep(0.15)
-        tip = browser.run("""const t = [...document.querySelectorAll(arguments[0] + ' .tip')].pop();
-            return t ? t.textContent : ''""", name)
+        tip = settled(lambda: browser.run("""
+            const t = [...document.querySelectorAll(arguments[0] + ' .tip')].pop();
+            return t ? t.textContent : ''""", name), bool, 1.0)
         if tip:
             break
     check("stage 0" in tip and "from" in tip, f"pointing at a slice says what it is: {tip!r}")
     browser.run("""[...document.querySelectorAll('.zoom button')].find(
         b => b.textContent === 'List what is in view').click()""")
-    rows = browser.run("return document.querySelectorAll(arguments[0] + ' + div tr').length", name)
+    rows = settled(lambda: browser.run(
+        "return document.querySelectorAll(arguments[0] + ' + div tr').length", name),
+        lambda count: count > 5)
     check(rows > 5, f"what is in view is listed as a table of {rows} rows")
 
 
@@ -248,8 +263,8 @@ def check_widths(browser, folder):
     for width in (390, 820, 1280):
         browser.developer("Emulation.setDeviceMetricsOverride", width=width, height=900,
                           deviceScaleFactor=1, mobile=width < 600)
-        time.sleep(0.3)
-        wide = browser.run("return document.documentElement.scrollWidth")
+        wide = settled(lambda: browser.run("return document.documentElement.scrollWidth"),
+                       lambda pixels: pixels <= width)
         check(wide <= width, f"{width} pixels wide without scrolling sideways ({wide})")
         if folder:
             draw_all(browser)

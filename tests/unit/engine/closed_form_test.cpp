@@ -75,6 +75,6 @@ TEST_CASE("closed forms follow the sweep: within 2 % at the median, 10 % at wors
   });
   REQUIRE(visited > 0);
   walked.check(0.001, 0.05, 0.03);     // passes played one by one
-  formed.check(0.02, 0.10, 0.06);      // the schedule's algebra
-  alone.check(1e-9, 1e-4, 1e-6);
+  formed.check(0.02, 0.07, 0.06);      // the schedule's algebra
+  alone.check(1e-9, 1e-2, 1e-6);
 }
