@@ -173,6 +173,7 @@ constexpr std::array kFields{
     framework<&Framework::kept_norm>("framework.kept_norm", Kind::ratio),
     framework<&Framework::kept_gated>("framework.kept_gated", Kind::ratio),
     framework<&Framework::kept_softmax>("framework.kept_softmax", Kind::ratio),
+    framework<&Framework::kept_probabilities>("framework.kept_probabilities", Kind::ratio),
     framework<&Framework::kept_unfused>("framework.kept_unfused", Kind::ratio),
     framework<&Framework::kept_logits>("framework.kept_logits", Kind::ratio),
     framework<&Framework::kept_logits_compiled>("framework.kept_logits_compiled", Kind::ratio),

@@ -154,6 +154,7 @@ struct Framework {
   // Bytes kept for the backward pass beside the operators' tensors, per element: see
   // models::KeptBeside.
   double kept_norm = 0, kept_gated = 0, kept_softmax = 0, kept_unfused = 0;
+  double kept_probabilities = 1;       // of a stored score, in the type of activations
   double kept_logits = 0, kept_logits_compiled = 0;
   bool gathers_logits = false;
   bool stand_ins = false;                // see models::KeptBeside

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "reports/sensitivity.hpp"
 
 namespace reports {
 namespace {
@@ -90,8 +91,6 @@ std::string time_text(const planner::Time& t, TextStyle style) {
 }
 
 }  // namespace
-
-constexpr double kToldRisk = 0.01;
 
 std::string headline_text(const Candidate& c, std::string_view counted) {
   const planner::Uncertainty& u = c.uncertainty;

@@ -53,6 +53,21 @@ std::vector<const Candidate*> others(const Plan& plan) {
   return all;
 }
 
+// Where the choice may run out of memory: the fastest that hardly does.
+std::string safer_text(const Plan& plan) {
+  const auto risk = [](const Candidate& c) { return c.uncertainty.out_of_memory; };
+  if (risk(*plan.chosen) < kToldRisk) return "";
+  const Candidate* best = nullptr;
+  for (const Candidate* c : others(plan))
+    if (risk(*c) < kToldRisk && (best == nullptr || c->time.step < best->time.step)) best = c;
+  const std::string want = fmt::format("it may run out of memory ({}); ",
+                                       percent_text(risk(*plan.chosen)));
+  if (best == nullptr) return want + "so may every strategy kept";
+  return fmt::format("{}safer: {} ({}, {})", want,
+                     changed_keys(plan.chosen->strategy, best->strategy),
+                     percent_text(risk(*best)), against(*best, *plan.chosen));
+}
+
 std::string less_memory_text(const Plan& plan) {
   const core::Bytes needed = plan.chosen->memory.worst.device;
   const Candidate* best = nullptr;
@@ -135,7 +150,7 @@ std::optional<double> link_flip(const planner::Time& chosen, const planner::Time
 
 std::vector<std::string> what_would_change(const Plan& plan) {
   if (!plan.chosen) return {};
-  std::vector<std::string> lines{nearest_text(plan), less_memory_text(plan),
+  std::vector<std::string> lines{nearest_text(plan), safer_text(plan), less_memory_text(plan),
                                  more_memory_text(plan), links_text(plan)};
   std::erase(lines, "");
   return lines;

@@ -10,6 +10,9 @@
 
 namespace reports {
 
+// A probability of running out of memory that is told.
+constexpr double kToldRisk = 0.01;
+
 // Keys in which `to` differs from `from`, as "sharding=zero3, micro_batch=8". At most `most` keys.
 std::string changed_keys(const planner::Strategy& from, const planner::Strategy& to,
                          std::size_t most = 5);

@@ -157,14 +157,14 @@ static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
   // A compiler recomputes what it would have to keep beside.
   if (!job.fused_norm && !job.compile) kept.norm = f.kept_norm;
   if (!job.compile) kept.gated = f.kept_gated;
+  const double activation = core::bits(recipe.activation) / 8.0;
   if (job.attention == "fused_softmax") kept.scores = f.kept_softmax;
   if (job.attention == "unfused") kept.scores = f.kept_unfused;
-  // Our own kernels keep the probabilities, as activations are stored.
-  const bool stores = job.attention == "fused_softmax" || job.attention == "unfused";
-  if (stores && job.framework == "native") kept.scores += core::bits(recipe.activation) / 8.0;
+  if (job.attention == "fused_softmax" || job.attention == "unfused")
+    kept.scores += f.kept_probabilities * activation;
   if (s.checkpoint == Checkpoint::selective_op) {  // segment_restore.cpp
     kept.gated = 0;
-    kept.activated = core::bits(recipe.activation) / 8.0;
+    kept.activated = activation;
   }
   kept.logits = job.compile ? f.kept_logits_compiled : f.kept_logits;
   kept.gathered_logits = f.gathers_logits;

@@ -58,6 +58,18 @@ TEST_CASE("what would change the choice names the alternative, memory and links"
   CHECK(has(lines[3], "do not change the order"));
 }
 
+TEST_CASE("a choice that may run out of memory comes with the fastest that hardly does") {
+  planner::Plan plan = reports_test::sample_plan();
+  plan.chosen->uncertainty.out_of_memory = 0.027;
+  plan.alternatives[0].uncertainty.out_of_memory = 0.004;
+  CHECK(has(what_would_change(plan)[1],
+            "it may run out of memory (2.7 %); safer: data=8 tensor=1"));
+  CHECK(has(what_would_change(plan)[1], "(0.40 %, +20.0 %)"));
+  for (planner::Candidate& c : plan.alternatives) c.uncertainty.out_of_memory = 0.02;
+  for (planner::Candidate& c : plan.pareto) c.uncertainty.out_of_memory = 0.02;
+  CHECK(has(what_would_change(plan)[1], "so may every strategy kept"));
+}
+
 TEST_CASE("a plan without an alternative says so, one without an answer says nothing") {
   planner::Plan plan = reports_test::sample_plan();
   plan.alternatives.clear();
