@@ -6,13 +6,14 @@
 #include <fmt/format.h>
 
 #include "sim/program/replay.hpp"
+#include "sim/program/trace_text.hpp"
 
 namespace exec {
 namespace {
 
 using program::ActionKind;
+using program::TraceText;
 
-constexpr int kPassThread = 0;         // streams follow: 1 + stream
 constexpr double kPicoseconds = 1e12;
 
 // The calls [first, last) of a step that make one pass.
@@ -65,59 +66,28 @@ class Writer {
   }
 
   std::string run() {
-    text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
     for (std::size_t r = 0; r < logs_.size(); ++r) write_rank(static_cast<int>(r));
-    text_ += "\n]}\n";
-    return std::move(text_);
+    return text_.finish();
   }
 
  private:
-  void event(std::string_view body) {
-    if (written_++ > 0) text_ += ",\n";
-    text_ += fmt::format("{{{}}}", body);
-  }
-
   std::int64_t picoseconds(double time) const {
     return static_cast<std::int64_t>((time - zero_) * kPicoseconds);
   }
-  static std::string microseconds(std::int64_t picoseconds) {
-    return fmt::format("{}.{:06}", picoseconds / 1'000'000, picoseconds % 1'000'000);
-  }
 
   void write_rank(int rank) {
-    rank_ = rank;
     class_ = &program_.classes[static_cast<std::size_t>(program_.class_of(rank))];
     const StepLog& log = logs_[static_cast<std::size_t>(rank)];
-    name_threads();
+    text_.begin_rank(rank, *class_);
     write_passes(log.streams[0]);
     for (std::size_t s = 0; s < log.streams.size(); ++s)
-      write_stream(1 + static_cast<int>(s), log.streams[s]);
+      write_stream(TraceText::thread_of(static_cast<program::Stream>(s)), log.streams[s]);
     write_memory(log.memory);
-  }
-
-  void name_threads() {
-    event(fmt::format(R"("ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}, {}"}})",
-                      rank_, rank_, class_->name));
-    event(fmt::format(R"("ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}})",
-                      rank_, rank_));
-    thread(kPassThread, "passes");
-    for (int s = 0; s < program::kStreams; ++s)
-      if (program::uses(*class_, static_cast<program::Stream>(s)))
-        thread(1 + s, program::name(static_cast<program::Stream>(s)));
-  }
-  void thread(int tid, std::string_view name) {
-    event(fmt::format(
-        R"("ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":"{}"}})", rank_, tid,
-        name));
   }
 
   void slice(int tid, std::string_view name, std::string_view category, double start,
              double finish, std::string_view args) {
-    const std::int64_t from = picoseconds(start), to = picoseconds(finish);
-    if (to <= from) return;
-    event(fmt::format(
-        R"("ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})", name,
-        category, rank_, tid, microseconds(from), microseconds(to - from), args));
+    text_.slice(tid, name, category, picoseconds(start), picoseconds(finish), args);
   }
 
   void write_passes(const std::vector<LoggedAction>& compute) {
@@ -126,7 +96,7 @@ class Writer {
       const auto first = at;
       while (at != compute.end() && at->number < pass.last) ++at;
       if (first == at) continue;
-      slice(kPassThread, pass.name, "pass", first->start, std::prev(at)->finish,
+      slice(TraceText::kPassThread, pass.name, "pass", first->start, std::prev(at)->finish,
             fmt::format(R"("micro_batch":{},"chunk":{})", pass.micro_batch, pass.chunk));
     }
   }
@@ -163,12 +133,7 @@ class Writer {
 
   std::string name_of(const LoggedAction& logged) const {
     const program::Action& a = action_of(logged);
-    if (transfers(a.kind)) {
-      const program::Transfer& t = class_->transfers[a.op];
-      const bool collective = a.kind == ActionKind::collective;
-      return fmt::format("{} {}", collective ? program::name(t.collective) : program::name(a.kind),
-                         program::name(t.what));
-    }
+    if (transfers(a.kind)) return program::transfer_name(a, class_->transfers[a.op]);
     if (detail_ == TraceDetail::block) return class_->blocks[logged.call.block].name;
     std::string name(program::name(a.kind));
     if (category(logged) == "compute") name += ' ' + class_->operators[a.op].name;
@@ -177,14 +142,7 @@ class Writer {
 
   void write_memory(const std::vector<LoggedMemory>& changes) {
     program::TermBytes level = program::persistent_terms(*class_);
-    const auto tell = [&](double time) {
-      std::string args;
-      for (std::size_t t = 0; t < program::kTerms; ++t)
-        args += fmt::format(R"({}"{}":{})", t == 0 ? "" : ",",
-                            program::name(static_cast<program::Term>(t)), level[t].value());
-      event(fmt::format(R"("ph":"C","name":"live bytes","pid":{},"ts":{},"args":{{{}}})", rank_,
-                        microseconds(picoseconds(time)), args));
-    };
+    const auto tell = [&](double time) { text_.memory(picoseconds(time), level); };
     tell(zero_);
     for (std::size_t i = 0; i < changes.size(); ++i) {
       level[static_cast<std::size_t>(changes[i].term)] += changes[i].change;
@@ -198,10 +156,8 @@ class Writer {
   const std::vector<StepLog>& logs_;
   const TraceDetail detail_;
   double zero_ = 0;
-  int rank_ = 0;
   const program::RankClass* class_ = nullptr;
-  std::string text_;
-  std::size_t written_ = 0;
+  TraceText text_;
 };
 
 }  // namespace

@@ -9,13 +9,13 @@
 
 #include "core/check.hpp"
 #include "sim/program/replay.hpp"
+#include "sim/program/trace_text.hpp"
 
 namespace engine {
 namespace {
 
 using program::ActionKind;
-
-constexpr int kPassThread = 0;         // streams follow: 1 + stream
+using program::TraceText;
 
 bool changes_memory(ActionKind kind) {
   return kind == ActionKind::alloc || kind == ActionKind::free;
@@ -38,20 +38,6 @@ std::int64_t instant(const Played& played, const Operation& op, std::int64_t off
   __extension__ using Wide = __int128;
   return played.start +
          static_cast<std::int64_t>(static_cast<Wide>(offset) * took / op.duration);
-}
-
-// Exactly the picoseconds, as microseconds.
-std::string microseconds(std::int64_t picoseconds) {
-  return fmt::format("{}.{:06}", picoseconds / 1'000'000, picoseconds % 1'000'000);
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) out += c;
-  }
-  return out;
 }
 
 using OwnRecord = std::vector<const Played*>;  // of one actor, in the order of time
@@ -89,10 +75,8 @@ class TraceWriter {
       return core::Problem{"--trace", fmt::format("at most {} slices", options_.most_slices),
                            fmt::format("{} of {} ranks", slices, ranks.size()),
                            "--detail block, or a plan with fewer micro-batches"};
-    text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
     for (const int rank : ranks) write_rank(rank);
-    text_ += "\n]}\n";
-    return std::move(text_);
+    return text_.finish();
   }
 
  private:
@@ -114,47 +98,16 @@ class TraceWriter {
     return slices;
   }
 
-  void event(std::string_view body) {
-    if (written_++ > 0) text_ += ",\n";
-    text_ += '{';
-    text_ += body;
-    text_ += '}';
-  }
-
   void write_rank(int rank) {
     rank_ = rank;
     table_ = &scene_.timetable(scene_.actors()[actor_of(rank)]);
     class_ = &table_->rank_class();
     messages_.clear();
-    name_threads();
+    text_.begin_rank(rank, *class_);
     const OwnRecord& all = by_actor_[actor_of(rank)];
     write_passes(all);
     for (const Played* played : all) write_operation(*played);
     write_memory(all);
-  }
-
-  void name_threads() {
-    event(fmt::format(R"("ph":"M","name":"process_name","pid":{},"args":{{"name":"{}"}})", rank_,
-                      fmt::format("rank {}, {}", rank_, escaped(class_->name))));
-    event(fmt::format(R"("ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}})",
-                      rank_, rank_));
-    thread(kPassThread, "passes");
-    for (int s = 0; s < program::kStreams; ++s)
-      if (program::uses(*class_, static_cast<program::Stream>(s)))
-        thread(1 + s, program::name(static_cast<program::Stream>(s)));
-  }
-  void thread(int tid, std::string_view name) {
-    event(fmt::format(
-        R"("ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":"{}"}})", rank_, tid,
-        name));
-  }
-
-  void slice(int tid, std::string_view name, std::string_view category, std::int64_t start,
-             std::int64_t finish, std::string_view args) {
-    event(fmt::format(
-        R"("ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})",
-        escaped(name), category, rank_, tid, microseconds(start), microseconds(finish - start),
-        args));
   }
 
   // What a pass takes on the compute stream, from its first operation to its last.
@@ -162,9 +115,10 @@ class TraceWriter {
     const RoutineRange* routine = nullptr;
     std::int64_t micro_batch = 0, start = 0, finish = 0;
     const auto close = [&] {
-      if (routine != nullptr && finish > start)
-        slice(kPassThread, fmt::format("{} {}", routine->name, micro_batch), "pass", start, finish,
-              fmt::format(R"("micro_batch":{},"chunk":{})", micro_batch, routine->chunk));
+      if (routine != nullptr)
+        text_.slice(TraceText::kPassThread, fmt::format("{} {}", routine->name, micro_batch),
+                    "pass", start, finish,
+                    fmt::format(R"("micro_batch":{},"chunk":{})", micro_batch, routine->chunk));
     };
     for (const Played* played : all) {
       if (table_->operation(played->operation).stream != program::Stream::compute) continue;
@@ -183,7 +137,7 @@ class TraceWriter {
   void write_operation(const Played& played) {
     const Operation& op = table_->operation(played.operation);
     if (played.finish == played.start) return;
-    const int tid = 1 + static_cast<int>(op.stream);
+    const int tid = TraceText::thread_of(op.stream);
     if (op.work == Work::transfer) return write_transfer(played, op, tid);
     std::uint32_t first = op.first_part;
     while (first < op.last_part) {
@@ -193,8 +147,7 @@ class TraceWriter {
       const Part& end = table_->part(last - 1);
       const std::int64_t start = instant(played, op, begin.offset);
       const std::int64_t finish = instant(played, op, end.offset + end.duration);
-      if (finish > start)
-        slice(tid, name_of(begin), category(op), start, finish, args_of(begin, played));
+      text_.slice(tid, name_of(begin), category(op), start, finish, args_of(begin, played));
       first = last;
     }
   }
@@ -225,13 +178,10 @@ class TraceWriter {
     }
     PLANNER_CHECK(a != nullptr, "a transfer without its action");
     const program::Transfer& t = class_->transfers[a->op];
-    const bool collective = a->kind == ActionKind::collective;
-    slice(tid,
-          fmt::format("{} {}", collective ? program::name(t.collective) : program::name(a->kind),
-                      program::name(t.what)),
-          program::name(t.what), played.start, played.finish,
-          fmt::format(R"("micro_batch":{},"algorithm":"{}")", played.micro_batch,
-                      program::name(t.algorithm)));
+    text_.slice(tid, program::transfer_name(*a, t), program::name(t.what), played.start,
+                played.finish,
+                fmt::format(R"("micro_batch":{},"algorithm":"{}")", played.micro_batch,
+                            program::name(t.algorithm)));
     if (a->kind == ActionKind::send || a->kind == ActionKind::receive)
       write_flow(played, t, a->kind == ActionKind::send, tid);
   }
@@ -241,24 +191,16 @@ class TraceWriter {
     const int peer = scene_.program().mesh.members(t.group, rank_).back();
     const int from = sends ? rank_ : peer, to = sends ? peer : rank_;
     const int n = messages_[{from, to, t.tag}]++;
-    event(fmt::format(
+    text_.event(fmt::format(
         R"("ph":"{}","name":"message","cat":"flow","id":"{}-{}-{}-{}","pid":{},"tid":{},"ts":{}{})",
-        sends ? "s" : "f", from, to, t.tag, n, rank_, tid, microseconds(played.start),
+        sends ? "s" : "f", from, to, t.tag, n, rank_, tid, TraceText::microseconds(played.start),
         sends ? "" : R"(,"bp":"e")"));
   }
 
   void write_memory(const OwnRecord& all) {
     program::TermBytes level = program::persistent_terms(*class_);
     std::int64_t at = 0, sign = 0;
-    const auto tell = [&] {
-      std::string args;
-      for (int t = 0; t < program::kTerms; ++t)
-        args += fmt::format(R"({}"{}":{})", t == 0 ? "" : ",",
-                            program::name(static_cast<program::Term>(t)),
-                            level[static_cast<std::size_t>(t)].value());
-      event(fmt::format(R"("ph":"C","name":"live bytes","pid":{},"ts":{},"args":{{{}}})", rank_,
-                        microseconds(at), args));
-    };
+    const auto tell = [&] { text_.memory(at, level); };
     each_change(*table_, all, [&](const Part& part, std::int64_t time, std::int64_t change) {
       // A run of one sign at one time is one point; a peak in between is kept.
       const std::int64_t own = change > 0 ? 1 : -1;
@@ -278,8 +220,7 @@ class TraceWriter {
   const Timetable* table_ = nullptr;   // of the rank being written
   const program::RankClass* class_ = nullptr;
   std::map<std::tuple<int, int, int>, int> messages_;
-  std::string text_;
-  std::size_t written_ = 0;
+  TraceText text_;
 };
 
 }  // namespace
