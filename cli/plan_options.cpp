@@ -173,7 +173,8 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
   request.constraints = read_constraints(options, problems);
   if (options.allow_stale)
     request.assumptions.emplace_back(
-        "stale weights allowed; server_mode=async is searched where it is pinned, alone");
+        "stale weights allowed; server_mode=async, schedule=pipedream_2bw and schedule=pipedream "
+        "are searched where they are pinned, alone");
 }
 
 planner::Request read_question(const PlanOptions& options, core::Problems& problems) {

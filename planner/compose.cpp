@@ -38,15 +38,29 @@ static std::vector<PassSpan> spans_of(const Strategy& shape, std::span<const Pas
       ranks.push_back(schedule_of(shape, r, micro_batches));
     return played_spans(ranks, chunks, links);
   };
-  if (m <= kRounds * p) return play(m);
+  const bool endless = is_endless(shape.schedule);
+  if (m <= kRounds * p && !endless) return play(m);
   std::vector<PassSpan> spans = play(kRounds * p);
   const std::vector<PassSpan> before = play((kRounds - 1) * p);
+  for (std::size_t r = 0; r < spans.size() && endless; ++r)
+    spans[r] = {0, (spans[r].end - before[r].end) * m / p};
+  if (endless) return spans;
   const std::int64_t more = m - kRounds * p;
   for (std::size_t r = 0; r < spans.size(); ++r) {
     const std::int64_t round = spans[r].end - before[r].end;
     spans[r].end += round / p * more + round % p * more / p;
   }
   return spans;
+}
+
+// Without flush, where the ends of the pipeline sum tied gradients: the last rank's next pass waits
+// until the first rank has done its last one, whose gradients come by way of all.
+static std::int64_t joined_wait(std::span<const PassTimes> ranks,
+                                std::span<const std::int64_t> links) {
+  std::int64_t way = 0;
+  for (std::size_t r = 0; r + 1 < ranks.size(); ++r)
+    way += ranks[r].input_gradient + ranks[r].weight_gradient + links[r];
+  return way;
 }
 
 // Schedules whose ranks work at once: their passes played, and what follows a rank's last pass
@@ -61,13 +75,18 @@ static Composition pipelined(const program::Program& program,
   }
   std::vector<PassSpan> spans = spans_of(shape, chunks, links);
   // Tied gradients are summed after the last pass of both ends.
-  if (program.accumulation.tied_apart && program.mesh.group_size(program::Group::data) > 1)
+  const bool endless = is_endless(shape.schedule);
+  const std::int64_t joined =
+      endless && program.accumulation.tied_apart ? joined_wait(chunks, links) : 0;
+  if (!endless && program.accumulation.tied_apart &&
+      program.mesh.group_size(program::Group::data) > 1)
     spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
   Composition c;
   std::int64_t longest = -1, idle = 0;
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const auto [begin, end] = spans[static_cast<std::size_t>(program.classes[i].stage)];
-    const std::int64_t waits = end - begin - shape.grad_accum * classes[i].period;
+    std::int64_t waits = end - begin - shape.grad_accum * classes[i].period;
+    if (endless) waits = std::max<std::int64_t>(waits, 0) + joined;
     if (classes[i].total + waits <= longest) continue;
     longest = classes[i].total + waits;
     idle = waits;

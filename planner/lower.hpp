@@ -37,7 +37,8 @@ inline std::int64_t chunk_places(std::int64_t layers, std::int64_t virtual_stage
 }
 
 // Whether a schedule over `pipeline` ranks can be made of so many micro-batches: interleaved takes
-// whole groups of pipeline, zb_h1 at least pipeline, zb_h2 and zb_v 2 pipeline - 1.
+// whole groups of pipeline, zb_h1 at least pipeline, zb_h2 and zb_v 2 pipeline - 1, pipedream one,
+// pipedream_2bw at least pipeline.
 bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches);
 
 // Whether a rank receives a pass's message before the pass begins, into a landing buffer: not where

@@ -32,7 +32,9 @@ std::optional<Time> played_time(const program::Program& program, const cost::Mac
                                 const SweptTime& swept) {
   const bool contends = served(program) || swept.beside > swept.time.step * kLeastBeside;
   const int ranks = program.mesh.ranks();
-  if (!contends || ranks == 1 || ranks > kMostRanks || messages(program) > kMostMessages)
+  const bool flushes = program.classes.front().schedule.flushes;
+  if (!flushes || !contends || ranks == 1 || ranks > kMostRanks ||
+      messages(program) > kMostMessages)
     return std::nullopt;
   const engine::Scene scene(program, machine, {.unfold = true});
   if (scene.operations() > kMostPlayed) return std::nullopt;

@@ -33,7 +33,11 @@ std::vector<bool> scaled_buffers(const program::RankClass& k) {
 // Several slots are those of the forward passes in flight; everything else has one.
 void set_slots(program::RankClass& k, int in_flight) {
   const auto set = [&](auto& thing) { thing.slots = thing.slots > 1 ? in_flight : 1; };
-  std::ranges::for_each(k.buffers, set);
+  for (std::size_t i = 0; i < k.buffers.size(); ++i) {
+    const bool versions = i == k.weights_buffer && !k.schedule.flushes;
+    if (versions) k.buffers[i].share = k.schedule.micro_batches;
+    else set(k.buffers[i]);
+  }
   std::ranges::for_each(k.events, set);
 }
 

@@ -66,6 +66,7 @@ std::int64_t message_waits(const Strategy& s, const PassTimes& t, const Messages
   const bool split = s.schedule == Schedule::zb_h1 || s.schedule == Schedule::zb_h2;
   const std::int64_t path = p * t.sum() - (split ? (p - 1) * t.weight_gradient : 0);
   const std::int64_t round = (path + there_and_back) / ahead;
+  if (is_endless(s.schedule)) return m * beyond(std::max(round, messages.busiest), t.sum());
   return there_and_back + std::max<std::int64_t>(m - ahead, 0) *
                               beyond(std::max(round, messages.busiest), t.sum());
 }
@@ -88,6 +89,9 @@ std::int64_t bubble(const Strategy& s, const PassTimes& t, bool joined_at_end) {
     }
     case Schedule::zb_v:
       return v_idle(s, t, std::min(s.grad_accum, 2 * s.pipeline + 1), 0);
+    case Schedule::pipedream:
+    case Schedule::pipedream_2bw:
+      return joined_at_end ? behind * (t.input_gradient + t.weight_gradient) : 0;
     default:
       return behind * t.sum();
   }

@@ -9,6 +9,8 @@
 //   zb_h1         (p-1)(F + max(B-W, 0)), m >= p
 //   zb_h2         (p-1) max(F+B-2W, 0) as a period; at least (p-1)F where the step's end joins the
 //                 ranks (tied embeddings), m >= 2p-1
+//   pipedream, pipedream_2bw   zero as a period [pipedream, pipedream-2bw]; (p-1)(B+W) where the
+//                 step's end joins the ranks: the last one's next pass waits for the first one's
 //   zb_v          played, over at most 2p+1 micro-batches: more of them leave it unchanged
 // naive is one stage after the other: its stages' other turns, which its caller knows.
 // No optimizer here needs a global norm, so that zb_h2 and zb_v run from step to step without a
@@ -43,9 +45,9 @@ Messages messages_over(std::span<const std::int64_t> links, std::int64_t chunks)
 // once. In between a message travels while the rank before and the rank after compute, so that a
 // slot is longer only where the links are: its two messages take longer than its passes, or the
 // passes F_k(0) .. F_k(p-1) B(p-1) .. B(0) and their messages take longer than the slots that
-// rank 0 has until B(0): p of them (1f1b; zb_h1, where W is left out on the way), 2p-1 (zb_h2;
-// interleaved, where the first limit is the sooner). zb_v is played, with its mean message.
-// Derived; held against the sweep.
+// rank 0 has until B(0): p of them (1f1b; zb_h1, where W is left out on the way; pipedream and
+// pipedream_2bw, which never drain), 2p-1 (zb_h2; interleaved, where the first limit is sooner).
+// zb_v is played, with its mean message. Derived; held against the sweep.
 // REQUIRES: as bubble().
 std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
                            const Messages& messages);
@@ -57,7 +59,7 @@ std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
 std::int64_t slack(const Strategy& strategy, std::int64_t before);
 
 // Idle picoseconds of a step. joined_at_end: the ends of the pipeline sum tied gradients after
-// their last pass. REQUIRES: p > 1, a schedule but none, naive and the stale ones.
+// their last pass. REQUIRES: p > 1, a schedule but none and naive.
 std::int64_t bubble(const Strategy& strategy, const PassTimes& rank, bool joined_at_end);
 
 }  // namespace planner

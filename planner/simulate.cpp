@@ -84,7 +84,10 @@ class Player {
                 .jitter = options.jitter, .seed = options.seed}) {}
 
   core::Problems problems() const {
-    const double operations = scene_.operations();
+    if (options_.flows && scene_.draining_steps() > 0)
+      return {{"--collectives", "timed where a pipeline never flushes", "flows",
+               "leave --collectives out, or plan with --pin schedule=1f1b"}};
+    const double operations = scene_.operations() * scene_.steps_of(1);
     const double most = options_.flows   ? kMostShared
                         : options_.trace ? kMostRecorded
                                          : kMostSimulated;

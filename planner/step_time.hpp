@@ -11,7 +11,9 @@
 //                 both wait for each other's values, which wires carry both ways at once
 //   others        their passes and messages played (pipeline_play.hpp), each as long as in the
 //                 period, and what follows a rank's last pass until its next step. Of more than
-//                 three rounds of the pipeline the last one is repeated.
+//                 three rounds of the pipeline the last one is repeated; without flush it is all,
+//                 and where tied gradients join the ends of the pipeline each step, what the last
+//                 rank waits there.
 // Assumes: free overlap (streams share nothing); waiting for peers hides none of a pass's own
 // waiting for transfers. Not modelled: the engine's contention. O(calls + actions of the blocks +
 // passes of three rounds). Pure; thread-safe.

@@ -1,4 +1,4 @@
-// What a strategy must satisfy to be lowered, and the derived keys. One rule, one message.
+// What a strategy must satisfy to be lowered. One rule, one message.
 #include <algorithm>
 #include <numeric>
 
@@ -290,6 +290,32 @@ class Rules {
          "params without tied embeddings on two stages", "params");
   }
 
+  // What pipelines without flush are lowered with.
+  void endless() {
+    if (!is_endless(s_.schedule)) return;
+    const Phrase own(name(s_.schedule));
+    const std::int64_t p = s_.pipeline, m = s_.grad_accum;
+    const bool one = s_.schedule == Schedule::pipedream;
+    NEED(job_.mode != Mode::inference, "schedule", "naive, gpipe or 1f1b for inference", own);
+    NEED(schedule_takes(s_.schedule, p, m), "grad_accum",
+         one ? Phrase("1 with ") + own
+             : "at least " + text(p) + " micro-batches with " + own,
+         text(m),
+         one ? "it updates by each micro-batch, so that a step has one: a --global-batch of "
+               "micro_batch x data, or pin schedule=pipedream_2bw"
+             : "use a smaller micro-batch, or 1f1b");
+    NEED(s_.tensor == 1, "tensor", "1 with " + own, text(s_.tensor), "pin tensor=1, or 1f1b");
+    NEED(s_.context == 1, "context", "1 with " + own, text(s_.context), "pin context=1, or 1f1b");
+    NEED(spec_.variants.experts == 0, "schedule", "1f1b or zb_h1 for a mixture of experts", own);
+    NEED(models::is_transformer(spec_.family), "schedule",
+         "naive, gpipe, 1f1b or interleaved for a chain or an operator graph", own);
+    NEED(s_.sharding == Sharding::none, "sharding", "none with " + own, Phrase(name(s_.sharding)),
+         "pin sharding=none, or 1f1b");
+    NEED(s_.offload.empty(), "offload", "nothing with " + own, "offload", "pin 1f1b");
+    NEED(job_.lora_rank == 0, "lora_rank", "0 with " + own, text(job_.lora_rank),
+         "pin schedule=1f1b");
+  }
+
   // Neighbouring data ranks hold experts / expert each; the other ranks of the data group hold the
   // same ones, add up their gradients and divide their state.
   void experts() {
@@ -324,8 +350,7 @@ class Rules {
     NEED(s_.context == 1 || (s_.grad_sync != GradSync::parameter_server &&
                              job_.mode != Mode::inference),
          "context", "1 for inference and with parameter servers", text(s_.context));
-    NEED(s_.schedule < Schedule::pipedream, "schedule", "a schedule that flushes each step",
-         Phrase(name(s_.schedule)), "weight stashing is not lowered; use 1f1b or zb_h1");
+    endless();
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
     offload();
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
@@ -349,44 +374,6 @@ class Rules {
 core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
                                  const Strategy& strategy, std::int64_t gpus) {
   return Rules(spec, job, strategy, gpus).run();
-}
-
-// Layers as even as possible; what remains goes to the inner stages first, since the outer ones
-// also hold the embeddings and the head.
-static std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t stages) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
-  if (layers < stages) {  // chunks of a layer, the model's ends without one: the head's first
-    std::ranges::fill(counts, 1);
-    counts.back() = 0;
-    if (layers + 1 < stages) counts.front() = 0;
-    return counts;
-  }
-  std::int64_t rest = layers % stages;
-  const std::int64_t first = rest <= stages - 2 ? 1 : 0;
-  for (std::int64_t i = first; rest > 0; ++i, --rest) ++counts[static_cast<std::size_t>(i)];
-  return counts;
-}
-
-Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
-  const std::int64_t layers =
-      spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1;
-  if (s.shard_group == 1 || s.sharding == Sharding::none) s.shard_group = s.data_ranks();
-  if (s.shard_group == 1) s.sharding = Sharding::none;
-  if (s.sharding == Sharding::none) s.shard_group = 1;
-  if (s.grad_sync == GradSync::automatic) s.grad_sync = GradSync::ring;
-  const bool placed = s.pipeline <= layers &&
-                      s.virtual_stages <= chunk_places(layers, s.virtual_stages) / s.pipeline;
-  const bool cut = s.partition == Partition::operators;
-  if (cut && s.parts.empty() && spec.family == models::Family::graph && can_cut(spec)) {
-    const auto graph = models::build_graph(spec, {});
-    PLANNER_CHECK(graph.ok(), "a model whose spec holds has a graph");
-    s.parts = cut_operators(*graph, s.micro_batch);
-  }
-  if (s.stages.empty() && placed && !cut)
-    s.stages = even_stages(layers, s.pipeline * s.virtual_stages);
-  if (s.checkpoint != Checkpoint::every_k) s.checkpoint_every = 0;
-  (void)job;
-  return s;
 }
 
 }  // namespace planner

@@ -42,7 +42,7 @@ static core::Seconds beside_the_busiest(const engine::StepTerms& t) {
 std::optional<SweptTime> swept_time(const program::Program& program,
                                     const cost::Machine& machine) {
   const engine::Scene scene(program, machine);
-  if (scene.operations() > kMostSwept) return std::nullopt;
+  if (scene.operations() * scene.steps_of(1) > kMostSwept) return std::nullopt;
   // One actor waits for nobody, and its streams join: every step is the first.
   const int steps = scene.actors().size() == 1 ? 1 : 2;
   const engine::StepTerms t = engine::critical_terms(engine::sweep(scene, {.steps = steps}));

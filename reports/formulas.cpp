@@ -42,8 +42,10 @@ constexpr std::array kFormulas{
             "model.vocab job.seq_len job.precision strategy.micro_batch strategy.tensor",
             kDefinition},
     Formula{"memory.communication",
-            "bytes of gathered weights, buckets and staging buffers alive at the live peak",
-            "strategy.sharding strategy.grad_sync strategy.bucket_bytes", kDefinition},
+            "bytes of gathered weights, buckets and staging buffers alive at the live peak; under "
+            "pipedream and pipedream_2bw also every version of the weights beyond one",
+            "strategy.sharding strategy.grad_sync strategy.bucket_bytes strategy.schedule",
+            kDefinition},
     Formula{"memory.live", "sum of the six terms at the first instant of the live peak",
             "memory.weights memory.gradients memory.optimizer memory.activations memory.logits "
             "memory.communication",
@@ -74,10 +76,15 @@ constexpr std::array kFormulas{
             "time of collectives that no computation hides: what the dependencies leave over",
             "time.communication strategy.overlap strategy.bucket_bytes", "[ddp]"},
     Formula{"time.bubble",
-            "idle time of the pipeline; with p equal stages, m micro-batches and free messages "
-            "gpipe and 1f1b idle (p - 1) / (m + p - 1) of the step",
-            "strategy.pipeline strategy.grad_accum strategy.schedule",
-            "[gpipe] section 2, [megatron2021] section 2.2"},
+            "idle time of the pipeline; with p equal stages, m micro-batches, v virtual stages, "
+            "free messages and passes F, B, W: gpipe and 1f1b (p - 1) / (m + p - 1) of the step; "
+            "interleaved (p - 1) / (v m + p - 1); zb_h1 (p - 1) (F + max(B - W, 0)); zb_h2 "
+            "(p - 1) max(F + B - 2 W, 0); zb_v and, without flush, pipedream and pipedream_2bw "
+            "none; naive m (p - 1) (F + B + W). Tied embeddings on two stages join them at the "
+            "step's end: zb_h2 at least (p - 1) F, pipedream and pipedream_2bw (p - 1) (B + W)",
+            "strategy.pipeline strategy.grad_accum strategy.virtual_stages strategy.schedule",
+            "[gpipe] section 2, [megatron2021] section 2.2, [zero-bubble], [zb-v], [pipedream], "
+            "[pipedream-2bw]"},
     Formula{"time.optimizer", "bytes of the optimizer's update / (bandwidth x efficiency) + launch",
             "memory.optimizer memory.weights job.optimizer",
             "profile of the GPU: explain gpu.memory_bandwidth"},
@@ -196,6 +203,15 @@ constexpr std::array kFormulas{
             "their gradients and state, which (data x context) / expert ranks add up and shard",
             "memory.weights memory.gradients memory.optimizer strategy.data strategy.context",
             "[gshard]"},
+    Formula{"strategy.schedule",
+            "order of the passes; pipedream_2bw makes the gradients of step k with the weights "
+            "before update k - 1, W(k+1) = W(k) - lr g(W(k-1)), pipedream those of stage r with "
+            "weights p - 1 - r updates old; the others with the newest",
+            "strategy.pipeline strategy.grad_accum", "[pipedream] section 3.3, [pipedream-2bw]"},
+    Formula{"strategy.server_mode",
+            "sync: a server waits for its W workers; async: it updates by each push, which in the "
+            "mean is (W - 1) / W to W - 1 updates of others stale (a run counts them: staleness)",
+            "strategy.data strategy.grad_sync strategy.servers", "[parameter-server]"},
     Formula{"strategy.*", "a choice of the search, or as pinned", "search.enumerated", kDefinition},
     Formula{"job.**", "as asked for, or a default that `assumptions` names", "", kDefinition},
     Formula{"model.**", "of the model's definition", "model.name", "the model: planner models"},

@@ -51,8 +51,11 @@ Interpreter::Interpreter(const RunContext& context, int rank)
                                 : host_backend(class_, context.program.samples)),
       memory_(
           class_, part_, [this](std::size_t bytes) { return backend_->reserve(bytes); },
-          [this](std::size_t bytes) { return backend_->reserve_host(bytes); }),
+          [this](std::size_t bytes) { return backend_->reserve_host(bytes); },
+          context.steps - context.first),
+      next_step_(context.first),
       in_turns_(program::takes_turns(context.program)),
+      paced_(!in_turns_ && class_.schedule.flushes),
       streams_(class_, *backend_,
                [this](const std::string& m) { context_.world.abort(rank_, m); }) {
   open_communicators();
@@ -68,14 +71,19 @@ StepTimes Interpreter::step(std::int64_t index) {
   calls_ = 0;
   try {
     backend_->begin_marks();
-    if (!in_turns_ || !began_) barrier_->barrier();
+    if (paced_ || !began_) barrier_->barrier();
     began_ = true;
+    if (log_ != nullptr) {
+      log_->which = which();
+      log_->live = memory_.ledger().now();
+    }
     const double start = now();
     issue_all();
     streams_.drain();
     backend_->drain();
-    if (!in_turns_) barrier_->barrier();
+    if (paced_) barrier_->barrier();
     times_.step = now() - start;
+    next_step_ = index + 1;
     if (log_ != nullptr) resolve_log();
   } catch (const std::exception& e) {
     // Before this rank's streams are joined: one of them may wait for a peer that waits for us.
@@ -85,12 +93,22 @@ StepTimes Interpreter::step(std::int64_t index) {
   return times_;
 }
 
+program::StepOf Interpreter::which() const {
+  if (class_.schedule.flushes) return {};
+  return {step_index_ - context_.first, context_.steps - context_.first};
+}
+
+// Where the version lies that a step reads.
+int Interpreter::version(std::uint16_t buffer, std::int64_t step) const {
+  return static_cast<int>((step - context_.first) % class_.buffers[buffer].slots);
+}
+
 void Interpreter::issue_all() {
   const bool serves = in_turns_ && !class_.is_worker;
   program::for_each_call(class_, [&](Call call) {
     if (serves) take_turn(call);
     issue_block(call);
-  });
+  }, which());
 }
 
 void Interpreter::issue_block(const Call& call) {
@@ -192,8 +210,10 @@ std::vector<Operand> Interpreter::state_buffers() const {
     const program::Buffer& b = class_.buffers[i];
     const bool lasts = b.term == program::Term::weights || b.term == program::Term::optimizer;
     if (!b.persistent || !lasts) continue;
+    const auto buffer = static_cast<std::uint16_t>(i);
     for (int layer = 0; layer < b.extent; ++layer)
-      all.push_back(memory_.persistent(static_cast<std::uint16_t>(i), layer));
+      for (int slot = 0; slot < b.slots; ++slot)
+        all.push_back(memory_.persistent(buffer, layer, version(buffer, next_step_ + slot)));
   }
   return all;
 }
@@ -282,8 +302,11 @@ void Interpreter::load_tokens(std::int64_t sample, int shift, std::span<std::int
 std::int64_t Interpreter::first_sample(const Call& call) const {
   const program::Program& p = context_.program;
   const std::int64_t data = p.mesh.coordinates(rank_).data / p.mesh.context;
-  const std::int64_t before = data * class_.schedule.micro_batches;
-  return step_index_ * p.global_batch + (before + call.micro_batch) * p.samples;
+  const std::int64_t m = class_.schedule.micro_batches, before = data * m;
+  // Passes of later steps may be among this one's.
+  const std::int64_t step =
+      class_.schedule.flushes ? step_index_ : context_.first + call.micro_batch / m;
+  return step * p.global_batch + (before + call.micro_batch % m) * p.samples;
 }
 
 void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
@@ -317,7 +340,9 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
 
 std::vector<double> Interpreter::all_weights() const {
   if (class_.weights_buffer == program::kNone) return {};
-  const Operand w = memory_.persistent(class_.weights_buffer);
+  const std::uint16_t buffer = class_.weights_buffer;
+  const int slots = class_.buffers[buffer].slots;
+  const Operand w = memory_.persistent(buffer, 0, version(buffer, next_step_ + slots - 1));
   std::vector<std::byte> stored(size_of(w));
   backend_->read(stored.data(), w.data, stored.size());
   std::vector<double> values(static_cast<std::size_t>(w.elements));

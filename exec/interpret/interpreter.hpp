@@ -28,7 +28,8 @@ namespace exec {
 using BackendFactory =
     std::function<std::unique_ptr<Backend>(const program::RankClass& rank_class, int rank)>;
 
-// What all ranks of a run share; must outlive them.
+// What all ranks of a run share; must outlive them. Without flush (program::Schedule) a run is of
+// the steps [first, steps): it fills the pipeline anew and drains it.
 struct RunContext {
   const program::Program& program;
   const models::ModelSpec& spec;
@@ -37,6 +38,7 @@ struct RunContext {
   std::uint64_t seed = 1;
   planner::Quantization quantization = planner::Quantization::none;  // of frozen matrices
   BackendFactory backends{};           // empty: the host
+  std::int64_t first = 0, steps = 1;
 };
 
 // Of the pushes that an asynchronous server took: how many others it took between a worker's reply
@@ -55,14 +57,15 @@ class Interpreter {
   Interpreter(const RunContext& context, int rank);
   ~Interpreter();
 
-  // Step `index` (from 0), between two barriers of all ranks; of servers that take turns and their
-  // workers the first alone begins with one, and a server's step is as many turns as its workers
-  // push in a step, of whichever they are. Returns times; loss() afterwards is this rank's share of
-  // the step's loss, if its class computes one.
+  // Step `index` (from 0), between two barriers of all ranks; without flush and of servers that
+  // take turns the first alone begins with one. Such a server's step is as many turns as its
+  // workers push in a step, of whichever they are. Returns times; loss() afterwards is this rank's
+  // share of the step's loss, if its class computes one.
   StepTimes step(std::int64_t index);
   std::optional<double> loss() const;
 
-  // What the next step depends on: weights and optimizer state, buffer by buffer. Between steps.
+  // What the next step depends on: weights (versions in the order in which steps to come read them)
+  // and optimizer state, buffer by buffer. Between steps.
   // Where the backend's memory is not the host's these are copies: fetch_state() makes them what
   // the rank has, put_state() gives them to it.
   std::vector<std::span<std::byte>> state();
@@ -78,7 +81,7 @@ class Interpreter {
   const Backend& backend() const { return *backend_; }
   // Counters of all communicators of this rank.
   CommunicatorStatistics statistics() const;
-  // The stored flat weights, or shards, as double.
+  // The stored flat weights, or shards, as double; of several versions the newest.
   std::vector<double> all_weights() const;
   const program::RankClass& rank_class() const { return class_; }
   int rank() const { return rank_; }
@@ -123,6 +126,8 @@ class Interpreter {
   Communicator& communicator_of(const program::Action& action);
   void move(program::Stream stream, void* to, const void* from, core::Bytes bytes);
   std::vector<Operand> state_buffers() const;
+  program::StepOf which() const;
+  int version(std::uint16_t buffer, std::int64_t step) const;
   void resolve_log();
 
   const RunContext& context_;
@@ -138,10 +143,11 @@ class Interpreter {
   std::array<CommunicatorStatistics, program::kStreams> copies_;  // between host and device
   std::vector<std::byte> samples_;     // of the load under way
   std::vector<std::vector<std::byte>> state_;  // copies of state buffers, apart from the host
-  std::int64_t step_index_ = 0;
+  std::int64_t step_index_ = 0, next_step_ = 0;
   std::int64_t evaluations_ = 0;
   std::uint32_t calls_ = 0;            // issued in this step
   const bool in_turns_;                // servers of the program are asynchronous
+  const bool paced_;                   // ranks end each step together
   bool began_ = false;
   PendingPush turn_{};                 // that an asynchronous server answers
   std::vector<std::int64_t> updates_;  // by span

@@ -21,6 +21,7 @@ class Ledger {
   }
 
   core::Bytes live() const { return live_; }
+  const program::TermBytes& now() const { return now_; }
   core::Bytes peak() const { return peak_; }
   const program::TermBytes& terms() const { return terms_; }    // at the first instant of the peak
   const program::TermBytes& peaks() const { return peaks_; }

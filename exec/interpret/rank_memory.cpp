@@ -7,9 +7,10 @@ namespace exec {
 using program::Buffer;
 
 RankMemory::RankMemory(const program::RankClass& rank_class, int part, const Reserve& reserve,
-                       const Reserve& reserve_host)
+                       const Reserve& reserve_host, std::int64_t steps)
     : class_(rank_class), part_(part) {
-  range_bytes_ = static_cast<std::size_t>(program::replay(rank_class).reserved.value());
+  range_bytes_ =
+      static_cast<std::size_t>(program::replay(rank_class, {.steps = steps}).reserved.value());
   base_ = reserve(range_bytes_);
   program::Arena host;
   for (const Buffer& b : class_.buffers)
@@ -44,7 +45,8 @@ void RankMemory::place(std::uint16_t buffer, int instance, core::Bytes bytes) {
   offset = arena_.allocate(bytes);
   PLANNER_CHECK(static_cast<std::size_t>(arena_.reserved().value()) <= range_bytes_,
                 "the arena outgrew its prediction at " + class_.buffers[buffer].name);
-  ledger_.allocate(class_.buffers[buffer].term, bytes);
+  const Buffer& b = class_.buffers[buffer];
+  ledger_.allocate(b.term_of(instance % b.slots), bytes);
 }
 
 void RankMemory::allocate(const program::View& view, const program::Call& call) {
@@ -71,11 +73,11 @@ Operand RankMemory::resolve(const program::View& view, const program::Call& call
   return {base + offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type};
 }
 
-Operand RankMemory::persistent(std::uint16_t buffer, int layer) const {
+Operand RankMemory::persistent(std::uint16_t buffer, int layer, int slot) const {
   const Buffer& b = class_.buffers[buffer];
-  PLANNER_CHECK(b.persistent && b.slots == 1, "not one persistent instance: " + b.name);
+  PLANNER_CHECK(b.persistent && slot < b.slots, "not a persistent instance: " + b.name);
   std::byte* const base = b.host ? host_base_ : base_;
-  return {base + offset_of(buffer, layer), b.instance_elements(layer), b.type};
+  return {base + offset_of(buffer, layer * b.slots + slot), b.instance_elements(layer), b.type};
 }
 
 }  // namespace exec

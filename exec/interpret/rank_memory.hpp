@@ -28,17 +28,17 @@ class RankMemory {
   // Gives a range of so many bytes, which outlives this.
   using Reserve = std::function<std::byte*(std::size_t)>;
   // Allocates the persistent buffers. part: Program::part_of(rank). reserve_host, of the host's
-  // memory, is asked where buffers are offloaded alone.
+  // memory, is asked where buffers are offloaded alone. steps: of the run (ReplayOptions::steps).
   RankMemory(const program::RankClass& rank_class, int part, const Reserve& reserve,
-             const Reserve& reserve_host);
+             const Reserve& reserve_host, std::int64_t steps);
   RankMemory(const RankMemory&) = delete;
   RankMemory& operator=(const RankMemory&) = delete;
 
   void allocate(const program::View& view, const program::Call& call);
   void free(const program::View& view, const program::Call& call);
   Operand resolve(const program::View& view, const program::Call& call) const;
-  // The instance of a persistent buffer for a layer index.
-  Operand persistent(std::uint16_t buffer, int layer = 0) const;
+  // The instance of a persistent buffer for a layer index, of weights with versions in a slot.
+  Operand persistent(std::uint16_t buffer, int layer = 0, int slot = 0) const;
 
   const Ledger& ledger() const { return ledger_; }
   core::Bytes reserved() const { return arena_.reserved(); }

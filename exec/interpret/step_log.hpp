@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/program/program.hpp"
+#include "sim/program/replay.hpp"
 
 namespace exec {
 
@@ -23,6 +24,8 @@ struct LoggedMemory {
 };
 
 struct StepLog {
+  program::StepOf which{};             // of its run
+  program::TermBytes live{};           // as it began
   std::array<std::vector<LoggedAction>, program::kStreams> streams;
   std::vector<LoggedMemory> memory;
 };

@@ -21,6 +21,8 @@ void Interpreter::write_values(const Operand& to, std::int64_t at,
 // A shard-space buffer holds this rank's chunk of each span; a flat one holds everything.
 void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
                               const std::vector<double>& values) {
+  for (int slot = 1; slot < class_.buffers[buffer].slots; ++slot)  // versions: flat
+    write_values(memory_.persistent(buffer, 0, slot), flat_offset, values);
   const Operand to = memory_.persistent(buffer);
   const auto count = static_cast<std::int64_t>(values.size());
   if (!shards) return write_values(to, flat_offset, values);

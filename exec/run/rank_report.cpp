@@ -41,12 +41,17 @@ void fill_communication(RunRecord& r, const std::vector<RankReport>& reports) {
       r.sent.push_back({static_cast<int>(from), s.to, s.messages, s.wire});
 }
 
-// Times of the rank that the plan names, of the median step; a first step that warms up is left
-// out where others follow.
-void fill_time(RunRecord& r, const RankReport& named) {
+// Times of the rank that the plan names, of the median step; left out where others are there: a
+// first step that warms up, and without flush those that fill the pipeline and that drain it.
+void fill_time(RunRecord& r, const RankReport& named, std::int64_t draining) {
   const auto run = static_cast<double>(named.times.size());
   std::vector<StepTimes> steps = named.times;
-  if (steps.size() > 2) steps.erase(steps.begin());
+  if (draining > 0 && std::ssize(steps) > 2 * draining) {
+    steps.erase(steps.end() - draining, steps.end());
+    steps.erase(steps.begin(), steps.begin() + draining);
+  } else if (steps.size() > 2) {
+    steps.erase(steps.begin());
+  }
   std::ranges::sort(steps, {}, &StepTimes::step);
   const auto at = [&](double q) {
     return steps[static_cast<std::size_t>(q * static_cast<double>(steps.size() - 1) + 0.5)];
@@ -81,7 +86,7 @@ void fill_staleness(RunRecord& r, const std::vector<RankReport>& reports) {
 }  // namespace
 
 void fill_measured(RunRecord& r, const std::vector<RankReport>& reports, int named_rank,
-                   std::int64_t steps) {
+                   std::int64_t steps, std::int64_t draining) {
   const RankReport& named = reports[static_cast<std::size_t>(named_rank)];
   r.steps = steps;
   r.loss.assign(static_cast<std::size_t>(steps), 0.0);
@@ -89,7 +94,7 @@ void fill_measured(RunRecord& r, const std::vector<RankReport>& reports, int nam
     for (std::size_t s = 0; s < report.loss.size(); ++s) r.loss[s] += report.loss[s];
   fill_memory(r, named, named_rank);
   fill_communication(r, reports);
-  fill_time(r, named);
+  fill_time(r, named, draining);
   fill_staleness(r, reports);
 }
 

@@ -23,8 +23,9 @@ struct RankReport {
   std::string host;                    // where it ran; empty: threads of one process
 };
 
-// Fills losses, memory, communication and time. reports: by rank; steps: all that lie behind.
+// Fills losses, memory, communication and time. reports: by rank; steps: all that lie behind;
+// draining: program::Schedule::draining_steps().
 void fill_measured(RunRecord& record, const std::vector<RankReport>& reports, int named_rank,
-                   std::int64_t steps);
+                   std::int64_t steps, std::int64_t draining);
 
 }  // namespace exec

@@ -84,13 +84,26 @@ void or_fail(const core::Status& status) {
   if (!status.ok()) throw RunFailure(core::to_text(status.problems()));
 }
 
-// The last step's parts are those of every step: no other was looked into.
-void spread_parts(std::vector<StepTimes>& times) {
+// The recorded step's parts are those of every step: no other was looked into.
+void spread_parts(std::vector<StepTimes>& times, std::size_t recorded) {
+  const StepTimes parts = times[recorded];
   for (StepTimes& t : times) {
     const double step = t.step;
-    t = times.back();
+    t = parts;
     t.step = step;
   }
+}
+
+// Without flush, so many steps that the pipeline is full in one of them.
+core::Problems step_problems(const program::Program& p, const planner::Strategy& s,
+                             const RunOptions& o) {
+  const std::int64_t fewest = p.classes.front().schedule.draining_steps() + 1;
+  if (o.steps >= fewest) return {};
+  return {{"--steps",
+           "at least " + std::to_string(fewest) + " with schedule=" +
+               std::string(planner::name(s.schedule)),
+           std::to_string(o.steps),
+           "fewer never fill its pipeline: ask for more, or plan with --pin schedule=1f1b"}};
 }
 
 class Run {
@@ -149,7 +162,9 @@ class Run {
                 .value_or(planner::Quantization::none),
             [this](const program::RankClass& k, int rank) {
               return platform_.backend(program_, k, rank);
-            }};
+            },
+            resumed_,
+            options_.steps};
   }
 
   void write_trace() const {
@@ -168,19 +183,23 @@ class Run {
       interpreter.put_state();
     }
     report.loss = state.loss;
+    const std::int64_t draining = program_.classes.front().schedule.draining_steps();
+    const std::int64_t recorded = std::max(resumed_, options_.steps - 1 - draining);
     for (std::int64_t s = resumed_; s < options_.steps; ++s) {
       // A device tells what its time went into where it is asked to, which costs a little: once.
-      if (s + 1 == options_.steps && (options_.trace || !interpreter.backend().on_host()))
-        interpreter.record_into(&logs_[static_cast<std::size_t>(rank)]);
+      const bool records =
+          s == recorded && (options_.trace || !interpreter.backend().on_host());
+      interpreter.record_into(records ? &logs_[static_cast<std::size_t>(rank)] : nullptr);
       report.times.push_back(interpreter.step(s));
       if (const auto loss = interpreter.loss()) report.loss.push_back(*loss);
       tell(rank, s, interpreter);
       if (checkpoints_ == nullptr) continue;
       if (s + 1 < options_.steps && (s + 1) % options_.checkpoint_every != 0) continue;
-      state.loss = report.loss;
+      state = {interpreter.state(), report.loss};
       save(interpreter, rank, s + 1, state);
     }
-    if (!interpreter.backend().on_host()) spread_parts(report.times);
+    if (!interpreter.backend().on_host())
+      spread_parts(report.times, static_cast<std::size_t>(recorded - resumed_));
     const Ledger& ledger = interpreter.memory().ledger();
     report.terms = ledger.terms();
     report.peaks = ledger.peaks();
@@ -249,7 +268,8 @@ class Run {
     r.environment["data"] = options_.data == "synthetic" ? "synthetic" : "file";
     if (options_.processes != nullptr) note(*options_.processes, r.environment);
     if (resumed_ > 0) r.environment["resumed_after_step"] = std::to_string(resumed_);
-    fill_measured(r, reports_, candidate_.memory.rank, options_.steps);
+    fill_measured(r, reports_, candidate_.memory.rank, options_.steps,
+                  program_.classes.front().schedule.draining_steps());
     return r;
   }
 
@@ -338,6 +358,8 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
                          std::to_string(candidate.memory.rank), "plan again"};
   problems = agreed(processes, platform_of(options).problems(program, plan.job,
                                                              ranks_here(program, processes)));
+  if (!problems.empty()) return problems;
+  problems = agreed(processes, step_problems(program, strategy, options));
   if (!problems.empty()) return problems;
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));

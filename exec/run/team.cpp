@@ -63,12 +63,16 @@ RankReport unpack_report(Unpacker& u) {
 }
 
 void pack(Packer& p, const StepLog& log) {
+  p.value(log.which);
+  p.value(log.live);
   for (const auto& stream : log.streams) p.values(stream);
   p.values(log.memory);
 }
 
 StepLog unpack_log(Unpacker& u) {
   StepLog log;
+  log.which = u.value<program::StepOf>();
+  log.live = u.value<program::TermBytes>();
   for (auto& stream : log.streams) stream = u.values<LoggedAction>();
   log.memory = u.values<LoggedMemory>();
   return log;

@@ -34,7 +34,7 @@ std::string_view pass_name(program::PassKind kind) {
 }
 
 // As the cursor yields them.
-std::vector<PassCalls> passes_of(const program::RankClass& k) {
+std::vector<PassCalls> passes_of(const program::RankClass& k, program::StepOf which) {
   std::vector<PassCalls> all;
   std::uint32_t next = 0;
   const auto add = [&](const program::Routine& r, std::string_view name, std::int64_t micro_batch,
@@ -44,12 +44,13 @@ std::vector<PassCalls> passes_of(const program::RankClass& k) {
         {next, next + calls, fmt::format("{} {}", name, micro_batch), micro_batch, chunk});
     next += calls;
   };
-  add(k.begin, "begin", 0, 0);
-  for (program::Passes passes(k.schedule); !passes.done(); passes.advance()) {
+  const std::int64_t first = k.schedule.first_of(which.step);
+  add(k.begin, "begin", first, 0);
+  for (program::Passes passes(k.schedule, which); !passes.done(); passes.advance()) {
     const program::Pass pass = passes.pass();
     add(k.routine(pass), pass_name(pass.kind), pass.micro_batch, pass.chunk);
   }
-  add(k.end, "end", k.schedule.micro_batches - 1, 0);
+  add(k.end, "end", first + k.schedule.micro_batches - 1, 0);
   return all;
 }
 
@@ -79,10 +80,10 @@ class Writer {
     class_ = &program_.classes[static_cast<std::size_t>(program_.class_of(rank))];
     const StepLog& log = logs_[static_cast<std::size_t>(rank)];
     text_.begin_rank(rank, *class_);
-    write_passes(log.streams[0]);
+    write_passes(log.streams[0], log.which);
     for (std::size_t s = 0; s < log.streams.size(); ++s)
       write_stream(TraceText::thread_of(static_cast<program::Stream>(s)), log.streams[s]);
-    write_memory(log.memory);
+    write_memory(log);
   }
 
   void slice(int tid, std::string_view name, std::string_view category, double start,
@@ -90,9 +91,9 @@ class Writer {
     text_.slice(tid, name, category, picoseconds(start), picoseconds(finish), args);
   }
 
-  void write_passes(const std::vector<LoggedAction>& compute) {
+  void write_passes(const std::vector<LoggedAction>& compute, program::StepOf which) {
     auto at = compute.begin();
-    for (const PassCalls& pass : passes_of(*class_)) {
+    for (const PassCalls& pass : passes_of(*class_, which)) {
       const auto first = at;
       while (at != compute.end() && at->number < pass.last) ++at;
       if (first == at) continue;
@@ -140,8 +141,9 @@ class Writer {
     return name;
   }
 
-  void write_memory(const std::vector<LoggedMemory>& changes) {
-    program::TermBytes level = program::persistent_terms(*class_);
+  void write_memory(const StepLog& log) {
+    const std::vector<LoggedMemory>& changes = log.memory;
+    program::TermBytes level = log.live;
     const auto tell = [&](double time) { text_.memory(picoseconds(time), level); };
     tell(zero_);
     for (std::size_t i = 0; i < changes.size(); ++i) {

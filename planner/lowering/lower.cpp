@@ -104,7 +104,8 @@ program::Algorithm algorithm_of(GradSync sync) {
 }
 
 bool receives_ahead(const Strategy& s) {
-  return s.pipeline > 1 && s.schedule != Schedule::naive && s.grad_accum * s.virtual_stages > 1;
+  const bool several = s.grad_accum * s.virtual_stages > 1 || is_endless(s.schedule);
+  return s.pipeline > 1 && s.schedule != Schedule::naive && several;
 }
 
 bool releases_late(const Strategy& s) {
@@ -117,6 +118,8 @@ bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro
     case Schedule::zb_h1: return micro_batches >= pipeline;
     case Schedule::zb_h2:
     case Schedule::zb_v: return micro_batches >= 2 * pipeline - 1;
+    case Schedule::pipedream: return micro_batches == 1;
+    case Schedule::pipedream_2bw: return micro_batches >= pipeline;
     default: return true;
   }
 }
@@ -145,6 +148,12 @@ program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_b
       schedule.lag = 2 * stage;
       break;
     case Schedule::zb_v: schedule.order = program::Order::v_shape; break;
+    case Schedule::pipedream:
+    case Schedule::pipedream_2bw:
+      schedule.flushes = false;
+      schedule.warm_up = behind;
+      schedule.delay = s.schedule == Schedule::pipedream ? behind : 1;
+      return schedule;
     default: break;
   }
   schedule.warm_up = std::min(schedule.warm_up, micro_batches * v);

@@ -70,6 +70,10 @@ void StageLowering::declare_state() {
                                 stage_.offloads_params());
   if (!stage_.apart) declare_frozen();
   class_.weights_buffer = state_.weights;
+  if (const program::Schedule& s = class_.schedule; s.delay > 0 && all > 0) {
+    class_.buffers[state_.weights].slots = static_cast<int>(s.delay) + 1;
+    class_.buffers[state_.weights].share = s.micro_batches;
+  }
   class_.frozen_buffer = state_.frozen;
   class_.sharded_weights = weight_shard;
   if (!stage_.training()) return;

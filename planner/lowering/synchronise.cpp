@@ -215,6 +215,10 @@ void StageLowering::emit_update(Stream stream, View gradient) {
     weights = shard(host_weights_);
     if (master_ == program::kNone) copy(stream, weight_range(), weights);
   }
+  // The step's version is the oldest: what its update starts from is the one before.
+  if (class_.schedule.delay > 0 && master_ == program::kNone)
+    builder_.emit({.kind = ActionKind::cast, .stream = stream,
+                   .args = {previous_micro_batch(weights), weights}});
   Emit e{.kind = ActionKind::optimizer, .stream = stream, .args = {weights, gradient}};
   if (master_ != program::kNone) e.args.push_back(shard(master_));
   for (std::uint16_t b : slot_buffers_) e.args.push_back(shard(b));
@@ -350,7 +354,9 @@ void StageLowering::build_end() {
   }
   for (int c = 0; c < static_cast<int>(stage_.chunks.size()); ++c)
     for (const bool gradient : {true, false})
-      if (sends(c, gradient)) call(end, release_sent_block(c, gradient, true));
+      if (sends(c, gradient))
+        call(class_.schedule.flushes ? end : class_.finish,
+             release_sent_block(c, gradient, true));
   if (spans == 0) return;
   if (communicates() && !reduces_early() && !stage_.sharded_gradients())
     for (int s = 0; s < spans; ++s) {

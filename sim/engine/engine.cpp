@@ -13,6 +13,7 @@ namespace engine {
 namespace {
 
 constexpr int kStreams = program::kStreams;
+constexpr auto kComputeStream = static_cast<std::size_t>(program::Stream::compute);
 constexpr std::uint32_t kJoin = kAbsent;   // in place of an operation
 constexpr std::uint32_t kTick = kAbsent;   // in place of a node: something happens on the wires
 constexpr std::int64_t kFirstAhead = 8;    // compute operations issued and not finished
@@ -20,12 +21,14 @@ constexpr std::int64_t kFirstAhead = 8;    // compute operations issued and not 
 class Engine {
  public:
   Engine(const Scene& scene, const EngineOptions& options, std::int64_t ahead)
-      : scene_(scene), options_(options), ahead_(ahead) {
-    outcome_.steps = options.steps;
-    outcome_.accounts.resize(scene.actors().size() * static_cast<std::size_t>(options.steps));
+      : scene_(scene), options_(options), endless_(scene.draining_steps() > 0), ahead_(ahead) {
+    options_.steps = scene.steps_of(options.steps);
+    outcome_.steps = options_.steps;
+    outcome_.accounted = options_.steps - 1 - scene.draining_steps();
+    outcome_.accounts.resize(scene.actors().size() * static_cast<std::size_t>(options_.steps));
     std::size_t moments = 0;
     for (const Actor& actor : scene.actors()) {
-      players_.push_back({OperationCursor(scene.timetable(actor), options.steps), {}, moments});
+      players_.push_back({OperationCursor(scene.timetable(actor), options_.steps), {}, moments});
       moments += scene.timetable(actor).instances();
     }
     moments_.resize(moments);
@@ -102,7 +105,7 @@ class Engine {
     nodes_[n].actor = a;
     nodes_[n].operation = kJoin;
     nodes_[n].step = p.cursor.step();
-    for (std::size_t s = 0; s < kStreams; ++s) {
+    for (std::size_t s = 0; s < (endless_ ? kComputeStream + 1 : kStreams); ++s) {
       wait_for(n, s, p.tails[s]);
       p.tails[s].pending = n;
     }
@@ -330,13 +333,14 @@ class Engine {
     enter(account(n), op, {n.ready, n.start, end, n.missing_from, n.missing_to}, counts,
           players_[n.actor].compute_done);
     ++outcome_.operations;
-    if (options_.record != nullptr && n.step == 0 &&
+    if (options_.record != nullptr && (n.step == 0 || endless_) &&
         (options_.record_actor == kAbsent || options_.record_actor == n.actor))
       options_.record->push_back({n.actor, n.operation, n.micro_batch, n.start, end});
   }
 
   const Scene& scene_;
-  const EngineOptions& options_;
+  EngineOptions options_;
+  const bool endless_;
   std::int64_t ahead_;
   Outcome outcome_;
   EventQueue queue_;

@@ -42,10 +42,10 @@ std::int64_t Outcome::makespan() const {
 }
 
 StepTerms terms_of(const Outcome& o, std::size_t actor) {
-  const Account& last = o.account(actor, o.steps - 1);
+  const Account& last = o.account(actor, o.accounted);
   StepTerms t;
   t.actor = actor;
-  t.period = last.finish - (o.steps > 1 ? o.account(actor, o.steps - 2).finish : 0);
+  t.period = last.finish - (o.accounted > 0 ? o.account(actor, o.accounted - 1).finish : 0);
   t.compute = last.compute;
   t.optimizer = last.optimizer;
   t.bubble = last.bubble;

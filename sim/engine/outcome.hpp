@@ -2,10 +2,11 @@
 // Outcome: what playing a scene says, from either evaluator: per actor and step, what its streams
 // did, and from these the terms of a step. Value types; thread-compatible.
 //
-// A step begins when the rank's last one is done, all its streams joined; ranks do not wait for one
-// another at its end. period = what a step takes when steps follow one another, measured on the
-// last of those played, on the critical actor: of those whose last step took longest the one with
-// least bubble (the first of equals). On it
+// A step begins when the rank's last one is done, all its streams joined (without flush: compute's
+// own); ranks do not wait for one another at its end. period = what a step takes when steps
+// follow one another, measured on the last of those played (without flush: on the last before those
+// that drain), on the critical actor: of those whose step took longest the one with least bubble
+// (the first of equals). On it
 //   period = compute + exposed communication + bubble + optimizer
 // with the idle time of its compute stream divided as follows: waiting for a party of a meeting
 // that had not come yet is bubble (of the latest meeting on the way to what compute waited for);
@@ -64,6 +65,7 @@ using PathTimes = std::array<std::int64_t, kPathKinds>;
 
 struct Outcome {
   int steps = 1;
+  int accounted = 0;                   // step
   std::vector<Account> accounts;       // by actor, then step
   std::uint64_t operations = 0;        // played
   // Of the longest chain of the first step, from rest: sums to makespan(). Where asked for.
@@ -79,7 +81,7 @@ struct Outcome {
   std::int64_t makespan() const;
 };
 
-// The terms of the last step on the critical actor, picoseconds.
+// The terms of the accounted step on the critical actor, picoseconds.
 struct StepTerms {
   std::size_t actor = 0;
   std::int64_t period = 0, compute = 0, exposed_communication = 0, bubble = 0, optimizer = 0;

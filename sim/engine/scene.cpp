@@ -132,6 +132,15 @@ std::int64_t Scene::varied(const Actor& actor, const Operation& op, std::uint64_
   return static_cast<std::int64_t>(static_cast<double>(op.duration) * factor + 0.5);
 }
 
+int Scene::draining_steps() const {
+  return static_cast<int>(program_->classes.front().schedule.draining_steps());
+}
+
+int Scene::steps_of(int asked) const {
+  const int draining = draining_steps();
+  return draining == 0 ? asked : std::max(asked, 2 * draining + 2);
+}
+
 double Scene::operations() const {
   std::vector<double> of_table;
   for (const Timetable& table : timetables_) of_table.push_back(table.operations_of_step());

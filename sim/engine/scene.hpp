@@ -78,6 +78,11 @@ class Scene {
   }
   // Operations of one step, all actors; what playing it costs.
   double operations() const;
+  // Steps to play where so many are asked for: without flush a run that fills, is steady for two
+  // and drains.
+  int steps_of(int asked) const;
+  // Of these, those at the end that drain: the one before them is accounted.
+  int draining_steps() const;
 
  private:
   void add_actors(const Groups& groups, const cost::Machine& machine, const SceneOptions& options);

@@ -30,12 +30,15 @@ struct PathStamp : Stamp {
 template <class S>
 class Sweep {
  public:
-  Sweep(const Scene& scene, const SweepOptions& options) : scene_(scene), options_(options) {
-    outcome_.steps = options.steps;
-    outcome_.accounts.resize(scene.actors().size() * static_cast<std::size_t>(options.steps));
+  Sweep(const Scene& scene, const SweepOptions& options)
+      : scene_(scene), options_(options), endless_(scene.draining_steps() > 0) {
+    options_.steps = scene.steps_of(options.steps);
+    outcome_.steps = options_.steps;
+    outcome_.accounted = options_.steps - 1 - scene.draining_steps();
+    outcome_.accounts.resize(scene.actors().size() * static_cast<std::size_t>(options_.steps));
     std::size_t moments = 0;
     for (const Actor& actor : scene.actors()) {
-      players_.push_back({OperationCursor(scene.timetable(actor), options.steps), {}, moments});
+      players_.push_back({OperationCursor(scene.timetable(actor), options_.steps), {}, moments});
       moments += scene.timetable(actor).instances();
     }
     moments_.resize(moments);
@@ -127,7 +130,8 @@ class Sweep {
     }
   }
 
-  // Takes the actor's next operation, or joins its streams at the end of a step.
+  // Takes the actor's next operation, or joins its streams at the end of a step (without flush its
+  // compute stream alone ends it: messages go on).
   void issue(std::uint32_t a) {
     Player& p = players_[a];
     if (p.cursor.at_join()) {
@@ -170,7 +174,7 @@ class Sweep {
   void issue_join(std::uint32_t a) {
     Player& p = players_[a];
     const std::uint32_t n = keep({a, kJoin, p.cursor.step()});
-    for (std::size_t s = 0; s < kStreams; ++s) {
+    for (std::size_t s = 0; s < (endless_ ? kComputeStream + 1 : kStreams); ++s) {
       if (p.tails[s].pending == kAbsent) keep_later(nodes_[n].ready, p.tails[s].stamp);
       wait_for(n, s, p.tails[s]);
       p.tails[s].pending = n;
@@ -329,7 +333,7 @@ class Sweep {
           {node.ready.time, start.time, end.time, node.ready.missing_from, node.ready.missing_to},
           counts(node.actor, op), players_[node.actor].compute_done);
     ++outcome_.operations;
-    if (options_.record != nullptr && node.step == 0 &&
+    if (options_.record != nullptr && (node.step == 0 || endless_) &&
         (options_.record_actor == kAbsent || options_.record_actor == node.actor))
       options_.record->push_back(
           {node.actor, node.operation, node.micro_batch, start.time, end.time});
@@ -349,6 +353,7 @@ class Sweep {
 
   const Scene& scene_;
   SweepOptions options_;
+  const bool endless_;
   Outcome outcome_;
   std::vector<Player> players_;
   std::vector<Moment> moments_;        // of every actor's event instances

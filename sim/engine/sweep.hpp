@@ -16,9 +16,9 @@
 namespace engine {
 
 struct SweepOptions {
-  int steps = 2;                       // the last of them is accounted
+  int steps = 2;                       // the last of them is accounted (Scene::steps_of)
   bool critical_path = false;
-  std::vector<Played>* record = nullptr;  // of the first step
+  std::vector<Played>* record = nullptr;  // of the first step (without flush: of the run)
   std::uint32_t record_actor = kAbsent;   // this one's alone; kAbsent: everyone's
 };
 

@@ -200,6 +200,7 @@ Timetable::Timetable(const program::Program& p, const RankClass& k, const cost::
     ranges[last_weight] = builder.add(chunk.last_weight_gradient, "last_weight_gradient", c);
   }
   end_ = builder.add(k.end, "end");
+  finish_ = builder.add(k.finish, "finish");
 }
 
 double Timetable::operations_of_step() const {
@@ -221,7 +222,7 @@ const RoutineRange& Timetable::routine_of(std::uint32_t operation) const {
 
 Range Timetable::of(const program::Pass& pass) const {
   const auto& ranges = chunks_[static_cast<std::size_t>(pass.chunk)];
-  const bool last = pass.micro_batch + 1 == class_->schedule.micro_batches;
+  const bool last = (pass.micro_batch + 1) % class_->schedule.micro_batches == 0;
   if (pass.kind == program::PassKind::forward) return ranges[forward];
   if (pass.kind == program::PassKind::weight_gradient) return ranges[last ? last_weight : weight];
   return ranges[last ? last_backward : backward];
@@ -229,14 +230,18 @@ Range Timetable::of(const program::Pass& pass) const {
 
 void OperationCursor::next_range() {
   const program::Schedule& schedule = timetable_->rank_class().schedule;
-  if (phase_ == Phase::end) {
+  if (phase_ == Phase::finish || (phase_ == Phase::end && step_ + 1 < steps_)) {
     phase_ = Phase::join;
     return;
+  }
+  if (phase_ == Phase::end) {
+    phase_ = Phase::finish;
+    return enter(timetable_->finish(), micro_batch_);
   }
   if (phase_ == Phase::passes) passes_.advance();
   phase_ = passes_.done() ? Phase::end : Phase::passes;
   if (phase_ == Phase::end)
-    enter(timetable_->end(), schedule.micro_batches - 1);
+    enter(timetable_->end(), schedule.first_of(step_) + schedule.micro_batches - 1);
   else
     enter(timetable_->of(passes_.pass()), passes_.pass().micro_batch);
 }
@@ -244,9 +249,10 @@ void OperationCursor::next_range() {
 void OperationCursor::join() {
   PLANNER_CHECK(at_join());
   if (++step_ == steps_) return;
-  passes_ = program::Passes(timetable_->rank_class().schedule);
+  const program::Schedule& schedule = timetable_->rank_class().schedule;
+  passes_ = program::Passes(schedule, {step_, steps_});
   phase_ = Phase::begin;
-  enter(timetable_->begin(), 0);
+  enter(timetable_->begin(), schedule.first_of(step_));
   settle();
 }
 

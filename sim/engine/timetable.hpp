@@ -97,6 +97,7 @@ class Timetable {
 
   Range begin() const { return begin_; }
   Range end() const { return end_; }
+  Range finish() const { return finish_; }
   Range of(const program::Pass& pass) const;
   double operations_of_step() const;
   // The routine that an operation belongs to; O(log routines).
@@ -112,16 +113,18 @@ class Timetable {
   std::vector<Part> parts_;
   std::vector<MeetingPoint> points_;
   std::uint32_t instances_ = 0;
-  Range begin_, end_;
+  Range begin_, end_, finish_;
   std::vector<std::array<Range, kPassRanges>> chunks_;
   std::vector<RoutineRange> routines_;  // ascending, those that have operations
 };
 
-// The operations of `steps` steps, one after another, in issue order; O(1) memory.
+// The operations of `steps` steps, one after another, in issue order (without flush: of a run of so
+// many); O(1) memory.
 class OperationCursor {
  public:
   OperationCursor(const Timetable& timetable, int steps)
-      : timetable_(&timetable), passes_(timetable.rank_class().schedule), steps_(steps) {
+      : timetable_(&timetable), passes_(timetable.rank_class().schedule, {0, steps}),
+        steps_(steps) {
     enter(timetable.begin(), 0);
     settle();
   }
@@ -141,7 +144,7 @@ class OperationCursor {
   void join();
 
  private:
-  enum class Phase : std::uint8_t { begin, passes, end, join };
+  enum class Phase : std::uint8_t { begin, passes, end, finish, join };
 
   void enter(Range range, std::int64_t micro_batch) {
     at_ = range.first;

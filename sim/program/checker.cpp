@@ -15,7 +15,27 @@ static const char* routine_name(const program::Pass& pass, bool last) {
   }
 }
 
+// Without flush: a run that fills, is steady and drains.
+static std::vector<Run> runs_of_run(const RankClass& k) {
+  const Schedule& s = k.schedule;
+  const std::int64_t steps = s.whole_run();
+  std::vector<Run> all;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const std::int64_t end = s.first_of(step + 1) - 1;
+    all.push_back({"begin", &k.begin, s.first_of(step)});
+    for (Passes passes(s, {step, steps}); !passes.done(); passes.advance()) {
+      const Pass pass = passes.pass();
+      const bool last = (pass.micro_batch + 1) % s.micro_batches == 0;
+      all.push_back({routine_name(pass, last), &k.routine(pass), pass.micro_batch});
+    }
+    all.push_back({"end", &k.end, end});
+  }
+  all.push_back({"finish", &k.finish, s.first_of(steps) - 1});
+  return all;
+}
+
 std::vector<Run> runs_of(const RankClass& whole, std::int64_t micro_batches) {
+  if (!whole.schedule.flushes) return runs_of_run(whole);
   const std::int64_t m = std::min(whole.schedule.micro_batches, micro_batches);
   Schedule cut = whole.schedule;
   cut.micro_batches = m;
@@ -49,6 +69,18 @@ std::int64_t micro_batches_to_walk(const Program& p) {
   return std::min(micro_batches, rounds * group);
 }
 
+// Without flush micro-batches are numbered through the run, so that a program of fewer is walked:
+// as many of them in a step as fill the pipeline and reuse every slot.
+static Program cut_steps(const Program& whole, std::int64_t micro_batches) {
+  Program p = whole;
+  for (RankClass& k : p.classes) {
+    for (Buffer& b : k.buffers)
+      if (b.share > 1) b.share = micro_batches;
+    k.schedule.micro_batches = micro_batches;
+  }
+  return p;
+}
+
 std::string describe(const std::string& who, const RankClass& k, const Place& at) {
   const Action& a = k.actions[at.action];
   return who + ", " + at.routine + ", " + k.blocks[at.call.block].name + ", layer " +
@@ -70,8 +102,10 @@ void Problems::add(Rule rule, const std::string& who, const RankClass& k, const 
 }  // namespace checker
 
 core::Problems check(const Program& p) {
-  checker::Problems problems;
   const std::int64_t m = checker::micro_batches_to_walk(p);
+  const Schedule& schedule = p.classes.front().schedule;
+  if (!schedule.flushes && m < schedule.micro_batches) return check(checker::cut_steps(p, m));
+  checker::Problems problems;
   std::vector<bool> seen(p.classes.size(), false);
   for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
     const auto c = static_cast<std::size_t>(p.class_of(rank));
@@ -79,6 +113,7 @@ core::Problems check(const Program& p) {
     seen[c] = true;
     checker::check_class(p.classes[c], p.part_of(rank), m, problems);
     checker::check_passes(p.classes[c], problems);
+    checker::check_versions(p.classes[c], problems);
     if (std::ranges::count(seen, false) == 0) break;
   }
   checker::check_ranks(p, m, problems);

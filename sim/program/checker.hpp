@@ -13,6 +13,8 @@
 //                where the schedule splits it, each input gradient has its weight gradient
 //   accumulation persistent gradients add up in ascending micro-batches; under zb_v those of each
 //                operator do (tied embeddings and head are passes of their own on one rank)
+//   versions     without flush: each micro-batch of step s reads, in every pass, the weights that
+//                s - delay updates made, and an update starts from those of the one before
 //   progress     no deadlock: streams run until nothing moves, a message or collective completing
 //                when all its parties have come to it (rendezvous, the strictest of transports);
 //                pushes and replies of servers are buffered, and complete when they start
@@ -21,7 +23,8 @@
 // relative to their micro-batch, so what holds once every slot has been reused within the steady
 // phase holds in all later rounds. At most in_flight + slots + 2 micro-batches are walked, rounded
 // up to whole rounds of an interleaved schedule (slots of at least micro_batches are never reused
-// and do not count). Up to 64 ranks all are played against each other; beyond that one rank per
+// and do not count). Without flush a run of such steps is walked that fills, is steady and drains.
+// Up to 64 ranks all are played against each other; beyond that one rank per
 // class and stage stands for its equals, with tensor index 0.
 // Pure; thread-safe.
 

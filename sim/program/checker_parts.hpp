@@ -13,7 +13,9 @@
 
 namespace program::checker {
 
-enum class Rule : std::uint8_t { wait, lifetime, order, matching, passes, accumulation, progress };
+enum class Rule : std::uint8_t {
+  wait, lifetime, order, matching, passes, accumulation, progress, versions
+};
 
 // One run of a routine.
 struct Run {
@@ -71,6 +73,8 @@ void for_each_action(const RankClass& k, std::int64_t micro_batches, Visit&& vis
 void check_class(const RankClass& k, int part, std::int64_t micro_batches, Problems& problems);
 // passes
 void check_passes(const RankClass& k, Problems& problems);
+// versions
+void check_versions(const RankClass& k, Problems& problems);
 // matching and progress
 void check_ranks(const Program& program, std::int64_t micro_batches, Problems& problems);
 

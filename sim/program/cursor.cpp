@@ -2,15 +2,19 @@
 
 namespace program {
 
-// begin, the passes of the schedule, end. Inference classes have empty backward routines, which
-// settle() steps over.
+// begin, the passes of the schedule, end; after the run's last step, finish. Inference classes have
+// empty backward routines, which settle() steps over.
 void Cursor::next_routine() {
   at_ = 0;
-  if (ended_) {
+  if (ended_ && (finished_ || which_.step + 1 < which_.steps)) {
     routine_ = nullptr;
+  } else if (ended_) {
+    finished_ = true;
+    routine_ = &class_->finish;
   } else if (passes_.done()) {
     ended_ = true;
-    micro_batch_ = class_->schedule.micro_batches - 1;
+    const Schedule& s = class_->schedule;
+    micro_batch_ = s.first_of(which_.step) + s.micro_batches - 1;
     routine_ = &class_->end;
   } else {
     micro_batch_ = passes_.pass().micro_batch;

@@ -10,8 +10,9 @@ namespace program {
 
 class Cursor {
  public:
-  explicit Cursor(const RankClass& rank_class)
-      : class_(&rank_class), passes_(rank_class.schedule), routine_(&rank_class.begin) {
+  explicit Cursor(const RankClass& rank_class, StepOf which = {})
+      : class_(&rank_class), passes_(rank_class.schedule, which), which_(which),
+        routine_(&rank_class.begin), micro_batch_(rank_class.schedule.first_of(which.step)) {
     settle();
   }
 
@@ -36,16 +37,17 @@ class Cursor {
 
   const RankClass* class_;
   Passes passes_;
+  StepOf which_;
   const Routine* routine_;
   std::size_t at_ = 0;
   std::int64_t micro_batch_ = 0;
-  bool ended_ = false;
+  bool ended_ = false, finished_ = false;
 };
 
 // visit(const Call&) for each call of the class, in issue order.
 template <class Visit>
-void for_each_call(const RankClass& rank_class, Visit&& visit) {
-  for (Cursor cursor(rank_class); !cursor.done(); cursor.advance()) visit(cursor.call());
+void for_each_call(const RankClass& rank_class, Visit&& visit, StepOf which = {}) {
+  for (Cursor cursor(rank_class, which); !cursor.done(); cursor.advance()) visit(cursor.call());
 }
 
 }  // namespace program

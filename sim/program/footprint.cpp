@@ -129,10 +129,11 @@ TermFootprint repeat(const TermFootprint& a, std::int64_t times, std::int64_t st
 template <class F>
 RoutineFootprints<F> routine_footprints(const RankClass& k) {
   Routines<F> routines(k);
-  const bool one = k.schedule.micro_batches == 1;
+  const bool one = k.schedule.micro_batches == 1 && k.schedule.flushes;
   RoutineFootprints<F> all;
   all.begin = routines.of(k.begin, true);
   all.end = routines.of(k.end, one);
+  all.finish = routines.of(k.finish, false);
   for (int i = 0; i < k.chunks(); ++i) {
     const PassRoutines& from = k.chunk(i);
     auto& c = all.chunks.emplace_back();
@@ -143,6 +144,8 @@ RoutineFootprints<F> routine_footprints(const RankClass& k) {
     c.first_backward = routines.of_first(from.backward, c.backward);
     c.first_weight_gradient = routines.of_first(from.weight_gradient, c.weight_gradient);
     c.last_backward = routines.of(from.last_backward, one);
+    if (!k.schedule.flushes)
+      all.only_backward.push_back(routines.of_first(from.last_backward, c.last_backward));
     c.last_weight_gradient = routines.of(from.last_weight_gradient, one);
   }
   return all;

@@ -74,17 +74,20 @@ struct RoutineFootprints {
     F first_forward, forward, first_backward, backward, last_backward;
     F first_weight_gradient, weight_gradient, last_weight_gradient;
   };
-  F begin, end;
+  F begin, end, finish;
   std::vector<Chunk> chunks;
+  // Without flush, of the one chunk: micro-batch 0 may be its step's last (otherwise empty).
+  std::vector<F> only_backward;
   const F& of(const Pass& pass, std::int64_t micro_batches) const {
     const Chunk& c = chunks[static_cast<std::size_t>(pass.chunk)];
-    const bool first = pass.micro_batch == 0, last = pass.micro_batch + 1 == micro_batches;
+    const bool first = pass.micro_batch == 0, last = (pass.micro_batch + 1) % micro_batches == 0;
     if (pass.kind == PassKind::forward) return first ? c.first_forward : c.forward;
     if (pass.kind == PassKind::weight_gradient)
       return last    ? c.last_weight_gradient
              : first ? c.first_weight_gradient
                      : c.weight_gradient;
-    return last ? c.last_backward : first ? c.first_backward : c.backward;
+    if (last) return first && !only_backward.empty() ? only_backward[0] : c.last_backward;
+    return first ? c.first_backward : c.backward;
   }
 };
 
@@ -121,15 +124,12 @@ F over_straight(const RoutineFootprints<F>& routines, const Schedule& s) {
 LiveFootprint over_interleaved(const RoutineFootprints<LiveFootprint>& routines,
                                const Schedule& s);
 
-// O(1) with one chunk, else O(chunks): runs of rounds that take the same chunks, and periods of
-// these, are repeated.
+// The passes of one step. O(1) with one chunk, else O(chunks): runs of rounds that take the same
+// chunks, and periods of these, are repeated.
 template <class F>
-F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
-  if (s.order == Order::straight && !s.split) return over_straight(r, s);
-  if constexpr (std::is_same_v<F, LiveFootprint>)
-    if (s.order == Order::interleaved) return over_interleaved(r, s);
-  F all = r.begin;
-  Passes passes(s);
+F over_passes(const RoutineFootprints<F>& r, const Schedule& s, StepOf which) {
+  F all{};
+  Passes passes(s, which);
   const auto take = [&](F& onto) {
     F f = r.of(passes.pass(), s.micro_batches);
     move_micro_batch(f, passes.pass().micro_batch);
@@ -166,9 +166,37 @@ F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
     passes = later;
     all = then(all, repeat(period, periods, step));
   }
+  return all;
+}
+
+// Without flush: a run that fills, is steady and drains, so that a longer one holds no more.
+template <class F>
+F over_run(const RoutineFootprints<F>& r, const Schedule& s) {
+  F all{};
+  const auto add = [&](F f, std::int64_t micro_batch) {
+    move_micro_batch(f, micro_batch);
+    all = then(all, f);
+  };
+  const std::int64_t steps = s.whole_run();
+  for (std::int64_t step = 0; step < steps; ++step) {
+    add(r.begin, s.first_of(step));
+    add(over_passes(r, s, {step, steps}), 0);
+    add(r.end, s.first_of(step + 1) - 1);
+  }
+  add(r.finish, s.first_of(steps) - 1);
+  return all;
+}
+
+// Of a step; where pipelines do not flush, of a run.
+template <class F>
+F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
+  if (!s.flushes) return over_run(r, s);
+  if (s.order == Order::straight && !s.split) return over_straight(r, s);
+  if constexpr (std::is_same_v<F, LiveFootprint>)
+    if (s.order == Order::interleaved) return over_interleaved(r, s);
   F end = r.end;
   move_micro_batch(end, s.micro_batches - 1);
-  return then(all, end);
+  return then(then(r.begin, over_passes(r, s, {})), end);
 }
 
 }  // namespace program

@@ -20,6 +20,12 @@
 // both ends of the model: tied embeddings and head add to one gradient in the order of its passes);
 // over ranks by reduction_order() of each collective; see Accumulation.
 //
+// Pipelines without flush (Schedule::flushes). Steps are not alike: the first one of a run begins
+// with the passes that fill the pipeline, the last one leaves out forward passes that no step has,
+// and after it `finish` gives back what is still held. Micro-batches are numbered through the run.
+// The weights have several versions, one for each of the latest steps (Buffer::share): the update
+// of a step writes the version that its own micro-batches read, which nobody reads any more.
+//
 // Immutable after lowering; thread-safe to read.
 
 #include <cstdint>
@@ -106,7 +112,8 @@ struct View {
   // the number of layers its experts (RankClass::layer_offset).
   std::int16_t layer_shift = 0;
   Index index = Index::constant;
-  std::int8_t micro_batch_shift = 0;   // -1: the instance of the previous micro-batch
+  // -1: the instance before, of the previous micro-batch (of the previous step: Buffer::share)
+  std::int8_t micro_batch_shift = 0;
   Range range = Range::whole;
   std::int64_t offset = 0;             // elements
   std::int64_t elements = 0;           // of fixed and layer_parameters
@@ -119,7 +126,9 @@ struct Buffer {
   // Elements of one instance: one number, or one per layer index (size = extent).
   std::vector<std::int64_t> elements;
   int extent = 1;                      // instances by layer
-  int slots = 1;                       // instances by micro-batch: micro_batch % slots
+  int slots = 1;                       // instances by micro-batch: micro_batch / share % slots
+  // Micro-batches in turn that have one instance: versions of weights have a step's.
+  std::int64_t share = 1;
   bool persistent = false;  // allocated before the step, in declaration order; never freed
   bool host = false;        // offloaded: persistent, in host memory, no part of the device's terms
   std::int64_t instance_elements(int layer) const {
@@ -127,6 +136,10 @@ struct Buffer {
   }
   core::Bytes instance_bytes(int layer) const {
     return core::bytes_of(instance_elements(layer), type);
+  }
+  // Of weights that have several versions those beyond one are stashes in flight.
+  Term term_of(int slot) const {
+    return term == Term::weights && slot > 0 ? Term::communication : term;
   }
 };
 
@@ -192,7 +205,9 @@ int layer_index(const Ref& ref, const Call& call) {
 }
 template <class Thing, class Ref>  // Thing: Buffer or Event
 int instance_of(const Thing& thing, const Ref& ref, const Call& call) {
-  const std::int64_t mb = std::int64_t{call.micro_batch} + ref.micro_batch_shift;
+  std::int64_t mb = call.micro_batch;
+  if constexpr (requires { thing.share; }) mb /= thing.share;
+  mb += ref.micro_batch_shift;
   return layer_index(ref, call) * thing.slots +
          static_cast<int>((mb % thing.slots + thing.slots) % thing.slots);
 }
@@ -275,6 +290,7 @@ struct RankClass : PassRoutines {     // of chunk 0
   Routine begin;                       // before the first micro-batch
   std::vector<PassRoutines> later_chunks;
   Routine end;                         // optimizer and what follows
+  Routine finish;                      // without flush: after the last step of a run
   Schedule schedule;
 
   std::vector<Span> spans;
@@ -303,7 +319,7 @@ struct RankClass : PassRoutines {     // of chunk 0
   }
   const Routine& routine(const Pass& pass) const {
     const PassRoutines& all = chunk(pass.chunk);
-    const bool last = pass.micro_batch + 1 == schedule.micro_batches;
+    const bool last = (pass.micro_batch + 1) % schedule.micro_batches == 0;
     if (pass.kind == PassKind::forward) return all.forward;
     if (pass.kind == PassKind::weight_gradient)
       return last ? all.last_weight_gradient : all.weight_gradient;
@@ -312,7 +328,7 @@ struct RankClass : PassRoutines {     // of chunk 0
 };
 
 // visit(const Routine&, times, first): each routine, how often a step runs it, and how many of
-// these runs (0 or 1) are of micro-batch 0.
+// these runs (0 or 1) are of micro-batch 0. `finish`, which moves nothing, is no part of a step.
 template <class Visit>
 void for_each_routine(const RankClass& k, Visit&& visit) {
   const std::int64_t m = k.schedule.micro_batches, before_last = m > 1 ? 1 : 0;

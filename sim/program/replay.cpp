@@ -169,9 +169,43 @@ class ScheduleReplay {
   std::int64_t left_out_ = 0;          // micro-batches
 };
 
+// Steps of a run, until the model is at the end of one in the state of an earlier one: the steps
+// between are left out as often as they fit, the last ones, which drain, are not. How many steps a
+// run has shows in addresses alone, and in them after a few no more.
+template <class Addresses>
+std::int64_t replay_run(Addresses& addresses, const RankClass& k, const ReplayOptions& options) {
+  const Schedule& s = k.schedule;
+  constexpr std::int64_t kShown = 16;
+  const std::int64_t steps = options.steps > 0 ? options.steps : s.whole_run() + kShown;
+  std::int64_t walked = 0, left_out = 0;  // rounds; steps
+  std::vector<std::vector<std::int64_t>> states;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const std::int64_t shift = left_out * s.micro_batches, end = s.first_of(step + 1) - 1;
+    addresses.run(k.begin, s.first_of(step) - shift);
+    for (Passes passes(s, {step, steps}); !passes.done(); passes.advance()) {
+      const Pass pass = passes.pass();
+      if (passes.steady() && pass.kind == PassKind::forward) ++walked;
+      addresses.run(k.routine(pass), pass.micro_batch - shift);
+    }
+    addresses.run(k.end, end - shift);
+    const std::int64_t rest = steps - 1 - step - s.draining_steps();
+    if (!options.skip_periods || left_out > 0 || rest <= 0) continue;
+    states.push_back(addresses.state(end + 1));
+    const auto seen = std::ranges::find(states, states.back());
+    const auto period = static_cast<std::int64_t>(states.end() - 1 - seen);
+    if (period > 0) step += left_out = rest / period * period;
+  }
+  addresses.run(k.finish, s.first_of(steps - left_out) - 1);
+  return walked;
+}
+
 template <class Allocator>
 core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std::int64_t& walked) {
   AddressReplay<Allocator> addresses(k, options.capacity);
+  if (!k.schedule.flushes) {
+    walked = replay_run(addresses, k, options);
+    return addresses.reserved();
+  }
   addresses.run(k.begin, 0);
   ScheduleReplay schedule(addresses, k, options);
   schedule.run();
@@ -182,23 +216,24 @@ core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std
 
 }  // namespace
 
-static core::Bytes all_instances(const Buffer& b) {
+static core::Bytes one_slot(const Buffer& b) {
   core::Bytes all{};
   for (int layer = 0; layer < b.extent; ++layer) all += b.instance_bytes(layer);
-  return all * b.slots;
+  return all;
 }
 
 TermBytes persistent_terms(const RankClass& k) {
   TermBytes terms{};
   for (const Buffer& b : k.buffers)
-    if (b.persistent && !b.host) terms[static_cast<std::size_t>(b.term)] += all_instances(b);
+    for (int slot = 0; b.persistent && !b.host && slot < b.slots; ++slot)
+      terms[static_cast<std::size_t>(b.term_of(slot))] += one_slot(b);
   return terms;
 }
 
 core::Bytes host_bytes(const RankClass& k) {
   core::Bytes all{};
   for (const Buffer& b : k.buffers)
-    if (b.host) all += all_instances(b);
+    if (b.host) all += one_slot(b) * b.slots;
   return all;
 }
 

@@ -25,6 +25,8 @@ struct ReplayOptions {
   // that are wholly free, as PyTorch does, and only then exceeds it.
   core::Bytes capacity = CachingAllocator::kUnlimited;
   bool skip_periods = true;            // false: walk every micro-batch (tests)
+  // Without flush: steps of the run; 0: as many as fill, are steady and drain.
+  std::int64_t steps = 0;
   // Steady micro-batches that stand for any number: the caching allocator may place its blocks
   // anew for hundreds before it comes back to a state. Of 231 stages of published runs with up to
   // 1,024 micro-batches none reserved a megabyte more after 64 of them.

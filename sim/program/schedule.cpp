@@ -8,6 +8,7 @@ namespace program {
 
 std::int64_t Schedule::in_flight() const {
   const std::int64_t m = micro_batches;
+  if (!flushes) return warm_up + 1;
   if (order != Order::v_shape) return std::min(warm_up + 1, m * chunks);
   // Both chunks, before the first weight gradients and ever after (phases of plan_v).
   return std::min<std::int64_t>(2 * ranks, 2 * m);
@@ -15,17 +16,20 @@ std::int64_t Schedule::in_flight() const {
 
 std::int64_t Schedule::slots() const {
   const std::int64_t m = micro_batches;
+  if (!flushes) return warm_up + 1;
   if (order == Order::straight) return std::min(warm_up + 1 + (split ? lag : 0), m);
   // interleaved: when chunk 0 of micro-batch i (place j of its group) ends, at most 2vp + j - 1
   // passes of the groups from its own on have begun, of which 2p of chunk 0.
   return std::min<std::int64_t>(2 * ranks, m);
 }
 
-Passes::Passes(const Schedule& s)
+Passes::Passes(const Schedule& s, StepOf which)
     : order_(s.order), micro_batches_(s.micro_batches),
       period_rounds_(s.order == Order::interleaved ? std::int64_t{s.ranks} * s.chunks : 1),
-      chunks_(s.chunks), ranks_(s.ranks) {
-  if (s.order == Order::v_shape)
+      last_backward_(s.micro_batches - 1), chunks_(s.chunks), ranks_(s.ranks) {
+  if (!s.flushes)
+    plan_endless(s, which);
+  else if (s.order == Order::v_shape)
     plan_v(s);
   else
     plan_line(s);
@@ -57,6 +61,21 @@ void Passes::plan_line(const Schedule& s) {
   add(lag - alone, {b});
   add(ahead - (lag - alone), {b, w});
   add(lag, {w});
+}
+
+// One step of a run; a run of one step is that of 1f1b. Forward passes beyond the run are left out.
+void Passes::plan_endless(const Schedule& s, StepOf which) {
+  PLANNER_CHECK(which.step >= 0 && which.step < which.steps, "a step outside of its run");
+  const Phase::Step f{PassKind::forward}, b{PassKind::backward};
+  const std::int64_t first = s.first_of(which.step);
+  micro_batches_ = s.first_of(which.steps);
+  last_backward_ = first + s.micro_batches - 1;
+  counter(b) = first;
+  if (which.step == 0)
+    add(s.warm_up, {f});
+  else
+    counter(f) = first + s.warm_up;
+  add(s.micro_batches, {f, b});
 }
 
 // Chunk 1 of rank r follows chunk 0 of rank p-1 back up the V. Fewer micro-batches than 2p - 1 are
@@ -115,7 +134,7 @@ std::int64_t Passes::ordinary_periods() const {
   std::int64_t periods = (phase.rounds - round_) / period_rounds_;
   for (int i = 0; i < phase.count && periods > 0; ++i) {
     const Phase::Step& step = phase.steps[static_cast<std::size_t>(i)];
-    std::int64_t first = counter(step), beyond = micro_batches_ - 1 - first;
+    std::int64_t first = counter(step), beyond = last_of(step) - first;
     if (order_ == Order::interleaved) {  // by groups; one begun counts as begun anew
       first /= period_rounds_;
       beyond = (micro_batches_ - 1) / ranks_ - 1 - first;
@@ -133,7 +152,7 @@ std::int64_t Passes::alike_rounds() const {
     const Phase::Step& step = phase.steps[static_cast<std::size_t>(i)];
     const std::int64_t micro_batch = pass_of(step).micro_batch;
     if (micro_batch == 0) return 0;
-    rounds = std::min(rounds, micro_batches_ - 1 - micro_batch);
+    rounds = std::min(rounds, last_of(step) - micro_batch);
     if (order_ == Order::interleaved) rounds = std::min(rounds, ranks_ - counter(step) % ranks_);
   }
   return rounds;

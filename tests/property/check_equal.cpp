@@ -11,8 +11,14 @@ ReferenceResult reference(const models::ModelSpec& spec, const planner::Job& job
                           std::int64_t steps) {
   const auto data = exec::DataSource::synthetic(spec, job.seq_len, kSeed);
   const bool halves = s.checkpoint == planner::Checkpoint::selective_op;
-  return train_reference(spec, job, stated, data, {s.grad_accum, s.micro_batch, halves}, steps,
-                         kSeed);
+  // What the methods say of weights in a pipeline that never flushes.
+  std::vector<std::int64_t> delays;
+  for (std::int64_t stage = 0; stage < s.pipeline; ++stage) {
+    if (s.schedule == planner::Schedule::pipedream) delays.push_back(s.pipeline - 1 - stage);
+    if (s.schedule == planner::Schedule::pipedream_2bw) delays.push_back(1);
+  }
+  return train_reference(spec, job, stated, data, {s.grad_accum, s.micro_batch, halves, delays},
+                         steps, kSeed);
 }
 
 // "" or where the bits differ first.

@@ -48,12 +48,12 @@ void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::stri
   check_prediction(run);
 }
 
-void check_prediction(const ProgramRun& run) {
+void check_prediction(const ProgramRun& run, std::int64_t steps) {
   for (std::size_t r = 0; r < run.ranks.size(); ++r) {
     INFO("rank " << r);
     const RankResult& executed = run.ranks[r];
     const auto& k = run.program.classes[static_cast<std::size_t>(executed.class_index)];
-    const program::Replay predicted = program::replay(k);
+    const program::Replay predicted = program::replay(k, {.steps = steps});
     CHECK(executed.live == predicted.live);
     CHECK(executed.terms == predicted.terms);
     CHECK(executed.peaks == predicted.peaks);

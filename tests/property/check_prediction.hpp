@@ -22,6 +22,6 @@ void check_cell(const models::ModelSpec& spec, const Cell& cell, const std::stri
                 std::int64_t global_batch = 12);
 
 // The same of a run that is there.
-void check_prediction(const ProgramRun& run);
+void check_prediction(const ProgramRun& run, std::int64_t steps = 0);
 
 }  // namespace tests

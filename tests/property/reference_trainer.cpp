@@ -22,6 +22,7 @@ struct Stage {
   const program::RankClass* layout = nullptr;
   int expert_rank = 0;
   Typed weights, master, compute;
+  std::vector<Typed> earlier;          // weights before each update, where these are delayed
   std::vector<Typed> slots, scales;
 };
 
@@ -40,8 +41,7 @@ class Trainer {
   }
 
   void step(std::int64_t index);
-  ReferenceResult result() const { return result_; }
-  void finish();
+  ReferenceResult finish();
 
  private:
   using Flats = std::vector<Typed>;    // one per stage and expert rank
@@ -358,8 +358,11 @@ void Trainer::update_blocks(Stage& s, Typed& gradient, std::int64_t step) {
 
 void Trainer::step(std::int64_t index) {
   for (Stage& s : stages_) {
+    s.earlier.push_back(s.weights);
+    if (std::ssize(s.earlier) > division_.delay(s.layout->stage) + 1)
+      s.earlier.erase(s.earlier.begin());
     s.compute = Typed(recipe_.compute, s.weights.size());
-    host::cast(s.compute.at(), s.weights.at(), s.weights.size());
+    host::cast(s.compute.at(), s.earlier.front().at(), s.weights.size());
   }
   std::vector<double> losses(static_cast<std::size_t>(ranks_), 0.0);
   Flats gradients = how_.ranks_first ? ranks_then_micro_batches(index, losses)
@@ -371,7 +374,7 @@ void Trainer::step(std::int64_t index) {
   result_.losses.push_back(sum);
 }
 
-void Trainer::finish() {
+ReferenceResult Trainer::finish() {
   for (Stage& s : stages_)
     for (const program::PlacedParameter& p : s.layout->parameters) {
       if (!p.trained || p.tied_copy) continue;
@@ -381,6 +384,7 @@ void Trainer::finish() {
       std::vector<double>& all = result_.weights[p.path];
       all.insert(all.end(), values.begin(), values.end());
     }
+  return result_;
 }
 
 }  // namespace
@@ -390,8 +394,7 @@ ReferenceResult train_reference(const models::ModelSpec& spec, const planner::Jo
                                 Division division, std::int64_t steps, std::uint64_t seed) {
   Trainer trainer(spec, job, stated, data, division, seed);
   for (std::int64_t s = 0; s < steps; ++s) trainer.step(s);
-  trainer.finish();
-  return trainer.result();
+  return trainer.finish();
 }
 
 }  // namespace tests

@@ -25,6 +25,12 @@ struct ReferenceResult {
 struct Division {
   std::int64_t grad_accum = 1, micro_batch = 1;
   bool halves = false;
+  // Of each pipeline stage: so many updates later than a step computes, its gradients are made with
+  // (empty: none).
+  std::vector<std::int64_t> delays{};
+  std::int64_t delay(int stage) const {
+    return delays.empty() ? 0 : delays[static_cast<std::size_t>(stage)];
+  }
 };
 
 // REQUIRES: `stated` has tensor degree 1 and was lowered for this job.

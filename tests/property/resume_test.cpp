@@ -29,7 +29,9 @@ void run_steps(const program::Program& p, const models::ModelSpec& spec, std::in
                std::int64_t last, States& states) {
   const auto data = exec::DataSource::synthetic(spec, p.seq_len, kSeed);
   exec::LocalWorld world(p.mesh.ranks());
-  const exec::RunContext context{p, spec, data, world, kSeed};
+  exec::RunContext context{p, spec, data, world, kSeed};
+  context.first = first;
+  context.steps = last;
   const bool fresh = states.empty();
   if (fresh) states.resize(static_cast<std::size_t>(p.mesh.ranks()));
   world.run([&](int rank) {
@@ -67,6 +69,8 @@ TEST_CASE("a run that stops after every step makes the bits of one that never st
       check_resumes(spec, job, strategy(2, 12, 1, servers(2, true)));
       check_resumes(spec, job, strategy(2, 12, 1, servers(1, false)));
       check_resumes(spec, job, strategy(2, 12, 1, stages(2, Schedule::one_f_one_b)));
+      check_resumes(spec, job, strategy(2, 12, 1, stages(3, Schedule::pipedream_2bw)));
+      check_resumes(spec, job, strategy(2, 12, 6, stages(3, Schedule::pipedream)));
       Strategy s = strategy(1, 12, 2, stages(2, Schedule::zb_h1));
       check_resumes(spec, job, s);
     }

@@ -78,6 +78,7 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
   const auto quantization =
       planner::quantization_from_name(job.quantization).value_or(planner::Quantization::none);
   exec::RunContext context{run.program, spec, data, world, seed, quantization};
+  context.steps = steps;
   if (backends)
     context.backends = [&](const program::RankClass& k, int rank) {
       return backends(run.program, k, rank);

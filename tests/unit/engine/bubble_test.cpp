@@ -79,6 +79,18 @@ TEST_CASE("zb_h1 idles for (p-1)(F+B-W), zb_h2 not at all as a period") {
   }
 }
 
+TEST_CASE("pipelines without flush do not idle at all as a period") {
+  for (const int p : {2, 3, 4, 8}) {
+    for (const std::int64_t m : {1, 8, 16}) {
+      INFO(p << " stages, " << m << " micro-batches");
+      const auto schedule = m == 1 ? Schedule::pipedream : Schedule::pipedream_2bw;
+      const StepTerms t = terms(pipeline(schedule, p, m, 1, kBytes));
+      adds_up(t, m, 1);
+      CHECK(t.bubble == 0);
+    }
+  }
+}
+
 TEST_CASE("the fill and the drain of a pipeline pay for messages that take time") {
   PassBytes bytes = kBytes;
   bytes.message = 400;

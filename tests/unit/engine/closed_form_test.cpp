@@ -43,6 +43,12 @@ TEST_CASE("closed forms follow the sweep: within 2 % at the median, 10 % at wors
                                Space{"gpt2-124m", "rtx3090", 8, 1024, 64, {"schedule=zb_v"}},
                                Space{"llama2-7b", "a100-sxm-80g", 16, 4096, 64,
                                      {"schedule=zb_v"}},
+                               Space{"gpt2-1.5b", "h100-sxm-80g", 8, 1024, 512,
+                                     {"schedule=pipedream_2bw"}},
+                               Space{"llama2-7b", "a100-sxm-80g", 16, 4096, 64,
+                                     {"schedule=pipedream_2bw"}},
+                               Space{"llama2-7b", "a100-sxm-80g", 16, 4096, 16,
+                                     {"schedule=pipedream"}},
                                Space{"mixtral-8x7b", "h100-sxm-80g", 16, 4096, 64, {}, 8, 17},
                                Space{"alexnet", "rtx3090", 8, 1, 1024, {}});
   INFO(space.model << " on " << space.gpus << " x " << space.gpu);

@@ -48,8 +48,9 @@ class Builder {
   std::uint16_t buffer(std::string name, Term term, std::vector<std::int64_t> elements,
                        int extent = 1, int slots = 1, bool persistent = false,
                        core::DType type = core::DType::u8) {
-    k.buffers.push_back(
-        {std::move(name), term, type, std::move(elements), extent, slots, persistent});
+    k.buffers.push_back({.name = std::move(name), .term = term, .type = type,
+                         .elements = std::move(elements), .extent = extent, .slots = slots,
+                         .persistent = persistent});
     return static_cast<std::uint16_t>(k.buffers.size() - 1);
   }
   std::uint16_t event(std::string name, int extent = 1, int slots = 1) {

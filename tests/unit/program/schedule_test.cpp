@@ -25,10 +25,14 @@ Schedule v_shape(int p, int r, std::int64_t m) {
           .rank = r};
 }
 
+Schedule endless(int p, int r, std::int64_t m) {
+  return {.micro_batches = m, .warm_up = p - r - 1, .ranks = p, .rank = r, .flushes = false};
+}
+
 // "F0 F1 B0 W0", of chunk 1 "F0'".
-std::string text(const Schedule& s) {
+std::string text(const Schedule& s, StepOf which = {}) {
   std::string all;
-  for (Passes passes(s); !passes.done(); passes.advance()) {
+  for (Passes passes(s, which); !passes.done(); passes.advance()) {
     const Pass pass = passes.pass();
     if (!all.empty()) all += ' ';
     all += "FBBW"[static_cast<int>(pass.kind)];
@@ -73,6 +77,44 @@ TEST_CASE("passes come in hand-worked orders") {
   CHECK(text(split(2, 1, 3, 1)) == "F0 B0 F1 B1 W0 F2 B2 W1 W2");
   CHECK(text(v_shape(2, 1, 3)) ==
         "F0 F0' F1 F1' B0' W0' F2 B0 W0 F2' B1' W1' B1 B2' B2 W1 W2' W2");
+}
+
+TEST_CASE("without flush a run fills, repeats and drains") {
+  const Schedule first = endless(3, 0, 3), last = endless(3, 2, 3);
+  CHECK(text(first, {0, 4}) == "F0 F1 F2 B0 F3 B1 F4 B2");
+  CHECK(text(first, {1, 4}) == "F5 B3 F6 B4 F7 B5");
+  CHECK(text(first, {3, 4}) == "F11 B9 B10 B11");
+  CHECK(text(last, {1, 4}) == "F3 B3 F4 B4 F5 B5");
+  CHECK(text(first) == text({.micro_batches = 3, .warm_up = 2}));  // a step alone is 1f1b
+  // One micro-batch a step: forward passes are of steps to come.
+  CHECK(text(endless(3, 0, 1), {0, 5}) == "F0 F1 F2 B0");
+  CHECK(text(endless(3, 0, 1), {2, 5}) == "F4 B2");
+  CHECK(text(endless(3, 0, 1), {3, 5}) == "B3");
+  CHECK(endless(3, 0, 1).slots() == 3);
+  CHECK(endless(3, 0, 1).whole_run() == 5);
+  CHECK(endless(3, 1, 3).whole_run() == 3);
+}
+
+TEST_CASE("without flush periods of a step can be left out") {
+  for (const int p : {2, 3, 5})
+    for (int r = 0; r < p; ++r)
+      for (std::int64_t step = 0; step < 3; ++step) {
+        const Schedule s = endless(p, r, 12);
+        std::int64_t left_out = 0, count = 0;
+        for (Passes passes(s, {step, 3}); !passes.done();) {
+          if (const std::int64_t n = passes.ordinary_periods(); n > 0) {
+            left_out += n * passes.period_passes();
+            passes.skip(n);
+          } else {
+            passes.advance();
+            ++count;
+          }
+        }
+        std::int64_t all = 0;
+        for (Passes passes(s, {step, 3}); !passes.done(); passes.advance()) ++all;
+        CHECK(left_out > 0);
+        CHECK(count + left_out == all);
+      }
 }
 
 TEST_CASE("passes in flight are those of the published table") {
