@@ -136,6 +136,9 @@ struct Operator {
   std::vector<TensorIndex> saved;      // what backward reads (inputs or outputs of this operator)
   // Shape: rows per sample x (n outputs, k inputs), and what the kind needs beside.
   std::int64_t rows = 0, n = 0, k = 0;
+  // Calls that a micro-batch's rows are divided over, one behind the other (loss_chunks): rows, and
+  // all work below, are those of one call.
+  std::int64_t parts = 1;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, groups = 1;
   Activation activation = Activation::identity;
   double scale = 1.0;

@@ -93,6 +93,10 @@ struct ModelSpec {
 inline bool is_transformer(Family family) {
   return family != Family::chain && family != Family::graph;
 }
+// Whether its loss is a cross-entropy over a vocabulary, of every token.
+inline bool has_language_head(const ModelSpec& spec) {
+  return is_transformer(spec.family) && spec.variants.decoder_hidden == 0;
+}
 // Layers, also of a spec that leaves `layers` 0. REQUIRES: check_spec accepts it.
 std::int64_t layers_of(const ModelSpec& spec);
 // What the family's name says of its blocks.

@@ -86,9 +86,11 @@ Strategy read_strategy(JsonReader reader) {
       bool value = false;
       if (reader.required(key.name, value)) key.put(strategy, value ? 1 : 0);
     } else {
-      std::int64_t value = 0;
-      if (reader.required(key.name, value, core::IntRange{key.low, key.high}))
-        key.put(strategy, value);
+      std::int64_t value = key.optional ? key.get(strategy) : 0;
+      const core::IntRange range{key.low, key.high};
+      const bool there = key.optional ? reader.optional(key.name, value, range)
+                                      : reader.required(key.name, value, range);
+      if (there) key.put(strategy, value);
     }
   }
   return strategy;

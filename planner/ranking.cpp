@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kParetoLimit = 8;
 constexpr std::size_t kRejectionLimit = 8;
+constexpr std::int64_t kLossChunks =
+    8;  // proposed: an eighth of the logits is little beside layers
 
 // Mechanisms beyond plain data parallelism.
 int complexity(const Strategy& s) {
@@ -92,6 +94,12 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Q
   for (std::int64_t size : {s.micro_batch / 2, std::int64_t{1}})
     if (size >= 1 && size < s.micro_batch && s.micro_batch % size == 0)
       add(fmt::format("micro_batch={}", size), with_micro_batch(s, size, q.job.global_batch));
+  const bool logits = models::has_language_head(q.model) && q.job.mode != Mode::inference;
+  if (logits && s.loss_chunks == 1) {
+    Strategy changed = s;
+    changed.loss_chunks = kLossChunks;
+    add(fmt::format("loss_chunks={}", kLossChunks), changed);
+  }
   const std::int64_t expert = std::gcd(q.model.variants.experts, s.data_ranks());
   if (q.model.variants.experts > 0 && expert > s.expert) {
     Strategy changed = s;

@@ -32,8 +32,11 @@ class Space {
   std::vector<Structure> all() {
     const bool cut = base_.partition == Partition::operators;
     const std::int64_t most = cut ? 2 : options_.layers;
-    for (std::int64_t t : degrees("tensor", divisors(workers_), options_.gpus_per_node))
-      for (std::int64_t p : degrees("pipeline", divisors(workers_), most)) with(t, p);
+    for (std::int64_t chunks : degrees("loss_chunks", {1}, 1)) {
+      base_.loss_chunks = chunks;
+      for (std::int64_t t : degrees("tensor", divisors(workers_), options_.gpus_per_node))
+        for (std::int64_t p : degrees("pipeline", divisors(workers_), most)) with(t, p);
+    }
     return std::move(structures_);
   }
 

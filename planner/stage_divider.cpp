@@ -31,6 +31,7 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   one.overlap = false;
   one.micro_batch = micro_batch;
   one.grad_sync = GradSync::ring;
+  one.loss_chunks = s.loss_chunks;
   one.stages = {std::ssize(graph.layer_template)};
   if (s.checkpoint == Checkpoint::selective) one.checkpoint = s.checkpoint;
   Job job = q.job;
@@ -248,7 +249,7 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   const bool drops = s.checkpoint == Checkpoint::selective ||
                      s.checkpoint == Checkpoint::selective_op;
   const CostsKey key{s.tensor, s.context, s.expert, s.sequence_parallel,
-                     drops ? s.checkpoint : Checkpoint::none, samples};
+                     drops ? s.checkpoint : Checkpoint::none, samples, s.loss_chunks};
   auto known = costs_.find(key);
   if (known == costs_.end())
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;

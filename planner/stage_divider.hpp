@@ -51,9 +51,9 @@ class StageDivider {
   static bool varies(const models::ModelGraph& graph) { return graph.templates.size() > 1; }
 
  private:
-  // Degrees that shape the graph, selective kinds of checkpoint, micro-batch.
-  using CostsKey =
-      std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, Checkpoint, std::int64_t>;
+  // Degrees that shape the graph, selective kinds of checkpoint, micro-batch, chunks of the loss.
+  using CostsKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, Checkpoint,
+                              std::int64_t, std::int64_t>;
   // With recomputation, and the number of stages.
   using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t>;
 

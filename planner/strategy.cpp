@@ -90,6 +90,7 @@ std::string to_text(const Strategy& s) {
                         name(s.server_mode));
   if (!s.overlap) text += " no overlap";
   if (s.tp_overlap) text += " tp_overlap";
+  degree("loss_chunks", s.loss_chunks);
   for (const std::string& what : s.offload) text += fmt::format(" offload {}", what);
   return text;
 }

@@ -49,6 +49,7 @@ struct Strategy {
   bool overlap = true;
   std::int64_t bucket_bytes = 25 << 20;
   bool tp_overlap = false;
+  std::int64_t loss_chunks = 1;        // of a micro-batch's tokens: head and loss are computed so
   std::vector<std::string> offload;
   // From the fastest link outward.
   std::array<Degree, 4> mesh_order{Degree::tensor, Degree::context, Degree::data,

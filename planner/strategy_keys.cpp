@@ -18,6 +18,7 @@ constexpr std::array<std::string_view, 3> kOffloads{"optimizer", "params", "acti
 constexpr std::int64_t kMaxDegree = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxBucket = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxLossChunks = 1024;  // each has its actions in the Program
 constexpr std::size_t kMaxStages = 65'536;
 
 template <auto Field>
@@ -42,6 +43,11 @@ StrategyKey degree(std::string_view name) {
 template <auto Field>
 StrategyKey flag(std::string_view name) {
   return scalar<Field>(name, KeyKind::boolean, 0, 1);
+}
+// Files that were written before the key was there do not have it.
+StrategyKey since_then(StrategyKey key) {
+  key.optional = true;
+  return key;
 }
 template <auto Field>
 StrategyKey choice(std::string_view name, std::span<const std::string_view> choices) {
@@ -75,6 +81,7 @@ std::vector<StrategyKey> make_keys() {
       flag<&S::overlap>("overlap"),
       scalar<&S::bucket_bytes>("bucket_bytes", KeyKind::bytes, 1, kMaxBucket),
       flag<&S::tp_overlap>("tp_overlap"),
+      since_then(scalar<&S::loss_chunks>("loss_chunks", KeyKind::count, 1, kMaxLossChunks)),
       {.name = "offload", .kind = KeyKind::words, .choices = kOffloads},
       {.name = "mesh_order", .kind = KeyKind::words, .choices = kDegreeNames},
   };

@@ -30,6 +30,7 @@ struct StrategyKey {
   // Scalars (count, bytes, boolean, choice): the value as an integer.
   std::int64_t (*get)(const Strategy&) = nullptr;
   void (*put)(Strategy&, std::int64_t) = nullptr;
+  bool optional = false;               // in a plan file: its default where it is absent
 
   bool is_list() const { return kind == KeyKind::numbers || kind == KeyKind::words; }
 };

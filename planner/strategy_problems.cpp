@@ -5,6 +5,7 @@
 #include "planner/graph_cut.hpp"
 #include "planner/lower.hpp"
 #include "planner/phrase.hpp"
+#include "planner/saver_problems.hpp"
 
 // Most rules hold, and the search asks them all for each structure: what a message is made of is
 // not even evaluated then.
@@ -273,23 +274,6 @@ class Rules {
          "parameter_server");
   }
 
-  // What copies between device and host are lowered for.
-  void offload() {
-    if (s_.offload.empty()) return;
-    const bool params = s_.offloads("params");
-    NEED(job_.mode != Mode::inference, "offload", "nothing for inference", "offload");
-    NEED(!s_.offloads("activations"), "offload", "optimizer or params", "activations",
-         "checkpoint=every_k keeps fewer of them");
-    NEED(s_.grad_sync != GradSync::parameter_server, "offload", "nothing with parameter servers",
-         "offload");
-    NEED(!params || s_.sharding == Sharding::zero3, "offload", "params with sharding=zero3 alone",
-         "params", "optimizer goes with any sharding");
-    NEED(!params || s_.shard_group == s_.data_ranks(), "offload",
-         "params with shards over all data ranks", "a smaller shard_group");
-    NEED(!params || s_.pipeline == 1 || !spec_.tied_embeddings, "offload",
-         "params without tied embeddings on two stages", "params");
-  }
-
   // What pipelines without flush are lowered with.
   void endless() {
     if (!is_endless(s_.schedule)) return;
@@ -352,7 +336,7 @@ class Rules {
          "context", "1 for inference and with parameter servers", text(s_.context));
     endless();
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
-    offload();
+    add_saver_problems(spec_, job_, s_, problems_);
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
     unsigned seen = 0;
     for (const Degree d : s_.mesh_order) seen |= 1U << static_cast<unsigned>(d);

@@ -37,9 +37,10 @@ constexpr std::array kFormulas{
             "strategy.schedule",
             "[korthikanti2022], [chen2016]"},
     Formula{"memory.logits",
-            "micro_batch x seq_len x stored vocabulary rows of the rank x bytes, as alive at the "
-            "live peak",
-            "model.vocab job.seq_len job.precision strategy.micro_batch strategy.tensor",
+            "micro_batch x seq_len x stored vocabulary rows of the rank x bytes / loss_chunks, as "
+            "alive at the live peak",
+            "model.vocab job.seq_len job.precision strategy.micro_batch strategy.tensor "
+            "strategy.loss_chunks",
             kDefinition},
     Formula{"memory.communication",
             "bytes of gathered weights, buckets and staging buffers alive at the live peak; under "
@@ -212,6 +213,11 @@ constexpr std::array kFormulas{
             "sync: a server waits for its W workers; async: it updates by each push, which in the "
             "mean is (W - 1) / W to W - 1 updates of others stale (a run counts them: staleness)",
             "strategy.data strategy.grad_sync strategy.servers", "[parameter-server]"},
+    Formula{"strategy.loss_chunks",
+            "head and loss take a micro-batch's tokens in so many equal runs, ascending: logits, "
+            "their gradient and what it adds to the head's weight and input, before the next",
+            "memory.logits memory.activations time.compute strategy.micro_batch job.seq_len",
+            "[liger]"},
     Formula{"strategy.*", "a choice of the search, or as pinned", "search.enumerated", kDefinition},
     Formula{"job.**", "as asked for, or a default that `assumptions` names", "", kDefinition},
     Formula{"model.**", "of the model's definition", "model.name", "the model: planner models"},

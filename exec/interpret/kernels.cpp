@@ -118,7 +118,7 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
     case OpKind::cross_entropy:
       return host::cross_entropy(static_cast<double*>(a[4].data), v(0), v(1), v(2), v(3),
                                  logit_shape(op, rows, c),
-                                 1.0 / static_cast<double>(c.global_batch * op.rows *
+                                 1.0 / static_cast<double>(c.global_batch * op.rows * op.parts *
                                                            c.slice.ranks));
     case OpKind::squared_error:
       return host::squared_error(static_cast<double*>(a[2].data), v(0), v(1), n,

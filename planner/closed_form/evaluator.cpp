@@ -56,7 +56,7 @@ bool Evaluator::covers(const Strategy& s) const {
 
 Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
   return {s.tensor, s.context, s.expert, s.sequence_parallel,
-          s.checkpoint == Checkpoint::selective, splits_backward(s.schedule)};
+          s.checkpoint == Checkpoint::selective, splits_backward(s.schedule), s.loss_chunks};
 }
 
 std::optional<Pieces>* Evaluator::known_pieces(const Strategy& s) {

@@ -43,8 +43,10 @@ class Evaluator {
   const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
 
  private:
-  // Degrees that shape the graph; sequence parallelism, selective checkpointing, split passes.
-  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool>;
+  // Degrees that shape the graph; sequence parallelism, selective checkpointing, split passes;
+  // chunks of the loss.
+  using GraphKey =
+      std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool, std::int64_t>;
   // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
   struct Role {
     StageForm form;

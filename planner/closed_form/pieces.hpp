@@ -76,8 +76,8 @@ class Pieces {
  public:
   // nullopt where the sums do not describe the model: layers of several shapes, layers whose
   // backward reads their output, a graph without loss. shape: the strategy's degrees that shape the
-  // graph, and whether its schedule splits backward passes; the rest is ignored. graph and machines
-  // outlive the result.
+  // graph, its loss_chunks, and whether its schedule splits backward passes; the rest is ignored.
+  // graph and machines outlive the result.
   static std::optional<Pieces> of(const models::ModelGraph& graph, const Job& job,
                                   const Strategy& shape,
                                   std::span<const cost::Machine* const> machines);

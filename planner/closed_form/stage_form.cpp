@@ -89,6 +89,8 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   }
   PLANNER_CHECK(structure.machines.size() <= kMachines);
   const Strategy& s = *structure.strategy;
+  // Where the logits are small, the other ranks' bounds count: they must be exact.
+  equal_ &= s.loss_chunks == 1;
   const Recipe& r = structure.recipe;
   communicates_ = s.data * s.context > 1;
   copies_ = s.sharding == Sharding::zero3 || r.weight != r.compute;

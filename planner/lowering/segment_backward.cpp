@@ -287,8 +287,8 @@ void SegmentEmitter::backward_operator(const Op& op) {
 
 // From the last operator to the first. GEMMs free between their two halves, unless nothing reads
 // what they made.
-void SegmentEmitter::backward_operators() {
-  for (std::size_t i = order_.size(); i-- > 0;) {
+void SegmentEmitter::backward_operators(std::size_t end) {
+  for (std::size_t i = end; i-- > 0;) {
     const Op& op = segment_.graph[order_[i]];
     const bool product = op.kind == OpKind::linear || op.kind == OpKind::dense ||
                          op.kind == OpKind::expert_linear || op.kind == OpKind::convolution;
@@ -319,7 +319,7 @@ void SegmentEmitter::free_kept_after_backward(std::size_t position) {
   }
 }
 
-void SegmentEmitter::backward(const Boundary& boundary) {
+void SegmentEmitter::start_backward(const Boundary& boundary) {
   boundary_ = boundary;
   find_needs_gradient(boundary.input_needs_gradient);
   gradient_of_.assign(roots_.size(), -1);
@@ -327,17 +327,22 @@ void SegmentEmitter::backward(const Boundary& boundary) {
   deferred_.clear();
   restored_.assign(roots_.size(), false);
   input_gradient_placed_ = false;
+}
+
+void SegmentEmitter::backward(const Boundary& boundary) {
+  start_backward(boundary);
   if (segment_.output >= 0) {
     storages_.push_back({boundary_.d_output, 0});
     alias_gradient(segment_.output, 0);
   }
-  backward_operators();
+  backward_operators(order_.size());
 }
 
 void SegmentEmitter::forward_and_backward(Boundary boundary) {
   const auto last = order_.empty() ? OpKind::add : segment_.graph[order_.back()].kind;
   const bool has_loss = last == OpKind::cross_entropy || last == OpKind::squared_error;
   PLANNER_CHECK(has_loss, "an epilogue without a loss has no backward");
+  if (is_chunked()) return forward_and_backward_in_chunks(boundary);
   const Op& loss = segment_.graph[order_.back()];
   const bool in_input = root_of(loss.inputs[0]) == root_of(segment_.input);
   if (in_input) {
@@ -355,14 +360,10 @@ void SegmentEmitter::forward_and_backward(Boundary boundary) {
   kept_[logits] = true;
   forward(ForwardMode::keep, boundary);
   kept_[logits] = false;
-  boundary_ = boundary;
-  find_needs_gradient(boundary.input_needs_gradient);
-  gradient_of_.assign(roots_.size(), -1);
-  storages_.clear();
-  input_gradient_placed_ = false;
+  start_backward(boundary);
   storages_.push_back({tensor_view(loss.inputs[0]), 0});
   alias_gradient(loss.inputs[0], 0);
-  backward_operators();
+  backward_operators(order_.size());
 }
 
 }  // namespace planner::lowering

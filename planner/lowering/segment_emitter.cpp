@@ -26,10 +26,11 @@ SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
   }
   find_kept();
   find_dropped();
+  find_chunked();
   declare_buffers(slots, extent);
   declare_decoded();
   declare_context();
-  for (auto v : order_) op_index_.push_back(builder_.op(segment.graph[v]));
+  for (std::size_t i = 0; i < order_.size(); ++i) op_index_.push_back(builder_.op(operator_at(i)));
   declare_halved();
 }
 
@@ -74,7 +75,8 @@ void SegmentEmitter::declare_buffers(int slots, int extent) {
              : tensor.role == TensorRole::tokens  ? core::DType::i32
              : tensor.role == TensorRole::mask    ? core::DType::u8
                                                   : activation;
-    b.elements = {tensor.per_sample * stage_.samples};
+    const std::int64_t parts = chunked_[t] ? chunks_ : 1;
+    b.elements = {(tensor.per_sample + parts - 1) / parts * stage_.samples};
     b.extent = extent;
     b.slots = slots;
     buffers_[t] = builder_.buffer(std::move(b));
@@ -136,6 +138,7 @@ View SegmentEmitter::gradient_view(models::ParameterIndex p) const {
 // Operators to run. recompute: those whose results backward reads, and what these read in turn.
 std::vector<bool> SegmentEmitter::select(ForwardMode mode) const {
   std::vector<bool> selected(order_.size(), true);
+  std::fill(selected.begin() + static_cast<std::ptrdiff_t>(head_), selected.end(), false);
   if (mode != ForwardMode::recompute) return selected;
   std::vector<bool> wanted = kept_;
   if (segment_.input >= 0) wanted[root_of(segment_.input)] = false;
@@ -236,7 +239,7 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   decode(op);
   if (op.kind == OpKind::attention) gather_keys(tensor_view(op.inputs[0]));
   Emit e{.kind = ActionKind::forward};
-  for (TensorIndex t : op.inputs) e.args.push_back(tensor_view(t));
+  for (TensorIndex t : op.inputs) e.args.push_back(input_view(t));
   for (models::ParameterIndex p : op.parameters) e.args.push_back(weight_view(p));
   for (TensorIndex t : op.outputs) e.args.push_back(tensor_view(t));
   if (op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error)

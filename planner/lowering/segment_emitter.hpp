@@ -139,6 +139,15 @@ class SegmentEmitter {
   void backward_plain(const Op& op, int dy);
   void backward_elementwise(const Op& op, int dy);
   void backward_sum(const Op& op, int dy);
+  // segment_chunks.cpp: head and loss in chunks of the micro-batch's tokens.
+  void find_chunked();
+  bool is_chunked() const { return head_ < order_.size(); }
+  models::Operator operator_at(std::size_t position) const;
+  View chunk_view(models::TensorIndex t, View whole) const;
+  View input_view(models::TensorIndex t) const;
+  void forward_and_backward_in_chunks(const Boundary& boundary);
+  void emit_chunk(int dx);
+  void free_head_input(bool saved);
   // segment_cut.cpp: messages between the parts of a cut graph.
   program::EventRef cut_event(const std::string& name);
   program::Transfer cut_transfer(const Op& op, std::uint16_t what) const;
@@ -148,7 +157,8 @@ class SegmentEmitter {
   void backward_cut_send(const Op& op);
   void backward_cut_receive(const Op& op);
   void finish_cut();
-  void backward_operators();
+  void start_backward(const Boundary& boundary);
+  void backward_operators(std::size_t end);  // those before position `end`
   bool leads_to_input(models::TensorIndex t) const;
   void alias_gradient(models::TensorIndex t, int storage);
   // Storage that input gradient t is written to; sets *accumulate when something is there already.
@@ -179,6 +189,12 @@ class SegmentEmitter {
   std::vector<std::uint16_t> halved_;     // by position, kNone where it is made again whole
   std::uint16_t keys_ = program::kNone;   // keys and values of all context ranks
   std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class
+
+  // Of an epilogue in chunks: the head's position in order_ (else its size), how many, the one that
+  // is being emitted (-1 none), and by root what one chunk alone is stored of.
+  std::size_t head_ = 0;
+  std::int64_t chunks_ = 1, chunk_ = -1;
+  std::vector<bool> chunked_;
 
   const bool splits_;                  // backward leaves linears' weight gradients out
   const int slots_, extent_;

@@ -22,10 +22,24 @@ bool is_gradient(const Action& a) {
   return a.kind == ActionKind::input_gradient || a.kind == ActionKind::weight_gradient;
 }
 
-// Gradients of one routine; each once, after its forward.
+// Chunk `part` of an operator that takes its rows in several calls: the next of its input's rows.
+void check_part(const RankClass& k, const Place& at, const Action& a, std::int64_t part,
+                Problems& problems) {
+  const bool weight = a.kind == ActionKind::weight_gradient;  // {dy, x, dw} or {dy, w, dx}
+  const View& rows = k.views[a.first_arg + (weight ? 1U : 2U)];
+  if (rows.range == Range::fixed && rows.offset == part * rows.elements) return;
+  problems.add(Rule::accumulation, k.name, k, at,
+               "chunk " + std::to_string(part) + " of " + std::to_string(k.operators[a.op].parts) +
+                   ", chunks ascending",
+               std::to_string(rows.elements) + " elements at " + std::to_string(rows.offset),
+               "take each chunk of the rows once, in order");
+}
+
+// Gradients of one routine; each once (in as many parts as its operator has), after its forward.
 std::map<Gradient, Place> gradients(const RankClass& k, const char* routine, const Routine& calls,
                                     std::set<OperatorAt> forwarded, Problems& problems) {
   std::map<Gradient, Place> found;
+  std::map<Gradient, std::int64_t> parts;
   each(k, routine, calls, [&](const Place& at, const Action& a) {
     if (a.kind == ActionKind::forward) forwarded.emplace(a.op, at.call.layer);
     if (!is_gradient(a)) return;
@@ -35,10 +49,21 @@ std::map<Gradient, Place> gradients(const RankClass& k, const char* routine, con
     if ((a.flags & kSkipFirstMicroBatch) != 0)
       problems.add(Rule::passes, k.name, k, at, "a backward in every micro-batch",
                    "the first one skips it", "drop the flag");
-    if (!found.emplace(Gradient{a.kind, a.op, at.call.layer}, at).second)
+    const Gradient gradient{a.kind, a.op, at.call.layer};
+    found.emplace(gradient, at);
+    const std::int64_t part = parts[gradient]++, count = k.operators[a.op].parts;
+    if (count > 1 && part < count) check_part(k, at, a, part, problems);
+    if (part == count)
       problems.add(Rule::passes, k.name, k, at, "one backward per layer and micro-batch", "two",
                    "call the backward block once");
   });
+  for (const auto& [gradient, done] : parts) {
+    const std::int64_t count = k.operators[std::get<1>(gradient)].parts;
+    if (done < count)
+      problems.add(Rule::passes, k.name, k, found.at(gradient),
+                   std::to_string(count) + " chunks of this backward", std::to_string(done),
+                   "take each chunk of the rows once, in order");
+  }
   return found;
 }
 

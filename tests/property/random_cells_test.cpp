@@ -59,6 +59,7 @@ Strategy draw_strategy(Draw& draw) {
   s.sequence_parallel = s.tensor > 1 && draw.between(0, 1) > 0;
   s.overlap = draw.between(0, 3) > 0;
   s.bucket_bytes = draw.between(100, 60000);
+  s.loss_chunks = draw.one_of<std::int64_t>({1, 1, 2, 3, 4});
   return s;
 }
 

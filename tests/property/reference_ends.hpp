@@ -140,14 +140,31 @@ class TransformerEnds : protected Model {
   Typed head(Typed& x, double* loss) {
     if (v_.decoder_hidden > 0) return decode(x, loss);
     Norm ln_f = post() ? Norm{{}, x, {}, {}} : norm("ln_f", x);
-    Typed logits = linear("lm_head", ln_f.y, spec_.vocab);
-    cross_entropy(logits, spec_.vocab,
-                  1.0 / static_cast<double>(b_.global_batch * seq_len()), loss);
     Typed d_normed = activation(h_), d = activation(h_);
-    linear_backward("lm_head", logits, ln_f.y, d_normed, false);
+    const std::int64_t rows = rows_ / b_.loss_chunks;
+    for (std::int64_t first = 0; first < rows_; first += rows)
+      head_of(first, rows, ln_f.y, d_normed, loss);
     if (post()) return d_normed;
     norm_backward("ln_f", ln_f, d_normed, d, false);
     return d;
+  }
+
+  // Rows [first, first + rows) alone: logits, loss, and what they add to the head's gradient.
+  void head_of(std::int64_t first, std::int64_t rows, Typed& x, Typed& dx, double* loss) {
+    const std::int64_t n = spec_.vocab;
+    const LinearShape s{rows, n, h_, n, h_};
+    const host::LogitShape l{rows, n, n, 0, n};
+    const auto ws = workspace(host::linear_workspace(b_.activation, s));
+    Typed logits(b_.activation, rows * n), max(b_.statistic, rows), sums(b_.statistic, 2 * rows);
+    const View in = x.at(first * h_), w = weight("lm_head.weight"), targets = b_.targets.at(first);
+    host::linear(logits.at(), in, w, {}, s, false, ws);
+    host::softmax_max(max.at(), logits.at(), l);
+    host::softmax_sum(sums.at(), logits.at(), max.at(), targets, l);
+    host::cross_entropy(loss, logits.at(), max.at(), sums.at(), targets, l,
+                        1.0 / static_cast<double>(b_.global_batch * seq_len()));
+    if (const View dw = gradient("lm_head.weight"))
+      host::linear_weight_gradient(dw, logits.at(), in, s, ws);
+    host::linear_input_gradient(dx.at(first * h_), logits.at(), w, s, false, ws);
   }
 
   // Where row r of this rank stands in its sample, of how many tokens.

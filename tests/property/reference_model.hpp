@@ -47,6 +47,7 @@ struct MicroBatch {
   std::int64_t lora_rank = 0;
   std::uint64_t seed = 1;              // of what is drawn at random
   std::int64_t first_sample = 0;       // counted over all steps
+  std::int64_t loss_chunks = 1;        // the head takes the rows in so many runs
   bool stores_scores = false;          // attention keeps its probabilities
   bool halves = false;                 // backward makes half of what an activation reads again
   core::DType activation = core::DType::f32, statistic = core::DType::f32;

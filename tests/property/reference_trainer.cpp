@@ -177,6 +177,7 @@ MicroBatch Trainer::micro_batch_of(std::int64_t step, std::int64_t rank, std::in
   batch.statistic = recipe_.statistic;
   batch.lora_rank = job_.lora_rank;
   batch.halves = division_.halves;
+  batch.loss_chunks = division_.loss_chunks;
   batch.stores_scores = job_.attention == "unfused" || job_.attention == "fused_softmax";
   batch.weights = views([&](std::size_t i, bool) -> Typed& { return stages_[i].compute; });
   batch.gradients = views([&](std::size_t i, bool divided) -> Typed& {

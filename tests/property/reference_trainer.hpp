@@ -31,6 +31,7 @@ struct Division {
   std::int64_t delay(int stage) const {
     return delays.empty() ? 0 : delays[static_cast<std::size_t>(stage)];
   }
+  std::int64_t loss_chunks = 1;        // runs of a rank's rows that the head takes
 };
 
 // REQUIRES: `stated` has tensor degree 1 and was lowered for this job.

@@ -50,7 +50,7 @@ void forward(const Queue& q, const Operator& op, Args a, const KernelContext& c)
     case OpKind::cross_entropy:
       return cross_entropy(q, static_cast<double*>(a[4].data), v(0), v(1), v(2), v(3),
                            logit_shape(op, rows, c),
-                           1.0 / static_cast<double>(c.global_batch * op.rows));
+                           1.0 / static_cast<double>(c.global_batch * op.rows * op.parts));
     case OpKind::squared_error:
       return squared_error(q, static_cast<double*>(a[2].data), v(0), v(1), n,
                            1.0 / static_cast<double>(c.global_batch));

@@ -48,6 +48,8 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"gpt-neox-20b", "a100-sxm-80g", "mixed", 8, 512, 16},
                           Case{"gpt2-124m", "h100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
                                {"schedule=interleaved", "pipeline=2", "virtual_stages=7"}},
+                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 8, 256, 32, 0, "none", false,
+                               {"loss_chunks=8"}},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 8, 1024, 16},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "lean", 8, 512, 16});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);

@@ -92,6 +92,16 @@ TEST_CASE("chunks without layers are read back") {
   CHECK(read->chosen->strategy.stages == plan.chosen->strategy.stages);
 }
 
+TEST_CASE("a plan from before loss_chunks has one chunk, and another number is read back") {
+  const core::Result<Plan> before = parse_plan(damaged("\"loss_chunks\": 1,", ""), "plan.json");
+  if (!before.ok()) FAIL(core::to_text(before.problems()));
+  CHECK(before->chosen->strategy.loss_chunks == 1);
+  const std::string eight = damaged("\"loss_chunks\": 1,", "\"loss_chunks\": 8,");
+  CHECK(parse_plan(eight, "plan.json")->chosen->strategy.loss_chunks == 8);
+  CHECK_THAT(problems_of(damaged("\"loss_chunks\": 1,", "\"loss_chunks\": 0,")),
+             Catch::Contains("/chosen/strategy/loss_chunks"));
+}
+
 TEST_CASE("a plan without a chosen candidate is a plan") {
   Plan plan = sample_plan();
   plan.chosen.reset();

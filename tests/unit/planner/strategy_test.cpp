@@ -31,4 +31,6 @@ TEST_CASE("a strategy's text names what differs from plain data parallelism") {
   s.sharding = Sharding::zero3;
   s.shard_group = 2;
   CHECK(to_text(s) == "data=4 tensor=2 zero3 shard_group=2 every_k(1) micro_batch=8");
+  s.loss_chunks = 4;
+  CHECK(to_text(s) == "data=4 tensor=2 zero3 shard_group=2 every_k(1) micro_batch=8 loss_chunks=4");
 }
