@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::size_t kParetoLimit = 8;
 constexpr std::size_t kRejectionLimit = 8;
-constexpr std::int64_t kLossChunks =
-    8;  // proposed: an eighth of the logits is little beside layers
+constexpr std::int64_t kLossChunks = 8;  // proposed: an eighth of the logits is little
 
 // Mechanisms beyond plain data parallelism.
 int complexity(const Strategy& s) {
@@ -110,7 +109,8 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Q
 }
 
 // The last resort: all that saves memory, and what the host can hold in its memory.
-std::pair<std::string, Strategy> offloaded(Strategy s, std::int64_t global_batch) {
+std::pair<std::string, Strategy> offloaded(Strategy s, std::int64_t global_batch,
+                                           bool activations) {
   std::string text;
   if (s.data > 1) {
     s.sharding = Sharding::zero3;
@@ -127,7 +127,10 @@ std::pair<std::string, Strategy> offloaded(Strategy s, std::int64_t global_batch
     text += "micro_batch=1 ";
   }
   s.offload = {s.data > 1 ? "params" : "optimizer"};
-  return {text + "offload=" + s.offload[0], s};
+  text += "offload=" + s.offload[0];
+  if (!activations) return {text, s};
+  s.offload.push_back("activations");
+  return {text + ",activations", s};
 }
 
 // The fastest of the single changes that fit, then of pairs of them; "" where none does.
@@ -147,8 +150,10 @@ std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
   for (const auto& [text, s] : single)
     for (const auto& [more, both] : changes(s, explorer.question()))
       consider(fmt::format("{} {}", text, more), both);
-  if (best.empty()) {
-    const auto [text, s] = offloaded(r.strategy, explorer.question().job.global_batch);
+  for (const bool activations : {false, true}) {
+    if (!best.empty()) break;
+    const auto [text, s] =
+        offloaded(r.strategy, explorer.question().job.global_batch, activations);
     consider(text, s);
   }
   return best;

@@ -13,8 +13,14 @@ void add_offload(const models::ModelSpec& spec, const Job& job, const Strategy& 
     if (asked) problems.push_back({"offload", expected, found, fix});
   };
   refuse(job.mode == Mode::inference, "nothing for inference", "offload");
-  refuse(s.offloads("activations"), "optimizer or params", "activations",
-         "checkpoint=every_k keeps fewer of them");
+  if (s.offloads("activations")) {
+    refuse(!models::is_transformer(spec.family),
+           "optimizer or params for another than a transformer", "activations",
+           "its layers have shapes of their own");
+    refuse(s.checkpoint == Checkpoint::memory_poor || s.checkpoint == Checkpoint::selective_op,
+           "activations with checkpoint=none, every_k or selective", "another checkpoint",
+           "pin checkpoint=selective");
+  }
   refuse(s.grad_sync == GradSync::parameter_server, "nothing with parameter servers", "offload");
   if (!s.offloads("params")) return;
   refuse(s.sharding != Sharding::zero3, "params with sharding=zero3 alone", "params",

@@ -61,8 +61,11 @@ constexpr std::array kFormulas{
             "strategy.data strategy.tensor strategy.pipeline", kDefinition},
     Formula{"memory.device", "reserved + workspace + context + communicators",
             "memory.reserved memory.workspace memory.context memory.communicators", kDefinition},
-    Formula{"memory.host", "weights, gradients and optimizer state that strategy.offload names",
-            "strategy.offload memory.optimizer", kDefinition},
+    Formula{"memory.host",
+            "what strategy.offload names: weights, gradients, optimizer state; what each layer "
+            "keeps for its backward pass, of each micro-batch in flight",
+            "strategy.offload memory.optimizer strategy.checkpoint strategy.micro_batch",
+            kDefinition},
     Formula{"memory.usable", "memory that the driver shows on an idle card", "cluster.usable_bytes",
             "profile of the GPU: explain gpu.usable"},
     Formula{"time.step", "compute + exposed_communication + bubble + optimizer",

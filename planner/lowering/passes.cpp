@@ -28,6 +28,7 @@ void StageLowering::build_forward(int index) {
   } else if (!taken_over(index) && !stage_.cut) {
     call(routine, receive_block(index, false));
   }
+  const std::size_t first_layer = uses.size();
   for (int l = own.begin; l < own.end; ++l) {
     const bool keeps = checkpoint == Checkpoint::none || checkpoint == Checkpoint::selective ||
                        checkpoint == Checkpoint::selective_op;
@@ -42,6 +43,7 @@ void StageLowering::build_forward(int index) {
                                  (!keep && !is_checkpoint) || passes));
     ++class_.forward_evaluations;
   }
+  stash_after(uses, own, first_layer);
   if (!stage_.training() && own.last) {
     builder_.begin("epilogue.forward");
     Boundary b;
@@ -135,7 +137,9 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
   } else if (!hands_on(index) && !stage_.cut) {
     call(routine, receive_block(index, true));
   }
+  const std::size_t first_layer = uses.size();
   append_layer_backwards(uses, own_chunk);
+  fetch_before(uses, first_layer);
   if (own_chunk.first) {
     std::vector<int> own = prologue_->trains() ? unit_list(SegmentKind::prologue)
                                                : std::vector<int>{};

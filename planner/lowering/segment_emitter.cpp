@@ -263,6 +263,16 @@ bool SegmentEmitter::backward_reads_weights() const {
   });
 }
 
+std::vector<std::uint16_t> SegmentEmitter::kept_buffers() const {
+  std::vector<std::uint16_t> kept;
+  for (std::size_t r = 0; r < roots_.size(); ++r) {
+    if (!kept_[r] || dropped_[r] || buffers_[r] == program::kNone) continue;
+    if (builder_.target().buffers[buffers_[r]].term == program::Term::activations)
+      kept.push_back(buffers_[r]);
+  }
+  return kept;
+}
+
 bool SegmentEmitter::trains() const {
   return std::ranges::any_of(segment_.parameters, [](const auto& p) { return p.trainable; });
 }

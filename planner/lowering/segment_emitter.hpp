@@ -60,6 +60,8 @@ class SegmentEmitter {
   void forward_and_backward(Boundary boundary);
 
   bool keeps_input() const { return segment_.input >= 0 && kept_[root_of(segment_.input)]; }
+  // Buffers of its own activations that wait for backward, one instance a layer and slot.
+  std::vector<std::uint16_t> kept_buffers() const;
   bool keeps_output() const {
     return segment_.output >= 0 && kept_[root_of(segment_.output)];
   }

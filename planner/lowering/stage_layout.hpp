@@ -74,6 +74,8 @@ struct Stage {
   // In host memory: the optimizer's state; weights and gradients, too.
   bool offloads_optimizer() const { return offloads_params() || strategy->offloads("optimizer"); }
   bool offloads_params() const { return strategy->offloads("params"); }
+  // What layers keep for their backward passes goes to host memory and comes back.
+  bool offloads_activations() const { return strategy->offloads("activations") && training(); }
   // Ranks that divide each span: ZeRO's shard group, or the servers.
   int parts() const {
     if (servers()) return static_cast<int>(strategy->servers);

@@ -29,6 +29,7 @@ program::RankClass StageLowering::run() {
     declare_boundaries();
     declare_units();
     declare_segments();
+    declare_stash();
   }
   declare_synchronisation();
   build_begin();
@@ -285,7 +286,9 @@ void StageLowering::append_uses(program::Routine& routine, const std::vector<Use
     if (state_.unit_gradients != program::kNone)
       for (int u : uses[i].opens)
         if (trained(u)) call(routine, open_gradient_block(), u);
+    routine.insert(routine.end(), uses[i].before.begin(), uses[i].before.end());
     if (uses[i].call.block != program::kNone) routine.push_back(uses[i].call);
+    routine.insert(routine.end(), uses[i].after.begin(), uses[i].after.end());
     for (int u : uses[i].reads)
       if (copies_of(u) > 0 && !reads(i + 1, u)) {
         call(routine, release_block(u), u);

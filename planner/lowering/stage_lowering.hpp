@@ -45,7 +45,8 @@ class StageLowering {
   int copies_of(int unit) const;       // what kernels read of the unit that is not stored so
   void gather(View own, View copy, bool experts, bool last);
   View shard_on_device(View own, std::uint16_t shard);
-  void copy(Stream stream, View from, View to, std::vector<program::Wait> waits = {});
+  void copy(Stream stream, View from, View to, std::vector<program::Wait> waits = {},
+            const program::EventRef* signal = nullptr);
   std::uint16_t materialise_block(int unit);
   std::uint16_t await_block();
   std::uint16_t release_block(int unit);
@@ -98,11 +99,26 @@ class StageLowering {
     bool free_input = true, free_output = false, needs_input = true;
     friend auto operator<=>(const LayerKey&, const LayerKey&) = default;
   };
-  // A call that computes, with the units that it reads, opens and completes.
+  // A call that computes, with the units that it reads, opens and completes, and the calls that
+  // move offloaded activations right before and after it.
   struct Use {
     program::Call call;
     std::vector<int> reads, opens, completes;
+    program::Routine before{}, after{};
   };
+  // stash.cpp: offload=activations.
+  void declare_stash();
+  bool stays(int l) const;             // although offloaded layers before it leave
+  bool stashes(int l) const;
+  // What layer l keeps, on the device and on the host, and the block that moves it.
+  struct Stashed { std::uint16_t device, host; };
+  View stashed_view(const Stashed& s, int chunk) const;
+  std::uint16_t stash_block(int chunk);
+  std::uint16_t drop_block(int chunk);
+  std::uint16_t fetch_block(int chunk);
+  std::uint16_t await_fetched_block();
+  void stash_after(std::vector<Use>& uses, const Chunk& chunk, std::size_t first_layer);
+  void fetch_before(std::vector<Use>& uses, std::size_t first_layer);
   void declare_boundaries();
   void declare_segments();
   void build_forward(int chunk);
@@ -173,6 +189,9 @@ class StageLowering {
   std::uint16_t updated_ = program::kNone, may_gather_ = program::kNone, pulled_ = program::kNone;
   std::uint16_t regathered_ = program::kNone, tied_summed_ = program::kNone;
   std::uint16_t host_weights_ = program::kNone, host_gradients_ = program::kNone;
+  std::vector<Stashed> stash_;         // the layers' inputs first
+  std::uint16_t stashed_ = program::kNone, fetched_ = program::kNone;
+  std::uint16_t may_stash_ = program::kNone, may_fetch_ = program::kNone;
   std::uint16_t sent_output_ = program::kNone, sent_gradient_ = program::kNone;
   // Of activations and of gradients, by arm: where messages arrive, and when they are copied out.
   std::array<std::uint16_t, 4> landing_{program::kNone, program::kNone, program::kNone,

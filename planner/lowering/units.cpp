@@ -101,7 +101,8 @@ void StageLowering::gather(View own, View copy, bool experts, bool last) {
 }
 
 // Between host and device.
-void StageLowering::copy(Stream stream, View from, View to, std::vector<program::Wait> waits) {
+void StageLowering::copy(Stream stream, View from, View to, std::vector<program::Wait> waits,
+                         const program::EventRef* signal) {
   program::Transfer t;
   t.collective = program::Collective::copy;
   t.algorithm = program::Algorithm::direct;
@@ -109,7 +110,7 @@ void StageLowering::copy(Stream stream, View from, View to, std::vector<program:
   t.group = program::Group::shard;
   t.wire_type = class_.buffers[to.buffer].type;
   builder_.emit({.kind = ActionKind::copy, .stream = stream, .args = {from, to},
-                 .op = builder_.transfer(t), .waits = std::move(waits)});
+                 .op = builder_.transfer(t), .waits = std::move(waits), .signal = signal});
 }
 
 // Where the gathers read `own`: there, or offloaded in the shard on the device, to which it is

@@ -157,6 +157,18 @@ TEST_CASE("state that lies in the host's memory trains what one rank trains") {
   }
 }
 
+TEST_CASE("activations in the host's memory and a head in chunks train what one rank trains") {
+  for (const Sharding z : {Sharding::none, Sharding::zero3})
+    for (const char* recipe : {"fp32", "mixed"}) {
+      Strategy s = strategy(2, 12, 2);
+      if (z != Sharding::none) sharded(z)(s);
+      s.offload = {"activations"};
+      s.loss_chunks = 3;
+      if (std::string(recipe) == "fp32") check_gpt(s);
+      else check_gpt(s, recipe, kHalfStored);
+    }
+}
+
 TEST_CASE("recomputation trains what one rank trains") {
   for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective}) {
     check_gpt(strategy(2, 12, 2, recomputing(c)));
