@@ -17,7 +17,9 @@ ReferenceResult reference(const models::ModelSpec& spec, const planner::Job& job
     if (s.schedule == planner::Schedule::pipedream) delays.push_back(s.pipeline - 1 - stage);
     if (s.schedule == planner::Schedule::pipedream_2bw) delays.push_back(1);
   }
-  return train_reference(spec, job, stated, data, {s.grad_accum, s.micro_batch, halves, delays, s.loss_chunks}, steps, kSeed);
+  return train_reference(spec, job, stated, data,
+                         {s.grad_accum, s.micro_batch, halves, delays, s.loss_chunks}, steps,
+                         kSeed);
 }
 
 // "" or where the bits differ first.

@@ -22,8 +22,7 @@ struct Stage {
   const program::RankClass* layout = nullptr;
   int expert_rank = 0;
   Typed weights, master, compute;
-  std::vector<Typed> earlier;          // weights before each update, where these are delayed
-  std::vector<Typed> slots, scales;
+  std::vector<Typed> slots, scales, earlier;  // earlier: weights before the latest updates
 };
 
 class Trainer {
