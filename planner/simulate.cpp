@@ -69,10 +69,6 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
   return problems;
 }
 
-core::Seconds seconds(std::int64_t picoseconds) {
-  return core::to_seconds(core::Picoseconds(picoseconds));
-}
-
 class Player {
  public:
   Player(const Plan& plan, const program::Program& program, const cost::Machine& machine,

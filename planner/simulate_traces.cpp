@@ -1,16 +1,10 @@
 #include "planner/simulate_traces.hpp"
 
 #include "planner/candidate_json.hpp"
+#include "planner/swept_time.hpp"
 #include "sim/cost/machine.hpp"
 
 namespace planner {
-namespace {
-
-core::Seconds seconds(std::int64_t picoseconds) {
-  return core::to_seconds(core::Picoseconds(picoseconds));
-}
-
-}  // namespace
 
 core::Result<TraceSimulation> simulate_traces(const std::vector<engine::ChakraTrace>& traces,
                                               const std::vector<engine::ChakraGroup>& groups,

@@ -8,10 +8,6 @@ namespace planner {
 
 static constexpr double kMostSwept = 1e5;  // a step's; some 30 M a second are swept
 
-static core::Seconds seconds(std::int64_t picoseconds) {
-  return core::to_seconds(core::Picoseconds(picoseconds));
-}
-
 Time time_of(const engine::StepTerms& t, const cost::Machine& machine) {
   Time time;
   time.compute = seconds(t.compute);

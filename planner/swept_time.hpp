@@ -17,6 +17,10 @@ struct SweptTime {
   core::Seconds beside{};
 };
 
+inline core::Seconds seconds(std::int64_t picoseconds) {
+  return core::to_seconds(core::Picoseconds(picoseconds));
+}
+
 // The terms of a played step in the words of the plan.
 Time time_of(const engine::StepTerms& terms, const cost::Machine& machine);
 
