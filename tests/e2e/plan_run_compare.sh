@@ -67,7 +67,6 @@ round data=2 sharding=none
 round data=2 sharding=zero3
 round pipeline=2 schedule=1f1b
 round pipeline=2 schedule=pipedream_2bw
-round pipeline=2 schedule=pipedream
 round context=2
 round context=2 sharding=zero3 checkpoint=selective
 round tensor=2

@@ -53,6 +53,7 @@ TEST_CASE("closed forms follow the sweep: within 2 % at the median, 10 % at wors
                                Space{"alexnet", "rtx3090", 8, 1, 1024, {}});
   INFO(space.model << " on " << space.gpus << " x " << space.gpu);
   Errors walked, formed, alone;        // alone: no data parallelism beside the pipeline
+  bool endless = false;                // a step is the pace of a few rounds
   std::vector<planner::Question> questions;
   std::optional<planner::closed_form::Evaluator> evaluator;
   const int visited = engine_test::each_candidate(space, [&](const Lowered& c) {
@@ -68,8 +69,10 @@ TEST_CASE("closed forms follow the sweep: within 2 % at the median, 10 % at wors
     const planner::Time walk =
         step_time(c.program, c.question.machine, c.strategy.schedule);
     walked.add(walk.step.value(), swept, what);
+    endless = planner::is_endless(c.strategy.schedule);
     const bool straight = c.strategy.schedule != planner::Schedule::interleaved &&
-                          c.strategy.schedule != planner::Schedule::zb_v;
+                          c.strategy.schedule != planner::Schedule::zb_v &&
+                          !endless;
     if (c.strategy.data == 1 && straight) alone.add(walk.step.value(), swept, what);
     const auto graph = [&](const planner::Strategy&) -> const models::ModelGraph& {
       return c.graph;
@@ -80,7 +83,7 @@ TEST_CASE("closed forms follow the sweep: within 2 % at the median, 10 % at wors
     formed.add(f.step.value(), swept, what);
   });
   REQUIRE(visited > 0);
-  walked.check(0.001, 0.05, 0.03);     // passes played one by one
+  walked.check(endless ? 0.002 : 0.001, 0.05, 0.03);  // passes played one by one
   formed.check(0.02, 0.07, 0.06);      // the schedule's algebra
   alone.check(1e-9, 1e-2, 1e-6);
 }
