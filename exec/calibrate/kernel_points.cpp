@@ -81,7 +81,7 @@ void time_layer(PointBook& book, const Layer& l, DType type, std::vector<Product
 
 models::Operator attention_operator(std::int64_t seq, std::int64_t heads) {
   models::Operator op;
-  op.rows = seq;
+  op.rows = op.keys = seq;
   op.heads = op.kv_heads = heads;
   op.head_dim = kHeadDim;
   op.n = heads * kHeadDim;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/check.hpp"
 #include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
 #include "exec/host/gemm.hpp"
@@ -143,6 +144,7 @@ Count product(Pass pass, const Dims& d, bool in_place, std::int64_t biases) {
 // A kernel that stores the probabilities writes them forward, and reads them instead of one
 // product.
 Count attend(Pass pass, const models::Operator& op, const Dims& d) {
+  PLANNER_CHECK(op.keys > 0, "attention without keys to attend to");
   const bool stores = op.outputs.size() > 2;
   const std::int64_t scores = stores ? d.rows * op.heads * op.keys : 0;
   const std::int64_t heads = op.heads, qkv = (op.heads + 2 * op.kv_heads) * op.head_dim;
