@@ -89,6 +89,7 @@ function(planner_cuda_executable name)
   planner_cuda_settings(${name})
   target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
   set_target_properties(${name} PROPERTIES
+    UNITY_BUILD OFF
     BUILD_RPATH "$ORIGIN"
     INSTALL_RPATH "$ORIGIN")
 endfunction()
