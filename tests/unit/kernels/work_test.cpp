@@ -75,7 +75,7 @@ TEST_CASE("a pass does work exactly when the table names its kernel") {
   for (const KernelInfo& info : kernel_table()) {
     models::Operator o = op(info.kind, 4, 3, 3);
     o.heads = o.kv_heads = 1;
-    o.head_dim = 3;
+    o.head_dim = o.keys = 3;
     CAPTURE(static_cast<int>(info.kind));
     CHECK((work(info.kind, Pass::forward, o, 1, {}).bytes.value() > 0) == !info.forward.empty());
     CHECK((work(info.kind, Pass::input_gradient, o, 1, {}).bytes.value() > 0) ==
