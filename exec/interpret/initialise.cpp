@@ -1,5 +1,8 @@
 #include "exec/interpret/initialise.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include "core/check.hpp"
 #include "core/random.hpp"
 
@@ -36,18 +39,18 @@ class ShardMap {
     }
   }
 
-  // visit(local index, full index or -1 for padding).
+  // visit(local index, full index, count) of each row that lies in one piece in both. What is
+  // padding here alone is left out.
   template <class Visit>
-  void for_each(Visit&& visit) const {
+  void for_each_row(Visit&& visit) const {
     std::int64_t local = 0;
     for (std::int64_t o = 0; o < outer_; ++o) {
       std::int64_t begin = (first_outer_ + o) * full_axis_;
       for (const Block& block : blocks_) {
-        for (std::int64_t a = 0; a < block.own; ++a) {
-          const std::int64_t at = rank_ * block.own + a;
-          for (std::int64_t i = 0; i < inner_; ++i, ++local)
-            visit(local, at >= block.full ? -1 : (begin + at) * inner_ + i);
-        }
+        const std::int64_t first = rank_ * block.own;
+        const std::int64_t held = std::clamp<std::int64_t>(block.full - first, 0, block.own);
+        if (held > 0) visit(local, (begin + first) * inner_, held * inner_);
+        local += block.own * inner_;
         begin += block.full;
       }
     }
@@ -67,12 +70,15 @@ std::vector<double> initial_values(const program::PlacedParameter& placed, std::
   std::vector<double> values(static_cast<std::size_t>(p.elements), 0.0);
   if (p.init == models::Init::zero) return values;
   const core::Random random(seed, stream_of(placed.path));
-  ShardMap(p, tensor_rank, expert_rank).for_each([&](std::int64_t local, std::int64_t full) {
-    if (full < 0) return;
-    double x = 1.0;
+  ShardMap(p, tensor_rank, expert_rank).for_each_row([&](auto local, auto full, auto count) {
+    const auto own = std::span(values).subspan(static_cast<std::size_t>(local),
+                                               static_cast<std::size_t>(count));
     if (p.init == models::Init::normal)
-      x = p.init_stddev * random.normal(static_cast<std::uint64_t>(full));
-    values[static_cast<std::size_t>(local)] = double_precision ? x : static_cast<float>(x);
+      random.fill_normal(static_cast<std::uint64_t>(full), 0.0, p.init_stddev, own);
+    else
+      std::ranges::fill(own, 1.0);
+    if (!double_precision)
+      for (double& x : own) x = static_cast<float>(x);
   });
   return values;
 }
