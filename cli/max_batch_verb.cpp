@@ -28,7 +28,7 @@ class Finder {
   core::Result<bool> fits(std::int64_t samples) {
     progress_.show(fmt::format("{} samples per GPU", samples));
     options_.global_batch = std::to_string(samples * gpus_);
-    core::Result<reports::Subject> point = plan_point(options_);
+    core::Result<reports::Subject> point = plan_point(options_, false);
     progress_.clear();
     if (!point.ok()) return point.problems();
     const bool done = point->candidate.has_value();

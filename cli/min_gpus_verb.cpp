@@ -14,7 +14,8 @@ namespace {
 constexpr std::string_view kMinGpusPurpose =
     "Finds the fewest GPUs on which a job fits, or trains --tokens within a given time: 1, 2, 4, "
     "...\n"
-    "until one does, then what lies between (each number within a node, whole nodes beyond).";
+    "until one does, then what lies between (each number within a node, whole nodes beyond).\n"
+    "Nothing is kept in the memory of the hosts, unless --pin offload=... asks for it.";
 constexpr std::string_view kMinGpusExamples =
     "  planner min-gpus --model llama3-70b --gpu h100-sxm-80g\n"
     "  planner min-gpus --model llama3-8b --gpu a100-sxm-80g --tokens 1T --within 30d";
@@ -31,7 +32,7 @@ class FewestFinder {
     if (known == points_.end()) {
       progress_.show(fmt::format("{} GPUs", gpus));
       options_.gpus = std::to_string(gpus);
-      core::Result<reports::Subject> point = plan_point(options_);
+      core::Result<reports::Subject> point = plan_point(options_, false);
       progress_.clear();
       if (!point.ok()) return point.problems();
       points_.emplace(gpus, std::move(point).value());

@@ -70,11 +70,12 @@ core::Status check_points_output(const PointsOutput& options) {
   return problems;
 }
 
-core::Result<Subject> plan_point(PlanOptions options) {
+core::Result<Subject> plan_point(PlanOptions options, bool hosts) {
   options.top.emplace(1, '0');
   auto requests = requests_of(options);
   if (!requests.ok()) return requests.problems();
   planner::Request& request = requests->front();
+  request.hosts = hosts;
   request.gpu_given = true;  // no other machine is asked about
   const core::Result<planner::Plan> plan = planner::make_plan(request);
   if (!plan.ok()) return plan.problems();

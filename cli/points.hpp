@@ -22,8 +22,9 @@ struct PointsOutput {
 void add_points_output(OptionSet& set, PointsOutput& options);
 core::Status check_points_output(const PointsOutput& options);
 
-// The best plan of one question, as a subject; nothing more than that is worked out.
-core::Result<reports::Subject> plan_point(PlanOptions options);
+// The best plan of one question, as a subject; nothing more than that is worked out. hosts: as
+// planner::Request's; without, the question is what the GPUs hold.
+core::Result<reports::Subject> plan_point(PlanOptions options, bool hosts);
 
 // A point whose question the planner refuses (bad input: a sequence beyond the model's positions),
 // as a subject that says why. REQUIRES: requests_of(options) has no problems.

@@ -107,7 +107,7 @@ int sweep_verb(Arguments arguments) {
   ProgressLine progress(output.output.quiet);
   for (const PlanOptions& question : *questions) {
     progress.show(fmt::format("point {} of {}", points.size() + 1, questions->size()));
-    core::Result<reports::Subject> point = plan_point(question);
+    core::Result<reports::Subject> point = plan_point(question, true);
     progress.clear();
     if (!point.ok()) {                 // a point that has no answer does not take the others'
       points.push_back(refused_point(question, point.problems()));

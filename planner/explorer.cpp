@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/parallel.hpp"
+#include "planner/host_space.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/rescale.hpp"
@@ -110,15 +111,20 @@ const std::vector<closed_form::Figures>& Explorer::lowered(const Strategy& resol
   return figures_;
 }
 
-std::optional<core::Bytes> Explorer::host_overflow(const Strategy& resolved) const {
-  const Question& q = questions_.front();
-  const hw_profiles::Node& node = q.profile.node;
-  if (resolved.offload.empty() || !node.host_memory) return std::nullopt;
+core::Bytes Explorer::host_bytes(const Strategy& resolved, bool closed) const {
+  if (resolved.offload.empty()) return {};
+  if (closed) return evaluator_.host_bytes();
   core::Bytes most{};
   for (const program::RankClass& k : program_->classes)
     most = std::max(most, program::host_bytes(k));
-  const core::Bytes all = most * std::min<std::int64_t>(node.gpus_per_node, q.gpus);
-  return all > *node.host_memory ? std::optional(all) : std::nullopt;
+  return most;
+}
+
+bool Explorer::host_overflows(std::size_t machine, core::Bytes of_rank) const {
+  const Question& q = questions_[machine];
+  const hw_profiles::Node& node = q.profile.node;
+  return node.host_memory &&
+         of_rank * std::min<std::int64_t>(node.gpus_per_node, q.gpus) > *node.host_memory;
 }
 
 // Micro-batches ascend and memory with them: once a machine overflows, larger ones are skipped
@@ -127,7 +133,7 @@ void Explorer::explore(std::uint32_t index) {
   const Question& first = questions_.front();
   Structure& structure = structures_[index];
   const std::vector<std::int64_t>& sizes = structure.micro_batches;
-  full_.assign(questions_.size(), false);
+  full_ = served_;
   program_.reset();
   bool prepared = false, closed = false, divides = false;
   const bool open = is_open(structure.strategy);
@@ -157,41 +163,66 @@ void Explorer::explore(std::uint32_t index) {
       prepared = true;
     }
     const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
-    if (const std::optional<core::Bytes> host = host_overflow(s)) {
-      const auto rest = static_cast<std::int64_t>(sizes.size() - at);  // whatever their size
-      counts_.enumerated += rest;
-      counts_.infeasible += rest;
-      per_limit_["host_memory"] += rest;
-      misses_.push_back({index, sizes[at], {}, "host_memory", "", *host});
-      return;
-    }
-    enter(index, sizes[at], sizes.size() - 1 - at, figures);
+    enter(index, sizes[at], sizes.size() - 1 - at, host_bytes(s, closed), figures);
   }
 }
 
 void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
-                     const std::vector<closed_form::Figures>& figures) {
-  if (!full_[0]) ++counts_.enumerated, ++counts_.evaluated;
+                     core::Bytes host, const std::vector<closed_form::Figures>& figures) {
   for (std::size_t i = 0; i < questions_.size(); ++i) {
     if (full_[i]) continue;
-    full_[i] = cannot_fit(figures[i].device, questions_[i].profile.gpu.usable);
-    if (!full_[i]) {
+    if (i == 0) ++counts_.enumerated, ++counts_.evaluated;
+    const bool host_full = host_overflows(i, host);
+    full_[i] = host_full || cannot_fit(figures[i].device, questions_[i].profile.gpu.usable);
+    if (!full_[i])
       entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step});
-    } else if (i == 0) {
-      const auto skipped = static_cast<std::int64_t>(larger);
-      counts_.enumerated += skipped;
-      counts_.infeasible += 1 + skipped;
-      per_limit_["memory"] += 1 + skipped;
-      misses_.push_back({index, micro_batch, figures[i].device, {}, {}});
-    }
+    else if (i == 0)
+      miss(index, micro_batch, larger, host_full ? host : core::Bytes{}, figures[0]);
   }
 }
 
-void Explorer::explore(std::vector<Structure> all, const Constraints& constraints) {
+// On the machine asked about. Of hosts, what all ranks of a node keep there is told.
+void Explorer::miss(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
+                    core::Bytes host, const closed_form::Figures& figures) {
+  const auto skipped = static_cast<std::int64_t>(larger);
+  const bool of_host = host.value() > 0;
+  counts_.enumerated += skipped;
+  counts_.infeasible += 1 + skipped;
+  per_limit_[of_host ? "host_memory" : "memory"] += 1 + skipped;
+  if (!of_host) return misses_.push_back({index, micro_batch, figures.device, {}, {}});
+  const Question& q = questions_.front();
+  misses_.push_back({index, micro_batch, {}, "host_memory", "",
+                     host * std::min<std::int64_t>(q.profile.node.gpus_per_node, q.gpus)});
+}
+
+void Explorer::explore(std::vector<Structure> all, const Constraints& constraints, bool hosts) {
   constraints_ = &constraints;
   structures_ = std::move(all);
   divisions_.clear();
+  served_.assign(questions_.size(), false);
   for (std::uint32_t i = 0; i < structures_.size(); ++i) explore(i);
+  // A pinned strategy is not changed unasked; what would make it fit is told (cheapest_fix).
+  if (!hosts || constraints.pins_any() || !some_are_unserved()) return;
+  const std::vector<Structure> plain = structures_;
+  const Job& job = questions_.front().job;
+  explore_more(with_host_optimizer(plain, job, constraints));
+  if (some_are_unserved()) explore_more(with_host_parameters(plain, job, constraints));
+}
+
+// Whether nothing is certain to fit on some machine, which then is asked again.
+bool Explorer::some_are_unserved() {
+  for (std::size_t i = 0; i < questions_.size(); ++i) {
+    const core::Bytes usable = questions_[i].profile.gpu.usable;
+    served_[i] = std::ranges::any_of(entries_[i],
+                                     [&](const Entry& e) { return e.device <= usable; });
+  }
+  return std::ranges::find(served_, false) != served_.end();
+}
+
+void Explorer::explore_more(std::vector<Structure> more) {
+  const std::size_t before = structures_.size();
+  std::ranges::move(more, std::back_inserter(structures_));
+  for (std::size_t i = before; i < structures_.size(); ++i) explore(static_cast<std::uint32_t>(i));
 }
 
 Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
@@ -225,7 +256,7 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
       evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
   program_.reset();
   const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
-  if (host_overflow(s)) return std::nullopt;
+  if (host_overflows(0, host_bytes(s, closed))) return std::nullopt;
   return Measure{figures.front().device, figures.front().step};
 }
 

@@ -44,9 +44,10 @@ class Explorer {
   Explorer(const Explorer&) = delete;
   Explorer& operator=(const Explorer&) = delete;
 
-  // Structures that come to a forbidden value (an `auto` that resolves to it) are misses.
+  // Structures that come to a forbidden value (an `auto` that resolves to it) are misses. hosts: on
+  // machines where none fits, their hosts' memory is searched too, unless something is pinned.
   // constraints outlives the call.
-  void explore(std::vector<Structure> structures, const Constraints& constraints);
+  void explore(std::vector<Structure> structures, const Constraints& constraints, bool hosts);
 
   const std::vector<Entry>& entries(std::size_t machine) const { return entries_[machine]; }
   const std::vector<Miss>& misses() const { return misses_; }
@@ -76,12 +77,18 @@ class Explorer {
   // resolve(), with stages=auto divided by cost where the stages are one chunk each.
   Strategy resolved(Strategy strategy);
   void explore(std::uint32_t index);
-  void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
+  void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
              const std::vector<closed_form::Figures>& figures);
+  void miss(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
+            const closed_form::Figures& figures);
   void reject(std::uint32_t index, std::int64_t micro_batch, const core::Problems& problems);
-  // What the ranks of a node keep in its memory, where that is more than it is known to have.
-  // REQUIRES: lowered(), where something is offloaded.
-  std::optional<core::Bytes> host_overflow(const Strategy& resolved) const;
+  // What a rank keeps in its host's memory: of the strategy that was evaluated last, in closed form
+  // or lowered(). And whether a node of this machine is known to have less than all its ranks need.
+  core::Bytes host_bytes(const Strategy& resolved, bool closed) const;
+  bool host_overflows(std::size_t machine, core::Bytes of_rank) const;
+  bool some_are_unserved();
+  // On the machines that are not served yet.
+  void explore_more(std::vector<Structure> structures);
   // Figures of a strategy that the closed form does not describe.
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
 
@@ -92,7 +99,8 @@ class Explorer {
   const Constraints* constraints_ = nullptr;  // of the explore() under way
   std::vector<std::vector<Entry>> entries_;
   std::vector<Miss> misses_;
-  std::vector<bool> full_;  // by machine: the structure's micro-batches overflow from here
+  // By machine: whether to ask at all; the structure's micro-batches overflow from here.
+  std::vector<bool> served_, full_;
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place
   std::vector<closed_form::Figures> figures_;
   // By what shapes them: tensor, context, expert, sequence_parallel, selective_op.

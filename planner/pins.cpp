@@ -159,6 +159,10 @@ bool Constraints::admits(std::string_view key, std::int64_t value) const {
   return r == nullptr || r->admits({.number = value, .items = {}});
 }
 
+bool Constraints::pins_any() const {
+  return std::ranges::any_of(keys_, [](const KeyRule& r) { return !r.pinned.empty(); });
+}
+
 bool Constraints::is_pinned(std::string_view key) const {
   const KeyRule* r = find(key);
   return r != nullptr && !r->pinned.empty();

@@ -25,6 +25,7 @@ class Constraints {
   // Whether a scalar key may have this value, whatever the others are.
   bool admits(std::string_view key, std::int64_t value) const;
   bool is_pinned(std::string_view key) const;
+  bool pins_any() const;
   // Values of a pinned scalar key, ascending; empty when it is not pinned.
   std::vector<std::int64_t> pinned(std::string_view key) const;
   // Puts the first pinned value of every pinned key whose name is in `keys` into the strategy.

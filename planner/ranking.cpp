@@ -19,11 +19,13 @@ constexpr std::int64_t kLossChunks = 8;  // proposed: an eighth of the logits is
 // Mechanisms beyond plain data parallelism.
 int complexity(const Strategy& s) {
   return (s.tensor > 1) + (s.pipeline > 1) + (s.expert > 1) + static_cast<int>(s.sharding) +
-         (s.checkpoint != Checkpoint::none) + (s.shard_group > 1 && s.shard_group < s.data);
+         (s.checkpoint != Checkpoint::none) + 2 * static_cast<int>(s.offload.size()) +
+         (s.shard_group > 1 && s.shard_group < s.data);
 }
 
 auto family(const Strategy& s) {
-  return std::make_tuple(s.data, s.tensor, s.pipeline, s.expert, s.sharding, s.checkpoint);
+  return std::make_tuple(s.data, s.tensor, s.pipeline, s.expert, s.sharding, s.checkpoint,
+                         s.offload.size());
 }
 
 bool fits(const Candidate& c) { return c.memory.worst.device <= c.memory.usable; }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/parse_units.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/graph.hpp"
 #include "planner/accuracy.hpp"
@@ -95,6 +96,22 @@ std::vector<Question> questions_for(const Request& request, const Plan& plan,
   return questions;
 }
 
+// The best that fits by replay. After a few whose bound was all that did, one whose bound leaves no
+// doubt.
+std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, const Question& question,
+                                 Objective objective) {
+  constexpr int kDoubtful = 8;
+  int replayed = 0;
+  Ranking ranking(explorer, machine, objective);
+  while (const Entry* entry = ranking.next()) {
+    const bool certain = entry->device <= question.profile.gpu.usable;
+    if (!certain && ++replayed > kDoubtful) continue;
+    Candidate c = explorer.candidate(explorer.strategy(*entry), machine);
+    if (c.memory.worst.device <= c.memory.usable) return c;
+  }
+  return std::nullopt;
+}
+
 void fill_other_machines(Explorer& explorer, const std::vector<Question>& questions,
                          Objective objective, Plan& plan) {
   if (questions.size() == 1) return;
@@ -103,8 +120,8 @@ void fill_other_machines(Explorer& explorer, const std::vector<Question>& questi
       if (questions[i].profile.gpu.id != name) continue;
       OtherMachine other;
       other.gpu = name;
-      if (const Entry* best = Ranking(explorer, i, objective).next())
-        other.candidate = explorer.candidate(explorer.strategy(*best), i);
+      other.candidate =
+          i == 0 ? plan.chosen : best_on(explorer, i, questions[i], objective);
       plan.other_machines.push_back(std::move(other));
     }
   }
@@ -125,6 +142,21 @@ void explain_empty_space(const Request& request, Plan& plan) {
   plan.rejected_per_limit["pins"] = 1;
 }
 
+// What a choice that keeps something in the memory of its hosts assumes.
+void state_hosts(const Request& request, Plan& plan) {
+  if (!plan.chosen || plan.chosen->strategy.offload.empty()) return;
+  if (!request.constraints.pins_any())
+    plan.assumptions.emplace_back(
+        "nothing fits the GPUs alone, so what their hosts can hold was searched too");
+  const core::Bytes held = plan.chosen->memory.worst.host *
+                           std::min<std::int64_t>(plan.gpus_per_node, plan.gpus);
+  if (held.value() > 0 && !plan.profile.node.host_memory)
+    plan.assumptions.push_back(fmt::format(
+        "each host has {} for what is offloaded: how much memory a node has is not known "
+        "(node.host_memory of a file for --node)",
+        core::to_text(held)));
+}
+
 // The request completed in `plan`, and the question it asks of the machine; or what is wrong.
 core::Result<Question> ask(const Request& request, Plan& plan) {
   complete(request, plan);
@@ -143,7 +175,7 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model),
                                plan.model.variants.experts},
                               request.constraints),
-                   request.constraints);
+                   request.constraints, request.hosts);
 }
 
 }  // namespace
@@ -170,10 +202,7 @@ core::Result<Plan> make_plan(const Request& request) {
   if (!plan.chosen && !plan.alternatives.empty())
     return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),
                          fmt::format("{}", request.candidate), "name one of the ranking"};
-  if (plan.chosen && plan.chosen->memory.worst.host.value() > 0 && !plan.profile.node.host_memory)
-    plan.assumptions.emplace_back(
-        "the host has room for what is offloaded: how much memory a node has is not known "
-        "(node.host_memory of a file for --node)");
+  state_hosts(request, plan);
   if (request.tokens && plan.chosen) {
     const Time& t = plan.chosen->time;
     plan.training =

@@ -148,7 +148,10 @@ class Space {
     const bool servers = s.grad_sync == GradSync::parameter_server;
     if (job_.mode == Mode::inference || servers) return found;
     const std::int64_t data = s.data * s.context;
-    if (data == 1) return found;  // one rank's shard is the whole
+    if (data == 1) {                   // one rank's shard is the whole
+      if (s.offloads("params")) found.emplace_back(Sharding::zero3, 1);
+      return found;
+    }
     for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
       found.emplace_back(z, data);
     // HSDP: shards within a node, replicas across nodes; or the group that a pin asks for.

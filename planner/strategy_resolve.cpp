@@ -27,7 +27,8 @@ Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
   const std::int64_t layers =
       spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1;
   if (s.shard_group == 1 || s.sharding == Sharding::none) s.shard_group = s.data_ranks();
-  if (s.shard_group == 1) s.sharding = Sharding::none;
+  // One rank's shard is the whole; unit by unit it still comes from the host.
+  if (s.shard_group == 1 && !s.offloads("params")) s.sharding = Sharding::none;
   if (s.sharding == Sharding::none) s.shard_group = 1;
   if (s.grad_sync == GradSync::automatic) s.grad_sync = GradSync::ring;
   const bool placed = s.pipeline <= layers &&

@@ -51,7 +51,8 @@ bool Evaluator::covers(const Strategy& s) const {
   };
   return job.mode != Mode::inference && schedule && checkpoint && s.context == 1 &&
          (s.expert == 1 || stride_of(s, Degree::data) == s.tensor) &&
-         s.grad_sync != GradSync::parameter_server && !s.tp_overlap && s.offload.empty() && inner();
+         s.grad_sync != GradSync::parameter_server && !s.tp_overlap && !s.offloads("params") &&
+         !s.offloads("activations") && inner();
 }
 
 Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
@@ -75,7 +76,7 @@ bool Evaluator::same_stages(const Strategy& s, const Pieces& pieces) const {
          s.sharding == strategy_.sharding && s.shard_group == strategy_.shard_group &&
          s.overlap == strategy_.overlap && s.bucket_bytes == strategy_.bucket_bytes &&
          s.grad_sync == strategy_.grad_sync && s.stages == strategy_.stages &&
-         s.mesh_order == strategy_.mesh_order;
+         s.mesh_order == strategy_.mesh_order && s.offload == strategy_.offload;
 }
 
 bool Evaluator::take(const Strategy& s, Pieces& pieces) {
@@ -216,6 +217,12 @@ Messages Evaluator::messages(std::size_t machine, const MessageTime& time) const
   m.slowest = any ? far : near;
   m.busiest = p == 2 ? m.all / v : pair * far + (2 - pair) * near;
   return m;
+}
+
+core::Bytes Evaluator::host_bytes() const {
+  std::int64_t most = 0;
+  for (const Role& role : roles_) most = std::max(most, role.form.host_bytes());
+  return core::Bytes(most);
 }
 
 const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {

@@ -41,6 +41,8 @@ class Evaluator {
 
   // REQUIRES: prepare() returned true. Valid until the next call of either.
   const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
+  // Of the rank that offloads most, whatever the micro-batch. REQUIRES: prepare() returned true.
+  core::Bytes host_bytes() const;
 
  private:
   // Degrees that shape the graph; sequence parallelism, selective checkpointing, split passes;

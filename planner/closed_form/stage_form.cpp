@@ -99,6 +99,7 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   staged_ = communicates_ && structure.job->reduce_dtype.value_or(r.gradient) != r.gradient;
   embeddings_train_ = pieces.prologue_trains;
   split_ = splits_backward(s.schedule);
+  offloads_ = s.offloads("optimizer");
   make_units(pieces.units);
   make_spans(pieces);
   sum_persistent(pieces.units);
@@ -262,12 +263,30 @@ void StageForm::sum_persistent(const UnitElements& units) {
                   (last_ ? std::max({final_.elements, tied_.elements, embeddings_.elements}) : 0),
               r.compute);
   if (units.wide_gradients) persistent_ += bytes(trained_, core::DType::f32);
-  if (r.has_master) persistent_ += bytes(shard_, r.master);
+  std::int64_t& home = offloads_ ? host_ : persistent_;
+  if (r.has_master) home += bytes(shard_, r.master);
   const core::DType first = o.quantised ? core::DType::u8 : r.first_moment;
   const core::DType second = o.quantised ? core::DType::u8 : r.second_moment;
-  persistent_ += o.first_moments * bytes(shard_, first) + o.second_moments * bytes(shard_, second);
+  home += o.first_moments * bytes(shard_, first) + o.second_moments * bytes(shard_, second);
   if (o.quantised)
-    persistent_ += (o.first_moments + o.second_moments) * bytes(scales_, core::DType::f32);
+    home += (o.first_moments + o.second_moments) * bytes(scales_, core::DType::f32);
+  // What the host's update reads and writes (StageLowering::declare_offloaded).
+  if (offloads_) host_ += bytes(shard_, r.weight) + bytes(shard_, r.gradient);
+}
+
+std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double rate,
+                                    const cost::Machine& m) const {
+  const Recipe& r = s_->recipe;
+  std::int64_t time = core::to_picoseconds(m.launch).value() +
+                      core::to_picoseconds(m.host.update).value() +
+                      static_cast<std::int64_t>(rate * static_cast<double>(n));
+  if (!offloads_) return time;
+  const std::int64_t shard = program::padded(n, parts) / parts;
+  const auto copy = [&](core::DType type) {
+    return cost::host_copy_time(core::bytes_of(shard, type), m).value();
+  };
+  time += copy(r.gradient) + copy(r.weight);
+  return r.has_master ? time : time + copy(r.weight);
 }
 
 // What happens once a step: gradients zeroed, buckets reduced, weights updated and gathered.
@@ -288,9 +307,9 @@ void StageForm::time_end() {
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
     begin_[i] = trained_ > 0 ? moving(gradients, m) : 0;
-    const std::int64_t launch = core::to_picoseconds(m.launch).value();
-    const std::int64_t host = core::to_picoseconds(m.host.update).value();
-    const double rate = static_cast<double>(moving(moved, m) - launch) /
+    const core::Seconds moves = offloads_ ? core::Bytes(moved) / m.host_memory
+                                          : cost::memory_time(core::Bytes(moved), m);
+    const double rate = static_cast<double>(core::to_picoseconds(moves).value()) /
                         static_cast<double>(std::max<std::int64_t>(1, trained_));
     std::int64_t update = 0, gathered = 0;  // gathers follow updates on their own stream
     for_spans([&](const Spans& spans, bool experts) {
@@ -305,8 +324,7 @@ void StageForm::time_end() {
                                    scatter ? Algorithm::ring : algorithm_of(s.grad_sync), place, n,
                                    wire, m) +
                   (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0));
-        const std::int64_t one =
-            launch + host + static_cast<std::int64_t>(rate * static_cast<double>(n));
+        const std::int64_t one = update_time(n, parts(s, experts), rate, m);
         const std::int64_t first = update + one;
         update += count * one;
         if (!gathers || !travels) continue;

@@ -76,6 +76,7 @@ class StageForm {
   StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks);
 
   std::int64_t persistent() const { return persistent_; }
+  std::int64_t host_bytes() const { return host_; }
   std::int64_t layers() const { return layers_; }
   // Whether memory is bounded within 2 %: staging buffers of buckets are counted at their greatest,
   // which is more than they hold at the peak.
@@ -141,6 +142,9 @@ class StageForm {
   }
   void sum_persistent(const UnitElements& units);
   void time_end();
+  // Of one span of so many elements: a kernel of the device, or the host's with its copies.
+  std::int64_t update_time(std::int64_t elements, std::int64_t parts, double rate,
+                           const cost::Machine& machine) const;
   void count_groups();
 
   // stage_memory.cpp, stage_time.cpp
@@ -173,11 +177,11 @@ class StageForm {
   std::int64_t layers_ = 0;
   std::int64_t experts_ = 0;           // elements of a layer's experts that lie apart
   bool copies_ = false, ahead_ = false, units_reduce_ = false, embeddings_train_ = true;
-  bool staged_ = false, communicates_ = false;
+  bool staged_ = false, communicates_ = false, offloads_ = false;
   Unit layer_, final_, tied_, embeddings_;
   Spans spans_, expert_spans_;         // buckets or units, in order of their first
   std::int64_t trained_ = 0, frozen_bytes_ = 0, shard_ = 0, scales_ = 0;
-  std::int64_t persistent_ = 0;
+  std::int64_t persistent_ = 0, host_ = 0;
   // Of any bucket, of the layers', of the head's.
   std::int64_t largest_staging_ = 0, row_staging_ = 0, head_staging_ = 0;
   int groups_ = 0;

@@ -67,8 +67,8 @@ struct Stage {
   }
   bool sharded_weights() const { return strategy->sharding == Sharding::zero3; }
   bool servers() const { return strategy->grad_sync == GradSync::parameter_server; }
-  // Gradients travel between ranks (a single worker pushes to its server, too).
-  bool communicates() const { return mesh.data > 1 || servers(); }
+  // Gradients travel: to other data ranks, from a single worker to its server, to the host.
+  bool communicates() const { return mesh.data > 1 || servers() || offloads_params(); }
   // Kernels read a cast or gathered copy of the weights.
   bool materialises() const { return sharded_weights() || recipe.weight != recipe.compute; }
   // In host memory: the optimizer's state; weights and gradients, too.

@@ -59,7 +59,7 @@ TEST_CASE("ZeRO stages 1, 2 and 3 equal the reference on 2, 3 and 4 ranks") {
 TEST_CASE("state in the memory of the host changes no bit") {
   for (const char* recipe : {"fp32", "mixed", "fsdp2"}) {
     for (const char* kind : {"optimizer", "params"}) {
-      for (std::int64_t k : {2, 3}) {
+      for (std::int64_t k : {1, 2, 3}) {
         Strategy s = strategy(k, 12, 2, sharded(Sharding::zero3));
         s.offload = {kind};
         check_gpt(s, recipe);

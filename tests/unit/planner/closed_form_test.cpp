@@ -10,6 +10,7 @@
 #include "planner/space.hpp"
 #include "planner/step_time.hpp"
 #include "sim/program/bound.hpp"
+#include "sim/program/replay.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;
@@ -50,6 +51,10 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                                {"schedule=interleaved", "pipeline=2", "virtual_stages=7"}},
                           Case{"gpt2-124m", "a100-sxm-80g", "mixed", 8, 256, 32, 0, "none", false,
                                {"loss_chunks=8"}},
+                          Case{"gpt2-124m", "h100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
+                               {"offload=optimizer"}},
+                          Case{"gpt2-355m", "a100-sxm-80g", "lean", 8, 512, 64, 0, "none", false,
+                               {"offload=optimizer"}},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 8, 1024, 16},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "lean", 8, 512, 16});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
@@ -94,6 +99,10 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
       ++schedules[resolved.schedule];
       const closed_form::Figures f = evaluator.at(resolved.micro_batch, resolved.grad_accum)[0];
       const program::Program program = lower(graph(resolved), job, resolved);
+      core::Bytes host{};
+      for (const program::RankClass& k : program.classes)
+        host = std::max(host, program::host_bytes(k));
+      CHECK(evaluator.host_bytes() == host);
       const auto device = static_cast<double>(lowered_device(program, profile).value());
       const auto bound = static_cast<double>(f.device.value());
       CHECK(bound >= device);

@@ -86,6 +86,28 @@ TEST_CASE("a plan that cannot be made says what came nearest and what would help
   CHECK_FALSE(plan.rejected.front().fix.empty());
 }
 
+TEST_CASE("where nothing fits, the memory of the hosts is searched, unless a pin says otherwise") {
+  const Plan one = pinned_plan(request("gpt2-1.5b", 1, "rtx3090"));
+  REQUIRE(one.chosen);
+  CHECK(one.chosen->strategy.offload == std::vector<std::string>{"optimizer"});
+  CHECK(one.chosen->memory.worst.host.value() >= 12 * one.parameters);
+  CHECK(one.chosen->memory.worst.device <= one.chosen->memory.usable);
+  CHECK(std::ranges::any_of(one.rejected, [](const Rejection& r) {
+    return r.limit == "memory" && r.strategy.offload.empty();
+  }));
+  CHECK_FALSE(pinned_plan(request("gpt2-1.5b", 1, "rtx3090"), {"data=1"}).chosen);
+  const Plan large = pinned_plan(request("llama3-8b", 1, "rtx4090"));
+  REQUIRE(large.chosen);
+  CHECK(large.chosen->strategy.offloads("params"));
+  CHECK(large.chosen->memory.worst.host.value() >= 16 * large.parameters);
+  Request small = request("llama3-8b", 1, "rtx4090");
+  small.profile.node.host_memory = core::Bytes(std::int64_t{64} << 30);
+  const Plan without = pinned_plan(std::move(small));
+  CHECK_FALSE(without.chosen);
+  CHECK(without.rejected_per_limit.contains("host_memory"));
+  CHECK(pinned_plan(request("gpt2-1.5b", 8, "rtx3090")).chosen->strategy.offload.empty());
+}
+
 TEST_CASE("pins hold in everything that is printed") {
   const Plan plan = pinned_plan(request("gpt2-124m", 8, "h100-sxm-80g"),
                             {"tensor=2", "sharding=zero1"});
