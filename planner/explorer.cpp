@@ -7,7 +7,6 @@
 
 #include "core/check.hpp"
 #include "core/parallel.hpp"
-#include "planner/host_space.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/rescale.hpp"
@@ -195,33 +194,33 @@ void Explorer::miss(std::uint32_t index, std::int64_t micro_batch, std::size_t l
                      host * std::min<std::int64_t>(q.profile.node.gpus_per_node, q.gpus)});
 }
 
-void Explorer::explore(std::vector<Structure> all, const Constraints& constraints, bool hosts) {
+void Explorer::explore(std::vector<Structure> all, const Constraints& constraints) {
   constraints_ = &constraints;
-  structures_ = std::move(all);
+  structures_.clear();
   divisions_.clear();
-  served_.assign(questions_.size(), false);
-  for (std::uint32_t i = 0; i < structures_.size(); ++i) explore(i);
-  // A pinned strategy is not changed unasked; what would make it fit is told (cheapest_fix).
-  if (!hosts || constraints.pins_any() || !some_are_unserved()) return;
-  const std::vector<Structure> plain = structures_;
-  const Job& job = questions_.front().job;
-  explore_more(with_host_optimizer(plain, job, constraints));
-  if (some_are_unserved()) explore_more(with_host_parameters(plain, job, constraints));
+  explore_more(std::move(all));
 }
 
-// Whether nothing is certain to fit on some machine, which then is asked again.
-bool Explorer::some_are_unserved() {
-  for (std::size_t i = 0; i < questions_.size(); ++i) {
-    const core::Bytes usable = questions_[i].profile.gpu.usable;
-    served_[i] = std::ranges::any_of(entries_[i],
-                                     [&](const Entry& e) { return e.device <= usable; });
-  }
-  return std::ranges::find(served_, false) != served_.end();
+bool Explorer::serves(std::size_t machine) const {
+  const core::Bytes usable = questions_[machine].profile.gpu.usable;
+  return std::ranges::any_of(entries_[machine],
+                             [&](const Entry& e) { return e.device <= usable; });
+}
+
+bool Explorer::serves_all() const {
+  for (std::size_t i = 0; i < questions_.size(); ++i)
+    if (!serves(i)) return false;
+  return true;
 }
 
 void Explorer::explore_more(std::vector<Structure> more) {
+  served_.clear();
+  for (std::size_t i = 0; i < questions_.size(); ++i) served_.push_back(serves(i));
   const std::size_t before = structures_.size();
-  std::ranges::move(more, std::back_inserter(structures_));
+  if (before == 0)
+    structures_ = std::move(more);
+  else
+    std::ranges::move(more, std::back_inserter(structures_));
   for (std::size_t i = before; i < structures_.size(); ++i) explore(static_cast<std::uint32_t>(i));
 }
 

@@ -44,15 +44,19 @@ class Explorer {
   Explorer(const Explorer&) = delete;
   Explorer& operator=(const Explorer&) = delete;
 
-  // Structures that come to a forbidden value (an `auto` that resolves to it) are misses. hosts: on
-  // machines where none fits, their hosts' memory is searched too, unless something is pinned.
-  // constraints outlives the call.
-  void explore(std::vector<Structure> structures, const Constraints& constraints, bool hosts);
+  // Structures that come to a forbidden value (an `auto` that resolves to it) are misses.
+  // constraints outlives the explorer.
+  void explore(std::vector<Structure> structures, const Constraints& constraints);
+  // Whether something is certain to fit on each machine.
+  bool serves_all() const;
+  // More structures, for the machines where nothing is yet.
+  void explore_more(std::vector<Structure> structures);
 
   const std::vector<Entry>& entries(std::size_t machine) const { return entries_[machine]; }
   const std::vector<Miss>& misses() const { return misses_; }
   const SearchCounts& counts() const { return counts_; }
   const std::map<std::string, std::int64_t>& per_limit() const { return per_limit_; }
+  const std::vector<Structure>& structures() const { return structures_; }
   // Everything but the micro-batch.
   const Strategy& structure(std::uint32_t index) const { return structures_[index].strategy; }
   Strategy strategy(std::uint32_t structure, std::int64_t micro_batch) const;  // resolved
@@ -86,9 +90,7 @@ class Explorer {
   // or lowered(). And whether a node of this machine is known to have less than all its ranks need.
   core::Bytes host_bytes(const Strategy& resolved, bool closed) const;
   bool host_overflows(std::size_t machine, core::Bytes of_rank) const;
-  bool some_are_unserved();
-  // On the machines that are not served yet.
-  void explore_more(std::vector<Structure> structures);
+  bool serves(std::size_t machine) const;
   // Figures of a strategy that the closed form does not describe.
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
 

@@ -11,6 +11,7 @@
 #include "models/graph.hpp"
 #include "planner/accuracy.hpp"
 #include "planner/explorer.hpp"
+#include "planner/host_space.hpp"
 #include "planner/job_check.hpp"
 #include "planner/lower.hpp"
 #include "planner/ranking.hpp"
@@ -171,11 +172,38 @@ core::Result<Question> ask(const Request& request, Plan& plan) {
   return question;
 }
 
+// Shorter parts of a sample make short kernels, and more keys come from elsewhere than are a rank's
+// own: what Llama 3 was trained with at 131,072 tokens ([llama3] table 4).
+constexpr std::int64_t kTokensOfRank = 8192;
+
+bool can_divide_samples(const Plan& plan) {
+  const models::ModelSpec& m = plan.model;
+  return models::is_transformer(m.family) && m.variants.experts == 0 &&
+         plan.job.mode != Mode::inference;
+}
+
+// Where nothing fits, and nothing is pinned, a machine is asked again: with samples divided
+// further, then with what its hosts can hold.
 void explore(Explorer& explorer, const Request& request, const Plan& plan) {
-  explorer.explore(structures(plan.job, {plan.gpus, plan.gpus_per_node, layers_of(plan.model),
-                               plan.model.variants.experts},
-                              request.constraints),
-                   request.constraints, request.hosts);
+  const Constraints& constraints = request.constraints;
+  SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
+                       .layers = layers_of(plan.model), .experts = plan.model.variants.experts};
+  if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
+  explorer.explore(structures(plan.job, options, constraints), constraints);
+  if (constraints.pins_any() || explorer.serves_all()) return;
+  if (can_divide_samples(plan)) {
+    options.least_tokens = 1;
+    std::vector<Structure> shorter = structures(plan.job, options, constraints);
+    std::erase_if(shorter, [&](const Structure& s) {
+      return plan.job.seq_len / s.strategy.context >= kTokensOfRank || s.strategy.context == 1;
+    });
+    explorer.explore_more(std::move(shorter));
+  }
+  if (!request.hosts || explorer.serves_all()) return;
+  std::vector<Structure> parameters =
+      with_host_parameters(explorer.structures(), plan.job, constraints);
+  explorer.explore_more(with_host_optimizer(explorer.structures(), plan.job, constraints));
+  if (!explorer.serves_all()) explorer.explore_more(std::move(parameters));
 }
 
 }  // namespace

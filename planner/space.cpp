@@ -53,7 +53,17 @@ class Space {
     Strategy s = base_;
     s.tensor = tensor;
     s.pipeline = pipeline;
-    const std::int64_t model_ranks = tensor * pipeline * s.context;
+    with_context(s);
+    const bool asked = constraints_.is_pinned("context") || constraints_.is_pinned("grad_sync");
+    if (asked || options_.least_tokens == 0) return;
+    const std::int64_t ranks = workers_ / std::gcd(workers_, tensor * pipeline);
+    const std::int64_t most = job_.seq_len / options_.least_tokens;
+    for (s.context = 2; s.context <= std::min(ranks, most); ++s.context)
+      if (ranks % s.context == 0 && job_.seq_len % (2 * s.context * tensor) == 0) with_context(s);
+  }
+
+  void with_context(Strategy s) {
+    const std::int64_t model_ranks = s.tensor * s.pipeline * s.context;
     const bool pinned = constraints_.is_pinned("tensor") || constraints_.is_pinned("pipeline");
     if (workers_ % model_ranks != 0 && !pinned) return;
     s.data = std::max<std::int64_t>(1, workers_ / model_ranks);
@@ -191,7 +201,13 @@ class Space {
   void add(const Strategy& s) {
     const std::int64_t per_replica = std::max<std::int64_t>(1, job_.global_batch / s.data);
     std::vector<std::int64_t> sizes = constraints_.pinned("micro_batch");
-    if (sizes.empty()) {
+    // Of c ranks that share more than one sample, data ranks that share fewer do as much each, and
+    // exchange fewer keys: single samples alone are divided.
+    const bool single = s.context > 1 && !constraints_.is_pinned("context");
+    if (single) std::erase_if(sizes, [](std::int64_t size) { return size > 1; });
+    if (single && sizes.empty() && !constraints_.is_pinned("micro_batch")) {
+      sizes = {1};
+    } else if (sizes.empty() && !single) {
       if (divided_ != per_replica) divisors_ = divisors(divided_ = per_replica);
       sizes = divisors_;
     }

@@ -9,13 +9,14 @@
 namespace planner::closed_form {
 namespace {
 
+// Context ranks are neighbours within data (sim/program/mesh.hpp).
 std::int64_t stride_of(const Strategy& s, Degree degree) {
   std::int64_t stride = 1;
   for (const Degree d : s.mesh_order) {
     if (d == degree) break;
     stride *= d == Degree::tensor    ? s.tensor
-              : d == Degree::context ? s.context
-              : d == Degree::data    ? s.data
+              : d == Degree::context ? 1
+              : d == Degree::data    ? s.data_ranks()
                                      : s.pipeline;
   }
   return stride;
@@ -36,7 +37,7 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
   structure_.transfers = &transfers_;
 }
 
-// Pieces hold the exchange with the expert ranks that follow the tensor ranks.
+// Pieces hold what is exchanged with expert and context ranks that follow the tensor ranks.
 bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
   const bool schedule = s.schedule != Schedule::naive && s.schedule <= Schedule::zb_h2;
@@ -49,8 +50,9 @@ bool Evaluator::covers(const Strategy& s) const {
       if (i % p > 1 && i % p + 1 < p && s.stages[i] > s.stages[i - i % p + 1]) return false;
     return true;
   };
-  return job.mode != Mode::inference && schedule && checkpoint && s.context == 1 &&
-         (s.expert == 1 || stride_of(s, Degree::data) == s.tensor) &&
+  const bool exchanges = s.expert > 1 || s.context > 1;
+  return job.mode != Mode::inference && schedule && checkpoint &&
+         !(exchanges && stride_of(s, Degree::data) != s.tensor) &&
          s.grad_sync != GradSync::parameter_server && !s.tp_overlap && !s.offloads("params") &&
          !s.offloads("activations") && inner();
 }
@@ -72,7 +74,8 @@ std::optional<Pieces>& Evaluator::add_pieces(const Strategy& s, const models::Mo
 }
 
 bool Evaluator::same_stages(const Strategy& s, const Pieces& pieces) const {
-  return current_ == &pieces && s.data == strategy_.data && s.pipeline == strategy_.pipeline &&
+  return current_ == &pieces && s.data == strategy_.data && s.context == strategy_.context &&
+         s.pipeline == strategy_.pipeline &&
          s.sharding == strategy_.sharding && s.shard_group == strategy_.shard_group &&
          s.overlap == strategy_.overlap && s.bucket_bytes == strategy_.bucket_bytes &&
          s.grad_sync == strategy_.grad_sync && s.stages == strategy_.stages &&
@@ -110,14 +113,15 @@ void Evaluator::make_places() {
   const std::int64_t data = stride_of(strategy_, Degree::data);
   const std::int64_t pipeline = stride_of(strategy_, Degree::pipeline);
   const bool sharded = strategy_.sharding != Sharding::none;
-  const std::int64_t group = sharded ? strategy_.shard_group : strategy_.data;
+  const std::int64_t group = sharded ? strategy_.shard_group : strategy_.data_ranks();
   for (const cost::Machine* m : machines_) {
     const std::int64_t n = m->gpus_per_node;
     structure_.gradients.push_back(cost::place_of(0, group, data, n));
     if (strategy_.expert > 1)
       structure_.experts.push_back(
           cost::place_of(0, group / strategy_.expert, data * strategy_.expert, n));
-    structure_.replicas.push_back(cost::place_of(0, strategy_.data / group, data * group, n));
+    structure_.replicas.push_back(
+        cost::place_of(0, strategy_.data_ranks() / group, data * group, n));
     structure_.tensor.push_back(
         cost::place_of(0, strategy_.tensor, stride_of(strategy_, Degree::tensor), n));
     structure_.embedding.push_back(cost::place_of(0, 2, (strategy_.pipeline - 1) * pipeline, n));

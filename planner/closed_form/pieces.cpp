@@ -27,6 +27,7 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   s.tensor = shape.tensor;
   s.sequence_parallel = shape.sequence_parallel;
   s.data = s.expert = shape.expert;    // whose rows are exchanged
+  s.context = shape.context;
   s.mesh_order = shape.mesh_order;
   s.loss_chunks = shape.loss_chunks;
   s.grad_sync = GradSync::ring;

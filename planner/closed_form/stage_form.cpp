@@ -351,9 +351,9 @@ void StageForm::time_end() {
 void StageForm::count_groups() {
   const Strategy& s = *s_->strategy;
   const bool wraps = chunks_.size() > 1;  // the last rank sends to the first
-  groups_ = (s.tensor > 1) + communicates_ + (s_->replicas.front().size > 1) + (wraps || !first_) +
-            (wraps || !last_) + (s.pipeline > 1 && tied_.elements > 0) + (s.expert > 1) +
-            (experts_ > 0 && s_->experts.front().size > 1);
+  groups_ = (s.tensor > 1) + (s.context > 1) + communicates_ + (s_->replicas.front().size > 1) +
+            (wraps || !first_) + (wraps || !last_) + (s.pipeline > 1 && tied_.elements > 0) +
+            (s.expert > 1) + (experts_ > 0 && s_->experts.front().size > 1);
 }
 
 }  // namespace planner::closed_form

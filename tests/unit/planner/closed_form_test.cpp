@@ -55,6 +55,10 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                                {"offload=optimizer"}},
                           Case{"gpt2-355m", "a100-sxm-80g", "lean", 8, 512, 64, 0, "none", false,
                                {"offload=optimizer"}},
+                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 8, 512, 32, 0, "none", false,
+                               {"context=2"}},
+                          Case{"llama3-8b", "h100-sxm-80g", "mixed", 16, 8192, 16, 0, "none", false,
+                               {"context=4"}},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 8, 1024, 16},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "lean", 8, 512, 16});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
@@ -75,9 +79,9 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
   closed_form::Evaluator evaluator(questions);
   std::map<Schedule, int> schedules;
   int declined = 0;
-  std::map<std::tuple<std::int64_t, std::int64_t, bool>, models::ModelGraph> graphs;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>, models::ModelGraph> graphs;
   const auto graph = [&](const Strategy& s) -> const models::ModelGraph& {
-    const std::tuple key{s.tensor, s.expert, s.sequence_parallel};
+    const std::tuple key{s.tensor, s.context, s.expert, s.sequence_parallel};
     const auto found = graphs.find(key);
     if (found != graphs.end()) return found->second;
     return graphs.emplace(key, models::build_graph(model, graph_options(job, s)).value())

@@ -281,6 +281,25 @@ TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had i
   CHECK(std::abs(half.chosen->throughput.mfu / 0.43 - 1) < 0.10);
 }
 
+// [llama3] table 4: tensor 8, context 16, 128 samples a step, 38 % mfu.
+TEST_CASE("Llama 3 405B at 131,072 tokens divides a sample over context ranks as its authors did") {
+  Request r = request("llama3.1-405b", 16'384, "h100-sxm-80g");
+  r.job.seq_len = 131'072;
+  r.job.global_batch = 128;
+  const Plan plan = pinned_plan(r);
+  REQUIRE(plan.chosen);
+  const Strategy& s = plan.chosen->strategy;
+  INFO(to_text(s));
+  CHECK(s.context == 16);
+  CHECK(s.tensor == 8);
+  CHECK(std::abs(plan.chosen->throughput.mfu / 0.38 - 1) < 0.10);
+  const Plan whole = pinned_plan(r, {"context=1"});
+  REQUIRE(whole.chosen);
+  CHECK(whole.chosen->time.step > 2 * plan.chosen->time.step);
+  // Short samples stay whole.
+  CHECK(pinned_plan(request("llama2-7b", 8, "h100-sxm-80g")).chosen->strategy.context == 1);
+}
+
 TEST_CASE("stages=auto of AlexNet is the fastest of all its divisions, by micro-batch") {
   // Small micro-batches are bound by the weights of the last layers, large ones by convolutions.
   std::set<std::vector<std::int64_t>> chosen;
