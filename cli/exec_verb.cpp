@@ -18,6 +18,7 @@ constexpr std::string_view kExecPurpose =
 constexpr std::string_view kExecExamples =
     "  planner exec plan.json --steps 10 --out run.json\n"
     "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept\n"
+    "  planner exec plan.json --links plan                          # waits for the plan's links\n"
     "  planner exec plan.json --communicator mpi --hostfile hosts   # a process for each rank\n"
     "  srun -n 8 planner exec plan.json --communicator mpi          # or started by a launcher";
 
@@ -25,7 +26,7 @@ struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
   std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail;
-  std::optional<std::string> collectives, hostfile;
+  std::optional<std::string> collectives, hostfile, links;
   bool progress = false;
 };
 
@@ -50,6 +51,31 @@ void read_mpi(const ExecOptions& options, RunRequest& request, core::Problems& p
     if (given)
       problems.push_back({name, "--communicator mpi beside it",
                           "--communicator " + request.communicator, ""});
+}
+
+// "plan", or "BANDWIDTH[,LATENCY]" of every pair.
+void read_links(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
+  if (!options.links) return;
+  if (request.communicator != "local" || request.backend != "host")
+    problems.push_back({"--links", "ranks that are threads on the host",
+                        "--backend " + request.backend + " --communicator " + request.communicator,
+                        "leave --links out: those links are real"});
+  EmulatedLinks links;
+  links.of_plan = *options.links == "plan";
+  if (!links.of_plan) {
+    const auto comma = options.links->find(',');
+    const auto bandwidth = core::parse_bandwidth(options.links->substr(0, comma), "--links");
+    const auto latency = core::parse_duration(
+        comma == std::string::npos ? "0s" : options.links->substr(comma + 1), "--links");
+    if (bandwidth.ok() && latency.ok() && bandwidth->value() > 0) {
+      links.bandwidth = *bandwidth;
+      links.latency = *latency;
+    } else {
+      problems.push_back({"--links", "plan, or a bandwidth and perhaps a latency: 1GB/s,50us",
+                          '"' + *options.links + '"', ""});
+    }
+  }
+  request.links = links;
 }
 
 void read_trace(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
@@ -91,6 +117,7 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   if (!output.quiet && (options.progress || stderr_is_terminal()))
     request.progress = step_writer(request.steps);
   read_mpi(options, request, problems);
+  read_links(options, request, problems);
   read_trace(options, request, problems);
   read_checkpoints(options, request, problems);
   return request;
@@ -134,6 +161,8 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
            "local (default): ranks are threads; mpi: processes");
   set.text("--collectives", options.collectives, "WHOSE",
            "own (default): as the plan says; mpi: the library's, its sums in its own order");
+  set.text("--links", options.links, "HOW",
+           "emulate links: plan (those of its machine), or of every pair, 1GB/s,50us");
   set.text("--hostfile", options.hostfile, "FILE", "machines for mpirun to start ranks on");
   set.text("--data", options.data, "FILE",
            "synthetic (default), or a file: llm.c's tokens, or any text as one token per byte");

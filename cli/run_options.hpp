@@ -18,6 +18,10 @@ inline exec::RunOptions run_options(const RunRequest& request) {
   options.checkpoint_dir = request.checkpoint_dir;
   options.checkpoint_every = request.checkpoint_every;
   options.trace = request.trace;
+  if (request.links)
+    options.links = request.links->of_plan
+                        ? exec::Paced{}
+                        : exec::Paced{exec::Link{request.links->bandwidth, request.links->latency}};
   if (request.trace_ops) options.trace_detail = exec::TraceDetail::op;
   if (request.progress)
     options.progress = [&request](const exec::Progress& p) {

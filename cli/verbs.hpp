@@ -22,6 +22,13 @@ struct StepProgress {
   core::Bytes live{};
 };
 
+// Links that a run emulates; as exec::Paced.
+struct EmulatedLinks {
+  bool of_plan = true;
+  core::BytesPerSecond bandwidth{};
+  core::Seconds latency{};
+};
+
 // How a plan is to be run; as exec::RunOptions.
 struct RunRequest {
   std::string plan_file;
@@ -29,6 +36,7 @@ struct RunRequest {
   std::string communicator = "local";
   std::string collectives = "own";     // or mpi: the library's, where the plan lets it choose
   std::optional<std::string> hostfile;
+  std::optional<EmulatedLinks> links;
   std::string data = "synthetic";
   std::int64_t steps = 3;
   std::uint64_t seed = 1;

@@ -128,7 +128,9 @@ class Run {
 
  private:
   RunRecord execute_in_threads() {
-    LocalWorld world(program_.mesh.ranks());
+    const int ranks = program_.mesh.ranks();
+    LocalWorld world(ranks, options_.links ? paced_links(*options_.links, plan_, ranks)
+                                           : LocalOptions{});
     const RunContext context = context_in(world);
     try {
       world.run([&](int rank) { run_rank(context, rank); });
@@ -266,6 +268,7 @@ class Run {
         r, options_.processes != nullptr ? RanksAre::processes : RanksAre::threads);
     r.environment["seed"] = std::to_string(options_.seed);
     r.environment["data"] = options_.data == "synthetic" ? "synthetic" : "file";
+    if (options_.links) r.environment["links"] = "emulated: " + to_text(*options_.links);
     if (options_.processes != nullptr) note(*options_.processes, r.environment);
     if (resumed_ > 0) r.environment["resumed_after_step"] = std::to_string(resumed_);
     fill_measured(r, reports_, candidate_.memory.rank, options_.steps,

@@ -14,6 +14,7 @@
 #include "core/result.hpp"
 #include "exec/communicator/processes.hpp"
 #include "exec/record/run_record.hpp"
+#include "exec/run/paced.hpp"
 #include "exec/run/platform.hpp"
 #include "exec/run/trace.hpp"
 #include "planner/plan.hpp"
@@ -38,6 +39,7 @@ struct RunOptions {
   std::string backend = "host";
   std::string communicator = "local";
   Processes* processes = nullptr;      // null: ranks are threads of this process
+  std::optional<Paced> links;          // of ranks that are threads; nothing: as fast as memory
   Platform* platform = nullptr;        // that `backend` names; null: the host
   std::string data = "synthetic";      // or a path
   std::int64_t steps = 3;

@@ -100,4 +100,22 @@ if ! grep -q '^  C4 .* 0$' laws.txt; then
   cat laws.txt
   exit 1
 fi
+# Links of the plan's machine, emulated: said in every output, and what is computed is the same.
+gpus=2 seq=16 model=config.json
+"$planner" --model config.json --gpus 2 --seq 16 --global-batch 4 --recipe fp32 --gpu h100-sxm-80g \
+  --pin data=2 --out plan.json >/dev/null
+"$planner" exec plan.json --steps 2 --quiet --out run.json >/dev/null
+for links in plan 100MB/s,1ms; do
+  "$planner" exec plan.json --steps 2 --quiet --links "$links" --out paced.json >paced.txt
+  grep -q 'links are emulated' paced.txt
+  grep -q '"emulated_links": true' paced.json
+  grep -q '"links": "emulated' paced.json
+  [[ $(grep '"loss"' paced.json) == $(grep '"loss"' run.json) ]]
+done
+for wrong in fast 0GB/s 1GB/s,long; do
+  code=0
+  "$planner" exec plan.json --links "$wrong" 2>reason.txt >/dev/null || code=$?
+  [[ $code == 2 ]] && grep -q -- '--links' reason.txt
+done
+
 printf 'plan, run, compare: all equal\n'
