@@ -8,8 +8,9 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kCalibratePurpose =
-    "Learns from a few runs of your site how its pace differs from the shipped profiles'. Plans\n"
-    "and predictions made with --site FILE then follow it, and say how far they may be trusted.\n"
+    "Learns from a few runs of your site how its devices, hosts and links differ in pace from the\n"
+    "shipped profiles'. Plans and predictions made with --site FILE then follow them, and say how\n"
+    "far they may be trusted; of a GPU that no run was on, the host alone is known.\n"
     "With --backend host it measures this host instead: planner calibrate --backend host --help.";
 constexpr std::string_view kCalibrateExamples =
     "  planner calibrate --from my-runs.csv --out site.json\n"

@@ -186,6 +186,12 @@ constexpr std::array kFields{
                                                 Kind::capability),
     site<&Site::runs>("site.runs", Kind::count),
     site<&Site::pace>("site.pace", Kind::ratio),
+    site<&Site::device>("site.device", Kind::ratio),
+    site<&Site::host>("site.host", Kind::ratio),
+    site<&Site::links>("site.links", Kind::ratio),
+    site<&Site::device_left>("site.device_left", Kind::ratio),
+    site<&Site::host_left>("site.host_left", Kind::ratio),
+    site<&Site::links_left>("site.links_left", Kind::ratio),
 };
 
 }  // namespace

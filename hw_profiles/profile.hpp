@@ -166,11 +166,14 @@ struct Framework {
   friend bool operator==(const Framework&, const Framework&) = default;
 };
 
-// What runs of one site taught: its steps last `pace` times what shipped profiles predict. The
-// numbers that it scales have been scaled already (hw_profiles/site.hpp).
+// What runs of one site taught: durations of its parts over what shipped profiles predict, and the
+// variance of a pace's logarithm that they left. The numbers that a pace scales have been scaled
+// already (hw_profiles/site.hpp).
 struct Site {
   std::optional<int> runs;               // that it was learnt from; empty: none
-  std::optional<double> pace;
+  std::optional<double> pace;            // of everything, where no parts were told apart
+  std::optional<double> device, host, links;  // empty: no run was on this GPU
+  std::optional<double> device_left, host_left, links_left;
 
   friend bool operator==(const Site&, const Site&) = default;
 };

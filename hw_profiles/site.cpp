@@ -13,18 +13,37 @@
 namespace hw_profiles {
 namespace {
 
-constexpr std::string_view kSchema = "site/1";
+constexpr std::string_view kSchema = "site/2", kFirstSchema = "site/1";
+constexpr std::array<std::string_view, 2> kSchemas{kFirstSchema, kSchema};
 constexpr std::size_t kMaxSiteBytes = std::size_t{1} << 20;
 
-constexpr std::array<std::string_view, 11> kRates{
-    "gpu.memory_efficiency",  "gpu.gemm_efficiency",  "gpu.gemm_sustained",
-    "gpu.gemm_efficiency_f8", "gpu.attention_flash2", "gpu.attention_flash1",
-    "gpu.attention_fused",    "node.link_bandwidth",  "node.pair_bandwidth",
-    "node.host_bandwidth",    "node.internode_bandwidth"};
-constexpr std::array<std::string_view, 9> kTimes{
-    "gpu.kernel_launch",       "node.link_latency",    "node.pair_latency",
-    "node.internode_latency",  "native.kernel_submit", "native.graph_launch",
-    "framework.kernel_submit", "framework.step_host",  "framework.collective_sync"};
+// A field that a site's pace scales.
+struct Paced {
+  std::string_view field;
+  SitePart part;
+  bool is_rate;                        // else a time
+};
+constexpr std::array kPaced{
+    Paced{"gpu.memory_efficiency", SitePart::device, true},
+    Paced{"gpu.gemm_efficiency", SitePart::device, true},
+    Paced{"gpu.gemm_sustained", SitePart::device, true},
+    Paced{"gpu.gemm_efficiency_f8", SitePart::device, true},
+    Paced{"gpu.attention_flash2", SitePart::device, true},
+    Paced{"gpu.attention_flash1", SitePart::device, true},
+    Paced{"gpu.attention_fused", SitePart::device, true},
+    Paced{"gpu.kernel_launch", SitePart::device, false},
+    Paced{"native.kernel_submit", SitePart::host, false},
+    Paced{"native.graph_launch", SitePart::host, false},
+    Paced{"framework.kernel_submit", SitePart::host, false},
+    Paced{"framework.step_host", SitePart::host, false},
+    Paced{"node.link_bandwidth", SitePart::links, true},
+    Paced{"node.pair_bandwidth", SitePart::links, true},
+    Paced{"node.host_bandwidth", SitePart::links, true},
+    Paced{"node.internode_bandwidth", SitePart::links, true},
+    Paced{"node.link_latency", SitePart::links, false},
+    Paced{"node.pair_latency", SitePart::links, false},
+    Paced{"node.internode_latency", SitePart::links, false},
+    Paced{"framework.collective_sync", SitePart::links, false}};
 
 // What a rate may not exceed, by what the profile states.
 double most_of(const Field& field, const Profile& p) {
@@ -38,17 +57,89 @@ double most_of(const Field& field, const Profile& p) {
   return 1e300;
 }
 
-void scale(Profile& profile, std::string_view name, double factor, const std::string& source) {
-  const Field& field = *find_field(name);
+// What the field becomes, or empty where the profile has none.
+std::optional<double> paced(const Profile& profile, const Paced& p, const Field& field,
+                            double pace) {
   const std::optional<double> was = field.get(profile);
-  if (!was) return;
-  const double now = std::min(*was * factor, std::max(*was, most_of(field, profile)));
-  field.put(profile, now);
-  for (Sourced& s : profile.sources)
-    if (s.field == name) s = {s.field, quantity_text(now, field.kind), source + ", of " + s.source};
+  if (!was) return std::nullopt;
+  return std::min(p.is_rate ? *was / pace : *was * pace, std::max(*was, most_of(field, profile)));
+}
+
+void scale(Profile& profile, SitePart part, double pace, std::string_view source) {
+  const std::string said = fmt::format("{}, {} pace {:.4g}", source, name(part), pace);
+  for (const Paced& p : kPaced) {
+    if (p.part != part) continue;
+    const Field& field = *find_field(p.field);
+    const std::optional<double> now = paced(profile, p, field, pace);
+    if (!now) continue;
+    field.put(profile, *now);
+    for (Sourced& s : profile.sources)
+      if (s.field == p.field)
+        s = {s.field, quantity_text(*now, field.kind), said + ", of " + s.source};
+  }
+}
+
+void state(Profile& profile, std::string_view name, double value, const std::string& source) {
+  const Field& field = *find_field(name);
+  field.put(profile, value);
+  profile.sources.push_back({std::string(name), quantity_text(value, field.kind), source});
+}
+
+std::string runs_text(const SiteFile& site, std::string_view source) {
+  std::string text = fmt::format("{}: {} run{}", source, site.runs.size(),
+                                 site.runs.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < site.gpus.size(); ++i)
+    text += (i == 0 ? " on " : ", ") + site.gpus[i].gpu;
+  return text;
+}
+
+void check_pace(core::JsonReader& reader, double pace) {
+  if (pace > kMostPace || pace < 1 / kMostPace)
+    reader.problem("pace", fmt::format("between {} and {}", 1 / kMostPace, kMostPace),
+                   fmt::format("{}", pace), "a site further off is another machine: --gpu FILE");
+}
+
+PartPace read_part(core::JsonReader reader) {
+  PartPace part;
+  reader.required("pace", part.pace, core::positive());
+  reader.required("left", part.left, core::positive());
+  reader.allow_only_known();
+  check_pace(reader, part.pace);
+  return part;
+}
+
+void read_parts(core::JsonReader& root, SiteFile& site) {
+  site.host = read_part(root.object("host"));
+  for (core::JsonReader& one : root.objects("gpus")) {
+    GpuPace gpu;
+    one.required("gpu", gpu.gpu);
+    gpu.device = read_part(one.object("device"));
+    gpu.links = read_part(one.object("links"));
+    one.allow_only_known();
+    site.gpus.push_back(std::move(gpu));
+  }
+}
+
+core::Json part_json(const PartPace& part) {
+  return core::Json::object({{"pace", part.pace}, {"left", part.left}});
 }
 
 }  // namespace
+
+std::string_view name(SitePart part) {
+  switch (part) {
+    case SitePart::device: return "device";
+    case SitePart::host: return "host";
+    case SitePart::links: return "links";
+  }
+  return "";
+}
+
+const GpuPace* SiteFile::of(std::string_view gpu) const {
+  for (const GpuPace& g : gpus)
+    if (g.gpu == gpu) return &g;
+  return nullptr;
+}
 
 core::Result<SiteFile> read_site(std::string_view text, std::string_view where) {
   const core::Result<core::Json> json = core::parse_json(text, where);
@@ -56,17 +147,21 @@ core::Result<SiteFile> read_site(std::string_view text, std::string_view where) 
   core::Problems problems;
   core::JsonReader root(*json, std::string(where), "", problems);
   SiteFile site;
-  std::string schema;
-  root.one_of("schema", std::span(&kSchema, 1), schema);
-  root.required("pace", site.pace, core::positive());
+  std::string schema, gpu;
+  root.one_of("schema", std::span(kSchemas), schema);
   root.required("runs", site.runs);
   root.optional("measured_over_predicted", site.measured_over_predicted, core::positive());
-  root.optional("gpu", site.gpu);
   root.optional("framework", site.framework);
+  if (schema == kFirstSchema) {
+    double pace = 1;
+    root.required("pace", pace, core::positive());
+    root.optional("gpu", gpu);
+    if (problems.empty()) check_pace(root, pace);
+    site.pace = pace;
+  } else if (schema == kSchema) {
+    read_parts(root, site);
+  }
   root.allow_only_known();
-  if (problems.empty() && (site.pace > kMostPace || site.pace < 1 / kMostPace))
-    root.problem("pace", fmt::format("between {} and {}", 1 / kMostPace, kMostPace),
-                 fmt::format("{}", site.pace), "a site further off is another machine: --gpu FILE");
   if (problems.empty() && site.runs.empty())
     root.problem("runs", "ids of the runs it was learnt from", "none");
   if (!problems.empty()) return problems;
@@ -80,27 +175,52 @@ core::Result<SiteFile> load_site(const std::string& path) {
 }
 
 std::string to_json_text(const SiteFile& site) {
+  core::Json gpus = core::Json::array();
+  for (const GpuPace& g : site.gpus)
+    gpus.push_back(core::Json::object({{"gpu", g.gpu},
+                                       {"device", part_json(g.device)},
+                                       {"links", part_json(g.links)}}));
   return core::dump(core::Json::object(
              {{"schema", kSchema},
-              {"pace", site.pace},
-              {"measured_over_predicted", site.measured_over_predicted},
               {"runs", core::Json::array_of(site.runs)},
-              {"gpu", site.gpu},
-              {"framework", site.framework}})) +
+              {"framework", site.framework},
+              {"measured_over_predicted", site.measured_over_predicted},
+              {"host", part_json(site.host)},
+              {"gpus", std::move(gpus)}})) +
          '\n';
 }
 
 void use_site(Profile& profile, const SiteFile& site, std::string_view source) {
-  const std::string said = fmt::format("{}: pace {:.4g} of {} run{}", source, site.pace,
-                                       site.runs.size(), site.runs.size() == 1 ? "" : "s");
-  for (const std::string_view name : kRates) scale(profile, name, 1 / site.pace, said);
-  for (const std::string_view name : kTimes) scale(profile, name, site.pace, said);
-  profile.site.runs = static_cast<int>(site.runs.size());
-  profile.site.pace = site.pace;
-  for (const std::string_view name : {"site.runs", "site.pace"})
-    profile.sources.push_back(
-        {std::string(name), quantity_text(*find_field(name)->get(profile), find_field(name)->kind),
-         std::string(source)});
+  const std::string said = runs_text(site, source);
+  state(profile, "site.runs", static_cast<double>(site.runs.size()), said);
+  if (site.pace) {
+    for (const SitePart part : kSiteParts) scale(profile, part, *site.pace, said);
+    state(profile, "site.pace", *site.pace, said);
+    return;
+  }
+  const GpuPace* const gpu = site.of(profile.gpu.id);
+  const std::array<const PartPace*, kSiteParts.size()> paces{
+      gpu != nullptr ? &gpu->device : nullptr, &site.host, gpu != nullptr ? &gpu->links : nullptr};
+  const auto each = [&](auto&& apply) {
+    for (std::size_t i = 0; i < kSiteParts.size(); ++i)
+      if (paces[i] != nullptr) apply(kSiteParts[i], *paces[i]);
+  };
+  each([&](SitePart part, const PartPace& p) { scale(profile, part, p.pace, said); });
+  // In the order of fields.cpp, in which files are read back.
+  each([&](SitePart part, const PartPace& p) {
+    state(profile, fmt::format("site.{}", name(part)), p.pace, said);
+  });
+  each([&](SitePart part, const PartPace& p) {
+    state(profile, fmt::format("site.{}_left", name(part)), p.left, said);
+  });
+}
+
+void pace_part(Profile& profile, SitePart part, double pace) {
+  for (const Paced& p : kPaced) {
+    if (p.part != part) continue;
+    const Field& field = *find_field(p.field);
+    if (const std::optional<double> now = paced(profile, p, field, pace)) field.put(profile, *now);
+  }
 }
 
 }  // namespace hw_profiles

@@ -1,13 +1,23 @@
 #pragma once
-// Your site from a few of its runs. Clocks, power limits and library versions make all of a site's
-// steps longer or shorter than shipped profiles say; how they compare with each other stays. So a
-// site is one number, its pace: durations there over durations here. Applied, it scales every rate
-// and every fixed time of a profile, so that a step lasts `pace` times as long.
+// Your site from a few of its runs. Clocks, power limits and library versions, hosts and links make
+// a site's steps longer or shorter than shipped profiles say. So a site is a pace for each of three
+// parts of a machine, durations there over durations here:
 //
-// File, site/1: {"schema": "site/1", "pace": 1.08, "runs": ["id", ...], "gpu": "...",
-//   "framework": "...", "measured_over_predicted": 1.13}
+//   device   kernels: what one kind of GPU's runs show says nothing of another kind
+//   host     what issues kernels and updates: all GPUs of the site share it
+//   links    collectives and messages inside a node and between nodes, of one kind of GPU
+//
+// Applied, a pace scales every rate and every fixed time of its part.
+//
+// File, site/2: {"schema": "site/2", "runs": ["id", ...], "framework": "...",
+//   "measured_over_predicted": 1.13, "host": {"pace": 1.0, "left": 0.02},
+//   "gpus": [{"gpu": "rtx3090", "device": {"pace": 1.1, "left": 0.006}, "links": {...}}]}
+// `left` is the variance of the pace's logarithm that the runs leave. site/1 has one "pace" for
+// everything on any GPU, and "gpu"; it is still read.
 // Thread-safe.
 
+#include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +29,29 @@ namespace hw_profiles {
 
 inline constexpr double kMostPace = 8;
 
+enum class SitePart { device, host, links };
+inline constexpr std::array kSiteParts{SitePart::device, SitePart::host, SitePart::links};
+std::string_view name(SitePart part);
+
+struct PartPace {
+  double pace = 1;                     // in [1/8, 8]
+  double left = 0;                     // variance of its logarithm
+};
+struct GpuPace {
+  std::string gpu;
+  PartPace device, links;
+};
+
 struct SiteFile {
-  double pace = 1;                       // in [1/8, 8]
+  std::optional<double> pace;            // of site/1 alone: all parts, any GPU
   double measured_over_predicted = 1;    // geometric mean over the runs, before it was weighed
   std::vector<std::string> runs;         // their ids
-  std::string gpu, framework;            // of the first
+  std::string framework;                 // of the first
+  PartPace host;
+  std::vector<GpuPace> gpus;             // the kinds that the runs were on
+
+  // Null: no run was on it.
+  const GpuPace* of(std::string_view gpu) const;
 };
 
 core::Result<SiteFile> read_site(std::string_view text, std::string_view where);
@@ -31,7 +59,11 @@ core::Result<SiteFile> load_site(const std::string& path);
 std::string to_json_text(const SiteFile& site);
 
 // Fractions stay at most 1 and links at most what the card has: beyond that a fast site is not
-// followed. `source` says where the changed numbers come from: "--site site.json".
+// followed. `source` says where the changed numbers come from: "--site site.json". On a GPU that
+// the runs were not on the host's pace alone is applied.
 void use_site(Profile& profile, const SiteFile& site, std::string_view source);
+
+// One part's rates and times alone, without a word on where it comes from.
+void pace_part(Profile& profile, SitePart part, double pace);
 
 }  // namespace hw_profiles

@@ -1,5 +1,6 @@
 #include "planner/accuracy.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
@@ -12,7 +13,7 @@ std::span<const core::EmbeddedFile> planner_data();
 
 namespace planner {
 
-static constexpr std::string_view kSchema = "accuracy/1";
+static constexpr std::string_view kSchema = "accuracy/2";
 
 double Accuracy::share_of_site(int runs) const {
   return runs <= 0 ? 0 : between / (between + within / runs);
@@ -21,6 +22,17 @@ double Accuracy::share_of_site(int runs) const {
 double Accuracy::step_factor(int runs) const {
   const double left = between * (1 - share_of_site(runs));
   return std::exp(reach * std::sqrt(within + left));
+}
+
+double Accuracy::step_factor(const hw_profiles::Site& known, const SiteSlopes& slopes) const {
+  const int runs = known.runs.value_or(0);
+  if (runs == 0 || known.pace) return step_factor(runs);  // no parts were told apart
+  const std::array<std::optional<double>, 3> left{known.device_left, known.host_left,
+                                                  known.links_left};  // as kSiteParts
+  double sum = site.run;
+  for (std::size_t k = 0; k < left.size(); ++k)
+    sum += slopes[k] * slopes[k] * left[k].value_or(site.parts[k]);
+  return std::min(step_factor(0), std::exp(site_reach * std::sqrt(sum)));
 }
 
 double Accuracy::tie_factor() const { return std::exp(std::sqrt(within)); }
@@ -43,6 +55,12 @@ core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view whe
   root.required("between", a.between, core::positive());
   root.required("within", a.within, core::positive());
   root.required("reach", a.reach, core::positive());
+  core::JsonReader parts = root.object("site");
+  for (const hw_profiles::SitePart part : hw_profiles::kSiteParts)
+    parts.required(name(part), a.site.parts[static_cast<std::size_t>(part)], core::positive());
+  parts.required("run", a.site.run, core::positive());
+  parts.required("reach", a.site_reach, core::positive());
+  parts.allow_only_known();
   root.required("memory_low", a.memory_low, core::positive());
   root.required("memory_high", a.memory_high, core::positive());
   root.required("memory_spread", a.memory_spread, core::positive());

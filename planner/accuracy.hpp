@@ -6,16 +6,33 @@
 //
 // n runs of a site tell the share b / (b + w/n) of their mean error that is the site's, and leave
 // the variance w + b (w/n) / (b + w/n) to the next run. A stated interval is `reach` of its root to
-// both sides: as many as `coverage` says of the left-out runs lay inside. Immutable; thread-safe.
+// both sides: as many as `coverage` says of the left-out runs lay inside.
+//
+// A calibration tells the parts of a site apart (planner/site_model.hpp): the variances of their
+// paces and of a run beside them are `site`, and `site_reach` covers as many of the left-out runs
+// after one other run of their site has calibrated it. Immutable; thread-safe.
 
+#include <array>
 #include <string_view>
 
 #include "core/result.hpp"
+#include "hw_profiles/site.hpp"
 
 namespace planner {
 
+// By part, in the order of hw_profiles::kSiteParts: d log(step) / d log(durations of the part).
+using SiteSlopes = std::array<double, hw_profiles::kSiteParts.size()>;
+
+// Variances of logarithms: of the parts' paces between sites, and of a run beside them.
+struct SiteVariances {
+  SiteSlopes parts{};
+  double run = 0;
+};
+
 struct Accuracy {
   double coverage = 0, between = 0, within = 0, reach = 0;
+  SiteVariances site;
+  double site_reach = 0;
   // Measured over predicted memory: quantiles (1 +- coverage) / 2, and the standard deviation of
   // its logarithm that makes verdicts of fit likeliest.
   double memory_low = 1, memory_high = 1, memory_spread = 0;
@@ -24,6 +41,8 @@ struct Accuracy {
   double share_of_site(int runs) const;
   // By how much the interval of a step stretches to either side: a factor above 1.
   double step_factor(int runs) const;
+  // The same of a step of such slopes where a profile carries a site; never more than without.
+  double step_factor(const hw_profiles::Site& site, const SiteSlopes& slopes) const;
   // Of two strategies on one machine, whose site's error is the same: steps further apart than this
   // factor are told apart.
   double tie_factor() const;

@@ -8,6 +8,7 @@
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/played_time.hpp"
+#include "planner/site_model.hpp"
 #include "planner/step_time.hpp"
 #include "planner/swept_time.hpp"
 #include "sim/cost/action.hpp"
@@ -72,22 +73,30 @@ BusyTimes busy_times(const program::Program& program, const program::RankClass& 
 
 }  // namespace
 
-Uncertainty uncertainty_of(const Time& time, const Memory& memory,
-                           const hw_profiles::Profile& profile) {
+// What a calibration leaves depends on which parts of the site the step spends its time on.
+static double step_factor_of(const Question& q, const program::Program& program,
+                             Schedule schedule) {
+  SiteSlopes slopes{};
+  if (q.profile.site.host)
+    slopes = site_slopes(program, site_machines(q.profile, q.job), schedule);
+  return accuracy().step_factor(q.profile.site, slopes);
+}
+
+Uncertainty uncertainty_of(const Question& q, const program::Program& program, Schedule schedule,
+                           const Time& time, const Memory& memory) {
   const auto scaled = [](core::Bytes b, double factor) {
     return core::Bytes(static_cast<std::int64_t>(static_cast<double>(b.value()) * factor));
   };
   const core::Bytes device = memory.worst.device;
   const Accuracy& known = accuracy();
-  const int runs = profile.site.runs.value_or(0);
-  const double factor = known.step_factor(runs);
+  const double factor = step_factor_of(q, program, schedule);
   return {.step_low = time.step / factor,
           .step_high = time.step * factor,
           .device_low = scaled(device, known.memory_low),
           .device_high = scaled(device, known.memory_high),
           .out_of_memory = known.out_of_memory(static_cast<double>(device.value()),
                                                static_cast<double>(memory.usable.value())),
-          .calibration_runs = runs};
+          .calibration_runs = q.profile.site.runs.value_or(0)};
 }
 
 cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job) {
@@ -175,7 +184,7 @@ Candidate evaluate(const Question& q, const program::Program& program, const Str
   c.evaluator = t.evaluator;
   c.communication = communication_of(program, q.machine);
   c.throughput = throughput_of(q, c.time.step);
-  c.uncertainty = uncertainty_of(c.time, c.memory, q.profile);
+  c.uncertainty = uncertainty_of(q, program, strategy.schedule, c.time, c.memory);
   return c;
 }
 

@@ -48,8 +48,8 @@ struct Timed {
   std::string evaluator;
 };
 Timed timed(const program::Program& program, const cost::Machine& machine, Schedule schedule);
-Uncertainty uncertainty_of(const Time& time, const Memory& memory,
-                           const hw_profiles::Profile& profile);
+Uncertainty uncertainty_of(const Question& question, const program::Program& program,
+                           Schedule schedule, const Time& time, const Memory& memory);
 
 // Entries of the plan file's communication, with the busy time of each.
 std::vector<CommunicationEntry> communication_of(const program::Program& program,

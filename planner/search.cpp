@@ -25,17 +25,28 @@ constexpr std::array<std::string_view, 3> kOtherMachines{"rtx3090", "a100-sxm-80
                                                          "h100-sxm-80g"};
 
 std::string uncertainty_assumption(const hw_profiles::Profile& profile) {
-  const int runs = profile.site.runs.value_or(0);
+  const hw_profiles::Site& site = profile.site;
+  const int runs = site.runs.value_or(0);
   const Accuracy& known = accuracy();
   const double factor = known.step_factor(runs);
   const std::string interval =
       fmt::format("{:.0f} % of steps lie between {:.2f} and {:.2f} of what is predicted",
                   100 * known.coverage, 1 / factor, factor);
-  if (runs > 0)
+  if (runs == 0)
+    return "not calibrated to your site: " + interval +
+           "; --site FILE of planner calibrate narrows that";
+  if (site.pace)
     return fmt::format("calibrated by {} run{} of this site: {}", runs, runs == 1 ? "" : "s",
                        interval);
-  return "not calibrated to your site: " + interval + "; --site FILE of planner calibrate narrows "
-         "that";
+  const std::string where = profile.lookup("site.runs")->source;
+  if (!site.device)
+    return fmt::format("calibrated by {}: they say nothing of {}, nor of its links; the host's "
+                       "pace {:.2f} alone is followed",
+                       where, profile.gpu.id, site.host.value_or(1));
+  return fmt::format("calibrated by {}: device {:.2f}, host {:.2f}, links {:.2f} times as slow as "
+                     "without; the interval of the step holds {:.0f} % of such",
+                     where, *site.device, site.host.value_or(1), site.links.value_or(1),
+                     100 * known.coverage);
 }
 
 // Job and machine with every default filled in and stated.

@@ -158,9 +158,13 @@ constexpr std::array kFormulas{
     Formula{"throughput.model_tflops_per_gpu",
             "3 x forward GEMM FLOPs of the graph / (step x gpus), in 10^12 a second",
             "time.step cluster.gpus job.global_batch", "[megatron2021] appendix"},
-    Formula{"uncertainty.step_low", "step / exp(reach sd), sd^2 = w + b / (1 + n b / w)",
+    Formula{"uncertainty.step_low",
+            "step / exp(reach sd), sd^2 = w + b; calibrated: w + sum over device, host and links "
+            "of (d log step / d log pace)^2 x the variance its runs left",
             "time.step uncertainty.calibration_runs", kLeftOut},
-    Formula{"uncertainty.step_high", "step x exp(reach sd), sd^2 = w + b / (1 + n b / w)",
+    Formula{"uncertainty.step_high",
+            "step x exp(reach sd), sd^2 = w + b; calibrated: w + sum over device, host and links "
+            "of (d log step / d log pace)^2 x the variance its runs left",
             "time.step uncertainty.calibration_runs", kLeftOut},
     Formula{"uncertainty.device_low", "device x lower quantile of measured / predicted",
             "memory.device", kLeftOut},

@@ -88,11 +88,15 @@ std::vector<double> Cases::shipped() const {
   return values;
 }
 
-cost::Machine Cases::machine(const Place& place, std::span<const double> values) const {
+hw_profiles::Profile Cases::profile(const Place& place, std::span<const double> values) const {
   hw_profiles::Profile profile = place.profile;
   for (const std::size_t k : place.constants)
     hw_profiles::put_number(profile, constants_[k].field, values[k]);
-  return planner::machine_for(profile, place.job);
+  return profile;
+}
+
+cost::Machine Cases::machine(const Place& place, std::span<const double> values) const {
+  return planner::machine_for(profile(place, values), place.job);
 }
 
 std::vector<cost::Machine> Cases::machines(std::span<const double> values) const {
@@ -136,6 +140,22 @@ std::vector<Slopes> Cases::slopes(std::span<const std::size_t> chosen,
     all.push_back(std::move(slopes));
   }
   return all;
+}
+
+std::vector<planner::SiteRun> Cases::site_runs(std::span<const std::size_t> chosen,
+                                               std::span<const double> values) const {
+  std::vector<std::vector<cost::Machine>> by_place;
+  for (const Place& place : places_)
+    by_place.push_back(planner::site_machines(profile(place, values), place.job));
+  const std::vector<double> ratios = log_ratios(chosen, values);
+  std::vector<planner::SiteRun> runs;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const Case& c = cases_[chosen[i]];
+    runs.push_back({places_[c.place].profile.gpu.id, -ratios[i],
+                    planner::site_slopes(c.ready.program, by_place[c.place],
+                                         c.ready.strategy.schedule)});
+  }
+  return runs;
 }
 
 }  // namespace reports::fit

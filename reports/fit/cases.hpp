@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/site_model.hpp"
 #include "reports/fit/constants.hpp"
 #include "reports/validate/predict.hpp"
 
@@ -50,6 +51,9 @@ class Cases {
                                  std::span<const double> values) const;
   std::vector<Slopes> slopes(std::span<const std::size_t> chosen,
                              std::span<const double> values) const;
+  // As runs of a site: their ratios, measured over predicted, and what they spend their time on.
+  std::vector<planner::SiteRun> site_runs(std::span<const std::size_t> chosen,
+                                          std::span<const double> values) const;
 
  private:
   // What cases share that run on equal machines: constants that concern them among it.
@@ -59,6 +63,7 @@ class Cases {
     std::vector<std::size_t> constants;
   };
   std::size_t place_of(const validation::Row& row, const validation::Prepared& ready);
+  hw_profiles::Profile profile(const Place& place, std::span<const double> values) const;
   cost::Machine machine(const Place& place, std::span<const double> values) const;
   std::vector<cost::Machine> machines(std::span<const double> values) const;
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/random.hpp"
-#include "reports/fit/left_out_accuracy.hpp"
+#include "reports/fit/site_variances.hpp"
 
 namespace reports::fit {
 namespace {
@@ -22,14 +22,26 @@ ErrorScore score_of(const Vector& log_ratios) {
   return validation::error_score(std::move(errors));
 }
 
-// Every run in turn sets the scale of the others: exp(-share x its log ratio).
-ErrorScore after_one_run(const Vector& ratios, double share) {
-  if (ratios.size() < 2) return score_of(ratios);
-  Vector scaled;
-  for (std::size_t i = 0; i < ratios.size(); ++i)
-    for (std::size_t j = 0; j < ratios.size(); ++j)
-      if (i != j) scaled.push_back(ratios[j] - share * ratios[i]);
-  return score_of(scaled);
+// Every run in turn calibrates the others.
+ErrorScore after_one_run(const LeftOut& set, const planner::SiteVariances& variances) {
+  if (set.runs.size() < 2) return set.time;
+  Vector left;                         // logarithms of predicted / measured
+  for_each_other(set, variances, [&](const planner::SiteRun& other, const auto& site) {
+    left.push_back(planner::log_pace(site, other.gpu, other.slopes) - other.log_ratio);
+  });
+  return score_of(left);
+}
+
+// Each dataset by variances that never saw it.
+void calibrate_each(Fitted& fitted) {
+  fitted.site = site_variances_of(fitted.left_out);
+  for (LeftOut& set : fitted.left_out) {
+    std::vector<LeftOut> others;
+    for (const LeftOut& other : fitted.left_out)
+      if (other.dataset != set.dataset) others.push_back(other);
+    set.one_run = after_one_run(set, site_variances_of(others));
+    set.one_run_of_all = after_one_run(set, fitted.site);
+  }
 }
 
 // Start 0 is the prior; the others are drawn about it, within bounds.
@@ -60,11 +72,12 @@ LeftOut without(const Cases& cases, const std::string& dataset, const FitOptions
   for (std::size_t i = 0; i < cases.all().size(); ++i)
     if (cases.all()[i].dataset != dataset) others.push_back(i);
   const Solution solution = best_of(cases, others, options);
-  const Vector ratios = cases.log_ratios(scored, solution.values);
   LeftOut out;
   out.dataset = dataset;
+  out.runs = cases.site_runs(scored, solution.values);
+  Vector ratios;
+  for (const planner::SiteRun& run : out.runs) ratios.push_back(-run.log_ratio);
   out.time = score_of(ratios);
-  out.one_run_whole = after_one_run(ratios, 1);
   for (std::size_t i = 0; i < scored.size(); ++i)
     out.errors.emplace_back(cases.all()[scored[i]].id, std::exp(ratios[i]) - 1);
   return out;
@@ -118,9 +131,7 @@ Fitted fit(const Cases& cases, const FitOptions& options) {
     tell(options, fmt::format("without {}: {}", dataset,
                               percent_text(out.left_out.back().time.mape)));
   }
-  const Variances v = variances_of(out.left_out);
-  out.share_of_site = v.between / (v.between + v.within);
-  for (LeftOut& set : out.left_out) set.one_run = after_one_run(ratios_of(set), out.share_of_site);
+  calibrate_each(out);
   return out;
 }
 

@@ -27,10 +27,11 @@ struct FitOptions {
 struct LeftOut {
   std::string dataset;
   validation::ErrorScore time;
-  // After one of its runs, each in turn and not scored, has set the site's scale: all of the
-  // difference, and share_of_site of it. Sets of one run: as time.
-  validation::ErrorScore one_run, one_run_whole;
+  // After one of its runs, each in turn and not scored, has calibrated the site: by the variances
+  // that the other datasets show, and by those of all. Sets of one run: as time.
+  validation::ErrorScore one_run, one_run_of_all;
   std::vector<std::pair<std::string, double>> errors;  // by row
+  std::vector<planner::SiteRun> runs;                  // the same
 };
 
 struct Fitted {
@@ -41,7 +42,7 @@ struct Fitted {
   validation::ErrorScore training;
   std::vector<std::pair<std::string, validation::ErrorScore>> by_dataset;
   std::vector<LeftOut> left_out;
-  double share_of_site = 0;            // of one run's logarithmic error, by the left-out rows
+  planner::SiteVariances site;         // by the left-out rows
   double objective = 0;
   std::uint64_t seed = 1;
 };

@@ -38,7 +38,7 @@ std::string constants_text(const Fitted& f, TextStyle style) {
 
 std::string errors_text(const Fitted& f, TextStyle style) {
   Table table({{"dataset", Align::left}, {"rows"}, {"fitted"}, {"left out"}, {"bias"},
-               {"one run"}, {"all of it"}});
+               {"one run"}, {"by all"}});
   for (std::size_t i = 0; i < f.by_dataset.size(); ++i) {
     const auto& [dataset, error] = f.by_dataset[i];
     std::vector<std::string> row{dataset, fmt::format("{}", error.rows), percent_text(error.mape)};
@@ -46,7 +46,7 @@ std::string errors_text(const Fitted& f, TextStyle style) {
       const LeftOut& out = f.left_out[i];
       row.insert(row.end(), {percent_text(out.time.mape), signed_percent_text(out.time.bias),
                              percent_text(out.one_run.mape),
-                             percent_text(out.one_run_whole.mape)});
+                             percent_text(out.one_run_of_all.mape)});
     } else {
       row.insert(row.end(), 4, "");
     }
@@ -80,7 +80,7 @@ std::string to_json_text(const Fitted& f) {
     left_out.push_back(Json::object({{"dataset", out.dataset},
                                      {"time", error_json(out.time)},
                                      {"one_run", error_json(out.one_run)},
-                                     {"one_run_whole", error_json(out.one_run_whole)},
+                                     {"one_run_of_all", error_json(out.one_run_of_all)},
                                      {"per_row", std::move(rows)}}));
   }
   Json by = Json::array();
@@ -101,7 +101,12 @@ std::string to_json_text(const Fitted& f) {
                          {"rows", mean_of_rows(f.left_out, &LeftOut::time)},
                          {"one_run_datasets", mean_of_datasets(f.left_out, &LeftOut::one_run)},
                          {"one_run_rows", mean_of_rows(f.left_out, &LeftOut::one_run)},
-                         {"share_of_site", f.share_of_site}}));
+                         {"one_run_of_all_datasets",
+                          mean_of_datasets(f.left_out, &LeftOut::one_run_of_all)}}));
+  Json site = Json::object({{"run", f.site.run}});
+  for (const hw_profiles::SitePart part : hw_profiles::kSiteParts)
+    site.set(name(part), f.site.parts[static_cast<std::size_t>(part)]);
+  root.set("site", std::move(site));
   return core::dump(root, 2) + '\n';
 }
 
@@ -113,13 +118,16 @@ std::string fit_text(const Fitted& f, TextStyle style) {
                       percent_text(f.training.mape), percent_text(f.training.median),
                       signed_percent_text(f.training.bias));
   if (f.left_out.empty()) return text;
-  text += fmt::format("left out mean of datasets {}, of rows {}; after one run {} and {}, of whose "
-                      "error {:.0f} % is taken for the site's\n",
+  text += fmt::format("left out mean of datasets {}, of rows {}; after one run {} and {}\n",
                       percent_text(mean_of_datasets(f.left_out, &LeftOut::time)),
                       percent_text(mean_of_rows(f.left_out, &LeftOut::time)),
                       percent_text(mean_of_datasets(f.left_out, &LeftOut::one_run)),
-                      percent_text(mean_of_rows(f.left_out, &LeftOut::one_run)),
-                      100 * f.share_of_site);
+                      percent_text(mean_of_rows(f.left_out, &LeftOut::one_run)));
+  text += "sites differ (standard deviation) in";
+  for (const hw_profiles::SitePart part : hw_profiles::kSiteParts)
+    text += fmt::format(" {} by {},", name(part),
+                        percent_text(std::sqrt(f.site.parts[static_cast<std::size_t>(part)])));
+  text += fmt::format(" a run's own by {}\n", percent_text(std::sqrt(f.site.run)));
   return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/json.hpp"
+#include "reports/fit/site_variances.hpp"
 
 namespace reports::fit {
 namespace {
@@ -23,19 +24,51 @@ double quantile(std::vector<double> values, double share) {
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
-// The distance that `share` of the rows do not exceed, each dataset weighing 1.
-double covering(const std::vector<LeftOut>& sets, double share) {
-  std::vector<std::pair<double, double>> all;  // distance, weight
+// Distances and their weights; each dataset weighs 1.
+using Distances = std::vector<std::pair<double, double>>;
+
+// The distance that `share` of all weight does not exceed.
+double covering(Distances all, double share) {
+  std::ranges::sort(all);
+  double whole = 0, sum = 0;
+  for (const auto& [distance, weight] : all) whole += weight;
+  for (const auto& [distance, weight] : all) {
+    sum += weight;
+    if (sum >= share * whole) return distance;
+  }
+  return all.empty() ? 1 : all.back().first;
+}
+
+Distances uncalibrated_distances(const std::vector<LeftOut>& sets) {
+  Distances all;
   for (const LeftOut& set : sets)
     for (const double r : ratios_of(set))
       all.emplace_back(std::abs(r), 1 / static_cast<double>(set.errors.size()));
-  std::ranges::sort(all);
-  double sum = 0;
-  for (const auto& [distance, weight] : all) {
-    sum += weight;
-    if (sum >= share * static_cast<double>(sets.size())) return distance;
+  return all;
+}
+
+// After one run, in standard deviations that are left.
+Distances calibrated_distances(const std::vector<LeftOut>& sets, const planner::SiteVariances& v) {
+  Distances all;
+  for (const LeftOut& set : sets) {
+    const double n = static_cast<double>(set.runs.size());
+    for_each_other(set, v, [&](const planner::SiteRun& other, const auto& site) {
+      const double off =
+          other.log_ratio - planner::log_pace(site, other.gpu, other.slopes);
+      const double left = planner::left_variance(site, other.gpu, other.slopes, v);
+      all.emplace_back(std::abs(off) / std::sqrt(left), 1 / (n * (n - 1)));
+    });
   }
-  return all.back().first;
+  return all;
+}
+
+double share_within(const Distances& all, double most) {
+  double whole = 0, inside = 0;
+  for (const auto& [distance, weight] : all) {
+    whole += weight;
+    if (distance <= most) inside += weight;
+  }
+  return whole > 0 ? inside / whole : 1;
 }
 
 double log_likelihood(const std::vector<validation::Predicted>& rows, double spread) {
@@ -91,7 +124,9 @@ planner::Accuracy accuracy_of(const std::vector<LeftOut>& left_out,
   const Variances v = variances_of(left_out);
   a.between = v.between;
   a.within = v.within;
-  a.reach = covering(left_out, kCoverage) / std::sqrt(v.between + v.within);
+  a.reach = covering(uncalibrated_distances(left_out), kCoverage) / std::sqrt(v.between + v.within);
+  a.site = site_variances_of(left_out);
+  a.site_reach = covering(calibrated_distances(left_out, a.site), kCoverage);
   std::vector<double> memory;
   for (const validation::Predicted& p : rows)
     if (p.row.peak_bytes && p.row.memory_kind != validation::MemoryKind::device)
@@ -106,30 +141,24 @@ planner::Accuracy accuracy_of(const std::vector<LeftOut>& left_out,
 
 Coverage coverage_of(const std::vector<LeftOut>& sets, const planner::Accuracy& a) {
   Coverage c;
-  const double before = std::log(a.step_factor(0)), after = std::log(a.step_factor(1));
-  const double share = a.share_of_site(1);
-  for (const LeftOut& set : sets) {
-    const std::vector<double> ratios = ratios_of(set);
-    const double n = static_cast<double>(ratios.size()), each = static_cast<double>(sets.size());
-    double inside = 0, inside_one = 0;
-    for (std::size_t i = 0; i < ratios.size(); ++i) {
-      if (std::abs(ratios[i]) <= before) ++inside;
-      for (std::size_t j = 0; j < ratios.size(); ++j)
-        if (i != j && std::abs(ratios[j] - share * ratios[i]) <= after) ++inside_one;
-    }
-    c.uncalibrated += inside / n / each;
-    c.one_run += (n > 1 ? inside_one / (n * (n - 1)) : inside / n) / each;
-  }
+  c.uncalibrated = share_within(uncalibrated_distances(sets), std::log(a.step_factor(0)));
+  c.one_run = share_within(calibrated_distances(sets, a.site), a.site_reach);
   return c;
 }
 
 std::string to_json_text(const planner::Accuracy& a, std::string_view source) {
-  return core::dump(core::Json::object({{"schema", "accuracy/1"},
+  core::Json site = core::Json::object();
+  for (const hw_profiles::SitePart part : hw_profiles::kSiteParts)
+    site.set(name(part), a.site.parts[static_cast<std::size_t>(part)]);
+  site.set("run", a.site.run);
+  site.set("reach", a.site_reach);
+  return core::dump(core::Json::object({{"schema", "accuracy/2"},
                                         {"source", source},
                                         {"coverage", a.coverage},
                                         {"between", a.between},
                                         {"within", a.within},
                                         {"reach", a.reach},
+                                        {"site", std::move(site)},
                                         {"memory_low", a.memory_low},
                                         {"memory_high", a.memory_high},
                                         {"memory_spread", a.memory_spread}})) +

@@ -71,13 +71,22 @@ std::string clusters(const validation::Scores& s) {
   return text + '\n';
 }
 
+// Of a step that kernels take whole, after one run like it.
+double factor_after_kernels(const planner::Accuracy& a) {
+  const planner::SiteSlopes slopes{1, 0, 0};
+  const std::vector<planner::SiteRun> one{{"gpu", 0, slopes}};
+  const hw_profiles::SiteFile site = planner::SiteEvidence(one).learnt(a.site);
+  return std::exp(a.site_reach * std::sqrt(planner::left_variance(site, "gpu", slopes, a.site)));
+}
+
 std::string left_out(const Fitted& f) {
   if (f.left_out.empty()) return "";
   std::string text =
       "## Fitted without the source that is scored\n\n"
       "All constants start from what is believed beforehand and never see the rows of the source. "
-      "After one run: each of its runs in turn, not scored, has set the site's pace, as `planner "
-      "calibrate` does.\n\n"
+      "After one run: each of its runs in turn, not scored, has calibrated the site's device, host "
+      "and links, as `planner calibrate` does, weighed by how the sites of the other sources "
+      "differ.\n\n"
       "| left out | rows | fitted with it | left out | bias | after one run |\n"
       "|---|---|---|---|---|---|\n";
   for (std::size_t i = 0; i < f.left_out.size(); ++i) {
@@ -93,11 +102,20 @@ std::string left_out(const Fitted& f) {
       percent(mean_of_rows(f.left_out, &LeftOut::time)),
       percent(mean_of_rows(f.left_out, &LeftOut::one_run)));
   const planner::Accuracy a = planner::accuracy();
+  text += "Between sites, by all left-out rows:";
+  for (const hw_profiles::SitePart part : hw_profiles::kSiteParts)
+    text += fmt::format(" {} {},", name(part),
+                        percent(std::sqrt(f.site.parts[static_cast<std::size_t>(part)])));
+  text += fmt::format(" a run beside its site {} (standard deviations). Weighed by these, which "
+                      "have seen the source, the mean of datasets after one run is {}.\n\n",
+                      percent(std::sqrt(f.site.run)),
+                      percent(mean_of_datasets(f.left_out, &LeftOut::one_run_of_all)));
   const Coverage c = coverage_of(f.left_out, a);
   text += fmt::format(
-      "Intervals: a plan states {:.0f} % within a factor {:.2f}, after one run {:.2f}. Of the "
-      "left-out rows, each dataset weighing 1, {} and {} lie inside.\n\n",
-      100 * a.coverage, a.step_factor(0), a.step_factor(1), percent(c.uncalibrated),
+      "Intervals: a plan states {:.0f} % within a factor {:.2f}, after a run less, by how alike "
+      "the two spend their time: {:.2f} for a step of kernels alone. Of the left-out rows, each "
+      "dataset weighing 1, {} and {} lie inside.\n\n",
+      100 * a.coverage, a.step_factor(0), factor_after_kernels(a), percent(c.uncalibrated),
       percent(c.one_run));
   return text;
 }

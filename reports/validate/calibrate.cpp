@@ -7,6 +7,7 @@
 
 #include "planner/accuracy.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/site_model.hpp"
 
 namespace reports::validation {
 
@@ -21,6 +22,9 @@ core::Result<Calibration> calibrate(std::string_view text, std::string_view sour
 
   Predictor predictor;
   double sum = 0;
+  std::vector<planner::SiteRun> runs;
+  std::vector<std::string> ids;
+  std::string framework;
   for (const Row& row : read.rows) {
     if (!row.step) continue;
     const core::Result<Prepared> ready = predictor.prepare(row);
@@ -31,41 +35,57 @@ core::Result<Calibration> calibrate(std::string_view text, std::string_view sour
     }
     const planner::Candidate c =
         planner::evaluate(ready->question, ready->program, ready->strategy, false);
-    sum += std::log(row.step->value() / c.time.step.value());
-    if (out.site.runs.empty()) {
-      out.site.gpu = row.gpu;
-      out.site.framework = row.framework;
-    }
-    out.site.runs.push_back(row.id);
+    const planner::Question& q = ready->question;
+    runs.push_back({q.profile.gpu.id, std::log(row.step->value() / c.time.step.value()),
+                    planner::site_slopes(ready->program, planner::site_machines(q.profile, q.job),
+                                         ready->strategy.schedule)});
+    sum += runs.back().log_ratio;
+    if (ids.empty()) framework = row.framework;
+    ids.push_back(row.id);
   }
-  const auto runs = static_cast<int>(out.site.runs.size());
-  if (runs == 0)
+  if (runs.empty())
     return core::Problem{std::string(source), "at least one row with step_seconds",
                          fmt::format("{} rows, none of them timed and predicted",
                                      read.rows.size() + read.skipped.size()),
                          out.problems.empty() ? "" : core::to_text(out.problems.front())};
   const planner::Accuracy& known = planner::accuracy();
-  const double mean = sum / runs;
-  out.site.measured_over_predicted = std::exp(mean);
-  out.site.pace = std::clamp(std::exp(known.share_of_site(runs) * mean), 1 / hw_profiles::kMostPace,
-                             hw_profiles::kMostPace);
+  out.site = planner::SiteEvidence(runs).learnt(known.site);
+  out.site.runs = std::move(ids);
+  out.site.framework = std::move(framework);
+  out.site.measured_over_predicted = std::exp(sum / static_cast<double>(runs.size()));
   out.factor_before = known.step_factor(0);
-  out.factor_after = known.step_factor(runs);
+  double variance = 0;
+  for (const planner::SiteRun& r : runs)
+    variance += planner::left_variance(out.site, r.gpu, r.slopes, known.site) /
+                static_cast<double>(runs.size());
+  out.factor_after = std::min(out.factor_before, std::exp(known.site_reach * std::sqrt(variance)));
   return out;
 }
 
 std::string calibration_text(const Calibration& c, TextStyle style) {
   const auto runs = static_cast<int>(c.site.runs.size());
-  return wrapped(
-      fmt::format(
-          "{} run{} of this site took {:.3f} of what is predicted. {:.0f} % of that is taken "
-          "for the site's, the rest for the run's own: pace {:.3f}. {:.0f} % of further "
-          "steps are expected within a factor {:.2f} of the prediction; without "
-          "calibration it is {:.2f}.",
-          runs, runs == 1 ? "" : "s", c.site.measured_over_predicted,
-          100 * planner::accuracy().share_of_site(runs), c.site.pace,
-          100 * planner::accuracy().coverage, c.factor_after, c.factor_before),
+  std::string text = wrapped(
+      fmt::format("{} run{} of this site took {:.3f} of what is predicted. What of that is the "
+                  "site's, and of which part, by what the runs spent their time on (1: as without "
+                  "--site):",
+                  runs, runs == 1 ? "" : "s", c.site.measured_over_predicted),
       0, 0, style);
+  Table table({{"part", Align::left}, {"pace"}, {"give or take"}});
+  const auto add = [&](const std::string& part, const hw_profiles::PartPace& p) {
+    table.add({part, fmt::format("{:.3f}", p.pace), percent_text(std::sqrt(p.left))});
+  };
+  for (const hw_profiles::GpuPace& g : c.site.gpus) {
+    add(g.gpu, g.device);
+    add("links of " + g.gpu, g.links);
+  }
+  add("host", c.site.host);
+  text += table.text(style);
+  return text + wrapped(fmt::format("{:.0f} % of further steps like these are expected within a "
+                                    "factor {:.2f} of the prediction; without calibration it is "
+                                    "{:.2f}.",
+                                    100 * planner::accuracy().coverage, c.factor_after,
+                                    c.factor_before),
+                        0, 0, style);
 }
 
 }  // namespace reports::validation

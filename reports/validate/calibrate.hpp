@@ -1,5 +1,5 @@
 #pragma once
-// What a few runs of a site say of its pace. Pure but for the profiles it loads.
+// What a few runs of a site say of its parts' paces. Pure but for the profiles it loads.
 
 #include <string_view>
 
@@ -15,9 +15,10 @@ struct Calibration {
   core::Problems problems;                     // of rows that were not used
 };
 
-// text: a CSV as row.hpp reads it; its timed rows are runs of one site. The mean of log(measured /
-// predicted) is weighed by the share of it that is the site's, not the runs' own
-// (planner/accuracy.hpp). Errors: no header, missing columns, no row that is timed and predicted.
+// text: a CSV as row.hpp reads it; its timed rows are runs of one site. What of log(measured /
+// predicted) is the site's, and of which of its parts, follows from what the runs spend their time
+// on (planner/site_model.hpp). Errors: no header, missing columns, no row that is timed and
+// predicted.
 core::Result<Calibration> calibrate(std::string_view text, std::string_view source);
 
 std::string calibration_text(const Calibration& calibration, TextStyle style);

@@ -93,7 +93,8 @@ core::Result<Prediction> Predictor::predict(const Row& row) {
     c.evaluator = timed.evaluator;
   }
   c.memory = memory_of(p, row);
-  c.uncertainty = planner::uncertainty_of(c.time, c.memory, p.question.profile);
+  c.uncertainty =
+      planner::uncertainty_of(p.question, p.program, p.strategy.schedule, c.time, c.memory);
   return Prediction{std::move(c), closed_form};
 }
 

@@ -18,9 +18,11 @@ std::vector<LeftOut> sites(int count, double b, double w) {
   for (int s = 0; s < count; ++s) {
     const core::Random random(1, static_cast<std::uint64_t>(s));
     LeftOut set;
-    for (std::uint64_t i = 1; i <= 30; ++i)
-      set.errors.emplace_back(
-          "r", std::exp(std::sqrt(b) * random.normal(0) + std::sqrt(w) * random.normal(i)) - 1);
+    for (std::uint64_t i = 1; i <= 30; ++i) {
+      const double error = std::sqrt(b) * random.normal(0) + std::sqrt(w) * random.normal(i);
+      set.errors.emplace_back("r", std::exp(error) - 1);
+      set.runs.push_back({"gpu", -error, {1, 0, 0}});  // of kernels alone
+    }
     all.push_back(std::move(set));
   }
   return all;
@@ -42,6 +44,28 @@ TEST_CASE("a run tells b / (b + w) of its error, more runs tell more") {
   CHECK(a.step_factor(1000) > std::exp(0.2));                   // never below the run's own
 }
 
+TEST_CASE("a calibration narrows a step by the variance that its runs left of each part") {
+  planner::Accuracy a;
+  a.between = 0.03;
+  a.within = 0.01;
+  a.reach = a.site_reach = 2;
+  a.site = {{0.03, 0.02, 0.1}, 0.01};
+  hw_profiles::Site site;
+  CHECK(a.step_factor(site, {1, 0, 0}) == a.step_factor(0));
+  site.runs = 1;
+  site.host_left = 0.01;
+  site.device_left = 0.0069;
+  site.links_left = 0.02;
+  // 0.01 + 0.25 x 0.0069 + 0.25 x 0.01 + 0
+  CHECK(std::abs(std::log(a.step_factor(site, {0.5, 0.5, 0})) - 2 * std::sqrt(0.014225)) < 1e-12);
+  CHECK(a.step_factor(site, {0, 0, 1}) < a.step_factor(0));
+  site.device_left = site.links_left = std::nullopt;  // another kind of GPU
+  CHECK(a.step_factor(site, {1, 0, 0}) == a.step_factor(0));
+  CHECK(a.step_factor(site, {0, 0, 1}) == a.step_factor(0));  // never wider than without
+  site.pace = 1.1;
+  CHECK(a.step_factor(site, {1, 0, 0}) == a.step_factor(1));
+}
+
 TEST_CASE("what takes exactly the memory there is runs out half of the time") {
   planner::Accuracy a;
   a.memory_spread = 0.05;
@@ -59,7 +83,9 @@ TEST_CASE("variances of sites and runs are found again, and intervals cover what
   const planner::Accuracy a = accuracy_of(fitted, {});
   const Coverage c = coverage_of(fitted, a);
   CHECK(std::abs(c.uncalibrated - 0.9) < 0.02);
-  CHECK(std::abs(c.one_run - 0.9) < 0.03);
+  CHECK(std::abs(c.one_run - 0.9) < 0.01);
+  CHECK(std::abs(a.site.parts[0] / 0.03 - 1) < 0.25);
+  CHECK(std::abs(a.site.run / 0.01 - 1) < 0.1);
 }
 
 TEST_CASE("the written accuracy is read back") {
@@ -68,4 +94,6 @@ TEST_CASE("the written accuracy is read back") {
   REQUIRE(read.ok());
   CHECK(read->between == a.between);
   CHECK(read->reach == a.reach);
+  CHECK(read->site.parts == a.site.parts);
+  CHECK(read->site_reach == a.site_reach);
 }

@@ -1,43 +1,91 @@
-// A site's pace: its file, what it does to a profile, and that a step follows it.
+// A site's paces by part: its file, what it does to a profile, and that a step follows it.
 
 #include "hw_profiles/site.hpp"
 
 #include <cmath>
 
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/numbers.hpp"
 #include "reports/validate/calibrate.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/fit/runs.hpp"
 
 namespace {
 
-hw_profiles::SiteFile site(double pace) {
-  return {pace, pace, {"one"}, "a100-sxm-80g", "megatron"};
+hw_profiles::SiteFile site(double device, double host = 1, double links = 1) {
+  hw_profiles::SiteFile file;
+  file.runs = {"one"};
+  file.framework = "megatron";
+  file.host = {host, 0.01};
+  file.gpus = {{"a100-sxm-80g", {device, 0.005}, {links, 0.02}}};
+  return file;
+}
+
+constexpr const char* kParts =
+    R"("host": {"pace": 1, "left": 0.02}, "gpus": [{"gpu": "rtx3090",
+       "device": {"pace": 1.1, "left": 0.01}, "links": {"pace": 2, "left": 0.01}}])";
+
+std::string second(const std::string& parts, const char* runs = R"(["a"])") {
+  return std::string(R"({"schema": "site/2", "runs": )") + runs + ", " + parts + "}";
+}
+
+// Rows of one run, timed as said.
+std::string csv(const std::string& seconds) {
+  return "id,dataset,framework,family,layers,hidden,heads,ffn_hidden,ffn,vocab,seq_len,gpu,gpus,"
+         "data,micro_batch,global_batch,precision,checkpoint,attention,step_seconds\n"
+         "r,here,megatron,gpt,4,1024,16,4096,gelu,32000,1024,a100-sxm-80g,8,8,4,64,bf16,none,"
+         "flash2," +
+         seconds + "\n";
 }
 
 }  // namespace
 
 TEST_CASE("a site file is read back as written") {
-  const auto read = hw_profiles::read_site(to_json_text(site(1.25)), "site.json");
+  const auto read = hw_profiles::read_site(to_json_text(site(1.25, 1.5, 0.75)), "site.json");
   REQUIRE(read.ok());
-  CHECK(read->pace == 1.25);
+  CHECK(read->host.pace == 1.5);
+  REQUIRE(read->of("a100-sxm-80g") != nullptr);
+  CHECK(read->of("a100-sxm-80g")->device.pace == 1.25);
+  CHECK(read->of("a100-sxm-80g")->links.pace == 0.75);
+  CHECK(read->of("a100-sxm-80g")->links.left == 0.02);
+  CHECK(read->of("h100-sxm-80g") == nullptr);
   CHECK(read->runs == std::vector<std::string>{"one"});
 }
 
+TEST_CASE("the first kind of site file is read, and paces everything on any GPU") {
+  const auto read = hw_profiles::read_site(
+      R"({"schema": "site/1", "pace": 1.3, "runs": ["a"], "gpu": "rtx3090"})", "site.json");
+  REQUIRE(read.ok());
+  auto profile = *hw_profiles::find_profile("h100-sxm-80g");
+  const hw_profiles::Profile plain = profile;
+  hw_profiles::use_site(profile, *read, "--site site.json");
+  for (const char* rate : {"gpu.gemm_sustained", "node.link_bandwidth"})
+    CHECK(std::abs(*hw_profiles::number_of(profile, rate) * 1.3 /
+                       *hw_profiles::number_of(plain, rate) -
+                   1) < 1e-12);
+  CHECK(profile.site.pace == 1.3);
+  CHECK_FALSE(profile.site.device.has_value());
+}
+
 TEST_CASE("a site file that is none is refused") {
-  for (const char* text :
-       {R"({"schema": "site/2", "pace": 1, "runs": ["a"]})", R"({"schema": "site/1"})",
-        R"({"schema": "site/1", "pace": -1, "runs": ["a"]})",
-        R"({"schema": "site/1", "pace": 100, "runs": ["a"]})",
-        R"({"schema": "site/1", "pace": 1, "runs": []})", "[", ""}) {
+  for (const std::string& text : std::vector<std::string>{
+           R"({"schema": "site/2", "pace": 1, "runs": ["a"]})", R"({"schema": "site/1"})",
+           R"({"schema": "site/1", "pace": -1, "runs": ["a"]})",
+           R"({"schema": "site/1", "pace": 100, "runs": ["a"]})",
+           R"({"schema": "site/1", "pace": 1, "runs": []})", "[", "",
+           R"({"schema": "site/3", "runs": ["a"]})", second(kParts, "[]"),
+           second(R"("host": {"pace": 100, "left": 1}, "gpus": [])"),
+           second(R"("host": {"pace": 1}, "gpus": [])"),
+           second(R"("host": {"pace": 1, "left": 1}, "gpus": [{"gpu": "rtx3090"}])")}) {
     INFO(text);
     CHECK_FALSE(hw_profiles::read_site(text, "site.json").ok());
   }
+  CHECK(hw_profiles::read_site(second(kParts), "site.json").ok());
 }
 
-TEST_CASE("a step at a site of pace 1.3 lasts 1.3 times as long") {
+TEST_CASE("a step at a site whose parts are all 1.3 times as slow lasts 1.3 times as long") {
   auto rows = fit_test::rows();
-  reports::validation::Predictor plain, paced({}, site(1.3));
+  reports::validation::Predictor plain, paced({}, site(1.3, 1.3, 1.3));
   for (const auto& row : rows) {
     const auto a = plain.predict(row), b = paced.predict(row);
     REQUIRE(a.ok());
@@ -50,28 +98,73 @@ TEST_CASE("a step at a site of pace 1.3 lasts 1.3 times as long") {
   }
 }
 
-TEST_CASE("a profile with a site is read back from a plan file equal") {
+TEST_CASE("each part's pace scales its own numbers alone, and together they scale them all") {
+  const hw_profiles::Profile plain = *hw_profiles::find_profile("a100-sxm-80g");
+  const auto pace_with = [&](double device, double host, double links) {
+    auto profile = plain;
+    hw_profiles::use_site(profile, site(device, host, links), "a test");
+    return profile;
+  };
+  const auto moved = [&](const hw_profiles::Profile& profile, const char* field) {
+    return *hw_profiles::number_of(profile, field) / *hw_profiles::number_of(plain, field);
+  };
+  const auto device = pace_with(2, 1, 1), host = pace_with(1, 2, 1), links = pace_with(1, 1, 2);
+  CHECK(moved(device, "gpu.gemm_sustained") == 0.5);
+  CHECK(moved(device, "native.graph_launch") == 1);
+  CHECK(moved(device, "node.link_bandwidth") == 1);
+  CHECK(moved(host, "gpu.gemm_sustained") == 1);
+  CHECK(moved(host, "native.graph_launch") == 2);
+  CHECK(moved(host, "node.link_latency") == 1);
+  CHECK(moved(links, "gpu.memory_efficiency") == 1);
+  CHECK(moved(links, "native.graph_launch") == 1);
+  CHECK(moved(links, "node.internode_bandwidth") == 0.5);
+  CHECK(moved(links, "node.link_latency") == 2);
+}
+
+TEST_CASE("a GPU that the site's runs were not on is given the host's pace alone") {
   auto profile = *hw_profiles::find_profile("h100-sxm-80g");
-  CHECK(to_json_text(profile).find("\"site\"") == std::string::npos);
-  hw_profiles::use_site(profile, site(0.7), "--site site.json");
-  const auto read = hw_profiles::profile_from_json_text(to_json_text(profile), "plan.json");
-  REQUIRE(read.ok());
-  CHECK(*read == profile);
-  CHECK(read->gpu.memory_efficiency <= 1);
-  CHECK(read->site.runs == 1);
+  const hw_profiles::Profile plain = profile;
+  hw_profiles::use_site(profile, site(1.5, 1.2, 2), "--site site.json");
+  CHECK(profile.gpu == plain.gpu);
+  CHECK(profile.node == plain.node);
+  CHECK(profile.site.host == 1.2);
+  CHECK_FALSE(profile.site.device.has_value());
+  CHECK(profile.lookup("site.runs")->source == "--site site.json: 1 run on a100-sxm-80g");
+}
+
+TEST_CASE("a profile with a site is read back from a plan file equal") {
+  for (const char* gpu : {"h100-sxm-80g", "a100-sxm-80g"}) {
+    auto profile = *hw_profiles::find_profile(gpu);
+    CHECK(to_json_text(profile).find("\"site\"") == std::string::npos);
+    hw_profiles::use_site(profile, site(0.7, 1.1, 0.9), "--site site.json");
+    const auto read = hw_profiles::profile_from_json_text(to_json_text(profile), "plan.json");
+    REQUIRE(read.ok());
+    CHECK(*read == profile);
+    CHECK(read->gpu.memory_efficiency <= 1);
+    CHECK(read->site.runs == 1);
+  }
 }
 
 TEST_CASE("calibration takes the share of a run's error that is its site's") {
-  const std::string header =
-      "id,dataset,framework,family,layers,hidden,heads,ffn_hidden,ffn,vocab,seq_len,gpu,gpus,data,"
-      "micro_batch,global_batch,precision,checkpoint,attention,step_seconds\n";
-  const std::string row =
-      "r,here,megatron,gpt,4,1024,16,4096,gelu,32000,1024,a100-sxm-80g,8,8,4,64,bf16,none,flash2,";
-  const auto one = reports::validation::calibrate(header + row + "100\n", "runs.csv");
+  const auto plain = reports::validation::calibrate(csv("1"), "runs.csv");
+  REQUIRE(plain.ok());
+  const double predicted = 1 / plain->site.measured_over_predicted;
+  const auto one = reports::validation::calibrate(csv(std::to_string(1.2 * predicted)), "r.csv");
   REQUIRE(one.ok());
-  CHECK(one->site.pace == hw_profiles::kMostPace);  // beyond any site: held
-  const auto none = reports::validation::calibrate(header + row + "\n", "runs.csv");
+  CHECK(std::abs(one->site.measured_over_predicted - 1.2) < 1e-4);
+  const hw_profiles::GpuPace* const gpu = one->site.of("a100-sxm-80g");
+  REQUIRE(gpu != nullptr);
+  CHECK(gpu->device.pace > 1.05);      // the run is one of kernels
+  CHECK(gpu->device.pace < 1.2);       // and partly its own
+  CHECK(one->site.host.pace >= 1);
+  CHECK(one->factor_after < one->factor_before);
+}
+
+TEST_CASE("calibration without a timed run is refused, one beyond any site is held") {
+  const auto far = reports::validation::calibrate(csv("100000"), "runs.csv");
+  REQUIRE(far.ok());
+  CHECK(far->site.of("a100-sxm-80g")->device.pace == hw_profiles::kMostPace);
+  const auto none = reports::validation::calibrate(csv(""), "runs.csv");
   REQUIRE_FALSE(none.ok());
   CHECK(none.problems().front().expected == "at least one row with step_seconds");
-  CHECK(one->factor_after < one->factor_before);
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/site.hpp"
 #include "models/zoo.hpp"
 #include "planner/lower.hpp"
 #include "planner/space.hpp"
@@ -200,6 +201,37 @@ TEST_CASE("a mixture of experts plans, and states that its routing is balanced")
   CHECK(std::ranges::count(plan->assumptions,
                            "routing is balanced: each of 8 experts gets 2/8 of a sample's tokens, "
                            "none is dropped") == 1);
+}
+
+TEST_CASE("a plan says what its calibration knows, and that it knows nothing of another GPU") {
+  hw_profiles::SiteFile site;
+  site.runs = {"a", "b"};
+  site.host = {1.25, 0.01};
+  site.gpus = {{"rtx3090", {1.1, 0.004}, {1.5, 0.02}}};
+  const auto calibrated = [&](const char* gpu) {
+    Request r = request("gpt2-124m", 4, gpu);
+    hw_profiles::use_site(r.profile, site, "--site s.json");
+    auto plan = make_plan(r);
+    REQUIRE(plan.ok());
+    REQUIRE(plan->chosen);
+    return std::move(plan).value();
+  };
+  const Plan known = calibrated("rtx3090"), other = calibrated("h100-sxm-80g");
+  CHECK(std::ranges::count(known.assumptions,
+                           "calibrated by --site s.json: 2 runs on rtx3090: device 1.10, host "
+                           "1.25, links 1.50 times as slow as without; the interval of the step "
+                           "holds 90 % of such") == 1);
+  CHECK(std::ranges::count(other.assumptions,
+                           "calibrated by --site s.json: 2 runs on rtx3090: they say nothing of "
+                           "h100-sxm-80g, nor of its links; the host's pace 1.25 alone is "
+                           "followed") == 1);
+  const auto factor = [](const Plan& p) {
+    return p.chosen->uncertainty.step_high / p.chosen->time.step;
+  };
+  CHECK(factor(known) < factor(other));
+  const auto read = parse_plan(to_json_text(known), "plan.json");
+  REQUIRE(read.ok());
+  CHECK(read->profile == known.profile);
 }
 
 TEST_CASE("every model of the zoo has a sound plan on 16 GPUs, or a miss that says what it lacks") {
