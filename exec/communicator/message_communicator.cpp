@@ -220,6 +220,21 @@ void MessageCommunicator::exchange(const void* out, void* in, std::int64_t n, DT
          });
 }
 
+// The send is buffered, so that all ranks may begin with it.
+void MessageCommunicator::pass_on(const void* out, void* in, std::int64_t n, DType type,
+                                  Traffic what) {
+  const auto collective = program::Collective::send;
+  const auto algorithm = program::Algorithm::ring;
+  const Header header{CallKind::pass_on, algorithm, ReduceOp::sum, type, what, n, 0,
+                      collective_calls_++};
+  const int k = size(), i = index();
+  const std::size_t bytes = size_in_bytes(n, type);
+  record(key_of(what, collective, algorithm), 1, core::bytes_of(n, type), [&] {
+    send_bytes((i + 1) % k, Lane{}, header, static_cast<const std::byte*>(out), bytes);
+    receive_bytes((i + k - 1) % k, Lane{}, header, static_cast<std::byte*>(in), bytes);
+  });
+}
+
 void MessageCommunicator::send(const void* buffer, std::int64_t n, DType type, int peer,
                                std::int64_t tag, Traffic what) {
   PLANNER_CHECK(peer >= 0 && peer < size() && peer != index());

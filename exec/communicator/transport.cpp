@@ -8,9 +8,9 @@
 namespace exec {
 namespace {
 
-constexpr std::array<std::string_view, 9> kKinds{
+constexpr std::array<std::string_view, 10> kKinds{
     "all_reduce", "reduce_scatter", "all_gather", "broadcast", "exchange",
-    "barrier",    "send",           "push",       "reply"};
+    "pass_on",    "barrier",        "send",       "push",      "reply"};
 
 std::string details(const Header& h) {
   const std::string_view op = h.op == program::ReduceOp::sum ? "sum" : "max";

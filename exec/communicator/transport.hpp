@@ -19,7 +19,7 @@
 namespace exec {
 
 enum class CallKind : std::uint8_t {
-  all_reduce, reduce_scatter, all_gather, broadcast, exchange, barrier, send, push, reply
+  all_reduce, reduce_scatter, all_gather, broadcast, exchange, pass_on, barrier, send, push, reply
 };
 
 // Which call a message is part of. Framing: never counted as wire bytes.

@@ -107,6 +107,7 @@ core::Seconds collective_time(Collective collective, Algorithm algorithm, const 
   const Link link = link_of(place, machine);
   const core::Bytes payload =
       program::payload_bytes(collective, algorithm, place.size, 1, elements, wire_type);
+  // Round a ring as between two: the hop over the slowest link is the last to end.
   if (collective == Collective::send) return link.latency + payload / link.bandwidth;
   if (algorithm == Algorithm::tree) return tree_time(place, payload, link);
   // Index 0 is the root of a broadcast, and as busy as any other rank otherwise.

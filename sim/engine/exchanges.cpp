@@ -59,7 +59,8 @@ void Exchanges::start(const Timetable& table, const Operation& op, std::span<con
 std::int64_t Exchanges::beside_wires(const program::Transfer& t, const MessagePlan& plan,
                                      const std::vector<int>& members,
                                      std::int64_t duration) const {
-  const bool message = t.collective == program::Collective::send;
+  const bool message = t.algorithm == program::Algorithm::direct &&
+                       t.collective == program::Collective::send;
   if (t.algorithm != program::Algorithm::ring && !message) return 0;
   const std::size_t each = message ? 1 : members.size();
   const auto steps = static_cast<std::int64_t>(plan.messages.size() / each);

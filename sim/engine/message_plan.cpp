@@ -56,7 +56,9 @@ MessagePlan message_plan(Collective collective, Algorithm algorithm, int group,
   PLANNER_CHECK(algorithm != Algorithm::parameter_server && group >= 2);
   Writer w;
   const auto whole = static_cast<double>(core::bytes_of(elements, type).value());
-  if (algorithm == Algorithm::ring) {
+  if (algorithm == Algorithm::ring && collective == Collective::send) {
+    w.ring(group, 1, whole);
+  } else if (algorithm == Algorithm::ring) {
     const std::int64_t part = program::padded(elements, group) / group;
     const int passes = collective == Collective::all_reduce ? 2 : 1;
     w.ring(group, passes * (group - 1),

@@ -4,6 +4,7 @@
 //
 //   ring all_reduce      2(K-1) steps of S/K per member; reduce_scatter, all_gather: K-1
 //   tree all_reduce      up the binary heap tree, then down, S on every edge
+//   ring send            S from each member to the next, at once
 //   naive_all_reduce     S from everyone to everyone, at once
 //   broadcast            S from member 0 to the others, at once
 //   push, pull           1/M of the span from each worker to each of M servers, or back

@@ -23,8 +23,8 @@ bool pairs(Collective c, Algorithm a) {
     case Collective::reduce_scatter:
     case Collective::all_gather: return a == Algorithm::ring;
     case Collective::broadcast:
-    case Collective::copy:
-    case Collective::send: return a == Algorithm::direct;
+    case Collective::copy: return a == Algorithm::direct;
+    case Collective::send: return a == Algorithm::direct || a == Algorithm::ring;
     case Collective::parameter_server: return a == Algorithm::parameter_server;
     case Collective::exchange: return a == Algorithm::pairwise;
   }
@@ -90,7 +90,8 @@ core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std
     PLANNER_CHECK(servers >= 1);
     return core::bytes_of(padded(elements, servers), wire_type);
   }
-  if (a == Algorithm::ring || a == Algorithm::pairwise)
+  const bool chunks = a == Algorithm::ring && c != Collective::send;
+  if (chunks || a == Algorithm::pairwise)
     return chunk_bytes(elements, group, wire_type) * group;
   return core::bytes_of(elements, wire_type);
 }
@@ -103,6 +104,7 @@ core::Bytes wire_bytes(Collective c, Algorithm a, int group, int index, std::int
   if (c == Collective::copy) return core::bytes_of(elements, wire_type);
   const std::int64_t peers = group - 1;
   if (peers == 0) return core::Bytes(0);
+  if (c == Collective::send && a == Algorithm::ring) return core::bytes_of(elements, wire_type);
   switch (a) {
     case Algorithm::ring: {
       const std::int64_t passes = c == Collective::all_reduce ? 2 : 1;

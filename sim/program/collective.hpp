@@ -22,6 +22,7 @@ enum class Collective : std::uint8_t {
   all_reduce, reduce_scatter, all_gather, broadcast, send, parameter_server, copy,
   exchange                             // all-to-all: chunk i of each rank's vector goes to rank i
 };
+// ring of send: each rank's whole vector goes to the next one of the group, round.
 // direct: one message, or one to each peer, no reduction order of its own (send, broadcast, and the
 // copy between a rank and its host).
 // pairwise: a message from each rank to each other, of its own part (exchange).
@@ -47,7 +48,7 @@ constexpr std::int64_t padded(std::int64_t n, std::int64_t parts) {
 
 // Payload S in bytes of a collective over `elements` elements, padded where the algorithm needs it:
 // ring all_reduce, reduce_scatter, all_gather, exchange to a multiple of group; naive_all_reduce,
-// tree, broadcast, send not at all. parameter_server pads to a multiple of `servers`.
+// tree, broadcast and every send not at all. parameter_server pads to a multiple of `servers`.
 core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std::int64_t elements,
                           core::DType wire_type);
 
@@ -60,6 +61,7 @@ core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std
 //   pairwise exchange      S (K-1)/K
 //   broadcast direct       S (K-1) at the root (index 0), else 0
 //   send direct            S at index 0 (the sender), else 0
+//   send ring              S, to the next index; as nccl-tests' sendrecv
 // A group of one sends nothing. REQUIRES: not parameter_server (see below), 0 <= index < group.
 core::Bytes wire_bytes(Collective c, Algorithm a, int group, int index, std::int64_t elements,
                        core::DType wire_type);

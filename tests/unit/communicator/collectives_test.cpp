@@ -222,6 +222,26 @@ TEST_CASE("an exchange brings chunk i of every index to index i and moves its vo
       }
 }
 
+TEST_CASE("what passes round a ring comes from the index before and moves its volume") {
+  for (int k = 1; k <= 8; ++k)
+    for (const std::int64_t n : {0, 1, 5})
+      for (DType type : kMoved) {
+        INFO("K=" << k << " n=" << n << " " << core::name(type) << " seed " << kSeed);
+        const std::vector<Raw> out = random_vectors(k, n, type, kSeed);
+        std::vector<Raw> in(out.size(), Raw(size_of(n, type), std::byte{0xee}));
+        std::vector<TrafficTotals> moved(out.size());
+        run_group(k, [&](Communicator& c) {
+          c.pass_on(out[c.index()].data(), in[c.index()].data(), n, type, Traffic::context);
+          moved[c.index()] = only_entry(c);
+        });
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          CHECK(in[i] == out[(i + out.size() - 1) % out.size()]);
+          CHECK(moved[i].wire == program::wire_bytes(Collective::send, Algorithm::ring, k,
+                                                     static_cast<int>(i), n, type));
+        }
+      }
+}
+
 TEST_CASE("all-gather works in place, with the chunk where it belongs") {
   std::vector<std::vector<std::int32_t>> full(3, std::vector<std::int32_t>(5, -1));
   for (int i = 0; i < 5; ++i) full[i / 2][i] = i;

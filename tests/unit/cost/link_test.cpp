@@ -55,6 +55,10 @@ TEST_CASE("an exchange sends each rank its part, inside and over the network at 
 
 TEST_CASE("a send is one hop and the payload, and a group of one is free") {
   CHECK(time(Collective::send, Algorithm::direct, {2, 1, 2}) == Approx(41e-6));
+  // Round a ring all go at once. Over two nodes of 4 each node's 40 GB/s carry one of the messages.
+  CHECK(time(Collective::send, Algorithm::ring, {4, 1, 4}) == Approx(41e-6));
+  CHECK(time(Collective::send, Algorithm::ring, {8, 2, 4}) == Approx(110e-6));
+  CHECK(time(Collective::send, Algorithm::ring, {1, 1, 1}) == 0);
   CHECK(time(Collective::all_reduce, Algorithm::ring, {1, 1, 1}) == 0);
 }
 

@@ -157,6 +157,7 @@ TEST_CASE("what is played over wires is what the laws count and the cost model s
          {std::pair{Collective::all_reduce, Algorithm::ring},
           std::pair{Collective::reduce_scatter, Algorithm::ring},
           std::pair{Collective::all_gather, Algorithm::ring},
+          std::pair{Collective::send, Algorithm::ring},
           std::pair{Collective::all_reduce, Algorithm::tree},
           std::pair{Collective::all_reduce, Algorithm::naive_all_reduce},
           std::pair{Collective::broadcast, Algorithm::direct}}) {

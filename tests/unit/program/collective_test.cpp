@@ -64,6 +64,14 @@ TEST_CASE("an exchange sends S(K-1)/K, chunk by chunk, and adds nothing up") {
   CHECK(name(Traffic::expert) == "expert");
 }
 
+TEST_CASE("a ring of sends moves each rank's whole vector to the next, as sendrecv of nccl-tests") {
+  for (int i = 0; i < 3; ++i)          // 10 floats, not padded to 12
+    CHECK(wire_bytes(Collective::send, Algorithm::ring, 3, i, 10, DType::f32) == Bytes(40));
+  CHECK(payload_bytes(Collective::send, Algorithm::ring, 3, 1, 10, DType::f32) == Bytes(40));
+  CHECK(wire_bytes(Collective::send, Algorithm::ring, 1, 0, 10, DType::f32) == Bytes(0));
+  CHECK(wire_bytes(Collective::send, Algorithm::direct, 2, 1, 10, DType::f32) == Bytes(0));
+}
+
 TEST_CASE("ring all-reduce volume tends to 2d and stays below it") {
   const std::int64_t n = 1 << 20;  // divisible by every group below
   for (int k = 2; k <= 1024; k *= 2) {
