@@ -39,21 +39,22 @@ struct Block {
   std::int64_t first, rows, position, keys;
 };
 
-// Of rows [begin, end), the first of which stands at `position`.
+// Of rows [begin, end), the first of which stands at `position`; keys: that all see, without a
+// mask.
 template <class Body>
 void for_run(const AttentionShape& s, std::int64_t begin, std::int64_t end, std::int64_t position,
-             Body&& body) {
-  for (std::int64_t i = begin; i < end; i += kQueryRows) {
+             std::int64_t keys, Body&& body) {
+  for (std::int64_t i = begin; i < end && keys > 0; i += kQueryRows) {
     const std::int64_t rows = std::min(kQueryRows, end - i), at = position + i - begin;
-    body(Block{i, rows, at, s.causal ? at + rows : s.key_rows()});
+    body(Block{i, rows, at, s.causal ? at + rows : keys});
   }
 }
 
 template <class Body>
 void for_blocks(const AttentionShape& s, Body&& body) {
-  if (s.keys == 0) return for_run(s, 0, s.seq, 0, body);
-  for_run(s, 0, s.early, s.early_at, body);
-  for_run(s, s.early, s.seq, s.late_at, body);
+  if (s.keys == 0) return for_run(s, 0, s.seq, 0, s.key_rows(), body);
+  for_run(s, 0, s.early, s.early_at, s.block ? s.early_keys : s.keys, body);
+  for_run(s, s.early, s.seq, s.late_at, s.block ? s.late_keys : s.keys, body);
 }
 
 // Keys that row r of the block sees.
@@ -131,17 +132,27 @@ void keep_row(const AttentionShape& s, const Block& b, std::int64_t r, T sum, T*
   load(at, b.keys, row);
 }
 
+// y of these keys into that of others, which has the log-sum-exp `lse`; returns that of both.
+template <class T>
+T merge_row(const AttentionShape& s, T lse, T own, View other, T* y) {
+  const T most = max_of(lse, own);
+  const T both = most + std::log(std::exp(lse - most) + std::exp(own - most));
+  const T keep = std::exp(lse - both), add = std::exp(own - both);
+  for (std::int64_t i = 0; i < s.head_dim; ++i) y[i] = get<T>(other, i) * keep + y[i] * add;
+  return both;
+}
+
 template <class T>
 void forward_block(const AttentionShape& s, const Block& b, const Head& h, Panel<T> q, Panel<T> k,
                    Panel<T> v, Scratch<T>& w) {
   const View &out = h.out, &lse = h.lse;
   const std::int64_t d = s.head_dim;
-  T sums[kQueryRows];
+  T sums[kQueryRows], lses[kQueryRows];
   score_block(s, b, q, k, w.scores);
   for (std::int64_t r = 0; r < b.rows; ++r) {
     T* const row = w.scores + r * b.keys;
     const auto [max, sum] = exponentiate(row, visible(s, b, r), b.keys);
-    put(lse, b.first + r, max + std::log(sum));
+    lses[r] = max + std::log(sum);
     sums[r] = h.scores ? T(1) : sum;
     if (h.scores) keep_row(s, b, r, sum, row, h.scores);
   }
@@ -149,6 +160,10 @@ void forward_block(const AttentionShape& s, const Block& b, const Head& h, Panel
   for (std::int64_t r = 0; r < b.rows; ++r) {
     T* const y = w.out + r * d;
     for (std::int64_t i = 0; i < d; ++i) y[i] /= sums[r];
+    const std::int64_t row = b.first + r;
+    if (s.block)
+      lses[r] = merge_row(s, get<T>(lse, row), lses[r], out.at(row * s.heads * d), y);
+    put(lse, row, lses[r]);
   }
   write(out.at(b.first * s.heads * d), s.heads * d, b.rows, d, w.out);
 }
@@ -182,7 +197,8 @@ void softmax_gradient(const AttentionShape& s, const Block& b, Panel<T> out, Pan
 
 template <class T>
 void backward_block(const AttentionShape& s, const Block& b, const Head& h, Panel<T> k, Panel<T> v,
-                    const View& dout_head, const View& dq_head, Scratch<T>& w) {
+                    const View& dout_head, const View& dq_head, std::int64_t dq_columns,
+                    bool adds, Scratch<T>& w) {
   const std::int64_t d = s.head_dim, ldo = s.heads * d;
   const Panel<T> q = fetch(h.q.at(b.first * h.ld), h.ld, b.rows, d, w.q);
   const Panel<T> out = fetch(h.out.at(b.first * ldo), ldo, b.rows, d, w.out);
@@ -196,28 +212,53 @@ void backward_block(const AttentionShape& s, const Block& b, const Head& h, Pane
   gemm(true, false, b.keys, d, b.rows, T(1), w.scores, b.keys, dout.data, dout.ld, T(1), w.dv, d);
   gemm(true, false, b.keys, d, b.rows, T(1), w.dscores, b.keys, q.data, q.ld, T(1), w.dk, d);
   gemm(false, false, b.rows, d, b.keys, T(1), w.dscores, b.keys, k.data, k.ld, T(0), w.dq, d);
-  write(dq_head.at(b.first * h.ld), h.ld, b.rows, d, w.dq);
+  const View dq = dq_head.at(b.first * dq_columns);
+  for (std::int64_t r = 0; r < b.rows && adds; ++r) {
+    load(dq.at(r * dq_columns), d, w.q);
+    for (std::int64_t i = 0; i < d; ++i) w.dq[r * d + i] += w.q[i];
+  }
+  write(dq, dq_columns, b.rows, d, w.dq);
 }
+
+// What the backward pass reads, and where it leaves what it makes.
+struct Pass {
+  View dout, qkv, keys, out, lse, scores;
+  BlockGradients to;
+  bool adds = false;                   // to dq
+};
 
 // All query heads that share the key head `group` of one sample.
 template <class T>
-void backward_group(const AttentionShape& s, std::int64_t sample, std::int64_t group, View dqkv,
-                    View dout, View qkv, View keys, View out, View lse, View scores,
-                    Scratch<T>& w) {
+void backward_group(const AttentionShape& s, std::int64_t sample, std::int64_t group,
+                    const Pass& p, Scratch<T>& w) {
   const std::int64_t d = s.head_dim, queries = s.heads / s.kv_heads, rows = s.key_rows();
   std::fill_n(w.dk, rows * d, T(0));
   std::fill_n(w.dv, rows * d, T(0));
-  const Head first = locate(s, sample, group * queries, qkv, keys, out, lse);
+  const Head first = locate(s, sample, group * queries, p.qkv, p.keys, p.out, p.lse);
   const Panel<T> k = fetch(first.k, first.key_ld, rows, d, w.k);
   const Panel<T> v = fetch(first.v, first.key_ld, rows, d, w.v);
   for (std::int64_t head = group * queries; head < (group + 1) * queries; ++head) {
-    const Head h = locate(s, sample, head, qkv, keys, out, lse, scores);
-    const Head g = locate(s, sample, head, dqkv, keys, dout, lse);
-    for_blocks(s, [&](const Block& b) { backward_block(s, b, h, k, v, g.out, g.q, w); });
+    const Head h = locate(s, sample, head, p.qkv, p.keys, p.out, p.lse, p.scores);
+    const View dout = p.dout.at(sample * s.seq * s.heads * d + head * d);
+    const View dq = p.to.dq.at(sample * s.seq * p.to.dq_columns + head * d);
+    for_blocks(s, [&](const Block& b) {
+      backward_block(s, b, h, k, v, dout, dq, p.to.dq_columns, p.adds, w);
+    });
   }
-  const Head g = locate(s, sample, group * queries, dqkv, keys, dout, lse);
-  write(g.k, g.key_ld, rows, d, w.dk);  // over the keys where they lie apart: nothing reads them
-  write(g.v, g.key_ld, rows, d, w.dv);
+  // Over the keys where they lie apart and are given back: nothing reads them any more.
+  const View dk = p.to.d_keys.at(sample * rows * p.to.key_columns + group * d);
+  write(dk, p.to.key_columns, rows, d, w.dk);
+  write(dk.at(s.kv_heads * d), p.to.key_columns, rows, d, w.dv);
+}
+
+void backward(const AttentionShape& s, const Pass& p, Workspace ws) {
+  PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
+  PLANNER_CHECK(static_cast<bool>(p.keys) == (s.keys > 0), "keys of a slice lie apart from it");
+  with_compute_type(p.qkv.type, [&]<class T>() {
+    Scratch<T> w(s, ws);
+    for (std::int64_t i = 0; i < s.samples * s.kv_heads; ++i)
+      backward_group(s, i / s.kv_heads, i % s.kv_heads, p, w);
+  });
 }
 
 }  // namespace
@@ -242,14 +283,14 @@ void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace 
 
 void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse,
                               const AttentionShape& s, Workspace ws, View keys, View scores) {
-  PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
-  PLANNER_CHECK(static_cast<bool>(keys) == (s.keys > 0), "keys of a slice lie apart from it");
-  with_compute_type(qkv.type, [&]<class T>() {
-    Scratch<T> w(s, ws);
-    for (std::int64_t i = 0; i < s.samples * s.kv_heads; ++i) {
-      backward_group(s, i / s.kv_heads, i % s.kv_heads, dqkv, dout, qkv, keys, out, lse, scores, w);
-    }
-  });
+  const std::int64_t columns = s.qkv_columns(), q = s.heads * s.head_dim;
+  const BlockGradients to{dqkv, columns, keys ? keys : dqkv.at(q), keys ? columns - q : columns};
+  backward(s, {dout, qkv, keys, out, lse, scores, to}, ws);
+}
+
+void attention_block_gradient(const BlockGradients& to, View dout, View qkv, View out, View lse,
+                              const AttentionShape& s, Workspace ws, View keys) {
+  backward(s, {dout, qkv, keys, out, lse, {}, to, true}, ws);
 }
 
 core::Bytes attention_workspace(core::DType activation, const AttentionShape& s) {

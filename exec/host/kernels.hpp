@@ -143,6 +143,10 @@ struct AttentionShape {
   // of which the first `early` stand at early_at and on, the others at late_at and on.
   std::int64_t keys = 0;
   std::int64_t early = 0, early_at = 0, late_at = 0;
+  // Of one block of keys among several (a ring): `causal` is false, and queries of either run see
+  // so many of its keys, the first ones.
+  bool block = false;
+  std::int64_t early_keys = 0, late_keys = 0;
   // A row of qkv: the heads of q, then of k, then of v.
   std::int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
   std::int64_t key_rows() const { return keys > 0 ? keys : seq; }
@@ -151,6 +155,8 @@ struct AttentionShape {
 // of 64 query rows at a time, softmax as in [flash2]: never more than 64 x keys scores.
 // keys[samples, s.keys, (k, v)], positions ascending, where s.keys > 0. Where `scores` is given it
 // receives the probabilities, [samples, heads, seq, keys], and out is the sum over what it holds.
+// Of a block, out and lse hold those of other keys, into which these are merged (online softmax):
+// with m = log(e^lse + e^lse') they become out e^(lse - m) + out' e^(lse' - m) and m.
 void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws, View keys = {},
                View scores = {});
 // dqkv from the saved out and lse (scores are computed again). Where s.keys > 0, dq alone, and keys
@@ -159,7 +165,18 @@ void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace 
 void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse,
                               const AttentionShape& s, Workspace ws, View keys = {},
                               View scores = {});
-// For both.
+// Of one block among several: from out and lse of all, adds to dq[samples*seq, dq_columns], of
+// which a row begins with the heads of q, and writes the keys' part, [samples*keys, key_columns],
+// of which a row begins with the heads of k, then those of v.
+struct BlockGradients {
+  View dq;
+  std::int64_t dq_columns = 0;
+  View d_keys;
+  std::int64_t key_columns = 0;
+};
+void attention_block_gradient(const BlockGradients& to, View dout, View qkv, View out, View lse,
+                              const AttentionShape& s, Workspace ws, View keys = {});
+// For all of them.
 core::Bytes attention_workspace(core::DType activation, const AttentionShape& s);
 
 // ---- elementwise ------------------------------------------------------------------------------

@@ -108,6 +108,123 @@ TEST_CASE("the gradient of attention in f32 follows the one in f64 over several 
   CHECK(worst_difference(g, want.values()) <= 300 * 3 * 40 * 0x1p-24);
 }
 
+namespace {
+
+// Of queries that see blocks of keys: their own, in qkv, up to themselves, and of each other block
+// the first so many. By definition, in double, a query at a time.
+struct Seen {
+  const AttentionShape& s;             // of a block
+  Buffer &qkv, &dout;
+  std::vector<Buffer>& keys;
+  Values out{}, lse{}, dq{};
+  std::vector<Values> d_keys{};        // of each block, the own one last
+
+  std::int64_t d() const { return s.head_dim; }
+  std::int64_t q() const { return s.heads * d(); }
+  std::int64_t kv() const { return 2 * s.kv_heads * d(); }
+  double key(std::size_t block, std::int64_t row, std::int64_t column) {
+    return block == keys.size() ? qkv.at(row * s.qkv_columns() + q() + column)
+                                : keys[block].at(row * kv() + column);
+  }
+
+  void run() {
+    const std::int64_t rows = s.samples * s.seq;
+    out.assign(static_cast<std::size_t>(rows * q()), 0);
+    dq = out;
+    lse.assign(static_cast<std::size_t>(rows * s.heads), 0);
+    d_keys.assign(keys.size() + 1, Values(static_cast<std::size_t>(rows * kv())));
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t head = 0; head < s.heads; ++head) query(row, head);
+  }
+
+  struct Key { std::size_t block; std::int64_t row; double p; };
+  std::vector<Key> seen_by(std::int64_t row) const {
+    const std::int64_t first = row / s.seq * s.seq, in_sample = row - first;
+    std::vector<Key> all;
+    for (std::size_t b = 0; b <= keys.size(); ++b) {
+      const std::int64_t n = b == keys.size()      ? in_sample + 1
+                             : in_sample < s.early ? s.early_keys
+                                                   : s.late_keys;
+      for (std::int64_t j = 0; j < n; ++j) all.push_back({b, first + j, 0});
+    }
+    return all;
+  }
+
+  void query(std::int64_t row, std::int64_t head) {
+    const std::int64_t k = head / (s.heads / s.kv_heads) * d(), v = k + s.kv_heads * d();
+    const std::int64_t at = row * q() + head * d();
+    const double scale = 1 / std::sqrt(static_cast<double>(d()));
+    const auto q_at = [&](std::int64_t c) {
+      return qkv.at(row * s.qkv_columns() + head * d() + c);
+    };
+    std::vector<Key> seen = seen_by(row);
+    double sum = 0, delta = 0;
+    for (Key& one : seen) {
+      double score = 0;
+      for (std::int64_t c = 0; c < d(); ++c) score += q_at(c) * key(one.block, one.row, k + c);
+      sum += one.p = std::exp(score * scale);
+    }
+    const std::int64_t sample = row / s.seq;
+    lse[static_cast<std::size_t>((sample * s.heads + head) * s.seq + row % s.seq)] = std::log(sum);
+    for (std::int64_t c = 0; c < d(); ++c) {
+      double& y = out[static_cast<std::size_t>(at + c)];
+      for (const Key& one : seen) y += one.p / sum * key(one.block, one.row, v + c);
+      delta += y * dout.at(at + c);
+    }
+    for (const Key& one : seen) {
+      double dp = 0;
+      for (std::int64_t c = 0; c < d(); ++c)
+        dp += dout.at(at + c) * key(one.block, one.row, v + c);
+      const double p = one.p / sum, ds = p * (dp - delta) * scale;
+      Values& d_key = d_keys[one.block];
+      for (std::int64_t c = 0; c < d(); ++c) {
+        dq[static_cast<std::size_t>(at + c)] += ds * key(one.block, one.row, k + c);
+        d_key[static_cast<std::size_t>(one.row * kv() + k + c)] += ds * q_at(c);
+        d_key[static_cast<std::size_t>(one.row * kv() + v + c)] += p * dout.at(at + c);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("attention merged block by block equals attention over all keys it saw") {
+  Random r(34);
+  const DType type = GENERATE(DType::f64, DType::f32);
+  const std::int64_t rows = GENERATE(2, 9, 130);
+  CAPTURE(core::name(type), rows);
+  const AttentionShape own{2, rows, 4, 2, 8};
+  AttentionShape part = own;
+  part.block = true;
+  part.causal = false;
+  part.keys = rows;
+  part.early = rows / 2;
+  part.early_keys = rows / 3;          // none, of two rows
+  part.late_keys = rows;
+  const std::int64_t n = own.samples * rows, q = 32, kv = 32;
+  Buffer qkv = random(r, type, n * (q + kv)), dout = random(r, type, n * q);
+  std::vector<Buffer> keys;
+  for (int b = 0; b < 3; ++b) keys.push_back(random(r, type, n * kv));
+  Buffer out(type, n * q), lse(type, n * 4), dq = zeros(type, n * q), d_keys(type, n * kv);
+  Scratch ws(attention_workspace(type, part));
+  attention(out, lse, qkv, own, ws);
+  for (Buffer& k : keys) attention(out, lse, qkv, part, ws, k);
+
+  Seen want{part, qkv, dout, keys};
+  want.run();
+  // Sums of at most 520 terms below 2 in size, whose e^score carries 9 + 8 roundings.
+  const double bound = 520 * 2 * 17 * roundoff(type);
+  CHECK(worst_difference(out.values(), want.out) <= bound);
+  CHECK(worst_difference(lse.values(), want.lse) <= bound);
+  for (std::size_t b = 0; b <= keys.size(); ++b) {
+    const bool last = b == keys.size();
+    attention_block_gradient({dq, q, d_keys, kv}, dout, qkv, out, lse, last ? own : part, ws,
+                             last ? View{} : keys[b].view());
+    CHECK(worst_difference(d_keys.values(), want.d_keys[b]) <= bound);
+  }
+  CHECK(worst_difference(dq.values(), want.dq) <= bound);
+}
+
 // What a rank has that holds some queries, in two runs, and the keys and values of all: results,
 // query gradients and its part of the key gradients, which are added. To rounding: OpenBLAS picks
 // its code by the shape of a product.
