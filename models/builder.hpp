@@ -95,6 +95,12 @@ TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, st
                  HeadShape shape, std::int64_t rotated);
 TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                       std::int64_t rows, HeadShape shape, AttentionUse use = {});
+// Between `rows` of all heads of qkv and all ranks' rows of heads / ranks; and of attention's
+// output, back. shape: the heads of all those ranks.
+TensorIndex head_exchange(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
+                          std::int64_t rows, HeadShape shape);
+TensorIndex row_exchange(SegmentBuilder& b, const std::string& name, TensorIndex attended,
+                         std::int64_t rows, HeadShape shape);
 TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                  std::int64_t n, Activation form = Activation::gelu_tanh);
 // y[rows,n] = silu(x[:, :n]) x[:, n:].

@@ -104,6 +104,30 @@ TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qk
   return y;
 }
 
+// Both move as many elements as come: each rank keeps its share of what it has.
+static TensorIndex exchanged(SegmentBuilder& b, const std::string& name, OpKind kind,
+                             TensorIndex x, std::int64_t rows, HeadShape shape, std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  Operator op = of_heads(name, kind, rows, shape);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.n = n;
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex head_exchange(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
+                          std::int64_t rows, HeadShape shape) {
+  const std::int64_t n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+  return exchanged(b, name, OpKind::head_exchange, qkv, rows, shape, n);
+}
+
+TensorIndex row_exchange(SegmentBuilder& b, const std::string& name, TensorIndex attended,
+                         std::int64_t rows, HeadShape shape) {
+  return exchanged(b, name, OpKind::row_exchange, attended, rows, shape,
+                   shape.heads * shape.head_dim);
+}
+
 TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                    std::int64_t n) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);

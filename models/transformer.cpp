@@ -234,8 +234,16 @@ Branch TransformerBuilder::attention_branch(SegmentBuilder& b, TensorIndex enter
     x = rope(b, "attn.rope", x, s_, shape, static_cast<std::int64_t>(share));
   }
   const bool alibi = v_.position_kind == Positions::alibi;
-  const TensorIndex y =
-      attention(b, "attn.core", x, s_, shape, {v_.causal, alibi, options_.seq_len});
+  TensorIndex y = kNoTensor;
+  if (options_.exchange_heads && options_.context > 1) {
+    const std::int64_t c = options_.context;
+    const TensorIndex all_rows = head_exchange(b, "attn.to_heads", x, s_, shape);
+    y = attention(b, "attn.core", all_rows, options_.seq_len,
+                  {shape.heads / c, shape.kv_heads / c, d_}, {v_.causal, alibi, 0});
+    y = row_exchange(b, "attn.to_rows", y, s_, shape);
+  } else {
+    y = attention(b, "attn.core", x, s_, shape, {v_.causal, alibi, options_.seq_len});
+  }
   return row_matrix(b, "attn.proj", y, spec_.heads * d_, v_.output_bias, {"o"});
 }
 

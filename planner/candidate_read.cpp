@@ -11,7 +11,9 @@ using core::JsonReader;
 
 void read_choice(JsonReader& reader, const StrategyKey& key, Strategy& strategy) {
   std::string text;
-  if (!reader.one_of(key.name, key.choices, text)) return;
+  const bool there = key.optional ? reader.optional_one_of(key.name, key.choices, text)
+                                  : reader.one_of(key.name, key.choices, text);
+  if (!there) return;
   key.put(strategy, std::ranges::find(key.choices, text) - key.choices.begin());
 }
 

@@ -21,6 +21,11 @@ std::vector<bool> scaled_buffers(const program::RankClass& k) {
                 k.buffers[i].term == program::Term::logits;
   for (const program::Action& a : k.actions) {
     using program::ActionKind, program::Traffic;
+    const bool computes =
+        a.kind == ActionKind::forward || a.kind == ActionKind::input_gradient;
+    if (computes && k.operators[a.op].kind == models::OpKind::attention)  // it has no weights
+      for (std::uint32_t i = 0; i < a.arg_count; ++i)
+        scaled[k.views[a.first_arg + i].buffer] = true;
     const bool message = a.kind == ActionKind::send || a.kind == ActionKind::receive;
     const auto rows = [&](Traffic t) { return t == Traffic::expert || t == Traffic::context; };
     if (!message && !(a.kind == ActionKind::collective && rows(k.transfers[a.op].what))) continue;

@@ -25,7 +25,8 @@ class Space {
       : job_(job), options_(options), constraints_(constraints) {
     constraints_.put(base_, {"context", "expert", "sequence_parallel", "stages", "partition",
                              "parts", "grad_sync", "servers", "servers_colocated", "server_mode",
-                             "overlap", "bucket_bytes", "tp_overlap", "offload", "mesh_order"});
+                             "overlap", "bucket_bytes", "tp_overlap", "offload", "mesh_order",
+                             "context_method"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
   }
 

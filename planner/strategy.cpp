@@ -44,6 +44,10 @@ std::string_view name(GradSync g) { return kGradSyncNames[static_cast<std::size_
 std::string_view name(ServerMode m) { return kServerModeNames[static_cast<std::size_t>(m)]; }
 std::string_view name(Partition p) { return kPartitionNames[static_cast<std::size_t>(p)]; }
 
+std::string_view name(ContextMethod m) {
+  return kContextMethodNames[static_cast<std::size_t>(m)];
+}
+
 std::optional<Schedule> schedule_from_name(std::string_view text) {
   return from_name<Schedule>(kScheduleNames, text);
 }
@@ -68,6 +72,8 @@ std::string to_text(const Strategy& s) {
   degree("tensor", s.tensor);
   degree("pipeline", s.pipeline);
   degree("context", s.context);
+  if (s.context_method != ContextMethod::gather)
+    text += fmt::format(" context_method={}", name(s.context_method));
   degree("expert", s.expert);
   if (s.sequence_parallel) text += " sequence_parallel";
   if (s.schedule != Schedule::none) text += fmt::format(" {}", name(s.schedule));

@@ -25,10 +25,14 @@ enum class GradSync : std::uint8_t { automatic, ring, tree, naive_all_reduce, pa
 enum class ServerMode : std::uint8_t { sync, async };
 // What a pipeline's ranks hold: layers in order, or any operators of a graph (graph_cut.hpp).
 enum class Partition : std::uint8_t { layers, operators };
+// How the queries of a context rank meet the keys of the others: keys gathered, keys passed round,
+// or heads instead of rows for the time of the attention core.
+enum class ContextMethod : std::uint8_t { gather, ring, exchange };
 enum class Degree : std::uint8_t { tensor, context, data, pipeline };
 
 struct Strategy {
   std::int64_t data = 1, tensor = 1, pipeline = 1, context = 1, expert = 1;
+  ContextMethod context_method = ContextMethod::gather;
   bool sequence_parallel = false;
   std::int64_t virtual_stages = 1;
   Schedule schedule = Schedule::none;
@@ -73,6 +77,7 @@ std::string_view name(Checkpoint c);
 std::string_view name(GradSync g);
 std::string_view name(ServerMode m);
 std::string_view name(Partition p);
+std::string_view name(ContextMethod m);
 std::optional<Schedule> schedule_from_name(std::string_view text);
 std::optional<Sharding> sharding_from_name(std::string_view text);
 std::optional<Checkpoint> checkpoint_from_name(std::string_view text);

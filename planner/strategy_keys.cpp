@@ -61,6 +61,7 @@ std::vector<StrategyKey> make_keys() {
       degree<&S::tensor>("tensor"),
       degree<&S::pipeline>("pipeline"),
       degree<&S::context>("context"),
+      since_then(choice<&S::context_method>("context_method", kContextMethodNames)),
       degree<&S::expert>("expert"),
       flag<&S::sequence_parallel>("sequence_parallel"),
       degree<&S::virtual_stages>("virtual_stages"),

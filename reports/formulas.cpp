@@ -127,6 +127,23 @@ constexpr std::array kFormulas{
         "communication.expert.exchange.count strategy.micro_batch strategy.checkpoint "
         "job.seq_len model.hidden",
         "[gshard]; routing is balanced"},
+    Formula{
+        "communication.context.send.payload_bytes",
+        "context_method=ring: bytes of one rank's keys and values, micro_batch x seq_len / "
+        "context x 2 x kv_heads x head_dim / tensor, as often as a block goes to the next rank: "
+        "context - 1 times forward (again where a layer is recomputed), and backward as often, "
+        "and their gradients",
+        "communication.context.send.count strategy.micro_batch strategy.context "
+        "strategy.tensor job.seq_len model.kv_heads",
+        "[ring-attention]"},
+    Formula{
+        "communication.context.exchange.payload_bytes",
+        "context_method=exchange: bytes of a rank's rows of q, k and v, and of the attention's "
+        "output, once each forward (q, k and v again where a layer is recomputed), and of their "
+        "gradients",
+        "communication.context.exchange.count strategy.micro_batch strategy.context "
+        "strategy.tensor job.seq_len model.heads model.kv_heads",
+        "[ulysses]"},
     Formula{"communication.*.*.wire_bytes_per_rank", "bytes of payload that the busiest rank sends",
             "communication.*.*.payload_bytes communication.*.*.group_size", "[parameter-server]"},
     Formula{"communication.*.*.payload_bytes",
@@ -211,6 +228,14 @@ constexpr std::array kFormulas{
             "their gradients and state, which (data x context) / expert ranks add up and shard",
             "memory.weights memory.gradients memory.optimizer strategy.data strategy.context",
             "[gshard]"},
+    Formula{
+        "strategy.context_method",
+        "how queries of context ranks meet all keys. gather: keys and values of all rows on each "
+        "rank; ring: a block at a time, passed on while the one before is attended to, merged by "
+        "online softmax in the order own, one rank before, two before; exchange: all rows of "
+        "heads / context instead of some rows of all heads, which tensor x context must divide",
+        "memory.communication memory.activations time.exposed_communication strategy.context",
+        "[llama3] section 3.3.2, [ring-attention], [ulysses]"},
     Formula{"strategy.schedule",
             "order of the passes; pipedream_2bw makes the gradients of step k with the weights "
             "before update k - 1, W(k+1) = W(k) - lr g(W(k-1)), pipedream those of stage r with "

@@ -16,7 +16,7 @@ using models::OpKind;
 
 namespace {
 
-constexpr std::array<KernelInfo, 39> kTable{{
+constexpr std::array<KernelInfo, 41> kTable{{
     {OpKind::token_embedding, "token_embedding", "", "token_embedding_weight_gradient"},
     {OpKind::position_embedding, "position_embedding", "", "position_embedding_weight_gradient"},
     {OpKind::layer_norm, "layer_norm", "layer_norm_input_gradient", "layer_norm_weight_gradient"},
@@ -44,6 +44,8 @@ constexpr std::array<KernelInfo, 39> kTable{{
     {OpKind::top_k, "top_k", "top_k_gradient", ""},
     {OpKind::dispatch, "dispatch", "dispatch_gradient", ""},
     {OpKind::expert_exchange, "", "", ""},
+    {OpKind::head_exchange, "", "", ""},
+    {OpKind::row_exchange, "", "", ""},
     {OpKind::expert_linear, "expert_linear", "expert_linear_input_gradient",
      "expert_linear_weight_gradient"},
     {OpKind::combine, "combine", "combine_gradient", ""},
@@ -311,7 +313,7 @@ std::span<const KernelInfo> kernel_table() { return kTable; }
 bool computes(const models::Operator& op) {
   const bool known =
       std::ranges::any_of(kTable, [&](const KernelInfo& info) { return info.kind == op.kind; });
-  const bool attends = !op.alibi || (op.causal && op.keys == op.rows);
+  const bool attends = !op.alibi || (op.causal && op.keys == op.rows && op.ring_steps == 0);
   const bool chooses = op.kind != OpKind::max_pool || op.window.kernel <= kWidestMaximum;
   const bool exact = op.activation == models::Activation::gelu_erf;  // not as dense's epilogue
   return known && attends && chooses && (!exact || op.kind == OpKind::gelu);

@@ -277,6 +277,7 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
     case ActionKind::dequantise:
       return backend_->dequantise(a.stream, context_.quantization, args[0], args[1]);
     case ActionKind::accumulate:
+      if (a.op != program::kNone) return add_keys(a, args[0], args[1]);
       return backend_->add_into(a.stream, args[0], args[1]);
     case ActionKind::optimizer:
       return optimizer(a, call, args);

@@ -117,8 +117,16 @@ class Interpreter {
                   const std::vector<Operand>& args);
   void rows_collective(const program::Action& action, Communicator& c, const Operand& rows,
                        const Operand& all);
+  // context_transfers.cpp
+  void context_collective(const program::Action& action, Communicator& c, const Operand& from,
+                          const Operand& into);
   void keys_collective(const program::Action& action, Communicator& c, const Operand& qkv,
                        const Operand& keys);
+  void pass_on(const program::Action& action, Communicator& c, const Operand& from,
+               const Operand& into);
+  void add_keys(const program::Action& action, const Operand& block, const Operand& d_qkv);
+  void exchange_heads(const program::Action& action, Communicator& c, const Operand& from,
+                      const Operand& into);
   void account(const program::Action& action, double seconds);
   void log_memory(const program::Action& action, const program::Call& call);
   void log(const program::Action& action, const program::Call& call, std::uint32_t number,

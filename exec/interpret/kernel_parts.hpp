@@ -13,5 +13,10 @@ void graph_input_gradient(const models::Operator& op, std::span<const Operand> a
                           host::Workspace workspace);
 void graph_weight_gradient(const models::Operator& op, std::span<const Operand> args,
                            const KernelContext& context, host::Workspace workspace);
+// One step of attention over keys that come round a ring.
+void ring_forward(const models::Operator& op, std::span<const Operand> args,
+                  const KernelContext& context, host::Workspace workspace);
+void ring_input_gradient(const models::Operator& op, std::span<const Operand> args,
+                         const KernelContext& context, host::Workspace workspace);
 
 }  // namespace exec

@@ -15,8 +15,24 @@ inline host::LoraShape lora_shape(const models::Operator& op, std::int64_t rows,
   return {rows, op.n, op.k, op.column_offsets, ldy, op.scale};
 }
 
+// The block of a ring that the rank `ring_step` places before this one has. Under a causal mask
+// queries see those of its runs that stand before their own (sim/program/sequence.hpp): of an
+// earlier rank the first run; of a later one both, from the second run of queries alone.
+inline void see_block(const models::Operator& op, const KernelContext& c,
+                      host::AttentionShape& s) {
+  const std::int64_t early = c.slice.early_rows();
+  const bool before = op.ring_step <= c.slice.index;
+  s.block = true;
+  s.keys = op.rows;
+  s.early = early;
+  s.early_keys = !op.causal ? op.rows : before ? early : 0;
+  s.late_keys = op.causal && before ? early : op.rows;
+  s.causal = false;
+}
+
 inline host::AttentionShape attention_shape(const models::Operator& op, const KernelContext& c) {
   host::AttentionShape s{c.samples, op.rows, op.heads, op.kv_heads, op.head_dim, op.causal};
+  if (op.ring_step > 0) see_block(op, c, s);
   if (op.keys == op.rows) return s;
   const auto [early, late] = c.slice.runs();
   s.keys = op.keys;

@@ -61,7 +61,8 @@ StepTimes times_of(const program::RankClass& rank_class, const StepLog& log) {
       t.compute += seconds;
   }
   const Intervals busy = of(log, {Stream::compute});
-  const Intervals either = of(log, {Stream::compute, Stream::gradient, Stream::parameter});
+  const Intervals either =
+      of(log, {Stream::compute, Stream::gradient, Stream::parameter, Stream::context});
   t.exposed_communication += length(either) - length(busy);
   t.pipeline_wait = outside(
       of(log, {Stream::send, Stream::receive, Stream::send_back, Stream::receive_back}), either);

@@ -198,55 +198,13 @@ void Interpreter::rows_collective(const Action& a, Communicator& c, const Operan
   c.reduce_scatter(by_rank, all.elements, rows.data, all.type, t.reduce, t.what);
 }
 
-// Keys and values: columns of this rank's rows of qkv, packed, and those of all positions in turn,
-// of which each rank has two runs. Between both orders they are moved in memory of our own.
-void Interpreter::keys_collective(const Action& a, Communicator& c, const Operand& qkv,
-                                  const Operand& keys) {
-  const Transfer& t = class_.transfers[a.op];
-  const auto samples = static_cast<std::size_t>(context_.program.samples);
-  const auto rows = static_cast<std::size_t>(kernels_.slice.rows);
-  const auto ranks = static_cast<std::size_t>(c.size());
-  const auto size = static_cast<std::size_t>(keys.bytes().value());
-  const std::size_t piece = size / ranks, width = piece / (samples * rows);
-  const std::size_t pitch = static_cast<std::size_t>(qkv.bytes().value()) / (samples * rows);
-  std::byte* const by_rank = backend_->scratch(a.stream, size + piece);
-  std::byte* const own = by_rank + size;
-  auto* const columns = static_cast<std::byte*>(qkv.data) + pitch - width;
-  auto* const all = static_cast<std::byte*>(keys.data);
-  // use(in by_rank, in keys, bytes) of each rank's runs, one copy for all samples.
-  const auto reorder = [&](bool to_positions) {
-    for (std::size_t r = 0; r < ranks; ++r) {
-      program::SequenceSlice slice = kernels_.slice;
-      slice.index = static_cast<int>(r);
-      for (const program::RowRun& run : slice.runs()) {
-        std::byte* const here = by_rank + r * piece + static_cast<std::size_t>(run.row) * width;
-        std::byte* const there = all + static_cast<std::size_t>(run.position) * width;
-        const std::size_t bytes = static_cast<std::size_t>(run.rows) * width;
-        const std::size_t sample = rows * width, whole = sample * ranks;
-        if (to_positions)
-          backend_->copy(a.stream, {there, here, whole, sample, bytes, samples});
-        else
-          backend_->copy(a.stream, {here, there, sample, whole, bytes, samples});
-      }
-    }
-  };
-  if (t.collective == program::Collective::all_gather) {
-    backend_->copy(a.stream, {own, columns, width, pitch, width, samples * rows});
-    c.all_gather(own, by_rank, keys.elements, keys.type, t.what);
-    return reorder(true);
-  }
-  reorder(false);
-  c.reduce_scatter(by_rank, keys.elements, own, keys.type, t.reduce, t.what);
-  backend_->copy(a.stream, {columns, own, pitch, width, width, samples * rows});
-}
-
 void Interpreter::collective(const Action& a, Communicator& c, const Call& call,
                              const std::vector<Operand>& args) {
   const Transfer& t = class_.transfers[a.op];
   const Operand& x = args.back();
   const bool rows = t.what == program::Traffic::sequence && args.size() == 2;
   if (rows) return rows_collective(a, c, args[0], x);
-  if (t.what == program::Traffic::context) return keys_collective(a, c, args[0], x);
+  if (t.what == program::Traffic::context) return context_collective(a, c, args[0], x);
   switch (t.collective) {
     case program::Collective::all_reduce:
       return c.all_reduce(x.data, x.elements, x.type, t.reduce, t.algorithm, t.what);

@@ -37,7 +37,8 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
   structure_.transfers = &transfers_;
 }
 
-// Pieces hold what is exchanged with expert and context ranks that follow the tensor ranks.
+// Pieces hold what is exchanged with expert and context ranks that follow the tensor ranks, but no
+// other method than gathered keys.
 bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
   const bool schedule = s.schedule != Schedule::naive && s.schedule <= Schedule::zb_h2;
@@ -53,6 +54,7 @@ bool Evaluator::covers(const Strategy& s) const {
   const bool exchanges = s.expert > 1 || s.context > 1;
   return job.mode != Mode::inference && schedule && checkpoint &&
          !(exchanges && stride_of(s, Degree::data) != s.tensor) &&
+         s.context_method == ContextMethod::gather &&
          s.grad_sync != GradSync::parameter_server && !s.tp_overlap && !s.offloads("params") &&
          !s.offloads("activations") && inner();
 }

@@ -189,6 +189,7 @@ models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
   options.tensor = strategy.tensor;
   options.sequence_parallel = strategy.sequence_parallel;
   options.context = strategy.context;
+  options.exchange_heads = strategy.context_method == ContextMethod::exchange;
   options.expert = strategy.expert;
   options.lora_rank = job.lora_rank;
   options.lora_targets = job.lora_targets;

@@ -233,6 +233,10 @@ void SegmentEmitter::backward_operator(const Op& op) {
       const int dx = gradient_target(x, &accumulate);
       PLANNER_CHECK(!accumulate, "attention overwrites its input's gradient");
       const View d_qkv = storages_[static_cast<std::size_t>(dx)].view;
+      if (!ring_.steps.empty()) {
+        ring_backward(op, d, d_qkv);
+        return consume(dy);
+      }
       std::vector<View> args{d, tensor_view(x)};
       for (TensorIndex made : op.outputs) args.push_back(tensor_view(made));
       args.push_back(d_qkv);
@@ -270,6 +274,9 @@ void SegmentEmitter::backward_operator(const Op& op) {
       return backward_scatter(op, dy);
     case OpKind::expert_exchange:
       return backward_exchange(op, dy);
+    case OpKind::head_exchange:
+    case OpKind::row_exchange:
+      return backward_heads(op, dy);
     case OpKind::rms_norm:
     case OpKind::swiglu:
     case OpKind::first_token:

@@ -1,8 +1,11 @@
 // Context parallelism in a segment: a rank holds its rows of the sequence, and attention reads keys
-// and values of all. They are gathered before the core and, in backward, before it again, where
-// their gradients take their place, to be summed and scattered after it. Rings that pass them on in
-// turn move the same bytes. Which rows a rank has: sim/program/sequence.hpp; the cost is that of an
-// even division of the scores, which those runs of rows make.
+// and values of all. context_method=gather: they are gathered before the core and, in backward,
+// before it again, where their gradients take their place, to be summed and scattered after it.
+// ring: segment_ring.cpp. exchange [ulysses]: the graph says where rows of all heads become all
+// rows of some heads, and back; the core is that of one rank. Which rows a rank has:
+// sim/program/sequence.hpp; the cost is that of an even division of the scores, which those runs of
+// rows make.
+#include "core/check.hpp"
 #include "planner/lowering/segment_emitter.hpp"
 
 namespace planner::lowering {
@@ -12,6 +15,8 @@ void SegmentEmitter::declare_context() {
   for (auto v : order_) {
     const Op& op = segment_.graph[v];
     if (op.kind != models::OpKind::attention) continue;
+    if (stage_.strategy->context_method == ContextMethod::ring) return declare_ring(op);
+    if (op.keys == op.rows) return;    // exchange: heads are divided
     program::Buffer b;
     b.name = segment_.name + ".keys";
     b.term = program::Term::communication;
@@ -43,6 +48,31 @@ void SegmentEmitter::scatter_keys(View d_qkv) {
   if (keys_ == program::kNone) return;
   emit_keys(program::Collective::reduce_scatter, d_qkv);
   builder_.free(constant_view(keys_));
+}
+
+// Rows to heads forward and heads to rows backward, or the other way round.
+void SegmentEmitter::emit_heads(const Op& op, View from, View into, bool forward) {
+  const bool qkv = op.kind == models::OpKind::head_exchange;
+  program::Transfer t;
+  t.collective = program::Collective::exchange;
+  t.algorithm = program::Algorithm::pairwise;
+  t.what = program::Traffic::context;
+  t.group = program::Group::context;
+  t.wire_type = stage_.recipe.activation;
+  t.columns = op.heads * op.head_dim;
+  t.key_columns = qkv ? op.kv_heads * op.head_dim : 0;
+  t.to_heads = qkv == forward;
+  builder_.emit({.kind = ActionKind::collective, .args = {from, into}, .op = builder_.transfer(t)});
+}
+
+void SegmentEmitter::backward_heads(const Op& op, int dy) {
+  const models::TensorIndex x = op.inputs[0];
+  bool accumulate = false;
+  const int dx = gradient_target(x, &accumulate);
+  PLANNER_CHECK(!accumulate, "exchanged heads have one reader");
+  emit_heads(op, storages_[static_cast<std::size_t>(dy)].view,
+             storages_[static_cast<std::size_t>(dx)].view, false);
+  consume(dy);
 }
 
 }  // namespace planner::lowering

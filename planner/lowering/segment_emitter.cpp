@@ -236,6 +236,9 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   const bool crosses = op.kind == OpKind::cut_send || op.kind == OpKind::cut_receive ||
                        op.kind == OpKind::cut_sent;
   if (crosses) return forward_cut(op);
+  if (op.kind == OpKind::head_exchange || op.kind == OpKind::row_exchange)
+    return emit_heads(op, tensor_view(op.inputs[0]), tensor_view(op.outputs[0]), true);
+  if (op.kind == OpKind::attention && !ring_.steps.empty()) return ring_forward(op);
   decode(op);
   if (op.kind == OpKind::attention) gather_keys(tensor_view(op.inputs[0]));
   Emit e{.kind = ActionKind::forward};

@@ -106,8 +106,21 @@ class SegmentEmitter {
 
   // instead: an operator that stands in its place, or kNone.
   void emit_forward(const Op& op, std::uint16_t instead = program::kNone);
-  // segment_context.cpp: keys and values of the whole sequence, around the attention core.
+  // segment_context.cpp: keys and values of the whole sequence, around the attention core; heads
+  // instead of rows.
   void declare_context();
+  void emit_heads(const Op& op, View from, View into, bool forward);
+  void backward_heads(const Op& op, int dy);
+  // segment_ring.cpp: keys and values of the other ranks, block by block.
+  void declare_ring(const Op& op);
+  void ring_forward(const Op& op);
+  void ring_backward(const Op& op, View dy, View d_qkv);
+  void start_ring(View qkv, bool backward);
+  void end_ring(bool backward);
+  void pass_keys(int step, View qkv, bool backward);
+  void pass_on(View from, View into, std::vector<program::Wait> waits, program::EventRef signal);
+  View ring_keys(int step) const;
+  program::EventRef ring_arrived(int step) const;
   void gather_keys(View qkv);
   void scatter_keys(View d_qkv);
   void emit_keys(program::Collective collective, View own);
@@ -191,6 +204,16 @@ class SegmentEmitter {
   std::vector<std::uint16_t> halved_;     // by position, kNone where it is made again whole
   std::uint16_t keys_ = program::kNone;   // keys and values of all context ranks
   std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class
+  // Of a ring: two blocks of keys, two of gradients on their way, one that came, sums of queries in
+  // the statistics' type where activations have another; events; the operator of each step.
+  struct Ring {
+    std::uint16_t keys = program::kNone, parts = program::kNone, came = program::kNone;
+    std::uint16_t sum = program::kNone, transfer = program::kNone;
+    std::uint16_t may = program::kNone, arrived = program::kNone, used = program::kNone;
+    std::uint16_t added = program::kNone, returned = program::kNone;
+    int blocks = 0;                    // buffers that take turns
+    std::vector<std::uint16_t> steps{};
+  } ring_;
 
   // Of an epilogue in chunks: the head's position in order_ (else its size), how many, the one that
   // is being emitted (-1 none), and by root what one chunk alone is stored of.

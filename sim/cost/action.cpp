@@ -171,7 +171,9 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
       time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_);
       break;
     case ActionKind::accumulate:
-      time = bytes_time(action, bytes(action, 0, call) + 2 * bytes(action, 1, call));
+      // A ring's gradients of keys are added to some columns of what they go into.
+      time = bytes_time(action, bytes(action, 0, call) +
+                                    2 * std::min(bytes(action, 0, call), bytes(action, 1, call)));
       break;
     case ActionKind::optimizer: time = optimizer_time(action, call); break;
     case ActionKind::forward:

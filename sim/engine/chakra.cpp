@@ -22,7 +22,8 @@ using program::Collective;
 
 constexpr std::int64_t kPicosecondsPerMicrosecond = 1'000'000;
 // Tags of messages with parameter servers, beyond those that a Program has.
-constexpr std::uint64_t kPushTag = 1 << 16, kPullTag = kPushTag + 1;
+constexpr std::uint64_t kPushTag = 1 << 16, kPullTag = kPushTag + 1,
+                        kRingTag = kPushTag + 2;
 
 void attribute(ProtoMessage& node, std::string_view name, int field, std::uint64_t value) {
   ProtoMessage a;
@@ -46,6 +47,7 @@ CommType comm_type(Collective c) {
     case Collective::all_gather: return kAllGather;
     case Collective::reduce_scatter: return kReduceScatter;
     case Collective::broadcast: return kBroadcast;
+    case Collective::exchange: return kAllToAll;
     default: PLANNER_CHECK(false, "a collective without a type in Chakra"); return kBarrier;
   }
 }
@@ -55,6 +57,7 @@ struct Describe {
   NodeType type = kComp;
   std::string name;
   std::function<void(ProtoMessage&)> attributes{};
+  std::string_view stream{};           // another than its own
 };
 
 // The file of one rank.
@@ -91,6 +94,8 @@ class RankWriter {
     const program::Action* transfer = transfer_of(op);
     if (op.point != program::kNone && transfer->kind >= ActionKind::push)
       tail = write_served(op, *transfer, duration, tail, events);
+    else if (op.point != program::kNone && goes_round(*transfer))
+      tail = write_round(op, *transfer, duration, tail, events);
     else if (op.point != program::kNone)
       tail = {write_node(op.stream, duration, tail, events, transfer_node(op, *transfer))};
     else
@@ -122,7 +127,7 @@ class RankWriter {
                                               total / kPicosecondsPerMicrosecond - before));
     attribute(n, "is_cpu_op", kBool, 0);
     attribute(n, kPicosecondsName, kUint64, static_cast<std::uint64_t>(duration));
-    attribute(n, kStreamName, program::name(stream));
+    attribute(n, kStreamName, what.stream.empty() ? program::name(stream) : what.stream);
     if (what.attributes) what.attributes(n);
     n.append_delimited(bytes_);
     return id;
@@ -183,7 +188,8 @@ class RankWriter {
               attribute(n, "comm_type", comm_type(t.collective));
               attribute(n, "comm_size", bytes);
               attribute(n, "pg_name", std::to_string(group));
-              attribute(n, kAlgorithmName, program::name(t.algorithm));
+              if (t.collective != Collective::exchange)  // Chakra has one all-to-all
+                attribute(n, kAlgorithmName, program::name(t.algorithm));
               attribute(n, kWhatName, program::name(t.what));
             }};
   }
@@ -198,6 +204,32 @@ class RankWriter {
               attribute(n, "comm_size", bytes);
               attribute(n, kWhatName, what);
             }};
+  }
+
+  bool goes_round(const program::Action& a) const {
+    return a.kind == ActionKind::collective &&
+           class_.transfers[a.op].collective == Collective::send;
+  }
+
+  // To the next rank of a ring, and from the one before, at once.
+  Ids write_round(const Operation& op, const program::Action& a, std::int64_t duration,
+                  const Ids& tail, const Ids& events) {
+    const program::Transfer& t = class_.transfers[a.op];
+    const std::vector<int> members = mesh_.members(t.group, rank_);
+    const auto size = members.size();
+    const auto own =
+        static_cast<std::size_t>(std::ranges::find(members, rank_) - members.begin());
+    const auto bytes = core::bytes_of(op.transfer_elements, t.wire_type).value();
+    Ids ids;
+    for (const bool sends : {true, false}) {
+      const int peer = members[(own + (sends ? 1 : size - 1)) % size];
+      Describe node = message_node(sends, peer, kRingTag, bytes, program::name(t.what));
+      if (!sends) node.stream = "context_receive";  // a stream of messages has one at a time
+      ids.push_back(write_node(op.stream, duration, tail, events, node));
+      totals_[static_cast<std::size_t>(op.stream)] -= duration;
+    }
+    totals_[static_cast<std::size_t>(op.stream)] += duration;
+    return ids;
   }
 
   // A message with every other server (of a worker) or every other worker (of a server).

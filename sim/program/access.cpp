@@ -13,7 +13,13 @@ std::uint32_t from(std::size_t first, const Action& a) {
   return first >= 32 ? 0 : all & ~((1u << first) - 1);
 }
 
+// Keys of another rank's block come last and are read alone.
+std::uint32_t but_keys(const models::Operator& op, const Action& a, std::uint32_t writes) {
+  return op.ring_step > 0 ? writes & ~(1u << (a.arg_count - 1u)) : writes;
+}
+
 std::uint32_t forward_writes(const models::Operator& op, const Action& a) {
+  if (op.kind == OpKind::attention && op.ring_steps > 0) return but_keys(op, a, from(1, a));
   if (op.kind == OpKind::attention)    // keys of other ranks, behind the outputs, are read
     return ((1u << op.outputs.size()) - 1u) << 1u;
   const bool in_place = op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error;
@@ -28,7 +34,7 @@ std::uint32_t input_gradient_writes(const models::Operator& op, const Action& a)
     case OpKind::convolution:
     case OpKind::gelu: return from(2, a);
     case OpKind::layer_norm: return from(5, a);
-    case OpKind::attention: return from(2 + op.outputs.size(), a);
+    case OpKind::attention: return but_keys(op, a, from(2 + op.outputs.size(), a));
     case OpKind::lora_up: return from(3, a);
     case OpKind::rope: return from(0, a);
     default: return from(1 + op.saved.size() + op.parameters.size(), a);

@@ -13,8 +13,8 @@ std::string_view name(Term term) {
 }
 
 std::string_view name(Stream stream) {
-  constexpr std::string_view kNames[] = {"compute", "gradient",  "parameter",   "send",
-                                         "receive", "send_back", "receive_back"};
+  constexpr std::string_view kNames[] = {"compute", "gradient", "parameter", "context",
+                                         "send",    "receive",  "send_back", "receive_back"};
   return kNames[static_cast<int>(stream)];
 }
 

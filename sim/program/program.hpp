@@ -48,12 +48,13 @@ enum class Term : std::uint8_t {
 inline constexpr int kTerms = 6;
 std::string_view name(Term term);
 
+// context carries what passes round a ring of context ranks beside the computation on it.
 // send_back and receive_back carry the messages of zb_v's second arm, from the last rank back to
 // the first, whose order is its own.
 enum class Stream : std::uint8_t {
-  compute, gradient, parameter, send, receive, send_back, receive_back
+  compute, gradient, parameter, context, send, receive, send_back, receive_back
 };
-inline constexpr int kStreams = 7;
+inline constexpr int kStreams = 8;
 std::string_view name(Stream stream);
 inline bool carries_messages(Stream stream) { return stream >= Stream::send; }
 inline bool receives(Stream stream) {
@@ -183,6 +184,11 @@ struct Transfer {
   core::DType wire_type{};
   std::uint16_t tag = 0;               // tells apart messages between the same two ranks
   bool overlapped = false;             // goes in pieces, beside the GEMM that makes or reads it
+  // An exchange between rows of all heads and all rows of some (traffic context): columns of a row
+  // that the heads of q have, those that the heads of k have (v as many; 0: of q alone), and which
+  // way it goes.
+  std::int64_t columns = 0, key_columns = 0;
+  bool to_heads = false;
 };
 
 struct Block {

@@ -18,7 +18,8 @@ ReferenceResult reference(const models::ModelSpec& spec, const planner::Job& job
     if (s.schedule == planner::Schedule::pipedream_2bw) delays.push_back(1);
   }
   return train_reference(spec, job, stated, data,
-                         {s.grad_accum, s.micro_batch, halves, delays, s.loss_chunks}, steps,
+                         {s.grad_accum, s.micro_batch, halves, delays, s.loss_chunks,
+                          s.context_method}, steps,
                          kSeed);
 }
 

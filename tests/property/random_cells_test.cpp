@@ -42,6 +42,9 @@ Strategy draw_strategy(Draw& draw) {
   Strategy s;
   s.data = draw.between(1, 4);
   s.context = draw.one_of<std::int64_t>({1, 1, 2, 3});
+  if (s.context > 1)
+    s.context_method = draw.one_of(
+        {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange});
   s.tensor = draw.one_of<std::int64_t>({1, 1, 2, 3});
   s.pipeline = draw.one_of<std::int64_t>({1, 1, 2, 3});
   s.schedule = s.pipeline == 1 ? Schedule::none

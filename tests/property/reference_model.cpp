@@ -1,5 +1,6 @@
 #include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
+#include "tests/property/reference_attention.hpp"
 #include "tests/property/reference_ends.hpp"
 #include "tests/property/reference_slices.hpp"
 
@@ -34,6 +35,7 @@ class Transformer : TransformerEnds {
     Norm ln_1, ln_2;
     Typed raw_qkv, qk_rstd, qkv, attended, lse, up, activated;  // raw_qkv: before qk_norm
     Typed probabilities;
+    DividedHeads divided;
     Typed gates, places, copies, made;                          // of experts
     Adapters qkv_adapters, proj_adapters;
   };
@@ -120,6 +122,7 @@ class Transformer : TransformerEnds {
     if (alibi())
       return host::alibi_attention(k.attended.at(), k.lse.at(), k.qkv.at(), attention_shape(),
                                    {0, spec_.heads}, alibi_workspace());
+    if (in_parts()) return sliced().forward(k.attended, k.lse, k.qkv, k.divided);
     Typed keys = all_keys(k.qkv);
     const host::AttentionShape shape = attention_shape();
     if (b_.stores_scores)
@@ -139,6 +142,22 @@ class Transformer : TransformerEnds {
       return host::alibi_attention_input_gradient(d_qkv.at(), d_attended.at(), k.qkv.at(),
                                                   k.attended.at(), k.lse.at(), attention_shape(),
                                                   {0, spec_.heads}, alibi_workspace());
+    if (in_parts())
+      sliced().backward(d_qkv, d_attended, k.qkv, k.attended, k.lse, k.divided);
+    else
+      attend_backward_at_once(k, d_attended, d_qkv);
+    turn(d_qkv, true);
+    normalise_backward(path, k, d_qkv);
+  }
+  // By rows and heads of other ranks, not by all keys at once.
+  bool in_parts() const {
+    return b_.slices && b_.slices->method() != planner::ContextMethod::gather;
+  }
+  SlicedAttention sliced() const {
+    return {*b_.slices, b_.slice, b_.statistic,
+            {b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, v_.causal}};
+  }
+  void attend_backward_at_once(Layer& k, Typed& d_attended, Typed& d_qkv) {
     Typed keys = all_keys(k.qkv);
     host::attention_input_gradient(
         d_qkv.at(), d_attended.at(), k.qkv.at(), k.attended.at(), k.lse.at(), attention_shape(),
@@ -149,7 +168,8 @@ class Transformer : TransformerEnds {
       for (std::int64_t r = 0; r < rows_; ++r)
         host::copy(d_qkv.at(r * heads().columns() + q_), own.at(r * 2 * kv_), 2 * kv_);
     }
-    turn(d_qkv, true);
+  }
+  void normalise_backward(const std::string& path, Layer& k, Typed& d_qkv) {
     if (!v_.qk_norm) return;
     const std::string q = path + "attn.q_norm.weight", key = path + "attn.k_norm.weight";
     Typed dy = d_qkv;

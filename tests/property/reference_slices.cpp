@@ -16,8 +16,8 @@ std::vector<std::int64_t> positions_of(std::int64_t seq_len, std::int64_t rank,
   return positions;
 }
 
-Slices::Slices(std::int64_t seq_len, std::int64_t ranks)
-    : seq_len_(seq_len), given_(static_cast<std::size_t>(ranks)), all_(ranks) {
+Slices::Slices(std::int64_t seq_len, std::int64_t ranks, planner::ContextMethod method)
+    : seq_len_(seq_len), method_(method), given_(static_cast<std::size_t>(ranks)), all_(ranks) {
   for (std::int64_t r = 0; r < ranks; ++r) positions_.push_back(positions_of(seq_len, r, ranks));
 }
 
@@ -58,10 +58,23 @@ Typed Slices::gather(std::int64_t rank, const Typed& own, std::int64_t columns) 
 }
 
 Typed Slices::scatter(std::int64_t rank, const Typed& addends, std::int64_t columns) {
-  Typed by_rank(addends.type(), addends.size()), by_position = addends, sum = by_rank;
+  Typed by_rank(addends.type(), addends.size()), by_position = addends;
   each_row(addends.size() / columns / seq_len_, [&](std::int64_t to, std::int64_t from) {
     host::copy(by_rank.at(to * columns), by_position.at(from * columns), columns);
   });
+  return sum_of_parts(rank, by_rank);
+}
+
+std::vector<Typed> Slices::share(std::int64_t rank, const Typed& own) {
+  given_[static_cast<std::size_t>(rank)] = own;
+  all_.arrive_and_wait();
+  std::vector<Typed> all = given_;
+  all_.arrive_and_wait();
+  return all;
+}
+
+Typed Slices::sum_of_parts(std::int64_t rank, const Typed& by_rank) {
+  Typed sum(by_rank.type(), by_rank.size());
   given_[static_cast<std::size_t>(rank)] = by_rank;
   all_.arrive_and_wait();
   std::vector<Typed> parts = given_;

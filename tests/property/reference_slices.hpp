@@ -6,6 +6,7 @@
 #include <barrier>
 #include <vector>
 
+#include "planner/strategy.hpp"
 #include "tests/property/reference_model.hpp"
 
 namespace tests {
@@ -16,7 +17,10 @@ std::vector<std::int64_t> positions_of(std::int64_t seq_len, std::int64_t rank, 
 
 class Slices {
  public:
-  Slices(std::int64_t seq_len, std::int64_t ranks);
+  Slices(std::int64_t seq_len, std::int64_t ranks,
+         planner::ContextMethod method = planner::ContextMethod::gather);
+
+  planner::ContextMethod method() const { return method_; }
 
   std::int64_t ranks() const { return static_cast<std::int64_t>(positions_.size()); }
   std::int64_t seq_len() const { return seq_len_; }
@@ -29,6 +33,10 @@ class Slices {
   Typed gather(std::int64_t rank, const Typed& own, std::int64_t columns);
   // addends: of all rows by position; the sum of this rank's rows, in the order of a ring.
   Typed scatter(std::int64_t rank, const Typed& addends, std::int64_t columns);
+  // What each rank has, by rank.
+  std::vector<Typed> share(std::int64_t rank, const Typed& own);
+  // parts: for each rank, rank by rank; the sum of those for this one, in the order of a ring.
+  Typed sum_of_parts(std::int64_t rank, const Typed& parts);
 
  private:
   // use(row among those of all ranks, rank by rank; row by position) of every row.
@@ -36,6 +44,7 @@ class Slices {
   void each_row(std::int64_t samples, Use&& use) const;
 
   const std::int64_t seq_len_;
+  const planner::ContextMethod method_;
   std::vector<std::vector<std::int64_t>> positions_;
   std::vector<Typed> given_;
   std::barrier<> all_;

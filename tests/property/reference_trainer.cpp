@@ -228,7 +228,7 @@ void Trainer::train(std::int64_t step, std::int64_t micro_batch, std::vector<Fla
 // Of the ranks from `first` on, which divide the tokens of the same samples.
 void Trainer::train_slices(std::int64_t step, std::int64_t first, std::int64_t micro_batch,
                            std::vector<Flats>& gradients, std::vector<double>& losses) {
-  Slices slices(job_.seq_len, context_);
+  Slices slices(job_.seq_len, context_, division_.slicing);
   std::vector<std::thread> threads;
   for (std::int64_t i = 0; i < context_; ++i)
     threads.emplace_back([&, i] {

@@ -11,6 +11,7 @@
 #include "exec/interpret/data_source.hpp"
 #include "models/spec.hpp"
 #include "planner/job.hpp"
+#include "planner/strategy.hpp"
 #include "sim/program/program.hpp"
 
 namespace tests {
@@ -32,6 +33,7 @@ struct Division {
     return delays.empty() ? 0 : delays[static_cast<std::size_t>(stage)];
   }
   std::int64_t loss_chunks = 1;        // runs of a rank's rows that the head takes
+  planner::ContextMethod slicing = planner::ContextMethod::gather;
 };
 
 // REQUIRES: `stated` has tensor degree 1 and was lowered for this job.

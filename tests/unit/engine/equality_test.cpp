@@ -69,6 +69,8 @@ TEST_CASE("sweep and engine agree on candidates of every kind, folded and unfold
       Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 8, {"schedule=pipedream", "pipeline=4"}},
       Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"schedule=naive", "pipeline=2"}},
       Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"grad_sync=tree"}},
+      Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"context=4", "context_method=ring"}, 4},
+      Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"context=4", "context_method=exchange"}, 4},
       Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"grad_sync=parameter_server", "servers=2"}},
       Space{"gpt2-124m", "rtx3090", 8, 128, 12,
             {"grad_sync=parameter_server", "servers=2", "servers_colocated=false"}},

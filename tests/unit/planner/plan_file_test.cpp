@@ -102,6 +102,17 @@ TEST_CASE("a plan from before loss_chunks has one chunk, and another number is r
              Catch::Contains("/chosen/strategy/loss_chunks"));
 }
 
+TEST_CASE("a plan from before context_method gathers keys, and another method is read back") {
+  const std::string gather = "\"context_method\": \"gather\",";
+  const core::Result<Plan> before = parse_plan(damaged(gather, ""), "plan.json");
+  if (!before.ok()) FAIL(core::to_text(before.problems()));
+  CHECK(before->chosen->strategy.context_method == ContextMethod::gather);
+  const std::string ring = damaged(gather, "\"context_method\": \"ring\",");
+  CHECK(parse_plan(ring, "plan.json")->chosen->strategy.context_method == ContextMethod::ring);
+  CHECK_THAT(problems_of(damaged(gather, "\"context_method\": \"rings\",")),
+             Catch::Contains("/chosen/strategy/context_method"));
+}
+
 TEST_CASE("a plan without a chosen candidate is a plan") {
   Plan plan = sample_plan();
   plan.chosen.reset();

@@ -33,4 +33,9 @@ TEST_CASE("a strategy's text names what differs from plain data parallelism") {
   CHECK(to_text(s) == "data=4 tensor=2 zero3 shard_group=2 every_k(1) micro_batch=8");
   s.loss_chunks = 4;
   CHECK(to_text(s) == "data=4 tensor=2 zero3 shard_group=2 every_k(1) micro_batch=8 loss_chunks=4");
+  Strategy sliced;
+  sliced.context = 2;
+  CHECK(to_text(sliced) == "data=1 context=2 micro_batch=1");
+  sliced.context_method = ContextMethod::ring;
+  CHECK(to_text(sliced) == "data=1 context=2 context_method=ring micro_batch=1");
 }

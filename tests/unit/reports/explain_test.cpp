@@ -62,8 +62,11 @@ TEST_CASE("an unknown field is answered with the nearest") {
 
 TEST_CASE("every input of every formula is a field of a plan") {
   planner::Plan plan = sample_plan();
-  plan.chosen->communication.push_back({"expert", "exchange", "pairwise", 4, 2, core::Bytes{80},
-                                        core::Bytes{60}, core::Seconds{0.05}});
+  for (const auto& [what, collective, algorithm] :
+       {std::array{"expert", "exchange", "pairwise"}, {"context", "exchange", "pairwise"},
+        {"context", "send", "ring"}})
+    plan.chosen->communication.push_back({what, collective, algorithm, 4, 2, core::Bytes{80},
+                                          core::Bytes{60}, core::Seconds{0.05}});
   for (const Formula& f : formulas()) {
     if (f.field.find('*') != std::string_view::npos) continue;
     std::string field(f.field);
