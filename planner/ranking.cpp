@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "planner/lower.hpp"
+
 namespace planner {
 namespace {
 
@@ -256,10 +258,44 @@ class Finalists {
   std::map<std::size_t, Candidate> known_;
 };
 
+static auto rank_of(const Candidate& c, Objective objective) {
+  const double step = c.time.step.value();
+  const auto device = static_cast<double>(c.memory.worst.device.value());
+  return objective == Objective::memory ? std::make_pair(device, step)
+                                        : std::make_pair(step, device);
+}
+
+// Of finalists that divide samples, the other ways in which queries meet keys: the closed form has
+// gathered keys alone, and lowering the whole space would take seconds.
+static void try_context_methods(Explorer& explorer, const Request& request,
+                                std::vector<Candidate>& finalists) {
+  const Question& q = explorer.question();
+  std::vector<Strategy> strategies;
+  std::vector<std::size_t> origins;
+  for (std::size_t i = 0; i < finalists.size(); ++i)
+    for (const ContextMethod method : {ContextMethod::ring, ContextMethod::exchange}) {
+      Strategy s = finalists[i].strategy;
+      s.context_method = method;
+      if (s.context == 1 || !request.constraints.admits(s) ||
+          !strategy_problems(q.model, q.job, s, q.gpus).empty())
+        continue;
+      strategies.push_back(std::move(s));
+      origins.push_back(i);
+    }
+  std::vector<Candidate> others = explorer.candidates(strategies, request.threads);
+  for (std::size_t k = 0; k < others.size(); ++k) {
+    Candidate& own = finalists[origins[k]];
+    if (fits(others[k]) &&
+        rank_of(others[k], request.objective) < rank_of(own, request.objective))
+      own = std::move(others[k]);
+  }
+}
+
 void choose(Explorer& explorer, const Request& request, Plan& plan) {
   const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
   const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
   std::vector<Candidate> ranked = Finalists(explorer, request).first(std::max(wanted, nth + 1));
+  try_context_methods(explorer, request, ranked);
   std::vector<Candidate> shown = ranked;
   std::vector<Strategy> others;
   for (const Entry& entry : frontier(explorer)) {
@@ -272,10 +308,7 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
   plan.pareto = undominated(std::move(shown));
   // The closed form brought them here; their own figures decide among them.
   std::ranges::stable_sort(ranked, {}, [&](const Candidate& c) {
-    const double step = c.time.step.value();
-    const auto device = static_cast<double>(c.memory.worst.device.value());
-    return request.objective == Objective::memory ? std::make_pair(device, step)
-                                                  : std::make_pair(step, device);
+    return rank_of(c, request.objective);
   });
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (i == nth)

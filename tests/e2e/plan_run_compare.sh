@@ -110,7 +110,7 @@ for links in plan 100MB/s,1ms; do
   grep -q 'links are emulated' paced.txt
   grep -q '"emulated_links": true' paced.json
   grep -q '"links": "emulated' paced.json
-  [[ $(grep '"loss"' paced.json) == $(grep '"loss"' run.json) ]]
+  [[ $(grep '"loss"' paced.json) == "$(grep '"loss"' run.json)" ]]
 done
 for wrong in fast 0GB/s 1GB/s,long; do
   code=0
