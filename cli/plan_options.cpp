@@ -171,10 +171,12 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
   request.threads = static_cast<int>(std::min<std::int64_t>(
       whole_number(options.threads, "--threads", 1, problems).value_or(0), 1024));
   request.constraints = read_constraints(options, problems);
+  request.stale = options.allow_stale;
   if (options.allow_stale)
     request.assumptions.emplace_back(
-        "stale weights allowed; server_mode=async, schedule=pipedream_2bw and schedule=pipedream "
-        "are searched where they are pinned, alone");
+        "stale weights allowed: pipelines without flush (pipedream, pipedream_2bw) and "
+        "asynchronous "
+        "servers on GPUs of their own are searched too");
 }
 
 planner::Request read_question(const PlanOptions& options, core::Problems& problems) {

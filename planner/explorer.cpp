@@ -198,7 +198,7 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
   constraints_ = &constraints;
   structures_.clear();
   divisions_.clear();
-  explore_more(std::move(all));
+  explore_also(std::move(all));
 }
 
 bool Explorer::serves(std::size_t machine) const {
@@ -216,6 +216,15 @@ bool Explorer::serves_all() const {
 void Explorer::explore_more(std::vector<Structure> more) {
   served_.clear();
   for (std::size_t i = 0; i < questions_.size(); ++i) served_.push_back(serves(i));
+  explore_unserved(std::move(more));
+}
+
+void Explorer::explore_also(std::vector<Structure> more) {
+  served_.assign(questions_.size(), false);
+  explore_unserved(std::move(more));
+}
+
+void Explorer::explore_unserved(std::vector<Structure> more) {
   const std::size_t before = structures_.size();
   if (before == 0)
     structures_ = std::move(more);

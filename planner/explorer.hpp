@@ -49,6 +49,8 @@ class Explorer {
   void explore(std::vector<Structure> structures, const Constraints& constraints);
   // Whether something is certain to fit on each machine.
   bool serves_all() const;
+  // More structures, for all machines.
+  void explore_also(std::vector<Structure> structures);
   // More structures, for the machines where nothing is yet.
   void explore_more(std::vector<Structure> structures);
 
@@ -91,6 +93,7 @@ class Explorer {
   core::Bytes host_bytes(const Strategy& resolved, bool closed) const;
   bool host_overflows(std::size_t machine, core::Bytes of_rank) const;
   bool serves(std::size_t machine) const;
+  void explore_unserved(std::vector<Structure> structures);
   // Figures of a strategy that the closed form does not describe.
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
 

@@ -16,6 +16,7 @@
 #include "planner/lower.hpp"
 #include "planner/ranking.hpp"
 #include "planner/rules_of_thumb.hpp"
+#include "planner/stale_space.hpp"
 
 namespace planner {
 namespace {
@@ -202,6 +203,7 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
                        .layers = layers_of(plan.model), .experts = plan.model.variants.experts};
   if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
   explorer.explore(structures(plan.job, options, constraints), constraints);
+  if (request.stale) explorer.explore_also(stale_structures(plan.job, options, constraints));
   if (constraints.pins_any() || explorer.serves_all()) return;
   if (can_divide_samples(plan)) {
     options.least_tokens = 1;

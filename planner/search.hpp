@@ -42,6 +42,7 @@ struct Request {
   std::optional<std::int64_t> tokens;  // to train on: the plan says what that takes
   int top = 5;                         // alternatives
   int candidate = 1;                   // which of the ranking is `chosen`
+  bool stale = false;                  // search what changes the mathematics, too
   bool hosts = true;                   // where nothing fits, search what hosts can hold too
   int threads = 0;                     // that replay and simulate finalists; 0: all there are
   std::vector<std::string> assumptions;  // the caller's, listed before the planner's own

@@ -109,6 +109,25 @@ TEST_CASE("where nothing fits, the memory of the hosts is searched, unless a pin
   CHECK(pinned_plan(request("gpt2-1.5b", 8, "rtx3090")).chosen->strategy.offload.empty());
 }
 
+TEST_CASE("stale weights are searched where they are allowed, and never otherwise") {
+  Request r = request("llama2-7b", 8, "h100-sxm-80g");
+  r.job.global_batch = 8;
+  r.gpus_per_node = 1;
+  r.internode_bandwidth = core::BytesPerSecond(1.25e9);
+  const Plan fresh = pinned_plan(r);
+  REQUIRE(fresh.chosen);
+  CHECK_FALSE(is_endless(fresh.chosen->strategy.schedule));
+  r.stale = true;
+  const Plan stale = pinned_plan(r);
+  REQUIRE(stale.chosen);
+  CHECK(stale.chosen->strategy.schedule == Schedule::pipedream_2bw);
+  CHECK(stale.chosen->time.step < fresh.chosen->time.step);
+  CHECK(stale.search.evaluated > fresh.search.evaluated);
+  const Plan flushed = pinned_plan(r, {"schedule=zb_h1"});
+  REQUIRE(flushed.chosen);
+  CHECK(flushed.chosen->strategy.schedule == Schedule::zb_h1);
+}
+
 TEST_CASE("pins hold in everything that is printed") {
   const Plan plan = pinned_plan(request("gpt2-124m", 8, "h100-sxm-80g"),
                             {"tensor=2", "sharding=zero1"});

@@ -1,0 +1,16 @@
+#pragma once
+// Internal: strategies that change the mathematics, which --allow-stale adds to a space: pipelines
+// without flush (pipedream, pipedream_2bw) and asynchronous parameter servers on ranks of their
+// own. They go with data parallelism alone. Lowered each: a few milliseconds a candidate. Pure.
+
+#include <vector>
+
+#include "planner/space.hpp"
+
+namespace planner {
+
+// Nothing of a kind that a pin contradicts.
+std::vector<Structure> stale_structures(const Job& job, const SpaceOptions& options,
+                                        const Constraints& constraints);
+
+}  // namespace planner
