@@ -202,9 +202,8 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
 }
 
 bool Explorer::serves(std::size_t machine) const {
-  const core::Bytes usable = questions_[machine].profile.gpu.usable;
   return std::ranges::any_of(entries_[machine],
-                             [&](const Entry& e) { return e.device <= usable; });
+                             [&](const Entry& e) { return is_certain(e, machine); });
 }
 
 bool Explorer::serves_all() const {

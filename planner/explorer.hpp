@@ -47,6 +47,10 @@ class Explorer {
   // Structures that come to a forbidden value (an `auto` that resolves to it) are misses.
   // constraints outlives the explorer.
   void explore(std::vector<Structure> structures, const Constraints& constraints);
+  // Whether its bound alone says that it fits.
+  bool is_certain(const Entry& e, std::size_t machine) const {
+    return e.device <= questions_[machine].profile.gpu.usable;
+  }
   // Whether something is certain to fit on each machine.
   bool serves_all() const;
   // More structures, for all machines.

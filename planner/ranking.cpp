@@ -192,6 +192,18 @@ const Entry* Ranking::next() {
   return entry;
 }
 
+std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, Objective objective) {
+  constexpr int kDoubtful = 8;
+  int replayed = 0;
+  Ranking ranking(explorer, machine, objective);
+  while (const Entry* entry = ranking.next()) {
+    if (!explorer.is_certain(*entry, machine) && ++replayed > kDoubtful) continue;
+    Candidate c = explorer.candidate(explorer.strategy(*entry), machine);
+    if (fits(c)) return c;
+  }
+  return std::nullopt;
+}
+
 // Those that no other is as fast and as small as, by their own figures; the fastest first.
 static std::vector<Candidate> undominated(std::vector<Candidate> all) {
   std::ranges::stable_sort(all, {}, [](const Candidate& c) {

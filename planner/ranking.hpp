@@ -25,6 +25,10 @@ class Ranking {
   std::vector<std::uint32_t> order_;   // a heap, the best on top
 };
 
+// The best on one machine that fits by replay. After a few whose bound may be all that does not,
+// one whose bound leaves no doubt.
+std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, Objective objective);
+
 // Fills chosen, alternatives and pareto. Alternatives differ from each other and from the choice in
 // data, tensor, pipeline, sharding or checkpoint.
 void choose(Explorer& explorer, const Request& request, Plan& plan);

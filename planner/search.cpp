@@ -109,22 +109,6 @@ std::vector<Question> questions_for(const Request& request, const Plan& plan,
   return questions;
 }
 
-// The best that fits by replay. After a few whose bound was all that did, one whose bound leaves no
-// doubt.
-std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, const Question& question,
-                                 Objective objective) {
-  constexpr int kDoubtful = 8;
-  int replayed = 0;
-  Ranking ranking(explorer, machine, objective);
-  while (const Entry* entry = ranking.next()) {
-    const bool certain = entry->device <= question.profile.gpu.usable;
-    if (!certain && ++replayed > kDoubtful) continue;
-    Candidate c = explorer.candidate(explorer.strategy(*entry), machine);
-    if (c.memory.worst.device <= c.memory.usable) return c;
-  }
-  return std::nullopt;
-}
-
 void fill_other_machines(Explorer& explorer, const std::vector<Question>& questions,
                          Objective objective, Plan& plan) {
   if (questions.size() == 1) return;
@@ -134,7 +118,7 @@ void fill_other_machines(Explorer& explorer, const std::vector<Question>& questi
       OtherMachine other;
       other.gpu = name;
       other.candidate =
-          i == 0 ? plan.chosen : best_on(explorer, i, questions[i], objective);
+          i == 0 ? plan.chosen : best_on(explorer, i, objective);
       plan.other_machines.push_back(std::move(other));
     }
   }
@@ -214,10 +198,9 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
     explorer.explore_more(std::move(shorter));
   }
   if (!request.hosts || explorer.serves_all()) return;
-  std::vector<Structure> parameters =
-      with_host_parameters(explorer.structures(), plan.job, constraints);
   explorer.explore_more(with_host_optimizer(explorer.structures(), plan.job, constraints));
-  if (!explorer.serves_all()) explorer.explore_more(std::move(parameters));
+  if (explorer.serves_all()) return;
+  explorer.explore_more(with_host_parameters(explorer.structures(), plan.job, constraints));
 }
 
 }  // namespace

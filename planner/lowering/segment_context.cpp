@@ -26,13 +26,19 @@ void SegmentEmitter::declare_context() {
   }
 }
 
-void SegmentEmitter::emit_keys(program::Collective collective, View own) {
+program::Transfer SegmentEmitter::over_context(program::Collective collective,
+                                               program::Algorithm algorithm) const {
   program::Transfer t;
   t.collective = collective;
-  t.algorithm = program::Algorithm::ring;
+  t.algorithm = algorithm;
   t.what = program::Traffic::context;
   t.group = program::Group::context;
   t.wire_type = stage_.recipe.activation;
+  return t;
+}
+
+void SegmentEmitter::emit_keys(program::Collective collective, View own) {
+  const program::Transfer t = over_context(collective, program::Algorithm::ring);
   builder_.emit({.kind = ActionKind::collective,
                  .args = {own, ClassBuilder::whole(constant_view(keys_))},
                  .op = builder_.transfer(t)});
@@ -53,12 +59,8 @@ void SegmentEmitter::scatter_keys(View d_qkv) {
 // Rows to heads forward and heads to rows backward, or the other way round.
 void SegmentEmitter::emit_heads(const Op& op, View from, View into, bool forward) {
   const bool qkv = op.kind == models::OpKind::head_exchange;
-  program::Transfer t;
-  t.collective = program::Collective::exchange;
-  t.algorithm = program::Algorithm::pairwise;
-  t.what = program::Traffic::context;
-  t.group = program::Group::context;
-  t.wire_type = stage_.recipe.activation;
+  program::Transfer t =
+      over_context(program::Collective::exchange, program::Algorithm::pairwise);
   t.columns = op.heads * op.head_dim;
   t.key_columns = qkv ? op.kv_heads * op.head_dim : 0;
   t.to_heads = qkv == forward;

@@ -123,6 +123,8 @@ class SegmentEmitter {
   program::EventRef ring_arrived(int step) const;
   void gather_keys(View qkv);
   void scatter_keys(View d_qkv);
+  program::Transfer over_context(program::Collective collective,
+                                 program::Algorithm algorithm) const;
   void emit_keys(program::Collective collective, View own);
   void emit_reduction(const Op& op, View view);
   void load(models::TensorIndex t);

@@ -63,13 +63,8 @@ void SegmentEmitter::declare_ring(const Op& op) {
   ring_.used = event(".ring_used");
   ring_.added = event(".ring_added");
   ring_.returned = event(".ring_returned");
-  program::Transfer t;
-  t.collective = program::Collective::send;
-  t.algorithm = program::Algorithm::ring;
-  t.what = program::Traffic::context;
-  t.group = program::Group::context;
-  t.wire_type = stage_.recipe.activation;
-  ring_.transfer = builder_.transfer(t);
+  ring_.transfer = builder_.transfer(
+      over_context(program::Collective::send, program::Algorithm::ring));
   for (int s = 0; s < steps; ++s) ring_.steps.push_back(builder_.op(step_of(op, s, steps)));
 }
 

@@ -4,6 +4,7 @@
 #include "tests/catch.hpp"
 #include "tests/property/check_close.hpp"
 #include "tests/property/check_prediction.hpp"
+#include "tests/property/context_cases.hpp"
 #include "tests/property/reference_slices.hpp"
 #include "tests/property/strategies.hpp"
 
@@ -14,35 +15,11 @@ namespace {
 
 constexpr ContextMethod kPartwise[] = {ContextMethod::ring, ContextMethod::exchange};
 
-// In f32 sums of 10^3 terms, each rounded at 6e-8, of random signs: 6e-8 sqrt(10^3) = 2e-6.
-constexpr double kFloatBound = 1e-5;
-
-models::ModelSpec of_tokens(models::ModelSpec spec, std::int64_t tokens) {
-  spec.default_seq_len = tokens;
-  spec.positions = tokens + 1;
-  return spec;
-}
-
-Job method_job(const models::ModelSpec& spec, const std::string& recipe) {
-  Job job = tiny_job(spec, 12, recipe);
-  job.optimizer = OptimizerKind::momentum;
-  return job;
-}
-
 Strategy by_method(ContextMethod method, std::int64_t data, std::int64_t context,
                    const std::function<void(Strategy&)>& change = {}) {
-  Strategy s = strategy(data, 12, 2);
-  s.context = context;
+  Strategy s = sliced(data, context, change);
   s.context_method = method;
-  if (change) change(s);
   return s;
-}
-
-std::function<void(Strategy&)> all_sharded(Sharding how) {
-  return [=](Strategy& s) {
-    s.sharding = how;
-    s.shard_group = s.data_ranks();
-  };
 }
 
 }  // namespace
@@ -52,36 +29,36 @@ TEST_CASE("2, 3, 4 and 6 ranks of a ring or an exchange equal the reference, bit
     for (const auto& [context, tokens] : {std::pair{2, 8}, {3, 9}, {4, 8}, {6, 12}, {2, 6}})
       for (const ContextMethod method : kPartwise) {
         if (method == ContextMethod::exchange && base.kv_heads % context != 0) continue;
-        const models::ModelSpec spec = of_tokens(base, tokens);
+        const models::ModelSpec spec = with_tokens(base, tokens);
         for (const char* recipe : {"fp32", "mixed"})
-          check_equal(spec, method_job(spec, recipe), by_method(method, 1, context));
+          check_equal(spec, job_of(spec, recipe), by_method(method, 1, context));
       }
 }
 
 TEST_CASE("rows of 130 keys, which take several blocks of queries, pass round a ring bit by bit") {
-  const models::ModelSpec spec = of_tokens(tiny_llama(), 390);
-  check_equal(spec, method_job(spec, "mixed"), by_method(ContextMethod::ring, 1, 3), 1);
+  const models::ModelSpec spec = with_tokens(tiny_llama(), 390);
+  check_equal(spec, job_of(spec, "mixed"), by_method(ContextMethod::ring, 1, 3), 1);
 }
 
 TEST_CASE("rings and exchanges beside data ranks, sharded or not, equal the reference") {
   for (const ContextMethod method : kPartwise)
     for (const auto& base : {tiny_gpt(), tiny_llama()}) {
-      const models::ModelSpec spec = of_tokens(base, 12);
+      const models::ModelSpec spec = with_tokens(base, 12);
       for (const char* recipe : {"fp32", "mixed", "fsdp2"})
         for (Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3})
-          check_equal(spec, method_job(spec, recipe), by_method(method, 2, 3, all_sharded(z)));
+          check_equal(spec, job_of(spec, recipe), by_method(method, 2, 3, sharded_all(z)));
     }
 }
 
 TEST_CASE("rings and exchanges in pipelines equal the reference in every schedule") {
-  const models::ModelSpec spec = of_tokens(tiny_llama(), 12);
+  const models::ModelSpec spec = with_tokens(tiny_llama(), 12);
   for (const ContextMethod method : kPartwise) {
     for (Schedule schedule : {Schedule::naive, Schedule::gpipe, Schedule::one_f_one_b,
                               Schedule::zb_h1, Schedule::zb_h2})
-      check_equal(spec, method_job(spec, "fp32"), by_method(method, 1, 3, stages(2, schedule)));
+      check_equal(spec, job_of(spec, "fp32"), by_method(method, 1, 3, stages(2, schedule)));
     Strategy s = by_method(method, 1, 2, stages(2, Schedule::interleaved));
     s.virtual_stages = 2;
-    check_equal(spec, method_job(spec, "fp32"), s);
+    check_equal(spec, job_of(spec, "fp32"), s);
   }
 }
 
@@ -90,39 +67,39 @@ TEST_CASE("rings and exchanges that recompute change no bit") {
     for (const auto& base : {tiny_gpt(), tiny_llama()})
       for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::selective_op,
                            Checkpoint::memory_poor}) {
-        const models::ModelSpec spec = of_tokens(base, 12);
-        check_equal(spec, method_job(spec, "mixed"), by_method(method, 2, 3, recomputing(c)));
+        const models::ModelSpec spec = with_tokens(base, 12);
+        check_equal(spec, job_of(spec, "mixed"), by_method(method, 2, 3, recomputing(c)));
       }
 }
 
 TEST_CASE("rings and exchanges train adapters as the reference") {
-  const models::ModelSpec spec = of_tokens(tiny_llama(), 12);
-  Job job = method_job(spec, "mixed");
+  const models::ModelSpec spec = with_tokens(tiny_llama(), 12);
+  Job job = job_of(spec, "mixed");
   job.lora_rank = 3;
   for (const ContextMethod method : kPartwise) {
     check_equal(spec, job, by_method(method, 2, 2));
-    check_equal(spec, job, by_method(method, 1, 3, all_sharded(Sharding::zero3)));
+    check_equal(spec, job, by_method(method, 1, 3, sharded_all(Sharding::zero3)));
   }
 }
 
 TEST_CASE("rings and exchanges equal one rank that has all tokens, to rounding") {
   for (const auto& base : {tiny_gpt(), tiny_llama()})
     for (const char* recipe : {"fp64", "fp32"}) {
-      const double bound = std::string(recipe) == "fp64" ? kDoubleTolerance : kFloatBound;
-      const models::ModelSpec spec = of_tokens(base, 12);
-      const Job job = method_job(spec, recipe);
+      const double bound = std::string(recipe) == "fp64" ? kDoubleTolerance : kFloatTolerance;
+      const models::ModelSpec spec = with_tokens(base, 12);
+      const Job job = job_of(spec, recipe);
       const ReferenceResult expected = single_rank(job, spec);
       const auto check = [&](const Strategy& s) {
         check_close(spec, job, expected, s, bound, bound);
       };
       for (const ContextMethod method : kPartwise) {
         for (const std::int64_t context : {2, 3, 6}) check(by_method(method, 1, context));
-        check(by_method(method, 2, 3, all_sharded(Sharding::zero3)));
+        check(by_method(method, 2, 3, sharded_all(Sharding::zero3)));
         for (const bool rows : {false, true}) {
           Strategy s = by_method(method, 2, 2, stages(2, Schedule::one_f_one_b));
           s.tensor = 3;
           s.sequence_parallel = rows;
-          all_sharded(Sharding::zero1)(s);
+          sharded_all(Sharding::zero1)(s);
           check(s);
         }
       }
@@ -131,16 +108,16 @@ TEST_CASE("rings and exchanges equal one rank that has all tokens, to rounding")
 }
 
 TEST_CASE("a ring and an exchange of a model without a mask equal one rank, to rounding") {
-  const models::ModelSpec spec = of_tokens(tiny_of(models::Family::bert), 12);
-  const Job job = method_job(spec, "fp64");
+  const models::ModelSpec spec = with_tokens(tiny_of(models::Family::bert), 12);
+  const Job job = job_of(spec, "fp64");
   const ReferenceResult expected = single_rank(job, spec);
   for (const ContextMethod method : kPartwise)
     check_close(spec, job, expected, by_method(method, 1, 3), kDoubleTolerance, kDoubleTolerance);
 }
 
 TEST_CASE("linear biases of an exchange's heads equal one rank, beside tensor ranks too") {
-  const models::ModelSpec spec = of_tokens(tiny_of(models::Family::mpt), 12);
-  const Job job = method_job(spec, "fp64");
+  const models::ModelSpec spec = with_tokens(tiny_of(models::Family::mpt), 12);
+  const Job job = job_of(spec, "fp64");
   const ReferenceResult expected = single_rank(job, spec);
   for (const std::int64_t tensor : {1, 2, 3}) {
     Strategy s = by_method(ContextMethod::exchange, 2, 2);
@@ -153,11 +130,11 @@ TEST_CASE("executed memory and traffic of rings and exchanges equal the predicti
   for (const ContextMethod method : kPartwise)
     for (const auto& base : {tiny_gpt(), tiny_llama()})
       for (const char* recipe : {"fp32", "mixed", "lean", "fsdp2"}) {
-        const models::ModelSpec spec = of_tokens(base, 12);
+        const models::ModelSpec spec = with_tokens(base, 12);
         const auto check = [&](const Strategy& s) { check_cell(spec, {"part", s, 0}, recipe); };
         for (const std::int64_t context : {2, 3, 6}) check(by_method(method, 1, context));
         for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
-          check(by_method(method, 2, 2, all_sharded(z)));
+          check(by_method(method, 2, 2, sharded_all(z)));
         for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::selective_op,
                              Checkpoint::memory_poor})
           check(by_method(method, 2, 2, recomputing(c)));
@@ -175,10 +152,10 @@ TEST_CASE("executed memory and traffic of rings and exchanges equal the predicti
 TEST_CASE("a ring sends c - 1 blocks forward, and as many of keys and of gradients back, by hand") {
   // Llama: 6 kv heads of 4, 2 x 24 elements a row; 12 tokens over 3 ranks, 2 samples, 4 bytes; 4
   // layers, 6 micro-batches.
-  const models::ModelSpec spec = of_tokens(tiny_llama(), 12);
+  const models::ModelSpec spec = with_tokens(tiny_llama(), 12);
   const auto totals = [&](ContextMethod method) {
     const ProgramRun run =
-        run_program(spec, method_job(spec, "fp32"), by_method(method, 1, 3), 1);
+        run_program(spec, job_of(spec, "fp32"), by_method(method, 1, 3), 1);
     exec::TrafficTotals all;
     for (const auto& [key, t] : run.ranks[0].traffic) {
       if (key.what != program::Traffic::context) continue;

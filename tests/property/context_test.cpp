@@ -7,46 +7,12 @@
 #include "tests/catch.hpp"
 #include "tests/property/check_close.hpp"
 #include "tests/property/check_prediction.hpp"
+#include "tests/property/context_cases.hpp"
 #include "tests/property/reference_slices.hpp"
 #include "tests/property/strategies.hpp"
 
 using namespace planner;
 using namespace tests;
-
-namespace {
-
-// In f32 sums of 10^3 terms, each rounded at 6e-8, of random signs: 6e-8 sqrt(10^3) = 2e-6.
-constexpr double kFloatTolerance = 1e-5;
-
-models::ModelSpec with_tokens(models::ModelSpec spec, std::int64_t tokens) {
-  spec.default_seq_len = tokens;
-  spec.positions = tokens + 1;
-  return spec;
-}
-
-Job job_of(const models::ModelSpec& spec, const std::string& recipe) {
-  Job job = tiny_job(spec, 12, recipe);
-  job.optimizer = OptimizerKind::momentum;
-  return job;
-}
-
-// `data` ranks by `context`, 12 samples, two at a time.
-Strategy sliced(std::int64_t data, std::int64_t context,
-                const std::function<void(Strategy&)>& change = {}) {
-  Strategy s = strategy(data, 12, 2);
-  s.context = context;
-  if (change) change(s);
-  return s;
-}
-
-std::function<void(Strategy&)> sharded_all(Sharding how, std::int64_t group = 0) {
-  return [=](Strategy& s) {
-    s.sharding = how;
-    s.shard_group = group > 0 ? group : s.data_ranks();
-  };
-}
-
-}  // namespace
 
 TEST_CASE("a context rank has the i-th run from the start and the i-th from the end") {
   // 2 ranks of 4 tokens each: 0 1 | 6 7 and 2 3 | 4 5.
