@@ -180,6 +180,8 @@ constexpr std::array kFields{
     framework<&Framework::gathers_logits>("framework.gathers_logits", Kind::flag),
     framework<&Framework::stand_ins>("framework.stand_ins", Kind::flag),
     framework<&Framework::wide_gradients>("framework.wide_gradients", Kind::flag),
+    framework<&Framework::root_unit>("framework.root_unit", Kind::flag),
+    framework<&Framework::whole_scales>("framework.whole_scales", Kind::flag),
     framework<&Framework::fixed_memory>("framework.fixed_memory", Kind::bytes),
     framework<&Framework::launch_blend>("framework.launch_blend", Kind::ratio),
     framework<&Framework::successor_capability>("framework.successor_capability",

@@ -159,6 +159,7 @@ struct Framework {
   bool gathers_logits = false;
   bool stand_ins = false;                // see models::KeptBeside
   bool wide_gradients = false;           // of bf16 runs
+  bool root_unit = false, whole_scales = false;
   core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.
   std::optional<double> launch_blend;

@@ -202,6 +202,11 @@ struct KeptBeside {
   bool stand_ins = false;
   // All gradients once more, in f32, into which each micro-batch's are added.
   bool wide_gradients = false;
+  // ZeRO-3: embeddings, last norm and head are one unit, gathered before the forward pass and kept
+  // to the end of the backward pass. Without pipeline stages.
+  bool root_unit = false;
+  // ZeRO-3: decoding constants of quantised matrices are no parameters: each rank has them whole.
+  bool whole_scales = false;
   friend bool operator==(const KeptBeside&, const KeptBeside&) = default;
 };
 

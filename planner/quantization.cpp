@@ -12,6 +12,12 @@ constexpr std::int64_t kFactors = 2, kCentroids = 4;  // 2 bits each
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
+std::int64_t count(const std::vector<std::int64_t>& shape) {
+  std::int64_t n = 1;
+  for (const std::int64_t size : shape) n *= size;
+  return n;
+}
+
 }  // namespace
 
 std::optional<Quantization> quantization_from_name(std::string_view text) {
@@ -27,17 +33,20 @@ bool is_quantised(Quantization kind, bool trainable, const std::vector<std::int6
 }
 
 core::Bytes quantised_bytes(Quantization kind, const std::vector<std::int64_t>& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t size : shape) n *= size;
-  const std::int64_t rows = n / shape.back();
+  const std::int64_t n = count(shape);
+  const std::int64_t codes = kind == Quantization::int8 ? n : parts(n, 2);
+  return core::Bytes(codes) + decoding_bytes(kind, shape);
+}
+
+core::Bytes decoding_bytes(Quantization kind, const std::vector<std::int64_t>& shape) {
+  const std::int64_t n = count(shape);
   switch (kind) {
-    case Quantization::int8: return core::Bytes(n + kF32 * rows);
+    case Quantization::int8: return core::Bytes(kF32 * (n / shape.back()));
     case Quantization::nf4: {
       const std::int64_t blocks = parts(n, kBlock);
-      return core::Bytes(parts(n, 2) + blocks + kF32 * parts(blocks, kScaleBlock));
+      return core::Bytes(blocks + kF32 * parts(blocks, kScaleBlock));
     }
-    case Quantization::two_factor:
-      return core::Bytes(parts(n, 2) + kFactors * kCentroids * kF32);
+    case Quantization::two_factor: return core::Bytes(kFactors * kCentroids * kF32);
     case Quantization::none: break;
   }
   PLANNER_CHECK(false, "nothing to quantise");

@@ -28,4 +28,7 @@ bool is_quantised(Quantization kind, bool trainable, const std::vector<std::int6
 // Codes and decoding constants of a matrix of this shape (first axis: rows). Not for `none`.
 core::Bytes quantised_bytes(Quantization kind, const std::vector<std::int64_t>& shape);
 
+// Of these, the decoding constants.
+core::Bytes decoding_bytes(Quantization kind, const std::vector<std::int64_t>& shape);
+
 }  // namespace planner

@@ -138,8 +138,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
 static bool is_partial(const models::Parameter& p) { return p.trainable && p.tensor_partial; }
 
 void Pieces::count_units(const models::ModelGraph& graph, Quantization quantization) {
-  units.stand_ins = graph.options.kept.stand_ins;
-  units.wide_gradients = graph.options.kept.wide_gradients;
+  units.kept = graph.options.kept;
   std::string tied;
   for (const models::Parameter& p : graph.epilogue.parameters)
     if (!p.tied_to.empty()) tied = p.tied_to;
@@ -157,6 +156,7 @@ void Pieces::count_units(const models::ModelGraph& graph, Quantization quantizat
   each(graph.templates.front(), [&](const models::Parameter& p) {
     if (is_quantised(quantization, p.trainable, p.shape)) {
       units.quantised_layer += quantised_bytes(quantization, p.shape).value();
+      units.decoding_layer += decoding_bytes(quantization, p.shape).value();
       return;
     }
     if (p.trainable && p.expert_ways > 1) {

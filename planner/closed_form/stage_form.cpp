@@ -100,6 +100,7 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   embeddings_train_ = pieces.prologue_trains;
   split_ = splits_backward(s.schedule);
   offloads_ = s.offloads("optimizer");
+  keeps_root_ = pieces.units.kept.root_unit && s.sharding == Sharding::zero3 && s.pipeline == 1;
   make_units(pieces.units);
   make_spans(pieces);
   sum_persistent(pieces.units);
@@ -257,12 +258,14 @@ void StageForm::sum_persistent(const UnitElements& units) {
   persistent_ = bytes(weight_shard ? shard_ : trained_, r.weight) + frozen_bytes_ +
                 bytes(units_reduce_ ? shard_ : trained_, r.gradient);
   if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
-  if (units.stand_ins)
+  if (units.kept.whole_scales && weight_shard)
+    persistent_ += layers_ * (units.decoding_layer - units.decoding_layer / parts(*s_->strategy));
+  if (units.kept.stand_ins)
     persistent_ +=
         bytes(layer_.elements + experts_ +
                   (last_ ? std::max({final_.elements, tied_.elements, embeddings_.elements}) : 0),
               r.compute);
-  if (units.wide_gradients) persistent_ += bytes(trained_, core::DType::f32);
+  if (units.kept.wide_gradients) persistent_ += bytes(trained_, core::DType::f32);
   std::int64_t& home = offloads_ ? host_ : persistent_;
   if (r.has_master) home += bytes(shard_, r.master);
   const core::DType first = o.quantised ? core::DType::u8 : r.first_moment;

@@ -129,6 +129,10 @@ class StageForm {
   void add_partial(Unit& unit, std::int64_t elements);
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
   void make_units(const UnitElements& units);
+  // models::KeptBeside::root_unit
+  std::int64_t root_weights() const {
+    return keeps_root_ ? embeddings_.weights + tied_.weights + final_.weights : 0;
+  }
   void make_spans(const Pieces& pieces);
   void make_buckets(const Pieces& pieces);
   // Both kinds: use(spans, whether of experts).
@@ -177,7 +181,7 @@ class StageForm {
   std::int64_t layers_ = 0;
   std::int64_t experts_ = 0;           // elements of a layer's experts that lie apart
   bool copies_ = false, ahead_ = false, units_reduce_ = false, embeddings_train_ = true;
-  bool staged_ = false, communicates_ = false, offloads_ = false;
+  bool staged_ = false, communicates_ = false, offloads_ = false, keeps_root_ = false;
   Unit layer_, final_, tied_, embeddings_;
   Spans spans_, expert_spans_;         // buckets or units, in order of their first
   std::int64_t trained_ = 0, frozen_bytes_ = 0, shard_ = 0, scales_ = 0;

@@ -35,8 +35,9 @@ LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c) const 
     return beside(forms.live[index(p)], copies);
   };
   const std::int64_t w = layer_.weights, next = ahead_ && c.layers > 0 ? w : 0;
-  LiveFootprint all = c.first ? piece(Piece::prologue, embeddings_.weights + tied_.weights + next)
-                              : change(forms.boundary);  // received
+  const std::int64_t own = keeps_root_ ? 0 : embeddings_.weights + tied_.weights;
+  LiveFootprint all = change(c.first ? root_weights() : forms.boundary);  // or received
+  if (c.first) all = program::then(all, piece(Piece::prologue, own + next));
   if (c.layers == 0) return all;
   // The last one requests no other copy.
   if (every() == 0) {
@@ -92,8 +93,8 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool 
   LiveFootprint all = change(forms.boundary);  // received
   if (c.last) {
     const std::int64_t gradients = final_.gradient + tied_.gradient;
-    const std::int64_t copies =
-        final_.weights + tied_.weights + (ahead_ && c.layers > 0 ? layer_.weights : 0);
+    const std::int64_t copies = (keeps_root_ ? 0 : final_.weights + tied_.weights) +
+                                (ahead_ && c.layers > 0 ? layer_.weights : 0);
     const Unit& latest = !c.first && tied_.elements > 0 ? tied_ : final_;
     if (overlap) open = latest.gradient + latest.staging;
     all = with_staging(beside(forms.live[index(Piece::epilogue)], copies + gradients),
@@ -124,7 +125,8 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool 
   const LiveFootprint& tail = forms.live[index(Piece::prologue_backward)];
   all = program::then(all, with_staging(beside(tail, tied + own + opened + bucket),
                                         tied + opened + staging));
-  return buckets ? with_staging(all, largest_staging_) : all;
+  if (buckets) all = with_staging(all, largest_staging_);
+  return program::then(all, change(-root_weights()));
 }
 
 StageForm::ChunkLive StageForm::chunk_live(const Forms& forms, const Chunk& c,

@@ -40,9 +40,12 @@ StageForm::Clock StageForm::clock(const Forms& forms, std::size_t machine, bool 
 std::int64_t StageForm::forward_time(const Clock& clock, const Chunk& c) const {
   std::int64_t all = 0;
   if (c.first) {
-    const std::int64_t prologue = clock.use(Piece::prologue, {&embeddings_, &tied_});
+    static constexpr Unit kNothing{};
+    const Unit& head = keeps_root_ ? final_ : kNothing;
+    const std::int64_t prologue = clock.use(Piece::prologue, {&embeddings_, &tied_, &head});
     all = c.layers > 0 ? clock.with_next(prologue) : prologue;
-    if (ahead_) all += embeddings_.gather[clock.machine] + tied_.gather[clock.machine];
+    if (ahead_)
+      for (const Unit* u : {&embeddings_, &tied_, &head}) all += u->gather[clock.machine];
   } else if (ahead_) {
     all = c.layers > 0 ? clock.gather : 0;
   }
@@ -157,9 +160,11 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
 std::int64_t StageForm::head_time(const Clock& clock, const Chunk& c) const {
   const bool next = ahead_ && c.layers > 0;
   if (!c.last) return next ? clock.gather : 0;
-  std::int64_t all = clock.use(Piece::epilogue, {&final_, &tied_});
+  std::int64_t all = keeps_root_ ? clock.use(Piece::epilogue, {})
+                                 : clock.use(Piece::epilogue, {&final_, &tied_});
   if (next) all = clock.with_next(all);
-  if (ahead_) all += final_.gather[clock.machine] + tied_.gather[clock.machine];
+  if (ahead_ && !keeps_root_)
+    all += final_.gather[clock.machine] + tied_.gather[clock.machine];
   return all;
 }
 

@@ -179,6 +179,8 @@ static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
   kept.gathered_logits = f.gathers_logits;
   kept.stand_ins = f.stand_ins;
   kept.wide_gradients = f.wide_gradients && job.precision == core::DType::bf16;
+  kept.root_unit = f.root_unit;
+  kept.whole_scales = f.whole_scales;
   return kept;
 }
 

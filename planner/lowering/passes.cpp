@@ -24,7 +24,10 @@ void StageLowering::build_forward(int index) {
     b.output = own.end == own.begin ? output_view(index) : b.input;
     const bool keeps = stage_.training() && prologue_->trains();
     prologue_->forward(keeps ? ForwardMode::keep : ForwardMode::drop, b);
-    uses.push_back({{builder_.end(), 0, 0}, unit_list(SegmentKind::prologue), {}, {}});
+    std::vector<int> units = unit_list(SegmentKind::prologue);
+    if (stage_.keeps_root()) std::ranges::copy(unit_list(SegmentKind::epilogue),
+                                               std::back_inserter(units));
+    uses.push_back({{builder_.end(), 0, 0}, units, {}, {}});
   } else if (!taken_over(index) && !stage_.cut) {
     call(routine, receive_block(index, false));
   }
@@ -133,6 +136,7 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
         if (layout_.units[static_cast<std::size_t>(u)].name == "tied")
           reads.push_back(u), opens.push_back(u);
     if (!epilogue_->trains()) own.clear(), opens.clear();
+    if (stage_.keeps_root()) reads.clear();
     uses.push_back({{blocks_["epilogue"], 0, 0}, reads, opens, own});
   } else if (!hands_on(index) && !stage_.cut) {
     call(routine, receive_block(index, true));
@@ -149,7 +153,7 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
         return layout_.units[static_cast<std::size_t>(u)].name == "tied";
       });
     std::vector<int> reads;
-    if (prologue_->trains() && prologue_->backward_reads_weights())
+    if (prologue_->trains() && prologue_->backward_reads_weights() && !stage_.keeps_root())
       std::ranges::copy_if(own, std::back_inserter(reads), [&](int u) {
         return layout_.units[static_cast<std::size_t>(u)].name != "tied";
       });
@@ -158,6 +162,8 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
   open_staging_ = -1;
   append_uses(routine, uses, last_micro_batch);
   close_gradients(routine);
+  for (int u = 0; u < static_cast<int>(layout_.units.size()); ++u)
+    if (is_root(u)) call(routine, release_block(u), u);
   if (open_staging_ >= 0) call(routine, close_staging_block(), open_staging_);
   if (last_micro_batch && reduces_tied_early()) call(routine, tied_block(), layout_.tied_span);
   if (releases_late(*stage_.strategy)) release();

@@ -135,6 +135,7 @@ class Layouter {
         const std::string path = layer_path(l, p);
         layout_.quantised.push_back({{p, path, false, unit.quantised_bytes, false}, l});
         unit.quantised_bytes += quantised_bytes(stage_.quantization, p.shape).value();
+        unit.decoding_bytes += decoding_bytes(stage_.quantization, p.shape).value();
         continue;
       }
       ParameterPlace where = place(p, layer_path(l, p), l);

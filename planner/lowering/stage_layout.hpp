@@ -70,6 +70,11 @@ struct Stage {
   // Gradients travel: to other data ranks, from a single worker to its server, to the host.
   bool communicates() const { return mesh.data > 1 || servers() || offloads_params(); }
   // Kernels read a cast or gathered copy of the weights.
+  // See models::KeptBeside.
+  bool keeps_root() const {
+    return graph->options.kept.root_unit && sharded_weights() && training() && !cut &&
+           mesh.pipeline == 1;
+  }
   bool materialises() const { return sharded_weights() || recipe.weight != recipe.compute; }
   // In host memory: the optimizer's state; weights and gradients, too.
   bool offloads_optimizer() const { return offloads_params() || strategy->offloads("optimizer"); }
@@ -96,7 +101,7 @@ struct Unit {
   std::int64_t offset = 0, elements = 0;  // trained flat space
   std::int64_t partial = 0;               // of elements, the first: Parameter::tensor_partial
   std::int64_t frozen_offset = 0, frozen_elements = 0;
-  std::int64_t quantised_bytes = 0;
+  std::int64_t quantised_bytes = 0, decoding_bytes = 0;  // these among those
   SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient
   int layer = -1;                         // local layer of layer units
   int expert_ways = 1;                    // more: the layer's experts, divided over so many ranks

@@ -243,6 +243,11 @@ StageLowering::Use StageLowering::layer_backward(int l) {
   return {{layer_block(key), static_cast<std::uint16_t>(l), 0}, units, own, own};
 }
 
+bool StageLowering::is_root(int unit) const {
+  return stage_.keeps_root() && layout_.units[static_cast<std::size_t>(unit)].layer < 0 &&
+         copies_of(unit) > 0;
+}
+
 std::vector<int> StageLowering::layer_units(int l) const {
   if (!stage_.divides_experts()) return {l};
   return {stage_.layers + l, l};
@@ -290,7 +295,7 @@ void StageLowering::append_uses(program::Routine& routine, const std::vector<Use
     if (uses[i].call.block != program::kNone) routine.push_back(uses[i].call);
     routine.insert(routine.end(), uses[i].after.begin(), uses[i].after.end());
     for (int u : uses[i].reads)
-      if (copies_of(u) > 0 && !reads(i + 1, u)) {
+      if (copies_of(u) > 0 && !reads(i + 1, u) && !is_root(u)) {
         call(routine, release_block(u), u);
         requested[static_cast<std::size_t>(u)] = false;
       }

@@ -127,6 +127,8 @@ class StageLowering {
   program::PassRoutines& routines(int chunk);
   void append_uses(program::Routine& routine, const std::vector<Use>& uses, bool last_micro_batch);
   void append_completed(program::Routine& routine, int unit, bool last_micro_batch);
+  // Gathered with the embeddings and released when the backward pass is over.
+  bool is_root(int unit) const;
   // Its own unit, and that of its experts where these differ from rank to rank.
   std::vector<int> layer_units(int l) const;
   void close_gradients(program::Routine& routine);

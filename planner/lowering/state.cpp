@@ -49,6 +49,10 @@ void StageLowering::declare_frozen() {
     b.elements.push_back(
         program::padded(layout_.units[static_cast<std::size_t>(l)].quantised_bytes, parts) / parts);
   class_.quantised_buffer = state_.quantised = builder_.buffer(std::move(b));
+  if (!sharded || !stage_.graph->options.kept.whole_scales) return;
+  std::int64_t beside = 0;             // the shards of all others
+  for (const Unit& u : layout_.units) beside += u.decoding_bytes - u.decoding_bytes / parts;
+  state_buffer("quantised.scales", Term::weights, core::DType::u8, beside);
 }
 
 std::int64_t StageLowering::stand_in_elements() const {

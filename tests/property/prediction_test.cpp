@@ -1,6 +1,7 @@
 // Executed memory and traffic equal the prediction, to the byte, on every rank of every cell.
 #include "tests/catch.hpp"
 #include "tests/property/check_prediction.hpp"
+#include "tests/property/strategies.hpp"
 
 using namespace planner;
 using namespace tests;
@@ -109,6 +110,35 @@ TEST_CASE("executed memory and traffic equal the prediction with untied embeddin
 TEST_CASE("executed memory and traffic equal the prediction for every recipe") {
   for (const char* recipe : {"mixed", "lean", "megatron", "fsdp2", "pure_bf16", "fp64"})
     for (const Cell& cell : cells(2, 12)) check_cell(tiny_gpt(), cell, recipe);
+}
+
+// FSDP's root unit, gathered once a micro-batch, and decoding constants that every rank has whole.
+TEST_CASE("executed memory and traffic equal the prediction where a root unit stays gathered") {
+  hw_profiles::Framework fsdp;
+  fsdp.root_unit = fsdp.whole_scales = true;
+  for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()})
+    for (const Cell& cell : {Cell{"trained", mesh(3, 1, 1, Sharding::zero3)},
+                             Cell{"tensor", mesh(2, 3, 1, Sharding::zero3)},
+                             Cell{"adapters", mesh(2, 1, 1, Sharding::zero3), 2},
+                             Cell{"codes", mesh(2, 1, 1, Sharding::zero3), 2, "nf4"}}) {
+      INFO(spec.name << ' ' << cell.name);
+      Job job = tiny_job(spec, 12, "mixed");
+      job.lora_rank = cell.lora_rank;
+      job.quantization = cell.quantization;
+      const ProgramRun plain = run_program(spec, job, cell.strategy, 2);
+      const ProgramRun kept = run_program(spec, job, cell.strategy, 2, 1, {}, fsdp);
+      check_prediction(kept);
+      CHECK(kept.losses == plain.losses);
+      CHECK(kept.weights == plain.weights);
+      const auto gathers = [](const ProgramRun& run) {
+        std::int64_t calls = 0;
+        for (const auto& [key, t] : run.ranks[0].traffic)
+          if (key.what == program::Traffic::parameters) calls += t.calls;
+        return calls;
+      };
+      CHECK(gathers(kept) <= gathers(plain));
+      if (spec.tied_embeddings) CHECK(gathers(kept) < gathers(plain));  // the table's second one
+    }
 }
 
 TEST_CASE("executed memory and traffic equal the prediction for Llama") {

@@ -60,12 +60,12 @@ void collect_weights(ProgramRun& run) {
 
 ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
                        planner::Strategy strategy, std::int64_t steps, std::uint64_t seed,
-                       const BackendMaker& backends) {
+                       const BackendMaker& backends, const hw_profiles::Framework& framework) {
   strategy = planner::resolve(spec, job, strategy);
   const std::int64_t gpus = strategy.workers() + strategy.separate_servers();
   const core::Problems problems = planner::strategy_problems(spec, job, strategy, gpus);
   if (!problems.empty()) throw std::invalid_argument(core::to_text(problems));
-  const auto graph = models::build_graph(spec, planner::graph_options(job, strategy));
+  const auto graph = models::build_graph(spec, planner::graph_options(job, strategy, framework));
   if (!graph.ok()) throw std::invalid_argument(core::to_text(graph.problems()));
 
   ProgramRun run;

@@ -10,6 +10,7 @@
 
 #include "exec/communicator/statistics.hpp"
 #include "exec/interpret/backend.hpp"
+#include "hw_profiles/profile.hpp"
 #include "models/spec.hpp"
 #include "planner/job.hpp"
 #include "planner/strategy.hpp"
@@ -46,7 +47,8 @@ using BackendMaker = std::function<std::unique_ptr<exec::Backend>(
 // resolved here.
 ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
                        planner::Strategy strategy, std::int64_t steps, std::uint64_t seed = 1,
-                       const BackendMaker& backends = {});
+                       const BackendMaker& backends = {},
+                       const hw_profiles::Framework& framework = {});
 
 // A GPT with every size small and odd where it may be.
 models::ModelSpec tiny_gpt(std::int64_t layers = 4);

@@ -33,6 +33,7 @@ struct Case {
   const char* quantization = "none";
   bool wide = false;                   // gradients reduced in f32
   std::vector<const char*> pins{};
+  const char* framework = "native";
 };
 
 }  // namespace
@@ -59,11 +60,16 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                                {"context=2"}},
                           Case{"llama3-8b", "h100-sxm-80g", "mixed", 16, 8192, 16, 0, "none", false,
                                {"context=4"}},
+                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 8, 256, 32, 16, "nf4", false,
+                               {"sharding=zero3"}, "fsdp1"},
+                          Case{"llama3-8b", "h100-sxm-80g", "fsdp2", 8, 2048, 64, 0, "none", false,
+                               {"sharding=zero3"}, "fsdp2"},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 8, 1024, 16},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "lean", 8, 512, 16});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();
-  const hw_profiles::Profile profile = hw_profiles::find_profile(c.gpu).value();
+  hw_profiles::Profile profile = hw_profiles::find_profile(c.gpu).value();
+  REQUIRE(hw_profiles::use_framework(profile, c.framework, "test").ok());
   Job job;
   job.recipe = c.recipe;
   job.seq_len = c.seq_len;
@@ -84,7 +90,8 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
     const std::tuple key{s.tensor, s.context, s.expert, s.sequence_parallel};
     const auto found = graphs.find(key);
     if (found != graphs.end()) return found->second;
-    return graphs.emplace(key, models::build_graph(model, graph_options(job, s)).value())
+    return graphs
+        .emplace(key, models::build_graph(model, graph_options(job, s, profile.framework)).value())
         .first->second;
   };
   std::vector<double> errors;
