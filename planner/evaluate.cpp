@@ -101,6 +101,7 @@ Uncertainty uncertainty_of(const Question& q, const program::Program& program, S
 
 cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job) {
   return cost::make_machine(profile, {.attention = job.attention,
+                                      .bf16 = job.precision == core::DType::bf16,
                                       .fp8 = job.precision == core::DType::f8,
                                       .fp8_rowwise = job.fp8_scaling == "rowwise",
                                       .fused_norm = job.fused_norm,

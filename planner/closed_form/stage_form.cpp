@@ -281,7 +281,6 @@ std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double r
                                     const cost::Machine& m) const {
   const Recipe& r = s_->recipe;
   std::int64_t time = core::to_picoseconds(m.launch).value() +
-                      core::to_picoseconds(m.host.update).value() +
                       static_cast<std::int64_t>(rate * static_cast<double>(n));
   if (!offloads_) return time;
   const std::int64_t shard = program::padded(n, parts) / parts;
@@ -314,7 +313,9 @@ void StageForm::time_end() {
                                           : cost::memory_time(core::Bytes(moved), m);
     const double rate = static_cast<double>(core::to_picoseconds(moves).value()) /
                         static_cast<double>(std::max<std::int64_t>(1, trained_));
-    std::int64_t update = 0, gathered = 0;  // gathers follow updates on their own stream
+    // Gathers follow updates on their own stream.
+    std::int64_t update = trained_ > 0 ? core::to_picoseconds(m.host.update).value() : 0;
+    std::int64_t gathered = 0;
     for_spans([&](const Spans& spans, bool experts) {
       const cost::Place& place = sharers(experts)[i];
       const bool travels = !experts || place.size > 1;

@@ -18,6 +18,11 @@ using program::Group;
 // NVIDIA/Megatron-LM, fused_softmax.py, is_kernel_available: batch x heads is a multiple of 4.
 constexpr std::int64_t kFusedSoftmaxHeads = 4;
 
+// Bytes that each bf16 gradient costs after each micro-batch where it is added to one in f32: read
+// it and write a copy in f32, read that and the sum, write the sum (deepspeedai/DeepSpeed,
+// runtime/bf16_optimizer.py, update_hp_grads: add_(grad.to(float32))).
+constexpr std::int64_t kWideGradient = 2 + 4 + 4 + 4 + 4;
+
 bool is_matrix_product(models::OpKind kind) {
   return kind == models::OpKind::linear || kind == models::OpKind::dense ||
          kind == models::OpKind::lora_up || kind == models::OpKind::expert_linear;
@@ -245,6 +250,12 @@ core::Seconds ActionCost::convolution_time(const models::Operator& op,
 
 core::Seconds ActionCost::operator_time(const Action& action) const {
   const models::Operator& op = class_->operators[action.op];
+  const core::Seconds time = pass_time(op, action);
+  if (!machine_->wide_gradients || action.kind != ActionKind::weight_gradient) return time;
+  return time + memory_time(core::Bytes(kWideGradient * op.parameter_elements), *machine_);
+}
+
+core::Seconds ActionCost::pass_time(const models::Operator& op, const Action& action) const {
   if (op.kind == models::OpKind::convolution) return convolution_time(op, action);
   if (is_matrix_product(op.kind)) return product_time(op, action);
   if (op.kind == models::OpKind::attention) return attention_pass_time(op, action);
@@ -274,7 +285,8 @@ core::Seconds ActionCost::bytes_time(const Action& action, core::Bytes moved) co
 core::Seconds ActionCost::optimizer_time(const Action& action, const Call& call) const {
   core::Bytes moved{};
   for (int i = 0; i < action.arg_count; ++i) moved += (i == 1 ? 1 : 2) * bytes(action, i, call);
-  return bytes_time(action, moved) + machine_->host.update;
+  const core::Seconds once = call.layer == 0 ? machine_->host.update : core::Seconds{};
+  return bytes_time(action, moved) + once;
 }
 
 core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) const {

@@ -45,6 +45,7 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.exposed_tensor = f.exposed_tensor;
   machine.exposed_overlapped = f.exposed_overlapped;
   machine.collective_sync = f.collective_sync;
+  machine.wide_gradients = f.wide_gradients && use.bf16;
   machine.gathers_logits = f.gathers_logits;
 }
 

@@ -62,9 +62,9 @@ struct Fixture {
     a.arg_count = args;
     return a;
   }
-  double seconds(const Action& a, std::int64_t samples = 0) {
+  double seconds(const Action& a, std::int64_t samples = 0, const program::Call& call = {}) {
     const ActionCost cost(program, rank, machine, samples);
-    return core::to_seconds(cost(a, {})).value();
+    return core::to_seconds(cost(a, call)).value();
   }
 };
 
@@ -97,6 +97,28 @@ TEST_CASE("an optimizer step reads and writes all but the gradient, which it rea
   Fixture f;
   CHECK(f.seconds(f.action(ActionKind::optimizer, program::kNone, 1, 3)) ==
         Approx(18'000 / 1e12 + 1e-6).epsilon(1e-6));
+}
+
+TEST_CASE("what a framework's host does once a step, it does with the first span alone") {
+  Fixture f;
+  const Action update = f.action(ActionKind::optimizer, program::kNone, 1, 3);
+  const double kernel = f.seconds(update);
+  f.machine.host.update = core::Seconds{3e-3};
+  CHECK(f.seconds(update) == Approx(kernel + 3e-3));
+  CHECK(f.seconds(update, 0, {0, 1, 0}) == Approx(kernel));
+}
+
+TEST_CASE("gradients that are added up in f32 beside cost 18 bytes each") {
+  Fixture f;
+  f.rank.operators[0].parameter_elements = 1024 * 512;
+  const Action product = f.action(ActionKind::weight_gradient, 0, 0, 1);
+  const double narrow = f.seconds(product);
+  f.machine.wide_gradients = true;
+  CHECK(f.seconds(product) == Approx(narrow + 18.0 * 1024 * 512 / 1e12).epsilon(1e-6));
+  const Action other = f.action(ActionKind::input_gradient, 0, 0, 1);
+  const double input = f.seconds(other);
+  f.machine.wide_gradients = false;
+  CHECK(f.seconds(other) == input);
 }
 
 TEST_CASE("a collective takes its wire time alone, without a launch") {
