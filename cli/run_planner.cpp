@@ -16,17 +16,11 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 17> kVerbs{
-    "plan", "simulate", "exec", "compare", "report", "sweep", "min-gpus", "max-batch", "explain",
-    "models", "gpus", "doctor", "bench", "validate", "fit", "calibrate", "completion"};
-// Verbs of the design that this version does not have.
-constexpr std::array<std::string_view, 1> kLater{"emit"};
+constexpr std::array<std::string_view, 18> kVerbs{
+    "plan", "simulate", "exec", "compare", "report", "emit", "sweep", "min-gpus", "max-batch",
+    "explain", "models", "gpus", "doctor", "bench", "validate", "fit", "calibrate", "completion"};
 
 int unknown_verb(const std::string& word) {
-  if (std::ranges::find(kLater, word) != kLater.end())
-    return refuse({{"command line",
-                    fmt::format("a verb of this version ({})", fmt::join(kVerbs, ", ")),
-                    fmt::format("\"{}\", which it does not have yet", word), ""}});
   const std::string_view near = core::nearest(word, {kVerbs.begin(), kVerbs.end()});
   return refuse({{"command line", fmt::format("a verb ({})", fmt::join(kVerbs, ", ")),
                   fmt::format("\"{}\"", word),
@@ -50,6 +44,7 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
   if (verb == "exec") return exec_verb(rest, runner, whole);
   if (verb == "compare") return compare_verb(rest);
   if (verb == "report") return report_verb(rest);
+  if (verb == "emit") return emit_verb(rest);
   if (verb == "sweep") return sweep_verb(rest);
   if (verb == "min-gpus") return min_gpus_verb(rest);
   if (verb == "max-batch") return max_batch_verb(rest);

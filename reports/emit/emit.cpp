@@ -1,0 +1,54 @@
+#include "reports/emit/emit.hpp"
+
+#include <array>
+
+#include "core/check.hpp"
+#include "reports/emit/parts.hpp"
+
+namespace reports::emit {
+namespace {
+
+constexpr std::array<std::string_view, 3> kFrameworks{"megatron", "torchtitan", "deepspeed"};
+
+}  // namespace
+
+std::span<const std::string_view> frameworks() { return kFrameworks; }
+
+void Question::require_common(std::string_view framework, std::string_view offload_allowed) {
+  const bool transformer = models::is_transformer(model().family);
+  require(transformer && model().variants.token_features == 0,
+          fmt::format("family {}", models::name(model().family)),
+          fmt::format("a transformer over a vocabulary, for {}", framework), "");
+  require(job().mode != planner::Mode::inference, "mode=inference", "training", "");
+  require(job().lora_rank == 0 && job().quantization == "none",
+          job().quantization == "none" ? fmt::format("lora_rank={}", job().lora_rank)
+                                       : "quantization=" + job().quantization,
+          fmt::format("training of all parameters, for {}", framework),
+          "plan without --lora-rank and --quantization");
+  require(s.grad_sync != planner::GradSync::parameter_server, "grad_sync=parameter_server",
+          "collectives between the workers", "plan with --forbid grad_sync=parameter_server");
+  require(!planner::is_endless(s.schedule), fmt::format("schedule={}", name(s.schedule)),
+          "a schedule that flushes each step", "plan without --allow-stale");
+  for (const std::string& what : s.offload)
+    require(what == offload_allowed, "offload=" + what,
+            offload_allowed.empty() ? fmt::format("nothing offloaded, for {}", framework)
+                                    : fmt::format("offload={} alone, for {}", offload_allowed,
+                                                  framework),
+            fmt::format("plan with --forbid offload={}", what));
+  require(s.partition == planner::Partition::layers, "partition=operators", "whole layers", "");
+}
+
+core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,
+                               std::string_view framework) {
+  const auto recipe = planner::resolve_recipe(
+      plan.job.recipe,
+      plan.job.precision == core::DType::f16 ? core::DType::f16 : core::DType::bf16);
+  PLANNER_CHECK(recipe.has_value(), "a plan's recipe is known");
+  Question question{plan, candidate.strategy, *recipe, {}};
+  if (framework == "megatron") return megatron(question);
+  if (framework == "torchtitan") return torchtitan(question);
+  PLANNER_CHECK(framework == "deepspeed", "one of frameworks()");
+  return deepspeed(question);
+}
+
+}  // namespace reports::emit

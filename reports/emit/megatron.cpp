@@ -1,0 +1,202 @@
+// Options of Megatron-LM, core_v0.13 (megatron/training/arguments.py). Its own data are random
+// tokens: --mock-data, so that the script can be timed as it is.
+#include <algorithm>
+
+#include "reports/emit/parts.hpp"
+
+namespace reports::emit {
+namespace {
+
+using planner::Checkpoint;
+using planner::Schedule;
+using planner::Sharding;
+
+// Options in lines of a shell array.
+class Options {
+ public:
+  void group(std::string_view name) { text_ += fmt::format("{}=(\n", name); }
+  void close() { text_ += ")\n"; }
+  template <class... Values>
+  void add(std::string_view option, const Values&... values) {
+    text_ += fmt::format("  {}", option);
+    ((text_ += fmt::format(" {}", values)), ...);
+    text_ += '\n';
+  }
+  void add_if(bool is, std::string_view option) {
+    if (is) add(option);
+  }
+  std::string text() && { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void check_for_megatron(Question& q) {
+  const planner::Strategy& s = q.s;
+  const models::Variants& v = q.model().variants;
+  q.require_common("megatron", "optimizer");
+  q.require(v.residual == models::Residual::pre && v.causal && !v.embedding_norm &&
+                (v.position_kind == models::Positions::learned ||
+                 v.position_kind == models::Positions::rotary),
+            fmt::format("family {}", models::name(q.model().family)),
+            "a decoder with learned or rotary positions, for pretrain_gpt.py", "");
+  const bool schedule = s.schedule == Schedule::none || s.schedule == Schedule::one_f_one_b ||
+                        s.schedule == Schedule::interleaved;
+  q.require(schedule, fmt::format("schedule={}", name(s.schedule)),
+            "schedule=1f1b or interleaved, which Megatron-LM runs",
+            "plan with --pin schedule=1f1b, or --pin schedule=interleaved");
+  q.require(s.sharding == Sharding::none || s.sharding == Sharding::zero1,
+            fmt::format("sharding={}", name(s.sharding)),
+            "sharding=none or zero1, its distributed optimizer",
+            "plan with --pin sharding=zero1, or emit for torchtitan");
+  q.require(s.sharding == Sharding::none || s.shard_group == s.data_ranks(),
+            fmt::format("shard_group={}", s.shard_group), "all data ranks in one group", "");
+  q.require(s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k ||
+                s.checkpoint == Checkpoint::selective,
+            fmt::format("checkpoint={}", name(s.checkpoint)),
+            "checkpoint=none, every_k or selective",
+            fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));
+  q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
+            "plan with --pin loss_chunks=1");
+  const bool adam = q.job().optimizer == planner::OptimizerKind::adamw ||
+                    q.job().optimizer == planner::OptimizerKind::adam ||
+                    q.job().optimizer == planner::OptimizerKind::sgd;
+  q.require(adam, fmt::format("optimizer={}", planner::optimizer(q.job().optimizer).name),
+            "adam, adamw or sgd", "plan with --optimizer adamw");
+}
+
+void add_model(Options& o, const Question& q) {
+  const models::ModelSpec& m = q.model();
+  const models::Variants& v = m.variants;
+  o.group("MODEL");
+  o.add("--num-layers", models::layers_of(m));
+  o.add("--hidden-size", m.hidden);
+  o.add("--ffn-hidden-size", m.ffn_hidden);
+  o.add("--num-attention-heads", m.heads);
+  if (models::head_dim_of(m) * m.heads != m.hidden) o.add("--kv-channels", models::head_dim_of(m));
+  if (m.kv_heads != m.heads) o.add("--group-query-attention --num-query-groups", m.kv_heads);
+  o.add("--seq-length", q.job().seq_len);
+  o.add("--max-position-embeddings", std::max(m.positions, q.job().seq_len));
+  const bool rotary = v.position_kind == models::Positions::rotary;
+  o.add("--position-embedding-type", rotary ? "rope" : "learned_absolute");
+  if (rotary && v.rotary_fraction < 1) o.add("--rotary-percent", v.rotary_fraction);
+  o.add("--normalization", v.norm == models::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
+  o.add("--norm-epsilon", m.layer_norm_epsilon);
+  o.add_if(v.ffn == models::Ffn::swiglu, "--swiglu");
+  o.add_if(!v.ffn_bias, "--disable-bias-linear");
+  o.add_if(!v.ffn_bias && v.qkv_bias, "--add-qkv-bias");
+  o.add_if(v.qk_norm, "--qk-layernorm");
+  o.add_if(!m.tied_embeddings, "--untie-embeddings-and-output-weights");
+  if (v.experts > 0) {
+    o.add("--num-experts", v.experts);
+    o.add("--moe-router-topk", v.experts_per_token);
+    o.add("--moe-grouped-gemm");
+    o.add("--moe-token-dispatcher-type alltoall");
+  }
+  o.close();
+}
+
+// Layers by stage where they are not the same: E embeddings, t a layer, L the head and loss.
+std::string layout(const planner::Strategy& s) {
+  std::string text = "E";
+  for (std::size_t i = 0; i < s.stages.size(); ++i)
+    text += fmt::format("{}t*{}", i > 0 ? "|" : "", s.stages[i]);
+  return text + "L";
+}
+
+void add_parallelism(Options& o, const Question& q) {
+  const planner::Strategy& s = q.s;
+  o.group("PARALLELISM");
+  o.add("--tensor-model-parallel-size", s.tensor);
+  o.add_if(s.sequence_parallel, "--sequence-parallel");
+  o.add("--pipeline-model-parallel-size", s.pipeline);
+  const bool uneven = std::ranges::adjacent_find(s.stages, std::ranges::not_equal_to{}) !=
+                      s.stages.end();
+  if (uneven) o.add("--pipeline-model-parallel-layout", fmt::format("'{}'", layout(s)));
+  if (s.virtual_stages > 1 && !uneven)
+    o.add("--num-virtual-stages-per-pipeline-rank", s.virtual_stages);
+  o.add("--context-parallel-size", s.context);
+  if (s.context > 1)
+    o.add("--cp-comm-type", s.context_method == planner::ContextMethod::ring       ? "p2p"
+                            : s.context_method == planner::ContextMethod::exchange ? "a2a"
+                                                                                   : "all_gather");
+  if (s.expert > 1) o.add("--expert-model-parallel-size", s.expert);
+  if (s.expert > 1) o.add("--expert-tensor-parallel-size", 1);
+  o.add_if(s.sharding == Sharding::zero1, "--use-distributed-optimizer");
+  o.add_if(s.overlap && s.data_ranks() > 1, "--overlap-grad-reduce");
+  o.add_if(s.overlap && s.sharding == Sharding::zero1, "--overlap-param-gather");
+  o.add_if(s.tp_overlap, "--tp-comm-overlap");
+  o.add_if(s.offloads("optimizer"), "--optimizer-cpu-offload");
+  o.add_if(s.offloads("optimizer"), "--optimizer-offload-fraction 1.0");
+  o.add_if(s.offloads("optimizer"), "--use-precision-aware-optimizer");
+  if (s.checkpoint == Checkpoint::every_k)
+    o.add("--recompute-granularity full --recompute-method uniform --recompute-num-layers",
+          s.checkpoint_every);
+  if (s.checkpoint == Checkpoint::selective) o.add("--recompute-granularity selective");
+  o.close();
+}
+
+void add_job(Options& o, const Question& q) {
+  const planner::Job& job = q.job();
+  o.group("JOB");
+  o.add("--micro-batch-size", q.s.micro_batch);
+  o.add("--global-batch-size", job.global_batch);
+  o.add("--optimizer", job.optimizer == planner::OptimizerKind::sgd ? "sgd" : "adam");
+  const bool f8 = job.precision == core::DType::f8;
+  if (q.recipe.compute == core::DType::bf16) o.add("--bf16");
+  if (q.recipe.compute == core::DType::f16) o.add("--fp16");
+  if (f8) o.add("--fp8-format hybrid");
+  if (f8) o.add("--fp8-recipe", job.fp8_scaling == "tensorwise" ? "tensorwise" : "blockwise");
+  o.add_if(q.recipe.compute == core::DType::bf16 && q.recipe.gradient == core::DType::bf16,
+           "--grad-reduce-in-bf16");
+  o.add("--attention-backend", job.attention.starts_with("flash") ? "flash" : "unfused");
+  o.add_if(job.attention == "unfused", "--no-masked-softmax-fusion");
+  o.add("--lr 1.0e-4 --train-iters 20 --log-interval 1 --eval-iters 0");
+  o.add("--mock-data --tokenizer-type NullTokenizer --vocab-size", q.model().vocab - 1);
+  o.close();
+}
+
+std::vector<std::string> notes_for_megatron(const Question& q) {
+  std::vector<std::string> all{
+      "random tokens, 20 steps: give --data-path, a tokenizer and a schedule of your own"};
+  if (q.recipe.name != "megatron" && q.recipe.name != "fp32")
+    all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
+                              "them, as recipe megatron does",
+                              q.recipe.name));
+  if (q.job().framework == "native")
+    all.push_back("planned with framework native: `planner --framework megatron_core` predicts "
+                  "what Megatron's own kernels and buffers take");
+  if (q.s.bucket_bytes > 0 && q.s.overlap && q.s.data_ranks() > 1)
+    all.push_back("buckets: Megatron chooses their size by the number of ranks");
+  return all;
+}
+
+}  // namespace
+
+core::Result<Launch> megatron(Question& q) {
+  check_for_megatron(q);
+  if (!q.problems.empty()) return q.problems;
+  Options o;
+  add_model(o, q);
+  add_parallelism(o, q);
+  add_job(o, q);
+  Launch launch;
+  launch.notes = notes_for_megatron(q);
+  const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
+  launch.text = fmt::format(
+      "#!/usr/bin/env bash\n"
+      "# {} on {} GPUs: {}\n"
+      "# Start in a checkout of Megatron-LM, once on each node (NODE_RANK, MASTER_ADDR).\n"
+      "set -euo pipefail\n"
+      "export CUDA_DEVICE_MAX_CONNECTIONS=1\n"
+      "{}"
+      "torchrun --nproc_per_node {} --nnodes {} --node_rank \"${{NODE_RANK:-0}}\" \\\n"
+      "  --master_addr \"${{MASTER_ADDR:-localhost}}\" --master_port \"${{MASTER_PORT:-29500}}\" "
+      "\\\n"
+      "  pretrain_gpt.py \"${{MODEL[@]}}\" \"${{PARALLELISM[@]}}\" \"${{JOB[@]}}\" \"$@\"\n",
+      q.model().name, q.plan.gpus, planner::to_text(q.s), std::move(o).text(), per_node,
+      q.plan.nodes);
+  return launch;
+}
+
+}  // namespace reports::emit

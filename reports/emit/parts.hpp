@@ -1,0 +1,31 @@
+#pragma once
+// Internal to emit/: what each framework's file is made of.
+
+#include <fmt/format.h>
+
+#include "reports/emit/emit.hpp"
+
+namespace reports::emit {
+
+// What is asked, and what was found that this framework lacks.
+struct Question {
+  const planner::Plan& plan;
+  const planner::Strategy& s;
+  planner::Recipe recipe;
+  core::Problems problems;
+
+  const models::ModelSpec& model() const { return plan.model; }
+  const planner::Job& job() const { return plan.job; }
+  // Where `is` does not hold: key=value of the strategy or job, what the framework has, the fix.
+  void require(bool is, const std::string& found, const std::string& has, const std::string& fix) {
+    if (!is) problems.push_back({"plan", has, found, fix});
+  }
+  // Of neither framework: server exchange, other weights than the last, offload but `allowed`.
+  void require_common(std::string_view framework, std::string_view offload_allowed);
+};
+
+core::Result<Launch> megatron(Question& question);
+core::Result<Launch> torchtitan(Question& question);
+core::Result<Launch> deepspeed(Question& question);
+
+}  // namespace reports::emit

@@ -1,0 +1,154 @@
+#include "reports/emit/emit.hpp"
+
+#include <functional>
+
+#include "core/json.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/reports/sample.hpp"
+
+using namespace planner;
+using reports::emit::launch_of;
+using reports_test::has;
+
+namespace {
+
+using Change = std::function<void(Plan&, Strategy&)>;
+
+core::Result<reports::emit::Launch> emitted(const char* model, const char* framework,
+                                            const Change& change = {}) {
+  Plan plan = reports_test::sample_plan();
+  plan.model = models::find_model(model).value();
+  Candidate c = *plan.chosen;
+  if (change) change(plan, c.strategy);
+  return launch_of(plan, c, framework);
+}
+
+// Whether the framework refuses it, and says both words.
+bool is_refused(const char* model, const char* framework, const Change& change, const char* found,
+                const char* fix) {
+  const auto launch = emitted(model, framework, change);
+  if (launch.ok()) return false;
+  const std::string text = core::to_text(launch.problems());
+  INFO(text);
+  CHECK(has(text, found));
+  CHECK(has(text, fix));
+  return has(text, found) && has(text, fix);
+}
+
+void fully_sharded(Plan&, Strategy& s) {
+  s.tensor = 1;
+  s.data = s.shard_group = 8;
+  s.sharding = Sharding::zero3;
+}
+
+}  // namespace
+
+TEST_CASE("a plan of GPT-2 becomes options of Megatron-LM, degree by degree") {
+  const auto launch = emitted("gpt2-124m", "megatron");
+  REQUIRE(launch.ok());
+  for (const char* option :
+       {"--num-layers 12\n", "--hidden-size 768\n", "--position-embedding-type learned_absolute\n",
+        "--tensor-model-parallel-size 2\n", "--pipeline-model-parallel-size 1\n",
+        "--use-distributed-optimizer\n", "--overlap-grad-reduce\n", "--micro-batch-size 8\n",
+        "--global-batch-size 512\n", "--bf16\n", "--grad-reduce-in-bf16\n", "--vocab-size 50256\n",
+        "--nproc_per_node 8 --nnodes 1"})
+    CHECK((has(launch->text, option) ? "" : option) == std::string());
+  for (const char* option : {"--swiglu", "--sequence-parallel", "--fp8", "--recompute",
+                             "--untie-embeddings", "layout", "virtual"})
+    CHECK((has(launch->text, option) ? option : "") == std::string());
+}
+
+TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation as planned") {
+  const auto launch = emitted("mixtral-8x7b", "megatron", [](Plan& plan, Strategy& s) {
+    plan.job.precision = core::DType::f8;
+    plan.job.recipe = "megatron";
+    s.pipeline = 2;
+    s.virtual_stages = 2;
+    s.schedule = Schedule::interleaved;
+    s.stages = {8, 8, 8, 8};
+    s.expert = 4;
+    s.context = 2;
+    s.shard_group = 8;
+    s.context_method = ContextMethod::ring;
+    s.checkpoint = Checkpoint::every_k;
+    s.checkpoint_every = 2;
+  });
+  REQUIRE(launch.ok());
+  for (const char* option : {"--num-experts 8\n", "--moe-router-topk 2\n",
+                             "--group-query-attention --num-query-groups 8\n",
+                             "--expert-model-parallel-size 4\n", "--context-parallel-size 2\n",
+                             "--cp-comm-type p2p\n", "--num-virtual-stages-per-pipeline-rank 2\n",
+                             "--fp8-format hybrid\n", "--swiglu\n", "--recompute-num-layers 2\n",
+                             "--untie-embeddings-and-output-weights\n", "--disable-bias-linear\n"})
+    CHECK((has(launch->text, option) ? "" : option) == std::string());
+  CHECK_FALSE(has(launch->text, "--grad-reduce-in-bf16"));  // recipe megatron adds up in f32
+  const auto uneven = emitted("gpt2-124m", "megatron", [](Plan&, Strategy& s) {
+    s.pipeline = 3;
+    s.schedule = Schedule::one_f_one_b;
+    s.stages = {4, 5, 3};
+  });
+  REQUIRE(uneven.ok());
+  CHECK(has(uneven->text, "--pipeline-model-parallel-layout 'Et*4|t*5|t*3L'\n"));
+}
+
+TEST_CASE("what Megatron-LM does not have is refused with what to plan instead") {
+  CHECK(
+      is_refused("gpt2-124m", "megatron", fully_sharded, "sharding=zero3", "emit for torchtitan"));
+  CHECK(is_refused("gpt2-124m", "megatron",
+                   [](Plan&, Strategy& s) { s.schedule = Schedule::zb_h2, s.pipeline = 2; },
+                   "schedule=zb_h2", "--pin schedule=1f1b"));
+  CHECK(is_refused("gpt2-124m", "megatron",
+                   [](Plan&, Strategy& s) { s.checkpoint = Checkpoint::memory_poor; },
+                   "checkpoint=memory_poor", "--forbid checkpoint=memory_poor"));
+  CHECK(is_refused("gpt2-124m", "megatron",
+                   [](Plan&, Strategy& s) { s.offload = {"activations"}; }, "offload=activations",
+                   "--forbid offload=activations"));
+  CHECK(is_refused("llama2-7b", "megatron", [](Plan& p, Strategy&) { p.job.lora_rank = 8; },
+                   "lora_rank=8", "without --lora-rank"));
+  CHECK(is_refused("alexnet", "megatron", {}, "family graph", "a transformer"));
+  CHECK(is_refused("bert-large", "megatron", {}, "family bert", "a decoder"));
+}
+
+TEST_CASE("a plan of Llama becomes torchtitan's job file") {
+  const auto launch = emitted("llama3-8b", "torchtitan", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    s.data = 16;
+    s.context = 2;
+    s.shard_group = 8;
+    s.pipeline = 2;
+    s.schedule = Schedule::zb_v;
+    s.checkpoint = Checkpoint::selective_op;
+  });
+  REQUIRE(launch.ok());
+  for (const char* line :
+       {"flavor = \"8B\"\n", "data_parallel_replicate_degree = 4\n",
+        "data_parallel_shard_degree = 4\n", "fsdp_reshard_after_forward = \"always\"\n",
+        "context_parallel_degree = 2\n", "context_parallel_rotate_method = \"allgather\"\n",
+        "pipeline_parallel_schedule = \"ZBVZeroBubble\"\n",
+        "pipeline_parallel_microbatch_size = 8\n", "local_batch_size = 128\n",
+        "global_batch_size = 512\n", "mode = \"selective\"\nselective_ac_option = \"op\"\n"})
+    CHECK((has(launch->text, line) ? "" : line) == std::string());
+  CHECK(is_refused("gpt2-124m", "torchtitan", fully_sharded, "family gpt2", "emit for megatron"));
+  CHECK(is_refused("llama3-8b", "torchtitan", {}, "sharding=zero1", "--pin sharding=zero3"));
+  const auto own = emitted("llama2-13b", "torchtitan", fully_sharded);
+  REQUIRE(own.ok());
+  CHECK(has(own->text, "flavor = \"of_your_own\""));
+  CHECK(has(own->notes.front(), "40 layers and width 5120"));
+}
+
+TEST_CASE("a plan of data ranks becomes DeepSpeed's configuration") {
+  const auto launch = emitted("gpt2-124m", "deepspeed", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    s.offload = {"optimizer"};
+  });
+  REQUIRE(launch.ok());
+  const auto file = core::parse_json(launch->text, "launch");
+  REQUIRE(file.ok());
+  CHECK(file->find("train_micro_batch_size_per_gpu")->as_int64() == 8);
+  CHECK(file->find("gradient_accumulation_steps")->as_int64() == 16);
+  const core::Json& zero = *file->find("zero_optimization");
+  CHECK(zero.find("stage")->as_int64() == 3);
+  CHECK(zero.find("offload_optimizer")->find("device")->as_string() == "cpu");
+  CHECK(zero.find("offload_param") == nullptr);
+  CHECK(is_refused("gpt2-124m", "deepspeed", {}, "tensor=2", "--pin tensor=1"));
+}
