@@ -175,7 +175,6 @@ constexpr std::int64_t kTokensOfRank = 8192;
 bool can_divide_samples(const Plan& plan) {
   const models::ModelSpec& m = plan.model;
   return models::is_transformer(m.family) && m.variants.experts == 0 &&
-         m.variants.position_kind != models::Positions::alibi &&  // executed by exchange alone
          plan.job.mode != Mode::inference;
 }
 

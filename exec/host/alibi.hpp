@@ -1,13 +1,8 @@
 #pragma once
-// Attention with linear biases [alibi]: a key's score falls with its distance, by a slope of its
-// head's own. Conventions of kernels.hpp.
-//
-// A softmax does not see what all keys of a query share, so slope x (key - query) is the same as
-// slope x (key - last key): one more column of queries (the slope) and of keys (the place). The
-// kernels of kernels.hpp compute that, on heads one wider; so the saved log-sum-exp is of these
-// scores.
+// Linear biases of attention [alibi]: slope x (key - query) is added to a score, of their places in
+// the sequence and a slope of the head's own. kernels.hpp adds them. Pure values.
 
-#include "exec/host/kernels.hpp"
+#include <cstdint>
 
 namespace exec::host {
 
@@ -15,14 +10,18 @@ namespace exec::host {
 // of other counts, those of the next such n with even i, then those with odd i.
 double alibi_slope(std::int64_t head, std::int64_t heads);
 
-// Heads [first, first + s.heads) of `all`.
-struct AlibiHeads { std::int64_t first = 0, all = 0; };
-// As attention() and attention_input_gradient(). REQUIRES: s.causal.
-void alibi_attention(View out, View lse, View qkv, const AttentionShape& s, AlibiHeads heads,
-                     Workspace ws);
-void alibi_attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse,
-                                    const AttentionShape& s, AlibiHeads heads, Workspace ws);
-// For both.
-core::Bytes alibi_attention_workspace(core::DType activation, const AttentionShape& s);
+// Where rows stand: the first `early` at early_at and on, the others at late_at and on.
+struct Places {
+  std::int64_t early = 0, early_at = 0, late_at = 0;
+  std::int64_t of(std::int64_t row) const {
+    return row < early ? early_at + row : late_at + row - early;
+  }
+};
+
+// Of the heads [first_head, ...) of all_heads; 0: attention has no biases.
+struct LinearBiases {
+  std::int64_t first_head = 0, all_heads = 0;
+  Places queries, keys;                // by row of each
+};
 
 }  // namespace exec::host

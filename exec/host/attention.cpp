@@ -78,13 +78,6 @@ T score_scale(const AttentionShape& s) {
   return static_cast<T>(1.0 / std::sqrt(static_cast<double>(s.head_dim)));
 }
 
-// scores = q k^T / sqrt(d)
-template <class T>
-void score_block(const AttentionShape& s, const Block& b, Panel<T> q, Panel<T> k, T* scores) {
-  gemm(false, true, b.rows, b.keys, s.head_dim, score_scale<T>(s), q.data, q.ld, k.data, k.ld, T(0),
-       scores, b.keys);
-}
-
 // The row becomes exp(row - max), 0 beyond `seen`; returns {max, sum}.
 template <class T>
 std::pair<T, T> exponentiate(T* row, std::int64_t seen, std::int64_t keys) {
@@ -102,6 +95,7 @@ std::pair<T, T> exponentiate(T* row, std::int64_t seen, std::int64_t keys) {
 struct Head {
   View q, k, v, out, lse, scores;
   std::int64_t ld, key_ld;
+  double slope;                        // of linear biases; 0: none
 };
 
 // keys: apart from qkv, or absent; scores: kept, or absent.
@@ -110,6 +104,7 @@ Head locate(const AttentionShape& s, std::int64_t sample, std::int64_t head, Vie
   const std::int64_t d = s.head_dim, ld = s.qkv_columns();
   const std::int64_t group = head / (s.heads / s.kv_heads);
   const std::int64_t key_ld = keys ? 2 * s.kv_heads * d : ld;
+  const LinearBiases& biases = s.biases;
   const View row = qkv.at(sample * s.seq * ld);
   const View key = keys ? keys.at(sample * s.keys * key_ld) : row.at(s.heads * d);
   return {row.at(head * d),
@@ -119,7 +114,34 @@ Head locate(const AttentionShape& s, std::int64_t sample, std::int64_t head, Vie
           lse.at((sample * s.heads + head) * s.seq),
           scores ? scores.at((sample * s.heads + head) * s.seq * s.key_rows()) : View{},
           ld,
-          key_ld};
+          key_ld,
+          biases.all_heads > 0 ? alibi_slope(biases.first_head + head, biases.all_heads) : 0};
+}
+
+// row[i] += slope (distance + i). T holds whole numbers up to 2^24.
+template <class T>
+void add_biases(T* row, std::int64_t keys, T slope, std::int64_t distance) {
+  const auto first = static_cast<T>(distance);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < keys; ++i)
+    row[i] += slope * (first + static_cast<T>(static_cast<std::int32_t>(i)));
+}
+
+// scores = q k^T / sqrt(d), and linear biases
+template <class T>
+void score_block(const AttentionShape& s, const Block& b, const Head& h, Panel<T> q, Panel<T> k,
+                 T* scores) {
+  gemm(false, true, b.rows, b.keys, s.head_dim, score_scale<T>(s), q.data, q.ld, k.data, k.ld, T(0),
+       scores, b.keys);
+  if (h.slope == 0) return;
+  const Places& keys = s.biases.keys;
+  const std::int64_t early = std::min(keys.early, b.keys);
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    T* const row = scores + r * b.keys;
+    const std::int64_t query = s.biases.queries.of(b.first + r);
+    add_biases(row, early, static_cast<T>(h.slope), keys.early_at - query);
+    add_biases(row + early, b.keys - early, static_cast<T>(h.slope), keys.late_at - query);
+  }
 }
 
 // Probabilities of row r of the block, rounded as they are stored. `to`: the head's first row.
@@ -148,7 +170,7 @@ void forward_block(const AttentionShape& s, const Block& b, const Head& h, Panel
   const View &out = h.out, &lse = h.lse;
   const std::int64_t d = s.head_dim;
   T sums[kQueryRows], lses[kQueryRows];
-  score_block(s, b, q, k, w.scores);
+  score_block(s, b, h, q, k, w.scores);
   for (std::int64_t r = 0; r < b.rows; ++r) {
     T* const row = w.scores + r * b.keys;
     const auto [max, sum] = exponentiate(row, visible(s, b, r), b.keys);
@@ -203,7 +225,7 @@ void backward_block(const AttentionShape& s, const Block& b, const Head& h, Pane
   const Panel<T> q = fetch(h.q.at(b.first * h.ld), h.ld, b.rows, d, w.q);
   const Panel<T> out = fetch(h.out.at(b.first * ldo), ldo, b.rows, d, w.out);
   const Panel<T> dout = fetch(dout_head.at(b.first * ldo), ldo, b.rows, d, w.dout);
-  if (!h.scores) score_block(s, b, q, k, w.scores);
+  if (!h.scores) score_block(s, b, h, q, k, w.scores);
   for (std::int64_t r = 0; r < b.rows && h.scores; ++r)
     load(h.scores.at((b.first + r) * s.key_rows()), b.keys, w.scores + r * b.keys);
   gemm(false, true, b.rows, b.keys, d, T(1), dout.data, dout.ld, v.data, v.ld, T(0), w.dscores,

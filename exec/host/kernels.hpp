@@ -18,6 +18,7 @@
 
 #include <span>
 
+#include "exec/host/alibi.hpp"
 #include "exec/host/view.hpp"
 #include "models/spec.hpp"
 
@@ -134,7 +135,7 @@ void lora_up_input_gradient(View du, View dy, View b, const LoraShape& s, Worksp
 void lora_up_weight_gradient(View db, View dy, View u, const LoraShape& s, Workspace ws);
 core::Bytes lora_up_workspace(core::DType activation, const LoraShape& s);
 
-// ---- attention: softmax(q k^T / sqrt(d)) v, grouped queries -----------------------------------
+// ---- attention: softmax(q k^T / sqrt(d) + biases) v, grouped queries --------------------------
 
 struct AttentionShape {
   std::int64_t samples = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -147,6 +148,7 @@ struct AttentionShape {
   // so many of its keys, the first ones.
   bool block = false;
   std::int64_t early_keys = 0, late_keys = 0;
+  LinearBiases biases{};
   // A row of qkv: the heads of q, then of k, then of v.
   std::int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
   std::int64_t key_rows() const { return keys > 0 ? keys : seq; }

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "core/check.hpp"
-#include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
 #include "exec/host/gemm.hpp"
 #include "exec/host/graph_shapes.hpp"
@@ -313,7 +312,7 @@ std::span<const KernelInfo> kernel_table() { return kTable; }
 bool computes(const models::Operator& op) {
   const bool known =
       std::ranges::any_of(kTable, [&](const KernelInfo& info) { return info.kind == op.kind; });
-  const bool attends = !op.alibi || (op.causal && op.keys == op.rows && op.ring_steps == 0);
+  const bool attends = !op.alibi || op.causal;  // linear biases look back alone
   const bool chooses = op.kind != OpKind::max_pool || op.window.kernel <= kWidestMaximum;
   const bool exact = op.activation == models::Activation::gelu_erf;  // not as dense's epilogue
   return known && attends && chooses && (!exact || op.kind == OpKind::gelu);
@@ -335,8 +334,7 @@ core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
       const AttentionShape shape{.samples = samples, .seq = op.rows, .heads = op.heads,
                                  .kv_heads = op.kv_heads, .head_dim = op.head_dim,
                                  .keys = op.keys};
-      return op.alibi ? alibi_attention_workspace(types.activation, shape)
-                      : attention_workspace(types.activation, shape);
+      return attention_workspace(types.activation, shape);
     }
     case OpKind::convolution:
       return convolution_workspace(types.activation, convolution_shape(op, samples));

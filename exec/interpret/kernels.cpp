@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/work.hpp"
@@ -34,15 +33,6 @@ host::View keys_of(const Operator& op, Args a) {
 // Probabilities, where attention keeps them: bytes of as many activations.
 host::View scores_of(const Operator& op, Args a, std::size_t at) {
   return op.outputs.size() > 2 ? host::View{a[at].data, a[0].type} : host::View{};
-}
-
-// Of all ranks' heads, this one's first; where heads are divided over the context ranks as well,
-// these divide those of a tensor rank.
-std::int64_t first_head(const Operator& op, const KernelContext& c) {
-  const bool divided = op.rows > c.slice.rows;
-  const std::int64_t rank =
-      divided ? c.tensor_rank * c.slice.ranks + c.slice.index : c.tensor_rank;
-  return rank * op.heads;
 }
 
 // Columns [op.n, 2 op.n) of rows of 2 op.n elements: what checkpoint=selective_op keeps of them.
@@ -106,9 +96,6 @@ void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace
       return host::lora_up(v(3), v(1), v(2), lora_shape(op, rows, a[3].elements / rows), ws);
     case OpKind::attention:
       if (op.ring_steps > 0) return ring_forward(op, a, c, ws);
-      if (op.alibi)
-        return host::alibi_attention(v(1), v(2), v(0), attention_shape(op, c),
-                                     {first_head(op, c), c.heads}, ws);
       return host::attention(v(1), v(2), v(0), attention_shape(op, c), ws, keys_of(op, a),
                              scores_of(op, a, 3));
     case OpKind::gelu:
@@ -193,10 +180,6 @@ void input_gradient(const Operator& op, Args a, bool accumulate, const KernelCon
       return host::combine_gradient(v(4), v(5), v(0), v(1), v(2), v(3), {rows, op.n, op.k});
     case OpKind::attention:
       if (op.ring_steps > 0) return ring_input_gradient(op, a, c, ws);
-      if (op.alibi)
-        return host::alibi_attention_input_gradient(v(4), v(0), v(1), v(2), v(3),
-                                                    attention_shape(op, c),
-                                                    {first_head(op, c), c.heads}, ws);
       return host::attention_input_gradient(v(2 + op.outputs.size()), v(0), v(1), v(2), v(3),
                                             attention_shape(op, c), ws, keys_of(op, a),
                                             scores_of(op, a, 4));

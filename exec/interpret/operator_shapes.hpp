@@ -30,8 +30,29 @@ inline void see_block(const models::Operator& op, const KernelContext& c,
   s.causal = false;
 }
 
+inline host::Places places(const std::array<program::RowRun, 2>& runs) {
+  return {runs[0].rows, runs[0].position, runs[1].position};
+}
+
+// Where heads are divided over the context ranks as well, these divide those of a tensor rank, and
+// have the whole sequence; so have keys that were gathered. A ring's step has two runs of each.
+inline host::LinearBiases biases(const models::Operator& op, const KernelContext& c) {
+  const bool divided = op.rows > c.slice.rows;
+  const std::int64_t rank =
+      divided ? c.tensor_rank * c.slice.ranks + c.slice.index : c.tensor_rank;
+  host::LinearBiases b{rank * op.heads, c.heads, {}, {}};
+  if (divided) return b;
+  b.queries = places(c.slice.runs());
+  if (op.ring_steps == 0) return b;
+  program::SequenceSlice theirs = c.slice;
+  theirs.index = (c.slice.index + c.slice.ranks - static_cast<int>(op.ring_step)) % c.slice.ranks;
+  b.keys = places(theirs.runs());
+  return b;
+}
+
 inline host::AttentionShape attention_shape(const models::Operator& op, const KernelContext& c) {
   host::AttentionShape s{c.samples, op.rows, op.heads, op.kv_heads, op.head_dim, op.causal};
+  if (op.alibi) s.biases = biases(op, c);
   if (op.ring_step > 0) see_block(op, c, s);
   if (op.keys == op.rows) return s;
   const auto [early, late] = c.slice.runs();

@@ -25,7 +25,8 @@ Strategy by_method(ContextMethod method, std::int64_t data, std::int64_t context
 }  // namespace
 
 TEST_CASE("2, 3, 4 and 6 ranks of a ring or an exchange equal the reference, bit by bit") {
-  for (const auto& base : {tiny_gpt(), tiny_llama(), tiny_llama(models::Family::qwen3)})
+  for (const auto& base : {tiny_gpt(), tiny_llama(), tiny_llama(models::Family::qwen3),
+                           tiny_of(models::Family::mpt)})
     for (const auto& [context, tokens] : {std::pair{2, 8}, {3, 9}, {4, 8}, {6, 12}, {2, 6}})
       for (const ContextMethod method : kPartwise) {
         if (method == ContextMethod::exchange && base.kv_heads % context != 0) continue;
@@ -115,15 +116,40 @@ TEST_CASE("a ring and an exchange of a model without a mask equal one rank, to r
     check_close(spec, job, expected, by_method(method, 1, 3), kDoubleTolerance, kDoubleTolerance);
 }
 
-TEST_CASE("linear biases of an exchange's heads equal one rank, beside tensor ranks too") {
+TEST_CASE("linear biases equal one rank in every method, beside tensor ranks too") {
   const models::ModelSpec spec = with_tokens(tiny_of(models::Family::mpt), 12);
   const Job job = job_of(spec, "fp64");
   const ReferenceResult expected = single_rank(job, spec);
-  for (const std::int64_t tensor : {1, 2, 3}) {
-    Strategy s = by_method(ContextMethod::exchange, 2, 2);
-    s.tensor = tensor;
+  const auto check = [&](const Strategy& s) {
     check_close(spec, job, expected, s, kDoubleTolerance, kDoubleTolerance);
+  };
+  for (const ContextMethod method :
+       {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange}) {
+    for (const std::int64_t tensor : {1, 2, 3}) {
+      Strategy s = by_method(method, 2, 2);
+      s.tensor = tensor;
+      check(s);
+    }
+    check(by_method(method, 1, 3));
+    if (method != ContextMethod::exchange) check(by_method(method, 1, 4));
   }
+}
+
+TEST_CASE("linear biases of divided samples, sharded, recomputed and in pipelines, bit by bit") {
+  const models::ModelSpec spec = with_tokens(tiny_of(models::Family::mpt), 12);
+  for (const ContextMethod method :
+       {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange})
+    for (const char* recipe : {"fp32", "mixed"}) {
+      const auto check = [&](const Strategy& s) {
+        check_equal(spec, job_of(spec, recipe), s);
+        check_cell(spec, {"biases", s, 0}, recipe);
+      };
+      check(by_method(method, 1, 3));
+      check(by_method(method, 2, 2, sharded_all(Sharding::zero3)));
+      check(by_method(method, 1, 2, stages(2, Schedule::one_f_one_b)));
+      for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::memory_poor})
+        check(by_method(method, 1, 2, recomputing(c)));
+    }
 }
 
 TEST_CASE("executed memory and traffic of rings and exchanges equal the prediction") {

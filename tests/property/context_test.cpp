@@ -105,7 +105,7 @@ TEST_CASE("context ranks train adapters, whose frozen matrices may be codes, as 
 }
 
 TEST_CASE("context ranks that store their probabilities equal the reference that does") {
-  for (const auto& base : {tiny_gpt(), tiny_llama()}) {
+  for (const auto& base : {tiny_gpt(), tiny_llama(), tiny_of(models::Family::mpt)}) {
     const models::ModelSpec spec = with_tokens(base, 8);
     Job job = job_of(spec, "mixed");
     job.attention = "unfused";

@@ -62,6 +62,14 @@ TEST_CASE("memory and traffic of tensor ranks of BERT, MPT and UCE are the predi
     }
 }
 
+TEST_CASE("MPT that stores its probabilities trains as the reference that does") {
+  const models::ModelSpec spec = tiny_of(Family::mpt);
+  Job job = tiny_job(spec, 12);
+  job.attention = "unfused";
+  check_equal(spec, job, strategy(1, 12, 2));
+  check_equal(spec, job, strategy(2, 12, 2, recomputing(Checkpoint::selective)));
+}
+
 TEST_CASE("masks, token types and linear biases change what is trained") {
   models::ModelSpec masked = tiny_of(Family::bert), untyped = masked;
   masked.variants.causal = true;

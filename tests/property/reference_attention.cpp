@@ -49,7 +49,7 @@ void SlicedAttention::backward(Typed& d_qkv, Typed& d_out, Typed& qkv, Typed& ou
 
 // Queries of either run see the keys of the block that stand before the run, counted one by one.
 AttentionShape SlicedAttention::block_of(std::int64_t from) const {
-  AttentionShape s = shape_;
+  AttentionShape s = placed(from);
   const auto &own = slices_.positions(rank_), &theirs = slices_.positions(from);
   const auto before = [&](std::int64_t row) {
     if (!shape_.causal || row >= s.seq) return s.seq;
@@ -65,6 +65,19 @@ AttentionShape SlicedAttention::block_of(std::int64_t from) const {
   return s;
 }
 
+// With the places of the own rows, and of those of `from`, for linear biases.
+AttentionShape SlicedAttention::placed(std::int64_t from) const {
+  AttentionShape s = shape_;
+  const std::int64_t early = s.seq / 2;
+  const auto places = [&](std::int64_t rank) {
+    const std::vector<std::int64_t>& at = slices_.positions(rank);
+    return host::Places{early, at.front(), at[static_cast<std::size_t>(early)]};
+  };
+  s.biases.queries = places(rank_);
+  s.biases.keys = places(from);
+  return s;
+}
+
 std::vector<Typed> SlicedAttention::all_keys(Typed& qkv) {
   Typed own(qkv.type(), rows() * 2 * kv());
   for (std::int64_t r = 0; r < rows(); ++r)
@@ -77,7 +90,7 @@ void SlicedAttention::ring_forward(Typed& out, Typed& lse, Typed& qkv) {
   std::vector<Typed> keys = all_keys(qkv);
   Typed sum(statistic_, out.size());
   Space space(qkv.type(), shape_);
-  host::attention(sum.at(), lse.at(), qkv.at(), shape_, space.get());
+  host::attention(sum.at(), lse.at(), qkv.at(), placed(rank_), space.get());
   for (std::int64_t s = 1; s < slices_.ranks(); ++s) {
     const std::int64_t from = (rank_ + slices_.ranks() - s) % slices_.ranks();
     host::attention(sum.at(), lse.at(), qkv.at(), block_of(from), space.get(),
@@ -98,7 +111,7 @@ void SlicedAttention::ring_backward(Typed& d_qkv, Typed& d_out, Typed& qkv, Type
     const bool own = from == rank_;
     const host::BlockGradients to{dq.at(), q(), parts.at(from * block), 2 * kv()};
     host::attention_block_gradient(to, d_out.at(), qkv.at(), out.at(), lse.at(),
-                                   own ? shape_ : block_of(from), space.get(),
+                                   own ? placed(rank_) : block_of(from), space.get(),
                                    own ? exec::host::View{}
                                        : keys[static_cast<std::size_t>(from)].at());
   }
@@ -114,6 +127,7 @@ AttentionShape SlicedAttention::whole() const {
   s.seq = slices_.seq_len();
   s.heads /= slices_.ranks();
   s.kv_heads /= slices_.ranks();
+  s.biases.first_head = rank_ * s.heads;
   return s;
 }
 

@@ -26,6 +26,7 @@ class SlicedAttention {
   std::int64_t q() const { return shape_.heads * shape_.head_dim; }
   std::int64_t kv() const { return shape_.kv_heads * shape_.head_dim; }
   std::int64_t rows() const { return shape_.samples * shape_.seq; }
+  exec::host::AttentionShape placed(std::int64_t from) const;
   exec::host::AttentionShape block_of(std::int64_t from) const;
   std::vector<Typed> all_keys(Typed& qkv);
 

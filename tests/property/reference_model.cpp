@@ -1,4 +1,3 @@
-#include "exec/host/alibi.hpp"
 #include "exec/host/experts.hpp"
 #include "tests/property/reference_attention.hpp"
 #include "tests/property/reference_ends.hpp"
@@ -72,12 +71,19 @@ class Transformer : TransformerEnds {
   bool gated() const { return v_.ffn == models::Ffn::swiglu; }
   host::HeadShape heads() const { return {rows_, spec_.heads, spec_.kv_heads, d_}; }
   host::AttentionShape attention_shape() const {
-    host::AttentionShape s{b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, v_.causal};
+    host::AttentionShape s = own_shape();
     if (!b_.slices) return s;
     s.keys = b_.slices->seq_len();
     s.early = b_.seq_len / 2;
     s.early_at = position(0);
     s.late_at = position(s.early);
+    s.biases.queries = {s.early, s.early_at, s.late_at};
+    return s;
+  }
+  // As one that has the whole sequence.
+  host::AttentionShape own_shape() const {
+    host::AttentionShape s{b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, v_.causal};
+    if (v_.position_kind == models::Positions::alibi) s.biases.all_heads = spec_.heads;
     return s;
   }
   void turn(Typed& qkv, bool inverse) const {
@@ -119,9 +125,6 @@ class Transformer : TransformerEnds {
     turn(k.qkv, false);
     k.attended = activation(q_);
     k.lse = statistic(spec_.heads);
-    if (alibi())
-      return host::alibi_attention(k.attended.at(), k.lse.at(), k.qkv.at(), attention_shape(),
-                                   {0, spec_.heads}, alibi_workspace());
     if (in_parts()) return sliced().forward(k.attended, k.lse, k.qkv, k.divided);
     Typed keys = all_keys(k.qkv);
     const host::AttentionShape shape = attention_shape();
@@ -132,16 +135,7 @@ class Transformer : TransformerEnds {
                     keys.at(), scores(k));
   }
 
-  bool alibi() const { return v_.position_kind == models::Positions::alibi; }
-  host::Workspace alibi_workspace() {
-    return workspace(host::alibi_attention_workspace(b_.activation, attention_shape()));
-  }
-
   void attend_backward(const std::string& path, Layer& k, Typed& d_attended, Typed& d_qkv) {
-    if (alibi())
-      return host::alibi_attention_input_gradient(d_qkv.at(), d_attended.at(), k.qkv.at(),
-                                                  k.attended.at(), k.lse.at(), attention_shape(),
-                                                  {0, spec_.heads}, alibi_workspace());
     if (in_parts())
       sliced().backward(d_qkv, d_attended, k.qkv, k.attended, k.lse, k.divided);
     else
@@ -154,8 +148,7 @@ class Transformer : TransformerEnds {
     return b_.slices && b_.slices->method() != planner::ContextMethod::gather;
   }
   SlicedAttention sliced() const {
-    return {*b_.slices, b_.slice, b_.statistic,
-            {b_.samples, b_.seq_len, spec_.heads, spec_.kv_heads, d_, v_.causal}};
+    return {*b_.slices, b_.slice, b_.statistic, own_shape()};
   }
   void attend_backward_at_once(Layer& k, Typed& d_attended, Typed& d_qkv) {
     Typed keys = all_keys(k.qkv);
