@@ -124,10 +124,11 @@ void check_experts(const ModelSpec& spec, const GraphOptions& options, Problems&
   else if (options.expert < 1 || experts % options.expert != 0)
     problems.push_back({"expert", fmt::format("a divisor of {} experts", experts), found,
                         "use " + divisors(experts)});
-  else if (options.seq_len * spec.variants.experts_per_token % options.expert != 0)
+  else if (options.seq_len / options.context * spec.variants.experts_per_token % options.expert)
     problems.push_back({"expert",
                         fmt::format("a divisor of the {} copies of a sample's tokens",
-                                    options.seq_len * spec.variants.experts_per_token),
+                                    options.seq_len / options.context *
+                                        spec.variants.experts_per_token),
                         found, "choose a sequence length that it divides"});
 }
 

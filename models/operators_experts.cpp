@@ -1,6 +1,7 @@
 // Operators of mixtures of experts. Each token goes to `chosen` of E experts [mixtral] section 2.2;
-// routing is balanced within each sample: every expert gets rows x chosen / E of its tokens (where
-// E does not divide that, the first so many get fewer), none is dropped. Buffers are that size.
+// routing is balanced (routing_window): every expert gets rows x chosen / E of a sample's tokens
+// (where E does not divide that, the first so many get fewer), none is dropped. Buffers are that
+// size.
 #include "models/operator_work.hpp"
 
 namespace models {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace models {
@@ -236,6 +237,10 @@ std::optional<Loss> loss_from_name(std::string_view text) { return find_in(kLoss
 
 std::int64_t head_dim_of(const ModelSpec& spec) {
   return spec.head_dim > 0 ? spec.head_dim : spec.hidden / spec.heads;
+}
+
+std::int64_t routing_window(std::int64_t experts, std::int64_t chosen) {
+  return experts / std::gcd(experts, chosen);
 }
 
 std::int64_t layers_of(const ModelSpec& spec) {

@@ -105,6 +105,10 @@ Variants variants_of(Family family);
 Activation activation_of(Family family);
 // Width of one head. REQUIRES: a transformer that check_spec accepts.
 std::int64_t head_dim_of(const ModelSpec& spec);
+// The fewest tokens that every expert can have as many of: routing is balanced in windows of so
+// many, so that ranks with whole windows of a sample route as one rank with all of it.
+// REQUIRES: experts >= chosen >= 1, of which each token takes `chosen`.
+std::int64_t routing_window(std::int64_t experts, std::int64_t chosen);
 
 std::string_view name(Family family);
 std::string_view name(Activation activation);

@@ -173,9 +173,7 @@ core::Result<Question> ask(const Request& request, Plan& plan) {
 constexpr std::int64_t kTokensOfRank = 8192;
 
 bool can_divide_samples(const Plan& plan) {
-  const models::ModelSpec& m = plan.model;
-  return models::is_transformer(m.family) && m.variants.experts == 0 &&
-         plan.job.mode != Mode::inference;
+  return models::is_transformer(plan.model.family) && plan.job.mode != Mode::inference;
 }
 
 // Where nothing fits, and nothing is pinned, a machine is asked again: with samples divided

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/context_problems.hpp"
 #include "planner/graph_cut.hpp"
 #include "planner/lower.hpp"
 #include "planner/phrase.hpp"
@@ -13,8 +14,6 @@
 
 namespace planner {
 namespace {
-
-constexpr std::int64_t kMostSteps = 1024;  // of a ring: each has its actions in the Program
 
 class Rules {
  public:
@@ -327,40 +326,11 @@ class Rules {
          "frozen experts are not gathered apart");
   }
 
-  void context_method() {
-    if (s_.context_method == ContextMethod::gather) return;
-    const Phrase own(name(s_.context_method));
-    NEED(s_.context > 1, "context_method", "gather with context=1", own,
-         "pin context to 2 or more, or leave context_method out");
-    if (s_.context == 1) return;
-    if (s_.context_method == ContextMethod::ring) {
-      const bool stores = job_.attention == "unfused" || job_.attention == "fused_softmax";
-      NEED(!stores, "context_method", "gather or exchange where attention stores its scores", own,
-           "use --attention flash2, or pin context_method=gather");
-      NEED(s_.context <= kMostSteps, "context",
-           "at most " + text(kMostSteps) + " with context_method=ring", text(s_.context),
-           "pin context_method=gather");
-      return;
-    }
-    const std::int64_t ways = s_.tensor * s_.context;
-    const bool grouped = spec_.kv_heads != spec_.heads;  // which are not replicated
-    NEED(spec_.kv_heads % ways == 0, "context_method",
-         "tensor x context that divides " + text(spec_.kv_heads) +
-             (grouped ? " key-value heads" : " heads") + " with exchange",
-         text(s_.tensor) + " x " + text(s_.context),
-         "pin context_method=ring or gather, which divide no heads");
-  }
-
   // Values of the vocabulary that this version does not lower.
   void not_lowered() {
-    NEED(s_.context == 1 || (spec_.heads > 0 && spec_.variants.experts == 0), "context",
-         "1 for a model without attention, or with experts", text(s_.context));
     NEED(job_.seq_len % (s_.context * (s_.sequence_parallel ? s_.tensor : 1)) == 0, "context",
          "a degree that divides " + text(job_.seq_len) + " tokens", text(s_.context));
-    NEED(s_.context == 1 || (s_.grad_sync != GradSync::parameter_server &&
-                             job_.mode != Mode::inference),
-         "context", "1 for inference and with parameter servers", text(s_.context));
-    context_method();
+    add_context_problems(spec_, job_, s_, problems_);
     endless();
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
     add_saver_problems(spec_, job_, s_, problems_);

@@ -122,10 +122,11 @@ constexpr std::array kFormulas{
             "[gshard]"},
     Formula{
         "communication.expert.exchange.payload_bytes",
-        "bytes of micro_batch x seq_len x experts_per_token x hidden, as often as rows go to the "
-        "experts or come back: twice forward, twice backward, twice where a layer is recomputed",
-        "communication.expert.exchange.count strategy.micro_batch strategy.checkpoint "
-        "job.seq_len model.hidden",
+        "bytes of micro_batch x seq_len / context x experts_per_token x hidden, as often as rows "
+        "go to the experts or come back: twice forward, twice backward, twice where a layer is "
+        "recomputed",
+        "communication.expert.exchange.count strategy.micro_batch strategy.context "
+        "strategy.checkpoint job.seq_len model.hidden",
         "[gshard]; routing is balanced"},
     Formula{
         "communication.context.send.payload_bytes",

@@ -72,21 +72,27 @@ LinearShape product(const ExpertShape& s, std::int64_t rows) { return {rows, s.n
 
 void top_k(View gates, View places, View logits, const RoutingShape& s, Workspace ws) {
   auto* const room = ws.take<std::int64_t>(s.experts);
+  auto* const taken = ws.take<std::int64_t>(s.experts);
   auto* const chosen = ws.take<std::int64_t>(s.chosen);
+  const std::int64_t window = models::routing_window(s.experts, s.chosen);
   std::int32_t* const place = integers(places);
   with_compute_type(logits.type, [&]<class T>() {
     T* const row = ws.take<T>(s.experts);
     for (std::int64_t sample = 0; sample < s.samples; ++sample) {
-      for (std::int64_t e = 0; e < s.experts; ++e) room[e] = s.first(e + 1) - s.first(e);
+      std::fill_n(taken, s.experts, 0);
       for (std::int64_t t = 0; t < s.tokens; ++t) {
-        const std::int64_t r = sample * s.tokens + t;
+        const std::int64_t r = sample * s.tokens + t, in_window = t % window;
+        const std::int64_t tokens = std::min(window, s.tokens - t + in_window);
+        for (std::int64_t e = 0; e < s.experts && in_window == 0; ++e)
+          room[e] = s.first_of(tokens, e + 1) - s.first_of(tokens, e);
         load(logits.at(r * s.experts), s.experts, row);
-        choose(row, room, s.tokens - t, s, chosen);
+        choose(row, room, tokens - in_window, s, chosen);
         open_gates(gates.at(r * s.chosen), row, chosen, s.chosen);
         for (std::int64_t i = 0; i < s.chosen; ++i) {
           const std::int64_t e = chosen[i], first = s.first(e), quota = s.first(e + 1) - first;
-          place[r * s.chosen + i] = static_cast<std::int32_t>(
-              s.samples * first + sample * quota + quota - room[e]--);
+          place[r * s.chosen + i] =
+              static_cast<std::int32_t>(s.samples * first + sample * quota + taken[e]++);
+          --room[e];
         }
       }
     }
@@ -94,8 +100,8 @@ void top_k(View gates, View places, View logits, const RoutingShape& s, Workspac
 }
 
 core::Bytes top_k_workspace(const RoutingShape& s) {
-  return Workspace::room<std::int64_t>(s.experts) + Workspace::room<std::int64_t>(s.chosen) +
-         Workspace::room<double>(s.experts);
+  return Workspace::room<std::int64_t>(s.experts) + Workspace::room<std::int64_t>(s.experts) +
+         Workspace::room<std::int64_t>(s.chosen) + Workspace::room<double>(s.experts);
 }
 
 void top_k_gradient(View dlogits, View dgates, View gates, View places, const RoutingShape& s) {

@@ -2,12 +2,14 @@
 // Kernels of mixtures of experts: the router's choice, the rows' way to their experts and back, and
 // the experts' products. Conventions of kernels.hpp.
 //
-// Routing is balanced within each sample, so that every buffer has one size: of a sample's tokens x
-// chosen copies expert j takes those from first(j) to first(j + 1). Tokens take their experts in
-// order, each the best by logit (ties: the lower index) among those with room; an expert whose room
-// is as large as the number of tokens left takes all of them, so none is dropped and none is left
-// over. A token's experts depend on it and on the tokens before it in its sample alone. The gates
-// train by the softmax of the chosen logits [mixtral]; the choice itself has no gradient.
+// Routing is balanced within each window of a sample (models::routing_window), so that every buffer
+// has one size: every expert takes as many of a window's copies, tokens x chosen; of a last window
+// of fewer tokens, as of a sample, expert j takes those from first(j) to first(j + 1). Tokens take
+// their experts in order, each the best by logit (ties: the lower index) among those with room; an
+// expert whose room is as large as the number of the window's tokens left takes all of them, so
+// none is dropped and none is left over. A token's experts depend on it and on the tokens before it
+// in its window alone. The gates train by the softmax of the chosen logits [mixtral]; the choice
+// itself has no gradient.
 
 #include "exec/host/view.hpp"
 #include "core/units.hpp"
@@ -17,7 +19,11 @@ namespace exec::host {
 struct RoutingShape {
   std::int64_t samples = 0, tokens = 0, experts = 0, chosen = 0;  // tokens of a sample
   std::int64_t rows() const { return samples * tokens; }
-  std::int64_t first(std::int64_t expert) const { return tokens * chosen * expert / experts; }
+  std::int64_t first(std::int64_t expert) const { return first_of(tokens, expert); }
+  // Of so many tokens.
+  std::int64_t first_of(std::int64_t n, std::int64_t expert) const {
+    return n * chosen * expert / experts;
+  }
 };
 // Of logits[rows, experts]: gates[rows, chosen], the best first, and i32 places[rows, chosen], the
 // copies' rows among all: expert by expert, within one sample by sample, within one by token.

@@ -204,8 +204,12 @@ class Transformer : TransformerEnds {
     each_expert(matrix, [&](std::int64_t rows, std::int64_t first, const std::string& path) {
       const LinearShape s{rows, n, k, n, k};
       const auto ws = workspace(host::linear_workspace(b_.activation, s));
-      if (const View dw = gradient(path))
+      const View dw = gradient(path);
+      const auto add = [&] {
         host::linear_weight_gradient(dw, dy.at(first * n), x.at(first * k), s, ws);
+      };
+      if (dw && b_.slices) b_.slices->in_turn(b_.slice, add);  // ranks may share this gradient
+      if (dw && !b_.slices) add();
       host::linear_input_gradient(dx.at(first * k), dy.at(first * n), weight(path), s, false, ws);
     });
   }

@@ -33,6 +33,14 @@ class Slices {
   Typed gather(std::int64_t rank, const Typed& own, std::int64_t columns);
   // addends: of all rows by position; the sum of this rank's rows, in the order of a ring.
   Typed scatter(std::int64_t rank, const Typed& addends, std::int64_t columns);
+  // do_it of each rank alone, ranks ascending. All ranks call it at once.
+  template <class Do>
+  void in_turn(std::int64_t rank, Do&& do_it) {
+    for (std::int64_t r = 0; r < ranks(); ++r) {
+      if (r == rank) do_it();
+      all_.arrive_and_wait();
+    }
+  }
   // What each rank has, by rank.
   std::vector<Typed> share(std::int64_t rank, const Typed& own);
   // parts: for each rank, rank by rank; the sum of those for this one, in the order of a ring.

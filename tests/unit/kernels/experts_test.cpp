@@ -29,14 +29,15 @@ struct Routed {
 
 }  // namespace
 
-TEST_CASE("tokens take their best experts until these are full, by hand") {
-  // 4 tokens, 2 experts, 1 choice: two tokens each. The first two want expert 1, so does the third:
-  // it takes expert 0, and the fourth must, since room and tokens left are equal.
-  const RoutingShape s{1, 4, 2, 1};
-  Buffer logits(f64, Values{0, 5, 1, 2, 0, 9, 0, 7});
+TEST_CASE("tokens take their best experts until a window's are full, by hand") {
+  // 3 experts, 1 choice: windows of 3 tokens, one for each expert, and 2 of a last window for
+  // experts 1 and 2. All want expert 1; the first of each window has it.
+  const RoutingShape s{1, 5, 3, 1};
+  Buffer logits(f64, Values{0, 5, 1, 2, 9, 0, 0, 7, 3, 0, 2, 1, 0, 2, 1});
   Routed r(logits, s);
-  CHECK(r.places.ids == std::vector<std::int32_t>{2, 3, 0, 1});
-  CHECK(r.gates.values() == Values{1, 1, 1, 1});
+  // Expert 0 has copy 0, expert 1 copies 1 and 2, expert 2 copies 3 and 4.
+  CHECK(r.places.ids == std::vector<std::int32_t>{1, 0, 3, 2, 4});
+  CHECK(r.gates.values() == Values{1, 1, 1, 1, 1});
 }
 
 TEST_CASE("equal logits go to the lower expert, and the best comes first") {
@@ -78,6 +79,25 @@ TEST_CASE("routing is balanced in every sample, drops nothing and takes no exper
           CHECK(sum == Approx(1.0));
         }
       }
+}
+
+TEST_CASE("whole windows of a sample are routed apart as they are together") {
+  Random r(GENERATE(4, 5));
+  for (const auto& [experts, chosen, window] : {std::tuple{4, 2, 2}, {8, 2, 4}, {6, 4, 3}}) {
+    const RoutingShape all{1, 5 * window, experts, chosen}, rest{1, 3 * window, experts, chosen};
+    Buffer logits = random(r, f64, all.rows() * experts);
+    Values own = logits.values();
+    own.erase(own.begin(), own.begin() + 2 * window * experts);
+    Buffer last(f64, own);
+    Routed together(logits, all), apart(last, rest);
+    const auto expert_of = [&](const Routed& routed, const RoutingShape& s, std::int64_t at) {
+      std::int64_t e = 0;
+      while (s.first(e + 1) <= routed.places.ids[static_cast<std::size_t>(at)]) ++e;
+      return e;
+    };
+    for (std::int64_t i = 0; i < rest.rows() * chosen; ++i)
+      CHECK(expert_of(apart, rest, i) == expert_of(together, all, 2 * window * chosen + i));
+  }
 }
 
 TEST_CASE("a sample's routing depends on neither the other samples nor the tokens after") {

@@ -65,6 +65,8 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"llama3-8b", "h100-sxm-80g", "fsdp2", 8, 2048, 64, 0, "none", false,
                                {"sharding=zero3"}, "fsdp2"},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 8, 1024, 16},
+                          Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 16, 8192, 16, 0, "none",
+                               false, {"context=2"}},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "lean", 8, 512, 16});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();

@@ -222,6 +222,18 @@ TEST_CASE("a mixture of experts plans, and states that its routing is balanced")
                            "none is dropped") == 1);
 }
 
+TEST_CASE("a mixture of experts divides long samples over context ranks where that is faster") {
+  Request r = request("mixtral-8x7b", 64, "h100-sxm-80g");
+  r.job.seq_len = 32768;
+  r.job.global_batch = 64;
+  const auto plan = make_plan(r);
+  REQUIRE(plan.ok());
+  REQUIRE(plan->chosen);
+  CHECK(plan->chosen->strategy.context > 1);
+  CHECK(plan->chosen->strategy.expert > 1);
+  CHECK(plan->chosen->time.step < pinned_plan(r, {"context=1"}).chosen->time.step);
+}
+
 TEST_CASE("a plan says what its calibration knows, and that it knows nothing of another GPU") {
   hw_profiles::SiteFile site;
   site.runs = {"a", "b"};
