@@ -74,7 +74,9 @@ bool StageLowering::keeps_output(int l) const {
 }
 
 bool StageLowering::keeps_output_before(int l) const {
-  return l > stage_.chunk_of(l).begin && keeps_output(l - 1);
+  const Chunk& own = stage_.chunk_of(l);
+  const bool here = l > own.begin || taken_over(static_cast<int>(&own - stage_.chunks.data()));
+  return here && keeps_output(l - 1);
 }
 
 bool StageLowering::keeps_end(const Chunk& c) const {
@@ -151,9 +153,10 @@ void StageLowering::declare_boundaries() {
   if (sends_gradient) sent_gradient_ = builder_.event("sent_gradient", chunks);
 }
 
-// With one gradient buffer for a chunk, a chunk that is handed on uses the next one's.
+// With one gradient buffer for a chunk, a chunk that is handed on uses the next one's; otherwise
+// its end is where the next one begins.
 View StageLowering::d_view(int c, int l) const {
-  if (!d_single_) return constant_view(d_, l + c);
+  if (!d_single_) return constant_view(d_, l + c + (hands_on(c) && l == chunk(c).end ? 1 : 0));
   return constant_view(d_, hands_on(c) ? c + 1 : c);
 }
 
@@ -170,13 +173,12 @@ View StageLowering::output_view(int c) const {
 
 Boundary StageLowering::layer_boundary(const LayerKey& key) const {
   Boundary b;
-  const int c = key.chunk;
+  const int c = key.chunk, after = key.output == Output::next_chunk ? c + 2 : c + 1;
   b.input = layer_view(x_, c);
-  b.output = key.output == Output::message      ? constant_view(stage_output_, c)
-             : key.output == Output::next_chunk ? layer_view(x_, c + 2)
-                                                : layer_view(x_, c + 1);
+  b.output = key.output == Output::message ? constant_view(stage_output_, c)
+                                           : layer_view(x_, after);
   b.d_input = d_single_ ? d_view(c, 0) : layer_view(d_, c);
-  b.d_output = d_single_ ? d_view(c, 0) : layer_view(d_, c + 1);
+  b.d_output = d_single_ ? d_view(c, 0) : layer_view(d_, after);
   b.free_input = key.free_input;
   b.free_output = key.free_output;
   b.input_needs_gradient = key.needs_input;
@@ -232,6 +234,8 @@ StageLowering::LayerKey StageLowering::backward_key(int l) const {
   key.chunk = static_cast<int>(&c - stage_.chunks.data());
   key.free_input = poor || !keeps_output_before(l);
   key.free_output = keeps_output(l);
+  const bool apart = !d_single_ || keeps_output(l);
+  if (apart && l == c.end - 1 && hands_on(key.chunk)) key.output = Output::next_chunk;
   key.needs_input = l > c.begin || !c.first || prologue_->trains();
   return key;
 }

@@ -45,6 +45,9 @@ TEST_CASE("BERT, MPT and UCE in pipelines and recomputed equal the reference") {
   for (const Family family : kFamilies) {
     check_both(family, strategy(1, 12, 2, stages(3, Schedule::one_f_one_b)));
     check_both(family, strategy(2, 12, 1, stages(2, Schedule::gpipe)), "mixed");
+    Strategy folded = strategy(2, 12, 1, stages(2, Schedule::zb_v));
+    folded.virtual_stages = 2;
+    check_both(family, folded);
     for (const Checkpoint c :
          {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective})
       check_both(family, strategy(2, 12, 2, recomputing(c)));
