@@ -66,8 +66,8 @@ const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
 }
 
 static bool is_open(const Strategy& s) {
-  return s.stages.empty() && s.pipeline > 1 && s.virtual_stages == 1 &&
-         s.partition == Partition::layers;
+  const bool divided = s.virtual_stages == 1 || s.schedule == Schedule::zb_v;
+  return s.stages.empty() && s.pipeline > 1 && divided && s.partition == Partition::layers;
 }
 
 Strategy Explorer::resolved(Strategy s) {

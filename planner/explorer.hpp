@@ -68,6 +68,9 @@ class Explorer {
   Strategy strategy(std::uint32_t structure, std::int64_t micro_batch) const;  // resolved
   Strategy strategy(const Entry& e) const { return strategy(e.structure, e.micro_batch); }
   const Question& question() const { return questions_.front(); }
+  // resolve(), with stages=auto divided by cost: of one chunk each, or of the two of a V.
+  // REQUIRES: strategy_problems are none.
+  Strategy resolved(Strategy strategy);
 
   // Everything about one strategy on one machine; replayed. REQUIRES: it can be lowered.
   Candidate candidate(const Strategy& strategy, std::size_t question = 0);
@@ -84,8 +87,6 @@ class Explorer {
  private:
   const models::ModelGraph& graph(const Strategy& strategy);
   void count(const Candidate& replayed);
-  // resolve(), with stages=auto divided by cost where the stages are one chunk each.
-  Strategy resolved(Strategy strategy);
   void explore(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
              const std::vector<closed_form::Figures>& figures);

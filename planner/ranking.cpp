@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "planner/finalists.hpp"
 #include "planner/lower.hpp"
 
 namespace planner {
@@ -24,13 +24,6 @@ int complexity(const Strategy& s) {
          (s.checkpoint != Checkpoint::none) + 2 * static_cast<int>(s.offload.size()) +
          (s.shard_group > 1 && s.shard_group < s.data);
 }
-
-auto family(const Strategy& s) {
-  return std::make_tuple(s.data, s.tensor, s.pipeline, s.expert, s.sharding, s.checkpoint,
-                         s.offload.size());
-}
-
-bool fits(const Candidate& c) { return c.memory.worst.device <= c.memory.usable; }
 
 auto key_of(const Explorer& explorer, const Entry& e, Objective objective) {
   const double step = e.step.value(), device = static_cast<double>(e.device.value());
@@ -216,98 +209,10 @@ static std::vector<Candidate> undominated(std::vector<Candidate> all) {
   return front;
 }
 
-// The best of each family that fit by replay, in the order of the ranking. Those that would be the
-// finalists if every one fitted are replayed together; which are found does not depend on it.
-class Finalists {
- public:
-  Finalists(Explorer& explorer, const Request& request)
-      : explorer_(explorer), threads_(request.threads), ranking_(explorer, 0, request.objective) {}
-
-  std::vector<Candidate> first(std::size_t wanted) {
-    std::vector<Candidate> fit;
-    for (std::size_t i = 0; fit.size() < wanted && reach(i); ++i) {
-      if (seen(fit, i)) continue;
-      if (!known_.contains(i)) replay(fit, i, wanted - fit.size());
-      if (Candidate& c = known_.at(i); fits(c)) fit.push_back(std::move(c));
-    }
-    return fit;
-  }
-
- private:
-  bool reach(std::size_t i) {
-    while (entries_.size() <= i) {
-      const Entry* entry = ranking_.next();
-      if (entry == nullptr) return false;
-      entries_.push_back(entry);
-    }
-    return true;
-  }
-  auto family_of(std::size_t i) const {
-    return family(explorer_.structure(entries_[i]->structure));
-  }
-  bool seen(const std::vector<Candidate>& fit, std::size_t i) const {
-    return std::ranges::any_of(
-        fit, [&](const Candidate& c) { return family(c.strategy) == family_of(i); });
-  }
-  // Entry i, and the next ones up to `count` of other families.
-  void replay(const std::vector<Candidate>& fit, std::size_t i, std::size_t count) {
-    std::vector<std::size_t> batch;
-    for (; batch.size() < count && reach(i); ++i) {
-      const bool alike = std::ranges::any_of(
-          batch, [&](std::size_t other) { return family_of(other) == family_of(i); });
-      if (!alike && !known_.contains(i) && !seen(fit, i)) batch.push_back(i);
-    }
-    std::vector<Strategy> strategies;
-    for (const std::size_t at : batch) strategies.push_back(explorer_.strategy(*entries_[at]));
-    std::vector<Candidate> replayed = explorer_.candidates(strategies, threads_);
-    for (std::size_t k = 0; k < batch.size(); ++k) known_[batch[k]] = std::move(replayed[k]);
-  }
-
-  Explorer& explorer_;
-  int threads_;
-  Ranking ranking_;
-  std::vector<const Entry*> entries_;  // as far as the ranking was followed
-  std::map<std::size_t, Candidate> known_;
-};
-
-static auto rank_of(const Candidate& c, Objective objective) {
-  const double step = c.time.step.value();
-  const auto device = static_cast<double>(c.memory.worst.device.value());
-  return objective == Objective::memory ? std::make_pair(device, step)
-                                        : std::make_pair(step, device);
-}
-
-// Of finalists that divide samples, the other ways in which queries meet keys: the closed form has
-// gathered keys alone, and lowering the whole space would take seconds.
-static void try_context_methods(Explorer& explorer, const Request& request,
-                                std::vector<Candidate>& finalists) {
-  const Question& q = explorer.question();
-  std::vector<Strategy> strategies;
-  std::vector<std::size_t> origins;
-  for (std::size_t i = 0; i < finalists.size(); ++i)
-    for (const ContextMethod method : {ContextMethod::ring, ContextMethod::exchange}) {
-      Strategy s = finalists[i].strategy;
-      s.context_method = method;
-      if (s.context == 1 || !request.constraints.admits(s) ||
-          !strategy_problems(q.model, q.job, s, q.gpus).empty())
-        continue;
-      strategies.push_back(std::move(s));
-      origins.push_back(i);
-    }
-  std::vector<Candidate> others = explorer.candidates(strategies, request.threads);
-  for (std::size_t k = 0; k < others.size(); ++k) {
-    Candidate& own = finalists[origins[k]];
-    if (fits(others[k]) &&
-        rank_of(others[k], request.objective) < rank_of(own, request.objective))
-      own = std::move(others[k]);
-  }
-}
-
 void choose(Explorer& explorer, const Request& request, Plan& plan) {
   const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
   const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
-  std::vector<Candidate> ranked = Finalists(explorer, request).first(std::max(wanted, nth + 1));
-  try_context_methods(explorer, request, ranked);
+  std::vector<Candidate> ranked = finalists(explorer, request, std::max(wanted, nth + 1));
   std::vector<Candidate> shown = ranked;
   std::vector<Strategy> others;
   for (const Entry& entry : frontier(explorer)) {

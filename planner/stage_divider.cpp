@@ -240,6 +240,21 @@ void StageDivider::add_update(const StageCosts& costs, const Strategy& s,
   add(loads.head, costs.head);
 }
 
+// The ranks of a V hold layers from both sides of the model, and the first one both of its ends:
+// its layers are divided over ranks, those of a rank in two, the later half the smaller. Empty: a
+// rank would have an empty half.
+static std::vector<std::int64_t> folded(StageLoads loads, std::int64_t ranks) {
+  loads.embeddings.time += loads.head.time;
+  loads.head = {};
+  const auto held = divide(loads, StageLimits{.stages = ranks});
+  std::vector<std::int64_t> stages;
+  for (const std::int64_t n : *held) stages.push_back((n + 1) / 2);
+  for (std::size_t r = held->size(); r-- > 0;) stages.push_back((*held)[r] / 2);
+  const bool whole =
+      std::ranges::all_of(stages.begin(), stages.end() - 1, [](auto n) { return n > 0; });
+  return whole ? stages : std::vector<std::int64_t>{};
+}
+
 std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
                                                const models::ModelGraph& graph) {
   const bool equal = !varies(graph);
@@ -255,6 +270,7 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;
   StageLoads loads = recomputed(known->second, s);
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
+  if (s.schedule == Schedule::zb_v) return folded(std::move(loads), s.pipeline);
   const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline};
   std::vector<std::int64_t>& fastest = fastest_[kept];
   if (fastest.empty() || !equal) fastest = *divide(loads, StageLimits{.stages = s.pipeline});

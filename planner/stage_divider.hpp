@@ -44,7 +44,8 @@ class StageDivider {
 
   // Layers per stage: the fastest division that fits the memory, as the loads estimate it; the
   // fastest of all where none does (what is printed is replayed). One for all micro-batches where
-  // layers are alike; else one for each. REQUIRES: strategy_problems are none.
+  // layers are alike; else one for each. Of a V its chunks, by their time alone; empty where some
+  // rank has one layer: resolve() divides them. REQUIRES: strategy_problems are none.
   std::vector<std::int64_t> stages(const Strategy& strategy, const models::ModelGraph& graph);
 
   // Whether the division depends on the micro-batch.

@@ -1,0 +1,151 @@
+#include "planner/finalists.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "planner/lower.hpp"
+#include "planner/ranking.hpp"
+#include "planner/variants.hpp"
+
+namespace planner {
+namespace {
+
+// A change of a key is made where it saves so much: less is far inside of any prediction's error,
+// and not worth a setting that nobody else has.
+constexpr double kWorth = 0.005;
+constexpr int kRounds = 3;             // of changes on top of each other
+
+auto family(const Strategy& s) {
+  return std::make_tuple(s.data, s.tensor, s.pipeline, s.expert, s.sharding, s.checkpoint,
+                         s.offload.size());
+}
+
+
+// The best of each family that fit by replay, in the order of the ranking. Those that would be the
+// finalists if every one fitted are replayed together; which are found does not depend on it.
+class Finalists {
+ public:
+  Finalists(Explorer& explorer, const Request& request)
+      : explorer_(explorer), threads_(request.threads), ranking_(explorer, 0, request.objective) {}
+
+  std::vector<Candidate> first(std::size_t wanted) {
+    std::vector<Candidate> fit;
+    for (std::size_t i = 0; fit.size() < wanted && reach(i); ++i) {
+      if (seen(fit, i)) continue;
+      if (!known_.contains(i)) replay(fit, i, wanted - fit.size());
+      if (Candidate& c = known_.at(i); fits(c)) fit.push_back(std::move(c));
+    }
+    return fit;
+  }
+
+ private:
+  bool reach(std::size_t i) {
+    while (entries_.size() <= i) {
+      const Entry* entry = ranking_.next();
+      if (entry == nullptr) return false;
+      entries_.push_back(entry);
+    }
+    return true;
+  }
+  auto family_of(std::size_t i) const {
+    return family(explorer_.structure(entries_[i]->structure));
+  }
+  bool seen(const std::vector<Candidate>& fit, std::size_t i) const {
+    return std::ranges::any_of(
+        fit, [&](const Candidate& c) { return family(c.strategy) == family_of(i); });
+  }
+  // Entry i, and the next ones up to `count` of other families.
+  void replay(const std::vector<Candidate>& fit, std::size_t i, std::size_t count) {
+    std::vector<std::size_t> batch;
+    for (; batch.size() < count && reach(i); ++i) {
+      const bool alike = std::ranges::any_of(
+          batch, [&](std::size_t other) { return family_of(other) == family_of(i); });
+      if (!alike && !known_.contains(i) && !seen(fit, i)) batch.push_back(i);
+    }
+    std::vector<Strategy> strategies;
+    for (const std::size_t at : batch) strategies.push_back(explorer_.strategy(*entries_[at]));
+    std::vector<Candidate> replayed = explorer_.candidates(strategies, threads_);
+    for (std::size_t k = 0; k < batch.size(); ++k) known_[batch[k]] = std::move(replayed[k]);
+  }
+
+  Explorer& explorer_;
+  int threads_;
+  Ranking ranking_;
+  std::vector<const Entry*> entries_;  // as far as the ranking was followed
+  std::map<std::size_t, Candidate> known_;
+};
+
+// Finalists try their variants, then what came of them its own, until none is better.
+class Improvement {
+ public:
+  Improvement(Explorer& explorer, const Request& request)
+      : explorer_(explorer), request_(request) {}
+
+  void run(std::vector<Candidate>& finalists) {
+    std::vector<std::size_t> open(finalists.size());
+    for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
+    for (int round = 0; round < kRounds && !open.empty(); ++round) open = tried(finalists, open);
+  }
+
+ private:
+  // Those of `open` that became better.
+  std::vector<std::size_t> tried(std::vector<Candidate>& finalists,
+                                 const std::vector<std::size_t>& open) {
+    std::vector<Strategy> strategies;
+    std::vector<std::size_t> origins;
+    for (const std::size_t i : open)
+      for (Strategy& s : admitted(finalists[i].strategy)) {
+        strategies.push_back(std::move(s));
+        origins.push_back(i);
+      }
+    std::vector<Candidate> others = explorer_.candidates(strategies, request_.threads);
+    std::vector<std::size_t> better;
+    for (std::size_t k = 0; k < others.size(); ++k) {
+      Candidate& own = finalists[origins[k]];
+      // Later ones of the same finalist are held against the best of those before.
+      const bool again = !better.empty() && better.back() == origins[k];
+      if (!fits(others[k]) || !beats(others[k], own, again ? 0 : kWorth)) continue;
+      own = std::move(others[k]);
+      if (!again) better.push_back(origins[k]);
+    }
+    return better;
+  }
+
+  bool beats(const Candidate& a, const Candidate& b, double by) const {
+    const auto first = rank_of(a, request_.objective), second = rank_of(b, request_.objective);
+    return first.first < (1 - by) * second.first || (by == 0 && first < second);
+  }
+
+  // Variants that hold and are not forbidden, complete.
+  std::vector<Strategy> admitted(const Strategy& origin) {
+    const Question& q = explorer_.question();
+    std::vector<Strategy> found;
+    for (Strategy& s : variants(origin, q)) {
+      if (!strategy_problems(q.model, q.job, s, q.gpus).empty()) continue;
+      s = explorer_.resolved(std::move(s));
+      if (request_.constraints.admits(s)) found.push_back(std::move(s));
+    }
+    return found;
+  }
+
+  Explorer& explorer_;
+  const Request& request_;
+};
+
+}  // namespace
+
+std::pair<double, double> rank_of(const Candidate& c, Objective objective) {
+  const double step = c.time.step.value();
+  const auto device = static_cast<double>(c.memory.worst.device.value());
+  return objective == Objective::memory ? std::make_pair(device, step)
+                                        : std::make_pair(step, device);
+}
+
+std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std::size_t wanted) {
+  std::vector<Candidate> found = Finalists(explorer, request).first(wanted);
+  Improvement(explorer, request).run(found);
+  return found;
+}
+
+}  // namespace planner

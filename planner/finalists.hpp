@@ -1,0 +1,23 @@
+#pragma once
+// Internal: the candidates that the ranking of the closed form ends in: replayed, timed by their
+// own figures, each improved by what the space of the search leaves out (variants.hpp). Not
+// thread-safe (Explorer).
+
+#include <utility>
+#include <vector>
+
+#include "planner/explorer.hpp"
+#include "planner/search.hpp"
+
+namespace planner {
+
+inline bool fits(const Candidate& c) { return c.memory.worst.device <= c.memory.usable; }
+
+// Ascending: what the objective asks for, then the other of step and memory.
+std::pair<double, double> rank_of(const Candidate& candidate, Objective objective);
+
+// The best of up to `wanted` families (degrees, sharding, checkpoint) that fit, in the order of the
+// closed form's ranking. A plan does not depend on request.threads.
+std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std::size_t wanted);
+
+}  // namespace planner
