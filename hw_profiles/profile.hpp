@@ -157,6 +157,7 @@ struct Framework {
   double kept_probabilities = 1;       // of a stored score, in the type of activations
   double kept_logits = 0, kept_logits_compiled = 0;
   bool gathers_logits = false;
+  std::optional<int> loss_chunks;        // that a plan may ask for; empty: the loss is taken whole
   bool stand_ins = false;                // see models::KeptBeside
   bool wide_gradients = false;           // of bf16 runs
   bool root_unit = false, whole_scales = false;

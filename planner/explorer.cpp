@@ -267,4 +267,12 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
   return Measure{figures.front().device, figures.front().step};
 }
 
+std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
+  if (!evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); }))
+    return std::nullopt;
+  ++counts_.evaluated;
+  const closed_form::Figures& figures = evaluator_.at(s.micro_batch, s.grad_accum).front();
+  return Measure{figures.device, figures.step};
+}
+
 }  // namespace planner

@@ -83,6 +83,9 @@ class Explorer {
     core::Seconds step{};
   };
   std::optional<Measure> measure(const Strategy& strategy);
+  // The same by the closed form alone: nothing where it does not describe the strategy, which is
+  // resolved.
+  std::optional<Measure> foreseen(const Strategy& strategy);
 
  private:
   const models::ModelGraph& graph(const Strategy& strategy);

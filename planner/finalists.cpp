@@ -106,6 +106,12 @@ class Improvement {
       // Later ones of the same finalist are held against the best of those before.
       const bool again = !better.empty() && better.back() == origins[k];
       if (!fits(others[k]) || !beats(others[k], own, again ? 0 : kWorth)) continue;
+      // A change of checkpoint may come to what is another finalist but for its other keys.
+      const bool known = std::ranges::any_of(finalists, [&](const Candidate& f) {
+        return &f != &own && family(f.strategy) == family(others[k].strategy) &&
+               !beats(others[k], f, kWorth);
+      });
+      if (known) continue;
       own = std::move(others[k]);
       if (!again) better.push_back(origins[k]);
     }
@@ -117,16 +123,30 @@ class Improvement {
     return first.first < (1 - by) * second.first || (by == 0 && first < second);
   }
 
-  // Variants that hold and are not forbidden, complete.
+  // Variants that hold, are not forbidden, and by the closed form are worth a look, complete.
   std::vector<Strategy> admitted(const Strategy& origin) {
     const Question& q = explorer_.question();
+    const std::optional<Explorer::Measure> own = explorer_.foreseen(origin);
     std::vector<Strategy> found;
     for (Strategy& s : variants(origin, q)) {
       if (!strategy_problems(q.model, q.job, s, q.gpus).empty()) continue;
       s = explorer_.resolved(std::move(s));
-      if (request_.constraints.admits(s)) found.push_back(std::move(s));
+      if (request_.constraints.admits(s) && promises(s, own)) found.push_back(std::move(s));
     }
     return found;
+  }
+
+  // The closed form compares both with the same eyes; what it does not describe is lowered.
+  bool promises(const Strategy& s, const std::optional<Explorer::Measure>& own) {
+    if (!own) return true;
+    const std::optional<Explorer::Measure> other = explorer_.foreseen(s);
+    if (!other) return true;
+    if (cannot_fit(other->device, explorer_.question().profile.gpu.usable)) return false;
+    return objective_of(*other) < (1 - kWorth) * objective_of(*own);
+  }
+  double objective_of(const Explorer::Measure& m) const {
+    return request_.objective == Objective::memory ? static_cast<double>(m.device.value())
+                                                   : m.step.value();
   }
 
   Explorer& explorer_;

@@ -10,13 +10,13 @@
 
 #include "planner/finalists.hpp"
 #include "planner/lower.hpp"
+#include "planner/variants.hpp"
 
 namespace planner {
 namespace {
 
 constexpr std::size_t kParetoLimit = 8;
 constexpr std::size_t kRejectionLimit = 8;
-constexpr std::int64_t kLossChunks = 8;  // proposed: an eighth of the logits is little
 
 // Mechanisms beyond plain data parallelism.
 int complexity(const Strategy& s) {

@@ -17,6 +17,7 @@
 #include "planner/ranking.hpp"
 #include "planner/rules_of_thumb.hpp"
 #include "planner/stale_space.hpp"
+#include "planner/variants.hpp"
 
 namespace planner {
 namespace {
@@ -177,7 +178,7 @@ bool can_divide_samples(const Plan& plan) {
 }
 
 // Where nothing fits, and nothing is pinned, a machine is asked again: with samples divided
-// further, then with what its hosts can hold.
+// further, with the loss in chunks, then with what its hosts can hold.
 void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   const Constraints& constraints = request.constraints;
   SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
@@ -194,6 +195,8 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
     });
     explorer.explore_more(std::move(shorter));
   }
+  if (explorer.serves_all()) return;
+  explorer.explore_more(with_loss_chunks(explorer.structures(), explorer.question(), constraints));
   if (!request.hosts || explorer.serves_all()) return;
   explorer.explore_more(with_host_optimizer(explorer.structures(), plan.job, constraints));
   if (explorer.serves_all()) return;

@@ -5,13 +5,26 @@
 #include <vector>
 
 #include "planner/evaluate.hpp"
+#include "planner/pins.hpp"
+#include "planner/space.hpp"
 #include "planner/strategy.hpp"
 
 namespace planner {
 
-// The strategy with one key changed (and what follows from it: zb_v has two chunks), each as often
-// as its values make a difference. Not all of them hold (strategy_problems); stages are auto where
+// Of the head and its loss, where the framework can: an eighth of the logits is little beside what
+// else a rank holds, and each more makes its products smaller.
+inline constexpr std::int64_t kLossChunks = 8;
+bool may_chunk_loss(const Question& question);
+
+// The strategy with one key changed (and what follows from it: zb_v has two chunks, what a smaller
+// loss leaves of the memory may take a larger micro-batch), each as often as its values make a
+// difference. Not all of them hold (strategy_problems); stages are auto where
 // the change divides them anew. strategy: resolved.
 std::vector<Strategy> variants(const Strategy& strategy, const Question& question);
+
+// The structures of a space with their loss in chunks: where nothing fits, the logits may be what
+// is too much. Empty where the framework or the model cannot. O(plain).
+std::vector<Structure> with_loss_chunks(const std::vector<Structure>& plain,
+                                        const Question& question, const Constraints& constraints);
 
 }  // namespace planner

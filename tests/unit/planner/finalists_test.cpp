@@ -53,3 +53,45 @@ TEST_CASE("layers of a V are divided so that the rank with both ends of the mode
   CHECK(own.strategy.stages == std::vector<std::int64_t>{12, 13, 12, 11});
   CHECK(step_of(own) < 0.97 * step_of(pinned("stages=12,12,12,12")));
 }
+
+TEST_CASE("the loss is taken in chunks where that leaves memory for what is faster") {
+  // LoRA on 24,576 tokens: with all logits at once a layer's output is all that can be kept.
+  Request r = request("llama3-8b", 1, "rtx3090");
+  r.job.mode = Mode::finetune;
+  r.job.lora_rank = 16;
+  r.job.seq_len = 24'576;
+  r.job.global_batch = 16;
+  const Candidate found = chosen(r), whole = chosen(r, {}, {"loss_chunks=8"});
+  INFO(to_text(found.strategy) << " against " << to_text(whole.strategy));
+  CHECK(found.strategy.loss_chunks == 8);
+  CHECK(whole.strategy.loss_chunks == 1);
+  CHECK(step_of(found) < 0.9 * step_of(whole));
+  // Not where it saves nothing, nor for a framework that takes the loss whole.
+  CHECK(chosen(request("gpt2-1.5b", 8, "rtx3090")).strategy.loss_chunks == 1);
+  REQUIRE(hw_profiles::use_framework(r.profile, "fsdp2", "test").ok());
+  const core::Result<Plan> other = make_plan(r);
+  REQUIRE(other.ok());
+  CHECK((!other->chosen || other->chosen->strategy.loss_chunks == 1));
+}
+
+TEST_CASE("where the logits are what does not fit, the loss is taken in chunks before hosts help") {
+  // Four narrow layers under a vocabulary of 128,256: logits of a sample take 5.9 GiB of 10.
+  Request r = request("llama3-8b", 1, "rtx3080");
+  r.model.layers = 4;
+  r.model.hidden = 1024;
+  r.model.ffn_hidden = 3584;
+  r.model.heads = 16;
+  r.model.kv_heads = 4;
+  r.model.head_dim = 64;
+  r.job.seq_len = 24'576;
+  r.job.global_batch = 8;
+  const Candidate found = chosen(r);
+  INFO(to_text(found.strategy));
+  CHECK(found.strategy.loss_chunks == 8);
+  CHECK(found.strategy.offload.empty());
+  REQUIRE(r.constraints.forbid("loss_chunks=8").ok());
+  r.hosts = false;
+  const core::Result<Plan> without = make_plan(r);
+  REQUIRE(without.ok());
+  CHECK_FALSE(without->chosen);
+}
