@@ -11,9 +11,6 @@
 namespace planner {
 namespace {
 
-// A change of a key is made where it saves so much: less is far inside of any prediction's error,
-// and not worth a setting that nobody else has.
-constexpr double kWorth = 0.005;
 constexpr int kRounds = 3;             // of changes on top of each other
 
 auto family(const Strategy& s) {
@@ -94,8 +91,10 @@ class Improvement {
                                  const std::vector<std::size_t>& open) {
     std::vector<Strategy> strategies;
     std::vector<std::size_t> origins;
+    core::Seconds best = finalists.front().time.step;
+    for (const Candidate& c : finalists) best = std::min(best, c.time.step);
     for (const std::size_t i : open)
-      for (Strategy& s : admitted(finalists[i].strategy)) {
+      for (Strategy& s : admitted(finalists[i], best)) {
         strategies.push_back(std::move(s));
         origins.push_back(i);
       }
@@ -124,11 +123,11 @@ class Improvement {
   }
 
   // Variants that hold, are not forbidden, and by the closed form are worth a look, complete.
-  std::vector<Strategy> admitted(const Strategy& origin) {
+  std::vector<Strategy> admitted(const Candidate& origin, core::Seconds best) {
     const Question& q = explorer_.question();
-    const std::optional<Explorer::Measure> own = explorer_.foreseen(origin);
+    const std::optional<Explorer::Measure> own = explorer_.foreseen(origin.strategy);
     std::vector<Strategy> found;
-    for (Strategy& s : variants(origin, q)) {
+    for (Strategy& s : variants(origin, best, q)) {
       if (!strategy_problems(q.model, q.job, s, q.gpus).empty()) continue;
       s = explorer_.resolved(std::move(s));
       if (request_.constraints.admits(s) && promises(s, own)) found.push_back(std::move(s));

@@ -14,12 +14,15 @@ void add_context_methods(const Strategy& s, std::vector<Strategy>& all) {
   }
 }
 
-// Two chunks in V shape keep as much as 1f1b does and idle less [zb-v]. The passes of each
-// candidate would have to be played. What zb_h2 keeps is nearly twice as much, so that a larger
-// micro-batch may fit.
-void add_v_shape(const Strategy& s, const Question& q, std::vector<Strategy>& all) {
+// Two chunks in V shape keep as much as 1f1b does and idle less [zb-v]. Its passes have to be
+// played: only where a step without its bubble would be the fastest. What zb_h2 keeps is nearly
+// twice as much, so that a larger micro-batch may fit.
+void add_v_shape(const Candidate& c, core::Seconds best, const Question& q,
+                 std::vector<Strategy>& all) {
+  const Strategy& s = c.strategy;
   const bool flushes = s.schedule != Schedule::none && s.schedule <= Schedule::zb_h2;
   if (!flushes || s.partition == Partition::operators) return;
+  if (c.time.step - c.time.bubble > (1 - kWorth) * best) return;
   Strategy v = s;
   v.schedule = Schedule::zb_v;
   v.virtual_stages = 2;
@@ -57,11 +60,11 @@ bool may_chunk_loss(const Question& q) {
          q.profile.framework.loss_chunks.value_or(1) >= kLossChunks;
 }
 
-std::vector<Strategy> variants(const Strategy& strategy, const Question& question) {
+std::vector<Strategy> variants(const Candidate& c, core::Seconds best, const Question& question) {
   std::vector<Strategy> all;
-  add_context_methods(strategy, all);
-  add_v_shape(strategy, question, all);
-  add_loss_chunks(strategy, question, all);
+  add_context_methods(c.strategy, all);
+  add_v_shape(c, best, question, all);
+  add_loss_chunks(c.strategy, question, all);
   return all;
 }
 

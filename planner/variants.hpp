@@ -16,11 +16,16 @@ namespace planner {
 inline constexpr std::int64_t kLossChunks = 8;
 bool may_chunk_loss(const Question& question);
 
+// A change of a key is made where it saves so much of the step: less is far inside of any
+// prediction's error, and not worth a setting that nobody else has.
+inline constexpr double kWorth = 0.005;
+
 // The strategy with one key changed (and what follows from it: zb_v has two chunks, what a smaller
 // loss leaves of the memory may take a larger micro-batch), each as often as its values make a
-// difference. Not all of them hold (strategy_problems); stages are auto where
-// the change divides them anew. strategy: resolved.
-std::vector<Strategy> variants(const Strategy& strategy, const Question& question);
+// difference. Not all of them hold (strategy_problems); stages are auto where the change divides
+// them anew. best: the step of the fastest finalist.
+std::vector<Strategy> variants(const Candidate& candidate, core::Seconds best,
+                               const Question& question);
 
 // The structures of a space with their loss in chunks: where nothing fits, the logits may be what
 // is too much. Empty where the framework or the model cannot. O(plain).
