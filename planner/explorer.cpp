@@ -53,8 +53,9 @@ Explorer::Explorer(std::vector<Question> questions)
       entries_(questions_.size()) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
-  const std::tuple key{strategy.tensor, strategy.context, strategy.expert,
+  const GraphKey key{strategy.tensor, strategy.context, strategy.expert,
                        strategy.sequence_parallel,
+                       strategy.context_method == ContextMethod::exchange,
                        strategy.checkpoint == Checkpoint::selective_op};
   const auto found = graphs_.find(key);
   if (found != graphs_.end()) return found->second;

@@ -116,8 +116,8 @@ class Explorer {
   std::vector<bool> served_, full_;
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place
   std::vector<closed_form::Figures> figures_;
-  // By what shapes them: tensor, context, expert, sequence_parallel, selective_op.
-  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool>;
+  // By what shapes them: tensor, context, expert, sequence_parallel, exchanged heads, selective_op.
+  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool>;
   std::map<GraphKey, models::ModelGraph> graphs_;
   // stages=auto by structure and micro-batch, where it depends on the latter.
   std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions_;

@@ -37,8 +37,7 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
   structure_.transfers = &transfers_;
 }
 
-// Pieces hold what is exchanged with expert and context ranks that follow the tensor ranks, but no
-// other method than gathered keys.
+// Pieces hold what is exchanged with expert and context ranks that follow the tensor ranks.
 bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
   const bool schedule = s.schedule != Schedule::naive && s.schedule <= Schedule::zb_h2;
@@ -54,13 +53,12 @@ bool Evaluator::covers(const Strategy& s) const {
   const bool exchanges = s.expert > 1 || s.context > 1;
   return job.mode != Mode::inference && schedule && checkpoint &&
          !(exchanges && stride_of(s, Degree::data) != s.tensor) &&
-         s.context_method == ContextMethod::gather &&
          s.grad_sync != GradSync::parameter_server && !s.tp_overlap && !s.offloads("params") &&
          !s.offloads("activations") && inner();
 }
 
 Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
-  return {s.tensor, s.context, s.expert, s.sequence_parallel,
+  return {s.tensor, s.context, s.expert, s.context_method, s.sequence_parallel,
           s.checkpoint == Checkpoint::selective, splits_backward(s.schedule), s.loss_chunks};
 }
 

@@ -1,7 +1,9 @@
 #include "planner/closed_form/pieces.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "core/check.hpp"
 #include "planner/lower.hpp"
@@ -28,6 +30,7 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   s.sequence_parallel = shape.sequence_parallel;
   s.data = s.expert = shape.expert;    // whose rows are exchanged
   s.context = shape.context;
+  s.context_method = shape.context_method;
   s.mesh_order = shape.mesh_order;
   s.loss_chunks = shape.loss_chunks;
   s.grad_sync = GradSync::ring;
@@ -93,6 +96,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   if (job.mode == Mode::inference || !homogeneous(graph)) return std::nullopt;
   Pieces p;
   p.machines_ = machines;
+  p.ring_ = shape.context_method == ContextMethod::ring;
   p.probe_ = probe(graph, job, shape, 1);
   program::Program two = p.probe_;
   if (!rescale(two, probe_strategy(shape, 2))) return std::nullopt;
@@ -196,6 +200,34 @@ MessageTime Pieces::message_time(std::int64_t bytes, const cost::Machine& machin
           .across = over({.size = 2, .nodes = 2, .per_node = 1})};
 }
 
+// A block in which keys pass round beside the attention: streams in order, waits for what the block
+// itself signals. Gradients of keys that are on their way are stated for one sample.
+static PieceTime ring_time(const RankClass& k, const Call& call, const cost::ActionCost& cost,
+                           std::int64_t samples, std::int64_t launch) {
+  std::array<std::int64_t, program::kStreams> streams{};
+  std::map<std::pair<std::uint16_t, int>, std::int64_t> events;
+  const auto instance = [&](const program::EventRef& ref) {
+    return std::pair{ref.event, program::instance_of(k.events[ref.event], ref, call)};
+  };
+  PieceTime time;
+  const program::Block& block = k.blocks[call.block];
+  for (std::uint32_t i = block.first; i < block.last; ++i) {
+    const program::Action& a = k.actions[i];
+    std::int64_t took = cost(a, call).value();
+    if (a.kind == ActionKind::accumulate) took = launch + (took - launch) * samples;
+    std::int64_t& stream = streams[static_cast<std::size_t>(a.stream)];
+    for (std::uint32_t w = a.first_wait; w < a.first_wait + a.wait_count; ++w) {
+      const auto signalled = events.find(instance(k.waits[w].on));
+      if (signalled != events.end()) stream = std::max(stream, signalled->second);
+    }
+    stream += took;
+    if (!cost::ActionCost::is_transfer(a.kind)) time.kernels += took;
+    if (a.signal != program::kNone) events[instance(k.signals[a.signal])] = stream;
+  }
+  time.transfers = streams[static_cast<std::size_t>(program::Stream::compute)] - time.kernels;
+  return time;
+}
+
 Forms Pieces::build(std::int64_t b) const {
   Forms forms;
   const RankClass& k = probe_.classes.front();
@@ -211,6 +243,10 @@ Forms Pieces::build(std::int64_t b) const {
     for (std::size_t i = 0; i < kPieces; ++i) {
       if (calls_[i].block == program::kNone) continue;
       const program::Block& block = k.blocks[calls_[i].block];
+      if (ring_) {
+        times[i] = ring_time(k, calls_[i], cost, b, core::to_picoseconds(machine->launch).value());
+        continue;
+      }
       for (std::uint32_t a = block.first; a < block.last; ++a) {
         const ActionKind kind = k.actions[a].kind;
         const std::int64_t time = cost(k.actions[a], calls_[i]).value();

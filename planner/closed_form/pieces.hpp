@@ -76,7 +76,8 @@ class Pieces {
  public:
   // nullopt where the sums do not describe the model: layers of several shapes, layers whose
   // backward reads their output, a graph without loss. shape: the strategy's degrees that shape the
-  // graph, its loss_chunks, and whether its schedule splits backward passes; the rest is ignored.
+  // graph, how its keys meet, its loss_chunks, and whether its schedule splits backward passes; the
+  // rest is ignored.
   // graph and machines outlive the result.
   static std::optional<Pieces> of(const models::ModelGraph& graph, const Job& job,
                                   const Strategy& shape,
@@ -103,6 +104,7 @@ class Pieces {
   program::Program probe_;             // one sample
   std::span<const cost::Machine* const> machines_;
   core::DType boundary_type_{};
+  bool ring_ = false;                  // keys pass round beside the attention
   std::vector<std::int64_t> micro_batches_;    // of forms_: a dozen
   std::vector<std::unique_ptr<Forms>> forms_;
 };

@@ -1,6 +1,9 @@
 // What finalists try beside the space: values of keys that only some plans are better for.
+#include <set>
+
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
+#include "planner/explorer.hpp"
 #include "planner/search.hpp"
 #include "tests/catch.hpp"
 
@@ -94,4 +97,37 @@ TEST_CASE("where the logits are what does not fit, the loss is taken in chunks b
   const core::Result<Plan> without = make_plan(r);
   REQUIRE(without.ok());
   CHECK_FALSE(without->chosen);
+}
+
+TEST_CASE("each way in which keys meet is evaluated on a graph of its own") {
+  Request r = request("gpt2-124m", 4, "a100-sxm-80g");
+  r.job.seq_len = 1024;
+  r.job.global_batch = 4;
+  Explorer explorer({make_question(r.model, r.job, r.profile, r.gpus).value()});
+  const auto collectives = [&](ContextMethod method) {
+    Strategy s;
+    s.context = 4;
+    s.grad_accum = 4;
+    s.context_method = method;
+    std::set<std::string> found;
+    for (const CommunicationEntry& e : explorer.candidate(explorer.resolved(s)).communication)
+      if (e.what == "context") found.insert(e.collective);
+    return found;
+  };
+  using Names = std::set<std::string>;
+  CHECK(collectives(ContextMethod::gather) == Names{"all_gather", "reduce_scatter"});
+  CHECK(collectives(ContextMethod::exchange) == Names{"exchange"});
+  CHECK(collectives(ContextMethod::ring) == Names{"send"});
+}
+
+TEST_CASE("a pinned ring is searched in closed form, at the degrees that the space has") {
+  Request r = request("llama3.1-405b", 16'384, "h100-sxm-80g");
+  r.job.seq_len = 131'072;
+  r.job.global_batch = 128;
+  const core::Result<Plan> free = make_plan(r);
+  REQUIRE(r.constraints.pin("context_method=ring").ok());
+  const core::Result<Plan> ring = make_plan(r);
+  REQUIRE((free.ok() && ring.ok() && free->chosen && ring->chosen));
+  CHECK(ring->chosen->strategy.context_method == ContextMethod::ring);
+  CHECK(step_of(*ring->chosen) <= 1.001 * step_of(*free->chosen));
 }
