@@ -91,8 +91,8 @@ class Improvement {
                                  const std::vector<std::size_t>& open) {
     std::vector<Strategy> strategies;
     std::vector<std::size_t> origins;
-    core::Seconds best = finalists.front().time.step;
-    for (const Candidate& c : finalists) best = std::min(best, c.time.step);
+    const Candidate best = *std::ranges::min_element(
+        finalists, {}, [&](const Candidate& c) { return rank_of(c, request_.objective); });
     for (const std::size_t i : open)
       for (Strategy& s : admitted(finalists[i], best)) {
         strategies.push_back(std::move(s));
@@ -122,27 +122,33 @@ class Improvement {
     return first.first < (1 - by) * second.first || (by == 0 && first < second);
   }
 
-  // Variants that hold, are not forbidden, and by the closed form are worth a look, complete.
-  std::vector<Strategy> admitted(const Candidate& origin, core::Seconds best) {
+  // Variants that hold, are not forbidden, and would be the best of all, complete: of those that
+  // the closed form describes, which compares them with the same eyes, the most promising.
+  std::vector<Strategy> admitted(const Candidate& origin, const Candidate& best) {
     const Question& q = explorer_.question();
     const std::optional<Explorer::Measure> own = explorer_.foreseen(origin.strategy);
+    const double now = rank_of(origin, request_.objective).first;
     std::vector<Strategy> found;
-    for (Strategy& s : variants(origin, best, q)) {
+    std::optional<Strategy> promising;
+    double least = (1 - kWorth) * rank_of(best, request_.objective).first;
+    for (auto& [s, foreseen] : variants(origin, best.time.step, q)) {
       if (!strategy_problems(q.model, q.job, s, q.gpus).empty()) continue;
       s = explorer_.resolved(std::move(s));
-      if (request_.constraints.admits(s) && promises(s, own)) found.push_back(std::move(s));
+      if (!request_.constraints.admits(s)) continue;
+      const auto other = own && foreseen ? explorer_.foreseen(s) : std::nullopt;
+      if (!other) {
+        found.push_back(std::move(s));
+        continue;
+      }
+      const double then = now * (objective_of(*other) / objective_of(*own));
+      if (then >= least || cannot_fit(other->device, q.profile.gpu.usable)) continue;
+      least = then;
+      promising = std::move(s);
     }
+    if (promising) found.push_back(*std::move(promising));
     return found;
   }
 
-  // The closed form compares both with the same eyes; what it does not describe is lowered.
-  bool promises(const Strategy& s, const std::optional<Explorer::Measure>& own) {
-    if (!own) return true;
-    const std::optional<Explorer::Measure> other = explorer_.foreseen(s);
-    if (!other) return true;
-    if (cannot_fit(other->device, explorer_.question().profile.gpu.usable)) return false;
-    return objective_of(*other) < (1 - kWorth) * objective_of(*own);
-  }
   double objective_of(const Explorer::Measure& m) const {
     return request_.objective == Objective::memory ? static_cast<double>(m.device.value())
                                                    : m.step.value();

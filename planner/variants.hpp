@@ -20,12 +20,18 @@ bool may_chunk_loss(const Question& question);
 // prediction's error, and not worth a setting that nobody else has.
 inline constexpr double kWorth = 0.005;
 
+struct Variant {
+  Strategy strategy;
+  // The closed form tells it from what it came from; others are lowered to know.
+  bool foreseen = true;
+};
+
 // The strategy with one key changed (and what follows from it: zb_v has two chunks, what a smaller
 // loss leaves of the memory may take a larger micro-batch), each as often as its values make a
 // difference. Not all of them hold (strategy_problems); stages are auto where the change divides
 // them anew. best: the step of the fastest finalist.
-std::vector<Strategy> variants(const Candidate& candidate, core::Seconds best,
-                               const Question& question);
+std::vector<Variant> variants(const Candidate& candidate, core::Seconds best,
+                              const Question& question);
 
 // The structures of a space with their loss in chunks: where nothing fits, the logits may be what
 // is too much. Empty where the framework or the model cannot. O(plain).
