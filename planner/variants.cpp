@@ -96,10 +96,11 @@ bool waits_for_others(const Candidate& c, core::Seconds best) {
 }
 
 // Small buckets leave little to reduce behind the last layer, large ones wait for fewer latencies.
-// The closed form has each layer reduce its share of all buckets, whatever their size.
+// The closed form has each layer reduce its share of all buckets, whatever their size. What tensor
+// ranks wait for is mostly each other.
 void add_buckets(const Candidate& c, core::Seconds best, std::vector<Strategy>& all) {
   const Strategy& s = c.strategy;
-  const bool buckets = s.sharding <= Sharding::zero1 && s.data_ranks() > 1;
+  const bool buckets = s.sharding <= Sharding::zero1 && s.data_ranks() > 1 && s.tensor == 1;
   if (!buckets || !waits_for_others(c, best) ||
       s.grad_sync == GradSync::parameter_server)
     return;
