@@ -1,8 +1,13 @@
 #include "reports/emit/emit.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+
+#include <fmt/ranges.h>
 
 #include "core/check.hpp"
+#include "planner/strategy_names.hpp"
 #include "reports/emit/parts.hpp"
 
 namespace reports::emit {
@@ -13,6 +18,31 @@ constexpr std::array<std::string_view, 3> kFrameworks{"megatron", "torchtitan", 
 }  // namespace
 
 std::span<const std::string_view> frameworks() { return kFrameworks; }
+
+static std::int64_t degree_of(const planner::Strategy& s, planner::Degree d) {
+  switch (d) {
+    case planner::Degree::tensor: return s.tensor;
+    case planner::Degree::context: return s.context;
+    case planner::Degree::data: return s.data;
+    case planner::Degree::pipeline: return s.pipeline;
+  }
+  return 1;
+}
+
+bool Question::has_order(std::initializer_list<planner::Degree> order) const {
+  const auto counts = [&](planner::Degree d) { return degree_of(s, d) > 1; };
+  std::vector<planner::Degree> own, wanted;
+  std::ranges::copy_if(s.mesh_order, std::back_inserter(own), counts);
+  std::ranges::copy_if(order, std::back_inserter(wanted), counts);
+  return own == wanted;
+}
+
+std::string Question::order_text() const {
+  std::vector<std::string_view> names;
+  for (const planner::Degree d : s.mesh_order)
+    names.push_back(planner::kDegreeNames[static_cast<std::size_t>(d)]);
+  return fmt::format("mesh_order={}", fmt::join(names, ","));
+}
 
 void Question::require_common(std::string_view framework, std::string_view offload_allowed) {
   const bool transformer = models::is_transformer(model().family);

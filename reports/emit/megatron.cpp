@@ -58,6 +58,11 @@ void check_for_megatron(Question& q) {
             fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));
   q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
             "plan with --pin loss_chunks=1");
+  using enum planner::Degree;
+  q.require(q.has_order({tensor, context, data, pipeline}) ||
+                q.has_order({tensor, context, pipeline, data}),
+            q.order_text(), "mesh_order=tensor,context,data,pipeline or pipeline before data",
+            "plan with --pin mesh_order=tensor,context,data,pipeline");
   const bool adam = q.job().optimizer == planner::OptimizerKind::adamw ||
                     q.job().optimizer == planner::OptimizerKind::adam ||
                     q.job().optimizer == planner::OptimizerKind::sgd;
@@ -120,6 +125,8 @@ void add_parallelism(Options& o, const Question& q) {
     o.add("--cp-comm-type", s.context_method == planner::ContextMethod::ring       ? "p2p"
                             : s.context_method == planner::ContextMethod::exchange ? "a2a"
                                                                                    : "all_gather");
+  using enum planner::Degree;
+  o.add_if(!q.has_order({tensor, context, data, pipeline}), "--use-tp-pp-dp-mapping");
   if (s.expert > 1) o.add("--expert-model-parallel-size", s.expert);
   if (s.expert > 1) o.add("--expert-tensor-parallel-size", 1);
   o.add_if(s.sharding == Sharding::zero1, "--use-distributed-optimizer");

@@ -1,6 +1,8 @@
 #pragma once
 // Internal to emit/: what each framework's file is made of.
 
+#include <initializer_list>
+
 #include <fmt/format.h>
 
 #include "reports/emit/emit.hpp"
@@ -20,6 +22,9 @@ struct Question {
   void require(bool is, const std::string& found, const std::string& has, const std::string& fix) {
     if (!is) problems.push_back({"plan", has, found, fix});
   }
+  // Which of these degrees come from the fastest link outward, of those that are more than one.
+  bool has_order(std::initializer_list<planner::Degree> order) const;
+  std::string order_text() const;
   // Of neither framework: server exchange, other weights than the last, offload but `allowed`.
   void require_common(std::string_view framework, std::string_view offload_allowed);
 };

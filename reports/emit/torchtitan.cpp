@@ -57,6 +57,10 @@ void check_for_torchtitan(Question& q) {
             "plan with --pin context_method=ring");
   q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
             "plan with --pin loss_chunks=1");
+  using enum planner::Degree;
+  q.require(q.has_order({tensor, context, data, pipeline}), q.order_text(),
+            "mesh_order=tensor,context,data,pipeline",
+            "plan with --pin mesh_order=tensor,context,data,pipeline");
   q.require(s.tensor == 1 || s.sequence_parallel, "sequence_parallel=false",
             "sequence_parallel=true, the only way torchtitan divides layers",
             "plan with --pin sequence_parallel=true");

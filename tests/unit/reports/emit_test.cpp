@@ -91,6 +91,30 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
   CHECK(has(uneven->text, "--pipeline-model-parallel-layout 'Et*4|t*5|t*3L'\n"));
 }
 
+TEST_CASE("the order of the mesh is said where it matters, or refused") {
+  const auto stages = [](Plan&, Strategy& s) {
+    s.pipeline = 2;
+    s.schedule = Schedule::one_f_one_b;
+    s.mesh_order = {Degree::tensor, Degree::pipeline, Degree::context, Degree::data};
+  };
+  const auto launch = emitted("gpt2-124m", "megatron", stages);
+  REQUIRE(launch.ok());
+  CHECK(has(launch->text, "--use-tp-pp-dp-mapping\n"));
+  CHECK(is_refused("gpt2-124m", "megatron",
+                   [&](Plan& p, Strategy& s) {
+                     stages(p, s);
+                     s.mesh_order = {Degree::pipeline, Degree::tensor, Degree::context,
+                                     Degree::data};
+                   },
+                   "mesh_order=pipeline,tensor", "--pin mesh_order=tensor"));
+  // Degrees of one have no place.
+  const auto alone = emitted("gpt2-124m", "megatron", [](Plan&, Strategy& s) {
+    s.mesh_order = {Degree::pipeline, Degree::tensor, Degree::context, Degree::data};
+  });
+  REQUIRE(alone.ok());
+  CHECK_FALSE(has(alone->text, "mapping"));
+}
+
 TEST_CASE("what Megatron-LM does not have is refused with what to plan instead") {
   CHECK(
       is_refused("gpt2-124m", "megatron", fully_sharded, "sharding=zero3", "emit for torchtitan"));
