@@ -87,13 +87,13 @@ Subject refused_point(const PlanOptions& options, const core::Problems& problems
   const auto requests = requests_of(options);
   PLANNER_CHECK(requests.ok(), "a point whose options are wrong");
   const planner::Request& r = requests->front();
-  const std::int64_t usual = program::padded(r.model.default_global_batch, r.gpus);
   Subject s;
   s.model = r.model.name;
   s.gpu = r.profile.gpu.id;
   s.gpus = r.gpus;
   s.seq_len = r.job.seq_len > 0 ? r.job.seq_len : r.model.default_seq_len;
-  s.global_batch = r.job.global_batch > 0 ? r.job.global_batch : usual;
+  s.global_batch = r.job.global_batch > 0 ? r.job.global_batch
+                                            : planner::default_global_batch(r.model, r.gpus);
   s.label = label_of(s.gpus, s.gpu, s.global_batch, s.seq_len);
   s.reason = core::to_text(problems.front());
   s.refused = true;

@@ -73,10 +73,11 @@ void complete(const Request& request, Plan& plan) {
   }
   if (plan.job.global_batch == 0) {
     const std::int64_t usual = plan.model.default_global_batch;
-    plan.job.global_batch = (usual + plan.gpus - 1) / plan.gpus * plan.gpus;
-    assume(fmt::format("global batch {} samples: the model's default, rounded up to a multiple "
-                       "of the GPUs",
-                       plan.job.global_batch));
+    plan.job.global_batch = default_global_batch(plan.model, plan.gpus);
+    const bool rounded = plan.job.global_batch != usual;
+    assume(fmt::format("global batch {} samples: the model's default{}", plan.job.global_batch,
+                       rounded ? fmt::format(", {}, rounded up to what the GPUs divide", usual)
+                               : std::string()));
   }
   assume(fmt::format("recipe {}, optimizer {}, attention {}, framework {}", plan.job.recipe,
                      optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
@@ -213,6 +214,12 @@ std::optional<Objective> objective_from_name(std::string_view text) {
   for (std::size_t i = 0; i < kObjectives.size(); ++i)
     if (kObjectives[i] == text) return static_cast<Objective>(i);
   return std::nullopt;
+}
+
+std::int64_t default_global_batch(const models::ModelSpec& model, std::int64_t gpus) {
+  std::int64_t sharers = std::min(model.default_global_batch, gpus);
+  while (gpus % sharers != 0) --sharers;
+  return program::padded(model.default_global_batch, sharers);
 }
 
 core::Result<Plan> make_plan(const Request& request) {

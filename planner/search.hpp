@@ -52,6 +52,10 @@ struct Request {
 // the nearest misses. Errors: bad input (the job contradicts model or recipe).
 core::Result<Plan> make_plan(const Request& request);
 
+// Samples of a step where none are asked for: the model's, rounded up so that as many of the GPUs
+// as are no more than they, and divide all GPUs, have equally many. O(samples).
+std::int64_t default_global_batch(const models::ModelSpec& model, std::int64_t gpus);
+
 // The search alone: every candidate of the request's space evaluated, none lowered to be printed;
 // `seconds` from an empty table to the last candidate. What `planner bench` times. Errors: as
 // above.

@@ -156,6 +156,12 @@ TEST_CASE("pins that leave nothing to try are named") {
 TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone") {
   const Plan rounded = pinned_plan(request("gpt2-124m", 3, "h100-sxm-80g"));
   CHECK(rounded.job.global_batch == 513);
+  const models::ModelSpec model = models::find_model("llama3.1-405b").value();  // 2048 samples
+  CHECK(default_global_batch(model, 768) == 2304);
+  CHECK(default_global_batch(model, 16384) == 2048);  // not a sample for each GPU
+  CHECK(default_global_batch(model, 3 * 8192) == 2048);
+  CHECK(default_global_batch(model, 3 * 683) == 2049);
+  CHECK(default_global_batch(model, 16381) == 2048);  // a prime
   Request r = request("gpt2-124m", 4, "h100-sxm-80g");
   r.job.global_batch = 20;
   CHECK(pinned_plan(r).job.global_batch == 20);
