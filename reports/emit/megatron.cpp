@@ -101,6 +101,11 @@ void add_model(Options& o, const Question& q) {
   o.close();
 }
 
+// Megatron-LM refuses experts beside tensor ranks without it; the planner has none of both.
+bool forces_sequence_parallel(const Question& q) {
+  return q.model().variants.experts > 0 && q.s.tensor > 1 && !q.s.sequence_parallel;
+}
+
 // Layers by stage where they are not the same: E embeddings, t a layer, L the head and loss.
 std::string layout(const planner::Strategy& s) {
   std::string text = "E";
@@ -113,7 +118,7 @@ void add_parallelism(Options& o, const Question& q) {
   const planner::Strategy& s = q.s;
   o.group("PARALLELISM");
   o.add("--tensor-model-parallel-size", s.tensor);
-  o.add_if(s.sequence_parallel, "--sequence-parallel");
+  o.add_if(s.sequence_parallel || forces_sequence_parallel(q), "--sequence-parallel");
   o.add("--pipeline-model-parallel-size", s.pipeline);
   const bool uneven = std::ranges::adjacent_find(s.stages, std::ranges::not_equal_to{}) !=
                       s.stages.end();
@@ -128,7 +133,7 @@ void add_parallelism(Options& o, const Question& q) {
   using enum planner::Degree;
   o.add_if(!q.has_order({tensor, context, data, pipeline}), "--use-tp-pp-dp-mapping");
   if (s.expert > 1) o.add("--expert-model-parallel-size", s.expert);
-  if (s.expert > 1) o.add("--expert-tensor-parallel-size", 1);
+  if (q.model().variants.experts > 0) o.add("--expert-tensor-parallel-size", s.tensor);
   o.add_if(s.sharding == Sharding::zero1, "--use-distributed-optimizer");
   o.add_if(s.overlap && s.data_ranks() > 1, "--overlap-grad-reduce");
   o.add_if(s.overlap && s.sharding == Sharding::zero1, "--overlap-param-gather");
@@ -173,6 +178,9 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
   if (q.job().framework == "native")
     all.push_back("planned with framework native: `planner --framework megatron_core` predicts "
                   "what Megatron's own kernels and buffers take");
+  if (forces_sequence_parallel(q))
+    all.push_back("--sequence-parallel: Megatron demands it of experts beside tensor ranks; "
+                  "activations are smaller than planned, traffic is the same");
   if (q.s.bucket_bytes > 0 && q.s.overlap && q.s.data_ranks() > 1)
     all.push_back("buckets: Megatron chooses their size by the number of ranks");
   return all;

@@ -2,6 +2,8 @@
 
 #include <functional>
 
+#include <fmt/ranges.h>
+
 #include "core/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/reports/sample.hpp"
@@ -79,8 +81,10 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
                              "--expert-model-parallel-size 4\n", "--context-parallel-size 2\n",
                              "--cp-comm-type p2p\n", "--num-virtual-stages-per-pipeline-rank 2\n",
                              "--fp8-format hybrid\n", "--swiglu\n", "--recompute-num-layers 2\n",
-                             "--untie-embeddings-and-output-weights\n", "--disable-bias-linear\n"})
+                             "--untie-embeddings-and-output-weights\n", "--disable-bias-linear\n",
+        "--expert-tensor-parallel-size 2\n", "--sequence-parallel\n"})
     CHECK((has(launch->text, option) ? "" : option) == std::string());
+  CHECK(has(fmt::format("{}", fmt::join(launch->notes, "; ")), "Megatron demands it"));
   CHECK_FALSE(has(launch->text, "--grad-reduce-in-bf16"));  // recipe megatron adds up in f32
   const auto uneven = emitted("gpt2-124m", "megatron", [](Plan&, Strategy& s) {
     s.pipeline = 3;
