@@ -16,6 +16,8 @@ namespace planner {
 namespace {
 
 constexpr std::size_t kParetoLimit = 8;
+// However few are shown: the choice is then the same.
+constexpr std::size_t kFewestFinalists = 6;
 constexpr std::size_t kRejectionLimit = 8;
 
 // Mechanisms beyond plain data parallelism.
@@ -212,7 +214,8 @@ static std::vector<Candidate> undominated(std::vector<Candidate> all) {
 void choose(Explorer& explorer, const Request& request, Plan& plan) {
   const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
   const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
-  std::vector<Candidate> ranked = finalists(explorer, request, std::max(wanted, nth + 1));
+  std::vector<Candidate> ranked =
+      finalists(explorer, request, std::max({wanted, nth + 1, kFewestFinalists}));
   std::vector<Candidate> shown = ranked;
   std::vector<Strategy> others;
   for (const Entry& entry : frontier(explorer)) {

@@ -153,6 +153,17 @@ TEST_CASE("pins that leave nothing to try are named") {
   CHECK_THAT(plan.rejected.front().fix, Catch::Contains("sharding=zero1"));
 }
 
+TEST_CASE("the choice does not depend on how many alternatives are shown") {
+  Request r = request("gpt-neox-20b", 16, "h100-sxm-80g");
+  const Plan five = pinned_plan(r);
+  r.top = 0;
+  const Plan none = pinned_plan(r);
+  REQUIRE((five.chosen && none.chosen));
+  CHECK(five.alternatives.size() == 5);
+  CHECK(none.alternatives.empty());
+  CHECK(to_text(none.chosen->strategy) == to_text(five.chosen->strategy));
+}
+
 TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone") {
   const Plan rounded = pinned_plan(request("gpt2-124m", 3, "h100-sxm-80g"));
   CHECK(rounded.job.global_batch == 513);
