@@ -13,25 +13,12 @@
 #include "planner/step_time.hpp"
 #include "sim/program/checker.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/planner/asked.hpp"
 
 using namespace planner;
+using namespace planner_test;
 
 namespace {
-
-Request request(const std::string& model, std::int64_t gpus, const std::string& gpu) {
-  Request r;
-  r.model = models::find_model(model).value();
-  r.gpus = gpus;
-  r.profile = hw_profiles::find_profile(gpu).value();
-  return r;
-}
-
-Plan pinned_plan(Request r, std::initializer_list<std::string_view> pins = {}) {
-  for (std::string_view pin : pins) REQUIRE(r.constraints.pin(pin).ok());
-  core::Result<Plan> plan = make_plan(r);
-  if (!plan.ok()) FAIL(core::to_text(plan.problems()));
-  return std::move(plan).value();
-}
 
 double sum_of(const Time& t) {
   return (t.compute + t.exposed_communication + t.bubble + t.optimizer).value();
@@ -48,7 +35,7 @@ TEST_CASE("plain data parallelism of GPT-2 1.5B holds the recipes' bytes per par
   for (const auto& [recipe, bytes] : {std::pair<std::string, std::int64_t>{"fp32", 16},
                                       {"mixed", 16}, {"lean", 12}, {"megatron", 18}}) {
     INFO(recipe);
-    Request r = request("gpt2-1.5b", 8, "h200-sxm-141g");
+    Request r = question("gpt2-1.5b", 8, "h200-sxm-141g");
     r.job.recipe = recipe;
     const Plan plan = pinned_plan(r, {"data=8", "tensor=1", "pipeline=1", "sharding=none"});
     REQUIRE(plan.chosen);
@@ -58,7 +45,7 @@ TEST_CASE("plain data parallelism of GPT-2 1.5B holds the recipes' bytes per par
 }
 
 TEST_CASE("the parts of a step add up to it on every printed candidate") {
-  const Plan plan = pinned_plan(request("gpt2-124m", 8, "a100-sxm-80g"));
+  const Plan plan = pinned_plan(question("gpt2-124m", 8, "a100-sxm-80g"));
   REQUIRE(plan.chosen);
   std::vector<Candidate> all = plan.alternatives;
   all.push_back(*plan.chosen);
@@ -78,7 +65,7 @@ TEST_CASE("the parts of a step add up to it on every printed candidate") {
 }
 
 TEST_CASE("a plan that cannot be made says what came nearest and what would help") {
-  const Plan plan = pinned_plan(request("gpt2-1.5b", 8, "rtx3090"),
+  const Plan plan = pinned_plan(question("gpt2-1.5b", 8, "rtx3090"),
                             {"data=8", "sharding=none", "checkpoint=none"});
   CHECK_FALSE(plan.chosen);
   REQUIRE_FALSE(plan.rejected.empty());
@@ -88,7 +75,7 @@ TEST_CASE("a plan that cannot be made says what came nearest and what would help
 }
 
 TEST_CASE("where nothing fits, the memory of the hosts is searched, unless a pin says otherwise") {
-  const Plan one = pinned_plan(request("gpt2-1.5b", 1, "rtx3090"));
+  const Plan one = pinned_plan(question("gpt2-1.5b", 1, "rtx3090"));
   REQUIRE(one.chosen);
   CHECK(one.chosen->strategy.offload == std::vector<std::string>{"optimizer"});
   CHECK(one.chosen->memory.worst.host.value() >= 12 * one.parameters);
@@ -96,21 +83,21 @@ TEST_CASE("where nothing fits, the memory of the hosts is searched, unless a pin
   CHECK(std::ranges::any_of(one.rejected, [](const Rejection& r) {
     return r.limit == "memory" && r.strategy.offload.empty();
   }));
-  CHECK_FALSE(pinned_plan(request("gpt2-1.5b", 1, "rtx3090"), {"data=1"}).chosen);
-  const Plan large = pinned_plan(request("llama3-8b", 1, "rtx4090"));
+  CHECK_FALSE(pinned_plan(question("gpt2-1.5b", 1, "rtx3090"), {"data=1"}).chosen);
+  const Plan large = pinned_plan(question("llama3-8b", 1, "rtx4090"));
   REQUIRE(large.chosen);
   CHECK(large.chosen->strategy.offloads("params"));
   CHECK(large.chosen->memory.worst.host.value() >= 16 * large.parameters);
-  Request small = request("llama3-8b", 1, "rtx4090");
+  Request small = question("llama3-8b", 1, "rtx4090");
   small.profile.node.host_memory = core::Bytes(std::int64_t{64} << 30);
   const Plan without = pinned_plan(std::move(small));
   CHECK_FALSE(without.chosen);
   CHECK(without.rejected_per_limit.contains("host_memory"));
-  CHECK(pinned_plan(request("gpt2-1.5b", 8, "rtx3090")).chosen->strategy.offload.empty());
+  CHECK(pinned_plan(question("gpt2-1.5b", 8, "rtx3090")).chosen->strategy.offload.empty());
 }
 
 TEST_CASE("stale weights are searched where they are allowed, and never otherwise") {
-  Request r = request("llama2-7b", 8, "h100-sxm-80g");
+  Request r = question("llama2-7b", 8, "h100-sxm-80g");
   r.job.global_batch = 8;
   r.gpus_per_node = 1;
   r.internode_bandwidth = core::BytesPerSecond(1.25e9);
@@ -129,7 +116,7 @@ TEST_CASE("stale weights are searched where they are allowed, and never otherwis
 }
 
 TEST_CASE("pins hold in everything that is printed") {
-  const Plan plan = pinned_plan(request("gpt2-124m", 8, "h100-sxm-80g"),
+  const Plan plan = pinned_plan(question("gpt2-124m", 8, "h100-sxm-80g"),
                             {"tensor=2", "sharding=zero1"});
   REQUIRE(plan.chosen);
   CHECK(plan.chosen->strategy.tensor == 2);
@@ -140,21 +127,21 @@ TEST_CASE("pins hold in everything that is printed") {
 }
 
 TEST_CASE("an impossible pin is answered by a reason") {
-  const Plan plan = pinned_plan(request("gpt2-124m", 8, "h100-sxm-80g"), {"tensor=3"});
+  const Plan plan = pinned_plan(question("gpt2-124m", 8, "h100-sxm-80g"), {"tensor=3"});
   CHECK_FALSE(plan.chosen);
   REQUIRE_FALSE(plan.rejected.empty());
   CHECK(plan.rejected.front().limit == "divisibility");
 }
 
 TEST_CASE("pins that leave nothing to try are named") {
-  const Plan plan = pinned_plan(request("gpt2-124m", 1, "h100-sxm-80g"), {"sharding=zero1"});
+  const Plan plan = pinned_plan(question("gpt2-124m", 1, "h100-sxm-80g"), {"sharding=zero1"});
   CHECK_FALSE(plan.chosen);
   REQUIRE(plan.rejected.size() == 1);
   CHECK_THAT(plan.rejected.front().fix, Catch::Contains("sharding=zero1"));
 }
 
 TEST_CASE("the choice does not depend on how many alternatives are shown") {
-  Request r = request("gpt-neox-20b", 16, "h100-sxm-80g");
+  Request r = question("gpt-neox-20b", 16, "h100-sxm-80g");
   const Plan five = pinned_plan(r);
   r.top = 0;
   const Plan none = pinned_plan(r);
@@ -165,7 +152,7 @@ TEST_CASE("the choice does not depend on how many alternatives are shown") {
 }
 
 TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone") {
-  const Plan rounded = pinned_plan(request("gpt2-124m", 3, "h100-sxm-80g"));
+  const Plan rounded = pinned_plan(question("gpt2-124m", 3, "h100-sxm-80g"));
   CHECK(rounded.job.global_batch == 513);
   const models::ModelSpec model = models::find_model("llama3.1-405b").value();  // 2048 samples
   CHECK(default_global_batch(model, 768) == 2304);
@@ -173,7 +160,7 @@ TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone")
   CHECK(default_global_batch(model, 3 * 8192) == 2048);
   CHECK(default_global_batch(model, 3 * 683) == 2049);
   CHECK(default_global_batch(model, 16381) == 2048);  // a prime
-  Request r = request("gpt2-124m", 4, "h100-sxm-80g");
+  Request r = question("gpt2-124m", 4, "h100-sxm-80g");
   r.job.global_batch = 20;
   CHECK(pinned_plan(r).job.global_batch == 20);
 }
@@ -197,7 +184,7 @@ TEST_CASE("the space of eight GPUs covers every factorisation, each strategy onc
 }
 
 TEST_CASE("1F1B's bubble is a slot of every other stage") {
-  Request r = request("gpt2-124m", 2, "h100-sxm-80g");
+  Request r = question("gpt2-124m", 2, "h100-sxm-80g");
   r.job.global_batch = 16;
   const Plan plan = pinned_plan(r, {"pipeline=2", "schedule=1f1b", "micro_batch=2",
                                 "checkpoint=none", "stages=6,6"});
@@ -216,7 +203,7 @@ TEST_CASE("1F1B's bubble is a slot of every other stage") {
 }
 
 TEST_CASE("naive pipelines leave all stages but one idle") {
-  Request r = request("gpt2-124m", 2, "h100-sxm-80g");
+  Request r = question("gpt2-124m", 2, "h100-sxm-80g");
   r.job.global_batch = 16;
   const auto step = [&](std::string_view schedule) {
     Request copy = r;
@@ -228,7 +215,7 @@ TEST_CASE("naive pipelines leave all stages but one idle") {
 }
 
 TEST_CASE("a mixture of experts plans, and states that its routing is balanced") {
-  Request r = request("mixtral-8x7b", 64, "h100-sxm-80g");
+  Request r = question("mixtral-8x7b", 64, "h100-sxm-80g");
   r.job.seq_len = 2048;
   r.job.global_batch = 64;
   const auto plan = make_plan(r);
@@ -240,7 +227,7 @@ TEST_CASE("a mixture of experts plans, and states that its routing is balanced")
 }
 
 TEST_CASE("a mixture of experts divides long samples over context ranks where that is faster") {
-  Request r = request("mixtral-8x7b", 64, "h100-sxm-80g");
+  Request r = question("mixtral-8x7b", 64, "h100-sxm-80g");
   r.job.seq_len = 32768;
   r.job.global_batch = 64;
   const auto plan = make_plan(r);
@@ -257,7 +244,7 @@ TEST_CASE("a plan says what its calibration knows, and that it knows nothing of 
   site.host = {1.25, 0.01};
   site.gpus = {{"rtx3090", {1.1, 0.004}, {1.5, 0.02}}};
   const auto calibrated = [&](const char* gpu) {
-    Request r = request("gpt2-124m", 4, gpu);
+    Request r = question("gpt2-124m", 4, gpu);
     hw_profiles::use_site(r.profile, site, "--site s.json");
     auto plan = make_plan(r);
     REQUIRE(plan.ok());
@@ -285,7 +272,7 @@ TEST_CASE("a plan says what its calibration knows, and that it knows nothing of 
 TEST_CASE("every model of the zoo has a sound plan on 16 GPUs, or a miss that says what it lacks") {
   for (const models::ZooEntry& entry : models::zoo()) {
     INFO(entry.spec.name);
-    const auto plan = make_plan(request(entry.spec.name, 16, "h100-sxm-80g"));
+    const auto plan = make_plan(question(entry.spec.name, 16, "h100-sxm-80g"));
     REQUIRE(plan.ok());
     if (!plan->chosen) {
       REQUIRE_FALSE(plan->rejected.empty());
@@ -308,7 +295,7 @@ namespace {
 // Step of the plan with these pins, and its stages.
 std::pair<double, std::vector<std::int64_t>> divided(const std::string& model, std::int64_t gpus,
                                                      std::initializer_list<std::string_view> pins) {
-  const Plan plan = pinned_plan(request(model, gpus, "h100-sxm-80g"), pins);
+  const Plan plan = pinned_plan(question(model, gpus, "h100-sxm-80g"), pins);
   REQUIRE(plan.chosen);
   return {plan.chosen->time.step.value(), plan.chosen->strategy.stages};
 }
@@ -316,7 +303,7 @@ std::pair<double, std::vector<std::int64_t>> divided(const std::string& model, s
 }  // namespace
 
 TEST_CASE("what is offloaded must fit the memory of a node, and where that is unknown it is said") {
-  Request r = request("llama2-7b", 8, "a100-sxm-80g");
+  Request r = question("llama2-7b", 8, "a100-sxm-80g");
   const auto pinned = [&] {
     Request asked = r;
     return pinned_plan(std::move(asked), {"offload=params", "sharding=zero3", "data=8"});
@@ -338,46 +325,6 @@ TEST_CASE("what is offloaded must fit the memory of a node, and where that is un
   CHECK(std::ranges::any_of(unknown.assumptions, [](const std::string& text) {
     return text.find("node.host_memory") != std::string::npos;
   }));
-}
-
-// [llama3] table 4 and section 3.3.2: 16 M tokens a step of 8192 each; 43 % and 41 % mfu.
-TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had it") {
-  Request r = request("llama3.1-405b", 16'384, "h100-sxm-80g");
-  r.job.global_batch = 2048;
-  const Plan plan = pinned_plan(r);
-  REQUIRE(plan.chosen);
-  const Strategy& s = plan.chosen->strategy;
-  INFO(to_text(s));
-  CHECK(s.data == 128);
-  CHECK(s.tensor == 8);
-  CHECK(s.pipeline == 16);
-  CHECK(s.schedule == Schedule::interleaved);
-  CHECK(s.stages.front() == 0);        // the embeddings and the head have chunks of their own
-  CHECK(s.stages.back() == 0);
-  CHECK(std::abs(plan.chosen->throughput.mfu / 0.41 - 1) < 0.10);
-  r.gpus = 8192;
-  const Plan half = pinned_plan(r);
-  REQUIRE(half.chosen);
-  CHECK(std::abs(half.chosen->throughput.mfu / 0.43 - 1) < 0.10);
-}
-
-// [llama3] table 4: tensor 8, context 16, 128 samples a step, 38 % mfu.
-TEST_CASE("Llama 3 405B at 131,072 tokens divides a sample over context ranks as its authors did") {
-  Request r = request("llama3.1-405b", 16'384, "h100-sxm-80g");
-  r.job.seq_len = 131'072;
-  r.job.global_batch = 128;
-  const Plan plan = pinned_plan(r);
-  REQUIRE(plan.chosen);
-  const Strategy& s = plan.chosen->strategy;
-  INFO(to_text(s));
-  CHECK(s.context == 16);
-  CHECK(s.tensor == 8);
-  CHECK(std::abs(plan.chosen->throughput.mfu / 0.38 - 1) < 0.10);
-  const Plan whole = pinned_plan(r, {"context=1"});
-  REQUIRE(whole.chosen);
-  CHECK(whole.chosen->time.step > 2 * plan.chosen->time.step);
-  // Short samples stay whole.
-  CHECK(pinned_plan(request("llama2-7b", 8, "h100-sxm-80g")).chosen->strategy.context == 1);
 }
 
 TEST_CASE("stages=auto of AlexNet is the fastest of all its divisions, by micro-batch") {

@@ -1,0 +1,49 @@
+// Answers that other people have written down.
+#include <cmath>
+
+#include "planner/search.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/planner/asked.hpp"
+
+using namespace planner;
+using namespace planner_test;
+
+// [llama3] table 4 and section 3.3.2: 16 M tokens a step of 8192 each; 43 % and 41 % mfu.
+TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had it") {
+  Request r = question("llama3.1-405b", 16'384, "h100-sxm-80g");
+  r.job.global_batch = 2048;
+  const Plan plan = pinned_plan(r);
+  REQUIRE(plan.chosen);
+  const Strategy& s = plan.chosen->strategy;
+  INFO(to_text(s));
+  CHECK(s.data == 128);
+  CHECK(s.tensor == 8);
+  CHECK(s.pipeline == 16);
+  CHECK(s.schedule == Schedule::interleaved);
+  CHECK(s.stages.front() == 0);        // the embeddings and the head have chunks of their own
+  CHECK(s.stages.back() == 0);
+  CHECK(std::abs(plan.chosen->throughput.mfu / 0.41 - 1) < 0.10);
+  r.gpus = 8192;
+  const Plan half = pinned_plan(r);
+  REQUIRE(half.chosen);
+  CHECK(std::abs(half.chosen->throughput.mfu / 0.43 - 1) < 0.10);
+}
+
+// [llama3] table 4: tensor 8, context 16, 128 samples a step, 38 % mfu.
+TEST_CASE("Llama 3 405B at 131,072 tokens divides a sample over context ranks as its authors did") {
+  Request r = question("llama3.1-405b", 16'384, "h100-sxm-80g");
+  r.job.seq_len = 131'072;
+  r.job.global_batch = 128;
+  const Plan plan = pinned_plan(r);
+  REQUIRE(plan.chosen);
+  const Strategy& s = plan.chosen->strategy;
+  INFO(to_text(s));
+  CHECK(s.context == 16);
+  CHECK(s.tensor == 8);
+  CHECK(std::abs(plan.chosen->throughput.mfu / 0.38 - 1) < 0.10);
+  const Plan whole = pinned_plan(r, {"context=1"});
+  REQUIRE(whole.chosen);
+  CHECK(whole.chosen->time.step > 2 * plan.chosen->time.step);
+  // Short samples stay whole.
+  CHECK(pinned_plan(question("llama2-7b", 8, "h100-sxm-80g")).chosen->strategy.context == 1);
+}
