@@ -76,6 +76,7 @@ core::Result<Subject> plan_point(PlanOptions options, bool hosts) {
   if (!requests.ok()) return requests.problems();
   planner::Request& request = requests->front();
   request.hosts = hosts;
+  request.fewer = false;
   request.gpu_given = true;  // no other machine is asked about
   const core::Result<planner::Plan> plan = planner::make_plan(request);
   if (!plan.ok()) return plan.problems();

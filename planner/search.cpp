@@ -222,6 +222,34 @@ std::int64_t default_global_batch(const models::ModelSpec& model, std::int64_t g
   return program::padded(model.default_global_batch, sharers);
 }
 
+// Slow links can make a step over all GPUs longer than one over a half, a quarter and so on of
+// them. These are asked as far as their use of the peak would stay below what any step reaches.
+static void state_fewer_gpus(const Request& request, Plan& plan) {
+  constexpr double kMostUse = 0.75;
+  if (!request.fewer || !plan.chosen || request.objective != Objective::time) return;
+  Request smaller = request;
+  smaller.fewer = smaller.hosts = false;
+  smaller.gpu_given = true;            // no other machine is asked about
+  smaller.top = 0;
+  smaller.candidate = 1;
+  smaller.tokens.reset();
+  smaller.job = plan.job;              // the same samples a step
+  double least = plan.chosen->time.step.value();
+  std::string said;
+  for (std::int64_t ways = 2; ways <= plan.gpus; ways *= 2) {
+    if (static_cast<double>(ways) * plan.chosen->throughput.mfu >= kMostUse) break;
+    if (plan.gpus % ways != 0) break;
+    smaller.gpus = plan.gpus / ways;
+    const core::Result<Plan> other = make_plan(smaller);
+    if (!other.ok() || !other->chosen || other->chosen->time.step.value() >= least) continue;
+    least = other->chosen->time.step.value();
+    said = fmt::format("fewer of the GPUs would be faster: {} take {} a step ({})", smaller.gpus,
+                       core::to_text(other->chosen->time.step),
+                       to_text(other->chosen->strategy));
+  }
+  if (!said.empty()) plan.assumptions.push_back(std::move(said));
+}
+
 core::Result<Plan> make_plan(const Request& request) {
   const auto start = std::chrono::steady_clock::now();
   Plan plan;
@@ -241,6 +269,7 @@ core::Result<Plan> make_plan(const Request& request) {
         cost::training(plan.profile.gpu, plan.gpus, *request.tokens,
                        plan.job.global_batch * plan.job.seq_len, t.step, t.compute + t.optimizer);
   }
+  state_fewer_gpus(request, plan);
   explain_rejections(explorer, plan);
   explain_empty_space(request, plan);
   fill_other_machines(explorer, questions, request.objective, plan);

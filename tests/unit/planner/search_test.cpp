@@ -140,6 +140,26 @@ TEST_CASE("pins that leave nothing to try are named") {
   CHECK_THAT(plan.rejected.front().fix, Catch::Contains("sharding=zero1"));
 }
 
+TEST_CASE("where fewer of the GPUs would be faster, the plan says so") {
+  const auto said = [](const Plan& plan) {
+    for (const std::string& text : plan.assumptions)
+      if (text.starts_with("fewer of the GPUs would be faster: ")) return text;
+    return std::string();
+  };
+  Request r = question("gpt2-124m", 64, "rtx3090");  // 8 nodes behind 10 Gbit/s
+  r.job.global_batch = 64;
+  const Plan all = pinned_plan(r);
+  r.gpus = 8;
+  const Plan node = pinned_plan(r);
+  REQUIRE((all.chosen && node.chosen));
+  REQUIRE(node.chosen->time.step < all.chosen->time.step);
+  INFO(said(all));
+  CHECK(said(all).find(": 8 take ") != std::string::npos);
+  CHECK(said(all).find(to_text(node.chosen->strategy)) != std::string::npos);
+  CHECK(said(node).empty());
+  CHECK(said(pinned_plan(question("gpt2-1.5b", 8, "h100-sxm-80g"))).empty());
+}
+
 TEST_CASE("the choice does not depend on how many alternatives are shown") {
   Request r = question("gpt-neox-20b", 16, "h100-sxm-80g");
   const Plan five = pinned_plan(r);
