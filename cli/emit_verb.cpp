@@ -31,18 +31,12 @@ std::string emit_json(const reports::emit::Launch& launch, const std::string& fr
          '\n';
 }
 
-// The chosen candidate, or the n-th alternative.
-const planner::Candidate* candidate_of(const planner::Plan& plan, std::int64_t n,
-                                       core::Problems& problems) {
-  const auto kept = static_cast<std::int64_t>(plan.alternatives.size());
-  if (n == 0 && plan.chosen) return &*plan.chosen;
-  if (n > 0 && n <= kept) return &plan.alternatives[static_cast<std::size_t>(n - 1)];
-  if (n == 0)
-    problems.push_back({"plan", "a plan with a feasible strategy", "none", "plan anew"});
-  else
-    problems.push_back({"--candidate", fmt::format("0 to {}, the plan's alternatives", kept),
-                        std::to_string(n), "plan with a greater --top"});
-  return nullptr;
+// That the plan has no such candidate.
+core::Problem no_candidate(const planner::Plan& plan, std::int64_t n) {
+  if (n == 0) return {"plan", "a plan with a feasible strategy", "none", "plan anew"};
+  return {"--candidate",
+          fmt::format("0 to {}, the plan's alternatives", plan.alternatives.size()),
+          std::to_string(n), "plan with a greater --top"};
 }
 
 }  // namespace
@@ -74,8 +68,8 @@ int emit_verb(Arguments arguments) {
   if (!problems.empty()) return refuse(problems);
   const core::Result<planner::Plan> plan = read_plan(path);
   if (!plan.ok()) return refuse(plan.problems());
-  const planner::Candidate* const one = candidate_of(*plan, number.value_or(0), problems);
-  if (one == nullptr) return refuse(problems);
+  const planner::Candidate* const one = planner::candidate_of(*plan, number.value_or(0));
+  if (one == nullptr) return refuse({no_candidate(*plan, number.value_or(0))});
   const auto launch = reports::emit::launch_of(*plan, *one, *framework);
   if (!launch.ok()) return refuse(launch.problems());
 

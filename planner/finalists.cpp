@@ -18,7 +18,6 @@ auto family(const Strategy& s) {
                          s.offload.size());
 }
 
-
 // The best of each family that fit by replay, in the order of the ranking. Those that would be the
 // finalists if every one fitted are replayed together; which are found does not depend on it.
 class Finalists {

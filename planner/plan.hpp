@@ -55,6 +55,9 @@ struct Plan {
   std::vector<RuleOfThumb> rules_of_thumb;
 };
 
+// 0: the chosen candidate; n: the n-th alternative, from 1. Null where the plan has none.
+const Candidate* candidate_of(const Plan& plan, std::int64_t n);
+
 std::string to_json_text(const Plan& plan);
 core::Result<Plan> parse_plan(std::string_view text, std::string_view source_name);
 

@@ -108,6 +108,12 @@ Json rules_json(const std::vector<RuleOfThumb>& rules) {
 
 }  // namespace
 
+const Candidate* candidate_of(const Plan& plan, std::int64_t n) {
+  if (n == 0) return plan.chosen ? &*plan.chosen : nullptr;
+  const bool there = n > 0 && n <= static_cast<std::int64_t>(plan.alternatives.size());
+  return there ? &plan.alternatives[static_cast<std::size_t>(n - 1)] : nullptr;
+}
+
 std::string to_json_text(const Plan& plan) {
   Json root = Json::object({{"schema", "plan/1"},
                             {"assumptions", Json::array_of(plan.assumptions)},

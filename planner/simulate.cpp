@@ -30,12 +30,6 @@ void append(core::Problems& all, const core::Problems& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-const Candidate* candidate_of(const Plan& plan, int index) {
-  if (index == 0) return plan.chosen ? &*plan.chosen : nullptr;
-  const bool there = index > 0 && index <= static_cast<int>(plan.alternatives.size());
-  return there ? &plan.alternatives[static_cast<std::size_t>(index - 1)] : nullptr;
-}
-
 core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
   core::Problems problems;
   if (candidate_of(plan, o.candidate) == nullptr)

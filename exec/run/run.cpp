@@ -20,13 +20,6 @@
 namespace exec {
 namespace {
 
-const planner::Candidate* candidate_of(const planner::Plan& plan, const RunOptions& options) {
-  const int n = options.candidate.value_or(0);
-  if (n == 0) return plan.chosen ? &*plan.chosen : nullptr;
-  const auto count = static_cast<int>(plan.alternatives.size());
-  return n > 0 && n <= count ? &plan.alternatives[static_cast<std::size_t>(n - 1)] : nullptr;
-}
-
 Platform& platform_of(const RunOptions& options) {
   return options.platform != nullptr ? *options.platform : host_platform();
 }
@@ -42,7 +35,7 @@ core::Problems option_problems(const planner::Plan& plan, const RunOptions& o) {
                         "use --communicator " + here});
   if (o.steps < 1)
     problems.push_back({"--steps", "at least 1", std::to_string(o.steps), ""});
-  if (candidate_of(plan, o) == nullptr)
+  if (candidate_of(plan, o.candidate.value_or(0)) == nullptr)
     problems.push_back({"--candidate", "0 (the chosen one) or 1 to " +
                                            std::to_string(plan.alternatives.size()),
                         std::to_string(o.candidate.value_or(0)),
@@ -343,7 +336,7 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
   Processes* const processes = options.processes;
   core::Problems problems = agreed(processes, option_problems(plan, options));
   if (!problems.empty()) return problems;
-  const planner::Candidate& candidate = *candidate_of(plan, options);
+  const planner::Candidate& candidate = *candidate_of(plan, options.candidate.value_or(0));
   const planner::Strategy strategy =
       planner::resolve(plan.model, plan.job, candidate.strategy);
   problems = planner::strategy_problems(plan.model, plan.job, strategy, plan.gpus);

@@ -69,12 +69,12 @@ struct Stage {
   bool servers() const { return strategy->grad_sync == GradSync::parameter_server; }
   // Gradients travel: to other data ranks, from a single worker to its server, to the host.
   bool communicates() const { return mesh.data > 1 || servers() || offloads_params(); }
-  // Kernels read a cast or gathered copy of the weights.
   // See models::KeptBeside.
   bool keeps_root() const {
     return graph->options.kept.root_unit && sharded_weights() && training() && !cut &&
            mesh.pipeline == 1;
   }
+  // Kernels read a cast or gathered copy of the weights.
   bool materialises() const { return sharded_weights() || recipe.weight != recipe.compute; }
   // In host memory: the optimizer's state; weights and gradients, too.
   bool offloads_optimizer() const { return offloads_params() || strategy->offloads("optimizer"); }
