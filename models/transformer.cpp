@@ -268,13 +268,16 @@ Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered) co
 }
 
 // Mixture of experts [mixtral]. A tensor rank's outputs are partial sums, and so is what its gates
-// are told: their gradients add up over the ranks (tensor_copy), while the router reads whole rows.
+// are told. Their gradients add up over the ranks (tensor_copy) before a router that reads all
+// rows; with sequence parallelism a router reads its rank's rows, the logits are gathered, and
+// their gradients, linear in those of the gates, add up on the way back.
 TensorIndex TransformerBuilder::experts_branch(SegmentBuilder& b, TensorIndex normed) const {
   const std::int64_t e = v_.experts, k = v_.experts_per_token;
   const ParameterIndex router = matrix(b, "moe.router.weight", e, h_);
-  const TensorIndex logits = linear(b, "moe.router", normed, {s_, e, h_}, router);
+  TensorIndex logits = linear(b, "moe.router", normed, {r_, e, h_}, router);
+  if (split_rows_) logits = sequence_gather(b, "moe.router.gather", logits, s_, e);
   Routing routing = top_k(b, "moe.top_k", logits, s_, e, k);
-  if (t_ > 1 && !options_.inference)
+  if (t_ > 1 && !split_rows_ && !options_.inference)
     routing.gates = tensor_copy(b, "moe.gates.copy", routing.gates, s_, k);
   const TensorIndex entered = enter(b, "moe", normed);
   const ExpertsShape shape{.rows = s_, .hidden = h_, .ffn_hidden = spec_.ffn_hidden, .experts = e,

@@ -86,8 +86,8 @@ class Space {
 
   void with_experts(Strategy s) {
     const std::int64_t tensor = s.tensor;
-    // A residual stream of whole rows, and one of 1 / tensor of them, which experts do not take.
-    const bool either = tensor > 1 && job_.seq_len % tensor == 0 && options_.experts == 0 &&
+    // A residual stream of whole rows, and one of 1 / tensor of them.
+    const bool either = tensor > 1 && job_.seq_len % tensor == 0 &&
                         !constraints_.is_pinned("sequence_parallel");
     for (const bool rows : {false, true}) {
       if (rows && !either) continue;

@@ -259,8 +259,6 @@ class Rules {
     NEED(s_.tensor > 1, "sequence_parallel", "false with tensor=1", "true", "pin tensor as well");
     NEED(job_.seq_len % s_.tensor == 0, "sequence_parallel",
          "a tensor degree that divides " + text(job_.seq_len) + " tokens", text(s_.tensor));
-    NEED(spec_.variants.experts == 0, "sequence_parallel", "false for a mixture of experts", "true",
-         "pin sequence_parallel=false");
     NEED(spec_.variants.token_features == 0, "sequence_parallel",
          "false where tokens arrive as features", "true", "pin sequence_parallel=false");
     NEED(!spec_.variants.pooler, "sequence_parallel", "false for a model with a pooler", "true",

@@ -56,6 +56,10 @@ void check_for_megatron(Question& q) {
             fmt::format("checkpoint={}", name(s.checkpoint)),
             "checkpoint=none, every_k or selective",
             fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));
+  q.require(v.experts == 0 || s.tensor == 1 || s.sequence_parallel,
+            "experts and tensor ranks with sequence_parallel=false",
+            "sequence_parallel=true, which Megatron demands of experts beside tensor ranks",
+            "plan with --pin sequence_parallel=true");
   q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
             "plan with --pin loss_chunks=1");
   using enum planner::Degree;
@@ -101,11 +105,6 @@ void add_model(Options& o, const Question& q) {
   o.close();
 }
 
-// Megatron-LM refuses experts beside tensor ranks without it; the planner has none of both.
-bool forces_sequence_parallel(const Question& q) {
-  return q.model().variants.experts > 0 && q.s.tensor > 1 && !q.s.sequence_parallel;
-}
-
 // Layers by stage where they are not the same: E embeddings, t a layer, L the head and loss.
 std::string layout(const planner::Strategy& s) {
   std::string text = "E";
@@ -118,7 +117,7 @@ void add_parallelism(Options& o, const Question& q) {
   const planner::Strategy& s = q.s;
   o.group("PARALLELISM");
   o.add("--tensor-model-parallel-size", s.tensor);
-  o.add_if(s.sequence_parallel || forces_sequence_parallel(q), "--sequence-parallel");
+  o.add_if(s.sequence_parallel, "--sequence-parallel");
   o.add("--pipeline-model-parallel-size", s.pipeline);
   const bool uneven = std::ranges::adjacent_find(s.stages, std::ranges::not_equal_to{}) !=
                       s.stages.end();
@@ -178,9 +177,6 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
   if (q.job().framework == "native")
     all.push_back("planned with framework native: `planner --framework megatron_core` predicts "
                   "what Megatron's own kernels and buffers take");
-  if (forces_sequence_parallel(q))
-    all.push_back("--sequence-parallel: Megatron demands it of experts beside tensor ranks; "
-                  "activations are smaller than planned, traffic is the same");
   if (q.s.bucket_bytes > 0 && q.s.overlap && q.s.data_ranks() > 1)
     all.push_back("buckets: Megatron chooses their size by the number of ranks");
   return all;

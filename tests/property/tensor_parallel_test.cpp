@@ -135,12 +135,18 @@ TEST_CASE("tensor ranks train mixtures of experts, divided or not, as one rank d
   Job momentum = job;
   momentum.optimizer = OptimizerKind::momentum;
   const ReferenceResult expected = single_rank(momentum, tiny_mixture());
-  for (std::int64_t t : {2, 3}) check_close(momentum, expected, mesh(1, t, 1), tiny_mixture());
-  for (Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
-    Strategy s = mesh(2, 2, 2, z);
-    s.expert = 2;
-    check_close(momentum, expected, s, tiny_mixture());
+  for (const bool rows : {false, true}) {
+    Strategy alone = mesh(1, 2, 1);
+    alone.sequence_parallel = rows;
+    check_close(momentum, expected, alone, tiny_mixture());
+    for (Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+      Strategy s = mesh(2, 2, 2, z);
+      s.expert = 2;
+      s.sequence_parallel = rows;
+      check_close(momentum, expected, s, tiny_mixture());
+    }
   }
+  check_close(momentum, expected, mesh(1, 3, 1), tiny_mixture());
   // Of one tensor rank too: another tree of sums than that of the reference.
   Strategy s = mesh(6, 1, 1);
   s.expert = 2;

@@ -69,6 +69,7 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
     s.schedule = Schedule::interleaved;
     s.stages = {8, 8, 8, 8};
     s.expert = 4;
+    s.sequence_parallel = true;
     s.context = 2;
     s.shard_group = 8;
     s.context_method = ContextMethod::ring;
@@ -84,7 +85,6 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
                              "--untie-embeddings-and-output-weights\n", "--disable-bias-linear\n",
         "--expert-tensor-parallel-size 2\n", "--sequence-parallel\n"})
     CHECK((has(launch->text, option) ? "" : option) == std::string());
-  CHECK(has(fmt::format("{}", fmt::join(launch->notes, "; ")), "Megatron demands it"));
   CHECK_FALSE(has(launch->text, "--grad-reduce-in-bf16"));  // recipe megatron adds up in f32
   const auto uneven = emitted("gpt2-124m", "megatron", [](Plan&, Strategy& s) {
     s.pipeline = 3;
@@ -131,6 +131,10 @@ TEST_CASE("what Megatron-LM does not have is refused with what to plan instead")
   CHECK(is_refused("gpt2-124m", "megatron",
                    [](Plan&, Strategy& s) { s.offload = {"activations"}; }, "offload=activations",
                    "--forbid offload=activations"));
+  CHECK(is_refused("mixtral-8x7b", "megatron",
+                   [](Plan&, Strategy& s) { s.sequence_parallel = false; },
+                   "experts and tensor ranks with sequence_parallel=false",
+                   "plan with --pin sequence_parallel=true"));
   CHECK(is_refused("llama2-7b", "megatron", [](Plan& p, Strategy&) { p.job.lora_rank = 8; },
                    "lora_rank=8", "without --lora-rank"));
   CHECK(is_refused("alexnet", "megatron", {}, "family graph", "a transformer"));
