@@ -42,6 +42,10 @@ double Accuracy::out_of_memory(double device, double usable) const {
   return 0.5 * std::erfc(std::log(usable / device) / (memory_spread * std::sqrt(2.0)));
 }
 
+double Accuracy::expected_step(double step, double device, double usable) const {
+  return step * (1 + kFailedRun * out_of_memory(device, usable));
+}
+
 core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view where) {
   const core::Result<core::Json> json = core::parse_json(text, where);
   if (!json.ok()) return json.problems();

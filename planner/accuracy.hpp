@@ -29,6 +29,10 @@ struct SiteVariances {
   double run = 0;
 };
 
+// What a run that dies for lack of memory costs, in shares of the work it was to do: a judgement
+// (docs/decisions/0011), as an hour of a day's run.
+inline constexpr double kFailedRun = 0.05;
+
 struct Accuracy {
   double coverage = 0, between = 0, within = 0, reach = 0;
   SiteVariances site;
@@ -48,6 +52,8 @@ struct Accuracy {
   double tie_factor() const;
   // Probability that what is predicted to take `device` of `usable` does not fit.
   double out_of_memory(double device, double usable) const;
+  // What a choice counts a step as: kFailedRun times the step more where it is sure not to fit.
+  double expected_step(double step, double device, double usable) const;
 };
 
 core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view where);

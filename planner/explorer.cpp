@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/parallel.hpp"
+#include "planner/accuracy.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/rescale.hpp"
@@ -175,10 +176,18 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
     const bool host_full = host_overflows(i, host);
     full_[i] = host_full || cannot_fit(figures[i].device, questions_[i].profile.gpu.usable);
     if (!full_[i])
-      entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step});
+      entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step,
+                             expected_step(i, figures[i])});
     else if (i == 0)
       miss(index, micro_batch, larger, host_full ? host : core::Bytes{}, figures[0]);
   }
+}
+
+core::Seconds Explorer::expected_step(std::size_t machine,
+                                      const closed_form::Figures& figures) const {
+  return core::Seconds(accuracy().expected_step(
+      figures.step.value(), static_cast<double>(figures.device.value()),
+      static_cast<double>(questions_[machine].profile.gpu.usable.value())));
 }
 
 // On the machine asked about. Of hosts, what all ranks of a node keep there is told.
@@ -265,7 +274,8 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
   program_.reset();
   const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
   if (host_overflows(0, host_bytes(s, closed))) return std::nullopt;
-  return Measure{figures.front().device, figures.front().step};
+  return Measure{figures.front().device, figures.front().step,
+                 expected_step(0, figures.front())};
 }
 
 std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
@@ -273,7 +283,7 @@ std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
     return std::nullopt;
   ++counts_.evaluated;
   const closed_form::Figures& figures = evaluator_.at(s.micro_batch, s.grad_accum).front();
-  return Measure{figures.device, figures.step};
+  return Measure{figures.device, figures.step, expected_step(0, figures)};
 }
 
 }  // namespace planner

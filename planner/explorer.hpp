@@ -25,6 +25,7 @@ struct Entry {
   std::int64_t micro_batch = 1;
   core::Bytes device{};                // bound
   core::Seconds step{};
+  core::Seconds expected{};            // Accuracy::expected_step
 };
 
 // The smallest micro-batch of a structure that does not fit, or a strategy that cannot be.
@@ -81,6 +82,7 @@ class Explorer {
   struct Measure {
     core::Bytes device{};
     core::Seconds step{};
+    core::Seconds expected{};          // Accuracy::expected_step
   };
   std::optional<Measure> measure(const Strategy& strategy);
   // The same by the closed form alone: nothing where it does not describe the strategy, which is
@@ -93,6 +95,7 @@ class Explorer {
   void explore(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
              const std::vector<closed_form::Figures>& figures);
+  core::Seconds expected_step(std::size_t machine, const closed_form::Figures& figures) const;
   void miss(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
             const closed_form::Figures& figures);
   void reject(std::uint32_t index, std::int64_t micro_batch, const core::Problems& problems);

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "planner/accuracy.hpp"
 #include "planner/lower.hpp"
 #include "planner/ranking.hpp"
 #include "planner/variants.hpp"
@@ -150,7 +151,7 @@ class Improvement {
 
   double objective_of(const Explorer::Measure& m) const {
     return request_.objective == Objective::memory ? static_cast<double>(m.device.value())
-                                                   : m.step.value();
+                                                   : m.expected.value();
   }
 
   Explorer& explorer_;
@@ -160,8 +161,9 @@ class Improvement {
 }  // namespace
 
 std::pair<double, double> rank_of(const Candidate& c, Objective objective) {
-  const double step = c.time.step.value();
   const auto device = static_cast<double>(c.memory.worst.device.value());
+  const double step = accuracy().expected_step(c.time.step.value(), device,
+                                               static_cast<double>(c.memory.usable.value()));
   return objective == Objective::memory ? std::make_pair(device, step)
                                         : std::make_pair(step, device);
 }

@@ -13,7 +13,8 @@ namespace planner {
 
 inline bool fits(const Candidate& c) { return c.memory.worst.device <= c.memory.usable; }
 
-// Ascending: what the objective asks for, then the other of step and memory.
+// Ascending: what the objective asks for, then the other of memory and step, which counts as
+// Accuracy::expected_step does.
 std::pair<double, double> rank_of(const Candidate& candidate, Objective objective);
 
 // The best of up to `wanted` families (degrees, sharding, checkpoint) that fit, in the order of the

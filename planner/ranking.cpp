@@ -28,7 +28,7 @@ int complexity(const Strategy& s) {
 }
 
 auto key_of(const Explorer& explorer, const Entry& e, Objective objective) {
-  const double step = e.step.value(), device = static_cast<double>(e.device.value());
+  const double step = e.expected.value(), device = static_cast<double>(e.device.value());
   const bool memory = objective == Objective::memory;
   return std::make_tuple(memory ? device : step, memory ? step : device,
                          complexity(explorer.structure(e.structure)), e.structure, e.micro_batch);
@@ -58,7 +58,7 @@ std::vector<Entry> undominated(const std::vector<Entry>& entries) {
 std::vector<Entry> frontier(const Explorer& explorer) {
   std::vector<Entry> entries = undominated(explorer.entries(0)), found;
   std::ranges::sort(entries, {}, [&](const Entry& e) {
-    return key_of(explorer, e, Objective::time);
+    return std::make_tuple(e.step.value(), e.device.value(), e.structure, e.micro_batch);
   });
   for (const Entry& e : entries)
     if (found.empty() || e.device < found.back().device) found.push_back(e);

@@ -9,7 +9,8 @@
 
 namespace planner {
 
-// Entries of one machine, best first: by the objective, then less memory, then simpler, then in
+// Entries of one machine, best first: by the objective (a step as Accuracy::expected_step counts
+// it), then less memory, then simpler, then in
 // order of enumeration. Taken one by one: few are asked for. O(entries) once, O(log entries) each.
 class Ranking {
  public:

@@ -115,14 +115,25 @@ core::Bytes sent(const Candidate& c) {
   return sum;
 }
 
-void add_candidate(Table& table, const Candidate& c, const std::string& rank, double best,
-                   TextStyle style) {
+// How a table of candidates is shown: steps against that of the choice; whether with the
+// probability of running out of memory.
+struct CandidateRows {
+  double best = 0;
+  bool risk = false;
+  TextStyle style;
+};
+
+void add_candidate(Table& table, const Candidate& c, const std::string& rank,
+                   const CandidateRows& rows) {
   std::vector<std::string> cells{
       rank, to_text(c.time.step),
-      best > 0 && rank != "0" ? fmt::format("{:+.1f} %", (c.time.step.value() / best - 1) * 100)
-                              : "-",
-      to_text(c.memory.worst.device), percent_text(c.throughput.mfu)};
-  if (style.wide()) {
+      rows.best > 0 && rank != "0"
+          ? fmt::format("{:+.1f} %", (c.time.step.value() / rows.best - 1) * 100)
+          : "-",
+      to_text(c.memory.worst.device)};
+  if (rows.risk) cells.push_back(percent_text(c.uncertainty.out_of_memory));
+  cells.push_back(percent_text(c.throughput.mfu));
+  if (rows.style.wide()) {
     const planner::Time& t = c.time;
     const auto tokens = static_cast<std::int64_t>(c.throughput.tokens_per_second_per_gpu);
     for (std::string cell : {count_text(tokens), share_text(t.compute, t.step),
@@ -138,7 +149,14 @@ void add_candidate(Table& table, const Candidate& c, const std::string& rank, do
 std::string candidates_text(const Plan& plan, const PlanTextOptions& options) {
   if (!plan.chosen) return "";
   const TextStyle style = options.style;
-  std::vector<Column> columns{{"#"}, {"step"}, {"against"}, {"memory"}, {"mfu"}};
+  const auto shown = std::span(plan.alternatives).first(
+      std::min(plan.alternatives.size(), options.alternatives));
+  const auto risky = [](const Candidate& c) { return c.uncertainty.out_of_memory >= kToldRisk; };
+  const CandidateRows rows{plan.chosen->time.step.value(),
+                           risky(*plan.chosen) || std::ranges::any_of(shown, risky), style};
+  std::vector<Column> columns{{"#"}, {"step"}, {"against"}, {"memory"}};
+  if (rows.risk) columns.push_back({"oom"});
+  columns.push_back({"mfu"});
   if (style.wide())
     for (const std::string& title : {fmt::format("{}/s/GPU", counted_in(plan)),
                                      std::string("compute"), std::string("exposed"),
@@ -147,11 +165,10 @@ std::string candidates_text(const Plan& plan, const PlanTextOptions& options) {
       columns.push_back({title});
   columns.push_back({"strategy", Align::left});
   Table table(std::move(columns));
-  const double best = plan.chosen->time.step.value();
-  add_candidate(table, *plan.chosen, "0", best, style);
+  add_candidate(table, *plan.chosen, "0", rows);
   table.paint_last(Ink::good);
-  for (std::size_t i = 0; i < std::min(plan.alternatives.size(), options.alternatives); ++i)
-    add_candidate(table, plan.alternatives[i], std::to_string(i + 1), best, style);
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    add_candidate(table, shown[i], std::to_string(i + 1), rows);
   return heading(fmt::format("Candidates (0 is recommended, {} kept)",
                              plural(static_cast<std::int64_t>(plan.alternatives.size()),
                                     "alternative")),

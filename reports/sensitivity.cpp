@@ -68,6 +68,24 @@ std::string safer_text(const Plan& plan) {
                      percent_text(risk(*best)), against(*best, *plan.chosen));
 }
 
+bool is_riskier(const Candidate& c, const Candidate& chosen) {
+  const double risk = c.uncertainty.out_of_memory;
+  return risk >= kToldRisk && risk > chosen.uncertainty.out_of_memory;
+}
+
+// What the choice was preferred to because it is likelier to fit: the fastest of them.
+std::string bolder_text(const Plan& plan) {
+  const Candidate* best = nullptr;
+  for (const Candidate* c : others(plan))
+    if (is_riskier(*c, *plan.chosen) &&
+        c->time.step < (best == nullptr ? *plan.chosen : *best).time.step)
+      best = c;
+  if (best == nullptr) return "";
+  return fmt::format("faster, {}, but may run out of memory ({}): {}", against(*best, *plan.chosen),
+                     percent_text(best->uncertainty.out_of_memory),
+                     changed_keys(plan.chosen->strategy, best->strategy));
+}
+
 std::string less_memory_text(const Plan& plan) {
   const core::Bytes needed = plan.chosen->memory.worst.device;
   const Candidate* best = nullptr;
@@ -98,6 +116,7 @@ std::string links_text(const Plan& plan) {
   std::optional<double> nearest;
   const Candidate* winner = nullptr;
   for (const Candidate* c : others(plan)) {
+    if (is_riskier(*c, *plan.chosen)) continue;  // its speed alone does not decide
     if (c->time.step < plan.chosen->time.step) return "";  // not chosen for its speed
     const auto flip = link_flip(plan.chosen->time, c->time);
     if (!flip || (nearest && std::abs(std::log(*flip)) >= std::abs(std::log(*nearest)))) continue;
@@ -150,8 +169,8 @@ std::optional<double> link_flip(const planner::Time& chosen, const planner::Time
 
 std::vector<std::string> what_would_change(const Plan& plan) {
   if (!plan.chosen) return {};
-  std::vector<std::string> lines{nearest_text(plan), safer_text(plan), less_memory_text(plan),
-                                 more_memory_text(plan), links_text(plan)};
+  std::vector<std::string> lines{nearest_text(plan),     safer_text(plan),       bolder_text(plan),
+                                 less_memory_text(plan), more_memory_text(plan), links_text(plan)};
   std::erase(lines, "");
   return lines;
 }

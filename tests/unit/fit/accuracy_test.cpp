@@ -73,6 +73,8 @@ TEST_CASE("what takes exactly the memory there is runs out half of the time") {
   CHECK(std::abs(a.out_of_memory(80, 80 * std::exp(0.05)) - 0.158655) < 1e-5);  // Phi(-1)
   CHECK(a.out_of_memory(40, 80) < 1e-9);
   CHECK(a.out_of_memory(0, 80) == 0);
+  CHECK(std::abs(a.expected_step(4, 80, 80) - 4 * (1 + planner::kFailedRun / 2)) < 1e-12);
+  CHECK(std::abs(a.expected_step(4, 40, 80) - 4) < 1e-9);
 }
 
 TEST_CASE("variances of sites and runs are found again, and intervals cover what they claim") {

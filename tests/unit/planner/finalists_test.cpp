@@ -34,7 +34,7 @@ double step_of(const Candidate& c) { return c.time.step.value(); }
 }  // namespace
 
 TEST_CASE("a pipeline in V shape is found where it idles least, and not where it is forbidden") {
-  const Request r = request("gpt-neox-20b", 64, "a100-sxm-80g");
+  const Request r = request("gpt-neox-20b", 32, "a100-pcie-80g");
   const Candidate found = chosen(r), other = chosen(r, {}, {"schedule=zb_v"});
   INFO(to_text(found.strategy) << " against " << to_text(other.strategy));
   CHECK(found.strategy.schedule == Schedule::zb_v);

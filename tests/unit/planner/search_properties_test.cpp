@@ -6,6 +6,7 @@
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/finalists.hpp"
 #include "planner/lower.hpp"
 #include "planner/search.hpp"
 #include "planner/space.hpp"
@@ -62,7 +63,8 @@ Candidate fastest_of_all(const Request& r) {
                        models::build_graph(r.model, graph_options(q.job, resolved)).value());
       Candidate c = evaluate(q, graphs.at(key), resolved);
       if (c.memory.worst.device > c.memory.usable) continue;
-      if (!best || c.time.step < best->time.step) best = std::move(c);
+      if (!best || rank_of(c, Objective::time) < rank_of(*best, Objective::time))
+        best = std::move(c);
     }
   REQUIRE(best);
   return *best;
@@ -114,7 +116,7 @@ TEST_CASE("Mixtral 8x7B on 64 H100 divides its experts, and is faster for it") {
   CHECK(step_of(r) > plan.chosen->time.step.value());
 }
 
-TEST_CASE("nothing on the Pareto front is beaten by anything printed, and the fastest is on it") {
+TEST_CASE("nothing on the Pareto front is beaten by anything printed, and the choice is on it") {
   const Asked asked = GENERATE(Asked{"gpt2-1.5b", "h100-sxm-80g", 8, 1024, 512},
                                Asked{"gpt2-124m", "rtx3090", 8, 512, 64},
                                Asked{"llama3-70b", "h100-sxm-80g", 64, 8192, 64});
@@ -123,7 +125,9 @@ TEST_CASE("nothing on the Pareto front is beaten by anything printed, and the fa
   const auto figures = [](const Candidate& c) {
     return std::make_pair(c.time.step.value(), c.memory.worst.device.value());
   };
-  CHECK(figures(plan.pareto.front()) == figures(*plan.chosen));
+  CHECK(std::ranges::any_of(plan.pareto, [&](const Candidate& c) {
+    return figures(c) == figures(*plan.chosen);
+  }));
   std::vector<Candidate> all = plan.alternatives;
   all.insert(all.end(), plan.pareto.begin(), plan.pareto.end());
   for (const Candidate& front : plan.pareto)

@@ -160,6 +160,20 @@ TEST_CASE("where fewer of the GPUs would be faster, the plan says so") {
   CHECK(said(pinned_plan(question("gpt2-1.5b", 8, "h100-sxm-80g"))).empty());
 }
 
+TEST_CASE("a little speed is given up for memory that is likelier to suffice") {
+  const Plan plan = pinned_plan(question("gpt2-1.5b", 16, "h100-sxm-80g"));
+  REQUIRE(plan.chosen);
+  CHECK(plan.chosen->uncertainty.out_of_memory < 0.01);
+  CHECK(std::ranges::all_of(plan.pareto, [&](const Candidate& c) {
+    return c.time.step >= plan.chosen->time.step || c.uncertainty.out_of_memory > 0.1;
+  }));
+  // Recomputation saves memory too, and costs more than the risk does.
+  const Plan tight = pinned_plan(question("llama3-8b", 8, "a100-sxm-80g"),
+                                 {"pipeline=1", "tensor=1", "sharding=zero1"});
+  REQUIRE(tight.chosen);
+  CHECK(tight.chosen->uncertainty.out_of_memory > 0.1);
+}
+
 TEST_CASE("the choice does not depend on how many alternatives are shown") {
   Request r = question("gpt-neox-20b", 16, "h100-sxm-80g");
   const Plan five = pinned_plan(r);

@@ -70,6 +70,14 @@ TEST_CASE("a choice that may run out of memory comes with the fastest that hardl
   CHECK(has(what_would_change(plan)[1], "so may every strategy kept"));
 }
 
+TEST_CASE("a choice that is likelier to fit than what is faster names that") {
+  planner::Plan plan = reports_test::sample_plan();
+  plan.alternatives[0].time.step = plan.chosen->time.step * 0.99;
+  plan.alternatives[0].uncertainty.out_of_memory = 0.4;
+  CHECK(has(what_would_change(plan)[1],
+            "faster, -1.0 %, but may run out of memory (40.0 %): data=8 tensor=1"));
+}
+
 TEST_CASE("a plan without an alternative says so, one without an answer says nothing") {
   planner::Plan plan = reports_test::sample_plan();
   plan.alternatives.clear();
