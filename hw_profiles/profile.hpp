@@ -150,6 +150,9 @@ struct Framework {
   bool vendor_attention = false;         // flash2 means the vendor's kernel where there is one
   double exposed_tensor = 1;             // share of a tensor collective that its GEMM does not hide
   double exposed_overlapped = 0.3;       // the same under tp_overlap
+  // Rows that sequence parallelism gathers or scatters in the backward pass travel while one of the
+  // two gradients of the matrix that reads them is computed.
+  bool hides_rows = false;
   core::Seconds collective_sync{};       // tensor ranks waiting for each other, each time
   // Bytes kept for the backward pass beside the operators' tensors, per element: see
   // models::KeptBeside.

@@ -141,7 +141,10 @@ class SegmentEmitter {
   void restore_core();
   // segment_sequence.cpp: rows gathered from and scattered over the tensor ranks.
   void keep_gathered_inputs();
-  void emit_rows(program::Collective collective, View rows, View all);
+  void emit_rows(program::Collective collective, View rows, View all,
+                 std::uint16_t beside = program::kNone);
+  // Index of the product that reads the gathered rows, of one whose weight trains where asked.
+  std::uint16_t product_of(const Op& gather, bool trains = false) const;
   void backward_gather(const Op& op, int dy);
   // segment_experts.cpp: rows to and from the ranks that hold other experts.
   void emit_exchange(View out, View in);

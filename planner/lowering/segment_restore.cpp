@@ -86,7 +86,8 @@ void SegmentEmitter::restore_for(std::size_t position) {
     }
     restored_[r] = true;
     builder_.alloc(tensor_view(t));
-    emit_forward(producer);
+    emit_rows(program::Collective::all_gather, tensor_view(producer.inputs[0]), tensor_view(t),
+              product_of(producer));
   }
 }
 

@@ -20,7 +20,17 @@ void SegmentEmitter::keep_gathered_inputs() {
   }
 }
 
-void SegmentEmitter::emit_rows(program::Collective collective, View rows, View all) {
+std::uint16_t SegmentEmitter::product_of(const Op& gather, bool trains) const {
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Op& op = segment_.graph[order_[i]];
+    if (op.kind != OpKind::linear || root_of(op.inputs[0]) != root_of(gather.outputs[0])) continue;
+    if (!trains || trained(op.parameters[0])) return op_index_[i];
+  }
+  return program::kNone;
+}
+
+void SegmentEmitter::emit_rows(program::Collective collective, View rows, View all,
+                               std::uint16_t beside) {
   program::Transfer t;
   t.collective = collective;
   t.algorithm = program::Algorithm::ring;
@@ -28,6 +38,7 @@ void SegmentEmitter::emit_rows(program::Collective collective, View rows, View a
   t.group = program::Group::tensor;
   t.wire_type = builder_.target().buffers[all.buffer].type;
   t.overlapped = stage_.strategy->tp_overlap;
+  t.beside = beside;
   builder_.emit({.kind = ActionKind::collective, .args = {rows, all}, .op = builder_.transfer(t)});
 }
 
@@ -36,17 +47,18 @@ void SegmentEmitter::backward_gather(const Op& op, int dy) {
   const TensorIndex x = op.inputs[0];
   if (!needs_gradient_[static_cast<std::size_t>(x)]) return consume(dy);
   const View all = storages_[static_cast<std::size_t>(dy)].view;
+  const std::uint16_t beside = product_of(op, true);
   const int existing = storage_of(x);
   if (existing < 0) {
     bool accumulate = false;
     const int dx = gradient_target(x, &accumulate);
     emit_rows(program::Collective::reduce_scatter,
-              storages_[static_cast<std::size_t>(dx)].view, all);
+              storages_[static_cast<std::size_t>(dx)].view, all, beside);
     return consume(dy);
   }
   const int part = new_storage(x);
   const View rows = storages_[static_cast<std::size_t>(part)].view;
-  emit_rows(program::Collective::reduce_scatter, rows, all);
+  emit_rows(program::Collective::reduce_scatter, rows, all, beside);
   builder_.emit({.kind = ActionKind::accumulate,
                  .args = {rows, storages_[static_cast<std::size_t>(existing)].view}});
   builder_.free(rows);

@@ -309,8 +309,18 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   if (!beside_gemm || time.value() == 0) return time;
   const double exposed =
       transfer.overlapped ? machine_->exposed_overlapped : machine_->exposed_tensor;
-  return std::max(time * exposed + machine_->collective_sync,
-                  machine_->host.collective);
+  const core::Seconds left =
+      time * exposed + machine_->collective_sync - hidden_time(transfer);
+  return std::max(left, machine_->host.collective);
+}
+
+// What of a transfer the GEMM beside it hides.
+core::Seconds ActionCost::hidden_time(const program::Transfer& transfer) const {
+  if (!machine_->hides_rows || transfer.beside == program::kNone) return {};
+  const bool gathers = transfer.collective == program::Collective::all_gather;
+  const ActionKind kind = gathers ? ActionKind::input_gradient : ActionKind::weight_gradient;
+  const core::DType type = machine_->f8_gemms ? core::DType::f8 : transfer.wire_type;
+  return gemm_time(shape_of(class_->operators[transfer.beside], kind, samples_), type, *machine_);
 }
 
 // A push and its server's fold happen together, and so do a reply and its pull: each side is as

@@ -57,6 +57,7 @@ class ActionCost {
   core::Seconds bytes_time(const program::Action& action, core::Bytes moved) const;
   core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds transfer_time(const program::Action& action, const program::Call& call) const;
+  core::Seconds hidden_time(const program::Transfer& transfer) const;
   core::Seconds fold_time(const program::Action& action, const program::Call& call) const;
   core::Seconds server_time(const program::Action& action, const program::Call& call) const;
 

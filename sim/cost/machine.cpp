@@ -44,6 +44,7 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.unfused_passes = f.passes_unfused;
   machine.exposed_tensor = f.exposed_tensor;
   machine.exposed_overlapped = f.exposed_overlapped;
+  machine.hides_rows = f.hides_rows;
   machine.collective_sync = f.collective_sync;
   machine.wide_gradients = f.wide_gradients && use.bf16;
   machine.gathers_logits = f.gathers_logits;

@@ -45,6 +45,7 @@ struct Machine {
   bool gathers_logits = false;     // each tensor rank computes the loss over all columns
   double exposed_tensor = 1;       // share of a tensor collective that its GEMM does not hide
   double exposed_overlapped = 1;   // the same under tp_overlap
+  bool hides_rows = false;         // see hw_profiles::Framework
   core::Seconds collective_sync{}; // ranks waiting for each other at a tensor collective
 
   int gpus_per_node = 1;

@@ -181,6 +181,24 @@ TEST_CASE("a tensor collective pays the ranks' waiting, and hides what its GEMM 
   CHECK(f.seconds(reduce) == Approx(20e-6));
 }
 
+TEST_CASE("rows travel beside a gradient's GEMM where the framework does so, as far as it lasts") {
+  Fixture f;
+  program::Transfer& rows = f.rank.transfers[0];
+  rows.what = program::Traffic::sequence;
+  const Action move = f.action(ActionKind::collective, 0, 2, 1);
+  const double wire = f.seconds(move);
+  const double gemm = f.seconds(f.action(ActionKind::weight_gradient, 0, 0, 1)) - 1e-6;
+  rows.beside = 0;
+  CHECK(f.seconds(move) == Approx(wire));  // our own executor's ranks take turns
+  f.machine.hides_rows = true;
+  f.machine.exposed_tensor = 1 + 2 * gemm / wire;
+  CHECK(f.seconds(move) == Approx(wire + gemm));
+  f.machine.exposed_tensor = 0.5 * gemm / wire;
+  CHECK(f.seconds(move) == 0);
+  rows.beside = program::kNone;
+  CHECK(f.seconds(move) == Approx(0.5 * gemm));
+}
+
 TEST_CASE("fp8 takes the peak of 8 bits for products, never for the head") {
   Fixture f;
   const Action product = f.action(ActionKind::forward, 0, 0, 1);

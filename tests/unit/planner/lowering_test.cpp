@@ -375,3 +375,26 @@ TEST_CASE("tp_overlap marks the collectives of rows that stand beside a GEMM, an
     CHECK(t.overlapped == rows);
   }
 }
+
+TEST_CASE("rows of the backward pass know the product whose gradients leave time for them") {
+  const auto counts = [](std::int64_t lora_rank) {
+    Job job = job_of(1);
+    job.lora_rank = lora_rank;
+    const program::Program p = sound(job, small_tensor(true), "gpt2-124m");
+    const program::RankClass& rank = p.classes[0];
+    std::map<program::Collective, int> found;
+    for (const program::Transfer& t : rank.transfers) {
+      if (t.beside == program::kNone) continue;
+      CHECK(rank.operators[t.beside].kind == models::OpKind::linear);
+      CHECK(rank.operators[t.beside].k == kSmallHidden);
+      ++found[t.collective];
+    }
+    return found;
+  };
+  using enum program::Collective;
+  // Of the one layer template: what attention and feed-forward read; the head's gradient.
+  CHECK(counts(0) == std::map<program::Collective, int>{{all_gather, 2}, {reduce_scatter, 3}});
+  // Frozen weights have no gradient beside which sums could travel; q, k, v's adapter has one. Of
+  // two templates: nothing before the first layer trains.
+  CHECK(counts(4) == std::map<program::Collective, int>{{all_gather, 2}, {reduce_scatter, 1}});
+}
