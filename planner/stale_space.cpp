@@ -33,6 +33,10 @@ std::vector<Structure> stale_structures(const Job& job, const SpaceOptions& opti
       add({"grad_sync=parameter_server", "server_mode=async", "servers_colocated=false",
            "servers=" + std::to_string(servers), "pipeline=1"},
           job, options, constraints, found);
+  if (job.global_batch % options.gpus == 0)
+    add({"grad_sync=parameter_server", "server_mode=async", "servers_colocated=true",
+         "servers=" + std::to_string(options.gpus), "pipeline=1"},
+        job, options, constraints, found);
   return found;
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Internal: strategies that change the mathematics, which --allow-stale adds to a space: pipelines
-// without flush (pipedream, pipedream_2bw) and asynchronous parameter servers on ranks of their
-// own. They go with data parallelism alone. Lowered each: a few milliseconds a candidate. Pure.
+// without flush (pipedream, pipedream_2bw) and asynchronous parameter servers, on ranks of their
+// own or one on each worker's rank. They go with data parallelism alone. Lowered each: a few
+// milliseconds a candidate. Pure.
 
 #include <vector>
 

@@ -221,10 +221,6 @@ class Rules {
     NEED(s_.pipeline == 1, "pipeline", "1 with parameter servers", text(s_.pipeline));
     NEED(s_.servers_colocated || s_.tensor == 1, "tensor", "1 with servers apart from the workers",
          text(s_.tensor));
-    NEED(s_.server_mode == ServerMode::sync || !s_.servers_colocated, "server_mode",
-         "sync with servers on workers", Phrase(name(s_.server_mode)),
-         "a worker would compute with weights that its server changes; pin "
-         "servers_colocated=false as well");
     NEED(!job_.reduce_dtype || *job_.reduce_dtype == gradient_type(), "reduce_dtype",
          "the gradient type with parameter servers", "another");
     NEED(job_.mode != Mode::inference, "grad_sync", "auto for inference", "parameter_server");

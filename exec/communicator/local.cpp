@@ -121,7 +121,7 @@ void LocalTransport::send(int peer, Lane lane, const Header& header,
   if (world_.links.any()) {
     arrives = world_.links.arrival(group_[index_], group_[peer], size, Inbox::Time::clock::now());
   }
-  if (peer != index_) sent_ += size;
+  if (group_[peer] != group_[index_]) sent_ += size;
   inbox.put(index_, lane, std::move(message), arrives);
 }
 
@@ -157,17 +157,14 @@ LocalWorld::~LocalWorld() = default;
 int LocalWorld::ranks() const { return state_->ranks; }
 bool LocalWorld::emulated_links() const { return state_->links.any(); }
 
-std::unique_ptr<Communicator> LocalWorld::open(int rank, std::span<const int> group_ranks,
+std::unique_ptr<Communicator> LocalWorld::open(int index, std::span<const int> group_ranks,
                                                int channel, MessageMemory& memory) {
   std::vector<int> group(group_ranks.begin(), group_ranks.end());
-  std::vector<int> sorted = group;
-  std::sort(sorted.begin(), sorted.end());
-  PLANNER_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < ranks());
-  PLANNER_CHECK(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
-                "a rank is in the group twice");
-  const auto place = std::find(group.begin(), group.end(), rank);
-  PLANNER_CHECK(place != group.end(), "the rank is not in the group");
-  const int index = static_cast<int>(place - group.begin());
+  PLANNER_CHECK(index >= 0 && index < std::ssize(group), "no place in the group");
+  const auto [least, most] = std::ranges::minmax(group);
+  PLANNER_CHECK(least >= 0 && most < ranks());
+  for (int i = 0; i < static_cast<int>(group.size()); ++i)
+    PLANNER_CHECK(earlier_places(group, i) <= 1, "a rank is in the group more than twice");
   return std::make_unique<MessageCommunicator>(
       std::make_unique<LocalTransport>(*state_, std::move(group), index, channel, memory));
 }

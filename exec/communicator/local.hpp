@@ -42,7 +42,7 @@ class LocalWorld final : public World {
   struct State;
 
  private:
-  std::unique_ptr<Communicator> open(int rank, std::span<const int> group_ranks, int channel,
+  std::unique_ptr<Communicator> open(int index, std::span<const int> group_ranks, int channel,
                                      MessageMemory& memory) override;
 
   std::unique_ptr<State> state_;

@@ -56,13 +56,17 @@ Interpreter::Interpreter(const RunContext& context, int rank)
       next_step_(context.first),
       in_turns_(program::takes_turns(context.program)),
       paced_(!in_turns_ && class_.schedule.flushes),
+      serves_beside_(program::serves_beside(class_)),
       streams_(class_, *backend_,
                [this](const std::string& m) { context_.world.abort(rank_, m); }) {
   open_communicators();
   initialise_weights();
+  if (in_turns_ && class_.is_server) begin_turns();
 }
 
-Interpreter::~Interpreter() = default;
+Interpreter::~Interpreter() {
+  if (server_.joinable()) server_.join();
+}
 
 StepTimes Interpreter::step(std::int64_t index) {
   step_index_ = index;
@@ -72,6 +76,7 @@ StepTimes Interpreter::step(std::int64_t index) {
   try {
     backend_->begin_marks();
     if (paced_ || !began_) barrier_->barrier();
+    if (!began_ && serves_beside_) start_serving();
     began_ = true;
     if (log_ != nullptr) {
       log_->which = which();
@@ -84,6 +89,7 @@ StepTimes Interpreter::step(std::int64_t index) {
     if (paced_) barrier_->barrier();
     times_.step = now() - start;
     next_step_ = index + 1;
+    if (next_step_ == context_.steps) await_turns(next_step_ - context_.first);
     if (log_ != nullptr) resolve_log();
   } catch (const std::exception& e) {
     // Before this rank's streams are joined: one of them may wait for a peer that waits for us.
@@ -106,6 +112,7 @@ int Interpreter::version(std::uint16_t buffer, std::int64_t step) const {
 void Interpreter::issue_all() {
   const bool serves = in_turns_ && !class_.is_worker;
   program::for_each_call(class_, [&](Call call) {
+    if (is_turn_beside(call)) return;
     if (serves) take_turn(call);
     issue_block(call);
   }, which());
@@ -192,6 +199,7 @@ void Interpreter::log_memory(const Action& a, const Call& call) {
 
 // Marks become seconds.
 void Interpreter::resolve_log() {
+  const std::scoped_lock lock(turns_mutex_);
   for (std::vector<LoggedAction>& stream : log_->streams)
     for (LoggedAction& a : stream) {
       a.start = backend_->seconds(a.start);
@@ -231,6 +239,7 @@ std::vector<std::span<std::byte>> Interpreter::state() {
 }
 
 void Interpreter::fetch_state() {
+  await_turns(next_step_ - context_.first);
   const std::vector<Operand> buffers = state_buffers();
   for (std::size_t i = 0; i < state_.size(); ++i)
     backend_->read(state_[i].data(), buffers[i].data, state_[i].size());

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "exec/communicator/world.hpp"
@@ -59,8 +63,9 @@ class Interpreter {
 
   // Step `index` (from 0), between two barriers of all ranks; without flush and of servers that
   // take turns the first alone begins with one. Such a server's step is as many turns as its
-  // workers push in a step, of whichever they are. Returns times; loss() afterwards is this rank's
-  // share of the step's loss, if its class computes one.
+  // workers push in a step, of whichever they are; on a worker's rank turns are taken beside the
+  // worker's steps, and the last step of the run returns when all of them are. Returns times;
+  // loss() afterwards is this rank's share of the step's loss, if its class computes one.
   StepTimes step(std::int64_t index);
   std::optional<double> loss() const;
 
@@ -75,7 +80,10 @@ class Interpreter {
   void barrier() { barrier_->barrier(); }
   // Later steps are recorded here; null: not. Between steps. A backend apart from the host tells
   // the parts of a step's time where it is recorded alone.
-  void record_into(StepLog* log) { log_ = log; }
+  void record_into(StepLog* log) {
+    const std::scoped_lock lock(turns_mutex_);
+    log_ = log;
+  }
 
   const RankMemory& memory() const { return memory_; }
   const Backend& backend() const { return *backend_; }
@@ -99,8 +107,14 @@ class Interpreter {
   void open_communicators();
   void issue_all();
   void issue_block(const program::Call& call);
+  // turns.cpp
+  void begin_turns();
   void take_turn(program::Call& call);
   std::int64_t update_number(const program::Call& call) const;
+  bool is_turn_beside(const program::Call& call) const;
+  void start_serving();
+  void serve_turn(const std::vector<program::Call>& turns);
+  void await_turns(std::int64_t steps);
   void issue(const program::Action& action, const program::Call& call);
   void run(const program::Action& action, const program::Call& call,
            const std::vector<Operand>& args);
@@ -157,13 +171,22 @@ class Interpreter {
   const bool in_turns_;                // servers of the program are asynchronous
   const bool paced_;                   // ranks end each step together
   bool began_ = false;
-  PendingPush turn_{};                 // that an asynchronous server answers
+  // Of an asynchronous server; used by the thread that takes its turns.
+  const bool serves_beside_;           // on a worker's rank
+  Communicator* server_channel_ = nullptr;
+  PendingPush turn_{};                 // the push that is answered
   std::vector<std::int64_t> updates_;  // by span
   std::vector<std::int64_t> replied_;  // by span and worker: the span's updates at its last reply
   Staleness staleness_;
+  std::int64_t turns_of_step_ = 0;
+  std::mutex turns_mutex_;             // guards what follows where a server is beside
+  std::condition_variable turned_;
+  std::int64_t turns_taken_ = 0;
+  std::exception_ptr turns_error_;
   StepLog* log_ = nullptr;
   StepTimes times_;
-  Streams streams_;                    // last: its threads use all of the above
+  Streams streams_;                    // its threads use all of the above
+  std::thread server_;                 // last, likewise
 };
 
 }  // namespace exec

@@ -1,6 +1,7 @@
 // Collectives, messages, servers and the optimizer of the Interpreter.
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 #include "core/check.hpp"
 #include "exec/host/optimizers.hpp"
@@ -28,11 +29,15 @@ constexpr int kServerChannel = 2000;  // servers apart and workers use different
 constexpr int kBarrierChannel = 3000;
 constexpr int kMessageChannel = 4000;  // + tag: both ends of a message run on different streams
 
-// Ranks in the order of their indices in the group of this action.
+// Ranks in the order of their indices in the group of this action. Workers come first, then servers
+// apart, or those that answer beside the steps of their ranks' workers: these are there twice.
 std::vector<int> group_of(const program::Program& p, const Action& a, const Transfer& t, int rank) {
   if (serves(a.kind)) {
     std::vector<int> ranks = p.mesh.members(Group::data, p.mesh.is_server(rank) ? 0 : rank);
+    const auto first = static_cast<std::size_t>(p.mesh.data);
     for (int s = 0; s < p.mesh.separate_servers; ++s) ranks.push_back(p.mesh.workers() + s);
+    if (p.servers_colocated && program::takes_turns(t))
+      for (int s = 0; s < p.servers; ++s) ranks.push_back(ranks[ranks.size() - first]);
     return ranks;
   }
   std::vector<int> ranks = p.mesh.members(t.group, rank);
@@ -40,29 +45,40 @@ std::vector<int> group_of(const program::Program& p, const Action& a, const Tran
   return ranks;
 }
 
+// This rank's place in that group: its last one where it serves.
+int index_in(const std::vector<int>& group, ActionKind kind, int rank) {
+  const bool server = kind == ActionKind::serve_push || kind == ActionKind::serve_pull;
+  const auto first = std::ranges::find(group, rank);
+  const auto second = server ? std::find(first + 1, group.end(), rank) : group.end();
+  return static_cast<int>((second != group.end() ? second : first) - group.begin());
+}
+
 }  // namespace
 
 void Interpreter::open_communicators() {
   const program::Program& p = context_.program;
   channel_of_action_.assign(class_.actions.size(), program::kNone);
-  std::vector<std::pair<std::vector<int>, int>> opened;
+  std::vector<std::tuple<std::vector<int>, int, int>> opened;  // group, channel, index
   for (std::size_t i = 0; i < class_.actions.size(); ++i) {
     const Action& a = class_.actions[i];
     if (!communicates(a.kind)) continue;
     const Transfer& t = class_.transfers[a.op];
     const bool message = a.kind == ActionKind::send || a.kind == ActionKind::receive;
-    const std::pair key{group_of(p, a, t, rank_),
-                        message          ? kMessageChannel + t.tag
+    const std::vector<int> group = group_of(p, a, t, rank_);
+    const int channel = message          ? kMessageChannel + t.tag
                         : serves(a.kind) ? kServerChannel
-                                         : static_cast<int>(a.stream)};
+                                         : static_cast<int>(a.stream);
+    const int index = index_in(group, a.kind, rank_);
+    const std::tuple key{group, channel, index};
     auto at = std::ranges::find(opened, key);
     if (at == opened.end()) {
       opened.push_back(key);
       at = opened.end() - 1;
-      channels_.push_back(context_.world.communicator(rank_, key.first, key.second,
-                                                      backend_->messages(a.stream)));
+      channels_.push_back(context_.world.communicator_at(index, group, channel,
+                                                         backend_->messages(a.stream)));
       if (serves(a.kind))
-        channels_.back()->use_servers({p.mesh.data, p.servers, p.servers_colocated});
+        channels_.back()->use_servers(
+            {p.mesh.data, p.servers, p.servers_colocated && !in_turns_});
     }
     channel_of_action_[i] = static_cast<std::uint16_t>(at - opened.begin());
   }
@@ -137,30 +153,6 @@ void Interpreter::transfer(const Action& a, const Call& call, const std::vector<
     default:
       PLANNER_CHECK(false, "not a transfer");
   }
-}
-
-// The call becomes that of the span whose push has come first, of any worker; the Program's order
-// is but one that may happen. Weights from before this run count as of the present version.
-void Interpreter::take_turn(Call& call) {
-  PLANNER_CHECK(channels_.size() == 1, "a server speaks to its workers alone");
-  const auto workers = static_cast<std::size_t>(context_.program.mesh.data);
-  if (updates_.empty()) {
-    const std::int64_t before = step_index_ * context_.program.mesh.data;
-    updates_.assign(class_.spans.size(), before);
-    replied_.assign(class_.spans.size() * workers, before);
-  }
-  turn_ = channels_.front()->next_push();
-  const auto span = static_cast<std::size_t>(turn_.key);
-  PLANNER_CHECK(span < updates_.size(), "a push of no span");
-  std::int64_t& replied = replied_[span * workers + static_cast<std::size_t>(turn_.worker)];
-  staleness_.add(updates_[span] - replied);
-  replied = ++updates_[span];
-  call.layer = static_cast<std::uint16_t>(turn_.key);
-}
-
-// From 1: of the whole, or of this span where it is updated by each push.
-std::int64_t Interpreter::update_number(const Call& call) const {
-  return updates_.empty() ? step_index_ + 1 : updates_[call.layer];
 }
 
 // Rows lie sample by sample, and each rank has a piece of every sample's: between that order and

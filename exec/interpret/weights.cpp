@@ -83,6 +83,7 @@ void Interpreter::initialise_weights() {
     }
     fill(class_.weights_buffer, class_.sharded_weights, p);
     fill(class_.master_buffer, true, p);  // like all optimizer state
+    fill(class_.server_weights_buffer, true, p);
   }
   for (const program::QuantisedParameter& q : class_.quantised) {
     const std::vector<double> exact =

@@ -93,6 +93,17 @@ inline View previous_micro_batch(View view) {
 inline program::EventRef layer_event(std::uint16_t event) {
   return {.event = event, .index = program::Index::layer};
 }
+inline program::Transfer over(program::Group group, program::Collective collective,
+                              program::Algorithm algorithm, program::Traffic what,
+                              core::DType wire_type) {
+  program::Transfer t;
+  t.collective = collective;
+  t.algorithm = algorithm;
+  t.what = what;
+  t.group = group;
+  t.wire_type = wire_type;
+  return t;
+}
 inline program::EventRef single_event(std::uint16_t event) { return {.event = event}; }
 
 }  // namespace planner::lowering

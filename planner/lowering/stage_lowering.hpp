@@ -53,7 +53,7 @@ class StageLowering {
   std::uint16_t open_gradient_block();
   std::uint16_t close_gradient_block();
 
-  // synchronise.cpp: gradients over ranks, optimizer, parameter servers.
+  // synchronise.cpp: gradients over ranks, optimizer. servers.cpp: parameter servers.
   void declare_synchronisation();
   // Whether the span's gradients travel: experts that one rank alone holds stay there.
   bool reduces(int span) const;
@@ -78,8 +78,11 @@ class StageLowering {
   std::uint16_t join_block();
   std::uint16_t join_gather_block();
   bool asynchronous() const { return stage_.strategy->server_mode == ServerMode::async; }
+  // A server that takes its turns while the worker of its rank computes.
+  bool serves_beside() const { return stage_.serves && !stage_.apart && asynchronous(); }
+  void build_turns(program::Routine& routine, Stream stream);
   program::Transfer served(program::Traffic what, int turn) const;
-  std::uint16_t server_step_block(int turn);
+  std::uint16_t server_step_block(Stream stream, int turn);
   void emit_update(Stream stream, View gradient);
   View weight_range() const;
   View gradient_range() const;

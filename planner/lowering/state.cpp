@@ -93,6 +93,9 @@ void StageLowering::declare_state() {
     state_.loss = state_buffer("loss", Term::logits, core::DType::f64, 1);
   class_.loss_buffer = state_.loss;
   if (stage_.servers() && !stage_.serves) return;  // the servers keep the optimizer [C5]
+  if (serves_beside())
+    class_.server_weights_buffer =
+        state_buffer("server.weights", Term::weights, r.weight, shard);
 
   const bool host = stage_.offloads_optimizer();
   if (r.has_master)

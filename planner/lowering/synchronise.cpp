@@ -3,8 +3,11 @@
 //   zero1    reduce-scatter of each bucket, update of the own chunk, all-gather of weights [zero]
 //   zero2    as zero1, by unit and micro-batch: gradients exist as shards
 //   zero3    as zero2 without the last gather: weights exist as shards, too (units.cpp)
-//   servers  push of gradients; servers add, update and send weights back [C2, C3, C5]; or, apart
-//            and asynchronous, update by each push and answer that worker alone [C9]
+//   servers  push of gradients; servers add, update and send weights back [C2, C3, C5]; or,
+//            asynchronous, update by each push and answer that worker alone [C9]: on a worker's
+//            rank on a stream beside its step, in a copy of the server's part of the weights
+#include <algorithm>
+
 #include "core/check.hpp"
 #include "planner/lower.hpp"
 #include "planner/lowering/stage_lowering.hpp"
@@ -17,17 +20,6 @@ using program::Range;
 using program::Traffic;
 using program::Transfer;
 using program::Wait;
-
-static Transfer over(program::Group group, Collective collective, program::Algorithm algorithm,
-                     Traffic what, core::DType wire_type) {
-  Transfer t;
-  t.collective = collective;
-  t.algorithm = algorithm;
-  t.what = what;
-  t.group = group;
-  t.wire_type = wire_type;
-  return t;
-}
 
 void StageLowering::declare_synchronisation() {
   if (!stage_.training() || layout_.spans.empty()) return;
@@ -45,6 +37,11 @@ void StageLowering::declare_synchronisation() {
     for (const program::Span& s : layout_.spans) b.elements.push_back(s.shard_elements);
     b.name = "server.sum";
     b.type = stage_.recipe.gradient;
+    if (serves_beside()) {  // in turns, between steps too: one at a time, there all along
+      b.elements = {std::ranges::max(b.elements)};
+      b.extent = 1;
+      b.persistent = true;
+    }
     sum_ = builder_.buffer(b);
   } else if (communicates() && stage_.reduce_type() != stage_.recipe.gradient) {
     for (const program::Span& s : layout_.spans) b.elements.push_back(s.elements);
@@ -56,6 +53,8 @@ void StageLowering::declare_synchronisation() {
 }
 
 View StageLowering::weight_range() const {
+  if (serves_beside())
+    return ranged(constant_view(class_.server_weights_buffer), Range::span_shard);
   const View w = constant_view(state_.weights);
   if (stage_.apart || stage_.sharded_weights()) return ranged(w, Range::span_shard);
   return ranged(w, stage_.parts() > 1 ? Range::span_chunk : Range::span);
@@ -148,58 +147,6 @@ std::uint16_t StageLowering::unit_reduce_block(bool experts) {
                  .stream = stream,
                  .args = {own, ranged(constant_view(state_.gradients), Range::span_shard)},
                  .signal = &done});
-  return builder_.end();
-}
-
-// A worker's push and pull of one span, and on servers the sum, the update and the replies between.
-std::uint16_t StageLowering::server_reduce_block() {
-  const Wait ready{layer_event(ready_), false};
-  const EventRef pulled = layer_event(pulled_);
-  const View gradients = ranged(constant_view(state_.gradients), Range::span);
-  const int turn = asynchronous() ? 1 : 0;
-  const std::uint16_t up = builder_.transfer(served(Traffic::gradients, turn));
-  const std::uint16_t down = builder_.transfer(served(Traffic::parameters, turn));
-  // All on one stream, in this order: pushes are buffered, so no rank waits for one that waits for
-  // it.
-  if (stage_.serves) builder_.alloc(layer_view(sum_));
-  builder_.emit({.kind = ActionKind::push,
-                 .stream = Stream::gradient,
-                 .args = {gradients},
-                 .op = up,
-                 .waits = {ready}});
-  if (stage_.serves) {
-    builder_.emit({.kind = ActionKind::serve_push, .stream = Stream::gradient,
-                   .args = {gradients, layer_view(sum_)}, .op = up});
-    emit_update(Stream::gradient, layer_view(sum_));
-    builder_.emit({.kind = ActionKind::serve_pull, .stream = Stream::gradient,
-                   .args = {weight_range()}, .op = down});
-  }
-  builder_.emit({.kind = ActionKind::pull, .stream = Stream::gradient,
-                 .args = {ranged(constant_view(state_.weights), Range::span)}, .op = down,
-                 .signal = &pulled});
-  return builder_.end();
-}
-
-// Pushes carry gradients, replies weights. turn: Transfer::tag (sim/program/turns.hpp).
-Transfer StageLowering::served(Traffic what, int turn) const {
-  const bool gradients = what == Traffic::gradients;
-  Transfer t = over(program::Group::data, Collective::parameter_server,
-                    program::Algorithm::parameter_server, what,
-                    gradients ? stage_.recipe.gradient : stage_.recipe.weight);
-  t.tag = static_cast<std::uint16_t>(turn);
-  return t;
-}
-
-// A server apart from the workers: a span of all of them, or of the worker whose turn it is.
-std::uint16_t StageLowering::server_step_block(int turn) {
-  builder_.begin(turn > 0 ? "server_turn" : "server_step");
-  builder_.alloc(layer_view(sum_));
-  builder_.emit({.kind = ActionKind::serve_push, .args = {layer_view(sum_)},
-                 .op = builder_.transfer(served(Traffic::gradients, turn))});
-  emit_update(Stream::compute, layer_view(sum_));
-  builder_.emit({.kind = ActionKind::serve_pull, .args = {weight_range()},
-                 .op = builder_.transfer(served(Traffic::parameters, turn))});
-  builder_.free(layer_view(sum_));
   return builder_.end();
 }
 
@@ -313,7 +260,7 @@ std::uint16_t StageLowering::join_block() {
   builder_.begin("join");
   if (stage_.servers()) {
     builder_.fence(Stream::compute, {{layer_event(pulled_), false}}, nullptr);
-    if (stage_.serves) builder_.free(layer_view(sum_));
+    if (stage_.serves && !asynchronous()) builder_.free(layer_view(sum_));
   } else {
     builder_.fence(Stream::compute, {{layer_event(reduced_), false}}, nullptr);
   }
@@ -334,6 +281,8 @@ void StageLowering::build_begin() {
   if (state_.loss != program::kNone)
     builder_.emit({.kind = ActionKind::zero, .args = {constant_view(state_.loss)}});
   call(class_.begin, builder_.end());
+  // Nothing but pushes holds it up, from the first on; `send` has no messages without a pipeline.
+  if (serves_beside()) build_turns(class_.begin, Stream::send);
 }
 
 void StageLowering::build_end() {
@@ -343,15 +292,7 @@ void StageLowering::build_end() {
     for (int s = 0; s < spans; ++s)
       if (layout_.spans[static_cast<std::size_t>(s)].elements > 0) call(end, block_of(s), s);
   };
-  if (stage_.apart) {
-    std::vector<std::uint16_t> turns;
-    const int first = asynchronous() ? 1 : 0, last = asynchronous() ? stage_.mesh.data : 0;
-    for (int turn = first; turn <= last; ++turn) turns.push_back(server_step_block(turn));
-    return for_spans([&](int s) {
-      for (std::size_t i = 0; i + 1 < turns.size(); ++i) call(end, turns[i], s);
-      return turns.back();
-    });
-  }
+  if (stage_.apart) return build_turns(end, Stream::compute);
   for (int c = 0; c < static_cast<int>(stage_.chunks.size()); ++c)
     for (const bool gradient : {true, false})
       if (sends(c, gradient))

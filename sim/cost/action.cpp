@@ -113,6 +113,7 @@ ActionCost::ActionCost(const program::Program& program, const program::RankClass
       places_[g] =
           place_of(program.mesh, static_cast<Group>(g), worker, machine.gpus_per_node);
   part_ = program.part_of(first);
+  rank_ = rank >= 0 ? rank : first;
 }
 
 bool ActionCost::is_transfer(ActionKind kind) {
@@ -324,7 +325,8 @@ core::Seconds ActionCost::hidden_time(const program::Transfer& transfer) const {
 }
 
 // A push and its server's fold happen together, and so do a reply and its pull: each side is as
-// long as the busier link. The span's parts are 1/M each. In turns a server meets one worker.
+// long as the busier link. The span's parts are 1/M each. In turns a server meets one worker, and
+// the one on its own rank over no link.
 core::Seconds ActionCost::server_time(const Action& action, const Call& call) const {
   const Place& place = places_[static_cast<std::size_t>(Group::data)];
   const program::Span& span = class_->spans[call.layer];
@@ -332,14 +334,20 @@ core::Seconds ActionCost::server_time(const Action& action, const Call& call) co
   const core::DType type = buffer(action, last).type;
   const core::Bytes part = core::bytes_of(span.shard_elements, type);
   const int workers = program_->mesh.data;
-  const bool turns = program::takes_turns(class_->transfers[action.op]);
-  const int peers = turns ? 1 : program_->servers_colocated ? workers - 1 : workers;
+  const program::Transfer& t = class_->transfers[action.op];
+  const bool turns = program::takes_turns(t);
+  const bool serves =
+      action.kind == ActionKind::serve_push || action.kind == ActionKind::serve_pull;
+  int peers = program_->servers_colocated ? workers - 1 : workers;
+  if (turns) peers = serves && program::is_own_turn(*program_, t, rank_) ? 0 : 1;
   const core::Seconds wire = incast_time(place, peers, part, *machine_);
   if (action.kind == ActionKind::serve_push)
     return wire + fold_time(action, call);
   if (action.kind == ActionKind::serve_pull) return wire;
   // push, pull: the worker's own link carries M parts, the server's carries K of them.
-  return std::max(wire, incast_time(place, program_->servers, part, *machine_));
+  const int others = program_->servers - (turns && class_->is_server ? 1 : 0);
+  if (others == 0) return core::Seconds{};
+  return std::max(wire, incast_time(place, others, part, *machine_));
 }
 
 core::Seconds ActionCost::fold_time(const Action& action, const Call& call) const {

@@ -66,6 +66,7 @@ class ActionCost {
   const Machine* machine_;
   std::int64_t samples_;
   int part_ = 0;
+  int rank_ = 0;                       // whose turn is over no link
   std::array<Place, program::kGroups> places_{};  // by program::Group, of the class's first rank
 };
 

@@ -241,12 +241,13 @@ class RankWriter {
     const bool pushes = a.kind == ActionKind::push || a.kind == ActionKind::serve_push;
     const auto bytes = core::bytes_of(op.transfer_elements, t.wire_type).value();
     const std::int64_t workers = mesh_.data;
+    const bool turns = program::takes_turns(t);
     const std::int64_t incast =
-        program::takes_turns(t) ? 1 : workers - (scene_.program().servers_colocated ? 1 : 0);
-    const std::int64_t own = std::int64_t{scene_.program().servers};
+        turns ? 1 : workers - (scene_.program().servers_colocated ? 1 : 0);
+    const std::int64_t own = scene_.program().servers - (turns && class_.is_server ? 1 : 0);
     Ids ids;
     for (const int peer : of_worker ? servers() : workers_of_server(t)) {
-      if (peer == rank_) continue;
+      if (peer == rank_ && !turns) continue;  // in turns it tells two streams of one rank apart
       Describe node = message_node(sends, peer, pushes ? kPushTag : kPullTag, bytes,
                                    program::name(t.what));
       node.attributes = [&, inner = node.attributes](ProtoMessage& n) {

@@ -125,6 +125,8 @@ class Matcher {
       member(*group, t.rank).push_back(id);
     } else {
       if (!join_message(t, n, id, pair)) return false;
+      // To itself: between two streams of a rank, over no link.
+      if (pair.front() == pair.back()) return out_.duration[id] = n.duration, true;
       ranks = pair;
     }
     const auto index = static_cast<int>(std::ranges::lower_bound(ranks, t.rank) - ranks.begin());

@@ -87,7 +87,8 @@ bool Exchanges::post(const Timetable& table, const Operation& op, Party from, st
                                           : p.mesh.workers() + s);
   std::vector<int> members{from.rank};
   const bool turns = point.kind == ActionKind::serve_pull && program::takes_turns(t);
-  if (turns) members.push_back(workers[static_cast<std::size_t>(t.tag - 1)]);
+  if (turns && !program::is_own_turn(p, t, from.rank))
+    members.push_back(workers[static_cast<std::size_t>(t.tag - 1)]);
   for (const int rank : point.kind == ActionKind::push ? servers : workers)
     if (rank != from.rank && !turns) members.push_back(rank);
   if (members.size() == 1) return false;

@@ -6,6 +6,7 @@
 #include "core/check.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/cost/link.hpp"
+#include "sim/program/turns.hpp"
 
 namespace engine {
 namespace {
@@ -129,6 +130,9 @@ std::vector<Key> place_keys(const program::Program& p, const Groups& groups,
       if (groups.label[g][at] != Groups::kNone)
         add(key, g * 1'000'003 + static_cast<std::uint64_t>(groups.place[g][at]));
     if (!marks.empty()) add(key, marks[at]);
+    // Of a server's turns beside a worker one is over no link: which one tells servers apart.
+    if (program::serves_beside(p.classes[static_cast<std::size_t>(p.class_of(rank))]))
+      add(key, static_cast<std::uint64_t>(p.part_of(rank)));
     keys.push_back(key);
   }
   return keys;

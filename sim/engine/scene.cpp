@@ -59,7 +59,7 @@ class Seating {
     PLANNER_CHECK(label != Groups::kNone, "a transfer outside its group");
     const int lowest = lowest_[g][static_cast<std::size_t>(label)];
     if (kind == ChannelKind::collective) return {kind, t.group, point.stream, lowest, 0, 0};
-    return {kind, {}, {}, lowest, program::turn_of(p_, t, rank), 0};
+    return {kind, {}, {}, lowest, program::turn_of(p_, t, point.kind, rank), 0};
   }
 
  private:

@@ -196,8 +196,9 @@ class ClassCheck {
              "correct the view or the size");
       return;
     }
-    // A worker that serves does not receive its own part.
-    if (a.kind == ActionKind::pull && k_.is_server && view.range == Range::span) {
+    // A worker that serves does not receive its own part, unless its server has a copy of it.
+    const bool has_own = k_.is_server && k_.server_weights_buffer == kNone;
+    if (a.kind == ActionKind::pull && has_own && view.range == Range::span) {
       View own = view;
       own.range = Range::span_chunk;
       const ResolvedRange c = resolve(k_, own, at_.call, part_);

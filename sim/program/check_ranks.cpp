@@ -149,8 +149,8 @@ class Ranks {
       return {Kind::message, {}, {}, sends ? player.rank : peer, sends ? peer : player.rank, t.tag};
     }
     const bool up = a.kind == ActionKind::push || a.kind == ActionKind::serve_push;
-    const int group = server_group(player.rank), turn = turn_of(p_, t, player.rank);
-    return {up ? Kind::push : Kind::pull, {}, {}, group, turn, 0};
+    const int turn = turn_of(p_, t, a.kind, player.rank);
+    return {up ? Kind::push : Kind::pull, {}, {}, server_group(player.rank), turn, 0};
   }
 
   bool has_peer(const Player& player, const Item& item) const {

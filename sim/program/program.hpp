@@ -50,7 +50,8 @@ std::string_view name(Term term);
 
 // context carries what passes round a ring of context ranks beside the computation on it.
 // send_back and receive_back carry the messages of zb_v's second arm, from the last rank back to
-// the first, whose order is its own.
+// the first, whose order is its own. Without a pipeline, send has the turns of a server that
+// answers beside its worker's step (turns.hpp).
 enum class Stream : std::uint8_t {
   compute, gradient, parameter, context, send, receive, send_back, receive_back
 };
@@ -315,6 +316,8 @@ struct RankClass : PassRoutines {     // of chunk 0
   std::int64_t forward_evaluations = 0;
   // Persistent buffers that the executor fills or reads itself.
   std::uint16_t weights_buffer = kNone, frozen_buffer = kNone, master_buffer = kNone;
+  // The server's part of the weights, where its worker computes with a copy of its own (turns.hpp).
+  std::uint16_t server_weights_buffer = kNone;
   std::vector<QuantisedParameter> quantised;
   std::uint16_t quantised_buffer = kNone;
   bool sharded_frozen = false;         // frozen_buffer holds a shard of each unit

@@ -107,8 +107,10 @@ Volume server_volume(const Program& p, const Issue& issue, int rank) {
       payload_bytes(Collective::parameter_server, Algorithm::parameter_server, workers, p.servers,
                     issue.elements, type);
   if (issue.kind == ActionKind::push) return {1, whole, t.push_per_worker};
-  // In turns: apart from the workers, so that each of them is one of equal parts.
-  return {1, whole, t.reply_per_server / (takes_turns(issue.transfer) ? workers : 1)};
+  if (!takes_turns(issue.transfer)) return {1, whole, t.reply_per_server};
+  // In turns each worker elsewhere is sent one of equal parts.
+  if (is_own_turn(p, issue.transfer, rank)) return {1, whole, core::Bytes(0)};
+  return {1, whole, t.reply_per_server / (apart ? workers : workers - 1)};
 }
 
 Volume volume(const Program& p, const Issue& issue, int rank) {
@@ -141,7 +143,9 @@ Entries entries_of(const Program& p, const std::vector<Issue>& issues, int rank)
   Entries all;
   for (const Issue& issue : issues) {
     const Volume v = volume(p, issue, rank);
-    if (v.wire == core::Bytes(0)) continue;
+    // What a server says to its own rank counts among what it says to others.
+    const bool own = is_own_turn(p, issue.transfer, rank) && issue.kind == ActionKind::serve_pull;
+    if (v.wire == core::Bytes(0) && !own) continue;
     const int group = group_size(p, issue);
     const EntryKey key{issue.transfer.what, entry_name(issue), issue.transfer.algorithm, group};
     TrafficEntry& e = all[key];
@@ -154,6 +158,7 @@ Entries entries_of(const Program& p, const std::vector<Issue>& issues, int rank)
     e.payload += v.payload * issue.times;
     e.wire += v.wire * issue.times;
   }
+  std::erase_if(all, [](const auto& entry) { return entry.second.wire == core::Bytes(0); });
   return all;
 }
 

@@ -113,6 +113,14 @@ same_as_threads 4 data=2 tensor=2 sequence_parallel=true sharding=zero1
 same_as_threads 3 data=2 grad_sync=parameter_server servers=1 servers_colocated=false
 same_as_threads 2 data=2 sharding=none grad_sync=naive_all_reduce
 
+# Servers beside workers answer as pushes come: no two runs alike, but for what they move.
+plan plan.json 3 data=3 grad_sync=parameter_server servers=2 server_mode=async
+mpi plan.json --steps 3 --out async.json >page.txt
+grep -q "asynchronous pushes" page.txt || fail "no staleness is told"
+"$planner" compare plan.json async.json | tail -n 1 >verdict.txt
+[[ $(cat verdict.txt) =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes &&
+  ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] || fail "servers beside workers: $(cat verdict.txt)"
+
 # The library's own collectives: of two ranks the sum is the same bits; its bytes nobody knows.
 plan plan.json 2 data=2 sharding=zero1
 "$planner" exec plan.json --quiet --out threads.json >/dev/null

@@ -5,6 +5,8 @@
 #include "planner/lower.hpp"
 #include "planner/search.hpp"
 #include "reports/run_text.hpp"
+#include "sim/program/checker.hpp"
+#include "sim/program/turns.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_equal.hpp"
 #include "tests/property/check_prediction.hpp"
@@ -15,9 +17,9 @@ using namespace tests;
 
 namespace {
 
-std::function<void(Strategy&)> async_servers(std::int64_t count) {
+std::function<void(Strategy&)> async_servers(std::int64_t count, bool colocated = false) {
   return [=](Strategy& s) {
-    servers(count, false)(s);
+    servers(count, colocated)(s);
     s.server_mode = ServerMode::async;
   };
 }
@@ -75,16 +77,20 @@ TEST_CASE("with stale weights the loss falls as far as without, within 5 %") {
   CHECK(mean_of_last(async) < 1.05 * mean_of_last(sync));
 }
 
-TEST_CASE("staleness counts every update of others between a reply and the next push") {
+namespace {
+
+void check_staleness(bool colocated) {
   constexpr std::int64_t kWorkers = 3, kServers = 2, kRunSteps = 5;
   Request request;
   request.model = tiny_gpt(2);
   request.job = tiny_job(request.model, 12);
-  request.gpus = kWorkers + kServers;
+  request.gpus = kWorkers + (colocated ? 0 : kServers);
   request.profile = hw_profiles::find_profile("rtx3090").value();
-  for (const char* pin : {"grad_sync=parameter_server", "servers=2", "servers_colocated=false",
-                          "server_mode=async", "tensor=1", "pipeline=1", "bucket_bytes=20000"})
+  for (const char* pin : {"grad_sync=parameter_server", "servers=2", "server_mode=async",
+                          "tensor=1", "pipeline=1", "bucket_bytes=20000"})
     REQUIRE(request.constraints.pin(pin).ok());
+  REQUIRE(request.constraints.pin(colocated ? "servers_colocated=true" : "servers_colocated=false")
+              .ok());
   const core::Result<Plan> plan = make_plan(request);
   if (!plan.ok()) FAIL(core::to_text(plan.problems()));
   REQUIRE(plan->chosen);
@@ -110,11 +116,65 @@ TEST_CASE("staleness counts every update of others between a reply and the next 
   CHECK(reports::run_text(*run, {}).find("asynchronous pushes") != std::string::npos);
 }
 
-TEST_CASE("servers on the workers' ranks are refused where nobody waits") {
-  Strategy s = strategy(2, 12, 2, servers(2, true));
-  s.server_mode = ServerMode::async;
-  const auto problems =
-      strategy_problems(tiny_gpt(), tiny_job(tiny_gpt(), 12), s, s.workers());
-  REQUIRE(problems.size() == 1);
-  CHECK(problems[0].where == "server_mode");
+}  // namespace
+
+TEST_CASE("staleness counts every update of others between a reply and the next push") {
+  check_staleness(false);
+}
+TEST_CASE("staleness is counted alike by servers on the workers' ranks") { check_staleness(true); }
+
+TEST_CASE("one worker whose rank serves as well is never stale: it equals the reference") {
+  for (const char* recipe : {"fp32", "mixed"})
+    check_equal(tiny_gpt(), tiny_job(tiny_gpt(), 12, recipe),
+                strategy(1, 12, 2, async_servers(1, true)));
+}
+
+// The worker's step and the server's turns share a rank and nothing else: each has its weights.
+TEST_CASE("memory and wire bytes of asynchronous servers on workers' ranks equal the prediction") {
+  for (const std::int64_t workers : {1, 2, 3})
+    for (std::int64_t m = 1; m <= workers; ++m)
+      for (const char* recipe : {"fp32", "mixed", "lean"}) {
+        INFO(workers << " workers, " << m << " servers on them, " << recipe);
+        const ProgramRun run = run_program(tiny_gpt(), tiny_job(tiny_gpt(), 12, recipe),
+                                           strategy(workers, 12, 2, async_servers(m, true)), 3,
+                                           kSeed);
+        CHECK(core::to_text(program::check(run.program)) == "");
+        check_prediction(run);
+        const program::RankClass& k = run.program.classes[0];
+        REQUIRE(program::serves_beside(k));
+        const auto bytes = [&](std::uint16_t buffer) {
+          return k.buffers[buffer].instance_bytes(0).value();
+        };
+        // Gradients to every other server, and its own part of the weights to every other worker.
+        const std::int64_t each = core::bytes_of(1, k.buffers[k.weights_buffer].type).value();
+        std::int64_t up = 0, down = 0, part = 0;
+        for (const auto& [key, t] : run.ranks[0].traffic)
+          (key.server ? down : up) += t.wire.value();
+        for (const program::Span& s : k.spans) part += s.shard_elements;
+        CHECK(bytes(k.server_weights_buffer) == part * each);
+        CHECK(down == (workers - 1) * part * each);
+        if (std::string(recipe) != "lean") CHECK(up == (m - 1) * part * each);
+      }
+}
+
+TEST_CASE("servers on tensor ranks' workers serve their own part of each tensor rank") {
+  const ProgramRun run = run_program(
+      tiny_gpt(), tiny_job(tiny_gpt(), 12), strategy(2, 12, 2, [](Strategy& s) {
+        async_servers(2, true)(s);
+        s.tensor = 2;
+      }), 3, kSeed);
+  check_prediction(run);
+}
+
+TEST_CASE("with servers on the workers' ranks the loss falls as far, and staleness is counted") {
+  Job job = tiny_job(tiny_gpt(2), 12);
+  job.optimizer = OptimizerKind::adam;
+  const auto trained = [&](auto change) {
+    return run_program(tiny_gpt(2), job, strategy(3, 12, 2, change), 20, kSeed);
+  };
+  const ProgramRun sync = trained(servers(2, true)), async = trained(async_servers(2, true));
+  INFO("sync " << mean_of_last(sync) << ", async " << mean_of_last(async));
+  CHECK(async.losses.front() == Approx(sync.losses.front()).epsilon(0.02));
+  CHECK(mean_of_last(async) < 0.98 * async.losses.front());
+  CHECK(mean_of_last(async) < 1.05 * mean_of_last(sync));
 }

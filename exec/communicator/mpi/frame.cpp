@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/check.hpp"
+#include "exec/communicator/world.hpp"
 
 namespace exec {
 
@@ -44,7 +45,7 @@ Frame strip(Message& message) {
 }
 
 // FNV-1a, 64 bits.
-std::uint64_t room_id(std::span<const int> group, int channel) {
+std::uint64_t room_id(std::span<const int> group, int channel, int index) {
   std::uint64_t hash = 14695981039346656037ull;
   const auto mix = [&](int value) {
     for (int shift = 0; shift < 32; shift += 8) {
@@ -54,6 +55,7 @@ std::uint64_t room_id(std::span<const int> group, int channel) {
   };
   mix(channel);
   for (int rank : group) mix(rank);
+  if (const int earlier = earlier_places(group, index); earlier > 0) mix(earlier);
   return hash;
 }
 

@@ -39,6 +39,7 @@ Frame strip(Message& message);
 
 // The same on every member; rooms of other groups or channels have others, but for one chance in
 // 2^64, which the caller checks.
-std::uint64_t room_id(std::span<const int> group, int channel);
+// A rank's second place in the group is a room apart. REQUIRES: index is a place of the group.
+std::uint64_t room_id(std::span<const int> group, int channel, int index);
 
 }  // namespace exec

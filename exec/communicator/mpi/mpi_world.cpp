@@ -72,8 +72,9 @@ namespace {
 class MpiTransport final : public Transport {
  public:
   MpiTransport(MpiWorld::State& world, std::vector<int> group, int index, int channel)
-      : world_(world), group_(std::move(group)), index_(index), id_(room_id(group_, channel)),
-        room_(world.room(id_)) {
+      : world_(world), group_(std::move(group)), index_(index),
+        room_(world.room(room_id(group_, channel, index))) {
+    for (int i = 0; i < size(); ++i) ids_.push_back(room_id(group_, channel, i));
     PLANNER_CHECK(!room_.open, "this communicator is open already, or two share an id");
     room_.open = true;
     room_.key = {group_, channel};
@@ -105,7 +106,7 @@ class MpiTransport final : public Transport {
   MpiWorld::State& world_;
   std::vector<int> group_;
   int index_;
-  std::uint64_t id_;
+  std::vector<std::uint64_t> ids_;     // rooms, by index
   Room& room_;
   Inbox::Patience patience_;
   core::Bytes sent_{0};
@@ -119,11 +120,12 @@ void MpiTransport::send(int peer, Lane lane, const Header& header,
   message.size = size;
   if (!data.empty()) std::memcpy(message.bytes.get(), data.data(), data.size());
   if (zeros > 0) std::memset(message.bytes.get() + data.size(), 0, zeros);
-  if (peer == index_) {
+  const std::uint64_t id = ids_[static_cast<std::size_t>(peer)];
+  if (group_[peer] == group_[index_]) {
     message.header = header;
-    return room_.inbox.put(index_, lane, std::move(message), {});
+    return world_.room(id).inbox.put(index_, lane, std::move(message), {});
   }
-  append(message, frame_of(id_, index_, lane, header));
+  append(message, frame_of(id, index_, lane, header));
   const auto bytes = static_cast<std::int64_t>(size);
   sent_ += core::Bytes(bytes);
   Counted& counted = world_.counted[static_cast<std::size_t>(group_[peer])];
@@ -132,11 +134,18 @@ void MpiTransport::send(int peer, Lane lane, const Header& header,
   world_.engine.send(group_[peer], std::move(message));
 }
 
+// MPI knows no group with a rank twice; servers beside workers talk in messages alone.
+bool distinct(const std::vector<int>& group) {
+  for (int i = 0; i < static_cast<int>(group.size()); ++i)
+    if (earlier_places(group, i) > 0) return false;
+  return true;
+}
+
 // "channel:rank,rank,..." of every group of several ranks that this one is in.
 std::set<std::string> texts_of(const MpiWorld::State& state) {
   std::set<std::string> texts;
   for (const auto& [id, room] : state.rooms)
-    if (room->open && room->key.first.size() > 1)
+    if (room->open && room->key.first.size() > 1 && distinct(room->key.first))
       texts.insert(fmt::format("{}:{}", room->key.second, fmt::join(room->key.first, ",")));
   return texts;
 }
@@ -164,14 +173,13 @@ int MpiWorld::rank() const { return state_->engine.rank(); }
 int MpiWorld::ranks() const { return state_->engine.size(); }
 const std::vector<int>& MpiWorld::neighbours() const { return state_->engine.neighbours(); }
 
-std::unique_ptr<Communicator> MpiWorld::open(int rank, std::span<const int> group_ranks,
+std::unique_ptr<Communicator> MpiWorld::open(int index, std::span<const int> group_ranks,
                                              int channel, MessageMemory& memory) {
-  PLANNER_CHECK(rank == this->rank(), "a rank of another process");
   PLANNER_CHECK(!memory.makes_messages(), "messages between processes lie on the host");
   std::vector<int> group(group_ranks.begin(), group_ranks.end());
-  const auto place = std::ranges::find(group, rank);
-  PLANNER_CHECK(place != group.end(), "the rank is not in the group");
-  const int index = static_cast<int>(place - group.begin());
+  PLANNER_CHECK(index >= 0 && index < std::ssize(group) &&
+                    group[static_cast<std::size_t>(index)] == rank(),
+                "a place of another process");
   return std::make_unique<MessageCommunicator>(
       std::make_unique<MpiTransport>(*state_, std::move(group), index, channel));
 }

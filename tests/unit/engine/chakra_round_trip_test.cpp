@@ -77,7 +77,12 @@ TEST_CASE("a plan's traces take its step and move its bytes, as recorded and as 
       Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"grad_sync=parameter_server", "servers=2"}},
       Space{"gpt2-124m", "rtx3090", 4, 128, 8, {"grad_sync=parameter_server", "servers=4"}},
       Space{"gpt2-124m", "rtx3090", 8, 128, 12,
-            {"grad_sync=parameter_server", "servers=2", "servers_colocated=false"}});
+            {"grad_sync=parameter_server", "servers=2", "servers_colocated=false"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
+            {"grad_sync=parameter_server", "servers=2", "servers_colocated=false",
+             "server_mode=async"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
+            {"grad_sync=parameter_server", "servers=2", "server_mode=async"}});
   INFO(space.model << " on " << space.gpus << " x " << space.gpu);
   int played = 0;
   engine_test::each_candidate(space, [&](const Lowered& c) {

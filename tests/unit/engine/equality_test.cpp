@@ -76,7 +76,9 @@ TEST_CASE("sweep and engine agree on candidates of every kind, folded and unfold
             {"grad_sync=parameter_server", "servers=2", "servers_colocated=false"}},
       Space{"gpt2-124m", "rtx3090", 8, 128, 12,
             {"grad_sync=parameter_server", "servers=2", "servers_colocated=false",
-             "server_mode=async"}});
+             "server_mode=async"}},
+      Space{"gpt2-124m", "rtx3090", 8, 128, 16,
+            {"grad_sync=parameter_server", "servers=3", "server_mode=async"}});
   INFO(space.model << " on " << space.gpus << " x " << space.gpu);
   const int visited = engine_test::each_candidate(space, [](const Lowered& c) {
     INFO(to_text(c.strategy));

@@ -42,7 +42,9 @@ inline std::vector<Space> exchanges() {
       {"grad_sync=parameter_server", "servers=2", "checkpoint=none"}},
       Space{"gpt2-124m", "rtx3090", 4, 128, 9,
       {"grad_sync=parameter_server", "servers=1", "servers_colocated=false",
-      "checkpoint=none"}}};
+      "checkpoint=none"}},
+      Space{"gpt2-124m", "rtx3090", 4, 128, 8,
+      {"grad_sync=parameter_server", "servers=2", "server_mode=async", "checkpoint=none"}}};
 }
 
 // A candidate, and what it was asked about.
