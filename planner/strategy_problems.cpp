@@ -283,16 +283,11 @@ class Rules {
          one ? "it updates by each micro-batch, so that a step has one: a --global-batch of "
                "micro_batch x data, or pin schedule=pipedream_2bw"
              : "use a smaller micro-batch, or 1f1b");
-    NEED(s_.tensor == 1, "tensor", "1 with " + own, text(s_.tensor), "pin tensor=1, or 1f1b");
-    NEED(s_.context == 1, "context", "1 with " + own, text(s_.context), "pin context=1, or 1f1b");
-    NEED(spec_.variants.experts == 0, "schedule", "1f1b or zb_h1 for a mixture of experts", own);
-    NEED(models::is_transformer(spec_.family), "schedule",
-         "naive, gpipe, 1f1b or interleaved for a chain or an operator graph", own);
-    NEED(s_.sharding == Sharding::none, "sharding", "none with " + own, Phrase(name(s_.sharding)),
-         "pin sharding=none, or 1f1b");
-    NEED(s_.offload.empty(), "offload", "nothing with " + own, "offload", "pin 1f1b");
-    NEED(job_.lora_rank == 0, "lora_rank", "0 with " + own, text(job_.lora_rank),
-         "pin schedule=1f1b");
+    NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
+         Phrase(name(s_.sharding)),
+         "each version of the weights is whole: pin sharding=zero1, or schedule=1f1b");
+    NEED(s_.offload.empty(), "offload", "nothing with " + own, "offload",
+         "the host would hold several versions: pin schedule=1f1b");
   }
 
   // Neighbouring data ranks hold experts / expert each; the other ranks of the data group hold the

@@ -82,9 +82,9 @@ ReferenceResult single_rank(const planner::Job& job, const models::ModelSpec& sp
 
 void check_close(const models::ModelSpec& spec, const planner::Job& job,
                  const ReferenceResult& expected, const planner::Strategy& s,
-                 double loss_tolerance, double tolerance) {
+                 double loss_tolerance, double tolerance, std::int64_t steps) {
   INFO(spec.name << " " << planner::to_text(s));
-  const ProgramRun run = run_program(spec, job, s, kSteps, kSeed);
+  const ProgramRun run = run_program(spec, job, s, steps, kSeed);
   CHECK(run.replicas_agree);
   for (std::size_t i = 0; i < expected.losses.size(); ++i)
     CHECK(std::abs(run.losses[i] - expected.losses[i]) <= loss_tolerance * expected.losses[i]);

@@ -17,6 +17,6 @@ ReferenceResult single_rank(const planner::Job& job, const models::ModelSpec& sp
 // magnitude.
 void check_close(const models::ModelSpec& spec, const planner::Job& job,
                  const ReferenceResult& expected, const planner::Strategy& s,
-                 double loss_tolerance, double tolerance);
+                 double loss_tolerance, double tolerance, std::int64_t steps = kSteps);
 
 }  // namespace tests

@@ -171,6 +171,20 @@ TEST_CASE("operator graphs in pipelines and recomputed equal the reference, drop
     check_both(small_alexnet(), strategy(2, 12, 2, recomputing(c)));
 }
 
+TEST_CASE("operator graphs in pipelines without flush train as their delayed weights say") {
+  constexpr std::int64_t kManySteps = 4;
+  for (const Schedule schedule : {Schedule::pipedream_2bw, Schedule::pipedream}) {
+    const std::int64_t batch = schedule == Schedule::pipedream ? 4 : 12;
+    Strategy s = strategy(2, batch, 2, stages(2, schedule));
+    sharded(Sharding::zero1)(s);
+    INFO(to_text(s));
+    const Job job = tiny_job(small_alexnet(), batch);
+    const ProgramRun run = run_program(small_alexnet(), job, s, kManySteps, kSeed);
+    CHECK(difference(run, reference(small_alexnet(), job, run.program, s, kManySteps)) == "");
+    check_prediction(run, kManySteps);
+  }
+}
+
 TEST_CASE("dropout changes what is trained, and every step draws anew") {
   ModelSpec spec = small_alexnet();
   const Job job = tiny_job(spec, 12);
