@@ -1,10 +1,12 @@
 #include "cli/process.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -15,19 +17,26 @@
 namespace cli {
 namespace {
 
-// Lock-free and volatile as signal handlers need them.
-volatile std::sig_atomic_t writing = 0;  // writes under way
+// Lock-free, as signal handlers need them. A signal comes to any thread: one that finds no write
+// under way may be held up before the process ends, and another thread begins a write meanwhile.
+// Each side says what it does before it looks at the other, so that one of them gives way.
+std::atomic<int> writing = 0;          // writes under way, or about to be
+std::atomic<bool> stopping = false;    // no write begins now
 volatile std::sig_atomic_t pending = 0;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-void end_by_signal(int signal) {
+[[noreturn]] void end_by_signal(int signal) {
   const char text[] = "planner: interrupted\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, sizeof text - 1);
   ::_exit(128 + signal);
 }
 
 void on_signal(int signal) {
-  if (writing == 0 || pending != 0) end_by_signal(signal);
+  const bool second = pending != 0;
   pending = signal;
+  stopping = true;
+  if (writing == 0 || second) end_by_signal(signal);
+  stopping = false;
 }
 
 void hold(int fd, int flags) {
@@ -57,10 +66,12 @@ void prepare_process() {
   handle(SIGTERM);
 }
 
-WriteInProgress::WriteInProgress() { writing = writing + 1; }
+WriteInProgress::WriteInProgress() {
+  ++writing;
+  while (stopping) ::sched_yield();
+}
 WriteInProgress::~WriteInProgress() {
-  writing = writing - 1;
-  if (writing == 0 && pending != 0) end_by_signal(pending);
+  if (--writing == 0 && pending != 0) end_by_signal(pending);
 }
 
 const volatile std::sig_atomic_t& pending_signal() { return pending; }
