@@ -22,6 +22,8 @@ constexpr std::string_view kExecExamples =
     "  planner exec plan.json --communicator mpi --hostfile hosts   # a process for each rank\n"
     "  srun -n 8 planner exec plan.json --communicator mpi          # or started by a launcher";
 
+constexpr std::size_t kMostHosts = std::size_t{16} << 20;  // bytes of a file of host names
+
 struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
@@ -39,10 +41,25 @@ bool asks_for_mpi(Arguments arguments) {
   return false;
 }
 
+// What runs it: of each the names that some binary takes.
+void read_platform(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
+  request.backend = options.backend.value_or(request.backend);
+  request.communicator = options.communicator.value_or(request.communicator);
+  if (request.backend != "host" && request.backend != "cuda")
+    problems.push_back({"--backend", "host or cuda", '"' + request.backend + '"', ""});
+  if (request.communicator != "local" && request.communicator != "mpi")
+    problems.push_back({"--communicator", "local (ranks are threads) or mpi (processes)",
+                        '"' + request.communicator + '"', ""});
+}
+
 // What only MPI has, or a problem where another communicator is asked for.
 void read_mpi(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
   request.collectives = options.collectives.value_or(request.collectives);
   request.hostfile = options.hostfile;
+  if (options.hostfile)
+    if (const auto hosts = core::read_file(*options.hostfile, kMostHosts); !hosts.ok())
+      for (const core::Problem& p : hosts.problems())
+        problems.push_back({"--hostfile " + p.where, p.expected, p.found, p.fix});
   if (request.collectives != "own" && request.collectives != "mpi")
     problems.push_back({"--collectives", "own or mpi", '"' + request.collectives + '"', ""});
   if (request.communicator == "mpi") return;
@@ -100,8 +117,6 @@ void read_checkpoints(const ExecOptions& options, RunRequest& request, core::Pro
 RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
                       core::Problems& problems) {
   RunRequest request;
-  request.backend = options.backend.value_or(request.backend);
-  request.communicator = options.communicator.value_or(request.communicator);
   request.data = options.data.value_or(request.data);
   request.steps = whole_number(options.steps, "--steps", 1, problems).value_or(request.steps);
   core::Problems said;  // check_output says them
@@ -116,6 +131,7 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   request.quiet = output.quiet;
   if (!output.quiet && (options.progress || stderr_is_terminal()))
     request.progress = step_writer(request.steps);
+  read_platform(options, request, problems);
   read_mpi(options, request, problems);
   read_links(options, request, problems);
   read_trace(options, request, problems);

@@ -1,7 +1,11 @@
 #include "exec/interpret/data_source.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "core/file.hpp"
 #include "core/random.hpp"
@@ -12,30 +16,55 @@ namespace {
 constexpr std::uint64_t kStartStream = 1, kNoiseStream = 2, kFeatureStream = 3, kWindowStream = 4;
 constexpr std::int64_t kMultiplier = 5, kIncrement = 17;  // of the affine rule
 constexpr std::size_t kMaxCorpusBytes = std::size_t{4} << 30;
-constexpr std::int32_t kLlmcMagic = 20240520;             // karpathy/llm.c llmc/dataloader.h
 constexpr std::size_t kLlmcHeaderBytes = 256 * 4;
 
-bool is_llmc(const std::string& text) {
+// Files of tokens as karpathy/llm.c writes them (dev/data/data_common.py): a header of 256 i32
+// {magic, version, tokens, 0...}, then the tokens.
+struct LlmcKind { std::int32_t magic, version; std::size_t token_bytes; };
+constexpr LlmcKind kLlmcKinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};  // GPT-2's, Llama 3's
+
+const LlmcKind* llmc_kind(const std::string& text) {
   std::int32_t magic = 0;
-  if (text.size() < kLlmcHeaderBytes) return false;
+  if (text.size() < sizeof magic) return nullptr;
   std::memcpy(&magic, text.data(), sizeof magic);
-  return magic == kLlmcMagic;
+  const auto at = std::ranges::find(kLlmcKinds, magic, &LlmcKind::magic);
+  return at == std::end(kLlmcKinds) ? nullptr : &*at;
 }
 
-std::vector<std::int32_t> tokens_of(const std::string& text) {
-  std::vector<std::int32_t> tokens;
-  if (is_llmc(text)) {
-    tokens.resize((text.size() - kLlmcHeaderBytes) / 2);
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      std::uint16_t token = 0;
-      std::memcpy(&token, text.data() + kLlmcHeaderBytes + 2 * i, sizeof token);
-      tokens[i] = token;
-    }
-  } else {
-    tokens.assign(text.size(), 0);
-    std::ranges::transform(text, tokens.begin(),
-                           [](char c) { return static_cast<unsigned char>(c); });
+core::Result<std::vector<std::int32_t>> llmc_tokens(const std::string& path,
+                                                    const std::string& text,
+                                                    const LlmcKind& kind) {
+  if (text.size() < kLlmcHeaderBytes)
+    return core::Problem{path, "a header of " + std::to_string(kLlmcHeaderBytes) + " bytes",
+                         std::to_string(text.size()) + " bytes", "fetch or write it again"};
+  std::array<std::int32_t, 3> header{};
+  std::memcpy(header.data(), text.data(), sizeof header);
+  if (header[1] != kind.version)
+    return core::Problem{path,
+                         "version " + std::to_string(kind.version) + " of this file of tokens",
+                         std::to_string(header[1]), "write it with llm.c's dev/data"};
+  const std::size_t there = (text.size() - kLlmcHeaderBytes) / kind.token_bytes;
+  if (header[2] < 0 || static_cast<std::size_t>(header[2]) != there ||
+      (text.size() - kLlmcHeaderBytes) % kind.token_bytes != 0)
+    return core::Problem{path, "the " + std::to_string(header[2]) + " tokens that its header says",
+                         std::to_string(text.size() - kLlmcHeaderBytes) + " bytes of " +
+                             std::to_string(kind.token_bytes) + " a token",
+                         "fetch or write it again"};
+  std::vector<std::int32_t> tokens(there);
+  for (std::size_t i = 0; i < there; ++i) {
+    std::uint32_t token = 0;           // little-endian, as this machine is
+    std::memcpy(&token, text.data() + kLlmcHeaderBytes + kind.token_bytes * i, kind.token_bytes);
+    tokens[i] = static_cast<std::int32_t>(std::min<std::uint32_t>(token, INT32_MAX));
   }
+  return tokens;
+}
+
+core::Result<std::vector<std::int32_t>> tokens_of(const std::string& path,
+                                                  const std::string& text) {
+  if (const LlmcKind* const kind = llmc_kind(text)) return llmc_tokens(path, text, *kind);
+  std::vector<std::int32_t> tokens(text.size());
+  std::ranges::transform(text, tokens.begin(),
+                         [](char c) { return static_cast<unsigned char>(c); });
   return tokens;
 }
 
@@ -73,7 +102,9 @@ core::Result<DataSource> DataSource::open(const std::string& path, const models:
   auto text = core::read_file(path, kMaxCorpusBytes);
   if (!text.ok()) return text.problems();
   DataSource source = synthetic(spec, seq_len, seed);
-  source.corpus_ = tokens_of(*text);
+  auto tokens = tokens_of(path, *text);
+  if (!tokens.ok()) return tokens.problems();
+  source.corpus_ = std::move(*tokens);
   if (static_cast<std::int64_t>(source.corpus_.size()) < seq_len + 1)
     return core::Problem{path, "at least " + std::to_string(seq_len + 1) + " tokens",
                          std::to_string(source.corpus_.size()),

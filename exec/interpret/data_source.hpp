@@ -18,10 +18,11 @@ class DataSource {
   // are normal, their targets a fixed function of them.
   static DataSource synthetic(const models::ModelSpec& spec, std::int64_t seq_len,
                               std::uint64_t seed);
-  // A token file: llm.c's .bin (header of 256 i32: magic 20240520, version 1, count; then u16), or
-  // any other file as one token per byte. Samples are windows at random places.
-  // Errors: unreadable, shorter than a sample, a token outside the vocabulary, not a language
-  // model.
+  // A token file: llm.c's .bin (header of 256 i32: magic 20240520, version 1, count; then u16; or
+  // 20240801, version 7, count; then u32), or any other file as one token per byte. Samples are
+  // windows at random places.
+  // Errors: unreadable, not what its header says, shorter than a sample, a token outside the
+  // vocabulary, not a language model.
   static core::Result<DataSource> open(const std::string& path, const models::ModelSpec& spec,
                                        std::int64_t seq_len, std::uint64_t seed);
 

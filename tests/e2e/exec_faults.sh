@@ -87,6 +87,35 @@ expect 2 "t.json: expected its folder" run --trace no/such/folder/t.json
 : >empty.txt
 expect 2 "at least 17 tokens" "$planner" exec plan.json --data empty.txt
 
+expect 2 'communicator: expected local (ranks are threads) or mpi (processes), found "nccl"' \
+  run --communicator nccl
+expect 2 'backend: expected host or cuda, found "tpu"' run --backend tpu
+expect 2 "hostfile no-such-file: expected a file" run --communicator mpi --hostfile no-such-file
+
+# ---- llm.c's files of tokens: GPT-2's of 16 bits, Llama 3's of 32, and what is none of them --------
+# tokens MAGIC VERSION COUNT [BYTE]: the header's words as bytes, then 80 bytes of tokens.
+tokens() {
+  printf '%b%b%b' "$1" "$2" "$3"
+  head -c 1012 /dev/zero
+  head -c 80 /dev/zero | tr '\0' "${4:-\0}"
+}
+readonly gpt2='\x88\xd8\x34\x01' llama='\xa1\xd9\x34\x01'
+readonly one='\x01\x00\x00\x00' seven='\x07\x00\x00\x00' twenty='\x14\x00\x00\x00' forty='\x28\x00\x00\x00'
+tokens "$gpt2" "$one" "$forty" >gpt2.bin
+tokens "$llama" "$seven" "$twenty" >llama.bin
+for file in gpt2 llama; do
+  "$planner" exec plan.json --data $file.bin --steps 1 --quiet >out.txt || fail "tokens of $file"
+done
+tokens "$gpt2" "$one" "$forty" '\1' >large.bin
+expect 2 "token 0: expected tokens below the vocabulary's 256, found 257" \
+  "$planner" exec plan.json --data large.bin
+tokens "$gpt2" "$seven" "$forty" >other.bin
+expect 2 "expected version 1 of this file of tokens, found 7" \
+  "$planner" exec plan.json --data other.bin
+tokens "$gpt2" "$one" "$twenty" >short.bin
+expect 2 "the 20 tokens that its header says, found 80 bytes of 2 a token" \
+  "$planner" exec plan.json --data short.bin
+
 # ---- a trace that a viewer reads -----------------------------------------------------------------
 run --steps 2 --trace trace.json >/dev/null
 grep -q '"cat":"optimizer"' trace.json || fail "no optimizer in the trace"
