@@ -34,6 +34,8 @@ constexpr Bounds kDouble{1e-12, 1e-9};
 constexpr Bounds kHalf{0.03, 0.03};
 constexpr Bounds kHalfStored{0.03, std::numeric_limits<double>::infinity()};
 
+std::map<std::string, std::int64_t> launches;  // of the last run on a twin
+
 ProgramRun on_twin(const models::ModelSpec& spec, const Job& job, const Strategy& s,
                    std::int64_t steps) {
   static std::uint64_t order = 0;
@@ -49,6 +51,7 @@ ProgramRun on_twin(const models::ModelSpec& spec, const Job& job, const Strategy
   }
   CHECK(twin.pending() == 0);
   CHECK(twin.leaked() == 0);
+  launches = twin.launches();
   return std::move(*run);
 }
 
@@ -112,6 +115,19 @@ TEST_CASE("recipes with 16-bit types train within the bound of their rounding") 
     check_gpt(strategy(1, 12, 2), recipe, wide ? kHalf : kHalfStored);
     check_gpt(strategy(2, 12, 1, sharded(Sharding::zero2)), recipe, wide ? kHalf : kHalfStored);
   }
+}
+
+TEST_CASE("attention on tensor cores trains within the bound of its rounding") {
+  models::ModelSpec spec = tiny_gpt();
+  spec.heads = spec.kv_heads = 3;
+  for (const char* recipe : {"mixed", "lean"})
+    for (const Strategy& s : {strategy(1, 12, 2), mesh(1, 3, 1)}) {
+      const Bounds& bounds = std::string(recipe) == "lean" ? kHalf : kHalfStored;
+      check(spec, tiny_job(spec, 12, recipe), s, bounds);
+      CHECK(launches["tensor_attention"] > 0);
+      CHECK(launches["tensor_attention_key_gradient"] > 0);
+      CHECK(launches["attention"] == 0);
+    }
 }
 
 TEST_CASE("data ranks by ring, tree, naive exchange and servers train what one rank trains") {

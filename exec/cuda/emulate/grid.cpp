@@ -80,6 +80,8 @@ class Fiber {
     makecontext(&context_, &entry, 0);
 #endif
     at = At::start;
+    state.copies_asked = 0;
+    state.copies.clear();
   }
   void resume();                       // returns when it waits or ends
   void leave(At why);                  // called on the fiber itself
@@ -114,6 +116,7 @@ struct Machine {
   const char* name = "";
   std::vector<std::byte> shared;
   std::byte* shared_aligned = nullptr;
+  std::size_t shared_bytes = 0;
   // What lanes hand over: of this exchange, and of the one before, which others may still read.
   struct Slots {
     alignas(16) std::byte of[2][kWarp * kLargestExchange];
@@ -202,6 +205,8 @@ void run_block(unsigned threads) {
 }  // namespace
 
 std::byte* shared() { return machine().shared_aligned; }
+std::size_t shared_bytes() { return machine().shared_bytes; }
+const char* kernel_name() { return machine().name; }
 void barrier() { machine().current->leave(At::block); }
 
 const std::byte* exchange(const void* mine, std::size_t size) {
@@ -222,6 +227,7 @@ void run(const char* name, Index grid, Index block, std::size_t shared_bytes,
   PLANNER_CHECK(threads >= 1 && threads <= kMostThreads, std::string(name) + ": block too large");
   m.body = &body;
   m.name = name;
+  m.shared_bytes = shared_bytes;
   m.shared.assign(shared_bytes + 128, std::byte{0xFF});  // nothing that a kernel may rely on
   const auto off = reinterpret_cast<std::uintptr_t>(m.shared.data()) % 128;
   m.shared_aligned = m.shared.data() + (128 - off);

@@ -13,14 +13,25 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 namespace emulate {
 
 struct Index { unsigned x = 0, y = 0, z = 0; };
 
+// A copy into shared memory that was asked for and has not happened.
+struct Copy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  unsigned bytes = 0;
+  bool real = true;                    // else zeros
+};
+
 struct State {
   Index thread, block, block_extent, grid_extent;
   unsigned lane = 0;
+  unsigned copies_asked = 0;           // of this thread, in this block
+  std::vector<Copy> copies;
 };
 inline thread_local State* running = nullptr;
 inline State& state() { return *running; }  // of the fiber that runs
@@ -28,6 +39,8 @@ void barrier();                        // every thread of the block
 // Every lane of the warp hands over `size` bytes (at most 64) and gets a place to read them all.
 const std::byte* exchange(const void* mine, std::size_t size);
 std::byte* shared();                   // dynamic shared memory of the block, 128 bytes aligned
+std::size_t shared_bytes();
+const char* kernel_name();
 
 constexpr std::size_t kLargestExchange = 64;
 

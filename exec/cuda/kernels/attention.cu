@@ -1,6 +1,6 @@
 // Causal attention in any type, scores never stored [flash2]: one warp a few rows, one lane a
 // column of scores. Tiles of keys and values (or of queries) stand in shared memory in the
-// arithmetic's type; tensor cores are not used.
+// arithmetic's type; tensor cores are not used. What fits them goes to tensor_attention.cu.
 //
 // The backward pass computes scores twice, once by rows (dq) and once by columns (dk, dv), so that
 // every sum has one owner and one order.
@@ -265,8 +265,8 @@ void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rota
   });
 }
 
-void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& shape) {
-  check_statistics(qkv.type, lse);
+void plain_attention(const Queue& q, View out, View lse, View qkv,
+                     const host::AttentionShape& shape) {
   const Heads s(shape);
   const Extent grid{blocks_of(s.seq, kRows), static_cast<unsigned>(s.heads),
                     static_cast<unsigned>(shape.samples)};
@@ -281,9 +281,8 @@ void attention(const Queue& q, View out, View lse, View qkv, const host::Attenti
   });
 }
 
-void attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out, View lse,
-                              const host::AttentionShape& shape) {
-  check_statistics(qkv.type, lse);
+void plain_attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out,
+                                    View lse, const host::AttentionShape& shape) {
   const Heads s(shape);
   const auto samples = static_cast<unsigned>(shape.samples);
   const auto heads = static_cast<unsigned>(s.heads), kv_heads = static_cast<unsigned>(s.kv_heads);
@@ -304,6 +303,20 @@ void attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, Vi
              typed<T>(lse), delta, s);
     });
   });
+}
+
+void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& shape) {
+  check_statistics(qkv.type, lse);
+  const bool fits = fits_tensor_cores(shape, {out, qkv});
+  (fits ? tensor_attention : plain_attention)(q, out, lse, qkv, shape);
+}
+
+void attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out, View lse,
+                              const host::AttentionShape& shape) {
+  check_statistics(qkv.type, lse);
+  const bool fits = fits_tensor_cores(shape, {dqkv, dout, qkv, out});
+  (fits ? tensor_attention_input_gradient : plain_attention_input_gradient)(q, dqkv, dout, qkv, out,
+                                                                            lse, shape);
 }
 
 }  // namespace exec::cuda

@@ -2,6 +2,7 @@
 // Where the heads of an attention lie.
 
 #include <cmath>
+#include <initializer_list>
 
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/cuda/kernels/launch.cuh"
@@ -27,5 +28,13 @@ struct Place {
         out(sample * s.seq * s.out_ld + head * s.d), statistic((sample * s.heads + head) * s.seq) {}
   int64_t q, k, v, out, statistic;
 };
+
+// Whether tensor_attention.cu computes it: 16-bit views, each aligned to 16 bytes; heads of a
+// multiple of 8, at most 128.
+bool fits_tensor_cores(const host::AttentionShape& s, std::initializer_list<View> views);
+// REQUIRE that. As attention() and attention_input_gradient().
+void tensor_attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s);
+void tensor_attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out,
+                                     View lse, const host::AttentionShape& s);
 
 }  // namespace exec::cuda

@@ -12,11 +12,17 @@
 #define PLANNER_SHARED(T, name)                            \
   extern __shared__ __align__(128) unsigned char raw_##name[]; \
   T* const name = reinterpret_cast<T*>(raw_##name)
+// The loop below: whole, so that arrays it indexes stay in registers; n times.
+#define PLANNER_UNROLL _Pragma("unroll")
+#define PLANNER_PRAGMA(text) _Pragma(#text)
+#define PLANNER_UNROLL_BY(n) PLANNER_PRAGMA(unroll(n))
 #else
 #include "exec/cuda/emulate/grid.hpp"
 #include "exec/host/convert.hpp"
 #define PLANNER_DEVICE inline
 #define PLANNER_SHARED(T, name) T* const name = reinterpret_cast<T*>(::emulate::shared())
+#define PLANNER_UNROLL
+#define PLANNER_UNROLL_BY(n)
 #endif
 
 namespace exec::cuda {

@@ -61,11 +61,16 @@ void lora_up(const Queue& q, View y, View u, View b, const host::LoraShape& s);
 void lora_up_input_gradient(const Queue& q, View du, View dy, View b, const host::LoraShape& s);
 void lora_up_weight_gradient(const Queue& q, View db, View dy, View u, const host::LoraShape& s);
 
-// ---- attention, causal
+// ---- attention, causal: on tensor cores where the type has 16 bits, heads a multiple of 8 and
+// views lie at multiples of 16 bytes; weights and their gradients are then rounded to that type
+// before they are multiplied. plain_...: always without tensor cores.
 void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation);
 void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s);
 void attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out, View lse,
                               const host::AttentionShape& s);
+void plain_attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s);
+void plain_attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out,
+                                    View lse, const host::AttentionShape& s);
 
 // ---- elementwise
 void gelu(const Queue& q, View y, View x, std::int64_t n, models::Activation form);
