@@ -27,7 +27,7 @@ constexpr std::size_t kMostHosts = std::size_t{16} << 20;  // bytes of a file of
 struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
-  std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail;
+  std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail, graphs;
   std::optional<std::string> collectives, hostfile, links;
   bool progress = false;
 };
@@ -105,6 +105,16 @@ void read_trace(const ExecOptions& options, RunRequest& request, core::Problems&
     problems.insert(problems.end(), target.problems().begin(), target.problems().end());
 }
 
+void read_graphs(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
+  if (!options.graphs) return;
+  request.graphs = *options.graphs;
+  if (request.graphs != "on" && request.graphs != "off" && request.graphs != "auto")
+    problems.push_back({"--graphs", "on, off or auto", '"' + request.graphs + '"', ""});
+  if (request.backend != "cuda")
+    problems.push_back(
+        {"--graphs", "--backend cuda beside it", "--backend " + request.backend, ""});
+}
+
 void read_checkpoints(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
   request.checkpoint_dir = options.checkpoint_dir;
   const auto every = whole_number(options.checkpoint_every, "--checkpoint-every", 1, problems);
@@ -135,6 +145,7 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   read_mpi(options, request, problems);
   read_links(options, request, problems);
   read_trace(options, request, problems);
+  read_graphs(options, request, problems);
   read_checkpoints(options, request, problems);
   return request;
 }
@@ -187,6 +198,9 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   set.text("--checkpoint-dir", options.checkpoint_dir, "DIR",
            "keep the state of each step there, and go on from the last complete one");
   set.text("--checkpoint-every", options.checkpoint_every, "N", "steps between two (1)");
+  set.text("--graphs", options.graphs, "WHEN",
+           "of a GPU: keep a step and give it whole again: on, off, or auto (default), where the "
+           "plan is launch-bound");
   set.text("--trace", options.trace, "FILE", "write a trace of the last step for Perfetto");
   set.text("--detail", options.detail, "WHAT", "slices of the trace: block (default) or op");
   set.flag("--progress", options.progress, "tell each step, even where no terminal reads it");

@@ -18,6 +18,8 @@ inline exec::RunOptions run_options(const RunRequest& request) {
   options.checkpoint_dir = request.checkpoint_dir;
   options.checkpoint_every = request.checkpoint_every;
   options.trace = request.trace;
+  if (request.graphs != "auto")
+    options.graphs = request.graphs == "on" ? exec::Graphs::on : exec::Graphs::off;
   if (request.links)
     options.links = request.links->of_plan
                         ? exec::Paced{}

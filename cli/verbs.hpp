@@ -43,6 +43,7 @@ struct RunRequest {
   std::optional<int> candidate;
   std::optional<std::string> checkpoint_dir, trace;
   std::int64_t checkpoint_every = 1;
+  std::string graphs = "auto";         // on, off
   bool trace_ops = false, quiet = false;
   std::function<void(const StepProgress&)> progress;
 };

@@ -39,6 +39,11 @@ struct RowCopy {
 struct MemoryBeside {
   std::optional<core::Bytes> workspace, context, communicators, device;
 };
+// Of a rank whose steps are kept.
+struct KeptSteps {
+  std::int64_t replayed = 0;           // steps that were given again
+  std::string refused;                 // why nothing could be kept; empty: nothing went wrong
+};
 
 class Backend {
  public:
@@ -84,6 +89,17 @@ class Backend {
   virtual void wait(Stream, std::size_t /*event*/) {}
   // Until all is done.
   virtual void drain() {}
+
+  // ---- a step that is given again
+  // ---------------------------------------------------------------- From begin_recording() to
+  // end_recording() work is kept and not done; each replay() then does all of it, with what
+  // refill() gave since in place of what load() gave, in the order of the loads, and as step `step`
+  // of the optimizer. Nothing is under way when recording begins. The text says why work cannot be
+  // kept, and is empty where it can; nothing is kept then.
+  virtual std::string begin_recording() { return "this backend keeps no steps"; }
+  virtual std::string end_recording() { return begin_recording(); }
+  virtual void refill(const Operand& /*to*/, const void* /*from*/) {}
+  virtual void replay(std::int64_t /*step*/) {}
 
   // ---- time -------------------------------------------------------------------------------------
   // A moment of a stream, and its seconds of the steady clock, once drained.

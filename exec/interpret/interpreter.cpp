@@ -71,8 +71,6 @@ Interpreter::~Interpreter() {
 StepTimes Interpreter::step(std::int64_t index) {
   step_index_ = index;
   times_ = {};
-  evaluations_ = 0;
-  calls_ = 0;
   try {
     backend_->begin_marks();
     if (paced_ || !began_) barrier_->barrier();
@@ -83,8 +81,7 @@ StepTimes Interpreter::step(std::int64_t index) {
       log_->live = memory_.ledger().now();
     }
     const double start = now();
-    issue_all();
-    streams_.drain();
+    give_step();
     backend_->drain();
     if (paced_) barrier_->barrier();
     times_.step = now() - start;
@@ -110,12 +107,15 @@ int Interpreter::version(std::uint16_t buffer, std::int64_t step) const {
 }
 
 void Interpreter::issue_all() {
+  evaluations_ = 0;
+  calls_ = 0;
   const bool serves = in_turns_ && !class_.is_worker;
   program::for_each_call(class_, [&](Call call) {
     if (is_turn_beside(call)) return;
     if (serves) take_turn(call);
     issue_block(call);
   }, which());
+  streams_.drain();
 }
 
 void Interpreter::issue_block(const Call& call) {
@@ -148,6 +148,8 @@ void Interpreter::issue(const Action& a, const Call& call) {
     waits.push_back(streams_.latest(w.on, call));
     PLANNER_CHECK(waits.back().sequence > 0 || w.may_precede, "a wait has no signal before it");
   }
+  if (keeping_ && (a.kind == ActionKind::load || a.kind == ActionKind::copy))
+    host_work_.push_back({&a, call, args});
   Ticket signal;
   if (a.signal != program::kNone)
     signal = streams_.issue(class_.signals[a.signal], call, a.stream);
@@ -345,6 +347,7 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
       context_.data.feature_targets(first + s, row);
     host::cast(at, {row.data(), core::DType::f64}, per_sample);
   }
+  if (repeating_) return backend_->refill(into, samples_.data());
   backend_->load(a.stream, into, samples_.data());
 }
 

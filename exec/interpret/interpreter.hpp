@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -43,7 +44,11 @@ struct RunContext {
   planner::Quantization quantization = planner::Quantization::none;  // of frozen matrices
   BackendFactory backends{};           // empty: the host
   std::int64_t first = 0, steps = 1;
+  // Steps are kept by the backend once one has been given, and given again. REQUIRES: one rank, a
+  // schedule that flushes.
+  bool keeps_steps = false;
 };
+
 
 // Of the pushes that an asynchronous server took: how many others it took between a worker's reply
 // and that worker's next push, span by span. In the whole run.
@@ -96,6 +101,7 @@ class Interpreter {
   std::int64_t forward_evaluations() const { return evaluations_; }
   // No pushes: not an asynchronous server.
   const Staleness& staleness() const { return staleness_; }
+  const KeptSteps& kept_steps() const { return kept_; }
 
  private:
   void initialise_weights();
@@ -105,7 +111,12 @@ class Interpreter {
   void write_values(const Operand& to, std::int64_t at, std::span<const double> values);
   void write_codes(const program::QuantisedParameter& q, std::span<const std::byte> codes);
   void open_communicators();
+  // Gives the backend the step, action by action or as what it kept of an earlier one.
+  void give_step();
   void issue_all();
+  // kept_steps.cpp
+  bool keep_step();
+  void repeat_step();
   void issue_block(const program::Call& call);
   // turns.cpp
   void begin_turns();
@@ -127,6 +138,7 @@ class Interpreter {
                 const std::vector<Operand>& args);
   void copy(const program::Action& action, const program::Call& call,
             const std::vector<Operand>& args);
+  void count_copy(const program::Action& action, const program::Call& call, double seconds);
   void collective(const program::Action& action, Communicator& c, const program::Call& call,
                   const std::vector<Operand>& args);
   void rows_collective(const program::Action& action, Communicator& c, const Operand& rows,
@@ -178,6 +190,16 @@ class Interpreter {
   std::vector<std::int64_t> updates_;  // by span
   std::vector<std::int64_t> replied_;  // by span and worker: the span's updates at its last reply
   Staleness staleness_;
+  // What a step that is given again needs of the host.
+  struct HostWork {
+    const program::Action* action;
+    program::Call call;
+    std::vector<Operand> args;
+  };
+  std::vector<HostWork> host_work_;    // of the kept step
+  KeptSteps kept_;
+  bool keeping_ = false;               // work goes to the backend's recording
+  bool repeating_ = false;             // loads refill what is kept
   std::int64_t turns_of_step_ = 0;
   std::mutex turns_mutex_;             // guards what follows where a server is beside
   std::condition_variable turned_;

@@ -106,12 +106,16 @@ void Interpreter::copy(const Action& a, const Call& call, const std::vector<Oper
   to.elements = std::min(args[0].elements, args[1].elements);
   backend_->cast(a.stream, args[0], to);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (!keeping_) count_copy(a, call, took.count());
+}
+
+void Interpreter::count_copy(const Action& a, const Call& call, double seconds) {
   const Transfer& t = class_.transfers[a.op];
   const core::Bytes bytes = core::bytes_of(
       program::view_elements(class_, class_.views[a.first_arg + 1], call), t.wire_type);
   copies_[static_cast<std::size_t>(a.stream)]
       .entries[{t.what, t.collective, t.algorithm, 1, false}] +=
-      {1, bytes, bytes, core::Seconds(took.count())};
+      {1, bytes, bytes, core::Seconds(seconds)};
 }
 
 void Interpreter::move(program::Stream stream, void* to, const void* from, core::Bytes bytes) {

@@ -9,6 +9,7 @@
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/communicator/local.hpp"
 #include "exec/interpret/interpreter.hpp"
+#include "exec/run/graphs.hpp"
 #include "exec/run/rank_report.hpp"
 #include "exec/run/supported.hpp"
 #include "exec/run/team.hpp"
@@ -111,6 +112,7 @@ class Run {
         platform_(platform_of(options)),
         checkpoints_(checkpoints),
         resumed_(checkpoints != nullptr ? checkpoints->steps_done() : 0),
+        why_no_graphs_(why_no_graphs(program, candidate, options, resumed_)),
         reports_(static_cast<std::size_t>(program.mesh.ranks())),
         logs_(reports_.size()) {}
 
@@ -159,7 +161,8 @@ class Run {
               return platform_.backend(program_, k, rank);
             },
             resumed_,
-            options_.steps};
+            options_.steps,
+            why_no_graphs_.empty()};
   }
 
   void write_trace() const {
@@ -186,6 +189,8 @@ class Run {
           s == recorded && (options_.trace || !interpreter.backend().on_host());
       interpreter.record_into(records ? &logs_[static_cast<std::size_t>(rank)] : nullptr);
       report.times.push_back(interpreter.step(s));
+      if (options_.graphs == Graphs::on && !interpreter.kept_steps().refused.empty())
+        throw RunFailure(interpreter.kept_steps().refused);
       if (const auto loss = interpreter.loss()) report.loss.push_back(*loss);
       tell(rank, s, interpreter);
       if (checkpoints_ == nullptr) continue;
@@ -202,6 +207,7 @@ class Run {
     report.reserved = interpreter.memory().reserved();
     report.traffic = interpreter.statistics();
     report.staleness = interpreter.staleness();
+    report.kept = interpreter.kept_steps();
     if (options_.processes != nullptr) report.host = host_name();
     report.beside = interpreter.backend().beside();
   }
@@ -263,6 +269,9 @@ class Run {
     r.environment["data"] = options_.data == "synthetic" ? "synthetic" : "file";
     if (options_.links) r.environment["links"] = "emulated: " + to_text(*options_.links);
     if (options_.processes != nullptr) note(*options_.processes, r.environment);
+    if (options_.platform != nullptr)
+      r.environment["graphs"] =
+          graphs_text(why_no_graphs_, reports_.front().kept, options_.steps - resumed_);
     if (resumed_ > 0) r.environment["resumed_after_step"] = std::to_string(resumed_);
     fill_measured(r, reports_, candidate_.memory.rank, options_.steps,
                   program_.classes.front().schedule.draining_steps());
@@ -284,6 +293,7 @@ class Run {
   Platform& platform_;
   CheckpointFolder* const checkpoints_;  // null: none
   const std::int64_t resumed_;           // steps that lie behind
+  const std::string why_no_graphs_;      // empty: a step is kept
   std::vector<RankReport> reports_;
   std::vector<StepLog> logs_;
 };
@@ -370,6 +380,9 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
                                       program.mesh.ranks());
   if (!checkpoints.ok()) return checkpoints.problems();
   CheckpointFolder* const folder = *checkpoints ? &**checkpoints : nullptr;
+  problems =
+      graph_problems(program, candidate, options, folder != nullptr ? folder->steps_done() : 0);
+  if (!problems.empty()) return problems;
   return Run(plan, candidate, options, program, *data, folder).execute();
 }
 

@@ -35,6 +35,10 @@ class Held {
   virtual ~Held() = default;
 };
 
+// Whether a device keeps a step and is given it whole again (CUDA graphs). automatic: where the
+// plan predicts that the host cannot issue kernels fast enough.
+enum class Graphs : std::uint8_t { automatic, on, off };
+
 struct RunOptions {
   std::string backend = "host";
   std::string communicator = "local";
@@ -48,6 +52,7 @@ struct RunOptions {
   // Where states are kept and found again; steps counts those that lie behind as well.
   std::optional<std::string> checkpoint_dir;
   std::int64_t checkpoint_every = 1;   // steps; the last one always
+  Graphs graphs = Graphs::automatic;   // of a backend apart from the host
   std::optional<std::string> trace;    // file for a trace of the last step
   TraceDetail trace_detail = TraceDetail::block;
   std::function<void(const Progress&)> progress;  // from one rank's thread

@@ -60,7 +60,8 @@ void collect_weights(ProgramRun& run) {
 
 ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
                        planner::Strategy strategy, std::int64_t steps, std::uint64_t seed,
-                       const BackendMaker& backends, const hw_profiles::Framework& framework) {
+                       const BackendMaker& backends, const hw_profiles::Framework& framework,
+                       bool keeps_steps) {
   strategy = planner::resolve(spec, job, strategy);
   const std::int64_t gpus = strategy.workers() + strategy.separate_servers();
   const core::Problems problems = planner::strategy_problems(spec, job, strategy, gpus);
@@ -79,6 +80,7 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
       planner::quantization_from_name(job.quantization).value_or(planner::Quantization::none);
   exec::RunContext context{run.program, spec, data, world, seed, quantization};
   context.steps = steps;
+  context.keeps_steps = keeps_steps;
   if (backends)
     context.backends = [&](const program::RankClass& k, int rank) {
       return backends(run.program, k, rank);
@@ -107,6 +109,7 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
       r.traffic[key] = totals;
     }
     r.weights = interpreter.all_weights();
+    if (rank + 1 == static_cast<int>(ranks)) run.kept = interpreter.kept_steps();
   });
   run.losses.assign(static_cast<std::size_t>(steps), 0.0);
   for (const auto& of_rank : losses)

@@ -37,6 +37,7 @@ struct ProgramRun {
   std::map<std::string, std::vector<std::vector<double>>> weights;
   // All data ranks (and both tied copies) ended with the same bits.
   bool replicas_agree = true;
+  exec::KeptSteps kept;                // of the last rank
 };
 
 // Makes the backends of a run's ranks; null: the host's.
@@ -44,11 +45,11 @@ using BackendMaker = std::function<std::unique_ptr<exec::Backend>(
     const program::Program& program, const program::RankClass& rank_class, int rank)>;
 
 // REQUIRES: strategy_problems is empty (checked; the message names the problem). The strategy is
-// resolved here.
+// resolved here. keeps_steps: the backends keep a step and are given it again.
 ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
                        planner::Strategy strategy, std::int64_t steps, std::uint64_t seed = 1,
                        const BackendMaker& backends = {},
-                       const hw_profiles::Framework& framework = {});
+                       const hw_profiles::Framework& framework = {}, bool keeps_steps = false);
 
 // A GPT with every size small and odd where it may be.
 models::ModelSpec tiny_gpt(std::int64_t layers = 4);

@@ -60,6 +60,39 @@ for rank in 0 1; do
 done
 run --backend host --steps 3 --checkpoint-dir kept-2 >/dev/null
 
+# ---- a step that is kept and given again ----------------------------------------------------------
+plan one --gpus 1 --global-batch 4 --recipe mixed --pin micro_batch=2
+graphs() { timeout 120 "$planner" exec one.json --backend cuda --steps 5 --quiet --graphs "$@" >/dev/null; }
+for when in on off auto; do graphs $when --out "$when.json" --checkpoint-dir "graphs-$when"; done
+for when in off auto; do
+  cmp graphs-on/step-00000005/rank-0000 "graphs-$when/step-00000005/rank-0000" || fail "--graphs $when: other bits"
+done
+PLANNER_TWIN=end_capture=1:graph graphs auto --out refused.json
+grep -q '"graphs": "off: end_capture: a failure that a test asked for.*run with --graphs off"' refused.json ||
+  fail "not said: $(grep graphs refused.json)"
+grep -q '"graphs": "on: 3 of 5 steps"' on.json || fail "$(grep graphs on.json)"
+grep -q '"graphs": "off: --graphs off"' off.json || fail "$(grep graphs off.json)"
+grep -q '"graphs": "on: 3 of 5 steps"' auto.json || fail "a launch-bound plan: $(grep graphs auto.json)"
+grep -q '"graphs": "off: ranks that share a GPU' cuda.json || fail "$(grep graphs cuda.json)"
+if command -v python3 >/dev/null; then
+  python3 -c 'import json
+on, off, refused = (json.load(open(f"{n}.json")) for n in ("on", "off", "refused"))
+assert on["loss"] == off["loss"] == refused["loss"], (on["loss"], off["loss"])
+assert on["memory"]["live"] == off["memory"]["live"]'
+fi
+rm refused.json
+for fault in begin_capture end_capture; do
+  expect 3 'a failure that a test asked for.*run with --graphs off' \
+    env "PLANNER_TWIN=$fault=1:graph" "$planner" exec one.json --backend cuda --steps 5 --quiet --graphs on
+done
+expect 3 'a failure that a test asked for' \
+  env PLANNER_TWIN=launch_graph=2:device "$planner" exec one.json --backend cuda --steps 5 --quiet
+expect 2 'ranks that share a GPU.*use --graphs auto' \
+  "$planner" exec two.json --backend cuda --steps 5 --quiet --graphs on
+expect 2 'fewer than 3 steps' "$planner" exec one.json --backend cuda --steps 2 --quiet --graphs on
+expect 2 'on, off or auto' "$planner" exec one.json --backend cuda --quiet --graphs often
+expect 2 'backend cuda beside it' "$planner" exec one.json --quiet --graphs on
+
 # ---- a device that does not open -----------------------------------------------------------------
 opens() { expect 3 "$2" env "PLANNER_TWIN=open=$1" "$planner" exec two.json --backend cuda --quiet; }
 opens old_driver 'driver is too old for the CUDA.*update the driver'

@@ -21,13 +21,14 @@ namespace {
 namespace cuda = exec::cuda;
 using cuda::FailureKind;
 
-constexpr std::array<std::pair<const char*, FailureKind>, 8> kKinds{{
+constexpr std::array<std::pair<const char*, FailureKind>, 9> kKinds{{
     {"no_driver", FailureKind::no_driver},
     {"old_driver", FailureKind::old_driver},
     {"no_device", FailureKind::no_device},
     {"no_image", FailureKind::no_image},
     {"out_of_memory", FailureKind::out_of_memory},
     {"out_of_host_memory", FailureKind::out_of_host_memory},
+    {"graph", FailureKind::graph},
     {"launch", FailureKind::launch},
     {"device", FailureKind::device},
 }};

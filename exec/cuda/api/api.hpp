@@ -22,9 +22,11 @@ namespace exec::cuda {
 struct StreamOf;
 struct EventOf;
 struct PoolOf;
+struct GraphOf;
 using StreamHandle = StreamOf*;
 using EventHandle = EventOf*;
 using PoolHandle = PoolOf*;
+using GraphHandle = GraphOf*;
 
 struct DeviceInfo {
   std::string name;                    // "NVIDIA H200"
@@ -109,6 +111,20 @@ class Api {
   // product_workspace() bytes, of this stream alone.
   virtual void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) = 0;
   virtual std::size_t product_workspace() = 0;
+
+  // ---- work that is given as one (CUDA graphs)
+  // What `origin` is given from now on, and every stream once it waits for an event that a kept
+  // stream recorded since, is kept and not done. Until the end nothing kept is synchronised with,
+  // and none of these streams waits for an event from before. One at a time of a rank.
+  virtual void begin_capture(StreamHandle origin) = 0;
+  // REQUIRES: `origin` waits for the end of every stream that joined. Throws DeviceFailure, of kind
+  // `graph` where nothing but the keeping failed; nothing is kept then.
+  virtual GraphHandle end_capture(StreamHandle origin) = 0;
+  // After a failure: forgets what was kept.
+  virtual void abandon_capture(StreamHandle origin) noexcept = 0;
+  // All of it, in its order, behind what the stream was given; the memory it names is read then.
+  virtual void launch(GraphHandle graph, StreamHandle stream) = 0;
+  virtual void destroy(GraphHandle graph) noexcept = 0;
 
   // ---- ranges that profilers show
   virtual void push_range(const char* /*name*/) {}

@@ -22,6 +22,8 @@ std::string advice(FailureKind kind) {
     case FailureKind::out_of_host_memory:
       return "the host has no more memory to pin for the GPU: raise ulimit -l, stop what else runs "
              "here, or plan less offload";
+    case FailureKind::graph:
+      return "the step could not be kept as a CUDA graph: run with --graphs off";
     case FailureKind::launch:
       return "the GPU refused a kernel: this is a fault of planner, please report it";
     case FailureKind::device:

@@ -15,6 +15,7 @@ enum class FailureKind : std::uint8_t {
   no_image,       // this binary has no code for this GPU
   out_of_memory,
   out_of_host_memory,  // that is pinned
+  graph,          // work could not be kept to be given as one: without that it may run
   launch,         // a kernel was refused: too many threads, too much shared memory
   device          // a kernel failed while running: the context is lost
 };

@@ -74,6 +74,10 @@ void CudaBackend::open(const program::RankClass& rank_class, std::int64_t sample
 
 // Whatever was opened, in an order that asks nothing of what has failed.
 void CudaBackend::close() noexcept {
+  forget_recording();
+  for (EventHandle e : recording_.events) api_.destroy(e);
+  for (EventHandle e : recording_.ends) api_.destroy(e);
+  if (recording_.pinned_numbers != nullptr) api_.release_pinned(recording_.pinned_numbers);
   for (auto& lane : lanes_) {
     if (!lane) continue;
     for (EventHandle e : lane->marks) api_.destroy(e);
@@ -251,8 +255,9 @@ void CudaBackend::dequantise(Stream stream, planner::Quantization kind, const Op
 }
 
 void CudaBackend::update(Stream stream, const exec::Update& u) {
+  if (recording_.open) recording_.hyper = u.hyper;
   cuda::update(queue(stream), u.kind, u.hyper, u.step, u.parameters, u.slots, device_.maps,
-               device_.stochastic);
+               device_.stochastic, recording_.open ? recording_.numbers : nullptr);
 }
 
 void CudaBackend::copy(Stream stream, const RowCopy& c) {
@@ -262,10 +267,13 @@ void CudaBackend::copy(Stream stream, const RowCopy& c) {
 MessageMemory& CudaBackend::messages(Stream stream) { return lane(stream).messages; }
 
 void CudaBackend::signal(Stream stream, std::size_t event) {
-  api_.record(events_[event], queue(stream).stream);
+  if (recording_.open) recording_.happened[event] = 1;
+  api_.record((recording_.open ? recording_.events : events_)[event], queue(stream).stream);
 }
+// What happened before a recording began is past whenever that is replayed.
 void CudaBackend::wait(Stream stream, std::size_t event) {
-  api_.wait(queue(stream).stream, events_[event]);
+  if (recording_.open && recording_.happened[event] == 0) return;
+  api_.wait(queue(stream).stream, (recording_.open ? recording_.events : events_)[event]);
 }
 void CudaBackend::drain() {
   for (std::size_t s = 0; s < lanes_.size(); ++s)

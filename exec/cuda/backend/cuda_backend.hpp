@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/cuda/backend/message_pool.hpp"
+#include "exec/cuda/kernels/kernels.hpp"
 #include "exec/interpret/backend.hpp"
 
 namespace exec::cuda {
@@ -55,6 +56,11 @@ class CudaBackend final : public Backend {
   void wait(Stream stream, std::size_t event) override;
   void drain() override;
 
+  std::string begin_recording() override;
+  std::string end_recording() override;
+  void refill(const Operand& to, const void* from) override;
+  void replay(std::int64_t step) override;
+
   double mark(Stream stream) override;
   double seconds(double mark) override;
   void begin_marks() override;
@@ -81,6 +87,20 @@ class CudaBackend final : public Backend {
     std::int64_t elements = 0;
   };
 
+  // A step that is kept: what of it lies on the device, and its own events.
+  struct Recording {
+    bool open = false;                 // work is being kept
+    GraphHandle graph = nullptr;
+    std::vector<EventHandle> events;   // by instance: those that were recorded before are past
+    std::vector<char> happened;        // by instance, in this recording
+    std::vector<EventHandle> ends;     // a moment of each stream: where it joins or returns
+    StepNumbers* numbers = nullptr;    // on the device
+    StepNumbers* pinned_numbers = nullptr;
+    std::optional<host::Hyper> hyper;  // of every update
+  };
+
+  void open_recording();
+  void forget_recording() noexcept;
   void open(const program::RankClass& rank_class, std::int64_t samples);
   void close() noexcept;
   Lane& lane(Stream stream);
@@ -105,6 +125,7 @@ class CudaBackend final : public Backend {
   std::size_t pinned_used_ = 0;                // of this step
   Pinned bounce_;
   HeldSum held_;
+  Recording recording_;
   EventHandle base_ = nullptr;                 // the moment that marks are counted from
   double base_seconds_ = 0;                    // of the steady clock
 };

@@ -25,7 +25,16 @@ struct Update {
   OptimizerKind kind;
   bool decays;
   std::uint64_t stochastic;            // seed of this step; 0: to nearest
+  const StepNumbers* now;              // null: as given
 };
+
+template <class T>
+PLANNER_DEVICE void read_step(Update& u, Factors<T>& f) {
+  if (u.now == nullptr) return;
+  f.correction1 = static_cast<T>(u.now->correction1);
+  f.correction2 = static_cast<T>(u.now->correction2);
+  u.stochastic = u.now->seed;
+}
 
 PLANNER_DEVICE bool decoupled(OptimizerKind kind) {
   return kind == OptimizerKind::adamw || kind == OptimizerKind::adam8bit;
@@ -115,6 +124,7 @@ template <class T>
 __global__ void update_elements(Update u, Factors<T> f, int slots) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= u.n) return;
+  read_step(u, f);
   T s[3] = {};
   for (int k = 0; k < slots; ++k) s[k] = load_real<T>(u.slot[k], i);
   const T w = load_real<T>(u.master.data != nullptr ? u.master : u.weight, i);
@@ -142,6 +152,7 @@ PLANNER_DEVICE int nearest(const float* map, float x) {
 __global__ void update_codes(Update u, Factors<float> f, const float* maps) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const bool there = i < u.n;
+  read_step(u, f);
   float s[3] = {};
   float changed = 0;
   if (there) {
@@ -184,32 +195,38 @@ __global__ void add_partials(double* sum, const double* partial, int count) {
 }
 
 template <class T>
-Factors<T> factors(const host::Hyper& h, int64_t step) {
-  const auto corrected = [&](double beta) {
-    return static_cast<T>(1.0 - std::pow(beta, static_cast<double>(step)));
-  };
+Factors<T> factors(const host::Hyper& h, const StepNumbers& now) {
   return {static_cast<T>(h.learning_rate), static_cast<T>(h.beta1),
           static_cast<T>(h.beta2),         static_cast<T>(1.0 - h.beta1),
           static_cast<T>(1.0 - h.beta2),   static_cast<T>(h.epsilon),
-          static_cast<T>(h.weight_decay),  corrected(h.beta1),
-          corrected(h.beta2)};
+          static_cast<T>(h.weight_decay),  static_cast<T>(now.correction1),
+          static_cast<T>(now.correction2)};
 }
 
 }  // namespace
 
+StepNumbers step_numbers(const host::Hyper& hyper, int64_t step, std::uint64_t stochastic) {
+  PLANNER_CHECK(step >= 1, "steps count from 1");
+  const auto corrected = [&](double beta) {
+    return 1.0 - std::pow(beta, static_cast<double>(step));
+  };
+  const std::uint64_t apart = 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(step);
+  return {corrected(hyper.beta1), corrected(hyper.beta2), stochastic != 0 ? stochastic + apart : 0};
+}
+
 void update(const Queue& q, OptimizerKind kind, const host::Hyper& hyper, int64_t step_number,
             const host::Parameters& p, std::span<const View> slots, const float* maps,
-            std::uint64_t stochastic) {
-  PLANNER_CHECK(step_number >= 1, "steps count from 1");
+            std::uint64_t stochastic, const StepNumbers* now) {
+  const StepNumbers numbers = step_numbers(hyper, step_number, stochastic);
   PLANNER_CHECK(slots.size() <= 4, "at most four slots");
   if (p.n == 0) return;
-  Update u{real(p.weight), real(p.master), real(p.gradient), {}, p.n, kind, p.decays, 0};
+  Update u{real(p.weight), real(p.master), real(p.gradient), {}, p.n,
+           kind,           p.decays,       numbers.seed,     now};
   for (std::size_t k = 0; k < slots.size(); ++k) u.slot[k] = real(slots[k]);
-  if (stochastic != 0) u.stochastic = stochastic + 0x9e3779b97f4a7c15ULL * step_number;
   const Extent grid{blocks_of(p.n, kThreads)};
   if (kind == OptimizerKind::adam8bit) {
     static_assert(kThreads == host::kQuantBlock);
-    launch(q, "adam8bit", grid, {kThreads}, 0, update_codes, u, factors<float>(hyper, step_number),
+    launch(q, "adam8bit", grid, {kThreads}, 0, update_codes, u, factors<float>(hyper, numbers),
            maps);
     return;
   }
@@ -217,10 +234,10 @@ void update(const Queue& q, OptimizerKind kind, const host::Hyper& hyper, int64_
   const int count = static_cast<int>(slots.size());
   if (wide)
     launch(q, "update", grid, {kThreads}, 0, update_elements<double>, u,
-           factors<double>(hyper, step_number), count);
+           factors<double>(hyper, numbers), count);
   else
     launch(q, "update", grid, {kThreads}, 0, update_elements<float>, u,
-           factors<float>(hyper, step_number), count);
+           factors<float>(hyper, numbers), count);
 }
 
 void add_squares(const Queue& q, double* sum, View x, int64_t n) {

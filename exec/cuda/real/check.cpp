@@ -14,6 +14,15 @@ FailureKind kind_of(cudaError_t status) {
     case cudaErrorInvalidKernelImage:
     case cudaErrorUnsupportedPtxVersion: return FailureKind::no_image;
     case cudaErrorMemoryAllocation: return FailureKind::out_of_memory;
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureMerge:
+    case cudaErrorStreamCaptureUnmatched:
+    case cudaErrorStreamCaptureUnjoined:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorCapturedEvent:
+    case cudaErrorStreamCaptureWrongThread: return FailureKind::graph;
     case cudaErrorInvalidConfiguration:
     case cudaErrorLaunchOutOfResources:
     case cudaErrorInvalidValue: return FailureKind::launch;

@@ -24,6 +24,7 @@ std::string version(int number) {      // 13000: 13.0
 cudaStream_t raw(StreamHandle s) { return reinterpret_cast<cudaStream_t>(s); }
 cudaEvent_t raw(EventHandle e) { return reinterpret_cast<cudaEvent_t>(e); }
 cudaMemPool_t raw(PoolHandle p) { return reinterpret_cast<cudaMemPool_t>(p); }
+cudaGraphExec_t raw(GraphHandle g) { return reinterpret_cast<cudaGraphExec_t>(g); }
 
 core::Bytes bytes(std::uint64_t n) { return core::Bytes(static_cast<std::int64_t>(n)); }
 
@@ -125,6 +126,24 @@ class CudaApi final : public Api {
     products_->multiply(g, workspace, raw(s));
   }
   std::size_t product_workspace() override { return Products::kWorkspace; }
+
+  // Relaxed: other threads give work to streams that joined, and memory may be asked for meanwhile.
+  void begin_capture(StreamHandle origin) override {
+    check(cudaStreamBeginCapture(raw(origin), cudaStreamCaptureModeRelaxed),
+          "cudaStreamBeginCapture");
+  }
+  GraphHandle end_capture(StreamHandle origin) override;
+  void abandon_capture(StreamHandle origin) noexcept override {
+    cudaGraph_t kept = nullptr;
+    quietly(cudaStreamEndCapture(raw(origin), &kept));
+    if (kept != nullptr) quietly(cudaGraphDestroy(kept));
+  }
+  void launch(GraphHandle graph, StreamHandle s) override {
+    check(cudaGraphLaunch(raw(graph), raw(s)), "cudaGraphLaunch");
+  }
+  void destroy(GraphHandle graph) noexcept override {
+    quietly(cudaGraphExecDestroy(raw(graph)));
+  }
 
   void push_range(const char* name) override { nvtxRangePushA(name); }
   void pop_range() override { nvtxRangePop(); }
@@ -254,6 +273,18 @@ void CudaApi::launch(const Launch& l, StreamHandle s) {
   const dim3 grid(l.grid.x, l.grid.y, l.grid.z), block(l.block.x, l.block.y, l.block.z);
   check(cudaLaunchKernel(l.function, grid, block, l.arguments, l.shared, raw(s)),
         std::string("kernel ") + l.name);
+}
+
+// What cannot be instantiated may still run plainly.
+GraphHandle CudaApi::end_capture(StreamHandle origin) {
+  cudaGraph_t kept = nullptr;
+  check(cudaStreamEndCapture(raw(origin), &kept), "cudaStreamEndCapture");
+  cudaGraphExec_t graph = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&graph, kept, 0);
+  quietly(cudaGraphDestroy(kept));
+  if (status == cudaSuccess) return reinterpret_cast<GraphHandle>(graph);
+  throw DeviceFailure(FailureKind::graph, "cudaGraphInstantiate",
+                      cudaGetErrorString(cudaGetLastError()));
 }
 
 }  // namespace

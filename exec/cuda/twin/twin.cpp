@@ -2,35 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <mutex>
-#include <optional>
-#include <vector>
 
-#include "core/check.hpp"
 #include "core/parse_units.hpp"
-#include "core/random.hpp"
 #include "exec/cuda/emulate/grid.hpp"
+#include "exec/cuda/twin/state.hpp"
 
 namespace exec::cuda {
 
-struct EventOf {
-  std::uint64_t recorded = 0;          // how often it was given to a stream
-  std::uint64_t happened = 0;
-  double seconds = 0;
-};
-
 namespace {
-
-struct Work {
-  std::function<void()> run;           // empty: an event
-  EventOf* event = nullptr;
-  std::uint64_t number = 0;
-  bool waits = false;                  // for the event's number; else it is that moment
-};
 
 double now() {
   const auto t = std::chrono::steady_clock::now().time_since_epoch();
@@ -38,54 +19,6 @@ double now() {
 }
 
 }  // namespace
-
-struct StreamOf {
-  std::deque<Work> queue;
-  bool idle = true;                    // nothing of it is running
-};
-
-struct PoolOf {
-  std::map<void*, std::int64_t> blocks;
-  std::int64_t used = 0, most = 0;
-};
-
-struct Twin::State {
-  explicit State(const TwinOptions& given) : options(given), random(given.seed, 0) {}
-
-  // Counts a call, and fails it where a test said so.
-  void called(const std::string& call) {
-    if (lost) throw *lost;              // in the words of the first
-    const auto fault = faults.find(call);
-    if (fault == faults.end() || --fault->second.first > 0) return;
-    const FailureKind kind = fault->second.second;
-    faults.erase(fault);
-    const DeviceFailure failure(kind, call, "a failure that a test asked for");
-    if (kind == FailureKind::device) lost = failure;
-    throw failure;
-  }
-  void give(StreamHandle stream, Work work) {
-    PLANNER_CHECK(std::ranges::find(streams, stream) != streams.end(), "a stream that is gone");
-    stream->queue.push_back(std::move(work));
-  }
-  // Runs what may run until `done`.
-  void run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
-  StreamHandle choose();
-
-  const TwinOptions options;
-  const core::Random random;
-  std::uint64_t drawn = 0;
-  mutable std::mutex mutex;
-  std::condition_variable changed;
-  bool running = false;
-  std::optional<DeviceFailure> lost;
-  std::vector<StreamHandle> streams;
-  std::vector<PoolHandle> pools;
-  std::vector<EventHandle> events;
-  std::vector<void*> pinned;
-  std::int64_t used = 0;
-  std::map<std::string, std::pair<int, FailureKind>> faults;
-  std::map<std::string, std::int64_t> launched;
-};
 
 // Any stream whose first work is free to run.
 StreamHandle Twin::State::choose() {
@@ -133,6 +66,10 @@ Twin::~Twin() {
   }
   for (StreamHandle s : state_->streams) delete s;
   for (EventHandle e : state_->events) delete e;
+  for (GraphHandle g : state_->graphs) {
+    for (EventHandle e : g->events) delete e;
+    delete g;
+  }
   for (void* p : state_->pinned) std::free(p);
 }
 
@@ -156,7 +93,7 @@ std::size_t Twin::pending() const {
 std::size_t Twin::leaked() const {
   const std::scoped_lock lock(state_->mutex);
   return state_->streams.size() + state_->events.size() + state_->pools.size() +
-         state_->pinned.size();
+         state_->pinned.size() + state_->graphs.size();
 }
 
 DeviceInfo Twin::device() {
@@ -276,18 +213,22 @@ void Twin::destroy(EventHandle event) noexcept {
 void Twin::record(EventHandle event, StreamHandle stream) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("record");
+  if (state_->record_kept(event, stream)) return;
   state_->give(stream, {{}, event, ++event->recorded, false});
 }
 
 void Twin::wait(StreamHandle stream, EventHandle event) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("wait");
+  if (state_->wait_kept(stream, event)) return;
   if (event->recorded > 0) state_->give(stream, {{}, event, event->recorded, true});
 }
 
 void Twin::synchronise(StreamHandle stream) {
   std::unique_lock lock(state_->mutex);
   state_->called("synchronise");
+  if (stream->graph != nullptr)
+    throw DeviceFailure(FailureKind::graph, "synchronise", "the stream's work is being kept");
   state_->run_until(lock, [&] { return stream->queue.empty() && stream->idle; });
 }
 

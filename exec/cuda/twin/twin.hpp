@@ -24,10 +24,13 @@ class Twin final : public Api {
 
   // The nth call (from 1, counted from now) of this name fails: "allocate", "launch", "copy",
   // "copy_in", "copy_out", "multiply", "record", "wait", "synchronise", "create_stream",
-  // "create_pool", "device". FailureKind::device: every later call fails as well.
+  // "create_pool", "device", "begin_capture", "end_capture", "launch_graph". FailureKind::device:
+  // every later call fails as well.
   void fail(const std::string& call, int nth, FailureKind kind);
   // How often each kernel was launched.
   std::map<std::string, std::int64_t> launches() const;
+  // How often kept work was launched.
+  std::int64_t graph_launches() const;
   // Work that was given and not yet run; memory, streams and events that were not given back.
   std::size_t pending() const;
   std::size_t leaked() const;
@@ -59,6 +62,11 @@ class Twin final : public Api {
   void launch(const Launch& launch, StreamHandle stream) override;
   void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) override;
   std::size_t product_workspace() override;
+  void begin_capture(StreamHandle origin) override;
+  GraphHandle end_capture(StreamHandle origin) override;
+  void abandon_capture(StreamHandle origin) noexcept override;
+  void launch(GraphHandle graph, StreamHandle stream) override;
+  void destroy(GraphHandle graph) noexcept override;
 
  private:
   struct State;

@@ -102,3 +102,55 @@ TEST_CASE("a failure of the device stays: every later call fails as well") {
   CHECK_THROWS_AS(emulated(twin, stream, [] {}), cuda::DeviceFailure);
   CHECK_THROWS_AS(twin.synchronise(stream), cuda::DeviceFailure);
 }
+
+TEST_CASE("work that is kept is done when it is launched, each time, in the order of its streams") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    cuda::Twin twin({.seed = seed});
+    const cuda::StreamHandle a = twin.create_stream(false), b = twin.create_stream(false);
+    const cuda::EventHandle fork = twin.create_event(false), join = twin.create_event(false);
+    std::vector<int> order;
+    const auto note = [&](cuda::StreamHandle s, int n) {
+      emulated(twin, s, [&order, n] { if (threadIdx.x == 0) order.push_back(n); }, 32, 1);
+    };
+    twin.begin_capture(a);
+    note(a, 1);
+    twin.record(fork, a);
+    twin.wait(b, fork);
+    note(b, 2);
+    twin.record(join, b);
+    twin.wait(a, join);
+    note(a, 3);
+    const cuda::GraphHandle graph = twin.end_capture(a);
+    twin.synchronise(a);
+    CHECK(order.empty());
+    twin.launch(graph, a);
+    note(a, 4);
+    twin.launch(graph, a);
+    twin.synchronise(a);
+    CHECK(order == std::vector<int>{1, 2, 3, 4, 1, 2, 3});
+    twin.destroy(graph);
+  }
+}
+
+TEST_CASE("what a capture does not allow is refused, and the stream works on") {
+  cuda::Twin twin;
+  const cuda::StreamHandle a = twin.create_stream(false), b = twin.create_stream(false);
+  const cuda::EventHandle before = twin.create_event(false), fork = twin.create_event(false);
+  twin.record(before, b);
+  twin.begin_capture(a);
+  CHECK_THROWS_AS(twin.wait(a, before), cuda::DeviceFailure);
+  CHECK_THROWS_AS(twin.synchronise(a), cuda::DeviceFailure);
+  CHECK_THROWS_AS(twin.begin_capture(a), cuda::DeviceFailure);
+  twin.record(fork, a);
+  twin.wait(b, fork);
+  CHECK_THROWS_AS(twin.end_capture(a), cuda::DeviceFailure);  // b did not return
+  int done = 0;
+  for (const cuda::StreamHandle s : {a, b})
+    emulated(twin, s, [&done] { done += threadIdx.x == 0; }, 32, 1);
+  twin.synchronise(a);
+  twin.synchronise(b);
+  CHECK(done == 2);
+  twin.begin_capture(b);
+  twin.abandon_capture(b);
+  twin.synchronise(b);
+}

@@ -1,0 +1,106 @@
+#pragma once
+// What a twin is made of, for its own sources: streams of work that waits to be run, and work that
+// is kept as a graph.
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/check.hpp"
+#include "core/random.hpp"
+#include "exec/cuda/twin/twin.hpp"
+
+namespace exec::cuda {
+
+struct EventOf {
+  std::uint64_t recorded = 0;          // how often it was given to a stream
+  std::uint64_t happened = 0;
+  double seconds = 0;
+  GraphOf* graph = nullptr;            // that its last moment lies in, as `moment`
+  std::size_t moment = 0;
+};
+
+struct Work {
+  std::function<void()> run;           // empty: an event
+  EventOf* event = nullptr;
+  std::uint64_t number = 0;
+  bool waits = false;                  // for the event's number; else it is that moment
+};
+
+// Kept work of one stream: something to run, or a moment of the graph that happens or is awaited.
+struct Kept {
+  std::function<void()> run;
+  std::size_t moment = 0;
+  bool waits = false;
+};
+
+struct GraphOf {
+  std::vector<std::vector<Kept>> lanes;  // the first: of the stream that it began on
+  std::vector<StreamHandle> members;     // by lane, while it is kept
+  std::vector<StreamHandle> own;         // by lane but the first: what other lanes run on
+  std::size_t moments = 0;
+  std::vector<EventHandle> events;       // of its launches
+};
+
+struct StreamOf {
+  std::deque<Work> queue;
+  GraphOf* graph = nullptr;            // its work is kept there
+  std::size_t lane = 0;
+  bool idle = true;                    // nothing of it is running
+};
+
+struct PoolOf {
+  std::map<void*, std::int64_t> blocks;
+  std::int64_t used = 0, most = 0;
+};
+
+struct Twin::State {
+  explicit State(const TwinOptions& given) : options(given), random(given.seed, 0) {}
+
+  // Counts a call, and fails it where a test said so.
+  void called(const std::string& call) {
+    if (lost) throw *lost;              // in the words of the first
+    const auto fault = faults.find(call);
+    if (fault == faults.end() || --fault->second.first > 0) return;
+    const FailureKind kind = fault->second.second;
+    faults.erase(fault);
+    const DeviceFailure failure(kind, call, "a failure that a test asked for");
+    if (kind == FailureKind::device) lost = failure;
+    throw failure;
+  }
+  void give(StreamHandle stream, Work work) {
+    PLANNER_CHECK(std::ranges::find(streams, stream) != streams.end(), "a stream that is gone");
+    if (stream->graph != nullptr)
+      stream->graph->lanes[stream->lane].push_back({std::move(work.run)});
+    else
+      stream->queue.push_back(std::move(work));
+  }
+  // Whether the call was about kept work; it throws where a GPU would.
+  bool record_kept(EventHandle event, StreamHandle stream);
+  bool wait_kept(StreamHandle stream, EventHandle event);
+  // Runs what may run until `done`.
+  void run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
+  StreamHandle choose();
+
+  const TwinOptions options;
+  const core::Random random;
+  std::uint64_t drawn = 0;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool running = false;
+  std::optional<DeviceFailure> lost;
+  std::vector<StreamHandle> streams;
+  std::vector<PoolHandle> pools;
+  std::vector<EventHandle> events;
+  std::vector<void*> pinned;
+  std::vector<GraphHandle> graphs;     // that were kept whole
+  std::int64_t used = 0;
+  std::map<std::string, std::pair<int, FailureKind>> faults;
+  std::map<std::string, std::int64_t> launched;
+  std::int64_t graph_launches = 0;
+};
+
+}  // namespace exec::cuda
