@@ -3,6 +3,8 @@
 
 usage: collect.py plan NAME GPUS BEFORE AFTER OPTIONS FOLDER   one row on standard output
        collect.py pins PLAN                                    options that pin what it chose
+       collect.py clocked ROWS.jsonl BEFORE AFTER              the rows with the clocks around them
+       collect.py graphs NAME BEFORE AFTER FOLDER              one row of pairs: steps kept as graphs, and not
        collect.py outcome NAME CODE LOG                        a row of what ended so, with its last lines
        collect.py join ROWS.jsonl COMMAND OUT.json             all rows, written whole
 """
@@ -51,6 +53,25 @@ def pins(plan):
             yield from ("--pin", f"{key}={strategy[key]}")
 
 
+def clocked(rows, before, after):
+    for line in open(rows):
+        yield {**json.loads(line), "clocks_before": before, "clocks_after": after}
+
+
+def graphs(name, before, after, folder):
+    """Medians of each run, in the order in which they ran; losses of a pair are the same bits."""
+    runs = {when: [json.load(open(f"{folder}/graphs.{when}.{pair}.json")) for pair in (1, 2, 3)] for when in ("on", "off")}
+    step = {when: [run["time"]["step_median"] for run in runs[when]] for when in runs}
+    predicted = json.load(open(f"{folder}/graphs.plan.json"))["chosen"]
+    return {
+        "name": name, "clocks_before": before, "clocks_after": after,
+        "graphs": runs["on"][0]["environment"]["graphs"], "launch_bound": predicted["time"]["launch_bound"],
+        "predicted": predicted["time"]["step"], "step_on": step["on"], "step_off": step["off"],
+        "times_faster": sorted(off / on for on, off in zip(step["on"], step["off"]))[1],
+        "same_loss": all(on["loss"] == off["loss"] for on, off in zip(runs["on"], runs["off"])),
+    }
+
+
 def outcome(name, code, log):
     lines = open(log, errors="replace").read().strip().splitlines()
     return {"name": name, "exit": int(code), "says": lines[-6:]}
@@ -72,6 +93,10 @@ if __name__ == "__main__":
         print(json.dumps(row(*sys.argv[2:8])))
     elif sys.argv[1] == "pins":
         print("\n".join(pins(sys.argv[2])))
+    elif sys.argv[1] == "clocked":
+        print("\n".join(json.dumps(r) for r in clocked(*sys.argv[2:5])))
+    elif sys.argv[1] == "graphs":
+        print(json.dumps(graphs(*sys.argv[2:6])))
     elif sys.argv[1] == "outcome":
         print(json.dumps(outcome(*sys.argv[2:5])))
     else:

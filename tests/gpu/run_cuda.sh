@@ -4,6 +4,8 @@
 #   kernels     each kernel beside its host twin, on the GPU            gpu_kernels
 #   strategies  losses, memory and traffic beside the host's            gpu_test.sh
 #   calibrate   the profile of this GPU, OUT/gpu.json; goes on from its points
+#   attention   with tensor cores beside without, forward and backward, in interleaved pairs
+#   graphs      launch-bound plans with a step kept as a CUDA graph beside without, in interleaved pairs
 #   plans       twelve plans: memory and time, predicted by the shipped and by the calibrated profile,
 #               beside executed
 #   torch       GPT-2 of four sizes beside PyTorch (compiled, flash attention), in interleaved pairs
@@ -19,7 +21,7 @@ steps=${3:-12}
 command="$0 $*"
 shift $(($# < 3 ? $# : 3))
 sections=("$@")
-[[ ${#sections[@]} -gt 0 ]] || sections=(kernels strategies calibrate plans torch sanitizer)
+[[ ${#sections[@]} -gt 0 ]] || sections=(kernels strategies calibrate attention graphs plans torch sanitizer)
 planner=$bin/planner
 rows=$out/rows
 work=$(mktemp -d)
@@ -77,6 +79,45 @@ calibrate() {
   SECONDS=0
   "$planner" calibrate --backend cuda --quiet --out "$out/gpu.json" >"$out/cuda-calibration.txt"
   printf 'calibrated in %s s\n' "$SECONDS" | tee -a "$out/cuda-calibration.txt" >&2
+}
+
+attention() {
+  if [[ -s $rows/attention.jsonl ]]; then return; fi
+  before=$(clocks)
+  code=0
+  "$bin/gpu_attention" 7 >"$work/attention.jsonl" 2>"$work/log.txt" || code=$?
+  if [[ $code -ne 0 ]]; then
+    cat "$work/attention.jsonl" >>"$work/log.txt"
+    outcome attention gpu_attention "$code" "$work/log.txt"
+    return
+  fi
+  python3 "$here/collect.py" clocked "$work/attention.jsonl" "$before" "$(clocks)" >"$rows/attention.jsonl"
+  join attention
+}
+
+# Small steps, where the host cannot issue kernels as fast as the GPU runs them: pairs of runs, in turn.
+graphs() {
+  for cell in "gpt2-124m 1" "gpt2-124m 4" "gpt2-1.5b 1"; do
+    read -r model batch <<<"$cell"
+    if has graphs "$model-b$batch"; then continue; fi
+    "$planner" --model "$model" --gpus 1 --global-batch "$batch" --recipe mixed --gpu h200-sxm-141g --quiet \
+      --out "$work/graphs.plan.json" >/dev/null
+    before=$(clocks)
+    code=0
+    for pair in 1 2 3; do
+      for when in on off; do
+        "$planner" exec "$work/graphs.plan.json" --backend cuda --steps "$((4 * steps))" --graphs "$when" --quiet \
+          --out "$work/graphs.$when.$pair.json" >/dev/null 2>"$work/log.txt" || code=$?
+      done
+    done
+    if [[ $code -ne 0 ]]; then
+      outcome graphs "$model-b$batch" "$code" "$work/log.txt"
+      continue
+    fi
+    python3 "$here/collect.py" graphs "$model-b$batch" "$before" "$(clocks)" "$work" >>"$rows/graphs.jsonl"
+    join graphs
+    printf 'measured %s with and without graphs\n' "$model-b$batch" >&2
+  done
 }
 
 # name | model | gpus | global batch | options; several --gpus share the card, so their times are not compared.
@@ -150,7 +191,7 @@ sanitizer() {
 
 for section in "${sections[@]}"; do
   case $section in
-    kernels | strategies | calibrate | plans | torch | sanitizer) "$section" ;;
+    kernels | strategies | calibrate | attention | graphs | plans | torch | sanitizer) "$section" ;;
     *)
       printf 'no section named %s\n' "$section" >&2
       exit 2

@@ -34,6 +34,7 @@ constexpr std::array<std::pair<const char*, const char*>, 12> kShipped{{
 
 // Calls between two waits: what a wait takes is little beside them.
 constexpr int kCalls = 20;
+constexpr int kInGraph = 100;          // kernels: about as many as two layers launch
 
 // Device memory of one point, full of random numbers of about 1: zeros would run faster.
 class Bench {
@@ -57,6 +58,7 @@ class Bench {
     workspace_ = static_cast<std::byte*>(api.allocate(pool_, workspace_bytes_));
   }
   ~Bench() {
+    for (GraphHandle g : graphs_) api_.destroy(g);
     api_.destroy(stream_);
     api_.release_pinned(pinned_);
     api_.destroy(pool_);
@@ -84,7 +86,20 @@ class Bench {
     wait();
     return {data, type};
   }
+  // What `work` gives the stream, kept to be launched as one.
+  GraphHandle kept(const std::function<void(const Queue&)>& work) {
+    api_.begin_capture(stream_);
+    try {
+      work(queue());
+    } catch (...) {
+      api_.abandon_capture(stream_);
+      throw;
+    }
+    return graphs_.emplace_back(api_.end_capture(stream_));
+  }
   void give_back() {
+    for (GraphHandle g : graphs_) api_.destroy(g);
+    graphs_.clear();
     for (void* data : taken_) api_.release(pool_, data);
     taken_.clear();
   }
@@ -100,6 +115,7 @@ class Bench {
   std::size_t workspace_bytes_ = 0;
   View bf16_, f32_;
   std::vector<void*> taken_;
+  std::vector<GraphHandle> graphs_;
 };
 
 using Call = std::function<void(const Queue&)>;
@@ -248,6 +264,13 @@ class GpuCalibrator {
     });
     const std::string text = fmt::format("{:.4g} us", seconds * 1e6);
     set("native.kernel_submit", text, "sums of 8 elements, one behind the other");
+    timed(book_, bench_, fmt::format("graph of {} such kernels", kInGraph), [this]() -> Call {
+      const View y = bench_.real(8), x = bench_.real(8);
+      const GraphHandle graph = bench_.kept([&](const Queue& q) {
+        for (int i = 0; i < kInGraph; ++i) relu(q, y, x, 8);
+      });
+      return [=](const Queue& q) { q.api.launch(graph, q.stream); };
+    });
   }
 
   void transfers() {

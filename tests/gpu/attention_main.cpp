@@ -1,0 +1,165 @@
+// Attention with and without tensor cores on a GPU, in interleaved pairs: a row of JSON for each
+// shape of GPT-2 and two longer heads, forward and backward, on standard output. Exit 77 where no
+// GPU answers, with the reason. usage: gpu_attention [PAIRS]
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "core/random.hpp"
+#include "exec/cuda/kernels/kernels.hpp"
+#include "exec/cuda/real/cuda_api.hpp"
+#include "exec/host/convert.hpp"
+
+namespace {
+
+namespace cuda = exec::cuda;
+namespace host = exec::host;
+using core::DType;
+
+struct Cell {
+  const char* name;
+  std::int64_t samples, seq, heads, kv_heads, d;
+};
+constexpr Cell kCells[] = {
+    {"gpt2-124m", 32, 1024, 12, 12, 64},  {"gpt2-1.5b", 8, 1024, 25, 25, 64},
+    {"heads of 80", 8, 2048, 16, 16, 80}, {"heads of 128, grouped", 4, 4096, 32, 8, 128},
+};
+constexpr int kCalls = 5;              // of the quick one between two events; the plain one: once
+
+class Bench {
+ public:
+  Bench(cuda::Api& api, const Cell& c)
+      : api_(api), pool_(api.create_pool()), stream_(api.create_stream(false)),
+        begin_(api.create_event(true)), end_(api.create_event(true)),
+        shape_{c.samples, c.seq, c.heads, c.kv_heads, c.d, true} {
+    const std::int64_t rows = c.samples * c.seq, out = rows * c.heads * c.d;
+    statistics_ = c.samples * c.heads * c.seq;
+    qkv_ = random(rows * shape_.qkv_columns());
+    dqkv_ = random(rows * shape_.qkv_columns());
+    dout_ = random(out);
+    out_ = random(out);
+    lse_ = {api.allocate(pool_, static_cast<std::size_t>(statistics_) * 4), DType::f32};
+    workspace_ = static_cast<std::byte*>(
+        api.allocate(pool_, static_cast<std::size_t>(statistics_) * 8));
+  }
+  ~Bench() {
+    api_.destroy(begin_);
+    api_.destroy(end_);
+    api_.destroy(stream_);
+    api_.destroy(pool_);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  double forward(bool plain) {
+    return timed(plain, [&](const cuda::Queue& q) {
+      (plain ? cuda::plain_attention : cuda::attention)(q, out_, lse_, qkv_, shape_);
+    });
+  }
+  double backward(bool plain) {
+    return timed(plain, [&](const cuda::Queue& q) {
+      (plain ? cuda::plain_attention_input_gradient : cuda::attention_input_gradient)(
+          q, dqkv_, dout_, qkv_, out_, lse_, shape_);
+    });
+  }
+  // Of the scores that a causal row sees, two products forward, five backward.
+  double flops(int products) const {
+    const auto square = static_cast<double>(shape_.seq) * static_cast<double>(shape_.seq + 1) / 2;
+    return 2.0 * products * square *
+           static_cast<double>(shape_.samples * shape_.heads * shape_.head_dim);
+  }
+
+ private:
+  // Normal numbers, repeated: zeros would run faster.
+  host::View random(std::int64_t n) {
+    constexpr std::int64_t kPattern = 1 << 20;
+    std::vector<double> values(static_cast<std::size_t>(std::min(n, kPattern)));
+    core::Random(1, 0).fill_normal(0, 0.0, 1.0, values);
+    const std::size_t whole = values.size() * 2;
+    auto* const pinned = static_cast<std::byte*>(api_.allocate_pinned(whole));
+    host::store(host::View{pinned, DType::bf16}, static_cast<std::int64_t>(values.size()),
+                values.data());
+    const std::size_t bytes = static_cast<std::size_t>(n) * 2;
+    auto* const data = static_cast<std::byte*>(api_.allocate(pool_, bytes));
+    for (std::size_t at = 0; at < bytes; at += whole)
+      api_.copy_in(data + at, pinned, std::min(whole, bytes - at), stream_);
+    api_.synchronise(stream_);
+    api_.release_pinned(pinned);
+    return {data, DType::bf16};
+  }
+  double timed(bool plain, const std::function<void(const cuda::Queue&)>& call) {
+    const cuda::Queue q{api_, stream_, api_.device().multiprocessors, workspace_,
+                        static_cast<std::size_t>(statistics_) * 8};
+    const int calls = plain ? 1 : kCalls;
+    api_.record(begin_, stream_);
+    for (int i = 0; i < calls; ++i) call(q);
+    api_.record(end_, stream_);
+    api_.synchronise(stream_);
+    return api_.seconds_between(begin_, end_) / calls;
+  }
+
+  cuda::Api& api_;
+  cuda::PoolHandle pool_;
+  cuda::StreamHandle stream_;
+  cuda::EventHandle begin_, end_;
+  host::AttentionShape shape_;
+  std::int64_t statistics_ = 0;
+  host::View qkv_, dqkv_, dout_, out_, lse_;
+  std::byte* workspace_ = nullptr;
+};
+
+void print_row(const Cell& c, const char* pass, double flops, const std::vector<double>& fast,
+               const std::vector<double>& plain) {
+  const auto median = [](std::vector<double> v) {
+    std::ranges::sort(v);
+    return v[v.size() / 2];
+  };
+  const auto list = [](const std::vector<double>& v) {
+    std::string text;
+    for (const double x : v) {
+      char word[32];
+      std::snprintf(word, sizeof word, "%s%.4g", text.empty() ? "" : ", ", x);
+      text += word;
+    }
+    return text;
+  };
+  std::printf(
+      "{\"name\": \"%s %s\", \"samples\": %lld, \"seq\": %lld, \"heads\": %lld, \"kv_heads\": "
+      "%lld, "
+      "\"head_dim\": %lld, \"type\": \"bf16\", \"tensor_cores_seconds\": [%s], "
+      "\"plain_seconds\": [%s], \"times_faster\": %.4g, \"tensor_cores_tflops\": %.4g}\n",
+      c.name, pass, static_cast<long long>(c.samples), static_cast<long long>(c.seq),
+      static_cast<long long>(c.heads), static_cast<long long>(c.kv_heads),
+      static_cast<long long>(c.d), list(fast).c_str(), list(plain).c_str(),
+      median(plain) / median(fast), flops / median(fast) / 1e12);
+}
+
+void measure(cuda::Api& api, const Cell& c, int pairs) {
+  Bench bench(api, c);
+  std::vector<double> fast[2], plain[2];
+  for (int i = -1; i < pairs; ++i) {   // the first pair warms up
+    const double f[2] = {bench.forward(false), bench.backward(false)};
+    const double p[2] = {bench.forward(true), bench.backward(true)};
+    for (int k = 0; k < 2 && i >= 0; ++k) {
+      fast[k].push_back(f[k]);
+      plain[k].push_back(p[k]);
+    }
+  }
+  print_row(c, "forward", bench.flops(2), fast[0], plain[0]);
+  print_row(c, "backward", bench.flops(5), fast[1], plain[1]);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  const int pairs = count > 1 ? std::max(1, std::atoi(arguments[1])) : 5;
+  const std::unique_ptr<cuda::Api> api = cuda::open_cuda();
+  for (const Cell& c : kCells) measure(*api, c, pairs);
+  return 0;
+} catch (const cuda::DeviceFailure& failure) {
+  std::printf("skipped: %s\n", failure.what());
+  return 77;
+}
