@@ -1,5 +1,7 @@
 #include "exec/run/graphs.hpp"
 
+#include "sim/program/turns.hpp"
+
 namespace exec {
 
 // The first step finds places and sizes, the last is looked into: both are given action by action.
@@ -10,6 +12,8 @@ std::string why_no_graphs(const program::Program& program, const planner::Candid
   if (options.graphs == Graphs::off) return "--graphs off";
   if (options.platform == nullptr) return "the host has none";
   if (program.mesh.ranks() > 1) return "ranks that share a GPU wait for each other on the host";
+  if (program::serves_beside(program.classes.front()))
+    return "the rank's server works beside its steps";
   if (!program.classes.front().schedule.flushes)
     return "passes of several steps are under way at once";
   if (options.steps - resumed < kFewestSteps)

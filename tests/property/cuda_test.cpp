@@ -136,6 +136,11 @@ TEST_CASE("data ranks by ring, tree, naive exchange and servers train what one r
   for (const bool colocated : {true, false}) {
     check_gpt(strategy(3, 12, 1, servers(1, colocated)));
     check_gpt(strategy(2, 12, 1, servers(2, colocated)));
+    // Of one worker: never stale.
+    check_gpt(strategy(1, 12, 2, [&](Strategy& s) {
+      servers(1, colocated)(s);
+      s.server_mode = ServerMode::async;
+    }));
   }
 }
 
