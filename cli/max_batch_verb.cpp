@@ -102,7 +102,7 @@ int max_batch_verb(Arguments arguments) {
     }
     points.push_back(point);
   }
-  const core::Status delivered = deliver_points(output, points, said, answer);
+  const core::Status delivered = deliver_points(output, {points, {}, said, answer});
   if (!delivered.ok()) return refuse(delivered.problems());
   if (answer) return kDone;
   write_reason(said);

@@ -120,7 +120,7 @@ int min_gpus_verb(Arguments arguments) {
       said = fmt::format("Fewest: {} x {}, with {}.", *found, points[i].gpu,
                          planner::to_text(points[i].candidate->strategy));
     }
-  const core::Status delivered = deliver_points(output, points, said, answer);
+  const core::Status delivered = deliver_points(output, {points, {}, said, answer});
   if (!delivered.ok()) return refuse(delivered.problems());
   if (answer) return kDone;
   write_reason(said);

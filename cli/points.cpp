@@ -6,6 +6,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
+#include "reports/front.hpp"
 #include "sim/program/collective.hpp"
 
 namespace cli {
@@ -13,6 +14,8 @@ namespace {
 
 using reports::FigureUnit;
 using reports::Subject;
+
+constexpr std::size_t kFrontShown = 24;
 
 const reports::Figure& figure(std::string_view key) {
   for (const reports::Figure& f : reports::figures())
@@ -30,13 +33,13 @@ std::string label_of(std::int64_t gpus, std::string_view gpu, std::int64_t batch
   return fmt::format("{} x {}, {} x {}", gpus, gpu, batch, seq_len);
 }
 
-core::Json points_json(const std::vector<Subject>& points, std::string_view said,
-                       std::optional<std::size_t> answer) {
+core::Json points_json(const Points& p) {
   return core::Json::object(
       {{"schema", "sweep/1"},
-       {"said", said},
-       {"answer", answer ? core::Json(static_cast<std::int64_t>(*answer)) : core::Json()},
-       {"points", reports::subjects_json(points)}});
+       {"said", p.said},
+       {"answer", p.answer ? core::Json(static_cast<std::int64_t>(*p.answer)) : core::Json()},
+       {"points", reports::subjects_json(p.points)},
+       {"front", reports::subjects_json(p.front)}});
 }
 
 // "csv", "md", else "": what a file's name asks for.
@@ -45,11 +48,10 @@ std::string_view form_of(const std::string& name) {
   return name.ends_with(".md") ? "md" : "";
 }
 
-std::string in_form(std::string_view form, const std::vector<Subject>& points,
-                    std::string_view said) {
-  if (form == "csv") return reports::subjects_csv(points);
-  if (form == "md") return reports::subjects_markdown(points);
-  return points_text(points, said, page_style());
+std::string in_form(std::string_view form, const Points& points) {
+  if (form == "csv") return reports::subjects_csv(points.points);
+  if (form == "md") return reports::subjects_markdown(points.points);
+  return points_text(points, page_style());
 }
 
 }  // namespace
@@ -70,7 +72,8 @@ core::Status check_points_output(const PointsOutput& options) {
   return problems;
 }
 
-core::Result<Subject> plan_point(PlanOptions options, bool hosts) {
+core::Result<Subject> plan_point(PlanOptions options, bool hosts,
+                                 std::vector<Subject>* contenders) {
   options.top.emplace(1, '0');
   auto requests = requests_of(options);
   if (!requests.ok()) return requests.problems();
@@ -80,8 +83,11 @@ core::Result<Subject> plan_point(PlanOptions options, bool hosts) {
   request.gpu_given = true;  // no other machine is asked about
   const core::Result<planner::Plan> plan = planner::make_plan(request);
   if (!plan.ok()) return plan.problems();
-  return reports::chosen_of(*plan, label_of(plan->gpus, plan->profile.gpu.id,
-                                            plan->job.global_batch, plan->job.seq_len));
+  const std::string label = label_of(plan->gpus, plan->profile.gpu.id, plan->job.global_batch,
+                                     plan->job.seq_len);
+  if (contenders != nullptr)
+    for (Subject& s : reports::contenders_of(*plan, label)) contenders->push_back(std::move(s));
+  return reports::chosen_of(*plan, label);
 }
 
 Subject refused_point(const PlanOptions& options, const core::Problems& problems) {
@@ -101,17 +107,16 @@ Subject refused_point(const PlanOptions& options, const core::Problems& problems
   return s;
 }
 
-std::string points_text(const std::vector<Subject>& points, std::string_view said,
-                        reports::TextStyle style) {
+std::string points_text(const Points& p, reports::TextStyle style) {
   bool trains = false;
-  for (const Subject& s : points) trains = trains || s.training;
+  for (const Subject& s : p.points) trains = trains || s.training;
   std::vector<reports::Column> columns{{"gpu", reports::Align::left}, {"GPUs"}, {"seq"}, {"batch"},
                                        {"step"}, {"tokens/s"}, {"mfu"}, {"memory"}};
   if (trains)
     for (const char* title : {"train", "USD", "energy, J"}) columns.push_back({title});
   columns.push_back({"strategy", reports::Align::left});
   reports::Table table(std::move(columns));
-  for (const Subject& s : points) {
+  for (const Subject& s : p.points) {
     std::vector<std::string> cells{s.gpu, std::to_string(s.gpus), std::to_string(s.seq_len),
                                    std::to_string(s.global_batch)};
     for (const char* key : {"step_seconds", "tokens_per_second", "mfu", "device_bytes"})
@@ -122,26 +127,25 @@ std::string points_text(const std::vector<Subject>& points, std::string_view sai
     cells.push_back(reports::summary_text(s));
     table.add(std::move(cells));
   }
-  std::string text = table.text(style);
-  if (said.empty()) return text;
+  std::string text = table.text(style) + reports::front_text(p.front, kFrontShown, style);
+  if (p.said.empty()) return text;
   text += '\n';
-  text += reports::wrapped(said, 0, 2, style);
+  text += reports::wrapped(p.said, 0, 2, style);
   return text;
 }
 
-core::Status deliver_points(const PointsOutput& options, const std::vector<Subject>& points,
-                            std::string_view said, std::optional<std::size_t> answer) {
-  const std::string machine = fmt::format("{}\n", core::dump(points_json(points, said, answer)));
+core::Status deliver_points(const PointsOutput& options, const Points& points) {
+  const std::string machine = fmt::format("{}\n", core::dump(points_json(points)));
   const OutputOptions& output = options.output;
   const WriteInProgress whole;
   if (output.out) {
     const std::string_view form = form_of(*output.out);
     const core::Status written = core::write_atomically(
-        *output.out, form.empty() ? machine : in_form(form, points, said));
+        *output.out, form.empty() ? machine : in_form(form, points));
     if (!written.ok()) return written;
   }
   if (output.json) return write_stdout(machine);
-  return write_stdout(in_form(options.format.value_or("text"), points, said));
+  return write_stdout(in_form(options.format.value_or("text"), points));
 }
 
 }  // namespace cli

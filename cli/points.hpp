@@ -23,19 +23,24 @@ void add_points_output(OptionSet& set, PointsOutput& options);
 core::Status check_points_output(const PointsOutput& options);
 
 // The best plan of one question, as a subject; nothing more than that is worked out. hosts: as
-// planner::Request's; without, the question is what the GPUs hold.
-core::Result<reports::Subject> plan_point(PlanOptions options, bool hosts);
+// planner::Request's; without, the question is what the GPUs hold. contenders: where given, its
+// strategies that could be on a front are added.
+core::Result<reports::Subject> plan_point(PlanOptions options, bool hosts,
+                                          std::vector<reports::Subject>* contenders = nullptr);
 
 // A point whose question the planner refuses (bad input: a sequence beyond the model's positions),
 // as a subject that says why. REQUIRES: requests_of(options) has no problems.
 reports::Subject refused_point(const PlanOptions& options, const core::Problems& problems);
 
-// A table of points, and below it `said`.
-std::string points_text(const std::vector<reports::Subject>& points, std::string_view said,
-                        reports::TextStyle style);
-// answer: the point that was asked for, where one was.
-core::Status deliver_points(const PointsOutput& options,
-                            const std::vector<reports::Subject>& points, std::string_view said,
-                            std::optional<std::size_t> answer);
+// What was found: points, the front of all their contenders (reports/front.hpp), a sentence, and
+// the point that was asked for, where one was.
+struct Points {
+  std::vector<reports::Subject> points, front;
+  std::string said;
+  std::optional<std::size_t> answer;
+};
+// Tables of points and of the front, and below them what is said.
+std::string points_text(const Points& points, reports::TextStyle style);
+core::Status deliver_points(const PointsOutput& options, const Points& points);
 
 }  // namespace cli

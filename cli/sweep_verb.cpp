@@ -6,6 +6,7 @@
 #include "cli/points.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "reports/front.hpp"
 
 namespace cli {
 namespace {
@@ -15,7 +16,8 @@ constexpr std::string_view kSweepPurpose =
     "best\n"
     "strategy of every combination. --gpus, --seq and --global-batch take lists (8,16,32),\n"
     "doubling ranges (8..64) and steps (8..64+8), with k for 1024; --gpu takes several names.\n"
-    "A combination that cannot be asked is a line that says why.";
+    "A combination that cannot be asked is a line that says why. Over several numbers of GPUs the\n"
+    "Pareto front of GPUs, step and memory follows: of every strategy that no other is as good as.";
 constexpr std::string_view kSweepExamples =
     "  planner sweep --model llama3-8b --gpus 8..64 --seq 2k,4k,8k\n"
     "  planner sweep --model llama3-8b --gpus 8,16 --gpu a100-sxm-80g,h100-sxm-80g --tokens 100B\n"
@@ -102,12 +104,12 @@ int sweep_verb(Arguments arguments) {
   for (const PlanOptions& question : *questions)
     if (const auto requests = requests_of(question); !requests.ok())
       return refuse(requests.problems());
-  std::vector<reports::Subject> points;
+  std::vector<reports::Subject> points, contenders;
   core::Problems refused;
   ProgressLine progress(output.output.quiet);
   for (const PlanOptions& question : *questions) {
     progress.show(fmt::format("point {} of {}", points.size() + 1, questions->size()));
-    core::Result<reports::Subject> point = plan_point(question, true);
+    core::Result<reports::Subject> point = plan_point(question, true, &contenders);
     progress.clear();
     if (!point.ok()) {                 // a point that has no answer does not take the others'
       points.push_back(refused_point(question, point.problems()));
@@ -119,7 +121,8 @@ int sweep_verb(Arguments arguments) {
   if (std::ranges::all_of(points, &reports::Subject::refused)) return refuse(refused);
   const bool any = std::ranges::any_of(
       points, [](const reports::Subject& s) { return s.candidate.has_value(); });
-  const core::Status delivered = deliver_points(output, points, said_of(points), std::nullopt);
+  const core::Status delivered = deliver_points(
+      output, {points, reports::front_of(contenders), said_of(points), std::nullopt});
   if (!delivered.ok()) return refuse(delivered.problems());
   if (any) return kDone;
   write_reason("no point has a strategy that fits");

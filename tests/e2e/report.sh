@@ -101,7 +101,9 @@ expect 0 '' report compare.json --out compare.html
 # ---- sweep, min-gpus, max-batch
 sweep=(--model gpt2-124m --gpu h100-sxm-80g --global-batch 16)
 expect 0 'Most tokens a second' sweep "${sweep[@]}" --gpus 1..4 --seq 64,128 --tokens 1B
+expect 0 'Pareto front of GPUs, step and memory' sweep "${sweep[@]}" --gpus 1,2 --seq 64
 "$planner" sweep "${sweep[@]}" --gpus 1,2 --seq 64 --json --out sweep.json >shown.json
+grep -q '"front"' sweep.json || fail 'the front is not in the file'
 cmp sweep.json shown.json || fail 'the sweep differs between a file and standard output'
 "$planner" sweep "${sweep[@]}" --gpus 1,2 --seq 64 --format csv --out sweep.csv >shown.csv
 cmp sweep.csv shown.csv || fail 'CSV differs between a file and standard output'

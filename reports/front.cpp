@@ -1,0 +1,82 @@
+#include "reports/front.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "core/parse_units.hpp"
+
+namespace reports {
+namespace {
+
+auto job_of(const Subject& s) { return std::tie(s.model, s.seq_len, s.global_batch); }
+
+auto costs_of(const Subject& s) {
+  return std::make_tuple(s.gpus, s.candidate->time.step.value(),
+                         s.candidate->memory.worst.device.value());
+}
+
+// `a` is nowhere more than `b`; equals beat each other.
+bool beats(const Subject& a, const Subject& b) {
+  if (job_of(a) != job_of(b)) return false;
+  const auto [gpus, step, device] = costs_of(a);
+  const auto [other_gpus, other_step, other_device] = costs_of(b);
+  return gpus <= other_gpus && step <= other_step && device <= other_device;
+}
+
+}  // namespace
+
+std::vector<Subject> contenders_of(const planner::Plan& plan, const std::string& label) {
+  std::vector<Subject> all;
+  if (!plan.chosen) return all;
+  all.push_back(chosen_of(plan, label));
+  for (const planner::Candidate& c : plan.pareto) {
+    if (c.strategy == plan.chosen->strategy) continue;
+    all.push_back(all.front());
+    all.back().candidate = c;
+    all.back().training.reset();       // the choice's
+  }
+  return all;
+}
+
+std::vector<Subject> front_of(const std::vector<Subject>& contenders) {
+  std::vector<Subject> front;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    bool beaten = false;
+    for (std::size_t k = 0; k < contenders.size() && !beaten; ++k)
+      beaten = k != i && beats(contenders[k], contenders[i]) &&
+               (k < i || costs_of(contenders[k]) != costs_of(contenders[i]));
+    if (!beaten) front.push_back(contenders[i]);
+  }
+  std::ranges::stable_sort(front, [](const Subject& a, const Subject& b) {
+    return std::tuple_cat(job_of(a), costs_of(a)) < std::tuple_cat(job_of(b), costs_of(b));
+  });
+  return front;
+}
+
+std::string front_text(const std::vector<Subject>& front, std::size_t most, TextStyle style) {
+  std::set<std::int64_t> counts;
+  for (const Subject& s : front) counts.insert(s.gpus);
+  if (counts.size() < 2) return "";
+  Table table({{"", Align::left}, {"step"}, {"memory"}, {"strategy", Align::left}});
+  std::size_t rows = 0;
+  const Subject* last = nullptr;
+  for (const Subject& s : front) {
+    if (rows == most) break;
+    const bool near = last != nullptr && last->label == s.label &&
+                      2 * s.candidate->memory.worst.device > last->candidate->memory.worst.device;
+    if (near) continue;
+    last = &s;
+    ++rows;
+    table.add({s.label, core::to_text(s.candidate->time.step),
+               core::to_text(s.candidate->memory.worst.device), summary_text(s)});
+  }
+  const std::string heading = painted(
+      fmt::format("Pareto front of GPUs, step and memory, {} of {}", rows, front.size()),
+      Ink::heading, style);
+  return fmt::format("\n{}\n{}", heading, table.text(style));
+}
+
+}  // namespace reports
