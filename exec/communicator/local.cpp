@@ -118,7 +118,8 @@ void LocalTransport::send(int peer, Lane lane, const Header& header,
   memory_.sent(message);
   const core::Bytes size(static_cast<std::int64_t>(message.size));
   Inbox::Time arrives{};
-  if (world_.links.any()) {
+  // A barrier is the measurement's own, no message of the Program's: no link carries it.
+  if (world_.links.any() && header.kind != CallKind::barrier) {
     arrives = world_.links.arrival(group_[index_], group_[peer], size, Inbox::Time::clock::now());
   }
   if (group_[peer] != group_[index_]) sent_ += size;
