@@ -238,7 +238,22 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
   }
 }
 
+// Bounds are up to 2 % above what the replay says: where nothing was chosen, entries that fit by
+// theirs did not by the replay. The smallest of them is the nearest miss of all.
+static void explain_entries(Explorer& explorer, Plan& plan) {
+  const std::vector<Entry>& entries = explorer.entries(0);
+  if (plan.chosen || entries.empty()) return;
+  const Entry& least = *std::ranges::min_element(entries, {}, &Entry::device);
+  const Candidate c = explorer.candidate(explorer.strategy(least));
+  if (fits(c)) return;                 // what was asked for is another
+  Rejection r{c.strategy, "memory", c.memory.worst.device.value(), c.memory.usable.value(), ""};
+  r.fix = cheapest_fix(explorer, r);
+  if (r.fix.empty()) r.fix = more_gpus(explorer.question().gpus, r);
+  plan.rejected.push_back(std::move(r));
+}
+
 void explain_rejections(Explorer& explorer, Plan& plan) {
+  explain_entries(explorer, plan);
   std::vector<const Miss*> all;
   for (const Miss& m : explorer.misses()) all.push_back(&m);
   const bool nothing_fits = !plan.chosen;
@@ -275,6 +290,8 @@ void explain_rejections(Explorer& explorer, Plan& plan) {
     }
   }
   plan.rejected_per_limit = explorer.per_limit();
+  if (!plan.chosen && !explorer.entries(0).empty())
+    plan.rejected_per_limit["memory"] += static_cast<std::int64_t>(explorer.entries(0).size());
 }
 
 }  // namespace planner

@@ -140,6 +140,18 @@ TEST_CASE("pins that leave nothing to try are named") {
   CHECK_THAT(plan.rejected.front().fix, Catch::Contains("sharding=zero1"));
 }
 
+TEST_CASE("what fits by its bound alone is a miss of memory, not of pins") {
+  const Plan plan = pinned_plan(
+      question("llama3.1-405b", 8192, "h100-sxm-80g"),
+      {"data=64", "tensor=8", "pipeline=16", "virtual_stages=8", "schedule=interleaved",
+       "sequence_parallel=true", "sharding=zero1", "checkpoint=selective", "micro_batch=1"});
+  CHECK_FALSE(plan.chosen);
+  REQUIRE(plan.rejected.size() == 1);
+  CHECK(plan.rejected.front().limit == "memory");
+  CHECK(plan.rejected.front().needed > plan.rejected.front().available);
+  CHECK_FALSE(plan.rejected.front().fix.empty());
+}
+
 TEST_CASE("where fewer of the GPUs would be faster, the plan says so") {
   const auto said = [](const Plan& plan) {
     for (const std::string& text : plan.assumptions)
