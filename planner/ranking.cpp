@@ -238,8 +238,9 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
   }
 }
 
-// Bounds are up to 2 % above what the replay says: where nothing was chosen, entries that fit by
-// theirs did not by the replay. The smallest of them is the nearest miss of all.
+// A bound is that of what lives, and 2 % above it are let through; what the allocator holds beside
+// that is replayed. Where nothing was chosen, entries did not fit by that: the smallest is the
+// nearest miss of all.
 static void explain_entries(Explorer& explorer, Plan& plan) {
   const std::vector<Entry>& entries = explorer.entries(0);
   if (plan.chosen || entries.empty()) return;

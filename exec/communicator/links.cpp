@@ -33,12 +33,20 @@ PacedLinks::Time PacedLinks::arrival(int from, int to, core::Bytes bytes, Time n
   const auto transfer = nanoseconds(bytes / link->bandwidth);
   const std::scoped_lock lock(mutex_);
   Time& sends = ports_[from].sends;
-  Time& receives = ports_[to].receives;
   const Time start = std::max(now, sends);
   sends = start + transfer;
   // The first byte reaches the other port as it leaves this one; that port may still be busy.
-  receives = std::max(start, receives) + transfer;
-  return receives + nanoseconds(link->latency);
+  return receive(ports_[to], start, transfer, now) + transfer + nanoseconds(link->latency);
+}
+
+PacedLinks::Time PacedLinks::receive(Port& port, Time earliest, std::chrono::nanoseconds transfer,
+                                     Time now) {
+  std::erase_if(port.receives, [&](const Span& s) { return s.last <= now; });
+  auto at = port.receives.begin();
+  for (; at != port.receives.end() && earliest + transfer > at->first; ++at)
+    earliest = std::max(earliest, at->last);
+  port.receives.insert(at, {earliest, earliest + transfer});
+  return earliest;
 }
 
 }  // namespace exec

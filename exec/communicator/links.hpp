@@ -1,7 +1,9 @@
 #pragma once
 // Paced links: when a message would arrive if the ranks were apart. Each rank has one full-duplex
-// port: what it sends leaves in order, one message after another, and what reaches it arrives in
-// order too, so a server's replies and an incast queue as they would. No congestion inside the
+// port: what it sends leaves in order, one message after another, and what reaches it is received
+// one message at a time, so a server's replies and an incast queue as they would; a message that
+// leaves early is not held up by one that another rank gave before and that leaves late. No
+// congestion inside the
 // network. A message that leaves at t over a free path arrives at t + bytes/bandwidth + latency.
 // Thread-safe.
 
@@ -38,7 +40,14 @@ class PacedLinks {
   Time arrival(int from, int to, core::Bytes bytes, Time now);
 
  private:
-  struct Port { Time sends{}, receives{}; };  // busy until
+  struct Span { Time first, last; };
+  struct Port {
+    Time sends{};                      // busy until
+    std::vector<Span> receives;        // busy, from now on, in order
+  };
+  // The port is busy from the first time on, `earliest` or later, that it is idle for so long.
+  static Time receive(Port& port, Time earliest, std::chrono::nanoseconds transfer, Time now);
+
   int ranks_;
   bool any_;
   std::vector<std::optional<Link>> links_;  // [from * ranks + to]

@@ -49,6 +49,13 @@ TEST_CASE("a ring step loads every port once, so it takes one message's time") {
   }
 }
 
+TEST_CASE("everyone to everyone in turns takes a message's time a turn, whoever is asked first") {
+  PacedLinks links(4, kLink, {});
+  for (int i = 0; i < 4; ++i)
+    for (int turn = 1; turn < 4; ++turn)
+      CHECK(links.arrival(i, (i + turn) % 4, kMessage, kStart) - kStart == 10ms * turn + 1ms);
+}
+
 TEST_CASE("a pair has its own link, and one without any is not paced") {
   PacedLinks own(3, std::nullopt, {{0, 1, {BytesPerSecond(50e6), Seconds(0)}}});
   CHECK(own.any());
