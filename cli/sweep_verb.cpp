@@ -122,7 +122,7 @@ int sweep_verb(Arguments arguments) {
   const bool any = std::ranges::any_of(
       points, [](const reports::Subject& s) { return s.candidate.has_value(); });
   const core::Status delivered = deliver_points(
-      output, {points, reports::front_of(contenders), said_of(points), std::nullopt});
+      output, {points, reports::front_of(std::move(contenders)), said_of(points), std::nullopt});
   if (!delivered.ok()) return refuse(delivered.problems());
   if (any) return kDone;
   write_reason("no point has a strategy that fits");

@@ -251,9 +251,11 @@ static void explain_entries(Explorer& explorer, Plan& plan) {
   r.fix = cheapest_fix(explorer, r);
   if (r.fix.empty()) r.fix = more_gpus(explorer.question().gpus, r);
   plan.rejected.push_back(std::move(r));
+  plan.rejected_per_limit["memory"] += static_cast<std::int64_t>(entries.size());
 }
 
 void explain_rejections(Explorer& explorer, Plan& plan) {
+  plan.rejected_per_limit = explorer.per_limit();
   explain_entries(explorer, plan);
   std::vector<const Miss*> all;
   for (const Miss& m : explorer.misses()) all.push_back(&m);
@@ -290,9 +292,6 @@ void explain_rejections(Explorer& explorer, Plan& plan) {
                                s.workers() + s.separate_servers(), q.gpus, m->fix});
     }
   }
-  plan.rejected_per_limit = explorer.per_limit();
-  if (!plan.chosen && !explorer.entries(0).empty())
-    plan.rejected_per_limit["memory"] += static_cast<std::int64_t>(explorer.entries(0).size());
 }
 
 }  // namespace planner

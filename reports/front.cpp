@@ -20,7 +20,6 @@ auto costs_of(const Subject& s) {
 
 // `a` is nowhere more than `b`; equals beat each other.
 bool beats(const Subject& a, const Subject& b) {
-  if (job_of(a) != job_of(b)) return false;
   const auto [gpus, step, device] = costs_of(a);
   const auto [other_gpus, other_step, other_device] = costs_of(b);
   return gpus <= other_gpus && step <= other_step && device <= other_device;
@@ -41,18 +40,20 @@ std::vector<Subject> contenders_of(const planner::Plan& plan, const std::string&
   return all;
 }
 
-std::vector<Subject> front_of(const std::vector<Subject>& contenders) {
-  std::vector<Subject> front;
-  for (std::size_t i = 0; i < contenders.size(); ++i) {
-    bool beaten = false;
-    for (std::size_t k = 0; k < contenders.size() && !beaten; ++k)
-      beaten = k != i && beats(contenders[k], contenders[i]) &&
-               (k < i || costs_of(contenders[k]) != costs_of(contenders[i]));
-    if (!beaten) front.push_back(contenders[i]);
-  }
-  std::ranges::stable_sort(front, [](const Subject& a, const Subject& b) {
+std::vector<Subject> front_of(std::vector<Subject> contenders) {
+  std::ranges::stable_sort(contenders, [](const Subject& a, const Subject& b) {
     return std::tuple_cat(job_of(a), costs_of(a)) < std::tuple_cat(job_of(b), costs_of(b));
   });
+  // What beats a strategy comes before it, and so does what beats that: the front holds one.
+  std::vector<Subject> front;
+  std::size_t of_job = 0;              // where the front of the present job begins
+  for (Subject& s : contenders) {
+    if (!front.empty() && job_of(front.back()) != job_of(s)) of_job = front.size();
+    const bool beaten = std::ranges::any_of(
+        front.begin() + static_cast<std::ptrdiff_t>(of_job), front.end(),
+        [&](const Subject& kept) { return beats(kept, s); });
+    if (!beaten) front.push_back(std::move(s));
+  }
   return front;
 }
 

@@ -17,8 +17,8 @@ std::vector<Subject> contenders_of(const planner::Plan& plan, const std::string&
 
 // Those that none of the same model, samples and tokens beats: in step, device bytes of the worst
 // rank and GPUs it is nowhere more and somewhere less. By job, then GPUs, then step. Of equals the
-// first. O(n^2). REQUIRES: every one has a candidate.
-std::vector<Subject> front_of(const std::vector<Subject>& contenders);
+// first. O(n log n + n x the front of a job). REQUIRES: every one has a candidate.
+std::vector<Subject> front_of(std::vector<Subject> contenders);
 
 // A table of up to `most` lines, of one question each with at most half the memory of the line
 // before; "" where the questions are about one number of GPUs.

@@ -90,12 +90,11 @@ class Backend {
   // Until all is done.
   virtual void drain() {}
 
-  // ---- a step that is given again
-  // ---------------------------------------------------------------- From begin_recording() to
-  // end_recording() work is kept and not done; each replay() then does all of it, with what
-  // refill() gave since in place of what load() gave, in the order of the loads, and as step `step`
-  // of the optimizer. Nothing is under way when recording begins. The text says why work cannot be
-  // kept, and is empty where it can; nothing is kept then.
+  // ---- a step that is given again ---------------------------------------------------------------
+  // From begin_recording() to end_recording() work is kept and not done; each replay() then does
+  // all of it, with what refill() gave since in place of what load() gave, in the order of the
+  // loads, and as step `step` of the optimizer. Nothing is under way when recording begins. The
+  // text says why work cannot be kept, and is empty where it can; nothing is kept then.
   virtual std::string begin_recording() { return "this backend keeps no steps"; }
   virtual std::string end_recording() { return begin_recording(); }
   virtual void refill(const Operand& /*to*/, const void* /*from*/) {}

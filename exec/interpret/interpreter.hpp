@@ -49,7 +49,6 @@ struct RunContext {
   bool keeps_steps = false;
 };
 
-
 // Of the pushes that an asynchronous server took: how many others it took between a worker's reply
 // and that worker's next push, span by span. In the whole run.
 struct Staleness {

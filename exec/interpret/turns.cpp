@@ -41,8 +41,8 @@ std::int64_t Interpreter::update_number(const Call& call) const {
 }
 
 bool Interpreter::is_turn_beside(const Call& call) const {
-  const program::Block& block = class_.blocks[call.block];
-  return serves_beside_ && class_.actions[block.first].kind == ActionKind::serve_push;
+  if (!serves_beside_) return false;
+  return class_.actions[class_.blocks[call.block].first].kind == ActionKind::serve_push;
 }
 
 // Every turn of the run, in the calls that the Program has for each worker's.

@@ -28,13 +28,8 @@ void SegmentEmitter::declare_context() {
 
 program::Transfer SegmentEmitter::over_context(program::Collective collective,
                                                program::Algorithm algorithm) const {
-  program::Transfer t;
-  t.collective = collective;
-  t.algorithm = algorithm;
-  t.what = program::Traffic::context;
-  t.group = program::Group::context;
-  t.wire_type = stage_.recipe.activation;
-  return t;
+  return over(program::Group::context, collective, algorithm, program::Traffic::context,
+              stage_.recipe.activation);
 }
 
 void SegmentEmitter::emit_keys(program::Collective collective, View own) {

@@ -211,13 +211,11 @@ void SegmentEmitter::forward(ForwardMode mode, const Boundary& boundary) {
 }
 
 void SegmentEmitter::emit_reduction(const Op& op, View view) {
-  program::Transfer t;
-  t.collective = program::Collective::all_reduce;
-  t.algorithm = program::Algorithm::ring;
-  t.what = op.loss_traffic ? program::Traffic::loss : program::Traffic::tensor;
-  t.group = program::Group::tensor;
+  program::Transfer t =
+      over(program::Group::tensor, program::Collective::all_reduce, program::Algorithm::ring,
+           op.loss_traffic ? program::Traffic::loss : program::Traffic::tensor,
+           builder_.target().buffers[view.buffer].type);
   t.reduce = op.reduce_max ? program::ReduceOp::max : program::ReduceOp::sum;
-  t.wire_type = builder_.target().buffers[view.buffer].type;
   t.overlapped = stage_.strategy->tp_overlap && !op.loss_traffic;
   builder_.emit({.kind = ActionKind::collective, .args = {view}, .op = builder_.transfer(t)});
 }

@@ -9,12 +9,9 @@ namespace planner::lowering {
 using models::TensorIndex;
 
 void SegmentEmitter::emit_exchange(View out, View in) {
-  program::Transfer t;
-  t.collective = program::Collective::exchange;
-  t.algorithm = program::Algorithm::pairwise;
-  t.what = program::Traffic::expert;
-  t.group = program::Group::expert;
-  t.wire_type = builder_.target().buffers[in.buffer].type;
+  const program::Transfer t =
+      over(program::Group::expert, program::Collective::exchange, program::Algorithm::pairwise,
+           program::Traffic::expert, builder_.target().buffers[in.buffer].type);
   builder_.emit({.kind = ActionKind::collective, .args = {out, in}, .op = builder_.transfer(t)});
 }
 

@@ -31,12 +31,9 @@ std::uint16_t SegmentEmitter::product_of(const Op& gather, bool trains) const {
 
 void SegmentEmitter::emit_rows(program::Collective collective, View rows, View all,
                                std::uint16_t beside) {
-  program::Transfer t;
-  t.collective = collective;
-  t.algorithm = program::Algorithm::ring;
-  t.what = program::Traffic::sequence;
-  t.group = program::Group::tensor;
-  t.wire_type = builder_.target().buffers[all.buffer].type;
+  program::Transfer t =
+      over(program::Group::tensor, collective, program::Algorithm::ring,
+           program::Traffic::sequence, builder_.target().buffers[all.buffer].type);
   t.overlapped = stage_.strategy->tp_overlap;
   t.beside = beside;
   builder_.emit({.kind = ActionKind::collective, .args = {rows, all}, .op = builder_.transfer(t)});

@@ -86,12 +86,9 @@ int StageLowering::copies_of(int unit) const {
 // On the parameter stream, which has waited for the allocations; `last` tells that all is there.
 void StageLowering::gather(View own, View copy, bool experts, bool last) {
   const program::EventRef may = single_event(may_gather_), done = layer_event(gathered_);
-  program::Transfer t;
-  t.collective = program::Collective::all_gather;
-  t.algorithm = program::Algorithm::ring;
-  t.what = program::Traffic::parameters;
-  t.group = shard_group(experts);
-  t.wire_type = class_.buffers[copy.buffer].type;
+  const program::Transfer t =
+      over(shard_group(experts), program::Collective::all_gather, program::Algorithm::ring,
+           program::Traffic::parameters, class_.buffers[copy.buffer].type);
   builder_.emit({.kind = ActionKind::collective,
                  .stream = gather_stream(),
                  .args = {own, copy},
@@ -103,12 +100,9 @@ void StageLowering::gather(View own, View copy, bool experts, bool last) {
 // Between host and device.
 void StageLowering::copy(Stream stream, View from, View to, std::vector<program::Wait> waits,
                          const program::EventRef* signal) {
-  program::Transfer t;
-  t.collective = program::Collective::copy;
-  t.algorithm = program::Algorithm::direct;
-  t.what = program::Traffic::offload;
-  t.group = program::Group::shard;
-  t.wire_type = class_.buffers[to.buffer].type;
+  const program::Transfer t =
+      over(program::Group::shard, program::Collective::copy, program::Algorithm::direct,
+           program::Traffic::offload, class_.buffers[to.buffer].type);
   builder_.emit({.kind = ActionKind::copy, .stream = stream, .args = {from, to},
                  .op = builder_.transfer(t), .waits = std::move(waits), .signal = signal});
 }
@@ -220,13 +214,11 @@ std::uint16_t StageLowering::partial_block(int unit) {
   key += layer ? std::to_string(template_of(unit)) : u.name;
   const auto [at, fresh] = blocks_.try_emplace(key, program::kNone);
   if (!fresh) return at->second;
-  program::Transfer t;
-  t.collective = program::Collective::all_reduce;
-  t.algorithm = program::Algorithm::ring;
-  t.what = stage_.strategy->sequence_parallel ? program::Traffic::sequence
-                                              : program::Traffic::tensor;
-  t.group = program::Group::tensor;
-  t.wire_type = stage_.recipe.gradient;
+  const program::Transfer t =
+      over(program::Group::tensor, program::Collective::all_reduce, program::Algorithm::ring,
+           stage_.strategy->sequence_parallel ? program::Traffic::sequence
+                                              : program::Traffic::tensor,
+           stage_.recipe.gradient);
   const View part =
       stage_.sharded_gradients()
           ? ranged(layer_view(state_.unit_gradients), Range::fixed, 0, u.partial)

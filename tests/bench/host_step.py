@@ -8,23 +8,14 @@ rounds' medians are compared, and the spread is told. `--profile` is what `plann
 --backend host` wrote: the plan is made for it, and its step is the prediction."""
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def run(words, **more):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, **more)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
+from common import HERE, deliver, origin, run
 
 
 def told(values):
@@ -62,12 +53,9 @@ def main():
             print(f"planner {ours[-1]:.3f} s" + (f", PyTorch {theirs[-1]:.3f} s" if theirs else ""),
                   file=sys.stderr)
         predicted = json.loads(pathlib.Path(plan).read_text())["chosen"]["time"]["step"]
-    commit = run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"]).strip()
-    cpu = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line)
-    result = {"what": "step of gpt2-124m on the host, fp32, AdamW, a thread a rank",
-              "command": "host_step.py " + " ".join(sys.argv[2:]),
-              "date": datetime.date.today().isoformat(), "commit": commit, "cpu": cpu,
-              "seq_len": o.seq, "micro_batch": o.batch, "ranks": o.gpus, "planner_exec": told(ours)}
+    result = origin("step of gpt2-124m on the host, fp32, AdamW, a thread a rank")
+    result |= {"seq_len": o.seq, "micro_batch": o.batch, "ranks": o.gpus,
+               "planner_exec": told(ours)}
     if theirs:
         version = run([o.python, "-c", "import torch; print(torch.__version__)"]).strip()
         result["pytorch"] = dict(told(theirs), version=version)
@@ -75,8 +63,7 @@ def main():
     if o.profile:
         result["predicted"] = predicted
         result["relative_error"] = predicted / statistics.median(ours) - 1
-    text = json.dumps(result, indent=1) + "\n"
-    pathlib.Path(o.out).write_text(text) if o.out else print(text)
+    deliver(result, o.out)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ neither this machine's cores nor its scheduler decide. With few bytes the way of
 wins, with many that of the fewest bytes on the busiest link."""
 
 import argparse
-import datetime
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
+
+from common import deliver, origin, run
 
 WAYS = {"ring": ["grad_sync=ring"], "naive": ["grad_sync=naive_all_reduce"],
         "server": ["grad_sync=parameter_server", "servers=1", "servers_colocated=true"],
@@ -22,13 +22,6 @@ NODE = {"id": "paced", "about": "emulated", "gpus_per_node": ["1", "a rank each"
         "link": ["pcie_p2p", "none is used"], "link_bandwidth": ["1 GB/s", "none is used"],
         "link_latency": ["1 us", "none is used"], "nics": ["1", "emulated"],
         "internode_bandwidth": ["100 MB/s", "emulated"], "internode_latency": ["5 ms", "emulated"]}
-
-
-def run(words):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def step(planner, folder, o, width, pins):
@@ -72,19 +65,9 @@ def main():
                 f"{w} {t['predicted'] * 1e3:.0f}/{t['measured'] * 1e3:.0f} ms"
                 for w, t in ways.items()) + f"  fastest {first['predicted']}/{first['measured']}",
                 file=sys.stderr)
-    cpu = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo")
-           if line.startswith("model name")]
-    figures = {
-        "what": f"steps of chains on {o.ranks} ranks over 100 MB/s and 5 ms, emulated: seconds",
-        "command": "paced_crossings.py BIN " + " ".join(sys.argv[2:]),
-        "date": datetime.date.today().isoformat(),
-        "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], text=True,
-                                 capture_output=True, check=True,
-                                 cwd=pathlib.Path(__file__).parent).stdout.strip(),
-        "cpu": cpu[0] if cpu else None, "steps": o.steps,
-        "fastest_as_predicted": f"{agreed} of {len(rows)}", "rows": rows}
-    text = json.dumps(figures, indent=1)
-    pathlib.Path(o.out).write_text(text + "\n") if o.out else print(text)
+    figures = origin(f"steps of chains on {o.ranks} ranks over 100 MB/s and 5 ms, emulated: seconds")
+    figures |= {"steps": o.steps, "fastest_as_predicted": f"{agreed} of {len(rows)}", "rows": rows}
+    deliver(figures, o.out)
 
 
 if __name__ == "__main__":

@@ -8,23 +8,16 @@ plan` waits for the network that the plan has. Sums of server and workers have n
 own in the record, so steps and exposed communication are compared."""
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
+from common import deliver, origin, run
+
 WAYS = [("ring", []), ("naive_all_reduce", []), ("parameter_server", ["servers=1"]),
         ("parameter_server", ["servers=2"])]
-
-
-def run(words, **more):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, **more)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
 
 
 def one(planner, folder, o, way, pins, overlap, threads):
@@ -65,17 +58,9 @@ def main():
                 print(f"{way} {' '.join(pins)} overlap={overlap}: step {step['predicted']:.2f} s "
                       f"predicted, {step['measured']:.2f} s; exposed {wait['predicted']:.2f} s, "
                       f"{wait['measured']:.2f} s", file=sys.stderr)
-    model = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo")
-             if line.startswith("model name")]
-    figures = {
-        "what": f"steps of gpt2-124m on two ranks of the host over {o.gbps} Gbit/s, emulated",
-        "command": "paced_links.py BIN " + " ".join(sys.argv[2:]),
-        "date": datetime.date.today().isoformat(),
-        "commit": run(["git", "rev-parse", "--short", "HEAD"],
-                      cwd=pathlib.Path(__file__).parent).strip(),
-        "cpu": model[0] if model else None, "seq_len": o.seq, "steps": o.steps, "rows": rows}
-    text = json.dumps(figures, indent=1)
-    pathlib.Path(o.out).write_text(text + "\n") if o.out else print(text)
+    figures = origin(f"steps of gpt2-124m on two ranks of the host over {o.gbps} Gbit/s, emulated")
+    figures |= {"seq_len": o.seq, "steps": o.steps, "rows": rows}
+    deliver(figures, o.out)
 
 
 if __name__ == "__main__":
