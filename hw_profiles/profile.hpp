@@ -153,6 +153,7 @@ struct Framework {
   // Rows that sequence parallelism gathers or scatters in the backward pass travel while one of the
   // two gradients of the matrix that reads them is computed.
   bool hides_rows = false;
+  bool recomputes_pointwise = false;     // offers checkpoint=pointwise
   core::Seconds collective_sync{};       // tensor ranks waiting for each other, each time
   // Bytes kept for the backward pass beside the operators' tensors, per element: see
   // models::KeptBeside.

@@ -18,8 +18,8 @@ void add_offload(const models::ModelSpec& spec, const Job& job, const Strategy& 
            "optimizer or params for another than a transformer", "activations",
            "its layers have shapes of their own");
     refuse(s.checkpoint == Checkpoint::memory_poor || s.checkpoint == Checkpoint::selective_op,
-           "activations with checkpoint=none, every_k or selective", "another checkpoint",
-           "pin checkpoint=selective");
+           "activations with checkpoint=none, every_k, selective or pointwise",
+           "another checkpoint", "pin checkpoint=selective");
   }
   refuse(s.grad_sync == GradSync::parameter_server, "nothing with parameter servers", "offload");
   if (!s.offloads("params")) return;

@@ -4,8 +4,9 @@
 //
 //   data x tensor x pipeline = workers, tensor within a node; sequence_parallel; sharding none,
 //   zero1, zero2, zero3 (and zero3 within nodes when data spans nodes); schedule 1f1b, gpipe;
-//   checkpoint none, selective, every 1, 2, 3, 4, 6 or 8 layers; micro_batch: divisors of
-//   global_batch / data; stages: the division whose slowest stage is fastest (stages.hpp).
+//   checkpoint none, selective, pointwise (where the framework offers it), every 1, 2, 3, 4, 6 or 8
+//   layers; micro_batch: divisors of global_batch / data; stages: the division whose slowest stage
+//   is fastest (stages.hpp).
 //   Everything else (servers, naive, tree, memory_poor, ...) by pin alone.
 //
 // Candidates are evaluated in closed form (closed_form/README.md); what is printed is lowered,

@@ -193,9 +193,11 @@ class Space {
     for (std::int64_t k : every)
       if (recomputes && k >= 1 && k <= options_.layers) add(Checkpoint::every_k, k);
     add(Checkpoint::selective, 0);
+    if (options_.pointwise && recomputes) add(Checkpoint::pointwise, 0);
     for (std::int64_t value : constraints_.pinned("checkpoint")) {
       const auto pinned = static_cast<Checkpoint>(value);
-      if (pinned == Checkpoint::memory_poor || pinned == Checkpoint::selective_op) add(pinned, 0);
+      const bool proposed_above = pinned == Checkpoint::pointwise && options_.pointwise;
+      if (pinned >= Checkpoint::memory_poor && !proposed_above) add(pinned, 0);
     }
   }
 

@@ -24,6 +24,7 @@ struct SpaceOptions {
   std::int64_t experts = 0;            // of a layer
   // Context ranks share a sample unasked where each keeps this many of its tokens; 0: never.
   std::int64_t least_tokens = 0;
+  bool pointwise = true;               // whether checkpoint=pointwise is tried unasked
 };
 
 // Only what the constraints admit. A pinned degree that divides nothing still makes a structure, so

@@ -33,7 +33,7 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   one.grad_sync = GradSync::ring;
   one.loss_chunks = s.loss_chunks;
   one.stages = {std::ssize(graph.layer_template)};
-  if (s.checkpoint == Checkpoint::selective) one.checkpoint = s.checkpoint;
+  if (drops_within_layers(s.checkpoint)) one.checkpoint = s.checkpoint;
   Job job = q.job;
   job.global_batch = micro_batch * one.data;
   return lower(graph, job, one);
@@ -261,8 +261,7 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   // Layers that are alike keep their proportions from about so many tokens on.
   const std::int64_t tokens = question_->job.seq_len, few = (kTokens + tokens - 1) / tokens;
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
-  const bool drops = s.checkpoint == Checkpoint::selective ||
-                     s.checkpoint == Checkpoint::selective_op;
+  const bool drops = drops_within_layers(s.checkpoint);
   const CostsKey key{s.tensor, s.context, s.expert, s.sequence_parallel,
                      drops ? s.checkpoint : Checkpoint::none, samples, s.loss_chunks};
   auto known = costs_.find(key);

@@ -20,7 +20,13 @@ enum class Schedule : std::uint8_t {
 inline bool is_endless(Schedule s) { return s >= Schedule::pipedream; }
 inline bool splits_backward(Schedule s) { return s >= Schedule::zb_h1 && s <= Schedule::zb_v; }
 enum class Sharding : std::uint8_t { none, zero1, zero2, zero3 };
-enum class Checkpoint : std::uint8_t { none, every_k, selective, memory_poor, selective_op };
+enum class Checkpoint : std::uint8_t {
+  none, every_k, selective, memory_poor, selective_op, pointwise
+};
+// Every layer keeps what its backward pass reads, less what is made again within the layer.
+inline bool drops_within_layers(Checkpoint c) {
+  return c == Checkpoint::selective || c == Checkpoint::selective_op || c == Checkpoint::pointwise;
+}
 enum class GradSync : std::uint8_t { automatic, ring, tree, naive_all_reduce, parameter_server };
 enum class ServerMode : std::uint8_t { sync, async };
 // What a pipeline's ranks hold: layers in order, or any operators of a graph (graph_cut.hpp).

@@ -11,8 +11,8 @@ inline constexpr std::array<std::string_view, 10> kScheduleNames{
     "none",  "naive", "gpipe", "1f1b",      "interleaved",
     "zb_h1", "zb_h2", "zb_v",  "pipedream", "pipedream_2bw"};
 inline constexpr std::array<std::string_view, 4> kShardingNames{"none", "zero1", "zero2", "zero3"};
-inline constexpr std::array<std::string_view, 5> kCheckpointNames{
-    "none", "every_k", "selective", "memory_poor", "selective_op"};
+inline constexpr std::array<std::string_view, 6> kCheckpointNames{
+    "none", "every_k", "selective", "memory_poor", "selective_op", "pointwise"};
 inline constexpr std::array<std::string_view, 5> kGradSyncNames{
     "auto", "ring", "tree", "naive_all_reduce", "parameter_server"};
 inline constexpr std::array<std::string_view, 2> kServerModeNames{"sync", "async"};

@@ -233,9 +233,7 @@ class Rules {
 
   void checkpoint() {
     const bool every = s_.checkpoint == Checkpoint::every_k;
-    const bool selective = s_.checkpoint == Checkpoint::selective ||
-                           s_.checkpoint == Checkpoint::selective_op;
-    NEED(!selective || spec_.heads > 0, "checkpoint",
+    NEED(!drops_within_layers(s_.checkpoint) || spec_.heads > 0, "checkpoint",
          "none, every_k or memory_poor for a model without attention", Phrase(name(s_.checkpoint)),
          "use checkpoint=every_k");
     NEED(s_.checkpoint != Checkpoint::selective_op || spec_.variants.experts == 0, "checkpoint",

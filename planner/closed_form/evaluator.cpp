@@ -58,8 +58,14 @@ bool Evaluator::covers(const Strategy& s) const {
 }
 
 Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
-  return {s.tensor, s.context, s.expert, s.context_method, s.sequence_parallel,
-          s.checkpoint == Checkpoint::selective, splits_backward(s.schedule), s.loss_chunks};
+  return {s.tensor,
+          s.context,
+          s.expert,
+          s.context_method,
+          s.sequence_parallel,
+          drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
+          splits_backward(s.schedule),
+          s.loss_chunks};
 }
 
 std::optional<Pieces>* Evaluator::known_pieces(const Strategy& s) {

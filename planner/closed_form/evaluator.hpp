@@ -45,10 +45,10 @@ class Evaluator {
   core::Bytes host_bytes() const;
 
  private:
-  // Degrees that shape the graph; how keys meet; sequence parallelism, selective checkpointing,
-  // split passes; chunks of the loss.
-  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, ContextMethod, bool, bool,
-                              bool, std::int64_t>;
+  // Degrees that shape the graph; how keys meet; sequence parallelism, checkpoints within
+  // layers, split passes; chunks of the loss.
+  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, ContextMethod, bool,
+                              Checkpoint, bool, std::int64_t>;
   // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
   struct Role {
     StageForm form;

@@ -22,8 +22,9 @@ using program::RankClass;
 constexpr std::int64_t kProbeLayers = 2;
 
 // One stage of two layers under one checkpoint: forward holds layer 0 and drops layer 1, backward
-// recomputes both. Its routines call every piece; layer_keep is the first recomputation. Selective
-// checkpointing and split backward passes keep every layer, and have pieces of their own.
+// recomputes both. Its routines call every piece; layer_keep is the first recomputation.
+// Checkpoints within layers and split backward passes keep every layer, and have pieces of their
+// own.
 Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   Strategy s;
   s.tensor = shape.tensor;
@@ -37,10 +38,9 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   s.stages = {kProbeLayers};
   const bool split = splits_backward(shape.schedule);
   if (split) s.schedule = shape.schedule;
-  const bool selective = shape.checkpoint == Checkpoint::selective;
-  s.checkpoint = selective ? Checkpoint::selective
-                 : split   ? Checkpoint::none
-                           : Checkpoint::every_k;
+  s.checkpoint = drops_within_layers(shape.checkpoint) ? shape.checkpoint
+                 : split                               ? Checkpoint::none
+                                                       : Checkpoint::every_k;
   s.checkpoint_every = s.checkpoint == Checkpoint::every_k ? kProbeLayers : 0;
   s.micro_batch = samples;
   s.grad_accum = 2;
@@ -106,7 +106,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   std::vector<Call> backward = computing_calls(k, k.backward);
   const Call none{program::kNone, 0, 0};
   const bool split = splits_backward(shape.schedule);
-  const bool keeps = split || shape.checkpoint == Checkpoint::selective;
+  const bool keeps = split || drops_within_layers(shape.checkpoint);
   const std::size_t passes = keeps ? 3 : 5;  // epilogue, recomputations, layers
   if (backward.size() == passes) backward.push_back(none);  // frozen embeddings
   if (forward.size() != 3 || backward.size() != passes + 1) return std::nullopt;

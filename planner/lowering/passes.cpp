@@ -33,8 +33,7 @@ void StageLowering::build_forward(int index) {
   }
   const std::size_t first_layer = uses.size();
   for (int l = own.begin; l < own.end; ++l) {
-    const bool keeps = checkpoint == Checkpoint::none || checkpoint == Checkpoint::selective ||
-                       checkpoint == Checkpoint::selective_op;
+    const bool keeps = checkpoint == Checkpoint::none || drops_within_layers(checkpoint);
     const bool keep = stage_.training() && (keeps || keeps_last(l));
     const std::int64_t every = stage_.strategy->checkpoint_every;
     const bool is_checkpoint = checkpoint == Checkpoint::every_k ? (l - own.begin) % every == 0

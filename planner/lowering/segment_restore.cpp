@@ -8,6 +8,9 @@
 // activation writes; norms, the other half, the activation
 // and, where no collective made it, the residual stream between its branches are made again before
 // the first backward operator that reads them.
+//
+// checkpoint=pointwise [deepseekv3, 3.2.3]: a layer keeps what its products read and make, less
+// what norms and the activation make: these are made again, without a product, from what they read.
 #include <algorithm>
 
 #include "planner/lowering/segment_emitter.hpp"
@@ -39,7 +42,8 @@ bool SegmentEmitter::makes_middle(const Op& op) const {
 
 // Whether what the operator makes is dropped by the forward pass, and made with the others again.
 bool SegmentEmitter::is_core(const Op& op) const {
-  if (stage_.strategy->checkpoint != Checkpoint::selective_op)
+  const Checkpoint checkpoint = stage_.strategy->checkpoint;
+  if (checkpoint != Checkpoint::selective_op && checkpoint != Checkpoint::pointwise)
     return op.kind == OpKind::attention;
   switch (op.kind) {
     case OpKind::layer_norm:
@@ -47,7 +51,8 @@ bool SegmentEmitter::is_core(const Op& op) const {
     case OpKind::sequence_gather:
     case OpKind::swiglu:
     case OpKind::gelu: return true;
-    default: return feeds_activation(op) || makes_middle(op);
+    default:
+      return checkpoint == Checkpoint::selective_op && (feeds_activation(op) || makes_middle(op));
   }
 }
 
@@ -56,15 +61,14 @@ void SegmentEmitter::find_dropped() {
   restored_.assign(roots_.size(), false);
   if (!stage_.training() || kind_ != SegmentKind::layer) return;
   const Checkpoint checkpoint = stage_.strategy->checkpoint;
-  const bool selective =
-      checkpoint == Checkpoint::selective || checkpoint == Checkpoint::selective_op;
   for (auto v : order_) {
     const Op& op = segment_.graph[v];
     const bool drops = op.kind == OpKind::sequence_gather ||
-                       (selective && is_core(op));
+                       (drops_within_layers(checkpoint) && is_core(op));
     if (!drops) continue;
     for (TensorIndex t : op.outputs) {
-      const bool half = (op.kind == OpKind::swiglu || op.kind == OpKind::gelu) &&
+      const bool half = checkpoint == Checkpoint::selective_op &&
+                        (op.kind == OpKind::swiglu || op.kind == OpKind::gelu) &&
                         segment_.tensors[static_cast<std::size_t>(t)].role ==
                             models::TensorRole::bytes;
       dropped_[root_of(t)] = kept_[root_of(t)] && !half;

@@ -67,7 +67,7 @@ TEST_CASE("rings and exchanges that recompute change no bit") {
   for (const ContextMethod method : kPartwise)
     for (const auto& base : {tiny_gpt(), tiny_llama()})
       for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::selective_op,
-                           Checkpoint::memory_poor}) {
+                           Checkpoint::pointwise, Checkpoint::memory_poor}) {
         const models::ModelSpec spec = with_tokens(base, 12);
         check_equal(spec, job_of(spec, "mixed"), by_method(method, 2, 3, recomputing(c)));
       }
@@ -162,7 +162,7 @@ TEST_CASE("executed memory and traffic of rings and exchanges equal the predicti
         for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
           check(by_method(method, 2, 2, sharded_all(z)));
         for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::selective_op,
-                             Checkpoint::memory_poor})
+                             Checkpoint::pointwise, Checkpoint::memory_poor})
           check(by_method(method, 2, 2, recomputing(c)));
         Strategy s = by_method(method, 2, 2, stages(2, Schedule::one_f_one_b));
         s.tensor = 3;

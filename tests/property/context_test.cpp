@@ -84,7 +84,7 @@ TEST_CASE("context ranks that recompute change no bit") {
   for (const auto& base : {tiny_gpt(), tiny_llama()}) {
     const models::ModelSpec spec = with_tokens(base, 8);
     for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::selective_op,
-                         Checkpoint::memory_poor}) {
+                         Checkpoint::pointwise, Checkpoint::memory_poor}) {
       Strategy s = sliced(2, 2, recomputing(c));
       check_equal(spec, job_of(spec, "mixed"), s);
       stages(2, Schedule::one_f_one_b)(s);

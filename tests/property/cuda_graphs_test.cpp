@@ -90,7 +90,7 @@ TEST_CASE("streams of their own, recomputation and copies to the host are given 
     s.offload = {what};
     check_replays(tiny_gpt(2), tiny_job(tiny_gpt(2), 6, "mixed"), s);
   }
-  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::selective})
+  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::pointwise})
     check_replays(tiny_gpt(2), tiny_job(tiny_gpt(2), 6), strategy(1, 6, 2, recomputing(c)));
 }
 

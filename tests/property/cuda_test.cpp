@@ -191,7 +191,8 @@ TEST_CASE("activations in the host's memory and a head in chunks train what one 
 }
 
 TEST_CASE("recomputation trains what one rank trains") {
-  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective}) {
+  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective,
+                             Checkpoint::pointwise}) {
     check_gpt(strategy(2, 12, 2, recomputing(c)));
     Strategy s = strategy(2, 12, 1, stages(2, Schedule::one_f_one_b));
     recomputing(c)(s);

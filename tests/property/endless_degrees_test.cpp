@@ -122,7 +122,8 @@ TEST_CASE("tensor ranks of a pipeline without flush equal one rank a stage with 
 TEST_CASE("pipelines without flush recompute with the version that their forward pass read") {
   for (const Schedule schedule : kSchedules)
     for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::selective,
-                               Checkpoint::selective_op, Checkpoint::memory_poor}) {
+                               Checkpoint::selective_op, Checkpoint::pointwise,
+                               Checkpoint::memory_poor}) {
       Strategy s = unflushed(schedule, 2, 2, sharded(Sharding::zero1));
       recomputing(c)(s);
       check_bits(tiny_llama(), s, "fp32");

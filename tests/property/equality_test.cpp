@@ -146,9 +146,11 @@ TEST_CASE("recomputation changes no bit") {
     check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::memory_poor)));
     check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::selective)));
     check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::selective_op)));
+    check_gpt(strategy(k, 12, 2, recomputing(Checkpoint::pointwise)));
   }
   for (Checkpoint checkpoint : {Checkpoint::every_k, Checkpoint::memory_poor,
-                                Checkpoint::selective, Checkpoint::selective_op})
+                                Checkpoint::selective, Checkpoint::selective_op,
+                                Checkpoint::pointwise})
     for (Sharding z : {Sharding::none, Sharding::zero3}) {
       Strategy s = strategy(2, 12, 1, stages(2, Schedule::one_f_one_b));
       recomputing(checkpoint)(s);
@@ -244,7 +246,7 @@ TEST_CASE("attention that stores its probabilities equals the reference that doe
         check_equal(spec, job, strategy(3, 12, 2, sharded(Sharding::zero3)));
         check_equal(spec, job, strategy(1, 12, 2, stages(2, Schedule::zb_h1)));
         for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::selective_op,
-                             Checkpoint::memory_poor})
+                             Checkpoint::pointwise, Checkpoint::memory_poor})
           check_equal(spec, job, strategy(2, 12, 2, recomputing(c)));
       }
 }

@@ -62,8 +62,8 @@ TEST_CASE("mixtures of divided samples in pipelines and recomputed equal the ref
     for (const std::int64_t expert : {1, 2}) {
       check_both(spec, routed(1, 2, expert, method, stages(2, Schedule::one_f_one_b)), "fp32");
       check_both(spec, routed(1, 2, expert, method, stages(2, Schedule::zb_h1)), "fp32");
-      for (const Checkpoint c :
-           {Checkpoint::every_k, Checkpoint::selective, Checkpoint::memory_poor})
+      for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::pointwise,
+                                 Checkpoint::memory_poor})
         check_both(spec, routed(1, 2, expert, method, recomputing(c)), "mixed");
     }
 }

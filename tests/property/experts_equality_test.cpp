@@ -96,7 +96,8 @@ TEST_CASE("pipelines of divided experts equal the reference in every schedule") 
 }
 
 TEST_CASE("recomputing experts, exchanges included, changes no bit") {
-  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective})
+  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective,
+                             Checkpoint::pointwise})
     for (const std::int64_t expert : {1, 2}) {
       check_mixture(divided(2, expert, 2, recomputing(c)));
       check_mixture(divided(4, expert, 1, [&](Strategy& s) {

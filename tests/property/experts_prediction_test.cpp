@@ -28,7 +28,8 @@ TEST_CASE("executed memory and traffic equal the prediction for mixtures of expe
         for (const Sharding z :
              {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3})
           for (const Checkpoint c :
-               {Checkpoint::none, Checkpoint::every_k, Checkpoint::selective}) {
+               {Checkpoint::none, Checkpoint::every_k, Checkpoint::selective,
+                                     Checkpoint::pointwise}) {
             Strategy s = spread(data, expert);
             recomputing(c)(s);
             if (z != Sharding::none) sharded(z)(s);

@@ -42,6 +42,7 @@ TEST_CASE("GPT-NeoX, whose branches are parallel and heads half rotated, equals 
   check_equal(spec, job, pipeline(1, 2, Schedule::zb_h1));
   check_equal(spec, job, strategy(2, 12, 1, recomputing(Checkpoint::every_k)));
   check_equal(spec, job, strategy(2, 12, 1, recomputing(Checkpoint::selective_op)));
+  check_equal(spec, job, strategy(2, 12, 1, recomputing(Checkpoint::pointwise)));
 }
 
 TEST_CASE("Llama with tied embeddings and as many keys as queries equals the reference") {
@@ -80,7 +81,7 @@ TEST_CASE("Llama on pipelines equals the reference in every schedule") {
 
 TEST_CASE("recomputing Llama's layers changes no bit") {
   for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective,
-                             Checkpoint::selective_op}) {
+                             Checkpoint::selective_op, Checkpoint::pointwise}) {
     check_llama(strategy(2, 12, 2, recomputing(c)));
     check_llama(strategy(2, 12, 2, recomputing(c)), "mixed");
     Strategy s = pipeline(2, 2, Schedule::one_f_one_b);

@@ -73,7 +73,7 @@ TEST_CASE("a head in chunks equals the reference at the end of pipelines, recomp
     check(with_tokens(tiny_gpt()), chunked(4, s));
   }
   for (Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::selective_op,
-                       Checkpoint::memory_poor})
+                       Checkpoint::pointwise, Checkpoint::memory_poor})
     check(gpt(), chunked(2, strategy(2, 12, 2, recomputing(c))), "mixed");
 }
 

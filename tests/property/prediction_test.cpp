@@ -46,6 +46,7 @@ std::vector<Cell> cells(std::int64_t k, std::int64_t batch) {
   add("every_k", [](Strategy& s) { s.checkpoint = Checkpoint::every_k; s.checkpoint_every = 2; });
   add("selective", [](Strategy& s) { s.checkpoint = Checkpoint::selective; });
   add("selective_op", [](Strategy& s) { s.checkpoint = Checkpoint::selective_op; });
+  add("pointwise", [](Strategy& s) { s.checkpoint = Checkpoint::pointwise; });
   add("memory_poor", [](Strategy& s) { s.checkpoint = Checkpoint::memory_poor; });
   for (Schedule schedule : {Schedule::naive, Schedule::gpipe, Schedule::one_f_one_b})
     add("pipeline", [&](Strategy& s) {
@@ -150,8 +151,8 @@ TEST_CASE("executed memory and traffic equal the prediction for Llama") {
 TEST_CASE("executed memory and traffic equal the prediction where ranks divide the sequence") {
   for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()})
     for (const std::int64_t samples : {1, 2})
-      for (const Checkpoint c :
-           {Checkpoint::none, Checkpoint::selective, Checkpoint::selective_op}) {
+      for (const Checkpoint c : {Checkpoint::none, Checkpoint::selective, Checkpoint::selective_op,
+                                 Checkpoint::pointwise}) {
         Strategy s = with(2, 12, samples);
         s.tensor = 3;
         s.sequence_parallel = true;

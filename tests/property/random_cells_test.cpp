@@ -54,8 +54,9 @@ Strategy draw_strategy(Draw& draw) {
   s.sharding = draw.one_of({Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3});
   s.shard_group = s.sharding == Sharding::none ? 1 : s.data_ranks();
   s.grad_sync = draw.one_of({GradSync::ring, GradSync::tree, GradSync::naive_all_reduce});
-  s.checkpoint = draw.one_of({Checkpoint::none, Checkpoint::every_k, Checkpoint::selective,
-                              Checkpoint::selective_op, Checkpoint::memory_poor});
+  s.checkpoint =
+      draw.one_of({Checkpoint::none, Checkpoint::every_k, Checkpoint::selective,
+                   Checkpoint::selective_op, Checkpoint::pointwise, Checkpoint::memory_poor});
   s.checkpoint_every = s.checkpoint == Checkpoint::every_k ? draw.between(1, 3) : 0;
   s.micro_batch = draw.between(1, 3);
   s.grad_accum = draw.between(1, 5);

@@ -73,6 +73,7 @@ TEST_CASE("activations that wait in host memory change no bit where layers are r
       };
       for (std::int64_t every : {1, 2, 3, 4}) cell(Checkpoint::every_k, every);
       cell(Checkpoint::selective, 0);
+      cell(Checkpoint::pointwise, 0);
     }
 }
 
@@ -154,7 +155,7 @@ TEST_CASE("what offload=activations does not take is refused by name") {
     Strategy other = s;
     recomputing(c)(other);
     CHECK(first(tiny_gpt(), other) ==
-          "offload: activations with checkpoint=none, every_k or selective");
+          "offload: activations with checkpoint=none, every_k, selective or pointwise");
   }
   CHECK(first(tiny_gpt(), offloading(strategy(2, 12, 2, servers(1, true)))) ==
         "offload: nothing with parameter servers");

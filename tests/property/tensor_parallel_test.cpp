@@ -69,7 +69,8 @@ TEST_CASE("tensor ranks combined with data ranks and stages equal one rank") {
 TEST_CASE("tensor ranks recompute what they dropped, collectives included") {
   const Job job = double_job(OptimizerKind::momentum);
   const ReferenceResult expected = single_rank(job);
-  for (Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective_op}) {
+  for (Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor, Checkpoint::selective_op,
+                       Checkpoint::pointwise}) {
     Strategy s = mesh(2, 2, 1);
     recomputing(c)(s);
     check_close(job, expected, s);
@@ -179,6 +180,7 @@ TEST_CASE("ranks that divide the sequence equal one rank, several samples at a t
     cell(2, 1, Sharding::none, Checkpoint::every_k);
     cell(2, 1, Sharding::zero1, Checkpoint::selective);
     cell(2, 1, Sharding::zero1, Checkpoint::selective_op);
+    cell(2, 1, Sharding::zero3, Checkpoint::pointwise);
     cell(2, 1, Sharding::zero3, Checkpoint::none);
     cell(2, 2, Sharding::zero2, Checkpoint::memory_poor);
   }

@@ -131,7 +131,8 @@ TEST_CASE("rings and exchanges are sound beside every other degree, schedule and
     for (const char* model : {"gpt2-124m", "llama3-8b"})
       for (const std::int64_t c : {2, 4})
         for (Checkpoint checkpoint : {Checkpoint::none, Checkpoint::every_k, Checkpoint::selective,
-                                      Checkpoint::selective_op, Checkpoint::memory_poor}) {
+                                      Checkpoint::selective_op, Checkpoint::pointwise,
+                                      Checkpoint::memory_poor}) {
           Strategy s = sliced_by(method, c);
           s.tensor = model[0] == 'g' ? 3 : 2;
           s.grad_accum = 4;

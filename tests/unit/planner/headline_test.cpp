@@ -26,6 +26,8 @@ TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had i
   r.gpus = 8192;
   const Plan half = pinned_plan(r);
   REQUIRE(half.chosen);
+  CHECK(half.chosen->strategy.tensor == 8);
+  CHECK(half.chosen->strategy.pipeline == 16);
   CHECK(std::abs(half.chosen->throughput.mfu / 0.43 - 1) < 0.10);
 }
 

@@ -2,80 +2,19 @@
 // model is gpt2-1.5b (48 layers, h = 1600, 25 heads) unless a test says otherwise.
 #include "planner/lower.hpp"
 
-#include "models/zoo.hpp"
 #include "planner/quantization.hpp"
-#include "sim/program/bound.hpp"
-#include "sim/program/checker.hpp"
-#include "sim/program/footprint.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/soundness.hpp"
 
 using namespace planner;
+using namespace planner_test;
 using program::Term;
 
 namespace {
 
-constexpr std::int64_t kLayers = 48, kHidden = 1600, kHeads = 25;
-
-models::ModelSpec zoo(const std::string& name) {
-  auto found = models::find_model(name);
-  REQUIRE(found.ok());
-  return *found;
-}
-
-Job job_of(std::int64_t batch, std::int64_t seq_len = 1024) {
-  Job job;
-  job.seq_len = seq_len;
-  job.global_batch = batch;
-  return job;
-}
-
-// Lowered and found sound; the bound holds the replay.
-program::Program sound(const Job& job, Strategy s, const std::string& model = "gpt2-1.5b") {
-  const models::ModelSpec spec = zoo(model);
-  s = resolve(spec, job, s);
-  const auto problems = strategy_problems(spec, job, s, s.workers() + s.separate_servers());
-  INFO(to_text(s) << "\n" << core::to_text(problems));
-  REQUIRE(problems.empty());
-  program::Program p = planner_test::sound_program(spec, job, s);
-  for (const program::RankClass& k : p.classes)
-    CHECK(program::replay(k).reserved ==
-          program::replay(k, {.skip_periods = false}).reserved);
-  return p;
-}
-
-// Bytes that the forward pass of a micro-batch leaves for the backward pass.
-std::int64_t kept(const program::Program& p) {
-  const auto routines = program::routine_footprints<program::LiveFootprint>(p.classes[0]);
-  return routines.chunks[0].forward.net;
-}
-
-}  // namespace
-
-TEST_CASE("selective checkpointing drops the attention core's output and log-sum-exp") {
-  const Job job = job_of(4);
-  Strategy s;
-  s.micro_batch = 4;
-  const std::int64_t none = kept(sound(job, s));
-  s.checkpoint = Checkpoint::selective;
-  const program::Program p = sound(job, s);
-  // Per layer and token: the output, 2 h bytes, and f32 log-sum-exps of the heads, 4 a.
-  const std::int64_t tokens = 4 * 1024;
-  CHECK(none - kept(p) == kLayers * tokens * (2 * kHidden + 4 * kHeads));
-  std::int64_t cores = 0;
-  for (const program::Call& call : p.classes[0].last_backward)
-    for (auto i = p.classes[0].blocks[call.block].first; i < p.classes[0].blocks[call.block].last;
-         ++i) {
-      const program::Action& a = p.classes[0].actions[i];
-      cores += a.kind == program::ActionKind::forward &&
-               p.classes[0].operators[a.op].kind == models::OpKind::attention;
-    }
-  CHECK(cores == kLayers);  // each made again once
-}
-
-namespace {
+constexpr std::int64_t kLayers = 48, kHidden = 1600;
 
 // Entry of one kind of traffic; all zero where there is none.
 program::TrafficEntry entry(const program::Program& p, program::Traffic what,
@@ -348,21 +287,6 @@ TEST_CASE("context ranks gather keys and values of the sequence, and sum their g
     s.shard_group = 2;
     sound(job_of(1), s, "llama2-7b");
   }
-}
-
-TEST_CASE("selective_op drops norms, the middle, activations and half of the product before them") {
-  constexpr std::int64_t kTokens = 4096, kLlamaLayers = 32, h = 4096, f = 11008;
-  Strategy s;
-  const std::int64_t all = kept(sound(job_of(1, kTokens), s, "llama2-7b"));
-  s.checkpoint = Checkpoint::selective_op;
-  const std::int64_t some = kept(sound(job_of(1, kTokens), s, "llama2-7b"));
-  // Two norms' results, 4 h, and their f32 statistics, 8; the sum between the branches, 2 h; gate
-  // and up, 4 f, of which 2 f stay; their product, 2 f.
-  CHECK(all - some == kTokens * kLlamaLayers * (6 * h + 8 + 4 * f));
-  sound(job_of(1), s);
-  s.tensor = 4;
-  s.sequence_parallel = true;
-  sound(job_of(1, kTokens), s, "llama2-7b");
 }
 
 TEST_CASE("tp_overlap marks the collectives of rows that stand beside a GEMM, and no others") {

@@ -89,7 +89,7 @@ class Neighbours {
     add("shard_group", [](Strategy& s) { s.shard_group = 2; });
   }
   void memory() {
-    for (int i = 0; i <= static_cast<int>(Checkpoint::selective_op); ++i)
+    for (int i = 0; i <= static_cast<int>(Checkpoint::pointwise); ++i)
       for (const std::int64_t every : {1, 2})
         add("checkpoint", [&](Strategy& s) {
           s.checkpoint = static_cast<Checkpoint>(i);
