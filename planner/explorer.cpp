@@ -1,6 +1,7 @@
 #include "planner/explorer.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
 #include "planner/rescale.hpp"
+#include "planner/space.hpp"
 #include "planner/step_time.hpp"
 #include "planner/strategy_keys.hpp"
 #include "sim/program/bound.hpp"
@@ -45,13 +47,26 @@ core::Bytes device_bound(const Question& q, const program::Program& program,
 
 }  // namespace
 
+core::Seconds counted_step(const Job& job, const Strategy& s, core::Seconds step,
+                           core::Bytes device, core::Bytes usable) {
+  constexpr double kMustGain = 0.05;
+  const bool cut_short = s.context > 1 && job.seq_len / s.context < kTokensOfRank;
+  const double expected =
+      accuracy().expected_step(step.value(), static_cast<double>(device.value()),
+                               static_cast<double>(usable.value()));
+  return core::Seconds(expected * (s.offload.empty() && !cut_short ? 1 : 1 + kMustGain));
+}
+
 bool cannot_fit(core::Bytes bound, core::Bytes usable) {
   return static_cast<double>(bound.value()) / 1.02 > static_cast<double>(usable.value());
 }
 
 Explorer::Explorer(std::vector<Question> questions)
-    : questions_(std::move(questions)), evaluator_(questions_), divider_(questions_.front()),
-      entries_(questions_.size()) {}
+    : questions_(std::move(questions)),
+      evaluator_(questions_),
+      divider_(questions_.front()),
+      entries_(questions_.size()),
+      fastest_missed_(questions_.size(), core::Seconds(std::numeric_limits<double>::infinity())) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   const GraphKey key{strategy.tensor, strategy.context, strategy.expert,
@@ -177,17 +192,18 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
     full_[i] = host_full || cannot_fit(figures[i].device, questions_[i].profile.gpu.usable);
     if (!full_[i])
       entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step,
-                             expected_step(i, figures[i])});
-    else if (i == 0)
+                             counted(structures_[index].strategy, i, figures[i])});
+    else
+      fastest_missed_[i] = std::min(fastest_missed_[i], figures[i].step);
+    if (full_[i] && i == 0)
       miss(index, micro_batch, larger, host_full ? host : core::Bytes{}, figures[0]);
   }
 }
 
-core::Seconds Explorer::expected_step(std::size_t machine,
-                                      const closed_form::Figures& figures) const {
-  return core::Seconds(accuracy().expected_step(
-      figures.step.value(), static_cast<double>(figures.device.value()),
-      static_cast<double>(questions_[machine].profile.gpu.usable.value())));
+core::Seconds Explorer::counted(const Strategy& s, std::size_t machine,
+                                const closed_form::Figures& figures) const {
+  return counted_step(questions_[machine].job, s, figures.step, figures.device,
+                      questions_[machine].profile.gpu.usable);
 }
 
 // On the machine asked about. Of hosts, what all ranks of a node keep there is told.
@@ -211,20 +227,22 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
   explore_also(std::move(all));
 }
 
-bool Explorer::serves(std::size_t machine) const {
-  return std::ranges::any_of(entries_[machine],
-                             [&](const Entry& e) { return is_certain(e, machine); });
+bool Explorer::serves(std::size_t machine, double slack) const {
+  const core::Seconds missed = fastest_missed_[machine];
+  return std::ranges::any_of(entries_[machine], [&](const Entry& e) {
+    return is_certain(e, machine) && e.step <= slack * missed;
+  });
 }
 
-bool Explorer::serves_all() const {
+bool Explorer::serves_all(double slack) const {
   for (std::size_t i = 0; i < questions_.size(); ++i)
-    if (!serves(i)) return false;
+    if (!serves(i, slack)) return false;
   return true;
 }
 
-void Explorer::explore_more(std::vector<Structure> more) {
+void Explorer::explore_more(std::vector<Structure> more, double slack) {
   served_.clear();
-  for (std::size_t i = 0; i < questions_.size(); ++i) served_.push_back(serves(i));
+  for (std::size_t i = 0; i < questions_.size(); ++i) served_.push_back(serves(i, slack));
   explore_unserved(std::move(more));
 }
 
@@ -275,7 +293,7 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
   const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
   if (host_overflows(0, host_bytes(s, closed))) return std::nullopt;
   return Measure{figures.front().device, figures.front().step,
-                 expected_step(0, figures.front())};
+                 counted(s, 0, figures.front())};
 }
 
 std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
@@ -283,7 +301,7 @@ std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
     return std::nullopt;
   ++counts_.evaluated;
   const closed_form::Figures& figures = evaluator_.at(s.micro_batch, s.grad_accum).front();
-  return Measure{figures.device, figures.step, expected_step(0, figures)};
+  return Measure{figures.device, figures.step, counted(s, 0, figures)};
 }
 
 }  // namespace planner

@@ -25,7 +25,7 @@ struct Entry {
   std::int64_t micro_batch = 1;
   core::Bytes device{};                // bound
   core::Seconds step{};
-  core::Seconds expected{};            // Accuracy::expected_step
+  core::Seconds expected{};            // counted_step
 };
 
 // The smallest micro-batch of a structure that does not fit, or a strategy that cannot be.
@@ -36,6 +36,11 @@ struct Miss {
   std::string limit, fix;              // where it is none
   core::Bytes host{};                  // limit host_memory: what a node's ranks take of it
 };
+
+// What a choice counts a step as: Accuracy::expected_step, and a twentieth more where hosts hold
+// state or samples are cut short (docs/decisions/0010, 0011). usable: of a GPU.
+core::Seconds counted_step(const Job& job, const Strategy& strategy, core::Seconds step,
+                           core::Bytes device, core::Bytes usable);
 
 class Explorer {
  public:
@@ -52,12 +57,13 @@ class Explorer {
   bool is_certain(const Entry& e, std::size_t machine) const {
     return e.device <= questions_[machine].profile.gpu.usable;
   }
-  // Whether something is certain to fit on each machine.
-  bool serves_all() const;
+  // Whether on each machine something is certain to fit, no slower by more than `slack`, a factor,
+  // than whatever needed more memory.
+  bool serves_all(double slack) const;
   // More structures, for all machines.
   void explore_also(std::vector<Structure> structures);
-  // More structures, for the machines where nothing is yet.
-  void explore_more(std::vector<Structure> structures);
+  // More structures, for the machines that are not served so far.
+  void explore_more(std::vector<Structure> structures, double slack);
 
   const std::vector<Entry>& entries(std::size_t machine) const { return entries_[machine]; }
   const std::vector<Miss>& misses() const { return misses_; }
@@ -82,7 +88,7 @@ class Explorer {
   struct Measure {
     core::Bytes device{};
     core::Seconds step{};
-    core::Seconds expected{};          // Accuracy::expected_step
+    core::Seconds expected{};          // counted_step
   };
   std::optional<Measure> measure(const Strategy& strategy);
   // The same by the closed form alone: nothing where it does not describe the strategy, which is
@@ -95,7 +101,8 @@ class Explorer {
   void explore(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
              const std::vector<closed_form::Figures>& figures);
-  core::Seconds expected_step(std::size_t machine, const closed_form::Figures& figures) const;
+  core::Seconds counted(const Strategy& s, std::size_t machine,
+                        const closed_form::Figures& figures) const;
   void miss(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
             const closed_form::Figures& figures);
   void reject(std::uint32_t index, std::int64_t micro_batch, const core::Problems& problems);
@@ -103,7 +110,7 @@ class Explorer {
   // or lowered(). And whether a node of this machine is known to have less than all its ranks need.
   core::Bytes host_bytes(const Strategy& resolved, bool closed) const;
   bool host_overflows(std::size_t machine, core::Bytes of_rank) const;
-  bool serves(std::size_t machine) const;
+  bool serves(std::size_t machine, double slack) const;
   void explore_unserved(std::vector<Structure> structures);
   // Figures of a strategy that the closed form does not describe.
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
@@ -114,6 +121,8 @@ class Explorer {
   std::vector<Structure> structures_;
   const Constraints* constraints_ = nullptr;  // of the explore() under way
   std::vector<std::vector<Entry>> entries_;
+  // By machine, of what memory ruled out; seconds.
+  std::vector<core::Seconds> fastest_missed_;
   std::vector<Miss> misses_;
   // By machine: whether to ask at all; the structure's micro-batches overflow from here.
   std::vector<bool> served_, full_;

@@ -92,7 +92,7 @@ class Improvement {
     std::vector<Strategy> strategies;
     std::vector<std::size_t> origins;
     const Candidate best = *std::ranges::min_element(
-        finalists, {}, [&](const Candidate& c) { return rank_of(c, request_.objective); });
+        finalists, {}, [&](const Candidate& c) { return rank_of(job(), c, request_.objective); });
     for (const std::size_t i : open)
       for (Strategy& s : admitted(finalists[i], best)) {
         strategies.push_back(std::move(s));
@@ -118,7 +118,8 @@ class Improvement {
   }
 
   bool beats(const Candidate& a, const Candidate& b, double by) const {
-    const auto first = rank_of(a, request_.objective), second = rank_of(b, request_.objective);
+    const auto first = rank_of(job(), a, request_.objective),
+               second = rank_of(job(), b, request_.objective);
     return first.first < (1 - by) * second.first || (by == 0 && first < second);
   }
 
@@ -127,10 +128,10 @@ class Improvement {
   std::vector<Strategy> admitted(const Candidate& origin, const Candidate& best) {
     const Question& q = explorer_.question();
     const std::optional<Explorer::Measure> own = explorer_.foreseen(origin.strategy);
-    const double now = rank_of(origin, request_.objective).first;
+    const double now = rank_of(job(), origin, request_.objective).first;
     std::vector<Strategy> found;
     std::optional<Strategy> promising;
-    double least = (1 - kWorth) * rank_of(best, request_.objective).first;
+    double least = (1 - kWorth) * rank_of(job(), best, request_.objective).first;
     for (auto& [s, foreseen] : variants(origin, best.time.step, q)) {
       if (!strategy_problems(q.model, q.job, s, q.gpus).empty()) continue;
       s = explorer_.resolved(std::move(s));
@@ -149,6 +150,7 @@ class Improvement {
     return found;
   }
 
+  const Job& job() const { return explorer_.question().job; }
   double objective_of(const Explorer::Measure& m) const {
     return request_.objective == Objective::memory ? static_cast<double>(m.device.value())
                                                    : m.expected.value();
@@ -160,10 +162,10 @@ class Improvement {
 
 }  // namespace
 
-std::pair<double, double> rank_of(const Candidate& c, Objective objective) {
+std::pair<double, double> rank_of(const Job& job, const Candidate& c, Objective objective) {
   const auto device = static_cast<double>(c.memory.worst.device.value());
-  const double step = accuracy().expected_step(c.time.step.value(), device,
-                                               static_cast<double>(c.memory.usable.value()));
+  const double step =
+      counted_step(job, c.strategy, c.time.step, c.memory.worst.device, c.memory.usable).value();
   return objective == Objective::memory ? std::make_pair(device, step)
                                         : std::make_pair(step, device);
 }

@@ -228,7 +228,7 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
   plan.pareto = undominated(std::move(shown));
   // The closed form brought them here; their own figures decide among them.
   std::ranges::stable_sort(ranked, {}, [&](const Candidate& c) {
-    return rank_of(c, request.objective);
+    return rank_of(explorer.question().job, c, request.objective);
   });
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (i == nth)

@@ -9,9 +9,9 @@
 
 namespace planner {
 
-// Entries of one machine, best first: by the objective (a step as Accuracy::expected_step counts
-// it), then less memory, then simpler, then in
-// order of enumeration. Taken one by one: few are asked for. O(entries) once, O(log entries) each.
+// Entries of one machine, best first: by the objective (a step as counted_step counts it), then
+// less memory, then simpler, then in order of enumeration. Taken one by one: few are asked for.
+// O(entries) once, O(log entries) each.
 class Ranking {
  public:
   Ranking(const Explorer& explorer, std::size_t machine, Objective objective);

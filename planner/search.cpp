@@ -1,6 +1,7 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <array>
 #include <chrono>
 
@@ -170,16 +171,20 @@ core::Result<Question> ask(const Request& request, Plan& plan) {
   return question;
 }
 
-// Shorter parts of a sample make short kernels, and more keys come from elsewhere than are a rank's
-// own: what Llama 3 was trained with at 131,072 tokens ([llama3] table 4).
-constexpr std::int64_t kTokensOfRank = 8192;
-
 bool can_divide_samples(const Plan& plan) {
   return models::is_transformer(plan.model.family) && plan.job.mode != Mode::inference;
 }
 
-// Where nothing fits, and nothing is pinned, a machine is asked again: with samples divided
-// further, with the loss in chunks, then with what its hosts can hold.
+// Where nothing fits, or what fits is slower by more than this than something that would need more
+// memory, and nothing is pinned, a machine is asked again: with samples divided further, with the
+// loss in chunks (where nothing fits: finalists try them anyhow), then with what its hosts can hold
+// (docs/decisions/0010).
+constexpr double kMostForMemory = 1.1;
+// Larger clusters have data ranks to share with; the finalists of theirs that divide samples over
+// deep pipelines take tens of seconds to replay.
+constexpr std::int64_t kFewGpus = 64;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   const Constraints& constraints = request.constraints;
   SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
@@ -188,21 +193,24 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   options.pointwise = explorer.question().profile.framework.recomputes_pointwise;
   explorer.explore(structures(plan.job, options, constraints), constraints);
   if (request.stale) explorer.explore_also(stale_structures(plan.job, options, constraints));
-  if (constraints.pins_any() || explorer.serves_all()) return;
-  if (can_divide_samples(plan)) {
+  const double most = request.objective == Objective::memory ? kNever : kMostForMemory;
+  if (constraints.pins_any() || explorer.serves_all(most)) return;
+  const bool few = plan.gpus <= kFewGpus || !explorer.serves_all(kNever);
+  if (can_divide_samples(plan) && few) {
     options.least_tokens = 1;
     std::vector<Structure> shorter = structures(plan.job, options, constraints);
     std::erase_if(shorter, [&](const Structure& s) {
       return plan.job.seq_len / s.strategy.context >= kTokensOfRank || s.strategy.context == 1;
     });
-    explorer.explore_more(std::move(shorter));
+    explorer.explore_more(std::move(shorter), most);
   }
-  if (explorer.serves_all()) return;
-  explorer.explore_more(with_loss_chunks(explorer.structures(), explorer.question(), constraints));
-  if (!request.hosts || explorer.serves_all()) return;
-  explorer.explore_more(with_host_optimizer(explorer.structures(), plan.job, constraints));
-  if (explorer.serves_all()) return;
-  explorer.explore_more(with_host_parameters(explorer.structures(), plan.job, constraints));
+  if (!explorer.serves_all(kNever))
+    explorer.explore_more(
+        with_loss_chunks(explorer.structures(), explorer.question(), constraints), kNever);
+  if (!request.hosts || explorer.serves_all(most)) return;
+  explorer.explore_more(with_host_optimizer(explorer.structures(), plan.job, constraints), most);
+  if (explorer.serves_all(kNever)) return;
+  explorer.explore_more(with_host_parameters(explorer.structures(), plan.job, constraints), kNever);
 }
 
 }  // namespace

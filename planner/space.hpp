@@ -17,6 +17,11 @@ struct Structure {
   std::vector<std::int64_t> micro_batches;
 };
 
+// Tokens of a sample that context ranks keep unasked: shorter parts make short kernels, and more
+// keys come from elsewhere than are a rank's own; what Llama 3 was trained with at 131,072 tokens
+// ([llama3] table 4).
+constexpr std::int64_t kTokensOfRank = 8192;
+
 struct SpaceOptions {
   std::int64_t gpus = 1;
   std::int64_t gpus_per_node = 1;
