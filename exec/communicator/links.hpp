@@ -1,13 +1,14 @@
 #pragma once
 // Paced links: when a message would arrive if the ranks were apart. Each rank has one full-duplex
-// port: what it sends leaves in order, one message after another, and what reaches it is received
-// one message at a time, so a server's replies and an incast queue as they would; a message that
-// leaves early is not held up by one that another rank gave before and that leaves late. No
-// congestion inside the
-// network. A message that leaves at t over a free path arrives at t + bytes/bandwidth + latency.
+// port. The messages that are on their way share the ports as flows do, max-min fair [bertsekas],
+// which is the law of sim/engine's network: three that leave one port, or reach one, go at a third
+// of its bandwidth each, and who begins a little late is late by that little. Messages of one rank
+// to one other go in order, one after another. No congestion inside the network. A message given at
+// t over free ports arrives at t + bytes/bandwidth + latency.
 // Thread-safe.
 
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -31,28 +32,38 @@ class PacedLinks {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
+  // A message on its way.
+  struct Flight {
+    int from;
+    int to;
+    std::chrono::nanoseconds latency;
+    double left_ns;               // until its last byte has left, if the ports were its own
+    double share = 0;             // of its ports
+    std::optional<Time> arrives;  // once its last byte has left
+  };
+  using FlightPtr = std::shared_ptr<Flight>;  // the links' and the receiver's
+
   // `every` paces all pairs, `pairs` some of them instead; a pair that neither names is not paced.
   PacedLinks(int ranks, std::optional<Link> every, const std::vector<LinkBetween>& pairs);
 
   // Whether any pair is paced: times are then emulated.
   bool any() const { return any_; }
-  // Takes the ports for this message and says when it arrives; `now` when the pair is not paced.
-  Time arrival(int from, int to, core::Bytes bytes, Time now);
+  // Puts a message on its way, given at `now`; null when the pair is not paced.
+  FlightPtr send(int from, int to, core::Bytes bytes, Time now);
+  // When it arrives; as long as that is not known, the first time at which it could. O(ranks x
+  // messages on their way) for each message that ended since the last call.
+  Time arrival(const Flight& flight, Time now);
 
  private:
-  struct Span { Time first, last; };
-  struct Port {
-    Time sends{};                      // busy until
-    std::vector<Span> receives;        // busy, from now on, in order
-  };
-  // The port is busy from the first time on, `earliest` or later, that it is idle for so long.
-  static Time receive(Port& port, Time earliest, std::chrono::nanoseconds transfer, Time now);
+  void settle(Time now);
+  void share_ports();
 
   int ranks_;
   bool any_;
   std::vector<std::optional<Link>> links_;  // [from * ranks + to]
   std::mutex mutex_;
-  std::vector<Port> ports_;
+  Time at_{};                               // when what follows held
+  std::vector<FlightPtr> flights_;          // whose last byte has not left, in order of sending
 };
 
 }  // namespace exec

@@ -117,13 +117,19 @@ void LocalTransport::send(int peer, Lane lane, const Header& header,
   memory_.zero(message.bytes.get() + data.size(), zeros);
   memory_.sent(message);
   const core::Bytes size(static_cast<std::int64_t>(message.size));
-  Inbox::Time arrives{};
+  Inbox::Arrives arrives;
   // A barrier is the measurement's own, no message of the Program's: no link carries it.
   if (world_.links.any() && header.kind != CallKind::barrier) {
-    arrives = world_.links.arrival(group_[index_], group_[peer], size, Inbox::Time::clock::now());
+    const auto flight =
+        world_.links.send(group_[index_], group_[peer], size, Inbox::Time::clock::now());
+    if (flight) {
+      arrives = [&links = world_.links, flight](Inbox::Time now) {
+        return links.arrival(*flight, now);
+      };
+    }
   }
   if (group_[peer] != group_[index_]) sent_ += size;
-  inbox.put(index_, lane, std::move(message), arrives);
+  inbox.put(index_, lane, std::move(message), std::move(arrives));
 }
 
 Message LocalTransport::receive(int peer, Lane lane) {

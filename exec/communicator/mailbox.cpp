@@ -3,11 +3,11 @@
 #include <limits>
 
 namespace exec {
-void Inbox::put(int sender, Lane lane, Message&& message, Time arrives) {
+void Inbox::put(int sender, Lane lane, Message&& message, Arrives arrives) {
   {
     const std::scoped_lock lock(mutex_);
     const std::uint64_t number = entries_.fetch_add(1, std::memory_order_release);
-    queues_[{lane, sender}].push_back({std::move(message), arrives, number});
+    queues_[{lane, sender}].push_back({std::move(message), std::move(arrives), Time{}, number});
   }
   changed_.notify_one();
 }
@@ -30,9 +30,10 @@ Inbox::Queues::iterator Inbox::wait(const std::function<Queues::iterator()>& fin
     patience.stop();
     const auto found = find();
     const Time now = std::chrono::steady_clock::now();
-    if (found != queues_.end() && found->second.front().arrives <= now) return found;
-    if (found != queues_.end()) {
-      changed_.wait_until(lock, found->second.front().arrives);
+    if (found != queues_.end() && found->second.front().earliest <= now) {
+      if (has_arrived(found->second.front(), now)) return found;
+    } else if (found != queues_.end()) {
+      changed_.wait_until(lock, found->second.front().earliest);
     } else if (polls > 0) {
       const std::uint64_t seen = entries_.load(std::memory_order_relaxed);
       lock.unlock();
@@ -50,6 +51,11 @@ Inbox::Queues::iterator Inbox::wait(const std::function<Queues::iterator()>& fin
   }
 }
 
+bool Inbox::has_arrived(Arrival& arrival, Time now) {
+  if (arrival.arrives) arrival.earliest = arrival.arrives(now);
+  return arrival.earliest <= now;
+}
+
 Message Inbox::take(int sender, Lane lane, const Patience& patience) {
   // The receiver alone removes messages, so the queue found is still there after the wait.
   const auto find = [&] { return queues_.find({lane, sender}); };
@@ -63,7 +69,7 @@ Message Inbox::take(int sender, Lane lane, const Patience& patience) {
 
 Inbox::Queues::iterator Inbox::earliest(Lane lane) {
   auto best = queues_.end();
-  const auto rank = [](const Arrival& a) { return std::pair(a.arrives, a.number); };
+  const auto rank = [](const Arrival& a) { return std::pair(a.earliest, a.number); };
   for (auto q = queues_.lower_bound({lane, std::numeric_limits<int>::min()});
        q != queues_.end() && q->first.first == lane; ++q) {
     if (best == queues_.end() || rank(q->second.front()) < rank(best->second.front())) best = q;

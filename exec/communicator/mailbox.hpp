@@ -23,7 +23,12 @@ class Inbox {
   Message blank(std::size_t size) { return spares_.blank(size); }
   void recycle(Message&& message) { spares_.recycle(std::move(message)); }
 
-  void put(int sender, Lane lane, Message&& message, Time arrives);
+  // Says, of a message and a time, when the message arrives by what is known then: not earlier than
+  // it said before, and for good once that is past. Called while this inbox is locked.
+  using Arrives = std::function<Time(Time now)>;
+
+  // Without `arrives` the message is there.
+  void put(int sender, Lane lane, Message&& message, Arrives arrives);
   // Wakes the receiver to look at `stop` again.
   void wake();
 
@@ -41,7 +46,8 @@ class Inbox {
  private:
   struct Arrival {
     Message message;
-    Time arrives;
+    Arrives arrives;
+    Time earliest;         // that it arrives
     std::uint64_t number;  // order of entry over all queues
   };
   using Key = std::pair<Lane, int>;
@@ -49,6 +55,7 @@ class Inbox {
 
   // Waits until find() gives a queue whose first message has arrived.
   Queues::iterator wait(const std::function<Queues::iterator()>& find, const Patience& patience);
+  static bool has_arrived(Arrival& arrival, Time now);
   Queues::iterator earliest(Lane lane);
 
   std::mutex mutex_;
