@@ -38,17 +38,17 @@ core::Seconds tree_time(const Place& place, core::Bytes payload, const Link& lin
 }
 
 // A message to each other rank: those inside the node, and those over the network, of which the
-// group's ranks in a node have their share between them, go at the same time. On GPUs as NCCL's
-// grouped messages.
+// group's ranks in a node have their share between them, go at the same time; all are sent before
+// any is awaited, so one latency shows. On GPUs as NCCL's grouped messages.
 core::Seconds pairwise_time(core::Bytes payload, const Place& place, const Machine& machine) {
   if (machine.fabric) return core::to_seconds(exchange_time(payload, place, *machine.fabric));
   const core::Bytes part = payload / place.size;
   const core::Seconds near = part * (place.per_node - 1) / machine.link;
-  if (place.nodes == 1) return (place.size - 1.0) * machine.link_latency + near;
+  if (place.nodes == 1) return machine.link_latency + near;
   const double share = static_cast<double>(place.per_node) / machine.gpus_per_node;
   const std::int64_t outward = std::int64_t{place.per_node} * (place.size - place.per_node);
   const core::Seconds far = part * outward / (machine.internode * share);
-  return (place.size - 1.0) * machine.internode_latency + std::max(near, far);
+  return machine.internode_latency + std::max(near, far);
 }
 
 }  // namespace

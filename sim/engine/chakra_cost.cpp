@@ -43,19 +43,15 @@ bool has(Collective c, Algorithm a) {
   return a == Algorithm::ring || a == Algorithm::tree || a == Algorithm::naive_all_reduce;
 }
 
-core::Seconds latencies(int count, const cost::Link& link) {
-  return static_cast<double>(count) * link.latency;
-}
-
 core::Bytes part_of(core::Bytes payload, std::int64_t size) {
   return core::Bytes(payload.value() / size);
 }
 
-// One rank's (K-1)/K of S, a part at a time.
+// One rank's (K-1)/K of S, all parts at once.
 core::Picoseconds pairwise_time(core::Bytes wire, const cost::Place& place,
                                 const cost::Machine& m) {
   const cost::Link link = cost::link_of(place, m);
-  return core::to_picoseconds(latencies(place.size - 1, link) + wire / link.bandwidth);
+  return core::to_picoseconds(link.latency + wire / link.bandwidth);
 }
 
 ChakraCost known_cost(Collective c, std::optional<Algorithm> algorithm, core::Bytes bytes, int size,
