@@ -1,14 +1,17 @@
 """Where ring, naive exchange, one server and a server per rank cross over, predicted and run.
 
-usage: paced_crossings.py BIN_FOLDER [--ranks 4] [--steps 5] [--out FILE]
+usage: paced_crossings.py BIN_FOLDER [--ranks 4] [--steps 5] [--repeats 5] [--slower 1] [--out FILE]
 
-Chains of three square matrices on ranks whose links are emulated: 100 MB/s and 5 ms, so slow that
-neither this machine's cores nor its scheduler decide. With few bytes the way of the fewest rounds
-wins, with many that of the fewest bytes on the busiest link."""
+Chains of three square matrices on ranks whose links are emulated: 100 MB/s and 5 ms. With few bytes
+the way of the fewest rounds wins, with many that of the fewest bytes on the busiest link. Each
+round runs every way at every size once; a figure is the median of the rounds' median steps, beside
+the least and the greatest. --slower 10 takes a tenth of the bandwidth and ten times the latency:
+all cross where they did, and the cores, which the ranks share, decide a tenth as much."""
 
 import argparse
 import json
 import pathlib
+import statistics
 import sys
 import tempfile
 
@@ -21,7 +24,7 @@ WIDTHS = [48, 128, 256, 384, 512, 768, 1024]
 NODE = {"id": "paced", "about": "emulated", "gpus_per_node": ["1", "a rank each"],
         "link": ["pcie_p2p", "none is used"], "link_bandwidth": ["1 GB/s", "none is used"],
         "link_latency": ["1 us", "none is used"], "nics": ["1", "emulated"],
-        "internode_bandwidth": ["100 MB/s", "emulated"], "internode_latency": ["5 ms", "emulated"]}
+        "internode_bandwidth": ["{} MB/s", "emulated"], "internode_latency": ["{} ms", "emulated"]}
 
 
 def step(planner, folder, o, width, pins):
@@ -31,7 +34,9 @@ def step(planner, folder, o, width, pins):
         "widths": [width] * 4, "activation": "relu", "loss": "squared_error",
         "default_seq_len": 1, "default_global_batch": o.ranks}))
     node = folder / "node.json"
-    node.write_text(json.dumps(NODE))
+    text = {"internode_bandwidth": 100 / o.slower, "internode_latency": 5 * o.slower}
+    node.write_text(json.dumps({k: [v[0].format(text.get(k)), v[1]] if k in text else v
+                                for k, v in NODE.items()}))
     words = [planner, "--model", model, "--gpus", o.ranks, "--gpu", "host", "--node", node,
              "--recipe", "fp32", "--optimizer", "sgd", "--quiet", "--out", plan]
     for pin in [f"data={o.ranks}", "sharding=none", "overlap=false", "micro_batch=1",
@@ -41,7 +46,25 @@ def step(planner, folder, o, width, pins):
     run([planner, "exec", plan, "--steps", o.steps, "--links", "plan", "--quiet", "--out", record])
     terms = json.loads(run([planner, "compare", plan, record, "--json"]))["terms"]
     found = next(t for t in terms if t["term"] == "time.step")
-    return {k: found[k] for k in ("predicted", "measured", "relative_error")}
+    return found["predicted"], found["measured"]
+
+
+def summed_up(rounds):
+    measured = [m for _, m in rounds]
+    median = statistics.median(measured)
+    return {"predicted": rounds[0][0], "measured": median, "least": min(measured),
+            "greatest": max(measured), "relative_error": (rounds[0][0] - median) / median}
+
+
+# Sizes, in bytes, between which the faster of the two changes, and the size where straight lines
+# through the times on both sides meet.
+def crossings(rows, one, other, kind):
+    found, gaps = [], [(r["gradient_bytes"], r[one][kind] - r[other][kind]) for r in rows]
+    for (low, before), (high, after) in zip(gaps, gaps[1:]):
+        if before * after < 0:
+            at = low + (high - low) * before / (before - after)
+            found.append({"between": [low, high], "at": round(at)})
+    return found
 
 
 def main():
@@ -50,24 +73,35 @@ def main():
     parser.add_argument("--out")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--slower", type=float, default=1)
     o = parser.parse_args()
     planner = pathlib.Path(o.folder) / "planner"
-    rows, agreed = [], 0
+    figures = {(width, way): [] for width in WIDTHS for way in WAYS}
     with tempfile.TemporaryDirectory() as name:
-        for width in WIDTHS:
-            ways = {way: step(planner, pathlib.Path(name), o, width, pins)
-                    for way, pins in WAYS.items()}
-            first = {kind: min(ways, key=lambda w: ways[w][kind])
-                     for kind in ("predicted", "measured")}
-            agreed += first["predicted"] == first["measured"]
-            rows.append({"gradient_bytes": 4 * 3 * width * (width + 1), "fastest": first, **ways})
-            print(f"{rows[-1]['gradient_bytes']:>9} B  " + "  ".join(
-                f"{w} {t['predicted'] * 1e3:.0f}/{t['measured'] * 1e3:.0f} ms"
-                for w, t in ways.items()) + f"  fastest {first['predicted']}/{first['measured']}",
-                file=sys.stderr)
-    figures = origin(f"steps of chains on {o.ranks} ranks over 100 MB/s and 5 ms, emulated: seconds")
-    figures |= {"steps": o.steps, "fastest_as_predicted": f"{agreed} of {len(rows)}", "rows": rows}
-    deliver(figures, o.out)
+        for _ in range(o.repeats):
+            for width, way in figures:
+                figures[width, way].append(
+                    step(planner, pathlib.Path(name), o, width, WAYS[way]))
+    rows, agreed = [], 0
+    for width in WIDTHS:
+        ways = {way: summed_up(figures[width, way]) for way in WAYS}
+        first = {kind: min(ways, key=lambda w: ways[w][kind])
+                 for kind in ("predicted", "measured")}
+        agreed += first["predicted"] == first["measured"]
+        rows.append({"gradient_bytes": 4 * 3 * width * (width + 1), "fastest": first, **ways})
+        print(f"{rows[-1]['gradient_bytes']:>9} B  " + "  ".join(
+            f"{w} {t['predicted'] * 1e3:.0f}/{t['measured'] * 1e3:.0f} ms"
+            for w, t in ways.items()) + f"  fastest {first['predicted']}/{first['measured']}",
+            file=sys.stderr)
+    pairs = [(a, b) for i, a in enumerate(WAYS) for b in list(WAYS)[:i]]
+    crossed = {f"{a}, {b}": {kind: crossings(rows, a, b, kind)
+                             for kind in ("predicted", "measured")} for a, b in pairs}
+    what = (f"steps of chains on {o.ranks} ranks over {100 / o.slower:g} MB/s and {5 * o.slower:g} ms, "
+            "emulated: seconds")
+    deliver(origin(what) | {"steps": o.steps, "repeats": o.repeats,
+                            "fastest_as_predicted": f"{agreed} of {len(rows)}",
+                            "crossings": crossed, "rows": rows}, o.out)
 
 
 if __name__ == "__main__":
