@@ -175,18 +175,34 @@ Timed timed(const program::Program& program, const cost::Machine& machine, Sched
   return {swept->time, "sweep"};
 }
 
-Candidate evaluate(const Question& q, const program::Program& program, const Strategy& strategy,
-                   bool want_reserved) {
+static Candidate complete(const Question& q, const program::Program& program,
+                          const Strategy& strategy, Memory memory, const Timed& t) {
   Candidate c;
   c.strategy = strategy;
-  c.memory = memory_of(program, q.profile, want_reserved);
-  const Timed t = timed(program, q.machine, strategy.schedule);
+  c.memory = std::move(memory);
   c.time = t.time;
   c.evaluator = t.evaluator;
   c.communication = communication_of(program, q.machine);
   c.throughput = throughput_of(q, c.time.step);
   c.uncertainty = uncertainty_of(q, program, strategy.schedule, c.time, c.memory);
   return c;
+}
+
+Candidate evaluate(const Question& q, const program::Program& program, const Strategy& strategy,
+                   bool want_reserved) {
+  return complete(q, program, strategy, memory_of(program, q.profile, want_reserved),
+                  timed(program, q.machine, strategy.schedule));
+}
+
+std::optional<Candidate> evaluate_fitting(const Question& q, const models::ModelGraph& graph,
+                                          const Strategy& strategy, core::Seconds most) {
+  const Strategy resolved = resolve(q.model, q.job, strategy);
+  const program::Program program = lower(graph, q.job, resolved);
+  const Timed t = timed(program, q.machine, resolved.schedule);
+  if (t.time.step > most) return std::nullopt;
+  std::optional<Memory> memory = fitting_memory_of(program, q.profile);
+  if (!memory) return std::nullopt;
+  return complete(q, program, resolved, *std::move(memory), t);
 }
 
 Candidate evaluate(const Question& q, const models::ModelGraph& graph, const Strategy& strategy,

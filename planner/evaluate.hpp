@@ -42,6 +42,11 @@ Candidate evaluate(const Question& question, const models::ModelGraph& graph,
 Candidate evaluate(const Question& question, const program::Program& program,
                    const Strategy& strategy, bool want_reserved = true);
 
+// The same of a strategy that fits and whose step is at most `most`; nothing of another, which
+// costs less to find out.
+std::optional<Candidate> evaluate_fitting(const Question& question, const models::ModelGraph& graph,
+                                          const Strategy& strategy, core::Seconds most);
+
 // The parts of evaluate() that speak of time, and of how far both may be trusted.
 struct Timed {
   Time time;

@@ -22,6 +22,7 @@ namespace planner {
 namespace {
 
 constexpr std::string_view kForbid = "--forbid";
+constexpr core::Seconds kAnyStep{std::numeric_limits<double>::infinity()};
 
 core::Problem forbidden_value(std::string_view key, const Strategy& resolved) {
   const std::string text = fmt::format("{}={}", key, value_text(*find_strategy_key(key), resolved));
@@ -66,7 +67,7 @@ Explorer::Explorer(std::vector<Question> questions)
       evaluator_(questions_),
       divider_(questions_.front()),
       entries_(questions_.size()),
-      fastest_missed_(questions_.size(), core::Seconds(std::numeric_limits<double>::infinity())) {}
+      fastest_missed_(questions_.size(), kAnyStep) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   const GraphKey key{strategy.tensor, strategy.context, strategy.expert,
@@ -266,20 +267,30 @@ Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
   return c;
 }
 
-std::vector<Candidate> Explorer::candidates(const std::vector<Strategy>& strategies, int threads) {
+std::optional<Candidate> Explorer::fitting(const Strategy& strategy, std::size_t question) {
+  std::optional<Candidate> c =
+      evaluate_fitting(questions_[question], graph(strategy), strategy, kAnyStep);
+  count(c);
+  return c;
+}
+
+std::vector<std::optional<Candidate>> Explorer::fitting(const std::vector<Strategy>& strategies,
+                                                        int threads,
+                                                        std::span<const core::Seconds> most) {
   std::vector<const models::ModelGraph*> graphs;  // of a map: they stay where they are
   for (const Strategy& s : strategies) graphs.push_back(&graph(s));
-  std::vector<Candidate> all(strategies.size());
+  std::vector<std::optional<Candidate>> all(strategies.size());
   core::for_each_index(all.size(), threads, [&](std::size_t i) {
-    all[i] = evaluate(questions_.front(), *graphs[i], strategies[i]);
+    all[i] = evaluate_fitting(questions_.front(), *graphs[i], strategies[i],
+                              most.empty() ? kAnyStep : most[i]);
   });
-  for (const Candidate& c : all) count(c);
+  for (const auto& c : all) count(c);
   return all;
 }
 
-void Explorer::count(const Candidate& c) {
+void Explorer::count(const std::optional<Candidate>& c) {
   ++counts_.replayed;
-  if (c.evaluator != "closed_form") ++counts_.simulated;
+  if (c && c->evaluator != "closed_form") ++counts_.simulated;
 }
 
 std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -81,8 +82,13 @@ class Explorer {
 
   // Everything about one strategy on one machine; replayed. REQUIRES: it can be lowered.
   Candidate candidate(const Strategy& strategy, std::size_t question = 0);
-  // Of several on the first machine, in their order, on up to `threads` threads (0: all there are).
-  std::vector<Candidate> candidates(const std::vector<Strategy>& strategies, int threads);
+  // The same, where it fits: less work where it does not.
+  std::optional<Candidate> fitting(const Strategy& strategy, std::size_t question);
+  // Of several on the first machine, in their order, on up to `threads` threads (0: all there are);
+  // those whose step would be at most `most` of the same index, where there is one.
+  std::vector<std::optional<Candidate>> fitting(const std::vector<Strategy>& strategies,
+                                                int threads,
+                                                std::span<const core::Seconds> most = {});
 
   // The bound and step of one strategy on the first machine, or nothing where it cannot be lowered.
   struct Measure {
@@ -97,7 +103,7 @@ class Explorer {
 
  private:
   const models::ModelGraph& graph(const Strategy& strategy);
-  void count(const Candidate& replayed);
+  void count(const std::optional<Candidate>& replayed);
   void explore(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
              const std::vector<closed_form::Figures>& figures);

@@ -1,7 +1,9 @@
 #include "planner/finalists.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "planner/accuracy.hpp"
@@ -31,7 +33,7 @@ class Finalists {
     for (std::size_t i = 0; fit.size() < wanted && reach(i); ++i) {
       if (seen(fit, i)) continue;
       if (!known_.contains(i)) replay(fit, i, wanted - fit.size());
-      if (Candidate& c = known_.at(i); fits(c)) fit.push_back(std::move(c));
+      if (auto& c = known_.at(i)) fit.push_back(*std::move(c));
     }
     return fit;
   }
@@ -62,7 +64,7 @@ class Finalists {
     }
     std::vector<Strategy> strategies;
     for (const std::size_t at : batch) strategies.push_back(explorer_.strategy(*entries_[at]));
-    std::vector<Candidate> replayed = explorer_.candidates(strategies, threads_);
+    auto replayed = explorer_.fitting(strategies, threads_);
     for (std::size_t k = 0; k < batch.size(); ++k) known_[batch[k]] = std::move(replayed[k]);
   }
 
@@ -70,7 +72,7 @@ class Finalists {
   int threads_;
   Ranking ranking_;
   std::vector<const Entry*> entries_;  // as far as the ranking was followed
-  std::map<std::size_t, Candidate> known_;
+  std::map<std::size_t, std::optional<Candidate>> known_;  // nothing: does not fit
 };
 
 // Finalists try their variants, then what came of them its own, until none is better.
@@ -91,30 +93,39 @@ class Improvement {
                                  const std::vector<std::size_t>& open) {
     std::vector<Strategy> strategies;
     std::vector<std::size_t> origins;
+    std::vector<core::Seconds> most;     // slower variants are no better
     const Candidate best = *std::ranges::min_element(
         finalists, {}, [&](const Candidate& c) { return rank_of(job(), c, request_.objective); });
     for (const std::size_t i : open)
       for (Strategy& s : admitted(finalists[i], best)) {
         strategies.push_back(std::move(s));
         origins.push_back(i);
+        most.push_back(slowest_better(finalists[i]));
       }
-    std::vector<Candidate> others = explorer_.candidates(strategies, request_.threads);
+    auto others = explorer_.fitting(strategies, request_.threads, most);
     std::vector<std::size_t> better;
     for (std::size_t k = 0; k < others.size(); ++k) {
       Candidate& own = finalists[origins[k]];
       // Later ones of the same finalist are held against the best of those before.
       const bool again = !better.empty() && better.back() == origins[k];
-      if (!fits(others[k]) || !beats(others[k], own, again ? 0 : kWorth)) continue;
+      if (!others[k] || !beats(*others[k], own, again ? 0 : kWorth)) continue;
       // A change of checkpoint may come to what is another finalist but for its other keys.
       const bool known = std::ranges::any_of(finalists, [&](const Candidate& f) {
-        return &f != &own && family(f.strategy) == family(others[k].strategy) &&
-               !beats(others[k], f, kWorth);
+        return &f != &own && family(f.strategy) == family(others[k]->strategy) &&
+               !beats(*others[k], f, kWorth);
       });
       if (known) continue;
-      own = std::move(others[k]);
+      own = *std::move(others[k]);
       if (!again) better.push_back(origins[k]);
     }
     return better;
+  }
+
+  // A step counts as at least itself.
+  core::Seconds slowest_better(const Candidate& c) const {
+    if (request_.objective == Objective::memory)
+      return core::Seconds(std::numeric_limits<double>::infinity());
+    return core::Seconds(rank_of(job(), c, request_.objective).first);
   }
 
   bool beats(const Candidate& a, const Candidate& b, double by) const {

@@ -1,6 +1,8 @@
 #include "planner/memory.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <set>
 
 #include "core/check.hpp"
@@ -25,12 +27,16 @@ core::Bytes workspace(const hw_profiles::Profile& profile) {
 }
 
 MemoryTerms terms_of(const program::Program& program, const program::RankClass& k,
-                     const hw_profiles::Profile& profile, bool want_reserved) {
+                     const hw_profiles::Profile& profile, bool want_reserved,
+                     bool give_up = false) {
   const auto allocator = profile.framework.caching_allocator ? program::AllocatorKind::caching
                                                              : program::AllocatorKind::arena;
   const core::Bytes left = profile.gpu.usable - overhead_bytes(program, k, profile);
   program::Replay replay = program::replay(
-      k, {.allocator = allocator, .want_reserved = want_reserved, .capacity = left});
+      k, {.allocator = allocator,
+          .want_reserved = want_reserved,
+          .capacity = left,
+          .enough = give_up ? left : program::CachingAllocator::kUnlimited});
   if (!want_reserved) replay.reserved = replay.live;
   MemoryTerms m;
   m.terms = replay.terms;
@@ -106,6 +112,21 @@ static std::vector<MemoryTerms> all_terms(const program::Program& program,
 Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
                  bool want_reserved) {
   return worst_of(program, profile, all_terms(program, profile, want_reserved));
+}
+
+std::optional<Memory> fitting_memory_of(const program::Program& program,
+                                        const hw_profiles::Profile& profile) {
+  std::vector<MemoryTerms> terms = all_terms(program, profile, false);
+  std::vector<std::size_t> fullest_first(terms.size());
+  std::iota(fullest_first.begin(), fullest_first.end(), 0);
+  std::ranges::stable_sort(fullest_first, std::greater{},
+                           [&](std::size_t i) { return terms[i].device; });
+  for (const std::size_t i : fullest_first) {
+    if (terms[i].device <= profile.gpu.usable)
+      terms[i] = terms_of(program, program.classes[i], profile, true, true);
+    if (terms[i].device > profile.gpu.usable) return std::nullopt;
+  }
+  return worst_of(program, profile, terms);
 }
 
 Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile) {

@@ -2,6 +2,8 @@
 // Memory of a program on a device: each class replayed, then what the device holds beside the
 // program's buffers. device = reserved + workspace + context + communicators. Pure; thread-safe.
 
+#include <optional>
+
 #include "hw_profiles/profile.hpp"
 #include "planner/candidate.hpp"
 #include "sim/program/program.hpp"
@@ -29,6 +31,11 @@ core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile);
 // which is most of the work, and reserved is live: a lower bound.
 Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
                  bool want_reserved = true);
+
+// The same of a step that fits, and nothing of one that does not: its addresses are computed until
+// it has taken too much, of the fullest ranks first.
+std::optional<Memory> fitting_memory_of(const program::Program& program,
+                                        const hw_profiles::Profile& profile);
 
 // Memory by which to say whether a step fits, and no more: addresses are computed of ranks alone
 // whose live bytes leave that open. Too many do by themselves; so few do not that all which the

@@ -193,8 +193,7 @@ std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, Object
   Ranking ranking(explorer, machine, objective);
   while (const Entry* entry = ranking.next()) {
     if (!explorer.is_certain(*entry, machine) && ++replayed > kDoubtful) continue;
-    Candidate c = explorer.candidate(explorer.strategy(*entry), machine);
-    if (fits(c)) return c;
+    if (std::optional<Candidate> c = explorer.fitting(explorer.strategy(*entry), machine)) return c;
   }
   return std::nullopt;
 }
@@ -223,8 +222,8 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
     if (std::ranges::find(ranked, strategy, &Candidate::strategy) == ranked.end())
       others.push_back(std::move(strategy));
   }
-  for (Candidate& candidate : explorer.candidates(others, request.threads))
-    if (fits(candidate)) shown.push_back(std::move(candidate));
+  for (std::optional<Candidate>& candidate : explorer.fitting(others, request.threads))
+    if (candidate) shown.push_back(*std::move(candidate));
   plan.pareto = undominated(std::move(shown));
   // The closed form brought them here; their own figures decide among them.
   std::ranges::stable_sort(ranked, {}, [&](const Candidate& c) {

@@ -13,8 +13,9 @@ namespace {
 template <class Allocator>
 class AddressReplay {
  public:
-  AddressReplay(const RankClass& k, core::Bytes capacity)
-      : class_(k), changes_(block_changes(k)), allocator_(capacity) {
+  AddressReplay(const RankClass& k, const ReplayOptions& options)
+      : class_(k), changes_(block_changes(k)), allocator_(options.capacity),
+        enough_(options.enough) {
     std::size_t size = 0;
     for (const Buffer& b : k.buffers) {
       base_.push_back(size);
@@ -53,6 +54,7 @@ class AddressReplay {
 
   // The most that was reserved at once.
   core::Bytes reserved() const { return peak_; }
+  bool is_enough() const { return peak_ > enough_; }
 
  private:
   static constexpr std::int64_t kAbsent = -1;
@@ -97,7 +99,7 @@ class AddressReplay {
   std::vector<std::size_t> base_;      // of each buffer in offsets_
   std::vector<std::int64_t> offsets_;  // of each instance, kAbsent: not allocated
   Allocator allocator_;
-  core::Bytes peak_{};
+  core::Bytes enough_, peak_{};
 };
 
 // Takes the passes of a schedule. Of a steady phase, periods are left out once one is found by
@@ -111,7 +113,7 @@ class ScheduleReplay {
       : addresses_(addresses), class_(k), options_(options), passes_(k.schedule) {}
 
   void run() {
-    while (!passes_.done()) {
+    while (!passes_.done() && !addresses_.is_enough()) {
       const std::int64_t periods = passes_.ordinary_periods();
       if (options_.skip_periods && left_out_ == 0 && periods > 1 && passes_.steady())
         take(periods);
@@ -140,7 +142,7 @@ class ScheduleReplay {
     for (std::int64_t i = 0; i < periods; ++i) {
       for (std::int64_t j = 0; j < count; ++j) take_one();
       const std::int64_t rest = periods - 1 - i;
-      if (rest == 0) return;
+      if (rest == 0 || addresses_.is_enough()) return;
       std::vector<std::int64_t> now = addresses_.state(i * step);
       if (!kept.empty() && now == kept) {
         const std::int64_t found = i - kept_at, left_out = rest / found * found;
@@ -201,7 +203,7 @@ std::int64_t replay_run(Addresses& addresses, const RankClass& k, const ReplayOp
 
 template <class Allocator>
 core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std::int64_t& walked) {
-  AddressReplay<Allocator> addresses(k, options.capacity);
+  AddressReplay<Allocator> addresses(k, options);
   if (!k.schedule.flushes) {
     walked = replay_run(addresses, k, options);
     return addresses.reserved();
@@ -210,6 +212,7 @@ core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std
   ScheduleReplay schedule(addresses, k, options);
   schedule.run();
   walked = schedule.walked();
+  if (addresses.is_enough()) return addresses.reserved();
   addresses.run(k.end, k.schedule.micro_batches - 1 - schedule.left_out());
   return addresses.reserved();
 }

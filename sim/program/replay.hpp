@@ -24,6 +24,8 @@ struct ReplayOptions {
   // What the caching allocator may reserve: where it would need more it first returns the segments
   // that are wholly free, as PyTorch does, and only then exceeds it.
   core::Bytes capacity = CachingAllocator::kUnlimited;
+  // Nothing more is asked once more than this is reserved: `reserved` is then what was by then.
+  core::Bytes enough = CachingAllocator::kUnlimited;
   bool skip_periods = true;            // false: walk every micro-batch (tests)
   // Without flush: steps of the run; 0: as many as fill, are steady and drain.
   std::int64_t steps = 0;

@@ -131,3 +131,40 @@ TEST_CASE("a pinned ring is searched in closed form, at the degrees that the spa
   CHECK(ring->chosen->strategy.context_method == ContextMethod::ring);
   CHECK(step_of(*ring->chosen) <= 1.001 * step_of(*free->chosen));
 }
+
+TEST_CASE("what fits is evaluated alike, and what does not is given up") {
+  const models::ModelSpec model = models::find_model("gpt2-1.5b").value();
+  hw_profiles::Profile profile = hw_profiles::find_profile("rtx3090").value();
+  Job job;
+  job.seq_len = 1024;
+  job.global_batch = 64;
+  job.recipe = "mixed";
+  for (const char* framework : {"native", "megatron"}) {
+    REQUIRE(hw_profiles::use_framework(profile, framework, "test").ok());
+    const Question q = make_question(model, job, profile, 4).value();
+    Strategy s;
+    s.pipeline = 4;
+    s.schedule = Schedule::one_f_one_b;
+    s.checkpoint = Checkpoint::selective;
+    s.grad_accum = 64;
+    s = resolve(model, job, s);
+    const auto graph =
+        models::build_graph(model, graph_options(job, s, profile.framework)).value();
+    const Candidate whole = evaluate(q, graph, s);
+    const core::Seconds any(1e9);
+    const auto fitting = evaluate_fitting(q, graph, s, any);
+    REQUIRE(fitting);
+    CHECK(fitting->memory.worst.reserved == whole.memory.worst.reserved);
+    CHECK(fitting->memory.rank == whole.memory.rank);
+    CHECK(fitting->time.step.value() == whole.time.step.value());
+    CHECK(!evaluate_fitting(q, graph, s, 0.99 * whole.time.step));
+    // One byte short of what the allocator takes, and of what lives.
+    for (const core::Bytes device : {whole.memory.worst.device, whole.memory.worst.live}) {
+      Question tight = q;
+      tight.profile.gpu.usable = device - core::Bytes(1);
+      CHECK(!evaluate_fitting(tight, graph, s, any));
+      tight.profile.gpu.usable = whole.memory.worst.device;
+      CHECK(evaluate_fitting(tight, graph, s, any));
+    }
+  }
+}
