@@ -90,6 +90,7 @@ class Pieces {
   std::vector<std::int64_t> epilogue_parameters, layer_parameters, prologue_parameters;
   std::vector<std::int64_t> expert_parameters;  // of units.experts, behind all others
   bool prologue_trains = true;
+  bool prologue_reads = false;         // its backward, weights of its own: it has a norm
 
  private:
   struct Change { std::int64_t fixed = 0, per_sample = 0; };

@@ -89,8 +89,9 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   }
   PLANNER_CHECK(structure.machines.size() <= kMachines);
   const Strategy& s = *structure.strategy;
-  // Where the logits are small, the other ranks' bounds count: they must be exact.
-  equal_ &= s.loss_chunks == 1;
+  // Where the logits are small, the other ranks' bounds count: they must be exact. So they must
+  // where the first chunk keeps more than others do: what a norm of the embeddings reads.
+  equal_ &= s.loss_chunks == 1 && !(first_ && pieces.prologue_reads);
   const Recipe& r = structure.recipe;
   communicates_ = s.data * s.context > 1;
   copies_ = s.sharding == Sharding::zero3 || r.weight != r.compute;
@@ -101,6 +102,7 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   split_ = splits_backward(s.schedule);
   offloads_ = s.offloads("optimizer");
   keeps_root_ = pieces.units.kept.root_unit && s.sharding == Sharding::zero3 && s.pipeline == 1;
+  tail_reads_ = pieces.prologue_reads && embeddings_train_ && !keeps_root_;
   make_units(pieces.units);
   make_spans(pieces);
   sum_persistent(pieces.units);

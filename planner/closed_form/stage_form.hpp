@@ -129,6 +129,10 @@ class StageForm {
   void add_partial(Unit& unit, std::int64_t elements);
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
   void make_units(const UnitElements& units);
+  // Copies that the backward pass of the embeddings reads, requested by the last layer before it.
+  std::int64_t tail_weights(const Chunk& c) const {
+    return tail_reads_ && c.first ? embeddings_.weights : 0;
+  }
   // models::KeptBeside::root_unit
   std::int64_t root_weights() const {
     return keeps_root_ ? embeddings_.weights + tied_.weights + final_.weights : 0;
@@ -158,15 +162,16 @@ class StageForm {
   using ChunkLive = Live::Chunk;
   ChunkLive chunk_live(const Forms& forms, const Chunk& c, std::int64_t micro_batches) const;
   program::LiveFootprint forward_live(const Forms& forms, const Chunk& c) const;
-  program::LiveFootprint segment_live(const Forms& forms, std::int64_t n, std::int64_t open,
-                                      bool final, bool stops) const;
+  program::LiveFootprint segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
+                                      std::int64_t open, bool final) const;
   bool stands_for_all(std::size_t chunk) const;
   std::int64_t interleaved_peak(const Live& live, const program::Schedule& schedule) const;
   program::LiveFootprint backward_live(const Forms& forms, const Chunk& c, bool buckets) const;
   Clock clock(const Forms& forms, std::size_t machine, bool replicas) const;
   std::int64_t forward_time(const Clock& clock, const Chunk& c) const;
-  SegmentTime segment_time(const Clock& clock, std::int64_t n, bool final) const;
+  SegmentTime segment_time(const Clock& clock, const Chunk& c, std::int64_t n, bool final) const;
   std::int64_t head_time(const Clock& clock, const Chunk& c) const;
+  std::int64_t tail_time(const Clock& clock, const Chunk& c) const;
   Row row(const Clock& clock, const Chunk& c) const;
   ChunkTime chunk_time(const Clock& all, const Clock& last, const Chunk& c) const;
   std::int64_t backward_time(const Clock& clock, const Chunk& c, const Row& row,
@@ -182,6 +187,7 @@ class StageForm {
   std::int64_t experts_ = 0;           // elements of a layer's experts that lie apart
   bool copies_ = false, ahead_ = false, units_reduce_ = false, embeddings_train_ = true;
   bool staged_ = false, communicates_ = false, offloads_ = false, keeps_root_ = false;
+  bool tail_reads_ = false;            // the backward pass of the embeddings, their weights
   Unit layer_, final_, tied_, embeddings_;
   Spans spans_, expert_spans_;         // buckets or units, in order of their first
   std::int64_t trained_ = 0, frozen_bytes_ = 0, shard_ = 0, scales_ = 0;

@@ -57,15 +57,17 @@ LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c) const 
 
 // n layers recomputed and differentiated (every 0: differentiated). `open`: what is being reduced
 // when the segment begins; the layers' own units follow it. `final`: the last of its pass, whose
-// last layer requests no other copy. `stops`: that one's input needs no gradient.
-LiveFootprint StageForm::segment_live(const Forms& forms, std::int64_t n, std::int64_t open,
-                                      bool final, bool stops) const {
-  const bool overlap = s_->strategy->overlap;
+// last layer requests what the embeddings' backward reads, if anything, and whose input may need no
+// gradient.
+LiveFootprint StageForm::segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
+                                      std::int64_t open, bool final) const {
+  const bool overlap = s_->strategy->overlap, stops = final && c.first && !embeddings_train_;
   const std::int64_t w = layer_.weights, next = ahead_ ? w : 0;
+  const std::int64_t after = ahead_ ? tail_weights(c) : 0;
   const std::int64_t own = overlap ? layer_.gradient + layer_.staging : 0;
   const auto backward = [&](Piece p, std::int64_t reducing, bool ends = false) {
     const LiveFootprint& piece = forms.live[index(p)];
-    return with_staging(beside(piece, w + (ends ? 0 : next) + layer_.gradient + reducing),
+    return with_staging(beside(piece, w + (ends ? after : next) + layer_.gradient + reducing),
                         layer_.gradient + layer_.staging);
   };
   const auto recompute = [&](Piece p, std::int64_t copies) {
@@ -105,11 +107,10 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool 
   const std::int64_t bucket = buckets ? std::max(row_staging_, c.last ? head_staging_ : 0) : 0;
   const std::int64_t segment = every() == 0 ? std::max<std::int64_t>(c.layers, 1) : every();
   const std::int64_t full = c.layers / segment, rest = c.layers % segment;
-  const bool stops = c.first && !embeddings_train_;
   const auto add = [&](std::int64_t n, std::int64_t times, bool final) {
     if (times <= 0) return;
     const auto row = [&] {
-      return beside(segment_live(forms, n, open, final, final && stops), tied + bucket);
+      return beside(segment_live(forms, c, n, open, final), tied + bucket);
     };
     all = program::then(all, row());
     open = own;
@@ -123,8 +124,8 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool 
   const std::int64_t opened = embeddings_.gradient + (c.last ? 0 : tied_.gradient);
   const std::int64_t staging = std::max(embeddings_.staging, tied_.staging);
   const LiveFootprint& tail = forms.live[index(Piece::prologue_backward)];
-  all = program::then(all, with_staging(beside(tail, tied + own + opened + bucket),
-                                        tied + opened + staging));
+  const std::int64_t beside_tail = tail_weights(c) + tied + own + opened + bucket;
+  all = program::then(all, with_staging(beside(tail, beside_tail), tied + opened + staging));
   if (buckets) all = with_staging(all, largest_staging_);
   return program::then(all, change(-root_weights()));
 }

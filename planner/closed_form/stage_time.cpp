@@ -61,9 +61,14 @@ std::int64_t StageForm::forward_time(const Clock& clock, const Chunk& c) const {
          clock.with_next(last) + last;
 }
 
-// A segment; `final`: the last of its pass, whose last layer requests no other copy.
-StageForm::SegmentTime StageForm::segment_time(const Clock& c, std::int64_t n, bool final) const {
-  const auto then_next = [&](std::int64_t t, bool ends) { return ends ? t : c.with_next(t); };
+// A segment; `final`: the last of its pass, whose last layer requests what the embeddings' backward
+// reads, if anything.
+StageForm::SegmentTime StageForm::segment_time(const Clock& c, const Chunk& chunk, std::int64_t n,
+                                               bool final) const {
+  const std::int64_t after = c.ahead && tail_weights(chunk) > 0 ? embeddings_.gather[c.machine] : 0;
+  const auto then_next = [&](std::int64_t t, bool ends) {
+    return ends ? std::max(t, after) : c.with_next(t);
+  };
   SegmentTime t;
   if (every() > 0)
     t.recompute = (n - 1) * c.with_next(c.layer(Piece::layer_keep)) + c.layer(Piece::recompute);
@@ -84,11 +89,11 @@ StageForm::SegmentTime StageForm::segment_time(const Clock& c, std::int64_t n, b
   // with it on the same links, behind it: in front of a recomputation they hold up its second
   // layer.
   const std::int64_t gather = c.ahead ? c.gather : 0;
-  t.copies = final && n == 1 ? 0 : gather;
+  t.copies = final && n == 1 ? after : gather;
   const bool early = c.ahead && every() > 0 && n > 1;
   t.window = early ? c.with_next(c.layer(Piece::layer_keep)) : t.recompute + t.first;
   t.other = std::max(t.other, c.reduce + gather);
-  t.last = std::max(t.last, c.reduce + (final ? 0 : gather));
+  t.last = std::max(t.last, c.reduce + (final ? after : gather));
   t.first += t.beside(c.reduce) - t.window;
   return t;
 }
@@ -99,9 +104,9 @@ StageForm::Row StageForm::row(const Clock& clock, const Chunk& c) const {
   row.n = every() == 0 ? std::max<std::int64_t>(c.layers, 1) : every();
   row.full = c.layers / row.n;
   row.rest = c.layers % row.n;
-  if (row.full > 0) row.last = segment_time(clock, row.n, true);
-  if (row.full > 1) row.inner = segment_time(clock, row.n, false);
-  if (row.rest > 0) row.partial = segment_time(clock, row.rest, row.full == 0);
+  if (row.full > 0) row.last = segment_time(clock, c, row.n, true);
+  if (row.full > 1) row.inner = segment_time(clock, c, row.n, false);
+  if (row.rest > 0) row.partial = segment_time(clock, c, row.rest, row.full == 0);
   return row;
 }
 
@@ -168,13 +173,20 @@ std::int64_t StageForm::head_time(const Clock& clock, const Chunk& c) const {
   return all;
 }
 
+std::int64_t StageForm::tail_time(const Clock& clock, const Chunk& c) const {
+  if (!c.first) return 0;
+  if (!tail_reads_) return clock.use(Piece::prologue_backward, {});
+  const std::int64_t all = clock.use(Piece::prologue_backward, {&embeddings_});
+  return all + (ahead_ && c.layers == 0 ? embeddings_.gather[clock.machine] : 0);
+}
+
 std::int64_t StageForm::backward_time(const Clock& clock, const Chunk& c, const Row& row,
                                       bool replicas) const {
   const bool overlap = s_->strategy->overlap;
   std::int64_t all = head_time(clock, c);
   if (row.full > 0) all += (row.full - 1) * row.inner.all(row.n) + row.last.all(row.n);
   if (row.rest > 0) all += row.partial.all(row.rest);
-  const std::int64_t tail = c.first ? clock.use(Piece::prologue_backward, {}) : 0;
+  const std::int64_t tail = tail_time(clock, c);
   if (!units_reduce_) return all + tail;
   if (c.last) all += final_.partial[clock.machine];
   if (c.first) all += embeddings_.partial[clock.machine];
@@ -203,7 +215,7 @@ std::int64_t StageForm::buckets_end(const Clock& clock, const Chunk& c, const Ro
   const auto experts = static_cast<std::int64_t>(static_cast<double>(experts_) *
                                                  expert_rate_[clock.machine]);
   const std::int64_t layer = share(layer_.elements) + experts, head = head_time(clock, c);
-  const std::int64_t tail = c.first ? clock.use(Piece::prologue_backward, {}) : 0;
+  const std::int64_t tail = tail_time(clock, c);
   const std::int64_t row_ends = backward - tail;
   const SegmentTime &one = row.full > 1 ? row.inner : row.last, &partial = row.partial;
   const auto from = [&](std::int64_t ready, std::int64_t layers) {

@@ -257,13 +257,6 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   release_decoded(op);
 }
 
-bool SegmentEmitter::backward_reads_weights() const {
-  return std::ranges::any_of(order_, [&](auto v) {
-    const OpKind kind = segment_.graph[v].kind;
-    return kind == OpKind::layer_norm || kind == OpKind::rms_norm;
-  });
-}
-
 std::vector<std::uint16_t> SegmentEmitter::kept_buffers() const {
   std::vector<std::uint16_t> kept;
   for (std::size_t r = 0; r < roots_.size(); ++r) {

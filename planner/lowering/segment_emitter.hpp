@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "planner/lowering/class_builder.hpp"
+#include "planner/lowering/prologue.hpp"
 #include "planner/lowering/stage_layout.hpp"
 
 namespace planner::lowering {
@@ -69,8 +70,7 @@ class SegmentEmitter {
   bool gradient_in_place() const;
   bool empty() const { return order_.empty(); }
   bool trains() const;
-  // Of the embeddings: lookups do not, a norm does.
-  bool backward_reads_weights() const;
+  bool backward_reads_weights() const { return lowering::backward_reads_weights(segment_); }
 
  private:
   using Op = models::Operator;

@@ -73,7 +73,16 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 8, 1024, 16},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 16, 8192, 16, 0, "none",
                                false, {"context=2"}},
-                          Case{"mixtral-8x7b", "h100-sxm-80g", "lean", 8, 512, 16});
+                          Case{"mixtral-8x7b", "h100-sxm-80g", "lean", 8, 512, 16},
+                          Case{"bert-large", "h100-sxm-80g", "mixed", 8, 512, 64},
+                          Case{"bert-large", "a100-sxm-80g", "lean", 8, 128, 32},
+                          Case{"bert-large", "h100-sxm-80g", "fsdp2", 8, 512, 64},
+                          Case{"bert-large", "h100-sxm-80g", "mixed", 16, 512, 64},
+                          Case{"bert-large", "a100-sxm-80g", "mixed", 4, 128, 16, 8},
+                          Case{"bert-large", "a100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
+                               {"schedule=interleaved"}},
+                          Case{"bert-large", "h100-sxm-80g", "fsdp2", 8, 512, 64, 0, "none", false,
+                               {"sharding=zero3"}, "fsdp2"});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();
   hw_profiles::Profile profile = hw_profiles::find_profile(c.gpu).value();
