@@ -72,7 +72,8 @@ std::int64_t message_waits(const Strategy& s, const PassTimes& t, const Messages
 }
 
 std::int64_t slack(const Strategy& s, std::int64_t before) {
-  return splits_backward(s.schedule) ? 0 : before / s.virtual_stages;
+  const bool none = splits_backward(s.schedule) || is_endless(s.schedule);
+  return none ? 0 : before / s.virtual_stages;
 }
 
 std::int64_t bubble(const Strategy& s, const PassTimes& t, bool joined_at_end) {

@@ -55,7 +55,7 @@ std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
 // By how much later than the first rank a rank begins its passes and sooner ends them, where
 // `before` is what one micro-batch takes on the ranks before it: what follows its last pass
 // (gradients to reduce, the update) hides there. Under schedules that fill this with weight
-// gradients: 0.
+// gradients, or never drain: 0.
 std::int64_t slack(const Strategy& strategy, std::int64_t before);
 
 // Idle picoseconds of a step. joined_at_end: the ends of the pipeline sum tied gradients after

@@ -1,8 +1,9 @@
 #pragma once
 // Internal: strategies that change the mathematics, which --allow-stale adds to a space: pipelines
-// without flush (pipedream, pipedream_2bw) and asynchronous parameter servers, on ranks of their
-// own or one on each worker's rank. They go with data parallelism alone. Lowered each: a few
-// milliseconds a candidate. Pure.
+// without flush (pipedream, pipedream_2bw) of every degree of data, tensor and pipeline, with
+// sequence parallelism, with zero1, and with nothing, parts of layers or every layer recomputed;
+// and asynchronous parameter servers, on ranks of their own or one on each worker's rank. These go
+// with data parallelism alone and are lowered each: a few milliseconds a candidate. Pure.
 
 #include <vector>
 

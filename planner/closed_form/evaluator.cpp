@@ -40,7 +40,7 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
 // Pieces hold what is exchanged with expert and context ranks that follow the tensor ranks.
 bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
-  const bool schedule = s.schedule != Schedule::naive && s.schedule <= Schedule::zb_h2;
+  const bool schedule = s.schedule != Schedule::naive && s.schedule != Schedule::zb_v;
   const bool checkpoint = s.checkpoint != Checkpoint::memory_poor &&
                           s.checkpoint != Checkpoint::selective_op;
   // The second rank must stand for all between the first and the last, chunk by chunk.
@@ -85,7 +85,9 @@ bool Evaluator::same_stages(const Strategy& s, const Pieces& pieces) const {
          s.sharding == strategy_.sharding && s.shard_group == strategy_.shard_group &&
          s.overlap == strategy_.overlap && s.bucket_bytes == strategy_.bucket_bytes &&
          s.grad_sync == strategy_.grad_sync && s.stages == strategy_.stages &&
-         s.mesh_order == strategy_.mesh_order && s.offload == strategy_.offload;
+         s.mesh_order == strategy_.mesh_order && s.offload == strategy_.offload &&
+         (s.schedule == strategy_.schedule ||
+          !(is_endless(s.schedule) || is_endless(strategy_.schedule)));  // versions of weights
 }
 
 bool Evaluator::take(const Strategy& s, Pieces& pieces) {
@@ -164,8 +166,9 @@ void Evaluator::make_roles() {
     chunks.reserve((stages.size() - rank + p - 1) / p);
     for (std::size_t place = rank; place < stages.size(); place += p)
       chunks.push_back({place == 0, place + 1 == stages.size(), stages[place]});
-    roles_.push_back({StageForm(structure_, *current_, std::move(chunks)),
-                      static_cast<int>(rank)});
+    const int stage = static_cast<int>(rank);
+    const std::int64_t delay = schedule_of(strategy_, stage, 1).delay;
+    roles_.push_back({StageForm(structure_, *current_, std::move(chunks), 1 + delay), stage});
   };
   // Ranks further on hold less, but more gradients that wait for a weight pass: of a row of equal
   // ranks the first or the last holds most.
@@ -284,6 +287,34 @@ std::int64_t Evaluator::in_turns(const AtMicroBatch& known, std::size_t i) const
   return longest;
 }
 
+// The slowest rank's passes for each micro-batch; or, of rank r, what a micro-batch takes on the
+// ranks from there on, both ways, over the p - r slots that the rank has for it. Where the ends sum
+// tied gradients, the last one's next pass waits for the way back through all.
+std::int64_t Evaluator::without_flush(const AtMicroBatch& known, std::size_t i) const {
+  const std::int64_t p = strategy_.pipeline;
+  const Messages& messages = known.messages[i];
+  const StageTime& first = known.roles.front().time[i];
+  StageTime layers;                    // of all ranks between the ends
+  std::int64_t held = 1;
+  if (p > 2) layers = known.roles[1].time[i], held = roles_[1].form.layers();
+  std::int64_t ranks = 0, way = 0, slot = messages.busiest;
+  const auto add = [&](std::int64_t period, std::int64_t n) {
+    ranks += n, way += n * period;
+    const std::int64_t sent = 2 * messages.all * (ranks - 1) / (p - 1);
+    slot = std::max({slot, period, (way + sent) / ranks});
+  };
+  add(known.roles.back().time[i].period(), 1);
+  for (std::size_t r = runs_.size(); r-- > 0;) {
+    const std::int64_t period = layers.period() * runs_[r].layers / held;
+    add(period, 1);
+    if (runs_[r].ranks > 1) add(period, runs_[r].ranks - 1);
+  }
+  add(first.period(), 1);
+  const std::int64_t back = first.backward + layers.backward * middle_layers_ / held;
+  return strategy_.grad_accum * slot +
+         (current_->units.tied > 0 ? back + messages.all : 0);
+}
+
 Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
   const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
   std::int64_t device = 0;
@@ -313,7 +344,9 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     turn.weight_gradient += time.weight_gradient * times / parts;
   }
   std::int64_t passes = m * slot(*slow);
-  if (strategy_.schedule == Schedule::one_f_one_b) {
+  if (is_endless(strategy_.schedule)) {
+    passes = without_flush(known, i);
+  } else if (strategy_.schedule == Schedule::one_f_one_b) {
     passes = in_turns(known, i) + message_waits(strategy_, slow->passes(), known.messages[i]);
   } else if (p > 1) {
     const PassTimes own = slow->passes();

@@ -79,6 +79,8 @@ class Evaluator {
   Figures figures_of(const AtMicroBatch& known, std::size_t machine) const;
   // All passes of 1f1b, in picoseconds, for any stages, where messages are free.
   std::int64_t in_turns(const AtMicroBatch& known, std::size_t machine) const;
+  // All passes of a step of pipelines without flush, and what their messages hold up.
+  std::int64_t without_flush(const AtMicroBatch& known, std::size_t machine) const;
 
   const std::vector<Question>& questions_;
   std::vector<const cost::Machine*> machines_;

@@ -79,8 +79,9 @@ class Buckets {
 
 }  // namespace
 
-StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks)
-    : s_(&structure), chunks_(std::move(chunks)) {
+StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks,
+                     std::int64_t versions)
+    : s_(&structure), chunks_(std::move(chunks)), versions_(versions) {
   for (const Chunk& c : chunks_) {
     first_ |= c.first;
     last_ |= c.last;
@@ -257,7 +258,7 @@ void StageForm::sum_persistent(const UnitElements& units) {
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
   const bool weight_shard = s_->strategy->sharding == Sharding::zero3;
-  persistent_ = bytes(weight_shard ? shard_ : trained_, r.weight) + frozen_bytes_ +
+  persistent_ = versions_ * bytes(weight_shard ? shard_ : trained_, r.weight) + frozen_bytes_ +
                 bytes(units_reduce_ ? shard_ : trained_, r.gradient);
   if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
   if (units.kept.whole_scales && weight_shard)
@@ -284,8 +285,10 @@ std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double r
   const Recipe& r = s_->recipe;
   std::int64_t time = core::to_picoseconds(m.launch).value() +
                       static_cast<std::int64_t>(rate * static_cast<double>(n));
-  if (!offloads_) return time;
   const std::int64_t shard = program::padded(n, parts) / parts;
+  // An update without master copy starts from a copy of the version before.
+  if (versions_ > 1 && !r.has_master) time += moving(2 * bytes(shard, r.weight), m);
+  if (!offloads_) return time;
   const auto copy = [&](core::DType type) {
     return cost::host_copy_time(core::bytes_of(shard, type), m).value();
   };

@@ -72,8 +72,10 @@ class StageForm {
   // and number of micro-batches.
   class Shared;
 
-  // chunks: in the order of the model, at least one.
-  StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks);
+  // chunks: in the order of the model, at least one. versions: of the weights (without flush: one
+  // more than the steps that they are behind).
+  StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks,
+            std::int64_t versions = 1);
 
   std::int64_t persistent() const { return persistent_; }
   std::int64_t host_bytes() const { return host_; }
@@ -183,7 +185,7 @@ class StageForm {
   std::vector<Chunk> chunks_;
   bool first_ = false, last_ = false, split_ = false;  // of all chunks
   bool equal_ = true;                  // chunks with equally many layers
-  std::int64_t layers_ = 0;
+  std::int64_t layers_ = 0, versions_ = 1;
   std::int64_t experts_ = 0;           // elements of a layer's experts that lie apart
   bool copies_ = false, ahead_ = false, units_reduce_ = false, embeddings_train_ = true;
   bool staged_ = false, communicates_ = false, offloads_ = false, keeps_root_ = false;

@@ -145,8 +145,9 @@ StageForm::ChunkLive StageForm::chunk_live(const Forms& forms, const Chunk& c,
   live.first_backward = backward;
   live.backward = after_send(backward, !c.first);
   const bool buckets = s_->strategy->overlap && !split_ && largest_staging_ > 0;
+  const bool before = micro_batches > 1 || is_endless(s_->strategy->schedule);
   live.last_backward = after_send(buckets ? backward_live(forms, c, true) : backward,
-                                  !c.first && micro_batches > 1);
+                                  !c.first && before);
   if (split_)
     live.weight_gradient = program::repeat(forms.live[index(Piece::weight_gradient)], c.layers);
   live.first_weight_gradient = live.last_weight_gradient = live.weight_gradient;
@@ -181,6 +182,13 @@ void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
     if (stands_for_all(i)) i = chunks_.size() - 2;
   }
   r.end = {-forms.boundary * sent, 0};
+  r.finish = {};
+  r.only_backward.clear();
+  if (is_endless(s_->strategy->schedule)) {  // what was sent last goes with the run
+    std::swap(r.end, r.finish);
+    const bool buckets = s_->strategy->overlap && largest_staging_ > 0;
+    r.only_backward.push_back(backward_live(forms, chunks_.front(), buckets));
+  }
   if (!s_->strategy->overlap || split_)
     r.end.peak = std::max<std::int64_t>(0, r.end.net + largest_staging_);
 }

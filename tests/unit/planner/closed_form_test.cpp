@@ -82,7 +82,15 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"bert-large", "a100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
                                {"schedule=interleaved"}},
                           Case{"bert-large", "h100-sxm-80g", "fsdp2", 8, 512, 64, 0, "none", false,
-                               {"sharding=zero3"}, "fsdp2"});
+                               {"sharding=zero3"}, "fsdp2"},
+                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
+                               {"schedule=pipedream|pipedream_2bw"}},
+                          Case{"gpt2-355m", "h100-sxm-80g", "fp32", 8, 512, 64, 0, "none", false,
+                               {"schedule=pipedream|pipedream_2bw"}},
+                          Case{"llama3-8b", "h100-sxm-80g", "lean", 16, 2048, 64, 0, "none", false,
+                               {"schedule=pipedream|pipedream_2bw"}},
+                          Case{"bert-large", "a100-sxm-80g", "mixed", 8, 128, 64, 0, "none", false,
+                               {"schedule=pipedream|pipedream_2bw"}});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();
   hw_profiles::Profile profile = hw_profiles::find_profile(c.gpu).value();
