@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <span>
 
 #include "core/check.hpp"
@@ -39,7 +40,9 @@ double Accuracy::tie_factor() const { return std::exp(std::sqrt(within)); }
 
 double Accuracy::out_of_memory(double device, double usable) const {
   if (device <= 0 || usable <= 0) return 0;
-  return 0.5 * std::erfc(std::log(usable / device) / (memory_spread * std::sqrt(2.0)));
+  constexpr double kCertain = 4;         // erfc(4) is 1.5e-8
+  const double spreads = std::log(usable / device) / (memory_spread * std::numbers::sqrt2);
+  return spreads > kCertain ? 0 : 0.5 * std::erfc(spreads);
 }
 
 double Accuracy::expected_step(double step, double device, double usable) const {

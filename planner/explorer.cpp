@@ -67,7 +67,7 @@ Explorer::Explorer(std::vector<Question> questions)
       evaluator_(questions_),
       divider_(questions_.front()),
       entries_(questions_.size()),
-      fastest_missed_(questions_.size(), kAnyStep) {}
+      missed_(questions_.size()) {}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   const GraphKey key{strategy.tensor, strategy.context, strategy.expert,
@@ -195,7 +195,7 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
       entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step,
                              counted(structures_[index].strategy, i, figures[i])});
     else
-      fastest_missed_[i] = std::min(fastest_missed_[i], figures[i].step);
+      missed_[i].push_back({index, micro_batch, figures[i].step});
     if (full_[i] && i == 0)
       miss(index, micro_batch, larger, host_full ? host : core::Bytes{}, figures[0]);
   }
@@ -228,11 +228,37 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
   explore_also(std::move(all));
 }
 
+core::Seconds Explorer::fastest_certain(std::size_t machine) const {
+  core::Seconds least = kAnyStep;
+  for (const Entry& e : entries_[machine])
+    if (is_certain(e, machine)) least = std::min(least, e.step);
+  return least;
+}
+
 bool Explorer::serves(std::size_t machine, double slack) const {
-  const core::Seconds missed = fastest_missed_[machine];
-  return std::ranges::any_of(entries_[machine], [&](const Entry& e) {
-    return is_certain(e, machine) && e.step <= slack * missed;
+  const core::Seconds least = fastest_certain(machine);
+  return least < kAnyStep && std::ranges::none_of(missed_[machine], [&](const Missed& m) {
+    return slack * m.step < least;
   });
+}
+
+std::vector<Structure> Explorer::short_of_memory() const {
+  constexpr double kLargerGain = 1.25;   // of a larger micro-batch: fuller kernels
+  std::map<std::uint32_t, std::int64_t> smallest;  // by structure
+  for (std::size_t i = 0; i < questions_.size(); ++i) {
+    const core::Seconds most = kLargerGain * fastest_certain(i);
+    for (const Missed& m : missed_[i]) {
+      if (m.step > most) continue;
+      const auto [known, is_new] = smallest.emplace(m.structure, m.micro_batch);
+      known->second = std::min(known->second, m.micro_batch);
+    }
+  }
+  std::vector<Structure> all;
+  for (const auto& [index, micro_batch] : smallest) {
+    all.push_back(structures_[index]);
+    std::erase_if(all.back().micro_batches, [&](std::int64_t size) { return size < micro_batch; });
+  }
+  return all;
 }
 
 bool Explorer::serves_all(double slack) const {

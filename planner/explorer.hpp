@@ -61,6 +61,9 @@ class Explorer {
   // Whether on each machine something is certain to fit, no slower by more than `slack`, a factor,
   // than whatever needed more memory.
   bool serves_all(double slack) const;
+  // The structures, from the smallest micro-batch on that memory ruled out, which would be faster
+  // than whatever is certain to fit on some machine, or might be with larger ones.
+  std::vector<Structure> short_of_memory() const;
   // More structures, for all machines.
   void explore_also(std::vector<Structure> structures);
   // More structures, for the machines that are not served so far.
@@ -117,6 +120,7 @@ class Explorer {
   core::Bytes host_bytes(const Strategy& resolved, bool closed) const;
   bool host_overflows(std::size_t machine, core::Bytes of_rank) const;
   bool serves(std::size_t machine, double slack) const;
+  core::Seconds fastest_certain(std::size_t machine) const;
   void explore_unserved(std::vector<Structure> structures);
   // Figures of a strategy that the closed form does not describe.
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
@@ -127,8 +131,13 @@ class Explorer {
   std::vector<Structure> structures_;
   const Constraints* constraints_ = nullptr;  // of the explore() under way
   std::vector<std::vector<Entry>> entries_;
-  // By machine, of what memory ruled out; seconds.
-  std::vector<core::Seconds> fastest_missed_;
+  // What memory ruled out: the smallest such micro-batch of each structure, by machine.
+  struct Missed {
+    std::uint32_t structure = 0;
+    std::int64_t micro_batch = 1;
+    core::Seconds step{};
+  };
+  std::vector<std::vector<Missed>> missed_;
   std::vector<Miss> misses_;
   // By machine: whether to ask at all; the structure's micro-batches overflow from here.
   std::vector<bool> served_, full_;

@@ -23,15 +23,13 @@ void add(Structure s, const Job& job, const Constraints& constraints,
 
 }  // namespace
 
-std::vector<Structure> with_host_optimizer(const std::vector<Structure>& plain, const Job& job,
+std::vector<Structure> with_host_optimizer(std::vector<Structure> plain, const Job& job,
                                            const Constraints& constraints) {
+  std::erase_if(plain, [&](const Structure& s) { return !may_offload(s.strategy, job); });
+  for (Structure& s : plain) s.strategy.offload = {"optimizer"};
+  if (constraints.empty()) return plain;
   std::vector<Structure> found;
-  for (const Structure& one : plain) {
-    if (!may_offload(one.strategy, job)) continue;
-    Structure host = one;
-    host.strategy.offload = {"optimizer"};
-    add(std::move(host), job, constraints, found);
-  }
+  for (Structure& s : plain) add(std::move(s), job, constraints, found);
   return found;
 }
 

@@ -175,14 +175,12 @@ bool can_divide_samples(const Plan& plan) {
   return models::is_transformer(plan.model.family) && plan.job.mode != Mode::inference;
 }
 
-// Where nothing fits, or what fits is slower by more than this than something that would need more
-// memory, and nothing is pinned, a machine is asked again: with samples divided further, with the
-// loss in chunks (where nothing fits: finalists try them anyhow), then with what its hosts can hold
-// (docs/decisions/0010).
+// Where nothing fits, or on few GPUs what fits is slower by more than this than something that
+// would need more memory, and nothing is pinned, a machine is asked again: with samples divided
+// further, with the loss in chunks (where nothing fits: finalists try them anyhow), then with what
+// its hosts can hold (docs/decisions/0010). More GPUs have data ranks to share state with.
 constexpr double kMostForMemory = 1.1;
-// Larger clusters have data ranks to share with; the finalists of theirs that divide samples over
-// deep pipelines take tens of seconds to replay.
-constexpr std::int64_t kFewGpus = 64;
+constexpr std::int64_t kFewGpus = 32;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 void explore(Explorer& explorer, const Request& request, const Plan& plan) {
@@ -193,10 +191,10 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   options.pointwise = explorer.question().profile.framework.recomputes_pointwise;
   explorer.explore(structures(plan.job, options, constraints), constraints);
   if (request.stale) explorer.explore_also(stale_structures(plan.job, options, constraints));
-  const double most = request.objective == Objective::memory ? kNever : kMostForMemory;
+  const bool asks = request.objective != Objective::memory && plan.gpus <= kFewGpus;
+  const double most = asks ? kMostForMemory : kNever;
   if (constraints.pins_any() || explorer.serves_all(most)) return;
-  const bool few = plan.gpus <= kFewGpus || !explorer.serves_all(kNever);
-  if (can_divide_samples(plan) && few) {
+  if (can_divide_samples(plan)) {
     options.least_tokens = 1;
     std::vector<Structure> shorter = structures(plan.job, options, constraints);
     std::erase_if(shorter, [&](const Structure& s) {
@@ -208,7 +206,8 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
     explorer.explore_more(
         with_loss_chunks(explorer.structures(), explorer.question(), constraints), kNever);
   if (!request.hosts || explorer.serves_all(most)) return;
-  explorer.explore_more(with_host_optimizer(explorer.structures(), plan.job, constraints), most);
+  explorer.explore_more(with_host_optimizer(explorer.short_of_memory(), plan.job, constraints),
+                        most);
   if (explorer.serves_all(kNever)) return;
   explorer.explore_more(with_host_parameters(explorer.structures(), plan.job, constraints), kNever);
 }

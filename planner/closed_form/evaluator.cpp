@@ -79,9 +79,14 @@ std::optional<Pieces>& Evaluator::add_pieces(const Strategy& s, const models::Mo
       .first->second;
 }
 
-bool Evaluator::same_stages(const Strategy& s, const Pieces& pieces) const {
-  return current_ == &pieces && s.data == strategy_.data && s.context == strategy_.context &&
-         s.pipeline == strategy_.pipeline &&
+// Pieces that differ in the checkpoint alone are of one graph, and so are the units of a stage.
+bool Evaluator::same_stages(const Strategy& s) const {
+  return current_ != nullptr && s.data == strategy_.data && s.context == strategy_.context &&
+         s.pipeline == strategy_.pipeline && s.tensor == strategy_.tensor &&
+         s.expert == strategy_.expert && s.sequence_parallel == strategy_.sequence_parallel &&
+         s.context_method == strategy_.context_method &&
+         s.loss_chunks == strategy_.loss_chunks &&
+         splits_backward(s.schedule) == splits_backward(strategy_.schedule) &&
          s.sharding == strategy_.sharding && s.shard_group == strategy_.shard_group &&
          s.overlap == strategy_.overlap && s.bucket_bytes == strategy_.bucket_bytes &&
          s.grad_sync == strategy_.grad_sync && s.stages == strategy_.stages &&
@@ -91,7 +96,7 @@ bool Evaluator::same_stages(const Strategy& s, const Pieces& pieces) const {
 }
 
 bool Evaluator::take(const Strategy& s, Pieces& pieces) {
-  const bool stages = same_stages(s, pieces);
+  const bool stages = same_stages(s);
   const bool routines = stages && s.checkpoint == strategy_.checkpoint &&
                         s.checkpoint_every == strategy_.checkpoint_every &&
                         (s.schedule == Schedule::naive) == (strategy_.schedule == Schedule::naive);

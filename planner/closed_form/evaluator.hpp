@@ -70,7 +70,7 @@ class Evaluator {
   std::optional<Pieces>* known_pieces(const Strategy& s);
   std::optional<Pieces>& add_pieces(const Strategy& s, const models::ModelGraph& graph);
   bool take(const Strategy& s, Pieces& pieces);
-  bool same_stages(const Strategy& s, const Pieces& pieces) const;
+  bool same_stages(const Strategy& s) const;
   void make_places();
   void make_roles();
   Messages messages(std::size_t machine, const MessageTime& time) const;
