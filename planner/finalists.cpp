@@ -6,7 +6,6 @@
 #include <optional>
 #include <tuple>
 
-#include "planner/accuracy.hpp"
 #include "planner/lower.hpp"
 #include "planner/ranking.hpp"
 #include "planner/variants.hpp"

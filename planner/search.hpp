@@ -45,7 +45,7 @@ struct Request {
   int candidate = 1;                   // which of the ranking is `chosen`
   bool stale = false;                  // search what changes the mathematics, too
   bool fewer = true;                   // say where fewer of the GPUs would be faster
-  bool hosts = true;                   // where nothing fits, search what hosts can hold too
+  bool hosts = true;                   // where nothing or little fits, search what hosts hold too
   int threads = 0;                     // that replay and simulate finalists; 0: all there are
   std::vector<std::string> assumptions;  // the caller's, listed before the planner's own
 };
