@@ -90,7 +90,7 @@ class Communicator {
                     Traffic what) = 0;
   virtual void recv(void* buffer, std::int64_t n, DType type, int peer, std::int64_t tag,
                     Traffic what) = 0;
-  // Returns once every rank of the group has called it.
+  // Returns once every rank of the group has called it, on all at about one time.
   virtual void barrier() = 0;
 
   // Parameter servers. Every rank of the group states the same layout before the first push.

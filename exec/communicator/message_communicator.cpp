@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "core/check.hpp"
 #include "exec/communicator/reduce.hpp"
@@ -257,17 +258,40 @@ void MessageCommunicator::recv(void* buffer, std::int64_t n, DType type, int pee
          });
 }
 
-// Everyone reports to index 0, which then answers everyone.
+// To the farthest of the others, from index 0 and one way; elsewhere 0. The least of three.
+std::chrono::nanoseconds MessageCommunicator::farthest_trip(const Header& header) {
+  using Clock = std::chrono::steady_clock;
+  std::chrono::nanoseconds farthest{0};
+  for (int peer = 1; peer < size(); ++peer) {
+    if (index() != 0 && index() != peer) continue;
+    auto there_and_back = std::chrono::nanoseconds::max();
+    for (int trip = 0; trip < 3; ++trip) {
+      const Clock::time_point start = Clock::now();
+      if (index() == 0) send_bytes(peer, Lane{}, header, nullptr, 0);
+      receive_bytes(index() == 0 ? peer : 0, Lane{}, header, nullptr, 0);
+      if (index() != 0) send_bytes(0, Lane{}, header, nullptr, 0);
+      there_and_back = std::min<std::chrono::nanoseconds>(there_and_back, Clock::now() - start);
+    }
+    if (index() == 0) farthest = std::max(farthest, there_and_back / 2);
+  }
+  return farthest;
+}
+
+// Everyone reports to index 0, which then answers everyone, and goes on itself when its answer is
+// there: what all begin behind a barrier they begin at one time, however far apart they are.
 void MessageCommunicator::barrier() {
   Header header;
   header.kind = CallKind::barrier;
   header.sequence = collective_calls_++;
+  if (!trip_) trip_ = farthest_trip(header);
   const int first = index() == 0 ? 1 : 0;
   const int last = index() == 0 ? size() : 1;
   if (index() != 0) send_bytes(0, Lane{}, header, nullptr, 0);
   for (int peer = first; peer < last; ++peer) receive_bytes(peer, Lane{}, header, nullptr, 0);
   if (index() != 0) return;
   for (int peer = 1; peer < size(); ++peer) send_bytes(peer, Lane{}, header, nullptr, 0);
+  const auto there = std::chrono::steady_clock::now() + *trip_;
+  while (std::chrono::steady_clock::now() < there) std::this_thread::yield();
 }
 
 }  // namespace exec

@@ -4,8 +4,10 @@
 // whose header is not the one expected ends the world with an OrderMismatch.
 // Thread-safety: one thread at a time.
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "exec/communicator/communicator.hpp"
 #include "exec/communicator/transport.hpp"
@@ -88,10 +90,12 @@ class MessageCommunicator final : public Communicator {
   void naive_all_reduce(const Header& header, std::byte* vector);
   void server_all_reduce(const Header& header, std::byte* vector);
   void run_all_reduce(const Header& header, std::byte* vector);
+  std::chrono::nanoseconds farthest_trip(const Header& header);
 
   std::unique_ptr<Transport> transport_;
   ServerLayout servers_;
   std::int64_t collective_calls_ = 0;
+  std::optional<std::chrono::nanoseconds> trip_;  // of a barrier's answer; measured by its first
   CommunicatorStatistics statistics_;
 };
 

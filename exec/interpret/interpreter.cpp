@@ -55,7 +55,7 @@ Interpreter::Interpreter(const RunContext& context, int rank)
           context.steps - context.first),
       next_step_(context.first),
       in_turns_(program::takes_turns(context.program)),
-      paced_(!in_turns_ && class_.schedule.flushes),
+      together_(program::steps_together(context.program)),
       serves_beside_(program::serves_beside(class_)),
       streams_(class_, *backend_,
                [this](const std::string& m) { context_.world.abort(rank_, m); }) {
@@ -73,7 +73,7 @@ StepTimes Interpreter::step(std::int64_t index) {
   times_ = {};
   try {
     backend_->begin_marks();
-    if (paced_ || !began_) barrier_->barrier();
+    if (together_ || !began_) barrier_->barrier();
     if (!began_ && serves_beside_) start_serving();
     began_ = true;
     if (log_ != nullptr) {
@@ -83,7 +83,6 @@ StepTimes Interpreter::step(std::int64_t index) {
     const double start = now();
     give_step();
     backend_->drain();
-    if (paced_) barrier_->barrier();
     times_.step = now() - start;
     next_step_ = index + 1;
     if (next_step_ == context_.steps) await_turns(next_step_ - context_.first);

@@ -180,7 +180,7 @@ class Interpreter {
   std::int64_t evaluations_ = 0;
   std::uint32_t calls_ = 0;            // issued in this step
   const bool in_turns_;                // servers of the program are asynchronous
-  const bool paced_;                   // ranks end each step together
+  const bool together_;                // ranks begin each step at one time
   bool began_ = false;
   // Of an asynchronous server; used by the thread that takes its turns.
   const bool serves_beside_;           // on a worker's rank

@@ -41,11 +41,15 @@ void fill_communication(RunRecord& r, const std::vector<RankReport>& reports) {
       r.sent.push_back({static_cast<int>(from), s.to, s.messages, s.wire});
 }
 
-// Times of the rank that the plan names, of the median step; left out where others are there: a
+// Parts of the rank that the plan names, of the median step; left out where others are there: a
 // first step that warms up, and without flush those that fill the pipeline and that drain it.
-void fill_time(RunRecord& r, const RankReport& named, std::int64_t draining) {
+void fill_time(RunRecord& r, const std::vector<RankReport>& reports, const RankReport& named,
+               bool together, std::int64_t draining) {
   const auto run = static_cast<double>(named.times.size());
   std::vector<StepTimes> steps = named.times;
+  for (std::size_t s = 0; together && s < steps.size(); ++s)
+    for (const RankReport& report : reports)
+      steps[s].step = std::max(steps[s].step, report.times[s].step);
   if (draining > 0 && std::ssize(steps) > 2 * draining) {
     steps.erase(steps.end() - draining, steps.end());
     steps.erase(steps.begin(), steps.begin() + draining);
@@ -86,7 +90,7 @@ void fill_staleness(RunRecord& r, const std::vector<RankReport>& reports) {
 }  // namespace
 
 void fill_measured(RunRecord& r, const std::vector<RankReport>& reports, int named_rank,
-                   std::int64_t steps, std::int64_t draining) {
+                   std::int64_t steps, bool together, std::int64_t draining) {
   const RankReport& named = reports[static_cast<std::size_t>(named_rank)];
   r.steps = steps;
   r.loss.assign(static_cast<std::size_t>(steps), 0.0);
@@ -94,7 +98,7 @@ void fill_measured(RunRecord& r, const std::vector<RankReport>& reports, int nam
     for (std::size_t s = 0; s < report.loss.size(); ++s) r.loss[s] += report.loss[s];
   fill_memory(r, named, named_rank);
   fill_communication(r, reports);
-  fill_time(r, named, draining);
+  fill_time(r, reports, named, together, draining);
   fill_staleness(r, reports);
 }
 

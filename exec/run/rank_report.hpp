@@ -25,8 +25,9 @@ struct RankReport {
 };
 
 // Fills losses, memory, communication and time. reports: by rank; steps: all that lie behind;
-// draining: program::Schedule::draining_steps().
+// draining: program::Schedule::draining_steps(). A step that all ranks begin together lasts until
+// the last of them has done its part.
 void fill_measured(RunRecord& record, const std::vector<RankReport>& reports, int named_rank,
-                   std::int64_t steps, std::int64_t draining);
+                   std::int64_t steps, bool together, std::int64_t draining);
 
 }  // namespace exec

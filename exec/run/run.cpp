@@ -1,6 +1,7 @@
 #include "exec/run/run.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <set>
 
@@ -188,11 +189,12 @@ class Run {
       const bool records =
           s == recorded && (options_.trace || !interpreter.backend().on_host());
       interpreter.record_into(records ? &logs_[static_cast<std::size_t>(rank)] : nullptr);
+      const auto begun = std::chrono::steady_clock::now();
       report.times.push_back(interpreter.step(s));
       if (options_.graphs == Graphs::on && !interpreter.kept_steps().refused.empty())
         throw RunFailure(interpreter.kept_steps().refused);
       if (const auto loss = interpreter.loss()) report.loss.push_back(*loss);
-      tell(rank, s, interpreter);
+      tell(rank, s, interpreter, std::chrono::steady_clock::now() - begun);
       if (checkpoints_ == nullptr) continue;
       if (s + 1 < options_.steps && (s + 1) % options_.checkpoint_every != 0) continue;
       state = {interpreter.state(), report.loss};
@@ -233,13 +235,15 @@ class Run {
       checkpoints_->written(static_cast<int>(r), core::Bytes(sizes[r]));
   }
 
-  // One rank reports progress: its own share of the batch, scaled to the whole.
-  void tell(int rank, std::int64_t step, const Interpreter& interpreter) const {
+  // One rank reports progress: its own share of the batch, scaled to the whole. took: its step, and
+  // before it the wait for the other ranks' last one.
+  void tell(int rank, std::int64_t step, const Interpreter& interpreter,
+            std::chrono::duration<double> took) const {
     const RankReport& report = reports_[static_cast<std::size_t>(rank)];
     if (!options_.progress || report.loss.empty()) return;  // servers have no coordinates
     const program::Coordinates c = program_.mesh.coordinates(rank);
     if (c.data != 0 || c.tensor != 0) return;
-    const double seconds = report.times.back().step;
+    const double seconds = took.count();
     options_.progress(
         {.step = step,
          .loss = report.loss.back() * static_cast<double>(program_.mesh.data),
@@ -273,8 +277,9 @@ class Run {
       r.environment["graphs"] =
           graphs_text(why_no_graphs_, reports_.front().kept, options_.steps - resumed_);
     if (resumed_ > 0) r.environment["resumed_after_step"] = std::to_string(resumed_);
+    const program::Schedule& schedule = program_.classes.front().schedule;
     fill_measured(r, reports_, candidate_.memory.rank, options_.steps,
-                  program_.classes.front().schedule.draining_steps());
+                  program::steps_together(program_), schedule.draining_steps());
     return r;
   }
 

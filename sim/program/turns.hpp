@@ -23,6 +23,11 @@ inline bool takes_turns(const Program& p) {
   });
 }
 
+// Whether all ranks begin each step at one time.
+inline bool steps_together(const Program& p) {
+  return !takes_turns(p) && p.classes.front().schedule.flushes;
+}
+
 // Serves while its worker computes: a rank of both, whose server takes turns.
 inline bool serves_beside(const RankClass& k) {
   return k.is_worker && k.server_weights_buffer != kNone;
