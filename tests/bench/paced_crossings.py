@@ -33,8 +33,8 @@ NODE = {"id": "paced", "about": "emulated", "gpus_per_node": ["1", "a rank each"
         "internode_bandwidth": ["{} MB/s", "emulated"], "internode_latency": ["{} ms", "emulated"]}
 
 
-def step(planner, folder, o, width, pins, network):
-    model, plan, record = folder / "model.json", folder / "plan.json", folder / "run.json"
+def planned(planner, folder, o, width, pins):
+    model, plan = folder / "model.json", folder / "plan.json"
     model.write_text(json.dumps({
         "schema": "model/1", "name": f"chain-{width}", "family": "chain", "source": "this script",
         "widths": [width] * 4, "activation": "relu", "loss": "squared_error",
@@ -49,6 +49,11 @@ def step(planner, folder, o, width, pins, network):
                 *(p.format(ranks=o.ranks) for p in pins)]:
         words += ["--pin", pin]
     run(words)
+    return plan
+
+
+def step(planner, folder, o, width, pins, network):
+    plan, record = planned(planner, folder, o, width, pins), folder / "run.json"
 
     def timed(before, after):
         run([*before, planner, "exec", plan, "--steps", o.steps, "--quiet", "--out", record, *after])
