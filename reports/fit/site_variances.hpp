@@ -4,9 +4,9 @@
 //
 //   minimise  sum_D misfit(D) / n_D + sum_k (log(v_k / believed) / spread)^2
 //
-// over the logarithms of v, by NLopt's SBPLX [rowan1990]. What is believed beforehand, that a part
-// is 14 % off give or take a factor 5, decides only where no dataset spends its time on a part.
-// Pure; deterministic.
+// over the logarithms of v, by NLopt's SBPLX [rowan1990]. What is believed beforehand, give or take
+// a factor 5 in the part's standard deviation, decides only where no dataset spends its time on a
+// part. Pure; deterministic.
 
 #include <functional>
 #include <vector>
