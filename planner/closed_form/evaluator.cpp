@@ -46,8 +46,9 @@ bool Evaluator::covers(const Strategy& s) const {
   // The second rank must stand for all between the first and the last, chunk by chunk.
   const auto inner = [&] {
     const auto p = static_cast<std::size_t>(s.pipeline);
-    for (std::size_t i = 0; i < s.stages.size(); ++i)
-      if (i % p > 1 && i % p + 1 < p && s.stages[i] > s.stages[i - i % p + 1]) return false;
+    for (std::size_t first = 0; first + p <= s.stages.size(); first += p)
+      for (std::size_t i = 2; i + 1 < p; ++i)
+        if (s.stages[first + i] > s.stages[first + 1]) return false;
     return true;
   };
   const bool exchanges = s.expert > 1 || s.context > 1;
@@ -99,7 +100,8 @@ bool Evaluator::take(const Strategy& s, Pieces& pieces) {
   const bool stages = same_stages(s);
   const bool routines = stages && s.checkpoint == strategy_.checkpoint &&
                         s.checkpoint_every == strategy_.checkpoint_every &&
-                        (s.schedule == Schedule::naive) == (strategy_.schedule == Schedule::naive);
+                        (s.schedule == Schedule::interleaved) ==
+                            (strategy_.schedule == Schedule::interleaved);
   if (!stages) strategy_ = s;
   strategy_.checkpoint = s.checkpoint;
   strategy_.checkpoint_every = s.checkpoint_every;
@@ -164,6 +166,7 @@ Evaluator::Links Evaluator::links_of(std::int64_t stride, std::int64_t per_node)
 
 void Evaluator::make_roles() {
   roles_.clear();
+  shared_.forget();
   const std::vector<std::int64_t>& stages = strategy_.stages;
   const auto p = static_cast<std::size_t>(strategy_.pipeline);
   const auto add = [&](std::size_t rank) {
@@ -173,7 +176,11 @@ void Evaluator::make_roles() {
       chunks.push_back({place == 0, place + 1 == stages.size(), stages[place]});
     const int stage = static_cast<int>(rank);
     const std::int64_t delay = schedule_of(strategy_, stage, 1).delay;
-    roles_.push_back({StageForm(structure_, *current_, std::move(chunks), 1 + delay), stage});
+    roles_.push_back(
+        {StageForm(structure_, *current_, std::move(chunks), shared_, 1 + delay), stage});
+    Role& role = roles_.back();
+    for (std::size_t i = 0; i < machines_.size(); ++i)
+      role.beside[i] = overhead_bytes(role.form.groups(), questions_[i].profile).value();
   };
   // Ranks further on hold less, but more gradients that wait for a weight pass: of a row of equal
   // ranks the first or the last holds most.
@@ -209,13 +216,18 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
   shared_.clear();
   at.boundary = forms.boundary;
   const bool lands = receives_ahead(strategy_);
+  const bool interleaved = strategy_.schedule == Schedule::interleaved;
   for (std::size_t r = 0; r < roles_.size(); ++r) {
-    roles_[r].form.live(forms, grad_accum, at.roles[r].live, shared_);
-    at.roles[r].time.resize(machines_.size());
+    const StageForm& form = roles_[r].form;
+    RoleFigures& of = at.roles[r];
+    if (interleaved)
+      of.peak = form.interleaved_peak(forms, schedule_of(strategy_, roles_[r].stage, grad_accum),
+                                      of.live, shared_);
+    else
+      form.live(forms, grad_accum, of.live, shared_);
     for (std::size_t i = 0; i < machines_.size(); ++i)
-      at.roles[r].time[i] = roles_[r].form.time(forms, i, lands, shared_);
+      of.time[i] = form.time(forms, i, lands, shared_);
   }
-  at.messages.assign(machines_.size(), {});
   for (std::size_t i = 0; i < machines_.size() && strategy_.pipeline > 1; ++i)
     at.messages[i] = messages(i, forms.message[i]);
   return at;
@@ -250,11 +262,15 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
   // Buffers that messages land in, and what was sent while the next pass computes.
   const std::int64_t messages =
       receives_ahead(strategy_) + releases_late(strategy_);
-  for (std::size_t r = 0; r < roles_.size(); ++r)
-    held_.push_back(roles_[r].form.persistent() +
-                    messages * roles_[r].form.neighbours() * known.boundary +
-                    roles_[r].form.peak(known.roles[r].live,
-                                        schedule_of(strategy_, roles_[r].stage, grad_accum)));
+  const bool interleaved = strategy_.schedule == Schedule::interleaved;
+  for (std::size_t r = 0; r < roles_.size(); ++r) {
+    const StageForm& form = roles_[r].form;
+    const RoleFigures& of = known.roles[r];
+    const std::int64_t peak =
+        interleaved ? of.peak
+                    : form.peak(of.live, schedule_of(strategy_, roles_[r].stage, grad_accum));
+    held_.push_back(form.persistent() + messages * form.neighbours() * known.boundary + peak);
+  }
   for (std::size_t i = 0; i < figures_.size(); ++i) figures_[i] = figures_of(known, i);
   return figures_;
 }
@@ -330,8 +346,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
   const auto slot = [](const StageTime& t) { return t.period() - t.embeddings; };
   for (std::size_t r = 0; r < roles_.size(); ++r) {
     const Role& role = roles_[r];
-    const core::Bytes overhead = overhead_bytes(role.form.groups(), questions_[i].profile);
-    device = std::max(device, held_[r] + overhead.value());
+    device = std::max(device, held_[r] + role.beside[i]);
     const StageTime& time = known.roles[r].time[i];
     if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
     const std::int64_t own_tail =

@@ -53,16 +53,18 @@ class Evaluator {
   struct Role {
     StageForm form;
     int stage = 0;
+    std::array<std::int64_t, kMachines> beside{};  // bytes beside what is live, by machine
   };
   struct RoleFigures {
     StageForm::Live live;
-    std::vector<StageTime> time;       // by machine
+    std::int64_t peak = 0;             // interleaved: of `live`
+    std::array<StageTime, kMachines> time;
   };
   struct AtMicroBatch {
     std::int64_t micro_batch = 0, grad_accum = 0;
     std::int64_t boundary = 0;         // bytes
     std::vector<RoleFigures> roles;
-    std::vector<Messages> messages;    // by machine
+    std::array<Messages, kMachines> messages;
   };
 
   bool covers(const Strategy& s) const;

@@ -4,7 +4,6 @@
 
 #include "core/check.hpp"
 #include "planner/lower.hpp"
-#include "planner/lowering/buckets.hpp"
 #include "sim/cost/kernel.hpp"
 
 namespace planner::closed_form {
@@ -23,64 +22,10 @@ std::int64_t moving(std::int64_t bytes, const cost::Machine& machine) {
       .value();
 }
 
-std::int64_t parts(const Strategy& s, bool experts = false) {
-  if (s.sharding == Sharding::none) return 1;
-  return experts ? s.shard_group / s.expert : s.shard_group;
-}
-
-void add_span(Spans& spans, std::int64_t elements, std::int64_t count) {
-  if (elements == 0) return;
-  const auto same = std::ranges::find(spans, elements, &SpanCount::elements);
-  if (same == spans.end())
-    spans.push_back({elements, count});
-  else
-    same->count += count;
-}
-
-// StageLayout::divide_by_bucket, by counts.
-class Buckets {
- public:
-  // begins: with the stage's first bucket.
-  Buckets(std::int64_t cap, core::DType type, bool divide, bool begins = true)
-      : cap_(cap), type_(type), divide_(divide), begins_(begins) {}
-
-  void add(const std::vector<std::int64_t>& tensors) {
-    for (std::int64_t n : tensors) {
-      open_ += n;
-      const bool first = begins_ && spans.empty();
-      if (divide_ && lowering::bucket_is_full(open_, type_, cap_, first)) close();
-    }
-  }
-  // `times` layers. What is open at their ends soon repeats; from then on each adds the same.
-  void add(const std::vector<std::int64_t>& tensors, std::int64_t times) {
-    for (std::int64_t i = 0; i < times; ++i) {
-      const Spans before = spans;
-      const std::int64_t open = open_;
-      add(tensors);
-      if (before.empty() || open_ != open) continue;
-      for (std::size_t s = 0; s < spans.size(); ++s)
-        spans[s].count += (times - i - 1) *
-                          (spans[s].count - (s < before.size() ? before[s].count : 0));
-      return;
-    }
-  }
-  void close() {
-    if (open_ > 0) add_span(spans, open_, 1);
-    open_ = 0;
-  }
-
-  Spans spans;
-
- private:
-  std::int64_t cap_, open_ = 0;
-  core::DType type_;
-  bool divide_, begins_;
-};
-
 }  // namespace
 
 StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks,
-                     std::int64_t versions)
+                     Shared& shared, std::int64_t versions)
     : s_(&structure), chunks_(std::move(chunks)), versions_(versions) {
   for (const Chunk& c : chunks_) {
     first_ |= c.first;
@@ -108,7 +53,17 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   make_spans(pieces);
   sum_persistent(pieces.units);
   time_end();
+  time_waits();
+  make_runs(shared);
   count_groups();
+}
+
+void StageForm::make_runs(Shared& shared) {
+  for (const Chunk& c : chunks_) {
+    if (runs_.empty() || !(c == runs_.back().chunk)) runs_.push_back({c, shared.kind_of(c)});
+    ++runs_.back().count;
+    sent_ += !c.first + !c.last;
+  }
 }
 
 void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
@@ -119,7 +74,7 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
   unit.weights += copies_ ? bytes(n, r.compute) : 0;
   unit.gradient += units_reduce_ ? bytes(n, r.gradient) : 0;
   unit.staging += staged_ && units_reduce_ ? bytes(n, wire) : 0;
-  const std::int64_t k = parts(s, experts), shard = program::padded(n, k) / k;
+  const std::int64_t k = parts(experts), shard = program::padded(n, k) / k;
   const std::vector<cost::Place>& places = sharers(experts);
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
@@ -181,7 +136,7 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
     frozen_bytes_ += bytes(n, type) + codes;
     return;
   }
-  const std::int64_t k = parts(*s_->strategy);
+  const std::int64_t k = parts();
   const std::int64_t whole = program::padded(n, k), whole_codes = program::padded(codes, k);
   frozen_bytes_ += bytes(whole / k, type) + whole_codes / k;
   unit.weights += bytes(whole, type) + whole_codes;
@@ -192,68 +147,6 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
                                            s_->gradients[i], elements, of, *s_->machines[i]);
 }
 
-void StageForm::make_spans(const Pieces& pieces) {
-  const Strategy& s = *s_->strategy;
-  if (units_reduce_) {
-    add_span(spans_, layer_.elements, layers_);
-    for (const Unit* u : {&final_, &embeddings_, &tied_}) add_span(spans_, u->elements, 1);
-    add_span(expert_spans_, experts_, layers_);
-  } else {
-    make_buckets(pieces);
-  }
-  for_spans([&](const Spans& spans, bool experts) {
-    const std::int64_t n = parts(s, experts);
-    for (const auto& [elements, count] : spans) {
-      const std::int64_t shard = program::padded(elements, n) / n;
-      shard_ += count * shard;
-      scales_ +=
-          count * ((shard + program::kQuantisationBlock - 1) / program::kQuantisationBlock);
-    }
-  });
-}
-
-void StageForm::make_buckets(const Pieces& pieces) {
-  const Strategy& s = *s_->strategy;
-  const core::DType gradient = s_->recipe.gradient;
-  const bool several = s.pipeline > 1;
-  Buckets buckets(s.bucket_bytes, gradient, communicates_);
-  const auto tied = [&] {  // alone where it is on two stages
-    if (tied_.elements == 0) return;
-    if (several) buckets.close();
-    buckets.add({tied_.elements});
-    if (several) buckets.close();
-  };
-  if (last_) buckets.add(pieces.epilogue_parameters);
-  if (last_ && !first_) tied();
-  const Spans head = buckets.spans;    // buckets that close there
-  buckets.add(pieces.layer_parameters, layers_);
-  Spans row = buckets.spans;
-  for (std::size_t i = 0; i < head.size(); ++i) row[i].count -= head[i].count;
-  std::erase_if(row, [](const SpanCount& span) { return span.count == 0; });
-  if (first_) buckets.add(pieces.prologue_parameters);
-  if (first_) tied();
-  buckets.close();
-  spans_ = std::move(buckets.spans);
-  if (experts_ > 0) {
-    Buckets experts(s.bucket_bytes, gradient, communicates_, false);
-    experts.add(pieces.expert_parameters, layers_);
-    experts.close();
-    expert_spans_ = std::move(experts.spans);
-  }
-  if (!staged_) return;
-  const core::DType wire = s_->job->reduce_dtype.value_or(gradient);
-  const auto largest = [&](const Spans& spans) {
-    return spans.empty()
-               ? 0
-               : bytes(std::ranges::max_element(spans, {}, &SpanCount::elements)->elements, wire);
-  };
-  const bool travel = experts_ > 0 && s_->experts.front().size > 1;
-  const std::int64_t of_experts = travel ? largest(expert_spans_) : 0;
-  largest_staging_ = std::max(largest(spans_), of_experts);
-  head_staging_ = largest(head);
-  row_staging_ = std::max(largest(row), of_experts);
-}
-
 void StageForm::sum_persistent(const UnitElements& units) {
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
@@ -262,7 +155,7 @@ void StageForm::sum_persistent(const UnitElements& units) {
                 bytes(units_reduce_ ? shard_ : trained_, r.gradient);
   if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
   if (units.kept.whole_scales && weight_shard)
-    persistent_ += layers_ * (units.decoding_layer - units.decoding_layer / parts(*s_->strategy));
+    persistent_ += layers_ * (units.decoding_layer - units.decoding_layer / parts());
   if (units.kept.stand_ins)
     persistent_ +=
         bytes(layer_.elements + experts_ +
@@ -333,7 +226,7 @@ void StageForm::time_end() {
                                    scatter ? Algorithm::ring : algorithm_of(s.grad_sync), place, n,
                                    wire, m) +
                   (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0));
-        const std::int64_t one = update_time(n, parts(s, experts), rate, m);
+        const std::int64_t one = update_time(n, parts(experts), rate, m);
         const std::int64_t first = update + one;
         update += count * one;
         if (!gathers || !travels) continue;
@@ -352,8 +245,41 @@ void StageForm::time_end() {
     if (tied_.elements > 0 && s.pipeline > 1)
       (early ? tied_early_[i] : update) +=
           (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
-                           (tied_.elements + parts(s) - 1) / parts(s), r.gradient, m);
+                           (tied_.elements + parts() - 1) / parts(), r.gradient, m);
     update_[i] = update;
+  }
+}
+
+// What passes wait for, unit by unit.
+void StageForm::time_waits() {
+  const bool apart = !keeps_root_;       // the root's copies are there from pass to pass
+  const auto sum = [](std::initializer_list<std::pair<bool, std::int64_t>> terms) {
+    std::int64_t all = 0;
+    for (const auto& [counts, time] : terms) all += counts ? time : 0;
+    return all;
+  };
+  for (std::size_t i = 0; i < s_->machines.size(); ++i) {
+    const auto reads = [&](const Unit& u) { return u.cast[i] + (ahead_ ? 0 : u.gather[i]); };
+    const auto gathers = [&](const Unit& u) { return ahead_ ? u.gather[i] : 0; };
+    Waits& w = waits_[i];
+    w.layer = reads(layer_);
+    w.next = gathers(layer_);
+    w.prologue_reads =
+        sum({{true, reads(embeddings_)}, {true, reads(tied_)}, {keeps_root_, reads(final_)}});
+    w.prologue_ahead = sum(
+        {{true, gathers(embeddings_)}, {true, gathers(tied_)}, {keeps_root_, gathers(final_)}});
+    w.epilogue_reads = sum({{apart, reads(final_)}, {apart, reads(tied_)}});
+    w.epilogue_ahead = sum({{apart, gathers(final_)}, {apart, gathers(tied_)}});
+    w.tail_reads = sum({{tail_reads_, reads(embeddings_)}});
+    w.tail_ahead = sum({{tail_reads_, gathers(embeddings_)}});
+    const auto share = [&](std::int64_t elements, double rate) {
+      return static_cast<std::int64_t>(static_cast<double>(elements) * rate);
+    };
+    const bool whole = chunks_.back().first;  // the model in one chunk: tied weights go last
+    layer_share_[i] =
+        share(layer_.elements, reduce_rate_[i]) + share(experts_, expert_rate_[i]);
+    head_share_[i] = share(final_.elements + (whole ? 0 : tied_.elements), reduce_rate_[i]);
+    embeddings_share_[i] = share(embeddings_.elements + tied_.elements, reduce_rate_[i]);
   }
 }
 

@@ -74,8 +74,9 @@ class StageForm {
 
   // chunks: in the order of the model, at least one. versions: of the weights (without flush: one
   // more than the steps that they are behind).
+  // shared: of this structure.
   StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks,
-            std::int64_t versions = 1);
+            Shared& shared, std::int64_t versions = 1);
 
   std::int64_t persistent() const { return persistent_; }
   std::int64_t host_bytes() const { return host_; }
@@ -88,9 +89,12 @@ class StageForm {
 
   // Written to `live`, whose storage is used again.
   void live(const Forms& forms, std::int64_t micro_batches, Live& live, Shared& shared) const;
-  // The live peak of a step over the persistent bytes: exact, but for interleaved passes of chunks
-  // with equally many layers, whose small differences count at their greatest.
+  // The live peak of a step over the persistent bytes, exact.
   std::int64_t peak(const Live& live, const program::Schedule& schedule) const;
+  // Interleaved passes: of chunks with equally many layers small differences count at their
+  // greatest. `live` is where it is written to otherwise.
+  std::int64_t interleaved_peak(const Forms& forms, const program::Schedule& schedule, Live& live,
+                                Shared& shared) const;
   // Kinds of messages that the rank receives: activations, gradients.
   std::int64_t neighbours() const {
     return 2 - (first_ && chunks_.size() == 1) - (last_ && chunks_.size() == 1);
@@ -105,6 +109,19 @@ class StageForm {
     std::int64_t elements = 0;         // without such experts
     std::int64_t weights = 0, gradient = 0, staging = 0;
     ByMachine cast{}, gather{}, reduce{}, replica{}, partial{};
+  };
+  // Equal chunks, one behind the other.
+  struct Run {
+    Chunk chunk;
+    std::size_t kind = 0;              // among those of the structure (Shared)
+    std::int64_t count = 0;
+  };
+  // One machine's picoseconds that a pass spends on its units: `reads` before what reads them
+  // (casts, and gathers that are not requested ahead), `ahead` for those that are.
+  struct Waits {
+    std::int64_t layer = 0, prologue_reads = 0, prologue_ahead = 0, epilogue_reads = 0,
+                 epilogue_ahead = 0, tail_reads = 0, tail_ahead = 0;
+    std::int64_t next = 0;             // gather of the layer requested meanwhile; 0: none is
   };
   struct Clock;
   struct SegmentTime {
@@ -122,9 +139,15 @@ class StageForm {
     std::int64_t n = 0, full = 0, rest = 0;
     SegmentTime inner, last, partial;
   };
+  // So many layers' gradients are reduced from here on, after a backward pass began, at the
+  // earliest. None: where the pass begins.
+  struct Ready {
+    std::int64_t at = 0, layers = 0;
+  };
   struct ChunkTime {
     std::int64_t forward = 0, backward = 0, last_backward = 0;
-    Row row;
+    std::int64_t head = 0;
+    std::array<Ready, 4> ready;        // where buckets follow the layers
   };
 
   void add_trained(Unit& unit, std::int64_t elements, bool experts);
@@ -150,8 +173,16 @@ class StageForm {
   const std::vector<cost::Place>& sharers(bool experts) const {
     return experts ? s_->experts : s_->gradients;
   }
+  // That a span of the trained is divided into.
+  std::int64_t parts(bool experts = false) const {
+    const Strategy& s = *s_->strategy;
+    if (s.sharding == Sharding::none) return 1;
+    return experts ? s.shard_group / s.expert : s.shard_group;
+  }
   void sum_persistent(const UnitElements& units);
+  void make_runs(Shared& shared);
   void time_end();
+  void time_waits();
   // Of one span of so many elements: a kernel of the device, or the host's with its copies.
   std::int64_t update_time(std::int64_t elements, std::int64_t parts, double rate,
                            const cost::Machine& machine) const;
@@ -162,27 +193,33 @@ class StageForm {
     return s_->strategy->checkpoint == Checkpoint::every_k ? s_->strategy->checkpoint_every : 0;
   }
   using ChunkLive = Live::Chunk;
-  ChunkLive chunk_live(const Forms& forms, const Chunk& c, std::int64_t micro_batches) const;
+  void chunk_live(const Forms& forms, const Chunk& c, std::int64_t micro_batches,
+                  ChunkLive& live) const;
   program::LiveFootprint forward_live(const Forms& forms, const Chunk& c) const;
   program::LiveFootprint segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
                                       std::int64_t open, bool final) const;
-  bool stands_for_all(std::size_t chunk) const;
-  std::int64_t interleaved_peak(const Live& live, const program::Schedule& schedule) const;
+  std::int64_t staged_at_end() const {
+    return s_->strategy->overlap && !split_ ? 0 : largest_staging_;
+  }
+  program::LiveFootprint end_live(const Forms& forms) const;
+  const ChunkLive& known_live(const Forms& forms, const Chunk& c, std::size_t kind,
+                              std::int64_t micro_batches, Shared& shared) const;
   program::LiveFootprint backward_live(const Forms& forms, const Chunk& c, bool buckets) const;
-  Clock clock(const Forms& forms, std::size_t machine, bool replicas) const;
-  std::int64_t forward_time(const Clock& clock, const Chunk& c) const;
   SegmentTime segment_time(const Clock& clock, const Chunk& c, std::int64_t n, bool final) const;
+  std::int64_t forward_time(const Clock& clock, const Chunk& c, const Row& row) const;
   std::int64_t head_time(const Clock& clock, const Chunk& c) const;
   std::int64_t tail_time(const Clock& clock, const Chunk& c) const;
   Row row(const Clock& clock, const Chunk& c) const;
-  ChunkTime chunk_time(const Clock& all, const Clock& last, const Chunk& c) const;
+  void chunk_time(const Forms& forms, std::size_t machine, const Chunk& c, ChunkTime& t) const;
   std::int64_t backward_time(const Clock& clock, const Chunk& c, const Row& row,
-                             bool replicas) const;
-  std::int64_t buckets_end(const Clock& clock, const Chunk& c, const Row& row, std::int64_t start,
-                           std::int64_t backward, std::int64_t busy) const;
+                             std::int64_t head, std::int64_t tail) const;
+  std::int64_t buckets_end(std::size_t machine, const Run& run, const ChunkTime& of,
+                           std::int64_t start, std::int64_t step, std::int64_t busy) const;
 
   const Structure* s_;
   std::vector<Chunk> chunks_;
+  std::vector<Run> runs_;              // of chunks_
+  std::int64_t sent_ = 0;              // messages of one pass of each kind through all chunks
   bool first_ = false, last_ = false, split_ = false;  // of all chunks
   bool equal_ = true;                  // chunks with equally many layers
   std::int64_t layers_ = 0, versions_ = 1;
@@ -197,21 +234,37 @@ class StageForm {
   // Of any bucket, of the layers', of the head's.
   std::int64_t largest_staging_ = 0, row_staging_ = 0, head_staging_ = 0;
   int groups_ = 0;
-  // Picoseconds per element of all buckets, of those of experts.
+  // Picoseconds per element of all buckets, of those of experts; and so of a layer, the head, the
+  // embeddings.
   std::array<double, kMachines> reduce_rate_{}, expert_rate_{};
+  ByMachine layer_share_{}, head_share_{}, embeddings_share_{};
   ByMachine begin_{}, update_{}, reduce_all_{}, tied_early_{};
+  std::array<Waits, kMachines> waits_{};
 };
 
 class StageForm::Shared {
  public:
-  void clear() { live_.clear(), time_.clear(); }
+  // Of another structure; of another micro-batch.
+  void forget() { chunks_.clear(), live_.clear(), time_.clear(); }
+  void clear() { ++now_; }
 
  private:
   friend class StageForm;
-  struct Lives { Chunk chunk; ChunkLive live; };
-  struct Times { Chunk chunk; std::size_t machine = 0; ChunkTime time; };
-  std::vector<Lives> live_;            // a few: an end or not, one of two numbers of layers
-  std::vector<Times> time_;
+  // What is known since `at` clear()s.
+  struct Lives { std::uint64_t at = 0; ChunkLive live; };
+  struct Times { std::uint64_t at = 0; ChunkTime time; };
+  std::size_t kind_of(const Chunk& c) {
+    const auto at = static_cast<std::size_t>(std::ranges::find(chunks_, c) - chunks_.begin());
+    if (at < chunks_.size()) return at;
+    chunks_.push_back(c);
+    live_.emplace_back();
+    time_.resize(time_.size() + kMachines);
+    return at;
+  }
+  std::vector<Chunk> chunks_;          // a few: an end or not, one of two numbers of layers
+  std::vector<Lives> live_;            // of each
+  std::vector<Times> time_;            // of each on each machine
+  std::uint64_t now_ = 1;
 };
 
 }  // namespace planner::closed_form

@@ -30,7 +30,7 @@ LiveFootprint with_staging(LiveFootprint piece, std::int64_t bytes) {
 
 }  // namespace
 
-LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c) const {
+inline LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c) const {
   const auto piece = [&](Piece p, std::int64_t copies) {
     return beside(forms.live[index(p)], copies);
   };
@@ -59,7 +59,7 @@ LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c) const 
 // when the segment begins; the layers' own units follow it. `final`: the last of its pass, whose
 // last layer requests what the embeddings' backward reads, if anything, and whose input may need no
 // gradient.
-LiveFootprint StageForm::segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
+inline LiveFootprint StageForm::segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
                                       std::int64_t open, bool final) const {
   const bool overlap = s_->strategy->overlap, stops = final && c.first && !embeddings_train_;
   const std::int64_t w = layer_.weights, next = ahead_ ? w : 0;
@@ -86,7 +86,8 @@ LiveFootprint StageForm::segment_live(const Forms& forms, const Chunk& c, std::i
 }
 
 // `buckets`: of the last micro-batch, which reduces bucket by bucket as layers complete.
-LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool buckets) const {
+inline LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c,
+                                              bool buckets) const {
   const bool overlap = s_->strategy->overlap;
   const std::int64_t own = overlap && c.layers > 0 ? layer_.gradient + layer_.staging : 0;
   // Tied weights' gradient opens at the head; of a single stage it stays open to the end.
@@ -107,18 +108,24 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool 
   const std::int64_t bucket = buckets ? std::max(row_staging_, c.last ? head_staging_ : 0) : 0;
   const std::int64_t segment = every() == 0 ? std::max<std::int64_t>(c.layers, 1) : every();
   const std::int64_t full = c.layers / segment, rest = c.layers % segment;
-  const auto add = [&](std::int64_t n, std::int64_t times, bool final) {
-    if (times <= 0) return;
-    const auto row = [&] {
-      return beside(segment_live(forms, c, n, open, final), tied + bucket);
-    };
-    all = program::then(all, row());
-    open = own;
-    if (times > 1) all = program::then(all, program::repeat(row(), times - 1));
+  const auto make = [&](std::int64_t n, bool final) {
+    return beside(segment_live(forms, c, n, open, final), tied + bucket);
   };
-  if (rest > 0) add(rest, 1, full == 0);
-  add(segment, full - 1, false);
-  add(segment, full > 0 ? 1 : 0, true);
+  if (rest > 0) {
+    all = program::then(all, make(rest, full == 0));
+    open = own;
+  }
+  if (full > 0) {
+    LiveFootprint row = make(segment, full == 1);
+    all = program::then(all, row);
+    // Those beside a layer's own are alike, the last one too where it ends like the others.
+    const bool first_apart = open != own, last_apart = ahead_ || (c.first && !embeddings_train_);
+    open = own;
+    if (first_apart && full > 2) row = make(segment, false);
+    if (full > 2) all = program::then(all, program::repeat(row, full - 2));
+    if (full > 1 && (last_apart || (first_apart && full == 2))) row = make(segment, true);
+    if (full > 1) all = program::then(all, row);
+  }
   if (buckets) all = with_staging(all, row_staging_);
   if (!c.first) return all;
   const std::int64_t opened = embeddings_.gradient + (c.last ? 0 : tied_.gradient);
@@ -130,8 +137,8 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c, bool 
   return program::then(all, change(-root_weights()));
 }
 
-StageForm::ChunkLive StageForm::chunk_live(const Forms& forms, const Chunk& c,
-                                           std::int64_t micro_batches) const {
+void StageForm::chunk_live(const Forms& forms, const Chunk& c, std::int64_t micro_batches,
+                           ChunkLive& live) const {
   const std::int64_t x = forms.boundary;
   const LiveFootprint forward = forward_live(forms, c);
   const LiveFootprint backward = backward_live(forms, c, false);
@@ -139,7 +146,6 @@ StageForm::ChunkLive StageForm::chunk_live(const Forms& forms, const Chunk& c,
   const auto after_send = [&](const LiveFootprint& f, bool sends) {
     return sends ? program::then(change(-x), f) : f;
   };
-  ChunkLive live;
   live.first_forward = forward;
   live.forward = after_send(forward, !c.last);
   live.first_backward = backward;
@@ -148,90 +154,88 @@ StageForm::ChunkLive StageForm::chunk_live(const Forms& forms, const Chunk& c,
   const bool before = micro_batches > 1 || is_endless(s_->strategy->schedule);
   live.last_backward = after_send(buckets ? backward_live(forms, c, true) : backward,
                                   !c.first && before);
-  if (split_)
-    live.weight_gradient = program::repeat(forms.live[index(Piece::weight_gradient)], c.layers);
+  if (!split_) return;
+  live.weight_gradient = program::repeat(forms.live[index(Piece::weight_gradient)], c.layers);
   live.first_weight_gradient = live.last_weight_gradient = live.weight_gradient;
-  return live;
 }
 
-// Of chunks with equally many layers the inner ones are alike: one stands for them.
-bool StageForm::stands_for_all(std::size_t chunk) const {
-  return equal_ && chunk == 1 && chunks_.size() > 3;
+// Buckets' staging differs from rank to rank.
+const StageForm::ChunkLive& StageForm::known_live(const Forms& forms, const Chunk& c,
+                                                  std::size_t kind, std::int64_t micro_batches,
+                                                  Shared& shared) const {
+  Shared::Lives& of = shared.live_[kind];
+  if (of.at == shared.now_) return of.live;
+  chunk_live(forms, c, micro_batches, of.live);
+  if (largest_staging_ == 0) of.at = shared.now_;
+  return of.live;
+}
+
+// What was sent last goes; buckets that nothing hides are reduced then.
+LiveFootprint StageForm::end_live(const Forms& forms) const {
+  const std::int64_t net = -forms.boundary * sent_;
+  return {net, std::max<std::int64_t>(0, net + staged_at_end())};
 }
 
 void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
                      Shared& shared) const {
-  r.chunks.clear();
-  std::int64_t sent = 0;  // outputs and gradients of the last passes
-  for (const Chunk& c : chunks_) sent += !c.first + !c.last;
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    const Chunk& c = chunks_[i];
-    // Buckets' staging differs from rank to rank.
-    const bool alike = largest_staging_ == 0;
-    const bool again = i > 0 && c == chunks_[i - 1];
-    const auto known = again || !alike ? shared.live_.end()
-                                       : std::ranges::find(shared.live_, c, &Shared::Lives::chunk);
-    if (again) {
-      r.chunks.push_back(r.chunks.back());
-    } else if (known != shared.live_.end()) {
-      r.chunks.push_back(known->live);
-    } else {
-      r.chunks.push_back(chunk_live(forms, c, micro_batches));
-      if (alike) shared.live_.push_back({c, r.chunks.back()});
-    }
-    if (stands_for_all(i)) i = chunks_.size() - 2;
-  }
-  r.end = {-forms.boundary * sent, 0};
+  r.chunks.resize(chunks_.size());
+  auto next = r.chunks.begin();
+  for (const Run& run : runs_)
+    next = std::fill_n(next, run.count,
+                       known_live(forms, run.chunk, run.kind, micro_batches, shared));
+  r.end = end_live(forms);
   r.finish = {};
   r.only_backward.clear();
   if (is_endless(s_->strategy->schedule)) {  // what was sent last goes with the run
-    std::swap(r.end, r.finish);
+    r.finish = {r.end.net, 0};
+    r.end = {0, staged_at_end()};
     const bool buckets = s_->strategy->overlap && largest_staging_ > 0;
     r.only_backward.push_back(backward_live(forms, chunks_.front(), buckets));
   }
-  if (!s_->strategy->overlap || split_)
-    r.end.peak = std::max<std::int64_t>(0, r.end.net + largest_staging_);
 }
 
 std::int64_t StageForm::peak(const Live& live, const program::Schedule& schedule) const {
-  const bool interleaved = schedule.order == program::Order::interleaved;
-  return interleaved && equal_ ? interleaved_peak(live, schedule)
-                               : program::over_schedule(live, schedule).peak;
+  return program::over_schedule(live, schedule).peak;
 }
 
 // Of N = m v passes, w ahead: before a steady round the level never is above w kept passes and what
 // all chunks sent; the round adds one pass more. A pass of the model's last chunk, which keeps its
 // output, is followed by its backward pass at once. The last micro-batch's backward passes come
 // when c p + 1 passes are kept: those of chunk c and the ones before it in the model.
-std::int64_t StageForm::interleaved_peak(const Live& live, const program::Schedule& s) const {
+std::int64_t StageForm::interleaved_peak(const Forms& forms, const program::Schedule& s,
+                                         Live& live, Shared& shared) const {
+  if (!equal_) {
+    this->live(forms, s.micro_batches, live, shared);
+    return peak(live, s);
+  }
   const std::int64_t all = s.micro_batches * s.chunks, ahead = std::min(s.warm_up, all);
   const std::int64_t begun =
       std::min<std::int64_t>(s.chunks, (all - ahead + s.ranks - 1) / s.ranks);
   std::int64_t kept = 0, own = 0, forward = 0, backward = 0, sent = 0, last = 0;
-  std::int64_t at = 0;                 // of the chunk, or the last one that it stands for
-  for (std::size_t i = 0; i < live.chunks.size(); ++i) {
-    const ChunkLive& c = live.chunks[i];
-    const std::int64_t count = stands_for_all(i) ? s.chunks - 2 : 1;
-    at += count;
+  std::int64_t at = 0;                 // of the last chunk of the run
+  for (const Run& run : runs_) {
+    const ChunkLive& c = known_live(forms, run.chunk, run.kind, s.micro_batches, shared);
+    at += run.count;
     own = std::max(own, c.forward.net);
-    if (!last_ || at < s.chunks) kept = own;
+    if (!run.chunk.last) kept = own;
     forward = std::max(forward, c.forward.peak);
     backward = std::max({backward, c.first_backward.peak, c.backward.peak});
-    sent += count * (c.first_forward.net - c.forward.net);
+    sent += run.count * (c.first_forward.net - c.forward.net);
     // Backward passes come in descending order: `begun` chunks, the model's last ones, sent theirs.
-    const std::int64_t gone = std::clamp<std::int64_t>(at - (s.chunks - begun), 0, count);
+    const std::int64_t gone = std::clamp<std::int64_t>(at - (s.chunks - begun), 0, run.count);
     sent += gone * (c.first_backward.net - c.backward.net);
   }
   at = 0;
-  for (std::size_t i = 0; i < live.chunks.size(); ++i) {
-    at += stands_for_all(i) ? s.chunks - 2 : 1;
+  for (const Run& run : runs_) {
+    at += run.count;
     last = std::max(last, std::min(ahead, (at - 1) * s.ranks) * kept + own +
-                              live.chunks[i].last_backward.peak);
+                              shared.live_[run.kind].live.last_backward.peak);
   }
   const std::int64_t level = ahead * kept + sent;
   const std::int64_t before = ahead < all ? 0 : kept;  // no round: the passes ahead are all
+  const LiveFootprint end = end_live(forms);
   return std::max({level - before + forward, level - before + own + backward, last + sent,
-                   -live.end.net + live.end.peak});
+                   end.peak - end.net});
 }
 
 }  // namespace planner::closed_form
