@@ -41,7 +41,9 @@ double Accuracy::tie_factor() const { return std::exp(std::sqrt(within)); }
 double Accuracy::out_of_memory(double device, double usable) const {
   if (device <= 0 || usable <= 0) return 0;
   constexpr double kCertain = 4;         // erfc(4) is 1.5e-8
-  const double spreads = std::log(usable / device) / (memory_spread * std::numbers::sqrt2);
+  const double spread = memory_spread * std::numbers::sqrt2;
+  if (1 - device / usable > kCertain * spread) return 0;  // log(x) >= 1 - 1 / x
+  const double spreads = std::log(usable / device) / spread;
   return spreads > kCertain ? 0 : 0.5 * std::erfc(spreads);
 }
 

@@ -22,6 +22,7 @@ namespace planner {
 namespace {
 
 constexpr std::string_view kForbid = "--forbid";
+constexpr std::int64_t kTold = 4;      // examples of a limit: a few say enough
 constexpr core::Seconds kAnyStep{std::numeric_limits<double>::infinity()};
 
 core::Problem forbidden_value(std::string_view key, const Strategy& resolved) {
@@ -30,7 +31,7 @@ core::Problem forbidden_value(std::string_view key, const Strategy& resolved) {
 }
 
 // Keys whose problems are arithmetic of degrees and batches have a limit of their own.
-std::string limit_of(const core::Problem& problem) {
+std::string_view limit_of(const core::Problem& problem) {
   static const std::set<std::string, std::less<>> kDegrees{
       "data", "tensor", "pipeline", "context", "expert", "micro_batch", "grad_accum", "stages",
       "shard_group"};
@@ -74,13 +75,15 @@ const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
                        strategy.sequence_parallel,
                        strategy.context_method == ContextMethod::exchange,
                        strategy.checkpoint == Checkpoint::selective_op};
+  if (latest_ != nullptr && latest_->first == key) return latest_->second;
   const auto found = graphs_.find(key);
-  if (found != graphs_.end()) return found->second;
+  if (found != graphs_.end()) return latest_ = &*found, found->second;
   const Question& q = questions_.front();
   core::Result<models::ModelGraph> built =
       models::build_graph(q.model, graph_options(q.job, strategy, q.profile.framework));
   PLANNER_CHECK(built.ok(), "a strategy without problems has no graph");
-  return graphs_.emplace(key, std::move(built).value()).first->second;
+  latest_ = &*graphs_.emplace(key, std::move(built).value()).first;
+  return latest_->second;
 }
 
 static bool is_open(const Strategy& s) {
@@ -106,8 +109,8 @@ void Explorer::reject(std::uint32_t index, std::int64_t micro_batch,
   ++counts_.enumerated;
   ++counts_.infeasible;
   const core::Problem& first = problems.front();
-  const std::string limit = limit_of(first);
-  if (++per_limit_[limit] > 4) return;  // a few examples say enough
+  const std::string limit(limit_of(first));
+  if (++per_limit_[limit] > kTold) return;
   misses_.push_back({index, micro_batch, core::Bytes{}, limit,
                      first.fix.empty() ? first.where + ": " + first.expected : first.fix});
 }
@@ -138,6 +141,7 @@ core::Bytes Explorer::host_bytes(const Strategy& resolved, bool closed) const {
 }
 
 bool Explorer::host_overflows(std::size_t machine, core::Bytes of_rank) const {
+  if (of_rank.value() == 0) return false;
   const Question& q = questions_[machine];
   const hw_profiles::Node& node = q.profile.node;
   return node.host_memory &&
@@ -147,56 +151,81 @@ bool Explorer::host_overflows(std::size_t machine, core::Bytes of_rank) const {
 // Micro-batches ascend and memory with them: once a machine overflows, larger ones are skipped
 // there, counted for the machine asked about.
 void Explorer::explore(std::uint32_t index) {
-  const Question& first = questions_.front();
-  Structure& structure = structures_[index];
-  const std::vector<std::int64_t>& sizes = structure.micro_batches;
+  const std::int64_t samples = questions_.front().job.global_batch;
+  const std::vector<std::int64_t>& sizes = structures_[index].micro_batches;
+  Strategy& s = structures_[index].strategy;
   full_ = served_;
   program_.reset();
-  bool prepared = false, closed = false, divides = false;
-  const bool open = is_open(structure.strategy);
+  Prepared prepared;
+  const std::int64_t of_replica = samples / s.data;
   for (std::size_t at = 0; at < sizes.size(); ++at) {
-    if (std::ranges::find(full_, false) == full_.end()) return;
-    Strategy& s = structure.strategy;
+    if (full_ + 1 == 1U << questions_.size()) return;
     s.micro_batch = sizes[at];
-    s.grad_accum = first.job.global_batch / s.data / s.micro_batch;
+    s.grad_accum = std::max<std::int64_t>(1, of_replica / s.micro_batch);
     // Only the batch differs from the micro-batch before.
     // Layers of several kinds are divided for each micro-batch.
-    if (!prepared || !schedule_takes(s.schedule, s.pipeline, s.grad_accum) || divides ||
-        s.grad_accum * s.micro_batch * s.data != first.job.global_batch) {
-      s = with_micro_batch(std::move(s), sizes[at], first.job.global_batch);
-      if (divides) s.stages.clear();
-      const core::Problems problems = strategy_problems(first.model, first.job, s, first.gpus);
-      if (!problems.empty()) {
-        reject(index, sizes[at], problems);
-        continue;
-      }
-      s = resolved(std::move(s));
-      divides = open && StageDivider::varies(graph(s));
-      if (divides) divisions_[{index, sizes[at]}] = s.stages, program_.reset();
-      // A value that `auto` came to may be forbidden too.
-      if (const std::string_view key = constraints_->forbids(s); !key.empty())
-        return reject(index, sizes[at], {forbidden_value(key, s)});
-      closed = evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
-      prepared = true;
+    if (!prepared.any || !schedule_takes(s.schedule, s.pipeline, s.grad_accum) ||
+        prepared.divides || s.grad_accum * s.micro_batch * s.data != samples) {
+      const Verdict verdict = prepare(index, prepared);
+      if (verdict == Verdict::forbidden) return;
+      if (verdict == Verdict::rejected) continue;
     }
-    const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
-    enter(index, sizes[at], sizes.size() - 1 - at, host_bytes(s, closed), figures);
+    const auto& figures =
+        prepared.closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
+    enter(index, sizes[at], sizes.size() - 1 - at, host_bytes(s, prepared.closed), figures);
   }
+}
+
+Explorer::Verdict Explorer::prepare(std::uint32_t index, Prepared& prepared) {
+  const Question& first = questions_.front();
+  Strategy& s = structures_[index].strategy;
+  if (prepared.divides) s.stages.clear();
+  if (has_problems(index)) return Verdict::rejected;
+  prepared.divides = is_open(s) && StageDivider::varies(graph(s));
+  if (is_open(s)) s.stages = divider_.stages(s, graph(s));
+  resolve_in_place(first.model, s);
+  if (prepared.divides) divisions_[{index, s.micro_batch}] = s.stages, program_.reset();
+  // A value that `auto` came to may be forbidden too.
+  if (const std::string_view key = constraints_->forbids(s); !key.empty()) {
+    reject(index, s.micro_batch, {forbidden_value(key, s)});
+    return Verdict::forbidden;
+  }
+  prepared.closed =
+      evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
+  prepared.any = true;
+  return Verdict::holds;
+}
+
+// A few problems of a limit are told, the others counted.
+bool Explorer::has_problems(std::uint32_t index) {
+  const Question& q = questions_.front();
+  const Strategy& s = structures_[index].strategy;
+  const core::Problems problems = strategy_problems(q.model, q.job, s, q.gpus, true);
+  if (problems.empty()) return false;
+  const auto known = per_limit_.find(std::string(limit_of(problems.front())));
+  if (known == per_limit_.end() || known->second < kTold) {
+    reject(index, s.micro_batch, strategy_problems(q.model, q.job, s, q.gpus));
+  } else {
+    ++counts_.enumerated, ++counts_.infeasible;
+    ++known->second;
+  }
+  return true;
 }
 
 void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
                      core::Bytes host, const std::vector<closed_form::Figures>& figures) {
   for (std::size_t i = 0; i < questions_.size(); ++i) {
-    if (full_[i]) continue;
+    if ((full_ >> i & 1U) != 0) continue;
     if (i == 0) ++counts_.enumerated, ++counts_.evaluated;
     const bool host_full = host_overflows(i, host);
-    full_[i] = host_full || cannot_fit(figures[i].device, questions_[i].profile.gpu.usable);
-    if (!full_[i])
+    if (!host_full && !cannot_fit(figures[i].device, questions_[i].profile.gpu.usable)) {
       entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step,
                              counted(structures_[index].strategy, i, figures[i])});
-    else
-      missed_[i].push_back({index, micro_batch, figures[i].step});
-    if (full_[i] && i == 0)
+      continue;
+    }
+    full_ |= 1U << i;
+    missed_[i].push_back({index, micro_batch, figures[i].step});
+    if (i == 0)
       miss(index, micro_batch, larger, host_full ? host : core::Bytes{}, figures[0]);
   }
 }
@@ -268,13 +297,13 @@ bool Explorer::serves_all(double slack) const {
 }
 
 void Explorer::explore_more(std::vector<Structure> more, double slack) {
-  served_.clear();
-  for (std::size_t i = 0; i < questions_.size(); ++i) served_.push_back(serves(i, slack));
+  served_ = 0;
+  for (std::size_t i = 0; i < questions_.size(); ++i) served_ |= serves(i, slack) ? 1U << i : 0;
   explore_unserved(std::move(more));
 }
 
 void Explorer::explore_also(std::vector<Structure> more) {
-  served_.assign(questions_.size(), false);
+  served_ = 0;
   explore_unserved(std::move(more));
 }
 

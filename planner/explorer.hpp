@@ -108,6 +108,14 @@ class Explorer {
   const models::ModelGraph& graph(const Strategy& strategy);
   void count(const std::optional<Candidate>& replayed);
   void explore(std::uint32_t index);
+  // Of a structure under way: whether it was asked what it is, is divided for each micro-batch, and
+  // is in closed form.
+  struct Prepared {
+    bool any = false, divides = false, closed = false;
+  };
+  enum class Verdict : std::uint8_t { holds, rejected, forbidden };
+  Verdict prepare(std::uint32_t index, Prepared& prepared);
+  bool has_problems(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
              const std::vector<closed_form::Figures>& figures);
   core::Seconds counted(const Strategy& s, std::size_t machine,
@@ -139,13 +147,14 @@ class Explorer {
   };
   std::vector<std::vector<Missed>> missed_;
   std::vector<Miss> misses_;
-  // By machine: whether to ask at all; the structure's micro-batches overflow from here.
-  std::vector<bool> served_, full_;
+  // Bits by machine: not to ask at all; the structure's micro-batches overflow from here.
+  std::uint32_t served_ = 0, full_ = 0;
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place
   std::vector<closed_form::Figures> figures_;
   // By what shapes them: tensor, context, expert, sequence_parallel, exchanged heads, selective_op.
   using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool>;
   std::map<GraphKey, models::ModelGraph> graphs_;
+  const std::pair<const GraphKey, models::ModelGraph>* latest_ = nullptr;  // asked for
   // stages=auto by structure and micro-batch, where it depends on the latter.
   std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions_;
   SearchCounts counts_;

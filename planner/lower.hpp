@@ -17,12 +17,15 @@ namespace planner {
 // cost), shard_group, bucket_bytes, checkpoint_every.
 // REQUIRES: valid_strategy.
 Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy strategy);
+void resolve_in_place(const models::ModelSpec& spec, Strategy& strategy);
 
 // Every reason why this strategy cannot express the job on `gpus` ranks (empty: none): degrees that
 // do not multiply to gpus, divide heads, ffn, layers or the batch; combinations not lowered. The
-// problem's `where` is the strategy key.
+// problem's `where` is the strategy key. keys_alone: for a search that counts them, most problems
+// have no more than that.
 core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
-                                 const Strategy& strategy, std::int64_t gpus);
+                                 const Strategy& strategy, std::int64_t gpus,
+                                 bool keys_alone = false);
 
 // REQUIRES: strategy_problems is empty. The graph must be built with graph_options().
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy);

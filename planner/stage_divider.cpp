@@ -20,10 +20,10 @@ using program::RankClass;
 constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
 constexpr int kGroups = 4;              // communicators of a rank, for what they hold
 
-// The whole model on one rank (of a group that exchanges rows), one micro-batch. Reductions of
-// gradients, which are not a layer's, come after the passes.
+// The first layers of the model on one rank (of a group that exchanges rows), one micro-batch.
+// Reductions of gradients, which are not a layer's, come after the passes.
 program::Program probe(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                       std::int64_t micro_batch) {
+                       std::int64_t micro_batch, std::int64_t layers) {
   Strategy one;
   one.tensor = s.tensor;
   one.sequence_parallel = s.sequence_parallel;
@@ -32,7 +32,7 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   one.micro_batch = micro_batch;
   one.grad_sync = GradSync::ring;
   one.loss_chunks = s.loss_chunks;
-  one.stages = {std::ssize(graph.layer_template)};
+  one.stages = {layers};
   if (drops_within_layers(s.checkpoint)) one.checkpoint = s.checkpoint;
   Job job = q.job;
   job.global_batch = micro_batch * one.data;
@@ -93,14 +93,6 @@ class Reader {
   std::vector<std::int64_t> times_;    // by block: layers that share one cost the same
 };
 
-// Two layers stand for any number of equal ones.
-models::ModelGraph shortened(const models::ModelGraph& graph) {
-  models::ModelGraph two = graph;
-  two.layer_template.assign(std::min<std::size_t>(graph.layer_template.size(), 2), 0);
-  two.spec.layers = std::ssize(two.layer_template);
-  return two;
-}
-
 HeldParameters held(const Question& q, const models::Segment& segment) {
   const auto kind = quantization_from_name(q.job.quantization).value_or(Quantization::none);
   HeldParameters sum;
@@ -117,7 +109,9 @@ HeldParameters held(const Question& q, const models::Segment& segment) {
 StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const Strategy& s,
                     std::int64_t micro_batch) {
   const bool varies = StageDivider::varies(graph);
-  const program::Program p = probe(q, varies ? graph : shortened(graph), s, micro_batch);
+  // Two layers stand for any number of equal ones.
+  const auto all = std::ssize(graph.layer_template), few = std::min<std::ptrdiff_t>(all, 2);
+  const program::Program p = probe(q, graph, s, micro_batch, varies ? all : few);
   const RankClass& k = p.classes.front();
   StageCosts costs;
   costs.loads.layers.resize(static_cast<std::size_t>(k.layers));
@@ -261,9 +255,9 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   // Layers that are alike keep their proportions from about so many tokens on.
   const std::int64_t tokens = question_->job.seq_len, few = (kTokens + tokens - 1) / tokens;
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
-  const bool drops = drops_within_layers(s.checkpoint);
   const CostsKey key{s.tensor, s.context, s.expert, s.sequence_parallel,
-                     drops ? s.checkpoint : Checkpoint::none, samples, s.loss_chunks};
+                     drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none, samples,
+                     s.loss_chunks};
   auto known = costs_.find(key);
   if (known == costs_.end())
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;

@@ -17,11 +17,13 @@ namespace {
 
 class Rules {
  public:
-  Rules(const models::ModelSpec& spec, const Job& job, const Strategy& s, std::int64_t gpus)
+  Rules(const models::ModelSpec& spec, const Job& job, const Strategy& s, std::int64_t gpus,
+        bool keys_alone)
       : spec_(spec),
         job_(job),
         s_(s),
         gpus_(gpus),
+        keys_alone_(keys_alone),
         layers_(spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1) {
   }
 
@@ -38,23 +40,25 @@ class Rules {
     partial_gradients();
     experts();
     not_lowered();
-    return problems_;
+    return std::move(problems_);
   }
 
  private:
   void fail(const char* key, const Phrase& expected, const Phrase& found, const Phrase& fix = "") {
+    if (keys_alone_) return void(problems_.push_back({key, "", "", ""}));
     problems_.push_back({key, expected.text(), found.text(), fix.text()});
   }
   static Phrase text(std::int64_t n) { return Phrase(n); }
 
   bool degrees() {
-    for (auto [key, degree] : {std::pair{"data", s_.data}, {"tensor", s_.tensor},
-                               {"pipeline", s_.pipeline}, {"context", s_.context},
-                               {"expert", s_.expert},
-                               {"virtual_stages", s_.virtual_stages},
-                               {"micro_batch", s_.micro_batch}, {"grad_accum", s_.grad_accum},
-                               {"shard_group", s_.shard_group}})
-      NEED(degree >= 1 && degree <= (1 << 24), key, "an integer from 1 to 16777216", text(degree));
+    constexpr std::int64_t kMost = 1 << 24;
+    const bool holds = std::min({s_.data, s_.tensor, s_.pipeline, s_.context, s_.expert,
+                                 s_.virtual_stages, s_.micro_batch, s_.grad_accum,
+                                 s_.shard_group}) >= 1 &&
+                       std::max({s_.data, s_.tensor, s_.pipeline, s_.context, s_.expert,
+                                 s_.virtual_stages, s_.micro_batch, s_.grad_accum,
+                                 s_.shard_group}) <= kMost;
+    if (!holds) name_degrees(kMost);
     if (!problems_.empty()) return false;
     const double ranks = static_cast<double>(s_.data) * static_cast<double>(s_.tensor) *
                          static_cast<double>(s_.pipeline) * static_cast<double>(s_.context);
@@ -66,6 +70,16 @@ class Rules {
              text(s_.context),
          "pin degrees whose product is the number of GPUs");
     return problems_.empty();
+  }
+
+  void name_degrees(std::int64_t most) {
+    for (auto [key, degree] : {std::pair{"data", s_.data}, {"tensor", s_.tensor},
+                               {"pipeline", s_.pipeline}, {"context", s_.context},
+                               {"expert", s_.expert},
+                               {"virtual_stages", s_.virtual_stages},
+                               {"micro_batch", s_.micro_batch}, {"grad_accum", s_.grad_accum},
+                               {"shard_group", s_.shard_group}})
+      NEED(degree >= 1 && degree <= most, key, "an integer from 1 to 16777216", text(degree));
   }
 
   void model() {
@@ -333,6 +347,7 @@ class Rules {
   const Job& job_;
   const Strategy& s_;
   const std::int64_t gpus_;
+  const bool keys_alone_;
   const std::int64_t layers_;
   core::Problems problems_;
 };
@@ -340,8 +355,9 @@ class Rules {
 }  // namespace
 
 core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
-                                 const Strategy& strategy, std::int64_t gpus) {
-  return Rules(spec, job, strategy, gpus).run();
+                                 const Strategy& strategy, std::int64_t gpus,
+                                 bool keys_alone) {
+  return Rules(spec, job, strategy, gpus, keys_alone).run();
 }
 
 }  // namespace planner

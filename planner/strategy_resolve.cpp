@@ -24,6 +24,12 @@ static std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t s
 }
 
 Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
+  (void)job;
+  resolve_in_place(spec, s);
+  return s;
+}
+
+void resolve_in_place(const models::ModelSpec& spec, Strategy& s) {
   const std::int64_t layers =
       spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1;
   if (s.shard_group == 1 || s.sharding == Sharding::none) s.shard_group = s.data_ranks();
@@ -42,8 +48,6 @@ Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
   if (s.stages.empty() && placed && !cut)
     s.stages = even_stages(layers, s.pipeline * s.virtual_stages);
   if (s.checkpoint != Checkpoint::every_k) s.checkpoint_every = 0;
-  (void)job;
-  return s;
 }
 
 }  // namespace planner

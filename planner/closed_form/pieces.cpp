@@ -100,10 +100,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   p.machines_ = machines;
   p.ring_ = shape.context_method == ContextMethod::ring;
   p.probe_ = probe(graph, job, shape, 1);
-  program::Program two = p.probe_;
-  if (!rescale(two, probe_strategy(shape, 2))) return std::nullopt;
   const RankClass& k = p.probe_.classes.front();
-  const RankClass& k2 = two.classes.front();
   const std::vector<Call> forward = computing_calls(k, k.forward);
   std::vector<Call> backward = computing_calls(k, k.backward);
   const Call none{program::kNone, 0, 0};
@@ -120,25 +117,38 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
     p.calls_ = {forward[0], backward[1], forward[1], forward[2], backward[2],
                 backward[3], backward[4], backward[0], backward[5], none};
 
-  const program::BlockChanges changes = program::block_changes(k);
-  const auto bytes = [](const RankClass& of, const program::View& view, const Call& call) {
-    return of.buffers[view.buffer].instance_bytes(program::layer_index(view, call)).value();
-  };
-  for (std::size_t i = 0; i < kPieces; ++i) {
-    const Call& call = p.calls_[i];
-    if (call.block == program::kNone) continue;
-    for (const program::Change& c : changes.blocks[call.block].changes) {
-      const std::int64_t sign = c.is_alloc ? 1 : -1;
-      const std::int64_t one = bytes(k, c.view, call), both = bytes(k2, c.view, call);
-      p.changes_[i].push_back({sign * (2 * one - both), sign * (both - one)});
-    }
-  }
+  if (!p.read_changes(shape)) return std::nullopt;
   const std::int64_t elements = graph.boundary_elements(1);
   const auto recipe = resolve_recipe(job.recipe, job.precision);
   p.boundary_type_ = recipe->activation;
   p.boundary_ = {0, core::bytes_of(elements, recipe->activation).value()};
   p.count_units(graph, quantization_from_name(job.quantization).value_or(Quantization::none));
   return p;
+}
+
+// Bytes at one sample and at two: the probe is scaled to two, and back.
+bool Pieces::read_changes(const Strategy& shape) {
+  const RankClass& k = probe_.classes.front();
+  const program::BlockChanges changes = program::block_changes(k);
+  const auto each = [&](auto&& use) {
+    for (std::size_t i = 0; i < kPieces; ++i) {
+      const Call& call = calls_[i];
+      if (call.block == program::kNone) continue;
+      std::size_t at = 0;
+      for (const program::Change& c : changes.blocks[call.block].changes) {
+        const int layer = program::layer_index(c.view, call);
+        const std::int64_t bytes = k.buffers[c.view.buffer].instance_bytes(layer).value();
+        use(changes_[i], at++, c.is_alloc ? bytes : -bytes);
+      }
+    }
+  };
+  each([](std::vector<Change>& of, std::size_t, std::int64_t one) { of.push_back({one, 0}); });
+  if (!rescale(probe_, probe_strategy(shape, 2))) return false;
+  each([](std::vector<Change>& of, std::size_t at, std::int64_t two) {
+    const std::int64_t one = of[at].fixed;
+    of[at] = {2 * one - two, two - one};
+  });
+  return rescale(probe_, probe_strategy(shape, 1));
 }
 
 static bool is_partial(const models::Parameter& p) { return p.trainable && p.tensor_partial; }

@@ -95,6 +95,7 @@ class Pieces {
  private:
   struct Change { std::int64_t fixed = 0, per_sample = 0; };
 
+  bool read_changes(const Strategy& shape);  // false: not by the sample
   Forms build(std::int64_t micro_batch) const;
   MessageTime message_time(std::int64_t bytes, const cost::Machine& machine) const;
   void count_units(const models::ModelGraph& graph, Quantization quantization);
