@@ -1,6 +1,7 @@
 #include "planner/space.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "planner/lower.hpp"
@@ -19,6 +20,8 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return small;
 }
 
+constexpr std::size_t kUsual = 1 << 14;  // structures
+
 class Space {
  public:
   Space(const Job& job, const SpaceOptions& options, const Constraints& constraints)
@@ -28,6 +31,7 @@ class Space {
                              "overlap", "bucket_bytes", "tp_overlap", "offload", "mesh_order",
                              "context_method"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
+    structures_.reserve(kUsual);
   }
 
   std::vector<Structure> all() {
@@ -203,38 +207,53 @@ class Space {
 
   void add(const Strategy& s) {
     const std::int64_t per_replica = std::max<std::int64_t>(1, job_.global_batch / s.data);
-    std::vector<std::int64_t> sizes = constraints_.pinned("micro_batch");
-    // Of c ranks that share more than one sample, data ranks that share fewer do as much each, and
-    // exchange fewer keys: single samples alone are divided.
-    const bool single = s.context > 1 && !constraints_.is_pinned("context");
-    if (single) std::erase_if(sizes, [](std::int64_t size) { return size > 1; });
-    if (single && sizes.empty() && !constraints_.is_pinned("micro_batch")) {
-      sizes = {1};
-    } else if (sizes.empty() && !single) {
-      if (divided_ != per_replica) divisors_ = divisors(divided_ = per_replica);
-      sizes = divisors_;
-    }
-    if (!constraints_.is_pinned("schedule"))
-      std::erase_if(sizes, [&](std::int64_t size) {
-        return !schedule_takes(s.schedule, s.pipeline,
-                               std::max<std::int64_t>(1, per_replica / size));
-      });
+    const std::vector<std::int64_t>& sizes = sizes_for(s, per_replica);
     if (sizes.empty()) return;
-    Structure structure{.strategy = s, .micro_batches = {}};
-    if (constraints_.empty()) structure.micro_batches = std::move(sizes);
+    structures_.emplace_back();
+    Structure& structure = structures_.back();
+    structure.strategy = s;
+    if (constraints_.empty()) structure.micro_batches = sizes;
     else for (std::int64_t size : sizes)
       if (constraints_.admits(with_micro_batch(s, size, job_.global_batch)))
         structure.micro_batches.push_back(size);
-    if (!structure.micro_batches.empty()) structures_.push_back(std::move(structure));
+    if (structure.micro_batches.empty()) structures_.pop_back();
   }
+
+  // Micro-batches of a replica's samples: the same for many structures, one after the other.
+  const std::vector<std::int64_t>& sizes_for(const Strategy& s, std::int64_t per_replica) {
+    // Of c ranks that share more than one sample, data ranks that share fewer do as much each, and
+    // exchange fewer keys: single samples alone are divided.
+    const bool single = s.context > 1 && !constraints_.is_pinned("context");
+    const bool alike = s.schedule != Schedule::interleaved && !splits_backward(s.schedule) &&
+                       !is_endless(s.schedule);  // those that take any number of micro-batches
+    Sizes& of = sizes_[alike ? 0 : static_cast<std::size_t>(s.schedule)];
+    if (of.samples == per_replica && of.pipeline == s.pipeline && of.single == single)
+      return of.sizes;
+    of = {per_replica, s.pipeline, single, constraints_.pinned("micro_batch")};
+    if (single) std::erase_if(of.sizes, [](std::int64_t size) { return size > 1; });
+    if (of.sizes.empty() && !(single && constraints_.is_pinned("micro_batch")))
+      of.sizes = single ? std::vector<std::int64_t>{1} : divisors(per_replica);
+    if (!constraints_.is_pinned("schedule"))
+      std::erase_if(of.sizes, [&](std::int64_t size) {
+        return !schedule_takes(s.schedule, s.pipeline,
+                               std::max<std::int64_t>(1, per_replica / size));
+      });
+    return of.sizes;
+  }
+
+  struct Sizes {
+    std::int64_t samples = 0, pipeline = 0;
+    bool single = false;
+    std::vector<std::int64_t> sizes;
+  };
 
   const Job& job_;
   const SpaceOptions options_;
   const Constraints& constraints_;
   Strategy base_;
   std::int64_t workers_ = 1;
-  std::int64_t divided_ = 0;           // the number whose divisors were asked for last
-  std::vector<std::int64_t> divisors_;
+  std::array<Sizes, 1 + static_cast<std::size_t>(Schedule::pipedream_2bw)>
+      sizes_;  // asked for last
   std::vector<Structure> structures_;
 };
 

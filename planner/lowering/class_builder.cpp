@@ -15,8 +15,8 @@ std::uint16_t ClassBuilder::event(std::string name, int extent, int slots) {
   return static_cast<std::uint16_t>(class_.events.size() - 1);
 }
 
-std::uint16_t ClassBuilder::op(const models::Operator& op) {
-  class_.operators.push_back(op);
+std::uint16_t ClassBuilder::op(models::Operator op) {
+  class_.operators.push_back(std::move(op));
   return static_cast<std::uint16_t>(class_.operators.size() - 1);
 }
 

@@ -32,7 +32,7 @@ class ClassBuilder {
 
   std::uint16_t buffer(program::Buffer buffer);
   std::uint16_t event(std::string name, int extent, int slots = 1);
-  std::uint16_t op(const models::Operator& op);
+  std::uint16_t op(models::Operator op);
   std::uint16_t transfer(const program::Transfer& transfer);
 
   // A block is what is emitted between begin and end; end returns its index. An empty block is

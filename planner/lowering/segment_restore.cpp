@@ -98,11 +98,15 @@ void SegmentEmitter::restore_for(std::size_t position) {
 // The product before an activation, of which selective_op keeps half: the latter columns.
 void SegmentEmitter::declare_halved() {
   for (auto v : order_) {
-    models::Operator half = segment_.graph[v];
+    const models::Operator& whole = segment_.graph[v];
     const bool halves = stage_.strategy->checkpoint == Checkpoint::selective_op &&
-                        kind_ == SegmentKind::layer && feeds_activation(half) && half.n % 2 == 0;
+                        kind_ == SegmentKind::layer && feeds_activation(whole) &&
+                        whole.n % 2 == 0;
+    halved_.push_back(program::kNone);
+    if (!halves) continue;
+    models::Operator half = whole;
     half.n /= 2;
-    halved_.push_back(halves ? builder_.op(half) : program::kNone);
+    halved_.back() = builder_.op(std::move(half));
   }
 }
 
