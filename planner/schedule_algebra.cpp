@@ -73,7 +73,8 @@ std::int64_t message_waits(const Strategy& s, const PassTimes& t, const Messages
 
 std::int64_t slack(const Strategy& s, std::int64_t before) {
   const bool none = splits_backward(s.schedule) || is_endless(s.schedule);
-  return none ? 0 : before / s.virtual_stages;
+  if (none) return 0;
+  return s.virtual_stages == 1 ? before : before / s.virtual_stages;
 }
 
 std::int64_t bubble(const Strategy& s, const PassTimes& t, bool joined_at_end) {

@@ -70,8 +70,12 @@ Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
 }
 
 std::optional<Pieces>* Evaluator::known_pieces(const Strategy& s) {
-  const auto found = pieces_.find(key_of(s));
-  return found == pieces_.end() ? nullptr : &found->second;
+  const GraphKey key = key_of(s);
+  if (latest_ != nullptr && latest_->first == key) return &latest_->second;
+  const auto found = pieces_.find(key);
+  if (found == pieces_.end()) return nullptr;
+  latest_ = &*found;
+  return &latest_->second;
 }
 
 std::optional<Pieces>& Evaluator::add_pieces(const Strategy& s, const models::ModelGraph& graph) {
@@ -344,13 +348,13 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
   StageTime turn, slowest;             // forward and backward passes: of all ranks; the longest
   std::int64_t tail = 0;               // after the slots, of the rank that ends last
   const auto slot = [](const StageTime& t) { return t.period() - t.embeddings; };
-  for (std::size_t r = 0; r < roles_.size(); ++r) {
+  auto figures = known.roles.begin();
+  for (std::size_t r = 0; r < roles_.size(); ++r, ++figures) {
     const Role& role = roles_[r];
+    const StageTime& time = figures->time[i];
     device = std::max(device, held_[r] + role.beside[i]);
-    const StageTime& time = known.roles[r].time[i];
     if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
-    const std::int64_t own_tail =
-        time.total(m) - m * time.period() - slack(strategy_, turn.period());
+    const std::int64_t own_tail = time.beside_periods() - slack(strategy_, turn.period());
     tail = r == 0 ? own_tail : std::max(tail, own_tail);
     slowest.forward = std::max(slowest.forward, time.forward);
     slowest.backward = std::max(slowest.backward, time.backward);

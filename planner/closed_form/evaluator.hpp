@@ -87,6 +87,7 @@ class Evaluator {
   const std::vector<Question>& questions_;
   std::vector<const cost::Machine*> machines_;
   std::map<GraphKey, std::optional<Pieces>> pieces_;
+  std::pair<const GraphKey, std::optional<Pieces>>* latest_ = nullptr;  // asked for
   Strategy strategy_;
   TransferTimes transfers_;
   Structure structure_;

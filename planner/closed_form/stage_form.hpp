@@ -52,10 +52,8 @@ struct StageTime {
                                        // than the rank's others do (interleaved)
   std::int64_t period() const { return forward + backward + weight_gradient; }
   PassTimes passes() const { return {forward, backward, weight_gradient}; }
-  std::int64_t total(std::int64_t micro_batches) const {
-    return begin + end + micro_batches * (forward + weight_gradient) +
-           (micro_batches - 1) * backward + last_backward;
-  }
+  // Of a step, over a period for each micro-batch.
+  std::int64_t beside_periods() const { return begin + end + last_backward - backward; }
 };
 
 // What a rank holds of the model in one piece: `layers` of them, perhaps an end of the model.
@@ -125,18 +123,19 @@ class StageForm {
   };
   struct Clock;
   struct SegmentTime {
-    std::int64_t recompute = 0, first = 0, other = 0, last = 0;
+    std::int64_t recompute, first, other, last;
     // While the unit before is being reduced: what is computed, what is gathered behind it.
-    std::int64_t window = 0, copies = 0;
+    std::int64_t window, copies;
     std::int64_t beside(std::int64_t reduce) const { return std::max(window, reduce + copies); }
     std::int64_t all(std::int64_t layers) const {
       return recompute + first + (layers > 1 ? (layers - 2) * other + last : 0);
     }
   };
 
-  // The layers of a chunk in one backward pass.
+  // The layers of a chunk in one backward pass. Segments are those that there are: the last of
+  // `full` > 0, the others of `full` > 1, the one of `rest` > 0.
   struct Row {
-    std::int64_t n = 0, full = 0, rest = 0;
+    std::int64_t n, full, rest;
     SegmentTime inner, last, partial;
   };
   // So many layers' gradients are reduced from here on, after a backward pass began, at the
@@ -205,7 +204,8 @@ class StageForm {
   const ChunkLive& known_live(const Forms& forms, const Chunk& c, std::size_t kind,
                               std::int64_t micro_batches, Shared& shared) const;
   program::LiveFootprint backward_live(const Forms& forms, const Chunk& c, bool buckets) const;
-  SegmentTime segment_time(const Clock& clock, const Chunk& c, std::int64_t n, bool final) const;
+  void segment_time(const Clock& clock, const Chunk& c, std::int64_t n, bool final,
+                    SegmentTime& t) const;
   std::int64_t forward_time(const Clock& clock, const Chunk& c, const Row& row) const;
   std::int64_t head_time(const Clock& clock, const Chunk& c) const;
   std::int64_t tail_time(const Clock& clock, const Chunk& c) const;

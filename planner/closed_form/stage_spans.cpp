@@ -21,7 +21,9 @@ class Buckets {
  public:
   // begins: with the stage's first bucket.
   Buckets(std::int64_t cap, core::DType type, bool divide, bool begins = true)
-      : cap_(cap), type_(type), divide_(divide), begins_(begins) {}
+      : cap_(cap), type_(type), divide_(divide), begins_(begins) {
+    spans.reserve(4);                  // as many as there usually are
+  }
 
   void add(const std::vector<std::int64_t>& tensors) {
     for (std::int64_t n : tensors) {
@@ -61,6 +63,7 @@ class Buckets {
 
 void StageForm::make_spans(const Pieces& pieces) {
   if (units_reduce_) {
+    spans_.reserve(4);
     add_span(spans_, layer_.elements, layers_);
     for (const Unit* u : {&final_, &embeddings_, &tied_}) add_span(spans_, u->elements, 1);
     add_span(expert_spans_, experts_, layers_);

@@ -27,13 +27,13 @@ struct StageForm::Clock {
 
 // A segment; `final`: the last of its pass, whose last layer requests what the embeddings' backward
 // reads, if anything.
-inline StageForm::SegmentTime StageForm::segment_time(const Clock& c, const Chunk& chunk,
-                                                      std::int64_t n, bool final) const {
+inline void StageForm::segment_time(const Clock& c, const Chunk& chunk, std::int64_t n, bool final,
+                                    SegmentTime& t) const {
   const std::int64_t after = chunk.first ? c.waits.tail_ahead : 0;
-  const auto then_next = [&](std::int64_t t, bool ends) {
-    return std::max(t, ends ? after : c.waits.next);
+  const auto then_next = [&](std::int64_t took, bool ends) {
+    return std::max(took, ends ? after : c.waits.next);
   };
-  SegmentTime t;
+  t = {};
   if (every() > 0)
     t.recompute = (n - 1) * c.with_next(c.layer(Piece::layer_keep)) + c.layer(Piece::recompute);
   // What was recomputed last is still there: its backward reads the same copy.
@@ -43,10 +43,10 @@ inline StageForm::SegmentTime StageForm::segment_time(const Clock& c, const Chun
   t.first = then_next(first, final && n == 1) + c.partial;
   t.other = then_next(layer, false) + c.partial;
   t.last = then_next(layer, final) + c.partial;
-  if (!units_reduce_) return t;
+  if (!units_reduce_) return;
   if (!s_->strategy->overlap) {        // the unit follows
     for (std::int64_t* each : {&t.first, &t.other, &t.last}) *each += c.reduce;
-    return t;
+    return;
   }
   // One unit is open at a time: that before must be reduced. Copies requested meanwhile take turns
   // with it on the same links, behind it: in front of a recomputation they hold up its second
@@ -57,7 +57,6 @@ inline StageForm::SegmentTime StageForm::segment_time(const Clock& c, const Chun
   t.other = std::max(t.other, c.reduce + c.waits.next);
   t.last = std::max(t.last, c.reduce + (final ? after : c.waits.next));
   t.first += t.beside(c.reduce) - t.window;
-  return t;
 }
 
 // `full` segments of n layers and one of the rest, which comes first.
@@ -66,9 +65,9 @@ inline StageForm::Row StageForm::row(const Clock& clock, const Chunk& c) const {
   row.n = every() == 0 ? std::max<std::int64_t>(c.layers, 1) : every();
   row.full = every() == 0 ? c.layers > 0 : c.layers / row.n;
   row.rest = c.layers - row.full * row.n;
-  if (row.full > 0) row.last = segment_time(clock, c, row.n, true);
-  if (row.full > 1) row.inner = segment_time(clock, c, row.n, false);
-  if (row.rest > 0) row.partial = segment_time(clock, c, row.rest, row.full == 0);
+  if (row.full > 0) segment_time(clock, c, row.n, true, row.last);
+  if (row.full > 1) segment_time(clock, c, row.n, false, row.inner);
+  if (row.rest > 0) segment_time(clock, c, row.rest, row.full == 0, row.partial);
   return row;
 }
 
