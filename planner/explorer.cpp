@@ -243,8 +243,14 @@ void Explorer::miss(std::uint32_t index, std::int64_t micro_batch, std::size_t l
   const bool of_host = host.value() > 0;
   counts_.enumerated += skipped;
   counts_.infeasible += 1 + skipped;
-  per_limit_[of_host ? "host_memory" : "memory"] += 1 + skipped;
-  if (!of_host) return misses_.push_back({index, micro_batch, figures.device, {}, {}});
+  if (!of_host) {
+    if (of_memory_ == nullptr) of_memory_ = &per_limit_["memory"];
+    *of_memory_ += 1 + skipped;
+    Miss& m = misses_.emplace_back();
+    m.structure = index, m.micro_batch = micro_batch, m.device = figures.device;
+    return;
+  }
+  per_limit_["host_memory"] += 1 + skipped;
   const Question& q = questions_.front();
   misses_.push_back({index, micro_batch, {}, "host_memory", "",
                      host * std::min<std::int64_t>(q.profile.node.gpus_per_node, q.gpus)});

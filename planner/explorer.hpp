@@ -159,6 +159,7 @@ class Explorer {
   std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions_;
   SearchCounts counts_;
   std::map<std::string, std::int64_t> per_limit_;
+  std::int64_t* of_memory_ = nullptr;  // in per_limit_
 };
 
 // Whether a bound is certain not to fit: bounds are at most 1.02 of the replay.

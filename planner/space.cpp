@@ -209,14 +209,12 @@ class Space {
     const std::int64_t per_replica = std::max<std::int64_t>(1, job_.global_batch / s.data);
     const std::vector<std::int64_t>& sizes = sizes_for(s, per_replica);
     if (sizes.empty()) return;
-    structures_.emplace_back();
-    Structure& structure = structures_.back();
-    structure.strategy = s;
-    if (constraints_.empty()) structure.micro_batches = sizes;
-    else for (std::int64_t size : sizes)
+    if (constraints_.empty()) return void(structures_.emplace_back(s, sizes));
+    std::vector<std::int64_t> admitted;
+    for (std::int64_t size : sizes)
       if (constraints_.admits(with_micro_batch(s, size, job_.global_batch)))
-        structure.micro_batches.push_back(size);
-    if (structure.micro_batches.empty()) structures_.pop_back();
+        admitted.push_back(size);
+    if (!admitted.empty()) structures_.emplace_back(s, std::move(admitted));
   }
 
   // Micro-batches of a replica's samples: the same for many structures, one after the other.

@@ -161,12 +161,18 @@ StageLimits limits_of(const Question& q, const Strategy& s, bool equal) {
   limits.bytes = (q.profile.gpu.usable - overhead_bytes(kGroups, q.profile)).value();
   limits.in_flight.assign(static_cast<std::size_t>(s.pipeline), 1);
   if (q.job.mode == Mode::inference) return limits;
-  for (std::int64_t r = 0; r < s.pipeline; ++r) {
-    std::int64_t& n = limits.in_flight[static_cast<std::size_t>(r)];
-    const bool inner = r > 1 && r + 1 < s.pipeline;
-    n = equal && inner ? limits.in_flight[1]
-                       : schedule_of(s, static_cast<int>(r), s.grad_accum).in_flight();
+  const auto set = [&](std::int64_t r) {
+    limits.in_flight[static_cast<std::size_t>(r)] =
+        schedule_of(s, static_cast<int>(r), s.grad_accum).in_flight();
+  };
+  if (!equal || s.pipeline < 4) {
+    for (std::int64_t r = 0; r < s.pipeline; ++r) set(r);
+    return limits;
   }
+  set(1);
+  std::ranges::fill(limits.in_flight, limits.in_flight[1]);
+  set(0);
+  set(s.pipeline - 1);
   return limits;
 }
 

@@ -228,8 +228,12 @@ bool fits(const StageLoads& loads, const StageLimits& limits,
   const Sums sums(loads);
   std::size_t first = 0;
   for (std::int64_t r = 0; r < std::ssize(stages); ++r) {
-    const std::size_t last = first + static_cast<std::size_t>(stages[static_cast<std::size_t>(r)]);
-    if (!holds(sums.stage(first, last, r, std::ssize(stages)), loads.working, limits, r))
+    const auto at = static_cast<std::size_t>(r);
+    const std::size_t last = first + static_cast<std::size_t>(stages[at]);
+    const bool again = loads.repeat > 1 && r > 1 && r + 1 < std::ssize(stages) &&
+                       stages[at] == stages[at - 1] &&
+                       in_flight(limits, r) == in_flight(limits, r - 1);
+    if (!again && !holds(sums.stage(first, last, r, std::ssize(stages)), loads.working, limits, r))
       return false;
     first = last;
   }

@@ -52,12 +52,11 @@ class Rules {
 
   bool degrees() {
     constexpr std::int64_t kMost = 1 << 24;
-    const bool holds = std::min({s_.data, s_.tensor, s_.pipeline, s_.context, s_.expert,
-                                 s_.virtual_stages, s_.micro_batch, s_.grad_accum,
-                                 s_.shard_group}) >= 1 &&
-                       std::max({s_.data, s_.tensor, s_.pipeline, s_.context, s_.expert,
-                                 s_.virtual_stages, s_.micro_batch, s_.grad_accum,
-                                 s_.shard_group}) <= kMost;
+    bool holds = true;
+    for (const std::int64_t degree :
+         {s_.data, s_.tensor, s_.pipeline, s_.context, s_.expert, s_.virtual_stages,
+          s_.micro_batch, s_.grad_accum, s_.shard_group})
+      holds &= degree >= 1 && degree <= kMost;
     if (!holds) name_degrees(kMost);
     if (!problems_.empty()) return false;
     const double ranks = static_cast<double>(s_.data) * static_cast<double>(s_.tensor) *

@@ -262,7 +262,7 @@ core::Bytes Evaluator::host_bytes() const {
 const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {
   strategy_.grad_accum = grad_accum;
   const AtMicroBatch& known = routines(micro_batch, grad_accum);
-  held_.clear();
+  held_.resize(roles_.size());
   // Buffers that messages land in, and what was sent while the next pass computes.
   const std::int64_t messages =
       receives_ahead(strategy_) + releases_late(strategy_);
@@ -273,7 +273,7 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
     const std::int64_t peak =
         interleaved ? of.peak
                     : form.peak(of.live, schedule_of(strategy_, roles_[r].stage, grad_accum));
-    held_.push_back(form.persistent() + messages * form.neighbours() * known.boundary + peak);
+    held_[r] = form.persistent() + messages * form.neighbours() * known.boundary + peak;
   }
   for (std::size_t i = 0; i < figures_.size(); ++i) figures_[i] = figures_of(known, i);
   return figures_;
