@@ -68,7 +68,9 @@ Explorer::Explorer(std::vector<Question> questions)
       evaluator_(questions_),
       divider_(questions_.front()),
       entries_(questions_.size()),
-      missed_(questions_.size()) {}
+      missed_(questions_.size()) {
+  PLANNER_CHECK(questions_.size() < 32, "a bit of served_ and full_ for each machine");
+}
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
   const GraphKey key{strategy.tensor, strategy.context, strategy.expert,

@@ -46,7 +46,7 @@ core::Seconds counted_step(const Job& job, const Strategy& strategy, core::Secon
 class Explorer {
  public:
   // questions: the machines; the first is the one asked about, and its counts and misses are kept.
-  // All have the same model and job.
+  // All have the same model and job. REQUIRES: fewer than 32.
   explicit Explorer(std::vector<Question> questions);
   Explorer(const Explorer&) = delete;
   Explorer& operator=(const Explorer&) = delete;
