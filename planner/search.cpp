@@ -208,8 +208,8 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   if (!request.hosts || explorer.serves_all(most)) return;
   explorer.explore_more(with_host_optimizer(explorer.short_of_memory(), plan.job, constraints),
                         most);
-  if (explorer.serves_all(kNever)) return;
-  explorer.explore_more(with_host_parameters(explorer.structures(), plan.job, constraints), kNever);
+  if (explorer.serves_all(most)) return;
+  explorer.explore_more(with_host_parameters(explorer.structures(), plan.job, constraints), most);
 }
 
 }  // namespace

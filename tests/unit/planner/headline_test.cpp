@@ -1,4 +1,5 @@
 // Answers that other people have written down.
+#include <algorithm>
 #include <cmath>
 
 #include "planner/search.hpp"
@@ -48,4 +49,28 @@ TEST_CASE("Llama 3 405B at 131,072 tokens divides a sample over context ranks as
   CHECK(whole.chosen->time.step > 2 * plan.chosen->time.step);
   // Short samples stay whole.
   CHECK(pinned_plan(question("llama2-7b", 8, "h100-sxm-80g")).chosen->strategy.context == 1);
+}
+
+// [fsdp_qlora] benchmarks_03_2024.md: two RTX 3090, 4 bits, weights in the host's memory. Plans
+// that keep them on the cards fill these to the brim, and recompute more.
+TEST_CASE("70B parameters are tuned in four bits on two cards of 24 GiB with weights in the host") {
+  Request r = question("llama2-70b", 2, "rtx3090");
+  r.job.seq_len = 2048;
+  r.job.global_batch = 4;
+  r.job.lora_rank = 64;
+  r.job.quantization = "nf4";
+  const Plan plan = pinned_plan(r);
+  REQUIRE(plan.chosen);
+  INFO(to_text(plan.chosen->strategy));
+  CHECK(std::ranges::count(plan.chosen->strategy.offload, "params") == 1);
+  CHECK(plan.chosen->uncertainty.out_of_memory < 0.05);
+  double before = plan.chosen->time.step.value();
+  for (const std::int64_t gibibytes : {28, 36, 48, 64}) {
+    CAPTURE(gibibytes);
+    r.profile.gpu.usable = core::Bytes(gibibytes << 30);
+    const Plan more = pinned_plan(r);
+    REQUIRE(more.chosen);
+    CHECK(more.chosen->time.step.value() <= 1.1 * before);
+    before = std::min(before, more.chosen->time.step.value());
+  }
 }
