@@ -34,8 +34,10 @@ EntryKey key_of(const program::Mesh& mesh, const program::Action& action,
   const bool served = reply || action.kind == ActionKind::push;
   std::string collective(program::name(t.collective));
   if (reply) collective += ".server";
-  return {t.what, std::move(collective), t.algorithm,
-          mesh.group_size(served ? program::Group::data : t.group)};
+  const int ranks = action.kind == ActionKind::copy
+                        ? 1
+                        : mesh.group_size(served ? program::Group::data : t.group);
+  return {t.what, std::move(collective), t.algorithm, ranks};
 }
 
 // Receives, pulls and folds are the other side of what a send, reply or push already counts.
@@ -134,7 +136,8 @@ std::vector<CommunicationEntry> communication_of(const program::Program& program
           busy_times(program, program.classes[static_cast<std::size_t>(k)], machine);
     const BusyTimes& busy = by_class[k];
     const auto at = busy.find({t.what, std::string(t.collective), t.algorithm, t.group_size});
-    const core::Picoseconds time(at == busy.end() ? 0 : at->second);
+    PLANNER_CHECK(at != busy.end(), "what a rank communicates takes it time");
+    const core::Picoseconds time(at->second);
     entries.push_back({.what = std::string(program::name(t.what)),
                        .collective = std::string(t.collective),
                        .algorithm = std::string(program::name(t.algorithm)),

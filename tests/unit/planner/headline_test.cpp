@@ -64,6 +64,9 @@ TEST_CASE("70B parameters are tuned in four bits on two cards of 24 GiB with wei
   INFO(to_text(plan.chosen->strategy));
   CHECK(std::ranges::count(plan.chosen->strategy.offload, "params") == 1);
   CHECK(plan.chosen->uncertainty.out_of_memory < 0.05);
+  // Copies to and from the host among them.
+  for (const CommunicationEntry& entry : plan.chosen->communication)
+    CHECK(entry.seconds.value() > 0);
   double before = plan.chosen->time.step.value();
   for (const std::int64_t gibibytes : {28, 36, 48, 64}) {
     CAPTURE(gibibytes);
