@@ -17,38 +17,9 @@
 namespace planner {
 namespace {
 
-using program::ActionKind;
+using BusyTimes = std::map<program::EntryKey, std::int64_t>;  // picoseconds
 
-// What tells entries of communication apart.
-struct EntryKey {
-  program::Traffic what;
-  std::string collective;
-  program::Algorithm algorithm;
-  int group_size;
-  auto operator<=>(const EntryKey&) const = default;
-};
-
-EntryKey key_of(const program::Mesh& mesh, const program::Action& action,
-                const program::Transfer& t) {
-  const bool reply = action.kind == ActionKind::serve_pull;
-  const bool served = reply || action.kind == ActionKind::push;
-  std::string collective(program::name(t.collective));
-  if (reply) collective += ".server";
-  const int ranks = action.kind == ActionKind::copy
-                        ? 1
-                        : mesh.group_size(served ? program::Group::data : t.group);
-  return {t.what, std::move(collective), t.algorithm, ranks};
-}
-
-// Receives, pulls and folds are the other side of what a send, reply or push already counts.
-bool counts(ActionKind kind) {
-  return kind == ActionKind::collective || kind == ActionKind::send || kind == ActionKind::push ||
-         kind == ActionKind::serve_pull || kind == ActionKind::copy;
-}
-
-using BusyTimes = std::map<EntryKey, std::int64_t>;  // picoseconds
-
-void add_routine(const program::Mesh& mesh, const program::RankClass& k,
+void add_routine(const program::Program& program, const program::RankClass& k,
                  const cost::ActionCost& cost, const program::Routine& routine, std::int64_t times,
                  BusyTimes& busy) {
   if (times <= 0) return;
@@ -56,8 +27,8 @@ void add_routine(const program::Mesh& mesh, const program::RankClass& k,
     const program::Block& block = k.blocks[call.block];
     for (std::uint32_t i = block.first; i < block.last; ++i) {
       const program::Action& action = k.actions[i];
-      if (counts(action.kind))
-        busy[key_of(mesh, action, k.transfers[action.op])] += times * cost(action, call).value();
+      if (const auto entry = program::entry_of(program, k, action))
+        busy[*entry] += times * cost(action, call).value();
     }
   }
 }
@@ -68,7 +39,7 @@ BusyTimes busy_times(const program::Program& program, const program::RankClass& 
   BusyTimes busy;
   program::for_each_routine(
       k, [&](const program::Routine& routine, std::int64_t times, std::int64_t) {
-        add_routine(program.mesh, k, cost, routine, times, busy);
+        add_routine(program, k, cost, routine, times, busy);
       });
   return busy;
 }
@@ -135,7 +106,7 @@ std::vector<CommunicationEntry> communication_of(const program::Program& program
       by_class[k] =
           busy_times(program, program.classes[static_cast<std::size_t>(k)], machine);
     const BusyTimes& busy = by_class[k];
-    const auto at = busy.find({t.what, std::string(t.collective), t.algorithm, t.group_size});
+    const auto at = busy.find({t.what, t.collective, t.algorithm, t.group_size});
     PLANNER_CHECK(at != busy.end(), "what a rank communicates takes it time");
     const core::Picoseconds time(at->second);
     entries.push_back({.what = std::string(program::name(t.what)),

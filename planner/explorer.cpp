@@ -93,9 +93,14 @@ static bool is_open(const Strategy& s) {
   return s.stages.empty() && s.pipeline > 1 && divided && s.partition == Partition::layers;
 }
 
-Strategy Explorer::resolved(Strategy s) {
+void Explorer::divide_and_resolve(Strategy& s) {
   if (is_open(s)) s.stages = divider_.stages(s, graph(s));
-  return resolve(questions_.front().model, questions_.front().job, std::move(s));
+  resolve_in_place(questions_.front().model, s);
+}
+
+Strategy Explorer::resolved(Strategy s) {
+  divide_and_resolve(s);
+  return s;
 }
 
 Strategy Explorer::strategy(std::uint32_t structure, std::int64_t micro_batch) const {
@@ -179,13 +184,11 @@ void Explorer::explore(std::uint32_t index) {
 }
 
 Explorer::Verdict Explorer::prepare(std::uint32_t index, Prepared& prepared) {
-  const Question& first = questions_.front();
   Strategy& s = structures_[index].strategy;
   if (prepared.divides) s.stages.clear();
   if (has_problems(index)) return Verdict::rejected;
   prepared.divides = is_open(s) && StageDivider::varies(graph(s));
-  if (is_open(s)) s.stages = divider_.stages(s, graph(s));
-  resolve_in_place(first.model, s);
+  divide_and_resolve(s);
   if (prepared.divides) divisions_[{index, s.micro_batch}] = s.stages, program_.reset();
   // A value that `auto` came to may be forbidden too.
   if (const std::string_view key = constraints_->forbids(s); !key.empty()) {

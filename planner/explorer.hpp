@@ -114,6 +114,7 @@ class Explorer {
     bool any = false, divides = false, closed = false;
   };
   enum class Verdict : std::uint8_t { holds, rejected, forbidden };
+  void divide_and_resolve(Strategy& s);
   Verdict prepare(std::uint32_t index, Prepared& prepared);
   bool has_problems(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,

@@ -252,26 +252,20 @@ void StageForm::time_end() {
 
 // What passes wait for, unit by unit.
 void StageForm::time_waits() {
-  const bool apart = !keeps_root_;       // the root's copies are there from pass to pass
-  const auto sum = [](std::initializer_list<std::pair<bool, std::int64_t>> terms) {
-    std::int64_t all = 0;
-    for (const auto& [counts, time] : terms) all += counts ? time : 0;
-    return all;
-  };
+  // The root's copies, the final norm's and the tied table's among them, stay from pass to pass.
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const auto reads = [&](const Unit& u) { return u.cast[i] + (ahead_ ? 0 : u.gather[i]); };
     const auto gathers = [&](const Unit& u) { return ahead_ ? u.gather[i] : 0; };
     Waits& w = waits_[i];
     w.layer = reads(layer_);
     w.next = gathers(layer_);
-    w.prologue_reads =
-        sum({{true, reads(embeddings_)}, {true, reads(tied_)}, {keeps_root_, reads(final_)}});
-    w.prologue_ahead = sum(
-        {{true, gathers(embeddings_)}, {true, gathers(tied_)}, {keeps_root_, gathers(final_)}});
-    w.epilogue_reads = sum({{apart, reads(final_)}, {apart, reads(tied_)}});
-    w.epilogue_ahead = sum({{apart, gathers(final_)}, {apart, gathers(tied_)}});
-    w.tail_reads = sum({{tail_reads_, reads(embeddings_)}});
-    w.tail_ahead = sum({{tail_reads_, gathers(embeddings_)}});
+    const std::int64_t final_reads = reads(final_), final_ahead = gathers(final_);
+    w.prologue_reads = reads(embeddings_) + reads(tied_) + (keeps_root_ ? final_reads : 0);
+    w.prologue_ahead = gathers(embeddings_) + gathers(tied_) + (keeps_root_ ? final_ahead : 0);
+    w.epilogue_reads = keeps_root_ ? 0 : final_reads + reads(tied_);
+    w.epilogue_ahead = keeps_root_ ? 0 : final_ahead + gathers(tied_);
+    w.tail_reads = tail_reads_ ? reads(embeddings_) : 0;
+    w.tail_ahead = tail_reads_ ? gathers(embeddings_) : 0;
     const auto share = [&](std::int64_t elements, double rate) {
       return static_cast<std::int64_t>(static_cast<double>(elements) * rate);
     };

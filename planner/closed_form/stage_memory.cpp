@@ -60,7 +60,7 @@ inline LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c)
 // last layer requests what the embeddings' backward reads, if anything, and whose input may need no
 // gradient.
 inline LiveFootprint StageForm::segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
-                                      std::int64_t open, bool final) const {
+                                             std::int64_t open, bool final) const {
   const bool overlap = s_->strategy->overlap, stops = final && c.first && !embeddings_train_;
   const std::int64_t w = layer_.weights, next = ahead_ ? w : 0;
   const std::int64_t after = ahead_ ? tail_weights(c) : 0;

@@ -83,10 +83,13 @@ std::vector<Issue> issues_of(const RankClass& k) {
   return counter.issues();
 }
 
-std::string_view entry_name(const Issue& issue) {
-  if (issue.kind == ActionKind::push) return name(Collective::parameter_server);
-  if (issue.kind == ActionKind::serve_pull) return kServerEntry;
-  return name(issue.transfer.collective);
+EntryKey key_of(const Program& p, ActionKind kind, const Transfer& t) {
+  if (kind == ActionKind::copy) return {t.what, name(t.collective), t.algorithm, 1};
+  const int workers = p.mesh.group_size(Group::data);
+  if (kind == ActionKind::push)
+    return {t.what, name(Collective::parameter_server), t.algorithm, workers};
+  if (kind == ActionKind::serve_pull) return {t.what, kServerEntry, t.algorithm, workers};
+  return {t.what, name(t.collective), t.algorithm, p.mesh.group_size(t.group)};
 }
 
 struct Volume {
@@ -130,13 +133,6 @@ Volume volume(const Program& p, const Issue& issue, int rank) {
           wire_bytes(t.collective, t.algorithm, group, index, n, t.wire_type)};
 }
 
-int group_size(const Program& p, const Issue& issue) {
-  if (issue.kind == ActionKind::copy) return 1;
-  const bool served = issue.kind == ActionKind::push || issue.kind == ActionKind::serve_pull;
-  return p.mesh.group_size(served ? Group::data : issue.transfer.group);
-}
-
-using EntryKey = std::tuple<Traffic, std::string_view, Algorithm, int>;
 using Entries = std::map<EntryKey, TrafficEntry>;
 
 Entries entries_of(const Program& p, const std::vector<Issue>& issues, int rank) {
@@ -146,13 +142,9 @@ Entries entries_of(const Program& p, const std::vector<Issue>& issues, int rank)
     // What a server says to its own rank counts among what it says to others.
     const bool own = is_own_turn(p, issue.transfer, rank) && issue.kind == ActionKind::serve_pull;
     if (v.wire == core::Bytes(0) && !own) continue;
-    const int group = group_size(p, issue);
-    const EntryKey key{issue.transfer.what, entry_name(issue), issue.transfer.algorithm, group};
+    const EntryKey key = key_of(p, issue.kind, issue.transfer);
     TrafficEntry& e = all[key];
-    e.what = issue.transfer.what;
-    e.collective = std::get<1>(key);
-    e.algorithm = issue.transfer.algorithm;
-    e.group_size = group;
+    std::tie(e.what, e.collective, e.algorithm, e.group_size) = key;
     e.busiest_rank = rank;
     e.count += v.count * issue.times;
     e.payload += v.payload * issue.times;
@@ -209,6 +201,12 @@ std::vector<TrafficEntry> values(const Entries& entries) {
 }
 
 }  // namespace
+
+std::optional<EntryKey> entry_of(const Program& program, const RankClass& rank_class,
+                                 const Action& action) {
+  if (!sends(action.kind)) return std::nullopt;
+  return key_of(program, action.kind, rank_class.transfers[action.op]);
+}
 
 std::int64_t view_elements(const RankClass& k, const View& view, const Call& call) {
   switch (view.range) {

@@ -13,7 +13,9 @@
 // rank sends to others. `what` and wire type are the transfer's.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "core/units.hpp"
@@ -32,6 +34,13 @@ struct TrafficEntry {
   core::Bytes payload{};
   core::Bytes wire{};
 };
+
+// What tells entries apart: what for, which collective, how, among how many ranks.
+using EntryKey = std::tuple<Traffic, std::string_view, Algorithm, int>;
+// Of the entry that an action counts in; nullopt: in none, as receives, pulls and folds, the other
+// side of what a send, reply or push already counts.
+std::optional<EntryKey> entry_of(const Program& program, const RankClass& rank_class,
+                                 const Action& action);
 
 // Elements that travel for a view in a call, padding included: a chunk or shard has shard_elements
 // on every rank, also where the stored part is shorter (resolve()).

@@ -6,12 +6,12 @@ usage: exec_namespaces.py BIN_FOLDER; skipped (77) where the kernel or MPI does 
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+from common import run  # noqa: E402
 from namespaces import Namespaces, SUBNET  # noqa: E402
 from paced_crossings import WAYS, planned  # noqa: E402
 
@@ -26,8 +26,7 @@ def skip(why):
 
 def sent_by_port(network, rank):
     port = f"/sys/class/net/e{rank}/statistics/tx_bytes"
-    return int(subprocess.run(["ip", "netns", "exec", f"{network.name}r{rank}", "cat", port],
-                              check=True, capture_output=True, text=True).stdout)
+    return int(run(["ip", "netns", "exec", f"{network.name}r{rank}", "cat", port]))
 
 
 def main():
@@ -51,13 +50,10 @@ def main():
 
 def check(planner, folder, options, network, way, pins):
     plan, threads, record = planned(planner, folder, options, WIDTH, pins), folder / "a", folder / "b"
-    run = [planner, "exec", plan, "--steps", STEPS, "--quiet"]
+    words = [planner, "exec", plan, "--steps", STEPS, "--quiet"]
     before = [sent_by_port(network, rank) for rank in range(RANKS)]
-    for words in ([*run, "--out", threads],
-                  network.launch([*run, "--communicator", "mpi", "--out", record])):
-        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=120)
-        if done.returncode != 0:
-            sys.exit(f"{way}: exit {done.returncode}: {done.stderr}")
+    run([*words, "--out", threads], timeout=120)
+    run(network.launch([*words, "--communicator", "mpi", "--out", record]), timeout=120)
     found = json.loads(record.read_text())
     if found["loss"] != json.loads(threads.read_text())["loss"]:
         sys.exit(f"{way}: other losses than threads")
