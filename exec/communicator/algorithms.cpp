@@ -1,4 +1,5 @@
 // The reductions of MessageCommunicator, one function per algorithm. K = size, i = index.
+// What is lent is written again only after the sum that its reader adds it to has come.
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +14,7 @@ void MessageCommunicator::ring_reduce(const Header& header, std::byte* vector,
                                       const Chunks& chunks) {
   const int k = size(), i = index();
   for (int s = 0; s + 1 < k; ++s) {
-    send_chunk((i + 1) % k, Lane{}, header, vector, chunks, (i - 1 - s + 2 * k) % k);
+    lend_chunk((i + 1) % k, header, vector, chunks, (i - 1 - s + 2 * k) % k);
     const int c = (i - 2 - s + 2 * k) % k;
     fold_into_message((i + k - 1) % k, header, vector + chunks.offset(c), chunks.elements(c));
   }
@@ -24,7 +25,7 @@ void MessageCommunicator::ring_gather(const Header& header, std::byte* vector,
                                       const Chunks& chunks) {
   const int k = size(), i = index();
   for (int s = 0; s + 1 < k; ++s) {
-    send_chunk((i + 1) % k, Lane{}, header, vector, chunks, (i - s + k) % k);
+    lend_chunk((i + 1) % k, header, vector, chunks, (i - s + k) % k);
     const int c = (i - 1 - s + k) % k;
     receive_bytes((i + k - 1) % k, Lane{}, header, vector + chunks.offset(c), chunks.bytes(c));
   }
@@ -41,11 +42,11 @@ void MessageCommunicator::tree_all_reduce(const Header& header, std::byte* vecto
     fold_message_in(child, Lane{}, header, header.op, vector, header.n);
   }
   if (i != 0) {
-    send_bytes(parent, Lane{}, header, vector, bytes);
+    lend_bytes(parent, Lane{}, header, vector, bytes);
     receive_bytes(parent, Lane{}, header, vector, bytes);
   }
   for (int child = first_child; child < last_child; ++child) {
-    send_bytes(child, Lane{}, header, vector, bytes);
+    lend_bytes(child, Lane{}, header, vector, bytes);
   }
 }
 
@@ -75,13 +76,13 @@ void MessageCommunicator::naive_all_reduce(const Header& header, std::byte* vect
 void MessageCommunicator::server_all_reduce(const Header& header, std::byte* vector) {
   const auto bytes = static_cast<std::size_t>(core::bytes_of(header.n, header.type).value());
   if (index() > 0) {
-    send_bytes(0, Lane{}, header, vector, bytes);
+    lend_bytes(0, Lane{}, header, vector, bytes);
     return receive_bytes(0, Lane{}, header, vector, bytes);
   }
   for (int peer = 1; peer < size(); ++peer) {
     fold_message_in(peer, Lane{}, header, header.op, vector, header.n);
   }
-  for (int peer = 1; peer < size(); ++peer) send_bytes(peer, Lane{}, header, vector, bytes);
+  for (int peer = 1; peer < size(); ++peer) lend_bytes(peer, Lane{}, header, vector, bytes);
 }
 
 }  // namespace exec

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/check.hpp"
+#include "exec/communicator/loans.hpp"
 #include "exec/communicator/mailbox.hpp"
 #include "exec/communicator/message_communicator.hpp"
 
@@ -83,9 +84,16 @@ class LocalTransport final : public Transport {
 
   void send(int peer, Lane lane, const Header& header, std::span<const std::byte> data,
             std::size_t zeros) override;
+  void lend(int peer, Lane lane, const Header& header, std::span<const std::byte> data) override;
+  void settle() override;
+  void recall() noexcept override;
   Message receive(int peer, Lane lane) override;
   Peek wait_any(Lane lane) override;
   void recycle(Message&& message) override {
+    if (message.lent) {
+      message = {};
+      return;
+    }
     if (memory_.makes_messages()) return memory_.recycle(std::move(message));
     room_.inboxes[index_].recycle(std::move(message));
   }
@@ -103,6 +111,7 @@ class LocalTransport final : public Transport {
   Room& room_;
   MessageMemory& memory_;
   Inbox::Patience patience_;
+  Loans loans_;
   core::Bytes sent_{0};
 };
 
@@ -130,6 +139,29 @@ void LocalTransport::send(int peer, Lane lane, const Header& header,
   }
   if (group_[peer] != group_[index_]) sent_ += size;
   inbox.put(index_, lane, std::move(message), std::move(arrives));
+}
+
+// What is on a paced link, or in a device's memory, is on its way as a copy.
+void LocalTransport::lend(int peer, Lane lane, const Header& header,
+                          std::span<const std::byte> data) {
+  if (data.size() < Loans::kLeast || world_.links.any() || memory_.makes_messages())
+    return send(peer, lane, header, data, 0);
+  world_.throw_if_aborted();
+  if (group_[peer] != group_[index_]) sent_ += core::Bytes(std::ssize(data));
+  room_.inboxes[peer].put(index_, lane, loans_.lend(header, data), {});
+}
+
+void LocalTransport::settle() {
+  if (!loans_.any()) return;
+  patience_.stalled = [&] { stalled("a rank to read what it was lent"); };
+  loans_.settle(patience_);
+}
+
+// Called on the way out of an error, when no rank waits for a message any more.
+void LocalTransport::recall() noexcept {
+  if (!loans_.any()) return;
+  for (Inbox& inbox : room_.inboxes) inbox.revoke(index_);
+  loans_.wait_for_taken();
 }
 
 Message LocalTransport::receive(int peer, Lane lane) {

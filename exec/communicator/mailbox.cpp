@@ -1,5 +1,6 @@
 #include "exec/communicator/mailbox.hpp"
 
+#include <iterator>
 #include <limits>
 
 namespace exec {
@@ -20,12 +21,12 @@ void Inbox::wake() {
   changed_.notify_all();
 }
 
-Inbox::Queues::iterator Inbox::wait(const std::function<Queues::iterator()>& find,
+Inbox::Queues::iterator Inbox::wait(std::unique_lock<std::mutex>& lock,
+                                    const std::function<Queues::iterator()>& find,
                                     const Patience& patience) {
   const Time start = std::chrono::steady_clock::now();
   const bool limited = patience.limit.count() > 0;
   int polls = patience.polls;
-  std::unique_lock lock(mutex_);
   for (;;) {
     patience.stop();
     const auto found = find();
@@ -51,16 +52,23 @@ Inbox::Queues::iterator Inbox::wait(const std::function<Queues::iterator()>& fin
   }
 }
 
+void Inbox::revoke(int sender) {
+  const std::scoped_lock lock(mutex_);
+  for (auto q = queues_.begin(); q != queues_.end();) {
+    if (q->first.second == sender)
+      std::erase_if(q->second, [](const Arrival& a) { return a.message.lent; });
+    q = q->second.empty() ? queues_.erase(q) : std::next(q);
+  }
+}
+
 bool Inbox::has_arrived(Arrival& arrival, Time now) {
   if (arrival.arrives) arrival.earliest = arrival.arrives(now);
   return arrival.earliest <= now;
 }
 
 Message Inbox::take(int sender, Lane lane, const Patience& patience) {
-  // The receiver alone removes messages, so the queue found is still there after the wait.
-  const auto find = [&] { return queues_.find({lane, sender}); };
-  const auto queue = wait(find, patience);
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const auto queue = wait(lock, [&] { return queues_.find({lane, sender}); }, patience);
   Message message = std::move(queue->second.front().message);
   queue->second.pop_front();
   if (queue->second.empty()) queues_.erase(queue);  // lanes with a tag come and go
@@ -78,8 +86,8 @@ Inbox::Queues::iterator Inbox::earliest(Lane lane) {
 }
 
 Peek Inbox::peek_any(Lane lane, const Patience& patience) {
-  const auto queue = wait([&] { return earliest(lane); }, patience);
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const auto queue = wait(lock, [&] { return earliest(lane); }, patience);
   return {queue->first.second, queue->second.front().message.header};
 }
 

@@ -32,6 +32,9 @@ class Inbox {
   // Wakes the receiver to look at `stop` again.
   void wake();
 
+  // Drops what that sender lent and nobody took.
+  void revoke(int sender);
+
   // How a wait ends without a message: `stop` is asked whenever the receiver wakes and throws;
   // `stalled` is called once `limit` has passed, unless limit is zero, and throws.
   struct Patience {
@@ -53,8 +56,9 @@ class Inbox {
   using Key = std::pair<Lane, int>;
   using Queues = std::map<Key, std::deque<Arrival>>;
 
-  // Waits until find() gives a queue whose first message has arrived.
-  Queues::iterator wait(const std::function<Queues::iterator()>& find, const Patience& patience);
+  // Waits until find() gives a queue whose first message has arrived; locked when it returns.
+  Queues::iterator wait(std::unique_lock<std::mutex>& lock,
+                        const std::function<Queues::iterator()>& find, const Patience& patience);
   static bool has_arrived(Arrival& arrival, Time now);
   Queues::iterator earliest(Lane lane);
 

@@ -51,7 +51,14 @@ void MessageCommunicator::record(TrafficKey key, std::int64_t calls, core::Bytes
                                  const std::function<void()>& body) {
   const core::Bytes before = transport_->sent();
   const auto start = std::chrono::steady_clock::now();
-  body();
+  {
+    struct Recall {
+      Transport& transport;
+      ~Recall() { transport.recall(); }
+    } const recall{*transport_};
+    body();
+    transport_->settle();
+  }
   const std::chrono::duration<double> busy = std::chrono::steady_clock::now() - start;
   if (size() == 1) return;
   statistics_.entries[key] +=
@@ -77,6 +84,18 @@ Message MessageCommunicator::expect(int peer, Lane lane, const Header& header) {
 void MessageCommunicator::send_bytes(int peer, Lane lane, const Header& header,
                                      const std::byte* data, std::size_t size) {
   transport_->send(peer, lane, header, {data, size}, 0);
+}
+
+void MessageCommunicator::lend_bytes(int peer, Lane lane, const Header& header,
+                                     const std::byte* data, std::size_t size) {
+  transport_->lend(peer, lane, header, {data, size});
+}
+
+void MessageCommunicator::lend_chunk(int peer, const Header& header, const std::byte* vector,
+                                     const Chunks& chunks, int chunk) {
+  if (chunks.bytes(chunk) < chunks.chunk_bytes())
+    return send_chunk(peer, Lane{}, header, vector, chunks, chunk);
+  lend_bytes(peer, Lane{}, header, vector + chunks.offset(chunk), chunks.chunk_bytes());
 }
 
 void MessageCommunicator::send_chunk(int peer, Lane lane, const Header& header,
@@ -189,12 +208,12 @@ void MessageCommunicator::broadcast(void* buffer, std::int64_t n, DType type, in
   record(key_of(what, collective, program::Algorithm::direct), 1, core::bytes_of(n, type), [&] {
     if (index() != root) return receive_bytes(root, Lane{}, header, vector, bytes);
     for (int peer = 0; peer < size(); ++peer) {
-      if (peer != root) send_bytes(peer, Lane{}, header, vector, bytes);
+      if (peer != root) lend_bytes(peer, Lane{}, header, vector, bytes);
     }
   });
 }
 
-// Sends are buffered, so all go out before any is taken. What stays here is copied.
+// Nobody waits to send, so all go out before any is taken. What stays here is copied.
 void MessageCommunicator::exchange(const void* out, void* in, std::int64_t n, DType type,
                                    Traffic what) {
   PLANNER_CHECK(n % size() == 0, "an exchange of equal chunks");
@@ -212,7 +231,7 @@ void MessageCommunicator::exchange(const void* out, void* in, std::int64_t n, DT
                                      chunks.bytes(i));
            for (int step = 1; step < k; ++step) {
              const int to = (i + step) % k;
-             send_bytes(to, Lane{}, header, from + chunks.offset(to), chunks.bytes(to));
+             lend_bytes(to, Lane{}, header, from + chunks.offset(to), chunks.bytes(to));
            }
            for (int step = 1; step < k; ++step) {
              const int peer = (i + k - step) % k;
@@ -221,7 +240,7 @@ void MessageCommunicator::exchange(const void* out, void* in, std::int64_t n, DT
          });
 }
 
-// The send is buffered, so that all ranks may begin with it.
+// Nobody waits to send, so that all ranks may begin with it.
 void MessageCommunicator::pass_on(const void* out, void* in, std::int64_t n, DType type,
                                   Traffic what) {
   const auto collective = program::Collective::send;
@@ -231,7 +250,7 @@ void MessageCommunicator::pass_on(const void* out, void* in, std::int64_t n, DTy
   const int k = size(), i = index();
   const std::size_t bytes = size_in_bytes(n, type);
   record(key_of(what, collective, algorithm), 1, core::bytes_of(n, type), [&] {
-    send_bytes((i + 1) % k, Lane{}, header, static_cast<const std::byte*>(out), bytes);
+    lend_bytes((i + 1) % k, Lane{}, header, static_cast<const std::byte*>(out), bytes);
     receive_bytes((i + k - 1) % k, Lane{}, header, static_cast<std::byte*>(in), bytes);
   });
 }

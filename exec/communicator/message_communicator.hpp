@@ -66,7 +66,8 @@ class MessageCommunicator final : public Communicator {
   void reset_statistics() override;
 
  private:
-  // Runs body and adds its time, and the wire bytes it sent, to the entry of `key`.
+  // Runs body, has back what it lent, and adds its time, and the wire bytes it sent, to the entry
+  // of `key`.
   void record(TrafficKey key, std::int64_t calls, core::Bytes payload,
               const std::function<void()>& body);
   TrafficKey key_of(Traffic what, program::Collective collective, program::Algorithm algorithm,
@@ -78,6 +79,12 @@ class MessageCommunicator final : public Communicator {
                   std::size_t size);
   void send_chunk(int peer, Lane lane, const Header& header, const std::byte* vector,
                   const Chunks& chunks, int chunk);
+  // The same, of memory that nobody writes to before the call returns, or before an answer that
+  // follows from it has come.
+  void lend_bytes(int peer, Lane lane, const Header& header, const std::byte* data,
+                  std::size_t size);
+  void lend_chunk(int peer, const Header& header, const std::byte* vector, const Chunks& chunks,
+                  int chunk);
   void receive_bytes(int peer, Lane lane, const Header& header, std::byte* out, std::size_t size);
   // out = out op message, and out = message op out: the running sum is always on the left.
   void fold_message_in(int peer, Lane lane, const Header& header, ReduceOp op, std::byte* out,

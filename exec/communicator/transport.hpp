@@ -51,6 +51,7 @@ struct Message {
   std::shared_ptr<std::byte[]> bytes;  // of the heap, or of the memory that made it
   std::size_t size = 0;      // bytes that carry the message
   std::size_t capacity = 0;  // bytes allocated
+  bool lent = false;         // the bytes are the sender's own: read them, and drop the message
 };
 
 struct Peek {
@@ -71,6 +72,15 @@ class Transport {
   // oneself is allowed and is not wire.
   virtual void send(int peer, Lane lane, const Header& header, std::span<const std::byte> data,
                     std::size_t zeros) = 0;
+  // As send without zeros, but the receiver may read `data` itself: it must stay as it is until
+  // settle() or recall().
+  virtual void lend(int peer, Lane lane, const Header& header, std::span<const std::byte> data) {
+    send(peer, lane, header, data, 0);
+  }
+  // Waits until nobody reads what was lent. Throws Aborted.
+  virtual void settle() {}
+  // The same when something failed: what nobody has taken yet nobody will.
+  virtual void recall() noexcept {}
   // The oldest message of the lane from that peer; waits for it. Throws Aborted.
   virtual Message receive(int peer, Lane lane) = 0;
   // Waits for a message of the lane from anyone; leaves the first to arrive in place.
