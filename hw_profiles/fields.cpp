@@ -140,6 +140,7 @@ constexpr std::array kFields{
     node<&Node::pair_bandwidth>("node.pair_bandwidth", Kind::bytes_per_second),
     node<&Node::pair_latency>("node.pair_latency", Kind::seconds),
     node<&Node::host_bandwidth>("node.host_bandwidth", Kind::bytes_per_second),
+    node<&Node::hold_bandwidth>("node.hold_bandwidth", Kind::bytes_per_second),
     node<&Node::nics>("node.nics", Kind::count),
     node<&Node::internode_bandwidth>("node.internode_bandwidth", Kind::bytes_per_second),
     node<&Node::internode_latency>("node.internode_latency", Kind::seconds),

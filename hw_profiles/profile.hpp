@@ -100,6 +100,9 @@ struct Node {
   std::optional<core::Seconds> pair_latency;
   // Memory of the host, all staged copies together; each transfer passes it twice.
   std::optional<core::BytesPerSecond> host_bandwidth;
+  // Bytes that a rank sends per second of its own computing that this takes, where no engine of its
+  // own moves them: ranks that fill a host's cores. Empty: transfers hold no computing.
+  std::optional<core::BytesPerSecond> hold_bandwidth;
   int nics = 0;
   core::BytesPerSecond internode_bandwidth;  // the whole node, per direction; files say Gbps
   core::Seconds internode_latency;           // one hop between two nodes

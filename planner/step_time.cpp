@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "sim/cost/action.hpp"
+#include "sim/cost/held_time.hpp"
 
 namespace planner {
 namespace {
@@ -53,13 +54,21 @@ class Walk {
     steps.all.reserve(routine.size());
     steps.durations.reserve(routine.size() * lanes_);
     Lanes costs(lanes_);
+    std::vector<cost::HeldTime> held(lanes_);
     for (const Call& call : routine) {
       const Steps& block = steps_of_block(call);
       for (std::size_t i = 0; i < block.all.size(); ++i) {
         Step step = block.all[i];
         step.call = call;
-        if (step.varies) cost(step, costs);
-        append(steps, step, step.varies ? costs.data() : &block.durations[i * lanes_]);
+        if (step.varies)
+          cost(step, costs);
+        else
+          std::copy_n(&block.durations[i * lanes_], lanes_, costs.begin());
+        const Action& a = class_.actions[step.action];
+        for (std::size_t m = 0; m < lanes_; ++m)
+          costs[m] += held[m].next(class_, a, call,
+                                   costs_[m].held(a, core::Picoseconds(costs[m])).value());
+        append(steps, step, costs.data());
         steps.all.back().varies = false;
       }
     }

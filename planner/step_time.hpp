@@ -14,9 +14,10 @@
 //                 three rounds of the pipeline the last one is repeated; without flush it is all,
 //                 and where tied gradients join the ends of the pipeline each step, what the last
 //                 rank waits there.
-// Assumes: free overlap (streams share nothing); waiting for peers hides none of a pass's own
-// waiting for transfers. Not modelled: the engine's contention. O(calls + actions of the blocks +
-// passes of three rounds). Pure; thread-safe.
+// Assumes: streams share nothing but what transfers hold of computing (cost/held_time.hpp), a last
+// backward pass holds up the stages before it no more than others; waiting for peers hides none of
+// a pass's own waiting for transfers. Not modelled: the engine's contention. O(calls + actions of
+// the blocks + passes of three rounds). Pure; thread-safe.
 
 #include <cstdint>
 #include <span>

@@ -72,7 +72,8 @@ constexpr std::array kFormulas{
             "time.compute time.exposed_communication time.bubble time.optimizer", kDefinition},
     Formula{"time.compute",
             "sum over kernels of max(FLOPs / (peak x efficiency), bytes / (bandwidth x "
-            "efficiency)) + launch, recomputation included",
+            "efficiency)) + launch, recomputation included; on a host's own cores also what "
+            "transfers beside it hold, bytes sent / node.hold_bandwidth",
             "job.precision strategy.micro_batch strategy.grad_accum strategy.checkpoint "
             "strategy.tensor strategy.pipeline",
             "profile of the GPU: explain gpu.peak_16bit, gpu.memory_bandwidth"},

@@ -163,6 +163,13 @@ class Calibrator {
                                         measured_.ranks);
     set("node.link_latency", fmt::format("{:.4g} us", line.a * 1e6), how);
     set("node.link_bandwidth", fmt::format("{:.4g} GB/s", 1e-9 / line.b), how);
+    const HoldRow& hold = *measured_.hold;
+    if (hold.beside > hold.alone)
+      set("node.hold_bandwidth",
+          fmt::format("{:.4g} GB/s", static_cast<double>(hold.sent.value()) /
+                                         (hold.beside - hold.alone) / 1e9),
+          fmt::format("linear layers {:.3g} ms, beside all-reduces {:.3g} ms", hold.alone * 1e3,
+                      hold.beside * 1e3));
   }
 
   const Measured& measured_;
@@ -191,6 +198,7 @@ core::Result<Calibration> calibrate_host(BookOptions options) {
   m.traffic = traffic_points(*book);
   m.action = action_point(*book);
   m.links = link_points(*book);
+  if (m.ranks > 1) m.hold = hold_point(*book, m.links);
   const std::string where = "planner calibrate on " + device_text(m.ranks);
   Calibration made = fit_profile(m, std::move(*profile), where);
   made.points = book->points();

@@ -2,6 +2,7 @@
 // What a calibration measures, as plain rows: the time of a point beside what the cost formulas
 // need to know of it. Thread-compatible.
 
+#include <optional>
 #include <vector>
 
 #include "exec/calibrate/point_book.hpp"
@@ -48,6 +49,14 @@ struct LinkRow {
 // Ring all-reduce between all ranks; none where there is one.
 std::vector<LinkRow> link_points(PointBook& book);
 
+// Products alone, and while another thread of each rank sums what makes it send so many bytes.
+struct HoldRow {
+  core::Bytes sent;
+  double alone, beside;                // seconds
+};
+// REQUIRES: links of link_points, of more than one rank.
+HoldRow hold_point(PointBook& book, const std::vector<LinkRow>& links);
+
 // All of it.
 struct Measured {
   int ranks = 1;
@@ -57,6 +66,7 @@ struct Measured {
   std::vector<TrafficRow> traffic;
   double action = 0;
   std::vector<LinkRow> links;
+  std::optional<HoldRow> hold;         // of more than one rank
 };
 
 }  // namespace exec

@@ -1,6 +1,6 @@
 // The passes of a stage, as sums: time (the parts of a pass: stage_memory.cpp). A use that requests
 // the next copy lasts max(c, gather); a backward that waits for the unit before it too max(c,
-// gather + reduce).
+// gather + reduce). Where ranks' cores move the bytes, c grows by what transfers beside it hold.
 #include <algorithm>
 
 #include "planner/closed_form/stage_form.hpp"
@@ -15,14 +15,21 @@ struct StageForm::Clock {
   std::size_t machine = 0;
   bool replicas = false;               // whether gradients are added up over these too
   std::int64_t reduce = 0, partial = 0;  // of a layer
+  double held = 0;                       // of a transfer's time beside computing (cost::held_share)
 
   std::int64_t use(Piece p, std::int64_t reads) const {
     const PieceTime& t = times[index(p)];
     return t.kernels + t.transfers + reads;
   }
   std::int64_t layer(Piece p) const { return use(p, waits.layer); }
+  std::int64_t holds(std::int64_t transfers) const {
+    return static_cast<std::int64_t>(held * static_cast<double>(transfers));
+  }
+  std::int64_t beside(std::int64_t compute, std::int64_t transfers) const {
+    return std::max(compute + holds(transfers), transfers);
+  }
   // While it computes the next copy is on its way.
-  std::int64_t with_next(std::int64_t compute) const { return std::max(compute, waits.next); }
+  std::int64_t with_next(std::int64_t compute) const { return beside(compute, waits.next); }
 };
 
 // A segment; `final`: the last of its pass, whose last layer requests what the embeddings' backward
@@ -31,7 +38,7 @@ inline void StageForm::segment_time(const Clock& c, const Chunk& chunk, std::int
                                     SegmentTime& t) const {
   const std::int64_t after = chunk.first ? c.waits.tail_ahead : 0;
   const auto then_next = [&](std::int64_t took, bool ends) {
-    return std::max(took, ends ? after : c.waits.next);
+    return c.beside(took, ends ? after : c.waits.next);
   };
   t = {};
   if (every() > 0)
@@ -53,10 +60,13 @@ inline void StageForm::segment_time(const Clock& c, const Chunk& chunk, std::int
   // layer.
   t.copies = final && n == 1 ? after : c.waits.next;
   const bool early = ahead_ && every() > 0 && n > 1;
-  t.window = early ? c.with_next(c.layer(Piece::layer_keep)) : t.recompute + t.first;
-  t.other = std::max(t.other, c.reduce + c.waits.next);
-  t.last = std::max(t.last, c.reduce + (final ? after : c.waits.next));
-  t.first += t.beside(c.reduce) - t.window;
+  const std::int64_t window =
+      early ? c.with_next(c.layer(Piece::layer_keep)) : t.recompute + t.first;
+  const std::int64_t holds = c.holds(c.reduce);
+  t.window = window + holds;
+  t.other = std::max(t.other + holds, c.reduce + c.waits.next);
+  t.last = std::max(t.last + holds, c.reduce + (final ? after : c.waits.next));
+  t.first += t.beside(c.reduce) - window;
 }
 
 // `full` segments of n layers and one of the rest, which comes first.
@@ -94,7 +104,7 @@ inline std::int64_t StageForm::forward_time(const Clock& clock, const Chunk& c,
 inline std::int64_t StageForm::head_time(const Clock& clock, const Chunk& c) const {
   const std::int64_t next = c.layers > 0 ? clock.waits.next : 0;
   if (!c.last) return next;
-  return std::max(clock.use(Piece::epilogue, clock.waits.epilogue_reads), next) +
+  return clock.beside(clock.use(Piece::epilogue, clock.waits.epilogue_reads), next) +
          clock.waits.epilogue_ahead;
 }
 
@@ -129,6 +139,7 @@ void StageForm::chunk_time(const Forms& forms, std::size_t machine, const Chunk&
                            ChunkTime& t) const {
   Clock clock{forms.time[machine], waits_[machine], machine};
   clock.reduce = layer_.reduce[machine];
+  clock.held = cost::held_share(s_->gradients[machine], *s_->machines[machine]);
   clock.partial = units_reduce_ ? layer_.partial[machine] : 0;
   const Row passed = row(clock, c);
   const std::int64_t tail = tail_time(clock, c);
@@ -140,6 +151,9 @@ void StageForm::chunk_time(const Forms& forms, std::size_t machine, const Chunk&
     clock.reduce += layer_.replica[machine];
     t.last_backward = backward_time(clock, c, row(clock, c), t.head, tail);
   }
+  if (communicates_ && !units_reduce_ && s_->strategy->overlap && !split_)  // but for what is last
+    t.last_backward +=
+        clock.holds(c.layers * layer_share_[machine] + (c.last ? head_share_[machine] : 0));
   t.ready = {};
   if (units_reduce_ || c.layers == 0) return;
   const std::int64_t ends = t.backward - tail;
@@ -171,7 +185,7 @@ inline std::int64_t StageForm::buckets_end(std::size_t machine, const Run& run,
   for (std::int64_t i = 0; i < run.count; ++i, start += step) {
     if (c.last) busy = std::max(busy, start + of.head) + head_share_[machine];
     busy = std::max(busy + c.layers * layer, start + after);
-    if (c.first) busy = std::max(busy, start + of.backward) + embeddings_share_[machine];
+    if (c.first) busy = std::max(busy, start + of.last_backward) + embeddings_share_[machine];
   }
   return busy;
 }

@@ -362,6 +362,15 @@ core::Picoseconds ActionCost::beside_wire(const Action& action, const Call& call
   return core::to_picoseconds(fold_time(action, call));
 }
 
+core::Picoseconds ActionCost::held(const Action& action, core::Picoseconds duration) const {
+  if (machine_->hold.value() == 0 || action.stream == program::Stream::compute ||
+      action.kind == ActionKind::receive || !is_transfer(action.kind))
+    return {};
+  const Place& place = places_[static_cast<std::size_t>(class_->transfers[action.op].group)];
+  return core::Picoseconds(static_cast<std::int64_t>(
+      static_cast<double>(duration.value()) * held_share(place, *machine_)));
+}
+
 core::Picoseconds action_cost(const program::RankClass& rank_class,
                               const program::Program& program, const program::Action& action,
                               const program::Call& call, const Machine& machine) {

@@ -32,6 +32,10 @@ class ActionCost {
   // Of a transfer's duration what is not the wire's: a server's fold of what it was sent.
   core::Picoseconds beside_wire(const program::Action& action, const program::Call& call) const;
 
+  // What the next kernels of the rank last longer because of a transfer beside them that takes
+  // `duration`; 0 of one that computing waits for in its own stream, and of receiving.
+  core::Picoseconds held(const program::Action& action, core::Picoseconds duration) const;
+
   // Whether the duration is the wire's: collective, send, push and their counterparts.
   static bool is_transfer(program::ActionKind kind);
   // Whether the action issues a kernel.

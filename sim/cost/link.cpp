@@ -99,6 +99,10 @@ Link link_of(const Place& place, const Machine& machine) {
   return {machine.internode_latency, std::min(machine.link, machine.internode * share)};
 }
 
+double held_share(const Place& place, const Machine& machine) {
+  return machine.hold.value() == 0 ? 0 : link_of(place, machine).bandwidth / machine.hold;
+}
+
 core::Seconds collective_time(Collective collective, Algorithm algorithm, const Place& place,
                               std::int64_t elements, core::DType wire_type,
                               const Machine& machine) {

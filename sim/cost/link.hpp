@@ -35,6 +35,10 @@ struct Link {
 };
 Link link_of(const Place& place, const Machine& machine);
 
+// Of a transfer's time beside computing, what the computing of a rank stands still: its cores move
+// the bytes. 0 where engines of their own do.
+double held_share(const Place& place, const Machine& machine);
+
 // elements as in program::payload_bytes (unpadded). Not parameter_server (see below).
 core::Seconds collective_time(program::Collective collective, program::Algorithm algorithm,
                               const Place& place, std::int64_t elements, core::DType wire_type,

@@ -53,6 +53,7 @@ struct Machine {
   core::BytesPerSecond link{};       // per GPU and direction inside a node
   core::BytesPerSecond pair{};       // inside a bridged pair of GPUs; zero: none
   core::Seconds pair_latency{};
+  core::BytesPerSecond hold{};  // sent per second of computing that it takes; zero: it takes none
   core::BytesPerSecond internode{};  // of the whole node, per direction
   core::BytesPerSecond host_link{};    // between a GPU and its host, one direction
   core::BytesPerSecond host_memory{};  // of the host, for one of its GPUs while all use it

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "sim/cost/held_time.hpp"
 #include "sim/program/traffic.hpp"
 
 namespace engine {
@@ -28,6 +29,7 @@ class Timetable::Builder {
   Range add(const program::Routine& routine, std::string_view name, int chunk = 0) {
     update_ = name == "begin" || name == "end";
     start_ = static_cast<std::uint32_t>(out_.operations_.size());
+    held_ = {};
     for (const Call& call : routine)
       for (const Item& item : block(call)) add_item(item, call);
     const Range range{start_, static_cast<std::uint32_t>(out_.operations_.size())};
@@ -105,7 +107,8 @@ class Timetable::Builder {
 
   void add_item(const Item& item, const Call& call) {
     const Action& a = class_.actions[item.action];
-    const std::int64_t duration = item.varies ? cost_(a, call).value() : item.duration;
+    std::int64_t duration = item.varies ? cost_(a, call).value() : item.duration;
+    duration += held_.next(class_, a, call, cost_.held(a, core::Picoseconds(duration)).value());
     PLANNER_CHECK(duration >= 0, "an action without a time");
     Operation next;
     next.duration = duration;
@@ -181,6 +184,7 @@ class Timetable::Builder {
   std::vector<std::vector<Item>> blocks_;
   std::vector<std::uint32_t> first_instance_;
   std::uint32_t start_ = 0;            // of the routine being added
+  cost::HeldTime held_;
   bool update_ = false;
 };
 

@@ -41,6 +41,7 @@ Measured ideal(double rate, double efficiency, double k0) {
                          0.5e9 / (best * 0.5 * (512.0 / 768.0) * 0.85)});
   for (const std::int64_t bytes : {1 << 12, 1 << 16, 1 << 24})
     m.links.push_back({core::Bytes(bytes), 2 * (3e-6 + static_cast<double>(bytes) / 2 / 4e9)});
+  m.hold = HoldRow{core::Bytes(300'000'000), 0.1, 0.15};
   return m;
 }
 
@@ -94,8 +95,16 @@ TEST_CASE("a profile fitted to a host of known constants has them") {
   CHECK(p.native.graph_launch.value() == Approx(2e-6).epsilon(1e-3));
   CHECK(p.node.link_latency.value() == Approx(3e-6).epsilon(1e-3));
   CHECK(p.node.link_bandwidth.value() == Approx(4e9).epsilon(1e-3));
+  REQUIRE(p.node.hold_bandwidth);
+  CHECK(p.node.hold_bandwidth->value() == Approx(6e9).epsilon(1e-3));
   CHECK(p.node.gpus_per_node == 2);
   CHECK(p.lookup("gpu.peak_f32")->source.starts_with("a test"));
+}
+
+TEST_CASE("where sums beside products take none of their time, transfers hold no computing") {
+  Measured m = ideal(100e9, 0.9, 40);
+  m.hold->beside = m.hold->alone;
+  CHECK(!fit_profile(m, host(), "a test").profile.node.hold_bandwidth);
 }
 
 TEST_CASE("a fitted profile goes through its text as --gpu reads it") {

@@ -21,6 +21,7 @@ struct Space {
   std::vector<const char*> pins;
   int gpus_per_node = 8;
   std::int64_t every = 1;              // every n-th candidate alone
+  double held = 0;                     // cost::held_share inside a node
 };
 
 // One of every way to exchange gradients, activations and boundaries.
@@ -67,6 +68,7 @@ int each_candidate(const Space& space, const Visit& visit) {
   for (const char* pin : space.pins) REQUIRE(constraints.pin(pin).ok());
   planner::Question question = make_question(model, job, profile, space.gpus).value();
   question.machine.gpus_per_node = space.gpus_per_node;
+  if (space.held > 0) question.machine.hold = question.machine.link / space.held;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool>, models::ModelGraph>
       graphs;
   const std::int64_t layers =
