@@ -201,10 +201,21 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
   // LoRA's one backward action makes both gradients.
   if (op.kind == models::OpKind::lora_up && action.kind == ActionKind::input_gradient)
     time += gemm_time(shape_of(op, ActionKind::weight_gradient, samples_), type, *machine_);
+  if (!head && core::bits(stored) == 16) time += cast_time(op, action);
   if (op.kind == models::OpKind::lora_up)
     time += memory_time(core::bytes_of(op.rows * samples_ * op.n * op.groups, stored), *machine_) *
             machine_->adapter_traffic;
   return with_host(time, machine_->host.gemm, *machine_);
+}
+
+// The input is cast before the forward product, the gradient of the result before the first
+// product that takes it.
+core::Seconds ActionCost::cast_time(const models::Operator& op, const Action& action) const {
+  const bool forward = action.kind == ActionKind::forward;
+  if (machine_->f8_cast == 0 || action.kind == ActionKind::weight_gradient) return {};
+  const double elements = static_cast<double>(op.rows * samples_ * op.groups) *
+                          static_cast<double>(forward ? op.k : op.n);
+  return memory_time(core::Bytes(std::llround(elements * machine_->f8_cast)), *machine_);
 }
 
 bool ActionCost::touches_logits(const Action& action) const {

@@ -12,6 +12,13 @@ static double prologue(const hw_profiles::Gpu& gpu) { return gpu.gemm_prologue_k
 // DDR4-3200, usual in servers (unverified).
 static constexpr core::BytesPerSecond kPcie3(12.35e9), kHostMemory(204.8e9);
 
+// Bytes moved for each element of a product's input, and of its gradient, where it is cast to 8
+// bits. With one scale a tensor one kernel reads 16 bits and writes the cast and its transpose,
+// which the product that sums over rows takes (NVIDIA/TransformerEngine, common/transpose/
+// cast_transpose.cu). With a scale for each row the cast along columns has others: each of the two
+// reads once for the scales and once to cast (pytorch/ao, float8/float8_linear.py).
+static constexpr double kTensorwiseCast = 2 + 1 + 1, kRowwiseCast = 2 * (2 + 2 + 1);
+
 static double attention_efficiency(const hw_profiles::Profile& profile, const KernelUse& use) {
   const hw_profiles::Gpu& gpu = profile.gpu;
   if (use.attention == "flash1") return gpu.attention_flash1.value_or(gpu.attention_flash2);
@@ -35,7 +42,9 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   }
   const double compiled = use.compile ? f.traffic_compiled : 1;
   machine.elementwise_traffic = f.traffic_elementwise * compiled;
-  machine.norm_traffic = use.fused_norm ? machine.elementwise_traffic : f.traffic_norm * compiled;
+  // A compiler makes one kernel of a norm's operators.
+  const bool one_norm = use.fused_norm || use.compile;
+  machine.norm_traffic = one_norm ? machine.elementwise_traffic : f.traffic_norm;
   machine.loss_traffic = f.traffic_loss;
   machine.rotary_traffic = f.traffic_rotary * compiled;
   machine.gated_traffic = f.traffic_gated * compiled;
@@ -67,6 +76,7 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
   machine.gemm_prologue_k = prologue(gpu);
   machine.attention_efficiency = attention_efficiency(profile, use);
   machine.f8_gemms = use.fp8 && gpu.peak_f8.has_value() && !use.fp8_rowwise;
+  if (use.fp8 && gpu.peak_f8) machine.f8_cast = use.fp8_rowwise ? kRowwiseCast : kTensorwiseCast;
   add_framework(profile.framework, use, machine);
   machine.multiprocessors = gpu.enabled_sms;
   machine.memory = gpu.memory_bandwidth * gpu.memory_efficiency;

@@ -41,6 +41,7 @@ struct Machine {
   double score_passes = 0;         // over stored scores, both directions; 0: none are stored
   double unfused_passes = 0;       // where the softmax is made by several kernels
   bool f8_gemms = false;           // linear layers but the head multiply in 8 bits
+  double f8_cast = 0;              // bytes moved for each element of an operand cast to 8 bits
   bool wide_gradients = false;     // models::KeptBeside
   bool gathers_logits = false;     // each tensor rank computes the loss over all columns
   double exposed_tensor = 1;       // share of a tensor collective that its GEMM does not hide

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hw_profiles/load.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"
 
@@ -208,6 +209,44 @@ TEST_CASE("fp8 takes the peak of 8 bits for products, never for the head") {
   CHECK(f.seconds(product) - 1e-6 == Approx(half / 2));
   f.rank.buffers[0].term = program::Term::logits;
   CHECK(f.seconds(product) - 1e-6 == Approx(half));
+}
+
+TEST_CASE("products in 8 bits cast their input and the gradient of their result") {
+  Fixture f;
+  const auto cast = [&](ActionKind kind) {
+    const Action product = f.action(kind, 0, 0, 1);
+    f.machine.f8_cast = 0;
+    const double without = f.seconds(product);
+    f.machine.f8_cast = 4;
+    return f.seconds(product) - without;
+  };
+  // 2 samples x 64 rows, 512 -> 1024 wide, 4 bytes an element at 1 TB/s.
+  CHECK(cast(ActionKind::forward) == Approx(2 * 64 * 512 * 4 / 1e12));
+  CHECK(cast(ActionKind::input_gradient) == Approx(2 * 64 * 1024 * 4 / 1e12));
+  CHECK(cast(ActionKind::weight_gradient) == 0);
+  f.rank.buffers[0].term = program::Term::logits;
+  CHECK(cast(ActionKind::forward) == 0);
+}
+
+TEST_CASE("scales of rows cost more casts than one of the tensor, and no faster products") {
+  const hw_profiles::Profile h100 = *hw_profiles::find_profile("h100-sxm-80g");
+  const Machine plain = make_machine(h100, {.bf16 = true});
+  const Machine tensor = make_machine(h100, {.fp8 = true});
+  const Machine rows = make_machine(h100, {.fp8 = true, .fp8_rowwise = true});
+  CHECK(plain.f8_cast == 0);
+  CHECK(tensor.f8_gemms);
+  CHECK(tensor.f8_cast > 0);
+  CHECK_FALSE(rows.f8_gemms);
+  CHECK(rows.f8_cast > tensor.f8_cast);
+}
+
+TEST_CASE("a compiler makes one kernel of a norm, as a fused norm is") {
+  hw_profiles::Profile a100 = *hw_profiles::find_profile("a100-sxm-80g");
+  REQUIRE(hw_profiles::use_framework(a100, "fsdp2", "test").ok());
+  const Machine eager = make_machine(a100, {.fused_norm = false});
+  const Machine compiled = make_machine(a100, {.fused_norm = false, .compile = true});
+  CHECK(eager.norm_traffic == a100.framework.traffic_norm);
+  CHECK(compiled.norm_traffic == compiled.elementwise_traffic);
 }
 
 TEST_CASE("a softmax in one kernel needs whole groups of four heads") {
