@@ -148,6 +148,8 @@ constexpr std::array kFields{
     native<&Native::kernel_submit>("native.kernel_submit", Kind::seconds),
     native<&Native::graph_launch>("native.graph_launch", Kind::seconds),
     framework<&Framework::overlap_gradients>("framework.overlap_gradients", Kind::flag),
+    framework<&Framework::gathers_ahead_of_adapters>("framework.gathers_ahead_of_adapters",
+                                                     Kind::flag),
     framework<&Framework::bucket>("framework.bucket", Kind::bytes),
     framework<&Framework::caching_allocator>("framework.caching_allocator", Kind::flag),
     framework<&Framework::kernel_submit>("framework.kernel_submit", Kind::seconds),

@@ -132,6 +132,8 @@ struct Framework {
   std::string successor;
   std::optional<int> successor_capability;
   bool overlap_gradients = true;         // reduces gradients behind the backward pass
+  // Gathers sharded weights ahead of their use also where adapters are trained.
+  bool gathers_ahead_of_adapters = true;
   core::Bytes bucket{25 << 20};          // of gradients reduced together
   bool caching_allocator = false;        // PyTorch's; else an arena
 

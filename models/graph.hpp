@@ -205,6 +205,9 @@ struct KeptBeside {
   // ZeRO-3: embeddings, last norm and head are one unit, gathered before the forward pass and kept
   // to the end of the backward pass. Without pipeline stages.
   bool root_unit = false;
+  // Sharded weights that are not gathered behind the layer before are asked for at its end, and
+  // held beside it.
+  bool next_unit = false;
   // ZeRO-3: decoding constants of quantised matrices are no parameters: each rank has them whole.
   bool whole_scales = false;
   friend bool operator==(const KeptBeside&, const KeptBeside&) = default;

@@ -180,6 +180,7 @@ static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
   kept.stand_ins = f.stand_ins;
   kept.wide_gradients = f.wide_gradients && job.precision == core::DType::bf16;
   kept.root_unit = f.root_unit;
+  kept.next_unit = job.lora_rank > 0 && !f.gathers_ahead_of_adapters;
   kept.whole_scales = f.whole_scales;
   return kept;
 }

@@ -268,10 +268,11 @@ std::vector<int> StageLowering::unit_list(SegmentKind kind) const {
 
 // The calls of the uses in order, each unit materialised before its use and released after it;
 // consecutive uses of a unit share one copy. With overlap the next unit's copy is requested before
-// the current use computes.
+// the current use computes; without it, where the graph's KeptBeside::next_unit says so, behind it.
 void StageLowering::append_uses(program::Routine& routine, const std::vector<Use>& uses,
                                 bool last_micro_batch) {
   const bool ahead = overlaps() && stage_.sharded_weights();
+  const bool at_end = !overlaps() && stage_.graph->options.kept.next_unit;
   const auto reads = [&](std::size_t i, int unit) {
     return i < uses.size() && std::ranges::count(uses[i].reads, unit) > 0;
   };
@@ -297,6 +298,7 @@ void StageLowering::append_uses(program::Routine& routine, const std::vector<Use
         if (trained(u)) call(routine, open_gradient_block(), u);
     routine.insert(routine.end(), uses[i].before.begin(), uses[i].before.end());
     if (uses[i].call.block != program::kNone) routine.push_back(uses[i].call);
+    if (at_end) request(i + 1);
     routine.insert(routine.end(), uses[i].after.begin(), uses[i].after.end());
     for (int u : uses[i].reads)
       if (copies_of(u) > 0 && !reads(i + 1, u) && !is_root(u)) {

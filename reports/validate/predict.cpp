@@ -51,7 +51,9 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
   if (const auto problems = planner::job_problems(job, profile); !problems.empty())
     return problems;
   planner::Strategy strategy = row.strategy;
-  strategy.overlap = profile.framework.overlap_gradients;
+  const hw_profiles::Framework& f = profile.framework;
+  strategy.overlap =
+      f.overlap_gradients && (job.lora_rank == 0 || f.gathers_ahead_of_adapters);
   strategy.bucket_bytes = profile.framework.bucket.value();
   const auto problems = planner::strategy_problems(row.model, job, strategy, row.gpus);
   if (!problems.empty()) return problems;

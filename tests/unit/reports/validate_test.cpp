@@ -108,6 +108,24 @@ TEST_CASE("an unknown framework takes the generic one and keeps its name") {
   CHECK(rows.rows.front().framework == "colossal");
 }
 
+TEST_CASE("where each adapter is a unit of its own, weights are not gathered ahead") {
+  std::string text = row("a", "8,1,0,1,zero3,8,2,32", "none,1.5,1");
+  text.replace(text.find("gpt,"), 4, "llama,");
+  text.replace(text.find("gelu"), 4, "swiglu");
+  const Rows rows = read(kHeader + text);
+  REQUIRE(rows.rows.size() == 1);
+  Predictor predictor;
+  for (const std::string framework : {"fsdp1", "fsdp2"})
+    for (const std::int64_t rank : {0, 8}) {
+      Row r = rows.rows.front();
+      r.job.framework = framework;
+      r.job.lora_rank = rank;
+      const auto ready = predictor.prepare(r);
+      REQUIRE(ready.ok());
+      CHECK(ready->strategy.overlap == (rank == 0 || framework == "fsdp2"));
+    }
+}
+
 TEST_CASE("bad rows are named by line and column, and the rest is scored") {
   const std::string text = "\xEF\xBB\xBF" + kHeader +
                            row("text", "eight,1,0,1,none,1,2,32", "none,1,") +
