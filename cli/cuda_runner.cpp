@@ -9,7 +9,13 @@ namespace cli {
 namespace {
 
 using exec::cuda::Api;
+using exec::cuda::AttentionKernel;
 using exec::cuda::FailureKind;
+
+AttentionKernel kernel_of(const std::string& whose) {
+  if (whose == "own") return AttentionKernel::own;
+  return whose == "auto" ? AttentionKernel::automatic : AttentionKernel::library;
+}
 
 // Where no driver or no GPU answers, what `planner doctor` finds missing says it better, if it
 // finds anything. It is no condition: a driver may answer where its traces in /proc are hidden.
@@ -35,7 +41,7 @@ int run_planner_on_gpu(int count, char** arguments,
                        const RunRequest& request) -> core::Result<exec::RunRecord> {
     const auto api = open_device(open);
     if (!api.ok()) return api.problems();
-    exec::cuda::CudaPlatform platform(**api);
+    exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention));
     return run_on(&platform, plan, request);
   };
   const auto calibrate = [&](const CalibrateRequest& request) -> core::Result<HostCalibration> {

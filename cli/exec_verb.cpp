@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/mpi_launch.hpp"
 #include "cli/output.hpp"
@@ -27,7 +30,7 @@ constexpr std::size_t kMostHosts = std::size_t{16} << 20;  // bytes of a file of
 struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
-  std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail, graphs;
+  std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail, graphs, attention;
   std::optional<std::string> collectives, hostfile, links;
   bool progress = false;
 };
@@ -105,14 +108,16 @@ void read_trace(const ExecOptions& options, RunRequest& request, core::Problems&
     problems.insert(problems.end(), target.problems().begin(), target.problems().end());
 }
 
-void read_graphs(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
-  if (!options.graphs) return;
-  request.graphs = *options.graphs;
-  if (request.graphs != "on" && request.graphs != "off" && request.graphs != "auto")
-    problems.push_back({"--graphs", "on, off or auto", '"' + request.graphs + '"', ""});
+// What a GPU alone has: `given` is one of `words`.
+void read_of_gpu(const char* option, const std::optional<std::string>& given,
+                 std::initializer_list<std::string_view> words, std::string& value,
+                 const RunRequest& request, core::Problems& problems) {
+  if (!given) return;
+  value = *given;
+  if (std::ranges::find(words, value) == words.end())
+    problems.push_back({option, fmt::format("{}", fmt::join(words, ", ")), '"' + value + '"', ""});
   if (request.backend != "cuda")
-    problems.push_back(
-        {"--graphs", "--backend cuda beside it", "--backend " + request.backend, ""});
+    problems.push_back({option, "--backend cuda beside it", "--backend " + request.backend, ""});
 }
 
 void read_checkpoints(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
@@ -145,7 +150,9 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   read_mpi(options, request, problems);
   read_links(options, request, problems);
   read_trace(options, request, problems);
-  read_graphs(options, request, problems);
+  read_of_gpu("--graphs", options.graphs, {"on", "off", "auto"}, request.graphs, request, problems);
+  read_of_gpu("--attention-kernel", options.attention, {"own", "cudnn", "auto"}, request.attention,
+              request, problems);
   read_checkpoints(options, request, problems);
   return request;
 }
@@ -201,6 +208,8 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   set.text("--graphs", options.graphs, "WHEN",
            "of a GPU: keep a step and give it whole again: on, off, or auto (default), where the "
            "plan is launch-bound");
+  set.text("--attention-kernel", options.attention, "WHOSE",
+           "of a GPU: own (default), cudnn where it has the shape, or auto: cudnn if it is there");
   set.text("--trace", options.trace, "FILE", "write a trace of the last step for Perfetto");
   set.text("--detail", options.detail, "WHAT", "slices of the trace: block (default) or op");
   set.flag("--progress", options.progress, "tell each step, even where no terminal reads it");

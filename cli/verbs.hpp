@@ -44,6 +44,7 @@ struct RunRequest {
   std::optional<std::string> checkpoint_dir, trace;
   std::int64_t checkpoint_every = 1;
   std::string graphs = "auto";         // on, off
+  std::string attention = "own";       // cudnn, auto
   bool trace_ops = false, quiet = false;
   std::function<void(const StepProgress&)> progress;
 };

@@ -37,13 +37,14 @@ constexpr Bounds kHalfStored{0.03, std::numeric_limits<double>::infinity()};
 std::map<std::string, std::int64_t> launches;  // of the last run on a twin
 
 ProgramRun on_twin(const models::ModelSpec& spec, const Job& job, const Strategy& s,
-                   std::int64_t steps) {
+                   std::int64_t steps,
+                   cuda::AttentionKernel attention = cuda::AttentionKernel::own) {
   static std::uint64_t order = 0;
   cuda::Twin twin({.seed = ++order});
   INFO("order of streams " << order);
   std::optional<ProgramRun> run;
   {
-    cuda::CudaPlatform platform(twin);
+    cuda::CudaPlatform platform(twin, attention);
     run = run_program(spec, job, s, steps, kSeed,
                       [&](const auto& p, const auto& k, int rank) {
                         return platform.backend(p, k, rank);
@@ -82,11 +83,12 @@ void compare(const ProgramRun& found, const ProgramRun& expected, const ProgramR
   CHECK(off <= bounds.updates * bounds.updates * moved);
 }
 
-void check(const models::ModelSpec& spec, Job job, const Strategy& s, const Bounds& bounds) {
+void check(const models::ModelSpec& spec, Job job, const Strategy& s, const Bounds& bounds,
+           cuda::AttentionKernel attention = cuda::AttentionKernel::own) {
   // AdamW would turn the rounding of gradients that are zero into whole steps.
   if (job.optimizer == OptimizerKind::adamw) job.optimizer = OptimizerKind::momentum;
   INFO(spec.name << " " << to_text(s) << " " << job.recipe << " lora=" << job.lora_rank);
-  const ProgramRun found = on_twin(spec, job, s, kSteps);
+  const ProgramRun found = on_twin(spec, job, s, kSteps, attention);
   CHECK(found.replicas_agree);
   check_prediction(found);
   const ProgramRun before = run_program(spec, job, s, 0, kSeed);
@@ -128,6 +130,21 @@ TEST_CASE("attention on tensor cores trains within the bound of its rounding") {
       CHECK(launches["tensor_attention_key_gradient"] > 0);
       CHECK(launches["attention"] == 0);
     }
+}
+
+TEST_CASE(
+    "a library's attention trains within the bound of its rounding, in the predicted memory") {
+  models::ModelSpec spec = tiny_gpt();
+  spec.heads = spec.kv_heads = 3;
+  for (const Strategy& s : {strategy(1, 12, 2), mesh(1, 3, 1)}) {
+    check(spec, tiny_job(spec, 12, "lean"), s, kHalf, cuda::AttentionKernel::automatic);
+    CHECK(launches["library_attention"] > 0);
+    CHECK(launches["tensor_attention"] == 0);
+  }
+  // Which has none of f32.
+  check(spec, tiny_job(spec, 12), strategy(1, 12, 2), kFloat, cuda::AttentionKernel::automatic);
+  CHECK(launches["library_attention"] == 0);
+  CHECK(launches["attention"] > 0);
 }
 
 TEST_CASE("data ranks by ring, tree, naive exchange and servers train what one rank trains") {

@@ -90,8 +90,41 @@ expect 3 'a failure that a test asked for' \
 expect 2 'ranks that share a GPU.*use --graphs auto' \
   "$planner" exec two.json --backend cuda --steps 5 --quiet --graphs on
 expect 2 'fewer than 3 steps' "$planner" exec one.json --backend cuda --steps 2 --quiet --graphs on
-expect 2 'on, off or auto' "$planner" exec one.json --backend cuda --quiet --graphs often
+expect 2 'on, off, auto' "$planner" exec one.json --backend cuda --quiet --graphs often
 expect 2 'backend cuda beside it' "$planner" exec one.json --quiet --graphs on
+
+# ---- whose attention computes ----------------------------------------------------------------------
+printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":3,"n_positions":12,"vocab_size":61}' >heads.json
+"$planner" --model heads.json --seq 12 --gpu h200-sxm-141g --optimizer momentum --gpus 1 --global-batch 4 \
+  --recipe mixed --pin micro_batch=2 --quiet --out heads.plan.json >/dev/null
+attends() { timeout 120 "$planner" exec heads.plan.json --backend cuda --steps 5 --quiet --attention-kernel "$@" >/dev/null; }
+attention_is() { grep -q "\"attention\": \"$2\"" "$1.json" || fail "not said: $(grep '"attention"' "$1.json")"; }
+for whose in own cudnn auto; do attends $whose --graphs on --out "$whose.json" --checkpoint-dir "by-$whose"; done
+attends cudnn --graphs off --out plain.json --checkpoint-dir by-plain
+for other in auto plain; do
+  cmp by-cudnn/step-00000005/rank-0000 "by-$other/step-00000005/rank-0000" || fail "$other attention: other bits"
+done
+attention_is own 'own kernels'
+attention_is cudnn "forward of 2 x 12, 3 heads on 3 of 8, bf16: the twin's library; backward of .*: the twin's library"
+attention_is cuda 'own kernels'
+PLANNER_TWIN=open_attention=1:launch attends auto --out absent.json
+attention_is absent 'own kernels: open_attention: a failure that a test asked for.*'
+PLANNER_TWIN=prepare_attention=2:launch attends auto --out half.json
+attention_is half "forward of .*: the twin's library; backward of .*: own kernels, prepare_attention: .*"
+if command -v python3 >/dev/null; then
+  python3 -c 'import json
+own, *others = (json.load(open(f"{n}.json")) for n in ("own", "cudnn", "auto"))
+for other in others:
+    assert other["memory"]["live"] == own["memory"]["live"]
+    assert other["memory"]["workspace"] == own["memory"]["workspace"]
+    assert all(abs(x - y) <= 0.01 * y for x, y in zip(other["loss"], own["loss"], strict=True))'
+fi
+expect 2 'cuDNN and its frontend.*use --attention-kernel own' \
+  env PLANNER_TWIN=open_attention=1:launch "$planner" exec heads.plan.json --backend cuda --quiet --attention-kernel cudnn
+expect 3 'a failure that a test asked for' \
+  env PLANNER_TWIN=attention=5:device "$planner" exec heads.plan.json --backend cuda --quiet --attention-kernel cudnn
+expect 2 'own, cudnn, auto' "$planner" exec heads.plan.json --backend cuda --quiet --attention-kernel mine
+expect 2 'backend cuda beside it' "$planner" exec heads.plan.json --quiet --attention-kernel cudnn
 
 # ---- a device that does not open -----------------------------------------------------------------
 opens() { expect 3 "$2" env "PLANNER_TWIN=open=$1" "$planner" exec two.json --backend cuda --quiet; }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/units.hpp"
+#include "exec/cuda/api/attention_library.hpp"
 #include "exec/cuda/api/failure.hpp"
 #include "exec/host/gemm.hpp"
 #include "exec/interpret/backend.hpp"
@@ -111,6 +112,9 @@ class Api {
   // product_workspace() bytes, of this stream alone.
   virtual void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) = 0;
   virtual std::size_t product_workspace() = 0;
+  // A library's attention; what it takes of the device is in context_bytes() afterwards. Destroyed
+  // before the interface.
+  virtual OpenedAttention open_attention() = 0;
 
   // ---- work that is given as one (CUDA graphs)
   // What `origin` is given from now on, and every stream once it waits for an event that a kept

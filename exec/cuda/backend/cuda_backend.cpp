@@ -6,6 +6,7 @@
 
 #include "core/check.hpp"
 #include "exec/cuda/backend/kernel_table.hpp"
+#include "exec/interpret/operator_shapes.hpp"
 
 namespace exec::cuda {
 
@@ -206,10 +207,23 @@ bool CudaBackend::launch_with_held_sum(const program::Action& action, const mode
   return true;
 }
 
+// Attention, whose operands kernel_table.cpp orders as here.
+bool CudaBackend::launch_by_library(const program::Action& action, const models::Operator& op,
+                                    std::span<const Operand> args, const KernelContext& context) {
+  if (op.kind != models::OpKind::attention) return false;
+  const Queue& q = queue(action.stream);
+  const host::AttentionShape shape = attention_shape(op, context);
+  const auto v = [&](std::size_t i) { return view(args[i]); };
+  if (action.kind == ActionKind::forward)
+    return device_.attention.forward(q, v(1), v(2), v(0), shape);
+  return device_.attention.backward(q, v(4), v(0), v(1), v(2), v(3), shape);
+}
+
 void CudaBackend::run(const program::Action& action, const models::Operator& op,
                       std::span<const Operand> args, const KernelContext& context) {
   api_.push_range(op.name.c_str());
-  if (!launch_with_held_sum(action, op, args, context))
+  if (!launch_with_held_sum(action, op, args, context) &&
+      !launch_by_library(action, op, args, context))
     launch_action(queue(action.stream), action, op, args, context);
   api_.pop_range();
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/cuda/backend/attention_choice.hpp"
 #include "exec/cuda/backend/message_pool.hpp"
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/interpret/backend.hpp"
@@ -18,6 +19,7 @@ namespace exec::cuda {
 struct SharedDevice {
   Api& api;
   MessagePool& messages;
+  AttentionChoice& attention;
   DeviceInfo info;
   const float* maps = nullptr;         // of exec/host/quantise.hpp, on the device
   // Held by the driver and libraries before any rank began; the free bytes then.
@@ -109,6 +111,8 @@ class CudaBackend final : public Backend {
   void launch_held_sum();
   bool launch_with_held_sum(const program::Action& action, const models::Operator& op,
                             std::span<const Operand> args, const KernelContext& context);
+  bool launch_by_library(const program::Action& action, const models::Operator& op,
+                         std::span<const Operand> args, const KernelContext& context);
   std::byte* pinned(std::size_t bytes);
   std::byte* allocate(std::size_t bytes);
 

@@ -76,11 +76,12 @@ void put(RunRecord& r, const char* key, const std::optional<double>& value, cons
 
 }  // namespace
 
-CudaPlatform::CudaPlatform(Api& api) : api_(api) {
+CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention)
+    : api_(api), asked_(attention), attention_(attention, api) {
   const DeviceInfo info = api.device();
   pool_ = api.create_pool();
   messages_ = std::make_unique<MessagePool>(api);
-  device_ = std::make_unique<SharedDevice>(SharedDevice{api, *messages_, info});
+  device_ = std::make_unique<SharedDevice>(SharedDevice{api, *messages_, attention_, info});
   device_->maps = upload_maps(api, pool_);
   device_->context = api.context_bytes();
   device_->free = api.memory().free;
@@ -112,6 +113,9 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
   if (program.mesh.context > 1)
     found.push_back({"context", "1 on a GPU", std::to_string(program.mesh.context),
                      "plan with --pin context=1, or run it with --backend host"});
+  if (asked_ == AttentionKernel::library && !attention_.absent().empty())
+    found.push_back({"--attention-kernel cudnn", "cuDNN and its frontend", attention_.absent(),
+                     "or use --attention-kernel own"});
   if (!found.empty()) return found;
   const core::Bytes need = needed(program, api_), have = api_.memory().free;
   if (need > have)
@@ -137,6 +141,7 @@ void CudaPlatform::describe(RunRecord& r, RanksAre) {
   r.environment["cuda_driver"] = d.driver;
   r.environment["cuda_runtime"] = d.runtime;
   r.environment["pci"] = d.pci;
+  r.environment["attention"] = attention_.text();
   if (r.ranks > 1) r.environment["ranks_per_gpu"] = std::to_string(r.ranks);
   const Readings after = api_.readings();
   if (!after.driver.empty()) r.environment["driver_version"] = after.driver;

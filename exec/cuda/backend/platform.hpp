@@ -11,7 +11,7 @@ namespace exec::cuda {
 class CudaPlatform final : public Platform {
  public:
   // Throws DeviceFailure. api outlives it.
-  explicit CudaPlatform(Api& api);
+  explicit CudaPlatform(Api& api, AttentionKernel attention = AttentionKernel::own);
   ~CudaPlatform() override;
 
   std::string_view name() const override { return "cuda"; }
@@ -23,6 +23,8 @@ class CudaPlatform final : public Platform {
 
  private:
   Api& api_;
+  const AttentionKernel asked_;
+  AttentionChoice attention_;
   PoolHandle pool_ = nullptr;
   std::unique_ptr<MessagePool> messages_;
   std::unique_ptr<SharedDevice> device_;

@@ -3,12 +3,14 @@
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
 
 #include "core/parse_units.hpp"
 #include "exec/cuda/real/check.hpp"
+#include "exec/cuda/real/cudnn_attention.hpp"
 #include "exec/cuda/real/products.hpp"
 #include "exec/probe/nvml.hpp"
 
@@ -126,6 +128,12 @@ class CudaApi final : public Api {
     products_->multiply(g, workspace, raw(s));
   }
   std::size_t product_workspace() override { return Products::kWorkspace; }
+  OpenedAttention open_attention() override {
+    const core::Bytes before = memory().free;
+    OpenedAttention opened = open_cudnn();
+    context_ += std::max(before - memory().free, core::Bytes(0));
+    return opened;
+  }
 
   // Relaxed: other threads give work to streams that joined, and memory may be asked for meanwhile.
   void begin_capture(StreamHandle origin) override {

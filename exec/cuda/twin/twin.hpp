@@ -24,7 +24,8 @@ class Twin final : public Api {
 
   // The nth call (from 1, counted from now) of this name fails: "allocate", "launch", "copy",
   // "copy_in", "copy_out", "multiply", "record", "wait", "synchronise", "create_stream",
-  // "create_pool", "device", "begin_capture", "end_capture", "launch_graph". FailureKind::device:
+  // "create_pool", "device", "begin_capture", "end_capture", "launch_graph", "attention",
+  // "open_attention" (it is absent then), "prepare_attention" (it refuses). FailureKind::device:
   // every later call fails as well.
   void fail(const std::string& call, int nth, FailureKind kind);
   // How often each kernel was launched.
@@ -62,6 +63,8 @@ class Twin final : public Api {
   void launch(const Launch& launch, StreamHandle stream) override;
   void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) override;
   std::size_t product_workspace() override;
+  // A library of 16-bit types, heads of a multiple of 8; backward takes half a square of scores.
+  OpenedAttention open_attention() override;
   void begin_capture(StreamHandle origin) override;
   GraphHandle end_capture(StreamHandle origin) override;
   void abandon_capture(StreamHandle origin) noexcept override;
