@@ -1,14 +1,17 @@
-// Attention with and without tensor cores on a GPU, in interleaved pairs: a row of JSON for each
-// shape of GPT-2 and two longer heads, forward and backward, on standard output. Exit 77 where no
-// GPU answers, with the reason. usage: gpu_attention [PAIRS]
+// Attention with and without tensor cores and by cuDNN on a GPU, in turn: a row of JSON for each
+// shape of GPT-2 and two longer heads, forward and backward, on standard output. Where cuDNN is
+// absent or does not have the shape within the workspace of a run, the row says why. Exit 77 where
+// no GPU answers, with the reason. usage: gpu_attention [PAIRS]
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <vector>
 
 #include "core/random.hpp"
+#include "exec/cuda/backend/attention_choice.hpp"
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/cuda/real/cuda_api.hpp"
 #include "exec/host/convert.hpp"
@@ -27,12 +30,13 @@ constexpr Cell kCells[] = {
     {"gpt2-124m", 32, 1024, 12, 12, 64},  {"gpt2-1.5b", 8, 1024, 25, 25, 64},
     {"heads of 80", 8, 2048, 16, 16, 80}, {"heads of 128, grouped", 4, 4096, 32, 8, 128},
 };
-constexpr int kCalls = 5;              // of the quick one between two events; the plain one: once
+constexpr int kCalls = 5;              // of the quick ones between two events; the plain one: once
+enum Kernel { kTensorCores, kPlain, kCudnn, kKernels };
 
 class Bench {
  public:
-  Bench(cuda::Api& api, const Cell& c)
-      : api_(api), pool_(api.create_pool()), stream_(api.create_stream(false)),
+  Bench(cuda::Api& api, cuda::AttentionChoice& cudnn, const Cell& c)
+      : api_(api), cudnn_(cudnn), pool_(api.create_pool()), stream_(api.create_stream(false)),
         begin_(api.create_event(true)), end_(api.create_event(true)),
         shape_{c.samples, c.seq, c.heads, c.kv_heads, c.d, true} {
     const std::int64_t rows = c.samples * c.seq, out = rows * c.heads * c.d;
@@ -42,8 +46,9 @@ class Bench {
     dout_ = random(out);
     out_ = random(out);
     lse_ = {api.allocate(pool_, static_cast<std::size_t>(statistics_) * 4), DType::f32};
-    workspace_ = static_cast<std::byte*>(
-        api.allocate(pool_, static_cast<std::size_t>(statistics_) * 8));
+    // As a run has it (CudaBackend::open).
+    workspace_bytes_ = std::max(api.product_workspace(), static_cast<std::size_t>(statistics_) * 8);
+    workspace_ = static_cast<std::byte*>(api.allocate(pool_, workspace_bytes_));
   }
   ~Bench() {
     api_.destroy(begin_);
@@ -54,15 +59,20 @@ class Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  double forward(bool plain) {
-    return timed(plain, [&](const cuda::Queue& q) {
-      (plain ? cuda::plain_attention : cuda::attention)(q, out_, lse_, qkv_, shape_);
+  // Seconds; below 0: cuDNN was not called.
+  double forward(Kernel kernel) {
+    return timed(kernel, [&](const cuda::Queue& q) {
+      if (kernel == kCudnn) return cudnn_.forward(q, out_, lse_, qkv_, shape_);
+      (kernel == kPlain ? cuda::plain_attention : cuda::attention)(q, out_, lse_, qkv_, shape_);
+      return true;
     });
   }
-  double backward(bool plain) {
-    return timed(plain, [&](const cuda::Queue& q) {
-      (plain ? cuda::plain_attention_input_gradient : cuda::attention_input_gradient)(
+  double backward(Kernel kernel) {
+    return timed(kernel, [&](const cuda::Queue& q) {
+      if (kernel == kCudnn) return cudnn_.backward(q, dqkv_, dout_, qkv_, out_, lse_, shape_);
+      (kernel == kPlain ? cuda::plain_attention_input_gradient : cuda::attention_input_gradient)(
           q, dqkv_, dout_, qkv_, out_, lse_, shape_);
+      return true;
     });
   }
   // Of the scores that a causal row sees, two products forward, five backward.
@@ -90,18 +100,19 @@ class Bench {
     api_.release_pinned(pinned);
     return {data, DType::bf16};
   }
-  double timed(bool plain, const std::function<void(const cuda::Queue&)>& call) {
-    const cuda::Queue q{api_, stream_, api_.device().multiprocessors, workspace_,
-                        static_cast<std::size_t>(statistics_) * 8};
-    const int calls = plain ? 1 : kCalls;
+  double timed(Kernel kernel, const std::function<bool(const cuda::Queue&)>& call) {
+    const cuda::Queue q{api_, stream_, api_.device().multiprocessors, workspace_, workspace_bytes_};
+    const int calls = kernel == kPlain ? 1 : kCalls;
+    bool called = true;
     api_.record(begin_, stream_);
-    for (int i = 0; i < calls; ++i) call(q);
+    for (int i = 0; i < calls; ++i) called = call(q) && called;
     api_.record(end_, stream_);
     api_.synchronise(stream_);
-    return api_.seconds_between(begin_, end_) / calls;
+    return called ? api_.seconds_between(begin_, end_) / calls : -1;
   }
 
   cuda::Api& api_;
+  cuda::AttentionChoice& cudnn_;
   cuda::PoolHandle pool_;
   cuda::StreamHandle stream_;
   cuda::EventHandle begin_, end_;
@@ -109,47 +120,64 @@ class Bench {
   std::int64_t statistics_ = 0;
   host::View qkv_, dqkv_, dout_, out_, lse_;
   std::byte* workspace_ = nullptr;
+  std::size_t workspace_bytes_ = 0;
 };
 
-void print_row(const Cell& c, const char* pass, double flops, const std::vector<double>& fast,
-               const std::vector<double>& plain) {
-  const auto median = [](std::vector<double> v) {
-    std::ranges::sort(v);
-    return v[v.size() / 2];
-  };
-  const auto list = [](const std::vector<double>& v) {
-    std::string text;
-    for (const double x : v) {
-      char word[32];
-      std::snprintf(word, sizeof word, "%s%.4g", text.empty() ? "" : ", ", x);
-      text += word;
-    }
-    return text;
-  };
+using Times = std::array<std::vector<double>, kKernels>;
+
+double median(std::vector<double> v) {
+  std::ranges::sort(v);
+  return v[v.size() / 2];
+}
+std::string list(const std::vector<double>& v) {
+  std::string text;
+  for (const double x : v) {
+    char word[32];
+    std::snprintf(word, sizeof word, "%s%.4g", text.empty() ? "" : ", ", x);
+    text += word;
+  }
+  return text;
+}
+
+// What cuDNN took, or what its choice says of the shapes so far.
+void print_cudnn(const Times& t, double flops, const cuda::AttentionChoice& cudnn) {
+  if (t[kCudnn].empty() || t[kCudnn].front() < 0) {
+    std::string text = cudnn.text();
+    std::ranges::replace(text, '"', '\'');
+    std::printf(", \"cudnn\": \"%s\"}\n", text.c_str());
+    return;
+  }
+  std::printf(", \"cudnn_seconds\": [%s], \"cudnn_times_faster\": %.4g, \"cudnn_tflops\": %.4g}\n",
+              list(t[kCudnn]).c_str(), median(t[kTensorCores]) / median(t[kCudnn]),
+              flops / median(t[kCudnn]) / 1e12);
+}
+
+void print_row(const Cell& c, const char* pass, double flops, const Times& t,
+               const cuda::AttentionChoice& cudnn) {
   std::printf(
       "{\"name\": \"%s %s\", \"samples\": %lld, \"seq\": %lld, \"heads\": %lld, \"kv_heads\": "
       "%lld, "
       "\"head_dim\": %lld, \"type\": \"bf16\", \"tensor_cores_seconds\": [%s], "
-      "\"plain_seconds\": [%s], \"times_faster\": %.4g, \"tensor_cores_tflops\": %.4g}\n",
+      "\"plain_seconds\": [%s], \"times_faster\": %.4g, \"tensor_cores_tflops\": %.4g",
       c.name, pass, static_cast<long long>(c.samples), static_cast<long long>(c.seq),
       static_cast<long long>(c.heads), static_cast<long long>(c.kv_heads),
-      static_cast<long long>(c.d), list(fast).c_str(), list(plain).c_str(),
-      median(plain) / median(fast), flops / median(fast) / 1e12);
+      static_cast<long long>(c.d), list(t[kTensorCores]).c_str(), list(t[kPlain]).c_str(),
+      median(t[kPlain]) / median(t[kTensorCores]), flops / median(t[kTensorCores]) / 1e12);
+  print_cudnn(t, flops, cudnn);
 }
 
-void measure(cuda::Api& api, const Cell& c, int pairs) {
-  Bench bench(api, c);
-  std::vector<double> fast[2], plain[2];
-  for (int i = -1; i < pairs; ++i) {   // the first pair warms up
-    const double f[2] = {bench.forward(false), bench.backward(false)};
-    const double p[2] = {bench.forward(true), bench.backward(true)};
-    for (int k = 0; k < 2 && i >= 0; ++k) {
-      fast[k].push_back(f[k]);
-      plain[k].push_back(p[k]);
+void measure(cuda::Api& api, cuda::AttentionChoice& cudnn, const Cell& c, int pairs) {
+  Bench bench(api, cudnn, c);
+  Times times[2];
+  for (int i = -1; i < pairs; ++i)     // the first of each warms up
+    for (int k = 0; k < kKernels; ++k) {
+      const auto kernel = static_cast<Kernel>(k);
+      const double seconds[2] = {bench.forward(kernel), bench.backward(kernel)};
+      for (std::size_t pass = 0; pass < 2 && i >= 0; ++pass)
+        times[pass][kernel].push_back(seconds[pass]);
     }
-  }
-  print_row(c, "forward", bench.flops(2), fast[0], plain[0]);
-  print_row(c, "backward", bench.flops(5), fast[1], plain[1]);
+  print_row(c, "forward", bench.flops(2), times[0], cudnn);
+  print_row(c, "backward", bench.flops(5), times[1], cudnn);
 }
 
 }  // namespace
@@ -157,7 +185,8 @@ void measure(cuda::Api& api, const Cell& c, int pairs) {
 int main(int count, char** arguments) try {
   const int pairs = count > 1 ? std::max(1, std::atoi(arguments[1])) : 5;
   const std::unique_ptr<cuda::Api> api = cuda::open_cuda();
-  for (const Cell& c : kCells) measure(*api, c, pairs);
+  cuda::AttentionChoice cudnn(cuda::AttentionKernel::automatic, *api);
+  for (const Cell& c : kCells) measure(*api, cudnn, c, pairs);
   return 0;
 } catch (const cuda::DeviceFailure& failure) {
   std::printf("skipped: %s\n", failure.what());

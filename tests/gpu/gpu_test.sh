@@ -63,6 +63,21 @@ case $check in
     run half cuda
     close half-cuda.json half-host.json 0.03 || fail "bf16 is not the host's"
     ;;
+  cudnn)
+    plan half --gpus 1 --recipe mixed --optimizer momentum
+    run half cuda
+    mv half-cuda.json half-own.json
+    run half cuda --attention-kernel auto
+    says=$(grep -o '"attention": "[^"]*"' half-cuda.json)
+    if [[ $says == *'"own kernels: '* ]]; then
+      printf 'skipped: %s\n' "$says"
+      exit 77
+    fi
+    printf '%s\n' "$says"
+    [[ $says == *cuDNN* ]] || fail "$says"
+    close half-cuda.json half-own.json 0.03 || fail "cuDNN's attention is not own kernels'"
+    grep -q "$(grep -o '"workspace": [0-9]*' half-own.json)" half-cuda.json || fail "another workspace"
+    ;;
   strategies)
     for pins in "--pin data=3 --pin sharding=zero3" "--pin data=3 --pin grad_sync=tree" \
       "--pin tensor=2 --gpus 2" "--pin pipeline=2 --pin schedule=1f1b --gpus 2" \

@@ -4,7 +4,7 @@
 #   kernels     each kernel beside its host twin, on the GPU            gpu_kernels
 #   strategies  losses, memory and traffic beside the host's            gpu_test.sh
 #   calibrate   the profile of this GPU, OUT/gpu.json; goes on from its points
-#   attention   with tensor cores beside without, forward and backward, in interleaved pairs
+#   attention   with tensor cores beside without and cuDNN's, forward and backward, in turn
 #   graphs      launch-bound plans with a step kept as a CUDA graph beside without, in interleaved pairs
 #   plans       twelve plans: memory and time, predicted by the shipped and by the calibrated profile,
 #               beside executed
@@ -35,6 +35,15 @@ if ldd "$bin/planner-exec-cuda" | grep -q 'libcublasLt.*not found'; then
 print(next(iter(sorted(g for p in sys.path for g in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13"))), ""))')
   [[ -n $found ]] && export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$found")
 fi
+
+# cuDNN and the runtime that its frontend calls, as PyTorch's wheels bring them.
+for library in libcudnn.so.9 libcudart.so.13; do
+  if ! ldconfig -p | grep -q "$library"; then
+    found=$(python3 -c 'import sys, glob
+print(next(iter(sorted(g for p in sys.path for g in glob.glob(p + "/nvidia/*/lib/'"$library"'"))), ""))')
+    [[ -n $found ]] && export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$found")
+  fi
+done
 
 clocks() {
   nvidia-smi --query-gpu=name,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv,noheader 2>/dev/null ||
@@ -69,7 +78,7 @@ fi
 kernels() { tried kernels gpu_kernels "$bin/gpu_kernels"; }
 
 strategies() {
-  for check in trains equals_host strategies faults; do
+  for check in trains equals_host cudnn strategies faults; do
     tried strategies "$check" "$here/gpu_test.sh" "$bin" "$check"
   done
 }
