@@ -30,7 +30,8 @@ constexpr std::size_t kMostHosts = std::size_t{16} << 20;  // bytes of a file of
 struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
-  std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail, graphs, attention;
+  std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail, graphs, attention,
+      gelu;
   std::optional<std::string> collectives, hostfile, links;
   bool progress = false;
 };
@@ -153,6 +154,7 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   read_of_gpu("--graphs", options.graphs, {"on", "off", "auto"}, request.graphs, request, problems);
   read_of_gpu("--attention-kernel", options.attention, {"own", "cudnn", "auto"}, request.attention,
               request, problems);
+  read_of_gpu("--gelu", options.gelu, {"own", "product"}, request.gelu, request, problems);
   read_checkpoints(options, request, problems);
   return request;
 }
@@ -210,6 +212,10 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
            "plan is launch-bound");
   set.text("--attention-kernel", options.attention, "WHOSE",
            "of a GPU: own (default), cudnn where it has the shape, or auto: cudnn if it is there");
+  set.text(
+      "--gelu", options.gelu, "WHERE",
+      "of a GPU: own (default): a kernel of its own; product: in the epilogue of the product it "
+      "reads, where the library has that");
   set.text("--trace", options.trace, "FILE", "write a trace of the last step for Perfetto");
   set.text("--detail", options.detail, "WHAT", "slices of the trace: block (default) or op");
   set.flag("--progress", options.progress, "tell each step, even where no terminal reads it");

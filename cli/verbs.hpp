@@ -45,6 +45,7 @@ struct RunRequest {
   std::int64_t checkpoint_every = 1;
   std::string graphs = "auto";         // on, off
   std::string attention = "own";       // cudnn, auto
+  std::string gelu = "own";            // product
   bool trace_ops = false, quiet = false;
   std::function<void(const StepProgress&)> progress;
 };

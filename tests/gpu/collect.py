@@ -5,6 +5,7 @@ usage: collect.py plan NAME GPUS BEFORE AFTER OPTIONS FOLDER   one row on standa
        collect.py pins PLAN                                    options that pin what it chose
        collect.py clocked ROWS.jsonl BEFORE AFTER              the rows with the clocks around them
        collect.py graphs NAME BEFORE AFTER FOLDER              one row of pairs: steps kept as graphs, and not
+       collect.py choices NAME OTHER BEFORE AFTER FOLDER       one row of pairs: own kernels, and a library's
        collect.py outcome NAME CODE LOG                        a row of what ended so, with its last lines
        collect.py join ROWS.jsonl COMMAND OUT.json             all rows, written whole
 """
@@ -72,6 +73,22 @@ def graphs(name, before, after, folder):
     }
 
 
+def choices(name, other, before, after, folder):
+    """Medians of each run, in the order in which they ran; what the library's runs say they called."""
+    runs = {whose: [json.load(open(f"{folder}/choices.{whose}.{pair}.json")) for pair in (1, 2, 3)] for whose in ("own", other)}
+    step = {whose: [run["time"]["step_median"] for run in runs[whose]] for whose in runs}
+    environment = runs[other][0]["environment"]
+    return {
+        "name": name, "clocks_before": before, "clocks_after": after, "other": other,
+        "attention": environment["attention"], "gelu": environment["gelu"],
+        "step_own": step["own"], "step_other": step[other],
+        "times_faster": sorted(own / its for own, its in zip(step["own"], step[other]))[1],
+        "loss_apart": max(abs(a - b) / abs(a) for x, y in zip(runs["own"], runs[other]) for a, b in zip(x["loss"], y["loss"])),
+        "same_memory": all(x["memory"]["live"] == y["memory"]["live"] and x["memory"]["workspace"] == y["memory"]["workspace"]
+                           for x, y in zip(runs["own"], runs[other])),
+    }
+
+
 def outcome(name, code, log):
     lines = open(log, errors="replace").read().strip().splitlines()
     return {"name": name, "exit": int(code), "says": lines[-6:]}
@@ -97,6 +114,8 @@ if __name__ == "__main__":
         print("\n".join(json.dumps(r) for r in clocked(*sys.argv[2:5])))
     elif sys.argv[1] == "graphs":
         print(json.dumps(graphs(*sys.argv[2:6])))
+    elif sys.argv[1] == "choices":
+        print(json.dumps(choices(*sys.argv[2:7])))
     elif sys.argv[1] == "outcome":
         print(json.dumps(outcome(*sys.argv[2:5])))
     else:

@@ -62,6 +62,10 @@ case $check in
     run half host
     run half cuda
     close half-cuda.json half-host.json 0.03 || fail "bf16 is not the host's"
+    mv half-cuda.json half-own.json
+    run half cuda --gelu product
+    grep '"gelu"' half-cuda.json
+    close half-cuda.json half-own.json 0.03 || fail "a GELU in its product is not own kernels'"
     ;;
   cudnn)
     plan half --gpus 1 --recipe mixed --optimizer momentum

@@ -6,6 +6,7 @@
 #   calibrate   the profile of this GPU, OUT/gpu.json; goes on from its points
 #   attention   with tensor cores beside without and cuDNN's, forward and backward, in turn
 #   graphs      launch-bound plans with a step kept as a CUDA graph beside without, in interleaved pairs
+#   choices     steps with own attention beside cuDNN's, own GELU beside products', in interleaved pairs
 #   plans       twelve plans: memory and time, predicted by the shipped and by the calibrated profile,
 #               beside executed
 #   torch       GPT-2 of four sizes beside PyTorch (compiled, flash attention), in interleaved pairs
@@ -21,7 +22,7 @@ steps=${3:-12}
 command="$0 $*"
 shift $(($# < 3 ? $# : 3))
 sections=("$@")
-[[ ${#sections[@]} -gt 0 ]] || sections=(kernels strategies calibrate attention graphs plans torch sanitizer)
+[[ ${#sections[@]} -gt 0 ]] || sections=(kernels strategies calibrate attention graphs choices plans torch sanitizer)
 planner=$bin/planner
 rows=$out/rows
 work=$(mktemp -d)
@@ -129,6 +130,32 @@ graphs() {
   done
 }
 
+# Own kernels beside a library's, as a run chooses them: pairs of runs, in turn.
+choices() {
+  for cell in "gpt2-124m 32 attention-kernel auto" "gpt2-124m 32 gelu product" \
+    "gpt2-1.5b 8 attention-kernel auto" "gpt2-1.5b 8 gelu product"; do
+    read -r model batch option other <<<"$cell"
+    if has choices "$model-$option"; then continue; fi
+    "$planner" --model "$model" --gpus 1 --global-batch "$batch" --recipe mixed --gpu h200-sxm-141g --quiet \
+      --out "$work/choices.plan.json" >/dev/null
+    before=$(clocks)
+    code=0
+    for pair in 1 2 3; do
+      for whose in own "$other"; do
+        "$planner" exec "$work/choices.plan.json" --backend cuda --steps "$steps" "--$option" "$whose" --quiet \
+          --out "$work/choices.$whose.$pair.json" >/dev/null 2>"$work/log.txt" || code=$?
+      done
+    done
+    if [[ $code -ne 0 ]]; then
+      outcome choices "$model-$option" "$code" "$work/log.txt"
+      continue
+    fi
+    python3 "$here/collect.py" choices "$model-$option" "$other" "$before" "$(clocks)" "$work" >>"$rows/choices.jsonl"
+    join choices
+    printf 'measured %s with --%s own and %s\n' "$model" "$option" "$other" >&2
+  done
+}
+
 # name | model | gpus | global batch | options; several --gpus share the card, so their times are not compared.
 table() {
   cat <<'TABLE'
@@ -200,7 +227,7 @@ sanitizer() {
 
 for section in "${sections[@]}"; do
   case $section in
-    kernels | strategies | calibrate | attention | graphs | plans | torch | sanitizer) "$section" ;;
+    kernels | strategies | calibrate | attention | graphs | choices | plans | torch | sanitizer) "$section" ;;
     *)
       printf 'no section named %s\n' "$section" >&2
       exit 2

@@ -38,13 +38,14 @@ std::map<std::string, std::int64_t> launches;  // of the last run on a twin
 
 ProgramRun on_twin(const models::ModelSpec& spec, const Job& job, const Strategy& s,
                    std::int64_t steps,
-                   cuda::AttentionKernel attention = cuda::AttentionKernel::own) {
+                   cuda::AttentionKernel attention = cuda::AttentionKernel::own,
+                   bool gelu_by_products = false) {
   static std::uint64_t order = 0;
   cuda::Twin twin({.seed = ++order});
   INFO("order of streams " << order);
   std::optional<ProgramRun> run;
   {
-    cuda::CudaPlatform platform(twin, attention);
+    cuda::CudaPlatform platform(twin, attention, gelu_by_products);
     run = run_program(spec, job, s, steps, kSeed,
                       [&](const auto& p, const auto& k, int rank) {
                         return platform.backend(p, k, rank);
@@ -84,11 +85,12 @@ void compare(const ProgramRun& found, const ProgramRun& expected, const ProgramR
 }
 
 void check(const models::ModelSpec& spec, Job job, const Strategy& s, const Bounds& bounds,
-           cuda::AttentionKernel attention = cuda::AttentionKernel::own) {
+           cuda::AttentionKernel attention = cuda::AttentionKernel::own,
+           bool gelu_by_products = false) {
   // AdamW would turn the rounding of gradients that are zero into whole steps.
   if (job.optimizer == OptimizerKind::adamw) job.optimizer = OptimizerKind::momentum;
   INFO(spec.name << " " << to_text(s) << " " << job.recipe << " lora=" << job.lora_rank);
-  const ProgramRun found = on_twin(spec, job, s, kSteps, attention);
+  const ProgramRun found = on_twin(spec, job, s, kSteps, attention, gelu_by_products);
   CHECK(found.replicas_agree);
   check_prediction(found);
   const ProgramRun before = run_program(spec, job, s, 0, kSeed);
@@ -145,6 +147,27 @@ TEST_CASE(
   check(spec, tiny_job(spec, 12), strategy(1, 12, 2), kFloat, cuda::AttentionKernel::automatic);
   CHECK(launches["library_attention"] == 0);
   CHECK(launches["attention"] > 0);
+}
+
+TEST_CASE(
+    "products that compute the GELU which reads them train within the bound, in the same memory") {
+  const models::ModelSpec spec = tiny_gpt(2);
+  const auto with = [&](const Strategy& s, const std::string& recipe, const Bounds& bounds) {
+    check(spec, tiny_job(spec, 12, recipe), s, bounds, cuda::AttentionKernel::own, true);
+  };
+  for (const Checkpoint c : {Checkpoint::none, Checkpoint::every_k, Checkpoint::pointwise}) {
+    with(strategy(1, 12, 2, recomputing(c)), "lean", kHalf);
+    // Two layers, six micro-batches.
+    CHECK(launches["product_gelu"] >= kSteps * 2 * 6);
+    CHECK(launches["product_gelu_gradient"] == kSteps * 2 * 6);
+    CHECK(launches["gelu_gradient"] == 0);
+  }
+  with(mesh(1, 2, 1), "lean", kHalf);
+  CHECK(launches["product_gelu_gradient"] > 0);
+  with(strategy(2, 12, 1, sharded(Sharding::zero3)), "mixed", kHalfStored);
+  with(strategy(1, 12, 2), "fp32", kFloat);
+  CHECK(launches["product_gelu"] == 0);
+  CHECK(launches["gelu"] > 0);
 }
 
 TEST_CASE("data ranks by ring, tree, naive exchange and servers train what one rank trains") {

@@ -126,6 +126,28 @@ expect 3 'a failure that a test asked for' \
 expect 2 'own, cudnn, auto' "$planner" exec heads.plan.json --backend cuda --quiet --attention-kernel mine
 expect 2 'backend cuda beside it' "$planner" exec heads.plan.json --quiet --attention-kernel cudnn
 
+# ---- products that compute the GELU which reads them ------------------------------------------------
+joins() { timeout 120 "$planner" exec one.json --backend cuda --quiet --gelu product "$@" >/dev/null; }
+joins --steps 5 --graphs on --out joined.json --checkpoint-dir by-product
+joins --steps 5 --graphs off --checkpoint-dir by-product-plain
+joins --steps 2 --graphs off --checkpoint-dir by-product-resumed
+joins --steps 5 --graphs off --checkpoint-dir by-product-resumed
+for other in plain resumed; do
+  cmp by-product/step-00000005/rank-0000 "by-product-$other/step-00000005/rank-0000" || fail "joined, $other: other bits"
+done
+grep -q '"gelu": "[1-9][0-9]* in epilogues of products, 0 that' joined.json || fail "$(grep '"gelu"' joined.json)"
+grep -q '"gelu": "own kernels"' on.json || fail "$(grep '"gelu"' on.json)"
+if command -v python3 >/dev/null; then
+  python3 -c 'import json
+own, joined = (json.load(open(f"{n}.json")) for n in ("on", "joined"))
+assert joined["memory"]["live"] == own["memory"]["live"]
+assert joined["memory"]["workspace"] == own["memory"]["workspace"]
+assert all(abs(x - y) <= 0.01 * y for x, y in zip(joined["loss"], own["loss"], strict=True))'
+fi
+expect 3 'a failure that a test asked for' \
+  env PLANNER_TWIN=multiply_gelu=3:device "$planner" exec one.json --backend cuda --quiet --gelu product
+expect 2 'own, product' "$planner" exec one.json --backend cuda --quiet --gelu both
+
 # ---- a device that does not open -----------------------------------------------------------------
 opens() { expect 3 "$2" env "PLANNER_TWIN=open=$1" "$planner" exec two.json --backend cuda --quiet; }
 opens old_driver 'driver is too old for the CUDA.*update the driver'

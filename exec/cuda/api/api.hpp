@@ -111,6 +111,11 @@ class Api {
   // c (=|+=) alpha a b (+ bias), sums in f32 (f64 where c is), rounded once; workspace of
   // product_workspace() bytes, of this stream alone.
   virtual void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) = 0;
+  // As multiply(), but c = gelu(sums), of the tanh form, and `before` receives the sums themselves;
+  // gradient: c = sums gelu'(before). Each is rounded once, `before` lies as c does. False: the
+  // library has none of this shape, and nothing was given.
+  virtual bool multiply_gelu(const host::MixedGemm& product, const host::View& before,
+                             bool gradient, void* workspace, StreamHandle stream) = 0;
   virtual std::size_t product_workspace() = 0;
   // A library's attention; what it takes of the device is in context_bytes() afterwards. Destroyed
   // before the interface.

@@ -26,13 +26,6 @@ double now() {
 
 std::size_t bytes_of(const Operand& o) { return static_cast<std::size_t>(o.bytes().value()); }
 
-// Whether two ranges share bytes without being the same range.
-bool crosses(const host::View& a, std::int64_t a_bytes, const host::View& b, std::int64_t b_bytes) {
-  const auto* x = static_cast<const std::byte*>(a.data);
-  const auto* y = static_cast<const std::byte*>(b.data);
-  return x != y && x < y + b_bytes && y < x + a_bytes;
-}
-
 }  // namespace
 
 CudaBackend::CudaBackend(const SharedDevice& device, const program::RankClass& rank_class,
@@ -102,7 +95,7 @@ CudaBackend::Lane& CudaBackend::lane(Stream stream) {
 }
 
 const Queue& CudaBackend::queue(Stream stream) {
-  if (stream == Stream::compute) launch_held_sum();
+  if (stream == Stream::compute) launch_held();
   return lane(stream).queue;
 }
 
@@ -171,42 +164,6 @@ MemoryBeside CudaBackend::beside() const {
   return m;
 }
 
-void CudaBackend::launch_held_sum() {
-  if (held_.elements == 0) return;
-  const HeldSum sum = std::exchange(held_, {});
-  add(lane(Stream::compute).queue, sum.y, sum.a, sum.b, sum.elements);
-}
-
-// Whether it was launched here, or held back.
-bool CudaBackend::launch_with_held_sum(const program::Action& action, const models::Operator& op,
-                                       std::span<const Operand> args,
-                                       const KernelContext& context) {
-  if (action.kind != ActionKind::forward || action.stream != Stream::compute) return false;
-  const std::int64_t rows = op.rows * context.samples;
-  if (op.kind == models::OpKind::add) {
-    launch_held_sum();
-    held_ = {view(args[2]), view(args[0]), view(args[1]), rows * op.n};
-    return true;
-  }
-  if (op.kind != models::OpKind::layer_norm || held_.elements != rows * op.n) return false;
-  const HeldSum& s = held_;
-  const std::int64_t bytes = core::bytes_of(s.elements, s.y.type).value();
-  if (args[0].data != s.y.data || args[3].type != s.y.type) return false;
-  // A result may take the place of an addend, but only row by row.
-  for (std::size_t out : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
-    for (const host::View& in : {s.a, s.b}) {
-      const bool statistics = out > 3 && args[out].data == in.data;
-      if (statistics || crosses(view(args[out]), args[out].bytes().value(), in, bytes))
-        return false;
-    }
-  for (const host::View& in : {s.a, s.b})
-    if (crosses(s.y, bytes, in, bytes)) return false;
-  const HeldSum sum = std::exchange(held_, {});
-  add_layer_norm(lane(Stream::compute).queue, sum.y, sum.a, sum.b, view(args[3]), view(args[4]),
-                 view(args[5]), view(args[1]), view(args[2]), rows, op.n, context.norm_epsilon);
-  return true;
-}
-
 // Attention, whose operands kernel_table.cpp orders as here.
 bool CudaBackend::launch_by_library(const program::Action& action, const models::Operator& op,
                                     std::span<const Operand> args, const KernelContext& context) {
@@ -222,7 +179,7 @@ bool CudaBackend::launch_by_library(const program::Action& action, const models:
 void CudaBackend::run(const program::Action& action, const models::Operator& op,
                       std::span<const Operand> args, const KernelContext& context) {
   api_.push_range(op.name.c_str());
-  if (!launch_with_held_sum(action, op, args, context) &&
+  if (!launch_joined(action, op, args, context) &&
       !launch_by_library(action, op, args, context))
     launch_action(queue(action.stream), action, op, args, context);
   api_.pop_range();
@@ -295,8 +252,11 @@ void CudaBackend::drain() {
   pinned_used_ = 0;
 }
 
+// A product that is held back stays so, or a step with marks would have other bits: its time is
+// then its successor's.
 double CudaBackend::mark(Stream stream) {
-  const StreamHandle handle = queue(stream).stream;
+  if (stream == Stream::compute) launch_held_sum();
+  const StreamHandle handle = lane(stream).queue.stream;
   Lane& l = lane(stream);
   if (l.marks_used == l.marks.size()) l.marks.push_back(api_.create_event(true));
   api_.record(l.marks[l.marks_used], handle);

@@ -2,9 +2,10 @@
 // CudaBackend: one rank on a GPU. The rank's buffers lie in one range of a memory pool of its own;
 // each stream of the Program is a stream of the device, each event instance an event; nothing waits
 // for the device within a step. A sum that a layer norm reads next is held back, so that one kernel
-// does both.
+// does both; so is, where asked for, a product that a GELU reads next.
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -15,11 +16,19 @@
 
 namespace exec::cuda {
 
+// Whether products compute the GELU that reads them, or its gradient, and how often they did.
+struct GeluChoice {
+  bool by_products = false;
+  std::atomic<std::int64_t> joined = 0, refused = 0;  // refused: the library has none for the shape
+  std::string text() const;
+};
+
 // What the ranks of a run share; outlives them.
 struct SharedDevice {
   Api& api;
   MessagePool& messages;
   AttentionChoice& attention;
+  GeluChoice& gelu;
   DeviceInfo info;
   const float* maps = nullptr;         // of exec/host/quantise.hpp, on the device
   // Held by the driver and libraries before any rank began; the free bytes then.
@@ -88,6 +97,13 @@ class CudaBackend final : public Backend {
     host::View y, a, b;
     std::int64_t elements = 0;
   };
+  // A linear layer's product, or its input's gradient, that has not been launched.
+  struct HeldProduct {
+    enum class Pass : std::uint8_t { none, forward, backward };
+    Pass pass = Pass::none;
+    host::View out, in, w, bias;       // backward: dx, dy
+    host::LinearShape shape;
+  };
 
   // A step that is kept: what of it lies on the device, and its own events.
   struct Recording {
@@ -108,9 +124,19 @@ class CudaBackend final : public Backend {
   Lane& lane(Stream stream);
   // The stream's queue, after what was held back for it.
   const Queue& queue(Stream stream);
+  // What was held back (held.cpp).
+  void launch_held();
   void launch_held_sum();
+  void launch_held_product();
+  // Each: whether the action was launched with what was held back, or is held back itself.
+  bool launch_joined(const program::Action& action, const models::Operator& op,
+                     std::span<const Operand> args, const KernelContext& context);
   bool launch_with_held_sum(const program::Action& action, const models::Operator& op,
                             std::span<const Operand> args, const KernelContext& context);
+  bool launch_with_held_product(const program::Action& action, const models::Operator& op,
+                                std::span<const Operand> args, const KernelContext& context);
+  bool hold_product(const program::Action& action, const models::Operator& op,
+                    std::span<const Operand> args, const KernelContext& context);
   bool launch_by_library(const program::Action& action, const models::Operator& op,
                          std::span<const Operand> args, const KernelContext& context);
   std::byte* pinned(std::size_t bytes);
@@ -129,6 +155,7 @@ class CudaBackend final : public Backend {
   std::size_t pinned_used_ = 0;                // of this step
   Pinned bounce_;
   HeldSum held_;
+  HeldProduct product_;
   Recording recording_;
   EventHandle base_ = nullptr;                 // the moment that marks are counted from
   double base_seconds_ = 0;                    // of the steady clock

@@ -76,12 +76,13 @@ void put(RunRecord& r, const char* key, const std::optional<double>& value, cons
 
 }  // namespace
 
-CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention)
+CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_products)
     : api_(api), asked_(attention), attention_(attention, api) {
+  gelu_.by_products = gelu_by_products;
   const DeviceInfo info = api.device();
   pool_ = api.create_pool();
   messages_ = std::make_unique<MessagePool>(api);
-  device_ = std::make_unique<SharedDevice>(SharedDevice{api, *messages_, attention_, info});
+  device_ = std::make_unique<SharedDevice>(SharedDevice{api, *messages_, attention_, gelu_, info});
   device_->maps = upload_maps(api, pool_);
   device_->context = api.context_bytes();
   device_->free = api.memory().free;
@@ -142,6 +143,7 @@ void CudaPlatform::describe(RunRecord& r, RanksAre) {
   r.environment["cuda_runtime"] = d.runtime;
   r.environment["pci"] = d.pci;
   r.environment["attention"] = attention_.text();
+  r.environment["gelu"] = gelu_.text();
   if (r.ranks > 1) r.environment["ranks_per_gpu"] = std::to_string(r.ranks);
   const Readings after = api_.readings();
   if (!after.driver.empty()) r.environment["driver_version"] = after.driver;

@@ -11,7 +11,8 @@ namespace exec::cuda {
 class CudaPlatform final : public Platform {
  public:
   // Throws DeviceFailure. api outlives it.
-  explicit CudaPlatform(Api& api, AttentionKernel attention = AttentionKernel::own);
+  explicit CudaPlatform(Api& api, AttentionKernel attention = AttentionKernel::own,
+                        bool gelu_by_products = false);
   ~CudaPlatform() override;
 
   std::string_view name() const override { return "cuda"; }
@@ -25,6 +26,7 @@ class CudaPlatform final : public Platform {
   Api& api_;
   const AttentionKernel asked_;
   AttentionChoice attention_;
+  GeluChoice gelu_;
   PoolHandle pool_ = nullptr;
   std::unique_ptr<MessagePool> messages_;
   std::unique_ptr<SharedDevice> device_;

@@ -55,6 +55,12 @@ void linear(const Queue& q, View y, View x, View w, View bias, const host::Linea
 void linear_input_gradient(const Queue& q, View dx, View dy, View w, const host::LinearShape& s,
                            bool accumulate);
 void linear_weight_gradient(const Queue& q, View dw, View dy, View x, const host::LinearShape& s);
+// z = gelu(y), y = x w (+ bias); dx = (dy w) gelu'(x). Of sums that are not rounded before. False:
+// the library has none of this shape, and nothing was launched.
+bool linear_gelu(const Queue& q, View z, View y, View x, View w, View bias,
+                 const host::LinearShape& s);
+bool linear_input_gradient_gelu(const Queue& q, View dx, View dy, View w, View x,
+                                const host::LinearShape& s);
 void bias_add(const Queue& q, View y, View x, View b, std::int64_t rows, std::int64_t n);
 void bias_gradient(const Queue& q, View db, View dy, std::int64_t rows, std::int64_t n);
 void lora_up(const Queue& q, View y, View u, View b, const host::LoraShape& s);

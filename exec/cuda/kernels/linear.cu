@@ -35,6 +35,18 @@ void linear_input_gradient(const Queue& q, View dx, View dy, View w, const host:
   multiply(q, {.m = s.rows, .n = s.k, .k = s.n,
                .a = {dy, s.ldy}, .b = {w, s.k}, .c = {dx, s.ldx}, .accumulate = accumulate});
 }
+bool linear_gelu(const Queue& q, View z, View y, View x, View w, View bias,
+                 const host::LinearShape& s) {
+  return q.api.multiply_gelu({.m = s.rows, .n = s.n, .k = s.k,
+                              .a = {x, s.ldx}, .b = {w, s.k, true}, .c = {z, s.ldy}, .bias = bias},
+                             y, false, q.workspace, q.stream);
+}
+bool linear_input_gradient_gelu(const Queue& q, View dx, View dy, View w, View x,
+                                const host::LinearShape& s) {
+  return q.api.multiply_gelu({.m = s.rows, .n = s.k, .k = s.n,
+                              .a = {dy, s.ldy}, .b = {w, s.k}, .c = {dx, s.ldx}},
+                             x, true, q.workspace, q.stream);
+}
 void linear_weight_gradient(const Queue& q, View dw, View dy, View x, const host::LinearShape& s) {
   multiply(q, {.m = s.n, .n = s.k, .k = s.rows,
                .a = {dy, s.ldy, true}, .b = {x, s.ldx}, .c = {dw, s.k}, .accumulate = true});

@@ -127,6 +127,10 @@ class CudaApi final : public Api {
   void multiply(const host::MixedGemm& g, void* workspace, StreamHandle s) override {
     products_->multiply(g, workspace, raw(s));
   }
+  bool multiply_gelu(const host::MixedGemm& g, const host::View& before, bool gradient,
+                     void* workspace, StreamHandle s) override {
+    return products_->multiply_gelu(g, before, gradient, workspace, raw(s));
+  }
   std::size_t product_workspace() override { return Products::kWorkspace; }
   OpenedAttention open_attention() override {
     const core::Bytes before = memory().free;

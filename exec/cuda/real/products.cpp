@@ -50,6 +50,15 @@ cublasLtMatrixLayout_t layout(const host::Matrix& m, std::int64_t rows, std::int
 
 }  // namespace
 
+cublasLtEpilogue_t Products::epilogue(Then then, bool bias) {
+  switch (then) {
+    case Then::nothing: return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Then::gelu: return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Then::slope: return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 struct Products::Chosen {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
@@ -69,7 +78,8 @@ Products::~Products() {
 }
 
 // C^T = op(B)^T op(A)^T: the library's first operand is our B, its second our A.
-std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const Key& key) {
+std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const After& after,
+                                                 const Key& key) {
   auto chosen = std::make_unique<Chosen>();
   Chosen& k = *chosen;
   const bool wide = g.c.view.type == core::DType::f64;
@@ -78,8 +88,12 @@ std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const
         "cublasLtMatmulDescCreate");
   set(k.operation, CUBLASLT_MATMUL_DESC_TRANSA, g.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(k.operation, CUBLASLT_MATMUL_DESC_TRANSB, g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(after.then, static_cast<bool>(g.bias)));
+  if (after.then != Then::nothing) {
+    set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.c.leading);
+    set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, after.before);
+  }
   if (g.bias) {
-    set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(g.bias.type));
     set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias.data);
   }
@@ -104,27 +118,46 @@ std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const
   cublasLtMatmulPreferenceDestroy(preference);
   const std::string what = "cublasLtMatmulAlgoGetHeuristic(" + std::to_string(g.m) + " x " +
                            std::to_string(g.n) + " x " + std::to_string(g.k) + ")";
+  const bool none =
+      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE || found == 0;
+  if (after.then != Then::nothing && none) return nullptr;
   check(status, what);
   check(found > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED, what);
   k.algorithm = best.algo;
   return chosen;
 }
 
-const Products::Chosen& Products::choose(const host::MixedGemm& g) {
+const Products::Chosen* Products::choose(const host::MixedGemm& g, const After& after) {
   const auto type = [](const host::View& v) { return static_cast<std::int64_t>(v.type); };
   const Key key{g.m, g.n, g.k, g.a.leading, g.b.leading, g.c.leading, g.a.transposed,
                 g.b.transposed, type(g.a.view), type(g.b.view), type(g.c.view),
                 g.bias ? 1 + type(g.bias) : 0, alignment(g.a.view.data), alignment(g.b.view.data),
-                alignment(g.c.view.data), g.accumulate};
-  std::unique_ptr<Chosen>& chosen = chosen_[key];
-  if (!chosen) chosen = make(g, key);
-  return *chosen;
+                alignment(g.c.view.data), g.accumulate, static_cast<std::int64_t>(after.then),
+                alignment(after.before)};
+  const auto found = chosen_.find(key);
+  if (found != chosen_.end()) return found->second.get();
+  return chosen_.emplace(key, make(g, after, key)).first->second.get();
 }
 
 void Products::multiply(const host::MixedGemm& g, void* workspace, cudaStream_t stream) {
-  const std::scoped_lock lock(mutex_);  // the bias is the descriptor's
-  const Chosen& k = choose(g);
+  launch(g, {}, workspace, stream);
+}
+
+bool Products::multiply_gelu(const host::MixedGemm& g, const host::View& before, bool gradient,
+                             void* workspace, cudaStream_t stream) {
+  if (g.c.leading % 8 != 0) return false;  // as the library wants it of what it keeps beside
+  return launch(g, {gradient ? Then::slope : Then::gelu, before.data}, workspace, stream);
+}
+
+bool Products::launch(const host::MixedGemm& g, const After& after, void* workspace,
+                      cudaStream_t stream) {
+  const std::scoped_lock lock(mutex_);  // bias and `before` are the descriptor's
+  const Chosen* const chosen = choose(g, after);
+  if (chosen == nullptr) return false;
+  const Chosen& k = *chosen;
   if (g.bias) set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias.data);
+  if (after.then != Then::nothing)
+    set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, after.before);
   const bool wide = g.c.view.type == core::DType::f64;
   const double alpha64 = g.alpha, beta64 = g.accumulate ? 1.0 : 0.0;
   const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
@@ -134,6 +167,7 @@ void Products::multiply(const host::MixedGemm& g, void* workspace, cudaStream_t 
                        g.c.view.data, k.c, g.c.view.data, k.c, &k.algorithm, workspace, kWorkspace,
                        stream),
         "cublasLtMatmul");
+  return true;
 }
 
 }  // namespace exec::cuda

@@ -26,13 +26,25 @@ class Products {
   Products& operator=(const Products&) = delete;
 
   void multiply(const host::MixedGemm& g, void* workspace, cudaStream_t stream);
+  // As Api::multiply_gelu.
+  bool multiply_gelu(const host::MixedGemm& g, const host::View& before, bool gradient,
+                     void* workspace, cudaStream_t stream);
 
  private:
   struct Chosen;
-  using Key = std::array<std::int64_t, 16>;
+  // What follows the sums. gelu: of them, kept in `before`; slope: times gelu'(before).
+  enum class Then : std::uint8_t { nothing, gelu, slope };
+  struct After {
+    Then then = Then::nothing;
+    void* before = nullptr;
+  };
+  using Key = std::array<std::int64_t, 18>;
 
-  const Chosen& choose(const host::MixedGemm& g);
-  std::unique_ptr<Chosen> make(const host::MixedGemm& g, const Key& key);
+  static cublasLtEpilogue_t epilogue(Then then, bool bias);
+  // Null: the library has nothing for this shape with an epilogue; without one it throws.
+  const Chosen* choose(const host::MixedGemm& g, const After& after);
+  std::unique_ptr<Chosen> make(const host::MixedGemm& g, const After& after, const Key& key);
+  bool launch(const host::MixedGemm& g, const After& after, void* workspace, cudaStream_t stream);
 
   cublasLtHandle_t handle_ = nullptr;
   std::mutex mutex_;

@@ -8,6 +8,8 @@
 #include "core/parse_units.hpp"
 #include "exec/cuda/emulate/grid.hpp"
 #include "exec/cuda/twin/state.hpp"
+#include "exec/host/convert.hpp"
+#include "exec/host/kernels.hpp"
 
 namespace exec::cuda {
 
@@ -16,6 +18,14 @@ namespace {
 double now() {
   const auto t = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(t).count();
+}
+
+void compute(const host::MixedGemm& product) {
+  const core::DType type = product.c.view.type;
+  const core::Bytes size = host::mixed_gemm_workspace(type, product.m, product.n, product.k);
+  std::vector<std::byte> memory(static_cast<std::size_t>(size.value()) + 64);
+  host::mixed_gemm(type, product,
+                   host::Workspace(memory.data(), core::Bytes(size.value() + 64)));
 }
 
 }  // namespace
@@ -288,16 +298,33 @@ void Twin::launch(const Launch& l, StreamHandle stream) {
 void Twin::multiply(const host::MixedGemm& product, void*, StreamHandle stream) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("multiply");
-  state_->give(stream, {[product] {
-                          const core::DType type = product.c.view.type;
-                          const core::Bytes size =
-                              host::mixed_gemm_workspace(type, product.m, product.n, product.k);
-                          std::vector<std::byte> memory(
-                              static_cast<std::size_t>(size.value()) + 64);
-                          host::mixed_gemm(
-                              type, product,
-                              host::Workspace(memory.data(), core::Bytes(size.value() + 64)));
+  state_->give(stream, {[product] { compute(product); }});
+}
+
+bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& before, bool gradient,
+                         void*, StreamHandle stream) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->called("multiply_gelu");
+  if (product.n % 8 != 0) return false;
+  ++state_->launched[gradient ? "product_gelu_gradient" : "product_gelu"];
+  state_->give(stream, {[product, before, gradient] {
+                          const auto n = static_cast<std::size_t>(product.m * product.n);
+                          std::vector<float> sums(n), kept(n);
+                          host::MixedGemm wide = product;
+                          wide.c = {{sums.data(), core::DType::f32}, product.n};
+                          compute(wide);
+                          const std::int64_t count = product.m * product.n;
+                          const host::View s = wide.c.view, k{kept.data(), core::DType::f32};
+                          if (gradient) {
+                            host::load(before, count, kept.data());
+                            host::gelu_gradient(s, s, k, count);
+                          } else {
+                            host::store(before, count, sums.data());
+                            host::gelu(s, s, count);
+                          }
+                          host::store(product.c.view, count, sums.data());
                         }});
+  return true;
 }
 
 std::size_t Twin::product_workspace() { return 1 << 10; }

@@ -23,10 +23,10 @@ class Twin final : public Api {
   ~Twin() override;
 
   // The nth call (from 1, counted from now) of this name fails: "allocate", "launch", "copy",
-  // "copy_in", "copy_out", "multiply", "record", "wait", "synchronise", "create_stream",
-  // "create_pool", "device", "begin_capture", "end_capture", "launch_graph", "attention",
-  // "open_attention" (it is absent then), "prepare_attention" (it refuses). FailureKind::device:
-  // every later call fails as well.
+  // "copy_in", "copy_out", "multiply", "multiply_gelu", "record", "wait", "synchronise",
+  // "create_stream", "create_pool", "device", "begin_capture", "end_capture", "launch_graph",
+  // "attention", "open_attention" (it is absent then), "prepare_attention" (it refuses).
+  // FailureKind::device: every later call fails as well.
   void fail(const std::string& call, int nth, FailureKind kind);
   // How often each kernel was launched.
   std::map<std::string, std::int64_t> launches() const;
@@ -62,6 +62,9 @@ class Twin final : public Api {
   void set_zero(void* to, std::size_t bytes, StreamHandle stream) override;
   void launch(const Launch& launch, StreamHandle stream) override;
   void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) override;
+  // For columns of a multiple of 8.
+  bool multiply_gelu(const host::MixedGemm& product, const host::View& before, bool gradient,
+                     void* workspace, StreamHandle stream) override;
   std::size_t product_workspace() override;
   // A library of 16-bit types, heads of a multiple of 8; backward takes half a square of scores.
   OpenedAttention open_attention() override;

@@ -4,6 +4,18 @@
 using namespace cuda_tests;
 namespace host = exec::host;
 
+namespace {
+
+// A library may take the hardware's tanh, off by 2^-11 at most (PTX ISA, tanh.approx.f32).
+constexpr double kTanh = 0x1p-11;
+
+void check_by(double more, const char* what, Buffer& found, Buffer& expected, DType type) {
+  INFO(what << " " << core::name(type));
+  CHECK(difference(found, expected) <= bound(type) + more);
+}
+
+}  // namespace
+
 TEST_CASE("layer norms, alone and behind a sum, are their host twins") {
   Random r(21);
   for (const DType t : kTypes)
@@ -157,6 +169,36 @@ TEST_CASE("biases and linear layers are their host twins") {
       check_close("d_weight", dw, dw2, g);
     }
   }
+}
+
+// The same values in f32, where results of what is computed in it are not rounded to 16 bits.
+TEST_CASE("products that compute the GELU which reads them are their host twins, rounded once") {
+  Random r(27);
+  for (const DType t : {DType::bf16, DType::f16})
+    for (const bool biased : {true, false}) {
+      const host::LinearShape s{40, 24, 16, 24, 16};
+      Device device;
+      const cuda::Queue q = device.queue();
+      const auto wide = [](Buffer& b) { return Buffer(DType::f32, b.values()); };
+      Buffer x = random(r, t, s.rows * s.k), w = random(r, t, s.n * s.k), b = random(r, t, s.n);
+      Buffer y(t, s.rows * s.n), z = y, before = random(r, t, s.rows * s.k), dx(t, before.size());
+      if (!cuda::linear_gelu(q, z, y, x, w, biased ? View(b) : View{}, s) ||
+          !cuda::linear_input_gradient_gelu(q, dx, y, w, before, s)) {
+        WARN("skipped: the library has no such product of " << core::name(t));
+        continue;
+      }
+      device.wait();
+      Buffer x32 = wide(x), w32 = wide(w), b32 = wide(b), y32(DType::f32, y.size()), z32 = y32;
+      Scratch ws(host::linear_workspace(DType::f32, s));
+      host::linear(y32, x32, w32, biased ? View(b32) : View{}, s, false, ws);
+      host::gelu(z32, y32, y32.size());
+      check_close("kept", y, y32, t);
+      check_by(kTanh, "gelu", z, z32, t);
+      Buffer dy32 = wide(y), before32 = wide(before), dx32(DType::f32, dx.size());
+      host::linear_input_gradient(dx32, dy32, w32, s, false, ws);
+      host::gelu_gradient(dx32, dx32, before32, dx32.size());
+      check_by(kTanh, "gelu_gradient", dx, dx32, t);
+    }
 }
 
 TEST_CASE("losses over whole and divided vocabularies are their host twins") {

@@ -1,0 +1,161 @@
+// What is held back until the next action shows whether one kernel can do both: a sum and the layer
+// norm that reads it, a product and the GELU that reads it, or the GELU's gradient.
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "exec/cuda/backend/cuda_backend.hpp"
+#include "exec/interpret/operator_shapes.hpp"
+
+namespace exec::cuda {
+
+using program::ActionKind;
+using program::Stream;
+
+namespace {
+
+// Whether two ranges share bytes without being the same range.
+bool crosses(const host::View& a, std::int64_t a_bytes, const host::View& b, std::int64_t b_bytes) {
+  const auto* x = static_cast<const std::byte*>(a.data);
+  const auto* y = static_cast<const std::byte*>(b.data);
+  return x != y && x < y + b_bytes && y < x + a_bytes;
+}
+
+
+bool shares(const host::View& a, std::int64_t a_bytes, const host::View& b, std::int64_t b_bytes) {
+  return a.data == b.data || crosses(a, a_bytes, b, b_bytes);
+}
+
+std::int64_t size_of(std::int64_t elements, const host::View& v) {
+  return v ? core::bytes_of(elements, v.type).value() : 0;
+}
+
+bool half(const host::View& v) { return core::bits(v.type) == 16; }
+
+}  // namespace
+
+std::string GeluChoice::text() const {
+  if (!by_products) return "own kernels";
+  return fmt::format("{} in epilogues of products, {} that the library has none for", joined.load(),
+                     refused.load());
+}
+
+void CudaBackend::launch_held() {
+  launch_held_product();
+  launch_held_sum();
+}
+
+void CudaBackend::launch_held_sum() {
+  if (held_.elements == 0) return;
+  const HeldSum sum = std::exchange(held_, {});
+  add(lane(Stream::compute).queue, sum.y, sum.a, sum.b, sum.elements);
+}
+
+// Whether it was launched here, or held back.
+bool CudaBackend::launch_with_held_sum(const program::Action& action, const models::Operator& op,
+                                       std::span<const Operand> args,
+                                       const KernelContext& context) {
+  if (action.kind != ActionKind::forward) return false;
+  const std::int64_t rows = op.rows * context.samples;
+  if (op.kind == models::OpKind::add) {
+    launch_held();
+    held_ = {view(args[2]), view(args[0]), view(args[1]), rows * op.n};
+    return true;
+  }
+  if (op.kind != models::OpKind::layer_norm || held_.elements != rows * op.n) return false;
+  const HeldSum& s = held_;
+  const std::int64_t bytes = core::bytes_of(s.elements, s.y.type).value();
+  if (args[0].data != s.y.data || args[3].type != s.y.type) return false;
+  // A result may take the place of an addend, but only row by row.
+  for (std::size_t out : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
+    for (const host::View& in : {s.a, s.b}) {
+      const bool statistics = out > 3 && args[out].data == in.data;
+      if (statistics || crosses(view(args[out]), args[out].bytes().value(), in, bytes))
+        return false;
+    }
+  for (const host::View& in : {s.a, s.b})
+    if (crosses(s.y, bytes, in, bytes)) return false;
+  const HeldSum sum = std::exchange(held_, {});
+  add_layer_norm(lane(Stream::compute).queue, sum.y, sum.a, sum.b, view(args[3]), view(args[4]),
+                 view(args[5]), view(args[1]), view(args[2]), rows, op.n, context.norm_epsilon);
+  return true;
+}
+
+void CudaBackend::launch_held_product() {
+  using Pass = HeldProduct::Pass;
+  if (product_.pass == Pass::none) return;
+  const HeldProduct p = std::exchange(product_, {});
+  const Queue& q = lane(Stream::compute).queue;
+  if (p.pass == Pass::forward)
+    linear(q, p.out, p.in, p.w, p.bias, p.shape, false);
+  else
+    linear_input_gradient(q, p.out, p.in, p.w, p.shape, false);
+}
+
+// Of 16-bit types, whose results are rounded as coarsely as the library's tanh is good; f32 is kept
+// for comparisons with the host.
+bool CudaBackend::hold_product(const program::Action& action, const models::Operator& op,
+                               std::span<const Operand> args, const KernelContext& context) {
+  using Pass = HeldProduct::Pass;
+  const bool forward = action.kind == ActionKind::forward;
+  const bool backward = action.kind == ActionKind::input_gradient &&
+                        (action.flags & program::kAccumulate) == 0;
+  if (op.kind != models::OpKind::linear || !(forward || backward)) return false;
+  const bool bias = forward && op.parameters.size() > 1;
+  const HeldProduct p{forward ? Pass::forward : Pass::backward,
+                      view(args[bias ? 3 : 2]),
+                      view(args[0]),
+                      view(args[1]),
+                      bias ? view(args[2]) : host::View{},
+                      linear_shape(op, op.rows * context.samples)};
+  if (!half(p.out)) return false;
+  launch_held();
+  product_ = p;
+  return true;
+}
+
+bool CudaBackend::launch_with_held_product(const program::Action& action,
+                                           const models::Operator& op,
+                                           std::span<const Operand> args,
+                                           const KernelContext& context) {
+  using Pass = HeldProduct::Pass;
+  const HeldProduct& p = product_;
+  const bool forward = p.pass == Pass::forward && action.kind == ActionKind::forward;
+  const bool backward = p.pass == Pass::backward && action.kind == ActionKind::input_gradient &&
+                        (action.flags & program::kAccumulate) == 0;
+  if (op.kind != models::OpKind::gelu || op.activation != models::Activation::gelu_tanh ||
+      op.outputs.size() > 1 || !(forward || backward))
+    return false;
+  const std::int64_t columns = forward ? p.shape.n : p.shape.k;
+  const std::int64_t elements = p.shape.rows * columns;
+  // Forward: x, y. Backward: dy, x, dx.
+  const host::View to = view(args[forward ? 1 : 2]), before = view(args[forward ? 0 : 1]);
+  if (view(args[0]).data != p.out.data || op.rows * context.samples * op.n != elements ||
+      to.type != p.out.type || before.type != p.out.type)
+    return false;
+  // The product's results may take the place of nothing that it reads.
+  const std::int64_t bytes = size_of(elements, to);
+  const std::int64_t in = p.shape.rows * (forward ? p.shape.k : p.shape.n);
+  if (shares(to, bytes, p.in, size_of(in, p.in)) ||
+      shares(to, bytes, p.w, size_of(p.shape.n * p.shape.k, p.w)) ||
+      (p.bias && shares(to, bytes, p.bias, size_of(p.shape.n, p.bias))) ||
+      shares(to, bytes, before, bytes))
+    return false;
+  const Queue& q = lane(Stream::compute).queue;
+  const bool joined = forward ? linear_gelu(q, to, before, p.in, p.w, p.bias, p.shape)
+                              : linear_input_gradient_gelu(q, to, p.in, p.w, before, p.shape);
+  ++(joined ? device_.gelu.joined : device_.gelu.refused);
+  if (joined) product_ = {};
+  return joined;
+}
+
+bool CudaBackend::launch_joined(const program::Action& action, const models::Operator& op,
+                                std::span<const Operand> args, const KernelContext& context) {
+  if (action.stream != Stream::compute) return false;
+  if (device_.gelu.by_products && (launch_with_held_product(action, op, args, context) ||
+                                   hold_product(action, op, args, context)))
+    return true;
+  launch_held_product();
+  return launch_with_held_sum(action, op, args, context);
+}
+
+}  // namespace exec::cuda
