@@ -1,6 +1,7 @@
 #include "exec/cuda/backend/attention_choice.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 

@@ -25,7 +25,7 @@ bool shares(const host::View& a, std::int64_t a_bytes, const host::View& b, std:
   return a.data == b.data || crosses(a, a_bytes, b, b_bytes);
 }
 
-std::int64_t size_of(std::int64_t elements, const host::View& v) {
+std::int64_t extent_of(std::int64_t elements, const host::View& v) {
   return v ? core::bytes_of(elements, v.type).value() : 0;
 }
 
@@ -133,11 +133,11 @@ bool CudaBackend::launch_with_held_product(const program::Action& action,
       to.type != p.out.type || before.type != p.out.type)
     return false;
   // The product's results may take the place of nothing that it reads.
-  const std::int64_t bytes = size_of(elements, to);
+  const std::int64_t bytes = extent_of(elements, to);
   const std::int64_t in = p.shape.rows * (forward ? p.shape.k : p.shape.n);
-  if (shares(to, bytes, p.in, size_of(in, p.in)) ||
-      shares(to, bytes, p.w, size_of(p.shape.n * p.shape.k, p.w)) ||
-      (p.bias && shares(to, bytes, p.bias, size_of(p.shape.n, p.bias))) ||
+  if (shares(to, bytes, p.in, extent_of(in, p.in)) ||
+      shares(to, bytes, p.w, extent_of(p.shape.n * p.shape.k, p.w)) ||
+      (p.bias && shares(to, bytes, p.bias, extent_of(p.shape.n, p.bias))) ||
       shares(to, bytes, before, bytes))
     return false;
   const Queue& q = lane(Stream::compute).queue;

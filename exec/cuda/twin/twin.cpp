@@ -20,7 +20,7 @@ double now() {
   return std::chrono::duration<double>(t).count();
 }
 
-void compute(const host::MixedGemm& product) {
+void compute_product(const host::MixedGemm& product) {
   const core::DType type = product.c.view.type;
   const core::Bytes size = host::mixed_gemm_workspace(type, product.m, product.n, product.k);
   std::vector<std::byte> memory(static_cast<std::size_t>(size.value()) + 64);
@@ -298,7 +298,7 @@ void Twin::launch(const Launch& l, StreamHandle stream) {
 void Twin::multiply(const host::MixedGemm& product, void*, StreamHandle stream) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("multiply");
-  state_->give(stream, {[product] { compute(product); }});
+  state_->give(stream, {[product] { compute_product(product); }});
 }
 
 bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& before, bool gradient,
@@ -312,7 +312,7 @@ bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& befor
                           std::vector<float> sums(n), kept(n);
                           host::MixedGemm wide = product;
                           wide.c = {{sums.data(), core::DType::f32}, product.n};
-                          compute(wide);
+                          compute_product(wide);
                           const std::int64_t count = product.m * product.n;
                           const host::View s = wide.c.view, k{kept.data(), core::DType::f32};
                           if (gradient) {
