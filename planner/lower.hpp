@@ -58,4 +58,8 @@ program::Schedule schedule_of(const Strategy& strategy, int stage, std::int64_t 
 models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
                                    const hw_profiles::Framework& framework = {});
 
+// `overlap` of a strategy that the framework runs: whether it reduces gradients, and gathers
+// sharded weights, beside computing.
+bool overlaps(const Job& job, const hw_profiles::Framework& framework);
+
 }  // namespace planner

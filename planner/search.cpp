@@ -188,7 +188,9 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
                        .layers = layers_of(plan.model), .experts = plan.model.variants.experts};
   if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
-  options.pointwise = explorer.question().profile.framework.recomputes_pointwise;
+  const hw_profiles::Framework& framework = explorer.question().profile.framework;
+  options.pointwise = framework.recomputes_pointwise;
+  options.overlap = overlaps(plan.job, framework);
   explorer.explore(structures(plan.job, options, constraints), constraints);
   if (request.stale) explorer.explore_also(stale_structures(plan.job, options, constraints));
   const bool asks = request.objective != Objective::memory && plan.gpus <= kFewGpus;

@@ -26,6 +26,7 @@ class Space {
  public:
   Space(const Job& job, const SpaceOptions& options, const Constraints& constraints)
       : job_(job), options_(options), constraints_(constraints) {
+    base_.overlap = options_.overlap;
     constraints_.put(base_, {"context", "expert", "sequence_parallel", "stages", "partition",
                              "parts", "grad_sync", "servers", "servers_colocated", "server_mode",
                              "overlap", "bucket_bytes", "tp_overlap", "offload", "mesh_order",

@@ -30,6 +30,7 @@ struct SpaceOptions {
   // Context ranks share a sample unasked where each keeps this many of its tokens; 0: never.
   std::int64_t least_tokens = 0;
   bool pointwise = true;               // whether checkpoint=pointwise is tried unasked
+  bool overlap = true;                 // the value unasked (planner::overlaps)
 };
 
 // Only what the constraints admit. A pinned degree that divides nothing still makes a structure, so

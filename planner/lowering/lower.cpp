@@ -160,6 +160,14 @@ program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_b
   return schedule;
 }
 
+static bool waits_at_adapters(const Job& job, const hw_profiles::Framework& framework) {
+  return job.lora_rank > 0 && !framework.gathers_ahead_of_adapters;
+}
+
+bool overlaps(const Job& job, const hw_profiles::Framework& framework) {
+  return framework.overlap_gradients && !waits_at_adapters(job, framework);
+}
+
 static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
                                       const Recipe& recipe, const hw_profiles::Framework& f) {
   models::KeptBeside kept;
@@ -180,7 +188,7 @@ static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
   kept.stand_ins = f.stand_ins;
   kept.wide_gradients = f.wide_gradients && job.precision == core::DType::bf16;
   kept.root_unit = f.root_unit;
-  kept.next_unit = job.lora_rank > 0 && !f.gathers_ahead_of_adapters;
+  kept.next_unit = waits_at_adapters(job, f);
   kept.whole_scales = f.whole_scales;
   return kept;
 }

@@ -51,9 +51,7 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
   if (const auto problems = planner::job_problems(job, profile); !problems.empty())
     return problems;
   planner::Strategy strategy = row.strategy;
-  const hw_profiles::Framework& f = profile.framework;
-  strategy.overlap =
-      f.overlap_gradients && (job.lora_rank == 0 || f.gathers_ahead_of_adapters);
+  strategy.overlap = planner::overlaps(job, profile.framework);
   strategy.bucket_bytes = profile.framework.bucket.value();
   const auto problems = planner::strategy_problems(row.model, job, strategy, row.gpus);
   if (!problems.empty()) return problems;

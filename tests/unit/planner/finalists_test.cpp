@@ -168,3 +168,20 @@ TEST_CASE("what fits is evaluated alike, and what does not is given up") {
     }
   }
 }
+
+TEST_CASE("a framework that hides no transfers is planned without overlap, unless one is pinned") {
+  const auto overlap = [](const char* framework, std::int64_t lora_rank,
+                          std::initializer_list<std::string_view> pins = {}) {
+    Request r = request("llama2-7b", 8, "h100-sxm-80g");
+    r.job.seq_len = 2048;
+    r.job.global_batch = 64;
+    r.job.framework = framework;
+    r.job.lora_rank = lora_rank;
+    REQUIRE(hw_profiles::use_framework(r.profile, framework, "test").ok());
+    return chosen(std::move(r), pins).strategy.overlap;
+  };
+  CHECK(overlap("megatron", 0));
+  CHECK_FALSE(overlap("megatron_deepspeed", 0));
+  CHECK(overlap("megatron_deepspeed", 0, {"overlap=true"}));
+  CHECK_FALSE(overlap("fsdp1", 8));
+}
