@@ -6,24 +6,20 @@
 
 namespace cost {
 
-HeldTime::Instance HeldTime::instance_of(const program::EventRef& event,
-                                         const program::Call& call) {
-  return {event.event, program::layer_index(event, call), event.micro_batch_shift};
-}
-
-std::int64_t HeldTime::next(const program::RankClass& k, const program::Action& action,
+std::int64_t HeldTime::take(const program::RankClass& k, const program::Action& action,
                             const program::Call& call, std::int64_t held) {
+  const auto instance = [&](const program::EventRef& ref) {
+    return Instance(ref.event, program::instance_of(k.events[ref.event], ref, call));
+  };
   if (action.stream != program::Stream::compute) {
     if (held == 0) return 0;
-    Transfer t{.stream = action.stream, .held = held};
-    t.signals = action.signal != program::kNone;
-    if (t.signals) t.ends = instance_of(k.signals[action.signal], call);
-    transfers_.push_back(t);
+    transfers_.push_back({action.stream, held, {}});
+    if (action.signal != program::kNone)
+      transfers_.back().ends = instance(k.signals[action.signal]);
     return 0;
   }
-  if (transfers_.empty()) return 0;
   for (std::uint32_t w = action.first_wait; w < action.first_wait + action.wait_count; ++w)
-    wait(instance_of(k.waits[w].on, call));
+    wait(instance(k.waits[w].on));
   if (!ActionCost::is_kernel(action.kind)) return 0;
   std::int64_t longer = 0;
   for (const Transfer& t : transfers_) longer += t.held;
@@ -33,8 +29,7 @@ std::int64_t HeldTime::next(const program::RankClass& k, const program::Action& 
 
 // With a transfer those before it in its stream are over.
 void HeldTime::wait(const Instance& instance) {
-  const auto over = std::ranges::find_if(
-      transfers_, [&](const Transfer& t) { return t.signals && t.ends == instance; });
+  const auto over = std::ranges::find(transfers_, instance, &Transfer::ends);
   if (over == transfers_.end()) return;
   const program::Stream stream = over->stream;
   const auto before =

@@ -5,7 +5,8 @@
 // after the last kernel holds nobody. Value type.
 
 #include <cstdint>
-#include <tuple>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/program/program.hpp"
@@ -16,17 +17,19 @@ class HeldTime {
  public:
   // The next action of the class, which holds so long; returns how much longer it lasts.
   std::int64_t next(const program::RankClass& rank_class, const program::Action& action,
-                    const program::Call& call, std::int64_t held);
+                    const program::Call& call, std::int64_t held) {
+    return held == 0 && transfers_.empty() ? 0 : take(rank_class, action, call, held);
+  }
 
  private:
-  using Instance = std::tuple<std::uint32_t, int, int>;  // event, layer, shift of the micro-batch
+  using Instance = std::pair<std::uint32_t, int>;  // event, its instance
   struct Transfer {
     program::Stream stream{};
-    bool signals = false;
-    Instance ends{};
     std::int64_t held = 0;
+    std::optional<Instance> ends{};    // signalled then
   };
-  static Instance instance_of(const program::EventRef& event, const program::Call& call);
+  std::int64_t take(const program::RankClass& rank_class, const program::Action& action,
+                    const program::Call& call, std::int64_t held);
   void wait(const Instance& instance);
 
   std::vector<Transfer> transfers_;    // since the last kernel

@@ -59,10 +59,15 @@ def clocked(rows, before, after):
         yield {**json.loads(line), "clocks_before": before, "clocks_after": after}
 
 
+def in_turn(folder, section, values):
+    """What in_turn of run_cuda.sh left: by value its records, and their medians in the order in which they ran."""
+    runs = {value: [json.load(open(f"{folder}/{section}.{value}.{pair}.json")) for pair in (1, 2, 3)] for value in values}
+    return runs, {value: [run["time"]["step_median"] for run in runs[value]] for value in values}
+
+
 def graphs(name, before, after, folder):
     """Medians of each run, in the order in which they ran; losses of a pair are the same bits."""
-    runs = {when: [json.load(open(f"{folder}/graphs.{when}.{pair}.json")) for pair in (1, 2, 3)] for when in ("on", "off")}
-    step = {when: [run["time"]["step_median"] for run in runs[when]] for when in runs}
+    runs, step = in_turn(folder, "graphs", ("on", "off"))
     predicted = json.load(open(f"{folder}/graphs.plan.json"))["chosen"]
     return {
         "name": name, "clocks_before": before, "clocks_after": after,
@@ -75,8 +80,7 @@ def graphs(name, before, after, folder):
 
 def choices(name, other, before, after, folder):
     """Medians of each run, in the order in which they ran; what the library's runs say they called."""
-    runs = {whose: [json.load(open(f"{folder}/choices.{whose}.{pair}.json")) for pair in (1, 2, 3)] for whose in ("own", other)}
-    step = {whose: [run["time"]["step_median"] for run in runs[whose]] for whose in runs}
+    runs, step = in_turn(folder, "choices", ("own", other))
     environment = runs[other][0]["environment"]
     return {
         "name": name, "clocks_before": before, "clocks_after": after, "other": other,

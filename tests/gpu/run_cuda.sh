@@ -105,21 +105,29 @@ attention() {
   join attention
 }
 
-# Small steps, where the host cannot issue kernels as fast as the GPU runs them: pairs of runs, in turn.
+# SECTION MODEL BATCH STEPS OPTION VALUE...: three runs with each value of an option, in turn, each to
+# $work/SECTION.VALUE.PAIR.json; sets before (clocks) and code (0, or that of the last run that failed).
+in_turn() {
+  local section=$1 model=$2 batch=$3 count=$4 option=$5 pair value
+  shift 5
+  "$planner" --model "$model" --gpus 1 --global-batch "$batch" --recipe mixed --gpu h200-sxm-141g --quiet \
+    --out "$work/$section.plan.json" >/dev/null
+  before=$(clocks)
+  code=0
+  for pair in 1 2 3; do
+    for value in "$@"; do
+      "$planner" exec "$work/$section.plan.json" --backend cuda --steps "$count" "--$option" "$value" --quiet \
+        --out "$work/$section.$value.$pair.json" >/dev/null 2>"$work/log.txt" || code=$?
+    done
+  done
+}
+
+# Small steps, where the host cannot issue kernels as fast as the GPU runs them.
 graphs() {
   for cell in "gpt2-124m 1" "gpt2-124m 4" "gpt2-1.5b 1"; do
     read -r model batch <<<"$cell"
     if has graphs "$model-b$batch"; then continue; fi
-    "$planner" --model "$model" --gpus 1 --global-batch "$batch" --recipe mixed --gpu h200-sxm-141g --quiet \
-      --out "$work/graphs.plan.json" >/dev/null
-    before=$(clocks)
-    code=0
-    for pair in 1 2 3; do
-      for when in on off; do
-        "$planner" exec "$work/graphs.plan.json" --backend cuda --steps "$((4 * steps))" --graphs "$when" --quiet \
-          --out "$work/graphs.$when.$pair.json" >/dev/null 2>"$work/log.txt" || code=$?
-      done
-    done
+    in_turn graphs "$model" "$batch" "$((4 * steps))" graphs on off
     if [[ $code -ne 0 ]]; then
       outcome graphs "$model-b$batch" "$code" "$work/log.txt"
       continue
@@ -130,22 +138,13 @@ graphs() {
   done
 }
 
-# Own kernels beside a library's, as a run chooses them: pairs of runs, in turn.
+# Own kernels beside a library's, as a run chooses them.
 choices() {
   for cell in "gpt2-124m 32 attention-kernel auto" "gpt2-124m 32 gelu product" \
     "gpt2-1.5b 8 attention-kernel auto" "gpt2-1.5b 8 gelu product"; do
     read -r model batch option other <<<"$cell"
     if has choices "$model-$option"; then continue; fi
-    "$planner" --model "$model" --gpus 1 --global-batch "$batch" --recipe mixed --gpu h200-sxm-141g --quiet \
-      --out "$work/choices.plan.json" >/dev/null
-    before=$(clocks)
-    code=0
-    for pair in 1 2 3; do
-      for whose in own "$other"; do
-        "$planner" exec "$work/choices.plan.json" --backend cuda --steps "$steps" "--$option" "$whose" --quiet \
-          --out "$work/choices.$whose.$pair.json" >/dev/null 2>"$work/log.txt" || code=$?
-      done
-    done
+    in_turn choices "$model" "$batch" "$steps" "$option" own "$other"
     if [[ $code -ne 0 ]]; then
       outcome choices "$model-$option" "$code" "$work/log.txt"
       continue
