@@ -127,8 +127,10 @@ double payload_rate(Collective c, Method m, Protocol p, const Place& place, cons
       return s.nodes > 1 ? std::min(rate, tree_network(s, f)) : rate;
     }
     case Method::nvls:
-      // A gather sends every shard once, without the second half of an all-reduce.
-      return multicast_bandwidth(s, f) * (c == Collective::all_reduce ? 1 : 2);
+      // Gathers and scatters count (n - 1) / n of a channel where an all-reduce counts 2
+      // (tuning.cc).
+      return multicast_bandwidth(s, f) *
+             (c == Collective::all_reduce ? 1 : (s.per_node - 1) / s.per_node);
     case Method::nvls_tree: return std::min(multicast_bandwidth(s, f), tree_network(s, f));
     case Method::pat: return 0.75 * ring * s.ranks / (s.ranks - 1);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hw_profiles/load.hpp"
@@ -144,6 +145,18 @@ TEST_CASE("the bandwidth of large all-reduces in one node is NCCL's closed form"
   CHECK(ring.protocol == Protocol::simple);
   CHECK(static_cast<double>(ring.time.value()) * 1e-6 ==
         Approx(14 * 8.7 + 2147483648e-3 * 1.75 / 234.9));
+}
+
+TEST_CASE("gathers and scatters gain nothing from multicast: every link carries every shard") {
+  // 8 x H200, 16 GiB: 361.4 and 362.9 GB/s of bus (stas00/ml-engineering, network/README.md).
+  const double bus = 17179869184e-3 * 7 / 8;
+  for (const auto& [collective, measured] : {std::pair{Collective::all_gather, 361.4},
+                                             std::pair{Collective::reduce_scatter, 362.9}}) {
+    const CollectiveCost c =
+        nccl_collective(collective, mib(16384), {8, 1, 8}, fabric_of("h200-sxm-141g"));
+    CHECK(c.method == Method::ring);
+    CHECK(bus / (static_cast<double>(c.time.value()) * 1e-6) == Approx(measured).epsilon(0.02));
+  }
 }
 
 TEST_CASE("small messages take the low-latency protocol, large ones Simple") {
