@@ -124,6 +124,7 @@ constexpr std::array kFields{
     gpu<&Gpu::price>("gpu.price", Kind::dollars_per_hour),
     gpu<&Gpu::gemm_efficiency>("gpu.gemm_efficiency", Kind::fraction),
     gpu<&Gpu::gemm_sustained>("gpu.gemm_sustained", Kind::fraction),
+    gpu<&Gpu::sustained_spread>("gpu.sustained_spread", Kind::ratio),
     gpu<&Gpu::gemm_efficiency_f8>("gpu.gemm_efficiency_f8", Kind::fraction),
     gpu<&Gpu::gemm_wave_loss>("gpu.gemm_wave_loss", Kind::ratio),
     gpu<&Gpu::gemm_prologue_k>("gpu.gemm_prologue_k", Kind::count),
@@ -197,9 +198,11 @@ constexpr std::array kFields{
     site<&Site::device>("site.device", Kind::ratio),
     site<&Site::host>("site.host", Kind::ratio),
     site<&Site::links>("site.links", Kind::ratio),
+    site<&Site::network>("site.network", Kind::ratio),
     site<&Site::device_left>("site.device_left", Kind::ratio),
     site<&Site::host_left>("site.host_left", Kind::ratio),
     site<&Site::links_left>("site.links_left", Kind::ratio),
+    site<&Site::network_left>("site.network_left", Kind::ratio),
 };
 
 }  // namespace

@@ -74,6 +74,7 @@ struct Gpu {
   // Efficiencies: fractions of the peak of the type in use.
   double gemm_efficiency = 0;                // best 16-bit GEMM that anybody measured
   std::optional<double> gemm_sustained;      // kept through whole training steps: power, library
+  std::optional<double> sustained_spread;    // of its logarithm: what no run has told of this GPU
   std::optional<double> gemm_efficiency_f8;  // best f8 GEMM measured
   std::optional<double> gemm_wave_loss;  // share of a ragged last wave's loss that stays
   std::optional<int> gemm_prologue_k;  // K0 of time ~ (1 + K0 / K): filling the K loop's pipeline
@@ -183,8 +184,8 @@ struct Framework {
 struct Site {
   std::optional<int> runs;               // that it was learnt from; empty: none
   std::optional<double> pace;            // of everything, where no parts were told apart
-  std::optional<double> device, host, links;  // empty: no run was on this GPU
-  std::optional<double> device_left, host_left, links_left;
+  std::optional<double> device, host, links, network;  // empty: no run was on this GPU
+  std::optional<double> device_left, host_left, links_left, network_left;
 
   friend bool operator==(const Site&, const Site&) = default;
 };

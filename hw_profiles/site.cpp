@@ -13,8 +13,8 @@
 namespace hw_profiles {
 namespace {
 
-constexpr std::string_view kSchema = "site/2", kFirstSchema = "site/1";
-constexpr std::array<std::string_view, 2> kSchemas{kFirstSchema, kSchema};
+constexpr std::string_view kSchema = "site/3", kSecondSchema = "site/2", kFirstSchema = "site/1";
+constexpr std::array<std::string_view, 3> kSchemas{kFirstSchema, kSecondSchema, kSchema};
 constexpr std::size_t kMaxSiteBytes = std::size_t{1} << 20;
 
 // A field that a site's pace scales.
@@ -39,10 +39,10 @@ constexpr std::array kPaced{
     Paced{"node.link_bandwidth", SitePart::links, true},
     Paced{"node.pair_bandwidth", SitePart::links, true},
     Paced{"node.host_bandwidth", SitePart::links, true},
-    Paced{"node.internode_bandwidth", SitePart::links, true},
+    Paced{"node.internode_bandwidth", SitePart::network, true},
     Paced{"node.link_latency", SitePart::links, false},
     Paced{"node.pair_latency", SitePart::links, false},
-    Paced{"node.internode_latency", SitePart::links, false},
+    Paced{"node.internode_latency", SitePart::network, false},
     Paced{"framework.collective_sync", SitePart::links, false}};
 
 // What a rate may not exceed, by what the profile states.
@@ -108,8 +108,9 @@ PartPace read_part(core::JsonReader reader) {
   return part;
 }
 
-void read_parts(core::JsonReader& root, SiteFile& site) {
+void read_parts(core::JsonReader& root, SiteFile& site, bool network_apart) {
   site.host = read_part(root.object("host"));
+  if (network_apart) site.network = read_part(root.object("network"));
   for (core::JsonReader& one : root.objects("gpus")) {
     GpuPace gpu;
     one.required("gpu", gpu.gpu);
@@ -118,6 +119,7 @@ void read_parts(core::JsonReader& root, SiteFile& site) {
     one.allow_only_known();
     site.gpus.push_back(std::move(gpu));
   }
+  if (!network_apart && !site.gpus.empty()) site.network = site.gpus.front().links;
 }
 
 core::Json part_json(const PartPace& part) {
@@ -131,6 +133,7 @@ std::string_view name(SitePart part) {
     case SitePart::device: return "device";
     case SitePart::host: return "host";
     case SitePart::links: return "links";
+    case SitePart::network: return "network";
   }
   return "";
 }
@@ -158,8 +161,8 @@ core::Result<SiteFile> read_site(std::string_view text, std::string_view where) 
     root.optional("gpu", gpu);
     if (problems.empty()) check_pace(root, pace);
     site.pace = pace;
-  } else if (schema == kSchema) {
-    read_parts(root, site);
+  } else if (!schema.empty()) {
+    read_parts(root, site, schema == kSchema);
   }
   root.allow_only_known();
   if (problems.empty() && site.runs.empty())
@@ -186,6 +189,7 @@ std::string to_json_text(const SiteFile& site) {
               {"framework", site.framework},
               {"measured_over_predicted", site.measured_over_predicted},
               {"host", part_json(site.host)},
+              {"network", part_json(site.network)},
               {"gpus", std::move(gpus)}})) +
          '\n';
 }
@@ -200,7 +204,8 @@ void use_site(Profile& profile, const SiteFile& site, std::string_view source) {
   }
   const GpuPace* const gpu = site.of(profile.gpu.id);
   const std::array<const PartPace*, kSiteParts.size()> paces{
-      gpu != nullptr ? &gpu->device : nullptr, &site.host, gpu != nullptr ? &gpu->links : nullptr};
+      gpu != nullptr ? &gpu->device : nullptr, &site.host, gpu != nullptr ? &gpu->links : nullptr,
+      &site.network};
   const auto each = [&](auto&& apply) {
     for (std::size_t i = 0; i < kSiteParts.size(); ++i)
       if (paces[i] != nullptr) apply(kSiteParts[i], *paces[i]);

@@ -1,19 +1,21 @@
 #pragma once
 // Your site from a few of its runs. Clocks, power limits and library versions, hosts and links make
-// a site's steps longer or shorter than shipped profiles say. So a site is a pace for each of three
+// a site's steps longer or shorter than shipped profiles say. So a site is a pace for each of four
 // parts of a machine, durations there over durations here:
 //
 //   device   kernels: what one kind of GPU's runs show says nothing of another kind
 //   host     what issues kernels and updates: all GPUs of the site share it
-//   links    collectives and messages inside a node and between nodes, of one kind of GPU
+//   links    collectives and messages inside a node, of one kind of GPU
+//   network  the same between nodes: all GPUs of the site share it
 //
 // Applied, a pace scales every rate and every fixed time of its part.
 //
-// File, site/2: {"schema": "site/2", "runs": ["id", ...], "framework": "...",
-//   "measured_over_predicted": 1.13, "host": {"pace": 1.0, "left": 0.02},
+// File, site/3: {"schema": "site/3", "runs": ["id", ...], "framework": "...",
+//   "measured_over_predicted": 1.13, "host": {"pace": 1.0, "left": 0.02}, "network": {...},
 //   "gpus": [{"gpu": "rtx3090", "device": {"pace": 1.1, "left": 0.006}, "links": {...}}]}
-// `left` is the variance of the pace's logarithm that the runs leave. site/1 has one "pace" for
-// everything on any GPU, and "gpu"; it is still read.
+// `left` is the variance of the pace's logarithm that the runs leave. Still read: site/2, whose
+// links are the network too (of its first GPU), and site/1, which has one "pace" for everything on
+// any GPU, and "gpu".
 // Thread-safe.
 
 #include <array>
@@ -29,8 +31,9 @@ namespace hw_profiles {
 
 inline constexpr double kMostPace = 8;
 
-enum class SitePart { device, host, links };
-inline constexpr std::array kSiteParts{SitePart::device, SitePart::host, SitePart::links};
+enum class SitePart { device, host, links, network };
+inline constexpr std::array kSiteParts{SitePart::device, SitePart::host, SitePart::links,
+                                       SitePart::network};
 std::string_view name(SitePart part);
 
 struct PartPace {
@@ -47,7 +50,7 @@ struct SiteFile {
   double measured_over_predicted = 1;    // geometric mean over the runs, before it was weighed
   std::vector<std::string> runs;         // their ids
   std::string framework;                 // of the first
-  PartPace host;
+  PartPace host, network;
   std::vector<GpuPace> gpus;             // the kinds that the runs were on
 
   // Null: no run was on it.
@@ -60,7 +63,7 @@ std::string to_json_text(const SiteFile& site);
 
 // Fractions stay at most 1 and links at most what the card has: beyond that a fast site is not
 // followed. `source` says where the changed numbers come from: "--site site.json". On a GPU that
-// the runs were not on the host's pace alone is applied.
+// the runs were not on the host's and the network's paces alone are applied.
 void use_site(Profile& profile, const SiteFile& site, std::string_view source);
 
 // One part's rates and times alone, without a word on where it comes from.

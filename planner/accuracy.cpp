@@ -14,7 +14,7 @@ std::span<const core::EmbeddedFile> planner_data();
 
 namespace planner {
 
-static constexpr std::string_view kSchema = "accuracy/2";
+static constexpr std::string_view kSchema = "accuracy/3";
 
 double Accuracy::share_of_site(int runs) const {
   return runs <= 0 ? 0 : between / (between + within / runs);
@@ -28,8 +28,8 @@ double Accuracy::step_factor(int runs) const {
 double Accuracy::step_factor(const hw_profiles::Site& known, const SiteSlopes& slopes) const {
   const int runs = known.runs.value_or(0);
   if (runs == 0 || known.pace) return step_factor(runs);  // no parts were told apart
-  const std::array<std::optional<double>, 3> left{known.device_left, known.host_left,
-                                                  known.links_left};  // as kSiteParts
+  const std::array left{known.device_left, known.host_left, known.links_left,
+                        known.network_left};  // as kSiteParts
   double sum = site.run;
   for (std::size_t k = 0; k < left.size(); ++k)
     sum += slopes[k] * slopes[k] * left[k].value_or(site.parts[k]);

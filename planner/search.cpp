@@ -43,13 +43,13 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile) {
                        interval);
   const std::string where = profile.lookup("site.runs")->source;
   if (!site.device)
-    return fmt::format("calibrated by {}: they say nothing of {}, nor of its links; the host's "
-                       "pace {:.2f} alone is followed",
-                       where, profile.gpu.id, site.host.value_or(1));
-  return fmt::format("calibrated by {}: device {:.2f}, host {:.2f}, links {:.2f} times as slow as "
-                     "without; the interval of the step holds {:.0f} % of such",
+    return fmt::format("calibrated by {}: they say nothing of {}, nor of its links; the paces of "
+                       "the host, {:.2f}, and of the network, {:.2f}, alone are followed",
+                       where, profile.gpu.id, site.host.value_or(1), site.network.value_or(1));
+  return fmt::format("calibrated by {}: device {:.2f}, host {:.2f}, links {:.2f}, network {:.2f} "
+                     "times as slow as without; the interval of the step holds {:.0f} % of such",
                      where, *site.device, site.host.value_or(1), site.links.value_or(1),
-                     100 * known.coverage);
+                     site.network.value_or(1), 100 * known.coverage);
 }
 
 // Job and machine with every default filled in and stated.

@@ -6,9 +6,17 @@
 //   log(measured / predicted) of r = sum_k e_rk t_k + its own,   t_k ~ N(0, b_k), own ~ N(0, w)
 //
 // so the likeliest paces are those of a ridge regression, and a run moves mostly the part that it
-// spends its time on. With E of rows e_r, B = diag(b):  t = V E'r / w,  V = (E'E / w + B^-1)^-1.
-// Pure; thread-safe.
+// spends its time on. With E of rows e_r, B = diag(b), W = diag(w / weight of r):
+// t = V E'W^-1 r,  V = (E'W^-1 E + B^-1)^-1.
+//
+// A device's b is what sites differ in and what no run has told of its kind of GPU (SiteRun).
+// Single runs are sometimes far off for reasons of their own (a slow node, an allocator that
+// thrashes): one in ten of such errors is taken to be kOutlier times as wide, a contaminated normal
+// distribution [tukey1960]. A run that the others and the priors make unlikely is such a one with
+// probability q, and weighs 1 - q + q / kOutlier^2; a run of which b and w let expect its error
+// weighs 1. Pure; thread-safe.
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,7 +33,14 @@ struct SiteRun {
   std::string gpu;
   double log_ratio = 0;                // log(measured / predicted)
   SiteSlopes slopes{};
+  // Variance of what was believed of its GPU's rate, and how many sites have told of it since; each
+  // of them differs from the GPU by a site's own b.
+  double rate_variance = 0;
+  int sites = 0;
 };
+
+// What no run has told of a GPU's rate: 1 / (1 / rate_variance + sites / device).
+double untold_variance(double rate_variance, int sites, double device);
 
 // The machine as it is, and with each part a little slower; for site_slopes.
 std::vector<cost::Machine> site_machines(const hw_profiles::Profile& profile, const Job& job);
@@ -33,27 +48,42 @@ std::vector<cost::Machine> site_machines(const hw_profiles::Profile& profile, co
 SiteSlopes site_slopes(const program::Program& program, std::span<const cost::Machine> machines,
                        Schedule schedule);
 
-// Sums over runs, from which everything else follows. O(runs x kinds of GPU^2).
 class SiteEvidence {
  public:
   explicit SiteEvidence(std::span<const SiteRun> runs);
 
-  // The likeliest paces and what they leave; no ids. O(kinds of GPU^3).
+  // The likeliest paces and what they leave; no ids. O(rounds x (runs + GPUs) x GPUs^2).
   hw_profiles::SiteFile learnt(const SiteVariances& variances) const;
-  // -2 log likelihood of the runs, but for a constant.
+  // -2 log likelihood of the runs, each of weight 1, but for a constant. O(GPUs^3).
   double misfit(const SiteVariances& variances) const;
 
  private:
   using Vector = std::vector<double>;
+  using Matrix = std::vector<Vector>;
+  struct Device {
+    std::string gpu;
+    double rate_variance = 0;
+    int sites = 0;
+  };
+  struct Sums {
+    Matrix products;                   // E'E, each run by its weight
+    Vector with_ratio;                 // E'r
+  };
+  static constexpr std::size_t kEntries = hw_profiles::kSiteParts.size();
+
+  std::array<std::size_t, kEntries> columns_of(const SiteRun& run) const;
+  Sums sums(const Vector& weights) const;
   Vector priors(const SiteVariances& variances) const;  // b of each column
   // V^-1 between two B^(1/2).
-  std::vector<Vector> precision(const SiteVariances& variances) const;
+  Matrix precision(const SiteVariances& variances, const Sums& sums) const;
+  // Of a run as V and t have it: its weight by what is expected of it without itself.
+  double weight_of(const SiteRun& run, double weight, const Matrix& variance, const Vector& paces,
+                   double own) const;
 
-  std::vector<std::string> gpus_;      // sorted
-  std::vector<Vector> products_;       // E'E; columns: host, then device and links of each GPU
-  Vector with_ratio_;                  // E'r
+  std::vector<SiteRun> runs_;
+  std::vector<Device> devices_;        // sorted by GPU
+  Sums unweighted_;
   double squares_ = 0;                 // r'r
-  double runs_ = 0;
 };
 
 // What a site adds to the logarithm of a step of such slopes on that GPU.

@@ -178,11 +178,13 @@ constexpr std::array kFormulas{
             "3 x forward GEMM FLOPs of the graph / (step x gpus), in 10^12 a second",
             "time.step cluster.gpus job.global_batch", "[megatron2021] appendix"},
     Formula{"uncertainty.step_low",
-            "step / exp(reach sd), sd^2 = w + b; calibrated: w + sum over device, host and links "
+            "step / exp(reach sd), sd^2 = w + b; calibrated: w + sum over device, host, links and "
+            "network "
             "of (d log step / d log pace)^2 x the variance its runs left",
             "time.step uncertainty.calibration_runs", kLeftOut},
     Formula{"uncertainty.step_high",
-            "step x exp(reach sd), sd^2 = w + b; calibrated: w + sum over device, host and links "
+            "step x exp(reach sd), sd^2 = w + b; calibrated: w + sum over device, host, links and "
+            "network "
             "of (d log step / d log pace)^2 x the variance its runs left",
             "time.step uncertainty.calibration_runs", kLeftOut},
     Formula{"uncertainty.device_low", "device x lower quantile of measured / predicted",

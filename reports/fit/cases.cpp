@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -21,6 +20,8 @@ std::string key_of(const validation::Row& row, const hw_profiles::Profile& profi
                      row.gpus_per_node.value_or(0), row.internode_gbps.value_or(0), j.attention,
                      static_cast<int>(j.precision), j.fp8_scaling, j.fused_norm, j.compile);
 }
+
+double square(double x) { return x * x; }
 
 double step_of(const validation::Prepared& ready, const cost::Machine& machine) {
   return planner::timed(ready.program, machine, ready.strategy.schedule).time.step.value();
@@ -72,6 +73,19 @@ std::vector<std::size_t> Cases::counts() const {
   for (const Case& c : cases_)
     for (const std::size_t k : places_[c.place].constants) ++counts[k];
   return counts;
+}
+
+std::vector<std::set<std::string>> Cases::datasets_of_constants() const {
+  std::vector<std::set<std::string>> all(constants_.size());
+  for (const Case& c : cases_)
+    for (const std::size_t k : places_[c.place].constants) all[k].insert(c.dataset);
+  return all;
+}
+
+std::vector<std::size_t> Cases::sites() const {
+  std::vector<std::size_t> sizes;
+  for (const auto& datasets : datasets_of_constants()) sizes.push_back(datasets.size());
+  return sizes;
 }
 
 std::vector<double> Cases::priors() const {
@@ -147,6 +161,9 @@ std::vector<planner::SiteRun> Cases::site_runs(std::span<const std::size_t> chos
   std::vector<std::vector<cost::Machine>> by_place;
   for (const Place& place : places_)
     by_place.push_back(planner::site_machines(profile(place, values), place.job));
+  std::vector<std::set<std::string>> datasets = datasets_of_constants();
+  for (auto& of_constant : datasets)
+    for (const std::size_t i : chosen) of_constant.erase(cases_[i].dataset);
   const std::vector<double> ratios = log_ratios(chosen, values);
   std::vector<planner::SiteRun> runs;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -154,6 +171,13 @@ std::vector<planner::SiteRun> Cases::site_runs(std::span<const std::size_t> chos
     runs.push_back({places_[c.place].profile.gpu.id, -ratios[i],
                     planner::site_slopes(c.ready.program, by_place[c.place],
                                          c.ready.strategy.schedule)});
+    runs.back().rate_variance =
+        square(places_[c.place].profile.gpu.sustained_spread.value_or(0));
+    for (const std::size_t k : places_[c.place].constants) {
+      if (constants_[k].field != kRateOfGpu) continue;
+      runs.back().rate_variance = square(constants_[k].spread);
+      runs.back().sites = static_cast<int>(datasets[k].size());
+    }
   }
   return runs;
 }

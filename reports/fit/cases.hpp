@@ -7,6 +7,7 @@
 // A vector of values has one entry per constant, in base units. Thread-safe to read.
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ class Cases {
   std::vector<std::size_t> members(std::string_view dataset) const;
   // How many cases each constant concerns.
   std::vector<std::size_t> counts() const;
+  // How many datasets.
+  std::vector<std::size_t> sites() const;
   std::vector<double> priors() const;
   // What the shipped profiles say, where they say it.
   std::vector<double> shipped() const;
@@ -51,11 +54,13 @@ class Cases {
                                  std::span<const double> values) const;
   std::vector<Slopes> slopes(std::span<const std::size_t> chosen,
                              std::span<const double> values) const;
-  // As runs of a site: their ratios, measured over predicted, and what they spend their time on.
+  // As runs of a site: their ratios, measured over predicted, what they spend their time on, and
+  // what the datasets that none of them is of have told of their GPUs.
   std::vector<planner::SiteRun> site_runs(std::span<const std::size_t> chosen,
                                           std::span<const double> values) const;
 
  private:
+  std::vector<std::set<std::string>> datasets_of_constants() const;
   // What cases share that run on equal machines: constants that concern them among it.
   struct Place {
     hw_profiles::Profile profile;      // without sources

@@ -39,17 +39,37 @@ void read_value(core::JsonReader& reader, std::string_view key, const std::strin
                  '"' + text + '"');
 }
 
+void check_owner(core::JsonReader& reader, const std::string& owner,
+                 const std::vector<std::string>& owners) {
+  if (std::ranges::count(owners, owner) > 0) return;
+  reader.problem("of", "ids of shipped GPUs, nodes or frameworks", '"' + owner + '"',
+                 "did you mean " + std::string(core::nearest(owner, {owners.begin(),
+                                                                     owners.end()})) + "?");
+}
+
+// Of a constant and what follows it.
+std::vector<std::string> owners_of(const Constant& c) {
+  std::vector<std::string> all = c.of;
+  for (const Scaled& s : c.scaled) all.push_back(s.of);
+  return all;
+}
+
 Constant read_constant(core::JsonReader& reader, const std::vector<std::string>& owners) {
   Constant c;
   reader.required("field", c.field);
   reader.required("of", c.of);
   reader.required("spread", c.spread, core::positive());
   reader.required("why", c.why);
-  for (const std::string& owner : c.of)
-    if (std::ranges::count(owners, owner) == 0)
-      reader.problem("of", "ids of shipped GPUs, nodes or frameworks", '"' + owner + '"',
-                     "did you mean " + std::string(core::nearest(owner, {owners.begin(),
-                                                                         owners.end()})) + "?");
+  for (const std::string& owner : c.of) check_owner(reader, owner, owners);
+  for (core::JsonReader& one : reader.optional_objects("scaled")) {
+    Scaled scaled;
+    one.required("of", scaled.of);
+    one.required("by", scaled.by, core::positive());
+    one.required("why", scaled.why);
+    one.allow_only_known();
+    check_owner(one, scaled.of, owners);
+    c.scaled.push_back(std::move(scaled));
+  }
   if (!hw_profiles::is_field(c.field)) {
     reader.problem("field", "a field of a profile", '"' + c.field + '"');
     return c;
@@ -89,7 +109,7 @@ core::Result<std::vector<Constant>> read_constants(std::string_view text, std::s
   std::set<std::pair<std::string, std::string>> seen;
   for (core::JsonReader& reader : root.objects("constants")) {
     Constant c = read_constant(reader, owners);
-    for (const std::string& owner : c.of)
+    for (const std::string& owner : owners_of(c))
       if (!seen.insert({c.field, owner}).second)
         reader.problem("of", "each field of a profile once", '"' + owner + "\" again");
     if (c.of.empty()) reader.problem("of", "at least one id", "none");

@@ -4,10 +4,13 @@
 //
 //   {"schema": "constants/1", "constants": [
 //     {"field": "gpu.gemm_wave_loss", "of": ["a100-sxm-80g", ...], "prior": "0.5", "spread": 0.7,
-//      "low": "0.02", "high": "1", "why": "..."}]}
+//      "low": "0.02", "high": "1", "why": "...",
+//      "scaled": [{"of": "a100-pcie-80g", "by": 0.87, "why": "..."}]}]}
 //
-// `of` names GPUs, nodes or frameworks; one value serves all of them. A spread is the standard
-// deviation of the logarithm of what is believed: 0.1 is "within 10 %". Value types; pure.
+// `of` names GPUs, nodes or frameworks; one value serves all of them. `scaled`, where it is there,
+// names others of which no run is known and whose value follows: so many times as much. A spread is
+// the standard deviation of the logarithm of what is believed: 0.1 is "within 10 %". Value types;
+// pure.
 
 #include <string>
 #include <string_view>
@@ -18,12 +21,22 @@
 
 namespace reports::fit {
 
+// What a kind of GPU sustains: the constant by which one differs from another.
+inline constexpr std::string_view kRateOfGpu = "gpu.gemm_sustained";
+
+struct Scaled {
+  std::string of;
+  double by = 1;
+  std::string why;
+};
+
 struct Constant {
   std::string field;                   // "gpu.gemm_sustained"
   std::vector<std::string> of;         // ids of GPUs, nodes or frameworks
   double prior = 0, low = 0, high = 0; // in the field's base unit; low > 0
   double spread = 0;
   std::string why;
+  std::vector<Scaled> scaled{};
 
   std::string name() const;            // "gpu.gemm_sustained of a100-sxm-80g and 1 more"
   bool concerns(const hw_profiles::Profile& profile) const;

@@ -116,6 +116,7 @@ Fitted fit(const Cases& cases, const FitOptions& options) {
   Fitted out;
   out.constants = cases.constants();
   out.cases = cases.counts();
+  out.sites = cases.sites();
   out.rows = all.size();
   out.seed = options.seed;
   const Solution solution = best_of(cases, all, options);

@@ -37,6 +37,7 @@ struct LeftOut {
 struct Fitted {
   std::vector<Constant> constants;
   std::vector<std::size_t> cases;      // that each constant concerns
+  std::vector<std::size_t> sites;      // datasets of these
   std::vector<double> values;          // in base units
   std::size_t rows = 0;
   validation::ErrorScore training;

@@ -152,7 +152,7 @@ std::string to_json_text(const planner::Accuracy& a, std::string_view source) {
     site.set(name(part), a.site.parts[static_cast<std::size_t>(part)]);
   site.set("run", a.site.run);
   site.set("reach", a.site_reach);
-  return core::dump(core::Json::object({{"schema", "accuracy/2"},
+  return core::dump(core::Json::object({{"schema", "accuracy/3"},
                                         {"source", source},
                                         {"coverage", a.coverage},
                                         {"between", a.between},

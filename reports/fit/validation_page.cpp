@@ -84,9 +84,9 @@ std::string left_out(const Fitted& f) {
   std::string text =
       "## Fitted without the source that is scored\n\n"
       "All constants start from what is believed beforehand and never see the rows of the source. "
-      "After one run: each of its runs in turn, not scored, has calibrated the site's device, host "
-      "and links, as `planner calibrate` does, weighed by how the sites of the other sources "
-      "differ.\n\n"
+      "After one run: each of its runs in turn, not scored, has calibrated the site's device, "
+      "host, links and network, as `planner calibrate` does, weighed by how the sites of the other "
+      "sources differ and by what these tell of the GPU.\n\n"
       "| left out | rows | fitted with it | left out | bias | after one run |\n"
       "|---|---|---|---|---|---|\n";
   for (std::size_t i = 0; i < f.left_out.size(); ++i) {

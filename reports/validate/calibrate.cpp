@@ -38,7 +38,8 @@ core::Result<Calibration> calibrate(std::string_view text, std::string_view sour
     const planner::Question& q = ready->question;
     runs.push_back({q.profile.gpu.id, std::log(row.step->value() / c.time.step.value()),
                     planner::site_slopes(ready->program, planner::site_machines(q.profile, q.job),
-                                         ready->strategy.schedule)});
+                                         ready->strategy.schedule),
+                    std::pow(q.profile.gpu.sustained_spread.value_or(0), 2)});
     sum += runs.back().log_ratio;
     if (ids.empty()) framework = row.framework;
     ids.push_back(row.id);
@@ -79,6 +80,7 @@ std::string calibration_text(const Calibration& c, TextStyle style) {
     add("links of " + g.gpu, g.links);
   }
   add("host", c.site.host);
+  add("network between nodes", c.site.network);
   text += table.text(style);
   return text + wrapped(fmt::format("{:.0f} % of further steps like these are expected within a "
                                     "factor {:.2f} of the prediction; without calibration it is "

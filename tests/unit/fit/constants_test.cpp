@@ -2,9 +2,17 @@
 
 #include "reports/fit/constants.hpp"
 
-#include <algorithm>
+#include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "core/file.hpp"
+#include "core/json.hpp"
 #include "hw_profiles/load.hpp"
+#include "reports/fit/write_back.hpp"
 #include "tests/catch.hpp"
 
 namespace {
@@ -50,6 +58,57 @@ TEST_CASE("a table of constants is refused with the place of what is wrong") {
 
 TEST_CASE("a field of a profile is set by one constant alone") {
   CHECK_FALSE(read_constants(table(kGood + "," + kGood), "c.json").ok());
+}
+
+TEST_CASE("others follow a constant by a factor, known by their ids and set once") {
+  const auto with = [](const std::string& scaled) {
+    return read_constants(
+        table(replaced(kGood, "\"why\"", "\"scaled\": [" + scaled + "], \"why\"")), "c.json");
+  };
+  const auto good = with(R"({"of": "rtx3080", "by": 0.9, "why": "fewer watts"})");
+  REQUIRE(good.ok());
+  REQUIRE(good->front().scaled.size() == 1);
+  CHECK(good->front().scaled.front().by == 0.9);
+  CHECK_FALSE(good->front().concerns(*hw_profiles::find_profile("rtx3080")));  // no run of it
+  for (const char* bad : {R"({"of": "rtx3079", "by": 0.9, "why": "w"})",
+                          R"({"of": "rtx3090", "by": 0.9, "why": "itself"})",
+                          R"({"of": "rtx3080", "by": 0, "why": "w"})", R"({"of": "rtx3080"})"})
+    CHECK_FALSE(with(bad).ok());
+}
+
+TEST_CASE("a fit is written into the profiles it concerns, whole") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / fmt::format("planner-fit-{}", ::getpid());
+  fs::create_directories(root / "hw_profiles/data");
+  for (const char* gpu : {"rtx3090", "rtx3080"})
+    REQUIRE(core::write_atomically(root / fmt::format("hw_profiles/data/{}.json", gpu),
+                                   R"({"id": "x", "gpu": {"tdp": ["350 W", "sheet"]}})")
+                .ok());
+  Fitted fitted;
+  fitted.constants = read_constants(table(replaced(kGood, "\"why\"",
+      R"("scaled": [{"of": "rtx3080", "by": 0.5, "why": "half"}], "why")")), "c.json").value();
+  fitted.values = {0.62};
+  fitted.sites = {2};
+  fitted.left_out.resize(1);
+  fitted.site.parts = {0.02, 0.1, 0.1, 0.1};
+  REQUIRE(write_back(fitted, std::nullopt, root).ok());
+  const auto number = [&](const char* gpu, const char* key) {
+    const auto text = core::read_file(root / fmt::format("hw_profiles/data/{}.json", gpu), 1 << 20);
+    REQUIRE(text.ok());
+    const auto json = core::parse_json(*text, gpu);
+    REQUIRE(json.ok());
+    REQUIRE(json->find("gpu")->find("tdp") != nullptr);  // what was there stays
+    return core::dump(*json->find("gpu")->find(key));
+  };
+  CHECK(number("rtx3090", "gemm_sustained").find("\"0.62\"") != std::string::npos);
+  CHECK(number("rtx3080", "gemm_sustained").find("\"0.31\"") != std::string::npos);
+  CHECK(number("rtx3080", "gemm_sustained").find("unverified for this card") != std::string::npos);
+  // 1 / (1 / 0.01 + 2 / 0.02) = 0.005, whose root is 0.0707.
+  CHECK(number("rtx3090", "sustained_spread").find("\"0.0707\"") != std::string::npos);
+  CHECK(number("rtx3080", "sustained_spread").find("\"0.25\"") != std::string::npos);
+  fitted.constants.front().scaled.front().of = "rtx4090";   // no file of it here
+  CHECK_FALSE(write_back(fitted, std::nullopt, root).ok());
+  fs::remove_all(root);
 }
 
 TEST_CASE("no shipped constant is keyed to a model or to anything but shipped profiles") {

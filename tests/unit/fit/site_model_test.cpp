@@ -22,6 +22,17 @@ constexpr SiteVariances kVariances{{0.03, 0.04, 0.16}, 0.01};  // device, host, 
 
 double log_of(const hw_profiles::PartPace& p) { return std::log(p.pace); }
 
+// Density of an error that is normal with variance v.
+double density(double error, double v) { return std::exp(-error * error / (2 * v)) / std::sqrt(v); }
+
+// What a run weighs whose error is expected with variance `spread` before its own 0.01: one in ten
+// has 25 times that.
+double weight(double error, double spread) {
+  const double near = 0.9 * density(error, spread + 0.01),
+               far = 0.1 * density(error, spread + 0.25);
+  return (near + far / 25) / (near + far);
+}
+
 // Sites of 30 runs that differ in parts by kVariances, each run with slopes of its own.
 std::vector<reports::fit::LeftOut> sites(int count) {
   std::vector<reports::fit::LeftOut> all;
@@ -49,8 +60,11 @@ TEST_CASE("a run of kernels alone tells b / (b + w) of its error, and of nothing
   const std::vector<SiteRun> one{{"rtx3090", 0.2, {1, 0, 0}}};
   const hw_profiles::SiteFile site = SiteEvidence(one).learnt(kVariances);
   REQUIRE(site.gpus.size() == 1);
-  CHECK(std::abs(log_of(site.gpus[0].device) - 0.2 * 0.75) < 1e-12);  // 0.03 / (0.03 + 0.01)
-  CHECK(std::abs(site.gpus[0].device.left - 0.03 * 0.25) < 1e-12);
+  const double share = 0.03 / (0.03 + 0.01 / weight(0.2, 0.03));
+  CHECK(share > 0.7);
+  CHECK(share < 0.75);                 // 0.03 / (0.03 + 0.01) if it could be no outlier
+  CHECK(std::abs(log_of(site.gpus[0].device) - 0.2 * share) < 1e-12);
+  CHECK(std::abs(site.gpus[0].device.left - 0.03 * (1 - share)) < 1e-12);
   CHECK(site.gpus[0].links.pace == 1);
   CHECK(std::abs(site.gpus[0].links.left - 0.16) < 1e-12);
   CHECK(site.host.pace == 1);
@@ -58,12 +72,13 @@ TEST_CASE("a run of kernels alone tells b / (b + w) of its error, and of nothing
 }
 
 TEST_CASE("what a run tells is shared by how its parts vary and how it spends its time") {
-  // K = 0.25 x 0.03 + 0.25 x 0.16 = 0.0475, + w = 0.0575; t_k = b_k e_k r / 0.0575.
+  // K = 0.25 x 0.03 + 0.25 x 0.16 = 0.0475; t_k = b_k e_k r / (K + w / weight).
   const std::vector<SiteRun> one{{"rtx3090", 0.23, {0.5, 0, 0.5}}};
   const hw_profiles::SiteFile site = SiteEvidence(one).learnt(kVariances);
-  CHECK(std::abs(log_of(site.gpus[0].device) - 0.03 * 0.5 * 4) < 1e-12);  // 0.23 / 0.0575 = 4
-  CHECK(std::abs(log_of(site.gpus[0].links) - 0.16 * 0.5 * 4) < 1e-12);
-  CHECK(std::abs(planner::log_pace(site, "rtx3090", {0.5, 0, 0.5}) - 4 * 0.0475) < 1e-12);
+  const double pull = 0.23 / (0.0475 + 0.01 / weight(0.23, 0.0475));
+  CHECK(std::abs(log_of(site.gpus[0].device) - 0.03 * 0.5 * pull) < 1e-12);
+  CHECK(std::abs(log_of(site.gpus[0].links) - 0.16 * 0.5 * pull) < 1e-12);
+  CHECK(std::abs(planner::log_pace(site, "rtx3090", {0.5, 0, 0.5}) - pull * 0.0475) < 1e-12);
 }
 
 TEST_CASE("one kind of GPU says nothing of another's device and links, but of the host") {
@@ -73,6 +88,47 @@ TEST_CASE("one kind of GPU says nothing of another's device and links, but of th
   CHECK(planner::log_pace(site, "h100-sxm-80g", {0, 1, 0}) > 0);
   CHECK(std::abs(planner::left_variance(site, "h100-sxm-80g", {1, 0, 0}, kVariances) - 0.04) <
         1e-12);
+}
+
+TEST_CASE("the network is the whole site's: one kind of GPU tells it of another") {
+  constexpr SiteVariances v{{0.03, 0.04, 0.16, 0.09}, 0.01};
+  const std::vector<SiteRun> one{{"rtx3090", 0.3, {0.5, 0, 0, 0.5}}};
+  const hw_profiles::SiteFile site = SiteEvidence(one).learnt(v);
+  CHECK(site.network.pace > 1.1);
+  CHECK(std::abs(log_of(site.network) / log_of(site.gpus[0].device) - 3) < 1e-9);  // 0.09 / 0.03
+  CHECK(planner::log_pace(site, "h100-sxm-80g", {0, 0, 0, 1}) == log_of(site.network));
+}
+
+TEST_CASE("a GPU of which little is known learns more from the same run") {
+  const auto learnt = [](double rate_variance, int sites) {
+    const std::vector<SiteRun> one{{"b200-sxm-180g", 0.2, {1, 0, 0}, rate_variance, sites}};
+    return log_of(SiteEvidence(one).learnt(kVariances).gpus[0].device);
+  };
+  // Of 0.06 believed, two sites leave 1 / (1 / 0.06 + 2 / 0.03) = 0.012.
+  CHECK(std::abs(planner::untold_variance(0.06, 2, 0.03) - 0.012) < 1e-12);
+  CHECK(planner::untold_variance(0, 2, 0.03) == 0);
+  const double b = 0.03 + 0.012;
+  CHECK(std::abs(learnt(0.06, 2) - 0.2 * b / (b + 0.01 / weight(0.2, b))) < 1e-12);
+  CHECK(learnt(0.06, 0) > learnt(0.06, 2));
+  CHECK(learnt(0.06, 2) > learnt(0, 0));
+  CHECK(std::abs(learnt(0.06, 100000) - learnt(0, 0)) < 1e-5);
+}
+
+TEST_CASE("a run far off beside others that agree moves nothing, whatever its place") {
+  for (const std::size_t place : {0, 7, 19}) {
+    std::vector<SiteRun> runs;
+    for (int i = 0; i < 20; ++i) runs.push_back({"g", 0.1 + 0.02 * (i % 5 - 2), {1, 0, 0}});
+    const double without = log_of(SiteEvidence(runs).learnt(kVariances).gpus[0].device);
+    CHECK(std::abs(without - 0.1) < 0.01);
+    runs[place].log_ratio = 1.5;
+    const double with = log_of(SiteEvidence(runs).learnt(kVariances).gpus[0].device);
+    CHECK(std::abs(with - without) < 0.01);  // a mean of equal weights moves by 0.07
+  }
+}
+
+TEST_CASE("of two runs that contradict each other neither is thrown away") {
+  const std::vector<SiteRun> two{{"g", 0.15, {1, 0, 0}}, {"g", -0.15, {1, 0, 0}}};
+  CHECK(std::abs(log_of(SiteEvidence(two).learnt(kVariances).gpus[0].device)) < 1e-6);
 }
 
 TEST_CASE("many runs tell each part's pace, of each kind of GPU") {

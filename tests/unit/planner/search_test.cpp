@@ -288,7 +288,7 @@ TEST_CASE("a mixture of experts divides long samples over context ranks where th
 TEST_CASE("a plan says what its calibration knows, and that it knows nothing of another GPU") {
   hw_profiles::SiteFile site;
   site.runs = {"a", "b"};
-  site.host = {1.25, 0.01};
+  site.host = {1.25, 0.01}, site.network = {2, 0.01};
   site.gpus = {{"rtx3090", {1.1, 0.004}, {1.5, 0.02}}};
   const auto calibrated = [&](const char* gpu) {
     Request r = question("gpt2-124m", 4, gpu);
@@ -301,12 +301,12 @@ TEST_CASE("a plan says what its calibration knows, and that it knows nothing of 
   const Plan known = calibrated("rtx3090"), other = calibrated("h100-sxm-80g");
   CHECK(std::ranges::count(known.assumptions,
                            "calibrated by --site s.json: 2 runs on rtx3090: device 1.10, host "
-                           "1.25, links 1.50 times as slow as without; the interval of the step "
-                           "holds 90 % of such") == 1);
+                           "1.25, links 1.50, network 2.00 times as slow as without; the interval "
+                           "of the step holds 90 % of such") == 1);
   CHECK(std::ranges::count(other.assumptions,
                            "calibrated by --site s.json: 2 runs on rtx3090: they say nothing of "
-                           "h100-sxm-80g, nor of its links; the host's pace 1.25 alone is "
-                           "followed") == 1);
+                           "h100-sxm-80g, nor of its links; the paces of the host, 1.25, and of "
+                           "the network, 2.00, alone are followed") == 1);
   const auto factor = [](const Plan& p) {
     return p.chosen->uncertainty.step_high / p.chosen->time.step;
   };
