@@ -119,7 +119,7 @@ TEST_CASE("frozen matrices are decoded to the bits of the host") {
   for (float& v : values) v = static_cast<float>(r());
   for (const auto kind : {planner::Quantization::int8, planner::Quantization::nf4}) {
     const std::int64_t bytes = planner::quantised_bytes(kind, shape).value();
-    std::vector<std::byte> codes(static_cast<std::size_t>(bytes));
+    std::pmr::vector<std::byte> codes(static_cast<std::size_t>(bytes));  // read by the device
     host::encode_matrix(kind, values, shape, codes.data());
     for (const DType t : kTypes) {
       Device device;
