@@ -2,7 +2,7 @@
 # What must hold on a GPU, through the real binaries. usage: gpu_test.sh BIN_FOLDER CHECK
 # Exit 77 where there is no GPU, with the reason.
 set -euo pipefail
-planner=$1/planner
+planner=$(cd "$1" && pwd)/planner
 check=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -83,11 +83,11 @@ case $check in
     grep -q "$(grep -o '"workspace": [0-9]*' half-own.json)" half-cuda.json || fail "another workspace"
     ;;
   strategies)
-    for pins in "--pin data=3 --pin sharding=zero3" "--pin data=3 --pin grad_sync=tree" \
-      "--pin tensor=2 --gpus 2" "--pin pipeline=2 --pin schedule=1f1b --gpus 2" \
-      "--pin checkpoint=every_k --pin checkpoint_every=1"; do
+    for pins in "3 --pin data=3 --pin sharding=zero3" "3 --pin data=3 --pin grad_sync=tree" \
+      "2 --pin tensor=2" "2 --pin pipeline=2 --pin schedule=1f1b" \
+      "3 --pin checkpoint=every_k --pin checkpoint_every=1"; do
       # shellcheck disable=SC2086  # words
-      plan many --gpus 3 --recipe fp32 --optimizer momentum $pins 2>err.txt || fail "$(cat err.txt)"
+      plan many --recipe fp32 --optimizer momentum --gpus $pins 2>err.txt || fail "$(cat err.txt)"
       run many host
       run many cuda
       close many-cuda.json many-host.json 1e-5 || fail "$pins"
