@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tokens per second of one GPT-2 by this executor and by PyTorch (compiled, flash attention, bf16), in turns.
 
-usage: beside_torch.py PLANNER MODEL BATCH STEPS     one row of JSON on standard output
+usage: beside_torch.py PLANNER GPU MODEL BATCH STEPS     one row of JSON on standard output
 
 Both train the same shapes: 1024 tokens a sample, AdamW, tied embeddings, no dropout. Pairs are repeated
 and interleaved; the ratio of each pair is kept, so that a drifting clock shows.
@@ -89,18 +89,20 @@ def own_seconds(planner, plan, steps):
     return record["time"]["step_median"], record["environment"]
 
 
-def main(planner, model, batch, steps):
+def main(planner, gpu, model, batch, steps):
     batch, steps = int(batch), int(steps)
     with tempfile.NamedTemporaryFile(suffix=".json") as plan:
         subprocess.run([planner, "--model", model, "--gpus", "1", "--seq", str(SEQ), "--global-batch", str(batch),
-                        "--pin", f"micro_batch={batch}", "--recipe", "mixed", "--gpu", "h200-sxm-141g", "--quiet",
+                        "--pin", f"micro_batch={batch}", "--recipe", "mixed", "--gpu", gpu, "--quiet",
                         "--out", plan.name], check=True, stdout=subprocess.DEVNULL)
         step = torch_trainer(model, batch)
         for _ in range(WARM_UP):
             step()
         pairs, environment = [], {}
         for _ in range(PAIRS):
+            step()  # takes again what was given back below
             theirs = torch_seconds(step, steps)
+            torch.cuda.empty_cache()  # what it keeps for later would be missing in the other process
             ours, environment = own_seconds(planner, plan.name, steps)
             pairs.append({"torch_seconds": theirs, "own_seconds": ours, "ratio": theirs / ours})
     tokens = batch * SEQ
@@ -112,4 +114,4 @@ def main(planner, model, batch, steps):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:6])

@@ -16,8 +16,9 @@
 # usage: run_cuda.sh [BIN_FOLDER [OUT_FOLDER [STEPS [SECTION...]]]]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-bin=${1:-$here/../../build/release/bin}
-out=${2:-$here/../../reports/measured}
+bin=$(cd "${1:-$here/../../build/release/bin}" && pwd)
+mkdir -p "${2:-$here/../../reports/measured}"
+out=$(cd "${2:-$here/../../reports/measured}" && pwd)
 steps=${3:-12}
 command="$0 $*"
 shift $(($# < 3 ? $# : 3))
@@ -29,22 +30,29 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$rows"
 
-# Libraries that were bundled with the binaries, and cuBLASLt as PyTorch's wheels bring it.
+# Libraries that were bundled with the binaries; cuBLASLt, cuDNN and the runtime that cuDNN's frontend
+# calls as PyTorch's wheels bring them, where the loader does not find them.
 export LD_LIBRARY_PATH=$bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-if ldd "$bin/planner-exec-cuda" | grep -q 'libcublasLt.*not found'; then
+known=$(ldconfig -p 2>/dev/null || true)
+needed=$(ldd "$bin/planner-exec-cuda")
+for library in libcublasLt.so.13 libcudnn.so.9 libcudart.so.13; do
+  if [[ $known == *"$library "* || $needed == *"$library => /"* ]]; then continue; fi
   found=$(python3 -c 'import sys, glob
-print(next(iter(sorted(g for p in sys.path for g in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13"))), ""))')
-  [[ -n $found ]] && export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$found")
-fi
-
-# cuDNN and the runtime that its frontend calls, as PyTorch's wheels bring them.
-for library in libcudnn.so.9 libcudart.so.13; do
-  if ! ldconfig -p | grep -q "$library"; then
-    found=$(python3 -c 'import sys, glob
 print(next(iter(sorted(g for p in sys.path for g in glob.glob(p + "/nvidia/*/lib/'"$library"'"))), ""))')
-    [[ -n $found ]] && export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$found")
-  fi
+  if [[ -n $found ]]; then LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$found"); fi
 done
+
+# The shipped profile of this card.
+case $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null || true) in
+  *"H100 PCIe"*) gpu=h100-pcie-80g ;;
+  *H100*) gpu=h100-sxm-80g ;;
+  *A100*PCI*40*) gpu=a100-pcie-40g ;;
+  *A100*SXM*40*) gpu=a100-sxm-40g ;;
+  *A100*PCI*) gpu=a100-pcie-80g ;;
+  *A100*) gpu=a100-sxm-80g ;;
+  *B200*) gpu=b200-sxm-180g ;;
+  *) gpu=h200-sxm-141g ;;
+esac
 
 clocks() {
   nvidia-smi --query-gpu=name,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv,noheader 2>/dev/null ||
@@ -69,7 +77,7 @@ tried() {
 
 printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":64,"n_head":4,"n_positions":64,"vocab_size":501}' \
   >"$work/config.json"
-"$planner" --model "$work/config.json" --gpus 2 --seq 64 --global-batch 4 --gpu h200-sxm-141g --quiet \
+"$planner" --model "$work/config.json" --gpus 2 --seq 64 --global-batch 4 --gpu "$gpu" --quiet \
   --pin data=2 --out "$work/small.json" >/dev/null
 if ! "$planner" exec "$work/small.json" --backend cuda --steps 1 --quiet >/dev/null; then
   printf 'no GPU to measure on: see the line above\n' >&2
@@ -86,8 +94,14 @@ strategies() {
 
 calibrate() {
   [[ -f $out/gpu.json ]] && return
+  local code=0
   SECONDS=0
-  "$planner" calibrate --backend cuda --quiet --out "$out/gpu.json" >"$out/cuda-calibration.txt"
+  "$planner" calibrate --backend cuda --quiet --out "$out/gpu.json" >"$out/cuda-calibration.txt" \
+    2>"$work/log.txt" || code=$?
+  if [[ $code -ne 0 ]]; then
+    outcome calibrate planner "$code" "$work/log.txt"
+    return
+  fi
   printf 'calibrated in %s s\n' "$SECONDS" | tee -a "$out/cuda-calibration.txt" >&2
 }
 
@@ -110,13 +124,13 @@ attention() {
 in_turn() {
   local section=$1 model=$2 batch=$3 count=$4 option=$5 pair value
   shift 5
-  "$planner" --model "$model" --gpus 1 --global-batch "$batch" --recipe mixed --gpu h200-sxm-141g --quiet \
+  "$planner" --model "$model" --gpus 1 --global-batch "$batch" --recipe mixed --gpu "$gpu" --quiet \
     --out "$work/$section.plan.json" >/dev/null
   before=$(clocks)
   code=0
   for pair in 1 2 3; do
     for value in "$@"; do
-      "$planner" exec "$work/$section.plan.json" --backend cuda --steps "$count" "--$option" "$value" --quiet \
+      [[ $code -ne 0 ]] || "$planner" exec "$work/$section.plan.json" --backend cuda --steps "$count" "--$option" "$value" --quiet \
         --out "$work/$section.$value.$pair.json" >/dev/null 2>"$work/log.txt" || code=$?
     done
   done
@@ -179,10 +193,10 @@ plans() {
     local question=(--model "$model" --gpus "$gpus" --global-batch "$batch" --quiet)
     # shellcheck disable=SC2206  # words
     question+=($options)
-    "$planner" "${question[@]}" --gpu h200-sxm-141g --out "$work/$name.plan.json" >/dev/null
     before=$(clocks)
     code=0
-    "$planner" exec "$work/$name.plan.json" --backend cuda --steps "$steps" --quiet \
+    "$planner" "${question[@]}" --gpu "$gpu" --out "$work/$name.plan.json" >/dev/null 2>"$work/log.txt" || code=$?
+    [[ $code -ne 0 ]] || "$planner" exec "$work/$name.plan.json" --backend cuda --steps "$steps" --quiet \
       --out "$work/$name.run.json" >/dev/null 2>"$work/log.txt" || code=$?
     if [[ $code -ne 0 ]]; then
       outcome plans "$name" "$code" "$work/log.txt"
@@ -191,7 +205,7 @@ plans() {
     # The same strategy, as the measured profile predicts it.
     if [[ -f $out/gpu.json ]]; then
       mapfile -t pins < <(python3 "$here/collect.py" pins "$work/$name.plan.json")
-      "$planner" "${question[@]}" "${pins[@]}" --gpu "$out/gpu.json" --out "$work/$name.calibrated.json" >/dev/null
+      "$planner" "${question[@]}" "${pins[@]}" --gpu "$out/gpu.json" --out "$work/$name.calibrated.json" >/dev/null || true
     fi
     python3 "$here/collect.py" plan "$name" "$gpus" "$before" "$(clocks)" "$options" "$work" >>"$rows/plans.jsonl"
     join plans
@@ -207,7 +221,14 @@ torch() {
   for cell in "gpt2-124m 32" "gpt2-355m 16" "gpt2-774m 8" "gpt2-1.5b 8"; do
     read -r model batch <<<"$cell"
     if has torch "$model"; then continue; fi
-    python3 "$here/beside_torch.py" "$planner" "$model" "$batch" "$steps" >>"$rows/torch.jsonl"
+    code=0
+    python3 "$here/beside_torch.py" "$planner" "$gpu" "$model" "$batch" "$steps" \
+      >"$work/torch.jsonl" 2>"$work/log.txt" || code=$?
+    if [[ $code -ne 0 ]]; then
+      outcome torch "$model" "$code" "$work/log.txt"
+      continue
+    fi
+    cat "$work/torch.jsonl" >>"$rows/torch.jsonl"
     join torch
     printf 'measured %s beside PyTorch\n' "$model" >&2
   done
@@ -219,7 +240,7 @@ sanitizer() {
     return 0
   fi
   for tool in memcheck racecheck synccheck initcheck; do
-    tried sanitizer "$tool" timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    tried sanitizer "$tool" timeout 120 compute-sanitizer --tool "$tool" --error-exitcode 9 \
       "$bin/planner-exec-cuda" exec "$work/small.json" --backend cuda --steps 2 --quiet
   done
 }
