@@ -53,6 +53,10 @@ struct Readings {
   std::string driver;
 };
 
+// What a product reads and writes beside its matrices lies so, in bytes: the library asks for the
+// alignment of matrices alone, and takes vectors of 16 bytes from the rest.
+constexpr std::uintptr_t kProductAlignment = 16;
+
 struct Extent {
   unsigned x = 1, y = 1, z = 1;
 };
@@ -109,7 +113,8 @@ class Api {
   virtual void set_zero(void* to, std::size_t bytes, StreamHandle stream) = 0;
   virtual void launch(const Launch& launch, StreamHandle stream) = 0;
   // c (=|+=) alpha a b (+ bias), sums in f32 (f64 where c is), rounded once; workspace of
-  // product_workspace() bytes, of this stream alone.
+  // product_workspace() bytes, of this stream alone. REQUIRES: the bias lies at a multiple of
+  // kProductAlignment, and so does what multiply_gelu() keeps or reads beside.
   virtual void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) = 0;
   // As multiply(), but c = gelu(sums), of the tanh form, and `before` receives the sums themselves;
   // gradient: c = sums gelu'(before). Each is rounded once, `before` lies as c does. False: the

@@ -15,6 +15,10 @@ struct BiasTerms {
   }
 };
 
+bool fits_product(const View& beside) {
+  return reinterpret_cast<std::uintptr_t>(beside.data) % kProductAlignment == 0;
+}
+
 void multiply(const Queue& q, const host::MixedGemm& product) {
   q.api.multiply(product, q.workspace, q.stream);
 }
@@ -23,8 +27,8 @@ void multiply(const Queue& q, const host::MixedGemm& product) {
 
 void linear(const Queue& q, View y, View x, View w, View bias, const host::LinearShape& s,
             bool accumulate) {
-  // The library adds biases of f64 in no epilogue.
-  const bool apart = bias && y.type == core::DType::f64;
+  // The library adds biases of f64 in no epilogue, and others where it may read 16 bytes at once.
+  const bool apart = bias && (y.type == core::DType::f64 || !fits_product(bias));
   multiply(q, {.m = s.rows, .n = s.n, .k = s.k,
                .a = {x, s.ldx}, .b = {w, s.k, true}, .c = {y, s.ldy},
                .accumulate = accumulate, .bias = apart ? View{} : bias});
@@ -37,12 +41,14 @@ void linear_input_gradient(const Queue& q, View dx, View dy, View w, const host:
 }
 bool linear_gelu(const Queue& q, View z, View y, View x, View w, View bias,
                  const host::LinearShape& s) {
+  if (!fits_product(bias) || !fits_product(y)) return false;
   return q.api.multiply_gelu({.m = s.rows, .n = s.n, .k = s.k,
                               .a = {x, s.ldx}, .b = {w, s.k, true}, .c = {z, s.ldy}, .bias = bias},
                              y, false, q.workspace, q.stream);
 }
 bool linear_input_gradient_gelu(const Queue& q, View dx, View dy, View w, View x,
                                 const host::LinearShape& s) {
+  if (!fits_product(x)) return false;
   return q.api.multiply_gelu({.m = s.rows, .n = s.k, .k = s.n,
                               .a = {dy, s.ldy}, .b = {w, s.k}, .c = {dx, s.ldx}},
                              x, true, q.workspace, q.stream);

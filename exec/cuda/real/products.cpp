@@ -103,6 +103,10 @@ std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const
   cublasLtMatmulPreference_t preference = nullptr;
   check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
   prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+  // Where k is divided its parts are added in the compute type: the other schemes round each to the
+  // result's [cublasLtReductionScheme_t].
+  prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
          static_cast<std::uint32_t>(key[13]));
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -133,7 +137,7 @@ const Products::Chosen* Products::choose(const host::MixedGemm& g, const After& 
                 g.b.transposed, type(g.a.view), type(g.b.view), type(g.c.view),
                 g.bias ? 1 + type(g.bias) : 0, alignment(g.a.view.data), alignment(g.b.view.data),
                 alignment(g.c.view.data), g.accumulate, static_cast<std::int64_t>(after.then),
-                alignment(after.before)};
+                alignment(after.before), alignment(g.bias.data)};
   const auto found = chosen_.find(key);
   if (found != chosen_.end()) return found->second.get();
   return chosen_.emplace(key, make(g, after, key)).first->second.get();

@@ -38,7 +38,7 @@ class Products {
     Then then = Then::nothing;
     void* before = nullptr;
   };
-  using Key = std::array<std::int64_t, 18>;
+  using Key = std::array<std::int64_t, 19>;
 
   static cublasLtEpilogue_t epilogue(Then then, bool bias);
   // Null: the library has nothing for this shape with an epilogue; without one it throws.

@@ -28,6 +28,11 @@ void compute_product(const host::MixedGemm& product) {
                    host::Workspace(memory.data(), core::Bytes(size.value() + 64)));
 }
 
+void check_beside(const host::View& v) {
+  PLANNER_CHECK(reinterpret_cast<std::uintptr_t>(v.data) % kProductAlignment == 0,
+                "what a product has beside its matrices is off its alignment");
+}
+
 }  // namespace
 
 // Any stream whose first work is free to run.
@@ -298,6 +303,7 @@ void Twin::launch(const Launch& l, StreamHandle stream) {
 void Twin::multiply(const host::MixedGemm& product, void*, StreamHandle stream) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("multiply");
+  check_beside(product.bias);
   state_->give(stream, {[product] { compute_product(product); }});
 }
 
@@ -305,6 +311,8 @@ bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& befor
                          void*, StreamHandle stream) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("multiply_gelu");
+  check_beside(product.bias);
+  check_beside(before);
   if (product.n % 8 != 0) return false;
   ++state_->launched[gradient ? "product_gelu_gradient" : "product_gelu"];
   state_->give(stream, {[product, before, gradient] {

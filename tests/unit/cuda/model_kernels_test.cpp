@@ -158,6 +158,14 @@ TEST_CASE("biases and linear layers are their host twins") {
     device.wait();
     host::linear(y2, x, w, b, s, false, ws);
     check_close("linear", y, y2, t);
+    // A bias off every boundary that a library's product may want.
+    Buffer odd = random(r, t, s.n + 1);
+    const View off = odd.view().at(1);
+    cuda::linear(q, y, x, w, off, s, false);
+    device.wait();
+    host::linear(y2, x, w, off, s, false, ws);
+    check_close("linear, odd bias", y, y2, t);
+    if (t == DType::bf16 || t == DType::f16) CHECK_FALSE(cuda::linear_gelu(q, y, y2, x, w, off, s));
     for (const DType g : {t, statistic(t)}) {
       Buffer db = random(r, g, s.n), db2 = db, dw = random(r, g, s.n * s.k), dw2 = dw;
       cuda::bias_gradient(q, db, dy, s.rows, s.n);
