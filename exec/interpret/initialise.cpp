@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/check.hpp"
+#include "core/parallel.hpp"
 #include "core/random.hpp"
 
 namespace exec {
@@ -62,24 +63,57 @@ class ShardMap {
   std::vector<Block> blocks_;
 };
 
+// Elements that lie in one piece in the shard and in the full tensor: places in both.
+struct Row { std::int64_t local, full, count; };
+
+// The rows of [first, first + count) of a shard, in parts of about kPart elements for a thread.
+constexpr std::int64_t kPart = 1 << 17;
+std::vector<std::vector<Row>> parts_of(const ShardMap& map, std::int64_t first,
+                                       std::int64_t count) {
+  std::vector<std::vector<Row>> parts;
+  std::int64_t room = 0;
+  map.for_each_row([&](std::int64_t local, std::int64_t full, std::int64_t length) {
+    const std::int64_t end = std::min(local + length, first + count);
+    for (std::int64_t at = std::max(local, first); at < end;) {
+      if (room == 0) parts.emplace_back(), room = kPart;
+      const std::int64_t taken = std::min(room, end - at);
+      parts.back().push_back({at - first, full + at - local, taken});
+      at += taken;
+      room -= taken;
+    }
+  });
+  return parts;
+}
+
 }  // namespace
+
+void initial_values(const program::PlacedParameter& placed, std::uint64_t seed, int tensor_rank,
+                    bool double_precision, int expert_rank, std::int64_t first,
+                    std::span<double> out) {
+  const models::Parameter& p = placed.parameter;
+  std::ranges::fill(out, 0.0);
+  if (p.init == models::Init::zero) return;
+  const core::Random random(seed, stream_of(placed.path));
+  const auto parts = parts_of(ShardMap(p, tensor_rank, expert_rank), first,
+                              static_cast<std::int64_t>(out.size()));
+  core::for_each_index(parts.size(), 0, [&](std::size_t part) {
+    for (const Row& row : parts[part]) {
+      const auto own = out.subspan(static_cast<std::size_t>(row.local),
+                                   static_cast<std::size_t>(row.count));
+      if (p.init == models::Init::normal)
+        random.fill_normal(static_cast<std::uint64_t>(row.full), 0.0, p.init_stddev, own);
+      else
+        std::ranges::fill(own, 1.0);
+      if (!double_precision)
+        for (double& x : own) x = static_cast<float>(x);
+    }
+  });
+}
 
 std::vector<double> initial_values(const program::PlacedParameter& placed, std::uint64_t seed,
                                    int tensor_rank, bool double_precision, int expert_rank) {
-  const models::Parameter& p = placed.parameter;
-  std::vector<double> values(static_cast<std::size_t>(p.elements), 0.0);
-  if (p.init == models::Init::zero) return values;
-  const core::Random random(seed, stream_of(placed.path));
-  ShardMap(p, tensor_rank, expert_rank).for_each_row([&](auto local, auto full, auto count) {
-    const auto own = std::span(values).subspan(static_cast<std::size_t>(local),
-                                               static_cast<std::size_t>(count));
-    if (p.init == models::Init::normal)
-      random.fill_normal(static_cast<std::uint64_t>(full), 0.0, p.init_stddev, own);
-    else
-      std::ranges::fill(own, 1.0);
-    if (!double_precision)
-      for (double& x : own) x = static_cast<float>(x);
-  });
+  std::vector<double> values(static_cast<std::size_t>(placed.parameter.elements));
+  initial_values(placed, seed, tensor_rank, double_precision, expert_rank, 0, values);
   return values;
 }
 

@@ -16,6 +16,10 @@ namespace exec {
 std::vector<double> initial_values(const program::PlacedParameter& parameter, std::uint64_t seed,
                                    int tensor_rank, bool double_precision,
                                    int expert_rank = 0);
+// Elements [first, first + out.size()) of that shard, by several threads.
+void initial_values(const program::PlacedParameter& parameter, std::uint64_t seed, int tensor_rank,
+                    bool double_precision, int expert_rank, std::int64_t first,
+                    std::span<double> out);
 
 // 64-bit FNV-1a: the random stream of a path.
 std::uint64_t stream_of(std::string_view path);

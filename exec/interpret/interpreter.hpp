@@ -105,8 +105,8 @@ class Interpreter {
  private:
   void initialise_weights();
   void write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
-                   const std::vector<double>& values);
-  void write_frozen_shards(std::int64_t flat_offset, const std::vector<double>& values);
+                   std::span<const double> values);
+  void write_frozen_shards(std::int64_t flat_offset, std::span<const double> values);
   void write_values(const Operand& to, std::int64_t at, std::span<const double> values);
   void write_codes(const program::QuantisedParameter& q, std::span<const std::byte> codes);
   void open_communicators();
@@ -177,6 +177,7 @@ class Interpreter {
   std::vector<std::byte> samples_;     // of the load under way
   std::vector<std::vector<std::byte>> state_;  // copies of state buffers, apart from the host
   std::int64_t step_index_ = 0, next_step_ = 0;
+  std::vector<std::byte> rounded_;     // of first values, while they are written
   std::int64_t evaluations_ = 0;
   std::uint32_t calls_ = 0;            // issued in this step
   const bool in_turns_;                // servers of the program are asynchronous

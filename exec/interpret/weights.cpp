@@ -1,6 +1,7 @@
 // Weights as a run begins: drawn for the whole model, of which every rank writes its part.
 #include <algorithm>
 
+#include "core/parallel.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/matrix_codes.hpp"
 #include "exec/interpret/initialise.hpp"
@@ -12,15 +13,22 @@ namespace exec {
 void Interpreter::write_values(const Operand& to, std::int64_t at,
                                std::span<const double> values) {
   const auto n = static_cast<std::int64_t>(values.size());
-  std::vector<std::byte> rounded(static_cast<std::size_t>(core::bytes_of(n, to.type).value()));
-  host::cast({rounded.data(), to.type},
-             {const_cast<double*>(values.data()), core::DType::f64}, n);
-  backend_->write(view(to).at(at).data, rounded.data(), rounded.size());
+  const auto bytes = static_cast<std::size_t>(core::bytes_of(n, to.type).value());
+  if (rounded_.size() < bytes) rounded_.resize(bytes);
+  const host::View out{rounded_.data(), to.type},
+      in{const_cast<double*>(values.data()), core::DType::f64};
+  constexpr std::int64_t kRounded = 1 << 17;
+  core::for_each_index(static_cast<std::size_t>((n + kRounded - 1) / kRounded), 0,
+                       [&](std::size_t i) {
+                         const std::int64_t first = static_cast<std::int64_t>(i) * kRounded;
+                         host::cast(out.at(first), in.at(first), std::min(kRounded, n - first));
+                       });
+  backend_->write(view(to).at(at).data, rounded_.data(), bytes);
 }
 
 // A shard-space buffer holds this rank's chunk of each span; a flat one holds everything.
 void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
-                              const std::vector<double>& values) {
+                              std::span<const double> values) {
   for (int slot = 1; slot < class_.buffers[buffer].slots; ++slot)  // versions: flat
     write_values(memory_.persistent(buffer, 0, slot), flat_offset, values);
   const Operand to = memory_.persistent(buffer);
@@ -33,13 +41,13 @@ void Interpreter::write_range(std::uint16_t buffer, bool shards, std::int64_t fl
     const std::int64_t lo = std::max(begin, flat_offset), hi = std::min(end, flat_offset + count);
     if (lo < hi)
       write_values(to, s.shard_offset + lo - begin,
-                   std::span(values).subspan(static_cast<std::size_t>(lo - flat_offset),
-                                             static_cast<std::size_t>(hi - lo)));
+                   values.subspan(static_cast<std::size_t>(lo - flat_offset),
+                                  static_cast<std::size_t>(hi - lo)));
   }
 }
 
 // Of frozen parameters under ZeRO-3, this rank's part of each unit, padded to equal parts.
-void Interpreter::write_frozen_shards(std::int64_t flat_offset, const std::vector<double>& values) {
+void Interpreter::write_frozen_shards(std::int64_t flat_offset, std::span<const double> values) {
   for (std::size_t u = 0; u < class_.frozen_units.size(); ++u) {
     const auto& unit = class_.frozen_units[u];
     const Operand to = memory_.persistent(class_.frozen_buffer, static_cast<int>(u));
@@ -49,8 +57,8 @@ void Interpreter::write_frozen_shards(std::int64_t flat_offset, const std::vecto
     const std::int64_t hi = std::min(end, flat_offset + static_cast<std::int64_t>(values.size()));
     if (lo < hi)
       write_values(to, lo - begin,
-                   std::span(values).subspan(static_cast<std::size_t>(lo - flat_offset),
-                                             static_cast<std::size_t>(hi - lo)));
+                   values.subspan(static_cast<std::size_t>(lo - flat_offset),
+                                  static_cast<std::size_t>(hi - lo)));
   }
 }
 
@@ -67,23 +75,38 @@ void Interpreter::write_codes(const program::QuantisedParameter& q,
                     codes.data() + (lo - first), static_cast<std::size_t>(hi - lo));
 }
 
+// One buffer after the other of a parameter's pieces, which are drawn once: what is drawn stays
+// small beside the caches, whatever the parameter.
 void Interpreter::initialise_weights() {
-  const auto fill = [&](std::uint16_t buffer, bool shards, const program::PlacedParameter& p) {
-    if (buffer == program::kNone) return;
-    const bool f64 = class_.buffers[buffer].type == core::DType::f64;
-    const std::vector<double> values =
-        initial_values(p, context_.seed, kernels_.tensor_rank, f64, kernels_.expert_rank);
-    if (!p.trained && class_.sharded_frozen) return write_frozen_shards(p.offset, values);
-    write_range(buffer, shards, p.offset, values);
+  struct Target { std::uint16_t buffer; bool shards; };
+  constexpr std::int64_t kPiece = 1 << 22;
+  std::vector<double> piece;
+  const auto fill = [&](const program::PlacedParameter& p, std::initializer_list<Target> targets) {
+    const std::int64_t n = p.parameter.elements;
+    for (std::int64_t at = 0; at < n; at += kPiece) {
+      piece.resize(static_cast<std::size_t>(std::min(kPiece, n - at)));
+      std::optional<bool> drawn;       // in f64
+      for (const Target& t : targets) {
+        if (t.buffer == program::kNone) continue;
+        const bool f64 = class_.buffers[t.buffer].type == core::DType::f64;
+        if (drawn != f64)
+          initial_values(p, context_.seed, kernels_.tensor_rank, f64, kernels_.expert_rank, at,
+                         piece);
+        drawn = f64;
+        if (!p.trained && class_.sharded_frozen)
+          write_frozen_shards(p.offset + at, piece);
+        else
+          write_range(t.buffer, t.shards, p.offset + at, piece);
+      }
+    }
   };
   for (const program::PlacedParameter& p : class_.parameters) {
-    if (!p.trained) {
-      fill(class_.frozen_buffer, false, p);
-      continue;
-    }
-    fill(class_.weights_buffer, class_.sharded_weights, p);
-    fill(class_.master_buffer, true, p);  // like all optimizer state
-    fill(class_.server_weights_buffer, true, p);
+    if (!p.trained)
+      fill(p, {{class_.frozen_buffer, false}});
+    else
+      fill(p, {{class_.weights_buffer, class_.sharded_weights},
+               {class_.master_buffer, true},  // like all optimizer state
+               {class_.server_weights_buffer, true}});
   }
   for (const program::QuantisedParameter& q : class_.quantised) {
     const std::vector<double> exact =
@@ -94,6 +117,7 @@ void Interpreter::initialise_weights() {
     host::encode_matrix(context_.quantization, values, q.placed.parameter.shape, codes.data());
     write_codes(q, codes);
   }
+  rounded_ = {};
 }
 
 }  // namespace exec
