@@ -1,0 +1,12 @@
+#pragma once
+// What exec/cuda/real/products.cpp calls, played on the host as cublasLt.h states it: column-major
+// matrices, leading dimensions, transposes, epilogues. An algorithm holds for what its heuristic
+// was asked with: a matrix or a bias that lies worse is refused, where the library would fault.
+
+namespace fake_cublaslt {
+
+inline int heuristics = 0;             // asked so far
+inline bool has_epilogues = true;      // else nothing is found for any but the plain one
+inline bool has_products = true;       // else nothing is found at all
+
+}  // namespace fake_cublaslt

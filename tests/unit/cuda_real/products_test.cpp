@@ -1,0 +1,136 @@
+// What products.cpp asks of cuBLASLt, computed as cuBLASLt would, beside exec/host.
+#include "exec/cuda/real/products.hpp"
+
+#include "exec/cuda/api/failure.hpp"
+#include "tests/unit/cuda_real/fake_cublaslt.hpp"
+#include "tests/unit/kernels/support.hpp"
+
+using namespace kernel_tests;
+using exec::cuda::Products;
+
+namespace {
+
+double difference(Buffer& a, Buffer& b) {
+  const Values x = a.values(), y = b.values();
+  double off = 0, size = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    off += (x[i] - y[i]) * (x[i] - y[i]);
+    size += y[i] * y[i];
+  }
+  return std::sqrt(off / size);
+}
+
+void check_close(Buffer& found, Buffer& expected, DType type) {
+  CHECK(difference(found, expected) <= (type == f64 ? 1e-14 : 1e-6 + 2 * roundoff(type)));
+  CHECK(std::equal(found.bytes().end() - 64, found.bytes().end(), expected.bytes().end() - 64));
+}
+
+struct Case {
+  Case(Random& r, DType type, DType result, const MixedGemm& shape)
+      : g(shape),
+        a(random(r, type, rows(g.a, g.m, g.k) * g.a.leading)),
+        b(random(r, type, rows(g.b, g.k, g.n) * g.b.leading)),
+        c(random(r, result, g.m * g.c.leading)), bias(random(r, result, g.n)) {
+    g.a.view = a;
+    g.b.view = b;
+    g.c.view = c;
+  }
+  static std::int64_t rows(const Matrix& m, std::int64_t r, std::int64_t columns) {
+    return m.transposed ? columns : r;
+  }
+  MixedGemm g;
+  Buffer a, b, c, bias;
+};
+
+}  // namespace
+
+TEST_CASE("products of every layout, type and epilogue are the host's") {
+  Random r(51);
+  Products products;
+  for (const DType t : {DType::f64, DType::f32, DType::bf16, DType::f16})
+    for (const DType result : {t, t == DType::f64 ? t : DType::f32})
+      for (int form = 0; form < 32; ++form) {
+        const bool ta = form & 1, tb = form & 2, accumulate = form & 4, biased = form & 8,
+                   apart = form & 16;
+        const std::int64_t m = 7, n = 10, k = 13, more = apart ? 3 : 0;
+        Case x(r, t, result,
+               {.m = m, .n = n, .k = k,
+                .a = {{}, (ta ? m : k) + more, ta}, .b = {{}, (tb ? k : n) + more, tb},
+                .c = {{}, n + more}, .accumulate = accumulate, .alpha = apart ? 0.5 : 1.0});
+        if (biased && t != DType::f64) x.g.bias = x.bias;
+        Buffer c2 = x.c;
+        MixedGemm expected = x.g;
+        expected.c.view = c2;
+        Scratch ws(mixed_gemm_workspace(t, m, n, k));
+        products.multiply(x.g, nullptr, nullptr);
+        mixed_gemm(t, expected, ws);
+        INFO("form " << form << " of " << core::name(t) << " into " << core::name(result));
+        check_close(x.c, c2, result);
+      }
+}
+
+TEST_CASE("a GELU after a product and its gradient are the host's, what is kept lies as c does") {
+  Random r(52);
+  Products products;
+  for (const DType t : {DType::bf16, DType::f16})
+    for (const bool biased : {true, false}) {
+      Case x(r, t, t, {.m = 5, .n = 16, .k = 9, .a = {{}, 9}, .b = {{}, 9, true}, .c = {{}, 16}});
+      if (biased) x.g.bias = x.bias;
+      Buffer kept(t, x.c.size()), sums(f32, x.c.size()), gelus(f32, x.c.size());
+      MixedGemm expected = x.g;
+      Scratch ws(mixed_gemm_workspace(t, 5, 16, 9));
+      expected.c.view = sums;
+      REQUIRE(products.multiply_gelu(x.g, kept, false, nullptr, nullptr));
+      mixed_gemm(t, expected, ws);
+      gelu(gelus, sums, sums.size());
+      check_close(kept, sums, t);
+      check_close(x.c, gelus, t);
+
+      Buffer before = random(r, t, x.c.size()), before32(f32, before.values());
+      x.g.bias = expected.bias = {};
+      REQUIRE(products.multiply_gelu(x.g, before, true, nullptr, nullptr));
+      mixed_gemm(t, expected, ws);
+      gelu_gradient(sums, sums, before32, sums.size());
+      check_close(x.c, sums, t);
+    }
+}
+
+TEST_CASE("a choice is kept for places that are as good, and asked for anew where they are worse") {
+  Random r(53);
+  Products products;
+  Case x(r, DType::bf16, DType::bf16,
+         {.m = 4, .n = 16, .k = 8, .a = {{}, 8}, .b = {{}, 16}, .c = {{}, 16}});
+  Buffer biases = random(r, DType::bf16, 400);
+  const auto aligned = [&](std::uintptr_t bytes) {  // to these and to no more
+    std::int64_t i = 0;
+    while ((reinterpret_cast<std::uintptr_t>(biases.view().at(i).data) & (2 * bytes - 1)) != bytes)
+      ++i;
+    return biases.view().at(i);
+  };
+  const auto asked = [&](View bias) {
+    const int before = fake_cublaslt::heuristics;
+    x.g.bias = bias;
+    products.multiply(x.g, nullptr, nullptr);
+    return fake_cublaslt::heuristics - before;
+  };
+  CHECK(asked(aligned(64)) == 1);
+  CHECK(asked(aligned(64)) == 0);
+  CHECK(asked(aligned(16)) == 1);
+  CHECK(asked(aligned(16)) == 0);
+}
+
+TEST_CASE("what the library has not is told: of an epilogue by the result, of a product once") {
+  Random r(54);
+  Products products;
+  Case x(r, DType::bf16, DType::bf16,
+         {.m = 4, .n = 16, .k = 8, .a = {{}, 8}, .b = {{}, 16}, .c = {{}, 16}});
+  Buffer kept(DType::bf16, x.c.size());
+  fake_cublaslt::has_epilogues = false;
+  CHECK_FALSE(products.multiply_gelu(x.g, kept, false, nullptr, nullptr));
+  CHECK_NOTHROW(products.multiply(x.g, nullptr, nullptr));
+  fake_cublaslt::has_products = false;
+  x.g.alpha = 2;
+  x.g.accumulate = true;
+  CHECK_THROWS_AS(products.multiply(x.g, nullptr, nullptr), exec::cuda::DeviceFailure);
+  fake_cublaslt::has_products = fake_cublaslt::has_epilogues = true;
+}
