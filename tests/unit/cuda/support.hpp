@@ -19,29 +19,35 @@ namespace cuda = exec::cuda;
 // Defined by the binary: the twin, or a GPU.
 std::unique_ptr<cuda::Api> open_device();
 
-// A device with one stream, and its workspace.
+// A device with one stream, and its workspace, which the device alone reaches.
 class Device {
  public:
   Device() : api_(open_device()) {
     stream_ = api_->create_stream(false);
-    workspace_.resize(std::max(std::size_t{4} << 20, api_->product_workspace()), std::byte{0xFF});
+    pool_ = api_->create_pool();
+    bytes_ = std::max(std::size_t{4} << 20, api_->product_workspace());
+    workspace_ = static_cast<std::byte*>(api_->allocate(pool_, bytes_));
     std::copy(exec::host::signed_map().begin(), exec::host::signed_map().end(), maps_.begin());
     std::copy(exec::host::unsigned_map().begin(), exec::host::unsigned_map().end(),
               maps_.begin() + 256);
   }
-  ~Device() { api_->destroy(stream_); }
+  ~Device() {
+    api_->destroy(stream_);
+    api_->release(pool_, workspace_);
+    api_->destroy(pool_);
+  }
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
-  cuda::Queue queue() {
-    return {*api_, stream_, 4, workspace_.data(), workspace_.size()};
-  }
+  cuda::Queue queue() { return {*api_, stream_, 4, workspace_, bytes_}; }
   void wait() { api_->synchronise(stream_); }
   const float* maps() const { return maps_.data(); }
 
  private:
   std::unique_ptr<cuda::Api> api_;
   cuda::StreamHandle stream_ = nullptr;
-  std::pmr::vector<std::byte> workspace_;
+  cuda::PoolHandle pool_ = nullptr;
+  std::byte* workspace_ = nullptr;
+  std::size_t bytes_ = 0;
   std::pmr::vector<float> maps_ = std::pmr::vector<float>(512);
 };
 
