@@ -262,9 +262,14 @@ double Twin::seconds_between(EventHandle from, EventHandle to) {
 void Twin::copy(const RowCopy& c, StreamHandle stream) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("copy");
+  // As cudaMemcpyAsync and cudaMemcpy2DAsync want it.
+  PLANNER_CHECK(c.rows == 1 || (c.to_pitch >= c.width && c.from_pitch >= c.width),
+                "rows of a copy lie in each other");
+  PLANNER_CHECK(c.rows > 1 || c.to + c.width <= c.from || c.from + c.width <= c.to,
+                "a copy reads where it writes");
   state_->give(stream, {[c] {
                           for (std::size_t r = 0; r < c.rows && c.width > 0; ++r)
-                            std::memmove(c.to + r * c.to_pitch, c.from + r * c.from_pitch, c.width);
+                            std::memcpy(c.to + r * c.to_pitch, c.from + r * c.from_pitch, c.width);
                         }});
 }
 
