@@ -83,9 +83,9 @@ CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_pro
   pool_ = api.create_pool();
   messages_ = std::make_unique<MessagePool>(api);
   device_ = std::make_unique<SharedDevice>(SharedDevice{api, *messages_, attention_, gelu_, info});
-  device_->maps = upload_maps(api, pool_);
   device_->context = api.context_bytes();
-  device_->free = api.memory().free;
+  device_->free = api.memory().free;   // before the first pool takes more than it is asked for
+  device_->maps = upload_maps(api, pool_);
   before_ = api.readings();
 }
 
