@@ -81,6 +81,11 @@ Matmul::Matmul(cublasLtHandle_t handle, const Shape& shape, Kind kind, Layout la
   PROBE_TRY(cublasLtMatmulPreferenceSetAttribute(
       preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
       sizeof kWorkspaceBytes));
+  // As the executor asks (exec/cuda/real/products.cpp): parts of a divided k are added in fp32.
+  const std::uint32_t schemes =
+      CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  PROBE_TRY(cublasLtMatmulPreferenceSetAttribute(
+      preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes));
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, operation_, b_, a_, c_, c_, preference, 1, &chosen_, &found);
