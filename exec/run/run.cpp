@@ -176,7 +176,8 @@ class Run {
     Interpreter interpreter(context, rank);
     if (options_.processes != nullptr) options_.processes->opened();
     RankReport& report = reports_[static_cast<std::size_t>(rank)];
-    RankState state{interpreter.state(), {}};
+    RankState state;                   // of a device: a copy of all of it
+    if (checkpoints_ != nullptr) state.buffers = interpreter.state();
     if (resumed_ > 0) {
       or_fail(checkpoints_->load(rank, state));
       interpreter.put_state();
