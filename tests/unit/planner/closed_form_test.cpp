@@ -1,4 +1,5 @@
-// The closed form against the lowering, on every structure of small spaces.
+// The closed form against the lowering, on every structure of small spaces: of each one micro-batch
+// size in turn, and all of them in the full tier (PLANNER_WHOLE_SPACES).
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +17,18 @@
 using namespace planner;
 
 namespace {
+
+#ifdef PLANNER_WHOLE_SPACES
+constexpr bool kWhole = true;
+#else
+constexpr bool kWhole = false;
+#endif
+
+// Of the sizes of the structure at `index`.
+std::vector<std::int64_t> tried(const std::vector<std::int64_t>& sizes, std::size_t index) {
+  if (kWhole || sizes.empty()) return sizes;
+  return {sizes[index % sizes.size()]};
+}
 
 core::Bytes lowered_device(const program::Program& program, const hw_profiles::Profile& profile) {
   core::Bytes most{};
@@ -120,9 +133,11 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
         .first->second;
   };
   std::vector<double> errors;
-  for (const Structure& structure : structures(
-           job, {c.gpus, 8, model.layers, model.variants.experts}, constraints)) {
-    for (std::int64_t size : structure.micro_batches) {
+  const std::vector<Structure> space =
+      structures(job, {c.gpus, 8, model.layers, model.variants.experts}, constraints);
+  for (std::size_t i = 0; i < space.size(); ++i) {
+    const Structure& structure = space[i];
+    for (const std::int64_t size : tried(structure.micro_batches, i)) {
       const Strategy s = with_micro_batch(structure.strategy, size, c.batch);
       if (!strategy_problems(model, job, s, c.gpus).empty()) continue;
       const Strategy resolved = resolve(model, job, s);
