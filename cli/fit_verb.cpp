@@ -27,7 +27,9 @@ std::vector<reports::validation::Predicted> memory_rows(
   for (const reports::validation::Row& row : rows) {
     if (!row.peak_bytes && !row.fits) continue;
     core::Result<reports::validation::Prediction> made = predictor.predict(row);
-    if (made.ok()) predicted.push_back({row, std::move(made->candidate), made->closed_form});
+    if (made.ok())
+      predicted.push_back(
+          {row, std::move(made->candidate), made->closed_form, made->parameters});
   }
   return predicted;
 }

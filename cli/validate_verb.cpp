@@ -4,17 +4,20 @@
 #include "core/file.hpp"
 #include "reports/fit/scatter.hpp"
 #include "reports/fit/validation_page.hpp"
+#include "reports/validate/collectives.hpp"
 
 namespace cli {
 namespace {
 
 constexpr std::string_view kValidatePurpose =
     "Predicts published training runs, each exactly as its row states it, and compares: time,\n"
-    "memory, whether it fits, and which of several alternatives is fastest.";
+    "memory, whether it fits, and which of several alternatives is fastest. Of a file of timed\n"
+    "collectives (columns collective, n_gpus, bytes): their times.";
 constexpr std::string_view kValidateExamples =
     "  planner validate runs.csv\n"
     "  planner validate runs.csv --leave-out bloom-tuneup --json --out scores.json\n"
-    "  planner validate runs.csv --report reports/validation.md";
+    "  planner validate nccl_busbw.csv\n"
+    "  planner validate runs.csv --collectives nccl_busbw.csv --report reports/validation.md";
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 constexpr std::size_t kShownProblems = 20;
 
@@ -40,7 +43,7 @@ void report(const core::Problems& problems) {
 
 // The page and its plot, FILE.md and FILE.svg.
 core::Status write_page(const std::string& path, const reports::validation::Validation& validation,
-                        const std::string& runs, bool quiet) {
+                        const std::string& runs, const std::string& collectives, bool quiet) {
   std::vector<reports::validation::Row> rows;
   for (const auto& p : validation.rows) rows.push_back(p.row);
   const reports::fit::Cases cases(rows, reports::fit::shipped_constants());
@@ -54,7 +57,29 @@ core::Status write_page(const std::string& path, const reports::validation::Vali
       core::write_atomically(plot, reports::fit::scatter_svg(validation.rows));
   if (!drawn.ok()) return drawn;
   return core::write_atomically(
-      path, reports::fit::validation_page(validation, fitted, name(runs), name(plot)));
+      path, reports::fit::validation_page(validation, fitted, name(runs), name(plot), collectives));
+}
+
+core::Result<reports::validation::CollectiveScores> scores_of(const std::string& path) {
+  const core::Result<std::string> text = core::read_file(path, kMaxBytes);
+  if (!text.ok()) return text.problems();
+  auto scores = reports::validation::score_collectives(*text, path);
+  if (!scores.ok()) return scores.problems();
+  report(scores->problems);
+  if (scores->rows.empty())
+    return core::Problem{path, "at least one timing that can be predicted",
+                         std::to_string(scores->skipped.size()) + " rows, none of them",
+                         scores->skipped.empty() ? "" : scores->skipped.front().reason};
+  return scores;
+}
+
+int validate_collectives(const std::string& path, const OutputOptions& output) {
+  const auto scores = scores_of(path);
+  if (!scores.ok()) return refuse(scores.problems());
+  const core::Status delivered =
+      deliver(output, reports::validation::to_json_text(*scores),
+              [&] { return reports::validation::collectives_text(*scores, page_style()); });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
 }  // namespace
@@ -62,11 +87,11 @@ core::Status write_page(const std::string& path, const reports::validation::Vali
 int validate_verb(Arguments arguments) {
   std::string path;
   std::vector<std::string> overrides;
-  std::optional<std::string> site, page;
+  std::optional<std::string> site, page, collectives;
   reports::validation::Request request;
   OutputOptions output;
   OptionSet set("validate", kValidatePurpose, kValidateExamples);
-  set.positional("RUNS", path, "CSV of published runs, one a row");
+  set.positional("RUNS", path, "CSV of published runs, or of timed collectives, one a row");
   set.texts("--leave-out", request.leave_out, "DATASET", "do not score its rows; repeatable");
   set.texts("--set", overrides, "FIELD=VALUE",
             "a profile's field, as [GPU or framework:]gpu.gemm_sustained=0.8; repeatable");
@@ -74,6 +99,7 @@ int validate_verb(Arguments arguments) {
   set.text(
       "--report", page, "FILE",
       "a page of Markdown, and its scatter plot beside it; fits without each dataset: a minute");
+  set.text("--collectives", collectives, "FILE", "timed collectives: a section of the page");
   add_output_options(set, output, "the scores");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems bad;
@@ -92,10 +118,19 @@ int validate_verb(Arguments arguments) {
   if (page)
     if (const core::Status target = core::check_writable(*page); !target.ok())
       bad.insert(bad.end(), target.problems().begin(), target.problems().end());
+  if (collectives && !page)
+    bad.push_back({"--collectives", "--report FILE beside it", "none",
+                   "planner validate " + *collectives + " scores them alone"});
   if (!bad.empty()) return refuse(bad);
 
   const core::Result<std::string> text = core::read_file(path, kMaxBytes);
   if (!text.ok()) return refuse(text.problems());
+  if (reports::validation::holds_collectives(*text)) {
+    if (page || site || !overrides.empty() || !request.leave_out.empty())
+      return refuse({{path, "a file of runs with --report, --site, --set and --leave-out",
+                      "one of timed collectives", "alone, or as --collectives"}});
+    return validate_collectives(path, output);
+  }
   const auto validation = reports::validation::validate(*text, path, request);
   if (!validation.ok()) return refuse(validation.problems());
   report(validation->problems);
@@ -104,8 +139,16 @@ int validate_verb(Arguments arguments) {
     return refuse({{path, "at least one row that can be predicted",
                     std::to_string(scores.rows) + " rows, none of them",
                     scores.skipped.empty() ? "" : scores.skipped.front().reason}});
+  std::string section;
+  if (collectives) {
+    const auto timed = scores_of(*collectives);
+    if (!timed.ok()) return refuse(timed.problems());
+    section = reports::validation::collectives_page(
+        *timed, collectives->substr(collectives->rfind('/') + 1));
+  }
   if (page)
-    if (const core::Status done = write_page(*page, *validation, path, output.quiet); !done.ok())
+    if (const core::Status done = write_page(*page, *validation, path, section, output.quiet);
+        !done.ok())
       return refuse(done.problems());
   const core::Status delivered =
       deliver(output, reports::validation::to_json_text(scores),

@@ -68,6 +68,10 @@ std::string clusters(const validation::Scores& s) {
   for (const validation::Cluster& c : s.by)
     text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", c.dataset, c.framework, c.gpu,
                         c.time.rows, percent(c.time.mape), signed_percent_text(c.time.bias));
+  text += "\n| size | rows | error | bias |\n|---|---|---|---|\n";
+  for (const validation::SizeScore& k : s.by_size)
+    text += fmt::format("| {} | {} | {} | {} |\n", k.size, k.time.rows, percent(k.time.mape),
+                        signed_percent_text(k.time.bias));
   return text + '\n';
 }
 
@@ -193,7 +197,8 @@ std::string constants(const Fitted& f) {
 }  // namespace
 
 std::string validation_page(const validation::Validation& v, const Fitted& fitted,
-                            std::string_view file, std::string_view scatter) {
+                            std::string_view file, std::string_view scatter,
+                            std::string_view collectives) {
   std::string text = fmt::format(
       "# Predictions against published runs\n\nMade by `planner validate {} --report FILE`; "
       "nothing "
@@ -204,7 +209,7 @@ std::string validation_page(const validation::Validation& v, const Fitted& fitte
   text += left_out(fitted) + clusters(v.scores);
   text += "## The worst times, and where the error lies\n\n" + worst(v, true);
   text += "## Memory that is more than 8 % off\n\n" + worst(v, false);
-  text += wrong_verdicts(v) + constants(fitted);
+  text += wrong_verdicts(v) + std::string(collectives) + constants(fitted);
   return text + std::string(kClaims);
 }
 

@@ -10,8 +10,10 @@
 
 namespace reports::fit {
 
-// file: what the runs are called in the page; scatter: the plot beside it.
+// file: what the runs are called in the page; scatter: the plot beside it; collectives: a section
+// (validate/collectives.hpp).
 std::string validation_page(const validation::Validation& validation, const Fitted& fitted,
-                            std::string_view file, std::string_view scatter);
+                            std::string_view file, std::string_view scatter,
+                            std::string_view collectives = "");
 
 }  // namespace reports::fit

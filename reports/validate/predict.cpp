@@ -95,7 +95,7 @@ core::Result<Prediction> Predictor::predict(const Row& row) {
   c.memory = memory_of(p, row);
   c.uncertainty =
       planner::uncertainty_of(p.question, p.program, p.strategy.schedule, c.time, c.memory);
-  return Prediction{std::move(c), closed_form};
+  return Prediction{std::move(c), closed_form, p.question.parameters};
 }
 
 }  // namespace reports::validation

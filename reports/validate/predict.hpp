@@ -31,6 +31,7 @@ struct Prepared {
 struct Prediction {
   planner::Candidate candidate;
   std::optional<core::Seconds> closed_form;
+  std::int64_t parameters = 0;           // of the model
 };
 
 class Predictor {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -131,6 +133,32 @@ std::vector<Cluster> clusters(const std::vector<Predicted>& rows) {
   return all;
 }
 
+struct SizeClass { std::string_view name; std::int64_t below; };
+constexpr std::int64_t kGiga = 1'000'000'000, kNoLimit = std::numeric_limits<std::int64_t>::max();
+constexpr std::array kModelSizes{SizeClass{"less than 1 G parameters", kGiga},
+                                 SizeClass{"1 to 10 G parameters", 10 * kGiga},
+                                 SizeClass{"10 to 100 G parameters", 100 * kGiga},
+                                 SizeClass{"100 G parameters and more", kNoLimit}};
+constexpr std::array kMachineSizes{SizeClass{"1 to 8 GPUs", 9}, SizeClass{"9 to 64 GPUs", 65},
+                                   SizeClass{"65 to 512 GPUs", 513},
+                                   SizeClass{"more than 512 GPUs", kNoLimit}};
+
+void add_sizes(const std::vector<Predicted>& rows, const std::array<SizeClass, 4>& classes,
+               const std::function<std::int64_t(const Predicted&)>& size,
+               std::vector<SizeScore>& out) {
+  std::array<std::vector<double>, 4> errors;
+  for (const Predicted& p : rows) {
+    if (!p.row.step) continue;
+    const auto k = std::ranges::find_if(
+        classes, [n = size(p)](const SizeClass& c) { return n < c.below; });
+    errors[static_cast<std::size_t>(k - classes.begin())].push_back(
+        p.candidate.time.step.value() / p.row.step->value() - 1);
+  }
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    if (!errors[i].empty())
+      out.push_back({std::string(classes[i].name), error_score(std::move(errors[i]))});
+}
+
 double mean_over_datasets(const std::vector<Predicted>& rows) {
   std::map<std::string, std::vector<double>> errors;
   for (const Predicted& p : rows)
@@ -202,6 +230,8 @@ Scores score(const std::vector<Predicted>& rows, std::vector<Skipped> skipped) {
   s.time_by_dataset = mean_over_datasets(rows);
   s.ranking = rank(rows);
   s.by = clusters(rows);
+  add_sizes(rows, kModelSizes, [](const Predicted& p) { return p.parameters; }, s.by_size);
+  add_sizes(rows, kMachineSizes, [](const Predicted& p) { return p.row.gpus; }, s.by_size);
   return s;
 }
 

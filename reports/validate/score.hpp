@@ -23,6 +23,7 @@ struct Predicted {
   Row row;
   planner::Candidate candidate;
   std::optional<core::Seconds> closed_form{};  // its step, of a timed row
+  std::int64_t parameters = 0;                 // of the model
 
   bool fits() const { return candidate.memory.worst.device <= candidate.memory.usable; }
   // Bytes of the kind of memory that the row measured.
@@ -57,6 +58,12 @@ struct Cluster {
   ErrorScore time;
 };
 
+// Timed rows of models or machines of like size.
+struct SizeScore {
+  std::string size;                      // "1 to 10 G parameters", "9 to 64 GPUs"
+  ErrorScore time;
+};
+
 struct Scores {
   std::size_t rows = 0, predicted = 0;
   std::vector<Skipped> skipped;
@@ -66,6 +73,7 @@ struct Scores {
   FitScore fit;
   RankingScore ranking;
   std::vector<Cluster> by;
+  std::vector<SizeScore> by_size;        // of parameters, then of GPUs; those that have rows
   std::vector<RowScore> per_row;         // in the order of the rows
 };
 

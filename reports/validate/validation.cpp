@@ -35,7 +35,8 @@ core::Result<Validation> validate(std::string_view text, std::string_view source
     core::Result<Prediction> prediction = predictor.predict(row);
     if (prediction.ok())
       rows.push_back(
-          {std::move(row), std::move(prediction->candidate), prediction->closed_form});
+          {std::move(row), std::move(prediction->candidate), prediction->closed_form,
+           prediction->parameters});
     else
       skip(row, prediction.problems(), skipped, problems);
   }

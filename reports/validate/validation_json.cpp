@@ -73,6 +73,13 @@ std::string to_json_text(const Scores& s) {
                                     {"p90_regret", s.ranking.p90_regret},
                                     {"kendall_tau", s.ranking.kendall_tau}}));
   root.set("by", clusters_json(s.by));
+  Json sizes = Json::array();
+  for (const SizeScore& k : s.by_size)
+    sizes.push_back(Json::object({{"size", k.size},
+                                  {"rows", count(k.time.rows)},
+                                  {"mape", k.time.mape},
+                                  {"bias", k.time.bias}}));
+  root.set("by_size", std::move(sizes));
   root.set("per_row", rows_json(s.per_row));
   return core::dump(root) + '\n';
 }

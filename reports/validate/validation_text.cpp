@@ -52,6 +52,14 @@ std::string clusters_text(const Scores& s, TextStyle style) {
   return table.empty() ? "" : table.text(style);
 }
 
+std::string sizes_text(const Scores& s, TextStyle style) {
+  Table table({{"size", Align::left}, {"rows"}, {"error"}, {"bias"}});
+  for (const SizeScore& k : s.by_size)
+    table.add({k.size, fmt::format("{}", k.time.rows), percent_text(k.time.mape),
+               signed_percent_text(k.time.bias)});
+  return table.empty() ? "" : table.text(style);
+}
+
 std::string worst_text(const Scores& s, TextStyle style) {
   std::vector<const RowScore*> worst;
   for (const RowScore& r : s.per_row)
@@ -86,8 +94,8 @@ std::string skipped_text(const Scores& s, TextStyle style) {
 
 std::string validation_text(const Scores& s, TextStyle style) {
   std::string text = headline(s);
-  for (const std::string& block : {clusters_text(s, style), worst_text(s, style),
-                                   skipped_text(s, style)})
+  for (const std::string& block : {clusters_text(s, style), sizes_text(s, style),
+                                   worst_text(s, style), skipped_text(s, style)})
     if (!block.empty()) text += '\n' + block;
   return text;
 }
