@@ -160,6 +160,9 @@ struct Framework {
   // two gradients of the matrix that reads them is computed.
   bool hides_rows = false;
   bool recomputes_pointwise = false;     // offers checkpoint=pointwise
+  // What checkpoint=every_k means to it: one layer in k computed again, see models::KeptBeside;
+  // else all of them, in segments of k that are kept at their first input.
+  bool recomputes_one_in_k = false;
   core::Seconds collective_sync{};       // tensor ranks waiting for each other, each time
   // Bytes kept for the backward pass beside the operators' tensors, per element: see
   // models::KeptBeside.

@@ -208,6 +208,9 @@ struct KeptBeside {
   // Sharded weights that are not gathered behind the layer before are asked for at its end, and
   // held beside it.
   bool next_unit = false;
+  // checkpoint=every_k: of each k layers that a rank holds, counted through all its chunks, the
+  // last is computed again, alone; the others keep all. Else segments of k keep their first input.
+  bool one_in_k = false;
   // ZeRO-3: decoding constants of quantised matrices are no parameters: each rank has them whole.
   bool whole_scales = false;
   friend bool operator==(const KeptBeside&, const KeptBeside&) = default;

@@ -70,6 +70,12 @@ std::vector<Entry> frontier(const Explorer& explorer) {
   return kept;
 }
 
+// Layers are computed again, and others keep all (models::KeptBeside::one_in_k).
+bool keeps_some(const Strategy& s, const Question& q) {
+  return s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1 &&
+         q.profile.framework.recomputes_one_in_k;
+}
+
 std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Question& q) {
   std::vector<std::pair<std::string, Strategy>> all;
   const auto add = [&](std::string text, Strategy changed) {
@@ -83,11 +89,12 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Q
       changed.shard_group = s.data;
       add(fmt::format("sharding={}", name(z)), changed);
     }
-  if (s.checkpoint == Checkpoint::none) {
+  const bool some = keeps_some(s, q);
+  if (s.checkpoint == Checkpoint::none || some) {
     Strategy changed = s;
     changed.checkpoint = Checkpoint::every_k;
     changed.checkpoint_every = 1;
-    add("checkpoint=every_k", changed);
+    add(some ? "checkpoint_every=1" : "checkpoint=every_k", changed);
   }
   for (std::int64_t size : {s.micro_batch / 2, std::int64_t{1}})
     if (size >= 1 && size < s.micro_batch && s.micro_batch % size == 0)
@@ -108,21 +115,21 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Q
 }
 
 // The last resort: all that saves memory, and what the host can hold in its memory.
-std::pair<std::string, Strategy> offloaded(Strategy s, std::int64_t global_batch,
-                                           bool activations) {
+std::pair<std::string, Strategy> offloaded(Strategy s, const Question& q, bool activations) {
   std::string text;
   if (s.data > 1) {
     s.sharding = Sharding::zero3;
     s.shard_group = s.data_ranks();
     text = "sharding=zero3 ";
   }
-  if (s.checkpoint != Checkpoint::every_k) {
+  const bool some = keeps_some(s, q);
+  if (s.checkpoint != Checkpoint::every_k || some) {
     s.checkpoint = Checkpoint::every_k;
     s.checkpoint_every = 1;
-    text += "checkpoint=every_k ";
+    text += some ? "checkpoint_every=1 " : "checkpoint=every_k ";
   }
   if (s.micro_batch > 1) {
-    s = with_micro_batch(s, 1, global_batch);
+    s = with_micro_batch(s, 1, q.job.global_batch);
     text += "micro_batch=1 ";
   }
   s.offload = {s.data > 1 ? "params" : "optimizer"};
@@ -151,8 +158,7 @@ std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
       consider(fmt::format("{} {}", text, more), both);
   for (const bool activations : {false, true}) {
     if (!best.empty()) break;
-    const auto [text, s] =
-        offloaded(r.strategy, explorer.question().job.global_batch, activations);
+    const auto [text, s] = offloaded(r.strategy, explorer.question(), activations);
     consider(text, s);
   }
   return best;

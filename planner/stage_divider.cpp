@@ -138,19 +138,21 @@ StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const St
   return costs;
 }
 
-// every_k keeps each k-th layer's input and runs the layers between again, k at a time; memory_poor
-// keeps nothing and runs them ever again: its proportions are those of every_k.
-StageLoads recomputed(const StageCosts& costs, const Strategy& s) {
+// every_k keeps each k-th layer's input and runs the layers between again, k at a time, or one
+// layer in k alone: each layer its mean share. memory_poor keeps nothing and runs them ever again:
+// its proportions are those of every_k.
+StageLoads recomputed(const StageCosts& costs, const Strategy& s, bool one_in_k) {
   StageLoads loads = costs.loads;
   if (s.checkpoint != Checkpoint::every_k && s.checkpoint != Checkpoint::memory_poor) return loads;
   const std::int64_t every = std::max<std::int64_t>(1, s.checkpoint_every);
+  const std::int64_t again = one_in_k ? 1 : every, kept = every - again;  // layers of k
   std::int64_t most = 0;
   for (std::size_t l = 0; l < loads.layers.size(); ++l) {
     most = std::max(most, loads.layers[l].kept);
-    loads.layers[l].time += costs.forward[l];
-    loads.layers[l].kept = costs.boundary / every;
+    loads.layers[l].time += costs.forward[l] * again / every;
+    loads.layers[l].kept = (costs.boundary + kept * loads.layers[l].kept) / every;
   }
-  loads.working += every * most;
+  loads.working += again * most;
   return loads;
 }
 
@@ -267,7 +269,8 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   auto known = costs_.find(key);
   if (known == costs_.end())
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;
-  StageLoads loads = recomputed(known->second, s);
+  StageLoads loads =
+      recomputed(known->second, s, question_->profile.framework.recomputes_one_in_k);
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
   if (s.schedule == Schedule::zb_v) return folded(std::move(loads), s.pipeline);
   const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline};

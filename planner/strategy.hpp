@@ -51,7 +51,8 @@ struct Strategy {
   std::int64_t micro_batch = 1;        // samples per model replica
   std::int64_t grad_accum = 1;         // micro-batches per step
   Checkpoint checkpoint = Checkpoint::none;
-  std::int64_t checkpoint_every = 0;   // k of every_k; 0 otherwise
+  // k of every_k, else 0: segments of k layers or one layer in k (framework.recomputes_one_in_k).
+  std::int64_t checkpoint_every = 0;
   GradSync grad_sync = GradSync::automatic;
   std::int64_t servers = 0;            // M; 0 unless parameter_server
   bool servers_colocated = true;

@@ -84,6 +84,12 @@ std::optional<Pieces>& Evaluator::add_pieces(const Strategy& s, const models::Mo
       .first->second;
 }
 
+std::int64_t Evaluator::counted(const Strategy& s) const {
+  const bool counts = s.checkpoint == Checkpoint::every_k && s.pipeline > 1 &&
+                      questions_.front().profile.framework.recomputes_one_in_k;
+  return counts ? s.checkpoint_every : 1;
+}
+
 // Pieces that differ in the checkpoint alone are of one graph, and so are the units of a stage.
 bool Evaluator::same_stages(const Strategy& s) const {
   return current_ != nullptr && s.data == strategy_.data && s.context == strategy_.context &&
@@ -96,6 +102,7 @@ bool Evaluator::same_stages(const Strategy& s) const {
          s.overlap == strategy_.overlap && s.bucket_bytes == strategy_.bucket_bytes &&
          s.grad_sync == strategy_.grad_sync && s.stages == strategy_.stages &&
          s.mesh_order == strategy_.mesh_order && s.offload == strategy_.offload &&
+         counted(s) == counted(strategy_) &&
          (s.schedule == strategy_.schedule ||
           !(is_endless(s.schedule) || is_endless(strategy_.schedule)));  // versions of weights
 }
@@ -168,33 +175,42 @@ Evaluator::Links Evaluator::links_of(std::int64_t stride, std::int64_t per_node)
   return links;
 }
 
+std::vector<Chunk> Evaluator::chunks_of(std::size_t rank) const {
+  const std::vector<std::int64_t>& stages = strategy_.stages;
+  const auto p = static_cast<std::size_t>(strategy_.pipeline);
+  const std::int64_t every = counted(strategy_);
+  std::vector<Chunk> chunks;
+  chunks.reserve((stages.size() - rank + p - 1) / p);
+  std::int64_t before = 0;
+  for (std::size_t place = rank; place < stages.size(); place += p) {
+    chunks.push_back({place == 0, place + 1 == stages.size(), stages[place], before % every});
+    before += stages[place];
+  }
+  return chunks;
+}
+
 void Evaluator::make_roles() {
   roles_.clear();
   shared_.forget();
   const std::vector<std::int64_t>& stages = strategy_.stages;
   const auto p = static_cast<std::size_t>(strategy_.pipeline);
   const auto add = [&](std::size_t rank) {
-    std::vector<Chunk> chunks;
-    chunks.reserve((stages.size() - rank + p - 1) / p);
-    for (std::size_t place = rank; place < stages.size(); place += p)
-      chunks.push_back({place == 0, place + 1 == stages.size(), stages[place]});
     const int stage = static_cast<int>(rank);
     const std::int64_t delay = schedule_of(strategy_, stage, 1).delay;
     roles_.push_back(
-        {StageForm(structure_, *current_, std::move(chunks), shared_, 1 + delay), stage});
+        {StageForm(structure_, *current_, chunks_of(rank), shared_, 1 + delay), stage});
     Role& role = roles_.back();
     for (std::size_t i = 0; i < machines_.size(); ++i)
       role.beside[i] = overhead_bytes(role.form.groups(), questions_[i].profile).value();
   };
   // Ranks further on hold less, but more gradients that wait for a weight pass: of a row of equal
   // ranks the first or the last holds most.
-  const bool split = splits_backward(strategy_.schedule);
-  add(0);
-  for (std::size_t rank = 1; rank + 1 < p; ++rank)
-    if (rank == 1 || (split && (stages[rank] != stages[rank - 1] || rank + 2 == p ||
-                                stages[rank] != stages[rank + 1])))
-      add(rank);
-  if (p > 1) add(p - 1);
+  const bool split = splits_backward(strategy_.schedule), counts = counted(strategy_) > 1;
+  const auto differ = [&](std::size_t a, std::size_t b) {
+    for (std::size_t first = 0; first < stages.size(); first += p)
+      if (stages[first + a] != stages[first + b]) return true;
+    return false;
+  };
   middle_layers_ = 0;
   runs_.clear();
   for (std::size_t place = 0; place < stages.size(); ++place) {
@@ -204,6 +220,17 @@ void Evaluator::make_roles() {
       runs_.push_back({stages[place], 0});
     ++runs_.back().ranks;
   }
+  add(0);
+  for (std::size_t rank = 1; rank + 1 < p; ++rank) {
+    const bool own = (split || counts) && differ(rank, rank - 1);
+    if (rank == 1 || own || (split && (rank + 2 == p || differ(rank, rank + 1)))) {
+      add(rank);
+      roles_.back().times = counts ? 0 : rank == 1 ? middle_layers_ : 0;
+      roles_.back().parts = counts ? 1 : roles_.back().form.layers();
+    }
+    if (counts) ++roles_.back().times;
+  }
+  if (p > 1) add(p - 1);
 }
 
 const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
@@ -277,116 +304,6 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
   }
   for (std::size_t i = 0; i < figures_.size(); ++i) figures_[i] = figures_of(known, i);
   return figures_;
-}
-
-// Each rank's own limit: what a micro-batch takes on the ranks before it, both ways, its own slots,
-// and its wait for the first gradients, while which it has the forward passes of those
-// micro-batches that are on their way. The longest is the step (tested by playing the passes).
-// Along a row of equal ranks a limit is convex: its ends have the longest.
-std::int64_t Evaluator::in_turns(const AtMicroBatch& known, std::size_t i) const {
-  const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
-  const StageTime& first = known.roles.front().time[i];
-  const StageTime& last = known.roles.back().time[i];
-  StageTime layers;                    // of all ranks between the ends
-  std::int64_t held = 1;
-  if (p > 2) layers = known.roles[1].time[i], held = roles_[1].form.layers();
-  const auto of = [&](std::int64_t picoseconds, std::int64_t n) { return picoseconds * n / held; };
-  const std::int64_t all =
-      first.period() + of(layers.period(), middle_layers_) + last.period();
-  std::int64_t longest = 0;
-  const auto limit = [&](std::int64_t rank, std::int64_t before, std::int64_t forward,
-                         std::int64_t period) {
-    const std::int64_t ahead = (std::min(m, p - rank) - 1) * forward;
-    const std::int64_t waits = std::max<std::int64_t>(all - before - period - ahead, 0);
-    longest = std::max(longest, before + m * period + waits);
-  };
-  limit(0, 0, first.forward, first.period());
-  std::int64_t rank = 1, before = first.period();
-  for (const auto& [n, ranks] : runs_) {
-    const std::int64_t forward = of(layers.forward, n), period = of(layers.period(), n);
-    limit(rank, before, forward, period);
-    rank += ranks, before += ranks * period;
-    limit(rank - 1, before - period, forward, period);
-  }
-  limit(p - 1, all - last.period(), last.forward, last.period());
-  return longest;
-}
-
-// The slowest rank's passes for each micro-batch; or, of rank r, what a micro-batch takes on the
-// ranks from there on, both ways, over the p - r slots that the rank has for it. Where the ends sum
-// tied gradients, the last one's next pass waits for the way back through all.
-std::int64_t Evaluator::without_flush(const AtMicroBatch& known, std::size_t i) const {
-  const std::int64_t p = strategy_.pipeline;
-  const Messages& messages = known.messages[i];
-  const StageTime& first = known.roles.front().time[i];
-  StageTime layers;                    // of all ranks between the ends
-  std::int64_t held = 1;
-  if (p > 2) layers = known.roles[1].time[i], held = roles_[1].form.layers();
-  std::int64_t ranks = 0, way = 0, slot = messages.busiest;
-  const auto add = [&](std::int64_t period, std::int64_t n) {
-    ranks += n, way += n * period;
-    const std::int64_t sent = 2 * messages.all * (ranks - 1) / (p - 1);
-    slot = std::max({slot, period, (way + sent) / ranks});
-  };
-  add(known.roles.back().time[i].period(), 1);
-  for (std::size_t r = runs_.size(); r-- > 0;) {
-    const std::int64_t period = layers.period() * runs_[r].layers / held;
-    add(period, 1);
-    if (runs_[r].ranks > 1) add(period, runs_[r].ranks - 1);
-  }
-  add(first.period(), 1);
-  const std::int64_t back = first.backward + layers.backward * middle_layers_ / held;
-  return strategy_.grad_accum * slot +
-         (current_->units.tied > 0 ? back + messages.all : 0);
-}
-
-Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
-  const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
-  std::int64_t device = 0;
-  const StageTime& first = known.roles.front().time[i];
-  const StageTime* slow = nullptr;     // the longest slot, without embeddings
-  StageTime turn, slowest;             // forward and backward passes: of all ranks; the longest
-  std::int64_t tail = 0;               // after the slots, of the rank that ends last
-  const auto slot = [](const StageTime& t) { return t.period() - t.embeddings; };
-  auto figures = known.roles.begin();
-  for (std::size_t r = 0; r < roles_.size(); ++r, ++figures) {
-    const Role& role = roles_[r];
-    const StageTime& time = figures->time[i];
-    device = std::max(device, held_[r] + role.beside[i]);
-    if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
-    const std::int64_t own_tail = time.beside_periods() - slack(strategy_, turn.period());
-    tail = r == 0 ? own_tail : std::max(tail, own_tail);
-    slowest.forward = std::max(slowest.forward, time.forward);
-    slowest.backward = std::max(slowest.backward, time.backward);
-    // Ranks between the ends are of the second's kind, by their layers.
-    const bool middle = role.stage > 0 && role.stage + 1 < p;
-    if (middle && role.stage > 1) continue;
-    const std::int64_t times = middle ? middle_layers_ : 1;
-    const std::int64_t parts = middle ? role.form.layers() : 1;
-    turn.forward += time.forward * times / parts;
-    turn.backward += time.backward * times / parts;
-    turn.weight_gradient += time.weight_gradient * times / parts;
-  }
-  std::int64_t passes = m * slot(*slow);
-  if (is_endless(strategy_.schedule)) {
-    passes = without_flush(known, i);
-  } else if (strategy_.schedule == Schedule::one_f_one_b) {
-    passes = in_turns(known, i) + message_waits(strategy_, slow->passes(), known.messages[i]);
-  } else if (p > 1) {
-    const PassTimes own = slow->passes();
-    PassTimes all = turn.passes();
-    if (slow != &first) all.forward -= first.embeddings;
-    const bool joined = current_->units.tied > 0 && strategy_.data_ranks() > 1;
-    passes += bubble(strategy_, mean_of_others(all, own, p), joined);
-    // The first group of micro-batches passes the embeddings, and the last one comes back to them,
-    // while nobody else has anything to do.
-    passes = std::max(passes + p * first.embeddings, m * first.period());
-    passes += message_waits(strategy_, own, known.messages[i]);
-  }
-  // All forward passes, then all backward ones: each kind waits for its own slowest rank.
-  if (strategy_.schedule == Schedule::gpipe)
-    passes += (m - 1) * (slowest.period() - slow->period());
-  return {core::Bytes(device), core::to_seconds(core::Picoseconds(passes + tail))};
 }
 
 }  // namespace planner::closed_form

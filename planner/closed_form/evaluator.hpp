@@ -53,6 +53,8 @@ class Evaluator {
   struct Role {
     StageForm form;
     int stage = 0;
+    // In what all ranks take it counts times / parts: the layers that it stands for, or ranks.
+    std::int64_t times = 1, parts = 1;
     std::array<std::int64_t, kMachines> beside{};  // bytes beside what is live, by machine
   };
   struct RoleFigures {
@@ -73,12 +75,22 @@ class Evaluator {
   std::optional<Pieces>& add_pieces(const Strategy& s, const models::ModelGraph& graph);
   bool take(const Strategy& s, Pieces& pieces);
   bool same_stages(const Strategy& s) const;
+  // k, where every_k k means that one layer in k is computed again (models::KeptBeside::one_in_k):
+  // what a rank takes follows which of its layers are, so that each that differs from the one
+  // before has a role. Else 1.
+  std::int64_t counted(const Strategy& s) const;
+  std::vector<Chunk> chunks_of(std::size_t rank) const;
   void make_places();
   void make_roles();
   Messages messages(std::size_t machine, const MessageTime& time) const;
   const AtMicroBatch& routines(std::int64_t micro_batch, std::int64_t grad_accum);
   // On one machine, of the strategy's grad_accum and what held_ says of it.
   Figures figures_of(const AtMicroBatch& known, std::size_t machine) const;
+  // Of a rank of runs_[run], and of all ranks between the ends.
+  using Part = std::int64_t (*)(const StageTime&);
+  std::int64_t of_run(const AtMicroBatch& known, std::size_t machine, std::size_t run,
+                      Part part) const;
+  std::int64_t of_middle(const AtMicroBatch& known, std::size_t machine, Part part) const;
   // All passes of 1f1b, in picoseconds, for any stages, where messages are free.
   std::int64_t in_turns(const AtMicroBatch& known, std::size_t machine) const;
   // All passes of a step of pipelines without flush, and what their messages hold up.

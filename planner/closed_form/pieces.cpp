@@ -24,6 +24,7 @@ constexpr std::int64_t kProbeLayers = 2;
 
 // One stage of two layers under one checkpoint: forward holds layer 0 and drops layer 1, backward
 // recomputes both. Its routines call every piece; layer_keep is the first recomputation.
+// Where one layer in k is computed again too: of the same pieces.
 // Checkpoints within layers and split backward passes keep every layer, and have pieces of their
 // own.
 Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
@@ -53,7 +54,10 @@ program::Program probe(const models::ModelGraph& graph, const Job& job, const St
   const Strategy s = probe_strategy(shape, samples);
   Job one = job;
   one.global_batch = samples * s.grad_accum * s.data;
-  return lower(graph, one, s);
+  if (!graph.options.kept.one_in_k) return lower(graph, one, s);
+  models::ModelGraph in_segments = graph;
+  in_segments.options.kept.one_in_k = false;
+  return lower(in_segments, one, s);
 }
 
 // The routine's calls that compute, in order; casts of weights are the stage's affair.

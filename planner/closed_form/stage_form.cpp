@@ -31,7 +31,7 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
     first_ |= c.first;
     last_ |= c.last;
     layers_ += c.layers;
-    equal_ &= c.layers == chunks_.front().layers;
+    equal_ &= c.layers == chunks_.front().layers && c.before == chunks_.front().before;
   }
   PLANNER_CHECK(structure.machines.size() <= kMachines);
   const Strategy& s = *structure.strategy;
@@ -47,6 +47,7 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   embeddings_train_ = pieces.prologue_trains;
   split_ = splits_backward(s.schedule);
   offloads_ = s.offloads("optimizer");
+  one_in_k_ = pieces.units.kept.one_in_k;
   keeps_root_ = pieces.units.kept.root_unit && s.sharding == Sharding::zero3 && s.pipeline == 1;
   tail_reads_ = pieces.prologue_reads && embeddings_train_ && !keeps_root_;
   make_units(pieces.units);

@@ -60,6 +60,8 @@ struct StageTime {
 struct Chunk {
   bool first = false, last = false;
   std::int64_t layers = 0;
+  // Layers of the rank's chunks before it, modulo k, where one in k is computed again.
+  std::int64_t before = 0;
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
@@ -132,11 +134,18 @@ class StageForm {
     }
   };
 
-  // The layers of a chunk in one backward pass. Segments are those that there are: the last of
-  // `full` > 0, the others of `full` > 1, the one of `rest` > 0.
-  struct Row {
-    std::int64_t n, full, rest;
-    SegmentTime inner, last, partial;
+  // A chunk's layers in segments, in the order of the model: one of `lead` layers (none: 0), `full`
+  // ones of n, one of `rest`. Where one layer in k is computed again it is a segment's last, and
+  // `rest` has none.
+  struct Segments {
+    std::int64_t n, lead, full, rest;
+    // Layers of the one that a backward pass ends with, but for the one of `rest`; others of n.
+    std::int64_t ending() const { return lead > 0 ? lead : full > 0 ? n : 0; }
+    std::int64_t inner() const { return lead > 0 || full == 0 ? full : full - 1; }
+  };
+  // Those that there are.
+  struct Row : Segments {
+    SegmentTime inside, last, partial;
   };
   // So many layers' gradients are reduced from here on, after a backward pass began, at the
   // earliest. None: where the pass begins.
@@ -191,12 +200,15 @@ class StageForm {
   std::int64_t every() const {
     return s_->strategy->checkpoint == Checkpoint::every_k ? s_->strategy->checkpoint_every : 0;
   }
+  // Of each k layers one is computed again, alone (models::KeptBeside::one_in_k).
+  bool alone() const { return one_in_k_ && every() > 0; }
+  Segments segments_of(const Chunk& c) const;
   using ChunkLive = Live::Chunk;
   void chunk_live(const Forms& forms, const Chunk& c, std::int64_t micro_batches,
                   ChunkLive& live) const;
   program::LiveFootprint forward_live(const Forms& forms, const Chunk& c) const;
   program::LiveFootprint segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
-                                      std::int64_t open, bool final) const;
+                                      std::int64_t open, bool final, bool recomputes) const;
   std::int64_t staged_at_end() const {
     return s_->strategy->overlap && !split_ ? 0 : largest_staging_;
   }
@@ -205,7 +217,7 @@ class StageForm {
                               std::int64_t micro_batches, Shared& shared) const;
   program::LiveFootprint backward_live(const Forms& forms, const Chunk& c, bool buckets) const;
   void segment_time(const Clock& clock, const Chunk& c, std::int64_t n, bool final,
-                    SegmentTime& t) const;
+                    bool recomputes, SegmentTime& t) const;
   std::int64_t forward_time(const Clock& clock, const Chunk& c, const Row& row) const;
   std::int64_t head_time(const Clock& clock, const Chunk& c) const;
   std::int64_t tail_time(const Clock& clock, const Chunk& c) const;
@@ -221,7 +233,8 @@ class StageForm {
   std::vector<Run> runs_;              // of chunks_
   std::int64_t sent_ = 0;              // messages of one pass of each kind through all chunks
   bool first_ = false, last_ = false, split_ = false;  // of all chunks
-  bool equal_ = true;                  // chunks with equally many layers
+  bool equal_ = true;                  // chunks with equally many layers, alike
+  bool one_in_k_ = false;
   std::int64_t layers_ = 0, versions_ = 1;
   std::int64_t experts_ = 0;           // elements of a layer's experts that lie apart
   bool copies_ = false, ahead_ = false, units_reduce_ = false, embeddings_train_ = true;

@@ -1,7 +1,8 @@
 // The passes of a stage, as sums: memory.
 //
 // A pass is a head (embeddings; or head and loss), a row of n layers, a tail (embeddings'
-// gradient). Under checkpoints every k layers the row is n / k segments and a rest. While a layer
+// gradient). Under checkpoints every k layers the row is n / k segments and a rest; where one layer
+// in k is computed again a segment ends with it, and the first one may be shorter. While a layer
 // computes, its copy W, the next one's (requested ahead), its whole gradient G, and the unit before
 // it that is still being reduced, stand beside its own tensors.
 #include <algorithm>
@@ -30,6 +31,13 @@ LiveFootprint with_staging(LiveFootprint piece, std::int64_t bytes) {
 
 }  // namespace
 
+StageForm::Segments StageForm::segments_of(const Chunk& c) const {
+  if (every() == 0) return {std::max<std::int64_t>(c.layers, 1), 0, c.layers > 0, 0};
+  const std::int64_t until = every() - c.before;
+  const std::int64_t lead = c.before > 0 && c.layers >= until ? until : 0;
+  return {every(), lead, (c.layers - lead) / every(), (c.layers - lead) % every()};
+}
+
 inline LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c) const {
   const auto piece = [&](Piece p, std::int64_t copies) {
     return beside(forms.live[index(p)], copies);
@@ -46,6 +54,20 @@ inline LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c)
     return program::then(all, piece(Piece::layer_keep, w));
   }
   const LiveFootprint hold = piece(Piece::layer_hold, w + next);
+  if (alone()) {
+    const LiveFootprint keep = piece(Piece::layer_keep, w + next);
+    const auto segment = [&](std::int64_t n, const LiveFootprint& last) {
+      return program::then(program::repeat(keep, n - 1), last);
+    };
+    const Segments row = segments_of(c);
+    const std::int64_t whole = row.full - (row.full > 0 && row.rest == 0);
+    if (row.lead > 0 && (row.full > 0 || row.rest > 0))
+      all = program::then(all, segment(row.lead, hold));
+    all = program::then(all, program::repeat(segment(row.n, hold), whole));
+    const Piece last = row.rest > 0 ? Piece::layer_keep : Piece::layer_hold;
+    const std::int64_t n = row.rest > 0 ? row.rest : row.full > 0 ? row.n : row.lead;
+    return program::then(all, segment(n, piece(last, w)));
+  }
   const LiveFootprint drop = piece(Piece::layer_drop, w + next);
   const std::int64_t last = (c.layers - 1) % every() + 1, before = (c.layers - last) / every();
   const LiveFootprint segment = program::then(hold, program::repeat(drop, every() - 1));
@@ -55,12 +77,13 @@ inline LiveFootprint StageForm::forward_live(const Forms& forms, const Chunk& c)
   return program::then(all, piece(Piece::layer_drop, w));
 }
 
-// n layers recomputed and differentiated (every 0: differentiated). `open`: what is being reduced
-// when the segment begins; the layers' own units follow it. `final`: the last of its pass, whose
-// last layer requests what the embeddings' backward reads, if anything, and whose input may need no
-// gradient.
+// n layers differentiated, and before that, if it `recomputes`, computed again: all, or the last
+// alone. `open`: what is being reduced when the segment begins; the layers' own units follow it.
+// `final`: the last of its pass, whose last layer requests what the embeddings' backward reads, if
+// anything, and whose input may need no gradient.
 inline LiveFootprint StageForm::segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
-                                             std::int64_t open, bool final) const {
+                                             std::int64_t open, bool final,
+                                             bool recomputes) const {
   const bool overlap = s_->strategy->overlap, stops = final && c.first && !embeddings_train_;
   const std::int64_t w = layer_.weights, next = ahead_ ? w : 0;
   const std::int64_t after = ahead_ ? tail_weights(c) : 0;
@@ -74,8 +97,8 @@ inline LiveFootprint StageForm::segment_live(const Forms& forms, const Chunk& c,
     return beside(forms.live[index(p)], copies + open);
   };
   LiveFootprint all{};
-  if (every() > 0) {
-    all = program::repeat(recompute(Piece::layer_keep, w + next), n - 1);
+  if (recomputes) {
+    if (!alone()) all = program::repeat(recompute(Piece::layer_keep, w + next), n - 1);
     all = program::then(all, recompute(Piece::recompute, w));
   }
   const Piece last = stops ? Piece::backward_first : Piece::backward;
@@ -106,26 +129,29 @@ inline LiveFootprint StageForm::backward_live(const Forms& forms, const Chunk& c
   }
   // One bucket is being reduced beside the layers; the one with the embeddings when they are done.
   const std::int64_t bucket = buckets ? std::max(row_staging_, c.last ? head_staging_ : 0) : 0;
-  const std::int64_t segment = every() == 0 ? std::max<std::int64_t>(c.layers, 1) : every();
-  const std::int64_t full = c.layers / segment, rest = c.layers % segment;
-  const auto make = [&](std::int64_t n, bool final) {
-    return beside(segment_live(forms, c, n, open, final), tied + bucket);
+  const auto [segment, lead, full, rest] = segments_of(c);
+  const auto make = [&](std::int64_t n, bool final, bool recomputes) {
+    return beside(segment_live(forms, c, n, open, final, recomputes), tied + bucket);
   };
   if (rest > 0) {
-    all = program::then(all, make(rest, full == 0));
+    all = program::then(all, make(rest, full + lead == 0, !alone()));
     open = own;
   }
+  const bool again = every() > 0;
   if (full > 0) {
-    LiveFootprint row = make(segment, full == 1);
+    const bool ends = lead == 0;
+    LiveFootprint row = make(segment, ends && full == 1, again);
     all = program::then(all, row);
     // Those beside a layer's own are alike, the last one too where it ends like the others.
-    const bool first_apart = open != own, last_apart = ahead_ || (c.first && !embeddings_train_);
+    const bool first_apart = open != own;
+    const bool last_apart = ends && (ahead_ || (c.first && !embeddings_train_));
     open = own;
-    if (first_apart && full > 2) row = make(segment, false);
+    if (first_apart && full > 2) row = make(segment, false, again);
     if (full > 2) all = program::then(all, program::repeat(row, full - 2));
-    if (full > 1 && (last_apart || (first_apart && full == 2))) row = make(segment, true);
+    if (full > 1 && (last_apart || (first_apart && full == 2))) row = make(segment, ends, again);
     if (full > 1) all = program::then(all, row);
   }
+  if (lead > 0) all = program::then(all, make(lead, true, again));
   if (buckets) all = with_staging(all, row_staging_);
   if (!c.first) return all;
   const std::int64_t opened = embeddings_.gradient + (c.last ? 0 : tied_.gradient);

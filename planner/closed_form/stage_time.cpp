@@ -35,18 +35,19 @@ struct StageForm::Clock {
 // A segment; `final`: the last of its pass, whose last layer requests what the embeddings' backward
 // reads, if anything.
 inline void StageForm::segment_time(const Clock& c, const Chunk& chunk, std::int64_t n, bool final,
-                                    SegmentTime& t) const {
+                                    bool recomputes, SegmentTime& t) const {
   const std::int64_t after = chunk.first ? c.waits.tail_ahead : 0;
   const auto then_next = [&](std::int64_t took, bool ends) {
     return c.beside(took, ends ? after : c.waits.next);
   };
   t = {};
-  if (every() > 0)
-    t.recompute = (n - 1) * c.with_next(c.layer(Piece::layer_keep)) + c.layer(Piece::recompute);
+  const std::int64_t others = alone() ? 0 : n - 1;
+  if (recomputes)
+    t.recompute = others * c.with_next(c.layer(Piece::layer_keep)) + c.layer(Piece::recompute);
   // What was recomputed last is still there: its backward reads the same copy.
   // Partial sums of norms' gradients are added up over the tensor ranks before they are reduced.
   const std::int64_t layer = c.layer(Piece::backward);
-  const std::int64_t first = every() > 0 ? c.use(Piece::backward, 0) : layer;
+  const std::int64_t first = recomputes ? c.use(Piece::backward, 0) : layer;
   t.first = then_next(first, final && n == 1) + c.partial;
   t.other = then_next(layer, false) + c.partial;
   t.last = then_next(layer, final) + c.partial;
@@ -59,7 +60,7 @@ inline void StageForm::segment_time(const Clock& c, const Chunk& chunk, std::int
   // with it on the same links, behind it: in front of a recomputation they hold up its second
   // layer.
   t.copies = final && n == 1 ? after : c.waits.next;
-  const bool early = ahead_ && every() > 0 && n > 1;
+  const bool early = ahead_ && recomputes && others > 0;
   const std::int64_t window =
       early ? c.with_next(c.layer(Piece::layer_keep)) : t.recompute + t.first;
   const std::int64_t holds = c.holds(c.reduce);
@@ -69,15 +70,15 @@ inline void StageForm::segment_time(const Clock& c, const Chunk& chunk, std::int
   t.first += t.beside(c.reduce) - window;
 }
 
-// `full` segments of n layers and one of the rest, which comes first.
+// The one of the rest comes first.
 inline StageForm::Row StageForm::row(const Clock& clock, const Chunk& c) const {
   Row row;
-  row.n = every() == 0 ? std::max<std::int64_t>(c.layers, 1) : every();
-  row.full = every() == 0 ? c.layers > 0 : c.layers / row.n;
-  row.rest = c.layers - row.full * row.n;
-  if (row.full > 0) segment_time(clock, c, row.n, true, row.last);
-  if (row.full > 1) segment_time(clock, c, row.n, false, row.inner);
-  if (row.rest > 0) segment_time(clock, c, row.rest, row.full == 0, row.partial);
+  static_cast<Segments&>(row) = segments_of(c);
+  const std::int64_t ending = row.ending();
+  const bool again = every() > 0;
+  if (ending > 0) segment_time(clock, c, ending, true, again, row.last);
+  if (row.inner() > 0) segment_time(clock, c, row.n, false, again, row.inside);
+  if (row.rest > 0) segment_time(clock, c, row.rest, ending == 0, again && !alone(), row.partial);
   return row;
 }
 
@@ -94,10 +95,12 @@ inline std::int64_t StageForm::forward_time(const Clock& clock, const Chunk& c,
     const std::int64_t layer = clock.layer(Piece::layer_keep);
     return all + (c.layers - 1) * clock.with_next(layer) + layer;
   }
-  const std::int64_t held = row.full + (row.rest > 0);
-  const std::int64_t hold = clock.layer(Piece::layer_hold), drop = clock.layer(Piece::layer_drop);
-  const std::int64_t last = row.n == 1 || row.rest == 1 ? hold : drop;
-  return all + held * clock.with_next(hold) + (c.layers - held) * clock.with_next(drop) -
+  const std::int64_t held = row.inner() + (row.ending() > 0) + (row.rest > 0 && !alone());
+  const std::int64_t hold = clock.layer(Piece::layer_hold);
+  const std::int64_t other = clock.layer(alone() ? Piece::layer_keep : Piece::layer_drop);
+  const bool holds = alone() ? row.rest == 0 : row.n == 1 || row.rest == 1;
+  const std::int64_t last = holds ? hold : other;
+  return all + held * clock.with_next(hold) + (c.layers - held) * clock.with_next(other) -
          clock.with_next(last) + last;
 }
 
@@ -118,7 +121,8 @@ inline std::int64_t StageForm::backward_time(const Clock& clock, const Chunk& c,
                                              std::int64_t head, std::int64_t tail) const {
   const bool overlap = s_->strategy->overlap;
   std::int64_t all = head;
-  if (row.full > 0) all += (row.full - 1) * row.inner.all(row.n) + row.last.all(row.n);
+  if (row.inner() > 0) all += row.inner() * row.inside.all(row.n);
+  if (row.ending() > 0) all += row.last.all(row.ending());
   if (row.rest > 0) all += row.partial.all(row.rest);
   if (!units_reduce_) return all + tail;
   const auto reduce = [&](const Unit& u) {
@@ -128,7 +132,7 @@ inline std::int64_t StageForm::backward_time(const Clock& clock, const Chunk& c,
   if (c.first) all += embeddings_.partial[clock.machine];
   std::int64_t before = c.last ? reduce(final_) + (c.first ? 0 : reduce(tied_)) : 0;
   if (overlap && c.layers > 0) {  // the first layer waits for these alone
-    const SegmentTime& s = row.rest > 0 ? row.partial : row.full > 1 ? row.inner : row.last;
+    const SegmentTime& s = row.rest > 0 ? row.partial : row.inner() > 0 ? row.inside : row.last;
     before = s.beside(before) - s.beside(clock.reduce);
   }
   const std::int64_t ends = c.first ? reduce(embeddings_) + reduce(tied_) : 0;
@@ -157,16 +161,17 @@ void StageForm::chunk_time(const Forms& forms, std::size_t machine, const Chunk&
   t.ready = {};
   if (units_reduce_ || c.layers == 0) return;
   const std::int64_t ends = t.backward - tail;
-  const SegmentTime &one = passed.full > 1 ? passed.inner : passed.last, &partial = passed.partial;
+  const SegmentTime& one = passed.inner() > 0 ? passed.inside : passed.last;
+  const SegmentTime& partial = passed.partial;
   std::int64_t begins = t.head;
   t.ready[0] = {ends, 1};
   if (passed.rest > 0) {
     t.ready[1] = {begins + partial.recompute + partial.first, c.layers};
     begins += partial.all(passed.rest);
   }
-  if (passed.full > 0) {
+  if (passed.ending() > 0) {
     t.ready[2] = {begins + one.recompute + one.first, c.layers - passed.rest};
-    t.ready[3] = {ends - (passed.n - 1) * one.other, passed.n};
+    t.ready[3] = {ends - (passed.ending() - 1) * one.other, passed.ending()};
   }
 }
 

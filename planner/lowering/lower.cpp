@@ -188,6 +188,7 @@ static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
   kept.stand_ins = f.stand_ins;
   kept.wide_gradients = f.wide_gradients && job.precision == core::DType::bf16;
   kept.root_unit = f.root_unit;
+  kept.one_in_k = f.recomputes_one_in_k;
   kept.next_unit = waits_at_adapters(job, f);
   kept.whole_scales = f.whole_scales;
   return kept;

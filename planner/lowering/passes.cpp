@@ -33,12 +33,11 @@ void StageLowering::build_forward(int index) {
   }
   const std::size_t first_layer = uses.size();
   for (int l = own.begin; l < own.end; ++l) {
-    const bool keeps = checkpoint == Checkpoint::none || drops_within_layers(checkpoint);
-    const bool keep = stage_.training() && (keeps || keeps_last(l));
-    const std::int64_t every = stage_.strategy->checkpoint_every;
-    const bool is_checkpoint = checkpoint == Checkpoint::every_k ? (l - own.begin) % every == 0
-                               : checkpoint == Checkpoint::memory_poor ? l == own.begin
-                                                                       : false;
+    const bool keep = stage_.training() && (stage_.keeps(l) || keeps_last(l));
+    const bool is_checkpoint =
+        checkpoint == Checkpoint::every_k       ? (l - own.begin) % stage_.segment() == 0
+        : checkpoint == Checkpoint::memory_poor ? l == own.begin
+                                                : false;
     // A part may read the model's input without keeping it; layers of a whole graph keep theirs.
     const bool passes = stage_.cut && !templates_[0]->keeps_input();
     uses.push_back(layer_forward(l, keep ? ForwardMode::keep : ForwardMode::drop,
@@ -81,11 +80,12 @@ void StageLowering::append_layer_backwards(std::vector<Use>& uses, const Chunk& 
   };
   switch (stage_.strategy->checkpoint) {
     case Checkpoint::every_k: {
-      const int k = static_cast<int>(stage_.strategy->checkpoint_every);
+      const int k = static_cast<int>(stage_.segment());
       for (int a = own.begin + (own.end - own.begin - 1) / k * k; a >= own.begin; a -= k) {
         const int b = std::min(a + k, own.end);
         for (int l = a; l < b; ++l)
-          recompute(l, l + 1 < b ? ForwardMode::keep : ForwardMode::recompute, false);
+          if (!stage_.keeps(l))
+            recompute(l, l + 1 < b ? ForwardMode::keep : ForwardMode::recompute, false);
         for (int l = b - 1; l >= a; --l) uses.push_back(layer_backward(l));
       }
       return;

@@ -62,6 +62,17 @@ struct Stage {
   // Tied embeddings live on two ranks, each with a gradient of its own.
   bool tied_apart() const { return mesh.pipeline > 1 && !(first && last); }
   bool training() const { return job->mode != Mode::inference; }
+  // every_k: layers that are computed again in one go, from the first one's input.
+  std::int64_t segment() const {
+    if (strategy->checkpoint != Checkpoint::every_k || graph->options.kept.one_in_k) return 1;
+    return strategy->checkpoint_every;
+  }
+  // Local layer l keeps for its backward pass what its forward pass made, or parts of it.
+  bool keeps(int l) const {
+    if (strategy->checkpoint == Checkpoint::every_k)
+      return graph->options.kept.one_in_k && (l + 1) % strategy->checkpoint_every != 0;
+    return strategy->checkpoint != Checkpoint::memory_poor;
+  }
   bool sharded_gradients() const {
     return strategy->sharding == Sharding::zero2 || strategy->sharding == Sharding::zero3;
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "planner/lowering/class_builder.hpp"
@@ -115,10 +116,11 @@ class StageLowering {
   bool stashes(int l) const;
   // What layer l keeps, on the device and on the host, and the block that moves it.
   struct Stashed { std::uint16_t device, host; };
+  std::span<const Stashed> stash_of(int l) const;  // of those, what layer l has
   View stashed_view(const Stashed& s, int chunk) const;
-  std::uint16_t stash_block(int chunk);
-  std::uint16_t drop_block(int chunk);
-  std::uint16_t fetch_block(int chunk);
+  std::uint16_t stash_block(int l);
+  std::uint16_t drop_block(int l);
+  std::uint16_t fetch_block(int l);
   std::uint16_t await_fetched_block();
   void stash_after(std::vector<Use>& uses, const Chunk& chunk, std::size_t first_layer);
   void fetch_before(std::vector<Use>& uses, std::size_t first_layer);
@@ -146,6 +148,9 @@ class StageLowering {
   bool keeps_output_before(int l) const;  // the same of the layer before it in its chunk
   bool keeps_end(const Chunk& c) const;   // the same of its last layer, if it has one
   bool keeps_last(int l) const;        // memory_poor: the first forward keeps layer l's tensors
+  int chunk_index(int l) const {
+    return static_cast<int>(&stage_.chunk_of(l) - stage_.chunks.data());
+  }
   const Chunk& chunk(int index) const { return stage_.chunks[static_cast<std::size_t>(index)]; }
   View d_view(int chunk, int layer) const;  // gradient of the input of a local layer (or the end)
   View x_view(int chunk, int layer) const;

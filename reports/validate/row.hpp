@@ -2,7 +2,8 @@
 // Row: one published training run, as a file of runs states it (schema: the header of runs.csv in
 // docs), turned into exactly the model, job and strategy that the planner knows. What the words of
 // a row become:
-//   checkpoint   full: every_k 1; every_2: every_k 2; the others by their name
+//   checkpoint   full: every_k 1; every_2: every_k 2, which means what it does to the framework
+//                (framework.recomputes_one_in_k); the others by their name
 //   schedule     zb1p: zb_h1; zb2p: zb_h2
 //   no effect    sequence_parallel with tensor 1, sharding over a group of 1: left out
 //   framework    one that is not shipped: `generic`, and the row keeps its own name in reports

@@ -44,3 +44,91 @@ TEST_CASE("pointwise drops norms and activations; selective_op more, and half of
   s.sequence_parallel = true;
   sound(job_of(1, kTokens), s, "llama2-7b");
 }
+
+namespace {
+
+hw_profiles::Framework one_in_k() {
+  hw_profiles::Framework f;
+  f.recomputes_one_in_k = true;
+  return f;
+}
+
+Strategy every(std::int64_t k, std::int64_t micro_batch) {
+  Strategy s;
+  s.micro_batch = micro_batch;
+  s.checkpoint = Checkpoint::every_k;
+  s.checkpoint_every = k;
+  return s;
+}
+
+// Layers of a rank that a backward pass computes again, in the order of its chunks' routines.
+std::vector<int> computed_again(const program::RankClass& k) {
+  std::vector<int> layers;
+  const auto read = [&](const program::Routine& routine) {
+    for (const program::Call& call : routine)
+      if (k.blocks[call.block].name == "layer.recompute") layers.push_back(call.layer);
+  };
+  read(k.last_backward);
+  for (const program::PassRoutines& chunk : k.later_chunks) read(chunk.last_backward);
+  return layers;
+}
+
+}  // namespace
+
+TEST_CASE("one layer in k keeps its input alone, the others all, by hand") {
+  constexpr std::int64_t kLayers = 48, h = 1600, a = 25, kTokens = 4 * 1024;
+  const Job job = job_of(4);
+  Strategy s;
+  s.micro_batch = 4;
+  const program::Program none = sound(job, s);
+  const auto in_k = [&](std::int64_t k) {
+    return sound(job, every(k, 4), "gpt2-1.5b", one_in_k());
+  };
+  // What a layer keeps beside its input, in 16 bits: the results of both norms, q, k and v, the
+  // core's output and the sum, 2 h (2 + 3 + 1 + 1); both sides of the GELU, 2 (4 h + 4 h); in f32
+  // log-sum-exps of the heads, 4 a, and mean and deviation of each norm, 16.
+  const std::int64_t beside = kTokens * (2 * 15 * h + 4 * a + 16);
+  for (std::int64_t k : {1, 2, 5, 7, 48})
+    CHECK(kept(none) - kept(in_k(k)) == kLayers / k * beside);
+  const auto live = [](const program::Program& p) { return program::replay(p.classes[0]).live; };
+  CHECK(live(in_k(1)) < live(in_k(2)));
+  CHECK(live(in_k(2)) < live(in_k(3)));
+  CHECK(live(in_k(48)) <= live(none));
+  // Half the recomputation of k = 1, where segments of two layers have all of it.
+  CHECK(in_k(1).classes[0].forward_evaluations == 2 * kLayers);
+  CHECK(in_k(2).classes[0].forward_evaluations == kLayers + kLayers / 2);
+  CHECK(sound(job, every(2, 4)).classes[0].forward_evaluations == 2 * kLayers);
+}
+
+TEST_CASE("with k = 1 a segment of one layer and one layer in one are the same program") {
+  const auto segments = sound(job_of(4), every(1, 4)).classes[0];
+  const auto alone = sound(job_of(4), every(1, 4), "gpt2-1.5b", one_in_k()).classes[0];
+  const auto calls = [](const program::RankClass& k) {
+    std::vector<std::pair<std::string, int>> names;
+    for (const program::Routine* routine : {&k.forward, &k.backward, &k.last_backward})
+      for (const program::Call& call : *routine)
+        names.emplace_back(k.blocks[call.block].name, call.layer);
+    return names;
+  };
+  CHECK(calls(alone) == calls(segments));
+  CHECK(alone.actions.size() == segments.actions.size());
+  CHECK(program::replay(alone).peaks == program::replay(segments).peaks);
+}
+
+// torchtitan counts wrapped layers through all model parts of a process, from one.
+TEST_CASE("each pipeline rank counts its own layers, through all its chunks") {
+  Strategy s = every(2, 1);
+  s.pipeline = 2;
+  s.schedule = Schedule::one_f_one_b;
+  s.grad_accum = 4;
+  s.stages = {7, 5};
+  const auto program = sound(job_of(4), s, "gpt2-124m", one_in_k());
+  CHECK(computed_again(program.classes[0]) == std::vector<int>{5, 3, 1});
+  CHECK(computed_again(program.classes[1]) == std::vector<int>{3, 1});
+  s.schedule = Schedule::interleaved;
+  s.virtual_stages = 2;
+  s.stages = {3, 3, 3, 3};             // local layers 0 to 2, 3 to 5
+  const auto chunks = sound(job_of(4), s, "gpt2-124m", one_in_k());
+  CHECK(computed_again(chunks.classes[0]) == std::vector<int>{1, 5, 3});
+  CHECK(computed_again(chunks.classes[1]) == std::vector<int>{1, 5, 3});
+}

@@ -14,9 +14,10 @@ namespace planner_test {
 
 // slack: bytes by which the bound may exceed 1.02 of the replay, for graphs of a few bytes.
 inline program::Program sound_program(const models::ModelSpec& spec, const planner::Job& job,
-                                      const planner::Strategy& resolved, double slack = 0) {
+                                      const planner::Strategy& resolved, double slack = 0,
+                                      const hw_profiles::Framework& framework = {}) {
   INFO(to_text(resolved));
-  const auto graph = models::build_graph(spec, planner::graph_options(job, resolved));
+  const auto graph = models::build_graph(spec, planner::graph_options(job, resolved, framework));
   REQUIRE(graph.ok());
   program::Program p = planner::lower(*graph, job, resolved);
   const auto unsound = program::check(p);
@@ -46,14 +47,15 @@ inline planner::Job job_of(std::int64_t batch, std::int64_t seq_len = 1024) {
 
 // Lowered and found sound; the bound holds the replay.
 inline program::Program sound(const planner::Job& job, planner::Strategy s,
-                              const std::string& model = "gpt2-1.5b") {
+                              const std::string& model = "gpt2-1.5b",
+                              const hw_profiles::Framework& framework = {}) {
   const models::ModelSpec spec = zoo(model);
   s = planner::resolve(spec, job, s);
   const auto problems =
       planner::strategy_problems(spec, job, s, s.workers() + s.separate_servers());
   INFO(to_text(s) << "\n" << core::to_text(problems));
   REQUIRE(problems.empty());
-  program::Program p = sound_program(spec, job, s);
+  program::Program p = sound_program(spec, job, s, 0, framework);
   for (const program::RankClass& k : p.classes)
     CHECK(program::replay(k).reserved ==
           program::replay(k, {.skip_periods = false}).reserved);
