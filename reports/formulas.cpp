@@ -34,7 +34,7 @@ constexpr std::array kFormulas{
             "the live peak, counted by replaying the step",
             "job.seq_len job.attention strategy.micro_batch strategy.grad_accum "
             "strategy.checkpoint strategy.checkpoint_every strategy.tensor strategy.pipeline "
-            "strategy.schedule",
+            "strategy.schedule job.framework",
             "[korthikanti2022], [chen2016]"},
     Formula{"memory.logits",
             "micro_batch x seq_len x stored vocabulary rows of the rank x bytes / loss_chunks, as "

@@ -174,6 +174,11 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
     all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
                               "them, as recipe megatron does",
                               q.recipe.name));
+  const bool alone = q.plan.profile.framework.recomputes_one_in_k;
+  if (q.s.checkpoint == Checkpoint::every_k && q.s.checkpoint_every > 1 && alone)
+    all.push_back(fmt::format("checkpoint=every_k: Megatron recomputes all layers, in segments of "
+                              "{0}, the plan's framework {1} one layer in {0}",
+                              q.s.checkpoint_every, q.job().framework));
   if (q.job().framework == "native")
     all.push_back("planned with framework native: `planner --framework megatron_core` predicts "
                   "what Megatron's own kernels and buffers take");

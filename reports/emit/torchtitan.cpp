@@ -113,10 +113,11 @@ std::vector<std::string> notes_for_torchtitan(const Question& q) {
     all.push_back(fmt::format("[model] flavor: add one of {} layers and width {} to "
                               "torchtitan's llama3 and name it there",
                               q.model().layers, q.model().hidden));
-  if (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1)
+  const bool alone = q.plan.profile.framework.recomputes_one_in_k;
+  if (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1 && !alone)
     all.push_back(fmt::format("checkpoint=every_k: torchtitan recomputes one layer in {0}, the "
-                              "plan all of them, from every {0}th on",
-                              s.checkpoint_every));
+                              "plan's framework {1} all of them, in segments of {0}",
+                              s.checkpoint_every, q.job().framework));
   if (std::ranges::adjacent_find(s.stages, std::ranges::not_equal_to{}) != s.stages.end())
     all.push_back(fmt::format("stages={}: torchtitan divides layers by weights of its own "
                               "(pipeline_parallel_first_stage_less_layers and so on)",

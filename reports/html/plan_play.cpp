@@ -171,8 +171,11 @@ core::Result<Section> checkpoint_section(const planner::Plan& plan) {
     section.blocks.push_back(Text{fmt::format(
         "Schedule {} takes no checkpoints: what follows is {}.",
         planner::name(plan.chosen->strategy.schedule), planner::name(curve->strategy.schedule))});
-  PageTable table{"The recommended strategy with a checkpoint every K layers, worked out anew; "
-                  "K = 0: nothing is recomputed",
+  const bool alone = plan.profile.framework.recomputes_one_in_k;
+  PageTable table{fmt::format("The recommended strategy with {}, worked out anew; K = 0: nothing "
+                              "is recomputed",
+                              alone ? "one layer in K recomputed, as its framework does"
+                                    : "a checkpoint every K layers"),
                   {{"K"}, {"activations at their peak"}, {"live"}, {"device"}, {"step"}},
                   {}, false};
   const CheckpointPoint* least = nullptr;

@@ -168,6 +168,27 @@ TEST_CASE("a plan of Llama becomes torchtitan's job file") {
   CHECK(has(own->notes.front(), "40 layers and width 5120"));
 }
 
+TEST_CASE("what every_k meant to the plan's framework is said where the other does otherwise") {
+  const auto said = [](const char* framework, bool one_in_k, std::int64_t k) {
+    const auto launch = emitted("llama3-8b", framework, [&](Plan& plan, Strategy& s) {
+      plan.profile.framework.recomputes_one_in_k = one_in_k;
+      s.sharding = Sharding::none;
+      s.shard_group = 1;
+      s.sequence_parallel = true;
+      s.checkpoint = Checkpoint::every_k;
+      s.checkpoint_every = k;
+    });
+    REQUIRE(launch.ok());
+    return has(fmt::format("{}", fmt::join(launch->notes, "\n")), "one layer in 2");
+  };
+  CHECK(said("torchtitan", false, 2));
+  CHECK_FALSE(said("torchtitan", true, 2));
+  CHECK(said("megatron", true, 2));
+  CHECK_FALSE(said("megatron", false, 2));
+  for (const char* framework : {"torchtitan", "megatron"})
+    for (const bool one_in_k : {false, true}) CHECK_FALSE(said(framework, one_in_k, 1));
+}
+
 TEST_CASE("a plan of data ranks becomes DeepSpeed's configuration") {
   const auto launch = emitted("gpt2-124m", "deepspeed", [](Plan& plan, Strategy& s) {
     fully_sharded(plan, s);
