@@ -3,6 +3,8 @@
 # After include(PlannerCuda):
 #   PLANNER_CUDA_FOUND     TRUE where PLANNER_CUDA is ON and nvcc and the toolkit were found
 #   planner_nccl           imported target, exists only where nccl.h and libnccl were found
+#   planner_cupti          imported target, CUPTI's headers, exists only where those of CUDA 12 or newer
+#                          were found: libcupti is opened when a run asks for it
 #   planner_cuda_executable(name SOURCES ... LINKS ...)
 #
 # nvcc is taken from CMAKE_CUDA_COMPILER, PATH, $CUDA_HOME or /usr/local/cuda. Toolkits assembled
@@ -61,6 +63,15 @@ if(PLANNER_CUDA_FOUND)
   else()
     message(STATUS "NCCL not found: CUDA binaries are built without it. Install it, or pass "
                    "-DPLANNER_NCCL_INCLUDE= and -DPLANNER_NCCL_LIBRARY=.")
+  endif()
+  if(CUDAToolkit_CUPTI_INCLUDE_DIR AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12)
+    add_library(planner_cupti INTERFACE IMPORTED GLOBAL)
+    set_target_properties(planner_cupti PROPERTIES
+      INTERFACE_INCLUDE_DIRECTORIES ${CUDAToolkit_CUPTI_INCLUDE_DIR})
+  else()
+    message(STATUS "CUPTI's headers of CUDA 12 or newer not found: --device-times cupti is left out. "
+                   "Install the toolkit's CUPTI (cuda-cupti-dev), or pass "
+                   "-DCUDAToolkit_CUPTI_INCLUDE_DIR=.")
   endif()
   message(STATUS "CUDA ${CUDAToolkit_VERSION} (${CMAKE_CUDA_COMPILER}), "
                  "architectures ${PLANNER_CUDA_ARCHITECTURES}")

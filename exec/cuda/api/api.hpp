@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/units.hpp"
+#include "exec/cuda/api/activity_library.hpp"
 #include "exec/cuda/api/attention_library.hpp"
 #include "exec/cuda/api/failure.hpp"
 #include "exec/host/gemm.hpp"
@@ -139,6 +140,10 @@ class Api {
   // All of it, in its order, behind what the stream was given; the memory it names is read then.
   virtual void launch(GraphHandle graph, StreamHandle stream) = 0;
   virtual void destroy(GraphHandle graph) noexcept = 0;
+
+  // ---- what the device records
+  // Destroyed before the interface. What it takes of the device while it records counts as used.
+  virtual OpenedActivity open_activity() = 0;
 
   // ---- ranges that profilers show
   virtual void push_range(const char* /*name*/) {}

@@ -11,6 +11,7 @@
 #include "core/parse_units.hpp"
 #include "exec/cuda/real/check.hpp"
 #include "exec/cuda/real/cudnn_attention.hpp"
+#include "exec/cuda/real/cupti_activity.hpp"
 #include "exec/cuda/real/products.hpp"
 #include "exec/probe/nvml.hpp"
 
@@ -138,6 +139,8 @@ class CudaApi final : public Api {
     context_ += std::max(before - memory().free, core::Bytes(0));
     return opened;
   }
+
+  OpenedActivity open_activity() override { return open_cupti(); }
 
   // Relaxed: other threads give work to streams that joined, and memory may be asked for meanwhile.
   void begin_capture(StreamHandle origin) override {

@@ -1,5 +1,6 @@
 #pragma once
-// The Api over CUDA: runtime, cuBLASLt, NVML and NVTX. Opening it makes the device's context.
+// The Api over CUDA: runtime, cuBLASLt, NVML, NVTX and CUPTI. Opening it makes the device's
+// context.
 
 #include <memory>
 

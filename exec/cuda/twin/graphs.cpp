@@ -102,7 +102,7 @@ void Twin::launch(GraphHandle graph, StreamHandle stream) {
     for (const Kept& k : graph->lanes[lane]) {
       const StreamHandle to = lane == 0 ? stream : graph->own[lane - 1];
       EventOf* const event = k.run ? nullptr : graph->events[first + k.moment];
-      state_->give(to, {k.run, event, 1, k.waits});
+      state_->give(to, {k.run, event, 1, k.waits}, true);
     }
 }
 

@@ -63,6 +63,7 @@ struct Twin::State {
   // Counts a call, and fails it where a test said so.
   void called(const std::string& call) {
     if (lost) throw *lost;              // in the words of the first
+    doing = call;
     const auto fault = faults.find(call);
     if (fault == faults.end() || --fault->second.first > 0) return;
     const FailureKind kind = fault->second.second;
@@ -71,13 +72,17 @@ struct Twin::State {
     if (kind == FailureKind::device) lost = failure;
     throw failure;
   }
-  void give(StreamHandle stream, Work work) {
+  void give(StreamHandle stream, Work work, bool of_graph = false) {
     PLANNER_CHECK(std::ranges::find(streams, stream) != streams.end(), "a stream that is gone");
-    if (stream->graph != nullptr)
+    if (stream->graph != nullptr) {
       stream->graph->lanes[stream->lane].push_back({std::move(work.run)});
-    else
-      stream->queue.push_back(std::move(work));
+      return;
+    }
+    if (recording && work.run) work.run = recorded(std::move(work.run), of_graph);
+    stream->queue.push_back(std::move(work));
   }
+  // As it is, and recorded when it runs (activity.cpp).
+  std::function<void()> recorded(std::function<void()> run, bool of_graph);
   // Whether the call was about kept work; it throws where a GPU would.
   bool record_kept(EventHandle event, StreamHandle stream);
   bool wait_kept(StreamHandle stream, EventHandle event);
@@ -98,6 +103,9 @@ struct Twin::State {
   std::vector<void*> pinned;
   std::vector<GraphHandle> graphs;     // that were kept whole
   std::int64_t used = 0;
+  std::string doing;                   // the call, or the kernel, that gives work
+  bool recording = false;
+  DeviceRecords records;
   std::map<std::string, std::pair<int, FailureKind>> faults;
   std::map<std::string, std::int64_t> launched;
   std::int64_t graph_launches = 0;

@@ -299,6 +299,7 @@ void Twin::launch(const Launch& l, StreamHandle stream) {
   PLANNER_CHECK(l.grid.y <= 65535 && l.grid.z <= 65535, "grids of a GPU are that narrow");
   PLANNER_CHECK(l.shared <= std::size_t{227} << 10, "more shared memory than a GPU has");
   ++state_->launched[l.name];
+  state_->doing = l.name;
   const auto index = [](const Extent& e) { return emulate::Index{e.x, e.y, e.z}; };
   state_->give(stream, {[l, index] {
                           emulate::run(l.name, index(l.grid), index(l.block), l.shared, l.body);

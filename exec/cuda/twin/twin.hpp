@@ -25,7 +25,8 @@ class Twin final : public Api {
   // The nth call (from 1, counted from now) of this name fails: "allocate", "launch", "copy",
   // "copy_in", "copy_out", "multiply", "multiply_gelu", "record", "wait", "synchronise",
   // "create_stream", "create_pool", "device", "begin_capture", "end_capture", "launch_graph",
-  // "attention", "open_attention" (it is absent then), "prepare_attention" (it refuses).
+  // "attention", "open_attention" (it is absent then), "prepare_attention" (it refuses),
+  // "open_activity" (absent), "start_activity" (it refuses).
   // FailureKind::device: every later call fails as well.
   void fail(const std::string& call, int nth, FailureKind kind);
   // How often each kernel was launched.
@@ -68,14 +69,16 @@ class Twin final : public Api {
   std::size_t product_workspace() override;
   // A library of 16-bit types, heads of a multiple of 8; backward takes half a square of scores.
   OpenedAttention open_attention() override;
+  OpenedActivity open_activity() override;
   void begin_capture(StreamHandle origin) override;
   GraphHandle end_capture(StreamHandle origin) override;
   void abandon_capture(StreamHandle origin) noexcept override;
   void launch(GraphHandle graph, StreamHandle stream) override;
   void destroy(GraphHandle graph) noexcept override;
 
- private:
   struct State;
+
+ private:
   std::unique_ptr<State> state_;
 };
 
