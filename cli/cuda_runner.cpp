@@ -42,7 +42,8 @@ int run_planner_on_gpu(int count, char** arguments,
     const auto api = open_device(open);
     if (!api.ok()) return api.problems();
     exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention),
-                                      request.gelu == "product");
+                                      request.gelu == "product",
+                                      request.device_times == "cupti");
     return run_on(&platform, plan, request);
   };
   const auto calibrate = [&](const CalibrateRequest& request) -> core::Result<HostCalibration> {

@@ -31,7 +31,7 @@ struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
   std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail, graphs, attention,
-      gelu;
+      gelu, device_times;
   std::optional<std::string> collectives, hostfile, links;
   bool progress = false;
 };
@@ -155,6 +155,8 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   read_of_gpu("--attention-kernel", options.attention, {"own", "cudnn", "auto"}, request.attention,
               request, problems);
   read_of_gpu("--gelu", options.gelu, {"own", "product"}, request.gelu, request, problems);
+  read_of_gpu("--device-times", options.device_times, {"events", "cupti"}, request.device_times,
+              request, problems);
   read_checkpoints(options, request, problems);
   return request;
 }
@@ -216,6 +218,9 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
       "--gelu", options.gelu, "WHERE",
       "of a GPU: own (default): a kernel of its own; product: in the epilogue of the product it "
       "reads, where the library has that");
+  set.text("--device-times", options.device_times, "BY",
+           "of a GPU, of the last step's actions: events (default); cupti: and kernel by kernel, "
+           "into the record and the trace");
   set.text("--trace", options.trace, "FILE", "write a trace of the last step for Perfetto");
   set.text("--detail", options.detail, "WHAT", "slices of the trace: block (default) or op");
   set.flag("--progress", options.progress, "tell each step, even where no terminal reads it");

@@ -46,6 +46,7 @@ struct RunRequest {
   std::string graphs = "auto";         // on, off
   std::string attention = "own";       // cudnn, auto
   std::string gelu = "own";            // product
+  std::string device_times = "events";  // cupti
   bool trace_ops = false, quiet = false;
   std::function<void(const StepProgress&)> progress;
 };

@@ -1,5 +1,7 @@
 #include "reports/run_text.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
@@ -51,6 +53,23 @@ std::string communication_text(const RunRecord& r, TextStyle style) {
   return '\n' + table.text(style);
 }
 
+// The kernels that took longest.
+std::string device_times_text(const RunRecord& r, TextStyle style) {
+  constexpr std::size_t kMost = 8;
+  if (!r.device_times) return "";
+  const exec::MeasuredDeviceTimes& t = *r.device_times;
+  Table table({{"kernel of the last step", Align::left}, {"calls"}, {"total"}});
+  for (std::size_t i = 0; i < std::min(kMost, t.kernels.size()); ++i)
+    table.add({t.kernels[i].name, core::count_text(t.kernels[i].calls),
+               to_text(t.kernels[i].total)});
+  return '\n' +
+         wrapped(fmt::format("the last step: actions {} by their events, kernels {}, {} between "
+                             "kernels",
+                             to_text(t.events), to_text(t.busy), to_text(t.gaps)),
+                 2, 4, style) +
+         table.text(style);
+}
+
 }  // namespace
 
 std::string run_text(const RunRecord& r, TextStyle style) {
@@ -66,7 +85,8 @@ std::string run_text(const RunRecord& r, TextStyle style) {
                               known(r.time.step_p10), known(r.time.step_p90)),
                   2, 4, style);
   text += staleness_text(r, style);
-  return text + memory_text(r.memory, style) + communication_text(r, style);
+  return text + memory_text(r.memory, style) + communication_text(r, style) +
+         device_times_text(r, style);
 }
 
 }  // namespace reports

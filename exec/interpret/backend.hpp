@@ -106,6 +106,14 @@ class Backend {
   virtual double seconds(double mark) { return mark; }
   // Forgets all marks. Between steps.
   virtual void begin_marks() {}
+
+  // ---- what the device itself records (StepLog's kernels) ---------------------------------------
+  // Around a step that is looked into: between begin_marks() and its first work; once drained.
+  virtual void begin_records() {}
+  virtual void end_records() {}
+  // What the calling thread gives in between belongs to `entry` of the stream's list.
+  virtual void begin_entry(Stream, std::uint32_t /*entry*/) {}
+  virtual void end_entry() {}
 };
 
 // What the host does: kernels of exec/host on the calling thread.

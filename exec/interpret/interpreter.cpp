@@ -73,6 +73,7 @@ StepTimes Interpreter::step(std::int64_t index) {
   times_ = {};
   try {
     backend_->begin_marks();
+    if (log_ != nullptr) backend_->begin_records();
     if (together_ || !began_) barrier_->barrier();
     if (!began_ && serves_beside_) start_serving();
     began_ = true;
@@ -84,6 +85,7 @@ StepTimes Interpreter::step(std::int64_t index) {
     give_step();
     backend_->drain();
     times_.step = now() - start;
+    if (log_ != nullptr) backend_->end_records();
     next_step_ = index + 1;
     if (next_step_ == context_.steps) await_turns(next_step_ - context_.first);
     if (log_ != nullptr) resolve_log();
@@ -158,10 +160,8 @@ void Interpreter::issue(const Action& a, const Call& call) {
     return streams_.enqueue(
         a.stream, std::move(waits),
         [this, action, call, number = calls_, args = std::move(args)] {
-          const bool logged = log_ != nullptr;
-          const double start = logged ? backend_->mark(action->stream) : 0;
-          run(*action, call, args);
-          if (logged) log(*action, call, number, start, backend_->mark(action->stream));
+          if (log_ == nullptr) return run(*action, call, args);
+          run_logged(*action, call, number, args);
         },
         signal);
   }
@@ -172,13 +172,29 @@ void Interpreter::issue(const Action& a, const Call& call) {
     const bool pipeline = program::carries_messages(by);
     (pipeline ? times_.pipeline_wait : times_.exposed_communication) += now() - start;
   }
-  const bool timed = log_ != nullptr || backend_->on_host();
-  const double start = timed ? backend_->mark(a.stream) : 0;
-  run(a, call, args);
-  const double finish = timed ? backend_->mark(a.stream) : 0;
-  if (backend_->on_host()) account(a, finish - start);
-  log(a, call, calls_, start, finish);
+  if (log_ == nullptr && !backend_->on_host()) {
+    run(a, call, args);
+  } else {
+    const double seconds = run_logged(a, call, calls_, args);
+    if (backend_->on_host()) account(a, seconds);
+  }
   streams_.complete(signal, Stream::compute);
+}
+
+// Between two marks of its stream, of which it returns the difference. Work that a backend holds
+// back until the second is the action's as well.
+double Interpreter::run_logged(const Action& a, const Call& call, std::uint32_t number,
+                               const std::vector<Operand>& args) {
+  const double start = backend_->mark(a.stream);
+  if (log_ != nullptr) {
+    const auto& entries = log_->streams[static_cast<std::size_t>(a.stream)];
+    backend_->begin_entry(a.stream, static_cast<std::uint32_t>(entries.size()));
+  }
+  run(a, call, args);
+  const double finish = backend_->mark(a.stream);
+  if (log_ != nullptr) backend_->end_entry();
+  log(a, call, number, start, finish);
+  return finish - start;
 }
 
 void Interpreter::log(const Action& a, const Call& call, std::uint32_t number, double start,

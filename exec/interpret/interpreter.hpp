@@ -128,6 +128,8 @@ class Interpreter {
   void issue(const program::Action& action, const program::Call& call);
   void run(const program::Action& action, const program::Call& call,
            const std::vector<Operand>& args);
+  double run_logged(const program::Action& action, const program::Call& call,
+                    std::uint32_t number, const std::vector<Operand>& args);
   std::int64_t first_sample(const program::Call& call) const;
   void load(const program::Action& action, const program::Call& call, const Operand& into);
   void load_tokens(std::int64_t sample, int shift, std::span<std::int32_t> into);

@@ -3,6 +3,8 @@
 // there are no locks. Times are seconds of the steady clock.
 
 #include <array>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/program/program.hpp"
@@ -23,11 +25,21 @@ struct LoggedMemory {
   core::Bytes change{};                // negative: freed
 };
 
+// A kernel, copy or fill, as the device itself recorded it.
+struct LoggedKernel {
+  program::Stream stream{};            // of the action that gave it
+  std::uint32_t entry = 0;             // of that stream's list
+  std::string name;
+  double start = 0, finish = 0;
+};
+
 struct StepLog {
   program::StepOf which{};             // of its run
   program::TermBytes live{};           // as it began
   std::array<std::vector<LoggedAction>, program::kStreams> streams;
   std::vector<LoggedMemory> memory;
+  // By start; empty: no device was asked. Of ranks that are threads: processes share the rest.
+  std::optional<std::vector<LoggedKernel>> kernels{};
 };
 
 }  // namespace exec

@@ -1,7 +1,6 @@
 #include "exec/interpret/step_times.hpp"
 
-#include <algorithm>
-#include <array>
+#include "exec/interpret/intervals.hpp"
 
 namespace exec {
 
@@ -9,27 +8,6 @@ using program::ActionKind;
 using program::Stream;
 
 namespace {
-
-struct Interval { double from, to; };
-using Intervals = std::vector<Interval>;  // ascending, apart from each other
-
-Intervals joined(std::vector<Interval> all) {
-  std::ranges::sort(all, {}, &Interval::from);
-  Intervals apart;
-  for (const Interval& i : all) {
-    if (!apart.empty() && i.from <= apart.back().to)
-      apart.back().to = std::max(apart.back().to, i.to);
-    else
-      apart.push_back(i);
-  }
-  return apart;
-}
-
-double length(const Intervals& all) {
-  double sum = 0;
-  for (const Interval& i : all) sum += i.to - i.from;
-  return sum;
-}
 
 // Length of the union with `beside`, less that of `beside`: what lies outside it.
 double outside(const Intervals& all, const Intervals& beside) {

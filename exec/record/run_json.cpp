@@ -92,6 +92,26 @@ Json time_json(const MeasuredTime& t) {
                        {"communication", number(t.communication)}});
 }
 
+Json device_times_json(const MeasuredDeviceTimes& t) {
+  Json actions = Json::array(), kernels = Json::array();
+  for (const MeasuredAction& a : t.actions)
+    actions.push_back(Json::object({{"name", a.name},
+                                    {"actions", a.actions},
+                                    {"kernels", a.kernels},
+                                    {"event_seconds", a.events.value()},
+                                    {"kernel_seconds", a.sum.value()},
+                                    {"covered_seconds", a.covered.value()}}));
+  for (const MeasuredKernel& k : t.kernels)
+    kernels.push_back(Json::object(
+        {{"name", k.name}, {"calls", k.calls}, {"total_seconds", k.total.value()}}));
+  Json object = Json::object({{"event_seconds", t.events.value()},
+                              {"busy_seconds", t.busy.value()},
+                              {"gap_seconds", t.gaps.value()}});
+  object.set("actions", std::move(actions));
+  object.set("kernels", std::move(kernels));
+  return object;
+}
+
 Json environment_json(const std::map<std::string, std::string>& environment) {
   Json object = Json::object();
   for (const auto& [key, value] : environment) object.set(key, value);
@@ -121,6 +141,7 @@ std::string to_json_text(const RunRecord& r) {
     root.set("staleness", Json::object({{"pushes", r.staleness->pushes},
                                         {"mean", r.staleness->mean},
                                         {"max", r.staleness->max}}));
+  if (r.device_times) root.set("device_times", device_times_json(*r.device_times));
   root.set("environment", environment_json(r.environment));
   return core::dump(root) + '\n';
 }

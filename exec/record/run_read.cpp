@@ -111,6 +111,29 @@ MeasuredStaleness read_staleness(JsonReader reader) {
   return s;
 }
 
+MeasuredDeviceTimes read_device_times(JsonReader reader) {
+  MeasuredDeviceTimes t;
+  reader.required("event_seconds", t.events, kFileSeconds);
+  reader.required("busy_seconds", t.busy, kFileSeconds);
+  reader.required("gap_seconds", t.gaps, kFileSeconds);
+  for (JsonReader& entry : reader.objects("actions")) {
+    MeasuredAction& a = t.actions.emplace_back();
+    entry.required("name", a.name);
+    entry.required("actions", a.actions, planner::kFileCount);
+    entry.required("kernels", a.kernels, planner::kFileCount);
+    entry.required("event_seconds", a.events, kFileSeconds);
+    entry.required("kernel_seconds", a.sum, kFileSeconds);
+    entry.required("covered_seconds", a.covered, kFileSeconds);
+  }
+  for (JsonReader& entry : reader.objects("kernels")) {
+    MeasuredKernel& k = t.kernels.emplace_back();
+    entry.required("name", k.name);
+    entry.required("calls", k.calls, planner::kFileCount);
+    entry.required("total_seconds", k.total, kFileSeconds);
+  }
+  return t;
+}
+
 // A loss that is not finite is written as null, and comes back as NaN.
 std::vector<double> read_loss(JsonReader& root) {
   std::vector<core::Json> values;
@@ -165,6 +188,8 @@ core::Result<RunRecord> parse_run(std::string_view text, std::string_view source
   record.time = read_time(root.object("time"));
   if (auto staleness = root.optional_object("staleness"))
     record.staleness = read_staleness(*staleness);
+  if (auto times = root.optional_object("device_times"))
+    record.device_times = read_device_times(*times);
   if (!problems.empty()) return problems;
   return record;
 }

@@ -58,6 +58,29 @@ struct MeasuredStaleness {
   std::int64_t max = 0;
 };
 
+// Actions of one name, in the step that was looked into: by their events, and by what the device
+// recorded of them, as a sum and as the union of those that ran at one time.
+struct MeasuredAction {
+  std::string name;                    // "forward attention"
+  std::int64_t actions = 0, kernels = 0;
+  core::Seconds events{}, sum{}, covered{};
+};
+
+struct MeasuredKernel {
+  std::string name;
+  std::int64_t calls = 0;
+  core::Seconds total{};
+};
+
+// What the device itself recorded of that step, of the rank that the plan names. events: the union
+// of all actions' by their events; busy: of all kernels, copies and fills; gaps: between the first
+// of them and the last, less busy.
+struct MeasuredDeviceTimes {
+  core::Seconds events{}, busy{}, gaps{};
+  std::vector<MeasuredAction> actions; // by name
+  std::vector<MeasuredKernel> kernels; // the longest total first
+};
+
 struct RunRecord {
   models::ModelSpec model;
   std::int64_t parameters = 0;  // total, unpadded
@@ -78,6 +101,7 @@ struct RunRecord {
   std::vector<MeasuredMessages> sent;  // empty: ranks are threads
   MeasuredTime time;
   std::optional<MeasuredStaleness> staleness;  // empty: no stale weights
+  std::optional<MeasuredDeviceTimes> device_times;  // empty: not asked for, or refused
   std::map<std::string, std::string> environment;  // "openblas": "0.3.21"
 };
 

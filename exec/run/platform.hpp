@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "exec/interpret/backend.hpp"
+#include "exec/interpret/step_log.hpp"
 #include "exec/record/run_record.hpp"
 #include "exec/run/environment.hpp"
 
@@ -24,7 +25,10 @@ class Platform {
                                   std::span<const int> here) = 0;
   virtual std::unique_ptr<Backend> backend(const program::Program& program,
                                            const program::RankClass& rank_class, int rank) = 0;
-  // After the run: device and environment.
+  // After the run: what the device itself recorded of a rank's step that was looked into, by start;
+  // nothing where it was not asked, or refused.
+  virtual std::optional<std::vector<LoggedKernel>> kernels(int /*rank*/) { return std::nullopt; }
+  // After the run, and after kernels(): device and environment.
   virtual void describe(RunRecord& record, RanksAre ranks) = 0;
 };
 

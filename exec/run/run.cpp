@@ -10,6 +10,7 @@
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/communicator/local.hpp"
 #include "exec/interpret/interpreter.hpp"
+#include "exec/run/device_times.hpp"
 #include "exec/run/graphs.hpp"
 #include "exec/run/rank_report.hpp"
 #include "exec/run/supported.hpp"
@@ -133,6 +134,8 @@ class Run {
     } catch (const std::exception& e) {
       throw RunFailure(e.what());
     }
+    for (std::size_t rank = 0; rank < logs_.size(); ++rank)
+      logs_[rank].kernels = platform_.kernels(static_cast<int>(rank));
     write_trace();
     return record(world.emulated_links());
   }
@@ -277,6 +280,7 @@ class Run {
     if (options_.platform != nullptr)
       r.environment["graphs"] =
           graphs_text(why_no_graphs_, reports_.front().kept, options_.steps - resumed_);
+    r.device_times = device_times(program_, logs_, candidate_.memory.rank);
     if (resumed_ > 0) r.environment["resumed_after_step"] = std::to_string(resumed_);
     const program::Schedule& schedule = program_.classes.front().schedule;
     fill_measured(r, reports_, candidate_.memory.rank, options_.steps,

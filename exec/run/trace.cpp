@@ -1,6 +1,7 @@
 #include "exec/run/trace.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include <fmt/format.h>
@@ -83,6 +84,7 @@ class Writer {
     write_passes(log.streams[0], log.which);
     for (std::size_t s = 0; s < log.streams.size(); ++s)
       write_stream(TraceText::thread_of(static_cast<program::Stream>(s)), log.streams[s]);
+    if (log.kernels) write_kernels(log);
     write_memory(log);
   }
 
@@ -113,6 +115,22 @@ class Writer {
     }
   }
 
+  // A slice for each; where one begins before the last of its stream is over, from then on.
+  void write_kernels(const StepLog& log) {
+    std::array<double, program::kStreams> over{};
+    for (const LoggedKernel& k : *log.kernels) {
+      const int tid = TraceText::thread_of(k.stream) + program::kStreams;
+      const auto s = static_cast<std::size_t>(k.stream);
+      if (over[s] == 0) text_.thread(tid, fmt::format("{} kernels", program::name(k.stream)));
+      const LoggedAction& giver = log.streams[s][k.entry];
+      slice(tid, k.name, "kernel", std::max({k.start, over[s], zero_}), k.finish,
+            fmt::format(R"("action":"{}","layer":{},"micro_batch":{})",
+                        program::action_name(*class_, action_of(giver)), giver.call.layer,
+                        giver.call.micro_batch));
+      over[s] = std::max(over[s], k.finish);
+    }
+  }
+
   const program::Action& action_of(const LoggedAction& a) const {
     return class_->actions[a.action];
   }
@@ -134,11 +152,9 @@ class Writer {
 
   std::string name_of(const LoggedAction& logged) const {
     const program::Action& a = action_of(logged);
-    if (transfers(a.kind)) return program::transfer_name(a, class_->transfers[a.op]);
-    if (detail_ == TraceDetail::block) return class_->blocks[logged.call.block].name;
-    std::string name(program::name(a.kind));
-    if (category(logged) == "compute") name += ' ' + class_->operators[a.op].name;
-    return name;
+    if (detail_ == TraceDetail::block && !transfers(a.kind))
+      return class_->blocks[logged.call.block].name;
+    return program::action_name(*class_, a);
   }
 
   void write_memory(const StepLog& log) {

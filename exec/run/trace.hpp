@@ -2,7 +2,8 @@
 // Traces of executed steps, in the form of the simulator's (sim/engine/trace.hpp): one process per
 // rank, one thread per stream and one for the passes of the schedule, complete events that never
 // overlap in a thread, a counter of live bytes by memory term. Times are measured, from the first
-// action of any rank on. Pure; thread-safe.
+// action of any rank on. What a device itself recorded is a thread beside each stream's, kernel by
+// kernel. Pure; thread-safe.
 
 #include <string>
 #include <vector>

@@ -72,4 +72,12 @@ std::string transfer_name(const Action& a, const Transfer& t) {
   return fmt::format("{} {}", collective ? name(t.collective) : name(a.kind), name(t.what));
 }
 
+std::string action_name(const RankClass& k, const Action& a) {
+  if (a.kind >= ActionKind::collective) return transfer_name(a, k.transfers[a.op]);
+  const bool of_operator = a.kind == ActionKind::forward || a.kind == ActionKind::input_gradient ||
+                           a.kind == ActionKind::weight_gradient;
+  return of_operator ? fmt::format("{} {}", name(a.kind), k.operators[a.op].name)
+                     : std::string(name(a.kind));
+}
+
 }  // namespace program

@@ -21,6 +21,8 @@ class TraceText {
 
   // Names a rank and its threads; what follows is this rank's.
   void begin_rank(int rank, const RankClass& rank_class);
+  // Names another thread of it, with a number above its streams'.
+  void thread(int number, std::string_view name);
   // args: members of a JSON object. One that takes no time is left out.
   void slice(int thread, std::string_view name, std::string_view category, std::int64_t start,
              std::int64_t finish, std::string_view args);
@@ -32,8 +34,6 @@ class TraceText {
   std::string finish();                // the whole file; call once
 
  private:
-  void thread(int number, std::string_view name);
-
   int rank_ = 0;
   std::size_t written_ = 0;
   std::string text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
@@ -41,5 +41,7 @@ class TraceText {
 
 // "all_reduce gradients", "send pipeline".
 std::string transfer_name(const Action& action, const Transfer& transfer);
+// That, "forward attention", or the kind alone.
+std::string action_name(const RankClass& rank_class, const Action& action);
 
 }  // namespace program

@@ -148,6 +148,66 @@ expect 3 'a failure that a test asked for' \
   env PLANNER_TWIN=multiply_gelu=3:device "$planner" exec one.json --backend cuda --quiet --gelu product
 expect 2 'own, product' "$planner" exec one.json --backend cuda --quiet --gelu both
 
+# ---- what the device records, kernel by kernel ------------------------------------------------------
+records() { timeout 120 "$planner" exec "$1.json" --backend cuda --quiet --device-times cupti "${@:2}" >/dev/null; }
+timeout 120 "$planner" exec two.json --backend cuda --steps 3 --quiet --device-times cupti --trace kernels.json --out recorded.json >page.txt
+grep -q 'the last step: actions .* by their events, kernels ' page.txt || fail "$(cat page.txt)"
+grep -q 'layer_norm_input_gradient *5 ' page.txt || fail "no table of kernels: $(cat page.txt)"
+records one --steps 5 --graphs on --out recorded-graph.json
+records one --steps 3 --gelu product --out recorded-gelu.json
+grep -q '"device_times": "the twin: [1-9][0-9]* kernels, copies and fills of actions, 0 of graphs, ' recorded.json ||
+  fail "not said: $(grep device_times recorded.json)"
+# Alone on the device, every kernel is an action's: those of sums that were held back as well.
+grep -q ' of actions, 0 of graphs, 0 of neither, 0 lost"' recorded-graph.json || fail "$(grep device_times recorded-graph.json)"
+grep -q '"device_times": "events"' cuda.json || fail "$(grep device_times cuda.json)"
+for refused in open_activity start_activity; do
+  PLANNER_TWIN=$refused=1:launch records two --out refused.json
+  grep -q "\"device_times\": \"events alone: $refused: a failure that a test asked for" refused.json ||
+    fail "not said: $(grep device_times refused.json)"
+  if grep -q '"actions": \[' refused.json; then fail "$refused: kernels of a device that records none"; fi
+done
+if command -v python3 >/dev/null; then
+  python3 - <<'PYTHON'
+import json
+for name in ("recorded", "recorded-graph", "recorded-gelu"):
+    run = json.load(open(f"{name}.json"))
+    times, actions = run["device_times"], {a["name"]: a for a in run["device_times"]["actions"]}
+    # Of the twin an action's kernels run one by one, between its events.
+    for a in actions.values():
+        assert a["covered_seconds"] <= a["kernel_seconds"] * (1 + 1e-9), a
+        assert a["kernel_seconds"] <= a["event_seconds"] * (1 + 1e-9) + 1e-9, (name, a)
+    # What computes has a kernel for each action, what only orders has none.
+    assert all(a["kernels"] >= a["actions"] for n, a in actions.items() if n.startswith("forward ln")), actions
+    assert sum(a["kernels"] for n, a in actions.items() if n == "fence") == 0
+    assert actions["zero"]["kernels"] == actions["zero"]["actions"]
+    calls = {k["name"]: k["calls"] for k in times["kernels"]}
+    assert sum(a["kernels"] for a in actions.values()) == sum(calls.values())
+    assert calls["set_zero"] == actions["zero"]["kernels"]
+    total = sum(k["total_seconds"] for k in times["kernels"])
+    assert abs(total - sum(a["kernel_seconds"] for a in actions.values())) <= 1e-6 * total
+    assert 0 < times["busy_seconds"] <= total * (1 + 1e-9) and times["gap_seconds"] >= 0
+    assert [k["total_seconds"] for k in times["kernels"]] == sorted((k["total_seconds"] for k in times["kernels"]), reverse=True)
+# A sum that the next layer norm takes along is the norm's, a product's GELU is the GELU's.
+gelu = {a["name"]: a for a in json.load(open("recorded-gelu.json"))["device_times"]["actions"]}
+assert gelu["forward mlp.fc"]["kernels"] == 0 and gelu["forward mlp.gelu"]["kernels"] == gelu["forward mlp.gelu"]["actions"]
+events = json.load(open("kernels.json"))["traceEvents"]
+lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+kernels = [e for e in events if e.get("cat") == "kernel"]
+for rank in (0, 1):
+    own = [e for e in kernels if e["pid"] == rank]
+    assert {lanes[rank, e["tid"]] for e in own} >= {"compute kernels", "gradient kernels"}, lanes
+    for tid in {e["tid"] for e in own}:
+        lane = sorted((e["ts"], e["ts"] + e["dur"]) for e in own if e["tid"] == tid)
+        assert all(a[1] <= b[0] + 1e-6 for a, b in zip(lane, lane[1:])), (rank, tid)
+assert any(e["name"] == "attention" and e["args"]["action"] == "forward attn.core" for e in kernels)
+plain = json.load(open("trace.json"))["traceEvents"]
+assert not any(e.get("cat") == "kernel" for e in plain)
+PYTHON
+fi
+"$planner" compare two.json recorded.json >/dev/null || [[ $? -eq 1 ]] || fail 'a record with kernels is not read'
+expect 2 'events, cupti' "$planner" exec one.json --backend cuda --quiet --device-times both
+expect 2 'backend cuda beside it' "$planner" exec one.json --quiet --device-times cupti
+
 # ---- a device that does not open -----------------------------------------------------------------
 opens() { expect 3 "$2" env "PLANNER_TWIN=open=$1" "$planner" exec two.json --backend cuda --quiet; }
 opens old_driver 'driver is too old for the CUDA.*update the driver'

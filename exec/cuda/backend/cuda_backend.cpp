@@ -29,8 +29,8 @@ std::size_t bytes_of(const Operand& o) { return static_cast<std::size_t>(o.bytes
 }  // namespace
 
 CudaBackend::CudaBackend(const SharedDevice& device, const program::RankClass& rank_class,
-                         std::int64_t samples)
-    : device_(device), api_(device.api) {
+                         std::int64_t samples, int rank)
+    : device_(device), rank_(rank), api_(device.api) {
   try {
     open(rank_class, samples);
   } catch (...) {
@@ -273,6 +273,14 @@ void CudaBackend::begin_marks() {
   for (auto& l : lanes_)
     if (l) l->marks_used = 0;
   api_.record(base_, queue(Stream::compute).stream);
+  base_seconds_ = now();
+}
+
+// The device's moments are of the steady clock: marks are counted from one that is past there.
+void CudaBackend::begin_records() {
+  device_.records.begin();
+  begin_marks();
+  api_.synchronise(base_);
   base_seconds_ = now();
 }
 

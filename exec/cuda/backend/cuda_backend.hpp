@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exec/cuda/backend/attention_choice.hpp"
+#include "exec/cuda/backend/device_records.hpp"
 #include "exec/cuda/backend/message_pool.hpp"
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/interpret/backend.hpp"
@@ -29,6 +30,7 @@ struct SharedDevice {
   MessagePool& messages;
   AttentionChoice& attention;
   GeluChoice& gelu;
+  DeviceRecorder& records;
   DeviceInfo info;
   const float* maps = nullptr;         // of exec/host/quantise.hpp, on the device
   // Held by the driver and libraries before any rank began; the free bytes then.
@@ -40,7 +42,7 @@ struct SharedDevice {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const SharedDevice& device, const program::RankClass& rank_class,
-              std::int64_t samples);
+              std::int64_t samples, int rank);
   ~CudaBackend() override;
 
   std::byte* reserve(std::size_t bytes) override;
@@ -75,6 +77,13 @@ class CudaBackend final : public Backend {
   double mark(Stream stream) override;
   double seconds(double mark) override;
   void begin_marks() override;
+
+  void begin_records() override;
+  void end_records() override { device_.records.end(); }
+  void begin_entry(Stream stream, std::uint32_t entry) override {
+    device_.records.enter(rank_, stream, entry);
+  }
+  void end_entry() override { device_.records.leave(); }
 
  private:
   // A stream of the Program: what it is given work with, and what it uses beside buffers.
@@ -143,6 +152,7 @@ class CudaBackend final : public Backend {
   std::byte* allocate(std::size_t bytes);
 
   const SharedDevice& device_;
+  const int rank_;
   Api& api_;
   PoolHandle pool_ = nullptr;          // the rank's range
   PoolHandle beside_ = nullptr;        // workspaces, scratch

@@ -76,13 +76,14 @@ void put(RunRecord& r, const char* key, const std::optional<double>& value, cons
 
 }  // namespace
 
-CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_products)
-    : api_(api), asked_(attention), attention_(attention, api) {
+CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_products, bool records)
+    : api_(api), asked_(attention), attention_(attention, api), recorder_(api, records) {
   gelu_.by_products = gelu_by_products;
   const DeviceInfo info = api.device();
   pool_ = api.create_pool();
   messages_ = std::make_unique<MessagePool>(api);
-  device_ = std::make_unique<SharedDevice>(SharedDevice{api, *messages_, attention_, gelu_, info});
+  device_ = std::make_unique<SharedDevice>(
+      SharedDevice{api, *messages_, attention_, gelu_, recorder_, info});
   device_->context = api.context_bytes();
   device_->free = api.memory().free;   // before the first pool takes more than it is asked for
   device_->maps = upload_maps(api, pool_);
@@ -130,8 +131,8 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
 }
 
 std::unique_ptr<Backend> CudaPlatform::backend(const program::Program& program,
-                                               const program::RankClass& rank_class, int) {
-  return std::make_unique<CudaBackend>(*device_, rank_class, program.samples);
+                                               const program::RankClass& rank_class, int rank) {
+  return std::make_unique<CudaBackend>(*device_, rank_class, program.samples, rank);
 }
 
 void CudaPlatform::describe(RunRecord& r, RanksAre) {
@@ -144,6 +145,7 @@ void CudaPlatform::describe(RunRecord& r, RanksAre) {
   r.environment["pci"] = d.pci;
   r.environment["attention"] = attention_.text();
   r.environment["gelu"] = gelu_.text();
+  r.environment["device_times"] = recorder_.text();
   if (r.ranks > 1) r.environment["ranks_per_gpu"] = std::to_string(r.ranks);
   const Readings after = api_.readings();
   if (!after.driver.empty()) r.environment["driver_version"] = after.driver;

@@ -10,9 +10,9 @@ namespace exec::cuda {
 
 class CudaPlatform final : public Platform {
  public:
-  // Throws DeviceFailure. api outlives it.
+  // records: what the device itself records of a step. Throws DeviceFailure. api outlives it.
   explicit CudaPlatform(Api& api, AttentionKernel attention = AttentionKernel::own,
-                        bool gelu_by_products = false);
+                        bool gelu_by_products = false, bool records = false);
   ~CudaPlatform() override;
 
   std::string_view name() const override { return "cuda"; }
@@ -20,6 +20,9 @@ class CudaPlatform final : public Platform {
                           std::span<const int> here) override;
   std::unique_ptr<Backend> backend(const program::Program& program,
                                    const program::RankClass& rank_class, int rank) override;
+  std::optional<std::vector<LoggedKernel>> kernels(int rank) override {
+    return recorder_.kernels(rank);
+  }
   void describe(RunRecord& record, RanksAre ranks) override;
 
  private:
@@ -27,6 +30,7 @@ class CudaPlatform final : public Platform {
   const AttentionKernel asked_;
   AttentionChoice attention_;
   GeluChoice gelu_;
+  DeviceRecorder recorder_;
   PoolHandle pool_ = nullptr;
   std::unique_ptr<MessagePool> messages_;
   std::unique_ptr<SharedDevice> device_;
