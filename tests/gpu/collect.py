@@ -6,6 +6,8 @@ usage: collect.py plan NAME GPUS BEFORE AFTER OPTIONS FOLDER   one row on standa
        collect.py clocked ROWS.jsonl BEFORE AFTER              the rows with the clocks around them
        collect.py graphs NAME BEFORE AFTER FOLDER              one row of pairs: steps kept as graphs, and not
        collect.py choices NAME OTHER BEFORE AFTER FOLDER       one row of pairs: own kernels, and a library's
+       collect.py records NAME BEFORE AFTER FOLDER             one row: times by events beside those by CUPTI
+       collect.py print_records ROWS.jsonl NAME                that row, to be read
        collect.py outcome NAME CODE LOG                        a row of what ended so, with its last lines
        collect.py join ROWS.jsonl COMMAND OUT.json             all rows, written whole
 """
@@ -93,6 +95,36 @@ def choices(name, other, before, after, folder):
     }
 
 
+def records(name, before, after, folder):
+    """The last pair's actions by both, what CUPTI says of itself, and the recorded step of each run: the last one."""
+    runs, step = in_turn(folder, "records", ("events", "cupti"))
+    last = runs["cupti"][-1]
+    return {
+        "name": name, "clocks_before": before, "clocks_after": after, "says": last["environment"]["device_times"],
+        "step_events": step["events"], "step_cupti": step["cupti"],
+        "compute_events": [run["time"]["compute"] for run in runs["events"]],
+        "compute_cupti": [run["time"]["compute"] for run in runs["cupti"]],
+        "same_loss": all(x["loss"] == y["loss"] for x, y in zip(runs["events"], runs["cupti"])),
+        "device_bytes": [runs[by][-1]["memory"]["device"] for by in ("events", "cupti")],
+        "device_times": last.get("device_times"),
+    }
+
+
+def print_records(rows, name):
+    found = next(r for r in map(json.loads, open(rows)) if r["name"] == name)
+    print(f"{name}: {found['says']}")
+    times = found["device_times"]
+    if times is None:
+        return
+    figure = lambda label, by_event, by_kernel: print(f"  {label:<34} {by_event * 1e3:10.3f} {by_kernel * 1e3:10.3f} ms")
+    print(f"  {'':<34} {'by events':>10} {'by kernels':>10}")
+    for action in times["actions"]:
+        if action["kernels"]:
+            figure(action["name"], action["event_seconds"], action["covered_seconds"])
+    figure("all of them at once", times["event_seconds"], times["busy_seconds"])
+    print(f"  between kernels {times['gap_seconds'] * 1e3:.3f} ms")
+
+
 def outcome(name, code, log):
     lines = open(log, errors="replace").read().strip().splitlines()
     return {"name": name, "exit": int(code), "says": lines[-6:]}
@@ -120,6 +152,10 @@ if __name__ == "__main__":
         print(json.dumps(graphs(*sys.argv[2:6])))
     elif sys.argv[1] == "choices":
         print(json.dumps(choices(*sys.argv[2:7])))
+    elif sys.argv[1] == "records":
+        print(json.dumps(records(*sys.argv[2:6])))
+    elif sys.argv[1] == "print_records":
+        print_records(*sys.argv[2:4])
     elif sys.argv[1] == "outcome":
         print(json.dumps(outcome(*sys.argv[2:5])))
     else:

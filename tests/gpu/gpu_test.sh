@@ -82,6 +82,25 @@ case $check in
     close half-cuda.json half-own.json 0.03 || fail "cuDNN's attention is not own kernels'"
     grep -q "$(grep -o '"workspace": [0-9]*' half-own.json)" half-cuda.json || fail "another workspace"
     ;;
+  records)
+    run one cuda --device-times cupti --trace trace.json
+    says=$(grep -o '"device_times": "[^"]*"' one-cuda.json)
+    if [[ $says == *'"events alone: '* ]]; then
+      printf 'skipped: %s\n' "$says"
+      exit 77
+    fi
+    printf '%s\n' "$says"
+    python3 - <<'PYTHON' || fail "$says"
+import json
+times = json.load(open("one-cuda.json"))["device_times"]
+assert 0 < times["busy_seconds"] and times["gap_seconds"] >= 0, times
+for a in times["actions"]:
+    computes = a["name"].startswith(("forward ", "input_gradient ", "weight_gradient ", "optimizer", "zero", "load"))
+    assert 0 < a["covered_seconds"] <= a["kernel_seconds"] * (1 + 1e-9) or not computes or "add" in a["name"], a
+    print(f"{a['name']:<34} {a['actions']:4} actions {a['kernels']:4} kernels: by events {a['event_seconds'] * 1e6:9.1f} us, by kernels {a['covered_seconds'] * 1e6:9.1f} us")
+assert any(e.get("cat") == "kernel" for e in json.load(open("trace.json"))["traceEvents"])
+PYTHON
+    ;;
   strategies)
     for pins in "3 --pin data=3 --pin sharding=zero3" "3 --pin data=3 --pin grad_sync=tree" \
       "2 --pin tensor=2" "2 --pin pipeline=2 --pin schedule=1f1b" \

@@ -7,6 +7,7 @@
 #   attention   with tensor cores beside without and cuDNN's, forward and backward, in turn
 #   graphs      launch-bound plans with a step kept as a CUDA graph beside without, in interleaved pairs
 #   choices     steps with own attention beside cuDNN's, own GELU beside products', in interleaved pairs
+#   records     a step's actions by their events beside their kernels as CUPTI records them
 #   plans       twelve plans: memory and time, predicted by the shipped and by the calibrated profile,
 #               beside executed
 #   torch       GPT-2 of four sizes beside PyTorch (compiled, flash attention), in interleaved pairs
@@ -23,19 +24,19 @@ steps=${3:-12}
 command="$0 $*"
 shift $(($# < 3 ? $# : 3))
 sections=("$@")
-[[ ${#sections[@]} -gt 0 ]] || sections=(kernels strategies calibrate attention graphs choices plans torch sanitizer)
+[[ ${#sections[@]} -gt 0 ]] || sections=(kernels strategies calibrate attention graphs choices records plans torch sanitizer)
 planner=$bin/planner
 rows=$out/rows
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$rows"
 
-# Libraries that were bundled with the binaries; cuBLASLt, cuDNN and the runtime that cuDNN's frontend
-# calls as PyTorch's wheels bring them, where the loader does not find them.
+# Libraries that were bundled with the binaries; cuBLASLt, cuDNN, the runtime that cuDNN's frontend calls
+# and CUPTI as PyTorch's wheels bring them, where the loader does not find them.
 export LD_LIBRARY_PATH=$bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 known=$(ldconfig -p 2>/dev/null || true)
 needed=$(ldd "$bin/planner-exec-cuda")
-for library in libcublasLt.so.13 libcudnn.so.9 libcudart.so.13; do
+for library in libcublasLt.so.13 libcudnn.so.9 libcudart.so.13 libcupti.so.13; do
   if [[ $known == *"$library "* || $needed == *"$library => /"* ]]; then continue; fi
   found=$(python3 -c 'import sys, glob
 print(next(iter(sorted(g for p in sys.path for g in glob.glob(p + "/nvidia/*/lib/'"$library"'"))), ""))')
@@ -87,7 +88,7 @@ fi
 kernels() { tried kernels gpu_kernels "$bin/gpu_kernels"; }
 
 strategies() {
-  for check in trains equals_host cudnn strategies faults; do
+  for check in trains equals_host cudnn records strategies faults; do
     tried strategies "$check" "$here/gpu_test.sh" "$bin" "$check"
   done
 }
@@ -169,6 +170,22 @@ choices() {
   done
 }
 
+# Two figures of one step that should agree where kernels are long, and part where they are short.
+records() {
+  for cell in "gpt2-124m 32" "gpt2-124m 1"; do
+    read -r model batch <<<"$cell"
+    if has records "$model-b$batch"; then continue; fi
+    in_turn records "$model" "$batch" "$steps" device-times events cupti
+    if [[ $code -ne 0 ]]; then
+      outcome records "$model-b$batch" "$code" "$work/log.txt"
+      continue
+    fi
+    python3 "$here/collect.py" records "$model-b$batch" "$before" "$(clocks)" "$work" >>"$rows/records.jsonl"
+    join records
+    python3 "$here/collect.py" print_records "$rows/records.jsonl" "$model-b$batch" >&2
+  done
+}
+
 # name | model | gpus | global batch | options; several --gpus share the card, so their times are not compared.
 table() {
   cat <<'TABLE'
@@ -247,7 +264,7 @@ sanitizer() {
 
 for section in "${sections[@]}"; do
   case $section in
-    kernels | strategies | calibrate | attention | graphs | choices | plans | torch | sanitizer) "$section" ;;
+    kernels | strategies | calibrate | attention | graphs | choices | records | plans | torch | sanitizer) "$section" ;;
     *)
       printf 'no section named %s\n' "$section" >&2
       exit 2

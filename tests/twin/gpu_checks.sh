@@ -6,6 +6,6 @@ gpu_test=$(cd "$(dirname "${BASH_SOURCE[0]}")/../gpu" && pwd)/gpu_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 mkdir bin
 cp "$1/planner" "$1/planner-exec" "$2" bin/
-for check in trains equals_host strategies calibrated; do
+for check in trains equals_host records strategies calibrated; do
   bash "$gpu_test" bin "$check" || fail "$check"
 done
