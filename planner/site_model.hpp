@@ -11,10 +11,9 @@
 //
 // A device's b is what sites differ in and what no run has told of its kind of GPU (SiteRun).
 // Single runs are sometimes far off for reasons of their own (a slow node, an allocator that
-// thrashes): one in ten of such errors is taken to be kOutlier times as wide, a contaminated normal
-// distribution [tukey1960]. A run that the others and the priors make unlikely is such a one with
-// probability q, and weighs 1 - q + q / kOutlier^2; a run of which b and w let expect its error
-// weighs 1. Pure; thread-safe.
+// thrashes): one in ten of such errors is taken to be five times as wide, a contaminated normal
+// distribution [tukey1960]. By what the others and the priors let expect of it a run is such a one
+// with probability q, and weighs 1 - q + q / 25. Pure; thread-safe.
 
 #include <array>
 #include <span>

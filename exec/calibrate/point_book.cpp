@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <barrier>
-#include <chrono>
 #include <stdexcept>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "core/clock.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
@@ -20,11 +20,6 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 constexpr std::int64_t kMostRepeats = 10'000;
-
-double now() {
-  const auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(t).count();
-}
 
 Point summary(std::vector<double> times) {
   std::ranges::sort(times);
@@ -45,11 +40,11 @@ std::vector<double> time_together(int ranks, const MakeBody& make, double budget
     double spent = 0;
     for (std::int64_t n = 0; more; ++n) {
       meet.arrive_and_wait();
-      const double start = now();
+      const double start = core::steady_seconds();
       body();
       meet.arrive_and_wait();
       if (rank == 0) {
-        times.push_back(now() - start);
+        times.push_back(core::steady_seconds() - start);
         spent += times.back();
         more = n + 1 < fewest || (spent < budget && n + 1 < kMostRepeats);
       }

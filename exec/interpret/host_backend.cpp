@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <new>
 
+#include "core/clock.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/matrix_codes.hpp"
 #include "exec/interpret/backend.hpp"
@@ -76,10 +76,7 @@ class HostBackend final : public Backend {
   }
   MessageMemory& messages(Stream) override { return host_message_memory(); }
 
-  double mark(Stream) override {
-    const auto t = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration<double>(t).count();
-  }
+  double mark(Stream) override { return core::steady_seconds(); }
 
  private:
   std::vector<std::pair<void*, std::size_t>> ranges_;

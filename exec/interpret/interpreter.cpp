@@ -1,9 +1,9 @@
 #include "exec/interpret/interpreter.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/check.hpp"
+#include "core/clock.hpp"
 #include "exec/host/kernels.hpp"
 #include "sim/program/cursor.hpp"
 #include "sim/program/turns.hpp"
@@ -14,11 +14,6 @@ using program::Action;
 using program::ActionKind;
 using program::Call;
 using program::Stream;
-
-static double now() {
-  const auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(t).count();
-}
 
 static std::size_t size_of(const Operand& operand) {
   return static_cast<std::size_t>(operand.bytes().value());
@@ -81,10 +76,10 @@ StepTimes Interpreter::step(std::int64_t index) {
       log_->which = which();
       log_->live = memory_.ledger().now();
     }
-    const double start = now();
+    const double start = core::steady_seconds();
     give_step();
     backend_->drain();
-    times_.step = now() - start;
+    times_.step = core::steady_seconds() - start;
     if (log_ != nullptr) backend_->end_records();
     next_step_ = index + 1;
     if (next_step_ == context_.steps) await_turns(next_step_ - context_.first);
@@ -166,11 +161,12 @@ void Interpreter::issue(const Action& a, const Call& call) {
         signal);
   }
   for (const Ticket& t : waits) {
-    const double start = now();
+    const double start = core::steady_seconds();
     streams_.wait(t, Stream::compute);
     const Stream by = streams_.signaller(t);
     const bool pipeline = program::carries_messages(by);
-    (pipeline ? times_.pipeline_wait : times_.exposed_communication) += now() - start;
+    (pipeline ? times_.pipeline_wait : times_.exposed_communication) +=
+        core::steady_seconds() - start;
   }
   if (log_ == nullptr && !backend_->on_host()) {
     run(a, call, args);

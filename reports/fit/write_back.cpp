@@ -1,5 +1,6 @@
 #include "reports/fit/write_back.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <vector>
@@ -32,7 +33,12 @@ std::string fitted_source(const Constant& c) {
 }
 
 // What is believed of a GPU by a law of other GPUs: as wide as of the least known of them.
-constexpr double kUnseenSpread = 0.25;
+double unseen_spread(const std::vector<Constant>& constants) {
+  double most = 0;
+  for (const Constant& c : constants)
+    if (c.field == kRateOfGpu) most = std::max(most, c.spread);
+  return most;
+}
 
 // How far a kind of GPU may sustain another rate than its profile says: of itself and, of those
 // that follow it, of cards that no run is known of.
@@ -50,7 +56,7 @@ void add_spreads(const Fitted& f, std::size_t k, std::vector<Written>& out) {
                                text(c.spread), f.sites[k], f.sites[k] == 1 ? "" : "s",
                                text(std::sqrt(device)))});
   for (const Scaled& s : c.scaled)
-    out.push_back({s.of, field, text(kUnseenSpread),
+    out.push_back({s.of, field, text(unseen_spread(f.constants)),
                    "no training run of this card is known; as of the least known card of the table "
                    "(reports/fit/constants.json)"});
 }

@@ -214,15 +214,6 @@ std::map<std::string, std::size_t> reasons_of(const CollectiveScores& s) {
   return reasons;
 }
 
-core::Json error_json(const ErrorScore& e) {
-  return core::Json::object({{"rows", static_cast<std::int64_t>(e.rows)},
-                             {"mape", e.mape},
-                             {"median_ape", e.median},
-                             {"p90_ape", e.p90},
-                             {"max_ape", e.most},
-                             {"bias", e.bias}});
-}
-
 }  // namespace
 
 bool holds_collectives(std::string_view text) {
@@ -275,7 +266,8 @@ std::string collectives_text(const CollectiveScores& s, TextStyle style) {
 
 std::string collectives_page(const CollectiveScores& s, std::string_view file) {
   std::string text = fmt::format(
-      "## Collectives\n\n{} of {} timings of `{}` predicted by the model that plans and "
+      "## Collectives\n\n{} of {} timings of `{}` (--collectives) predicted by the model that "
+      "plans and "
       "simulations "
       "take, from shipped profiles; the algorithm and protocol are those that NCCL's own model "
       "takes. Nothing of it is fitted on training runs.\n\n"
@@ -315,7 +307,7 @@ std::string to_json_text(const CollectiveScores& s) {
   for (const Skipped& k : s.skipped)
     skipped.push_back(Json::object({{"id", k.id}, {"reason", k.reason}}));
   for (const auto& [g, e] : groups_of(s)) {
-    Json one = error_json(e);
+    Json one = to_json(e);
     one.set("gpu", g.gpu), one.set("gpus", std::int64_t{g.gpus});
     one.set("nodes", std::int64_t{g.nodes}), one.set("collective", g.collective);
     one.set("choice", g.choice), one.set("size", g.size);
@@ -324,8 +316,8 @@ std::string to_json_text(const CollectiveScores& s) {
   Json root = Json::object({{"schema", "collectives/1"},
                             {"rows", static_cast<std::int64_t>(s.rows.size() + s.skipped.size())},
                             {"predicted", static_cast<std::int64_t>(s.rows.size())},
-                            {"all", error_json(error_of(s, 0))},
-                            {"large", error_json(error_of(s, 16 << 20))}});
+                            {"all", to_json(error_of(s, 0))},
+                            {"large", to_json(error_of(s, 16 << 20))}});
   root.set("by", std::move(by));
   root.set("per_row", std::move(rows));
   root.set("skipped", std::move(skipped));

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/json.hpp"
 #include "planner/candidate.hpp"
 #include "reports/validate/row.hpp"
 
@@ -78,6 +79,7 @@ struct Scores {
 };
 
 ErrorScore error_score(std::vector<double> relative_errors);
+core::Json to_json(const ErrorScore& score);
 Scores score(const std::vector<Predicted>& rows, std::vector<Skipped> skipped);
 
 }  // namespace reports::validation

@@ -8,15 +8,6 @@ using core::Json;
 
 std::int64_t count(std::size_t n) { return static_cast<std::int64_t>(n); }
 
-Json memory_json(const ErrorScore& e) {
-  return Json::object({{"rows", count(e.rows)},
-                       {"mape", e.mape},
-                       {"median_ape", e.median},
-                       {"p90_ape", e.p90},
-                       {"max_ape", e.most},
-                       {"bias", e.bias}});
-}
-
 Json clusters_json(const std::vector<Cluster>& clusters) {
   Json array = Json::array();
   for (const Cluster& c : clusters)
@@ -43,6 +34,15 @@ Json rows_json(const std::vector<RowScore>& rows) {
 
 }  // namespace
 
+Json to_json(const ErrorScore& e) {
+  return Json::object({{"rows", count(e.rows)},
+                       {"mape", e.mape},
+                       {"median_ape", e.median},
+                       {"p90_ape", e.p90},
+                       {"max_ape", e.most},
+                       {"bias", e.bias}});
+}
+
 std::string to_json_text(const Scores& s) {
   Json skipped = Json::array();
   for (const Skipped& k : s.skipped)
@@ -62,8 +62,8 @@ std::string to_json_text(const Scores& s) {
                                              {"median_ape", s.closed_form.median},
                                              {"p90_ape", s.closed_form.p90},
                                              {"bias", s.closed_form.bias}}));
-  root.set("memory", memory_json(s.memory));
-  root.set("memory_device", memory_json(s.memory_device));
+  root.set("memory", to_json(s.memory));
+  root.set("memory_device", to_json(s.memory_device));
   root.set("fit", Json::object({{"rows", count(s.fit.rows)},
                                 {"correct", count(s.fit.correct)},
                                 {"false_fit", count(s.fit.false_fit)},

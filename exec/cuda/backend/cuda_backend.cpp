@@ -1,10 +1,10 @@
 #include "exec/cuda/backend/cuda_backend.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "core/check.hpp"
+#include "core/clock.hpp"
 #include "exec/cuda/backend/kernel_table.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
@@ -18,11 +18,6 @@ namespace {
 constexpr std::size_t kBounceBytes = std::size_t{8} << 20;
 // A mark is the number of a lane's timed event; lanes are told apart by a large step.
 constexpr double kLaneStep = 1LL << 40;
-
-double now() {
-  const auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(t).count();
-}
 
 std::size_t bytes_of(const Operand& o) { return static_cast<std::size_t>(o.bytes().value()); }
 
@@ -273,7 +268,7 @@ void CudaBackend::begin_marks() {
   for (auto& l : lanes_)
     if (l) l->marks_used = 0;
   api_.record(base_, queue(Stream::compute).stream);
-  base_seconds_ = now();
+  base_seconds_ = core::steady_seconds();
 }
 
 // The device's moments are of the steady clock: marks are counted from one that is past there.
@@ -281,7 +276,7 @@ void CudaBackend::begin_records() {
   device_.records.begin();
   begin_marks();
   api_.synchronise(base_);
-  base_seconds_ = now();
+  base_seconds_ = core::steady_seconds();
 }
 
 }  // namespace exec::cuda

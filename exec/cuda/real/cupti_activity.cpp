@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
@@ -13,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/clock.hpp"
 #include "exec/cuda/real/cupti.hpp"
 
 namespace exec::cuda {
@@ -89,11 +89,6 @@ std::vector<Buffer> take_returned() {
 
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
 
-double steady_seconds() {
-  const auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(t).count();
-}
-
 std::string name_of_copy(std::uint8_t kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD: return "copy, host to device";
@@ -160,10 +155,10 @@ std::string CuptiActivity::set_clock() {
   double closest = 0;
   for (int i = 0; i < 5; ++i) {
     std::uint64_t nanoseconds = 0;
-    const double before = steady_seconds();
+    const double before = core::steady_seconds();
     if (const CUptiResult r = calls_.timestamp(&nanoseconds); r != CUPTI_SUCCESS)
       return refused_by(calls_, "cuptiGetTimestamp", r);
-    const double after = steady_seconds();
+    const double after = core::steady_seconds();
     if (i > 0 && after - before >= closest) continue;
     closest = after - before;
     origin_ = nanoseconds;

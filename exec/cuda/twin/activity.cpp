@@ -1,8 +1,8 @@
 // What the twin records of its own work, as a GPU would: when each piece ran, and the number that
 // it was given under.
-#include <chrono>
 #include <utility>
 
+#include "core/clock.hpp"
 #include "exec/cuda/twin/state.hpp"
 
 namespace exec::cuda {
@@ -10,20 +10,15 @@ namespace {
 
 thread_local std::vector<std::uint64_t> numbers;  // pushed and not popped
 
-double now() {
-  const auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(t).count();
-}
-
 }  // namespace
 
 std::function<void()> Twin::State::recorded(std::function<void()> run, bool of_graph) {
   const DeviceRecord given{doing, of_graph || numbers.empty() ? 0 : numbers.back(), of_graph};
   return [this, run = std::move(run), given] {
     DeviceRecord record = given;
-    record.start = now();
+    record.start = core::steady_seconds();
     run();
-    record.finish = now();
+    record.finish = core::steady_seconds();
     const std::scoped_lock lock(mutex);
     records.all.push_back(std::move(record));
   };

@@ -1,10 +1,10 @@
 #include "exec/cuda/twin/twin.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
+#include "core/clock.hpp"
 #include "core/parse_units.hpp"
 #include "exec/cuda/emulate/grid.hpp"
 #include "exec/cuda/twin/state.hpp"
@@ -14,11 +14,6 @@
 namespace exec::cuda {
 
 namespace {
-
-double now() {
-  const auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(t).count();
-}
 
 void compute_product(const host::MixedGemm& product) {
   const core::DType type = product.c.view.type;
@@ -65,7 +60,7 @@ void Twin::State::run_until(std::unique_lock<std::mutex>& lock, const std::funct
       lock.lock();
     } else if (!work.waits) {
       work.event->happened = std::max(work.event->happened, work.number);
-      work.event->seconds = now();
+      work.event->seconds = core::steady_seconds();
     }
     running = false;
     s->idle = true;

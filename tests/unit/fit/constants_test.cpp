@@ -80,15 +80,17 @@ TEST_CASE("a fit is written into the profiles it concerns, whole") {
   namespace fs = std::filesystem;
   const fs::path root = fs::temp_directory_path() / fmt::format("planner-fit-{}", ::getpid());
   fs::create_directories(root / "hw_profiles/data");
-  for (const char* gpu : {"rtx3090", "rtx3080"})
+  for (const char* gpu : {"rtx3090", "rtx3080", "rtx6000-ada"})
     REQUIRE(core::write_atomically(root / fmt::format("hw_profiles/data/{}.json", gpu),
                                    R"({"id": "x", "gpu": {"tdp": ["350 W", "sheet"]}})")
                 .ok());
   Fitted fitted;
   fitted.constants = read_constants(table(replaced(kGood, "\"why\"",
       R"("scaled": [{"of": "rtx3080", "by": 0.5, "why": "half"}], "why")")), "c.json").value();
-  fitted.values = {0.62};
-  fitted.sites = {2};
+  fitted.constants.push_back(
+      {"gpu.gemm_sustained", {"rtx6000-ada"}, 0.4, 0.2, 0.6, 0.25, "clocks"});
+  fitted.values = {0.62, 0.4};
+  fitted.sites = {2, 1};
   fitted.left_out.resize(1);
   fitted.site.parts = {0.02, 0.1, 0.1, 0.1};
   REQUIRE(write_back(fitted, std::nullopt, root).ok());
