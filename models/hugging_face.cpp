@@ -54,10 +54,15 @@ void set_family(ModelSpec& spec, Family family) {
   spec.activation = activation_of(family);
 }
 
-void set_defaults(ModelSpec& spec, std::int64_t tokens, std::int64_t most_samples) {
-  spec.default_seq_len = std::clamp<std::int64_t>(spec.positions, 1, kLongestDefault);
+void set_defaults(ModelSpec& spec, std::int64_t places, std::int64_t tokens,
+                  std::int64_t most_samples) {
+  spec.default_seq_len = std::clamp<std::int64_t>(places, 1, kLongestDefault);
   spec.default_global_batch =
       std::clamp<std::int64_t>(tokens / spec.default_seq_len, 1, most_samples);
+}
+
+void set_defaults(ModelSpec& spec, std::int64_t tokens, std::int64_t most_samples) {
+  set_defaults(spec, spec.positions, tokens, most_samples);
 }
 
 // Keys of transformers' GPT2Config that change the arithmetic, with the value that we compute.
@@ -81,6 +86,48 @@ void read_gpt2(JsonReader& r, ModelSpec& spec) {
   spec.default_seq_len = std::max<std::int64_t>(spec.positions, 1);
   spec.default_global_batch =
       std::clamp<std::int64_t>(kGpt2TokensPerStep / spec.default_seq_len, 1, 512);
+}
+
+// The position table has two rows more than tokens [opt]: places are counted from two.
+void read_opt(JsonReader& r, ModelSpec& spec) {
+  set_family(spec, Family::opt);
+  r.required("num_hidden_layers", spec.layers, IntRange{1, kMaxLayers});
+  r.required("hidden_size", spec.hidden, kWidthRange);
+  r.required("num_attention_heads", spec.heads, kWidthRange);
+  r.required("ffn_dim", spec.ffn_hidden, kWidthRange);
+  r.required("vocab_size", spec.vocab, kWidthRange);
+  std::int64_t tokens = 0, embedded = spec.hidden;
+  if (r.required("max_position_embeddings", tokens, kWidthRange)) spec.positions = tokens + 2;
+  spec.kv_heads = spec.heads;
+  r.optional("tie_word_embeddings", spec.tied_embeddings);
+  if (r.optional("word_embed_proj_dim", embedded, kWidthRange) && embedded != spec.hidden)
+    r.problem("word_embed_proj_dim", "hidden_size", std::to_string(embedded),
+              "embeddings of another width are not supported");
+  static constexpr std::array<std::string_view, 1> kRelu{"relu"};
+  std::string activation;
+  r.optional_one_of("activation_function", kRelu, activation);
+  refuse(r, {{"do_layer_norm_before", true},
+             {"enable_bias", true},
+             {"layer_norm_elementwise_affine", true},
+             {"_remove_final_layer_norm", false}});
+  set_defaults(spec, tokens, kTokensPerStep, 2048);
+}
+
+void read_bloom(JsonReader& r, ModelSpec& spec) {
+  set_family(spec, Family::bloom);
+  r.required("n_layer", spec.layers, IntRange{1, kMaxLayers});
+  r.required(r.has("n_embed") ? "n_embed" : "hidden_size", spec.hidden, kWidthRange);
+  r.required(r.has("num_attention_heads") ? "num_attention_heads" : "n_head", spec.heads,
+             kWidthRange);
+  r.required("vocab_size", spec.vocab, kWidthRange);
+  spec.positions = 2048;               // [bloom] section 3.2.1: linear biases; trained on 2048
+  r.optional("seq_length", spec.positions, kWidthRange);
+  spec.kv_heads = spec.heads;
+  spec.ffn_hidden = 4 * spec.hidden;
+  r.optional("tie_word_embeddings", spec.tied_embeddings);
+  r.optional("layer_norm_epsilon", spec.layer_norm_epsilon, core::positive());
+  refuse(r, {{"apply_residual_connection_post_layernorm", false}});
+  set_defaults(spec, kTokensPerStep, 2048);
 }
 
 // The keys that most of transformers' later configurations share.
@@ -118,6 +165,31 @@ void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
 void read_qwen3(JsonReader& r, ModelSpec& spec) {
   spec.head_dim = 128;
   read_llama(r, spec, Family::qwen3);
+}
+
+// Every layer is a mixture; the gates of the chosen experts add up to one, as Mixtral's do.
+void read_qwen3_moe(JsonReader& r, ModelSpec& spec) {
+  read_qwen3(r, spec);
+  r.required("num_experts", spec.variants.experts, IntRange{1, kMaxExperts});
+  r.required("num_experts_per_tok", spec.variants.experts_per_token, IntRange{1, kMaxExperts});
+  r.required("moe_intermediate_size", spec.ffn_hidden, kWidthRange);
+  bool sums_to_one = false;
+  std::int64_t step = 1;
+  std::vector<std::int64_t> dense;
+  if (r.required("norm_topk_prob", sums_to_one) && !sums_to_one)
+    r.problem("norm_topk_prob", "true", "false", "this variant of the model is not supported");
+  if (r.optional("decoder_sparse_step", step) && step != 1)
+    r.problem("decoder_sparse_step", "1: experts in every layer", std::to_string(step),
+              "dense layers between are not supported");
+  if (r.optional("mlp_only_layers", dense, IntRange{0, kMaxLayers}) && !dense.empty())
+    r.problem("mlp_only_layers", "none: experts in every layer",
+              std::to_string(dense.size()) + " layers", "dense layers between are not supported");
+}
+
+// Joined matrices (qkv, gate and up) that compute what Llama's do.
+void read_phi3(JsonReader& r, ModelSpec& spec) {
+  read_llama(r, spec, Family::llama);
+  r.optional("partial_rotary_factor", spec.variants.rotary_fraction, core::positive());
 }
 
 void read_mixtral(JsonReader& r, ModelSpec& spec) {
@@ -184,17 +256,22 @@ void read_gpt_neox(JsonReader& r, ModelSpec& spec) {
 }  // namespace
 
 ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
-  static constexpr std::array<std::string_view, 9> kSupported{
-      "gpt2", "llama", "mistral", "qwen2", "qwen3", "mixtral", "mpt", "bert", "gpt_neox"};
+  static constexpr std::array<std::string_view, 13> kSupported{
+      "gpt2",      "opt",     "bloom", "llama", "mistral", "phi3", "qwen2", "qwen3",
+      "qwen3_moe", "mixtral", "mpt",   "bert",  "gpt_neox"};
   ModelSpec spec;
   spec.name = name;
   spec.source = "Hugging Face config.json";
   std::string type;
   if (!reader.one_of("model_type", kSupported, type)) return spec;
   if (type == "gpt2") read_gpt2(reader, spec);
+  if (type == "opt") read_opt(reader, spec);
+  if (type == "bloom") read_bloom(reader, spec);
   if (type == "llama" || type == "mistral") read_llama(reader, spec, Family::llama);
   if (type == "qwen2") read_llama(reader, spec, Family::qwen2);
   if (type == "qwen3") read_qwen3(reader, spec);
+  if (type == "qwen3_moe") read_qwen3_moe(reader, spec);
+  if (type == "phi3") read_phi3(reader, spec);
   if (type == "mixtral") read_mixtral(reader, spec);
   if (type == "mpt") read_mpt(reader, spec);
   if (type == "bert") read_bert(reader, spec);

@@ -16,7 +16,9 @@ namespace {
 template <class Enum, std::size_t N>
 using Names = std::array<std::pair<Enum, std::string_view>, N>;
 
-constexpr Names<Family, 11> kFamilies{{{Family::gpt2, "gpt2"},
+constexpr Names<Family, 13> kFamilies{{{Family::gpt2, "gpt2"},
+                                      {Family::opt, "opt"},
+                                      {Family::bloom, "bloom"},
                                       {Family::llama, "llama"},
                                       {Family::qwen2, "qwen2"},
                                       {Family::qwen3, "qwen3"},
@@ -250,7 +252,7 @@ std::int64_t layers_of(const ModelSpec& spec) {
 }
 
 Activation activation_of(Family family) {
-  if (family == Family::uce) return Activation::relu;
+  if (family == Family::uce || family == Family::opt) return Activation::relu;
   const bool exact =
       family == Family::mpt || family == Family::gpt_neox || family == Family::bert;
   return exact ? Activation::gelu_erf : Activation::gelu_tanh;
@@ -260,8 +262,13 @@ Variants variants_of(Family family) {
   Variants v;
   switch (family) {
     case Family::gpt2:
+    case Family::opt:
     case Family::chain:
     case Family::graph: return v;
+    case Family::bloom:
+      v.position_kind = Positions::alibi;
+      v.embedding_norm = true;
+      return v;
     case Family::llama:
     case Family::qwen2:
     case Family::qwen3:

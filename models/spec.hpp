@@ -16,7 +16,7 @@ namespace models {
 
 // A family of transformers is a preset of Variants (variants_of) and a builder that reads them.
 enum class Family : std::uint8_t {
-  gpt2, llama, qwen2, qwen3, mixtral, mpt, gpt_neox, bert, uce, chain, graph
+  gpt2, opt, bloom, llama, qwen2, qwen3, mixtral, mpt, gpt_neox, bert, uce, chain, graph
 };
 // gelu_tanh and gelu_erf: the two forms of GELU; they differ in the fourth decimal.
 enum class Activation : std::uint8_t { identity, relu, tanh, gelu_tanh, gelu_erf };

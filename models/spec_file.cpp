@@ -15,9 +15,10 @@ using core::Problems;
 
 namespace {
 
-constexpr std::array kFamilyValues{Family::gpt2,    Family::llama, Family::qwen2, Family::qwen3,
-                                   Family::mixtral, Family::mpt,   Family::gpt_neox,
-                                   Family::bert,    Family::uce,   Family::chain, Family::graph};
+constexpr std::array kFamilyValues{Family::gpt2,  Family::opt,   Family::bloom,   Family::llama,
+                                   Family::qwen2, Family::qwen3, Family::mixtral, Family::mpt,
+                                   Family::gpt_neox, Family::bert, Family::uce, Family::chain,
+                                   Family::graph};
 constexpr std::array kActivationValues{Activation::identity, Activation::relu, Activation::tanh,
                                        Activation::gelu_tanh, Activation::gelu_erf};
 constexpr std::array kNormValues{Norm::layer_norm, Norm::rms_norm};

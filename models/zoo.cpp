@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <span>
 #include <tuple>
@@ -61,12 +62,22 @@ Result<ModelSpec> read_model_file(const std::string& path) {
 Problem unknown_model(const std::string& text) {
   std::vector<std::string_view> names;
   for (const core::EmbeddedFile& file : models_data()) names.push_back(stem(file.name));
-  const std::string_view near = core::nearest(text, names);
+  // "Qwen/Qwen3-8B", as Hugging Face calls it, is near qwen3-8b.
+  std::string asked = text.substr(text.rfind('/') + 1);
+  std::ranges::transform(asked, asked.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  const std::string_view near = core::nearest(asked, names);
+  std::erase_if(names,
+                [&](std::string_view name) { return !name.starts_with(asked.substr(0, 4)); });
   return {"--model",
-          fmt::format("a model ({}) or a path to config.json, its folder or a model file",
-                      fmt::join(names, ", ")),
+          fmt::format("a model of the zoo{} or a path to config.json, its folder or a model file",
+                      names.empty() || asked.empty()
+                          ? std::string()
+                          : fmt::format(" ({})", fmt::join(names, ", "))),
           fmt::format("\"{}\"", text.substr(0, 200)),
-          near.empty() ? "`planner models` lists them" : fmt::format("did you mean {}?", near)};
+          near.empty() ? "`planner models` lists them"
+                       : fmt::format("did you mean {}? `planner models` lists all", near)};
 }
 
 // REQUIRES: what we ship is right.

@@ -40,6 +40,9 @@ void check_for_megatron(Question& q) {
                  v.position_kind == models::Positions::rotary),
             fmt::format("family {}", models::name(q.model().family)),
             "a decoder with learned or rotary positions, for pretrain_gpt.py", "");
+  q.require(v.ffn == models::Ffn::swiglu || q.model().activation != models::Activation::relu,
+            "a feed-forward with ReLU", "GELU or SwiGLU: pretrain_gpt.py has no option for ReLU",
+            "");
   const bool schedule = s.schedule == Schedule::none || s.schedule == Schedule::one_f_one_b ||
                         s.schedule == Schedule::interleaved;
   q.require(schedule, fmt::format("schedule={}", name(s.schedule)),

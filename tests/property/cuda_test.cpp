@@ -274,6 +274,13 @@ TEST_CASE("Llama, Qwen2 and Qwen3 train what one rank trains") {
   }
 }
 
+TEST_CASE("OPT, whose feed-forward is a ReLU, trains what one rank trains") {
+  const models::ModelSpec spec = tiny_of(models::Family::opt);
+  const Job job = tiny_job(spec, 12);
+  check(spec, job, strategy(2, 12, 2, sharded(Sharding::zero1)), kFloat);
+  check(spec, job, mesh(1, 2, 1), kFloat);
+}
+
 TEST_CASE("chains train what one rank trains") {
   for (const auto activation :
        {models::Activation::tanh, models::Activation::relu, models::Activation::gelu_tanh})

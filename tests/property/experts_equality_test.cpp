@@ -38,6 +38,15 @@ TEST_CASE("experts that divide no sample evenly, and tokens that take all of the
   check_mixture(divided(2, 2, 3), "fp32", odd);
 }
 
+TEST_CASE("Qwen3's experts, beside norms of its heads, equal the reference") {
+  models::ModelSpec spec = tiny_mixture();
+  spec.family = models::Family::qwen3;
+  spec.variants.qk_norm = true;
+  check_mixture(divided(1, 1, 2), "fp32", spec);
+  check_mixture(divided(4, 2), "mixed", spec);
+  check_mixture(divided(2, 2, 2, recomputing(Checkpoint::pointwise)), "mixed", spec);
+}
+
 TEST_CASE("experts on every data rank equal the reference, sharded or not") {
   for (const std::int64_t k : {2, 3}) {
     for (const auto& change : {ring, tree, naive_all_reduce})

@@ -23,8 +23,9 @@ models::ModelSpec tiny(models::Family family) {
 
 std::vector<models::ModelSpec> families() {
   std::vector<models::ModelSpec> all;
-  for (const auto family : {models::Family::llama, models::Family::qwen2, models::Family::qwen3,
-                            models::Family::mpt, models::Family::gpt_neox, models::Family::bert}) {
+  for (const auto family : {models::Family::opt, models::Family::bloom, models::Family::llama,
+                            models::Family::qwen2, models::Family::qwen3, models::Family::mpt,
+                            models::Family::gpt_neox, models::Family::bert}) {
     all.push_back(tiny(family));
     all.back().name = models::name(family);
   }
@@ -41,6 +42,12 @@ std::vector<models::ModelSpec> families() {
   all.back().variants.decoder_hidden = 12;
   all.push_back(tiny(models::Family::mixtral));
   all.back().name = "mixtral";
+  all.back().variants.experts = 6;
+  all.back().variants.experts_per_token = 2;
+  all.push_back(tiny(models::Family::qwen3));
+  all.back().name = "qwen3 with experts";
+  all.back().kv_heads = 2;
+  all.back().head_dim = 6;
   all.back().variants.experts = 6;
   all.back().variants.experts_per_token = 2;
   return all;

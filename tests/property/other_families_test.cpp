@@ -1,5 +1,5 @@
-// BERT, MPT and UCE, executed: what many ranks train equals the reference, bit by bit, and memory
-// and traffic are the prediction to the byte.
+// OPT, BLOOM, BERT, MPT and UCE, executed: what many ranks train equals the reference, bit by bit,
+// and memory and traffic are the prediction to the byte.
 #include "tests/catch.hpp"
 #include "tests/property/check_equal.hpp"
 #include "tests/property/check_prediction.hpp"
@@ -18,7 +18,7 @@ void check_both(Family family, const Strategy& s, const std::string& recipe = "f
   check_cell(spec, {"family", s, 0}, recipe);
 }
 
-constexpr Family kFamilies[] = {Family::bert, Family::mpt, Family::uce};
+constexpr Family kFamilies[] = {Family::opt, Family::bloom, Family::bert, Family::mpt, Family::uce};
 
 std::vector<double> losses(const models::ModelSpec& spec) {
   return run_program(spec, tiny_job(spec, 12), strategy(1, 12, 2), kSteps, kSeed).losses;
@@ -26,13 +26,13 @@ std::vector<double> losses(const models::ModelSpec& spec) {
 
 }  // namespace
 
-TEST_CASE("one rank trains BERT, MPT and UCE as the reference does, in every recipe") {
+TEST_CASE("one rank trains OPT, BLOOM, BERT, MPT and UCE as the reference does, in every recipe") {
   for (const Family family : kFamilies)
     for (const char* recipe : {"fp32", "mixed", "lean", "megatron", "fsdp2", "pure_bf16", "fp64"})
       check_both(family, strategy(1, 12, 2), recipe);
 }
 
-TEST_CASE("BERT, MPT and UCE on data ranks, sharded or not, equal the reference") {
+TEST_CASE("OPT, BLOOM, BERT, MPT and UCE on data ranks, sharded or not, equal the reference") {
   for (const Family family : kFamilies) {
     for (const std::int64_t k : {2, 3}) check_both(family, strategy(k, 12, 1, ring));
     for (const Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
@@ -41,7 +41,7 @@ TEST_CASE("BERT, MPT and UCE on data ranks, sharded or not, equal the reference"
   }
 }
 
-TEST_CASE("BERT, MPT and UCE in pipelines and recomputed equal the reference") {
+TEST_CASE("OPT, BLOOM, BERT, MPT and UCE in pipelines and recomputed equal the reference") {
   for (const Family family : kFamilies) {
     check_both(family, strategy(1, 12, 2, stages(3, Schedule::one_f_one_b)));
     check_both(family, strategy(2, 12, 1, stages(2, Schedule::gpipe)), "mixed");
@@ -54,7 +54,8 @@ TEST_CASE("BERT, MPT and UCE in pipelines and recomputed equal the reference") {
   }
 }
 
-TEST_CASE("memory and traffic of tensor ranks of BERT, MPT and UCE are the prediction") {
+TEST_CASE(
+    "memory and traffic of tensor ranks of OPT, BLOOM, BERT, MPT and UCE are the prediction") {
   for (const Family family : kFamilies)
     for (const bool divided : {false, true}) {
       Strategy s = mesh(2, 3, 1, Sharding::zero1);
@@ -82,4 +83,8 @@ TEST_CASE("masks, token types and linear biases change what is trained") {
   models::ModelSpec plain = tiny_of(Family::mpt);
   plain.variants.position_kind = models::Positions::none;
   CHECK(losses(plain) != losses(tiny_of(Family::mpt)));
+  models::ModelSpec bare = tiny_of(Family::bloom);
+  bare.variants.embedding_norm = false;
+  CHECK(losses(bare) != losses(tiny_of(Family::bloom)));
+  CHECK(losses(tiny_of(Family::opt)) != losses(tiny_of(Family::gpt2)));
 }

@@ -110,15 +110,58 @@ TEST_CASE("configurations of the zoo's models, as published, give the zoo's para
       {"gpt-neox-20b", R"({"model_type": "gpt_neox", "hidden_act": "gelu_fast",
         "hidden_size": 6144, "intermediate_size": 24576, "layer_norm_eps": 1e-05,
         "max_position_embeddings": 2048, "num_attention_heads": 64, "num_hidden_layers": 44,
-        "rotary_pct": 0.25, "tie_word_embeddings": false, "vocab_size": 50432})"}};
+        "rotary_pct": 0.25, "tie_word_embeddings": false, "vocab_size": 50432})"},
+      {"opt-125m", R"({"model_type": "opt", "_remove_final_layer_norm": false,
+        "activation_function": "relu", "do_layer_norm_before": true, "enable_bias": true,
+        "ffn_dim": 3072, "hidden_size": 768, "max_position_embeddings": 2048,
+        "num_attention_heads": 12, "num_hidden_layers": 12, "vocab_size": 50272,
+        "word_embed_proj_dim": 768})"},
+      {"bloom-7b1", R"({"model_type": "bloom", "apply_residual_connection_post_layernorm": false,
+        "hidden_size": 4096, "n_head": 32, "n_layer": 30, "vocab_size": 250880,
+        "layer_norm_epsilon": 1e-05})"},
+      {"bloom-176b", R"({"model_type": "bloom", "n_embed": 14336, "num_attention_heads": 112,
+        "n_layer": 70, "seq_length": 2048, "vocab_size": 250880})"},
+      {"phi-4", R"({"model_type": "phi3", "attention_bias": false, "hidden_act": "silu",
+        "hidden_size": 5120, "intermediate_size": 17920, "max_position_embeddings": 16384,
+        "num_attention_heads": 40, "num_hidden_layers": 40, "num_key_value_heads": 10,
+        "partial_rotary_factor": 1.0, "rms_norm_eps": 1e-05, "sliding_window": null,
+        "tie_word_embeddings": false, "vocab_size": 100352})"},
+      {"qwen3-30b-a3b", R"({"model_type": "qwen3_moe", "attention_bias": false,
+        "decoder_sparse_step": 1, "head_dim": 128, "hidden_act": "silu", "hidden_size": 2048,
+        "intermediate_size": 6144, "max_position_embeddings": 32768, "mlp_only_layers": [],
+        "moe_intermediate_size": 768, "norm_topk_prob": true, "num_attention_heads": 32,
+        "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48,
+        "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "tie_word_embeddings": false,
+        "vocab_size": 151936})"}};
   for (const auto& [name, text] : configs) {
     INFO(name);
     const auto spec = parse_spec(text, "config.json", name);
     if (!spec) FAIL(core::to_text(spec.problems()));
     const ModelSpec known = *find_model(name);
     CHECK(spec->variants == known.variants);
+    CHECK((spec->activation == models::Activation::relu) == (known.family == Family::opt));
     CHECK(parameter_count(*build_graph(*spec, {})) == parameter_count(*build_graph(known, {})));
   }
+}
+
+TEST_CASE(
+    "mixtures with dense layers between, and OPT that norms after, are refused with the key") {
+  const std::string mixture = R"({"model_type": "qwen3_moe", "hidden_size": 64,
+    "intermediate_size": 96, "max_position_embeddings": 64, "moe_intermediate_size": 32,
+    "num_attention_heads": 2, "num_experts": 4, "num_experts_per_tok": 2,
+    "num_hidden_layers": 3, "vocab_size": 100, "norm_topk_prob": )";
+  CHECK(parse_spec(mixture + "true}", "config.json").ok());
+  CHECK(pointer_of(mixture + "false}") == "/norm_topk_prob");
+  CHECK(pointer_of(mixture + R"(true, "decoder_sparse_step": 2})").ends_with(
+      "/decoder_sparse_step"));
+  CHECK(pointer_of(mixture + R"(true, "mlp_only_layers": [0]})").ends_with("/mlp_only_layers"));
+  const std::string opt = R"({"model_type": "opt", "ffn_dim": 256, "hidden_size": 64,
+    "max_position_embeddings": 64, "num_attention_heads": 2, "num_hidden_layers": 2,
+    "vocab_size": 100, )";
+  CHECK(parse_spec(opt + R"("word_embed_proj_dim": 64})", "config.json")->positions == 66);
+  CHECK(parse_spec(opt + R"("word_embed_proj_dim": 64})", "config.json")->default_seq_len == 64);
+  CHECK(pointer_of(opt + R"("word_embed_proj_dim": 32})").ends_with("/word_embed_proj_dim"));
+  CHECK(pointer_of(opt + R"("do_layer_norm_before": false})").ends_with("/do_layer_norm_before"));
 }
 
 TEST_CASE("Qwen2 has biases on q, k and v alone: 494,032,768 parameters at 0.5B") {

@@ -47,6 +47,17 @@ TEST_CASE("the zoo's parameter counts are the published ones") {
       {"gpt2-774m", 774'030'080},
       {"gpt2-1.5b", 1'557'611'200},
       {"gpt3-175b", 174'604'259'328},
+      // OPT: L (12 h^2 + 13 h) + (50272 + 2050) h + 2 h.
+      {"opt-125m", 125'239'296},
+      {"opt-1.3b", 1'315'758'080},
+      {"opt-6.7b", 6'658'473'984},
+      {"opt-13b", 12'853'473'280},
+      {"opt-30b", 29'974'540'288},
+      {"opt-66b", 65'719'701'504},
+      {"opt-175b", 174'604'468'224},
+      // BLOOM: L (12 h^2 + 13 h) + 250880 h + 4 h.
+      {"bloom-7b1", 7'069'016'064},
+      {"bloom-176b", 176'247'271'424},
       {"mlp-mnist", 669'706},
       {"chain", 67'174'400},
       // A Llama layer is 2 h q + 2 h kv + 3 h f + 2 h, q and kv the widths of queries and keys; 7B:
@@ -56,17 +67,48 @@ TEST_CASE("the zoo's parameter counts are the published ones") {
       {"llama2-70b", 68'976'648'192},
       {"llama3-8b", 8'030'261'248},
       {"llama3-70b", 70'553'706'496},
+      {"llama3.1-8b", 8'030'261'248},
+      {"llama3.1-70b", 70'553'706'496},
+      {"llama3.2-1b", 1'235'814'400},
+      {"llama3.2-3b", 3'212'749'824},
+      {"mistral-small-24b", 23'572'403'200},
+      {"phi-4", 14'659'507'200},
+      // With biases of q, k and v.
+      {"qwen2.5-0.5b", 494'032'768},
+      {"qwen2.5-1.5b", 1'543'714'304},
+      {"qwen2.5-3b", 3'085'938'688},
+      {"qwen2.5-7b", 7'615'616'512},
+      {"qwen2.5-14b", 14'770'033'664},
+      {"qwen2.5-32b", 32'763'876'352},
+      {"qwen2.5-72b", 72'706'203'648},
+      // With two norms of a head's width.
+      {"qwen3-0.6b", 596'049'920},
+      {"qwen3-1.7b", 1'720'574'976},
+      {"qwen3-4b", 4'022'468'096},
+      {"qwen3-8b", 8'190'735'360},
+      {"qwen3-14b", 14'768'307'200},
+      {"qwen3-32b", 32'762'123'264},
+      {"qwen3-30b-a3b", 30'532'122'624},
+      {"qwen3-235b-a22b", 235'093'634'560},
       {"llama3.1-405b", 405'853'388'800},
       {"mistral-7b", 7'241'732'096},
       // A layer: attention 41,943,040, 8 x 3 h f = 1,409,286,144, router 8 h, norms 2 h.
       {"mixtral-8x7b", 46'702'792'704},
+      {"mixtral-8x22b", 140'620'634'112},
       // L (12 h^2 + 2 h) + 50432 h + h: 7B 32 x 201,334,784 + 206,573,568 at h = 4096; 30B
       // 48 x 616,577,024 + 361,503,744 at h = 7168.
       {"mpt-7b", 6'649'286'656},
       {"mpt-30b", 29'957'200'896},
       // 44 (12 h^2 + 13 h) + 2 x 50432 h + 2 h at h = 6144.
       {"gpt-neox-20b", 20'554'567'680},
+      {"pythia-160m", 162'322'944},
+      {"pythia-410m", 405'334'016},
+      {"pythia-1.4b", 1'414'647'808},
+      {"pythia-2.8b", 2'775'208'960},
+      {"pythia-6.9b", 6'857'302'016},
+      {"pythia-12b", 11'846'072'320},
       // Embeddings 31,782,912 with their norm, 24 (12 h^2 + 13 h), pooler h^2 + h at h = 1024.
+      {"bert-base", 109'482'240},
       {"bert-large", 335'141'888},
       // Our count, not a published one: encoder 5120 h + 3 h, 33 (12 h^2 + 13 h), decoder h x 1024
       // +
@@ -100,15 +142,18 @@ TEST_CASE("the zoo is listed by family, smallest first") {
   const std::vector<ZooEntry> entries = zoo();
   CHECK(entries.front().spec.name == "gpt2-124m");
   CHECK(entries[4].spec.name == "gpt3-175b");
-  CHECK(entries[5].spec.name == "llama2-7b");
+  CHECK(entries[5].spec.name == "opt-125m");
   CHECK(entries[entries.size() - 2].spec.name == "chain");
   CHECK(entries.back().spec.name == "alexnet");
 }
 
 TEST_CASE("an unknown model names the nearest and the list") {
   const auto problem = [](const std::string& text) { return find_model(text).problems().at(0); };
-  CHECK(problem("gpt2-1.6b").fix == "did you mean gpt2-1.5b?");
-  CHECK(problem("gpt2-1.6b").expected.find("mlp-mnist") != std::string::npos);
+  CHECK(problem("gpt2-1.6b").fix == "did you mean gpt2-1.5b? `planner models` lists all");
+  CHECK(problem("gpt2-1.6b").expected.find("gpt2-774m") != std::string::npos);
+  CHECK(problem("gpt2-1.6b").expected.find("mlp-mnist") == std::string::npos);
+  CHECK(problem("Qwen/Qwen3-8B").fix.starts_with("did you mean qwen3-8b?"));
+  CHECK(problem("something else").fix == "`planner models` lists them");
   CHECK(problem("no-such-folder/config.json").found == "\"no-such-folder/config.json\"");
   CHECK(problem("").where == "--model");
   CHECK(problem(std::string(100'000, 'x')).found.size() < 300);

@@ -139,6 +139,9 @@ TEST_CASE("what Megatron-LM does not have is refused with what to plan instead")
                    "lora_rank=8", "without --lora-rank"));
   CHECK(is_refused("alexnet", "megatron", {}, "family graph", "a transformer"));
   CHECK(is_refused("bert-large", "megatron", {}, "family bert", "a decoder"));
+  CHECK(is_refused("bloom-7b1", "megatron", {}, "family bloom", "learned or rotary"));
+  CHECK(is_refused("opt-6.7b", "megatron", {}, "a feed-forward with ReLU", "GELU or SwiGLU"));
+  CHECK(emitted("qwen3-8b", "megatron").ok());
 }
 
 TEST_CASE("a plan of Llama becomes torchtitan's job file") {
