@@ -98,12 +98,23 @@ std::int64_t count_parameters(const Segment& segment, bool with_adapters) {
   return total;
 }
 
-core::Flops count_gemm_flops(const Segment& segment) {
+// passes(operator): how often its forward FLOPs count.
+core::Flops count_gemm_flops(const ModelGraph& graph, double (*passes)(const Operator&)) {
   core::Flops total{};
-  const auto [first, last] = boost::vertices(segment.graph);
-  for (auto v = first; v != last; ++v)
-    if (segment.graph[*v].is_gemm) total += segment.graph[*v].flops_forward;
+  for_each_segment(graph, [&](const Segment& segment) {
+    const auto [first, last] = boost::vertices(segment.graph);
+    for (auto v = first; v != last; ++v) {
+      const Operator& op = segment.graph[*v];
+      if (op.is_gemm) total += passes(op) * op.flops_forward;
+    }
+  });
   return total;
+}
+
+double once(const Operator&) { return 1; }
+double trained(const Operator& op) {
+  const bool frozen = !op.parameters.empty() && op.flops_weight_gradient.value() == 0;
+  return frozen ? 2 : 3;
 }
 
 }  // namespace
@@ -124,10 +135,10 @@ std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters) {
   return total;
 }
 
-core::Flops forward_gemm_flops(const ModelGraph& graph) {
-  core::Flops total{};
-  for_each_segment(graph, [&](const Segment& segment) { total += count_gemm_flops(segment); });
-  return total;
+core::Flops forward_gemm_flops(const ModelGraph& graph) { return count_gemm_flops(graph, once); }
+
+core::Flops step_gemm_flops(const ModelGraph& graph) {
+  return count_gemm_flops(graph, graph.options.inference ? once : trained);
 }
 
 }  // namespace models

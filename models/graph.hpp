@@ -263,5 +263,9 @@ std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters = false
 // GEMM FLOPs of the forward pass of one sample, attention not halved for causality, LM head once
 // (the mfu convention of the plan file). Of one rank: build with tensor = 1 for the whole model.
 core::Flops forward_gemm_flops(const ModelGraph& graph);
+// Of a step of one sample by the same convention: forward once, backward once for each of a
+// product's two operands, no recomputation; weights that take no gradient (LoRA's base) have none.
+// Of a graph for inference, the forward pass alone.
+core::Flops step_gemm_flops(const ModelGraph& graph);
 
 }  // namespace models

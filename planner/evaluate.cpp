@@ -91,7 +91,7 @@ core::Result<Question> make_question(const models::ModelSpec& model, const Job& 
                     .profile = profile,
                     .machine = machine_for(profile, job),
                     .gpus = gpus,
-                    .forward_flops = models::forward_gemm_flops(*graph),
+                    .model_flops = models::step_gemm_flops(*graph),
                     .parameters = models::parameter_count(*graph)};
   return question;
 }
@@ -122,17 +122,16 @@ std::vector<CommunicationEntry> communication_of(const program::Program& program
 }
 
 // mfu counts the graph's GEMMs: forward once, backward twice, no recomputation (design,
-// section 10).
+// section 10); of weights that are not trained backward once.
 Throughput throughput_of(const Question& q, core::Seconds step) {
   PLANNER_CHECK(step.value() > 0, "a step without duration");
   const double samples = static_cast<double>(q.job.global_batch);
-  const double passes = q.job.mode == Mode::inference ? 1 : 3;
   const double gpus = static_cast<double>(q.gpus);
   const core::DType type = q.job.precision == core::DType::f8
                                ? core::DType::f8
                                : resolve_recipe(q.job.recipe, q.job.precision)->compute;
   const core::FlopsPerSecond peak = q.machine.peak[static_cast<std::size_t>(type)];
-  const double rate = passes * q.forward_flops.value() * samples / step.value() / gpus;
+  const double rate = q.model_flops.value() * samples / step.value() / gpus;
   Throughput t;
   t.samples_per_second = samples / step.value();
   t.tokens_per_second = t.samples_per_second * static_cast<double>(q.job.seq_len);

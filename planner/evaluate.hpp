@@ -23,7 +23,7 @@ struct Question {
   hw_profiles::Profile profile;
   cost::Machine machine;
   std::int64_t gpus = 1;
-  core::Flops forward_flops{};         // GEMMs of one sample, whole model
+  core::Flops model_flops{};           // GEMMs of one sample and step, whole model
   std::int64_t parameters = 0;         // total, unpadded
 };
 

@@ -97,7 +97,8 @@ constexpr std::array kFormulas{
             "sum of the seconds of all entries of communication, hidden or not", "time.step",
             kDefinition},
     Formula{"throughput.mfu",
-            "3 x forward GEMM FLOPs of the graph / (dense peak of the compute type x step x gpus)",
+            "GEMM FLOPs of the graph (3 x forward; 2 x of weights that are not trained; once at "
+            "inference) / (dense peak of the compute type x step x gpus)",
             "throughput.model_tflops_per_gpu time.step cluster.gpus job.precision",
             "[megatron2021] appendix, by the graph instead of its closed form"},
     Formula{"throughput.samples_per_second", "global_batch / step", "job.global_batch time.step",
@@ -175,7 +176,7 @@ constexpr std::array kFormulas{
             "whether the host issues kernels more slowly than the GPU runs them", "time.step",
             kDefinition},
     Formula{"throughput.model_tflops_per_gpu",
-            "3 x forward GEMM FLOPs of the graph / (step x gpus), in 10^12 a second",
+            "GEMM FLOPs of the graph, as of mfu, / (step x gpus), in 10^12 a second",
             "time.step cluster.gpus job.global_batch", "[megatron2021] appendix"},
     Formula{"uncertainty.step_low",
             "step / exp(reach sd), sd^2 = w + b; calibrated: w + sum over device, host, links and "

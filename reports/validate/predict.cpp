@@ -64,7 +64,7 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
                              .profile = profile,
                              .machine = planner::machine_for(profile, job),
                              .gpus = row.gpus,
-                             .forward_flops = models::forward_gemm_flops(*graph),
+                             .model_flops = models::step_gemm_flops(*graph),
                              .parameters = models::parameter_count(*graph)};
   return Prepared{std::move(question), resolved, planner::lower(*graph, job, resolved)};
 }

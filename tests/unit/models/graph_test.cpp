@@ -76,6 +76,9 @@ TEST_CASE("counts follow the closed form of GPT-2 on random shapes") {
     const std::int64_t layer = 2 * s * (4 * h * h + 2 * h * f) + 4 * s * s * h;
     CHECK(forward_gemm_flops(*graph).value() ==
           static_cast<double>(spec.layers * layer + 2 * s * h * v));
+    CHECK(step_gemm_flops(*graph) == 3.0 * forward_gemm_flops(*graph));
+    auto inference = build_graph(spec, {.seq_len = s, .inference = true});
+    CHECK(step_gemm_flops(*inference) == forward_gemm_flops(*graph));
     CHECK(graph->boundary_elements(spec.layers) == s * h);
   }
 }

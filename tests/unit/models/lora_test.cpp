@@ -51,6 +51,16 @@ TEST_CASE("frozen matrices keep their input only for the adapter that reads it")
   CHECK(qkv.flops_input_gradient == qkv.flops_forward);
 }
 
+TEST_CASE("a step counts no product for the gradient of a frozen matrix") {
+  // h = 24: matrices of 12 h^2 a layer and the head of 2 layers' model; attention has none.
+  const std::int64_t s = 8, h = 24;
+  const ModelGraph graph = adapted(4, {"q", "v"});
+  const double frozen =
+      static_cast<double>(2 * s * (2 * 12 * h * h + h * graph.spec.vocab));
+  CHECK(step_gemm_flops(graph).value() ==
+        Approx(3 * forward_gemm_flops(graph).value() - frozen));
+}
+
 TEST_CASE("bad adapters are refused with a reason") {
   const auto first = [](GraphOptions options) {
     options.seq_len = 8;
