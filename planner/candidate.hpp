@@ -31,6 +31,7 @@ struct Memory {
   MemoryTerms worst;
   core::Bytes usable{};
   std::vector<StageMemory> stages;
+  bool estimated = false;              // reserved of a rank (program::Replay); of no printed plan
 };
 
 // Steady-state period and its parts on the critical rank:

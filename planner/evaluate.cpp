@@ -168,14 +168,25 @@ Candidate evaluate(const Question& q, const program::Program& program, const Str
 }
 
 std::optional<Candidate> evaluate_fitting(const Question& q, const models::ModelGraph& graph,
-                                          const Strategy& strategy, core::Seconds most) {
+                                          const Strategy& strategy, core::Seconds most,
+                                          bool estimates) {
   const Strategy resolved = resolve(q.model, q.job, strategy);
   const program::Program program = lower(graph, q.job, resolved);
   const Timed t = timed(program, q.machine, resolved.schedule);
   if (t.time.step > most) return std::nullopt;
-  std::optional<Memory> memory = fitting_memory_of(program, q.profile);
+  std::optional<Memory> memory = fitting_memory_of(program, q.profile, estimates);
   if (!memory) return std::nullopt;
   return complete(q, program, resolved, *std::move(memory), t);
+}
+
+std::optional<Candidate> settled(const Question& q, const models::ModelGraph& graph, Candidate c) {
+  if (!c.memory.estimated) return c;
+  const program::Program program = lower(graph, q.job, c.strategy);
+  std::optional<Memory> memory = fitting_memory_of(program, q.profile);
+  if (!memory) return std::nullopt;
+  c.memory = *std::move(memory);
+  c.uncertainty = uncertainty_of(q, program, c.strategy.schedule, c.time, c.memory);
+  return c;
 }
 
 Candidate evaluate(const Question& q, const models::ModelGraph& graph, const Strategy& strategy,

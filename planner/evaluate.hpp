@@ -43,9 +43,14 @@ Candidate evaluate(const Question& question, const program::Program& program,
                    const Strategy& strategy, bool want_reserved = true);
 
 // The same of a strategy that fits and whose step is at most `most`; nothing of another, which
-// costs less to find out.
+// costs less to find out. estimates: its memory may be one (fitting_memory_of); settled() makes it
+// exact.
 std::optional<Candidate> evaluate_fitting(const Question& question, const models::ModelGraph& graph,
-                                          const Strategy& strategy, core::Seconds most);
+                                          const Strategy& strategy, core::Seconds most,
+                                          bool estimates = false);
+// A candidate of evaluate_fitting with its exact memory, if that fits.
+std::optional<Candidate> settled(const Question& question, const models::ModelGraph& graph,
+                                 Candidate candidate);
 
 // The parts of evaluate() that speak of time, and of how far both may be trusted.
 struct Timed {

@@ -341,16 +341,27 @@ std::optional<Candidate> Explorer::fitting(const Strategy& strategy, std::size_t
 }
 
 std::vector<std::optional<Candidate>> Explorer::fitting(const std::vector<Strategy>& strategies,
-                                                        int threads,
+                                                        int threads, bool estimates,
                                                         std::span<const core::Seconds> most) {
   std::vector<const models::ModelGraph*> graphs;  // of a map: they stay where they are
   for (const Strategy& s : strategies) graphs.push_back(&graph(s));
   std::vector<std::optional<Candidate>> all(strategies.size());
   core::for_each_index(all.size(), threads, [&](std::size_t i) {
     all[i] = evaluate_fitting(questions_.front(), *graphs[i], strategies[i],
-                              most.empty() ? kAnyStep : most[i]);
+                              most.empty() ? kAnyStep : most[i], estimates);
   });
   for (const auto& c : all) count(c);
+  return all;
+}
+
+std::vector<std::optional<Candidate>> Explorer::settled(std::vector<Candidate> candidates,
+                                                        int threads) {
+  std::vector<const models::ModelGraph*> graphs;
+  for (const Candidate& c : candidates) graphs.push_back(&graph(c.strategy));
+  std::vector<std::optional<Candidate>> all(candidates.size());
+  core::for_each_index(all.size(), threads, [&](std::size_t i) {
+    all[i] = planner::settled(questions_.front(), *graphs[i], std::move(candidates[i]));
+  });
   return all;
 }
 

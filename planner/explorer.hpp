@@ -88,10 +88,13 @@ class Explorer {
   // The same, where it fits: less work where it does not.
   std::optional<Candidate> fitting(const Strategy& strategy, std::size_t question);
   // Of several on the first machine, in their order, on up to `threads` threads (0: all there are);
-  // those whose step would be at most `most` of the same index, where there is one.
+  // those whose step would be at most `most` of the same index, where there is one. estimates:
+  // their memory may be one.
   std::vector<std::optional<Candidate>> fitting(const std::vector<Strategy>& strategies,
-                                                int threads,
+                                                int threads, bool estimates,
                                                 std::span<const core::Seconds> most = {});
+  // Each with its exact memory, where that fits.
+  std::vector<std::optional<Candidate>> settled(std::vector<Candidate> candidates, int threads);
 
   // The bound and step of one strategy on the first machine, or nothing where it cannot be lowered.
   struct Measure {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/check.hpp"
 #include "planner/lower.hpp"
 #include "planner/ranking.hpp"
 #include "planner/variants.hpp"
@@ -25,8 +26,11 @@ auto family(const Strategy& s) {
 // finalists if every one fitted are replayed together; which are found does not depend on it.
 class Finalists {
  public:
-  Finalists(Explorer& explorer, const Request& request)
-      : explorer_(explorer), threads_(request.threads), ranking_(explorer, 0, request.objective) {}
+  Finalists(Explorer& explorer, const Request& request, bool estimates)
+      : explorer_(explorer),
+        threads_(request.threads),
+        estimates_(estimates),
+        ranking_(explorer, 0, request.objective) {}
 
   std::vector<Candidate> first(std::size_t wanted) {
     std::vector<Candidate> fit;
@@ -64,12 +68,13 @@ class Finalists {
     }
     std::vector<Strategy> strategies;
     for (const std::size_t at : batch) strategies.push_back(explorer_.strategy(*entries_[at]));
-    auto replayed = explorer_.fitting(strategies, threads_);
+    auto replayed = explorer_.fitting(strategies, threads_, estimates_);
     for (std::size_t k = 0; k < batch.size(); ++k) known_[batch[k]] = std::move(replayed[k]);
   }
 
   Explorer& explorer_;
   int threads_;
+  bool estimates_;
   Ranking ranking_;
   std::vector<const Entry*> entries_;  // as far as the ranking was followed
   std::map<std::size_t, std::optional<Candidate>> known_;  // nothing: does not fit
@@ -78,8 +83,8 @@ class Finalists {
 // Finalists try their variants, then what came of them its own, until none is better.
 class Improvement {
  public:
-  Improvement(Explorer& explorer, const Request& request)
-      : explorer_(explorer), request_(request) {}
+  Improvement(Explorer& explorer, const Request& request, bool estimates)
+      : explorer_(explorer), request_(request), estimates_(estimates) {}
 
   void run(std::vector<Candidate>& finalists) {
     std::vector<std::size_t> open(finalists.size());
@@ -102,7 +107,7 @@ class Improvement {
         origins.push_back(i);
         most.push_back(slowest_better(finalists[i]));
       }
-    auto others = explorer_.fitting(strategies, request_.threads, most);
+    auto others = explorer_.fitting(strategies, request_.threads, estimates_, most);
     std::vector<std::size_t> better;
     for (std::size_t k = 0; k < others.size(); ++k) {
       Candidate& own = finalists[origins[k]];
@@ -169,6 +174,7 @@ class Improvement {
 
   Explorer& explorer_;
   const Request& request_;
+  bool estimates_;
 };
 
 }  // namespace
@@ -181,10 +187,21 @@ std::pair<double, double> rank_of(const Job& job, const Candidate& c, Objective 
                                         : std::make_pair(step, device);
 }
 
+// Addresses of a thousand micro-batches are most of the work: of the many that are tried they are
+// estimated, of those that are left they are exact. Should one of these not fit by that, all are
+// found anew by exact addresses.
 std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std::size_t wanted) {
-  std::vector<Candidate> found = Finalists(explorer, request).first(wanted);
-  Improvement(explorer, request).run(found);
-  return found;
+  for (const bool estimates : {true, false}) {
+    std::vector<Candidate> found = Finalists(explorer, request, estimates).first(wanted);
+    Improvement(explorer, request, estimates).run(found);
+    std::vector<std::optional<Candidate>> exact =
+        explorer.settled(std::move(found), request.threads);
+    if (!std::ranges::all_of(exact, [](const auto& c) { return c.has_value(); })) continue;
+    std::vector<Candidate> all;
+    for (auto& c : exact) all.push_back(*std::move(c));
+    return all;
+  }
+  PLANNER_CHECK(false, "an exact candidate fits");
 }
 
 }  // namespace planner

@@ -26,18 +26,15 @@ core::Bytes workspace(const hw_profiles::Profile& profile) {
   return profile.gpu.workspace + profile.framework.fixed_memory;
 }
 
+program::ReplayOptions options_for(const program::Program& program, const program::RankClass& k,
+                                   const hw_profiles::Profile& profile) {
+  return {.allocator = profile.framework.caching_allocator ? program::AllocatorKind::caching
+                                                           : program::AllocatorKind::arena,
+          .capacity = profile.gpu.usable - overhead_bytes(program, k, profile)};
+}
+
 MemoryTerms terms_of(const program::Program& program, const program::RankClass& k,
-                     const hw_profiles::Profile& profile, bool want_reserved,
-                     bool give_up = false) {
-  const auto allocator = profile.framework.caching_allocator ? program::AllocatorKind::caching
-                                                             : program::AllocatorKind::arena;
-  const core::Bytes left = profile.gpu.usable - overhead_bytes(program, k, profile);
-  program::Replay replay = program::replay(
-      k, {.allocator = allocator,
-          .want_reserved = want_reserved,
-          .capacity = left,
-          .enough = give_up ? left : program::CachingAllocator::kUnlimited});
-  if (!want_reserved) replay.reserved = replay.live;
+                     const hw_profiles::Profile& profile, const program::Replay& replay) {
   MemoryTerms m;
   m.terms = replay.terms;
   m.peaks = replay.peaks;
@@ -49,6 +46,15 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
   m.host = program::host_bytes(k);
   m.device = m.reserved + m.workspace + m.context + m.communicators;
   return m;
+}
+
+MemoryTerms terms_of(const program::Program& program, const program::RankClass& k,
+                     const hw_profiles::Profile& profile, bool want_reserved) {
+  program::ReplayOptions options = options_for(program, k, profile);
+  options.want_reserved = want_reserved;
+  program::Replay replay = program::replay(k, options);
+  if (!want_reserved) replay.reserved = replay.live;
+  return terms_of(program, k, profile, replay);
 }
 
 }  // namespace
@@ -115,18 +121,28 @@ Memory memory_of(const program::Program& program, const hw_profiles::Profile& pr
 }
 
 std::optional<Memory> fitting_memory_of(const program::Program& program,
-                                        const hw_profiles::Profile& profile) {
+                                        const hw_profiles::Profile& profile, bool estimates) {
   std::vector<MemoryTerms> terms = all_terms(program, profile, false);
   std::vector<std::size_t> fullest_first(terms.size());
   std::iota(fullest_first.begin(), fullest_first.end(), 0);
   std::ranges::stable_sort(fullest_first, std::greater{},
                            [&](std::size_t i) { return terms[i].device; });
+  bool estimated = false;
   for (const std::size_t i : fullest_first) {
-    if (terms[i].device <= profile.gpu.usable)
-      terms[i] = terms_of(program, program.classes[i], profile, true, true);
+    const program::RankClass& k = program.classes[i];
+    if (terms[i].device <= profile.gpu.usable) {
+      program::ReplayOptions options = options_for(program, k, profile);
+      options.enough = options.capacity;
+      options.estimates = estimates;
+      const program::Replay replay = program::replay(k, options);
+      estimated |= replay.estimated;
+      terms[i] = terms_of(program, k, profile, replay);
+    }
     if (terms[i].device > profile.gpu.usable) return std::nullopt;
   }
-  return worst_of(program, profile, terms);
+  Memory memory = worst_of(program, profile, terms);
+  memory.estimated = estimated;
+  return memory;
 }
 
 Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile) {

@@ -34,8 +34,10 @@ Memory memory_of(const program::Program& program, const hw_profiles::Profile& pr
 
 // The same of a step that fits, and nothing of one that does not: its addresses are computed until
 // it has taken too much, of the fullest ranks first.
+// estimates: addresses may be estimates (program::ReplayOptions).
 std::optional<Memory> fitting_memory_of(const program::Program& program,
-                                        const hw_profiles::Profile& profile);
+                                        const hw_profiles::Profile& profile,
+                                        bool estimates = false);
 
 // Memory by which to say whether a step fits, and no more: addresses are computed of ranks alone
 // whose live bytes leave that open. Too many do by themselves; so few do not that all which the

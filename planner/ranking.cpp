@@ -228,7 +228,7 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
     if (std::ranges::find(ranked, strategy, &Candidate::strategy) == ranked.end())
       others.push_back(std::move(strategy));
   }
-  for (std::optional<Candidate>& candidate : explorer.fitting(others, request.threads))
+  for (std::optional<Candidate>& candidate : explorer.fitting(others, request.threads, false))
     if (candidate) shown.push_back(*std::move(candidate));
   plan.pareto = undominated(std::move(shown));
   // The closed form brought them here; their own figures decide among them.

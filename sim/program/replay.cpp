@@ -125,6 +125,7 @@ class ScheduleReplay {
   std::int64_t walked() const { return walked_; }
   // Micro-batches that were left out: those after them have numbers so much lower.
   std::int64_t left_out() const { return left_out_; }
+  bool estimated() const { return estimated_; }
 
  private:
   void take_one() {
@@ -148,8 +149,11 @@ class ScheduleReplay {
         const std::int64_t found = i - kept_at, left_out = rest / found * found;
         return leave_out(left_out, step);
       }
-      const bool enough = i + 1 >= options_.most_rounds;
-      if (enough && options_.allocator == AllocatorKind::caching) return leave_out(rest, step);
+      const bool caching = options_.allocator == AllocatorKind::caching;
+      if (i + 1 >= options_.most_rounds && (caching || options_.estimates)) {
+        estimated_ = !caching;
+        return leave_out(rest, step);
+      }
       if (i + 1 != next_kept) continue;
       kept = std::move(now);
       kept_at = i;
@@ -169,6 +173,7 @@ class ScheduleReplay {
   Passes passes_;
   std::int64_t walked_ = 0;
   std::int64_t left_out_ = 0;          // micro-batches
+  bool estimated_ = false;
 };
 
 // Steps of a run, until the model is at the end of one in the state of an earlier one: the steps
@@ -202,16 +207,17 @@ std::int64_t replay_run(Addresses& addresses, const RankClass& k, const ReplayOp
 }
 
 template <class Allocator>
-core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, std::int64_t& walked) {
+core::Bytes reserved_bytes(const RankClass& k, const ReplayOptions& options, Replay& r) {
   AddressReplay<Allocator> addresses(k, options);
   if (!k.schedule.flushes) {
-    walked = replay_run(addresses, k, options);
+    r.rounds_walked = replay_run(addresses, k, options);
     return addresses.reserved();
   }
   addresses.run(k.begin, 0);
   ScheduleReplay schedule(addresses, k, options);
   schedule.run();
-  walked = schedule.walked();
+  r.rounds_walked = schedule.walked();
+  r.estimated = schedule.estimated();
   if (addresses.is_enough()) return addresses.reserved();
   addresses.run(k.end, k.schedule.micro_batches - 1 - schedule.left_out());
   return addresses.reserved();
@@ -258,8 +264,8 @@ Replay replay(const RankClass& k, const ReplayOptions& options) {
   r.where = step.where;
   if (!options.want_reserved) return r;
   r.reserved = options.allocator == AllocatorKind::arena
-                   ? reserved_bytes<Arena>(k, options, r.rounds_walked)
-                   : reserved_bytes<CachingAllocator>(k, options, r.rounds_walked);
+                   ? reserved_bytes<Arena>(k, options, r)
+                   : reserved_bytes<CachingAllocator>(k, options, r);
   return r;
 }
 

@@ -33,6 +33,8 @@ struct ReplayOptions {
   // anew for hundreds before it comes back to a state. Of 231 stages of published runs with up to
   // 1,024 micro-batches none reserved a megabyte more after 64 of them.
   std::int64_t most_rounds = 64;
+  // Of the arena too: an estimate, and Replay::estimated says so.
+  bool estimates = false;
 };
 
 struct Replay {
@@ -42,6 +44,7 @@ struct Replay {
   core::Bytes reserved{};              // 0 unless wanted
   Call where{kNone, 0, 0};             // where the peak is first reached; block kNone: at the start
   std::int64_t rounds_walked = 0;      // steady micro-batches that the address model saw
+  bool estimated = false;              // reserved: some of the arena's rounds stood for others
 };
 
 Replay replay(const RankClass& rank_class, const ReplayOptions& options = {});

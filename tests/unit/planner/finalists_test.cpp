@@ -185,3 +185,47 @@ TEST_CASE("a framework that hides no transfers is planned without overlap, unles
   CHECK(overlap("megatron_deepspeed", 0, {"overlap=true"}));
   CHECK_FALSE(overlap("fsdp1", 8));
 }
+
+TEST_CASE("memory that was estimated for a choice is settled before it is printed") {
+  const auto profile = hw_profiles::find_profile("rtx3090").value();
+  const auto model = models::find_model("gpt2-124m").value();
+  Job job;
+  job.seq_len = 256;
+  job.global_batch = 400;
+  job.recipe = "mixed";
+  const Question q = make_question(model, job, profile, 4).value();
+  Strategy s;
+  s.pipeline = 4;
+  s.schedule = Schedule::zb_h2;        // its rounds come back to no state for hundreds
+  s.grad_accum = 400;
+  s = resolve(model, job, s);
+  const auto graph = models::build_graph(model, graph_options(job, s, profile.framework)).value();
+  const Candidate whole = evaluate(q, graph, s);
+  const core::Seconds any(1e9);
+  const auto estimated = evaluate_fitting(q, graph, s, any, true);
+  REQUIRE(estimated);
+  CHECK(estimated->memory.estimated);
+  CHECK(estimated->memory.worst.live == whole.memory.worst.live);
+  CHECK(estimated->memory.worst.reserved < whole.memory.worst.reserved);
+  const auto exact = settled(q, graph, *estimated);
+  REQUIRE(exact);
+  CHECK_FALSE(exact->memory.estimated);
+  CHECK(exact->memory.worst.reserved == whole.memory.worst.reserved);
+  CHECK(exact->uncertainty.out_of_memory == whole.uncertainty.out_of_memory);
+  Question tight = q;
+  tight.profile.gpu.usable = whole.memory.worst.device - core::Bytes(1);
+  CHECK_FALSE(settled(tight, graph, *estimated));
+  // Where no exact one of those that were estimated fits, the others are asked.
+  Request r;
+  r.model = model;
+  r.job = job;
+  r.gpus = 4;
+  r.profile = profile;
+  r.gpu_given = true;
+  for (const char* pin : {"pipeline=4", "schedule=zb_h2", "micro_batch=1", "checkpoint=none"})
+    REQUIRE(r.constraints.pin(pin).ok());
+  r.profile.gpu.usable = whole.memory.worst.device - core::Bytes(1);
+  const Plan plan = make_plan(r).value();
+  if (plan.chosen) CHECK(plan.chosen->memory.worst.device <= r.profile.gpu.usable);
+  for (const Candidate& c : plan.pareto) CHECK_FALSE(c.memory.estimated);
+}
