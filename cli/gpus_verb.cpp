@@ -70,11 +70,12 @@ std::vector<hw_profiles::Node> shipped_nodes(const std::vector<Profile>& profile
 reports::Table node_table(const std::vector<hw_profiles::Node>& nodes) {
   using reports::Align;
   reports::Table table({{"node", Align::left}, {"GPUs"}, {"link", Align::left}, {"GB/s"},
-                        {"pair GB/s"}, {"network Gbit/s"}});
+                        {"pair GB/s"}, {"network Gbit/s"}, {"sold with", Align::left}});
   for (const hw_profiles::Node& n : nodes)
     table.add({n.id, fmt::format("{}", n.gpus_per_node), std::string(name(n.link)),
                giga(n.link_bandwidth), or_dash(n.pair_bandwidth, giga),
-               fmt::format("{:g}", n.internode_bandwidth.value() * 8e-9)});
+               fmt::format("{:g}", n.internode_bandwidth.value() * 8e-9),
+               n.gpus.empty() ? "" : fmt::format("{}", fmt::join(n.gpus, ", "))});
   return table;
 }
 

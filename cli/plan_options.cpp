@@ -102,6 +102,16 @@ planner::Job read_job(const PlanOptions& options, core::Problems& problems) {
   return job;
 }
 
+// The first shipped GPU that a machine named with --node is sold with; empty: it takes any.
+std::optional<std::string> sold_gpu(const PlanOptions& options) {
+  if (!options.node) return std::nullopt;
+  for (const std::string& id : hw_profiles::profile_names()) {
+    hw_profiles::Profile p = *hw_profiles::find_profile(id);
+    if (hw_profiles::use_node(p, *options.node, "--node").ok() && !p.node.gpus.empty()) return id;
+  }
+  return std::nullopt;
+}
+
 // Profiles of --gpu, or the default one with the assumption that it is.
 std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
                                                 std::vector<std::string>& assumptions,
@@ -109,6 +119,9 @@ std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
   std::vector<std::string> names;
   if (options.gpu) {
     names = split(*options.gpu);
+  } else if (const auto sold = sold_gpu(options)) {
+    names.push_back(*sold);
+    assumptions.push_back(fmt::format("GPU {}: {} is sold with it", *sold, *options.node));
   } else if (const auto local = hw_profiles::detect_local_gpu()) {
     names.push_back(*local);
     assumptions.push_back(
@@ -201,7 +214,7 @@ planner::Request read_question(const PlanOptions& options, core::Problems& probl
 }  // namespace
 
 static void add_node_options(OptionSet& options, PlanOptions& p) {
-  options.text("--node", p.node, "NODE", "one of `planner gpus`, or a file");
+  options.text("--node", p.node, "NODE", "a machine of `planner gpus` (aws-p5, ...), or a file");
   options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
   options.text("--site", p.site, "FILE", "what `planner calibrate` learnt of your site");
   options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");

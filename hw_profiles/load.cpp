@@ -159,6 +159,12 @@ void read_field(const Field& field, core::JsonReader& reader, Profile& profile) 
   profile.sources.push_back(*std::move(s));
 }
 
+bool sold_with(const Node& node, const std::string& gpu) {
+  return node.gpus.empty() || std::ranges::any_of(node.gpus, [&](const std::string& start) {
+           return gpu.starts_with(start);
+         });
+}
+
 void read_text(core::JsonReader& reader, std::string_view key, std::string& out) {
   if (reader.required(key, out) && out.empty())
     reader.problem(key, "a text of at least one character", "\"\"");
@@ -202,6 +208,10 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
     if (part == "node") {
       reader.optional("id", profile.node.id);
       reader.optional("about", profile.node.about);
+      reader.optional("gpus", profile.node.gpus);
+      if (!sold_with(profile.node, profile.gpu.id))
+        reader.problem("gpus", fmt::format("{}", fmt::join(profile.node.gpus, " or ")),
+                       profile.gpu.id, "--gpu takes one of them; a node of your own, any");
     }
     if (part == "framework") {
       reader.required("id", profile.framework.id);

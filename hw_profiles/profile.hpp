@@ -92,6 +92,9 @@ struct Gpu {
 struct Node {
   std::string id;     // "dgx-h100"; empty: written out in a profile of its own
   std::string about;  // one line for people; empty as id
+  // Profiles whose GPU the machine is sold with, as id or the start of one; empty: any that has its
+  // links.
+  std::vector<std::string> gpus;
   int gpus_per_node = 0;
   LinkKind link = LinkKind::host_staged;
   core::BytesPerSecond link_bandwidth;  // effective, per GPU and direction, as rings see it
@@ -105,8 +108,16 @@ struct Node {
   // own moves them: ranks that fill a host's cores. Empty: transfers hold no computing.
   std::optional<core::BytesPerSecond> hold_bandwidth;
   int nics = 0;
-  core::BytesPerSecond internode_bandwidth;  // the whole node, per direction; files say Gbps
-  core::Seconds internode_latency;           // one hop between two nodes
+  // Wire rate of the whole node, per direction; files say Gbps.
+  core::BytesPerSecond internode_bandwidth;
+  std::optional<double> internode_efficiency;  // that NCCL's messages reach of it; empty: 1
+  core::Seconds internode_latency;             // one hop between two nodes, NCCL's Simple step
+  // What a cloud's network plugin or settings make of NCCL. Empty: as NCCL is by itself.
+  std::optional<core::Seconds> nccl_latency;   // that the plugin states, for NCCL's choice alone
+  std::optional<bool> nccl_low_latency;        // whether LL and LL128 run
+  std::optional<bool> nccl_nvls;               // whether the switches' own sums are used
+  std::optional<core::Bytes> nccl_buffer;      // NCCL_BUFFSIZE
+  std::optional<core::Bytes> nccl_nvls_chunk;  // NCCL_NVLS_CHUNKSIZE
   std::optional<core::Bytes> host_memory;    // empty: not known, offload must be told
 
   friend bool operator==(const Node&, const Node&) = default;

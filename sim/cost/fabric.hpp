@@ -11,13 +11,18 @@ struct Fabric {
   int generation = 1;           // row of NCCL's tables: 0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell
   bool switched = false;        // NVSwitch between all GPUs of the node
   bool multicast = false;       // the switch reduces (NVLink SHARP): Hopper and later
-  int channels = 2;
+  int channels = 2;             // that run inside a node
+  int nics = 1;
   int gpus_per_node = 1;
   core::BytesPerSecond ring;    // bus bandwidth of large rings inside the node
   core::BytesPerSecond pair;    // inside a bridged pair; zero: none
   core::BytesPerSecond nvlink;  // all links of one GPU, effective; zero: none
-  core::BytesPerSecond network; // of the whole node
+  core::BytesPerSecond network; // wire rate of the whole node
+  double network_efficiency = 1;       // of it, that messages reach
   core::Seconds hop{}, network_hop{};  // low-latency step inside; Simple step between nodes
+  core::Seconds stated_latency{};      // by the network's plugin: for the choice alone
+  bool low_latency = true;             // LL and LL128 run
+  core::Bytes buffer{}, nvls_chunk{};  // zero: NCCL's own
 };
 Fabric make_fabric(const hw_profiles::Profile& profile);
 

@@ -94,7 +94,7 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
     machine.pair_latency = node.pair_latency.value_or(node.link_latency);
   }
   machine.hold = node.hold_bandwidth.value_or(core::BytesPerSecond{});
-  machine.internode = node.internode_bandwidth;
+  machine.internode = node.internode_bandwidth * node.internode_efficiency.value_or(1);
   machine.host_link = gpu.pcie_effective.value_or(kPcie3);
   machine.host_memory = node.host_bandwidth.value_or(kHostMemory) / (1.0 * node.gpus_per_node);
   if (gpu.compute_capability) machine.fabric = make_fabric(profile);

@@ -1,9 +1,12 @@
 #pragma once
 // What NCCL does with a collective, and how long that takes. The CHOICE of algorithm and protocol
 // follows NCCL's own model (NVIDIA/nccl v2.28.9, src/graph/tuning.cc): the pair of least
-// lat + bytes / bw with its constants. The TIME does not use that model's latencies, which are
-// three times too short; it takes a hop as measured on the node (link_latency, a low-latency ring
-// step) plus twice NCCL's difference between protocols, and the node's measured ring bandwidth.
+// lat + bytes / bw with its constants, wire rates and the latency that a network's plugin states.
+// The TIME does not use that model's latencies, which are three times too short inside a node; it
+// takes a hop as measured on the node (link_latency, a low-latency ring step; internode_latency, a
+// Simple step over the network) plus twice NCCL's difference between protocols, the node's measured
+// rates, and the steps that NCCL cuts a message into (src/enqueue.cc): trees and NVLS are
+// pipelines, whose first step passes every hop before the rest follows.
 //
 // Validity: one collective at a time on idle links. In-network reduction by InfiniBand switches
 // (CollNet) is not modelled. Pure functions, O(1), no allocation; thread-safe.

@@ -36,6 +36,9 @@ expect 2 'mixed' "${small[@]}" --recipe mixd
 # models and machines
 expect 2 'gpt2-1\.5b' --model gpt2-1.5 --gpus 8
 expect 2 'rtx3090' --model gpt2-124m --gpus 8 --gpu rtx309
+expect 2 'aws-p4d: expected a100-sxm-40g' "${small[@]}" --node aws-p4d
+"$planner" --model gpt2-124m --gpus 16 --seq 64 --node aws-p6-b200 --json >rented.json 2>err.txt
+grep -q '"gpu": *"b200-sxm-180g"' rented.json || complain 'a rented machine without --gpu: its own GPU'
 expect 2 'nowhere' --model ./nowhere/config.json --gpus 2
 printf '{"model_type":"gpt2","n_layer":6,"n_embd":' >cut.json
 expect 2 'cut\.json:1' --model cut.json --gpus 2

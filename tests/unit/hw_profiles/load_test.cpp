@@ -221,6 +221,27 @@ TEST_CASE("every shipped node belongs to a shipped GPU that can have it") {
   }
 }
 
+TEST_CASE("a cloud's machine takes the GPU it is sold with and carries its network into a plan") {
+  Profile h100 = *find_profile("h100-sxm-80g");
+  const Profile before = h100;
+  const auto other = use_node(h100, "aws-p4d", "--node");
+  REQUIRE_FALSE(other.ok());
+  CHECK(has(core::to_text(other.problems()), "a100-sxm-40g"));
+  CHECK(h100 == before);
+  REQUIRE(use_node(h100, "gcp-a3-mega", "--node").ok());
+  CHECK(h100.node.internode_bandwidth.value() == Approx(200e9));
+  CHECK(h100.node.nccl_low_latency == std::optional(false));
+  CHECK(h100.node.nccl_nvls == std::optional(false));
+  CHECK(h100.node.nccl_buffer == std::optional(core::mib(8)));
+  const auto again = profile_from_json_text(to_json_text(h100), "plan.json");
+  REQUIRE(again.ok());
+  CHECK(again->node == h100.node);
+  // A card of one's own by the same name's start, as calibration writes it, sits there too.
+  Profile mine = *find_profile("b200-sxm-180g");
+  mine.gpu.id = "b200-sxm-180g-measured";
+  CHECK(use_node(mine, "aws-p6-b200", "--node").ok());
+}
+
 TEST_CASE(
     "a node that does not exist or whose links the GPU lacks is refused and changes nothing") {
   Profile p = *find_profile("rtx3080");

@@ -171,6 +171,24 @@ TEST_CASE("a better machine never makes the best plan slower") {
   CHECK(with([](auto& p) { p.gpu.memory_bandwidth = p.gpu.memory_bandwidth * 2.0; }) <= bar);
 }
 
+TEST_CASE("a cloud's network costs what it lacks of the usual node's") {
+  const auto on = [](const Asked& asked, const char* node) {
+    Request r = request(asked);
+    REQUIRE(hw_profiles::use_node(r.profile, node, "test").ok());
+    return step_of(r);
+  };
+  const Asked small{"gpt2-124m", "h100-sxm-80g", 16, 1024, 32};
+  const Asked large{"llama2-7b", "h100-sxm-80g", 16, 4096, 16};
+  const Asked ampere{"llama2-7b", "a100-sxm-80g", 16, 4096, 16};
+  // 79 us of a hop over EFA for 14 of InfiniBand, on wires of the same rate.
+  CHECK(on(small, "aws-p5") > 1.01 * on(small, "dgx-h100"));
+  CHECK(on(small, "azure-nd-h100-v5") == on(small, "dgx-h100"));
+  // 1600 Gbit/s for 3200, 800 for 1600, 400 for 1600.
+  CHECK(on(large, "gcp-a3-mega") > on(large, "dgx-h100"));
+  CHECK(on(large, "gcp-a3-high") > on(large, "gcp-a3-mega"));
+  CHECK(on(ampere, "aws-p4de") > on(ampere, "dgx-a100"));
+}
+
 // Where the first plain strategies fit, they recompute everything: what hosts can hold is faster.
 TEST_CASE("a little more memory makes no plan slower than a preference for the usual allows") {
   const Asked asked = GENERATE(Asked{"llama2-13b", "h100-sxm-80g", 8, 4096, 1024},

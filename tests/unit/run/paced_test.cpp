@@ -34,7 +34,7 @@ TEST_CASE("ranks of one node meet over its links, ranks of two over their share 
   CHECK(between(options, 3, 2).latency == node.link_latency);
   for (const auto& [from, to] : {std::pair(0, 2), {1, 2}, {3, 0}}) {
     CHECK(between(options, from, to).bandwidth.value() ==
-          Approx(node.internode_bandwidth.value() / 2));
+          Approx(node.internode_bandwidth.value() * *node.internode_efficiency / 2));
     CHECK(between(options, from, to).latency == node.internode_latency);
   }
   CHECK(to_text(Paced{}) == "the plan's");
