@@ -2,9 +2,10 @@
 // Published timings of single collectives against the cost model: the file measured/nccl_busbw.csv,
 // one timing a row, of columns gpu, topology, n_gpus, nodes, collective, bytes, time_us and
 // busbw_GBps (nccl-tests' conventions, S in bytes). The GPU's profile follows from its name; from
-// `topology` the rates of its network cards ("8x400Gb/s") and bridges between pairs; a time that
-// is not there from the bus bandwidth. Not predicted, each with its reason: GPUs without a profile,
-// switches that reduce (SHARP), rows without a size or a time. Thread-safe; pure but for profiles.
+// `topology` the cloud's node that has its network (TCPXO, EFA), the rates of its network cards
+// ("8x400Gb/s") and bridges between pairs; a time that is not there from the bus bandwidth. Not
+// predicted, each with its reason: GPUs without a profile, switches that reduce (SHARP), rows
+// without a size or a time. Thread-safe; pure but for profiles.
 
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ namespace reports::validation {
 
 struct CollectiveRow {
   std::string id, gpu, collective, choice;  // of NCCL: "ring LL"; "message", "exchange"
+  std::string network;                      // "EFA: aws-p6-b200", "inside a node"
   int gpus = 0, nodes = 0;
   std::int64_t bytes = 0;
   double measured = 0, predicted = 0;       // seconds

@@ -53,6 +53,33 @@ TEST_CASE("a timed collective is predicted on the GPU, network and bridge that i
   CHECK(s.rows[5].choice == "message");
 }
 
+TEST_CASE("a row's words name the cloud's machine that has its network and GPU") {
+  const std::string shape = ",16,2,all_reduce,1048576,200,,,,,\n";
+  const CollectiveScores s = timed(
+      "a,H100-SXM,GCP A3-mega 8x200Gb/s TCPXO" + shape + "b,H100-SXM,EFA" + shape +
+      "c,H200,EFA" + shape + "d,B200,EFA v4 8x400Gb/s" + shape + "e,A100-SXM4 40GB,EFA" + shape +
+      "f,A100-SXM4 80GB,NVSwitch + IB" + shape + "g,H100-SXM,2 nodes" + shape +
+      "h,B200,TCPX" + shape + "i,H100-SXM,NVSwitch,8,1,all_reduce,1048576,200,,,,,\n" +
+      "j,H100-SXM,2 nodes x 4 GPUs,8,2,sendrecv,1073741824,44121,,,,,\n");
+  REQUIRE(s.rows.size() == 10);
+  const auto network = [&](std::size_t i) { return s.rows[i].network; };
+  CHECK(network(0) == "TCPXO: gcp-a3-mega");
+  CHECK(network(1) == "EFA: aws-p5");
+  CHECK(network(2) == "EFA: aws-p5en");
+  CHECK(network(3) == "EFA: aws-p6-b200");
+  CHECK(network(4) == "EFA: aws-p4d");
+  CHECK(network(5) == "IB: dgx-a100, the GPU's own");
+  CHECK(network(6) == "not said: dgx-h100, the GPU's own");
+  CHECK(network(7) == "TCPX: hgx-b200, the GPU's own");  // none of that network has this GPU
+  CHECK(network(8) == "inside a node");
+  // Simple over TCPXO costs more than what a DGX H100 takes for 1 MiB.
+  CHECK(s.rows[0].choice == "tree Simple");
+  CHECK(s.rows[0].predicted > 1.5 * s.rows[6].predicted);
+  // A message between nodes has its GPU's card alone: 1 GiB at 0.94 x 50 GB/s.
+  CHECK(std::abs(s.rows[9].predicted - 1073741824 / 47e9) < 1e-4);
+  CHECK(collectives_page(s, "c.csv").find("| EFA: aws-p5 | 1 |") != std::string::npos);
+}
+
 TEST_CASE("a timing that cannot be predicted is skipped with its reason") {
   CHECK(skipped_for("a,RTX5090,PCIe5,8,1,all_reduce,1024,10,,,,,\n") ==
         "no profile of the GPU \"RTX5090\"");
@@ -60,6 +87,8 @@ TEST_CASE("a timing that cannot be predicted is skipped with its reason") {
         "no collective of a known name: gossip");
   CHECK(skipped_for("a,H100,NVSwitch,8,1,all_reduce,,,,480,,,\n") == "states no size of a message");
   CHECK(skipped_for("a,H100,NVSwitch,8,1,all_reduce,1024,,,0.00,,,\n") ==
+        "states neither a time nor a bandwidth above its rounding");
+  CHECK(skipped_for("a,H100,NVSwitch,8,1,all_reduce,1024,,,0.01,,,\n") ==
         "states neither a time nor a bandwidth above its rounding");
   CHECK(skipped_for("a,H100,IB with SHARP,16,2,all_reduce,1024,10,,,,,\n") ==
         "switches that reduce (SHARP) are not modelled");
