@@ -107,7 +107,8 @@ std::optional<std::string> sold_gpu(const PlanOptions& options) {
   if (!options.node) return std::nullopt;
   for (const std::string& id : hw_profiles::profile_names()) {
     hw_profiles::Profile p = *hw_profiles::find_profile(id);
-    if (hw_profiles::use_node(p, *options.node, "--node").ok() && !p.node.gpus.empty()) return id;
+    if (!hw_profiles::use_node(p, *options.node, "--node").ok()) continue;
+    return p.node.gpus.empty() ? std::nullopt : std::optional(id);
   }
   return std::nullopt;
 }

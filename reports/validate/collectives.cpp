@@ -137,7 +137,9 @@ std::string collectives_page(const CollectiveScores& s, std::string_view file) {
       "take, from shipped profiles; the algorithm and protocol are those that NCCL's own model "
       "takes. Nothing of it is fitted on training runs. A row's network is that of the cloud's "
       "node that its words name (TCPXO, TCPX, EFA), else of the node that the GPU usually sits "
-      "in.\n\n"
+      "in. Rows themselves gave EFA's hop (3 rows), what EFA and InfiniBand yield of the wire (a "
+      "row each), and rates and hops inside nodes, as the nodes' sources say; TCPXO's gave "
+      "nothing.\n\n"
       "| sizes | rows | mean error | median | worst | bias |\n|---|---|---|---|---|---|\n",
       s.rows.size(), s.rows.size() + s.skipped.size(), file);
   for (const Summary& k : kSummaries) {
