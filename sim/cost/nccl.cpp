@@ -42,14 +42,11 @@ double node_hop(Method m, Protocol p, const Fabric& f) {
   return f.hop.value() / kMicro + kMeasuredPerModel * (ring[at(p)] - ring[at(Protocol::ll)]);
 }
 
-// Latency of one hop between nodes: the network's Simple step. Other protocols spare half of what
-// it is above NCCL's, the flush of what has arrived.
+// Latency of one hop between nodes: the network's Simple step, the other protocols in proportion
+// of NCCL's.
 double network_hop(Method m, Protocol p, const Fabric& f) {
   const auto& net = kNetStep[at(m == Method::ring ? Method::ring : Method::tree)];
-  const double simple = f.network_hop.value() / kMicro;
-  if (p == Protocol::simple) return simple;
-  const double usual = net[at(Protocol::simple)];
-  return net[at(p)] * std::min(1.0, simple / usual) + std::max(0.0, simple - usual) / 2;
+  return f.network_hop.value() / kMicro * net[at(p)] / net[at(Protocol::simple)];
 }
 
 double kept(Protocol p) {
