@@ -9,6 +9,7 @@
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/site.hpp"
 #include "models/zoo.hpp"
+#include "planner/job_check.hpp"
 
 namespace cli {
 namespace {
@@ -282,14 +283,20 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& optio
     set_node(options, profile, problems);
     const auto done = hw_profiles::use_framework(profile, request.job.framework, "--framework");
     if (!done.ok()) append(problems, done);
-    else if (!options.recipe) request.job.recipe = profile.framework.recipe;
     if (done.ok() && options.site) set_site(*options.site, profile, problems);
   }
   read_search(options, request, problems);
   if (!problems.empty()) return problems;
   request.gpu_given = options.gpu.has_value();
   std::vector<planner::Request> requests(profiles.size(), request);
-  for (std::size_t i = 0; i < profiles.size(); ++i) requests[i].profile = std::move(profiles[i]);
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    planner::Request& one = requests[i];
+    one.profile = std::move(profiles[i]);
+    if (!options.recipe) one.job.recipe = one.profile.framework.recipe;
+    for (std::string& text : planner::take_usual(one.job, one.profile, !options.precision,
+                                                 !options.attention))
+      one.assumptions.push_back(std::move(text));
+  }
   return requests;
 }
 

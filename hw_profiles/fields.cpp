@@ -177,6 +177,8 @@ constexpr std::array kFields{
     framework<&Framework::passes_softmax>("framework.passes_softmax", Kind::ratio),
     framework<&Framework::passes_unfused>("framework.passes_unfused", Kind::ratio),
     framework<&Framework::vendor_attention>("framework.vendor_attention", Kind::flag),
+    framework<&Framework::memory_efficient_attention>("framework.memory_efficient_attention",
+                                                      Kind::flag),
     framework<&Framework::exposed_tensor>("framework.exposed_tensor", Kind::ratio),
     framework<&Framework::exposed_overlapped>("framework.exposed_overlapped", Kind::ratio),
     framework<&Framework::hides_rows>("framework.hides_rows", Kind::flag),

@@ -41,16 +41,18 @@ std::vector<Contradiction> contradictions(const Profile& p) {
   at_most(p, "gpu.usable", "gpu.memory", found);
   at_most(p, "gpu.nvlink_effective", "gpu.nvlink_bandwidth", found);
   at_most(p, "gpu.pcie_effective", "gpu.pcie_bandwidth", found);
-  const bool bridged = p.node.link == LinkKind::nvswitch || p.node.link == LinkKind::nvlink_pairs;
-  if (bridged && !p.gpu.nvlink_bandwidth)
+  const LinkKind link = p.node.link;
+  const bool pairs = link == LinkKind::nvlink_pairs, whole = links_all(link);
+  if ((pairs || whole) && !p.gpu.nvlink_bandwidth)
     found.push_back({"node.link", "a link that the GPU has: pcie_p2p or host_staged"});
-  if (p.node.link == LinkKind::pcie_p2p && !p.gpu.peer_to_peer)
+  if (link == LinkKind::pcie_p2p && !p.gpu.peer_to_peer)
     found.push_back({"node.link", "host_staged where gpu.peer_to_peer is no"});
-  if (p.node.link == LinkKind::nvlink_pairs && !p.node.pair_bandwidth)
-    found.push_back({"node.link", "a link other than nvlink_pairs without node.pair_bandwidth"});
+  if ((pairs || link == LinkKind::nvlink_mesh) && !p.node.pair_bandwidth)
+    found.push_back({"node.link", fmt::format("a link other than {} without node.pair_bandwidth",
+                                              name(link))});
   at_most(p, "node.pair_bandwidth", "gpu.nvlink_bandwidth", found);
   at_most(p, "node.link_bandwidth",
-          p.node.link == LinkKind::nvswitch ? "gpu.nvlink_bandwidth" : "gpu.pcie_bandwidth", found);
+          whole ? "gpu.nvlink_bandwidth" : "gpu.pcie_bandwidth", found);
   return found;
 }
 
@@ -80,13 +82,22 @@ std::vector<std::string> ids(const Part& part) {
   return names;
 }
 
-core::Problem unknown(const std::string& wanted, const std::vector<std::string>& names,
+// "h100" is far from "h100-sxm-80g" in edits, yet meant: names that begin so are listed first, then
+// those that hold it.
+core::Problem unknown(const std::string& wanted, std::vector<std::string> names,
                       std::string_view kind, std::string where) {
-  std::string near;
-  for (const std::string& n : names)  // "h100" is far from "h100-sxm-80g" in edits, yet meant
-    if (wanted.size() >= 3 && n.find(wanted) != std::string::npos)
-      near += (near.empty() ? "" : " or ") + n;
-  if (near.empty()) near = core::nearest(wanted, {names.begin(), names.end()});
+  const std::size_t at_least = std::string_view("l4").size();
+  const auto move_up = [&](auto first, auto holds) {
+    return wanted.size() < at_least ? first : std::stable_partition(first, names.end(), holds);
+  };
+  const auto begin_so =
+      move_up(names.begin(), [&](const std::string& n) { return n.starts_with(wanted); });
+  const auto hold =
+      move_up(begin_so, [&](const std::string& n) { return n.find(wanted) != n.npos; });
+  const auto meant = begin_so == names.begin() ? hold : begin_so;
+  const std::string near =
+      meant == names.begin() ? std::string(core::nearest(wanted, {names.begin(), names.end()}))
+                             : fmt::format("{}", fmt::join(names.begin(), meant, " or "));
   return {std::move(where),
           fmt::format("one of {}, or the path of a {} file", fmt::join(names, ", "), kind),
           '"' + wanted + '"', near.empty() ? "" : "did you mean " + near + "?"};

@@ -26,6 +26,7 @@ inline constexpr std::string_view kUnverified = "unverified";
 // How the GPUs of one node reach each other.
 enum class LinkKind {
   nvswitch,      // every GPU to every GPU at full rate
+  nvlink_mesh,   // links straight between GPUs, each to some of the others
   nvlink_pairs,  // a bridge inside pairs, PCIe or host memory between them
   pcie_p2p,      // direct copies over PCIe
   host_staged,   // GPU to host memory to GPU: no peer access (GeForce drivers)
@@ -33,6 +34,8 @@ enum class LinkKind {
 
 std::string_view name(LinkKind kind);
 std::optional<LinkKind> link_kind_from_name(std::string_view text);
+// Whether all GPUs of the node are joined by NVLink.
+bool links_all(LinkKind kind);
 
 struct Gpu {
   std::string id;            // "rtx3090": the name on the command line
@@ -78,8 +81,9 @@ struct Gpu {
   std::optional<double> gemm_efficiency_f8;  // best f8 GEMM measured
   std::optional<double> gemm_wave_loss;  // share of a ragged last wave's loss that stays
   std::optional<int> gemm_prologue_k;  // K0 of time ~ (1 + K0 / K): filling the K loop's pipeline
-  double attention_flash2 = 0;  // long-sequence forward, fraction of peak_16bit
-  std::optional<double> attention_flash1, attention_fused;  // fused: the vendor's own (cuDNN, FA3)
+  // Long-sequence forward, fraction of peak_16bit. flash2: empty where FlashAttention-2 has no
+  // kernel; flash1: or what else keeps no scores there; fused: the vendor's own (cuDNN, FA3).
+  std::optional<double> attention_flash2, attention_flash1, attention_fused;
 
   // Fixed costs.
   core::Bytes context;          // driver context and lazily loaded kernels
@@ -99,7 +103,8 @@ struct Node {
   LinkKind link = LinkKind::host_staged;
   core::BytesPerSecond link_bandwidth;  // effective, per GPU and direction, as rings see it
   core::Seconds link_latency;           // one hop between two GPUs of the node
-  // Inside a bridged pair; link_bandwidth is what groups of more than two see.
+  // Inside a bridged pair, and between any two of a mesh; link_bandwidth is what groups of more
+  // than two see, of a mesh the whole node.
   std::optional<core::BytesPerSecond> pair_bandwidth;
   std::optional<core::Seconds> pair_latency;
   // Memory of the host, all staged copies together; each transfer passes it twice.
@@ -165,6 +170,8 @@ struct Framework {
   // Times that stored scores are read or written, forward and backward together.
   double passes_softmax = 12, passes_unfused = 24;
   bool vendor_attention = false;         // flash2 means the vendor's kernel where there is one
+  // Where a GPU has no flash2 it takes another kernel that keeps no scores; else it stores them.
+  bool memory_efficient_attention = true;
   double exposed_tensor = 1;             // share of a tensor collective that its GEMM does not hide
   double exposed_overlapped = 0.3;       // the same under tp_overlap
   // Rows that sequence parallelism gathers or scatters in the backward pass travel while one of the
@@ -227,8 +234,9 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-// Dense peak of GEMMs whose inputs have `type`, or empty where the device has none. f32 means true
-// f32 arithmetic, not tf32. Integer and nf4 weights are computed in 16 bit.
+// Dense peak of GEMMs whose inputs have `type`, or empty where the device has none, as of bf16
+// before compute capability 8.0 (CUDA C++ Programming Guide, alternate floating point). f32 means
+// true f32 arithmetic, not tf32. Integer and nf4 weights are computed in 16 bit.
 std::optional<core::FlopsPerSecond> peak(const Gpu& gpu, core::DType type);
 
 }  // namespace hw_profiles

@@ -94,7 +94,7 @@ core::Result<double> parse_flag(std::string_view text) {
 
 core::Result<double> parse_link(std::string_view text) {
   if (const auto kind = link_kind_from_name(text)) return double(static_cast<int>(*kind));
-  return problem("nvswitch, nvlink_pairs, pcie_p2p or host_staged", text);
+  return problem("nvswitch, nvlink_mesh, nvlink_pairs, pcie_p2p or host_staged", text);
 }
 
 // Range of a scaled value; a profile states nothing that is negative or infinite, and zero only as

@@ -25,7 +25,7 @@ enum class Kind {
   ratio,       // >= 0
   capability,  // "8.6"
   flag,        // "yes" or "no"
-  link,        // nvswitch | nvlink_pairs | pcie_p2p | host_staged
+  link,        // nvswitch | nvlink_mesh | nvlink_pairs | pcie_p2p | host_staged
 };
 
 // The value of `text` in the base unit. A problem's `where` is left empty: the caller knows it.

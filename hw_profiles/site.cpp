@@ -52,7 +52,7 @@ double most_of(const Field& field, const Profile& p) {
     const auto most = nvlink ? p.gpu.nvlink_bandwidth : p.gpu.pcie_bandwidth;
     return most ? most->value() : 1e300;
   };
-  if (field.name == "node.link_bandwidth") return link(p.node.link == LinkKind::nvswitch);
+  if (field.name == "node.link_bandwidth") return link(links_all(p.node.link));
   if (field.name == "node.pair_bandwidth") return link(true);
   return 1e300;
 }

@@ -59,8 +59,9 @@ std::span<const std::string_view> attention_kinds();
 std::span<const std::string_view> recipe_names();
 // precision: the recipe's 16-bit type, bf16 or f16. nullopt: unknown name.
 std::optional<Recipe> resolve_recipe(std::string_view name, core::DType half = core::DType::bf16);
-// Whether `half` is a precision of this recipe: mixed and megatron take bf16 and f16, the others
-// state bf16 (fp32 and fp64 have none, and accept the default alone); f8 goes with bf16 kernels.
+// Whether `half` is a precision of this recipe: mixed, megatron and fsdp2 take bf16 and f16, the
+// others state bf16 (fp32 and fp64 have none, and accept the default alone); f8 goes with bf16
+// kernels.
 bool recipe_accepts(std::string_view name, core::DType half);
 
 // Bytes of weights + gradients + optimizer state per trained parameter, unsharded: 16 for mixed

@@ -7,19 +7,16 @@
 
 #include "core/check.hpp"
 #include "sim/cost/action.hpp"
+#include "sim/cost/fabric.hpp"
 #include "sim/program/replay.hpp"
 
 namespace planner {
 namespace {
 
-int channels(hw_profiles::LinkKind link) {
-  switch (link) {
-    case hw_profiles::LinkKind::nvswitch: return 24;
-    case hw_profiles::LinkKind::nvlink_pairs:
-    case hw_profiles::LinkKind::pcie_p2p: return 4;
-    case hw_profiles::LinkKind::host_staged: return 0;
-  }
-  return 0;
+// Whose buffers lie on the GPU: those of staged copies lie in the host's memory.
+int channels(const hw_profiles::Profile& profile) {
+  const bool staged = profile.node.link == hw_profiles::LinkKind::host_staged;
+  return staged ? 0 : cost::make_fabric(profile).channels;
 }
 
 core::Bytes workspace(const hw_profiles::Profile& profile) {
@@ -61,7 +58,7 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
 
 core::Bytes communicator_bytes(int groups, const hw_profiles::Profile& profile) {
   constexpr core::Bytes kPerChannel = core::mib(12);
-  return kPerChannel * (std::int64_t{groups} * channels(profile.node.link));
+  return kPerChannel * (std::int64_t{groups} * channels(profile));
 }
 
 core::Bytes communicator_bytes(const program::Program& program, const program::RankClass& k,

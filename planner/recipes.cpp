@@ -42,7 +42,9 @@ const Row* find_row(std::string_view name) {
   return nullptr;
 }
 
-bool takes_half(const Row& row) { return row.name == "mixed" || row.name == "megatron"; }
+bool takes_half(const Row& row) {
+  return row.name == "mixed" || row.name == "megatron" || row.name == "fsdp2";
+}
 
 double bytes(DType type) { return core::bits(type) / 8.0; }
 

@@ -27,6 +27,12 @@ constexpr std::array<std::string_view, 4> kObjectives{"time", "memory", "cost", 
 constexpr std::array<std::string_view, 3> kOtherMachines{"rtx3090", "a100-sxm-80g",
                                                          "h100-sxm-80g"};
 
+// Whether published runs tell what the GPU sustains; else it is derived from another's.
+bool knows_runs(const hw_profiles::Profile& profile) {
+  const hw_profiles::Sourced* rate = profile.lookup("gpu.gemm_sustained");
+  return rate == nullptr || rate->source.find(hw_profiles::kUnverified) == std::string::npos;
+}
+
 std::string uncertainty_assumption(const hw_profiles::Profile& profile) {
   const hw_profiles::Site& site = profile.site;
   const int runs = site.runs.value_or(0);
@@ -36,8 +42,12 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile) {
       fmt::format("{:.0f} % of steps lie between {:.2f} and {:.2f} of what is predicted",
                   100 * known.coverage, 1 / factor, factor);
   if (runs == 0)
-    return "not calibrated to your site: " + interval +
-           "; --site FILE of planner calibrate narrows that";
+    return fmt::format("not calibrated to your site: {}{}; --site FILE of planner calibrate "
+                       "narrows that",
+                       interval, knows_runs(profile)
+                                     ? std::string()
+                                     : fmt::format(" on GPUs of which a run is known, as none is "
+                                                   "of {}", profile.gpu.id));
   if (site.pace)
     return fmt::format("calibrated by {} run{} of this site: {}", runs, runs == 1 ? "" : "s",
                        interval);

@@ -63,6 +63,12 @@ void check_for_megatron(Question& q) {
             "experts and tensor ranks with sequence_parallel=false",
             "sequence_parallel=true, which Megatron demands of experts beside tensor ranks",
             "plan with --pin sequence_parallel=true");
+  const bool flash = q.job().attention.starts_with("flash");
+  q.require(!flash || q.plan.profile.gpu.attention_flash2.has_value(),
+            "attention=" + q.job().attention,
+            fmt::format("attention over stored scores on {}, which flash-attention has no kernels "
+                        "for", q.plan.profile.gpu.id),
+            "plan with --framework megatron");
   q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
             "plan with --pin loss_chunks=1");
   using enum planner::Degree;

@@ -9,13 +9,14 @@ namespace cost {
 // What of a profile NCCL's choice depends on.
 struct Fabric {
   int generation = 1;           // row of NCCL's tables: 0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell
-  bool switched = false;        // NVSwitch between all GPUs of the node
+  bool linked = false;          // NVLink between all GPUs of the node, by a switch or a mesh
+  bool meshed = false;          // each GPU linked to some of the others
   bool multicast = false;       // the switch reduces (NVLink SHARP): Hopper and later
   int channels = 2;             // that run inside a node
   int nics = 1;
   int gpus_per_node = 1;
-  core::BytesPerSecond ring;    // bus bandwidth of large rings inside the node
-  core::BytesPerSecond pair;    // inside a bridged pair; zero: none
+  core::BytesPerSecond ring;    // bus bandwidth of large rings inside the node, of all its GPUs
+  core::BytesPerSecond pair;    // inside a bridged pair, or any two of a mesh; zero: none
   core::BytesPerSecond nvlink;  // all links of one GPU, effective; zero: none
   core::BytesPerSecond network; // wire rate of the whole node
   double network_efficiency = 1;       // of it, that messages reach

@@ -17,13 +17,17 @@ int log2_up(int n) {
   return levels;
 }
 
+bool bridged(const Place& place, const Machine& machine) {
+  return machine.pair.value() > 0 && (place.paired || (machine.meshed && place.size == 2));
+}
+
 // Hops that the ring's steps wait for, one after another. A ring over N nodes of a step sequence of
 // K - 1 crosses N - 1 network hops and passes the rest inside nodes.
 core::Seconds ring_latency(const Place& place, const Machine& machine, int passes) {
   const int network = place.nodes - 1;
   const int inside = place.size - 1 - network;
   const core::Seconds hop =
-      place.paired && machine.pair.value() > 0 ? machine.pair_latency : machine.link_latency;
+      bridged(place, machine) ? machine.pair_latency : machine.link_latency;
   return static_cast<double>(passes) * (static_cast<double>(inside) * hop +
                                         static_cast<double>(network) * machine.internode_latency);
 }
@@ -91,9 +95,8 @@ Place place_of(const program::Mesh& mesh, program::Group group, int rank, int gp
 
 Link link_of(const Place& place, const Machine& machine) {
   if (place.nodes <= 1) {
-    const bool bridge = place.paired && machine.pair.value() > 0;
-    return bridge ? Link{machine.pair_latency, machine.pair}
-                  : Link{machine.link_latency, machine.link};
+    return bridged(place, machine) ? Link{machine.pair_latency, machine.pair}
+                                   : Link{machine.link_latency, machine.link};
   }
   const double share = static_cast<double>(place.per_node) / machine.gpus_per_node;
   return {machine.internode_latency, std::min(machine.link, machine.internode * share)};

@@ -21,9 +21,10 @@ static constexpr double kTensorwiseCast = 2 + 1 + 1, kRowwiseCast = 2 * (2 + 2 +
 
 static double attention_efficiency(const hw_profiles::Profile& profile, const KernelUse& use) {
   const hw_profiles::Gpu& gpu = profile.gpu;
-  if (use.attention == "flash1") return gpu.attention_flash1.value_or(gpu.attention_flash2);
+  const double flash2 = gpu.attention_flash2.value_or(gpu.attention_flash1.value_or(0));
+  if (use.attention == "flash1") return gpu.attention_flash1.value_or(flash2);
   if (profile.framework.vendor_attention && gpu.attention_fused) return *gpu.attention_fused;
-  return gpu.attention_flash2;
+  return flash2;
 }
 
 static void add_framework(const hw_profiles::Framework& f, const KernelUse& use, Machine& machine) {
@@ -89,7 +90,8 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
   // [C6] A staged copy passes the host's memory twice, and all GPUs of the node copy at once.
   if (node.link == hw_profiles::LinkKind::host_staged && node.host_bandwidth)
     machine.link = std::min(machine.link, *node.host_bandwidth / (2.0 * node.gpus_per_node));
-  if (node.link == hw_profiles::LinkKind::nvlink_pairs) {
+  machine.meshed = node.link == hw_profiles::LinkKind::nvlink_mesh;
+  if (machine.meshed || node.link == hw_profiles::LinkKind::nvlink_pairs) {
     machine.pair = node.pair_bandwidth.value_or(core::BytesPerSecond{});
     machine.pair_latency = node.pair_latency.value_or(node.link_latency);
   }

@@ -53,6 +53,7 @@ struct Machine {
   core::Seconds link_latency{}, internode_latency{};
   core::BytesPerSecond link{};       // per GPU and direction inside a node
   core::BytesPerSecond pair{};       // inside a bridged pair of GPUs; zero: none
+  bool meshed = false;               // any two GPUs of a node are joined as a pair
   core::Seconds pair_latency{};
   core::BytesPerSecond hold{};  // sent per second of computing that it takes; zero: it takes none
   core::BytesPerSecond internode{};  // of the whole node, per direction

@@ -29,7 +29,7 @@ bool has_protocol(Method m, Protocol p, const Fabric& f) {
   if (p != Protocol::simple && !f.low_latency) return false;
   if (m == Method::nvls || m == Method::nvls_tree || m == Method::pat)
     return p == Protocol::simple;
-  return p != Protocol::ll128 || f.switched;
+  return p != Protocol::ll128 || f.linked;
 }
 
 bool reduces_in_switch(Method m) { return m == Method::nvls || m == Method::nvls_tree; }
@@ -124,6 +124,15 @@ double real_time(Collective c, Method m, Protocol p, double bytes, const Shape& 
   return start + (first * std::max(through(m, p, s, f), 1 / rate) + (bytes - first) / rate) / 1000;
 }
 
+// Twice as many as channels of the least rate that NCCL's search takes on NVLink fit its links
+// (src/graph/search.cc, connect.cc): 12 of a V100, 24 of an A100. Newer chips: 24 as seen of them,
+// by higher rates of a channel.
+int linked_channels(core::BytesPerSecond nvlink) {
+  constexpr double kLeastRate = 20;
+  constexpr int kMost = 24;
+  return std::clamp(2 * static_cast<int>(nvlink.value() / kGiga / kLeastRate), 2, kMost);
+}
+
 core::Picoseconds picoseconds(double microseconds) {
   return core::to_picoseconds(core::Seconds(microseconds * kMicro));
 }
@@ -146,9 +155,12 @@ Fabric make_fabric(const hw_profiles::Profile& profile) {
   const int capability = profile.gpu.compute_capability.value_or(0);
   Fabric f;
   f.generation = capability >= 100 ? 3 : capability >= 90 ? 2 : capability >= 80 ? 1 : 0;
-  f.switched = node.link == LinkKind::nvswitch;
-  f.multicast = f.switched && f.generation >= 2 && node.nccl_nvls.value_or(true);
-  f.channels = f.switched ? 24 : node.link == LinkKind::host_staged ? 2 : 4;
+  f.linked = links_all(node.link);
+  f.meshed = node.link == LinkKind::nvlink_mesh;
+  f.multicast = f.linked && !f.meshed && f.generation >= 2 && node.nccl_nvls.value_or(true);
+  f.nvlink = profile.gpu.nvlink_effective.value_or(core::BytesPerSecond{});
+  f.channels = f.linked ? linked_channels(f.nvlink)
+                        : node.link == LinkKind::host_staged ? 2 : 4;
   f.nics = node.nics;
   f.gpus_per_node = node.gpus_per_node;
   f.ring = node.link_bandwidth;
@@ -156,7 +168,6 @@ Fabric make_fabric(const hw_profiles::Profile& profile) {
   if (node.link == LinkKind::host_staged && node.host_bandwidth)
     f.ring = std::min(f.ring, *node.host_bandwidth / (2.0 * node.gpus_per_node));
   f.pair = node.pair_bandwidth.value_or(core::BytesPerSecond{});
-  f.nvlink = profile.gpu.nvlink_effective.value_or(core::BytesPerSecond{});
   f.network = node.internode_bandwidth;
   f.network_efficiency = node.internode_efficiency.value_or(1);
   f.hop = node.link_latency;
@@ -211,7 +222,9 @@ core::Picoseconds message_time(core::Bytes bytes, const Place& place, const Fabr
                                bool paired) {
   const Shape s = shape_of(place, f, f.network * f.network_efficiency, paired);
   const double hop = place.nodes > 1 ? f.network_hop.value() : f.hop.value();
-  return picoseconds(hop / kMicro + static_cast<double>(bytes.value()) / (1000 * s.ring()));
+  const bool straight = f.meshed && place.nodes == 1;  // one link, whatever others the group has
+  const double rate = straight ? f.pair.value() / kGiga : s.ring();
+  return picoseconds(hop / kMicro + static_cast<double>(bytes.value()) / (1000 * rate));
 }
 
 core::Picoseconds exchange_time(core::Bytes payload, const Place& place, const Fabric& f) {

@@ -42,6 +42,19 @@ double tree_rate(Protocol p, const Shape& s, const Fabric& f) {
   return s.nodes > 1 ? std::min(share / 2, s.tree_out()) : share / 2;
 }
 
+// Of a mesh, a group that is a part of the node has those of its GPUs' links that stay inside it:
+// as many in each dimension of a cube, of which n GPUs span log2(n).
+core::BytesPerSecond mesh_ring(const Place& place, const Fabric& f) {
+  if (place.per_node <= 2) return f.pair;
+  const double share = std::log2(place.per_node) / std::log2(f.gpus_per_node);
+  return std::max(f.pair, std::min(1.0, share) * f.ring);
+}
+
+core::BytesPerSecond inside(const Place& place, const Fabric& f, bool paired) {
+  if (f.meshed) return mesh_ring(place, f);
+  return paired && place.size == 2 && f.pair.value() > 0 ? f.pair : f.ring;
+}
+
 }  // namespace
 
 Shape shape_of(const Place& place, const Fabric& f, core::BytesPerSecond network, bool paired) {
@@ -51,8 +64,7 @@ Shape shape_of(const Place& place, const Fabric& f, core::BytesPerSecond network
   s.per_node = s.ranks / s.nodes;
   s.levels = place.nodes > 1 ? std::ceil(std::log2(place.nodes)) : 0.0;
   s.column = std::min(place.nodes, 3) - 1;
-  const bool bridge = paired && place.size == 2 && f.pair.value() > 0;
-  s.in = (bridge ? f.pair : f.ring).value() / kGiga;
+  s.in = inside(place, f, paired).value() / kGiga;
   s.out = network.value() / kGiga * std::min(1.0, s.per_node / f.gpus_per_node);
   // Two channels run on each path of the search; a path between nodes has a network card.
   const int paths = std::max(1, f.channels / 2);

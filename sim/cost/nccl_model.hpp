@@ -25,7 +25,7 @@ constexpr LatencyTable kNetStep{
 
 constexpr std::size_t at(auto value) { return static_cast<std::size_t>(value); }
 inline const LatencyTable& local_steps(const Fabric& f) {
-  return f.nvlink.value() > 0 && f.switched ? kNvlinkStep : kPciStep;
+  return f.nvlink.value() > 0 && f.linked ? kNvlinkStep : kPciStep;
 }
 
 // A group and the rates that it meets, GB/s.

@@ -144,7 +144,7 @@ core::Picoseconds local_time(const ChakraNode& node, const cost::Machine* machin
   const core::Bytes bytes(node.size);
   if (node.type == kMemLoad || node.type == kMemStore) return cost::host_copy_time(bytes, *machine);
   if (node.type != kComp || (node.operations <= 0 && node.size == 0)) return {};
-  const core::FlopsPerSecond peak = machine->peak[static_cast<std::size_t>(core::DType::bf16)];
+  const core::FlopsPerSecond peak = machine->peak[static_cast<std::size_t>(core::DType::f16)];
   core::Seconds time = cost::memory_time(bytes, *machine);
   if (peak.value() > 0)
     time = std::max(time, core::Flops{node.operations} / (peak * machine->gemm_efficiency));

@@ -13,7 +13,7 @@ double per_picosecond(core::BytesPerSecond rate) { return rate.value() * 1e-12; 
 }  // namespace
 
 Wires::Wires(int ranks, const cost::Machine& m, Sharing sharing, std::span<const WeakLink> weak)
-    : per_node_(m.gpus_per_node), has_pairs_(m.pair.value() > 0),
+    : per_node_(m.gpus_per_node), has_pairs_(m.pair.value() > 0 && !m.meshed),
       latency_(core::to_picoseconds(m.link_latency).value()),
       pair_latency_(core::to_picoseconds(m.pair_latency).value()),
       network_latency_(core::to_picoseconds(m.internode_latency).value()),

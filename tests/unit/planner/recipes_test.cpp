@@ -50,6 +50,7 @@ TEST_CASE("only the mixed recipe takes the job's 16-bit type") {
   CHECK(mixed.activation == core::DType::f16);
   CHECK(mixed.master == core::DType::f32);
   CHECK(recipe_accepts("mixed", core::DType::f16));
+  CHECK(recipe_accepts("fsdp2", core::DType::f16));  // MixedPrecisionPolicy(param_dtype=float16)
   CHECK_FALSE(recipe_accepts("pure_bf16", core::DType::f16));
   CHECK(recipe_accepts("mixed", core::DType::f8));  // GEMMs alone; weights stay in 16 bits
   CHECK_FALSE(recipe_accepts("fp32", core::DType::f8));
