@@ -35,6 +35,7 @@ std::optional<hw_profiles::Profile> gpu_of(std::string_view text) {
   const std::string said = plain(text);
   const bool pcie = said.find("pcie") != std::string::npos;
   std::optional<std::string> best;
+  std::size_t longest = 0;
   for (const std::string& id : hw_profiles::profile_names()) {
     const std::string family = id.substr(0, id.find('-'));
     const bool carded =
@@ -46,9 +47,11 @@ std::optional<hw_profiles::Profile> gpu_of(std::string_view text) {
     if (carded ? (id.find("-pcie") != std::string::npos) != pcie
                : id.find('-') != std::string::npos)
       continue;
+    if (family.size() < longest) continue;
     const std::string memory = plain(id.substr(id.rfind('-') + 1));
-    if (!best || said.find(memory) != std::string::npos) best = id;
+    if (family.size() > longest || said.find(memory) != std::string::npos) best = id;
     else if (said.find("gb") == std::string::npos) best = id;  // sorted: the larger
+    longest = family.size();
   }
   if (!best) return std::nullopt;
   auto profile = hw_profiles::find_profile(*best);

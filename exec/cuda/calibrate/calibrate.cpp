@@ -17,19 +17,39 @@ namespace {
 
 using core::DType;
 
-constexpr std::array<std::pair<const char*, const char*>, 12> kShipped{{
+// By what a device's name holds, or how it ends: "NVIDIA L40" is no L4. Cards that the kernels are
+// built for: compute capabilities 8.0 to 10.0.
+struct Shipped {
+  std::string_view text;
+  const char* profile;
+  bool ends = false;
+};
+constexpr std::array<Shipped, 25> kShipped{{
     {"H200", "h200-sxm-141g"},
+    {"H20", "h20-sxm-96g", true},
+    {"H800", "h800-sxm-80g", true},
     {"H100 PCIe", "h100-pcie-80g"},
     {"H100", "h100-sxm-80g"},
+    {"GB200", "gb200-186g"},
     {"B200", "b200-sxm-180g"},
     {"A100-PCIE-40", "a100-pcie-40g"},
     {"A100 80GB PCIe", "a100-pcie-80g"},
     {"A100-SXM4-40", "a100-sxm-40g"},
     {"A100-SXM4-80", "a100-sxm-80g"},
+    {"A800-SXM4-80", "a800-sxm-80g"},
+    {"A10G", "a10g"},
+    {"NVIDIA A10", "a10", true},
+    {"NVIDIA A40", "a40", true},
+    {"L40S", "l40s"},
+    {"NVIDIA L4", "l4", true},
+    {"RTX 3060", "rtx3060-12g", true},
     {"RTX 3080", "rtx3080"},
-    {"RTX 3090", "rtx3090"},
+    {"RTX 3090", "rtx3090", true},
+    {"RTX 3090 Ti", "rtx3090ti"},
+    {"RTX 4080", "rtx4080", true},
     {"RTX 4090", "rtx4090"},
     {"RTX A5000", "rtx-a5000"},
+    {"RTX A6000", "rtx-a6000"},
 }};
 
 // Calls between two waits: what a wait takes is little beside them.
@@ -295,8 +315,9 @@ class GpuCalibrator {
 }  // namespace
 
 core::Result<hw_profiles::Profile> shipped_profile(const std::string& device) {
-  for (const auto& [text, id] : kShipped)
-    if (device.find(text) != std::string::npos) return hw_profiles::find_profile(id);
+  for (const Shipped& s : kShipped)
+    if (s.ends ? device.ends_with(s.text) : device.find(s.text) != std::string::npos)
+      return hw_profiles::find_profile(s.profile);
   return core::Problem{"--backend cuda", fmt::format("a GPU with a shipped profile ({})",
                                                      fmt::join(hw_profiles::profile_names(), ", ")),
                        device, "write a profile for it first: see hw_profiles/README.md"};

@@ -281,6 +281,38 @@ TEST_CASE("copies through host memory lose against peer access, and pairs agains
   CHECK(make_fabric(slow).ring.value() == Approx(1.25e9));
 }
 
+TEST_CASE("a group of a mesh has the links that stay inside it: 1, 4 and 6 of a V100's") {
+  const Fabric mesh = fabric_of("v100-sxm-32g"), flat = fabric_of("v100-sxm-32g", "dgx2-v100");
+  // S = 4 GiB: seconds x rate / S = 2 (n - 1) / n. 20, 40 x 2 and 40 x 3 GB/s for 2, 4 and 8 GPUs.
+  const double bytes = 4294967296.0;
+  const auto rate = [&](int n) {
+    const core::Seconds t = core::to_seconds(
+        nccl_collective(Collective::all_reduce, core::gib(4), {n, 1, n}, mesh, Method::ring).time);
+    return bytes / t.value() * 2 * (n - 1) / n / 1e9;
+  };
+  CHECK(rate(2) == Approx(20).epsilon(0.01));
+  CHECK(rate(4) == Approx(80).epsilon(0.01));
+  CHECK(rate(8) == Approx(120).epsilon(0.01));
+  // A message has its one link, on a switch all six.
+  const Place two{2, 1, 2}, eight{8, 1, 8};
+  CHECK(core::to_seconds(message_time(core::gib(4), two, mesh)).value() ==
+        Approx(bytes / 20e9).epsilon(0.001));
+  CHECK(message_time(core::gib(4), eight, mesh) == message_time(core::gib(4), two, mesh));
+  CHECK(core::to_seconds(message_time(core::gib(4), two, flat)).value() ==
+        Approx(bytes / 117e9).epsilon(0.001));
+  CHECK_FALSE(allowed(Collective::all_reduce, Method::nvls, eight, mesh));
+  CHECK_FALSE(allowed(Collective::all_reduce, Method::nvls, eight, flat));
+}
+
+TEST_CASE("as many channels as NCCL fits on a card's links, twice") {
+  CHECK(fabric_of("v100-sxm-32g").channels == 12);   // 6 x 20 GB/s
+  CHECK(fabric_of("a100-sxm-80g").channels == 24);   // 12 x 20
+  CHECK(fabric_of("h800-sxm-80g").channels == 16);   // 164.8 / 20 = 8.24
+  CHECK(fabric_of("h100-sxm-80g").channels == 24);   // 12 of 30 are seen
+  CHECK(fabric_of("t4").channels == 4);
+  CHECK(fabric_of("rtx5090").channels == 2);
+}
+
 TEST_CASE("an exchange moves near and far parts at once") {
   // 8 ranks on 2 nodes of 4, S = 8 MB, 1 MB to each: far 4 x 4 MB over 40 GB/s = 400 us, near
   // 3 MB at 100 GB/s = 30 us; 7 messages of 10 us to start.

@@ -46,5 +46,19 @@ TEST_CASE("a GPU without a shipped profile is a problem that names it") {
   const auto none = cuda::shipped_profile("NVIDIA Unheard Of");
   REQUIRE(!none.ok());
   CHECK(core::to_text(none.problems()).find("Unheard Of") != std::string::npos);
-  CHECK(cuda::shipped_profile("NVIDIA H200").ok());
+  for (const auto& [device, id] : {std::pair{"NVIDIA H200", "h200-sxm-141g"},
+                                   {"NVIDIA H20", "h20-sxm-96g"},
+                                   {"NVIDIA GB200", "gb200-186g"},
+                                   {"NVIDIA A10G", "a10g"},
+                                   {"NVIDIA A10", "a10"},
+                                   {"NVIDIA L40S", "l40s"},
+                                   {"NVIDIA L4", "l4"},
+                                   {"NVIDIA GeForce RTX 3090", "rtx3090"},
+                                   {"NVIDIA GeForce RTX 3090 Ti", "rtx3090ti"}}) {
+    const auto found = cuda::shipped_profile(device);
+    REQUIRE(found.ok());
+    CHECK(found->gpu.id == id);
+  }
+  for (const char* other : {"NVIDIA L40", "NVIDIA GeForce RTX 3060 Ti", "NVIDIA H20-3e"})
+    CHECK_FALSE(cuda::shipped_profile(other).ok());
 }

@@ -57,7 +57,9 @@ TEST_CASE("rings that have their wires to themselves take what the cost model sa
   const Space space = GENERATE(
       Space{"gpt2-124m", "a100-sxm-80g", 4, 128, 8, {"data=4", "sharding=none"}},
       Space{"gpt2-124m", "h100-sxm-80g", 4, 128, 8, {"pipeline=4", "schedule=1f1b"}},
-      Space{"gpt2-124m", "a100-sxm-80g", 4, 128, 8, {"tensor=4"}});
+      Space{"gpt2-124m", "a100-sxm-80g", 4, 128, 8, {"tensor=4"}},
+      Space{"gpt2-124m", "v100-sxm-32g", 4, 128, 8, {"data=4", "sharding=none"}},
+      Space{"gpt2-124m", "v100-sxm-32g", 4, 128, 8, {"pipeline=4", "schedule=1f1b"}});
   engine_test::each_candidate(space, [](const Lowered& c) {
     INFO(to_text(c.strategy));
     for (const bool plain : {true, false}) {  // without NCCL's protocols, and with them

@@ -8,6 +8,7 @@
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/job_check.hpp"
 #include "planner/lower.hpp"
 #include "planner/space.hpp"
 #include "tests/catch.hpp"
@@ -64,6 +65,7 @@ int each_candidate(const Space& space, const Visit& visit) {
   planner::Job job;
   job.seq_len = space.seq_len;
   job.global_batch = space.batch;
+  planner::take_usual(job, profile, true, true);
   planner::Constraints constraints;
   for (const char* pin : space.pins) REQUIRE(constraints.pin(pin).ok());
   planner::Question question = make_question(model, job, profile, space.gpus).value();

@@ -12,6 +12,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/numbers.hpp"
 #include "reports/fit/write_back.hpp"
 #include "tests/catch.hpp"
 
@@ -111,6 +112,26 @@ TEST_CASE("a fit is written into the profiles it concerns, whole") {
   fitted.constants.front().scaled.front().of = "rtx4090";   // no file of it here
   CHECK_FALSE(write_back(fitted, std::nullopt, root).ok());
   fs::remove_all(root);
+}
+
+TEST_CASE("shipped cards that follow a constant hold so many times what its own cards hold") {
+  const auto number = [](const std::string& gpu, const std::string& field) {
+    return hw_profiles::number_of(*hw_profiles::find_profile(gpu), field).value();
+  };
+  int followers = 0;
+  for (const Constant& c : shipped_constants())
+    for (const Scaled& s : c.scaled) {
+      INFO(c.name() << ", followed by " << s.of);
+      const double led = number(c.of.front(), c.field);
+      CHECK(number(s.of, c.field) == Approx(led * s.by).epsilon(0.01));  // of rounded numbers
+      const std::string source = fmt::format("derived, unverified for this card: {:.3g} times that "
+                                             "of {}: {}", s.by, c.of.front(), s.why);
+      const hw_profiles::Profile follower = *hw_profiles::find_profile(s.of);
+      CHECK(follower.lookup(c.field)->source == source);
+      if (c.field == kRateOfGpu) CHECK(number(s.of, "gpu.sustained_spread") == 0.25);
+      ++followers;
+    }
+  CHECK(followers > 0);
 }
 
 TEST_CASE("no shipped constant is keyed to a model or to anything but shipped profiles") {

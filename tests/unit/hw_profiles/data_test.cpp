@@ -35,7 +35,7 @@ double tensor_peak_tflops(const Gpu& g) {
 }  // namespace
 
 TEST_CASE("every shipped profile loads and is called by its own id") {
-  REQUIRE(profile_names().size() == 15);
+  REQUIRE(profile_names().size() == 35);
   for (const std::string& name : profile_names()) CHECK(load(name).gpu.id == name);
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("stated 16-bit peaks are within 1.5 % of SMs x tensor cores x FMA x 2 
 }
 
 TEST_CASE("stated f32 peaks are within 1.5 % of SMs x lanes x 2 x boost clock") {
-  const auto lanes = [](const Gpu& g) { return g.compute_capability == 80 ? 64 : 128; };
+  const auto lanes = [](const Gpu& g) { return g.compute_capability <= 80 ? 64 : 128; };
   for (const Profile& p : all()) {
     if (!p.gpu.compute_capability) continue;
     INFO(p.gpu.id);
@@ -104,6 +104,13 @@ TEST_CASE("peaks rise as types shrink, and a type the device lacks has none") {
     if (p.gpu.peak_tf32) CHECK(*p.gpu.peak_tf32 >= p.gpu.peak_f32);
     if (p.gpu.peak_f8) CHECK(*p.gpu.peak_f8 > p.gpu.peak_16bit);
   }
+  for (const char* older : {"v100-sxm-32g", "t4", "rtx2080ti"}) {
+    const Gpu g = load(older).gpu;
+    CHECK_FALSE(peak(g, core::DType::bf16).has_value());
+    CHECK(peak(g, core::DType::f16) == g.peak_16bit);
+    CHECK_FALSE(g.peak_tf32.has_value());
+    CHECK_FALSE(g.attention_flash2.has_value());
+  }
   const Gpu a100 = load("a100-sxm-80g").gpu;
   CHECK_FALSE(peak(a100, core::DType::f8).has_value());
   CHECK(peak(a100, core::DType::bf16) == a100.peak_16bit);
@@ -116,9 +123,9 @@ TEST_CASE("a link never outruns the wires that carry it") {
     if (p.gpu.id == "host") continue;
     INFO(p.gpu.id);
     const auto wires =
-        p.node.link == LinkKind::nvswitch ? p.gpu.nvlink_bandwidth : p.gpu.pcie_bandwidth;
+        links_all(p.node.link) ? p.gpu.nvlink_bandwidth : p.gpu.pcie_bandwidth;
     CHECK(p.node.link_bandwidth < wires.value());
-    CHECK(p.node.gpus_per_node == 8);
+    CHECK(p.node.gpus_per_node == (p.node.id == "gb200-nvl72" ? 72 : 8));
   }
 }
 

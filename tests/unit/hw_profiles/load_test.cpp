@@ -82,12 +82,18 @@ TEST_CASE("lookup gives the text and source of a field, and nothing for what is 
 }
 
 TEST_CASE("an unknown name suggests the nearest profile") {
-  CHECK(has(problems_of(find_profile("rtx309")), "did you mean rtx3090?"));
+  CHECK(has(problems_of(find_profile("rtx309")), "did you mean rtx3090 or rtx3090ti?"));
   CHECK(has(problems_of(find_profile("h100-sxm-80gb")), "did you mean h100-sxm-80g?"));
   CHECK(has(problems_of(find_profile("h200")), "did you mean h200-sxm-141g?"));
   CHECK(has(problems_of(find_profile("h100")), "h100-hbm2e-96g-500w or "));
   CHECK(has(problems_of(find_profile("h100")), " or h100-sxm-80g?"));
   CHECK(has(problems_of(find_profile("abacus")), "a100-sxm-80g"));
+  // Those that begin so come first, in the list and alone in the question.
+  const std::string v100 = problems_of(find_profile("v100"));
+  CHECK(has(v100, "expected one of v100-pcie-16g, v100-sxm-16g, v100-sxm-32g, a10, "));
+  CHECK(has(v100, "did you mean v100-pcie-16g or v100-sxm-16g or v100-sxm-32g?"));
+  CHECK(has(problems_of(find_profile("a10-")), "did you mean a10?"));
+  CHECK(has(problems_of(find_profile("rtx-a")), "did you mean rtx-a5000 or rtx-a6000?"));
 }
 
 TEST_CASE("a profile is read from a file, and a missing file is named") {
@@ -255,6 +261,10 @@ TEST_CASE(
   CHECK_FALSE(use_node(p, "pcie4-p2p", "--node").ok());  // GeForce: no peer access
   CHECK_FALSE(use_node(p, "/nowhere/node.json", "--node").ok());
   CHECK(p == before);
+  Profile v100 = *find_profile("v100-sxm-32g");
+  CHECK(v100.node.link == LinkKind::nvlink_mesh);
+  CHECK_FALSE(set(v100, "node.pair_bandwidth", "none", "test").ok());   // a mesh has pairs
+  CHECK_FALSE(set(v100, "node.link_bandwidth", "200 GB/s", "test").ok());  // its wires: 150
   // The bridge of one card pair does not outrun the card's own links.
   const std::string own = p.lookup("node.link_bandwidth")->text;
   CHECK(has(problems_of(profile_from_json_text(

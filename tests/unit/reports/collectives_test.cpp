@@ -37,8 +37,11 @@ TEST_CASE("a timed collective is predicted on the GPU, network and bridge that i
       "c,H100-PCIe 80GB,\"2 GPUs, NVLink bridge\",2,1,all_reduce,1073741824,9306.7,,,,,\n"
       "d,B200,EFA v4 8x400Gb/s,32,4,all_reduce,17179869184,87181.8,,,,,\n"
       "e,B200,EFA v4 8x200Gb/s,32,4,all_reduce,17179869184,87181.8,,,,,\n"
-      "f,A100-PCIe,PCIe,2,1,sendrecv,1048576,100,,,,,\n");
-  REQUIRE(s.rows.size() == 6);
+      "f,A100-PCIe,PCIe,2,1,sendrecv,1048576,100,,,,,\n"
+      "g,H200 SXM 96GB,NVSwitch,8,1,all_reduce,1048576,100,,,,,\n"
+      "h,H20 SXM,NVSwitch,8,1,all_reduce,1048576,100,,,,,\n"
+      "i,RTX 3090 Ti,PCIe,2,1,all_reduce,1048576,100,,,,,\n");
+  REQUIRE(s.rows.size() == 9);
   CHECK(s.rows[0].gpu == "a100-sxm-80g");
   CHECK(s.rows[0].choice == "ring Simple");
   CHECK(std::abs(s.rows[0].relative_error()) < 0.02);
@@ -51,6 +54,9 @@ TEST_CASE("a timed collective is predicted on the GPU, network and bridge that i
   CHECK(std::abs(s.rows[4].predicted / s.rows[3].predicted - 2) < 0.1);  // half the network
   CHECK(s.rows[5].gpu == "a100-pcie-80g");
   CHECK(s.rows[5].choice == "message");
+  CHECK(s.rows[6].gpu == "h200-sxm-141g");  // not an H20, whatever memory it says
+  CHECK(s.rows[7].gpu == "h20-sxm-96g");
+  CHECK(s.rows[8].gpu == "rtx3090ti");
 }
 
 TEST_CASE("a row's words name the cloud's machine that has its network and GPU") {
@@ -81,8 +87,8 @@ TEST_CASE("a row's words name the cloud's machine that has its network and GPU")
 }
 
 TEST_CASE("a timing that cannot be predicted is skipped with its reason") {
-  CHECK(skipped_for("a,RTX5090,PCIe5,8,1,all_reduce,1024,10,,,,,\n") ==
-        "no profile of the GPU \"RTX5090\"");
+  CHECK(skipped_for("a,RTX7090,PCIe5,8,1,all_reduce,1024,10,,,,,\n") ==
+        "no profile of the GPU \"RTX7090\"");
   CHECK(skipped_for("a,H100,NVSwitch,8,1,gossip,1024,10,,,,,\n") ==
         "no collective of a known name: gossip");
   CHECK(skipped_for("a,H100,NVSwitch,8,1,all_reduce,,,,480,,,\n") == "states no size of a message");
@@ -117,7 +123,7 @@ TEST_CASE("scores of collectives are grouped, and the machine form lists every r
   const CollectiveScores s = timed(
       "a,H100,NVSwitch,8,1,all_reduce,1024,30,,,,,\n"
       "b,H100,NVSwitch,8,1,all_reduce,2147483648,8000,,,,,\n"
-      "c,RTX5090,PCIe5,8,1,all_reduce,1024,10,,,,,\n");
+      "c,RTX7090,PCIe5,8,1,all_reduce,1024,10,,,,,\n");
   const auto json = core::parse_json(to_json_text(s), "scores");
   REQUIRE(json.ok());
   CHECK(core::dump(*json->find("predicted")) == "2");

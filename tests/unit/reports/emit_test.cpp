@@ -95,6 +95,27 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
   CHECK(has(uneven->text, "--pipeline-model-parallel-layout 'Et*4|t*5|t*3L'\n"));
 }
 
+TEST_CASE("fp16 and GPUs without FlashAttention are emitted where the framework has them") {
+  const auto on_v100 = [](Plan& plan, Strategy&) {
+    plan.profile = hw_profiles::find_profile("v100-sxm-32g").value();
+    plan.job.precision = core::DType::f16;
+    plan.job.attention = "fused_softmax";
+  };
+  const auto launch = emitted("gpt2-1.5b", "megatron", on_v100);
+  REQUIRE(launch.ok());
+  CHECK(has(launch->text, "--fp16\n"));
+  CHECK(has(launch->text, "--attention-backend unfused\n"));
+  CHECK_FALSE(has(launch->text, "--bf16"));
+  CHECK(is_refused("gpt2-1.5b", "megatron", [&](Plan& plan, Strategy& s) {
+    on_v100(plan, s);
+    plan.job.attention = "flash1";
+  }, "flash1", "plan with --framework megatron"));
+  CHECK(is_refused("llama3-8b", "torchtitan", [&](Plan& plan, Strategy& s) {
+    on_v100(plan, s);
+    fully_sharded(plan, s);
+  }, "fp16", "emit for deepspeed"));
+}
+
 TEST_CASE("the order of the mesh is said where it matters, or refused") {
   const auto stages = [](Plan&, Strategy& s) {
     s.pipeline = 2;
