@@ -29,8 +29,8 @@ std::string plain(std::string_view text) {
   return out;
 }
 
-// The shipped GPU that "A100-SXM4 80GB" names: of its family, on the card that it says (SXM where
-// it says none), of its memory where several are.
+// The shipped GPU that "A100-SXM4 80GB" names: of its family (the longest that fits: H200, not
+// H20), on the card that it says (SXM where it says none), of its memory where several are.
 std::optional<hw_profiles::Profile> gpu_of(std::string_view text) {
   const std::string said = plain(text);
   const bool pcie = said.find("pcie") != std::string::npos;
