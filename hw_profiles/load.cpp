@@ -181,6 +181,17 @@ void read_text(core::JsonReader& reader, std::string_view key, std::string& out)
     reader.problem(key, "a text of at least one character", "\"\"");
 }
 
+void read_runs(core::JsonReader& reader, std::vector<Framework::Runs>& out) {
+  const auto runs = reader.optional_object("runs");
+  for (const std::string_view key : runs ? runs->keys() : std::vector<std::string_view>()) {
+    std::vector<std::string> said;
+    if (auto r = *runs; r.required(key, said) && said.size() == 2 && !said[1].empty())
+      out.push_back({std::string(key), said[0], said[1]});
+    else
+      r.problem(key, "[values, source]", "another", "");
+  }
+}
+
 // The part's file where a profile names one; a part may also be written out in the profile.
 core::Result<core::Json> with_part(core::Json profile, const Part& part, std::string_view where) {
   const core::Json* named = profile.find(part.key);
@@ -229,6 +240,7 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
       reader.optional("about", profile.framework.about);
       read_text(reader, "recipe", profile.framework.recipe);
       reader.optional("successor", profile.framework.successor);
+      read_runs(reader, profile.framework.runs);
       core::Json earlier;  // read by use_framework, which alone knows a date
       reader.optional("until", earlier);
     }

@@ -141,6 +141,12 @@ struct Native {
 // Ratios are of what the operator graph states: a kernel for each operator, each input read and
 // each output written once.
 struct Framework {
+  // What it can run of a strategy's key, where not everything: values as a pin takes them.
+  struct Runs {
+    std::string key, values, source;
+    friend bool operator==(const Runs&, const Runs&) = default;
+  };
+  std::vector<Runs> runs;
   std::string id = "native";
   std::string about;
   std::string recipe = "mixed";          // what it trains with when nothing else is asked for

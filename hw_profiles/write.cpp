@@ -33,6 +33,10 @@ std::string to_json_text(const Profile& profile) {
       object.set("recipe", profile.framework.recipe);
       if (!profile.framework.successor.empty())
         object.set("successor", profile.framework.successor);
+      core::Json runs = core::Json::object();
+      for (const Framework::Runs& r : profile.framework.runs)
+        runs.set(r.key, core::Json::array({r.values, r.source}));
+      if (runs.size() > 0) object.set("runs", std::move(runs));
     }
     for (const Field& field : fields()) {
       if (part_of(field) != part) continue;

@@ -103,6 +103,8 @@ class Explorer {
     core::Seconds expected{};          // counted_step
   };
   std::optional<Measure> measure(const Strategy& strategy);
+  // What the framework runs (Constraints::limit).
+  bool is_within_limits(const Strategy& s) const { return constraints_->is_within_limits(s); }
   // The same by the closed form alone: nothing where it does not describe the strategy, which is
   // resolved.
   std::optional<Measure> foreseen(const Strategy& strategy);

@@ -1,6 +1,7 @@
 #include "planner/pins.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -68,7 +69,8 @@ bool Constraints::KeyRule::admits(const Value& value) const {
   const auto has = [&](const std::vector<Value>& values) {
     return std::ranges::find(values, value) != values.end();
   };
-  return (pinned.empty() || has(pinned)) && !has(forbidden);
+  const std::vector<Value>& allowed = pinned.empty() ? limits : pinned;
+  return (allowed.empty() || has(allowed)) && !has(forbidden);
 }
 
 core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key,
@@ -88,8 +90,9 @@ core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key
   return Value{.number = 0, .items = std::move(items)};
 }
 
-core::Status Constraints::add(std::string_view text, bool forbidden) {
-  const std::string where = fmt::format("--{} {}", forbidden ? "forbid" : "pin", text);
+core::Status Constraints::add(std::string_view text, Kind kind) {
+  static constexpr std::array<std::string_view, 3> kFrom{"--pin", "--forbid", "framework.runs"};
+  const std::string where = fmt::format("{} {}", kFrom[static_cast<std::size_t>(kind)], text);
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos)
     return core::Problem{where, "key=value", fmt::format("\"{}\"", text), "write data=8"};
@@ -108,22 +111,26 @@ core::Status Constraints::add(std::string_view text, bool forbidden) {
     values.push_back(std::move(value).value());
   }
   std::ranges::sort(values);
-  std::vector<Value>& known = forbidden ? rule(*key).forbidden : rule(*key).pinned;
-  if (!forbidden && !known.empty() && known != values)
+  KeyRule& of_key = rule(*key);
+  std::vector<Value>& known = kind == Kind::forbid  ? of_key.forbidden
+                              : kind == Kind::limit ? of_key.limits
+                                                    : of_key.pinned;
+  if (kind == Kind::pin && !known.empty() && known != values)
     return core::Problem{where, fmt::format("one pin of {}", name), "a second, different one",
                          fmt::format("allow several as {}=A|B", name)};
   known.insert(known.end(), values.begin(), values.end());
-  texts_.push_back(where.substr(2));
+  if (kind != Kind::limit) texts_.push_back(where.substr(2));
   return core::Done{};
 }
 
-core::Status Constraints::pin(std::string_view text) { return add(text, false); }
-core::Status Constraints::forbid(std::string_view text) { return add(text, true); }
+core::Status Constraints::pin(std::string_view text) { return add(text, Kind::pin); }
+core::Status Constraints::forbid(std::string_view text) { return add(text, Kind::forbid); }
+core::Status Constraints::limit(std::string_view text) { return add(text, Kind::limit); }
 
 Constraints::KeyRule& Constraints::rule(const StrategyKey& key) {
   for (KeyRule& r : keys_)
     if (r.key == &key) return r;
-  keys_.push_back({.key = &key, .pinned = {}, .forbidden = {}});
+  keys_.push_back({.key = &key, .pinned = {}, .forbidden = {}, .limits = {}});
   return keys_.back();
 }
 
@@ -150,6 +157,24 @@ std::string_view Constraints::forbids(const Strategy& strategy) const {
         std::ranges::find(r.forbidden, value_of(*r.key, strategy)) != r.forbidden.end())
       return r.key->name;
   return {};
+}
+
+bool Constraints::is_within_limits(const Strategy& strategy) const {
+  return std::ranges::all_of(keys_, [&](const KeyRule& r) {
+    return r.limits.empty() ||
+           std::ranges::find(r.limits, value_of(*r.key, strategy)) != r.limits.end();
+  });
+}
+
+std::vector<std::string_view> Constraints::beyond_limits() const {
+  std::vector<std::string_view> found;
+  for (const KeyRule& r : keys_) {
+    const auto is_beyond = [&](const Value& value) {
+      return std::ranges::find(r.limits, value) == r.limits.end();
+    };
+    if (!r.limits.empty() && std::ranges::any_of(r.pinned, is_beyond)) found.push_back(r.key->name);
+  }
+  return found;
 }
 
 bool Constraints::admits(const Strategy& strategy) const { return broken(strategy).empty(); }

@@ -19,6 +19,8 @@ class Constraints {
   // cannot have (the allowed ones are named), a key pinned twice to different values.
   core::Status pin(std::string_view text);
   core::Status forbid(std::string_view text);
+  // Only these values, unless the key is pinned, which then decides: "key=a|b". Not in texts().
+  core::Status limit(std::string_view text);
 
   bool empty() const { return keys_.empty(); }
   bool admits(const Strategy& strategy) const;
@@ -32,6 +34,10 @@ class Constraints {
   void put(Strategy& strategy, std::initializer_list<std::string_view> keys) const;
   // Key of the first constraint that the strategy breaks, or "".
   std::string_view broken(const Strategy& strategy) const;
+  // Whether the limits alone admit it, whatever is pinned.
+  bool is_within_limits(const Strategy& strategy) const;
+  // Keys pinned to values beyond their limits.
+  std::vector<std::string_view> beyond_limits() const;
   // Key of the first forbidden value that the strategy has, or "".
   std::string_view forbids(const Strategy& strategy) const;
   // The pins and forbids as they were given, for messages and assumptions.
@@ -45,14 +51,15 @@ class Constraints {
   };
   struct KeyRule {
     const StrategyKey* key = nullptr;
-    std::vector<Value> pinned, forbidden;
+    std::vector<Value> pinned, forbidden, limits;
     bool admits(const Value& value) const;
   };
 
   static core::Result<Value> parse_value(const StrategyKey& key, std::string_view text,
                                          std::string_view where);
   static Value value_of(const StrategyKey& key, const Strategy& strategy);
-  core::Status add(std::string_view text, bool forbidden);
+  enum class Kind : std::uint8_t { pin, forbid, limit };
+  core::Status add(std::string_view text, Kind kind);
   KeyRule& rule(const StrategyKey& key);
   const KeyRule* find(std::string_view key) const;
 

@@ -94,6 +94,9 @@ void complete(const Request& request, Plan& plan) {
                      optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
   for (const std::string& text : request.constraints.texts())
     assume(fmt::format("asked for: {}", text));
+  for (const std::string_view key : request.constraints.beyond_limits())
+    assume(fmt::format("framework {} does not run what is pinned of {}: predicted as if it did",
+                       plan.job.framework, key));
   assume(uncertainty_assumption(plan.profile));
   if (const auto& v = plan.model.variants; v.experts > 0)
     assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's tokens, "
@@ -143,6 +146,12 @@ void explain_empty_space(const Request& request, Plan& plan) {
   std::string texts;
   for (const std::string& text : request.constraints.texts())
     texts += fmt::format("{}{}", texts.empty() ? "" : ", ", text);
+  const auto& runs = plan.profile.framework.runs;
+  if (!runs.empty())
+    texts += fmt::format("{}what framework {} runs", texts.empty() ? "" : " and ",
+                         plan.job.framework);
+  for (const hw_profiles::Framework::Runs& r : runs)
+    texts += fmt::format(", {}={}", r.key, r.values);
   Rejection rejection;
   rejection.limit = "pins";
   rejection.needed = rejection.available = plan.gpus;
@@ -270,8 +279,19 @@ static void state_fewer_gpus(const Request& request, Plan& plan) {
   if (!said.empty()) plan.assumptions.push_back(std::move(said));
 }
 
-core::Result<Plan> make_plan(const Request& request) {
+// With the limits of what the framework runs.
+static core::Result<Request> within_framework(Request request) {
+  for (const hw_profiles::Framework::Runs& r : request.profile.framework.runs)
+    if (const core::Status done = request.constraints.limit(r.key + '=' + r.values); !done.ok())
+      return done.problems();
+  return request;
+}
+
+core::Result<Plan> make_plan(const Request& asked) {
   const auto start = std::chrono::steady_clock::now();
+  const core::Result<Request> limited = within_framework(asked);
+  if (!limited.ok()) return limited.problems();
+  const Request& request = *limited;
   Plan plan;
   const core::Result<Question> question = ask(request, plan);
   if (!question.ok()) return question.problems();
@@ -302,7 +322,10 @@ core::Result<Plan> make_plan(const Request& request) {
   return plan;
 }
 
-core::Result<SearchCounts> explore_space(const Request& request) {
+core::Result<SearchCounts> explore_space(const Request& asked) {
+  const core::Result<Request> limited = within_framework(asked);
+  if (!limited.ok()) return limited.problems();
+  const Request& request = *limited;
   Plan plan;
   const core::Result<Question> question = ask(request, plan);
   if (!question.ok()) return question.problems();

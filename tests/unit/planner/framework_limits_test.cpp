@@ -1,0 +1,103 @@
+// Plans for a framework are of what it runs.
+#include <algorithm>
+
+#include "planner/lower.hpp"
+#include "tests/unit/planner/asked.hpp"
+
+using namespace planner;
+using planner_test::pinned_plan;
+using planner_test::question;
+
+namespace {
+
+Request asked_of(const std::string& framework, const std::string& model = "llama2-13b",
+                 const std::string& gpu = "a100-sxm-80g") {
+  Request r = question(model, 16, gpu);
+  REQUIRE(hw_profiles::use_framework(r.profile, framework, "test").ok());
+  r.job.framework = framework;
+  r.job.recipe = r.profile.framework.recipe;
+  r.job.seq_len = 2048;
+  r.job.global_batch = 64;
+  r.gpu_given = true;
+  return r;
+}
+
+bool says(const Plan& plan, std::string_view text) {
+  return std::ranges::any_of(plan.assumptions, [&](const std::string& a) {
+    return a.find(text) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a limit holds where its key is not pinned, and a pin beyond it is named") {
+  Constraints c;
+  REQUIRE(c.limit("sharding=none|zero1").ok());
+  REQUIRE(c.limit("tensor=1").ok());
+  Strategy s;
+  CHECK(c.admits(s));
+  CHECK_FALSE(c.empty());
+  CHECK_FALSE(c.pins_any());
+  CHECK(c.texts().empty());
+  s.sharding = Sharding::zero3;
+  CHECK_FALSE(c.admits(s));
+  CHECK_FALSE(c.is_within_limits(s));
+  CHECK_FALSE(c.admits("tensor", 2));
+  CHECK(c.beyond_limits().empty());
+  REQUIRE(c.pin("sharding=zero3").ok());
+  CHECK(c.admits(s));
+  CHECK_FALSE(c.is_within_limits(s));
+  CHECK(c.beyond_limits() == std::vector<std::string_view>{"sharding"});
+  REQUIRE(c.pin("tensor=1").ok());
+  CHECK(c.beyond_limits() == std::vector<std::string_view>{"sharding"});
+  CHECK(c.limit("sharding=zero4").problems().at(0).where == "framework.runs sharding=zero4");
+}
+
+TEST_CASE("every plan for a framework is of what it runs: choice, alternatives, frontier, fixes") {
+  for (const std::string& framework : hw_profiles::framework_names())
+    for (const char* gpu : {"a100-sxm-80g", "rtx3090"}) {
+      CAPTURE(framework, gpu);
+      const Request r = asked_of(framework, "llama2-7b", gpu);
+      Constraints limits;
+      for (const auto& runs : r.profile.framework.runs) {
+        CHECK_FALSE(runs.source.empty());
+        REQUIRE(limits.limit(runs.key + '=' + runs.values).ok());
+      }
+      const Plan plan = pinned_plan(r);
+      std::vector<Candidate> all = plan.alternatives;
+      if (plan.chosen) all.push_back(*plan.chosen);
+      all.insert(all.end(), plan.pareto.begin(), plan.pareto.end());
+      for (const Candidate& c : all) {
+        INFO(to_text(c.strategy));
+        CHECK(limits.admits(c.strategy));
+      }
+      for (const Rejection& rejection : plan.rejected) {
+        INFO(rejection.fix);
+        if (framework == "llmc") CHECK(rejection.fix.find("zero3") == std::string::npos);
+        if (framework == "llmc") CHECK(rejection.fix.find("offload") == std::string::npos);
+      }
+    }
+}
+
+TEST_CASE("Megatron's plans shard the optimizer alone, torch's wrappers divide no products") {
+  const Strategy megatron = pinned_plan(asked_of("megatron")).chosen->strategy;
+  CHECK(megatron.sharding <= Sharding::zero1);
+  const Strategy wrapped = pinned_plan(asked_of("fsdp1")).chosen->strategy;
+  CHECK(wrapped.data == 16);
+  // Our own executor runs all of it.
+  CHECK(asked_of("native").profile.framework.runs.empty());
+}
+
+TEST_CASE("what is pinned beyond a framework is predicted as if it ran it, and said") {
+  const Plan plan = pinned_plan(asked_of("megatron"), {"sharding=zero3"});
+  REQUIRE(plan.chosen);
+  CHECK(plan.chosen->strategy.sharding == Sharding::zero3);
+  CHECK(says(plan, "framework megatron does not run what is pinned of sharding"));
+  CHECK_FALSE(says(pinned_plan(asked_of("megatron"), {"sharding=zero1"}), "does not run"));
+  // A pipeline without a schedule: nothing is left, and both sides are named.
+  const Plan none = pinned_plan(asked_of("fsdp1"), {"pipeline=2"});
+  CHECK_FALSE(none.chosen);
+  REQUIRE_FALSE(none.rejected.empty());
+  CHECK(none.rejected[0].fix.find("pin pipeline=2 and what framework fsdp1 runs") !=
+        std::string::npos);
+}
