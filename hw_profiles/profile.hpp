@@ -196,7 +196,7 @@ struct Framework {
   bool gathers_logits = false;
   std::optional<int> loss_chunks;        // that a plan may ask for; empty: the loss is taken whole
   bool stand_ins = false;                // see models::KeptBeside
-  bool wide_gradients = false;           // of bf16 runs
+  bool wide_gradients = false;           // of bf16 runs that shard no gradients
   bool root_unit = false, whole_scales = false;
   core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.

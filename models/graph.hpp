@@ -200,7 +200,8 @@ struct KeptBeside {
   // A weight gradient that a GEMM added into its buffer is returned as an empty tensor of the
   // weight's shape, kept for the next one of that shape: a layer's, and the embeddings' or head's.
   bool stand_ins = false;
-  // All gradients once more, in f32, into which each micro-batch's are added.
+  // All gradients once more, in f32, into which each micro-batch's are added; not where they are
+  // sharded (ZeRO-2, ZeRO-3).
   bool wide_gradients = false;
   // ZeRO-3: embeddings, last norm and head are one unit, gathered before the forward pass and kept
   // to the end of the backward pass. Without pipeline stages.

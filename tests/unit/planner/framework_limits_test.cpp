@@ -101,3 +101,28 @@ TEST_CASE("what is pinned beyond a framework is predicted as if it ran it, and s
   CHECK(none.rejected[0].fix.find("pin pipeline=2 and what framework fsdp1 runs") !=
         std::string::npos);
 }
+
+// deepspeed/runtime/bf16_optimizer.py is the optimizer of stage 1; 13.0 G parameters in f32: 52 GB.
+TEST_CASE("DeepSpeed keeps wide gradients of all parameters where it shards no gradients alone") {
+  Request r = asked_of("deepspeed", "llama2-13b", "h200-sxm-141g");
+  const auto gradients = [&](const char* sharding) {
+    const Plan plan = pinned_plan(r, {sharding, "offload=none", "checkpoint=every_k"});
+    REQUIRE(plan.chosen);
+    const Candidate& c = *plan.chosen;
+    return static_cast<double>(
+        c.memory.worst.terms[static_cast<std::size_t>(program::Term::gradients)].value());
+  };
+  CHECK(gradients("sharding=zero1") > 4.0 * 13.0e9);
+  CHECK(gradients("sharding=zero2") < 10e9);
+  CHECK(gradients("sharding=zero3") < 10e9);
+  const Plan large = pinned_plan([] {
+    Request q = question("llama2-70b", 256, "h100-sxm-80g");
+    REQUIRE(hw_profiles::use_framework(q.profile, "deepspeed", "test").ok());
+    q.job.framework = "deepspeed";
+    q.gpu_given = true;
+    return q;
+  }());
+  REQUIRE(large.chosen);
+  CHECK(large.chosen->strategy.sharding == Sharding::zero3);
+  CHECK(large.chosen->strategy.offload.empty());
+}
