@@ -45,7 +45,8 @@ TEST_CASE("frozen matrices keep their input only for the adapter that reads it")
   const std::int64_t s = 8, h = 24, r = 4;
   CHECK(saved_elements(adapted(r, {"o"}).templates[0], TensorRole::activation) == s * (10 * h + r));
   CHECK(saved_elements(adapted(r, {"q"}).templates[0], TensorRole::activation) == s * (11 * h + r));
-  const Operator& qkv = find_operator(adapted(r, {"q"}).templates[0], "attn.qkv");
+  const ModelGraph queries = adapted(r, {"q"});
+  const Operator& qkv = find_operator(queries.templates[0], "attn.qkv");
   CHECK(qkv.saved.empty());
   CHECK(qkv.flops_weight_gradient.value() == 0.0);
   CHECK(qkv.flops_input_gradient == qkv.flops_forward);
