@@ -88,18 +88,26 @@ void read_gpt2(JsonReader& r, ModelSpec& spec) {
       std::clamp<std::int64_t>(kGpt2TokensPerStep / spec.default_seq_len, 1, 512);
 }
 
-// The position table has two rows more than tokens [opt]: places are counted from two.
-void read_opt(JsonReader& r, ModelSpec& spec) {
-  set_family(spec, Family::opt);
+// The keys that most of transformers' later configurations share.
+void read_common(JsonReader& r, ModelSpec& spec,
+                 std::string_view ffn_hidden = "intermediate_size") {
   r.required("num_hidden_layers", spec.layers, IntRange{1, kMaxLayers});
   r.required("hidden_size", spec.hidden, kWidthRange);
   r.required("num_attention_heads", spec.heads, kWidthRange);
-  r.required("ffn_dim", spec.ffn_hidden, kWidthRange);
+  r.required(ffn_hidden, spec.ffn_hidden, kWidthRange);
   r.required("vocab_size", spec.vocab, kWidthRange);
-  std::int64_t tokens = 0, embedded = spec.hidden;
-  if (r.required("max_position_embeddings", tokens, kWidthRange)) spec.positions = tokens + 2;
+  r.required("max_position_embeddings", spec.positions, kWidthRange);
   spec.kv_heads = spec.heads;
   r.optional("tie_word_embeddings", spec.tied_embeddings);
+}
+
+// The position table has two rows more than tokens [opt]: places are counted from two.
+void read_opt(JsonReader& r, ModelSpec& spec) {
+  set_family(spec, Family::opt);
+  read_common(r, spec, "ffn_dim");
+  const std::int64_t tokens = spec.positions;
+  spec.positions += 2;
+  std::int64_t embedded = spec.hidden;
   if (r.optional("word_embed_proj_dim", embedded, kWidthRange) && embedded != spec.hidden)
     r.problem("word_embed_proj_dim", "hidden_size", std::to_string(embedded),
               "embeddings of another width are not supported");
@@ -128,18 +136,6 @@ void read_bloom(JsonReader& r, ModelSpec& spec) {
   r.optional("layer_norm_epsilon", spec.layer_norm_epsilon, core::positive());
   refuse(r, {{"apply_residual_connection_post_layernorm", false}});
   set_defaults(spec, kTokensPerStep, 2048);
-}
-
-// The keys that most of transformers' later configurations share.
-void read_common(JsonReader& r, ModelSpec& spec) {
-  r.required("num_hidden_layers", spec.layers, IntRange{1, kMaxLayers});
-  r.required("hidden_size", spec.hidden, kWidthRange);
-  r.required("num_attention_heads", spec.heads, kWidthRange);
-  r.required("intermediate_size", spec.ffn_hidden, kWidthRange);
-  r.required("vocab_size", spec.vocab, kWidthRange);
-  r.required("max_position_embeddings", spec.positions, kWidthRange);
-  spec.kv_heads = spec.heads;
-  r.optional("tie_word_embeddings", spec.tied_embeddings);
 }
 
 // LlamaConfig and what was derived from it. A sliding window is left out: attention is full.

@@ -118,6 +118,7 @@ core::Status Constraints::add(std::string_view text, Kind kind) {
   if (kind == Kind::pin && !known.empty() && known != values)
     return core::Problem{where, fmt::format("one pin of {}", name), "a second, different one",
                          fmt::format("allow several as {}=A|B", name)};
+  if (kind == Kind::limit) known.clear();  // a plan within a plan limits once more
   known.insert(known.end(), values.begin(), values.end());
   if (kind != Kind::limit) texts_.push_back(where.substr(2));
   return core::Done{};

@@ -162,7 +162,7 @@ void StageForm::sum_persistent(const UnitElements& units) {
         bytes(layer_.elements + experts_ +
                   (last_ ? std::max({final_.elements, tied_.elements, embeddings_.elements}) : 0),
               r.compute);
-  if (units.kept.wide_gradients && s_->strategy->sharding < Sharding::zero2)
+  if (units.kept.wide_gradients && !units_reduce_)
     persistent_ += bytes(trained_, core::DType::f32);
   std::int64_t& home = offloads_ ? host_ : persistent_;
   if (r.has_master) home += bytes(shard_, r.master);

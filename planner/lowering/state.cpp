@@ -83,8 +83,8 @@ void StageLowering::declare_state() {
   if (!stage_.training()) return;
   if (stage_.graph->options.kept.stand_ins)
     state_buffer("stand_ins", Term::gradients, r.compute, stand_in_elements());
-  if (stage_.graph->options.kept.wide_gradients &&
-      stage_.strategy->sharding < Sharding::zero2 && !stage_.apart)
+  if (stage_.graph->options.kept.wide_gradients && !stage_.sharded_gradients() &&
+      !stage_.apart)
     state_buffer("gradients.wide", Term::gradients, core::DType::f32, all);
   if (!stage_.apart)
     state_.gradients = state_buffer("gradients", Term::gradients, r.gradient,
