@@ -10,6 +10,9 @@ set(PLANNER_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-co
 
 function(planner_compile_settings target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANNER_WARNINGS}>)
+  # Binaries name sources by their place in the tree, so that they do not depend on where it stands.
+  target_compile_options(
+    ${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
   if(PLANNER_UNITY)  # GCC takes what a batch includes for headers
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
