@@ -25,7 +25,7 @@ core::Result<planner::Plan> plan_to_explain(const std::optional<std::string>& pa
   if (path) return read_plan(*path);
   const auto requests = requests_of(options);
   if (!requests.ok()) return requests.problems();
-  return plan_of(*requests);
+  return plan_of(options, *requests);
 }
 
 // Laws and facts need a model to be worked out for; this one when none is named.

@@ -11,7 +11,8 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kMaxBatchPurpose =
-    "Finds the most samples per GPU that fit in one go, without accumulating gradients, under any\n"
+    "Finds the most samples per GPU that fit in one go, with at most --max-risk of running out of\n"
+    "memory, without accumulating gradients, under any\n"
     "strategy or the pinned one: 1, 2, 4, ... until one does not fit, then by halves between.";
 constexpr std::string_view kMaxBatchExamples =
     "  planner max-batch --model gpt2-1.5b --gpus 8 --gpu rtx3090\n"
@@ -20,8 +21,11 @@ constexpr std::int64_t kMostSamples = std::int64_t{1} << 20;  // per GPU
 
 class Finder {
  public:
-  Finder(PlanOptions options, std::int64_t gpus, ProgressLine& progress)
-      : options_(std::move(options)), gpus_(gpus), progress_(progress) {
+  Finder(PlanOptions options, const planner::Request& request, ProgressLine& progress)
+      : options_(std::move(options)),
+        gpus_(request.gpus),
+        max_risk_(request.max_risk),
+        progress_(progress) {
     options_.pins.emplace_back("grad_accum=1");
   }
 
@@ -31,7 +35,7 @@ class Finder {
     core::Result<reports::Subject> point = plan_point(options_, false);
     progress_.clear();
     if (!point.ok()) return point.problems();
-    const bool done = point->candidate.has_value();
+    const bool done = point->candidate && planner::within_risk(*point->candidate, max_risk_);
     points_.insert_or_assign(samples, std::move(point).value());
     return done;
   }
@@ -59,6 +63,7 @@ class Finder {
  private:
   PlanOptions options_;
   std::int64_t gpus_;
+  double max_risk_;                    // of running out of memory
   ProgressLine& progress_;
   std::map<std::int64_t, reports::Subject> points_;  // by samples per GPU
 };
@@ -88,7 +93,7 @@ int max_batch_verb(Arguments arguments) {
   if (!requests.ok()) return refuse(requests.problems());
 
   ProgressLine progress(output.output.quiet);
-  Finder finder(options, requests->front().gpus, progress);
+  Finder finder(options, requests->front(), progress);
   const core::Result<std::int64_t> found = finder.most();
   if (!found.ok()) return refuse(found.problems());
   std::vector<reports::Subject> points;

@@ -12,9 +12,9 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kMinGpusPurpose =
-    "Finds the fewest GPUs on which a job fits, or trains --tokens within a given time: 1, 2, 4, "
-    "...\n"
-    "until one does, then what lies between (each number within a node, whole nodes beyond).\n"
+    "Finds the fewest GPUs on which a job fits with at most --max-risk of running out of memory,\n"
+    "or trains --tokens within a given time: 1, 2, 4, ... until one does, then what lies between\n"
+    "(each number within a node, whole nodes beyond).\n"
     "Nothing is kept in the memory of the hosts, unless --pin offload=... asks for it.";
 constexpr std::string_view kMinGpusExamples =
     "  planner min-gpus --model llama3-70b --gpu h100-sxm-80g\n"
@@ -23,8 +23,9 @@ constexpr std::int64_t kMostGpus = 65'536;
 
 class FewestFinder {
  public:
-  FewestFinder(PlanOptions options, std::optional<core::Seconds> within, ProgressLine& progress)
-      : options_(std::move(options)), within_(within), progress_(progress) {}
+  FewestFinder(PlanOptions options, double max_risk, std::optional<core::Seconds> within,
+               ProgressLine& progress)
+      : options_(std::move(options)), max_risk_(max_risk), within_(within), progress_(progress) {}
 
   // Whether so many GPUs do; each number is asked about once.
   core::Result<bool> does(std::int64_t gpus) {
@@ -38,7 +39,7 @@ class FewestFinder {
       points_.emplace(gpus, std::move(point).value());
     }
     const reports::Subject& s = points_.at(gpus);
-    if (!s.candidate) return false;
+    if (!s.candidate || !planner::within_risk(*s.candidate, max_risk_)) return false;
     return !within_ || (s.training && s.training->seconds <= *within_);
   }
 
@@ -68,6 +69,7 @@ class FewestFinder {
 
  private:
   PlanOptions options_;
+  double max_risk_;                    // of running out of memory
   std::optional<core::Seconds> within_;
   ProgressLine& progress_;
   std::map<std::int64_t, reports::Subject> points_;
@@ -108,7 +110,7 @@ int min_gpus_verb(Arguments arguments) {
   const std::int64_t node = requests->front().profile.node.gpus_per_node;
 
   ProgressLine progress(output.output.quiet);
-  FewestFinder finder(options, within, progress);
+  FewestFinder finder(options, requests->front().max_risk, within, progress);
   const core::Result<std::int64_t> found = finder.fewest(most, node);
   if (!found.ok()) return refuse(found.problems());
   const std::vector<reports::Subject> points = finder.points();

@@ -1,10 +1,14 @@
 #include "cli/plan_options.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include <fmt/format.h>
 
 #include "cli/output.hpp"
+#include "core/check.hpp"
+#include "core/parallel.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/site.hpp"
@@ -114,11 +118,22 @@ std::optional<std::string> sold_gpu(const PlanOptions& options) {
   return std::nullopt;
 }
 
+// A plan for a GPU of this machine knows how much memory its host has.
+void use_own_memory(hw_profiles::Profile& profile) {
+  const core::Result<core::Bytes> own = hw_profiles::machine_memory();
+  if (!own.ok()) return;               // the node's own figure stands
+  const core::Status done =
+      hw_profiles::set(profile, "node.host_memory", fmt::format("{} B", own->value()),
+                       "this machine's memory, MemTotal of /proc/meminfo");
+  PLANNER_CHECK(done.ok(), "a size in bytes is a host's memory");
+}
+
 // Profiles of --gpu, or the default one with the assumption that it is.
 std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
                                                 std::vector<std::string>& assumptions,
                                                 core::Problems& problems) {
   std::vector<std::string> names;
+  bool is_local = false;
   if (options.gpu) {
     names = split(*options.gpu);
   } else if (const auto sold = sold_gpu(options)) {
@@ -126,6 +141,7 @@ std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
     assumptions.push_back(fmt::format("GPU {}: {} is sold with it", *sold, *options.node));
   } else if (const auto local = hw_profiles::detect_local_gpu()) {
     names.push_back(*local);
+    is_local = true;
     assumptions.push_back(
         fmt::format("GPU {}: found in this machine; name one with --gpu", *local));
   } else {
@@ -141,6 +157,7 @@ std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
     else
       append(problems, profile);
   }
+  if (is_local && !profiles.empty() && !options.node) use_own_memory(profiles.front());
   return profiles;
 }
 
@@ -162,6 +179,9 @@ void set_node(const PlanOptions& options, hw_profiles::Profile& profile, core::P
     if (const auto done = hw_profiles::use_node(profile, *options.node, "--node"); !done.ok())
       append(problems, done);
   if (options.gpus_per_node) set("node.gpus_per_node", *options.gpus_per_node, "--gpus-per-node");
+  if (options.host_memory) set("node.host_memory", *options.host_memory, "--host-memory");
+  if (options.host_bandwidth)
+    set("node.host_bandwidth", *options.host_bandwidth, "--host-bandwidth");
   if (options.internode_gbps)
     set("node.internode_bandwidth", *options.internode_gbps + " Gbps", "--internode-gbps");
 }
@@ -175,6 +195,22 @@ planner::Constraints read_constraints(const PlanOptions& options, core::Problems
   return constraints;
 }
 
+// "5%" or 0.05, from 0 to `most`.
+std::optional<double> fraction(const std::optional<std::string>& text, std::string_view option,
+                               double most, core::Problems& problems) {
+  if (!text) return std::nullopt;
+  const bool percent = text->ends_with('%');
+  const std::string number = percent ? text->substr(0, text->size() - 1) : *text;
+  double value = 0;
+  const char* const end = number.data() + number.size();
+  const auto [rest, error] = std::from_chars(number.data(), end, value);
+  if (percent) value /= 100;
+  if (error == std::errc() && rest == end && value >= 0 && value <= most) return value;
+  problems.push_back({std::string(option), fmt::format("a share from 0 % to {:.0f} %", 100 * most),
+                      '"' + *text + '"', "write 5% or 0.05"});
+  return std::nullopt;
+}
+
 void read_search(const PlanOptions& options, planner::Request& request, core::Problems& problems) {
   choose(options.objective, "--objective", planner::objective_from_name,
          {"time", "memory", "cost", "energy"}, request.objective, problems);
@@ -185,6 +221,10 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
       whole_number(options.candidate, "--candidate", 1, problems).value_or(1), 1 << 20));
   request.threads = static_cast<int>(std::min<std::int64_t>(
       whole_number(options.threads, "--threads", 1, problems).value_or(0), 1024));
+  request.max_risk =
+      fraction(options.max_risk, "--max-risk", 1, problems).value_or(request.max_risk);
+  request.simpler_within = fraction(options.simpler_within, "--simpler-within", 0.5, problems)
+                               .value_or(request.simpler_within);
   request.constraints = read_constraints(options, problems);
   request.stale = options.allow_stale;
   if (options.allow_stale)
@@ -220,6 +260,8 @@ static void add_node_options(OptionSet& options, PlanOptions& p) {
   options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
   options.text("--site", p.site, "FILE", "what `planner calibrate` learnt of your site");
   options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");
+  options.text("--host-memory", p.host_memory, "SIZE", "of a node, as 512GiB");
+  options.text("--host-bandwidth", p.host_bandwidth, "RATE", "of a node's memory, as 200GB/s");
 }
 
 void add_machine_options(OptionSet& options, PlanOptions& p) {
@@ -230,7 +272,7 @@ void add_machine_options(OptionSet& options, PlanOptions& p) {
 core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& options) {
   core::Problems problems;
   const bool of_gpu = options.node || options.gpus_per_node || options.site ||
-                      options.internode_gbps;
+                      options.internode_gbps || options.host_memory || options.host_bandwidth;
   if (!options.gpu && !of_gpu) return std::optional<hw_profiles::Profile>{};
   if (!options.gpu)
     return core::Problem{"--gpu", "a GPU beside what is said of its node", "none",
@@ -268,6 +310,9 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.texts("--pin", p.pins, "KEY=VALUE", "fix a key of the strategy; repeatable");
   options.texts("--forbid", p.forbids, "KEY=VALUE", "rule a value out; repeatable");
   options.flag("--allow-stale", p.allow_stale, "allow strategies that use stale weights");
+  options.text("--max-risk", p.max_risk, "SHARE", "of running out of memory, at most (5%)");
+  options.text("--simpler-within", p.simpler_within, "SHARE",
+               "of the fastest step: there the simplest strategy wins (2%)");
   options.text("--top", p.top, "N", "alternatives to keep (5)");
   options.text("--threads", p.threads, "N", "threads that replay the finalists (all there are)");
   options.text("--candidate", p.candidate, "N", "choose the N-th best (1)");
@@ -300,8 +345,42 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& optio
   return requests;
 }
 
-core::Result<planner::Plan> plan_of(const std::vector<planner::Request>& requests) {
-  core::Result<planner::Plan> plan = planner::make_plan(requests.front());
+// Frameworks that `planner emit` writes for, as people choose between them.
+static constexpr std::array<std::string_view, 3> kOtherFrameworks{"fsdp2", "megatron_core",
+                                                                  "deepspeed"};
+
+static planner::OtherFramework in_framework(const PlanOptions& options, std::string_view name) {
+  planner::OtherFramework other;
+  other.framework = name;
+  PlanOptions changed = options;
+  changed.framework = name;
+  auto requests = requests_of(changed);
+  if (!requests.ok()) return other;    // it cannot be asked for this
+  planner::Request& request = requests->front();
+  request.top = 0;
+  request.threads = 1;
+  request.brief = true;
+  request.fewer = false;
+  request.gpu_given = true;            // no other machine is asked about
+  core::Result<planner::Plan> plan = planner::make_plan(request);
+  if (!plan.ok()) return other;
+  other.recipe = plan->job.recipe;
+  other.candidate = std::move(plan->chosen);
+  return other;
+}
+
+core::Result<planner::Plan> plan_of(const PlanOptions& options,
+                                    const std::vector<planner::Request>& requests) {
+  const planner::Request& first = requests.front();
+  const bool asks_others = !options.framework && models::is_transformer(first.model.family) &&
+                           first.job.mode != planner::Mode::inference;
+  std::vector<planner::OtherFramework> others(asks_others ? kOtherFrameworks.size() : 0);
+  std::optional<core::Result<planner::Plan>> made;
+  core::for_each_index(1 + others.size(), 0, [&](std::size_t i) {
+    if (i == 0) made = planner::make_plan(first);
+    else others[i - 1] = in_framework(options, kOtherFrameworks[i - 1]);
+  });
+  core::Result<planner::Plan> plan = *std::move(made);
   if (!plan.ok()) return plan;
   for (std::size_t i = 1; i < requests.size(); ++i) {
     const core::Result<planner::Plan> other = planner::make_plan(requests[i]);
@@ -311,6 +390,7 @@ core::Result<planner::Plan> plan_of(const std::vector<planner::Request>& request
     row.candidate = other->chosen;
     plan->other_machines.push_back(std::move(row));
   }
+  plan->other_frameworks = std::move(others);
   return plan;
 }
 

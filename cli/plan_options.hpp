@@ -16,7 +16,8 @@ struct PlanOptions {
   std::optional<std::string> model, gpus, gpu, node, gpus_per_node, internode_gbps, site;
   std::optional<std::string> seq, global_batch, mode, recipe, precision, optimizer, lora_rank,
       lora_targets, quantization, attention, framework, reduce_dtype;
-  std::optional<std::string> objective, tokens, top, candidate, threads;
+  std::optional<std::string> objective, tokens, top, candidate, threads, max_risk, simpler_within,
+      host_memory, host_bandwidth;
   std::vector<std::string> pins, forbids;
   bool allow_stale = false;
 };
@@ -32,7 +33,9 @@ core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& 
 // assumption. Problems: all of them at once, each naming its option.
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& options);
 
-// The plan of the first request, with the others as its other_machines.
-core::Result<planner::Plan> plan_of(const std::vector<planner::Request>& requests);
+// The plan of the first request, with the others as its other_machines. Where no framework was asked
+// for, what others make of the job is worked out too (Plan::other_frameworks).
+core::Result<planner::Plan> plan_of(const PlanOptions& options,
+                                    const std::vector<planner::Request>& requests);
 
 }  // namespace cli

@@ -35,10 +35,11 @@ core::Result<planner::Plan> read_plan(const std::string& path) {
 int plan_verb(Arguments arguments) {
   PlanOptions options;
   OutputOptions output;
-  bool version = false;
+  bool version = false, full = false;
   OptionSet set("", kPlanPurpose, kPlanExamples);
   add_plan_options(set, options);
   add_output_options(set, output, "the plan");
+  set.flag("--full", full, "print everything: communication, rejected strategies, other machines");
   set.flag("--version", version, "print the version and the commit");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   if (version) {
@@ -49,12 +50,14 @@ int plan_verb(Arguments arguments) {
   if (!target.ok()) return refuse(target.problems());
   const auto requests = requests_of(options);
   if (!requests.ok()) return refuse(requests.problems());
-  const core::Result<planner::Plan> plan = plan_of(*requests);
+  const core::Result<planner::Plan> plan = plan_of(options, *requests);
   if (!plan.ok()) return refuse(plan.problems());
 
   const reports::PlanTextOptions look{.style = page_style(),
                                       .alternatives = static_cast<std::size_t>(
-                                          requests->front().top)};
+                                          requests->front().top),
+                                      .full = full,
+                                      .file = output.out.value_or("")};
   const bool machine = output.json || output.out;
   const core::Status delivered =
       deliver(output, machine ? planner::to_json_text(*plan) : std::string(),

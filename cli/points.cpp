@@ -80,6 +80,7 @@ core::Result<Subject> plan_point(PlanOptions options, bool hosts,
   planner::Request& request = requests->front();
   request.hosts = hosts;
   request.fewer = false;
+  request.brief = contenders == nullptr;
   request.gpu_given = true;  // no other machine is asked about
   const core::Result<planner::Plan> plan = planner::make_plan(request);
   if (!plan.ok()) return plan.problems();
@@ -98,9 +99,11 @@ Subject refused_point(const PlanOptions& options, const core::Problems& problems
   s.model = r.model.name;
   s.gpu = r.profile.gpu.id;
   s.gpus = r.gpus;
-  s.seq_len = r.job.seq_len > 0 ? r.job.seq_len : r.model.default_seq_len;
-  s.global_batch = r.job.global_batch > 0 ? r.job.global_batch
-                                            : planner::default_global_batch(r.model, r.gpus);
+  s.seq_len =
+      r.job.seq_len > 0 ? r.job.seq_len : planner::default_seq_len(r.model, r.job);
+  s.global_batch = r.job.global_batch > 0
+                       ? r.job.global_batch
+                       : planner::default_global_batch(r.model, r.job, r.gpus);
   s.label = label_of(s.gpus, s.gpu, s.global_batch, s.seq_len);
   s.reason = core::to_text(problems.front());
   s.refused = true;

@@ -138,7 +138,26 @@ void read_bloom(JsonReader& r, ModelSpec& spec) {
   set_defaults(spec, kTokensPerStep, 2048);
 }
 
-// LlamaConfig and what was derived from it. A sliding window is left out: attention is full.
+// A window that is used: Qwen's configurations state one and say apart whether it is.
+void read_window(JsonReader& r, ModelSpec& spec) {
+  bool used = true;
+  r.optional("use_sliding_window", used);
+  if (used && r.has("sliding_window")) r.required("sliding_window", spec.window, kWidthRange);
+}
+
+// The largest of its kinds: each is one elementwise kernel, which the graph leaves out.
+void read_dropout(JsonReader& r, ModelSpec& spec) {
+  for (const std::string_view key :
+       {"attn_pdrop", "embd_pdrop", "emb_pdrop", "resid_pdrop", "attention_dropout",
+        "hidden_dropout", "dropout", "activation_dropout", "attention_probs_dropout_prob",
+        "hidden_dropout_prob"}) {
+    double probability = 0;
+    if (r.optional(key, probability, core::NumberRange{0, 1, false}))
+      spec.dropout = std::max(spec.dropout, probability);
+  }
+}
+
+// LlamaConfig and what was derived from it.
 void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
   set_family(spec, family);
   spec.tied_embeddings = false;
@@ -151,9 +170,7 @@ void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
   if (spec.variants.output_bias) spec.variants.qkv_bias = true;
   r.optional("mlp_bias", spec.variants.ffn_bias);
   read_silu(r);
-  refuse(r, {{"use_sliding_window", false}});
-  if (r.has("sliding_window") && family != Family::qwen2)
-    spec.source += "; attention is full, its sliding window left out";
+  read_window(r, spec);
   set_defaults(spec, kTokensPerStep, 2048);
 }
 
@@ -272,6 +289,7 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   if (type == "mpt") read_mpt(reader, spec);
   if (type == "bert") read_bert(reader, spec);
   if (type == "gpt_neox") read_gpt_neox(reader, spec);
+  read_dropout(reader, spec);
   reader.ignore_unknown();
   return spec;
 }

@@ -82,6 +82,11 @@ struct ModelSpec {
   Activation activation = Activation::gelu_tanh;
   Loss loss = Loss::cross_entropy;
 
+  // What its own definition has and the graph here leaves out; planner says so. Tokens that each
+  // token attends over, where they are not all, and the probability of dropout; 0: none.
+  std::int64_t window = 0;
+  double dropout = 0;
+
   // Defaults of a job on this model.
   std::int64_t default_seq_len = 1;     // tokens per sample; 1 for chains and graphs
   std::int64_t default_global_batch = 1;  // samples per step

@@ -88,6 +88,8 @@ static ModelSpec read_own(JsonReader& r) {
   r.one_of("schema", kSchemas, schema);
   r.required("name", spec.name);
   r.optional("source", spec.source);
+  r.optional("window", spec.window, IntRange{0, kMaxWidth});
+  r.optional("dropout", spec.dropout, core::NumberRange{0, 1, false});
   r.optional("default_seq_len", spec.default_seq_len, kWidthRange);
   r.optional("default_global_batch", spec.default_global_batch, kWidthRange);
   if (r.named("family", kFamilyValues, spec.family)) {
@@ -171,6 +173,8 @@ std::string spec_to_json(const ModelSpec& spec, int indent) {
     out.set("widths", Json::array_of(spec.widths));
     out.set("activation", name(spec.activation)).set("loss", name(spec.loss));
   }
+  if (spec.window > 0) out.set("window", spec.window);
+  if (spec.dropout > 0) out.set("dropout", spec.dropout);
   out.set("default_seq_len", spec.default_seq_len);
   out.set("default_global_batch", spec.default_global_batch);
   return core::dump(out, indent);

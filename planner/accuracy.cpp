@@ -47,6 +47,17 @@ double Accuracy::out_of_memory(double device, double usable) const {
   return spreads > kCertain ? 0 : 0.5 * std::erfc(spreads);
 }
 
+// Halving finds it: out_of_memory ascends with the bytes.
+double Accuracy::safe_device(double usable, double risk) const {
+  double low = 0, high = usable;
+  if (out_of_memory(high, usable) <= risk) return high;
+  for (int i = 0; i < 64; ++i) {
+    const double middle = (low + high) / 2;
+    (out_of_memory(middle, usable) <= risk ? low : high) = middle;
+  }
+  return low;
+}
+
 double Accuracy::expected_step(double step, double device, double usable) const {
   return step * (1 + kFailedRun * out_of_memory(device, usable));
 }

@@ -52,6 +52,9 @@ struct Accuracy {
   double tie_factor() const;
   // Probability that what is predicted to take `device` of `usable` does not fit.
   double out_of_memory(double device, double usable) const;
+  // The most bytes of `usable` that are predicted with at most that probability of not fitting;
+  // usable at 1/2 and more.
+  double safe_device(double usable, double risk) const;
   // What a choice counts a step as: kFailedRun times the step more where it is sure not to fit.
   double expected_step(double step, double device, double usable) const;
 };

@@ -74,4 +74,12 @@ struct Candidate {
   std::string evaluator = "closed_form";
 };
 
+// A probability of running out of memory below this is not worth a word.
+inline constexpr double kHardlyRisky = 0.01;
+
+// Whether its probability of running out of memory is at most the cap.
+inline bool within_risk(const Candidate& c, double max_risk) {
+  return c.uncertainty.out_of_memory <= max_risk;
+}
+
 }  // namespace planner

@@ -49,27 +49,18 @@ core::Bytes device_bound(const Question& q, const program::Program& program,
 
 }  // namespace
 
-core::Seconds counted_step(const Job& job, const Strategy& s, core::Seconds step,
-                           core::Bytes device, core::Bytes usable) {
-  constexpr double kMustGain = 0.05;
-  const bool cut_short = s.context > 1 && job.seq_len / s.context < kTokensOfRank;
-  const double expected =
-      accuracy().expected_step(step.value(), static_cast<double>(device.value()),
-                               static_cast<double>(usable.value()));
-  return core::Seconds(expected * (s.offload.empty() && !cut_short ? 1 : 1 + kMustGain));
-}
-
 bool cannot_fit(core::Bytes bound, core::Bytes usable) {
-  return static_cast<double>(bound.value()) / 1.02 > static_cast<double>(usable.value());
+  return static_cast<double>(bound.value()) / kBoundSlack > static_cast<double>(usable.value());
 }
 
-Explorer::Explorer(std::vector<Question> questions)
+Explorer::Explorer(std::vector<Question> questions, double max_risk)
     : questions_(std::move(questions)),
       evaluator_(questions_),
       divider_(questions_.front()),
       entries_(questions_.size()),
       missed_(questions_.size()) {
   PLANNER_CHECK(questions_.size() < 32, "a bit of served_ and full_ for each machine");
+  for (const Question& q : questions_) risks_.emplace_back(q.profile.gpu.usable, max_risk);
 }
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
@@ -268,30 +259,37 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
   explore_also(std::move(all));
 }
 
-core::Seconds Explorer::fastest_certain(std::size_t machine) const {
+core::Seconds Explorer::fastest_safe(std::size_t machine) const {
   core::Seconds least = kAnyStep;
   for (const Entry& e : entries_[machine])
-    if (is_certain(e, machine)) least = std::min(least, e.step);
+    if (is_safe(e, machine)) least = std::min(least, e.step);
   return least;
 }
 
 bool Explorer::serves(std::size_t machine, double slack) const {
-  const core::Seconds least = fastest_certain(machine);
-  return least < kAnyStep && std::ranges::none_of(missed_[machine], [&](const Missed& m) {
-    return slack * m.step < least;
-  });
+  const core::Seconds least = fastest_safe(machine);
+  if (least >= kAnyStep) return false;
+  if (slack >= kAnyStep.value()) return true;
+  const auto faster = [&](core::Seconds step) { return slack * step < least; };
+  return std::ranges::none_of(missed_[machine], [&](const Missed& m) { return faster(m.step); }) &&
+         std::ranges::none_of(entries_[machine], [&](const Entry& e) {
+           return !is_safe(e, machine) && faster(e.step);
+         });
 }
 
 std::vector<Structure> Explorer::short_of_memory() const {
   constexpr double kLargerGain = 1.25;   // of a larger micro-batch: fuller kernels
   std::map<std::uint32_t, std::int64_t> smallest;  // by structure
   for (std::size_t i = 0; i < questions_.size(); ++i) {
-    const core::Seconds most = kLargerGain * fastest_certain(i);
-    for (const Missed& m : missed_[i]) {
-      if (m.step > most) continue;
-      const auto [known, is_new] = smallest.emplace(m.structure, m.micro_batch);
-      known->second = std::min(known->second, m.micro_batch);
-    }
+    const core::Seconds most = kLargerGain * fastest_safe(i);
+    const auto consider = [&](const auto& unsafe) {
+      if (unsafe.step > most) return;
+      const auto [known, is_new] = smallest.emplace(unsafe.structure, unsafe.micro_batch);
+      known->second = std::min(known->second, unsafe.micro_batch);
+    };
+    std::ranges::for_each(missed_[i], consider);
+    for (const Entry& e : entries_[i])
+      if (!is_safe(e, i)) consider(e);
   }
   std::vector<Structure> all;
   for (const auto& [index, micro_batch] : smallest) {

@@ -14,6 +14,7 @@
 #include "planner/evaluate.hpp"
 #include "planner/plan.hpp"
 #include "planner/pins.hpp"
+#include "planner/preference.hpp"
 #include "planner/space.hpp"
 #include "planner/stage_divider.hpp"
 #include "sim/program/program.hpp"
@@ -38,31 +39,30 @@ struct Miss {
   core::Bytes host{};                  // limit host_memory: what a node's ranks take of it
 };
 
-// What a choice counts a step as: Accuracy::expected_step, and a twentieth more where hosts hold
-// state or samples are cut short (docs/decisions/0010, 0011). usable: of a GPU.
-core::Seconds counted_step(const Job& job, const Strategy& strategy, core::Seconds step,
-                           core::Bytes device, core::Bytes usable);
-
 class Explorer {
  public:
   // questions: the machines; the first is the one asked about, and its counts and misses are kept.
   // All have the same model and job. REQUIRES: fewer than 32.
-  explicit Explorer(std::vector<Question> questions);
+  // max_risk: of what counts as safe (preference.hpp).
+  Explorer(std::vector<Question> questions, double max_risk);
   Explorer(const Explorer&) = delete;
   Explorer& operator=(const Explorer&) = delete;
 
   // Structures that come to a forbidden value (an `auto` that resolves to it) are misses.
   // constraints outlives the explorer.
   void explore(std::vector<Structure> structures, const Constraints& constraints);
-  // Whether its bound alone says that it fits.
-  bool is_certain(const Entry& e, std::size_t machine) const {
-    return e.device <= questions_[machine].profile.gpu.usable;
+  const RiskClasses& risks(std::size_t machine) const { return risks_[machine]; }
+  // Whether its bound alone says that it is safe, with what the allocator may hold beside what
+  // lives (the few percent that replays show).
+  bool is_safe(const Entry& e, std::size_t machine) const {
+    return 1.03 * static_cast<double>(e.device.value()) <=
+           static_cast<double>(risks_[machine].safe().value());
   }
-  // Whether on each machine something is certain to fit, no slower by more than `slack`, a factor,
-  // than whatever needed more memory.
+  // Whether on each machine something is safe, no slower by more than `slack`, a factor, than
+  // whatever needs more memory.
   bool serves_all(double slack) const;
-  // The structures, from the smallest micro-batch on that memory ruled out, which would be faster
-  // than whatever is certain to fit on some machine, or might be with larger ones.
+  // The structures, from the smallest micro-batch on that is not safe, which would be faster than
+  // whatever is safe on some machine, or might be with larger ones.
   std::vector<Structure> short_of_memory() const;
   // More structures, for all machines.
   void explore_also(std::vector<Structure> structures);
@@ -134,12 +134,13 @@ class Explorer {
   core::Bytes host_bytes(const Strategy& resolved, bool closed) const;
   bool host_overflows(std::size_t machine, core::Bytes of_rank) const;
   bool serves(std::size_t machine, double slack) const;
-  core::Seconds fastest_certain(std::size_t machine) const;
+  core::Seconds fastest_safe(std::size_t machine) const;
   void explore_unserved(std::vector<Structure> structures);
   // Figures of a strategy that the closed form does not describe.
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
 
   const std::vector<Question> questions_;
+  std::vector<RiskClasses> risks_;     // by machine
   closed_form::Evaluator evaluator_;
   StageDivider divider_;               // on the first machine
   std::vector<Structure> structures_;
@@ -168,7 +169,7 @@ class Explorer {
   std::int64_t* of_memory_ = nullptr;  // in per_limit_
 };
 
-// Whether a bound is certain not to fit: bounds are at most 1.02 of the replay.
+// Whether a bound is certain not to fit: bounds are at most kBoundSlack of the replay.
 bool cannot_fit(core::Bytes bound, core::Bytes usable);
 
 }  // namespace planner

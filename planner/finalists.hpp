@@ -13,12 +13,8 @@ namespace planner {
 
 inline bool fits(const Candidate& c) { return c.memory.worst.device <= c.memory.usable; }
 
-// Ascending: what the objective asks for, then the other of memory and step, which counts as
-// counted_step does.
-std::pair<double, double> rank_of(const Job& job, const Candidate& candidate, Objective objective);
-
 // The best of up to `wanted` families (degrees, sharding, checkpoint) that fit, in the order of the
-// closed form's ranking. A plan does not depend on request.threads.
+// closed form's ranking, then the simplest of those that are nearly as fast. A plan does not depend on request.threads.
 std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std::size_t wanted);
 
 }  // namespace planner

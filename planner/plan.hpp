@@ -2,10 +2,12 @@
 // Plan: the answer to a question, and the file plan/1 (design, section 10). Reading a damaged plan
 // reports every problem with its position. Value type.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.hpp"
@@ -17,15 +19,34 @@
 
 namespace planner {
 
+// Why the chosen candidate was chosen (planner/preference.hpp).
+enum class Because : std::uint8_t { fastest, simplest, least_risky, least_memory, asked };
+inline constexpr std::array<std::string_view, 5> kBecause{"fastest", "simplest", "least_risky",
+                                                          "least_memory", "asked"};
+std::string_view name(Because because);
+
 struct Rejection {
   Strategy strategy;
   std::string limit;                   // memory | divisibility | topology | host_memory | ...
   std::int64_t needed = 0, available = 0;
   std::string fix;                     // the cheapest change that makes it fit
 };
+// An unusual part of the chosen strategy, and the best plan without it; empty: without it nothing
+// fits as safely (preference.hpp).
+struct Earned {
+  std::string part;                    // "offload=optimizer"
+  std::optional<Strategy> without;
+  core::Seconds step{};                // of `without`
+  core::Bytes device{};
+};
 // The same job on another machine; empty: nothing fits there.
 struct OtherMachine {
   std::string gpu;
+  std::optional<Candidate> candidate;
+};
+// The same job in another framework; empty: nothing that it runs fits there.
+struct OtherFramework {
+  std::string framework, recipe;
   std::optional<Candidate> candidate;
 };
 struct RuleOfThumb {
@@ -46,12 +67,16 @@ struct Plan {
   hw_profiles::Profile profile;
   Job job;
   SearchCounts search;
+  double max_risk = 0.05;              // cap on the probability of running out of memory
   std::optional<Candidate> chosen;
+  Because because = Because::fastest;
+  std::vector<Earned> earned;          // by the chosen candidate
   std::optional<cost::Training> training;  // what --tokens asks for, by the chosen candidate
   std::vector<Candidate> alternatives, pareto;
   std::vector<Rejection> rejected;
   std::map<std::string, std::int64_t> rejected_per_limit;
   std::vector<OtherMachine> other_machines;
+  std::vector<OtherFramework> other_frameworks;
   std::vector<RuleOfThumb> rules_of_thumb;
 };
 

@@ -85,6 +85,27 @@ Json machines_json(const std::vector<OtherMachine>& machines) {
   return array;
 }
 
+Json frameworks_json(const std::vector<OtherFramework>& frameworks) {
+  Json array = Json::array();
+  for (const OtherFramework& f : frameworks)
+    array.push_back(Json::object({{"framework", f.framework},
+                                  {"recipe", f.recipe},
+                                  {"feasible", f.candidate.has_value()},
+                                  {"candidate", f.candidate ? to_json(*f.candidate) : Json()}}));
+  return array;
+}
+
+Json earned_json(const std::vector<Earned>& earned) {
+  Json array = Json::array();
+  for (const Earned& e : earned)
+    array.push_back(
+        Json::object({{"part", e.part},
+                      {"without", e.without ? to_json(*e.without) : Json()},
+                      {"step_seconds", e.without ? Json(e.step.value()) : Json()},
+                      {"device", e.without ? Json(e.device.value()) : Json()}}));
+  return array;
+}
+
 Json training_json(const std::optional<cost::Training>& training) {
   if (!training) return Json();
   const cost::Training& t = *training;
@@ -108,6 +129,10 @@ Json rules_json(const std::vector<RuleOfThumb>& rules) {
 
 }  // namespace
 
+std::string_view name(Because because) {
+  return kBecause[static_cast<std::size_t>(because)];
+}
+
 const Candidate* candidate_of(const Plan& plan, std::int64_t n) {
   if (n == 0) return plan.chosen ? &*plan.chosen : nullptr;
   const bool there = n > 0 && n <= static_cast<std::int64_t>(plan.alternatives.size());
@@ -121,13 +146,17 @@ std::string to_json_text(const Plan& plan) {
                             {"cluster", cluster_json(plan)},
                             {"job", to_json(plan.job)},
                             {"search", search_json(plan.search)}});
+  root.set("max_risk", plan.max_risk);
   root.set("chosen", plan.chosen ? to_json(*plan.chosen) : Json());
+  root.set("because", plan.chosen ? Json(name(plan.because)) : Json());
+  root.set("earned", earned_json(plan.earned));
   root.set("training", training_json(plan.training));
   root.set("alternatives", candidates_json(plan.alternatives));
   root.set("pareto", candidates_json(plan.pareto));
   root.set("rejected", rejected_json(plan.rejected));
   root.set("rejected_per_limit", counts_json(plan.rejected_per_limit));
   root.set("other_machines", machines_json(plan.other_machines));
+  root.set("other_frameworks", frameworks_json(plan.other_frameworks));
   root.set("rules_of_thumb", rules_json(plan.rules_of_thumb));
   return core::dump(root) + '\n';
 }

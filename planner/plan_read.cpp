@@ -91,6 +91,21 @@ void read_rejected(JsonReader& root, Plan& plan) {
       counts->required(limit, plan.rejected_per_limit[std::string(limit)], kFileCount);
 }
 
+void read_earned(JsonReader& root, Plan& plan) {
+  for (JsonReader& entry : root.optional_objects("earned")) {
+    Earned e;
+    entry.required("part", e.part);
+    if (auto without = entry.optional_object("without")) {
+      e.without = read_strategy(*without);
+      entry.required("step_seconds", e.step, kFileSeconds);
+      std::int64_t device = 0;
+      entry.required("device", device, kFileBytes);
+      e.device = core::Bytes(device);
+    }
+    plan.earned.push_back(std::move(e));
+  }
+}
+
 void read_machines(JsonReader& root, Plan& plan) {
   for (JsonReader& entry : root.optional_objects("other_machines")) {
     OtherMachine m;
@@ -99,6 +114,17 @@ void read_machines(JsonReader& root, Plan& plan) {
     if (auto candidate = entry.optional_object("candidate"))
       m.candidate = read_candidate(*candidate);
     plan.other_machines.push_back(std::move(m));
+  }
+}
+
+void read_frameworks(JsonReader& root, Plan& plan) {
+  for (JsonReader& entry : root.optional_objects("other_frameworks")) {
+    OtherFramework f;
+    entry.required("framework", f.framework);
+    entry.required("recipe", f.recipe);
+    if (auto candidate = entry.optional_object("candidate"))
+      f.candidate = checked_candidate(*candidate, plan.gpus);
+    plan.other_frameworks.push_back(std::move(f));
   }
 }
 
@@ -148,6 +174,11 @@ core::Result<Plan> parse_plan(std::string_view text, std::string_view source_nam
   plan.search = read_search(root.object("search"));
   if (auto chosen = root.optional_object("chosen"))
     plan.chosen = checked_candidate(*chosen, plan.gpus);
+  root.optional("max_risk", plan.max_risk, core::NumberRange{0, 1, false});
+  if (std::string because; root.has("because") && plan.chosen &&
+                           root.one_of("because", kBecause, because))
+    plan.because = static_cast<Because>(std::ranges::find(kBecause, because) - kBecause.begin());
+  read_earned(root, plan);
   read_training(root, plan);
   for (JsonReader& c : root.objects("alternatives"))
     plan.alternatives.push_back(checked_candidate(c, plan.gpus));
@@ -155,6 +186,7 @@ core::Result<Plan> parse_plan(std::string_view text, std::string_view source_nam
     plan.pareto.push_back(checked_candidate(c, plan.gpus));
   read_rejected(root, plan);
   read_machines(root, plan);
+  read_frameworks(root, plan);
   read_rules(root, plan);
   if (!problems.empty()) return problems;
   return plan;

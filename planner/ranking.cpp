@@ -20,20 +20,6 @@ constexpr std::size_t kParetoLimit = 8;
 constexpr std::size_t kFewestFinalists = 6;
 constexpr std::size_t kRejectionLimit = 8;
 
-// Mechanisms beyond plain data parallelism.
-int complexity(const Strategy& s) {
-  return (s.tensor > 1) + (s.pipeline > 1) + (s.expert > 1) + static_cast<int>(s.sharding) +
-         (s.checkpoint != Checkpoint::none) + 2 * static_cast<int>(s.offload.size()) +
-         (s.shard_group > 1 && s.shard_group < s.data);
-}
-
-auto key_of(const Explorer& explorer, const Entry& e, Objective objective) {
-  const double step = e.expected.value(), device = static_cast<double>(e.device.value());
-  const bool memory = objective == Objective::memory;
-  return std::make_tuple(memory ? device : step, memory ? step : device,
-                         complexity(explorer.structure(e.structure)), e.structure, e.micro_batch);
-}
-
 // Entries that could be on the frontier of time and memory: none that needs clearly less memory is
 // as fast. O(entries); the rest of the work is on the few that are left.
 std::vector<Entry> undominated(const std::vector<Entry>& entries) {
@@ -176,14 +162,33 @@ std::string more_gpus(std::int64_t gpus, const Rejection& r) {
 }  // namespace
 
 Ranking::Ranking(const Explorer& explorer, std::size_t machine, Objective objective)
-    : explorer_(explorer), entries_(explorer.entries(machine)), objective_(objective) {
+    : explorer_(explorer),
+      entries_(explorer.entries(machine)),
+      risks_(explorer.risks(machine)),
+      objective_(objective) {
   order_.resize(entries_.size());
   std::iota(order_.begin(), order_.end(), std::uint32_t{0});
   std::ranges::make_heap(order_, [this](auto a, auto b) { return before(b, a); });
 }
 
-bool Ranking::before(std::uint32_t a, std::uint32_t b) const {
-  return key_of(explorer_, entries_[a], objective_) < key_of(explorer_, entries_[b], objective_);
+bool Ranking::before(std::uint32_t i, std::uint32_t j) const {
+  const Entry &a = entries_[i], &b = entries_[j];
+  const auto by_memory = a.device <=> b.device;
+  if (objective_ == Objective::memory) {
+    if (by_memory != 0) return by_memory < 0;
+    if (a.expected != b.expected) return a.expected < b.expected;
+  } else {
+    const int risk = risks_.of_bound(a.device), other = risks_.of_bound(b.device);
+    if (risk != other) return risk < other;
+    if (a.expected != b.expected) return a.expected < b.expected;
+    if (by_memory != 0) return by_memory < 0;
+  }
+  const auto how = [&](const Entry& e) {
+    return std::make_tuple(
+        complexity(explorer_.structure(e.structure), explorer_.question().job.seq_len),
+        e.structure, e.micro_batch);
+  };
+  return how(a) < how(b);
 }
 
 const Entry* Ranking::next() {
@@ -194,15 +199,23 @@ const Entry* Ranking::next() {
   return entry;
 }
 
-std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, Objective objective) {
+std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine,
+                                 const Request& request) {
   constexpr int kDoubtful = 8;
   int replayed = 0;
-  Ranking ranking(explorer, machine, objective);
+  std::optional<Candidate> risky;
+  const Job& job = explorer.question().job;
+  Ranking ranking(explorer, machine, request.objective);
   while (const Entry* entry = ranking.next()) {
-    if (!explorer.is_certain(*entry, machine) && ++replayed > kDoubtful) continue;
-    if (std::optional<Candidate> c = explorer.fitting(explorer.strategy(*entry), machine)) return c;
+    const int risk = explorer.risks(machine).of_bound(entry->device);
+    if (risky && rank_of(job, *risky, request).risk <= risk) return risky;
+    if (!explorer.is_safe(*entry, machine) && ++replayed > kDoubtful) continue;
+    std::optional<Candidate> c = explorer.fitting(explorer.strategy(*entry), machine);
+    if (!c) continue;
+    if (request.objective == Objective::memory || rank_of(job, *c, request).risk <= risk) return c;
+    if (!risky || rank_of(job, *c, request) < rank_of(job, *risky, request)) risky = std::move(c);
   }
-  return std::nullopt;
+  return risky;
 }
 
 // Those that no other is as fast and as small as, by their own figures; the fastest first.
@@ -217,11 +230,8 @@ static std::vector<Candidate> undominated(std::vector<Candidate> all) {
   return front;
 }
 
-void choose(Explorer& explorer, const Request& request, Plan& plan) {
-  const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
-  const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
-  std::vector<Candidate> ranked =
-      finalists(explorer, request, std::max({wanted, nth + 1, kFewestFinalists}));
+static void fill_front(Explorer& explorer, const Request& request,
+                       const std::vector<Candidate>& ranked, Plan& plan) {
   std::vector<Candidate> shown = ranked;
   std::vector<Strategy> others;
   for (const Entry& entry : frontier(explorer)) {
@@ -232,10 +242,17 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
   for (std::optional<Candidate>& candidate : explorer.fitting(others, request.threads, false))
     if (candidate) shown.push_back(*std::move(candidate));
   plan.pareto = undominated(std::move(shown));
+}
+
+void choose(Explorer& explorer, const Request& request, Plan& plan) {
+  const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
+  const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
+  std::vector<Candidate> ranked =
+      finalists(explorer, request, std::max({wanted, nth + 1, kFewestFinalists}));
+  if (!request.brief) fill_front(explorer, request, ranked, plan);
   // The closed form brought them here; their own figures decide among them.
-  std::ranges::stable_sort(ranked, {}, [&](const Candidate& c) {
-    return rank_of(explorer.question().job, c, request.objective);
-  });
+  plan.because = order_by_preference(ranked, explorer.question().job, request);
+  if (nth > 0) plan.because = Because::asked;
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (i == nth)
       plan.chosen = std::move(ranked[i]);
@@ -266,13 +283,13 @@ void explain_rejections(Explorer& explorer, Plan& plan) {
   std::vector<const Miss*> all;
   for (const Miss& m : explorer.misses()) all.push_back(&m);
   const bool nothing_fits = !plan.chosen;
+  const Question& q = explorer.question();
   std::ranges::stable_sort(all, {}, [&](const Miss* m) {
     // Where nothing fits the nearest miss comes first.
     const double excess = static_cast<double>(m->device.value());
     return std::make_tuple(nothing_fits ? excess : 0.0, !m->limit.empty(),
-                           complexity(explorer.structure(m->structure)), excess);
+                           complexity(explorer.structure(m->structure), q.job.seq_len), excess);
   });
-  const Question& q = explorer.question();
   std::vector<std::tuple<std::string, int, std::int64_t, std::int64_t>> seen;
   for (const Miss* m : all) {
     if (plan.rejected.size() >= kRejectionLimit) break;

@@ -9,8 +9,9 @@
 
 namespace planner {
 
-// Entries of one machine, best first: by the objective (a step as counted_step counts it), then
-// less memory, then simpler, then in order of enumeration. Taken one by one: few are asked for.
+// Entries of one machine, best first: safest first by class of risk (of Objective::memory any), then
+// by the objective (a step as counted_step counts it), then less memory, then simpler, then in order
+// of enumeration. Taken one by one: few are asked for.
 // O(entries) once, O(log entries) each.
 class Ranking {
  public:
@@ -22,17 +23,21 @@ class Ranking {
 
   const Explorer& explorer_;
   const std::vector<Entry>& entries_;
+  const RiskClasses& risks_;
   const Objective objective_;
   std::vector<std::uint32_t> order_;   // a heap, the best on top
 };
 
-// The best on one machine that fits by replay. After a few whose bound may be all that does not,
-// one whose bound leaves no doubt.
-std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, Objective objective);
+// The best on one machine that fits by replay, in the safest class of risk that has one. After a few
+// whose bound leaves a doubt, one whose bound leaves none.
+std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, const Request& request);
 
 // Fills chosen, alternatives and pareto. Alternatives differ from each other and from the choice in
 // data, tensor, pipeline, sharding or checkpoint.
 void choose(Explorer& explorer, const Request& request, Plan& plan);
+
+// What each unusual part of the chosen strategy gains. REQUIRES: plan.chosen.
+std::vector<Earned> earned_by(Explorer& explorer, const Request& request, const Plan& plan);
 
 // Fills rejected and rejected_per_limit: plain data parallelism first, then the simplest; each
 // with the cheapest single change that fits.

@@ -68,6 +68,7 @@ void complete(const Request& request, Plan& plan) {
   const auto assume = [&](std::string text) { plan.assumptions.push_back(std::move(text)); };
   plan.model = request.model;
   plan.job = request.job;
+  plan.max_risk = request.max_risk;
   plan.gpus = request.gpus;
   plan.profile = request.profile;
   if (request.gpus_per_node)
@@ -76,18 +77,20 @@ void complete(const Request& request, Plan& plan) {
     plan.profile.node.internode_bandwidth = *request.internode_bandwidth;
   plan.gpus_per_node = plan.profile.node.gpus_per_node;
   plan.nodes = (plan.gpus + plan.gpus_per_node - 1) / plan.gpus_per_node;
+  const std::string_view whose = is_fine_tuning(plan.job) ? "the usual of fine-tuning" :
+                                                            "the model's default";
   if (plan.job.seq_len == 0) {
-    plan.job.seq_len = plan.model.default_seq_len;
+    plan.job.seq_len = default_seq_len(plan.model, plan.job);
     assume(models::is_transformer(plan.model.family)
-               ? fmt::format("sequence length {}: the model's default", plan.job.seq_len)
+               ? fmt::format("sequence length {}: {}", plan.job.seq_len, whose)
                : "no sequence: a sample is one input, and counts as one token");
   }
   if (plan.job.global_batch == 0) {
-    const std::int64_t usual = plan.model.default_global_batch;
-    plan.job.global_batch = default_global_batch(plan.model, plan.gpus);
+    const std::int64_t usual = default_global_batch(plan.model, plan.job, 1);
+    plan.job.global_batch = default_global_batch(plan.model, plan.job, plan.gpus);
     const bool rounded = plan.job.global_batch != usual;
-    assume(fmt::format("global batch {} samples: the model's default{}", plan.job.global_batch,
-                       rounded ? fmt::format(", {}, rounded up to what the GPUs divide", usual)
+    assume(fmt::format("global batch {} samples: {}{}", plan.job.global_batch, whose,
+                       rounded ? fmt::format(", {}, rounded up so that the GPUs divide it", usual)
                                : std::string()));
   }
   assume(fmt::format("recipe {}, optimizer {}, attention {}, framework {}", plan.job.recipe,
@@ -102,6 +105,13 @@ void complete(const Request& request, Plan& plan) {
     assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's tokens, "
                        "none is dropped",
                        v.experts, v.experts_per_token, v.experts));
+  if (plan.model.window > 0 && plan.job.seq_len > plan.model.window)
+    assume(fmt::format("attention over all {} tokens: the model's own window of {} is not modelled "
+                       "(with it attention would take less time)",
+                       plan.job.seq_len, plan.model.window));
+  if (plan.model.dropout > 0 && plan.job.mode != Mode::inference)
+    assume(fmt::format("dropout of {} is left out: its elementwise kernels are not counted",
+                       plan.model.dropout));
   if (plan.model.variants.pooler)
     assume("the pooled token is computed, the loss of its sentence task is not");
   if (plan.job.mode == Mode::inference)
@@ -126,7 +136,7 @@ std::vector<Question> questions_for(const Request& request, const Plan& plan,
 }
 
 void fill_other_machines(Explorer& explorer, const std::vector<Question>& questions,
-                         Objective objective, Plan& plan) {
+                         const Request& request, Plan& plan) {
   if (questions.size() == 1) return;
   for (std::string_view name : kOtherMachines) {
     for (std::size_t i = 0; i < questions.size(); ++i) {
@@ -134,7 +144,7 @@ void fill_other_machines(Explorer& explorer, const std::vector<Question>& questi
       OtherMachine other;
       other.gpu = name;
       other.candidate =
-          i == 0 ? plan.chosen : best_on(explorer, i, objective);
+          i == 0 ? plan.chosen : best_on(explorer, i, request);
       plan.other_machines.push_back(std::move(other));
     }
   }
@@ -164,16 +174,31 @@ void explain_empty_space(const Request& request, Plan& plan) {
 // What a choice that keeps something in the memory of its hosts assumes.
 void state_hosts(const Request& request, Plan& plan) {
   if (!plan.chosen || plan.chosen->strategy.offload.empty()) return;
-  if (!request.constraints.pins_any())
-    plan.assumptions.emplace_back(
-        "nothing fits the GPUs alone, so what their hosts can hold was searched too");
+  const auto is_offload = [](const Earned& e) { return e.part.starts_with("offload="); };
+  const auto earned = std::ranges::find_if(plan.earned, is_offload);
+  if (!request.constraints.pins_any() && earned != plan.earned.end())
+    plan.assumptions.push_back(
+        earned->without ? "memory of the hosts may be used: without it the best plan is slower"
+                        : "memory of the hosts may be used: the GPUs alone do not hold the job "
+                          "within the risk cap");
+  const hw_profiles::Node& node = plan.profile.node;
   const core::Bytes held = plan.chosen->memory.worst.host *
                            std::min<std::int64_t>(plan.gpus_per_node, plan.gpus);
-  if (held.value() > 0 && !plan.profile.node.host_memory)
+  if (held.value() == 0) return;
+  if (!node.host_memory) {
     plan.assumptions.push_back(fmt::format(
-        "each host has {} for what is offloaded: how much memory a node has is not known "
-        "(node.host_memory of a file for --node)",
+        "each host has {} of free memory for what is offloaded: how much this node has is not "
+        "known (--host-memory states it)",
         core::to_text(held)));
+    return;
+  }
+  const hw_profiles::Sourced* from = plan.profile.lookup("node.host_memory");
+  const bool guessed =
+      from != nullptr && from->source.find(hw_profiles::kUnverified) != std::string::npos;
+  plan.assumptions.push_back(fmt::format(
+      "each host keeps {} of what is offloaded; it has {} of memory{}", core::to_text(held),
+      core::to_text(*node.host_memory),
+      guessed ? ", which is assumed (--host-memory states yours)" : ""));
 }
 
 // The request completed in `plan`, and the question it asks of the machine; or what is wrong.
@@ -245,10 +270,22 @@ std::optional<Objective> objective_from_name(std::string_view text) {
   return std::nullopt;
 }
 
-std::int64_t default_global_batch(const models::ModelSpec& model, std::int64_t gpus) {
-  std::int64_t sharers = std::min(model.default_global_batch, gpus);
+bool is_fine_tuning(const Job& job) {
+  return job.mode == Mode::finetune || (job.mode == Mode::train && job.lora_rank > 0);
+}
+
+std::int64_t default_seq_len(const models::ModelSpec& model, const Job& job) {
+  constexpr std::int64_t kTuned = 2048;
+  return is_fine_tuning(job) ? std::min(kTuned, model.default_seq_len) : model.default_seq_len;
+}
+
+std::int64_t default_global_batch(const models::ModelSpec& model, const Job& job,
+                                  std::int64_t gpus) {
+  constexpr std::int64_t kTuned = 64;
+  const std::int64_t usual = is_fine_tuning(job) ? kTuned : model.default_global_batch;
+  std::int64_t sharers = std::min(usual, gpus);
   while (gpus % sharers != 0) --sharers;
-  return program::padded(model.default_global_batch, sharers);
+  return program::padded(usual, sharers);
 }
 
 // Slow links can make a step over all GPUs longer than one over a half, a quarter and so on of
@@ -258,6 +295,7 @@ static void state_fewer_gpus(const Request& request, Plan& plan) {
   if (!request.fewer || !plan.chosen || request.objective != Objective::time) return;
   Request smaller = request;
   smaller.fewer = smaller.hosts = false;
+  smaller.brief = true;
   smaller.gpu_given = true;            // no other machine is asked about
   smaller.top = 0;
   smaller.candidate = 1;
@@ -296,12 +334,13 @@ core::Result<Plan> make_plan(const Request& asked) {
   const core::Result<Question> question = ask(request, plan);
   if (!question.ok()) return question.problems();
   const std::vector<Question> questions = questions_for(request, plan, *question);
-  Explorer explorer(questions);
+  Explorer explorer(questions, request.max_risk);
   explore(explorer, request, plan);
   choose(explorer, request, plan);
   if (!plan.chosen && !plan.alternatives.empty())
     return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),
                          fmt::format("{}", request.candidate), "name one of the ranking"};
+  if (plan.chosen && !request.brief) plan.earned = earned_by(explorer, request, plan);
   state_hosts(request, plan);
   if (request.tokens && plan.chosen) {
     const Time& t = plan.chosen->time;
@@ -310,9 +349,9 @@ core::Result<Plan> make_plan(const Request& asked) {
                        plan.job.global_batch * plan.job.seq_len, t.step, t.compute + t.optimizer);
   }
   state_fewer_gpus(request, plan);
-  explain_rejections(explorer, plan);
+  if (!request.brief || !plan.chosen) explain_rejections(explorer, plan);
   explain_empty_space(request, plan);
-  fill_other_machines(explorer, questions, request.objective, plan);
+  fill_other_machines(explorer, questions, request, plan);
   const std::int64_t samples = plan.chosen ? plan.chosen->strategy.micro_batch : 1;
   plan.rules_of_thumb =
       rules_of_thumb(plan.model, plan.parameters, plan.job.seq_len, samples);
@@ -330,7 +369,7 @@ core::Result<SearchCounts> explore_space(const Request& asked) {
   const core::Result<Question> question = ask(request, plan);
   if (!question.ok()) return question.problems();
   const auto start = std::chrono::steady_clock::now();
-  Explorer explorer({*question});
+  Explorer explorer({*question}, request.max_risk);
   explore(explorer, request, plan);
   SearchCounts counts = explorer.counts();
   counts.seconds = core::Seconds(

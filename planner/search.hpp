@@ -40,10 +40,13 @@ struct Request {
   Job job;                             // seq_len or global_batch 0: the model's default
   Constraints constraints;
   Objective objective = Objective::time;
+  double max_risk = 0.05;              // of running out of memory, of what is recommended
+  double simpler_within = 0.02;        // of the fastest step: there the simplest strategy wins
   std::optional<std::int64_t> tokens;  // to train on: the plan says what that takes
   int top = 5;                         // alternatives
   int candidate = 1;                   // which of the ranking is `chosen`
   bool stale = false;                  // search what changes the mathematics, too
+  bool brief = false;                  // the choice alone: no front, no rejections where it has one
   bool fewer = true;                   // say where fewer of the GPUs would be faster
   bool hosts = true;                   // where nothing or little fits, search what hosts hold too
   int threads = 0;                     // that replay and simulate finalists; 0: all there are
@@ -54,9 +57,15 @@ struct Request {
 // the nearest misses. Errors: bad input (the job contradicts model or recipe).
 core::Result<Plan> make_plan(const Request& request);
 
-// Samples of a step where none are asked for: the model's, rounded up so that as many of the GPUs
-// as are no more than they, and divide all GPUs, have equally many. O(samples).
-std::int64_t default_global_batch(const models::ModelSpec& model, std::int64_t gpus);
+// What a job is where nothing is asked for. Training from the start: the model's own sequence length
+// and samples a step. Fine-tuning (mode finetune, or adapters): 2,048 tokens, or the model's length
+// where that is shorter, and 64 samples a step, as instruction tuning is commonly done. Samples are
+// rounded up so that as many of the GPUs as are no more than they, and divide all GPUs, have equally
+// many. O(samples).
+bool is_fine_tuning(const Job& job);
+std::int64_t default_seq_len(const models::ModelSpec& model, const Job& job);
+std::int64_t default_global_batch(const models::ModelSpec& model, const Job& job,
+                                  std::int64_t gpus);
 
 // The search alone: every candidate of the request's space evaluated, none lowered to be printed;
 // `seconds` from an empty table to the last candidate. What `planner bench` times. Errors: as

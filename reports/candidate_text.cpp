@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/parse_units.hpp"
 #include "reports/sensitivity.hpp"
@@ -19,19 +20,30 @@ double share_of(core::Bytes part, core::Bytes whole) {
   return whole.value() > 0 ? part / whole : 0;
 }
 
+// What a device holds, part by part; their sum is the device's.
+std::vector<std::pair<std::string_view, core::Bytes>> parts_of(const planner::MemoryTerms& m) {
+  std::vector<std::pair<std::string_view, core::Bytes>> parts;
+  for (int i = 0; i < program::kTerms; ++i)
+    parts.emplace_back(program::name(static_cast<program::Term>(i)),
+                       m.terms[static_cast<std::size_t>(i)]);
+  parts.emplace_back("allocator", m.reserved - m.live);
+  parts.emplace_back("workspace", m.workspace);
+  parts.emplace_back("context", m.context);
+  parts.emplace_back("communicators", m.communicators);
+  return parts;
+}
+
 std::string memory_text(const planner::Memory& memory, TextStyle style) {
   const planner::MemoryTerms& m = memory.worst;
   Table table = share_table();
   const auto add = [&](std::string_view name, core::Bytes bytes) {
     add_share(table, name, to_text(bytes), share_of(bytes, memory.usable), style);
   };
-  for (int i = 0; i < program::kTerms; ++i)
-    add(program::name(static_cast<program::Term>(i)), m.terms[static_cast<std::size_t>(i)]);
-  add("live (their sum)", m.live);
-  add("allocator", m.reserved - m.live);
-  add("workspace", m.workspace);
-  add("context", m.context);
-  add("communicators", m.communicators);
+  int terms = 0;
+  for (const auto& [name, bytes] : parts_of(m)) {
+    if (terms++ == program::kTerms) add("live (their sum)", m.live);
+    add(name, bytes);
+  }
   add("device (all)", m.device);
   const bool fits = m.device <= memory.usable;
   table.paint_last(fits ? Ink::good : Ink::bad);
@@ -92,17 +104,31 @@ std::string time_text(const planner::Time& t, TextStyle style) {
 
 }  // namespace
 
-std::string headline_text(const Candidate& c, std::string_view counted) {
-  const planner::Uncertainty& u = c.uncertainty;
-  const auto tokens = static_cast<std::int64_t>(c.throughput.tokens_per_second);
-  const std::string risk =
-      u.out_of_memory >= kToldRisk
-          ? fmt::format(" (out of memory: {})", percent_text(u.out_of_memory))
-          : "";
-  return fmt::format("{} a step ({} to {}), {} {}/s, mfu {}, {} a GPU{}",
-                     to_text(c.time.step), to_text(u.step_low), to_text(u.step_high),
-                     core::count_text(tokens), counted, percent_text(c.throughput.mfu),
-                     to_text(c.memory.worst.device), risk);
+// In two sentences: bytes of a percent of the usable and more, times of a thousandth of the step.
+std::string short_candidate_text(const Candidate& c, TextStyle style) {
+  constexpr double kLittle = 0.01, kMoment = 0.001;
+  std::vector<std::string> bytes, times;
+  core::Bytes rest{};
+  for (const auto& [name, part] : parts_of(c.memory.worst)) {
+    if (share_of(part, c.memory.usable) < kLittle) rest += part;
+    else bytes.push_back(fmt::format("{} {}", name, to_text(part)));
+  }
+  if (rest.value() > 0) bytes.push_back(fmt::format("all else {}", to_text(rest)));
+  if (c.memory.worst.host.value() > 0)
+    bytes.push_back(fmt::format("and in its host's memory {}", to_text(c.memory.worst.host)));
+  const planner::Time& t = c.time;
+  const auto add = [&](std::string_view name, core::Seconds part) {
+    if (part / t.step >= kMoment)
+      times.push_back(fmt::format("{} {} ({})", name, to_text(part), percent_text(part / t.step)));
+  };
+  add("compute", t.compute);
+  add("exposed communication", t.exposed_communication);
+  add("bubble", t.bubble);
+  add("optimizer", t.optimizer);
+  if (t.launch_bound) times.emplace_back("launch-bound: the host issues kernels too slowly");
+  return wrapped(fmt::format("Memory of rank {}: {}", c.memory.rank, fmt::join(bytes, ", ")), 0, 2,
+                 style) +
+         wrapped(fmt::format("Time of a step: {}", fmt::join(times, ", ")), 0, 2, style);
 }
 
 std::string candidate_text(const Candidate& c, TextStyle style) {

@@ -1,5 +1,5 @@
 #pragma once
-// One candidate as text: headline figures, a bar per memory term against the usable bytes, the
+// One candidate as text: a bar per memory term against the usable bytes, the
 // communication table, the parts of a step. Blocks stand side by side where the style is wide
 // enough. Pure; thread-safe.
 
@@ -10,9 +10,8 @@
 
 namespace reports {
 
-// "1.32 s a step (1.16 s to 1.48 s), 397 K tokens/s, mfu 51.5 %, 48.0 GiB a GPU".
-// counted: what a second makes of, "tokens" or "samples".
-std::string headline_text(const planner::Candidate& candidate, std::string_view counted);
+// Memory by term and the parts of the step, a sentence each, without what is little.
+std::string short_candidate_text(const planner::Candidate& candidate, TextStyle style);
 // Memory, stages where there are several, communication and time.
 std::string candidate_text(const planner::Candidate& candidate, TextStyle style);
 

@@ -6,6 +6,7 @@
 
 #include "core/parse_units.hpp"
 #include "reports/candidate_text.hpp"
+#include "reports/plan_headline.hpp"
 #include "reports/sensitivity.hpp"
 
 namespace reports {
@@ -60,35 +61,36 @@ std::string title_text(const Plan& plan) {
                      plural(plan.nodes, "node"));
 }
 
-// What throughput counts: of models without a sequence a sample is a token.
-std::string_view counted_in(const Plan& plan) {
-  return models::is_transformer(plan.model.family) ? "tokens" : "samples";
+std::string figures_text(const Plan& plan, const Candidate& shown, TextStyle style) {
+  Table table({{"", Align::left}, {"", Align::left}});
+  for (const HeadlineFigure& f : headline_figures(plan, shown))
+    table.add({f.name, f.value + (f.note.empty() ? "" : " (" + f.note + ')')});
+  return table.text(style);
 }
 
-// "Training on 500 B tokens: 12.3 d, 2,360 GPU hours, 6,348 USD, 1.42 MWh".
-std::string training_text(const cost::Training& t) {
-  constexpr double kDay = 86400, kJoulesPerMegawattHour = 3.6e9;
-  std::string text =
-      fmt::format("Training on {} tokens: {:.3g} days, {:.4g} GPU hours", count_text(t.tokens),
-                  t.seconds.value() / kDay, t.gpu_hours);
-  text += t.cost ? fmt::format(", {:.4g} USD of rent", t.cost->value()) : ", rent not known";
-  if (t.energy)
-    text += fmt::format(", {:.3g} MWh (GPUs alone, modelled)",
-                        t.energy->value() / kJoulesPerMegawattHour);
-  return text;
+// The figures of a framework that nobody chose and nobody has measured say whose they are.
+std::string whose_text(const Plan& plan, TextStyle style) {
+  if (plan.job.framework != "native") return "";
+  return wrapped("For `native`, this tool's executor, which no GPU run has measured yet "
+                 "(--framework names others).",
+                 2, 2, style);
 }
 
-// The answer first: what to do and what it gives; then what was asked.
+// The answer first: what to do and what it gives, then why; then what was asked.
 std::string answer_text(const Plan& plan, const PlanTextOptions& options, TextStyle style) {
   std::string text;
   if (plan.chosen) {
     const auto n = static_cast<std::size_t>(options.candidate);
     const Candidate& shown = n == 0 ? *plan.chosen : plan.alternatives.at(n - 1);
     const std::string first = n == 0 ? "Recommended" : fmt::format("Alternative {}", n);
+    const bool safe = within_risk(shown, plan.max_risk);
     text = painted_lines(
-        wrapped(first + ": " + planner::to_text(shown.strategy), 0, 4, style), Ink::good, style);
-    text += wrapped(headline_text(shown, counted_in(plan)), 2, 4, style);
-    if (plan.training && n == 0) text += wrapped(training_text(*plan.training), 2, 4, style);
+        wrapped(first + ": " + planner::to_text(shown.strategy), 0, 4, style),
+        safe ? Ink::good : Ink::bad, style);
+    text += figures_text(plan, shown, style);
+    if (n == 0)
+      for (const std::string& line : reasons_of(plan)) text += wrapped(line, 2, 4, style);
+    text += whose_text(plan, style);
   } else {
     text = painted_lines(wrapped("No answer: " + why_infeasible(plan), 0, 4, style), Ink::bad,
                          style);
@@ -151,7 +153,7 @@ std::string candidates_text(const Plan& plan, const PlanTextOptions& options) {
   const TextStyle style = options.style;
   const auto shown = std::span(plan.alternatives).first(
       std::min(plan.alternatives.size(), options.alternatives));
-  const auto risky = [](const Candidate& c) { return c.uncertainty.out_of_memory >= kToldRisk; };
+  const auto risky = [](const Candidate& c) { return c.uncertainty.out_of_memory >= planner::kHardlyRisky; };
   const CandidateRows rows{plan.chosen->time.step.value(),
                            risky(*plan.chosen) || std::ranges::any_of(shown, risky), style};
   std::vector<Column> columns{{"#"}, {"step"}, {"against"}, {"memory"}};
@@ -231,6 +233,27 @@ std::string machines_text(const Plan& plan, TextStyle style) {
          beside(times.text(half), memory.text(style), 4, style);
 }
 
+// strategies: a column for them.
+std::string frameworks_text(const Plan& plan, bool strategies, TextStyle style) {
+  if (plan.other_frameworks.empty()) return "";
+  std::vector<Column> columns{{"framework", Align::left}, {"step"}, {"mfu"}, {"memory"}, {"oom"}};
+  if (strategies) columns.push_back({"strategy", Align::left});
+  Table table(std::move(columns));
+  for (const planner::OtherFramework& f : plan.other_frameworks) {
+    std::vector<std::string> cells{f.framework, "-", "-", "-", "-", "nothing that it runs fits"};
+    if (f.candidate) {
+      const Candidate& c = *f.candidate;
+      cells = {f.framework, to_text(c.time.step), percent_text(c.throughput.mfu),
+               to_text(c.memory.worst.device), percent_text(c.uncertainty.out_of_memory),
+               planner::to_text(c.strategy)};
+    }
+    if (!strategies) cells.pop_back();
+    table.add(std::move(cells));
+  }
+  return heading("The same job in other frameworks (--framework NAME plans for one)", style) +
+         table.text(style);
+}
+
 std::string rules_text(const Plan& plan, TextStyle style) {
   if (plan.rules_of_thumb.empty()) return "";
   std::string text = heading("Rules of thumb, for comparison only", style);
@@ -263,7 +286,60 @@ std::string why_infeasible(const Plan& plan) {
   return text;
 }
 
+namespace {
+
+// What to type next.
+std::string next_text(const Plan& plan, const PlanTextOptions& options) {
+  if (!plan.chosen) return "";
+  const std::string file = options.file.empty() ? "plan.json" : options.file;
+  Table table({{"", Align::left}, {"", Align::left}});
+  if (options.file.empty()) table.add({"--out plan.json", "keeps this plan"});
+  table.add({fmt::format("planner exec {} --scale-down", file), "proves it here, made small"});
+  table.add({fmt::format("planner report {} --out plan.html", file), "draws it"});
+  if (!options.full)
+    table.add({"--full", "prints all, with rejected strategies"});
+  return heading("Next", options.style) + table.text(options.style);
+}
+
+std::ptrdiff_t lines_of(std::string_view text) { return std::ranges::count(text, '\n'); }
+
+// As many lines of a list as are left, and how many there are beside them.
+std::string short_list_text(std::string_view title, std::vector<std::string> lines,
+                            std::ptrdiff_t left, TextStyle style) {
+  const std::size_t all = lines.size();
+  while (!lines.empty()) {
+    std::vector<std::string> shown = lines;
+    if (lines.size() < all) shown.push_back(fmt::format("{} more: --full", all - lines.size()));
+    if (std::string text = list_text(title, shown, style); lines_of(text) <= left) return text;
+    lines.pop_back();
+  }
+  return "";
+}
+
+std::string short_plan_text(const Plan& plan, PlanTextOptions options) {
+  constexpr std::size_t kAlternatives = 2;
+  const TextStyle style = options.style;
+  options.alternatives = std::min(options.alternatives, kAlternatives);
+  std::string text = answer_text(plan, options, style) + candidates_text(plan, options);
+  if (plan.chosen) {
+    const auto n = static_cast<std::size_t>(options.candidate);
+    text += '\n' + short_candidate_text(n == 0 ? *plan.chosen : plan.alternatives.at(n - 1), style);
+    text += frameworks_text(plan, false, style);
+  } else {
+    text += rejected_text(plan, options);
+  }
+  const std::string next = next_text(plan, options);
+  std::ptrdiff_t left = kShortLines - lines_of(text) - lines_of(next);
+  const std::string change =
+      short_list_text("What would change the choice", what_would_change(plan), left * 2 / 3, style);
+  left -= lines_of(change);
+  return text + short_list_text("Assumed", plan.assumptions, left, style) + change + next;
+}
+
+}  // namespace
+
 std::string plan_text(const Plan& plan, const PlanTextOptions& options) {
+  if (!options.full) return short_plan_text(plan, options);
   const TextStyle style = options.style;
   std::string text = answer_text(plan, options, style) + candidates_text(plan, options);
   if (plan.chosen) {
@@ -272,8 +348,9 @@ std::string plan_text(const Plan& plan, const PlanTextOptions& options) {
   }
   return text + list_text("Assumed", plan.assumptions, style) +
          list_text("What would change the choice", what_would_change(plan), style) +
-         rejected_text(plan, options) + machines_text(plan, style) + rules_text(plan, style) +
-         search_text(plan, style);
+         rejected_text(plan, options) + frameworks_text(plan, true, style) +
+         machines_text(plan, style) + rules_text(plan, style) +
+         search_text(plan, style) + next_text(plan, options);
 }
 
 }  // namespace reports

@@ -11,10 +11,15 @@
 
 namespace reports {
 
+inline constexpr int kShortLines = 60;
+
 struct PlanTextOptions {
   TextStyle style{};
   int candidate = 0;          // 0: the chosen; n: the n-th alternative, from 1
   std::size_t alternatives = 5;  // rows of each table at most
+  // Everything; else what decides, in at most kShortLines lines of 80 columns.
+  bool full = false;
+  std::string file;           // where the plan was written; empty: nowhere
 };
 
 // The whole page, newline at the end. A plan without a feasible strategy says so and what came

@@ -20,28 +20,35 @@ using planner::Plan;
 constexpr double kMostSlowdown = 100;
 constexpr int kSlowdowns = 4000;  // tried in each direction, in even ratios of 0.12 %
 
+// "0.4 % slower".
+std::string against(core::Seconds step, core::Seconds chosen) {
+  const double ratio = step / chosen;
+  if (std::abs(ratio - 1) < 0.0005) return "as fast";
+  // Of a slower one the time it takes more, of a faster one the time it saves.
+  return fmt::format("{} {}", percent_text(std::abs(ratio - 1)), ratio > 1 ? "slower" : "faster");
+}
 std::string against(const Candidate& other, const Candidate& chosen) {
-  return fmt::format("{:+.1f} %", (other.time.step / chosen.time.step - 1) * 100);
+  return against(other.time.step, chosen.time.step);
 }
 
 // Strategies on one machine share its site's error: what tells them apart is the rest.
 std::string nearest_text(const Plan& plan) {
   const Candidate& chosen = *plan.chosen;
-  if (plan.alternatives.empty()) return "no other strategy is feasible: there is no alternative";
+  if (plan.alternatives.empty()) return "";
   const auto nearest = std::ranges::min_element(plan.alternatives, {}, [&](const Candidate& c) {
     return std::abs(c.time.step.value() - chosen.time.step.value());
   });
   const double factor = planner::accuracy().tie_factor();
   const auto ties = std::ranges::count_if(plan.alternatives, [&](const Candidate& c) {
-    return c.time.step <= chosen.time.step * factor;
+    return c.time.step <= chosen.time.step * factor && c.time.step * factor >= chosen.time.step;
   });
-  const std::string tie =
-      nearest->time.step > chosen.time.step * factor
-          ? ""
-          : fmt::format(" and so within the error ({} of {} alternatives are), worth a run of both",
+  std::string text = fmt::format("The nearest alternative is {}: {}.", against(*nearest, chosen),
+                                 changed_keys(chosen.strategy, nearest->strategy));
+  if (ties > 0)
+    text += fmt::format(" The prediction cannot tell {} of {} alternatives from this plan: a short "
+                        "run of both can.",
                         ties, plan.alternatives.size());
-  return fmt::format("nearest alternative, {}{}: {}", against(*nearest, chosen), tie,
-                     changed_keys(chosen.strategy, nearest->strategy));
+  return text;
 }
 
 // Every other candidate that the plan holds.
@@ -53,24 +60,25 @@ std::vector<const Candidate*> others(const Plan& plan) {
   return all;
 }
 
+double risk_of(const Candidate& c) { return c.uncertainty.out_of_memory; }
+
 // Where the choice may run out of memory: the fastest that hardly does.
 std::string safer_text(const Plan& plan) {
-  const auto risk = [](const Candidate& c) { return c.uncertainty.out_of_memory; };
-  if (risk(*plan.chosen) < kToldRisk) return "";
+  if (risk_of(*plan.chosen) < planner::kHardlyRisky) return "";
   const Candidate* best = nullptr;
   for (const Candidate* c : others(plan))
-    if (risk(*c) < kToldRisk && (best == nullptr || c->time.step < best->time.step)) best = c;
-  const std::string want = fmt::format("it may run out of memory ({}); ",
-                                       percent_text(risk(*plan.chosen)));
-  if (best == nullptr) return want + "so may every strategy kept";
-  return fmt::format("{}safer: {} ({}, {})", want,
-                     changed_keys(plan.chosen->strategy, best->strategy),
-                     percent_text(risk(*best)), against(*best, *plan.chosen));
+    if (risk_of(*c) < planner::kHardlyRisky &&
+        (best == nullptr || c->time.step < best->time.step))
+      best = c;
+  if (best == nullptr) return "";
+  return fmt::format("Safer ({} risk of running out of memory instead of {}), and {}: {}.",
+                     percent_text(risk_of(*best)), percent_text(risk_of(*plan.chosen)),
+                     against(*best, *plan.chosen),
+                     changed_keys(plan.chosen->strategy, best->strategy));
 }
 
 bool is_riskier(const Candidate& c, const Candidate& chosen) {
-  const double risk = c.uncertainty.out_of_memory;
-  return risk >= kToldRisk && risk > chosen.uncertainty.out_of_memory;
+  return risk_of(c) >= planner::kHardlyRisky && risk_of(c) > risk_of(chosen);
 }
 
 // What the choice was preferred to because it is likelier to fit: the fastest of them.
@@ -81,8 +89,8 @@ std::string bolder_text(const Plan& plan) {
         c->time.step < (best == nullptr ? *plan.chosen : *best).time.step)
       best = c;
   if (best == nullptr) return "";
-  return fmt::format("faster, {}, but may run out of memory ({}): {}", against(*best, *plan.chosen),
-                     percent_text(best->uncertainty.out_of_memory),
+  return fmt::format("Faster but riskier: {}, with a {} risk of running out of memory: {}.",
+                     against(*best, *plan.chosen), percent_text(risk_of(*best)),
                      changed_keys(plan.chosen->strategy, best->strategy));
 }
 
@@ -92,11 +100,11 @@ std::string less_memory_text(const Plan& plan) {
   for (const Candidate* c : others(plan))
     if (c->memory.worst.device < needed && (best == nullptr || c->time.step < best->time.step))
       best = c;
-  const std::string limit = fmt::format("less than {} usable a GPU", to_text(needed));
-  if (best == nullptr) return limit + ": none of the strategies kept needs less";
-  return fmt::format("{}: then {} ({}, {})", limit,
-                     changed_keys(plan.chosen->strategy, best->strategy),
-                     to_text(best->memory.worst.device), against(*best, *plan.chosen));
+  if (best == nullptr) return "";
+  return fmt::format("A plan that needs less memory ({} instead of {} per GPU) is {}: {}.",
+                     to_text(best->memory.worst.device), to_text(needed),
+                     against(*best, *plan.chosen),
+                     changed_keys(plan.chosen->strategy, best->strategy));
 }
 
 std::string more_memory_text(const Plan& plan) {
@@ -106,7 +114,8 @@ std::string more_memory_text(const Plan& plan) {
         (least == nullptr || r.needed < least->needed))
       least = &r;
   if (least == nullptr) return "";
-  return fmt::format("{} usable a GPU lets in {}; how fast it is was not asked",
+  return fmt::format("With {} usable per GPU this plan would also fit (its speed was not "
+                     "evaluated): {}.",
                      to_text(core::Bytes(least->needed)),
                      changed_keys(plan.chosen->strategy, least->strategy));
 }
@@ -123,15 +132,15 @@ std::string links_text(const Plan& plan) {
     nearest = flip;
     winner = c;
   }
-  if (winner == nullptr)
-    return "links of another speed do not change the order of the strategies kept";
+  if (winner == nullptr) return "";
   const bool slower = *nearest >= 1;
   const double ratio = slower ? *nearest : 1 / *nearest;
   const std::string change =
       ratio < 2 ? fmt::format("{} {}", percent_text(ratio - 1), slower ? "slower" : "faster")
                 : fmt::format("{:.3g} times as {}", ratio, slower ? "slow" : "fast");
-  return fmt::format("links {}: then {} (if what is hidden now stays hidden)", change,
-                     changed_keys(plan.chosen->strategy, winner->strategy));
+  return fmt::format("If the links were {}, this plan would be faster (provided that hidden "
+                     "communication stays hidden): {}.",
+                     change, changed_keys(plan.chosen->strategy, winner->strategy));
 }
 
 }  // namespace
@@ -146,7 +155,7 @@ std::string changed_keys(const planner::Strategy& from, const planner::Strategy&
     if (++count > most) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.name, value);
   }
-  if (count > most) text += fmt::format(" and {} more", count - most);
+  if (count > most) text += fmt::format(" and {} more keys", count - most);
   return text.empty() ? "the same strategy" : text;
 }
 
@@ -172,6 +181,24 @@ std::vector<std::string> what_would_change(const Plan& plan) {
   std::vector<std::string> lines{nearest_text(plan),     safer_text(plan),       bolder_text(plan),
                                  less_memory_text(plan), more_memory_text(plan), links_text(plan)};
   std::erase(lines, "");
+  return lines;
+}
+
+std::vector<std::string> what_parts_earn(const Plan& plan) {
+  std::vector<std::string> lines;
+  if (!plan.chosen) return lines;
+  const core::Seconds step = plan.chosen->time.step;
+  for (const planner::Earned& e : plan.earned) {
+    if (!e.without) {
+      lines.push_back(fmt::format("{}: without it nothing found fits as safely.", e.part));
+      continue;
+    }
+    lines.push_back(fmt::format(
+        "{}: {} than the best plan without it, which takes {} ({}).", e.part,
+        step < e.step ? percent_text(e.step / step - 1) + " faster"
+                      : percent_text(step / e.step - 1) + " slower, with less memory,",
+        to_text(e.step), changed_keys(plan.chosen->strategy, *e.without, 3)));
+  }
   return lines;
 }
 

@@ -10,9 +10,6 @@
 
 namespace reports {
 
-// A probability of running out of memory that is told.
-constexpr double kToldRisk = 0.01;
-
 // Keys in which `to` differs from `from`, as "sharding=zero3, micro_batch=8". At most `most` keys.
 std::string changed_keys(const planner::Strategy& from, const planner::Strategy& to,
                          std::size_t most = 5);
@@ -28,5 +25,8 @@ std::optional<double> link_flip(const planner::Time& chosen, const planner::Time
 
 // Sentences, most useful first; empty without a chosen candidate.
 std::vector<std::string> what_would_change(const planner::Plan& plan);
+
+// What each unusual part of the chosen strategy buys (Plan::earned), a sentence each.
+std::vector<std::string> what_parts_earn(const planner::Plan& plan);
 
 }  // namespace reports

@@ -164,6 +164,24 @@ TEST_CASE(
   CHECK(pointer_of(opt + R"("do_layer_norm_before": false})").ends_with("/do_layer_norm_before"));
 }
 
+TEST_CASE("a window and dropout that the graph leaves out are kept, to be said") {
+  const auto read = [](const std::string& type, const std::string& more) {
+    return parse_spec(R"({"model_type": ")" + type + R"(", "hidden_size": 64,
+      "intermediate_size": 128, "max_position_embeddings": 512, "num_attention_heads": 4,
+      "num_hidden_layers": 2, "vocab_size": 100, )" + more + "}", "config.json").value();
+  };
+  CHECK(read("mistral", R"("sliding_window": 128)").window == 128);
+  CHECK(read("mistral", R"("sliding_window": null)").window == 0);
+  CHECK(read("qwen2", R"("sliding_window": 128, "use_sliding_window": false)").window == 0);
+  CHECK(read("qwen2", R"("sliding_window": 128, "use_sliding_window": true)").window == 128);
+  CHECK(read("llama", R"("attention_dropout": 0.0)").dropout == 0);
+  const ModelSpec dropped = read("llama", R"("attention_dropout": 0.1, "hidden_dropout": 0.2)");
+  CHECK(dropped.dropout == 0.2);
+  const ModelSpec windowed = read("mistral", R"("sliding_window": 128)");
+  CHECK(parse_spec(spec_to_json(windowed), "again").value() == windowed);
+  CHECK(parse_spec(spec_to_json(dropped), "again").value() == dropped);
+}
+
 TEST_CASE("Qwen2 has biases on q, k and v alone: 494,032,768 parameters at 0.5B") {
   // Per layer, h = 896: q and o 2 h^2, k and v 2 x 128 h, 3 h 4864, biases 896 + 256, norms 2 h.
   const auto spec = parse_spec(R"({"model_type": "qwen2", "hidden_act": "silu",

@@ -142,6 +142,7 @@ class MachineDraws {
 // A narrow GPT-2, so that latencies, launches and exchanges weigh as much as products.
 Request random_request(MachineDraws& random) {
   Request r;
+  r.simpler_within = 0;
   r.model = models::find_model("gpt2-124m").value();
   r.model.layers = random.between(8, 12);
   r.model.hidden = 64 * random.between(2, 8);

@@ -172,21 +172,6 @@ TEST_CASE("where fewer of the GPUs would be faster, the plan says so") {
   CHECK(said(pinned_plan(question("gpt2-1.5b", 8, "h100-sxm-80g"))).empty());
 }
 
-TEST_CASE("a little speed is given up for memory that is likelier to suffice") {
-  const Plan plan = pinned_plan(question("gpt2-1.5b", 16, "h100-sxm-80g"));
-  REQUIRE(plan.chosen);
-  CHECK(plan.chosen->uncertainty.out_of_memory < 0.01);
-  CHECK(std::ranges::all_of(plan.pareto, [&](const Candidate& c) {
-    return c.time.step >= plan.chosen->time.step || c.uncertainty.out_of_memory > 0.1;
-  }));
-  // Whole layers made again save memory too, and cost more than the risk does.
-  Request r = question("llama3-8b", 8, "a100-sxm-80g");
-  REQUIRE(r.constraints.forbid("checkpoint=pointwise").ok());
-  const Plan tight = pinned_plan(r, {"pipeline=1", "tensor=1", "sharding=zero1"});
-  REQUIRE(tight.chosen);
-  CHECK(tight.chosen->uncertainty.out_of_memory > 0.1);
-}
-
 TEST_CASE("the choice does not depend on how many alternatives are shown") {
   Request r = question("gpt-neox-20b", 16, "h100-sxm-80g");
   const Plan five = pinned_plan(r);
@@ -202,14 +187,36 @@ TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone")
   const Plan rounded = pinned_plan(question("gpt2-124m", 3, "h100-sxm-80g"));
   CHECK(rounded.job.global_batch == 513);
   const models::ModelSpec model = models::find_model("llama3.1-405b").value();  // 2048 samples
-  CHECK(default_global_batch(model, 768) == 2304);
-  CHECK(default_global_batch(model, 16384) == 2048);  // not a sample for each GPU
-  CHECK(default_global_batch(model, 3 * 8192) == 2048);
-  CHECK(default_global_batch(model, 3 * 683) == 2049);
-  CHECK(default_global_batch(model, 16381) == 2048);  // a prime
+  CHECK(default_global_batch(model, {}, 768) == 2304);
+  CHECK(default_global_batch(model, {}, 16384) == 2048);  // not a sample for each GPU
+  CHECK(default_global_batch(model, {}, 3 * 8192) == 2048);
+  CHECK(default_global_batch(model, {}, 3 * 683) == 2049);
+  CHECK(default_global_batch(model, {}, 16381) == 2048);  // a prime
   Request r = question("gpt2-124m", 4, "h100-sxm-80g");
   r.job.global_batch = 20;
   CHECK(pinned_plan(r).job.global_batch == 20);
+}
+
+TEST_CASE("fine-tuning has samples and a batch of its own where none are asked for") {
+  const models::ModelSpec llama = models::find_model("llama3-8b").value();  // 8,192 tokens
+  const models::ModelSpec gpt2 = models::find_model("gpt2-124m").value();   // 1,024
+  Job train, finetune, adapters;
+  finetune.mode = Mode::finetune;
+  adapters.lora_rank = 16;
+  CHECK(default_seq_len(llama, train) == 8192);
+  for (const Job& job : {finetune, adapters}) {
+    CHECK(default_seq_len(llama, job) == 2048);
+    CHECK(default_seq_len(gpt2, job) == 1024);
+    CHECK(default_global_batch(llama, job, 8) == 64);
+    CHECK(default_global_batch(llama, job, 3) == 66);
+  }
+  Request r = question("llama3-8b", 8, "h100-sxm-80g");
+  r.job.mode = Mode::finetune;
+  const Plan plan = pinned_plan(r);
+  CHECK(plan.job.seq_len == 2048);
+  CHECK(std::ranges::count(plan.assumptions, "sequence length 2048: the usual of fine-tuning") == 1);
+  CHECK(std::ranges::count(plan.assumptions, "global batch 64 samples: the usual of fine-tuning") ==
+        1);
 }
 
 TEST_CASE("the space of eight GPUs covers every factorisation, each strategy once") {

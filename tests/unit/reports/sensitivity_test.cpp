@@ -51,11 +51,12 @@ TEST_CASE("what would change the choice names the alternative, memory and links"
   planner::Plan plan = reports_test::sample_plan();
   plan.alternatives[0].memory.worst.device = core::gib(20);
   const std::vector<std::string> lines = what_would_change(plan);
-  REQUIRE(lines.size() == 4);
-  CHECK(has(lines[0], "+20.0 %: data=8 tensor=1"));
-  CHECK(has(lines[1], "less than 23.0 GiB usable a GPU: then data=8 tensor=1 (20.0 GiB, +20.0 %)"));
-  CHECK(has(lines[2], "90.0 GiB usable a GPU lets in"));
-  CHECK(has(lines[3], "do not change the order"));
+  REQUIRE(lines.size() == 3);
+  CHECK(has(lines[0], "The nearest alternative is 20.0 % slower: data=8 tensor=1."));
+  CHECK(has(lines[1], "needs less memory (20.0 GiB instead of 23.0 GiB per GPU) is 20.0 % slower: "
+                      "data=8 tensor=1."));
+  CHECK(has(lines[2], "With 90.0 GiB usable per GPU this plan would also fit (its speed was not "
+                      "evaluated): data=1"));
 }
 
 TEST_CASE("a choice that may run out of memory comes with the fastest that hardly does") {
@@ -63,11 +64,11 @@ TEST_CASE("a choice that may run out of memory comes with the fastest that hardl
   plan.chosen->uncertainty.out_of_memory = 0.027;
   plan.alternatives[0].uncertainty.out_of_memory = 0.004;
   CHECK(has(what_would_change(plan)[1],
-            "it may run out of memory (2.7 %); safer: data=8 tensor=1"));
-  CHECK(has(what_would_change(plan)[1], "(0.40 %, +20.0 %)"));
+            "Safer (0.40 % risk of running out of memory instead of 2.7 %), and 20.0 % slower: "
+            "data=8 tensor=1."));
   for (planner::Candidate& c : plan.alternatives) c.uncertainty.out_of_memory = 0.02;
   for (planner::Candidate& c : plan.pareto) c.uncertainty.out_of_memory = 0.02;
-  CHECK(has(what_would_change(plan)[1], "so may every strategy kept"));
+  for (const std::string& line : what_would_change(plan)) CHECK_FALSE(has(line, "Safer"));
 }
 
 TEST_CASE("a choice that is likelier to fit than what is faster names that") {
@@ -75,13 +76,28 @@ TEST_CASE("a choice that is likelier to fit than what is faster names that") {
   plan.alternatives[0].time.step = plan.chosen->time.step * 0.99;
   plan.alternatives[0].uncertainty.out_of_memory = 0.4;
   CHECK(has(what_would_change(plan)[1],
-            "faster, -1.0 %, but may run out of memory (40.0 %): data=8 tensor=1"));
+            "Faster but riskier: 1.0 % faster, with a 40.0 % risk of running out of memory: "
+            "data=8 tensor=1."));
 }
 
-TEST_CASE("a plan without an alternative says so, one without an answer says nothing") {
+TEST_CASE("a plan without an alternative names none, one without an answer says nothing") {
   planner::Plan plan = reports_test::sample_plan();
   plan.alternatives.clear();
-  CHECK(has(what_would_change(plan).front(), "no other strategy is feasible"));
+  for (const std::string& line : what_would_change(plan)) CHECK_FALSE(has(line, "alternative"));
   plan.chosen.reset();
   CHECK(what_would_change(plan).empty());
+  CHECK(what_parts_earn(plan).empty());
+}
+
+TEST_CASE("an unusual part says what it earns, or that nothing is as safe without it") {
+  planner::Plan plan = reports_test::sample_plan();
+  planner::Strategy without = plan.chosen->strategy;
+  without.data = 8;
+  plan.earned = {{"schedule=zb_v", without, plan.chosen->time.step * 1.09, core::gib(20)},
+                 {"offload=optimizer", {}, {}, {}}};
+  const std::vector<std::string> lines = what_parts_earn(plan);
+  REQUIRE(lines.size() == 2);
+  CHECK(has(lines[0], "schedule=zb_v: 9.0 % faster than the best plan without it, which takes"));
+  CHECK(has(lines[0], "(data=8)"));
+  CHECK(has(lines[1], "offload=optimizer: without it nothing found fits as safely."));
 }

@@ -100,13 +100,14 @@ TEST_CASE("blocks stand beside each other when both fit, else below") {
 }
 
 TEST_CASE("a plan prints as its golden pages, narrow and wide, without colour") {
-  const std::string narrow = plan_text(reports_test::sample_plan(), {});
+  const std::string narrow = plan_text(reports_test::sample_plan(), {.full = true});
   check_golden("plan_80.txt", narrow);
+  check_golden("plan_short.txt", plan_text(reports_test::sample_plan(), {}));
   CHECK(longest_line(narrow) <= 80);
   CHECK(narrow.find('\033') == std::string::npos);
   CHECK(std::ranges::all_of(narrow, [](char c) { return static_cast<unsigned char>(c) < 128; }));
   const std::string wide =
-      plan_text(reports_test::sample_plan(), {.style = {.unicode = true, .width = 200}});
+      plan_text(reports_test::sample_plan(), {.style = {.unicode = true, .width = 200}, .full = true});
   check_golden("plan_200.txt", wide);
   CHECK(longest_line(wide) > 100);
 }
@@ -114,9 +115,12 @@ TEST_CASE("a plan prints as its golden pages, narrow and wide, without colour") 
 TEST_CASE("no page is wider than its terminal") {
   for (int width = kMinWidth; width <= kMaxWidth; ++width)
     for (const planner::Plan& plan : {reports_test::sample_plan(), wordy_plan()}) {
-      const std::string text = plan_text(plan, {.style = {.unicode = true, .width = width}});
-      INFO("width " << width << '\n' << text);
-      CHECK(longest_line(text) <= static_cast<std::size_t>(std::max(width, kWidth)));
+      for (const bool full : {false, true}) {
+        const std::string text =
+            plan_text(plan, {.style = {.unicode = true, .width = width}, .full = full});
+        INFO("width " << width << '\n' << text);
+        CHECK(longest_line(text) <= static_cast<std::size_t>(std::max(width, kWidth)));
+      }
     }
 }
 

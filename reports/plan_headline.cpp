@@ -1,0 +1,138 @@
+#include "reports/plan_headline.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "core/parse_units.hpp"
+#include "planner/accuracy.hpp"
+#include "reports/sensitivity.hpp"
+#include "reports/text.hpp"
+
+namespace reports {
+namespace {
+
+using core::count_text;
+using core::to_text;
+using planner::Because;
+using planner::Candidate;
+using planner::Plan;
+
+// "1,234 USD": cents where they are all there is.
+std::string dollars_text(double dollars) {
+  if (dollars < 10) return fmt::format("{:.2f} USD", dollars);
+  return core::count_text(static_cast<std::int64_t>(dollars + 0.5)) + " USD";
+}
+
+// What is rented, from whom: the first part of the price's source.
+std::string price_note(const Plan& plan) {
+  const hw_profiles::Sourced* price = plan.profile.lookup("gpu.price");
+  if (price == nullptr) return "";
+  const std::string_view source = price->source;
+  return fmt::format("{} per GPU, {}", price->text, source.substr(0, source.find(" (")));
+}
+
+HeadlineFigure training_cost(const Plan& plan, const cost::Training& t) {
+  constexpr double kDay = 86400;
+  const std::string cost = t.cost ? dollars_text(t.cost->value()) : "rent not known";
+  return {"cost",
+          fmt::format("{} for {} tokens, {:.3g} days, {} GPU hours", cost, count_text(t.tokens),
+                      t.seconds.value() / kDay,
+                      count_text(static_cast<std::int64_t>(t.gpu_hours + 0.5))),
+          price_note(plan)};
+}
+
+HeadlineFigure cost_of(const Plan& plan) {
+  constexpr core::Seconds kDay{86400};
+  if (plan.training) return training_cost(plan, *plan.training);
+  const auto rent = cost::rent(plan.profile.gpu, kDay);
+  if (!rent)
+    return {"cost", "not known", fmt::format("no rent of {} is known", plan.profile.gpu.id)};
+  return {"cost", dollars_text(rent->value() * static_cast<double>(plan.gpus)) + " per day",
+          price_note(plan)};
+}
+
+// The largest part of a step that is not useful computing, or that there is none to speak of.
+std::string limit_text(const planner::Time& t) {
+  struct Part {
+    std::string_view what;
+    core::Seconds time;
+  };
+  const std::array parts{Part{"communication that nothing hides", t.exposed_communication},
+                         Part{"idle pipeline stages", t.bubble},
+                         Part{"the optimizer", t.optimizer}};
+  const Part& most = *std::ranges::max_element(parts, {}, &Part::time);
+  std::string text = fmt::format("Of the step, {} is computing", percent_text(t.compute / t.step));
+  if (most.time / t.step >= 0.01)
+    text += fmt::format(" and {} is {}", percent_text(most.time / t.step), most.what);
+  return text + ".";
+}
+
+const Candidate* fastest_safe(const Plan& plan) {
+  const Candidate* best = nullptr;
+  for (const auto* list : {&plan.alternatives, &plan.pareto})
+    for (const Candidate& c : *list)
+      if (within_risk(c, plan.max_risk) && (best == nullptr || c.time.step < best->time.step))
+        best = &c;
+  return best;
+}
+
+std::string because_text(const Plan& plan) {
+  const std::string searched = plan.search.evaluated == 1
+                                   ? "the one strategy"
+                                   : count_text(plan.search.evaluated) + " strategies";
+  const std::string cap = percent_text(plan.max_risk);
+  switch (plan.because) {
+    case Because::asked: return "It is the candidate that --candidate names.";
+    case Because::least_memory:
+      return fmt::format("It needs the least memory of {}.", searched);
+    case Because::least_risky:
+      return fmt::format("Nothing that fits is within the {} cap on the risk; this is the fastest "
+                         "of the least risky.", cap);
+    case Because::simplest: {
+      const Candidate* faster = fastest_safe(plan);
+      std::string text = "It is the simplest of the plans that are about as fast as the fastest";
+      if (faster != nullptr && faster->time.step < plan.chosen->time.step)
+        text += fmt::format(" ({}: {} faster)",
+                            changed_keys(plan.chosen->strategy, faster->strategy),
+                            percent_text(1 - faster->time.step / plan.chosen->time.step));
+      return text + ".";
+    }
+    case Because::fastest: break;
+  }
+  return fmt::format("It is the fastest of {} within the {} cap on the risk.", searched, cap);
+}
+
+}  // namespace
+
+std::string_view counted_in(const Plan& plan) {
+  return models::is_transformer(plan.model.family) ? "tokens" : "samples";
+}
+
+std::vector<HeadlineFigure> headline_figures(const Plan& plan, const Candidate& c) {
+  const planner::Uncertainty& u = c.uncertainty;
+  const double coverage = planner::accuracy().coverage;
+  const auto rate = static_cast<std::int64_t>(c.throughput.tokens_per_second);
+  const core::Bytes device = c.memory.worst.device, usable = c.memory.usable;
+  return {{"step", to_text(c.time.step),
+           fmt::format("{:.0f} % of runs take {} to {}", 100 * coverage, to_text(u.step_low),
+                       to_text(u.step_high))},
+          {"speed", fmt::format("{} {}/s", count_text(rate), counted_in(plan)),
+           fmt::format("mfu {}", percent_text(c.throughput.mfu))},
+          {"memory", fmt::format("{} of {} usable per GPU", to_text(device), to_text(usable)),
+           percent_text(usable.value() > 0 ? device / usable : 0)},
+          {"risk", fmt::format("{} of running out of memory", percent_text(u.out_of_memory)),
+           fmt::format("{} the {} cap",
+                       within_risk(c, plan.max_risk) ? "within" : "ABOVE",
+                       percent_text(plan.max_risk))},
+          cost_of(plan)};
+}
+
+std::vector<std::string> reasons_of(const Plan& plan) {
+  std::vector<std::string> all{because_text(plan) + ' ' + limit_text(plan.chosen->time)};
+  for (std::string& line : what_parts_earn(plan)) all.push_back(std::move(line));
+  return all;
+}
+
+}  // namespace reports
