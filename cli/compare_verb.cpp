@@ -7,6 +7,7 @@
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
+#include "core/untrusted.hpp"
 #include "reports/comparison.hpp"
 #include "reports/html/document.hpp"
 #include "reports/subjects_comparison.hpp"
@@ -69,6 +70,9 @@ core::Problems check_machines(const std::vector<Document>& documents, const Comp
   return problems;
 }
 
+// A path may hold anything, and labels are printed.
+std::string label_of(const Document& d) { return core::visible(d.name); }
+
 // Each run with the first plan that it belongs to; with a single plan it must belong to that.
 core::Result<std::vector<Comparison>> compare_runs(const std::vector<Document>& documents) {
   std::vector<Comparison> comparisons;
@@ -77,7 +81,7 @@ core::Result<std::vector<Comparison>> compare_runs(const std::vector<Document>& 
     if (!run.run) continue;
     for (const Document& d : documents) {
       if (!d.plan) continue;
-      core::Result<Comparison> compared = reports::compare(*d.plan, *run.run, run.name);
+      core::Result<Comparison> compared = reports::compare(*d.plan, *run.run, label_of(run));
       if (!compared.ok() && plans == 1) return compared.problems();
       if (!compared.ok()) continue;
       comparisons.push_back(std::move(compared).value());
@@ -98,12 +102,12 @@ std::vector<Subject> subjects_of(const std::vector<Document>& documents,
     }
   };
   for (const Document& d : documents) {
-    if (d.run) subjects.push_back(reports::run_of(*d.run, d.name));
+    if (d.run) subjects.push_back(reports::run_of(*d.run, label_of(d)));
     if (!d.plan) continue;
-    if (words.strategies) add(reports::candidates_of(*d.plan), d.name);
-    if (words.machines) add(reports::machines_of(*d.plan), d.name);
+    if (words.strategies) add(reports::candidates_of(*d.plan), label_of(d));
+    if (words.machines) add(reports::machines_of(*d.plan), label_of(d));
     if (!words.strategies && !words.machines)
-      subjects.push_back(reports::chosen_of(*d.plan, d.name));
+      subjects.push_back(reports::chosen_of(*d.plan, label_of(d)));
   }
   return subjects;
 }

@@ -8,6 +8,7 @@
 #include "cli/verbs.hpp"
 #include "core/json.hpp"
 #include "core/result.hpp"
+#include "core/untrusted.hpp"
 #include "reports/emit/emit.hpp"
 
 namespace cli {
@@ -74,7 +75,8 @@ int emit_verb(Arguments arguments) {
   if (!launch.ok()) return refuse(launch.problems());
 
   if (!output.quiet && !output.json)
-    for (const std::string& note : launch->notes) fmt::print(stderr, "note: {}\n", note);
+    for (const std::string& note : launch->notes)
+      fmt::print(stderr, "note: {}\n", core::visible(note));
   OutputOptions file = output;         // --out takes the launch itself
   file.json = false;
   const core::Status delivered = deliver(file, launch->text, [&] {

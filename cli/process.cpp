@@ -14,6 +14,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/untrusted.hpp"
+
 namespace cli {
 namespace {
 
@@ -92,7 +94,7 @@ void write_reason(std::string_view text) {
   std::string lines;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.append("planner: ").append(text.substr(0, end)).append(1, '\n');
+    lines.append("planner: ").append(core::visible(text.substr(0, end))).append(1, '\n');
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   // Nobody is left to tell when this fails.

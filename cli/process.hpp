@@ -33,7 +33,7 @@ const volatile std::sig_atomic_t& pending_signal();
 
 // All of the text, or a problem of kind failed_running: closed, full, or a reader that left.
 core::Status write_stdout(std::string_view text);
-// Every line is prefixed "planner: ".
+// Every line is prefixed "planner: ", and hidden characters are made visible.
 void write_reason(std::string_view text);
 
 bool stdout_has_colour();  // a terminal that is not dumb, and NO_COLOR is not set

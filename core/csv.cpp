@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/untrusted.hpp"
+
 namespace core {
 namespace {
 
@@ -15,6 +17,12 @@ std::optional<Number> number_in(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// A quoted cell may hold lines and tabs.
+std::string without_breaks(std::string text) {
+  std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; });
+  return text;
 }
 
 }  // namespace
@@ -104,6 +112,12 @@ class CsvParser {
               std::to_string(fields.size()));
       return;
     }
+    for (std::size_t i = 0; i < fields.size(); ++i)
+      if (const auto hidden = hidden_in(without_breaks(fields[i])); hidden) {
+        problem(line, fmt::format("column {} without control characters", table.columns_[i]),
+                *hidden, "remove the character");
+        return;
+      }
     table.cells_.push_back(fields);
     table.lines_.push_back(line);
   }
@@ -170,9 +184,10 @@ void CsvRow::problem(std::string_view column, std::string expected, std::string 
 
 bool CsvRow::required(std::string_view column, std::string& out, Problems& problems) const {
   const std::string_view cell = text(column);
-  if (cell.empty()) problem(column, "a text", "", problems);
-  else out = cell;
-  return !cell.empty();
+  const bool one_line = !hidden_in(cell), good = !cell.empty() && one_line;
+  if (good) out = cell;
+  else problem(column, one_line ? "a text" : "a text of one line", "", problems);
+  return good;
 }
 
 bool CsvRow::required(std::string_view column, bool& out, Problems& problems) const {

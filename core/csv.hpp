@@ -74,7 +74,8 @@ class CsvTable {
 };
 
 // Refused: no header, a column named twice or not at all, a row of another length than the header
-// (each such row is a problem), an unclosed quote, text after a closing quote. With bad_rows, rows
+// (each such row is a problem), a cell with hidden characters (core/untrusted.hpp) other than tabs
+// and line breaks (likewise), an unclosed quote, text after a closing quote. With bad_rows, rows
 // of another length and after a broken quote go there and the others are the table. O(bytes).
 Result<CsvTable> parse_csv(std::string_view text, std::string_view source_name,
                            Problems* bad_rows = nullptr);

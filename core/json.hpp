@@ -124,7 +124,8 @@ Result<Json> parse_json(std::string_view text, std::string_view source_name);
 
 // indent 0: one line; otherwise `indent` spaces per level, with arrays of scalars on one line.
 // Doubles take the fewest digits that read back equal and always keep a point or an exponent;
-// those not finite become null, and bytes that are not UTF-8 become U+FFFD. No newline at the end.
+// those not finite become null, bytes that are not UTF-8 become U+FFFD, and hidden characters
+// (core/untrusted.hpp) are written as \u escapes. No newline at the end.
 std::string dump(const Json& value, int indent = 2);
 
 }  // namespace core

@@ -3,25 +3,13 @@
 #include <cmath>
 #include <cstdio>
 
+#include <fmt/format.h>
+
 #include "core/json.hpp"
+#include "core/untrusted.hpp"
 
 namespace core {
 namespace {
-
-// Bytes of the well-formed UTF-8 sequence at the front of text (Unicode 15, table 3-7); 0 if none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);
-  const bool surrogate = lead == 0xED && byte(1) >= 0xA0;
-  const bool beyond = lead == 0xF4 && byte(1) >= 0x90;
-  return overlong || surrogate || beyond ? 0 : length;
-}
 
 void write_escaped(char c, std::string& out) {
   constexpr std::string_view kPlain = "\"\\\b\f\n\r\t";
@@ -46,6 +34,8 @@ void write_string(std::string_view text, std::string& out) {
       out += "\xEF\xBF\xBD";
     else if (length == 1 && (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\'))
       write_escaped(c, out);
+    else if (const char32_t point = code_point(text, length); is_hidden(point))
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(point));
     else
       out += text.substr(0, length);
     text.remove_prefix(std::max<std::size_t>(length, 1));

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/untrusted.hpp"
+
 namespace core {
 namespace {
 
@@ -28,6 +30,14 @@ std::optional<std::int64_t> integer_in(const Json& value) {
   const double number = value.as_double();
   if (std::trunc(number) != number || std::abs(number) > kExact) return std::nullopt;
   return static_cast<std::int64_t>(number);
+}
+
+// What is wrong with a string or key that holds a hidden character.
+std::optional<Problem> hidden_problem(std::string_view text, std::string where) {
+  const std::optional<std::string> hidden = hidden_in(text);
+  if (!hidden) return std::nullopt;
+  return Problem{std::move(where), "a text without control characters",
+                 fmt::format("{} in {}", *hidden, in_quotes(text)), "remove the character"};
 }
 
 }  // namespace
@@ -90,7 +100,11 @@ bool JsonReader::has(std::string_view key) const {
 std::vector<std::string_view> JsonReader::keys() const {
   std::vector<std::string_view> keys;
   if (!value_) return keys;
-  for (const Json::Member& m : value_->members()) keys.push_back(m.key);
+  for (const Json::Member& m : value_->members()) {
+    auto hidden = hidden_problem(m.key, place_of(m.value, source_, pointer_to(m.key)));
+    if (hidden) problems_->push_back(*std::move(hidden));
+    else keys.push_back(m.key);
+  }
   return keys;
 }
 
@@ -194,9 +208,14 @@ bool JsonReader::read(const Json& value, std::string_view pointer, bool& out) {
 }
 
 bool JsonReader::read(const Json& value, std::string_view pointer, std::string& out) {
-  if (!value.is_string()) mismatch(value, pointer, "a string");
+  if (!value.is_string()) {
+    mismatch(value, pointer, "a string");
+    return false;
+  }
+  auto hidden = hidden_problem(value.as_string(), place_of(value, source_, pointer));
+  if (hidden) problems_->push_back(*std::move(hidden));
   else out = value.as_string();
-  return value.is_string();
+  return !hidden;
 }
 
 bool JsonReader::read(const Json& value, std::string_view pointer, std::int64_t& out,

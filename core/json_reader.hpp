@@ -43,7 +43,8 @@ class JsonReader {
   JsonReader(const Json& value, std::string source, std::string pointer, Problems& problems);
 
   // Reads the key into out, and says whether it did. Fields: bool, int, int64, double, string,
-  // Quantity (not negative), std::optional and std::vector of those, and Json (as it is).
+  // Quantity (not negative), std::optional and std::vector of those, and Json (as it is). A string
+  // with hidden characters (core/untrusted.hpp) is a problem: names are printed and written on.
   // limits: IntRange for integers (4.0 and 1e6 are integers, 4.5 is not), NumberRange for doubles.
   // required: an absent key is a problem. optional: absent or null leaves out as it is.
   template <class T, class... Limits>
@@ -80,7 +81,8 @@ class JsonReader {
 
   // Whether the key is there and not null. Does not make it known.
   bool has(std::string_view key) const;
-  // The keys that are there, in order: for objects whose keys are data.
+  // The keys that are there, in order: for objects whose keys are data. Keys with hidden characters
+  // are problems and left out.
   std::vector<std::string_view> keys() const;
   // Adds a problem at the key's value, or at this object when the key is absent or "".
   void problem(std::string_view key, std::string expected, std::string found, std::string fix = "");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/untrusted.hpp"
+
 namespace core {
 
 std::string to_text(const Problem& p) {
@@ -11,7 +13,7 @@ std::string to_text(const Problem& p) {
   text += "expected " + p.expected;
   if (!p.found.empty()) text += ", found " + p.found;
   if (!p.fix.empty()) text += "; " + p.fix;
-  return text;
+  return visible(text);
 }
 
 std::string to_text(const Problems& problems) {

@@ -31,7 +31,8 @@ using Problems = std::vector<Problem>;
 // 3 if any problem arose while running, else 2.
 int exit_code(const Problems& problems);
 
-// One line per problem: "where: expected ..., found ...; fix".
+// One line per problem: "where: expected ..., found ...; fix". Paths, names and values of files may
+// hold anything: hidden characters are made visible (core/untrusted.hpp).
 std::string to_text(const Problem& problem);
 std::string to_text(const Problems& problems);
 

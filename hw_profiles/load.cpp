@@ -13,6 +13,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
+#include "core/untrusted.hpp"
 #include "hw_profiles/fields.hpp"
 
 std::span<const core::EmbeddedFile> hw_profiles_data();
@@ -129,8 +130,9 @@ std::optional<Sourced> read_sourced(const Field& field, const core::Json& json,
     s.text = json.items()[0].as_string();
     s.source = json.items()[1].as_string();
   }
-  if (!s.text.empty() && !s.source.empty()) return s;
-  reader.problem(key_of(field), "[\"value unit\", \"source\"], neither of them empty",
+  if (!s.text.empty() && !s.source.empty() && !core::hidden_in(s.text + s.source)) return s;
+  reader.problem(key_of(field),
+                 "[\"value unit\", \"source\"], neither of them empty or with control characters",
                  core::describe(json), "state where the number comes from");
   return std::nullopt;
 }

@@ -10,6 +10,7 @@
 
 #include "core/embedded.hpp"
 #include "core/file.hpp"
+#include "core/untrusted.hpp"
 #include "models/graph.hpp"
 #include "models/spec_file.hpp"
 
@@ -40,12 +41,13 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, error);
 }
 
-// "gpt2-xl/config.json" is best called by its folder, "my_model.json" by itself.
+// "gpt2-xl/config.json" is best called by its folder, "my_model.json" by itself. A path may hold
+// anything; the name goes into plans and scripts.
 std::string name_of(const std::string& path) {
   std::error_code error;
   const fs::path full = fs::absolute(path, error).lexically_normal();
-  if (full.filename() == "config.json") return full.parent_path().filename().string();
-  return full.stem().string();
+  const bool by_folder = full.filename() == "config.json";
+  return core::visible((by_folder ? full.parent_path().filename() : full.stem()).string());
 }
 
 Result<ModelSpec> read_model_file(const std::string& path) {

@@ -179,7 +179,7 @@ std::optional<std::string> score_row(const core::CsvRow& cells, CollectiveRow& r
     cells.problem("nodes", "a divisor of n_gpus", "as many GPUs on each node", problems);
   if (problems.size() != before) return "";
   row.gpus = static_cast<int>(gpus), row.nodes = static_cast<int>(nodes);
-  row.collective = cells.text("collective");
+  cells.optional("collective", row.collective, problems);
   const auto named = std::ranges::find_if(
       kNames, [&](const Named& n) { return row.collective.starts_with(n.starts); });
   if (named == kNames.end()) return "no collective of a known name: " + row.collective;

@@ -227,9 +227,9 @@ Row read_row(const CsvRow& cells, const std::string& source,
   Row row;
   row.place = fmt::format("{}:{}", source, cells.line());
   cells.required("id", row.id, problems);
-  row.dataset = cells.text("dataset");
+  cells.optional("dataset", row.dataset, problems);
   row.date = date_in(cells.text("source"));
-  row.group = cells.text("group");
+  cells.optional("group", row.group, problems);
   cells.required("framework", row.framework, problems);
   cells.required("gpu", row.gpu, problems);
   cells.required("gpus", row.gpus, kDegree, problems);

@@ -10,6 +10,7 @@
 
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
+#include "core/untrusted.hpp"
 #include "sim/engine/chakra_schema.hpp"
 #include "sim/engine/protobuf.hpp"
 
@@ -222,7 +223,7 @@ class FileReader {
     const auto at = texts_.find(text);
     if (at != texts_.end()) return at->second;
     text_bytes_ += text.size();
-    out_.texts.emplace_back(text);
+    out_.texts.push_back(core::visible(text));
     texts_.emplace(text, fresh);
     return fresh;
   }
@@ -241,7 +242,7 @@ class FileReader {
       const core::Json* ranks = item.find("ranks");
       if (name == nullptr || !name->is_string() || ranks == nullptr || !ranks->is_array())
         return refuse(offset, "pg_name and ranks of each process group", "an entry without");
-      ChakraGroup group{name->as_string(), {}};
+      ChakraGroup group{core::visible(name->as_string()), {}};
       for (const core::Json& rank : ranks->items()) {
         if (!rank.is_int64() || rank.as_int64() < 0 ||
             rank.as_int64() > static_cast<std::int64_t>(kMostRanks))
