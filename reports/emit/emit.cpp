@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "core/check.hpp"
+#include "core/untrusted.hpp"
 #include "planner/strategy_names.hpp"
 #include "reports/emit/parts.hpp"
 
@@ -35,6 +36,11 @@ bool Question::has_order(std::initializer_list<planner::Degree> order) const {
   std::ranges::copy_if(s.mesh_order, std::back_inserter(own), counts);
   std::ranges::copy_if(order, std::back_inserter(wanted), counts);
   return own == wanted;
+}
+
+std::string Question::title() const {
+  return core::visible(
+      fmt::format("{} on {} GPUs: {}", model().name, plan.gpus, planner::to_text(s)));
 }
 
 std::string Question::order_text() const {

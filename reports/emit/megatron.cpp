@@ -1,7 +1,9 @@
 // Options of Megatron-LM, core_v0.13 (megatron/training/arguments.py). Its own data are random
 // tokens: --mock-data, so that the script can be timed as it is.
 #include <algorithm>
+#include <type_traits>
 
+#include "core/untrusted.hpp"
 #include "reports/emit/parts.hpp"
 
 namespace reports::emit {
@@ -11,15 +13,24 @@ using planner::Checkpoint;
 using planner::Schedule;
 using planner::Sharding;
 
+// As the shell reads it: a text may come from a file, a number cannot hold anything else.
+std::string shell_value(std::string_view text) { return core::shell_word(text); }
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+std::string shell_value(Number number) {
+  return fmt::format("{}", number);
+}
+
 // Options in lines of a shell array.
 class Options {
  public:
   void group(std::string_view name) { text_ += fmt::format("{}=(\n", name); }
   void close() { text_ += ")\n"; }
+  // option: written as it stands here, several words perhaps.
   template <class... Values>
   void add(std::string_view option, const Values&... values) {
     text_ += fmt::format("  {}", option);
-    ((text_ += fmt::format(" {}", values)), ...);
+    ((text_ += ' ' + shell_value(values)), ...);
     text_ += '\n';
   }
   void add_if(bool is, std::string_view option) {
@@ -130,7 +141,7 @@ void add_parallelism(Options& o, const Question& q) {
   o.add("--pipeline-model-parallel-size", s.pipeline);
   const bool uneven = std::ranges::adjacent_find(s.stages, std::ranges::not_equal_to{}) !=
                       s.stages.end();
-  if (uneven) o.add("--pipeline-model-parallel-layout", fmt::format("'{}'", layout(s)));
+  if (uneven) o.add("--pipeline-model-parallel-layout", layout(s));
   if (s.virtual_stages > 1 && !uneven)
     o.add("--num-virtual-stages-per-pipeline-rank", s.virtual_stages);
   o.add("--context-parallel-size", s.context);
@@ -210,7 +221,7 @@ core::Result<Launch> megatron(Question& q) {
   const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
   launch.text = fmt::format(
       "#!/usr/bin/env bash\n"
-      "# {} on {} GPUs: {}\n"
+      "# {}\n"
       "# Start in a checkout of Megatron-LM, once on each node (NODE_RANK, MASTER_ADDR).\n"
       "set -euo pipefail\n"
       "export CUDA_DEVICE_MAX_CONNECTIONS=1\n"
@@ -219,8 +230,7 @@ core::Result<Launch> megatron(Question& q) {
       "  --master_addr \"${{MASTER_ADDR:-localhost}}\" --master_port \"${{MASTER_PORT:-29500}}\" "
       "\\\n"
       "  pretrain_gpt.py \"${{MODEL[@]}}\" \"${{PARALLELISM[@]}}\" \"${{JOB[@]}}\" \"$@\"\n",
-      q.model().name, q.plan.gpus, planner::to_text(q.s), std::move(o).text(), per_node,
-      q.plan.nodes);
+      q.title(), std::move(o).text(), per_node, q.plan.nodes);
   return launch;
 }
 

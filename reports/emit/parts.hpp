@@ -1,5 +1,7 @@
 #pragma once
-// Internal to emit/: what each framework's file is made of.
+// Internal to emit/: what each framework's file is made of. Strings of a plan come from a file that
+// anybody may have written: they reach a script, a TOML file or a comment through the encoders of
+// core/untrusted.hpp alone.
 
 #include <initializer_list>
 
@@ -22,6 +24,8 @@ struct Question {
   void require(bool is, const std::string& found, const std::string& has, const std::string& fix) {
     if (!is) problems.push_back({"plan", has, found, fix});
   }
+  // "gpt2-124m on 8 GPUs: data=8 ...", for a comment: one line, whatever the model's name holds.
+  std::string title() const;
   // Which of these degrees come from the fastest link outward, of those that are more than one.
   bool has_order(std::initializer_list<planner::Degree> order) const;
   std::string order_text() const;

@@ -1,8 +1,10 @@
 // torchtitan's job file, v0.2 (torchtitan/config/job_config.py).
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
+#include "core/untrusted.hpp"
 #include "reports/emit/parts.hpp"
 
 namespace reports::emit {
@@ -68,44 +70,80 @@ void check_for_torchtitan(Question& q) {
             "plan with --pin sequence_parallel=true");
 }
 
-std::string parallelism(const planner::Strategy& s) {
-  const std::int64_t sharded = s.sharding == Sharding::none ? 1 : s.shard_group / s.context;
-  std::string text = fmt::format(
-      "[parallelism]\n"
-      "data_parallel_replicate_degree = {}\n"
-      "data_parallel_shard_degree = {}\n",
-      s.data / std::max<std::int64_t>(1, sharded), sharded);
-  if (s.sharding != Sharding::none)
-    text += fmt::format("fsdp_reshard_after_forward = \"{}\"\n",
-                        s.sharding == Sharding::zero3 ? "always" : "never");
-  text += fmt::format("tensor_parallel_degree = {}\nenable_async_tensor_parallel = {}\n", s.tensor,
-                      s.tp_overlap);
-  text += fmt::format("context_parallel_degree = {}\n", s.context);
-  if (s.context > 1)
-    text += fmt::format("context_parallel_rotate_method = \"{}\"\n",
-                        s.context_method == planner::ContextMethod::ring ? "alltoall"
-                                                                         : "allgather");
-  text += fmt::format("pipeline_parallel_degree = {}\n", s.pipeline);
-  if (s.pipeline > 1)
-    text += fmt::format(
-        "pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
-        titan_schedule(s.schedule), s.micro_batch);
-  return text + '\n';
+// Lines of TOML. Every text passes its encoder.
+class Toml {
+ public:
+  void comment(std::string_view text) { text_ += fmt::format("# {}\n", core::visible(text)); }
+  void section(std::string_view name) { text_ += fmt::format("\n[{}]\n", name); }
+  void set(std::string_view key, std::string_view text) { line(key, core::toml_string(text)); }
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  void set(std::string_view key, Number value) {
+    line(key, fmt::format("{}", value));
+  }
+  std::string text() && { return std::move(text_); }
+
+ private:
+  void line(std::string_view key, std::string_view value) {
+    text_ += fmt::format("{} = {}\n", key, value);
+  }
+  std::string text_;
+};
+
+void add_training(Toml& toml, const Question& q) {
+  const planner::Strategy& s = q.s;
+  const std::string_view own = flavor(q.model());
+  toml.section("model");
+  toml.set("name", "llama3");
+  toml.set("flavor", own.empty() ? "of_your_own" : own);
+  toml.section("training");
+  // Without stages a batch is a micro-batch; torchtitan accumulates up to global_batch_size.
+  toml.set("local_batch_size", s.pipeline > 1 ? s.micro_batch * s.grad_accum : s.micro_batch);
+  toml.set("global_batch_size", q.job().global_batch);
+  toml.set("seq_len", q.job().seq_len);
+  toml.set("steps", 20);
+  const core::DType reduced = q.job().reduce_dtype.value_or(q.recipe.gradient);
+  toml.set("mixed_precision_param", q.recipe.compute == core::DType::f32 ? "float32" : "bfloat16");
+  toml.set("mixed_precision_reduce", reduced == core::DType::bf16 ? "bfloat16" : "float32");
+  toml.set("enable_cpu_offload", s.offloads("params"));
 }
 
-std::string checkpointing(const planner::Strategy& s) {
-  std::string_view mode = "none", option = "op";
-  std::string every;
-  if (s.checkpoint == Checkpoint::every_k && s.checkpoint_every == 1) mode = "full";
-  if (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1) {
-    mode = "selective";
-    every = std::to_string(s.checkpoint_every);
-    option = every;
+void add_parallelism(Toml& toml, const planner::Strategy& s) {
+  const std::int64_t sharded = s.sharding == Sharding::none ? 1 : s.shard_group / s.context;
+  toml.section("parallelism");
+  toml.set("data_parallel_replicate_degree", s.data / std::max<std::int64_t>(1, sharded));
+  toml.set("data_parallel_shard_degree", sharded);
+  if (s.sharding != Sharding::none)
+    toml.set("fsdp_reshard_after_forward", s.sharding == Sharding::zero3 ? "always" : "never");
+  toml.set("tensor_parallel_degree", s.tensor);
+  toml.set("enable_async_tensor_parallel", s.tp_overlap);
+  toml.set("context_parallel_degree", s.context);
+  if (s.context > 1)
+    toml.set("context_parallel_rotate_method",
+             s.context_method == planner::ContextMethod::ring ? "alltoall" : "allgather");
+  toml.set("pipeline_parallel_degree", s.pipeline);
+  if (s.pipeline > 1) {
+    toml.set("pipeline_parallel_schedule", titan_schedule(s.schedule));
+    toml.set("pipeline_parallel_microbatch_size", s.micro_batch);
   }
-  if (s.checkpoint == Checkpoint::selective_op) mode = "selective";
-  std::string text = fmt::format("[activation_checkpoint]\nmode = \"{}\"\n", mode);
-  if (mode == "selective") text += fmt::format("selective_ac_option = \"{}\"\n", option);
-  return text + '\n';
+}
+
+void add_checkpointing(Toml& toml, const planner::Strategy& s) {
+  const bool selects = s.checkpoint == Checkpoint::selective_op ||
+                       (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1);
+  toml.section("activation_checkpoint");
+  toml.set("mode", selects ? "selective" : s.checkpoint == Checkpoint::every_k ? "full" : "none");
+  if (selects)
+    toml.set("selective_ac_option", s.checkpoint == Checkpoint::every_k
+                                        ? std::to_string(s.checkpoint_every)
+                                        : std::string("op"));
+}
+
+void add_float8(Toml& toml, const planner::Job& job) {
+  const bool tensorwise = job.fp8_scaling == "tensorwise";
+  toml.section("quantize.linear.float8");
+  toml.set("enable_fsdp_float8_all_gather", tensorwise);
+  if (!tensorwise) toml.set("recipe_name", "rowwise");
 }
 
 std::vector<std::string> notes_for_torchtitan(const Question& q) {
@@ -139,32 +177,21 @@ std::vector<std::string> notes_for_torchtitan(const Question& q) {
 core::Result<Launch> torchtitan(Question& q) {
   check_for_torchtitan(q);
   if (!q.problems.empty()) return q.problems;
-  const planner::Strategy& s = q.s;
   const planner::Job& job = q.job();
-  // Without stages a batch is a micro-batch; torchtitan accumulates up to global_batch_size.
-  const std::int64_t local = s.pipeline > 1 ? s.micro_batch * s.grad_accum : s.micro_batch;
+  Toml toml;
+  toml.comment(q.title());
+  toml.comment(
+      fmt::format("CONFIG_FILE=this.toml NGPU={} ./run_train.sh in a checkout of torchtitan.",
+                  std::min(q.plan.gpus, q.plan.gpus_per_node)));
+  add_training(toml, q);
+  add_parallelism(toml, q.s);
+  add_checkpointing(toml, q.s);
+  toml.section("compile");
+  toml.set("enable", job.compile);
+  if (job.precision == core::DType::f8) add_float8(toml, job);
   Launch launch;
   launch.notes = notes_for_torchtitan(q);
-  launch.text = fmt::format(
-      "# {} on {} GPUs: {}\n"
-      "# CONFIG_FILE=this.toml NGPU={} ./run_train.sh in a checkout of torchtitan.\n\n"
-      "[model]\nname = \"llama3\"\nflavor = \"{}\"\n\n"
-      "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\nsteps = 20\n"
-      "mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"{}\"\n"
-      "enable_cpu_offload = {}\n\n",
-      q.model().name, q.plan.gpus, planner::to_text(s), std::min(q.plan.gpus, q.plan.gpus_per_node),
-      flavor(q.model()).empty() ? std::string_view("of_your_own") : flavor(q.model()), local,
-      job.global_batch, job.seq_len,
-      q.recipe.compute == core::DType::f32 ? "float32" : "bfloat16",
-      job.reduce_dtype.value_or(q.recipe.gradient) == core::DType::bf16 ? "bfloat16" : "float32",
-      s.offloads("params"));
-  launch.text += parallelism(s) + checkpointing(s);
-  launch.text += fmt::format("[compile]\nenable = {}\n", job.compile);
-  if (job.precision == core::DType::f8)
-    launch.text += fmt::format(
-        "\n[quantize.linear.float8]\nenable_fsdp_float8_all_gather = {}\n{}",
-        job.fp8_scaling == "tensorwise",
-        job.fp8_scaling == "tensorwise" ? "" : "recipe_name = \"rowwise\"\n");
+  launch.text = std::move(toml).text();
   return launch;
 }
 

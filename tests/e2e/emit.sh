@@ -45,6 +45,80 @@ assert said["schema"] == "launch/1" and said["text"] == file
 assert json.loads(file)["zero_optimization"]["stage"] == 3
 PYTHON
 
+# ---- a plan that a stranger wrote ----------------------------------------------------------------
+# Each text of a plan replaced by one that a shell, a TOML reader or a terminal would act on: it is
+# refused, or what is written is still a script (run here, torchrun being a stub) or a file that
+# holds nothing of it.
+mkdir stub
+printf '#!/bin/sh\nexit 0\n' >stub/torchrun
+chmod +x stub/torchrun
+PATH="$work/stub:$PATH" python3 - "$planner" <<'PYTHON' || fail 'a text of a plan became code'
+import copy, json, os, subprocess, sys
+planner, failures, tried, written = sys.argv[1], [], set(), 0
+# The first is refused for any of its characters; the second holds nothing but what can be seen.
+attacks = ["x\ntouch PWNED #\"\n[evil]\nx = 1\u001b]0;PWNED\u0007\u009b2J\u202e",
+           "x'; touch PWNED; '$(touch PWNED)`touch PWNED`\" #"]
+
+def texts(value, path=()):
+    if isinstance(value, str):
+        yield path
+    children = value.items() if isinstance(value, dict) else \
+        enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield from texts(child, path + (key,))
+
+for plan_file, framework in (("stages.json", "megatron"), ("sharded.json", "torchtitan"),
+                             ("sharded.json", "deepspeed")):
+    plan = json.load(open(plan_file))
+    for path in texts(plan):
+        if "alternatives" in path or "rejected" in path:
+            continue
+        shape = (framework,) + tuple("" if isinstance(key, int) else key for key in path)
+        if shape in tried:
+            continue
+        tried.add(shape)
+        for attack in attacks:
+            lying = copy.deepcopy(plan)
+            at = lying
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = attack
+            json.dump(lying, open("lying.json", "w"))
+            done = subprocess.run([planner, "emit", "lying.json", "--for", framework],
+                                  capture_output=True)
+            out, err = done.stdout.decode(), done.stderr.decode()
+            where = f"{framework} {'/'.join(map(str, path))} {attack!r}"
+            if done.returncode not in (0, 2):
+                failures.append(f"{where}: exit {done.returncode}")
+            for text in (out, err):
+                if any(ord(c) < 32 and c != "\n" or 0x7f <= ord(c) < 0xa0 or c in "\u202e"
+                       for c in text):
+                    failures.append(f"{where}: raw control characters in {text!r}")
+            if done.returncode != 0:
+                continue
+            written += 1
+            if framework == "megatron":
+                subprocess.run(["bash", "-c", out], capture_output=True)
+            if framework == "torchtitan" and any(l.startswith(("[evil", "x =")) for l in out.split("\n")):
+                failures.append(f"{where}: a section of its own")
+            if os.path.exists("PWNED"):
+                failures.append(f"{where}: ran")
+                os.remove("PWNED")
+print(f"{len(tried)} texts, {written} launches written")
+if not written or failures:
+    print(*failures[:20], sep="\n")
+    sys.exit(1)
+PYTHON
+
+# The same by way of a model file, whose name would be a comment.
+printf '%s' '{"schema":"model/1","name":"x\ntouch PWNED #","family":"gpt2","layers":2,"hidden":64,"heads":2,' \
+  '"ffn_hidden":256,"vocab":512,"positions":64}' >named.json
+code=0
+"$planner" --model named.json --gpus 2 --out named-plan.json --quiet >/dev/null 2>err.txt || code=$?
+if [[ $code -ne 2 ]]; then fail "a name of two lines was taken: exit $code"; fi
+grep -q 'named.json:1:.* /name: expected a text without control characters' err.txt ||
+  fail "the name's place is not said: $(cat err.txt)"
+
 refused 'sharding=zero3' sharded.json --for megatron
 refused 'did you mean megatron' stages.json --for megatroon
 refused 'found nothing' stages.json

@@ -1,5 +1,6 @@
 #include "reports/emit/emit.hpp"
 
+#include <algorithm>
 #include <functional>
 
 #include <fmt/ranges.h>
@@ -58,6 +59,22 @@ TEST_CASE("a plan of GPT-2 becomes options of Megatron-LM, degree by degree") {
   for (const char* option : {"--swiglu", "--sequence-parallel", "--fp8", "--recompute",
                              "--untie-embeddings", "layout", "virtual"})
     CHECK((has(launch->text, option) ? option : "") == std::string());
+}
+
+TEST_CASE("a name that a shell or TOML would read as code stays a comment of one line") {
+  for (const char* framework : {"megatron", "torchtitan"}) {
+    const auto named = [&](const char* name) {
+      return emitted("llama3-8b", framework, [&](Plan& plan, Strategy& s) {
+        plan.model.name = name;
+        if (std::string_view(framework) == "torchtitan") fully_sharded(plan, s);
+      });
+    };
+    const auto plain = named("x"), lying = named("x\ntouch PWNED #\x1b]0;y\a\u202e");
+    REQUIRE(plain.ok());
+    REQUIRE(lying.ok());
+    CHECK(std::ranges::count(plain->text, '\n') == std::ranges::count(lying->text, '\n'));
+    CHECK(has(lying->text, "# x\\x0atouch PWNED #\\x1b]0;y\\x07\\u202e on 8 GPUs"));
+  }
 }
 
 TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation as planned") {
