@@ -19,10 +19,6 @@ function(planner_compile_settings target)
   if(PLANNER_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE})
-    # The thread sanitizer does not know fences, nor need Asio's: its queue is under a mutex.
-    if(PLANNER_SANITIZE MATCHES thread)
-      target_compile_definitions(${target} PRIVATE BOOST_ASIO_DISABLE_FENCED_BLOCK)
-    endif()
   endif()
 endfunction()
 

@@ -1,35 +1,44 @@
 #include "core/parallel.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
-
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 namespace core {
 
 int usable_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 void for_each_index(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {
-  const std::size_t most = threads > 0 ? static_cast<std::size_t>(threads)
-                                       : static_cast<std::size_t>(usable_threads());
-  if (most == 1 || count < 2) {
+  const std::size_t most = std::min(
+      count, static_cast<std::size_t>(threads > 0 ? threads : usable_threads()));
+  if (most < 2) {
     for (std::size_t i = 0; i < count; ++i) work(i);
     return;
   }
   std::vector<std::exception_ptr> thrown(count);
-  boost::asio::thread_pool pool(std::min(most, count));
-  for (std::size_t i = 0; i < count; ++i)
-    boost::asio::post(pool, [&, i] {
-      try {
+  std::atomic<std::size_t> next{0};
+  const auto take_pieces = [&] {
+    for (std::size_t i = next++; i < count; i = next++) try {
         work(i);
       } catch (...) {
         thrown[i] = std::current_exception();
       }
-    });
-  pool.join();
+  };
+  {
+    std::vector<std::jthread> others;  // joined at the end of this block
+    others.reserve(most - 1);
+    // The system may refuse a thread: those that are there, this one at least, do all pieces.
+    try {
+      while (others.size() + 1 < most) others.emplace_back(take_pieces);
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    take_pieces();
+  }
   for (const std::exception_ptr& e : thrown)
     if (e) std::rethrow_exception(e);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Work whose pieces know nothing of each other, on several threads (Boost.Asio's pool). Results do
-// not depend on the number of threads: each piece writes what is its own.
+// Work whose pieces know nothing of each other, on several threads. Results do not depend on the
+// number of threads: each piece writes what is its own.
 
 #include <cstddef>
 #include <functional>
@@ -10,8 +10,10 @@ namespace core {
 // Threads that this process may run at once; at least 1.
 int usable_threads();
 
-// work(0) .. work(count - 1), each once, on up to `threads` threads (0: usable_threads(); 1: here,
-// in order). Returns when all are done. What the first piece by index throws is thrown again.
+// work(0) .. work(count - 1), each once, on up to `threads` threads, the caller's among them (0:
+// usable_threads(); 1: here, in order). Each thread takes the next piece when it has done one.
+// Where the system refuses a thread, those that could be made do all the work. Returns when all are
+// done. What the first piece by index throws is thrown again.
 void for_each_index(std::size_t count, int threads, const std::function<void(std::size_t)>& work);
 
 }  // namespace core
