@@ -62,6 +62,9 @@ void prepare_process() {
   hold(STDIN_FILENO, O_RDONLY);
   hold(STDOUT_FILENO, O_RDONLY);  // writing to it fails, as to a closed one
   hold(STDERR_FILENO, O_WRONLY);
+  // For the binaries that this one starts: their matrix library makes its threads as it is loaded,
+  // before anything can be said of one that the system refuses, and none of them is used.
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
   handle(SIGINT);

@@ -15,8 +15,9 @@ namespace cli {
 inline constexpr int kDone = 0, kAnswerIsNo = 1, kBadInput = 2, kFailed = 3;
 
 // Standard streams that are closed are held, so that no file takes their number; a reader that
-// left and a file too large are errors of write(), not signals; SIGINT and SIGTERM end the process
-// with 130 and 143, after a write in progress is whole (a second one ends it at once).
+// left and a file too large are errors of write(), not signals; OPENBLAS_NUM_THREADS is 1 for
+// children; SIGINT and SIGTERM end the process with 130 and 143, after a write in progress is whole
+// (a second one ends it at once).
 void prepare_process();
 
 // While one lives, a signal waits for the end of the write.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/thread.hpp"
 #include "exec/calibrate/measured_points.hpp"
 #include "exec/communicator/local.hpp"
 #include "exec/host/kernels.hpp"
@@ -64,6 +65,22 @@ class Linears {
       static_cast<std::size_t>(host::linear_workspace(kType, kShape).value()));
 };
 
+// A rank's sums beside its own thread. The other ranks' wait for them: where this thread cannot
+// start, they end.
+std::jthread summing_beside(LocalWorld& world, int rank, Sums& sums, int count) {
+  try {
+    return core::start_thread<std::jthread>("collectives beside computing", [&sums, count] {
+      try {
+        for (int i = 0; i < count; ++i) sums.sum();
+      } catch (const Aborted&) {       // told by the rank that could not start
+      }
+    });
+  } catch (const core::ThreadRefused& refused) {
+    world.abort(rank, refused.what());
+    throw;
+  }
+}
+
 }  // namespace
 
 std::vector<LinkRow> link_points(PointBook& book) {
@@ -98,10 +115,8 @@ HoldRow hold_point(PointBook& book, const std::vector<LinkRow>& links) {
   const std::string name = fmt::format("linear layers beside {} all-reduces", count);
   const double beside = book.measure(name, [&](int r) {
                               at(r).sums = std::make_unique<Sums>(world, r, kLargestSum);
-                              return [&mine = at(r), count] {
-                                std::jthread summing([&] {
-                                  for (int i = 0; i < count; ++i) mine.sums->sum();
-                                });
+                              return [&world, &mine = at(r), count, r] {
+                                const auto summing = summing_beside(world, r, *mine.sums, count);
                                 mine.linears.run();
                               };
                             }).median;

@@ -3,8 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
+#include <exception>
+#include <latch>
+#include <mutex>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include <fmt/format.h>
@@ -13,6 +18,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
+#include "core/thread.hpp"
 #include "exec/run/environment.hpp"
 
 namespace exec {
@@ -34,11 +40,14 @@ std::vector<double> time_together(int ranks, const MakeBody& make, double budget
   std::vector<double> times;
   bool more = true;
   std::barrier meet(ranks);
-  const auto run = [&](int rank) {
+  std::mutex mutex;
+  std::exception_ptr error;            // the first; guarded
+  std::atomic<bool> failed = false;
+  const auto measure = [&](int rank) {
     const std::function<void()> body = make(rank);
     for (int warm = 0; warm < 2; ++warm) body();
     double spent = 0;
-    for (std::int64_t n = 0; more; ++n) {
+    for (std::int64_t n = 0; more && !failed; ++n) {
       meet.arrive_and_wait();
       const double start = core::steady_seconds();
       body();
@@ -51,9 +60,37 @@ std::vector<double> time_together(int ranks, const MakeBody& make, double budget
       meet.arrive_and_wait();
     }
   };
-  std::vector<std::jthread> others;
-  for (int rank = 1; rank < ranks; ++rank) others.emplace_back(run, rank);
-  run(0);
+  const auto fail = [&] {
+    const std::scoped_lock lock(mutex);
+    if (!error) error = std::current_exception();
+    failed = true;
+  };
+  const auto run = [&](int rank) {
+    try {
+      measure(rank);
+    } catch (...) {
+      fail();
+    }
+    meet.arrive_and_drop();            // those that have yet to see a failure wait for no other
+  };
+  std::latch started(1);
+  bool all = true;                     // said before anybody starts
+  std::vector<std::thread> others;
+  try {
+    while (std::ssize(others) + 1 < ranks)
+      others.push_back(core::start_thread(
+          "rank " + std::to_string(others.size() + 1), [&, rank = std::ssize(others) + 1] {
+            started.wait();
+            if (all) run(static_cast<int>(rank));
+          }));
+  } catch (const core::ThreadRefused&) {
+    fail();
+    all = false;
+  }
+  started.count_down();
+  if (all) run(0);
+  for (std::thread& t : others) t.join();
+  if (error) std::rethrow_exception(error);
   return times;
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/check.hpp"
+#include "core/thread.hpp"
 #include "exec/communicator/loans.hpp"
 #include "exec/communicator/mailbox.hpp"
 #include "exec/communicator/message_communicator.hpp"
@@ -218,22 +219,27 @@ void LocalWorld::run(const std::function<void(int)>& body) {
     const std::scoped_lock lock(mutex);
     if (!slot) slot = std::current_exception();
   };
+  // Whatever ends one rank ends the world.
+  const auto guarded = [&](int rank, const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Aborted&) {
+      keep(echo);
+    } catch (const std::exception& e) {
+      keep(cause);
+      state_->abort(rank, e.what());
+    } catch (...) {
+      keep(cause);
+      state_->abort(rank, "an exception of unknown type");
+    }
+  };
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank);
-      } catch (const Aborted&) {
-        keep(echo);
-      } catch (const std::exception& e) {
-        keep(cause);
-        state_->abort(rank, e.what());
-      } catch (...) {
-        keep(cause);
-        state_->abort(rank, "an exception of unknown type");
-      }
+  for (int rank = 0; rank < ranks() && !state_->aborted.load(); ++rank)
+    guarded(rank, [&] {
+      threads.push_back(core::start_thread(fmt::format("rank {}", rank), [&, rank] {
+        guarded(rank, [&] { body(rank); });
+      }));
     });
-  }
   for (std::thread& t : threads) t.join();
   if (cause) std::rethrow_exception(cause);
   if (echo) std::rethrow_exception(echo);

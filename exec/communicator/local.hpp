@@ -35,8 +35,8 @@ class LocalWorld final : public World {
   bool emulated_links() const override;
   void abort(int rank, const std::string& message) override;
 
-  // Runs body(rank) on one thread per rank and joins them. When one throws, the others are woken,
-  // and the first exception is thrown here, once.
+  // Runs body(rank) on one thread per rank and joins them. When one throws, or cannot start
+  // (core::ThreadRefused), the others are woken, and the first exception is thrown here, once.
   void run(const std::function<void(int)>& body);
 
   struct State;

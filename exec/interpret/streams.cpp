@@ -1,6 +1,9 @@
 #include "exec/interpret/streams.hpp"
 
+#include <set>
+
 #include "core/check.hpp"
+#include "core/thread.hpp"
 
 namespace exec {
 
@@ -26,18 +29,33 @@ Streams::Streams(const program::RankClass& rank_class, Backend& backend,
     auto& worker = workers_[static_cast<std::size_t>(a.stream)];
     if (a.stream == Stream::compute || worker) continue;
     worker = std::make_unique<Worker>(a.stream);
-    worker->thread = std::thread([this, w = worker.get()] { serve(*w); });
+    try {
+      worker->thread = core::start_thread(std::string("stream ").append(program::name(a.stream)),
+                                          [this, w = worker.get()] { serve(*w); });
+    } catch (...) {
+      stop();                          // the destructor does not run
+      throw;
+    }
   }
 }
 
-Streams::~Streams() {
+Streams::~Streams() { stop(); }
+
+void Streams::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
   for (auto& w : workers_)
-    if (w) w->thread.join();
+    if (w && w->thread.joinable()) w->thread.join();
+}
+
+std::size_t Streams::threads_of(const program::RankClass& rank_class) {
+  std::set<Stream> beside;
+  for (const program::Action& a : rank_class.actions)
+    if (a.stream != Stream::compute) beside.insert(a.stream);
+  return beside.size();
 }
 
 std::size_t Streams::instance_of(const EventRef& event, const Call& call) const {

@@ -28,12 +28,16 @@ struct Ticket {
 
 class Streams {
  public:
-  // on_failure: called once, from the failing thread, before others are woken.
+  // on_failure: called once, from the failing thread, before others are woken. Throws
+  // core::ThreadRefused where a stream's thread cannot start.
   Streams(const program::RankClass& rank_class, Backend& backend,
           std::function<void(const std::string&)> on_failure);
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
+
+  // Threads that the streams of such a rank have, beside the one that issues its work.
+  static std::size_t threads_of(const program::RankClass& rank_class);
 
   // Issuing thread alone.
   Ticket latest(const program::EventRef& event, const program::Call& call) const;
@@ -59,6 +63,7 @@ class Streams {
 
   std::size_t instance_of(const program::EventRef& event, const program::Call& call) const;
   void serve(Worker& worker);
+  void stop();
   void fail(std::exception_ptr error);
 
   const program::RankClass& class_;

@@ -3,6 +3,7 @@
 // thread; one on a worker's rank on a thread of its own, through all steps of the run: its worker's
 // steps wait for none but their own replies.
 #include "core/check.hpp"
+#include "core/thread.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "sim/program/turns.hpp"
 
@@ -55,8 +56,8 @@ void Interpreter::start_serving() {
     if (turns.size() < static_cast<std::size_t>(context_.program.mesh.data)) turns.push_back(call);
   }
   turns_of_step_ = in_step;
-  server_ = std::thread([this, turns = std::move(turns),
-                         all = in_step * (context_.steps - context_.first)] {
+  const std::int64_t all = in_step * (context_.steps - context_.first);
+  server_ = core::start_thread("parameter server", [this, turns = std::move(turns), all] {
     try {
       for (std::int64_t n = 0; n < all; ++n) serve_turn(turns);
     } catch (const std::exception& e) {

@@ -6,11 +6,13 @@
 #include <set>
 
 #include "core/file.hpp"
+#include "core/thread.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/communicator/local.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "exec/run/device_times.hpp"
 #include "exec/run/graphs.hpp"
+#include "exec/run/needs.hpp"
 #include "exec/run/rank_report.hpp"
 #include "exec/run/resume.hpp"
 #include "exec/run/supported.hpp"
@@ -130,6 +132,8 @@ class Run {
     const RunContext context = context_in(world);
     try {
       world.run([&](int rank) { run_rank(context, rank); });
+    } catch (const core::ThreadRefused& refused) {
+      throw RunFailure(in_words(refused));
     } catch (const std::exception& e) {
       throw RunFailure(e.what());
     }
@@ -146,10 +150,16 @@ class Run {
       share(processes, reports_);
       if (options_.trace) share(processes, logs_);
       if (processes.rank() == 0) write_trace();
+    } catch (const core::ThreadRefused& refused) {
+      throw RunFailure(processes.fail(in_words(refused)));
     } catch (const std::exception& e) {
       throw RunFailure(processes.fail(e.what()));
     }
     return record(processes.emulated_links());
+  }
+
+  std::string in_words(const core::ThreadRefused& refused) const {
+    return core::to_text(thread_problem(refused, threads_needed(program_, options_.processes)));
   }
 
   RunContext context_in(World& world) const {

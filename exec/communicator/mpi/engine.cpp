@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/thread.hpp"
 #include "exec/communicator/mpi/call.hpp"
 
 namespace exec {
@@ -54,7 +55,8 @@ Engine::Waiting::Waiting(Engine& engine) : engine_(engine) {
 }
 
 Engine::Engine(const MpiOptions& options, Handlers handlers)
-    : options_(options), handlers_(std::move(handlers)), thread_([this] { serve(); }) {
+    : options_(options), handlers_(std::move(handlers)),
+      thread_(core::start_thread("MPI's messages", [this] { serve(); })) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return started_; });
   const std::string error = start_error_;

@@ -4,7 +4,9 @@
 #include <thread>
 #include <vector>
 
+#include "core/thread.hpp"
 #include "tests/catch.hpp"
+#include "tests/no_threads.hpp"
 #include "tests/unit/communicator/group.hpp"
 
 using namespace exec;
@@ -52,6 +54,16 @@ TEST_CASE("a rank that throws wakes all others with its message and is reported 
   CHECK_THROWS_WITH(world.run(body), "the disk is full");
   for (int rank : {0, 1, 3}) CHECK(seen[rank] == "rank 2: the disk is full");
   CHECK(seen[2].empty());
+}
+
+TEST_CASE("a rank whose thread cannot start ends the world, and those that run are joined") {
+  for (int allowed = 0; allowed < 4; ++allowed) {
+    CAPTURE(allowed);
+    LocalWorld world(4);
+    const no_threads::Only only(allowed);
+    const auto body = [&](int rank) { add(*world.communicator(rank, everyone(4), 0)); };
+    CHECK_THROWS_AS(world.run(body), core::ThreadRefused);
+  }
 }
 
 TEST_CASE("every kind of waiting ends when the world is aborted") {
