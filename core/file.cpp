@@ -96,13 +96,13 @@ Result<Target> find_target(const std::string& path) {
   return target;
 }
 
+constexpr unsigned kMostStale = 100'000;
+
 // A new file beside the target, unlinked on destruction unless renamed to it.
 class Temporary {
  public:
   explicit Temporary(const Target& target)
-      : path_(target.folder / unique_name()),
-        file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)),
-        error_(file_.get() < 0 ? errno : 0) {}
+      : file_(open_new(target.folder, path_)), error_(file_.get() < 0 ? errno : 0) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   ~Temporary() {
@@ -123,9 +123,15 @@ class Temporary {
   }
 
  private:
-  static std::string unique_name() {
+  // A descriptor, or -1 and errno. Process ids repeat, in containers soon: what a killed process
+  // left keeps its name, and the next one is taken.
+  static int open_new(const fs::path& folder, fs::path& path) {
     static std::atomic<unsigned> count{0};
-    return fmt::format(".planner-{}-{}.tmp", ::getpid(), count.fetch_add(1));
+    for (unsigned tries = 0;; ++tries) {
+      path = folder / fmt::format(".planner-{}-{}.tmp", ::getpid(), count.fetch_add(1));
+      const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (fd >= 0 || errno != EEXIST || tries == kMostStale) return fd;
+    }
   }
 
   fs::path path_;

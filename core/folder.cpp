@@ -23,6 +23,7 @@ Problem failed(const std::string& path, const char* expected, int error) {
   return {path, expected, std::strerror(error), "", ProblemKind::failed_running};
 }
 
+// Not there before, but for what a killed process of the same id left.
 std::string temporary_beside(const fs::path& target) {
   static std::atomic<unsigned> count{0};
   return (target.parent_path() / fmt::format(".planner-{}-{}.folder", ::getpid(), count++))
@@ -59,8 +60,10 @@ Result<NewFolder> NewFolder::at(const std::string& path, const Names& replaceabl
     }
     if (error) return Problem{path, "a folder that can be read", error.message(), ""};
   }
-  std::string temporary = temporary_beside(target);
-  if (!fs::create_directory(temporary, error) || error) {
+  std::string temporary;
+  do temporary = temporary_beside(target);
+  while (!fs::create_directory(temporary, error) && !error);
+  if (error) {
     const bool absent = !fs::exists(target.parent_path());
     return Problem{path, absent ? "its folder to be there" : "a place that takes new folders",
                    error.message(),

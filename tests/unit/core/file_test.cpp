@@ -108,6 +108,20 @@ TEST_CASE("a write that fails half-way leaves the old file, removes its temporar
   CHECK(folder.entries() == 1);
 }
 
+// Process ids repeat, in a container at each start.
+TEST_CASE("temporaries that a killed process of this id left block no write") {
+  const Folder folder;
+  const auto stale = [&](int n) {
+    return folder.file(".planner-" + std::to_string(::getpid()) + '-' + std::to_string(n) + ".tmp");
+  };
+  for (int n = 0; n < 500; ++n) REQUIRE(write_atomically(stale(n), "left").ok());
+  CHECK(check_writable(folder.file("a")).ok());
+  CHECK(write_atomically(folder.file("a"), "whole").ok());
+  CHECK(content(folder.file("a")) == "whole");
+  CHECK(content(stale(0)) == "left");
+  CHECK(folder.entries() == 501);
+}
+
 TEST_CASE("a full device is a failed write, exit 3") {
   REQUIRE(check_writable("/dev/full").ok());
   const Status status = write_atomically("/dev/full", "text");

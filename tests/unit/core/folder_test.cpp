@@ -65,6 +65,18 @@ TEST_CASE("a folder that is left is gone, and what was there stays") {
   CHECK(work.entries() == 1);
 }
 
+TEST_CASE("what a killed process of this id left blocks no new folder") {
+  const Work work;
+  for (int n = 0; n < 200; ++n)
+    fs::create_directory(work.at(".planner-" + std::to_string(::getpid()) + '-' +
+                                 std::to_string(n) + ".folder"));
+  auto made = folder(work.at("traces"));
+  REQUIRE(made.ok());
+  REQUIRE(made->write("a.et", "one").ok());
+  REQUIRE(made->commit().ok());
+  CHECK(text_of(work.at("traces/a.et")) == "one");
+}
+
 TEST_CASE("a folder of the same kind is replaced whole, another one refused") {
   const Work work;
   const auto write = [&](const char* name) {
