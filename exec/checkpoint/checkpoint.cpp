@@ -16,8 +16,7 @@
 #include <fmt/format.h>
 
 #include "core/file.hpp"
-#include "core/json.hpp"
-#include "core/json_reader.hpp"
+#include "exec/checkpoint/names.hpp"
 
 namespace exec {
 namespace {
@@ -25,40 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using core::Problem;
 
-constexpr std::string_view kComplete = "step-", kPartial = ".step-";
-constexpr std::size_t kMostManifest = std::size_t{64} << 20;
 constexpr std::size_t kKept = 2;
 
 Problem failed(const std::string& path, const std::string& expected, const std::string& why) {
   return {path, expected, why, "", core::ProblemKind::failed_running};
-}
-
-// N of "step-N".
-std::optional<std::int64_t> steps_of(const std::string& name) {
-  if (!name.starts_with(kComplete)) return std::nullopt;
-  std::int64_t steps = 0;
-  const char* const end = name.data() + name.size();
-  const auto read = std::from_chars(name.data() + kComplete.size(), end, steps);
-  if (read.ec != std::errc() || read.ptr != end || steps < 1) return std::nullopt;
-  return steps;
-}
-
-// Of the complete steps in a folder, ascending.
-std::vector<std::int64_t> complete_steps(const std::string& path) {
-  std::vector<std::int64_t> all;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path, ignored))
-    if (const auto steps = steps_of(entry.path().filename().string())) all.push_back(*steps);
-  std::ranges::sort(all);
-  return all;
-}
-
-void remove_partials(const std::string& path) {
-  std::vector<fs::path> stale;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path, ignored))
-    if (entry.path().filename().string().starts_with(kPartial)) stale.push_back(entry.path());
-  for (const fs::path& folder : stale) fs::remove_all(folder, ignored);
 }
 
 // 0 or errno.
@@ -70,16 +39,6 @@ int sync_folder(const std::string& path) {
   return error;
 }
 
-// Of a text that may be a whole file: enough to see which one it is.
-std::string in_short(const std::string& text) {
-  constexpr std::size_t kMost = 120;
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
-}
-
-std::string rank_path(const std::string& folder, int rank) {
-  return fmt::format("{}/rank-{:04}", folder, rank);
-}
-
 }  // namespace
 
 core::Result<CheckpointFolder> CheckpointFolder::open(const std::string& path,
@@ -88,7 +47,7 @@ core::Result<CheckpointFolder> CheckpointFolder::open(const std::string& path,
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return Problem{where, "a folder that is there or can be made", error.message(), ""};
-  const int lock = ::open((path + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int lock = ::open(lock_path(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (lock < 0)
     return Problem{where, "a folder that takes new files", std::strerror(errno), ""};
   CheckpointFolder folder(path, std::move(trained_on), ranks, lock);
@@ -114,98 +73,77 @@ core::Result<CheckpointFolder> CheckpointFolder::join(const std::string& path,
   return folder;
 }
 
+CheckpointFolder::CheckpointFolder(std::string path, TrainedOn trained_on, int ranks, int lock)
+    : path_(std::move(path)), trained_on_(std::move(trained_on)), what_(digest_of(trained_on_)),
+      files_(static_cast<std::size_t>(ranks)), lock_(lock) {}
+
 CheckpointFolder::CheckpointFolder(CheckpointFolder&& other) noexcept
     : path_(std::move(other.path_)), trained_on_(std::move(other.trained_on_)),
-      bytes_(std::move(other.bytes_)), lock_(std::exchange(other.lock_, -1)),
+      what_(other.what_),
+      files_(std::move(other.files_)), lock_(std::exchange(other.lock_, -1)),
       steps_done_(other.steps_done_), writing_(std::exchange(other.writing_, 0)) {}
 
 CheckpointFolder::~CheckpointFolder() {
   // Another process of the run may be putting its file there still: once more, then.
   for (int tries = 0; tries < 50 && writing_ > 0 && lock_ >= 0; ++tries) {
     std::error_code error;
-    fs::remove_all(partial(writing_), error);
+    fs::remove_all(partial_path(path_, writing_), error);
     if (!error) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   if (lock_ >= 0) ::close(lock_);
 }
 
-std::string CheckpointFolder::complete(std::int64_t steps) const {
-  return fmt::format("{}/{}{:08}", path_, kComplete, steps);
-}
-std::string CheckpointFolder::partial(std::int64_t steps) const {
-  return fmt::format("{}/{}{:08}.partial", path_, kPartial, steps);
-}
-
-std::string CheckpointFolder::manifest() const {
-  core::Json trained = core::Json::object();
-  for (const auto& [what, text] : trained_on_) trained.set(what, text);
-  core::Json root = core::Json::object({{"schema", "checkpoint/1"}, {"steps_done", writing_}});
-  root.set("rank_bytes", core::Json::array_of(bytes_));
-  root.set("trained_on", std::move(trained));
-  return core::dump(root) + '\n';
-}
-
 core::Status CheckpointFolder::find_last(int first_rank, int last_rank) {
   const std::vector<std::int64_t> all = complete_steps(path_);
   if (all.empty()) return core::Done{};
-  const std::string folder = complete(all.back());
-  if (core::Status read = read_manifest(folder + "/manifest.json"); !read.ok()) return read;
+  const std::string folder = step_path(path_, all.back());
+  const std::string file = manifest_path(folder);
+  const auto manifest = read_manifest(file, all.back());
+  if (!manifest.ok()) return manifest.problems();
+  const core::Problems others = differences(*manifest, file, trained_on_, files_.size());
+  if (!others.empty()) return others;
+  files_ = manifest->files;
   for (int r = first_rank; r < last_rank; ++r)
-    if (core::Status file = check_rank_file(rank_path(folder, r),
-                                            core::Bytes(bytes_[static_cast<std::size_t>(r)]));
-        !file.ok())
-      return file;
+    if (core::Status whole =
+            check_rank_file(rank_path(folder, r), whose(r, all.back()), file_of(r));
+        !whole.ok())
+      return whole;
   steps_done_ = all.back();
   return core::Done{};
 }
 
-core::Status CheckpointFolder::read_manifest(const std::string& file) {
-  const auto text = core::read_file(file, kMostManifest);
-  if (!text.ok()) return text.problems();
-  const auto json = core::parse_json(*text, file);
-  if (!json.ok()) return json.problems();
-  core::Problems problems;
-  core::JsonReader reader(*json, file, "", problems);
-  std::vector<std::int64_t> bytes;
-  reader.required("rank_bytes", bytes);
-  core::JsonReader trained = reader.object("trained_on");
-  for (const auto& [what, expected] : trained_on_) {
-    std::string found;
-    if (trained.required(what, found) && found != expected)
-      problems.push_back({file + ": " + what, in_short(expected), in_short(found),
-                          "go on with what the run began with, or name another --checkpoint-dir"});
-  }
-  if (problems.empty() && bytes.size() != bytes_.size())
-    reader.problem("rank_bytes", fmt::format("{} ranks", bytes_.size()),
-                   fmt::format("{}", bytes.size()));
-  if (!problems.empty()) return problems;
-  bytes_ = bytes;
-  return core::Done{};
-}
-
 core::Status CheckpointFolder::load(int rank, RankState& state) const {
-  return read_rank_file(rank_path(complete(steps_done_), rank), state);
+  return read_rank_file(rank_path(step_path(path_, steps_done_), rank), whose(rank, steps_done_),
+                        file_of(rank), state);
 }
 
 core::Status CheckpointFolder::begin(std::int64_t steps_done) {
   std::error_code error;
   writing_ = steps_done;
-  fs::remove_all(partial(writing_), error);
-  fs::create_directory(partial(writing_), error);
-  if (error) return failed(partial(writing_), "a new folder", error.message());
+  fs::remove_all(partial_path(path_, writing_), error);
+  fs::create_directory(partial_path(path_, writing_), error);
+  if (error) return failed(partial_path(path_, writing_), "a new folder", error.message());
   return core::Done{};
 }
 
 core::Status CheckpointFolder::write(int rank, const RankState& state) {
-  bytes_[static_cast<std::size_t>(rank)] = rank_file_bytes(state).value();
-  return write_rank_file(rank_path(partial(writing_), rank), state);
+  const auto file =
+      write_rank_file(rank_path(partial_path(path_, writing_), rank), whose(rank, writing_), state);
+  if (!file.ok()) return file.problems();
+  written(rank, *file);
+  return core::Done{};
 }
 
 core::Status CheckpointFolder::commit() {
-  const std::string from = partial(writing_), to = complete(writing_);
-  const core::Status written = core::write_atomically(from + "/manifest.json", manifest());
-  if (!written.ok()) return failed(from, "a manifest", core::to_text(written.problems()));
+  const std::string from = partial_path(path_, writing_), to = step_path(path_, writing_);
+  const core::Status written = core::write_atomically(
+      manifest_path(from), manifest_text({writing_, trained_on_, files_}));
+  if (!written.ok()) {
+    Problem problem = written.problems().front();
+    problem.kind = core::ProblemKind::failed_running;
+    return problem;
+  }
   if (const int error = sync_folder(from))
     return failed(from, "to be synchronised", std::strerror(error));
   std::error_code error;
@@ -217,8 +155,8 @@ core::Status CheckpointFolder::commit() {
   std::vector<std::int64_t> all = complete_steps(path_);
   while (all.size() > kKept) {
     // Not complete any more before it is half gone.
-    fs::rename(complete(all.front()), partial(all.front()), error);
-    if (!error) fs::remove_all(partial(all.front()), error);
+    fs::rename(step_path(path_, all.front()), partial_path(path_, all.front()), error);
+    if (!error) fs::remove_all(partial_path(path_, all.front()), error);
     all.erase(all.begin());
   }
   return core::Done{};

@@ -7,22 +7,19 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/result.hpp"
+#include "exec/checkpoint/manifest.hpp"
 #include "exec/checkpoint/rank_file.hpp"
 
 namespace exec {
-
-// What must be the same when a run goes on: {"what", its text}, in order.
-using TrainedOn = std::vector<std::pair<std::string, std::string>>;
 
 class CheckpointFolder {
  public:
   // Makes the folder where there is none, takes its lock, removes what was never committed, checks
   // every file of the last complete step. Errors: a folder that cannot be made or is in use, a
-  // manifest that cannot be read or is of something else, damaged files.
+  // manifest that cannot be read, is of another version or of something else, damaged files.
   static core::Result<CheckpointFolder> open(const std::string& path, TrainedOn trained_on,
                                              int ranks);
   // The same folder as a process sees it whose run another one has opened: no lock, and nothing is
@@ -43,25 +40,21 @@ class CheckpointFolder {
   void begun(std::int64_t steps_done) { writing_ = steps_done; }
   core::Status write(int rank, const RankState& state);
   // Before commit(), of a rank whose file another process wrote.
-  void written(int rank, core::Bytes bytes) {
-    bytes_[static_cast<std::size_t>(rank)] = bytes.value();
-  }
+  void written(int rank, const RankFile& file) { files_[static_cast<std::size_t>(rank)] = file; }
+  // What write() wrote for this rank.
+  const RankFile& file_of(int rank) const { return files_[static_cast<std::size_t>(rank)]; }
   // Also removes all but the two latest.
   core::Status commit();
 
  private:
-  CheckpointFolder(std::string path, TrainedOn trained_on, int ranks, int lock)
-      : path_(std::move(path)), trained_on_(std::move(trained_on)),
-        bytes_(static_cast<std::size_t>(ranks)), lock_(lock) {}
+  CheckpointFolder(std::string path, TrainedOn trained_on, int ranks, int lock);
   core::Status find_last(int first_rank, int last_rank);
-  core::Status read_manifest(const std::string& folder);
-  std::string manifest() const;
-  std::string complete(std::int64_t steps) const;
-  std::string partial(std::int64_t steps) const;
+  RankOf whose(int rank, std::int64_t steps) const { return {rank, steps, what_}; }
 
   std::string path_;
   TrainedOn trained_on_;
-  std::vector<std::int64_t> bytes_;    // of each rank's file in the step being written or found
+  Digest what_;                        // of trained_on_
+  std::vector<RankFile> files_;        // by rank, of the step being written or found
   int lock_ = -1;                      // file descriptor
   std::int64_t steps_done_ = 0;
   std::int64_t writing_ = 0;           // 0: nothing begun

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,51 +15,15 @@
 namespace exec {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31545043'4e4c5031ULL;  // its bytes change with the byte order
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
-// FNV-1a over words of eight bytes, in four lanes that do not wait for each other; the last block
-// of 32 bytes is filled up with zeros. How the bytes were cut into calls does not matter.
-class Checksum {
- public:
-  void add(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      if (held_ == 0 && bytes.size() >= kBlock) {
-        fold(bytes.data());
-        bytes = bytes.subspan(kBlock);
-        continue;
-      }
-      const std::size_t n = std::min(kBlock - held_, bytes.size());
-      std::memcpy(block_ + held_, bytes.data(), n);
-      held_ += n;
-      bytes = bytes.subspan(n);
-      if (held_ == kBlock) fold(block_), held_ = 0;
-    }
-  }
-  std::uint64_t value() {
-    if (held_ > 0) {
-      std::memset(block_ + held_, 0, kBlock - held_);
-      fold(block_);
-      held_ = 0;
-    }
-    std::uint64_t all = 0xcbf29ce484222325ULL;
-    for (const std::uint64_t lane : lanes_) all = (all ^ lane) * 0x100000001b3ULL;
-    return all;
-  }
-
- private:
-  static constexpr std::size_t kBlock = 32;
-  void fold(const std::byte* block) {
-    for (std::size_t lane = 0; lane < 4; ++lane) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, block + 8 * lane, 8);
-      lanes_[lane] = (lanes_[lane] ^ word) * 0x100000001b3ULL;
-    }
-  }
-  std::uint64_t lanes_[4] = {1, 2, 3, 4};
-  std::byte block_[kBlock] = {};
-  std::size_t held_ = 0;
+// What a file begins with.
+struct Header {
+  std::uint64_t magic = 0x32545043'4e4c5031ULL;  // its bytes change with the byte order
+  RankOf whose;
+  std::uint64_t losses = 0;
 };
+static_assert(std::has_unique_object_representations_v<Header>, "no padding");
 
 class File {
  public:
@@ -74,10 +39,11 @@ class File {
   }
 
   bool ok() const { return error_ == 0; }
-  void write(std::span<const std::byte> bytes, Checksum* sum) {
+  void write(std::span<const std::byte> bytes) {
     while (!bytes.empty() && ok()) {
       const auto piece = bytes.first(std::min(kPiece, bytes.size()));
-      if (sum != nullptr) sum->add(piece);
+      digester_.add(piece);
+      bytes_ += std::ssize(piece);
       write_piece(piece);
       bytes = bytes.subspan(piece.size());
     }
@@ -92,8 +58,12 @@ class File {
       if (n <= 0) break;
       got += static_cast<std::size_t>(n);
     }
+    digester_.add(bytes.first(got));
+    bytes_ += static_cast<std::int64_t>(got);
     return got;
   }
+  // Of all that was read or written.
+  RankFile so_far() const { return {bytes_, digester_.value()}; }
   // Until it is on the disk.
   void close() {
     if (ok() && ::fsync(fd_) != 0) fail(errno);
@@ -117,6 +87,8 @@ class File {
   }
 
   std::string path_;
+  Digester digester_;
+  std::int64_t bytes_ = 0;
   int fd_ = -1;
   int error_ = 0;
 };
@@ -126,72 +98,93 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
+std::string in_words(const RankOf& whose) {
+  return fmt::format("rank {} after step {}", whose.rank, whose.steps_done);
+}
+
+core::Problem damaged(const std::string& path, std::string expected, std::string found) {
+  return {path, std::move(expected), std::move(found),
+          "remove this step's folder to go on from the one before it"};
+}
+
+core::Status check_size(const std::string& path, const RankFile& listed) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0)
+    return damaged(path, fmt::format("a file of {} bytes", listed.bytes), std::strerror(errno));
+  if (!S_ISREG(info.st_mode) || info.st_size != listed.bytes)
+    return damaged(path, fmt::format("a file of {} bytes", listed.bytes),
+                   fmt::format("{} bytes", info.st_size));
+  return core::Done{};
+}
+
+// Of a file of the size that is listed: its header, with nothing in it believed but this.
+core::Status read_header(File& file, const std::string& path, const RankOf& whose, Header& header) {
+  header = {};
+  const Header ours;
+  const std::size_t got = file.read(std::as_writable_bytes(std::span(&header, 1)));
+  if (!file.ok()) return file.problem(core::ProblemKind::bad_input);
+  if (got != sizeof header || header.magic != ours.magic)
+    return damaged(path, "the state of a rank, written on a machine of this byte order",
+                   "another file");
+  if (header.whose.rank != whose.rank || header.whose.steps_done != whose.steps_done)
+    return damaged(path, "the state of " + in_words(whose), "that of " + in_words(header.whose));
+  if (header.whose.trained_on != whose.trained_on)
+    return damaged(path, "the state of this run", "that of another one");
+  return core::Done{};
+}
+
+core::Status check_digest(const std::string& path, const File& file, const RankFile& listed) {
+  const RankFile read = file.so_far();
+  if (read.bytes == listed.bytes && read.digest == listed.digest) return core::Done{};
+  return damaged(path, "what was written, of digest " + to_text(listed.digest),
+                 "other bytes, of digest " + to_text(read.digest));
+}
+
 }  // namespace
 
-core::Bytes rank_file_bytes(const RankState& state) {
-  std::size_t bytes = 3 * sizeof(std::uint64_t) + state.loss.size() * sizeof(double);
-  for (const auto& buffer : state.buffers) bytes += buffer.size();
-  return core::Bytes(static_cast<std::int64_t>(bytes));
-}
-
-core::Status write_rank_file(const std::string& path, const RankState& state) {
+core::Result<RankFile> write_rank_file(const std::string& path, const RankOf& whose,
+                                       const RankState& state) {
   File file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  Checksum sum;
-  file.write(bytes_of(kMagic), &sum);
-  const std::uint64_t losses = state.loss.size();
-  file.write(bytes_of(losses), &sum);
-  file.write(std::as_bytes(std::span(state.loss)), &sum);
-  for (const auto& buffer : state.buffers) file.write(buffer, &sum);
-  file.write(bytes_of(sum.value()), nullptr);
+  Header header;
+  header.whose = whose;
+  header.losses = state.loss.size();
+  file.write(std::as_bytes(std::span(&header, 1)));
+  file.write(std::as_bytes(std::span(state.loss)));
+  for (const auto& buffer : state.buffers) file.write(buffer);
   file.close();
   if (!file.ok()) return file.problem(core::ProblemKind::failed_running);
-  return core::Done{};
+  return file.so_far();
 }
 
-core::Status check_rank_file(const std::string& path, core::Bytes bytes) {
-  struct stat info{};
-  const bool there = ::stat(path.c_str(), &info) == 0;
-  const char* const fix = "remove this step's folder to go on from the one before it";
-  if (!there || info.st_size != bytes.value())
-    return core::Problem{path, fmt::format("a file of {} bytes", bytes.value()),
-                         there ? fmt::format("{} bytes", info.st_size) : std::strerror(errno), fix};
+core::Status check_rank_file(const std::string& path, const RankOf& whose, const RankFile& listed) {
+  if (core::Status size = check_size(path, listed); !size.ok()) return size;
   File file(path, O_RDONLY);
-  Checksum sum;
+  Header header;
+  if (core::Status head = read_header(file, path, whose, header); !head.ok()) return head;
   std::vector<std::byte> piece(kPiece);
-  std::uint64_t stated = 0;
-  for (auto left = static_cast<std::size_t>(bytes.value()) - sizeof stated; left > 0;) {
-    const std::size_t got = file.read(std::span(piece).first(std::min(left, piece.size())));
-    if (got == 0) break;
-    sum.add(std::span(piece).first(got));
-    left -= got;
-  }
-  file.read(std::as_writable_bytes(std::span(&stated, 1)));
+  while (file.read(piece) == piece.size()) continue;
   if (!file.ok()) return file.problem(core::ProblemKind::bad_input);
-  if (stated != sum.value())
-    return core::Problem{path, "what was written, by its checksum", "other bytes", fix};
-  return core::Done{};
+  return check_digest(path, file, listed);
 }
 
-core::Status read_rank_file(const std::string& path, RankState& state) {
+core::Status read_rank_file(const std::string& path, const RankOf& whose, const RankFile& listed,
+                            RankState& state) {
+  if (core::Status size = check_size(path, listed); !size.ok()) return size;
   File file(path, O_RDONLY);
-  std::uint64_t head[2] = {};
-  std::size_t got = file.read(std::as_writable_bytes(std::span(head)));
-  const bool ours = got == sizeof head && head[0] == kMagic;
-  std::size_t expected = sizeof head;
-  if (ours) {
-    state.loss.resize(head[1]);
-    got += file.read(std::as_writable_bytes(std::span(state.loss)));
-    expected += state.loss.size() * sizeof(double);
-    for (const auto& buffer : state.buffers) {
-      got += file.read(buffer);
-      expected += buffer.size();
-    }
-  }
+  Header header;
+  if (core::Status head = read_header(file, path, whose, header); !head.ok()) return head;
+  std::uint64_t rest = static_cast<std::uint64_t>(listed.bytes) - sizeof header;
+  std::uint64_t buffers = 0;
+  for (const auto& buffer : state.buffers) buffers += buffer.size();
+  if (rest < buffers || (rest -= buffers) % sizeof(double) != 0 ||
+      header.losses != rest / sizeof(double))
+    return damaged(path, fmt::format("{} bytes of this plan's state and the losses", buffers),
+                   fmt::format("{} losses and a file of {} bytes", header.losses, listed.bytes));
+  state.loss.resize(header.losses);
+  file.read(std::as_writable_bytes(std::span(state.loss)));
+  for (const auto& buffer : state.buffers) file.read(buffer);
   if (!file.ok()) return file.problem(core::ProblemKind::bad_input);
-  if (!ours || got != expected)
-    return core::Problem{path, "the state of a rank of this plan, written on a machine like this",
-                         "another file", ""};
-  return core::Done{};
+  return check_digest(path, file, listed);
 }
 
 }  // namespace exec

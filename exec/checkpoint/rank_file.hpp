@@ -1,6 +1,7 @@
 #pragma once
-// The file of one rank in a checkpoint: magic, losses so far, the bytes of its buffers in order, a
-// checksum of all that. Host byte order. Thread-safe for different paths.
+// The file of one rank in a checkpoint: a header that says whose state it is, the losses so far,
+// the bytes of its buffers in order. Its size and digest stand in the manifest. Host byte order.
+// Thread-safe for different paths.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "core/result.hpp"
 #include "core/units.hpp"
+#include "exec/checkpoint/digest.hpp"
 
 namespace exec {
 
@@ -19,16 +21,29 @@ struct RankState {
   std::vector<double> loss;            // of each step so far, where the rank computes it
 };
 
-// Of the file of a rank in this state.
-core::Bytes rank_file_bytes(const RankState& state);
+// Whose state a file holds.
+struct RankOf {
+  std::int64_t rank = 0, steps_done = 0;
+  Digest trained_on;                   // of the model, job, strategy, seed and data
+  friend bool operator==(const RankOf&, const RankOf&) = default;
+};
+
+// A file as the manifest lists it.
+struct RankFile {
+  std::int64_t bytes = 0;
+  Digest digest;
+};
 
 // Written and synchronised. Errors: the system's, of kind failed_running.
-core::Status write_rank_file(const std::string& path, const RankState& state);
+core::Result<RankFile> write_rank_file(const std::string& path, const RankOf& whose,
+                                       const RankState& state);
 
-// Whether the file has this size and its checksum holds.
-core::Status check_rank_file(const std::string& path, core::Bytes bytes);
+// Whether the file has the size and digest that are listed, and is of this rank and step.
+core::Status check_rank_file(const std::string& path, const RankOf& whose, const RankFile& listed);
 
-// REQUIRES: check_rank_file held. Errors: buffers of other sizes than the file's.
-core::Status read_rank_file(const std::string& path, RankState& state);
+// The same, of the bytes that are read. Errors: also buffers of other sizes than the file's; the
+// state then holds part of it.
+core::Status read_rank_file(const std::string& path, const RankOf& whose, const RankFile& listed,
+                            RankState& state);
 
 }  // namespace exec

@@ -237,15 +237,15 @@ class Run {
     interpreter.barrier();
     or_fail(checkpoints_->write(rank, state));
     interpreter.barrier();
-    if (options_.processes != nullptr) tell_sizes(*options_.processes, state);
+    if (options_.processes != nullptr) tell_files(*options_.processes, rank);
     if (rank == 0) or_fail(checkpoints_->commit());
   }
 
-  // The manifest that rank 0 writes names the size of every rank's file.
-  void tell_sizes(Processes& processes, const RankState& state) const {
-    const auto sizes = share(processes, rank_file_bytes(state).value());
-    for (std::size_t r = 0; r < sizes.size(); ++r)
-      checkpoints_->written(static_cast<int>(r), core::Bytes(sizes[r]));
+  // The manifest that rank 0 writes lists every rank's file.
+  void tell_files(Processes& processes, int rank) const {
+    const std::vector<RankFile> files = share(processes, checkpoints_->file_of(rank));
+    for (std::size_t r = 0; r < files.size(); ++r)
+      checkpoints_->written(static_cast<int>(r), files[r]);
   }
 
   // One rank reports progress: its own share of the batch, scaled to the whole. took: its step, and

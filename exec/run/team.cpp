@@ -112,13 +112,22 @@ void share(Processes& processes, std::vector<StepLog>& logs) {
   }
 }
 
-std::vector<std::int64_t> share(Processes& processes, std::int64_t mine) {
+template <class T>
+static std::vector<T> values_of_all(Processes& processes, const T& mine) {
   Packer packer;
   packer.value(mine);
-  std::vector<std::int64_t> numbers;
+  std::vector<T> values;
   for (const std::string& one : processes.exchange(packer.take()))
-    numbers.push_back(Unpacker(one).value<std::int64_t>());
-  return numbers;
+    values.push_back(Unpacker(one).value<T>());
+  return values;
+}
+
+std::vector<std::int64_t> share(Processes& processes, std::int64_t mine) {
+  return values_of_all(processes, mine);
+}
+
+std::vector<RankFile> share(Processes& processes, const RankFile& mine) {
+  return values_of_all(processes, mine);
 }
 
 }  // namespace exec

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "exec/checkpoint/rank_file.hpp"
 #include "exec/communicator/processes.hpp"
 #include "exec/interpret/step_log.hpp"
 #include "exec/run/rank_report.hpp"
@@ -18,7 +19,8 @@ core::Problems agreed(Processes* processes, const core::Problems& mine);
 void share(Processes& processes, std::vector<RankReport>& reports);
 void share(Processes& processes, std::vector<StepLog>& logs);
 
-// One number of each rank, by rank.
+// One value of each rank, by rank.
 std::vector<std::int64_t> share(Processes& processes, std::int64_t mine);
+std::vector<RankFile> share(Processes& processes, const RankFile& mine);
 
 }  // namespace exec

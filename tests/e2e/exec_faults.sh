@@ -77,6 +77,14 @@ expect 3 "full/.step-00000001.partial/rank-000.*too large.*free some space" full
 cp -r whole damaged
 truncate -s -1 "damaged/$last/rank-0001"
 expect 2 "rank-0001: expected a file of" run --steps 500 --checkpoint-dir damaged
+cp -r whole swapped
+cp "swapped/$last/rank-0000" "swapped/$last/rank-0001"
+expect 2 "rank-0001: expected the state of rank 1 after step $steps, found that of rank 0" \
+  run --steps 500 --checkpoint-dir swapped
+cp -r whole renamed
+mv "renamed/$last" renamed/step-00009001
+expect 2 "manifest.json.*steps_done: expected 9001, as its folder is called, found $steps" \
+  run --steps 9002 --checkpoint-dir renamed
 cp -r whole foreign
 expect 2 "seed: expected 9, found 1" run --seed 9 --steps 500 --checkpoint-dir foreign
 expect 2 "more than the $steps that lie behind" run --steps 5 --checkpoint-dir foreign
