@@ -17,7 +17,7 @@ constexpr std::string_view kPlanPurpose =
     "of every sensible strategy and picks one.\n"
     "Other verbs: simulate PLAN, exec PLAN, compare FILE..., report FILE..., emit PLAN,\n"
     "sweep, min-gpus, max-batch, explain QUESTION, models, gpus, doctor, bench,\n"
-    "completion SHELL; each has a --help of its own.";
+    "verify FOLDER, completion SHELL; each has a --help of its own.";
 constexpr std::string_view kPlanExamples =
     "  planner --model gpt2-1.5b --gpus 8\n"
     "  planner --model gpt2-1.5b --gpus 8 --gpu rtx3090 --pin sharding=zero3\n"

@@ -16,9 +16,10 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 18> kVerbs{
+constexpr std::array<std::string_view, 19> kVerbs{
     "plan", "simulate", "exec", "compare", "report", "emit", "sweep", "min-gpus", "max-batch",
-    "explain", "models", "gpus", "doctor", "bench", "validate", "fit", "calibrate", "completion"};
+    "explain", "models", "gpus", "doctor", "bench", "validate", "verify", "fit", "calibrate",
+    "completion"};
 
 int unknown_verb(const std::string& word) {
   const std::string_view near = core::nearest(word, {kVerbs.begin(), kVerbs.end()});
@@ -54,6 +55,7 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
   if (verb == "doctor") return doctor_verb(rest);
   if (verb == "bench") return bench_verb(rest);
   if (verb == "validate") return validate_verb(rest);
+  if (verb == "verify") return verify_verb(rest);
   if (verb == "fit") return fit_verb(rest);
   if (verb == "calibrate" && names_backend(rest))
     return calibrate_host_verb(rest, calibrator, whole);

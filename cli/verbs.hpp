@@ -90,6 +90,7 @@ int gpus_verb(Arguments arguments);
 int doctor_verb(Arguments arguments);
 int bench_verb(Arguments arguments);
 int validate_verb(Arguments arguments);
+int verify_verb(Arguments arguments);
 int fit_verb(Arguments arguments);
 int calibrate_verb(Arguments arguments);
 // verbs: the words that may come first.

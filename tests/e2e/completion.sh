@@ -52,7 +52,7 @@ rm -f err.$$
 if ! planner --version | grep -Eq '^planner [0-9]+\.[0-9]+\.[0-9]+( \([^)]+\))?$'; then
   complain 'a version'
 fi
-for verb in plan simulate exec compare report emit sweep min-gpus max-batch explain models gpus doctor bench validate fit calibrate completion; do
+for verb in plan simulate exec compare report emit sweep min-gpus max-batch explain models gpus doctor bench validate verify fit calibrate completion; do
   if ! planner $verb --help | grep -q '^Examples:'; then complain "$verb --help: no examples"; fi
 done
 

@@ -77,6 +77,9 @@ expect 3 "full/.step-00000001.partial/rank-000.*too large.*free some space" full
 cp -r whole damaged
 truncate -s -1 "damaged/$last/rank-0001"
 expect 2 "rank-0001: expected a file of" run --steps 500 --checkpoint-dir damaged
+kept=$("$planner" verify damaged) && fail "verify takes a damaged step: $kept"
+grep -q 'rank-0001: expected a file of' <<<"$kept" || fail "verify does not name it: $kept"
+"$planner" verify whole --json | grep -q '"problems": \[\]' || fail "verify refuses what is whole"
 cp -r whole swapped
 cp "swapped/$last/rank-0000" "swapped/$last/rank-0001"
 expect 2 "rank-0001: expected the state of rank 1 after step $steps, found that of rank 0" \

@@ -9,6 +9,7 @@
 
 #include "core/file.hpp"
 #include "core/json.hpp"
+#include "exec/checkpoint/verify.hpp"
 #include "tests/catch.hpp"
 
 using namespace exec;
@@ -275,6 +276,29 @@ TEST_CASE("a forged file that claims more losses than it holds is refused withou
   const core::Status loaded = opened->load(0, state);
   REQUIRE_FALSE(loaded.ok());
   CHECK(says(core::to_text(loaded.problems()), "rank-0000: expected 1037 bytes of this plan's"));
+}
+
+TEST_CASE("what is verified is named step by step, with its problems") {
+  const Temporary dir;
+  CHECK_FALSE(verify(dir.path()).ok());
+  keep_steps(dir.path(), {3, 4});
+  flip(step(dir.path(), 3) + "/rank-0001", 300, 1);
+  const auto steps = verify(dir.path());
+  REQUIRE(steps.ok());
+  REQUIRE(steps->size() == 2);
+  const HeldStep &damaged = steps->front(), &whole = steps->back();
+  CHECK(damaged.steps_done == 3);
+  REQUIRE(damaged.problems.size() == 1);
+  CHECK(damaged.problems[0].where == step(dir.path(), 3) + "/rank-0001");
+  CHECK(whole.problems.empty());
+  CHECK(whole.steps_done == 4);
+  CHECK(whole.ranks == 2);
+  CHECK(whole.trained_on == kWhat);
+  CHECK(whole.bytes.value() ==
+        static_cast<std::int64_t>(fs::file_size(step(dir.path(), 4) + "/rank-0000") * 2));
+  const auto running = CheckpointFolder::open(dir.path(), kWhat, 2);
+  REQUIRE(running.ok());
+  CHECK(says(core::to_text(verify(dir.path()).problems()), "in use"));
 }
 
 // Known answers of XXH3_128bits with seed 0, from xxhsum -H128.
