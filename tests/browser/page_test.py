@@ -26,8 +26,8 @@ def check(holds, what):
         failures.append(what)
 
 
-def settled(read, wanted, seconds=5.0):
-    """What read() says once wanted() holds of it, or after `seconds`: pages draw in their own time."""
+def settled(read, wanted, seconds=300.0):
+    """What read() says once wanted() holds of it, or after so long that it never will: pages draw in their own time."""
     end = time.monotonic() + seconds
     while True:
         value = read()

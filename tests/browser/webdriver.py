@@ -41,22 +41,21 @@ class Browser:
         wanted = {"capabilities": {"alwaysMatch": {
             "browserName": "chrome", "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}}
-        for _ in range(100):
+        while self.driver.poll() is None:
             try:
                 self.session = self.call("POST", "/session", wanted)["sessionId"]
                 break
             except (urllib.error.URLError, ConnectionError):
                 time.sleep(0.1)
         if self.session is None:
-            self.driver.terminate()
-            raise RuntimeError("chromedriver does not answer")
+            raise RuntimeError(f"chromedriver ended with {self.driver.returncode}")
 
     def call(self, method, path, body=None):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method,
                                          data=None if body is None else json.dumps(body).encode(),
                                          headers={"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=600) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(json.load(error)["value"]["message"]) from None

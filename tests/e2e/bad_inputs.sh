@@ -108,14 +108,22 @@ code=$?
 if [[ $code -ne 3 && $code -ne 0 ]]; then complain "a reader that left: exit $code"; fi
 wait
 
-# interruption, while the write of --out waits for a reader that never comes
+# interruption, while the write of --out waits for a reader that never comes. A kernel that does not
+# say what a process waits for (wchan is 0) says that it sleeps and that it would catch SIGINT.
+waits_for_reader() {
+  local where
+  where=$(cat /proc/$child/wchan 2>/dev/null)
+  if [[ -n $where && $where != 0 ]]; then
+    [[ $where == *fifo* ]]
+  else
+    grep -q '^State:.*sleeping' /proc/$child/status &&
+      grep -q '^SigCgt:.*[2367abef]$' /proc/$child/status
+  fi
+}
 mkfifo stuck
 env --default-signal=INT "$planner" "${small[@]}" --quiet --out stuck >/dev/null 2>err.txt &
 child=$!
-for _ in $(seq 200); do
-  if [[ $(cat /proc/$child/wchan 2>/dev/null) == *fifo* ]] || [[ ! -d /proc/$child ]]; then break; fi
-  sleep 0.05
-done
+begun $child waits_for_reader
 kill -INT "$child"
 wait "$child"
 code=$?

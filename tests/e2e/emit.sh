@@ -32,18 +32,17 @@ grep -q '^note: ' notes.txt || fail 'no note'
 "$planner" emit sharded.json --for torchtitan --quiet >job.toml 2>notes.txt
 if [[ -s notes.txt ]]; then fail 'a note although --quiet was given'; fi
 "$planner" emit sharded.json --for deepspeed --out ds.json --json >said.json
-python3 - <<'PYTHON' || fail 'python does not read what was written'
-import json
-try:
-    import tomllib
-    job = tomllib.load(open("job.toml", "rb"))
-    assert job["parallelism"]["data_parallel_shard_degree"] == 8
-except ModuleNotFoundError:  # before 3.11
-    pass
-said, file = json.load(open("said.json")), open("ds.json").read()
-assert said["schema"] == "launch/1" and said["text"] == file
-assert json.loads(file)["zero_optimization"]["stage"] == 3
-PYTHON
+# section TITLE FILE: the lines below [TITLE] of a TOML file, up to the next title.
+section() { awk -v title="[$1]" '/^\[/ {inside = $0 == title; next} inside' "$2"; }
+section parallelism job.toml | grep -qx 'data_parallel_shard_degree = 8' ||
+  fail "not sharded over 8 ranks: $(section parallelism job.toml)"
+# object KEY FILE: what stands in the braces behind "KEY", of a file that is indented evenly.
+object() { awk -v key="$1" '$1 == "\"" key "\":" {inside = 1} /}/ {inside = 0} inside' "$2"; }
+object zero_optimization ds.json | grep -q '"stage": 3' || fail "not ZeRO-3: $(cat ds.json)"
+# The machine form holds the file as a JSON string: its own quotes and ends of lines are escaped.
+grep -qx '  "schema": "launch/1",' said.json || fail 'no schema in the machine form'
+sed 's/\\/\\\\/g; s/"/\\"/g' ds.json | awk '{printf "%s\\n", $0}' >escaped.txt
+grep -qF "\"text\": \"$(cat escaped.txt)\"" said.json || fail 'another text in the machine form'
 
 # ---- a plan that a stranger wrote ----------------------------------------------------------------
 # Each text of a plan replaced by one that a shell, a TOML reader or a terminal would act on: it is

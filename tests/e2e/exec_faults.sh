@@ -21,19 +21,18 @@ head -c 100000 "$planner" | tr -c 'a-z \n' ' ' >corpus.txt
 run() { "$planner" exec plan.json --data corpus.txt --quiet "$@"; }
 
 # ---- killed at any moment: the last complete step, bit by bit -----------------------------------
-readonly steps=$((kills * 40))
-last=$(printf 'step-%08d' $steps)
-run --steps $steps --checkpoint-dir whole --checkpoint-every $steps --out whole.json >/dev/null
 RANDOM=${SEED:-7}
 killed=0
 kept() { find . -maxdepth 2 -path './parts/step-*' | sort | tail -n 1; }
+kept_since() { [[ $(kept) != "$1" ]]; }
 while [[ $killed -lt $kills ]]; do
   before=$(kept)
-  "$planner" exec plan.json --data corpus.txt --quiet --steps $steps --checkpoint-dir parts \
+  # More steps than it comes to.
+  "$planner" exec plan.json --data corpus.txt --quiet --steps 1000000 --checkpoint-dir parts \
     >/dev/null 2>err.txt &
   pid=$!
-  # From its start, or (every other time) from its first step on: however slow this machine is.
-  while [[ $((killed % 2)) -eq 1 && $(kept) == "$before" ]] && kill -0 $pid; do sleep 0.01; done
+  # At any moment after its start, or (every other time) after its first step.
+  if [[ $((killed % 2)) -eq 1 ]]; then begun $pid kept_since "$before"; fi
   sleep "0.0$((RANDOM % 90 + 10))"
   if ! kill -9 $pid 2>/dev/null; then fail "it ended before it was killed: $(cat err.txt)"; fi
   wait $pid 2>/dev/null || true
@@ -41,7 +40,10 @@ while [[ $killed -lt $kills ]]; do
 done
 reached=$(kept | sed 's/.*step-0*//')
 if [[ -z $reached ]]; then fail "killed $kills times, it never kept a step"; fi
+readonly steps=$((10#$reached + 20))
+last=$(printf 'step-%08d' $steps)
 run --steps $steps --checkpoint-dir parts --out parts.json >/dev/null
+run --steps $steps --checkpoint-dir whole --checkpoint-every $steps --out whole.json >/dev/null
 [[ -z $(find parts -name '.step-*') ]] || fail "a half-written step is left: $(ls -a parts)"
 for rank in 0 1; do
   cmp "whole/$last/rank-000$rank" "parts/$last/rank-000$rank" ||
@@ -55,7 +57,7 @@ for signal in INT TERM; do
   env --default-signal=INT "$planner" exec plan.json --data corpus.txt --quiet --steps 100000 \
     --checkpoint-dir "on-$signal" --out on.json >/dev/null 2>err.txt &
   pid=$!
-  while ! compgen -G "on-$signal/step-*" >/dev/null; do sleep 0.01; done
+  begun $pid exists "on-$signal/step-*"
   kill -$signal $pid
   wait $pid || code=$?
   if [[ $signal == INT ]]; then wanted=130; else wanted=143; fi

@@ -17,6 +17,27 @@ ends() {
   [[ $code -eq $wanted ]] || fail "exit $code instead of $wanted: $* ($(cat err.txt))"
   grep -q -- "$pattern" err.txt || fail "no \"$pattern\" from: $* ($(cat err.txt))"
 }
+# eventually WHAT COMMAND...: waits until the command succeeds, however slow this machine is; one that
+# hangs is given up after ten minutes. A test waits by this for a state and never for a time.
+eventually() {
+  local what=$1 tries=0
+  shift
+  until "$@"; do
+    tries=$((tries + 1))
+    if [[ $tries -gt 30000 ]]; then fail "waited ten minutes for $what"; fi
+    sleep 0.02
+  done
+}
+# begun PID COMMAND...: waits until the command succeeds while the process runs; ends the test where
+# it ended before, with what it wrote to err.txt.
+begun() {
+  local pid=$1
+  shift
+  eventually "$*" begun_or_ended "$pid" "$@"
+  "$@" || fail "ended before $*: $(cat err.txt)"
+}
+exists() { compgen -G "$1" >/dev/null; }
+begun_or_ended() { "${@:2}" || ! kill -0 "$1" 2>/dev/null; }
 says_one_line() {
   [[ $(wc -l <err.txt) -eq 1 ]] || fail "more than one line from: $* ($(cat err.txt))"
 }

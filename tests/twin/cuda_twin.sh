@@ -5,10 +5,11 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 cp "$1/planner" "$1/planner-exec" "$2" .
 planner=./planner
+readonly kHangs=600  # seconds after which a command hangs, on any machine
 
-# expect CODE PATTERN COMMAND...: its exit code within a minute, and one line on stderr that says so.
+# expect CODE PATTERN COMMAND...: its exit code, and one line on stderr that says so.
 expect() {
-  ends "$1" "$2" timeout 60 "${@:3}"
+  ends "$1" "$2" timeout $kHangs "${@:3}"
   says_one_line "${@:3}"
 }
 
@@ -20,7 +21,7 @@ plan() {
     --out "$name.json" "$@" >/dev/null
 }
 plan two --gpus 2 --global-batch 4 --recipe fp32 --pin data=2 --pin sharding=zero2
-run() { timeout 120 "$planner" exec two.json --quiet "$@"; }
+run() { timeout $kHangs "$planner" exec two.json --quiet "$@"; }
 
 # ---- what a run records is what the host's records -----------------------------------------------
 run --backend host --steps 3 --out host.json >/dev/null
@@ -62,7 +63,7 @@ run --backend host --steps 3 --checkpoint-dir kept-2 >/dev/null
 
 # ---- a step that is kept and given again ----------------------------------------------------------
 plan one --gpus 1 --global-batch 4 --recipe mixed --pin micro_batch=2
-graphs() { timeout 120 "$planner" exec one.json --backend cuda --steps 5 --quiet --graphs "$@" >/dev/null; }
+graphs() { timeout $kHangs "$planner" exec one.json --backend cuda --steps 5 --quiet --graphs "$@" >/dev/null; }
 for when in on off auto; do graphs $when --out "$when.json" --checkpoint-dir "graphs-$when"; done
 for when in off auto; do
   cmp graphs-on/step-00000005/rank-0000 "graphs-$when/step-00000005/rank-0000" || fail "--graphs $when: other bits"
@@ -97,7 +98,7 @@ expect 2 'backend cuda beside it' "$planner" exec one.json --quiet --graphs on
 printf '%s' '{"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":3,"n_positions":12,"vocab_size":61}' >heads.json
 "$planner" --model heads.json --seq 12 --gpu h200-sxm-141g --optimizer momentum --gpus 1 --global-batch 4 \
   --recipe mixed --pin micro_batch=2 --quiet --out heads.plan.json >/dev/null
-attends() { timeout 120 "$planner" exec heads.plan.json --backend cuda --steps 5 --quiet --attention-kernel "$@" >/dev/null; }
+attends() { timeout $kHangs "$planner" exec heads.plan.json --backend cuda --steps 5 --quiet --attention-kernel "$@" >/dev/null; }
 attention_is() { grep -q "\"attention\": \"$2\"" "$1.json" || fail "not said: $(grep '"attention"' "$1.json")"; }
 for whose in own cudnn auto; do attends $whose --graphs on --out "$whose.json" --checkpoint-dir "by-$whose"; done
 attends cudnn --graphs off --out plain.json --checkpoint-dir by-plain
@@ -127,7 +128,7 @@ expect 2 'own, cudnn, auto' "$planner" exec heads.plan.json --backend cuda --qui
 expect 2 'backend cuda beside it' "$planner" exec heads.plan.json --quiet --attention-kernel cudnn
 
 # ---- products that compute the GELU which reads them ------------------------------------------------
-joins() { timeout 120 "$planner" exec one.json --backend cuda --quiet --gelu product "$@" >/dev/null; }
+joins() { timeout $kHangs "$planner" exec one.json --backend cuda --quiet --gelu product "$@" >/dev/null; }
 joins --steps 5 --graphs on --out joined.json --checkpoint-dir by-product
 joins --steps 5 --graphs off --checkpoint-dir by-product-plain
 joins --steps 2 --graphs off --checkpoint-dir by-product-resumed
@@ -149,8 +150,8 @@ expect 3 'a failure that a test asked for' \
 expect 2 'own, product' "$planner" exec one.json --backend cuda --quiet --gelu both
 
 # ---- what the device records, kernel by kernel ------------------------------------------------------
-records() { timeout 120 "$planner" exec "$1.json" --backend cuda --quiet --device-times cupti "${@:2}" >/dev/null; }
-timeout 120 "$planner" exec two.json --backend cuda --steps 3 --quiet --device-times cupti --trace kernels.json --out recorded.json >page.txt
+records() { timeout $kHangs "$planner" exec "$1.json" --backend cuda --quiet --device-times cupti "${@:2}" >/dev/null; }
+timeout $kHangs "$planner" exec two.json --backend cuda --steps 3 --quiet --device-times cupti --trace kernels.json --out recorded.json >page.txt
 grep -q 'the last step: actions .* by their events, kernels ' page.txt || fail "$(cat page.txt)"
 grep -q 'layer_norm_input_gradient *5 ' page.txt || fail "no table of kernels: $(cat page.txt)"
 records one --steps 5 --graphs on --out recorded-graph.json
@@ -242,7 +243,7 @@ printf '%s' '{"schema":"model/1","name":"s","family":"graph","loss":"squared_err
 for refused in mixtral:12 bert:12 mpt:12 graph:1 shared:1; do
   name=${refused%:*}
   "$planner" --model "$name.json" --gpus 1 --seq "${refused#*:}" --global-batch 2 --gpu h200-sxm-141g --quiet --out refused.json >/dev/null
-  ends 2 'operators that the cuda backend computes, found\|activations that alone read' timeout 60 "$planner" exec refused.json --backend cuda --quiet
+  ends 2 'operators that the cuda backend computes, found\|activations that alone read' timeout $kHangs "$planner" exec refused.json --backend cuda --quiet
 done
 
 # ---- Ctrl-C --------------------------------------------------------------------------------------
@@ -250,16 +251,13 @@ code=0
 env --default-signal=INT "$planner" exec two.json --backend cuda --steps 100000 --quiet --checkpoint-dir on \
   >/dev/null 2>err.txt &
 pid=$!
-for _ in $(seq 600); do
-  if compgen -G 'on/step-*' >/dev/null; then break; fi
-  sleep 0.05
-done
+begun $pid exists 'on/step-*'
 kill -INT $pid
 wait $pid || code=$?
 [[ $code -eq 130 ]] || fail "exit $code after Ctrl-C: $(cat err.txt)"
 
 # ---- calibration: fails, goes on from its points, and plans take what it made ---------------------
-calibrate() { timeout 120 "$planner" calibrate --backend cuda --budget 1ms --quiet --out gpu.json "$@"; }
+calibrate() { timeout $kHangs "$planner" calibrate --backend cuda --budget 1ms --quiet --out gpu.json "$@"; }
 expect 3 'a failure that a test asked for' env PLANNER_TWIN=launch=90:device \
   "$planner" calibrate --backend cuda --budget 1ms --quiet --out gpu.json
 [[ -s gpu.json.points && ! -e gpu.json ]] || fail 'no points are kept of a calibration that failed'
