@@ -61,6 +61,11 @@ std::vector<std::string> launcher_words(const std::string& mpirun, const planner
   return words;
 }
 
+// OpenMPI asks hwloc what this machine has, and hwloc's GL component looks for ten X displays at
+// "localhost": half a second or more for each where that name does not resolve. What the user set
+// stays.
+void skip_displays() { ::setenv("HWLOC_COMPONENTS", "-gl", 0); }
+
 // The number behind `mark`, in the first line that has it.
 std::optional<long> number_after(const std::deque<std::string>& lines, std::string_view mark) {
   for (const std::string& line : lines)
@@ -121,6 +126,7 @@ core::Result<exec::RunRecord> launch_mpi(const planner::Plan& plan, const RunReq
   if (core::Problems problems = missing_for(Needs::mpi); !problems.empty()) return problems;
   if (::geteuid() == 0 && !request.quiet)
     write_reason("running as root: mpirun is told to allow it (--allow-run-as-root)");
+  skip_displays();
   std::deque<std::string> said;  // by the launcher, and by libraries below the ranks
   bool explained = false;
   const auto line = [&](std::string_view text) {

@@ -141,6 +141,17 @@ expect 2 "expected 2 processes, one for each rank of the plan, found 3" \
   mpirun --oversubscribe -n 3 "$planner" exec plan.json --communicator mpi --quiet
 no_launcher() { PATH=/nowhere mpi plan.json; }
 expect 3 "mpirun: expected a launcher of MPI in PATH, found none; install openmpi-bin" no_launcher
+# Where localhost does not resolve, looking for X displays there would take five seconds.
+mkdir stand_in
+printf '#!/bin/sh\nprintf %%s "$HWLOC_COMPONENTS" >components.txt\nexit 1\n' >stand_in/mpirun
+chmod +x stand_in/mpirun
+for set in "" linux,-pci; do
+  code=0
+  env ${set:+HWLOC_COMPONENTS=$set} PATH="$work/stand_in:$PATH" "$planner" exec plan.json \
+    --communicator mpi --quiet >/dev/null 2>&1 || code=$?
+  [[ $code -eq 3 && $(cat components.txt) == "${set:--gl}" ]] ||
+    fail "hwloc looks at $(cat components.txt), exit $code"
+done
 printf 'localhost slots=1\n' >hosts
 expect 3 "hostfile hosts: expected slots for 2 processes, found fewer" mpi plan.json --hostfile hosts
 printf 'localhost slots=2\n' >hosts
