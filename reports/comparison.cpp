@@ -164,7 +164,7 @@ void check_same_question(const Plan& plan, const RunRecord& run, std::string_vie
 }  // namespace
 
 std::optional<double> ComparedTerm::relative_error() const {
-  if (!predicted || !measured || *measured == 0) return std::nullopt;
+  if (!comparable || !predicted || !measured || *measured == 0) return std::nullopt;
   return (*predicted - *measured) / *measured;
 }
 
@@ -194,10 +194,12 @@ core::Result<Comparison> compare(const Plan& plan, const RunRecord& run,
                          fmt::format("memory of rank {}, which the plan names",
                                      planned->memory.rank),
                          fmt::format("rank {}", run.memory.rank), ""};
-  Comparison comparison{std::string(run_name), {}};
+  Comparison comparison{std::string(run_name), {}, other_hardware(run)};
   add_memory(planned->memory.worst, run.memory, comparison.terms);
   add_communication(*planned, run, comparison.terms);
   add_time(planned->time, run.time, comparison.terms);
+  for (ComparedTerm& t : comparison.terms)
+    t.comparable = t.unit != TermUnit::seconds || !comparison.other_hardware;
   return comparison;
 }
 

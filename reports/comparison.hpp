@@ -1,7 +1,8 @@
 #pragma once
 // Predicted beside measured, term by term: a plan's candidate against a run of it (compare/1).
-// relative_error = (predicted - measured) / measured, empty where either is unknown or the measured
-// value is 0. Bytes and counts are exact below 2^53. Pure; thread-safe.
+// relative_error = (predicted - measured) / measured, empty where either is unknown, the measured
+// value is 0, or a time was measured on other hardware than planned. Bytes and counts are exact
+// below 2^53. Pure; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "core/result.hpp"
 #include "exec/record/run_record.hpp"
 #include "planner/plan.hpp"
+#include "reports/other_hardware.hpp"
 #include "reports/text.hpp"
 
 namespace reports {
@@ -22,6 +24,7 @@ struct ComparedTerm {
   std::string term;  // "memory.live", "communication.gradients.all_reduce.count", "time.step"
   TermUnit unit{};
   std::optional<double> predicted, measured;
+  bool comparable = true;  // false: a time of other hardware than planned
 
   std::optional<double> relative_error() const;
   // Bytes and counts must agree exactly, and an entry that stands on one side alone differs. Times
@@ -32,6 +35,7 @@ struct ComparedTerm {
 struct Comparison {
   std::string run;  // its file
   std::vector<ComparedTerm> terms;
+  std::optional<OtherHardware> other_hardware;  // its times are shown, and not compared
 };
 
 // Memory: the six terms, live, and what else was measured, of the rank that the plan names.

@@ -25,6 +25,12 @@ Json terms_json(const Comparison& comparison) {
   return array;
 }
 
+Json hardware_json(const Comparison& c) {
+  if (!c.other_hardware) return Json();
+  return Json::object({{"run_on", c.other_hardware->run_on},
+                       {"planned_for", c.other_hardware->planned_for}});
+}
+
 // Exact terms in full, so that a difference of one byte shows.
 std::string value_text(const std::optional<double>& value, TermUnit unit) {
   if (!value) return "-";
@@ -49,9 +55,16 @@ std::string_view name(TermUnit unit) {
 
 std::string error_text(const ComparedTerm& t) {
   if (t.unit != TermUnit::seconds) return t.differs() ? "differs" : "equal";
+  if (!t.comparable && t.predicted && t.measured) return "not comparable";
   const auto error = t.relative_error();
   if (!error) return "-";
   return signed_percent_text(*error);
+}
+
+// Why times stand side by side without an error; empty where they have one.
+std::string times_text(const Comparison& c) {
+  if (!c.other_hardware) return "";
+  return "Times are not comparable: " + to_text(*c.other_hardware) + ".";
 }
 
 struct Verdict {
@@ -73,10 +86,12 @@ Verdict verdict(const Comparison& comparison) {
 std::string to_json_text(const std::vector<Comparison>& comparisons) {
   Json root = Json::object({{"schema", "compare/1"}});
   root.set("terms", comparisons.empty() ? Json::array() : terms_json(comparisons.front()));
+  if (!comparisons.empty()) root.set("other_hardware", hardware_json(comparisons.front()));
   if (comparisons.size() > 1) {
     Json runs = Json::array();
     for (const Comparison& c : comparisons)
-      runs.push_back(Json::object({{"run", c.run}, {"terms", terms_json(c)}}));
+      runs.push_back(Json::object(
+          {{"run", c.run}, {"terms", terms_json(c)}, {"other_hardware", hardware_json(c)}}));
     root.set("runs", std::move(runs));
   }
   return core::dump(root) + '\n';
@@ -105,6 +120,7 @@ std::string comparisons_markdown(const std::vector<Comparison>& comparisons) {
       text += fmt::format("| {} | {} | {} | {} |\n", markdown_field(short_name(t.term)),
                           value_text(t.predicted, t.unit), value_text(t.measured, t.unit),
                           error_text(t));
+    if (c.other_hardware) text += '\n' + markdown_field(times_text(c)) + '\n';
     text += '\n' + verdict(c).text + '\n';
   }
   return text;
@@ -116,8 +132,9 @@ std::string comparison_text(const Comparison& comparison, TextStyle style) {
     table.add({std::string(short_name(t.term)), value_text(t.predicted, t.unit),
                value_text(t.measured, t.unit), error_text(t)});
   const Verdict said = verdict(comparison);
-  return painted(comparison.run, Ink::heading, style) + '\n' + table.text(style) +
-         painted(said.text, said.all ? Ink::good : Ink::bad, style) + '\n';
+  std::string text = painted(comparison.run, Ink::heading, style) + '\n' + table.text(style);
+  if (comparison.other_hardware) text += wrapped(times_text(comparison), 0, 2, style);
+  return text + painted(said.text, said.all ? Ink::good : Ink::bad, style) + '\n';
 }
 
 }  // namespace reports

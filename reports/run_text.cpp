@@ -81,7 +81,7 @@ std::string run_text(const RunRecord& r, TextStyle style) {
   text += wrapped(planner::to_text(r.candidate.strategy), 2, 4, style);
   if (r.emulated_links) text += "  links are emulated\n";
   text += loss_text(r, style);
-  text += wrapped(fmt::format("step {} (10 % below {}, 10 % above {})", known(r.time.step_median),
+  text += wrapped(fmt::format("step {} median (p10 {}, p90 {})", known(r.time.step_median),
                               known(r.time.step_p10), known(r.time.step_p90)),
                   2, 4, style);
   text += staleness_text(r, style);

@@ -9,6 +9,7 @@
 #include "core/parse_units.hpp"
 #include "planner/candidate_json.hpp"
 #include "reports/fields.hpp"
+#include "reports/other_hardware.hpp"
 
 namespace reports {
 namespace {
@@ -55,7 +56,7 @@ Value measured_step(const Subject& s) {
 }
 Value step_error(const Subject& s) {
   const Value step = measured_step(s);
-  if (!step || *step == 0 || !s.candidate) return {};
+  if (!step || *step == 0 || !s.candidate || s.other_hardware) return {};
   return (s.candidate->time.step.value() - *step) / *step;
 }
 Value wire(const Subject& s) {
@@ -244,6 +245,7 @@ Subject run_of(const exec::RunRecord& run, std::string label) {
   s.global_batch = run.job.global_batch;
   s.candidate = run.candidate;
   s.time = run.time;
+  s.other_hardware = other_hardware(run).has_value();
   s.memory = run.memory;
   return s;
 }

@@ -23,6 +23,7 @@ struct Subject {
   std::optional<exec::MeasuredMemory> memory;
   std::optional<cost::Training> training;       // with --tokens
   std::string reason;                  // why there is no candidate
+  bool other_hardware = false;         // than planned: its times are not compared
   bool refused = false;                // the question itself: nothing was searched
 };
 // The strategy in one line, or why there is none.

@@ -42,6 +42,45 @@ TEST_CASE("the relative error is unknown where a side is unknown or the measured
   CHECK_FALSE(ComparedTerm{"t", TermUnit::bytes, std::nullopt, 5.0}.relative_error());
 }
 
+TEST_CASE("times of other hardware than planned are shown, and have no error") {
+  exec::RunRecord run = sample_run();
+  run.backend = "host";
+  run.device = "8 threads on 2 cores of a test";
+  const Comparison c = compare(sample_plan(), run, "run.json").value();
+  CHECK(*term(c, "time.step").measured == 1.2);
+  CHECK_FALSE(term(c, "time.step").relative_error());
+  CHECK_FALSE(term(c, "communication.gradients.all_reduce.seconds").relative_error());
+  CHECK(*term(c, "memory.live").relative_error() == 0.0);
+  REQUIRE(c.other_hardware);
+  const std::string why =
+      "run on 8 threads on 2 cores of a test, planned for 8 x H100 SXM5 80GB";
+  CHECK(to_text(*c.other_hardware) == why);
+  CHECK(has(comparison_text(c, {}), "1.20 s  not comparable\n"));
+  CHECK(has(comparison_text(c, {.width = 200}), "Times are not comparable: " + why + ".\n"));
+  CHECK(has(comparisons_markdown({c}), "| time.step | 1.50 s | 1.20 s | not comparable |"));
+  const core::Json json = core::parse_json(to_json_text({c}), "c").value();
+  CHECK(json.at("other_hardware").at("planned_for").as_string() == "8 x H100 SXM5 80GB");
+  const Comparison same = compare(sample_plan(), sample_run(), "run.json").value();
+  CHECK(core::parse_json(to_json_text({same}), "c").value().at("other_hardware").is_null());
+}
+
+TEST_CASE("a run is on the planned hardware where backend, product and ranks of a GPU say so") {
+  exec::RunRecord gpu = sample_run();
+  CHECK_FALSE(other_hardware(gpu));
+  gpu.environment["compute_capability"] = "9.0";
+  CHECK_FALSE(other_hardware(gpu));
+  gpu.device = "NVIDIA H200";
+  CHECK(other_hardware(gpu));
+  gpu = sample_run();
+  gpu.environment["ranks_per_gpu"] = "8";
+  CHECK(other_hardware(gpu)->run_on == "8 ranks that share one NVIDIA H100 80GB HBM3");
+  exec::RunRecord host = sample_run();
+  host.profile = hw_profiles::find_profile("host").value();
+  CHECK(other_hardware(host));
+  host.backend = "host";
+  CHECK_FALSE(other_hardware(host));
+}
+
 TEST_CASE("one byte more is a difference, any time is none") {
   exec::RunRecord run = sample_run();
   run.memory.live = core::Bytes{core::gib(21).value() + 1};

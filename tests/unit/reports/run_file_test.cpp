@@ -18,7 +18,7 @@ TEST_CASE("a run record comes back from its file as it was") {
 
 TEST_CASE("a damaged run record names every problem with its place") {
   std::string text = exec::to_json_text(sample_run());
-  text.replace(text.find("\"backend\": \"host\"") + 11, 6, std::string("7"));
+  text.replace(text.find("\"backend\": \"cuda\"") + 11, 6, std::string("7"));
   text.replace(text.find("\"ranks\": 8"), 10, std::string("\"ranks\": 0"));
   const core::Result<exec::RunRecord> read = exec::parse_run(text, "run.json");
   REQUIRE_FALSE(read.ok());

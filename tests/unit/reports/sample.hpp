@@ -72,9 +72,9 @@ inline exec::RunRecord sample_run() {
   run.gpus_per_node = plan.gpus_per_node;
   run.job = plan.job;
   run.candidate = *plan.chosen;
-  run.backend = "host";
+  run.backend = "cuda";
   run.communicator = "local";
-  run.device = "a test";
+  run.device = "NVIDIA H100 80GB HBM3";
   run.ranks = 8;
   run.steps = 2;
   run.loss = {10.5, 10.25};
