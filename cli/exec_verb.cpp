@@ -21,6 +21,7 @@ constexpr std::string_view kExecPurpose =
 constexpr std::string_view kExecExamples =
     "  planner exec plan.json --steps 10 --out run.json\n"
     "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept\n"
+    "  planner exec plan.json --scale-down                          # where the plan is too large\n"
     "  planner exec plan.json --links plan                          # waits for the plan's links\n"
     "  planner exec plan.json --communicator mpi --hostfile hosts   # a process for each rank\n"
     "  srun -n 8 planner exec plan.json --communicator mpi          # or started by a launcher";
@@ -33,7 +34,7 @@ struct ExecOptions {
   std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail, graphs, attention,
       gelu, device_times;
   std::optional<std::string> collectives, hostfile, links;
-  bool progress = false;
+  bool progress = false, scale_down = false;
 };
 
 // `--communicator mpi` among words that are not parsed yet: another binary may have to.
@@ -144,6 +145,7 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   else if (candidate)
     request.candidate = static_cast<int>(*candidate);
   request.plan_file = options.plan;
+  request.scale_down = options.scale_down;
   request.quiet = output.quiet;
   if (!output.quiet && (options.progress || stderr_is_terminal()))
     request.progress = step_writer(request.steps);
@@ -161,10 +163,35 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   return request;
 }
 
-int run(const planner::Plan& plan, const RunRequest& request, const OutputOptions& output,
+// What is run in place of the plan with --scale-down; without it, the plan.
+core::Result<planner::ScaledPlan> job_of(const planner::Plan& plan, const RunRequest& request) {
+  const planner::Candidate* const candidate =
+      planner::candidate_of(plan, request.candidate.value_or(0));
+  if (!request.scale_down || candidate == nullptr) return planner::ScaledPlan{plan, {}};
+  return planner::scale_down(plan, *candidate);
+}
+
+// Before a run that may take a while: what it runs in place of the plan.
+void say_what_runs(const planner::Plan& plan, const planner::ScaledPlan& job) {
+  write_reason(job.figures.empty()
+                   ? std::string("The job is small enough to run here as planned.")
+                   : fmt::format("The plan for {} x {} is scaled down to run here: {}.", plan.gpus,
+                                 plan.profile.gpu.name, planner::to_text(job.figures)));
+}
+
+int run(const planner::Plan& plan, RunRequest request, const OutputOptions& output,
         const Runner& runner) try {
-  const core::Result<exec::RunRecord> record = runner(plan, request);
+  const core::Result<planner::ScaledPlan> job = job_of(plan, request);
+  if (!job.ok()) return refuse(job.problems());
+  if (request.scale_down && !request.quiet && !joins_mpi_job()) say_what_runs(plan, *job);
+  const planner::Candidate* const planned =
+      planner::candidate_of(plan, request.candidate.value_or(0));
+  if (!job->figures.empty()) request.candidate.reset();  // the only one that it has
+  core::Result<exec::RunRecord> record = runner(job->plan, request);
   if (!record.ok()) return refuse(record.problems());
+  if (!job->figures.empty())
+    record->scaled_from =
+        exec::ScaledFrom{plan.model, plan.job, planned->strategy, job->figures};
   const core::Status delivered = deliver(output, exec::to_json_text(*record), [&] {
     return reports::run_text(*record, page_style());
   });
@@ -205,6 +232,8 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   set.text("--data", options.data, "FILE",
            "synthetic (default), or a file: llm.c's tokens, or any text as one token per byte");
   set.text("--steps", options.steps, "N", "steps to run, those before a checkpoint included (3)");
+  set.flag("--scale-down", options.scale_down,
+           "run a small job of the same strategy: smaller batch, sequence and, if it must, model");
   set.text("--candidate", options.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.text("--checkpoint-dir", options.checkpoint_dir, "DIR",
            "keep the state of each step there, and go on from the last complete one");

@@ -41,6 +41,7 @@ struct RunRequest {
   std::int64_t steps = 3;
   std::uint64_t seed = 1;
   std::optional<int> candidate;
+  bool scale_down = false;             // the plan that a Runner gets is the small one already
   std::optional<std::string> checkpoint_dir, trace;
   std::int64_t checkpoint_every = 1;
   std::string graphs = "auto";         // on, off

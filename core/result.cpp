@@ -8,6 +8,7 @@
 namespace core {
 
 std::string to_text(const Problem& p) {
+  if (!p.statement.empty()) return p.statement;
   std::string text = p.where;
   if (!text.empty()) text += ": ";
   text += "expected " + p.expected;

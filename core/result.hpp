@@ -24,6 +24,7 @@ struct Problem {
   std::string found;     // "\"seven\""
   std::string fix;       // "write data=1, 2, 4 or 8"; may be empty
   ProblemKind kind = ProblemKind::bad_input;
+  std::string statement = {};  // whole sentences that say all of it, in place of the words above
 };
 
 using Problems = std::vector<Problem>;
@@ -31,8 +32,8 @@ using Problems = std::vector<Problem>;
 // 3 if any problem arose while running, else 2.
 int exit_code(const Problems& problems);
 
-// One line per problem: "where: expected ..., found ...; fix". Paths, names and values of files may
-// hold anything: hidden characters are made visible (core/untrusted.hpp).
+// One line per problem: "where: expected ..., found ...; fix", or its statement. Paths, names and
+// values of files may hold anything: hidden characters are made visible (core/untrusted.hpp).
 std::string to_text(const Problem& problem);
 std::string to_text(const Problems& problems);
 

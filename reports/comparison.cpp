@@ -145,19 +145,32 @@ KeyDifference difference(const planner::Strategy& planned, const planner::Strate
   return d;
 }
 
+// What the plan must hold for the run to be one of it.
+struct Question {
+  const models::ModelSpec& model;
+  const planner::Job& job;
+  const planner::Strategy& strategy;
+};
+Question question_of(const RunRecord& run) {
+  if (run.scaled_from)
+    return {run.scaled_from->model, run.scaled_from->job, run.scaled_from->strategy};
+  return {run.model, run.job, run.candidate.strategy};
+}
+
 // The key that tells two models of one name apart is in their texts; the name is enough to say.
 void check_same_question(const Plan& plan, const RunRecord& run, std::string_view where,
                          core::Problems& problems) {
+  const Question asked = question_of(run);
   const std::string fix = "compare a run with the plan that it was started from";
   const auto expect = [&](bool same, std::string expected, std::string found) {
     if (!same)
       problems.push_back({std::string(where), std::move(expected), std::move(found), fix});
   };
-  expect(plan.model == run.model, fmt::format("a run of {}, as planned", plan.model.name),
-         plan.model.name == run.model.name
+  expect(plan.model == asked.model, fmt::format("a run of {}, as planned", plan.model.name),
+         plan.model.name == asked.model.name
              ? std::string("a model of that name with other numbers")
-             : run.model.name);
-  expect(plan.job == run.job, "the job that was planned", "a different job");
+             : asked.model.name);
+  expect(plan.job == asked.job, "the job that was planned", "a different job");
   expect(plan.gpus == run.gpus, fmt::format("{} GPUs", plan.gpus), fmt::format("{}", run.gpus));
 }
 
@@ -182,19 +195,22 @@ core::Result<Comparison> compare(const Plan& plan, const RunRecord& run,
   if (!plan.chosen)
     return core::Problem{where, "a plan with a chosen strategy", "one that found none feasible",
                          "compare with the plan that the run was started from"};
-  const Candidate* planned = find_candidate(plan, run.candidate.strategy);
+  const planner::Strategy& strategy = question_of(run).strategy;
+  const Candidate* planned = find_candidate(plan, strategy);
   if (planned == nullptr) {
-    const KeyDifference d = difference(plan.chosen->strategy, run.candidate.strategy);
+    const KeyDifference d = difference(plan.chosen->strategy, strategy);
     return core::Problem{where + " /candidate/strategy",
                          fmt::format("a strategy of the plan (chosen: {})", d.planned), d.run,
                          "compare a run with the plan that it was started from"};
   }
+  if (run.scaled_from) planned = &run.candidate;
   if (planned->memory.rank != run.memory.rank)
     return core::Problem{where + " /memory/rank",
                          fmt::format("memory of rank {}, which the plan names",
                                      planned->memory.rank),
                          fmt::format("rank {}", run.memory.rank), ""};
-  Comparison comparison{std::string(run_name), {}, other_hardware(run)};
+  Comparison comparison{std::string(run_name), {}, {}, other_hardware(run)};
+  if (run.scaled_from) comparison.scaled = run.scaled_from->figures;
   add_memory(planned->memory.worst, run.memory, comparison.terms);
   add_communication(*planned, run, comparison.terms);
   add_time(planned->time, run.time, comparison.terms);

@@ -35,10 +35,13 @@ struct ComparedTerm {
 struct Comparison {
   std::string run;  // its file
   std::vector<ComparedTerm> terms;
+  std::vector<planner::ScaledFigure> scaled;    // of a run that was scaled down
   std::optional<OtherHardware> other_hardware;  // its times are shown, and not compared
 };
 
 // Memory: the six terms, live, and what else was measured, of the rank that the plan names.
+// A run that was scaled down belongs to the plan that it was made from; it is compared with what
+// was predicted of the small job, which its record holds.
 // Communication: entries of like `what` and `collective` are summed on each side; an entry that
 // stands on one side alone has no value on the other. Time: every part; step against step_median.
 //

@@ -25,6 +25,13 @@ Json terms_json(const Comparison& comparison) {
   return array;
 }
 
+Json scaled_json(const Comparison& c) {
+  Json figures = Json::array();
+  for (const planner::ScaledFigure& f : c.scaled)
+    figures.push_back(Json::object({{"name", f.name}, {"planned", f.planned}, {"run", f.run}}));
+  return figures;
+}
+
 Json hardware_json(const Comparison& c) {
   if (!c.other_hardware) return Json();
   return Json::object({{"run_on", c.other_hardware->run_on},
@@ -61,6 +68,11 @@ std::string error_text(const ComparedTerm& t) {
   return signed_percent_text(*error);
 }
 
+// What was predicted and measured, where that is not the planned job.
+std::string scaled_text(const Comparison& c) {
+  return "both of the job scaled down: " + planner::to_text(c.scaled);
+}
+
 // Why times stand side by side without an error; empty where they have one.
 std::string times_text(const Comparison& c) {
   if (!c.other_hardware) return "";
@@ -87,11 +99,13 @@ std::string to_json_text(const std::vector<Comparison>& comparisons) {
   Json root = Json::object({{"schema", "compare/1"}});
   root.set("terms", comparisons.empty() ? Json::array() : terms_json(comparisons.front()));
   if (!comparisons.empty()) root.set("other_hardware", hardware_json(comparisons.front()));
+  if (!comparisons.empty()) root.set("scaled_down", scaled_json(comparisons.front()));
   if (comparisons.size() > 1) {
     Json runs = Json::array();
     for (const Comparison& c : comparisons)
       runs.push_back(Json::object(
-          {{"run", c.run}, {"terms", terms_json(c)}, {"other_hardware", hardware_json(c)}}));
+          {{"run", c.run}, {"terms", terms_json(c)}, {"other_hardware", hardware_json(c)},
+                                   {"scaled_down", scaled_json(c)}}));
     root.set("runs", std::move(runs));
   }
   return core::dump(root) + '\n';
@@ -114,8 +128,9 @@ std::string comparisons_markdown(const std::vector<Comparison>& comparisons) {
   std::string text;
   for (const Comparison& c : comparisons) {
     if (!text.empty()) text += '\n';
-    text += fmt::format("## {}\n\n| term | predicted | measured | error |\n|---|---:|---:|---:|\n",
-                        markdown_field(c.run));
+    text += fmt::format("## {}\n\n", markdown_field(c.run));
+    if (!c.scaled.empty()) text += markdown_field(scaled_text(c)) + "\n\n";
+    text += "| term | predicted | measured | error |\n|---|---:|---:|---:|\n";
     for (const ComparedTerm& t : c.terms)
       text += fmt::format("| {} | {} | {} | {} |\n", markdown_field(short_name(t.term)),
                           value_text(t.predicted, t.unit), value_text(t.measured, t.unit),
@@ -132,7 +147,9 @@ std::string comparison_text(const Comparison& comparison, TextStyle style) {
     table.add({std::string(short_name(t.term)), value_text(t.predicted, t.unit),
                value_text(t.measured, t.unit), error_text(t)});
   const Verdict said = verdict(comparison);
-  std::string text = painted(comparison.run, Ink::heading, style) + '\n' + table.text(style);
+  std::string text = painted(comparison.run, Ink::heading, style) + '\n';
+  if (!comparison.scaled.empty()) text += wrapped(scaled_text(comparison), 2, 4, style);
+  text += table.text(style);
   if (comparison.other_hardware) text += wrapped(times_text(comparison), 0, 2, style);
   return text + painted(said.text, said.all ? Ink::good : Ink::bad, style) + '\n';
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "reports/other_hardware.hpp"
 
 namespace reports {
 namespace {
@@ -79,6 +80,12 @@ std::string run_text(const RunRecord& r, TextStyle style) {
                   r.backend + " backend, " + r.communicator + " communicator", r.ranks);
   std::string text = painted(wrapped(title, 0, 2, style), Ink::heading, style);
   text += wrapped(planner::to_text(r.candidate.strategy), 2, 4, style);
+  if (r.scaled_from)
+    text += wrapped("scaled down from the plan: " + planner::to_text(r.scaled_from->figures), 2, 4,
+                    style);
+  if (const auto other = other_hardware(r))
+    text += wrapped("planned for " + other->planned_for + ": times are not comparable", 2, 4,
+                    style);
   if (r.emulated_links) text += "  links are emulated\n";
   text += loss_text(r, style);
   text += wrapped(fmt::format("step {} median (p10 {}, p90 {})", known(r.time.step_median),

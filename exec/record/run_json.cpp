@@ -27,6 +27,16 @@ Json model_json(const RunRecord& r) {
                        {"spec", embedded(models::spec_to_json(r.model))}});
 }
 
+Json scaled_json(const ScaledFrom& s) {
+  Json figures = Json::array();
+  for (const planner::ScaledFigure& f : s.figures)
+    figures.push_back(Json::object({{"name", f.name}, {"planned", f.planned}, {"run", f.run}}));
+  return Json::object({{"spec", embedded(models::spec_to_json(s.model))},
+                       {"job", planner::to_json(s.job)},
+                       {"strategy", planner::to_json(s.strategy)},
+                       {"figures", std::move(figures)}});
+}
+
 Json cluster_json(const RunRecord& r) {
   return Json::object({{"gpu", r.profile.gpu.id},
                        {"gpus", r.gpus},
@@ -133,6 +143,7 @@ std::string to_json_text(const RunRecord& r) {
                             {"ranks", r.ranks},
                             {"steps", r.steps},
                             {"loss", Json::array_of(r.loss)}});
+  if (r.scaled_from) root.set("scaled_from", scaled_json(*r.scaled_from));
   root.set("memory", memory_json(r.memory));
   root.set("communication", communication_json(r.communication));
   if (!r.sent.empty()) root.set("sent", sent_json(r.sent));

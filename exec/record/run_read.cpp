@@ -36,6 +36,23 @@ void read_model(JsonReader model, std::string_view source, RunRecord& record,
          problems);
 }
 
+ScaledFrom read_scaled(JsonReader reader, std::string_view source, core::Problems& problems) {
+  ScaledFrom s;
+  core::Json spec;
+  if (reader.required("spec", spec))
+    take(models::parse_spec(core::dump(spec), fmt::format("{} /scaled_from/spec", source)), s.model,
+         problems);
+  s.job = planner::read_job(reader.object("job"));
+  s.strategy = planner::read_strategy(reader.object("strategy"));
+  for (JsonReader& entry : reader.objects("figures")) {
+    planner::ScaledFigure& f = s.figures.emplace_back();
+    entry.required("name", f.name);
+    entry.required("planned", f.planned, planner::kFileCount);
+    entry.required("run", f.run, planner::kFileCount);
+  }
+  return s;
+}
+
 void read_cluster(JsonReader cluster, std::string_view source, RunRecord& record,
                   core::Problems& problems) {
   cluster.required("gpus", record.gpus, kRanks);
@@ -178,6 +195,8 @@ core::Result<RunRecord> parse_run(std::string_view text, std::string_view source
   read_cluster(root.object("cluster"), source_name, record, problems);
   record.job = planner::read_job(root.object("job"));
   record.candidate = planner::read_candidate(root.object("candidate"));
+  if (auto scaled = root.optional_object("scaled_from"))
+    record.scaled_from = read_scaled(*scaled, source_name, problems);
   read_machine(root, record);
   record.loss = read_loss(root);
   record.memory = read_memory(root.object("memory"));

@@ -17,6 +17,7 @@
 #include "models/spec.hpp"
 #include "planner/candidate.hpp"
 #include "planner/job.hpp"
+#include "planner/scale_down.hpp"
 
 namespace exec {
 
@@ -81,6 +82,15 @@ struct MeasuredDeviceTimes {
   std::vector<MeasuredKernel> kernels; // the longest total first
 };
 
+// What was planned, of a run that was scaled down: model, job and candidate of the record are those
+// that ran, and the candidate is what was predicted of them.
+struct ScaledFrom {
+  models::ModelSpec model;
+  planner::Job job;
+  planner::Strategy strategy;
+  std::vector<planner::ScaledFigure> figures;
+};
+
 struct RunRecord {
   models::ModelSpec model;
   std::int64_t parameters = 0;  // total, unpadded
@@ -88,6 +98,7 @@ struct RunRecord {
   std::int64_t gpus = 1, gpus_per_node = 1, nodes = 1;
   planner::Job job;
   planner::Candidate candidate;  // as planned
+  std::optional<ScaledFrom> scaled_from;  // empty: the job ran as planned
 
   std::string backend;       // "host", "cuda"
   std::string communicator;  // "local", "mpi", "nccl"

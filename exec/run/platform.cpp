@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "core/parse_units.hpp"
 #include "exec/host/work.hpp"
 #include "sim/program/replay.hpp"
@@ -19,8 +21,13 @@ core::Problems memory_problems(const program::Program& p, std::span<const int> h
   }
   const core::Bytes have = available_memory();
   if (need <= have) return {};
-  return {{"--backend host", "at most " + core::to_text(have) + " of free memory for all ranks",
-           core::to_text(need), "plan a smaller model, fewer --gpus or a smaller --global-batch"}};
+  core::Problem problem;
+  problem.statement = fmt::format(
+      "The plan needs {} for all ranks; this machine has {} free. Add --scale-down to run a small "
+      "job of the same strategy here, or plan for this machine: planner calibrate --backend host "
+      "--out me.json, then --gpu me.json.",
+      core::to_text(need), core::to_text(have));
+  return {problem};
 }
 
 class HostPlatform final : public Platform {

@@ -8,7 +8,8 @@ namespace {
 void pack(Packer& p, const core::Problems& problems) {
   p.value(problems.size());
   for (const core::Problem& one : problems) {
-    for (const std::string* part : {&one.where, &one.expected, &one.found, &one.fix})
+    for (const std::string* part :
+         {&one.where, &one.expected, &one.found, &one.fix, &one.statement})
       p.text(*part);
     p.value(one.kind);
   }
@@ -18,7 +19,8 @@ core::Problems unpack_problems(Unpacker& u) {
   core::Problems problems;
   for (auto n = u.value<std::size_t>(); n > 0; --n) {
     core::Problem one;
-    for (std::string* part : {&one.where, &one.expected, &one.found, &one.fix}) *part = u.text();
+    for (std::string* part : {&one.where, &one.expected, &one.found, &one.fix, &one.statement})
+      *part = u.text();
     one.kind = u.value<core::ProblemKind>();
     problems.push_back(std::move(one));
   }

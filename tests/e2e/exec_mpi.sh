@@ -126,6 +126,14 @@ plan plan.json 4 data=2 tensor=2 sharding=zero1
 mpi plan.json --collectives mpi --out library.json >/dev/null
 plan plan.json 2 data=2 sharding=zero1
 
+# Scaled down, every process runs the same small job, and it is that of threads.
+"$planner" --model gpt2-1.5b --gpus 2 --gpu h100-sxm-80g --pin data=2 --top 0 --quiet \
+  --out large.json >/dev/null
+"$planner" exec large.json --scale-down --steps 1 --quiet --out threads.json >/dev/null
+mpi large.json --scale-down --steps 1 --out processes.json >/dev/null
+same_loss processes.json
+grep -q '"scaled_from"' processes.json || fail "a run that was scaled down does not say so"
+
 # ---- joined, traced, watched --------------------------------------------------------------------
 mpirun --oversubscribe --bind-to none -n 2 "$planner" exec plan.json --communicator mpi --json \
   --trace trace.json --progress >joined.json 2>err.txt

@@ -100,6 +100,41 @@ if ! grep -q '^  C4 .* 0$' laws.txt; then
   cat laws.txt
   exit 1
 fi
+# A plan that is too large here is refused in one line, and runs scaled down with the same strategy.
+"$planner" --model gpt3-175b --gpus 64 --gpu h100-sxm-80g --top 0 --out large.json >/dev/null
+code=0
+"$planner" exec large.json 2>err.txt >/dev/null || code=$?
+if [[ $code -ne 2 || $(wc -l <err.txt) -ne 1 ]] ||
+  ! grep -Eq '^planner: The plan needs [0-9.]+ TiB for all ranks; this machine has .* free\. Add --scale-down' err.txt; then
+  printf 'FAILED: a plan that is too large: exit %s: %s\n' "$code" "$(cat err.txt)"
+  exit 1
+fi
+# scaled MODEL PINS...: plan of 8 GPUs, run of its small job, comparison with the plan.
+scaled() {
+  local pins=() pin
+  for pin in "${@:2}"; do pins+=(--pin "$pin"); done
+  "$planner" --model "$1" --gpus 8 --gpu h100-sxm-80g "${pins[@]}" --top 0 --out plan.json >/dev/null
+  "$planner" exec plan.json --scale-down --steps 1 --out run.json >run.txt 2>err.txt
+  "$planner" compare plan.json run.json >compare.txt
+  local verdict
+  verdict=$(tail -n 1 compare.txt)
+  if [[ ! $verdict =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes || ${BASH_REMATCH[1]} != "${BASH_REMATCH[2]}" ]] ||
+    ! grep -q '^planner: The plan for 8 x H100 SXM5 80GB is scaled down to run here: ' err.txt ||
+    ! grep -q 'both of the job scaled down: ' compare.txt || ! grep -q 'scaled down' run.txt; then
+    cat err.txt compare.txt
+    printf 'FAILED: scaled down: %s\n' "$*"
+    exit 1
+  fi
+}
+scaled gpt2-1.5b data=8 sharding=zero1
+scaled llama3-8b data=2 pipeline=4 schedule=1f1b sharding=zero1
+scaled llama3-8b data=2 tensor=4 sequence_parallel=true sharding=zero3
+# A run of the small job is not one of another plan.
+"$planner" --model llama3-8b --gpus 8 --gpu h100-sxm-80g --global-batch 8 --top 0 --out other.json >/dev/null
+code=0
+"$planner" compare other.json run.json 2>err.txt >/dev/null || code=$?
+[[ $code -eq 2 ]] && grep -q 'the job that was planned' err.txt
+
 # Links of the plan's machine, emulated: said in every output, and what is computed is the same.
 gpus=2 seq=16 model=config.json
 "$planner" --model config.json --gpus 2 --seq 16 --global-batch 4 --recipe fp32 --gpu h100-sxm-80g \

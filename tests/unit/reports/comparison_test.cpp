@@ -64,6 +64,26 @@ TEST_CASE("times of other hardware than planned are shown, and have no error") {
   CHECK(core::parse_json(to_json_text({same}), "c").value().at("other_hardware").is_null());
 }
 
+TEST_CASE("a run that was scaled down is compared with the small job's own prediction") {
+  const planner::Plan plan = sample_plan();
+  exec::RunRecord run = sample_run();
+  run.scaled_from = exec::ScaledFrom{plan.model, plan.job, plan.chosen->strategy,
+                                     {{"layers", 12, 2}}};
+  run.model.layers = 2;
+  run.job.global_batch = 8;
+  run.candidate.strategy.micro_batch = 1;
+  run.candidate.memory.worst.live = core::gib(2);
+  run.memory.live = core::gib(2);
+  const Comparison c = compare(plan, run, "run.json").value();
+  CHECK(term(c, "memory.live").predicted == static_cast<double>(core::gib(2).value()));
+  CHECK_FALSE(term(c, "memory.live").differs());
+  CHECK(has(comparison_text(c, {}), "both of the job scaled down: layers 12 -> 2\n"));
+  const core::Json json = core::parse_json(to_json_text({c}), "c").value();
+  CHECK(json.at("scaled_down").items()[0].at("run").as_int64() == 2);
+  run.scaled_from->strategy.sharding = planner::Sharding::none;
+  CHECK(has(problems_of(plan, run), "sharding=none"));
+}
+
 TEST_CASE("a run is on the planned hardware where backend, product and ranks of a GPU say so") {
   exec::RunRecord gpu = sample_run();
   CHECK_FALSE(other_hardware(gpu));

@@ -16,6 +16,21 @@ TEST_CASE("a run record comes back from its file as it was") {
   CHECK(read->loss == std::vector{10.5, 10.25});
 }
 
+TEST_CASE("a run that was scaled down holds what was planned") {
+  exec::RunRecord run = sample_run();
+  run.scaled_from = exec::ScaledFrom{run.model, run.job, run.candidate.strategy,
+                                     {{"sequence length", 1024, 128}}};
+  run.job.seq_len = 128;
+  const std::string text = exec::to_json_text(run);
+  const core::Result<exec::RunRecord> read = exec::parse_run(text, "run.json");
+  REQUIRE(read.ok());
+  REQUIRE(read->scaled_from);
+  CHECK(read->scaled_from->job.seq_len == 1024);
+  CHECK(read->scaled_from->model == run.model);
+  CHECK(read->scaled_from->figures.front().planned == 1024);
+  CHECK(exec::to_json_text(*read) == text);
+}
+
 TEST_CASE("a damaged run record names every problem with its place") {
   std::string text = exec::to_json_text(sample_run());
   text.replace(text.find("\"backend\": \"cuda\"") + 11, 6, std::string("7"));
