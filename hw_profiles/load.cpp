@@ -15,6 +15,7 @@
 #include "core/json_reader.hpp"
 #include "core/untrusted.hpp"
 #include "hw_profiles/fields.hpp"
+#include "hw_profiles/names.hpp"
 
 std::span<const core::EmbeddedFile> hw_profiles_data();
 
@@ -83,33 +84,8 @@ std::vector<std::string> ids(const Part& part) {
   return names;
 }
 
-// "h100" is far from "h100-sxm-80g" in edits, yet meant: names that begin so are listed first, then
-// those that hold it.
-core::Problem unknown(const std::string& wanted, std::vector<std::string> names,
-                      std::string_view kind, std::string where) {
-  const std::size_t at_least = std::string_view("l4").size();
-  const auto move_up = [&](auto first, auto holds) {
-    return wanted.size() < at_least ? first : std::stable_partition(first, names.end(), holds);
-  };
-  const auto begin_so =
-      move_up(names.begin(), [&](const std::string& n) { return n.starts_with(wanted); });
-  const auto hold =
-      move_up(begin_so, [&](const std::string& n) { return n.find(wanted) != n.npos; });
-  const auto meant = begin_so == names.begin() ? hold : begin_so;
-  const std::string near =
-      meant == names.begin() ? std::string(core::nearest(wanted, {names.begin(), names.end()}))
-                             : fmt::format("{}", fmt::join(names.begin(), meant, " or "));
-  return {std::move(where),
-          fmt::format("one of {}, or the path of a {} file", fmt::join(names, ", "), kind),
-          '"' + wanted + '"', near.empty() ? "" : "did you mean " + near + "?"};
-}
-
 core::Problem unknown(const std::string& wanted, const Part& part, std::string where) {
-  return unknown(wanted, ids(part), part.kind, std::move(where));
-}
-
-bool is_path(const std::string& name) {
-  return name.find('/') != std::string::npos || name.ends_with(".json");
+  return unknown_name(wanted, ids(part), part.kind, std::move(where));
 }
 
 constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;  // ours are 5 KB
@@ -279,7 +255,12 @@ core::Result<Profile> find_profile(const std::string& wanted) {
     if (belongs(file, kProfile) && id_of(file) == wanted)
       return profile_from_json_text(file.text, file.name);
   if (is_path(wanted)) return load_file(wanted);
-  return unknown(wanted, kProfile, "profile");
+  const core::Result<Meant> meant = gpu_meant(wanted, "profile");
+  if (!meant.ok()) return meant.problems();
+  if (!meant->assumption.empty())      // nobody here to state it
+    return core::Problem{"profile", "a name that means one GPU", '"' + wanted + '"',
+                         "write " + meant->id + ", if that is meant"};
+  return find_profile(meant->id);
 }
 
 static core::Status use_part(Profile& profile, const Part& part, const std::string& wanted,
@@ -311,7 +292,9 @@ static core::Status use_part(Profile& profile, const Part& part, const std::stri
 }
 
 core::Status use_node(Profile& profile, const std::string& wanted, std::string_view source) {
-  return use_part(profile, kNode, wanted, source);
+  const core::Result<Meant> meant = node_meant(wanted, source);
+  if (!meant.ok()) return meant.problems();
+  return use_part(profile, kNode, meant->id, source);
 }
 
 // What a shipped framework's releases before `as_of` did otherwise: "until": {"2025-04": {fields}}.

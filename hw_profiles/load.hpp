@@ -16,8 +16,9 @@
 
 namespace hw_profiles {
 
-// An embedded profile's id, or the path of a profile file (anything with '/' or ending in
-// ".json"). An unknown name is a problem that suggests the nearest one.
+// An embedded profile's id or another name that means it alone (names.hpp), or the path of a
+// profile file (anything with '/' or ending in ".json"). An unknown name is a problem that suggests
+// the nearest.
 core::Result<Profile> find_profile(const std::string& name_or_path);
 
 // Ids of the embedded profiles, nodes and frameworks, sorted.
@@ -25,7 +26,8 @@ std::vector<std::string> profile_names();
 std::vector<std::string> node_names();
 std::vector<std::string> framework_names();
 
-// Replaces the node by an embedded one or that of a file, with its sources, as --node does. A node
+// Replaces the node by an embedded one (its id or another name for it, names.hpp) or that of a
+// file, with its sources, as --node does. A node
 // whose links the GPU lacks is a problem, which leaves the profile as it was.
 core::Status use_node(Profile& profile, const std::string& name_or_path, std::string_view source);
 // The same of the framework, or of its successor where the GPU asks for that one; a profile that

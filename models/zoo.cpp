@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <tuple>
 
 #include "core/embedded.hpp"
 #include "core/file.hpp"
+#include "core/json.hpp"
 #include "core/untrusted.hpp"
 #include "models/graph.hpp"
 #include "models/spec_file.hpp"
 
-std::span<const core::EmbeddedFile> models_data();  // generated from zoo/*.json
+std::span<const core::EmbeddedFile> models_data();  // generated from zoo/*.json and names.json
 
 namespace models {
 
@@ -29,6 +31,43 @@ constexpr std::size_t kMaxModelBytes = std::size_t{4} << 20;
 std::string_view stem(std::string_view file) {  // "zoo/chain.json" -> "chain"
   file.remove_prefix(file.find('/') + 1);
   return file.substr(0, file.rfind('.'));
+}
+
+std::vector<core::EmbeddedFile> zoo_files() {
+  std::vector<core::EmbeddedFile> files;
+  for (const core::EmbeddedFile& file : models_data())
+    if (file.name.starts_with("zoo/")) files.push_back(file);
+  return files;
+}
+
+const core::Json& names_data() {
+  static const core::Json data = [] {
+    const auto text = core::embedded_or_override(models_data(), "names.json");
+    PLANNER_CHECK(text.ok(), "names.json is not embedded");
+    return core::parse_json(*text, "models/names.json").value();
+  }();
+  return data;
+}
+
+// "meta-llama/Meta-Llama-3-8B" is "llama38b" without dropped words, "metallama38b" with them.
+std::string plain_name(std::string_view text, bool drop) {
+  text.remove_prefix(text.rfind('/') + 1);
+  const auto& dropped = names_data().at("dropped").items();
+  std::string plain, word;
+  const auto end_word = [&] {
+    const bool out = drop && std::ranges::any_of(dropped, [&](const core::Json& d) {
+      return d.as_string() == word;
+    });
+    if (!out) plain += word;
+    word.clear();
+  };
+  for (const char c : text) {
+    const auto letter = static_cast<unsigned char>(c);
+    if (std::isalnum(letter) != 0 || c == '.') word += static_cast<char>(std::tolower(letter));
+    else end_word();
+  }
+  end_word();
+  return plain;
 }
 
 bool exists(const std::string& path) {
@@ -63,8 +102,7 @@ Result<ModelSpec> read_model_file(const std::string& path) {
 
 Problem unknown_model(const std::string& text) {
   std::vector<std::string_view> names;
-  for (const core::EmbeddedFile& file : models_data()) names.push_back(stem(file.name));
-  // "Qwen/Qwen3-8B", as Hugging Face calls it, is near qwen3-8b.
+  for (const core::EmbeddedFile& file : zoo_files()) names.push_back(stem(file.name));
   std::string asked = text.substr(text.rfind('/') + 1);
   std::ranges::transform(asked, asked.begin(), [](unsigned char c) {
     return static_cast<char>(std::tolower(c));
@@ -93,7 +131,7 @@ ModelSpec embedded_spec(const core::EmbeddedFile& file) {
 
 std::vector<ZooEntry> zoo() {
   std::vector<ZooEntry> entries;
-  for (const core::EmbeddedFile& file : models_data()) {
+  for (const core::EmbeddedFile& file : zoo_files()) {
     ZooEntry entry{embedded_spec(file), 0};
     const Result<ModelGraph> graph = build_graph(entry.spec, {});
     PLANNER_CHECK(graph.ok(), core::to_text(graph.problems()));
@@ -105,14 +143,37 @@ std::vector<ZooEntry> zoo() {
   return entries;
 }
 
+std::vector<std::pair<std::string, std::string>> model_names() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const core::Json::Member& m : names_data().at("names").members())
+    names.emplace_back(m.key, m.value.as_string());
+  return names;
+}
+
+std::string zoo_name(std::string_view typed) {
+  std::map<std::string, std::string> known;
+  for (const auto& [name, meant] : model_names()) known.emplace(plain_name(name, true), meant);
+  for (const core::EmbeddedFile& file : zoo_files())
+    known.emplace(plain_name(stem(file.name), false), stem(file.name));
+  for (const bool drop : {false, true})
+    if (const auto found = known.find(plain_name(typed, drop)); found != known.end())
+      return found->second;
+  return "";
+}
+
 Result<ModelSpec> find_model(const std::string& name_or_path, const std::string& zoo_folder) {
   if (!zoo_folder.empty()) {
     const std::string path = zoo_folder + "/" + name_or_path + ".json";
     if (exists(path)) return read_model_file(path);
   }
-  for (const core::EmbeddedFile& file : models_data())
-    if (stem(file.name) == name_or_path) return embedded_spec(file);
+  const auto shipped = [](std::string_view name) -> const core::EmbeddedFile* {
+    const auto file = std::ranges::find_if(
+        models_data(), [&](const core::EmbeddedFile& f) { return stem(f.name) == name; });
+    return file == models_data().end() || !file->name.starts_with("zoo/") ? nullptr : &*file;
+  };
+  if (const auto* file = shipped(name_or_path)) return embedded_spec(*file);
   if (exists(name_or_path)) return read_model_file(name_or_path);
+  if (const auto* file = shipped(zoo_name(name_or_path))) return embedded_spec(*file);
   return unknown_model(name_or_path);
 }
 

@@ -83,16 +83,14 @@ TEST_CASE("lookup gives the text and source of a field, and nothing for what is 
 
 TEST_CASE("an unknown name suggests the nearest profile") {
   CHECK(has(problems_of(find_profile("rtx309")), "did you mean rtx3090 or rtx3090ti?"));
-  CHECK(has(problems_of(find_profile("h100-sxm-80gb")), "did you mean h100-sxm-80g?"));
-  CHECK(has(problems_of(find_profile("h200")), "did you mean h200-sxm-141g?"));
-  CHECK(has(problems_of(find_profile("h100")), "h100-hbm2e-96g-500w or "));
-  CHECK(has(problems_of(find_profile("h100")), " or h100-sxm-80g?"));
   CHECK(has(problems_of(find_profile("abacus")), "a100-sxm-80g"));
+  // Where several fit and one is usual, who asks has to say that it was taken: names.hpp.
+  CHECK(has(problems_of(find_profile("H100")), "write h100-sxm-80g, if that is meant"));
   // Those that begin so come first, in the list and alone in the question.
-  const std::string v100 = problems_of(find_profile("v100"));
-  CHECK(has(v100, "expected one of v100-pcie-16g, v100-sxm-16g, v100-sxm-32g, a10, "));
-  CHECK(has(v100, "did you mean v100-pcie-16g or v100-sxm-16g or v100-sxm-32g?"));
-  CHECK(has(problems_of(find_profile("a10-")), "did you mean a10?"));
+  const std::string v100 = problems_of(find_profile("v100-"));
+  CHECK(has(v100, "found \"v100-\"; write one of v100-pcie-16g, v100-sxm-16g, v100-sxm-32g"));
+  CHECK(has(problems_of(find_profile("v10")), "expected one of v100-pcie-16g, v100-sxm-16g, "));
+  CHECK(has(problems_of(find_profile("a10x")), "did you mean a10?"));
   CHECK(has(problems_of(find_profile("rtx-a")), "did you mean rtx-a5000 or rtx-a6000?"));
 }
 

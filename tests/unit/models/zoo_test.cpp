@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "tests/catch.hpp"
 #include "tests/unit/models/specs.hpp"
@@ -152,11 +153,43 @@ TEST_CASE("an unknown model names the nearest and the list") {
   CHECK(problem("gpt2-1.6b").fix == "did you mean gpt2-1.5b? `planner models` lists all");
   CHECK(problem("gpt2-1.6b").expected.find("gpt2-774m") != std::string::npos);
   CHECK(problem("gpt2-1.6b").expected.find("mlp-mnist") == std::string::npos);
-  CHECK(problem("Qwen/Qwen3-8B").fix.starts_with("did you mean qwen3-8b?"));
+  CHECK(problem("Qwen/Qwen3-88B").fix.starts_with("did you mean qwen3-8b?"));
   CHECK(problem("something else").fix == "`planner models` lists them");
   CHECK(problem("no-such-folder/config.json").found == "\"no-such-folder/config.json\"");
   CHECK(problem("").where == "--model");
   CHECK(problem(std::string(100'000, 'x')).found.size() < 300);
+}
+
+TEST_CASE("a model is found by the names that papers and Hugging Face give it") {
+  const auto meant = [](const std::string& typed) { return find_model(typed)->name; };
+  CHECK(meant("Llama-3-8B") == "llama3-8b");
+  CHECK(meant("meta-llama/Meta-Llama-3-8B") == "llama3-8b");
+  CHECK(meant("meta-llama/Llama-3.1-8B-Instruct") == "llama3.1-8b");
+  CHECK(meant("meta-llama/Llama-2-7b-chat-hf") == "llama2-7b");
+  CHECK(meant("Llama-3.3-70B-Instruct") == "llama3.1-70b");
+  CHECK(meant("openai-community/gpt2-xl") == "gpt2-1.5b");
+  CHECK(meant("GPT-2") == "gpt2-124m");
+  CHECK(meant("mistralai/Mixtral-8x7B-v0.1") == "mixtral-8x7b");
+  CHECK(meant("Qwen/Qwen3-8B-Base") == "qwen3-8b");
+  CHECK(meant("EleutherAI/pythia-1.4b-deduped") == "pythia-1.4b");
+  CHECK(meant("BERT-base") == "bert-base");
+  CHECK_FALSE(find_model("mistralai/Mistral-7B-v0.3").ok());  // another vocabulary
+  CHECK_FALSE(find_model("llama").ok());
+}
+
+TEST_CASE("every other name means a model of the zoo, and none is the name of another") {
+  std::set<std::string> shipped;
+  for (const ZooEntry& e : zoo()) {
+    shipped.insert(e.spec.name);
+    CHECK(zoo_name(e.spec.name) == e.spec.name);
+  }
+  for (const auto& [name, model] : model_names()) {
+    INFO(name);
+    CHECK(shipped.contains(model));
+    CHECK_FALSE(shipped.contains(name));
+    CHECK(zoo_name(name) == model);
+    CHECK(find_model(name)->name == model);
+  }
 }
 
 TEST_CASE("a config.json is found by its path and by its folder, and called by the folder") {
