@@ -63,7 +63,45 @@ core::Problem bad_value(const StrategyKey& key, std::string_view text, std::stri
   return problem;
 }
 
+core::Problem unknown_key(std::string_view name, const std::string& where) {
+  std::vector<std::string_view> names = strategy_key_names();
+  for (const OtherKeyName& other : other_key_names())
+    if (other.name.size() > 3) names.push_back(other.name);  // any two letters are near "dp"
+  const std::string_view near = core::nearest(name, names);
+  const StrategyKey* key = strategy_key_meant(near);
+  return {where, fmt::format("a key of the strategy: {}", strategy_key_list()),
+          fmt::format("\"{}\"", name),
+          key == nullptr ? std::string() : fmt::format("did you mean {}?", key->name)};
+}
+
 }  // namespace
+
+// "tp=8" is tensor=8. "checkpoint=every_k(2)|none", as plans print it, is two pins:
+// checkpoint=every_k|none and checkpoint_every=2|0. Forbidding every_k(2) leaves the other k.
+std::vector<Constraints::PlainPin> Constraints::plain_pins(const StrategyKey& key,
+                                                           std::string_view text, bool forbid) {
+  constexpr std::string_view kEvery = "every_k";
+  PlainPin own{&key, {}}, every{find_strategy_key("checkpoint_every"), {}};
+  bool counted = false, any_count = false;
+  for (std::string_view part : split(text, '|')) {
+    std::string value;
+    for (std::string_view item : key.is_list() ? split(part, ',') : std::vector{part})
+      value.append(value.empty() ? "" : ",").append(value_meant(key, item));
+    const bool has_count = value.starts_with("every_k(") && value.ends_with(')');
+    any_count = any_count || value == kEvery;
+    counted = counted || has_count;
+    if (has_count) {
+      every.values.push_back(value.substr(kEvery.size() + 1, value.size() - kEvery.size() - 2));
+      value = kEvery;
+    } else if (!forbid) {
+      every.values.emplace_back("0");
+    }
+    if (!has_count || !forbid) own.values.push_back(std::move(value));
+  }
+  if (!counted || any_count) return {own};
+  if (own.values.empty()) return {every};
+  return {own, every};
+}
 
 bool Constraints::KeyRule::admits(const Value& value) const {
   const auto has = [&](const std::vector<Value>& values) {
@@ -97,30 +135,35 @@ core::Status Constraints::add(std::string_view text, Kind kind) {
   if (equals == std::string_view::npos)
     return core::Problem{where, "key=value", fmt::format("\"{}\"", text), "write data=8"};
   const std::string_view name = text.substr(0, equals);
-  const StrategyKey* key = find_strategy_key(name);
-  if (key == nullptr) {
-    const std::string_view near = core::nearest(name, strategy_key_names());
-    std::string fix = near.empty() ? std::string() : fmt::format("did you mean {}?", near);
-    return core::Problem{where, "a key of the strategy", fmt::format("\"{}\"", name),
-                         std::move(fix)};
-  }
+  const StrategyKey* key = strategy_key_meant(name);
+  if (key == nullptr) return unknown_key(name, where);
+  for (const PlainPin& plain : plain_pins(*key, text.substr(equals + 1), kind == Kind::forbid))
+    if (core::Status done = add(plain, where, kind); !done.ok()) return done;
+  return core::Done{};
+}
+
+core::Status Constraints::add(const PlainPin& plain, const std::string& where, Kind kind) {
   std::vector<Value> values;
-  for (std::string_view part : split(text.substr(equals + 1), '|')) {
-    core::Result<Value> value = parse_value(*key, part, where);
+  for (const std::string& part : plain.values) {
+    core::Result<Value> value = parse_value(*plain.key, part, where);
     if (!value.ok()) return value.problems();
     values.push_back(std::move(value).value());
   }
   std::ranges::sort(values);
-  KeyRule& of_key = rule(*key);
+  values.erase(std::ranges::unique(values).begin(), values.end());
+  KeyRule& of_key = rule(*plain.key);
   std::vector<Value>& known = kind == Kind::forbid  ? of_key.forbidden
                               : kind == Kind::limit ? of_key.limits
                                                     : of_key.pinned;
+  const std::string_view name = plain.key->name;
   if (kind == Kind::pin && !known.empty() && known != values)
     return core::Problem{where, fmt::format("one pin of {}", name), "a second, different one",
                          fmt::format("allow several as {}=A|B", name)};
   if (kind == Kind::limit) known.clear();  // a plan within a plan limits once more
   known.insert(known.end(), values.begin(), values.end());
-  if (kind != Kind::limit) texts_.push_back(where.substr(2));
+  if (kind != Kind::limit)
+    texts_.push_back(fmt::format("{} {}={}", kind == Kind::pin ? "pin" : "forbid", name,
+                                 fmt::join(plain.values, "|")));
   return core::Done{};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Constraints: what --pin and --forbid say about a strategy, key by key. A pin is "key=value", or
-// "key=a|b" where any of several will do; forbidding takes the same text. Value type.
+// "key=a|b" where any of several will do; forbidding takes the same text. Keys and values may have
+// the names that papers and launchers use ("tp=8", "zero=3"; strategy_keys.hpp). Value type.
 
 #include <cstdint>
 #include <string>
@@ -40,7 +41,8 @@ class Constraints {
   std::vector<std::string_view> beyond_limits() const;
   // Key of the first forbidden value that the strategy has, or "".
   std::string_view forbids(const Strategy& strategy) const;
-  // The pins and forbids as they were given, for messages and assumptions.
+  // The pins and forbids as they were given, in the planner's own names, for messages and
+  // assumptions: "pin tensor=8".
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
@@ -60,6 +62,14 @@ class Constraints {
   static Value value_of(const StrategyKey& key, const Strategy& strategy);
   enum class Kind : std::uint8_t { pin, forbid, limit };
   core::Status add(std::string_view text, Kind kind);
+  // A key and its values in the planner's own names.
+  struct PlainPin {
+    const StrategyKey* key = nullptr;
+    std::vector<std::string> values;
+  };
+  static std::vector<PlainPin> plain_pins(const StrategyKey& key, std::string_view text,
+                                          bool forbid);
+  core::Status add(const PlainPin& plain, const std::string& where, Kind kind);
   KeyRule& rule(const StrategyKey& key);
   const KeyRule* find(std::string_view key) const;
 

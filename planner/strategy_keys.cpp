@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -88,6 +89,67 @@ std::vector<StrategyKey> make_keys() {
   };
 }
 
+// The most usual other name of a key first.
+constexpr std::array kOtherKeyNames{
+    OtherKeyName{"dp", "data"}, OtherKeyName{"data_parallel", "data"},
+    OtherKeyName{"tp", "tensor"}, OtherKeyName{"tensor_parallel", "tensor"},
+    OtherKeyName{"tensor_model_parallel_size", "tensor"},
+    OtherKeyName{"pp", "pipeline"}, OtherKeyName{"pipeline_parallel", "pipeline"},
+    OtherKeyName{"pipeline_model_parallel_size", "pipeline"},
+    OtherKeyName{"cp", "context"}, OtherKeyName{"context_parallel", "context"},
+    OtherKeyName{"context_parallel_size", "context"},
+    OtherKeyName{"cp_method", "context_method"},
+    OtherKeyName{"ep", "expert"}, OtherKeyName{"expert_parallel", "expert"},
+    OtherKeyName{"expert_model_parallel_size", "expert"},
+    OtherKeyName{"sp", "sequence_parallel"}, OtherKeyName{"seq_parallel", "sequence_parallel"},
+    OtherKeyName{"vpp", "virtual_stages"}, OtherKeyName{"vp", "virtual_stages"},
+    OtherKeyName{"zero", "sharding"}, OtherKeyName{"zero_stage", "sharding"},
+    OtherKeyName{"hsdp", "shard_group"}, OtherKeyName{"shard_size", "shard_group"},
+    OtherKeyName{"mbs", "micro_batch"}, OtherKeyName{"micro_batch_size", "micro_batch"},
+    OtherKeyName{"gas", "grad_accum"}, OtherKeyName{"ga", "grad_accum"},
+    OtherKeyName{"gradient_accumulation", "grad_accum"},
+    OtherKeyName{"gradient_accumulation_steps", "grad_accum"},
+    OtherKeyName{"ac", "checkpoint"}, OtherKeyName{"recompute", "checkpoint"},
+    OtherKeyName{"activation_checkpointing", "checkpoint"},
+    OtherKeyName{"gradient_checkpointing", "checkpoint"}, OtherKeyName{"remat", "checkpoint"},
+    OtherKeyName{"bucket", "bucket_bytes"}, OtherKeyName{"bucket_size", "bucket_bytes"},
+};
+
+constexpr std::array kOtherValueNames{
+    OtherValueName{"sharding", "0", "none"}, OtherValueName{"sharding", "1", "zero1"},
+    OtherValueName{"sharding", "2", "zero2"}, OtherValueName{"sharding", "3", "zero3"},
+    OtherValueName{"sharding", "zero_1", "zero1"}, OtherValueName{"sharding", "zero_2", "zero2"},
+    OtherValueName{"sharding", "zero_3", "zero3"}, OtherValueName{"sharding", "ddp", "none"},
+    OtherValueName{"sharding", "fsdp", "zero3"}, OtherValueName{"sharding", "full_shard", "zero3"},
+    OtherValueName{"sharding", "shard_grad_op", "zero2"},
+    OtherValueName{"checkpoint", "full", "every_k(1)"},
+    OtherValueName{"checkpoint", "true", "every_k(1)"},
+    OtherValueName{"checkpoint", "on", "every_k(1)"},
+    OtherValueName{"checkpoint", "false", "none"}, OtherValueName{"checkpoint", "off", "none"},
+    OtherValueName{"schedule", "interleaved_1f1b", "interleaved"},
+    OtherValueName{"schedule", "interleaved1f1b", "interleaved"},
+    OtherValueName{"schedule", "zbh1", "zb_h1"}, OtherValueName{"schedule", "zbh2", "zb_h2"},
+    OtherValueName{"schedule", "zbv", "zb_v"},
+    OtherValueName{"context_method", "ulysses", "exchange"},
+    OtherValueName{"context_method", "a2a", "exchange"},
+    OtherValueName{"context_method", "all_to_all", "exchange"},
+    OtherValueName{"context_method", "all_gather", "gather"},
+    OtherValueName{"grad_sync", "nccl", "auto"},
+    OtherValueName{"grad_sync", "ps", "parameter_server"},
+    OtherValueName{"offload", "weights", "params"},
+    OtherValueName{"offload", "parameters", "params"},
+    OtherValueName{"mesh_order", "tp", "tensor"}, OtherValueName{"mesh_order", "cp", "context"},
+    OtherValueName{"mesh_order", "dp", "data"}, OtherValueName{"mesh_order", "pp", "pipeline"},
+};
+
+// "ZeRO-3" -> "zero_3".
+std::string plain(std::string_view typed) {
+  std::string text(typed);
+  for (char& c : text)
+    c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 std::string joined(const auto& items, std::string_view separator) {
   std::string text;
   for (const auto& item : items) {
@@ -121,6 +183,36 @@ std::vector<std::string_view> strategy_key_names() {
   std::vector<std::string_view> names;
   for (const StrategyKey& key : strategy_keys()) names.push_back(key.name);
   return names;
+}
+
+std::span<const OtherKeyName> other_key_names() { return kOtherKeyNames; }
+std::span<const OtherValueName> other_value_names() { return kOtherValueNames; }
+
+const StrategyKey* strategy_key_meant(std::string_view typed) {
+  const std::string name = plain(typed);
+  if (const StrategyKey* key = find_strategy_key(name)) return key;
+  const auto other = std::ranges::find(kOtherKeyNames, name, &OtherKeyName::name);
+  return other == kOtherKeyNames.end() ? nullptr : find_strategy_key(other->key);
+}
+
+std::string value_meant(const StrategyKey& key, std::string_view typed) {
+  if (key.kind == KeyKind::boolean) return plain(typed);
+  if (key.choices.empty()) return std::string(typed);
+  const std::string name = plain(typed);
+  for (const OtherValueName& other : kOtherValueNames)
+    if (other.key == key.name && other.name == name) return std::string(other.value);
+  const bool own = std::ranges::find(key.choices, name) != key.choices.end();
+  return own || name.starts_with("every_k(") ? name : std::string(typed);
+}
+
+std::string strategy_key_list() {
+  std::string text;
+  for (const StrategyKey& key : strategy_keys()) {
+    const auto other = std::ranges::find(kOtherKeyNames, key.name, &OtherKeyName::key);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", key.name);
+    if (other != kOtherKeyNames.end()) text += fmt::format(" ({})", other->name);
+  }
+  return text;
 }
 
 std::vector<std::string> expanded(const StrategyKey& key, std::vector<std::string> items) {

@@ -40,6 +40,23 @@ std::span<const StrategyKey> strategy_keys();
 const StrategyKey* find_strategy_key(std::string_view name);
 std::vector<std::string_view> strategy_key_names();
 
+// What papers and launchers call a key or one of its values; data, in strategy_keys.cpp.
+struct OtherKeyName {
+  std::string_view name, key;          // "tp", "tensor"
+};
+struct OtherValueName {
+  std::string_view key, name, value;   // "sharding", "3", "zero3"
+};
+std::span<const OtherKeyName> other_key_names();
+std::span<const OtherValueName> other_value_names();
+// The key of this name or other name; letter case does not matter, '-' is '_'. Null: none.
+const StrategyKey* strategy_key_meant(std::string_view typed);
+// One value, or one item of a list, as the key writes it: "3" of sharding is "zero3", "full" of
+// checkpoint "every_k(1)". What is nobody's name comes back as it is.
+std::string value_meant(const StrategyKey& key, std::string_view typed);
+// "data (dp), tensor (tp), ...": every key, with its most usual other name.
+std::string strategy_key_list();
+
 // Items as a user writes them, runs of stages ("4*30") written out; as they are where they are
 // malformed. REQUIRES: key.is_list().
 std::vector<std::string> expanded(const StrategyKey& key, std::vector<std::string> items);

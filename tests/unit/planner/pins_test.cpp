@@ -81,3 +81,74 @@ TEST_CASE("a key pinned twice to different values is a contradiction") {
   CHECK(c.pin("data=4").ok());
   CHECK_FALSE(c.pin("data=8").ok());
 }
+
+TEST_CASE("keys and values may have the names that papers and launchers use") {
+  const auto same = [](std::string_view typed, const std::vector<std::string>& plain) {
+    Constraints c;
+    INFO(typed);
+    REQUIRE(c.pin(typed).ok());
+    std::vector<std::string> expected;
+    for (const std::string& text : plain) expected.push_back("pin " + text);
+    CHECK(c.texts() == expected);
+  };
+  same("dp=8", {"data=8"});
+  same("TP=2|4", {"tensor=2|4"});
+  same("pp=4", {"pipeline=4"});
+  same("cp=2", {"context=2"});
+  same("ep=8", {"expert=8"});
+  same("mbs=1", {"micro_batch=1"});
+  same("gas=16", {"grad_accum=16"});
+  same("micro-batch-size=2", {"micro_batch=2"});
+  same("vpp=2", {"virtual_stages=2"});
+  same("sp=on", {"sequence_parallel=on"});
+  same("zero=3", {"sharding=zero3"});
+  same("zero=0|1", {"sharding=none|zero1"});
+  same("sharding=ZeRO-2", {"sharding=zero2"});
+  same("schedule=1F1B", {"schedule=1f1b"});
+  same("cp_method=ulysses", {"context_method=exchange"});
+  same("ac=selective", {"checkpoint=selective"});
+  same("recompute=full", {"checkpoint=every_k", "checkpoint_every=1"});
+  same("checkpoint=every_k(2)|none", {"checkpoint=every_k|none", "checkpoint_every=2|0"});
+  same("mesh_order=tp,cp,dp,pp", {"mesh_order=tensor,context,data,pipeline"});
+}
+
+TEST_CASE("a strategy as plans print it can be pinned, k of every_k included") {
+  Strategy full;
+  full.checkpoint = Checkpoint::every_k;
+  full.checkpoint_every = 1;
+  Strategy half = full, none;
+  half.checkpoint_every = 2;
+  Constraints pinned, forbidden;
+  REQUIRE(pinned.pin("ac=every_k(1)|none").ok());
+  CHECK((pinned.admits(full) && pinned.admits(none)));
+  CHECK_FALSE(pinned.admits(half));
+  REQUIRE(forbidden.forbid("ac=full").ok());
+  CHECK((forbidden.admits(half) && forbidden.admits(none)));
+  CHECK_FALSE(forbidden.admits(full));
+}
+
+TEST_CASE("every other name means a key, and every other value is one that its key can have") {
+  for (const OtherKeyName& other : other_key_names()) {
+    INFO(other.name);
+    CHECK(find_strategy_key(other.name) == nullptr);
+    REQUIRE(strategy_key_meant(other.name) != nullptr);
+    CHECK(strategy_key_meant(other.name)->name == other.key);
+  }
+  for (const OtherValueName& other : other_value_names()) {
+    INFO(other.key << "=" << other.name);
+    REQUIRE(find_strategy_key(other.key) != nullptr);
+    CHECK(value_meant(*find_strategy_key(other.key), other.name) == other.value);
+    Constraints c;
+    if (other.key != "mesh_order")
+      CHECK(c.pin(std::string(other.key) + "=" + std::string(other.name)).ok());
+  }
+}
+
+TEST_CASE("an unknown key lists the keys with their short names") {
+  Constraints c;
+  const core::Status status = c.pin("tensr=2");
+  REQUIRE_FALSE(status.ok());
+  const std::string text = core::to_text(status.problems());
+  CHECK_THAT(text, Catch::Contains("data (dp), tensor (tp), pipeline (pp), context (cp)"));
+  CHECK_THAT(text, Catch::Contains("did you mean tensor?"));
+}
