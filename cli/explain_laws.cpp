@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "cli/gpu_count.hpp"
 #include "cli/process.hpp"
 #include "models/graph.hpp"
 #include "reports/laws.hpp"
@@ -85,8 +86,10 @@ core::Result<LawQuestion> question_of(const PlanOptions& plan, const LawOptions&
 
 }  // namespace
 
-int explain_laws(const PlanOptions& plan, const LawOptions& laws, const OutputOptions& output,
+int explain_laws(PlanOptions plan, const LawOptions& laws, const OutputOptions& output,
                  const Runner& runner) {
+  if (const core::Status done = split_counted_gpu(plan); !done.ok())
+    return refuse(done.problems());
   core::Result<LawQuestion> question = question_of(plan, laws);
   if (!question.ok()) return refuse(question.problems());
   const core::Result<planner::Request> base = base_request(plan, question->gpus);

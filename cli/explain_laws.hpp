@@ -17,7 +17,7 @@ struct LawOptions {
 };
 
 // runner is needed with --measure alone.
-int explain_laws(const PlanOptions& plan, const LawOptions& laws, const OutputOptions& output,
+int explain_laws(PlanOptions plan, const LawOptions& laws, const OutputOptions& output,
                  const Runner& runner);
 
 }  // namespace cli

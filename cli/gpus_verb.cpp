@@ -8,6 +8,7 @@
 #include "core/parse_units.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/names.hpp"
 #include "reports/text.hpp"
 
 namespace cli {
@@ -88,16 +89,49 @@ std::string gpus_text(const std::vector<Profile>& profiles,
                 : "\nNo GPU of a known kind in this machine.\n");
 }
 
+// One GPU and its usual node: every number with where it comes from.
+std::string profile_text(const Profile& p, const std::string& assumption) {
+  const reports::TextStyle style = page_style();
+  std::string text = reports::painted(
+      fmt::format("{}: {}, {}", p.gpu.id, p.gpu.name, p.gpu.architecture), reports::Ink::heading,
+      style);
+  text += '\n';
+  if (!assumption.empty()) text += reports::wrapped(assumption, 2, 2, style);
+  if (!p.node.id.empty()) text += fmt::format("  node {}: {}\n", p.node.id, p.node.about);
+  for (const hw_profiles::Sourced& s : p.sources) {
+    if (s.field.starts_with("framework.") || s.field.starts_with("native.")) continue;
+    text += reports::wrapped(fmt::format("{} = {} [{}]", s.field, s.text, s.source), 2, 6, style);
+  }
+  return text;
+}
+
+int show_gpu(const std::string& typed, const OutputOptions& output) {
+  const core::Result<hw_profiles::Meant> meant = hw_profiles::gpu_meant(typed, "gpus");
+  if (!meant.ok()) return refuse(meant.problems());
+  const core::Result<Profile> profile = hw_profiles::find_profile(meant->id);
+  if (!profile.ok()) return refuse(profile.problems());
+  const core::Status delivered =
+      deliver(output, gpus_json({*profile}, hw_profiles::detect_local_gpu()),
+              [&] { return profile_text(*profile, meant->assumption); });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
 }  // namespace
 
 int gpus_verb(Arguments arguments) {
   OutputOptions output;
-  OptionSet set("gpus", "Lists the GPUs that are known by name, and the one found here.",
-                "  planner gpus");
+  std::optional<std::string> name;
+  OptionSet set(
+      "gpus",
+      "Lists the GPUs that are known by name, and the one found here. With a NAME: every\n"
+      "number of that GPU and its usual node, with its source.",
+      "  planner gpus\n  planner gpus H100");
+  set.positional("NAME", name, "a GPU as people call it (H100, a100-80gb, RTX 4090), or a file");
   add_output_options(set, output, "the list");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   const core::Status target = check_output(output);
   if (!target.ok()) return refuse(target.problems());
+  if (name) return show_gpu(*name, output);
   const std::vector<Profile> profiles = shipped_profiles();
   const std::optional<std::string> local = hw_profiles::detect_local_gpu();
   const core::Status delivered = deliver(output, gpus_json(profiles, local),

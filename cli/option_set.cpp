@@ -88,6 +88,14 @@ void OptionSet::flag(std::string_view name, bool& out, std::string_view help) {
   parser_->placed(parser_->app.add_flag(std::string(name), out, std::string(help)), "");
 }
 
+void OptionSet::positional(std::string_view name, std::optional<std::string>& out,
+                           std::string_view help) {
+  parser_->app
+      .add_option_function<std::string>(
+          std::string(name), [&out](const std::string& value) { out = value; }, std::string(help))
+      ->type_name("");
+}
+
 void OptionSet::positional(std::string_view name, std::string& out, std::string_view help) {
   parser_->app.add_option(std::string(name), out, std::string(help))->required()->type_name("");
 }

@@ -34,6 +34,8 @@ class OptionSet {
              std::string_view help);
   void flag(std::string_view name, bool& out, std::string_view help);
   void positional(std::string_view name, std::string& out, std::string_view help);
+  // May be left out.
+  void positional(std::string_view name, std::optional<std::string>& out, std::string_view help);
   void positionals(std::string_view name, std::vector<std::string>& out, std::string_view help);
 
   // The help page when it was asked for, else empty and the references are filled.

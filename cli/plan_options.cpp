@@ -6,11 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "cli/gpu_count.hpp"
 #include "cli/output.hpp"
 #include "core/check.hpp"
 #include "core/parallel.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/names.hpp"
 #include "hw_profiles/site.hpp"
 #include "models/zoo.hpp"
 #include "planner/job_check.hpp"
@@ -151,7 +153,10 @@ std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
   }
   std::vector<hw_profiles::Profile> profiles;
   for (const std::string& name : names) {
-    auto profile = hw_profiles::find_profile(name);
+    const auto meant = hw_profiles::gpu_meant(name);
+    if (meant.ok() && !meant->assumption.empty())
+      assumptions.push_back(fmt::format("GPU {}: {}", meant->id, meant->assumption));
+    auto profile = hw_profiles::find_profile(meant.ok() ? meant->id : name);
     if (profile.ok())
       profiles.push_back(std::move(profile).value());
     else
@@ -288,8 +293,8 @@ core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& 
 void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.group("Question");
   options.text("--model", p.model, "MODEL", "zoo name, config.json, its folder, or model file");
-  options.text("--gpus", p.gpus, "N", "how many GPUs (1)");
-  options.text("--gpu", p.gpu, "PROFILE[,...]", "which, by name or file; further ones compare");
+  options.text("--gpus", p.gpus, "N", "how many (1); 8xH100 names them too");
+  options.text("--gpu", p.gpu, "PROFILE[,...]", "which: H100, rtx4090, a file; further ones compare");
   add_node_options(options, p);
   options.group("Job");
   options.text("--seq", p.seq, "N", "tokens per sample");
@@ -318,8 +323,10 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--candidate", p.candidate, "N", "choose the N-th best (1)");
 }
 
-core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& options) {
+core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed) {
   core::Problems problems;
+  PlanOptions options = typed;
+  if (const core::Status done = split_counted_gpu(options); !done.ok()) append(problems, done);
   planner::Request request = read_question(options, problems);
   request.job = read_job(options, problems);
   std::vector<hw_profiles::Profile> profiles =

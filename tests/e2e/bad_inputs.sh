@@ -39,7 +39,7 @@ expect 2 'rtx3090' --model gpt2-124m --gpus 8 --gpu rtx309
 expect 2 'aws-p4d: expected a100-sxm-40g' "${small[@]}" --node aws-p4d
 "$planner" --model gpt2-124m --gpus 16 --seq 64 --node aws-p6-b200 --json >rented.json 2>err.txt
 grep -q '"gpu": *"b200-sxm-180g"' rented.json || complain 'a rented machine without --gpu: its own GPU'
-expect 2 'one of v100-pcie-16g, v100-sxm-16g' --model gpt2-124m --gpus 8 --gpu v100
+expect 2 'write one of v100-pcie-16g, v100-sxm-16g' --model gpt2-124m --gpus 8 --gpu v100
 expect 2 'choose --precision fp16' --model gpt2-124m --gpu t4 --precision bf16
 expect 2 'choose --attention flash1' --model gpt2-124m --gpu t4 --attention flash2
 expect 2 'nowhere' --model ./nowhere/config.json --gpus 2
