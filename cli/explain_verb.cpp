@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "cli/explain_laws.hpp"
 #include "cli/output.hpp"
 #include "cli/plan_options.hpp"
@@ -6,17 +9,25 @@
 #include "core/json.hpp"
 #include "reports/explanation.hpp"
 #include "reports/facts.hpp"
+#include "reports/glossary.hpp"
+#include "reports/why_not.hpp"
 
 namespace cli {
 namespace {
 
 constexpr std::string_view kExplainPurpose =
-    "Explains a field of the plan (memory.weights, alternatives.0.time.step, gpu.usable, ...), a\n"
-    "law or fact (C1 to C10, M1 to M16): its formula, the values put in, the result, the source.\n"
-    "QUESTION `facts` lists the laws and facts; `laws` is what gradient exchange sends, C1 to C5.";
+    "Explains a word that the tool prints or takes (zero3, zb_v, bubble, mfu; `words` lists "
+    "them),\n"
+    "a field of a plan (memory.activations, alternatives.0.time.step, gpu.usable): its formula, "
+    "the\n"
+    "values put in, the result, the source; `why-not KEY=VALUE ...`: what the best plan with it\n"
+    "would cost; a law or fact (C1 to C10, M1 to M16; `facts` lists them); `laws`: what gradient\n"
+    "exchange sends, C1 to C5.";
 constexpr std::string_view kExplainExamples =
-    "  planner explain memory.weights --model gpt2-124m --gpus 2\n"
-    "  planner explain time.step --plan plan.json\n"
+    "  planner explain zb_v\n"
+    "  planner explain memory.activations --plan plan.json\n"
+    "  planner explain why-not tensor=8 --plan plan.json\n"
+    "  planner explain time.step --model gpt2-124m --gpus 2\n"
     "  planner explain C4 --gpus 16\n"
     "  planner explain laws --gpus 4 --servers 2 --measure";
 
@@ -58,17 +69,65 @@ int list_facts(const OutputOptions& output) {
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
+int deliver_words(const std::vector<const reports::GlossaryEntry*>& entries,
+                  const OutputOptions& output) {
+  const core::Status delivered =
+      deliver(output, reports::glossary_json(entries),
+              [&] { return reports::glossary_text(entries, page_style()); });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+// Every word, a line for each kind.
+int list_words(const OutputOptions& output) {
+  std::vector<const reports::GlossaryEntry*> all;
+  for (const reports::GlossaryEntry& e : reports::glossary()) all.push_back(&e);
+  const auto page = [&] {
+    std::string text, line;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      line += (line.empty() ? all[i]->kind + ": " : ", ") + all[i]->word;
+      if (i + 1 < all.size() && all[i + 1]->kind == all[i]->kind) continue;
+      text += reports::wrapped(line, 0, 2, page_style());
+      line.clear();
+    }
+    return text;
+  };
+  const core::Status delivered = deliver(output, reports::glossary_json(all), page);
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+int explain_why_not(const core::Result<planner::Plan>& plan, const std::vector<std::string>& pins,
+                    const OutputOptions& output) {
+  if (!plan.ok()) return refuse(plan.problems());
+  const core::Result<reports::WhyNot> answer = reports::why_not(*plan, pins);
+  if (!answer.ok()) return refuse(answer.problems());
+  const core::Status delivered = deliver(output, reports::why_not_json(*answer), [&] {
+    return reports::why_not_text(*answer, page_style());
+  });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+// A field of the plan, else a word.
+int explain_field(const planner::Plan& plan, const std::string& question, double servers,
+                  const OutputOptions& output) {
+  const core::Result<reports::Explanation> field = reports::explain(plan, question, servers);
+  if (!field.ok())
+    if (const auto words = reports::look_up(question); words.ok())
+      return deliver_words(*words, output);
+  return deliver_explanation(field, output);
+}
+
 }  // namespace
 
 int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
-  std::string question;
+  std::vector<std::string> asked;
   std::optional<std::string> plan_path;
   PlanOptions options;
   LawOptions laws;
   OutputOptions output;
   OptionSet set("explain", kExplainPurpose, kExplainExamples);
-  set.positional("QUESTION", question,
-                 "a field of the plan, C1 to C10, M1 to M16, `facts` or `laws`");
+  set.positionals("QUESTION", asked,
+                  "a word, a field of the plan, why-not KEY=VALUE, C1 to C10, M1 to M16, `words`, "
+                  "`facts` or `laws`");
   set.group("Laws");
   set.text("--servers", laws.servers, "M", "parameter servers (2)");
   set.flag("--measure", laws.measure, "run a small chain and count what it sends");
@@ -81,9 +140,22 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
 
   const core::Status target = check_output(output);
   if (!target.ok()) return refuse(target.problems());
+  const bool asks_why_not = asked.front() == "why-not" || asked.front() == "why_not";
+  const std::vector<std::string> pins(asked.begin() + 1, asked.end());
+  if (asks_why_not && pins.empty())
+    return refuse({{"explain why-not", "KEY=VALUE", "none", "write explain why-not tensor=8"}});
+  const std::string question = fmt::format("{}", fmt::join(asked, " "));
+  const bool has_plan = plan_path || options.model;
+  if (asks_why_not) return explain_why_not(plan_to_explain(plan_path, options), pins, output);
+  if (question == "words") return list_words(output);
   if (question == "laws") return explain_laws(options, laws, output, runner);
   if (question == "facts") return list_facts(output);
-  if (reports::find_fact(question) != nullptr && !plan_path && !options.model) {
+  const bool fact = reports::find_fact(question) != nullptr;
+  if (!fact && !has_plan) {
+    const auto words = reports::look_up(question);
+    return words.ok() ? deliver_words(*words, output) : refuse(words.problems());
+  }
+  if (fact && !has_plan) {
     options.model = kFactModel;
     if (!options.gpus) options.gpus = kFactGpus;
   }
@@ -93,8 +165,7 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   if (!plan.ok())
     problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
   if (!problems.empty()) return refuse(problems);
-  return deliver_explanation(reports::explain(*plan, question, static_cast<double>(servers)),
-                             output);
+  return explain_field(*plan, question, static_cast<double>(servers), output);
 }
 
 }  // namespace cli

@@ -59,6 +59,9 @@ struct SearchCounts {
   core::Seconds seconds{};
 };
 
+// Begins the assumption that states a pin or a forbidden value: "asked for: pin data=8".
+inline constexpr std::string_view kAskedFor = "asked for: ";
+
 struct Plan {
   std::vector<std::string> assumptions;
   models::ModelSpec model;

@@ -96,7 +96,7 @@ void complete(const Request& request, Plan& plan) {
   assume(fmt::format("recipe {}, optimizer {}, attention {}, framework {}", plan.job.recipe,
                      optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
   for (const std::string& text : request.constraints.texts())
-    assume(fmt::format("asked for: {}", text));
+    assume(fmt::format("{}{}", kAskedFor, text));
   for (const std::string_view key : request.constraints.beyond_limits())
     assume(fmt::format("framework {} does not run what is pinned of {}: predicted as if it did",
                        plan.job.framework, key));

@@ -174,7 +174,8 @@ core::Result<Explanation> explain(const Plan& plan, std::string_view field, doub
     return Explanation{s->field, s->text, "a number of the profile of " + plan.profile.gpu.id,
                        s->source, {}, s->text};
   if (const planner::RuleOfThumb* r = find_rule(plan, field))
-    return Explanation{r->name, fmt::format("{:.6g} {}", r->value, r->unit), r->formula, r->source,
+    return Explanation{r->name, fmt::format("{} {}", number_text(r->value), r->unit), r->formula,
+                       r->source,
                        {}, r->value};
   const core::Result<Json> json = core::parse_json(planner::to_json_text(plan), "plan");
   PLANNER_CHECK(json.ok(), "a plan's own text does not parse");
@@ -182,21 +183,27 @@ core::Result<Explanation> explain(const Plan& plan, std::string_view field, doub
   const std::optional<FieldPath> path = follow(*json, field);
   if (!path) return unknown_field(plan, *json, field);
   if (path->value->is_object()) return explain_group(*path, field);
-  return explain_value(*json, *path, field);
+  Explanation e = explain_value(*json, *path, field);
+  auto parts = memory_breakdown(plan, field);
+  if (parts.ok()) e.parts = std::move(parts).value();
+  else e.no_parts = core::to_text(parts.problems().front());
+  return e;
 }
 
 std::string to_json_text(const Explanation& e) {
   Json inputs = Json::object();
   for (const auto& [name, value] : e.inputs) inputs.set(name, value);
-  return core::dump(Json::object({{"schema", "explain/1"},
-                                  {"field", e.field},
-                                  {"value", e.exact},
-                                  {"text", e.value},
-                                  {"claim", e.claim.empty() ? Json() : Json(e.claim)},
-                                  {"formula", e.formula},
-                                  {"inputs", inputs},
-                                  {"source", e.source}})) +
-         '\n';
+  Json root = Json::object({{"schema", "explain/1"},
+                            {"field", e.field},
+                            {"value", e.exact},
+                            {"text", e.value},
+                            {"claim", e.claim.empty() ? Json() : Json(e.claim)},
+                            {"formula", e.formula},
+                            {"inputs", inputs},
+                            {"source", e.source}});
+  root.set("parts", e.parts ? breakdown_json(*e.parts) : Json());
+  root.set("no_parts", e.no_parts.empty() ? Json() : Json(e.no_parts));
+  return core::dump(root) + '\n';
 }
 
 std::string explanation_text(const Explanation& e, TextStyle style) {
@@ -209,6 +216,8 @@ std::string explanation_text(const Explanation& e, TextStyle style) {
   labelled("formula", e.formula);
   for (const auto& [name, value] : e.inputs) text += wrapped(name + " = " + value, 11, 13, style);
   labelled("source", e.source);
+  if (!e.no_parts.empty()) labelled("parts", e.no_parts);
+  if (e.parts) text += '\n' + breakdown_text(*e.parts, style);
   return text;
 }
 

@@ -3,6 +3,7 @@
 // a table (formulas.cpp) whose keys in square brackets resolve in docs/references.md; inputs are
 // read from the plan itself, so what is printed is what was computed with. Pure; thread-safe.
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "core/json.hpp"
 #include "core/result.hpp"
 #include "planner/plan.hpp"
+#include "reports/memory_breakdown.hpp"
 #include "reports/text.hpp"
 
 namespace reports {
@@ -29,6 +31,8 @@ struct Explanation {
   std::vector<std::pair<std::string, std::string>> inputs;
   core::Json exact{};  // the value as the plan file has it; a number for a law or fact
   std::string claim{};  // of a law or fact: what is said
+  std::optional<Breakdown> parts{};  // of a memory term: lines that sum to it
+  std::string no_parts{};            // why a memory term could not be taken apart
 };
 
 // field, one of:

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/check.hpp"
+#include "core/parse_units.hpp"
 
 namespace reports {
 namespace {
@@ -214,6 +215,22 @@ std::string percent_text(double fraction) {
   const double size = std::abs(percent);
   const int digits = size < 0.995 && size > 0 ? 2 : size < 99.95 ? 1 : 0;
   return fmt::format("{:.{}f} %", percent, digits);
+}
+
+std::string number_text(double number) {
+  const double size = std::abs(number);
+  if (size >= 9e18) return fmt::format("{:.0f}", number);  // no count
+  if (size >= 999'999.5) return core::count_text(std::llround(number));
+  if (size >= 999.5) {
+    const auto whole = std::llround(number);
+    return fmt::format("{},{:03}", whole / 1000, std::abs(whole % 1000));
+  }
+  if (size < 1e-12) return "0";
+  const int digits = std::max(0, 3 - static_cast<int>(std::floor(std::log10(size))));
+  std::string text = fmt::format("{:.{}f}", number, digits);
+  if (digits > 0) text.erase(std::min(text.find_last_not_of('0') + 1, text.size()));
+  if (text.ends_with('.')) text.pop_back();
+  return text;
 }
 
 std::string signed_percent_text(double fraction) {

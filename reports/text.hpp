@@ -74,6 +74,10 @@ std::string percent_text(double fraction);
 // The same with its sign, + too: "+3.1 %".
 std::string signed_percent_text(double fraction);
 
+// Any number, never in e-notation: four significant digits below 1,000 ("0.01235", "12.35"),
+// thousands in full ("6,348"), from a million on as a count ("1.23 M").
+std::string number_text(double number);
+
 // Width of such a bar in a block of names and figures.
 int bar_width(TextStyle style);
 // Parts of a whole, one a row: its name, the figure, its share, and a bar of that.

@@ -112,15 +112,15 @@ void read_job(const CsvRow& row, planner::Job& job, Problems& problems) {
 
 void read_checkpoint(const CsvRow& row, planner::Strategy& s, Problems& problems) {
   using planner::Checkpoint;
-  using Kind = std::pair<Checkpoint, std::int64_t>;
-  constexpr std::array<std::pair<std::string_view, Kind>, 5> kKinds{
+  using Recomputed = std::pair<Checkpoint, std::int64_t>;
+  constexpr std::array<std::pair<std::string_view, Recomputed>, 5> kKinds{
       {{"none", {Checkpoint::none, 0}}, {"full", {Checkpoint::every_k, 1}},
        {"every_2", {Checkpoint::every_k, 2}}, {"selective", {Checkpoint::selective, 0}},
        {"selective_op", {Checkpoint::selective_op, 0}}}};
-  Kind kind{Checkpoint::none, 0};
-  choose(row, "checkpoint", kKinds, kind, problems);
-  s.checkpoint = kind.first;
-  s.checkpoint_every = kind.second;
+  Recomputed recomputed{Checkpoint::none, 0};
+  choose(row, "checkpoint", kKinds, recomputed, problems);
+  s.checkpoint = recomputed.first;
+  s.checkpoint_every = recomputed.second;
 }
 
 void read_pipeline(const CsvRow& row, std::int64_t layers, planner::Strategy& s,

@@ -154,3 +154,16 @@ TEST_CASE("a comparison and a run print as their golden pages") {
   check_golden("compare.txt", comparison_text(c, {}));
   check_golden("run.txt", run_text(run, {}));
 }
+
+TEST_CASE("numbers are never in e-notation") {
+  CHECK(number_text(0) == "0");
+  CHECK(number_text(2.69) == "2.69");
+  CHECK(number_text(12.3456) == "12.35");
+  CHECK(number_text(0.0000123456) == "0.00001235");
+  CHECK(number_text(999.96) == "1,000");
+  CHECK(number_text(6348.4) == "6,348");
+  CHECK(number_text(-6348.4) == "-6,348");
+  CHECK(number_text(1'234'567) == "1.23 M");
+  CHECK(number_text(4.68e12) == "4.68 T");
+  CHECK(number_text(4.68e20).find('e') == std::string::npos);
+}
