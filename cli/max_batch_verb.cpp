@@ -84,7 +84,10 @@ int max_batch_verb(Arguments arguments) {
     problems.push_back({"--global-batch", "nothing: it is what is asked for",
                         *options.global_batch, "leave it out"});
   const bool pinned = std::ranges::any_of(
-      options.pins, [](const std::string& pin) { return pin.starts_with("grad_accum="); });
+      options.pins, [](const std::string& pin) {
+        const planner::StrategyKey* key = planner::strategy_key_meant(pin.substr(0, pin.find('=')));
+        return key != nullptr && key->name == "grad_accum";
+      });
   if (pinned)
     problems.push_back({"--pin grad_accum", "nothing: samples are held at once, grad_accum=1",
                         "a pin", "leave it out"});

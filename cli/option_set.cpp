@@ -58,8 +58,10 @@ core::Problem problem_of(const CLI::ParseError& error, const CLI::App& app) {
 }  // namespace
 
 OptionSet::OptionSet(std::string_view verb, std::string_view purpose, std::string_view examples)
-    : parser_(std::make_unique<Parser>()) {
-  parser_->app.name(verb.empty() ? std::string("planner") : fmt::format("planner {}", verb));
+    : parser_(std::make_unique<Parser>()),
+      title_(verb.empty() ? std::string("planner") : fmt::format("planner {}", verb)),
+      purpose_(purpose), examples_(examples) {
+  parser_->app.name(title_);
   parser_->app.description(std::string(purpose));
   parser_->app.footer("Examples:\n" + std::string(examples));
   parser_->app.get_formatter()->column_width(32);
@@ -68,7 +70,7 @@ OptionSet::OptionSet(std::string_view verb, std::string_view purpose, std::strin
 
 OptionSet::~OptionSet() = default;
 
-void OptionSet::group(std::string_view title) { parser_->group = title; }
+void OptionSet::group(std::string_view title) { parser_->group = group_ = title; }
 
 void OptionSet::text(std::string_view name, std::optional<std::string>& out,
                      std::string_view value_name, std::string_view help) {
@@ -76,16 +78,20 @@ void OptionSet::text(std::string_view name, std::optional<std::string>& out,
   auto* option = parser_->app.add_option_function<std::string>(std::string(name), store,
                                                                std::string(help));
   parser_->placed(option, value_name);
+  named_.push_back({std::string(name), &out});
+  described_.push_back({group_, std::string(name), std::string(value_name), std::string(help)});
 }
 
 void OptionSet::texts(std::string_view name, std::vector<std::string>& out,
                       std::string_view value_name, std::string_view help) {
   auto* option = parser_->app.add_option(std::string(name), out, std::string(help));
   parser_->placed(option, value_name)->allow_extra_args(false);
+  described_.push_back({group_, std::string(name), std::string(value_name), std::string(help)});
 }
 
 void OptionSet::flag(std::string_view name, bool& out, std::string_view help) {
   parser_->placed(parser_->app.add_flag(std::string(name), out, std::string(help)), "");
+  described_.push_back({group_, std::string(name), "", std::string(help)});
 }
 
 void OptionSet::positional(std::string_view name, std::optional<std::string>& out,
@@ -94,18 +100,43 @@ void OptionSet::positional(std::string_view name, std::optional<std::string>& ou
       .add_option_function<std::string>(
           std::string(name), [&out](const std::string& value) { out = value; }, std::string(help))
       ->type_name("");
+  described_.push_back({"", fmt::format("[{}]", name), "", std::string(help)});
 }
 
 void OptionSet::positional(std::string_view name, std::string& out, std::string_view help) {
+  described_.push_back({"", std::string(name), "", std::string(help)});
   parser_->app.add_option(std::string(name), out, std::string(help))->required()->type_name("");
 }
 
 void OptionSet::positionals(std::string_view name, std::vector<std::string>& out,
                             std::string_view help) {
+  described_.push_back({"", fmt::format("{} ...", name), "", std::string(help)});
   parser_->app.add_option(std::string(name), out, std::string(help))->required()->type_name("");
 }
 
+// A section of docs/cli.md.
+std::string OptionSet::markdown() const {
+  const auto cell = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+      text.insert(at, 1, '\\');
+    return text;
+  };
+  std::string text = fmt::format("## {}\n\n{}\n\n```\n{}\n```\n", title_, purpose_, examples_);
+  std::vector<std::string> groups;
+  for (const Described& d : described_)
+    if (std::ranges::find(groups, d.group) == groups.end()) groups.push_back(d.group);
+  for (const std::string& group : groups) {
+    text += fmt::format("\n| {} | |\n|---|---|\n", group.empty() ? "arguments" : group);
+    for (const Described& d : described_)
+      if (d.group == group)
+        text += fmt::format("| `{}{}{}` | {} |\n", d.name, d.value.empty() ? "" : " ", d.value,
+                            cell(d.help));
+  }
+  return text + '\n';
+}
+
 core::Result<std::optional<std::string>> OptionSet::parse(Arguments arguments) {
+  if (arguments.size() == 1 && arguments.front() == kMarkdownHelp) return std::optional(markdown());
   CLI::App& app = parser_->app;
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {

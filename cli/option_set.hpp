@@ -16,6 +16,15 @@ namespace cli {
 
 using Arguments = std::span<const std::string>;
 
+// An option that takes one value, and where that goes.
+struct NamedValue {
+  std::string name;                    // "--top"
+  std::optional<std::string>* value = nullptr;
+};
+
+// What `planner help --markdown` gives each verb instead of arguments.
+inline constexpr std::string_view kMarkdownHelp = "--help-as-markdown";
+
 class OptionSet {
  public:
   // examples: whole lines, shown below the options.
@@ -38,12 +47,25 @@ class OptionSet {
   void positional(std::string_view name, std::optional<std::string>& out, std::string_view help);
   void positionals(std::string_view name, std::vector<std::string>& out, std::string_view help);
 
-  // The help page when it was asked for, else empty and the references are filled.
+  // The options of text() so far, in their order.
+  const std::vector<NamedValue>& named() const { return named_; }
+
+  // The help page when it was asked for (with kMarkdownHelp alone: as a section of docs/cli.md),
+  // else empty and the references are filled.
   core::Result<std::optional<std::string>> parse(Arguments arguments);
 
  private:
   struct Parser;
+  // As the reference prints it.
+  struct Described {
+    std::string group, name, value, help;
+  };
+  std::string markdown() const;
+
   std::unique_ptr<Parser> parser_;
+  std::vector<NamedValue> named_;
+  std::string group_ = "Arguments", title_, purpose_, examples_;
+  std::vector<Described> described_;
 };
 
 }  // namespace cli

@@ -8,8 +8,8 @@
 
 #include "cli/gpu_count.hpp"
 #include "cli/output.hpp"
+#include "cli/price_option.hpp"
 #include "core/check.hpp"
-#include "core/parallel.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/names.hpp"
@@ -154,9 +154,13 @@ std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
   std::vector<hw_profiles::Profile> profiles;
   for (const std::string& name : names) {
     const auto meant = hw_profiles::gpu_meant(name);
-    if (meant.ok() && !meant->assumption.empty())
+    if (!meant.ok()) {
+      append(problems, meant);
+      continue;
+    }
+    if (!meant->assumption.empty())
       assumptions.push_back(fmt::format("GPU {}: {}", meant->id, meant->assumption));
-    auto profile = hw_profiles::find_profile(meant.ok() ? meant->id : name);
+    auto profile = hw_profiles::find_profile(meant->id);
     if (profile.ok())
       profiles.push_back(std::move(profile).value());
     else
@@ -294,7 +298,8 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.group("Question");
   options.text("--model", p.model, "MODEL", "zoo name, config.json, its folder, or model file");
   options.text("--gpus", p.gpus, "N", "how many (1); 8xH100 names them too");
-  options.text("--gpu", p.gpu, "PROFILE[,...]", "which: H100, rtx4090, a file; further ones compare");
+  options.text("--gpu", p.gpu, "PROFILE[,...]",
+               "which: H100, rtx4090, a file; further ones compare");
   add_node_options(options, p);
   options.group("Job");
   options.text("--seq", p.seq, "N", "tokens per sample");
@@ -311,6 +316,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "of gradients on the wire");
   options.group("Search");
   options.text("--tokens", p.tokens, "N", "to train on, as 500B: time, rent, energy");
+  options.texts("--price", p.prices, "GPU=USD", "of a GPU for an hour; repeatable");
   options.text("--objective", p.objective, "NAME", "time, memory, cost, energy");
   options.texts("--pin", p.pins, "KEY=VALUE", "fix a key of the strategy; repeatable");
   options.texts("--forbid", p.forbids, "KEY=VALUE", "rule a value out; repeatable");
@@ -333,6 +339,8 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
       read_profiles(options, request.assumptions, problems);
   for (hw_profiles::Profile& profile : profiles) {
     set_node(options, profile, problems);
+    if (const auto priced = set_price(options.prices, profile); !priced.ok())
+      append(problems, priced);
     const auto done = hw_profiles::use_framework(profile, request.job.framework, "--framework");
     if (!done.ok()) append(problems, done);
     if (done.ok() && options.site) set_site(*options.site, profile, problems);
@@ -350,55 +358,6 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
       one.assumptions.push_back(std::move(text));
   }
   return requests;
-}
-
-// Frameworks that `planner emit` writes for, as people choose between them.
-static constexpr std::array<std::string_view, 3> kOtherFrameworks{"fsdp2", "megatron_core",
-                                                                  "deepspeed"};
-
-static planner::OtherFramework in_framework(const PlanOptions& options, std::string_view name) {
-  planner::OtherFramework other;
-  other.framework = name;
-  PlanOptions changed = options;
-  changed.framework = name;
-  auto requests = requests_of(changed);
-  if (!requests.ok()) return other;    // it cannot be asked for this
-  planner::Request& request = requests->front();
-  request.top = 0;
-  request.threads = 1;
-  request.brief = true;
-  request.fewer = false;
-  request.gpu_given = true;            // no other machine is asked about
-  core::Result<planner::Plan> plan = planner::make_plan(request);
-  if (!plan.ok()) return other;
-  other.recipe = plan->job.recipe;
-  other.candidate = std::move(plan->chosen);
-  return other;
-}
-
-core::Result<planner::Plan> plan_of(const PlanOptions& options,
-                                    const std::vector<planner::Request>& requests) {
-  const planner::Request& first = requests.front();
-  const bool asks_others = !options.framework && models::is_transformer(first.model.family) &&
-                           first.job.mode != planner::Mode::inference;
-  std::vector<planner::OtherFramework> others(asks_others ? kOtherFrameworks.size() : 0);
-  std::optional<core::Result<planner::Plan>> made;
-  core::for_each_index(1 + others.size(), 0, [&](std::size_t i) {
-    if (i == 0) made = planner::make_plan(first);
-    else others[i - 1] = in_framework(options, kOtherFrameworks[i - 1]);
-  });
-  core::Result<planner::Plan> plan = *std::move(made);
-  if (!plan.ok()) return plan;
-  for (std::size_t i = 1; i < requests.size(); ++i) {
-    const core::Result<planner::Plan> other = planner::make_plan(requests[i]);
-    if (!other.ok()) return other.problems();
-    planner::OtherMachine row;
-    row.gpu = other->profile.gpu.id;
-    row.candidate = other->chosen;
-    plan->other_machines.push_back(std::move(row));
-  }
-  plan->other_frameworks = std::move(others);
-  return plan;
 }
 
 }  // namespace cli

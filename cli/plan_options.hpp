@@ -18,7 +18,7 @@ struct PlanOptions {
       lora_targets, quantization, attention, framework, reduce_dtype;
   std::optional<std::string> objective, tokens, top, candidate, threads, max_risk, simpler_within,
       host_memory, host_bandwidth;
-  std::vector<std::string> pins, forbids;
+  std::vector<std::string> pins, forbids, prices;
   bool allow_stale = false;
 };
 
@@ -33,8 +33,9 @@ core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& 
 // assumption. Problems: all of them at once, each naming its option.
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& options);
 
-// The plan of the first request, with the others as its other_machines. Where no framework was asked
-// for, what others make of the job is worked out too (Plan::other_frameworks).
+// The plan of the first request, or of the cheapest machine with --objective cost, with the others
+// as its other_machines. Where no framework was asked for, what others make of the job is worked out
+// too (Plan::other_frameworks).
 core::Result<planner::Plan> plan_of(const PlanOptions& options,
                                     const std::vector<planner::Request>& requests);
 

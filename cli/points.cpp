@@ -1,5 +1,8 @@
 #include "cli/points.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "cli/process.hpp"
@@ -28,9 +31,18 @@ std::string shown(const Subject& s, std::string_view key) {
   return reports::figure_text(f.value(s), f.unit);
 }
 
+// Columns of their own, and the first words of a label.
+bool is_of_every_point(std::string_view setting) {
+  constexpr std::array<std::string_view, 4> kAlways{"gpu", "gpus", "seq", "global-batch"};
+  return std::ranges::find(kAlways, setting) != kAlways.end();
+}
+
 std::string label_of(std::int64_t gpus, std::string_view gpu, std::int64_t batch,
-                     std::int64_t seq_len) {
-  return fmt::format("{} x {}, {} x {}", gpus, gpu, batch, seq_len);
+                     std::int64_t seq_len, const Settings& settings) {
+  std::string text = fmt::format("{} x {}, {} x {}", gpus, gpu, batch, seq_len);
+  for (const auto& [name, value] : settings)
+    if (!is_of_every_point(name)) text += fmt::format(", {} {}", name, value);
+  return text;
 }
 
 core::Json points_json(const Points& p) {
@@ -73,7 +85,7 @@ core::Status check_points_output(const PointsOutput& options) {
 }
 
 core::Result<Subject> plan_point(PlanOptions options, bool hosts,
-                                 std::vector<Subject>* contenders) {
+                                 std::vector<Subject>* contenders, const Settings& settings) {
   options.top.emplace(1, '0');
   auto requests = requests_of(options);
   if (!requests.ok()) return requests.problems();
@@ -85,13 +97,16 @@ core::Result<Subject> plan_point(PlanOptions options, bool hosts,
   const core::Result<planner::Plan> plan = planner::make_plan(request);
   if (!plan.ok()) return plan.problems();
   const std::string label = label_of(plan->gpus, plan->profile.gpu.id, plan->job.global_batch,
-                                     plan->job.seq_len);
+                                     plan->job.seq_len, settings);
   if (contenders != nullptr)
     for (Subject& s : reports::contenders_of(*plan, label)) contenders->push_back(std::move(s));
-  return reports::chosen_of(*plan, label);
+  Subject s = reports::chosen_of(*plan, label);
+  s.settings = settings;
+  return s;
 }
 
-Subject refused_point(const PlanOptions& options, const core::Problems& problems) {
+Subject refused_point(const PlanOptions& options, const core::Problems& problems,
+                      const Settings& settings) {
   const auto requests = requests_of(options);
   PLANNER_CHECK(requests.ok(), "a point whose options are wrong");
   const planner::Request& r = requests->front();
@@ -104,33 +119,49 @@ Subject refused_point(const PlanOptions& options, const core::Problems& problems
   s.global_batch = r.job.global_batch > 0
                        ? r.job.global_batch
                        : planner::default_global_batch(r.model, r.job, r.gpus);
-  s.label = label_of(s.gpus, s.gpu, s.global_batch, s.seq_len);
+  s.label = label_of(s.gpus, s.gpu, s.global_batch, s.seq_len, settings);
+  s.settings = settings;
   s.reason = core::to_text(problems.front());
   s.refused = true;
   return s;
 }
 
 std::string points_text(const Points& p, reports::TextStyle style) {
-  bool trains = false;
-  for (const Subject& s : p.points) trains = trains || s.training;
-  std::vector<reports::Column> columns{{"gpu", reports::Align::left}, {"GPUs"}, {"seq"}, {"batch"},
-                                       {"step"}, {"tokens/s"}, {"mfu"}, {"memory"}};
+  const bool trains =
+      std::ranges::any_of(p.points, [](const Subject& s) { return s.training.has_value(); });
+  const bool priced =
+      std::ranges::any_of(p.points, [](const Subject& s) { return s.token_usd.has_value(); });
+  std::vector<reports::Column> columns;
+  for (const auto& [name, value] : p.points.empty() ? Settings() : p.points.front().settings)
+    if (!is_of_every_point(name)) columns.push_back({name, reports::Align::left});
+  columns.push_back({"gpu", reports::Align::left});
+  for (const char* title : {"GPUs", "seq", "batch", "step", "tokens/s", "mfu", "memory"})
+    columns.push_back({title});
   if (trains)
     for (const char* title : {"train", "USD", "energy, J"}) columns.push_back({title});
+  else if (priced)
+    columns.push_back({"USD a M tokens"});
   columns.push_back({"strategy", reports::Align::left});
   reports::Table table(std::move(columns));
   for (const Subject& s : p.points) {
-    std::vector<std::string> cells{s.gpu, std::to_string(s.gpus), std::to_string(s.seq_len),
-                                   std::to_string(s.global_batch)};
+    std::vector<std::string> cells;
+    for (const auto& [name, value] : s.settings)
+      if (!is_of_every_point(name)) cells.push_back(value);
+    for (std::string cell : {s.gpu, std::to_string(s.gpus), std::to_string(s.seq_len),
+                             std::to_string(s.global_batch)})
+      cells.push_back(std::move(cell));
     for (const char* key : {"step_seconds", "tokens_per_second", "mfu", "device_bytes"})
       cells.push_back(shown(s, key));
     if (trains)
       for (const char* key : {"training_seconds", "cost_usd", "energy_joules"})
         cells.push_back(shown(s, key));
+    else if (priced)
+      cells.push_back(shown(s, "usd_per_million_tokens"));
     cells.push_back(reports::summary_text(s));
     table.add(std::move(cells));
   }
-  std::string text = table.text(style) + reports::front_text(p.front, kFrontShown, style);
+  std::string text = table.text(style) + reports::front_text(p.front, kFrontShown, style) +
+                     reports::prices_text(p.points, style);
   if (p.said.empty()) return text;
   text += '\n';
   text += reports::wrapped(p.said, 0, 2, style);

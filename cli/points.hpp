@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/output.hpp"
@@ -25,12 +26,16 @@ core::Status check_points_output(const PointsOutput& options);
 // The best plan of one question, as a subject; nothing more than that is worked out. hosts: as
 // planner::Request's; without, the question is what the GPUs hold. contenders: where given, its
 // strategies that could be on a front are added.
+// settings: what of the question varies, for the label and the table.
+using Settings = std::vector<std::pair<std::string, std::string>>;
 core::Result<reports::Subject> plan_point(PlanOptions options, bool hosts,
-                                          std::vector<reports::Subject>* contenders = nullptr);
+                                          std::vector<reports::Subject>* contenders = nullptr,
+                                          const Settings& settings = {});
 
 // A point whose question the planner refuses (bad input: a sequence beyond the model's positions),
 // as a subject that says why. REQUIRES: requests_of(options) has no problems.
-reports::Subject refused_point(const PlanOptions& options, const core::Problems& problems);
+reports::Subject refused_point(const PlanOptions& options, const core::Problems& problems,
+                               const Settings& settings);
 
 // What was found: points, the front of all their contenders (reports/front.hpp), a sentence, and
 // the point that was asked for, where one was.

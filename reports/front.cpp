@@ -35,7 +35,8 @@ std::vector<Subject> contenders_of(const planner::Plan& plan, const std::string&
     if (c.strategy == plan.chosen->strategy) continue;
     all.push_back(all.front());
     all.back().candidate = c;
-    all.back().training.reset();       // the choice's
+    all.back().training.reset();       // the choice's, as what a token costs
+    all.back().token_usd.reset();
   }
   return all;
 }

@@ -7,6 +7,7 @@
 
 #include "core/parse_units.hpp"
 #include "planner/accuracy.hpp"
+#include "reports/price_text.hpp"
 #include "reports/sensitivity.hpp"
 #include "reports/text.hpp"
 
@@ -19,38 +20,23 @@ using planner::Because;
 using planner::Candidate;
 using planner::Plan;
 
-// "1,234 USD": cents where they are all there is.
-std::string dollars_text(double dollars) {
-  if (dollars < 10) return fmt::format("{:.2f} USD", dollars);
-  return core::count_text(static_cast<std::int64_t>(dollars + 0.5)) + " USD";
-}
-
-// What is rented, from whom: the first part of the price's source.
-std::string price_note(const Plan& plan) {
-  const hw_profiles::Sourced* price = plan.profile.lookup("gpu.price");
-  if (price == nullptr) return "";
-  const std::string_view source = price->source;
-  return fmt::format("{} per GPU, {}", price->text, source.substr(0, source.find(" (")));
-}
-
 HeadlineFigure training_cost(const Plan& plan, const cost::Training& t) {
   constexpr double kDay = 86400;
-  const std::string cost = t.cost ? dollars_text(t.cost->value()) : "rent not known";
-  return {"cost",
-          fmt::format("{} for {} tokens, {:.3g} days, {} GPU hours", cost, count_text(t.tokens),
-                      t.seconds.value() / kDay,
-                      count_text(static_cast<std::int64_t>(t.gpu_hours + 0.5))),
-          price_note(plan)};
+  std::string text = fmt::format("{} days and {} GPU hours for {} tokens",
+                                 number_text(t.seconds.value() / kDay),
+                                 number_text(t.gpu_hours), count_text(t.tokens));
+  if (!t.cost) return {"cost", text, "rent not known: --price"};
+  const cost::Dollars one_token = *t.cost / static_cast<double>(t.tokens);
+  return {"cost", fmt::format("{}, {}", usd_text(*t.cost), text),
+          fmt::format("{}, at {}", token_price_text(one_token), price_text(plan.profile))};
 }
 
-HeadlineFigure cost_of(const Plan& plan) {
-  constexpr core::Seconds kDay{86400};
+HeadlineFigure cost_of(const Plan& plan, const Candidate& c) {
   if (plan.training) return training_cost(plan, *plan.training);
-  const auto rent = cost::rent(plan.profile.gpu, kDay);
-  if (!rent)
-    return {"cost", "not known", fmt::format("no rent of {} is known", plan.profile.gpu.id)};
-  return {"cost", dollars_text(rent->value() * static_cast<double>(plan.gpus)) + " per day",
-          price_note(plan)};
+  const std::string rent = rent_text(plan, c);
+  return rent.empty() ? HeadlineFigure{"cost", "not known",
+                                       fmt::format("--price {}=USD states it", plan.profile.gpu.id)}
+                      : HeadlineFigure{"cost", rent, ""};
 }
 
 // The largest part of a step that is not useful computing, or that there is none to speak of.
@@ -126,7 +112,7 @@ std::vector<HeadlineFigure> headline_figures(const Plan& plan, const Candidate& 
            fmt::format("{} the {} cap",
                        within_risk(c, plan.max_risk) ? "within" : "ABOVE",
                        percent_text(plan.max_risk))},
-          cost_of(plan)};
+          cost_of(plan, c)};
 }
 
 std::vector<std::string> reasons_of(const Plan& plan) {

@@ -7,6 +7,7 @@
 #include "core/parse_units.hpp"
 #include "reports/candidate_text.hpp"
 #include "reports/plan_headline.hpp"
+#include "reports/price_text.hpp"
 #include "reports/sensitivity.hpp"
 
 namespace reports {
@@ -260,7 +261,7 @@ std::string rules_text(const Plan& plan, TextStyle style) {
   for (const planner::RuleOfThumb& r : plan.rules_of_thumb) {
     const std::string value =
         r.unit == "B" ? to_text(core::Bytes(static_cast<std::int64_t>(r.value)))
-                          : fmt::format("{:.4g} {}", r.value, r.unit);
+                          : fmt::format("{} {}", number_text(r.value), r.unit);
     text += wrapped(fmt::format("- {}: {} = {} ({})", r.name, r.formula, value, r.source), 2, 4,
                     style);
   }

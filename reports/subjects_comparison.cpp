@@ -10,6 +10,7 @@
 #include "planner/candidate_json.hpp"
 #include "reports/fields.hpp"
 #include "reports/other_hardware.hpp"
+#include "reports/price_text.hpp"
 
 namespace reports {
 namespace {
@@ -77,6 +78,9 @@ Value gpu_hours(const Subject& s) {
 Value cost(const Subject& s) {
   return s.training && s.training->cost ? Value(s.training->cost->value()) : Value();
 }
+Value million_tokens(const Subject& s) {
+  return s.token_usd ? Value(*s.token_usd * 1e6) : Value();
+}
 Value energy(const Subject& s) {
   return s.training && s.training->energy ? Value(s.training->energy->value()) : Value();
 }
@@ -90,6 +94,14 @@ Subject subject_of(const planner::Plan& plan, std::string label) {
   s.seq_len = plan.job.seq_len;
   s.global_batch = plan.job.global_batch;
   return s;
+}
+
+void set_price(Subject& s, const hw_profiles::Profile& profile) {
+  if (!s.candidate) return;
+  const auto token =
+      token_price(profile.gpu, s.gpus, s.candidate->throughput.tokens_per_second);
+  if (token) s.token_usd = token->value();
+  s.price = price_text(profile);
 }
 
 // Exact: bytes and counts as integers, the rest with the digits that read back equal.
@@ -170,7 +182,8 @@ const std::vector<Figure>& figures() {
       {"wire_bytes_per_rank", "sent a step", U::bytes, wire},
       {"training_seconds", "time to train", U::seconds, training_seconds},
       {"gpu_hours", "GPU hours", U::number, gpu_hours},
-      {"cost_usd", "USD", U::number, cost},
+      {"cost_usd", "rent, USD", U::number, cost},
+      {"usd_per_million_tokens", "USD a M tokens", U::number, million_tokens},
       {"energy_joules", "energy, J", U::number, energy},
   };
   return all;
@@ -184,7 +197,7 @@ std::string figure_text(const Value& value, FigureUnit unit) {
     case FigureUnit::seconds: return core::to_text(core::Seconds(*value));
     case FigureUnit::count: return core::count_text(std::llround(*value));
     case FigureUnit::fraction: return percent_text(*value);
-    case FigureUnit::number: return fmt::format("{:.4g}", *value);
+    case FigureUnit::number: return number_text(*value);
   }
   return "";
 }
@@ -193,6 +206,7 @@ Subject chosen_of(const planner::Plan& plan, std::string label) {
   Subject s = subject_of(plan, std::move(label));
   s.candidate = plan.chosen;
   s.training = plan.training;
+  set_price(s, plan.profile);
   if (plan.chosen || plan.rejected.empty()) return s;
   // A lack of memory says more than a number that does not divide.
   const auto memory = std::ranges::find(plan.rejected, "memory", &planner::Rejection::limit);
@@ -210,6 +224,7 @@ std::vector<Subject> candidates_of(const planner::Plan& plan) {
     if (there) return;
     subjects.push_back(subject_of(plan, std::move(label)));
     subjects.back().candidate = c;
+    set_price(subjects.back(), plan.profile);
   };
   if (plan.chosen) add(*plan.chosen, "recommended");
   for (std::size_t i = 0; i < plan.alternatives.size(); ++i)
@@ -248,6 +263,16 @@ Subject run_of(const exec::RunRecord& run, std::string label) {
   s.other_hardware = other_hardware(run).has_value();
   s.memory = run.memory;
   return s;
+}
+
+std::string prices_text(const std::vector<Subject>& subjects, TextStyle style) {
+  std::string text;
+  for (const Subject& s : subjects) {
+    if (s.price.empty()) continue;
+    const std::string line = wrapped(fmt::format("{}: {}", tame(s.gpu), s.price), 2, 4, style);
+    if (text.find(line) == std::string::npos) text += line;
+  }
+  return text.empty() ? text : "\nPrices\n" + text;
 }
 
 std::string subjects_text(const std::vector<Subject>& subjects, TextStyle style) {
@@ -289,7 +314,7 @@ std::string subjects_text(const std::vector<Subject>& subjects, TextStyle style)
     }
     text += '\n' + table.text(style);
   }
-  return text;
+  return text + prices_text(subjects, style);
 }
 
 std::string subjects_csv(const std::vector<Subject>& subjects) {
@@ -339,6 +364,9 @@ Json subjects_json(const std::vector<Subject>& subjects) {
                              {"global_batch", s.global_batch},
                              {"feasible", s.candidate.has_value()},
                              {"summary", summary_text(s)}});
+    Json settings = Json::object();
+    for (const auto& [name, value] : s.settings) settings.set(name, value);
+    one.set("settings", settings);
     one.set("strategy", s.candidate ? planner::to_json(s.candidate->strategy) : Json());
     for (const Figure& f : figures()) one.set(f.key, exact(f.value(s), f.unit));
     array.push_back(std::move(one));

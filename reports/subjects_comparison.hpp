@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/json.hpp"
@@ -22,6 +23,10 @@ struct Subject {
   std::optional<exec::MeasuredTime> time;       // of a run
   std::optional<exec::MeasuredMemory> memory;
   std::optional<cost::Training> training;       // with --tokens
+  std::optional<double> token_usd;     // rent of all its GPUs for one token
+  std::string price;                   // of a GPU hour, in words with its source
+  // What of a sweep's question varies: "precision", "fp8".
+  std::vector<std::pair<std::string, std::string>> settings;
   std::string reason;                  // why there is no candidate
   bool other_hardware = false;         // than planned: its times are not compared
   bool refused = false;                // the question itself: nothing was searched
@@ -47,6 +52,8 @@ const std::vector<Figure>& figures();
 // "18.3 GiB", "-".
 std::string figure_text(const std::optional<double>& value, FigureUnit unit);
 
+// What the subjects' GPUs cost an hour and who says so, a line each; "" where none has a price.
+std::string prices_text(const std::vector<Subject>& subjects, TextStyle style);
 // Summary lines, then every figure that some subject knows, subjects side by side.
 std::string subjects_text(const std::vector<Subject>& subjects, TextStyle style);
 // One line per subject, exact numbers, units in the names of the columns [rfc4180].

@@ -1,0 +1,62 @@
+// The plan that a question of the command line gets: of its machine, beside others and beside other
+// frameworks.
+#include <array>
+
+#include "cli/plan_options.hpp"
+#include "cli/price_option.hpp"
+#include "core/parallel.hpp"
+
+namespace cli {
+
+// Frameworks that `planner emit` writes for, as people choose between them.
+static constexpr std::array<std::string_view, 3> kOtherFrameworks{"fsdp2", "megatron_core",
+                                                                  "deepspeed"};
+
+static planner::OtherFramework in_framework(const PlanOptions& options, std::string_view name) {
+  planner::OtherFramework other;
+  other.framework = name;
+  PlanOptions changed = options;
+  changed.framework = name;
+  auto requests = requests_of(changed);
+  if (!requests.ok()) return other;    // it cannot be asked for this
+  planner::Request& request = requests->front();
+  request.top = 0;
+  request.threads = 1;
+  request.brief = true;
+  request.fewer = false;
+  request.gpu_given = true;            // no other machine is asked about
+  core::Result<planner::Plan> plan = planner::make_plan(request);
+  if (!plan.ok()) return other;
+  other.recipe = plan->job.recipe;
+  other.candidate = std::move(plan->chosen);
+  return other;
+}
+
+core::Result<planner::Plan> plan_of(const PlanOptions& options,
+                                    const std::vector<planner::Request>& requests) {
+  const planner::Request& first = requests.front();
+  if (requests.size() > 1 && first.objective == planner::Objective::cost)
+    return cheapest_plan(requests);
+  const bool asks_others = !options.framework && models::is_transformer(first.model.family) &&
+                           first.job.mode != planner::Mode::inference;
+  std::vector<planner::OtherFramework> others(asks_others ? kOtherFrameworks.size() : 0);
+  std::optional<core::Result<planner::Plan>> made;
+  core::for_each_index(1 + others.size(), 0, [&](std::size_t i) {
+    if (i == 0) made = planner::make_plan(first);
+    else others[i - 1] = in_framework(options, kOtherFrameworks[i - 1]);
+  });
+  core::Result<planner::Plan> plan = *std::move(made);
+  if (!plan.ok()) return plan;
+  for (std::size_t i = 1; i < requests.size(); ++i) {
+    const core::Result<planner::Plan> other = planner::make_plan(requests[i]);
+    if (!other.ok()) return other.problems();
+    planner::OtherMachine row;
+    row.gpu = other->profile.gpu.id;
+    row.candidate = other->chosen;
+    plan->other_machines.push_back(std::move(row));
+  }
+  plan->other_frameworks = std::move(others);
+  return plan;
+}
+
+}  // namespace cli

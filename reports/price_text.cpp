@@ -1,0 +1,45 @@
+#include "reports/price_text.hpp"
+
+#include <fmt/format.h>
+
+#include "reports/text.hpp"
+
+namespace reports {
+
+std::string usd_text(cost::Dollars amount) {
+  return number_text(amount.value()) + " USD";
+}
+
+std::optional<cost::Dollars> token_price(const hw_profiles::Gpu& gpu, std::int64_t gpus,
+                                         double tokens_per_second) {
+  const auto one = cost::rent(gpu, core::Seconds(1 / tokens_per_second));
+  return one ? std::optional(*one * static_cast<double>(gpus)) : std::nullopt;
+}
+
+// A source says provider, tier and date first, then in brackets where that is written.
+std::string price_text(const hw_profiles::Profile& profile) {
+  if (!profile.gpu.price) return "";
+  const hw_profiles::Sourced* stated = profile.lookup("gpu.price");
+  const std::string source = stated == nullptr ? "" : stated->source;
+  return fmt::format("{} USD a GPU hour ({})", number_text(profile.gpu.price->value()),
+                     source.substr(0, source.find(" (")));
+}
+
+std::string token_price_text(cost::Dollars one_token) {
+  constexpr double kCent = 0.01;
+  const double million = one_token.value() * 1e6;
+  if (million >= kCent) return fmt::format("{} USD per million tokens", number_text(million));
+  return fmt::format("{} USD per billion tokens", number_text(million * 1e3));
+}
+
+std::string rent_text(const planner::Plan& plan, const planner::Candidate& candidate) {
+  constexpr core::Seconds kDay{86'400};
+  const auto day = cost::rent(plan.profile.gpu, kDay);
+  if (!day) return "";
+  const auto token = token_price(plan.profile.gpu, plan.gpus,
+                                 candidate.throughput.tokens_per_second);
+  return fmt::format("{} a day, {}, at {}", usd_text(*day * static_cast<double>(plan.gpus)),
+                     token_price_text(*token), price_text(plan.profile));
+}
+
+}  // namespace reports
