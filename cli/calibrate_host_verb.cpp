@@ -61,7 +61,7 @@ int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, A
     return hand_over(*other, whole);
   Words words;
   OutputOptions output;
-  OptionSet set("calibrate", kCalibrateHostPurpose, kCalibrateHostExamples);
+  OptionSet set("calibrate --backend NAME", kCalibrateHostPurpose, kCalibrateHostExamples);
   set.text("--backend", words.backend, "NAME", "host or cuda");
   set.text("--ranks", words.ranks, "N", "ranks at work at once (one per core)");
   set.text("--budget", words.budget, "TIME", "per point (0.5s)");

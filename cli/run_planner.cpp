@@ -36,6 +36,33 @@ bool names_backend(Arguments arguments) {
   });
 }
 
+int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibrator);
+
+constexpr std::string_view kReferenceHead =
+    "# Command line\n\n"
+    "Written by `planner help --markdown` from the options themselves; a test keeps it true\n"
+    "(`UPDATE_GOLDEN=1` writes it anew). `planner VERB --help` prints the same for one verb.\n"
+    "Exit codes: 0 done; 1 a valid question whose answer is no; 2 bad input; 3 failed while\n"
+    "running; 130 interrupted.\n\n";
+
+// `help VERB` is VERB --help; `help --markdown` is docs/cli.md.
+int help_verb(Arguments rest, const Runner& runner, const HostCalibrator& calibrator) {
+  const bool markdown = rest.size() == 1 && rest.front() == "--markdown";
+  if (!markdown) {
+    std::vector<std::string> words(rest.begin(), rest.end());
+    words.emplace_back("--help");
+    return run_verb(words, runner, calibrator);
+  }
+  if (const core::Status head = write_stdout(kReferenceHead); !head.ok())
+    return refuse(head.problems());
+  for (const std::string_view verb : kVerbs) {
+    const std::vector<std::string> words{std::string(verb), std::string(kMarkdownHelp)};
+    if (const int code = run_verb(words, runner, calibrator); code != kDone) return code;
+  }
+  const std::vector<std::string> words{std::string(kMarkdownHelp)};
+  return calibrate_host_verb(words, calibrator, words);
+}
+
 int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibrator) {
   if (whole.empty() || whole.front().starts_with("-")) return plan_verb(whole);
   const std::string& verb = whole.front();
@@ -61,12 +88,14 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
     return calibrate_host_verb(rest, calibrator, whole);
   if (verb == "calibrate") return calibrate_verb(rest);
   if (verb == "completion") return completion_verb(rest, kVerbs);
+  if (verb == "help") return help_verb(rest, runner, calibrator);
   return unknown_verb(verb);
 }
 
 }  // namespace
 
 std::optional<std::string_view> other_binary(Arguments arguments, bool runs) {
+  if (arguments.size() == 1 && arguments.front() == kMarkdownHelp) return std::nullopt;
   bool cuda = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const bool apart = arguments[i] == "--backend" && i + 1 < arguments.size();
