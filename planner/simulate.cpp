@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/check.hpp"
+#include "core/parse_units.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/job_check.hpp"
 #include "planner/lower.hpp"
@@ -26,6 +27,12 @@ constexpr double kMostShared = 3e5;
 constexpr std::int64_t kMostRanksSharing = 64;
 constexpr double kMostFailures = 1e7;
 
+// "500 M": a count that may be beyond what an int64 holds.
+std::string whole_text(double count) {
+  constexpr double kMost = 9e18;
+  return core::count_text(static_cast<std::int64_t>(std::min(count, kMost)));
+}
+
 void append(core::Problems& all, const core::Problems& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
@@ -45,8 +52,9 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
     const double failures =
         o.failures->horizon / o.failures->between * static_cast<double>(plan.gpus);
     if (failures > kMostFailures)
-      problems.push_back({"--mtbf", fmt::format("at most {:.0e} failures to play", kMostFailures),
-                          fmt::format("{:.3g}", failures), "a shorter --horizon"});
+      problems.push_back(
+          {"--mtbf", fmt::format("at most {} failures to play", whole_text(kMostFailures)),
+           whole_text(failures), "a shorter --horizon"});
   }
   if (!o.flows) return problems;
   if (plan.gpus > kMostRanksSharing)
@@ -82,8 +90,8 @@ class Player {
                         : options_.trace ? kMostRecorded
                                          : kMostSimulated;
     if (operations <= most) return {};
-    return {{"plan", fmt::format("a step of at most {:.0e} operations", most),
-             fmt::format("{:.3g} of {} ranks", operations, scene_.actors().size()),
+    return {{"plan", fmt::format("a step of at most {} operations", whole_text(most)),
+             fmt::format("{} of {} ranks", whole_text(operations), scene_.actors().size()),
              options_.flows   ? "leave --collectives flows out"
              : options_.trace ? "leave --trace out"
                               : "leave --unfold and --jitter out"}};
@@ -171,6 +179,21 @@ class Player {
   engine::Scene scene_;
 };
 
+bool is_slowed(const SimulateOptions& o) {
+  return !o.stragglers.empty() || o.jitter > 0 || (o.flows && !o.flows->weak.empty());
+}
+
+// The step that the options would slow down, as it is without them.
+Time healthy_time(const program::Program& program, const cost::Machine& machine,
+                  const SimulateOptions& slowed) {
+  const engine::Scene scene(program, machine, {.unfold = slowed.flows.has_value()});
+  engine::EngineOptions o;
+  o.flows = slowed.flows;
+  if (o.flows) o.flows->weak.clear();
+  o.machine = &machine;
+  return time_of(engine::critical_terms(engine::run(scene, o)), machine);
+}
+
 Goodput goodput_of(const FailureOptions& o, std::int64_t gpus, core::Seconds step,
                    std::uint64_t seed) {
   const engine::FailureModel model{o.between / static_cast<double>(gpus), step, o.save, o.restart};
@@ -178,6 +201,7 @@ Goodput goodput_of(const FailureOptions& o, std::int64_t gpus, core::Seconds ste
   g.between = model.between;
   g.interval = engine::best_interval(model);
   g.expected = engine::expected_goodput(model, g.interval);
+  g.step = g.expected > 0 ? step / g.expected : core::Seconds(0);
   g.played = engine::play_failures(model, g.interval, o.horizon, seed);
   return g;
 }
@@ -211,6 +235,7 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   if (!problems.empty()) return problems;
   core::Result<Simulation> played = player.play(std::move(s));
   if (!played.ok()) return played;
+  if (is_slowed(options)) played->healthy = healthy_time(program, machine, options);
   if (options.failures)
     played->goodput = goodput_of(*options.failures, plan.gpus, played->time.step, options.seed);
   if (options.scale.empty()) return played;

@@ -70,6 +70,7 @@ struct Goodput {
   core::Seconds between{};             // failures of the whole job
   std::int64_t interval = 1;           // steps
   double expected = 0;                 // engine::expected_goodput
+  core::Seconds step{};                // on average, failures and saves included
   engine::GoodputRun played;           // over the horizon, by the seed
 };
 
@@ -82,6 +83,9 @@ struct Simulation {
   core::Seconds planned_step{};        // as the plan predicts it
   int critical_rank = 0;
   Time time;
+  // The step without the stragglers, weak links and jitter of the options, in the terms of its own
+  // critical rank. Empty where the options have none of them.
+  std::optional<Time> healthy;
   core::Seconds first_step{};          // from rest until every rank is done
   Memory memory;
   PeakInstant peak;

@@ -42,6 +42,16 @@ Json conditions_json(const SimulateOptions& o) {
   return json;
 }
 
+// The terms of `slow` less those of `healthy`.
+Json growth_json(const Time& slow, const Time& healthy) {
+  const auto more = [](core::Seconds a, core::Seconds b) { return a.value() - b.value(); };
+  return Json::object(
+      {{"compute", more(slow.compute, healthy.compute)},
+       {"exposed_communication", more(slow.exposed_communication, healthy.exposed_communication)},
+       {"bubble", more(slow.bubble, healthy.bubble)},
+       {"optimizer", more(slow.optimizer, healthy.optimizer)}});
+}
+
 Json scaling_json(const std::vector<ScalePoint>& points) {
   Json array = Json::array();
   for (const ScalePoint& p : points)
@@ -61,6 +71,7 @@ Json goodput_json(const Goodput& g, const FailureOptions& o) {
                        {"restart", o.restart.value()},
                        {"interval_steps", g.interval},
                        {"expected", g.expected},
+                       {"step", g.step.value()},
                        {"horizon", o.horizon.value()},
                        {"played", g.played.goodput},
                        {"steps", g.played.steps},
@@ -84,6 +95,11 @@ std::string to_json_text(const Simulation& s) {
                             {"time", to_json(s.time)},
                             {"first_step", s.first_step.value()},
                             {"memory", to_json(s.memory)}});
+  if (s.healthy) {
+    root.set("healthy", to_json(*s.healthy));
+    root.set("slowdown", s.time.step / s.healthy->step - 1);
+    root.set("growth", growth_json(s.time, *s.healthy));
+  }
   root.set("peak", Json::object({{"rank", s.peak.rank},
                                  {"live", s.peak.live.value()},
                                  {"seconds", s.peak.time.value()},

@@ -1,8 +1,10 @@
 #include "reports/simulation_text.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/parse_units.hpp"
 
@@ -13,6 +15,7 @@ using core::to_text;
 using planner::Simulation;
 
 constexpr std::size_t kMostStreams = 24;  // rows of the table of streams
+constexpr double kAsLong = 0.0005;        // shares of a step below this are not told apart
 
 std::string conditions_text(const planner::SimulateOptions& o, TextStyle style) {
   std::string text;
@@ -35,6 +38,55 @@ std::string conditions_text(const planner::SimulateOptions& o, TextStyle style) 
   return text;
 }
 
+// "49.7 % slower than the healthy step of 1.00 s".
+std::string against_healthy(const Simulation& s) {
+  const double more = s.time.step / s.healthy->step - 1;
+  const std::string healthy = "the healthy step of " + to_text(s.healthy->step);
+  if (std::abs(more) < kAsLong) return "as long as " + healthy;
+  return fmt::format("{} {} than {}", percent_text(std::abs(more)), more > 0 ? "slower" : "faster",
+                     healthy);
+}
+
+// Which terms of the step are longer and which shorter than in the healthy step.
+std::string growth_text(const Simulation& s, TextStyle style) {
+  const planner::Time& now = s.time;
+  const planner::Time& then = *s.healthy;
+  std::vector<std::string> longer, shorter;
+  const auto add = [&](std::string_view name, core::Seconds a, core::Seconds b) {
+    const double more = a.value() - b.value();
+    if (std::abs(more) < kAsLong * then.step.value()) return;
+    (more > 0 ? longer : shorter)
+        .push_back(fmt::format("{} by {}", name, to_text(core::Seconds(std::abs(more)))));
+  };
+  add("compute", now.compute, then.compute);
+  add("exposed communication", now.exposed_communication, then.exposed_communication);
+  add("bubble", now.bubble, then.bubble);
+  add("optimizer", now.optimizer, then.optimizer);
+  std::string text;
+  if (!longer.empty())
+    text += wrapped(fmt::format("Longer than in the healthy step: {}.", fmt::join(longer, ", ")), 2,
+                    4, style);
+  if (!shorter.empty())
+    text += wrapped(fmt::format("Shorter than in the healthy step: {}.", fmt::join(shorter, ", ")),
+                    2, 4, style);
+  return text;
+}
+
+// The plan predicts a step that nothing slows down, so that is what it is held against.
+std::string planned_text(const Simulation& s, TextStyle style) {
+  const core::Seconds played = s.healthy ? s.healthy->step : s.time.step;
+  const double more = played.value() > 0 ? s.planned_step / played - 1 : 0;
+  const std::string_view than = s.healthy ? "the healthy step" : "simulated";
+  const std::string share = percent_text(std::abs(more));
+  const std::string off =
+      std::abs(more) < kAsLong
+          ? fmt::format(", the same as {}", than)
+          : fmt::format(", {} {} than {}", share, more > 0 ? "more" : "less", than);
+  return wrapped(fmt::format("The plan predicts {}{}. The first step, from rest, takes {}.",
+                             to_text(s.planned_step), off, to_text(s.first_step)),
+                 2, 4, style);
+}
+
 std::string parts_text(const Simulation& s, TextStyle style) {
   Table table = share_table();
   const auto add = [&](std::string_view name, core::Seconds seconds) {
@@ -45,15 +97,13 @@ std::string parts_text(const Simulation& s, TextStyle style) {
   add("exposed communication", s.time.exposed_communication);
   add("bubble", s.time.bubble);
   add("optimizer", s.time.optimizer);
-  std::string text =
-      painted(fmt::format("Time of a step on rank {}: {}", s.critical_rank, to_text(s.time.step)),
-              Ink::heading, style) +
-      '\n' + table.text(style);
-  const double off = s.time.step.value() > 0 ? s.planned_step / s.time.step - 1 : 0;
-  text += wrapped(fmt::format("the plan says {} ({}{}); the first step, from rest, takes {}",
-                              to_text(s.planned_step), off < 0 ? "" : "+", percent_text(off),
-                              to_text(s.first_step)),
-                  2, 4, style);
+  std::string heading =
+      fmt::format("Time of a step on rank {}: {}", s.critical_rank, to_text(s.time.step));
+  if (s.healthy) heading += ", " + against_healthy(s);
+  std::string text = painted(wrapped(heading, 0, 2, style), Ink::heading, style);
+  text += table.text(style);
+  if (s.healthy) text += growth_text(s, style);
+  text += planned_text(s, style);
   if (s.time.launch_bound)
     text += "  launch-bound: the host cannot issue kernels as fast as the GPU runs them\n";
   return text;
@@ -98,13 +148,18 @@ std::string peak_text(const Simulation& s, TextStyle style) {
                         0, 2, style);
 }
 
+std::string samples_text(double rate) {
+  return rate < 1'000 ? fmt::format("{:.4g}", rate)
+                      : core::count_text(static_cast<std::int64_t>(rate + 0.5));
+}
+
 std::string scaling_text(const Simulation& s, TextStyle style) {
   if (s.scaling.empty()) return "";
   Table table({{"copies"}, {"GPUs"}, {"step"}, {"samples/s"}, {"speed-up"}, {"efficiency"},
                {"", Align::left}});
   for (const planner::ScalePoint& p : s.scaling)
     table.add({std::to_string(p.copies), std::to_string(p.gpus), to_text(p.time.step),
-               fmt::format("{:.4g}", p.samples_per_second), fmt::format("{:.2f}", p.speed_up),
+               samples_text(p.samples_per_second), fmt::format("{:.2f}", p.speed_up),
                percent_text(p.efficiency), bar(p.efficiency, bar_width(style) / 2, style)});
   return '\n' + painted("Data-parallel copies, each with the same work", Ink::heading, style) +
          '\n' + table.text(style);
@@ -117,13 +172,19 @@ std::string goodput_text(const Simulation& s, TextStyle style) {
   std::string text =
       '\n' + painted(fmt::format("Goodput with failures: {}", percent_text(g.expected)),
                      Ink::heading, style) + '\n';
-  text += wrapped(fmt::format("a checkpoint every {} steps is best: the job fails every {}, a save "
-                              "takes {}, a restart {}",
+  if (g.step.value() > 0)
+    text += wrapped(fmt::format("With failures a step takes {} on average, {} longer than the step "
+                                "of {} that meets none.",
+                                to_text(g.step), percent_text(g.step / s.time.step - 1),
+                                to_text(s.time.step)),
+                    2, 4, style);
+  text += wrapped(fmt::format("A checkpoint every {} steps is best: the job fails every {}, a save "
+                              "takes {}, a restart {}.",
                               core::count_text(g.interval), to_text(g.between), to_text(o.save),
                               to_text(o.restart)),
                   2, 4, style);
-  return text + wrapped(fmt::format("played for {} (seed {}): {}, {} failures, {} steps kept, {} "
-                                    "done again",
+  return text + wrapped(fmt::format("Played for {} (seed {}), {} of the time made steps that were "
+                                    "kept: {} failures, {} steps kept, {} steps done again.",
                                     to_text(o.horizon), s.options.seed,
                                     percent_text(g.played.goodput),
                                     core::count_text(g.played.failures),

@@ -39,6 +39,8 @@ expect 0 '' simulate plan.json --jitter 0.05 --seed 7 --json
 if ! cmp -s out.txt jitter.json; then complain 'the same seed gave other bytes'; fi
 expect 0 '' simulate plan.json --straggler rank=3,slowdown=1.5
 if ! grep -q 'rank 3 computes 1.5 times as long' out.txt; then complain 'no word of straggler'; fi
+if ! grep -q 'slower than the healthy step' out.txt; then complain 'not held against healthy'; fi
+if ! grep -q 'Longer than in the healthy step: compute by' out.txt; then complain 'what grew'; fi
 
 expect 0 '' simulate plan.json --collectives flows --json
 if ! grep -q 'wire_bytes_by_rank' out.txt; then complain 'flows count no bytes'; fi
@@ -91,6 +93,8 @@ if [[ -n $(find . -name '.planner-*') ]]; then complain "left: $(find . -name '.
 plan --pin data=4 --out copies.json
 expect 0 '' simulate copies.json --scale 1,2,4 --mtbf 1000h --save 10s --restart 1min
 if ! grep -q 'Goodput' out.txt; then complain 'no goodput'; fi
+if ! grep -q 'With failures a step takes' out.txt; then complain 'no step with failures'; fi
+if grep -qE '[0-9]e[+-]?[0-9]' out.txt; then complain 'e-notation'; fi
 expect 2 'data-parallel copies' simulate copies.json --scale 1,x
 expect 2 'save' simulate copies.json --mtbf 1000h --restart 1min
 expect 2 'mtbf' simulate copies.json --save 1min

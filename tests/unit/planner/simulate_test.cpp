@@ -60,6 +60,33 @@ TEST_CASE("unfolded, a step is the same; a straggler makes it longer") {
   CHECK(slow.time.step.value() <= 1.5 * folded.time.step.value());
 }
 
+TEST_CASE("a slowed step is held against the healthy one, and the terms say what grew") {
+  const planner::Plan plan = simulated_plan({"pipeline=2", "schedule=1f1b"});
+  const Simulation plain = planner::simulate(plan, {}).value();
+  CHECK(!plain.healthy);
+  CHECK(core::parse_json(planner::to_json_text(plain), "s").value().find("healthy") == nullptr);
+  planner::SimulateOptions weak;
+  weak.flows.emplace();
+  const core::Seconds shared = planner::simulate(plan, weak).value().time.step;
+  weak.flows->weak.push_back({3, 0.01});
+  const planner::SimulateOptions straggler{.stragglers = {{5, 1.5}}}, jitter{.jitter = 0.2};
+  for (const auto& [options, healthy] : {std::pair{straggler, plain.time.step},
+                                         std::pair{jitter, plain.time.step},
+                                         std::pair{weak, shared}}) {
+    const Simulation s = planner::simulate(plan, options).value();
+    REQUIRE(s.healthy);
+    CHECK(s.healthy->step == healthy);
+    CHECK(s.time.step > healthy);
+    const core::Json json = core::parse_json(planner::to_json_text(s), "s").value();
+    CHECK(json.at("healthy").at("step").as_double() == healthy.value());
+    CHECK(json.at("slowdown").as_double() == Approx(s.time.step / healthy - 1));
+    double grown = 0;
+    for (const core::Json::Member& term : json.at("growth").members())
+      grown += term.value.as_double();
+    CHECK(grown == Approx(s.time.step.value() - healthy.value()));
+  }
+}
+
 TEST_CASE("a simulation is written with every field of its schema") {
   const Simulation s = planner::simulate(simulated_plan({"pipeline=2"}), {}).value();
   const core::Json json = core::parse_json(planner::to_json_text(s), "simulation").value();
@@ -116,6 +143,7 @@ TEST_CASE("a job on failing GPUs keeps the share that its checkpoints save") {
   CHECK(s.goodput->between.value() == Approx(1e6 / 8));
   CHECK(s.goodput->expected > 0.97);
   CHECK(s.goodput->played.goodput == Approx(s.goodput->expected).epsilon(0.02));
+  CHECK(s.goodput->step.value() == Approx(s.time.step.value() / s.goodput->expected));
   o.failures->horizon = core::Seconds(1e12);
   o.failures->between = core::Seconds(1);
   CHECK(!planner::simulate(plan, o).ok());
