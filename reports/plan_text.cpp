@@ -7,7 +7,6 @@
 #include "core/parse_units.hpp"
 #include "reports/candidate_text.hpp"
 #include "reports/plan_headline.hpp"
-#include "reports/price_text.hpp"
 #include "reports/sensitivity.hpp"
 
 namespace reports {

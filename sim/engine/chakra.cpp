@@ -8,8 +8,8 @@
 
 #include "core/check.hpp"
 #include "core/json.hpp"
+#include "core/protobuf.hpp"
 #include "sim/engine/chakra_schema.hpp"
-#include "sim/engine/protobuf.hpp"
 #include "sim/program/traffic.hpp"
 #include "sim/program/turns.hpp"
 
@@ -17,6 +17,7 @@ namespace engine {
 namespace {
 
 using namespace chakra;
+using core::ProtoMessage;
 using program::ActionKind;
 using program::Collective;
 

@@ -10,14 +10,17 @@
 
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
+#include "core/protobuf.hpp"
 #include "core/untrusted.hpp"
 #include "sim/engine/chakra_schema.hpp"
-#include "sim/engine/protobuf.hpp"
 
 namespace engine {
 namespace {
 
 using namespace chakra;
+using core::ProtoFault;
+using core::ProtoReader;
+using core::Wire;
 
 constexpr std::uint64_t kMostRanks = 1 << 20;
 // Durations of one file together; what is longer is no step, and would overflow.

@@ -3,10 +3,10 @@
 
 #include <map>
 
+#include "core/protobuf.hpp"
 #include "sim/engine/chakra.hpp"
 #include "sim/engine/chakra_play.hpp"
 #include "sim/engine/chakra_schema.hpp"
-#include "sim/engine/protobuf.hpp"
 #include "tests/catch.hpp"
 
 namespace engine_test {
@@ -48,7 +48,7 @@ inline ReadBack read_back(const Written& w) {
 
 // A node by hand, as another writer might make it: dependencies one by one.
 struct Hand {
-  engine::ProtoMessage message;
+  core::ProtoMessage message;
   explicit Hand(std::uint64_t id, std::uint64_t type, std::vector<std::uint64_t> after = {},
                 std::uint64_t micros = 0) {
     message.number(engine::chakra::kId, id);
@@ -58,14 +58,14 @@ struct Hand {
     if (micros > 0) message.number(engine::chakra::kDurationMicros, micros);
   }
   Hand& with(std::string_view name, std::int64_t value) {
-    engine::ProtoMessage a;
+    core::ProtoMessage a;
     a.text(engine::chakra::kAttributeName, name);
     a.number(engine::chakra::kInt64, static_cast<std::uint64_t>(value));
     message.message(engine::chakra::kAttribute, a);
     return *this;
   }
   Hand& with(std::string_view name, std::string_view value) {
-    engine::ProtoMessage a;
+    core::ProtoMessage a;
     a.text(engine::chakra::kAttributeName, name);
     a.text(engine::chakra::kString, value);
     message.message(engine::chakra::kAttribute, a);
@@ -75,7 +75,7 @@ struct Hand {
 
 inline std::string file_of(const std::vector<Hand>& nodes) {
   std::string bytes;
-  engine::ProtoMessage metadata;
+  core::ProtoMessage metadata;
   metadata.text(engine::chakra::kVersion, "0.0.4");
   metadata.append_delimited(bytes);
   for (const Hand& node : nodes) node.message.append_delimited(bytes);

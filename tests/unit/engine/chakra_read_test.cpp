@@ -110,7 +110,7 @@ TEST_CASE("process groups come from the file, from PyTorch's metadata, or are al
   CHECK(play(traces_of({rank("4"), rank("5")}), {{"4", {0}}, {"5", {1}}}).makespan == 5 * kMicro);
   const auto with_metadata = [&] {
     Hand init(7, kMetadata);
-    engine::ProtoMessage inputs;
+    core::ProtoMessage inputs;
     inputs.text(kIoValues, R"(['[{"pg_name": "3", "ranks": [1, 0]}]'])");
     init.message.message(kInputs, inputs);
     return std::vector{init, all_reduce(8, 8, {7}, 5).with("pg_name", "3")};

@@ -1,4 +1,4 @@
-// The encoding byte by byte, and what the files of a small Program say.
+// What the files of a small Program say.
 #include "sim/engine/chakra.hpp"
 
 #include <map>
@@ -91,27 +91,6 @@ engine::Scene scene_of(const program::Program& p) {
 }
 
 }  // namespace
-
-TEST_CASE("messages are encoded as protobuf's own documentation has them") {
-  engine::ProtoMessage m;
-  m.number(1, 150);
-  CHECK(m.bytes() == "\x08\x96\x01");
-  engine::ProtoMessage s;
-  s.text(2, "testing");
-  CHECK(s.bytes() == "\x12\x07testing");
-  engine::ProtoMessage nested;
-  nested.message(3, m);
-  CHECK(nested.bytes() == "\x1a\x03\x08\x96\x01");
-  engine::ProtoMessage high;           // field 29 needs two bytes: 29 << 3 | 2 = 234 = 0xea 0x01
-  high.text(29, "x");
-  CHECK(high.bytes() == "\xea\x01\x01x");
-  engine::ProtoMessage negative;       // -1: nine bytes of seven ones, then the last bit
-  negative.number(1, static_cast<std::uint64_t>(-1));
-  CHECK(negative.bytes() == "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
-  std::string sequence;
-  m.append_delimited(sequence);
-  CHECK(sequence == "\x03\x08\x96\x01");
-}
 
 TEST_CASE("a file begins with its metadata and says the same twice") {
   const program::Program p = two_stages(2);

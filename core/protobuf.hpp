@@ -1,6 +1,6 @@
 #pragma once
 // The wire format of protobuf [protobuf], by hand: messages are made field by field, and read field
-// by field without copying. A message that Chakra's own library would write of the same fields in
+// by field without copying. A message that protobuf's own library would write of the same fields in
 // the same order has the same bytes.
 //
 // ProtoReader never reads beyond its bytes and allocates nothing; what is damaged is a ProtoFault
@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace engine {
+namespace core {
 
 enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
@@ -27,6 +27,11 @@ class ProtoMessage {
   // As proto3 has it for fields outside a oneof: zero is what is absent.
   void number_unless_zero(int field, std::uint64_t value) {
     if (value != 0) number(field, value);
+  }
+  // fixed64: eight bytes, the lowest first.
+  void fixed(int field, std::uint64_t value) {
+    put_key(field, Wire::fixed64);
+    for (int i = 0; i < 8; ++i) bytes_ += static_cast<char>(value >> 8 * i & 0xff);
   }
   void text(int field, std::string_view value) {
     put_key(field, Wire::bytes);
@@ -42,6 +47,8 @@ class ProtoMessage {
     message(field, packed);
   }
   const std::string& bytes() const { return bytes_; }
+  bool empty() const { return bytes_.empty(); }
+  void clear() { bytes_.clear(); }
 
   // As one of a sequence: behind its length.
   void append_delimited(std::string& out) const {
@@ -164,4 +171,4 @@ class ProtoReader {
   std::optional<ProtoFault> fault_;
 };
 
-}  // namespace engine
+}  // namespace core
