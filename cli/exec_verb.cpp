@@ -7,6 +7,7 @@
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/requirements.hpp"
+#include "cli/step_trace.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
@@ -31,8 +32,9 @@ constexpr std::size_t kMostHosts = std::size_t{16} << 20;  // bytes of a file of
 struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
-  std::optional<std::string> checkpoint_dir, checkpoint_every, trace, detail, graphs, attention,
-      gelu, device_times;
+  std::optional<std::string> checkpoint_dir, checkpoint_every, graphs, attention, gelu,
+      device_times;
+  StepTraceWords trace;
   std::optional<std::string> collectives, hostfile, links;
   bool progress = false, scale_down = false;
 };
@@ -101,13 +103,12 @@ void read_links(const ExecOptions& options, RunRequest& request, core::Problems&
 }
 
 void read_trace(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
-  if (options.detail && *options.detail != "block" && *options.detail != "op")
-    problems.push_back({"--detail", "block or op", '"' + *options.detail + '"', ""});
-  request.trace_ops = options.detail == "op";
-  request.trace = options.trace;
-  if (!options.trace) return;
-  if (const core::Status target = core::check_writable(*options.trace); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+  std::optional<StepTrace> trace = read_step_trace(options.trace, problems);
+  if (!trace) return;
+  request.trace = options.trace.file;
+  request.trace_ops = trace->every_action;
+  request.trace_choice = std::move(trace->choice);
+  request.trace_words = options.trace.words();
 }
 
 // What a GPU alone has: `given` is one of `words`.
@@ -250,9 +251,8 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   set.text("--device-times", options.device_times, "BY",
            "of a GPU, of the last step's actions: events (default); cupti: and kernel by kernel, "
            "into the record and the trace");
-  set.text("--trace", options.trace, "FILE", "write a trace of the last step for Perfetto");
-  set.text("--detail", options.detail, "WHAT", "slices of the trace: block (default) or op");
   set.flag("--progress", options.progress, "tell each step, even where no terminal reads it");
+  add_step_trace_options(set, options.trace, "write a trace of the last step");
   add_output_options(set, output, "the record of the run");
   if (const auto ended = ended_by(set, arguments)) return *ended;
 

@@ -40,9 +40,8 @@ std::vector<std::string> rank_words(const RunRequest& request) {
     add("--checkpoint-dir", *request.checkpoint_dir);
     add("--checkpoint-every", std::to_string(request.checkpoint_every));
   }
-  if (request.trace) add("--trace", *request.trace);
   if (request.scale_down) words.push_back("--scale-down");
-  if (request.trace_ops) add("--detail", "op");
+  words.insert(words.end(), request.trace_words.begin(), request.trace_words.end());
   words.push_back(request.progress ? "--progress" : "--quiet");
   words.push_back("--json");
   return words;

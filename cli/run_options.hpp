@@ -2,6 +2,7 @@
 // The request of the command line as the executor takes it. Seen by the binaries that link the
 // executor alone. The request must outlive what is made of it.
 
+#include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "exec/run/run.hpp"
 
@@ -17,14 +18,18 @@ inline exec::RunOptions run_options(const RunRequest& request) {
   options.candidate = request.candidate;
   options.checkpoint_dir = request.checkpoint_dir;
   options.checkpoint_every = request.checkpoint_every;
-  options.trace = request.trace;
+  if (request.trace)
+    options.trace = exec::TraceTarget{
+        *request.trace,
+        {request.trace_ops ? exec::TraceDetail::op : exec::TraceDetail::block,
+         request.trace_choice},
+        [](const std::string& text) { write_reason(text); }};
   if (request.graphs != "auto")
     options.graphs = request.graphs == "on" ? exec::Graphs::on : exec::Graphs::off;
   if (request.links)
     options.links = request.links->of_plan
                         ? exec::Paced{}
                         : exec::Paced{exec::Link{request.links->bandwidth, request.links->latency}};
-  if (request.trace_ops) options.trace_detail = exec::TraceDetail::op;
   if (request.progress)
     options.progress = [&request](const exec::Progress& p) {
       request.progress({p.step, p.loss, p.seconds, p.tokens_per_second, p.live});

@@ -5,6 +5,7 @@
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/simulate_traces.hpp"
+#include "cli/step_trace.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
@@ -26,7 +27,8 @@ struct SimulateWords {
   std::string plan;
   ChakraWords chakra;
   TraceWords traces;
-  std::optional<std::string> candidate, trace, detail, jitter, collectives, links;
+  StepTraceWords trace;
+  std::optional<std::string> candidate, jitter, collectives, links;
   std::optional<std::string> scale, mtbf, save, restart, horizon;
   std::vector<std::string> stragglers, weak_links;
   bool unfold = false;
@@ -167,21 +169,17 @@ planner::SimulateOptions options_of(const SimulateWords& words, const OutputOpti
       problems.push_back({"--jitter", "a share of each kernel's time, 0 to 1",
                           '"' + *words.jitter + '"', "write --jitter 0.05"});
   }
-  if (words.detail && *words.detail != "block" && *words.detail != "op")
-    problems.push_back({"--detail", "block or op", '"' + *words.detail + '"', ""});
-  if (!words.trace) return o;
-  o.trace.emplace();
-  if (words.detail == "op") o.trace->detail = engine::TraceDetail::op;
-  if (const core::Status target = core::check_writable(*words.trace); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+  if (auto trace = read_step_trace(words.trace, problems))
+    o.trace = engine::TraceOptions{
+        trace->every_action ? engine::TraceDetail::op : engine::TraceDetail::block,
+        std::move(trace->choice)};
   return o;
 }
 
 // What asks about a plan has no answer from traces, which say what each rank did and no more.
 void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) {
   const std::pair<const char*, bool> given[] = {
-      {"--candidate", words.candidate.has_value()}, {"--trace", words.trace.has_value()},
-      {"--detail", words.detail.has_value()}, {"--jitter", words.jitter.has_value()},
+      {"--candidate", words.candidate.has_value()}, {"--jitter", words.jitter.has_value()},
       {"--collectives", words.collectives.has_value()}, {"--links", words.links.has_value()},
       {"--scale", words.scale.has_value()}, {"--mtbf", words.mtbf.has_value()},
       {"--save", words.save.has_value()}, {"--restart", words.restart.has_value()},
@@ -189,10 +187,13 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
       {"--link-down", !words.weak_links.empty()}, {"--unfold", words.unfold},
       {"--chakra", words.chakra.folder.has_value()},
       {"--chakra-ranks", words.chakra.ranks.has_value()}};
+  const auto refuse = [&](const std::string& name) {
+    problems.push_back({name, "a plan", "execution traces: " + words.plan,
+                        "leave it out, or name a plan"});
+  };
   for (const auto& [name, is] : given)
-    if (is)
-      problems.push_back({name, "a plan", "execution traces: " + words.plan,
-                          "leave it out, or name a plan"});
+    if (is) refuse(name);
+  for (const std::string& name : words.trace.given()) refuse(name);
 }
 
 }  // namespace
@@ -205,8 +206,6 @@ int simulate_verb(Arguments arguments) {
                  "file written by planner --out, or a folder of execution traces (Chakra)");
   set.group("Simulation");
   set.text("--candidate", words.candidate, "N", "0: the chosen; N: the N-th alternative");
-  set.text("--trace", words.trace, "FILE", "write a trace for Perfetto or Chrome");
-  set.text("--detail", words.detail, "WHAT", "slices of the trace: block (default) or op");
   set.texts("--straggler", words.stragglers, "rank=R,slowdown=X",
             "a rank whose kernels take X times as long; several times");
   set.text("--collectives", words.collectives, "HOW",
@@ -224,6 +223,7 @@ int simulate_verb(Arguments arguments) {
            "from a failure until steps run again (with --mtbf)");
   set.text("--horizon", words.horizon, "TIME", "how long failures are played (30d)");
   set.flag("--unfold", words.unfold, "play every rank, also those that behave alike");
+  add_step_trace_options(set, words.trace, "write a trace of the step");
   add_chakra_options(set, words.chakra);
   add_trace_options(set, words.traces);
   add_output_options(set, output, "the simulation");
@@ -253,12 +253,14 @@ int simulate_verb(Arguments arguments) {
   if (!simulation.ok()) return refuse(simulation.problems());
   if (const core::Status written = chakra.commit(simulation->chakra_groups); !written.ok())
     return refuse(written.problems());
-  if (words.trace) {
-    const core::Status written = core::write_atomically(*words.trace, simulation->trace);
+  if (words.trace.file) {
+    const core::Status written =
+        core::write_atomically(*words.trace.file, simulation->trace.bytes);
     if (!written.ok()) return refuse(written.problems());
   }
   const core::Status delivered = deliver(output, planner::to_json_text(*simulation), [&] {
-    return reports::simulation_text(*simulation, page_style());
+    return reports::simulation_text(*simulation, page_style()) +
+           reports::next_text(*simulation, words.plan, words.trace.file, page_style());
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }

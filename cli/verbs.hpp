@@ -12,6 +12,7 @@
 #include "core/result.hpp"
 #include "exec/record/run_record.hpp"
 #include "planner/plan.hpp"
+#include "sim/program/trace_scope.hpp"
 
 namespace cli {
 
@@ -49,6 +50,8 @@ struct RunRequest {
   std::string gelu = "own";            // product
   std::string device_times = "events";  // cupti
   bool trace_ops = false, quiet = false;
+  program::TraceChoice trace_choice;
+  std::vector<std::string> trace_words;  // its options, for who starts another binary
   std::function<void(const StepProgress&)> progress;
 };
 // Writes each step that is done as a line of standard error that begins so.

@@ -124,9 +124,9 @@ class Player {
       s.chakra_groups = std::move(groups).value();
     }
     if (!options_.trace) return s;
-    core::Result<std::string> text = engine::trace_json(scene_, record, *options_.trace);
-    if (!text.ok()) return text.problems();
-    s.trace = std::move(text).value();
+    core::Result<program::Trace> trace = engine::write_trace(scene_, record, *options_.trace);
+    if (!trace.ok()) return trace.problems();
+    s.trace = std::move(trace).value();
     return s;
   }
 

@@ -5,6 +5,13 @@
 //
 // time is that of the critical rank in the steady state (engine/outcome.hpp); streams and critical
 // path are of the first step, begun at rest.
+//
+// Where stragglers, weak links or jitter are asked for, simulate/1 has `healthy`: the `time` of the
+// step without them; `slowdown`: step / healthy step - 1; and `growth`: the seconds by which each
+// term of the step is longer (negative: shorter), which sum to step - healthy step. With failures,
+// goodput.step is the average time from one kept step to the next. Where a trace is wanted, `trace`
+// says its format, its bytes, which ranks and which micro-batches (first and last of each run) it
+// shows, and whether these are all.
 
 #include <cstdint>
 #include <optional>
@@ -96,7 +103,7 @@ struct Simulation {
   std::optional<Goodput> goodput;       // where asked for
   std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step
   SimulateOptions options;
-  std::string trace;                   // where wanted
+  program::Trace trace;                // where wanted
   engine::ChakraGroups chakra_groups;  // likewise, of execution traces
 };
 

@@ -42,6 +42,18 @@ Json conditions_json(const SimulateOptions& o) {
   return json;
 }
 
+Json trace_json(const program::Trace& trace, program::TraceFormat format) {
+  Json micro_batches = Json::array();
+  for (const core::IntRange& range : trace.scope.micro_batches)
+    micro_batches.push_back(Json::array_of(std::vector<std::int64_t>{range.low, range.high}));
+  return Json::object(
+      {{"format", format == program::TraceFormat::perfetto ? "perfetto" : "json"},
+       {"bytes", static_cast<std::int64_t>(trace.bytes.size())},
+       {"ranks", Json::array_of(trace.scope.ranks)},
+       {"micro_batches", std::move(micro_batches)},
+       {"whole", trace.scope.whole()}});
+}
+
 // The terms of `slow` less those of `healthy`.
 Json growth_json(const Time& slow, const Time& healthy) {
   const auto more = [](core::Seconds a, core::Seconds b) { return a.value() - b.value(); };
@@ -114,6 +126,7 @@ std::string to_json_text(const Simulation& s) {
     for (const double bytes : s.wire_sent) sent.push_back(static_cast<std::int64_t>(bytes));
     root.set("wire_bytes_by_rank", std::move(sent));
   }
+  if (s.options.trace) root.set("trace", trace_json(s.trace, s.options.trace->choice.format));
   if (!s.scaling.empty()) root.set("scaling", scaling_json(s.scaling));
   if (s.goodput) root.set("goodput", goodput_json(*s.goodput, *s.options.failures));
   return core::dump(root) + '\n';

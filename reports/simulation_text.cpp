@@ -206,4 +206,18 @@ std::string simulation_text(const Simulation& s, TextStyle style) {
          peak_text(s, style) + scaling_text(s, style) + goodput_text(s, style);
 }
 
+std::string next_text(const Simulation& s, const std::string& plan_file,
+                      const std::optional<std::string>& trace_file, TextStyle style) {
+  if (!trace_file)
+    return '\n' + wrapped(fmt::format("Next: planner simulate {} --trace step.json writes the step "
+                                      "as a timeline.",
+                                      plan_file),
+                          0, 2, style);
+  const auto bytes = core::Bytes(static_cast<std::int64_t>(s.trace.bytes.size()));
+  return '\n' +
+         wrapped(fmt::format("{} ({}) {}", *trace_file, to_text(bytes), to_text(s.trace.scope)), 0,
+                 2, style) +
+         wrapped(fmt::format("Next: open {} in ui.perfetto.dev.", *trace_file), 0, 2, style);
+}
+
 }  // namespace reports

@@ -179,9 +179,7 @@ class Run {
   }
 
   void write_trace() const {
-    if (options_.trace)
-      or_fail(core::write_atomically(*options_.trace,
-                                     trace_json(program_, logs_, options_.trace_detail)));
+    if (options_.trace) or_fail(write_trace_file(program_, logs_, *options_.trace));
   }
 
   void run_rank(const RunContext& context, int rank) {
@@ -343,6 +341,8 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
                                                              ranks_here(program, processes)));
   if (!problems.empty()) return problems;
   problems = agreed(processes, step_problems(program, strategy, options));
+  if (!problems.empty()) return problems;
+  problems = agreed(processes, trace_problems(program, options.trace));
   if (!problems.empty()) return problems;
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));

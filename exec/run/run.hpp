@@ -53,8 +53,7 @@ struct RunOptions {
   std::optional<std::string> checkpoint_dir;
   std::int64_t checkpoint_every = 1;   // steps; the last one always
   Graphs graphs = Graphs::automatic;   // of a backend apart from the host
-  std::optional<std::string> trace;    // file for a trace of the last step
-  TraceDetail trace_detail = TraceDetail::block;
+  std::optional<TraceTarget> trace;    // of the last step
   std::function<void(const Progress&)> progress;  // from one rank's thread
   std::function<std::unique_ptr<Held>()> hold_signals;
 };

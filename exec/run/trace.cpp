@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
+#include "core/file.hpp"
 #include "sim/program/replay.hpp"
-#include "sim/program/trace_text.hpp"
 
 namespace exec {
 namespace {
 
 using program::ActionKind;
-using program::TraceText;
 
 constexpr double kPicoseconds = 1e12;
 
@@ -55,10 +55,20 @@ std::vector<PassCalls> passes_of(const program::RankClass& k, program::StepOf wh
   return all;
 }
 
+// Every rank is measured, and so like no other.
+program::TraceSubject subject_of(const program::Program& p) {
+  program::TraceSubject subject;
+  subject.ranks = p.mesh.ranks();
+  subject.unlike.resize(static_cast<std::size_t>(subject.ranks));
+  std::iota(subject.unlike.begin(), subject.unlike.end(), 0);
+  subject.micro_batches = p.classes.front().schedule.micro_batches;
+  return subject;
+}
+
 class Writer {
  public:
-  Writer(const program::Program& p, const std::vector<StepLog>& logs, TraceDetail detail)
-      : program_(p), logs_(logs), detail_(detail) {
+  Writer(const program::Program& p, const std::vector<StepLog>& logs, const TraceOptions& options)
+      : program_(p), logs_(logs), options_(options) {
     zero_ = std::numeric_limits<double>::infinity();
     for (const StepLog& log : logs) {
       for (const auto& stream : log.streams)
@@ -67,9 +77,13 @@ class Writer {
     }
   }
 
-  std::string run() {
-    for (std::size_t r = 0; r < logs_.size(); ++r) write_rank(static_cast<int>(r));
-    return text_.finish();
+  core::Result<program::Trace> run() {
+    return program::write_trace(options_.choice, subject_of(program_),
+                                [&](program::TraceFile& file, const program::TraceScope& scope) {
+                                  file_ = &file;
+                                  scope_ = &scope;
+                                  for (const int rank : scope.ranks) write_rank(rank);
+                                });
   }
 
  private:
@@ -78,29 +92,43 @@ class Writer {
   }
 
   void write_rank(int rank) {
+    if (file_->full()) return;
     class_ = &program_.classes[static_cast<std::size_t>(program_.class_of(rank))];
     const StepLog& log = logs_[static_cast<std::size_t>(rank)];
-    text_.begin_rank(rank, *class_);
-    write_passes(log.streams[0], log.which);
+    file_->begin_rank(rank, *class_);
+    passes_ = passes_of(*class_, log.which);
+    first_ = class_->schedule.first_of(log.which.step);
+    write_passes(log.streams[0]);
     for (std::size_t s = 0; s < log.streams.size(); ++s)
-      write_stream(TraceText::thread_of(static_cast<program::Stream>(s)), log.streams[s]);
+      write_stream(program::stream_thread(static_cast<program::Stream>(s)), log.streams[s]);
     if (log.kernels) write_kernels(log);
     write_memory(log);
   }
 
-  void slice(int tid, std::string_view name, std::string_view category, double start,
-             double finish, std::string_view args) {
-    text_.slice(tid, name, category, picoseconds(start), picoseconds(finish), args);
+  void slice(int thread, std::string_view name, std::string_view category, double start,
+             double finish, const program::TraceArgs& args) {
+    file_->slice({thread, name, category, picoseconds(start), picoseconds(finish), args});
   }
 
-  void write_passes(const std::vector<LoggedAction>& compute, program::StepOf which) {
+  // What begins and ends a step, its first and its last pass here, is no micro-batch's.
+  bool shows(const PassCalls& pass) const {
+    return scope_->all_micro_batches || &pass == &passes_.front() || &pass == &passes_.back() ||
+           scope_->shows(pass.micro_batch - first_);
+  }
+  bool shows(const LoggedAction& a) const {
+    if (scope_->all_micro_batches) return true;
+    const auto pass = std::ranges::upper_bound(passes_, a.number, {}, &PassCalls::last);
+    return pass == passes_.end() || shows(*pass);
+  }
+
+  void write_passes(const std::vector<LoggedAction>& compute) {
     auto at = compute.begin();
-    for (const PassCalls& pass : passes_of(*class_, which)) {
+    for (const PassCalls& pass : passes_) {
       const auto first = at;
       while (at != compute.end() && at->number < pass.last) ++at;
-      if (first == at) continue;
-      slice(TraceText::kPassThread, pass.name, "pass", first->start, std::prev(at)->finish,
-            fmt::format(R"("micro_batch":{},"chunk":{})", pass.micro_batch, pass.chunk));
+      if (first == at || !shows(pass)) continue;
+      slice(program::kPassThread, pass.name, "pass", first->start, std::prev(at)->finish,
+            {{{"micro_batch", pass.micro_batch}, {"chunk", std::int64_t{pass.chunk}}}});
     }
   }
 
@@ -108,9 +136,9 @@ class Writer {
     for (auto at = stream.begin(); at != stream.end();) {
       auto last = at + 1;
       while (last != stream.end() && together(*at, *last)) ++last;
-      const std::string name = name_of(*at);
-      slice(tid, name, category(*at), at->start, std::prev(last)->finish,
-            fmt::format(R"("layer":{},"micro_batch":{})", at->call.layer, at->call.micro_batch));
+      if (shows(*at))
+        slice(tid, name_of(*at), category(*at), at->start, std::prev(last)->finish,
+              {{{"layer", std::int64_t{at->call.layer}}, {"micro_batch", at->call.micro_batch}}});
       at = last;
     }
   }
@@ -119,14 +147,16 @@ class Writer {
   void write_kernels(const StepLog& log) {
     std::array<double, program::kStreams> over{};
     for (const LoggedKernel& k : *log.kernels) {
-      const int tid = TraceText::thread_of(k.stream) + program::kStreams;
+      const int tid = program::kernel_thread(k.stream);
       const auto s = static_cast<std::size_t>(k.stream);
-      if (over[s] == 0) text_.thread(tid, fmt::format("{} kernels", program::name(k.stream)));
+      if (over[s] == 0) file_->thread(tid, fmt::format("{} kernels", program::name(k.stream)));
       const LoggedAction& giver = log.streams[s][k.entry];
-      slice(tid, k.name, "kernel", std::max({k.start, over[s], zero_}), k.finish,
-            fmt::format(R"("action":"{}","layer":{},"micro_batch":{})",
-                        program::action_name(*class_, action_of(giver)), giver.call.layer,
-                        giver.call.micro_batch));
+      const std::string action = program::action_name(*class_, action_of(giver));
+      if (shows(giver))
+        slice(tid, k.name, "kernel", std::max({k.start, over[s], zero_}), k.finish,
+              {{{"action", std::string_view(action)},
+                {"layer", std::int64_t{giver.call.layer}},
+                {"micro_batch", giver.call.micro_batch}}});
       over[s] = std::max(over[s], k.finish);
     }
   }
@@ -136,7 +166,7 @@ class Writer {
   }
   static bool transfers(ActionKind kind) { return kind >= ActionKind::collective; }
   bool together(const LoggedAction& a, const LoggedAction& b) const {
-    return detail_ == TraceDetail::block && a.number == b.number &&
+    return options_.detail == TraceDetail::block && a.number == b.number &&
            !transfers(action_of(a).kind) && !transfers(action_of(b).kind) &&
            category(a) == category(b);
   }
@@ -147,12 +177,12 @@ class Writer {
     if (a.kind == ActionKind::optimizer) return "optimizer";
     const bool kernel = a.kind == ActionKind::forward || a.kind == ActionKind::input_gradient ||
                         a.kind == ActionKind::weight_gradient;
-    return kernel || detail_ == TraceDetail::block ? "compute" : "other";
+    return kernel || options_.detail == TraceDetail::block ? "compute" : "other";
   }
 
   std::string name_of(const LoggedAction& logged) const {
     const program::Action& a = action_of(logged);
-    if (detail_ == TraceDetail::block && !transfers(a.kind))
+    if (options_.detail == TraceDetail::block && !transfers(a.kind))
       return class_->blocks[logged.call.block].name;
     return program::action_name(*class_, a);
   }
@@ -160,29 +190,57 @@ class Writer {
   void write_memory(const StepLog& log) {
     const std::vector<LoggedMemory>& changes = log.memory;
     program::TermBytes level = log.live;
-    const auto tell = [&](double time) { text_.memory(picoseconds(time), level); };
+    const auto tell = [&](double time) { file_->memory(picoseconds(time), level); };
     tell(zero_);
+    auto computes = log.streams[0].begin();  // what the compute stream is at, or was at last
+    const auto shown_at = [&](double time) {
+      if (computes == log.streams[0].end()) return true;
+      while (computes + 1 != log.streams[0].end() && (computes + 1)->start <= time) ++computes;
+      return shows(*computes);
+    };
     for (std::size_t i = 0; i < changes.size(); ++i) {
       level[static_cast<std::size_t>(changes[i].term)] += changes[i].change;
       // A run of one sign is one point: a peak in between is kept.
       const auto grows = [&](std::size_t j) { return changes[j].change.value() > 0; };
-      if (i + 1 == changes.size() || grows(i) != grows(i + 1)) tell(changes[i].time);
+      const bool last = i + 1 == changes.size();
+      if (last || (grows(i) != grows(i + 1) && shown_at(changes[i].time))) tell(changes[i].time);
     }
   }
 
   const program::Program& program_;
   const std::vector<StepLog>& logs_;
-  const TraceDetail detail_;
+  const TraceOptions& options_;
   double zero_ = 0;
+  // Of the rank being written, and into what.
   const program::RankClass* class_ = nullptr;
-  TraceText text_;
+  std::vector<PassCalls> passes_;
+  std::int64_t first_ = 0;             // micro-batch of the step
+  program::TraceFile* file_ = nullptr;
+  const program::TraceScope* scope_ = nullptr;
 };
 
 }  // namespace
 
-std::string trace_json(const program::Program& program, const std::vector<StepLog>& logs,
-                       TraceDetail detail) {
-  return Writer(program, logs, detail).run();
+core::Problems trace_problems(const program::Program& program,
+                              const std::optional<TraceTarget>& target) {
+  if (!target) return {};
+  return program::problems_of(target->options.choice, subject_of(program));
+}
+
+core::Result<program::Trace> write_trace(const program::Program& program,
+                                         const std::vector<StepLog>& logs,
+                                         const TraceOptions& options) {
+  return Writer(program, logs, options).run();
+}
+
+core::Status write_trace_file(const program::Program& program, const std::vector<StepLog>& logs,
+                              const TraceTarget& target) {
+  const core::Result<program::Trace> trace = write_trace(program, logs, target.options);
+  if (!trace.ok()) return trace.problems();
+  core::Status written = core::write_atomically(target.file, trace->bytes);
+  if (written.ok() && target.told && trace->scope.chosen)
+    target.told(target.file + ' ' + program::to_text(trace->scope));
+  return written;
 }
 
 }  // namespace exec

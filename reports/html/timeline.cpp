@@ -145,11 +145,11 @@ core::Result<Timeline> timeline_of(const planner::Plan& plan) {
                          fmt::format("{}", first->operations),
                          "planner simulate --trace writes it for a viewer of traces"};
   options.trace.emplace();
-  options.trace->most_ranks = 0;
+  options.trace->choice.most_ranks = 0;
   const core::Result<planner::Simulation> played = planner::simulate(plan, options);
   if (!played.ok()) return played.problems();
   Reader reader;
-  reader.read(played->trace);
+  reader.read(played->trace.bytes);
   Timeline timeline = reader.take();
   timeline.ranks = static_cast<std::size_t>(played->ranks);
   return timeline;

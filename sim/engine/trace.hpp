@@ -1,9 +1,9 @@
 #pragma once
-// Traces: a played step in the Trace Event Format of Chrome, which Perfetto reads. One process per
-// rank, one thread per stream and one for the passes of the schedule; a slice per block of actions
-// or per action, complete events ("X") that never overlap in a thread; a flow from each send to its
-// receive; a counter of live bytes by memory term. Times are microseconds with six decimals, which
-// are the engine's picoseconds exactly. The same record gives the same bytes. Pure; thread-safe.
+// Traces: a played step for Perfetto and Chrome, as sim/program/trace_event.hpp has it: a slice per
+// block of actions or per action, a message from each send to its receive where both ranks are
+// shown, a counter of live bytes by memory term. Where a trace shows some of the micro-batches
+// (trace_scope.hpp), it has each change of the live bytes in those, and of the changes between them
+// the last one. The same record gives the same bytes. Pure; thread-safe.
 
 #include <cstddef>
 #include <string>
@@ -12,6 +12,7 @@
 #include "core/result.hpp"
 #include "sim/engine/outcome.hpp"
 #include "sim/engine/scene.hpp"
+#include "sim/program/trace_scope.hpp"
 
 namespace engine {
 
@@ -19,16 +20,13 @@ enum class TraceDetail : std::uint8_t { block, op };
 
 struct TraceOptions {
   TraceDetail detail = TraceDetail::block;
-  // More ranks than this are written as one per fold: the fold's lowest.
-  int most_ranks = 64;
-  // More slices are refused, before any is written (viewers give up at about as many).
-  std::size_t most_slices = 4'000'000;
+  program::TraceChoice choice{};
 };
 
 // record: of the first step, in the order of time (EngineOptions::record). REQUIRES: the scene
 // keeps parts.
-core::Result<std::string> trace_json(const Scene& scene, const std::vector<Played>& record,
-                                     const TraceOptions& options = {});
+core::Result<program::Trace> write_trace(const Scene& scene, const std::vector<Played>& record,
+                                         const TraceOptions& options = {});
 
 // Live bytes of an actor over the first step.
 struct MemoryPeak {

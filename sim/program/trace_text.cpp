@@ -15,12 +15,27 @@ static std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string TraceText::microseconds(std::int64_t picoseconds) {
-  return fmt::format("{}.{:06}", picoseconds / 1'000'000, picoseconds % 1'000'000);
+static std::string microseconds(std::int64_t nanoseconds) {
+  return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
+}
+
+static std::string text_of(const TraceArgs& args) {
+  std::string text;
+  for (const TraceArg& arg : args) {
+    if (arg.name.empty()) continue;
+    if (!text.empty()) text += ',';
+    if (const auto* number = std::get_if<std::int64_t>(&arg.value))
+      text += fmt::format(R"("{}":{})", arg.name, *number);
+    else
+      text += fmt::format(R"("{}":"{}")", arg.name, escaped(std::get<1>(arg.value)));
+  }
+  return text;
 }
 
 void TraceText::begin_rank(int rank, const RankClass& k) {
   rank_ = rank;
+  has_term_ = {};
+  for (const Buffer& buffer : k.buffers) has_term_[static_cast<std::size_t>(buffer.term)] = true;
   event(fmt::format(R"("ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}, {}"}})",
                     rank, rank, escaped(k.name)));
   event(fmt::format(R"("ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}})",
@@ -28,7 +43,7 @@ void TraceText::begin_rank(int rank, const RankClass& k) {
   thread(kPassThread, "passes");
   for (int s = 0; s < kStreams; ++s) {
     const auto stream = static_cast<Stream>(s);
-    if (uses(k, stream)) thread(thread_of(stream), name(stream));
+    if (uses(k, stream)) thread(stream_thread(stream), name(stream));
   }
 }
 
@@ -37,22 +52,33 @@ void TraceText::thread(int number, std::string_view name) {
                     rank_, number, name));
 }
 
-void TraceText::slice(int thread, std::string_view name, std::string_view category,
-                      std::int64_t start, std::int64_t finish, std::string_view args) {
-  if (finish <= start) return;
+void TraceText::slice(const TraceSlice& s) {
+  if (s.finish <= s.start) return;
+  const std::int64_t start = s.start / kPicosecondsPerNanosecond;
+  const std::int64_t finish = s.finish / kPicosecondsPerNanosecond;
   event(fmt::format(
       R"("ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})",
-      escaped(name), category, rank_, thread, microseconds(start), microseconds(finish - start),
-      args));
+      escaped(s.name), s.category, rank_, s.thread, microseconds(start),
+      microseconds(finish - start), text_of(s.args)));
+  if (s.message) message(s);
+}
+
+void TraceText::message(const TraceSlice& s) {
+  const bool sends = s.message->sends;
+  event(fmt::format(
+      R"("ph":"{}","name":"message","cat":"flow","id":{},"pid":{},"tid":{},"ts":{}{})",
+      sends ? "s" : "f", message_ids_(*s.message), rank_, s.thread,
+      microseconds(s.start / kPicosecondsPerNanosecond), sends ? "" : R"(,"bp":"e")"));
 }
 
 void TraceText::memory(std::int64_t at, const TermBytes& level) {
   std::string args;
   for (std::size_t t = 0; t < kTerms; ++t)
-    args += fmt::format(R"({}"{}":{})", t == 0 ? "" : ",", name(static_cast<Term>(t)),
-                        level[t].value());
+    if (has_term_[t])
+      args += fmt::format(R"({}"{}":{})", args.empty() ? "" : ",", name(static_cast<Term>(t)),
+                          level[t].value());
   event(fmt::format(R"("ph":"C","name":"live bytes","pid":{},"ts":{},"args":{{{}}})", rank_,
-                    microseconds(at), args));
+                    microseconds(at / kPicosecondsPerNanosecond), args));
 }
 
 void TraceText::event(std::string_view body) {

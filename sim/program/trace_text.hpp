@@ -1,40 +1,37 @@
 #pragma once
-// A step as text for Perfetto and Chrome (Trace Event Format): what a simulated trace and a
-// measured one have in common, so that both open beside each other. A rank is a process; its passes
-// are the first thread, its streams follow. Times in picoseconds, written exactly as microseconds.
-// Not thread-safe.
+// A step as text for Perfetto and Chrome (Trace Event Format): one event a line, times as
+// microseconds with three decimals. The same events give the same bytes. Not thread-safe.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "sim/program/program.hpp"
 #include "sim/program/replay.hpp"
+#include "sim/program/trace_event.hpp"
 
 namespace program {
 
 class TraceText {
  public:
-  static constexpr int kPassThread = 0;
-  static int thread_of(Stream stream) { return 1 + static_cast<int>(stream); }
-  static std::string microseconds(std::int64_t picoseconds);
-
-  // Names a rank and its threads; what follows is this rank's.
+  // Names a rank and the threads of its streams; what follows is this rank's.
   void begin_rank(int rank, const RankClass& rank_class);
-  // Names another thread of it, with a number above its streams'.
+  // Names another thread of it.
   void thread(int number, std::string_view name);
-  // args: members of a JSON object. One that takes no time is left out.
-  void slice(int thread, std::string_view name, std::string_view category, std::int64_t start,
-             std::int64_t finish, std::string_view args);
-  // Live bytes by term, from `at` on.
+  // A slice that takes no time is left out.
+  void slice(const TraceSlice& slice);
+  // Live bytes by term, from `at` on; terms that the rank never has are left out.
   void memory(std::int64_t at, const TermBytes& level);
-  // Any other event: the members of its object.
-  void event(std::string_view body);
 
+  std::size_t size() const { return text_.size(); }
   std::string finish();                // the whole file; call once
 
  private:
+  void event(std::string_view body);
+  void message(const TraceSlice& slice);
+
   int rank_ = 0;
+  std::array<bool, kTerms> has_term_{};
+  MessageIds message_ids_;
   std::size_t written_ = 0;
   std::string text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
 };

@@ -133,6 +133,12 @@ expect 2 "the 20 tokens that its header says, found 80 bytes of 2 a token" \
 run --steps 2 --trace trace.json >/dev/null
 grep -q '"cat":"optimizer"' trace.json || fail "no optimizer in the trace"
 grep -q '"name":"reduce_scatter gradients"' trace.json || fail "no collective in the trace"
+run --steps 2 --trace part.json --ranks 1 --micro-batches 0 >/dev/null
+if grep -q '"pid":0' part.json; then fail "a rank in the trace that was not asked for"; fi
+grep -q '"pid":1' part.json || fail "no rank in the trace"
+expect 2 "ranks: expected ranks from 0 to" run --trace t.json --ranks 9
+run --steps 2 --trace trace.pftrace >/dev/null
+[[ $(wc -c <trace.pftrace) -lt $(wc -c <trace.json) ]] || fail "packets are no smaller than JSON"
 if command -v python3 >/dev/null; then python3 -c 'import json; json.load(open("trace.json"))'; fi
 printf 'killed %s times (last at step %s), interrupted, full: all went on or said why\n' \
   "$kills" "$reached"

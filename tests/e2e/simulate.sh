@@ -16,7 +16,7 @@ expect() {
   if [[ $code -eq 2 && -s out.txt ]]; then complain "planner $*: refused, yet wrote on stdout"; fi
 }
 
-plan --pin pipeline=4 --pin schedule=1f1b --out plan.json
+plan --pin pipeline=4 --pin schedule=1f1b --pin micro_batch=1 --out plan.json
 expect 0 '' simulate plan.json --trace first.json --json --out one.json
 if ! cmp -s out.txt one.json; then complain '--json and --out differ'; fi
 expect 0 '' simulate plan.json --trace second.json --json --out two.json
@@ -33,6 +33,36 @@ expect 0 '' simulate plan.json --detail op --trace detailed.json
 if [[ $(wc -l <detailed.json) -le $(wc -l <first.json) ]]; then
   complain '--detail op shows no more than --detail block'
 fi
+if ! tr '\n' ' ' <out.txt | grep -q 'detailed.json .* shows every rank and every micro-batch' out.txt; then
+  complain 'no word of what the trace shows'
+fi
+if ! tail -1 out.txt | grep -q 'Next: open detailed.json in ui.perfetto.dev'; then
+  complain 'no next step'
+fi
+# Part of a trace, in either format.
+expect 0 '' simulate plan.json --ranks 1-2 --micro-batches 0..1 --trace part.json --json
+for said in '"whole": false' '"bytes": '"$(wc -c <part.json)"; do
+  if ! grep -q "$said" out.txt; then complain "the simulation does not say $said"; fi
+done
+if grep -q '"pid":0\|"name":"forward 2"' part.json; then complain 'more than was asked for'; fi
+expect 0 '' simulate plan.json --ranks all --micro-batches all --trace all.json
+if ! cmp -s first.json all.json; then complain 'a small trace is not whole by itself'; fi
+expect 0 '' simulate plan.json --trace one.pftrace
+expect 0 '' simulate plan.json --trace two.pb --trace-format perfetto
+if ! cmp -s one.pftrace two.pb; then complain 'the same plan gave other packets'; fi
+# A larger one is made for a browser: 8 ranks that behave alike, 512 micro-batches.
+"$planner" --model gpt2-124m --gpus 8 --gpu h100-sxm-80g --global-batch 4096 --seq 64 \
+  --pin micro_batch=1 --out large.json >/dev/null || complain 'planning a long step'
+expect 0 '' simulate large.json --trace large.trace
+if [[ $(wc -c <large.trace) -gt 32000000 ]]; then complain 'a trace that no browser opens'; fi
+if ! tr '\n' ' ' <out.txt | grep -q 'so that a *browser opens it. All of them: --ranks all'; then
+  complain 'no word of what was left out'
+fi
+expect 2 'ranks from 0 to 3, found 4' simulate plan.json --trace no.json --ranks 2-4
+expect 2 'micro-batches from 0 to 7' simulate plan.json --trace no.json --micro-batches 8
+expect 2 'as 0,3,8-11' simulate plan.json --trace no.json --ranks one
+expect 2 'json or perfetto' simulate plan.json --trace no.json --trace-format xml
+expect 2 'ranks: expected --trace FILE' simulate plan.json --ranks 1
 expect 0 '' simulate plan.json --jitter 0.05 --seed 7 --json
 cp out.txt jitter.json
 expect 0 '' simulate plan.json --jitter 0.05 --seed 7 --json
@@ -109,7 +139,7 @@ expect 2 'rank below 4' simulate plan.json --link-down rank=4,share=0.5
 expect 2 'share' simulate plan.json --link-down rank=1,share=2
 expect 2 'timed or flows' simulate plan.json --collectives fast
 expect 2 'flows where' simulate plan.json --collectives timed --links shared
-expect 2 'block or op' simulate plan.json --detail everything
+expect 2 'block or op' simulate plan.json --trace no.json --detail everything
 expect 2 'candidate' simulate plan.json --candidate 99
 expect 2 'no/such' simulate plan.json --trace no/such/trace.json
 expect 2 'missing\.json' simulate missing.json

@@ -92,15 +92,15 @@ TEST_CASE("a device that was not asked has no times, one that ran nothing has ze
 
 TEST_CASE("a trace has a lane of kernels beside each stream, under the action that gave them") {
   const Step s = recorded();
-  const std::string text = trace_json(s.program, s.logs, TraceDetail::op);
+  const std::string text = write_trace(s.program, s.logs, {TraceDetail::op}).value().bytes;
   CHECK(text.find(R"("name":"compute kernels")") != std::string::npos);
   CHECK(text.find(R"("name":"gradient kernels")") != std::string::npos);
   // From the first action on, in microseconds; the second of two at one time from the first's end.
-  CHECK(text.find(R"("name":"gemm","cat":"kernel","pid":0,"tid":9,"ts":500000.000000,)"
-                  R"("dur":1000000.000000,"args":{"action":"forward fc")") != std::string::npos);
-  CHECK(text.find(R"("name":"bias","cat":"kernel","pid":0,"tid":9,"ts":4000000.000000,)"
-                  R"("dur":500000.000000)") != std::string::npos);
+  CHECK(text.find(R"("name":"gemm","cat":"kernel","pid":0,"tid":9,"ts":500000.000,)"
+                  R"("dur":1000000.000,"args":{"action":"forward fc")") != std::string::npos);
+  CHECK(text.find(R"("name":"bias","cat":"kernel","pid":0,"tid":9,"ts":4000000.000,)"
+                  R"("dur":500000.000)") != std::string::npos);
   Step plain;
-  CHECK(trace_json(plain.program, plain.logs, TraceDetail::op).find("kernels") ==
+  CHECK(write_trace(plain.program, plain.logs, {TraceDetail::op}).value().bytes.find("kernels") ==
         std::string::npos);
 }
