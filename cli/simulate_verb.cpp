@@ -19,6 +19,7 @@ constexpr std::string_view kSimulatePurpose =
     "Plays a planned step in time, before any GPU does: where every microsecond goes.";
 constexpr std::string_view kSimulateExamples =
     "  planner simulate plan.json --trace trace.json      # open in ui.perfetto.dev\n"
+    "  planner simulate plan.json --trace step.pftrace --ranks 0-3 --micro-batches 0..3\n"
     "  planner simulate plan.json --straggler rank=3,slowdown=1.5\n"
     "  planner simulate plan.json --chakra traces && planner simulate traces\n"
     "  planner simulate plan.json --mtbf 50000h --save 60s --restart 10min --scale 1,2,4,8,16";
