@@ -1,19 +1,42 @@
 #include "reports/html/build_page.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+
+#include "reports/html/plan_sections.hpp"
 
 namespace reports::html {
 namespace {
 
-// The first plan that the run belongs to, compared with it.
-void add_comparison(const std::vector<Document>& documents, const Document& run, Part& part) {
-  for (const Document& d : documents) {
-    if (!d.plan) continue;
-    const core::Result<Comparison> compared = compare(*d.plan, *run.run, run.name);
-    if (!compared.ok()) continue;
-    part.sections.push_back(comparison_section(d, run, *compared));
-    return;
+// A plan's run, and what the two say of each other.
+struct Pair {
+  const Document* plan;
+  const Document* run;
+  Comparison comparison;
+};
+
+// Each run with the first plan that it belongs to, in the order of the files.
+std::vector<Pair> pairs_of(const std::vector<Document>& documents) {
+  std::vector<Pair> pairs;
+  for (const Document& run : documents) {
+    if (!run.run) continue;
+    for (const Document& plan : documents) {
+      if (!plan.plan) continue;
+      core::Result<Comparison> compared = compare(*plan.plan, *run.run, run.name);
+      if (!compared.ok()) continue;
+      pairs.push_back({&plan, &run, std::move(compared).value()});
+      break;
+    }
   }
+  return pairs;
+}
+
+Part beside_part(const std::vector<Pair>& pairs) {
+  Part part{"Predicted beside measured", {}};
+  for (const Pair& p : pairs)
+    part.sections.push_back(beside_section(*p.plan, *p.run, p.comparison));
+  return part;
 }
 
 std::vector<const Document*> runs_of(const std::vector<Document>& documents, const Document& plan) {
@@ -23,17 +46,21 @@ std::vector<const Document*> runs_of(const std::vector<Document>& documents, con
   return runs;
 }
 
-std::vector<const Document*> plans_and_runs(const std::vector<Document>& documents) {
+// Plans, and runs of none of them: a run of a plan stands beside it already.
+std::vector<const Document*> plans_and_runs(const std::vector<Document>& documents,
+                                            const std::vector<Pair>& pairs) {
   std::vector<const Document*> several;
-  for (const Document& d : documents)
-    if (d.run || (d.plan && d.plan->chosen)) several.push_back(&d);
+  for (const Document& d : documents) {
+    const bool paired = std::ranges::any_of(pairs, [&](const Pair& p) { return p.run == &d; });
+    if ((d.run && !paired) || (d.plan && d.plan->chosen)) several.push_back(&d);
+  }
   return several;
 }
 
 std::string title_of(const std::vector<Document>& documents) {
   for (const Document& d : documents)
     if (d.plan)
-      return fmt::format("{} on {} x {}", d.plan->model.name, d.plan->gpus, d.plan->profile.gpu.id);
+      return fmt::format("{} on {}", d.plan->model.name, machine_text(*d.plan));
   return documents.size() == 1 ? fmt::format("{} {}", name(documents[0].kind), documents[0].name)
                                : fmt::format("{} files", documents.size());
 }
@@ -43,10 +70,13 @@ std::string title_of(const std::vector<Document>& documents) {
 core::Result<Page> build_page(const std::vector<Document>& documents, std::string made_by,
                               const Progress& progress) {
   Page page;
-  page.title = "planner: " + title_of(documents);
+  page.title = title_of(documents);
+  if (documents.size() == 1 && documents[0].plan) page.about = question_text(*documents[0].plan);
   page.made_by = std::move(made_by);
   for (const Document& d : documents) page.files.push_back(d.name);
-  if (const std::vector<const Document*> several = plans_and_runs(documents); several.size() > 1)
+  const std::vector<Pair> pairs = pairs_of(documents);
+  if (!pairs.empty()) page.parts.push_back(beside_part(pairs));
+  if (const auto several = plans_and_runs(documents, pairs); several.size() > 1)
     page.parts.push_back(side_by_side_part(several));
   for (const Document& d : documents) {
     progress(d.name);
@@ -57,12 +87,7 @@ core::Result<Page> build_page(const std::vector<Document>& documents, std::strin
         page.parts.push_back(std::move(part).value());
         break;
       }
-      case DocumentKind::run: {
-        Part part = run_part(d);
-        add_comparison(documents, d, part);
-        page.parts.push_back(std::move(part));
-        break;
-      }
+      case DocumentKind::run: page.parts.push_back(run_part(d)); break;
       case DocumentKind::simulate: page.parts.push_back(simulate_part(d)); break;
       case DocumentKind::compare: page.parts.push_back(compare_part(d)); break;
       case DocumentKind::validate: page.parts.push_back(validate_part(d)); break;

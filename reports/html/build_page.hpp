@@ -10,7 +10,8 @@
 
 namespace reports::html {
 
-// Parts in the order of the files. A run is compared with the first plan that it belongs to.
+// First what runs measured, each beside the first plan that it belongs to; then plans beside each
+// other; then a part for each file, in their order.
 // Problems: as working a plan's curves out says.
 core::Result<Page> build_page(const std::vector<Document>& documents, std::string made_by,
                               const Progress& progress);

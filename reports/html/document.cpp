@@ -108,6 +108,29 @@ void check_sweep(JsonReader& root) {
   }
 }
 
+// "0.0036", "12.80", "4,132", "12.3 M": of the currency that its heading names.
+std::string money_text(double amount) {
+  if (std::abs(amount) < 0.995) return fmt::format("{:.3g}", amount);
+  if (std::abs(amount) < 99.995) return fmt::format("{:.2f}", amount);
+  if (std::abs(amount) >= 999'999.5) return core::count_text(std::llround(amount));
+  std::string text = fmt::format("{}", std::llround(amount));
+  const std::size_t digits = text.size() - (amount < 0 ? 1 : 0);
+  if (digits > 3) text.insert(text.size() - 3, ",");
+  return text;
+}
+
+// In the largest of Wh, kWh ... TWh that is at most the energy.
+std::string energy_text(double joules) {
+  double amount = joules / 3600;
+  std::string_view unit = "Wh";
+  for (const std::string_view larger : {"kWh", "MWh", "GWh", "TWh"}) {
+    if (std::abs(amount) < 999.5) break;
+    amount /= 1000;
+    unit = larger;
+  }
+  return fmt::format("{:.3g} {}", amount, unit);
+}
+
 // Which file this is, or what was expected.
 core::Result<DocumentKind> kind_of(const Json& root, std::string_view source) {
   const Json* schema = root.find("schema");
@@ -181,6 +204,8 @@ std::string shown(const Json& value, Unit unit) {
     case Unit::fraction: return percent_text(x);
     case Unit::count:
       return core::count_text(value.is_int64() ? value.as_int64() : std::llround(x));
+    case Unit::money: return money_text(x);
+    case Unit::energy: return energy_text(x);
     case Unit::text:
     case Unit::number: return fmt::format("{:.6g}", x);
   }

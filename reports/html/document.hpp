@@ -31,9 +31,10 @@ struct Document {
 // that a page needs and that are missing or of another kind, each with its place.
 core::Result<Document> parse_document(std::string text, std::string_view source_name);
 
-enum class Unit : std::uint8_t { text, bytes, seconds, count, fraction, number };
+// money: USD; energy: joules.
+enum class Unit : std::uint8_t { text, bytes, seconds, count, fraction, money, energy, number };
 
-// A number as people read it: "18.3 GiB", "15.0 s", "2.4 %"; `-` for null.
+// A number as people read it: "18.3 GiB", "15.0 s", "2.4 %", "4,132", "1.42 MWh"; `-` for null.
 std::string shown(const core::Json& value, Unit unit);
 
 // The value at a JSON pointer; null where there is none.

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "core/check.hpp"
@@ -48,6 +51,21 @@ bool turns_direction(std::string_view c) {
   return (c >= "\u202a" && c <= "\u202e") || (c >= "\u2066" && c <= "\u2069");
 }
 
+// A sentence for an element: a number and its unit stay on one line.
+std::string sentence(std::string_view text) {
+  constexpr std::string_view kUnits[] = {"%",   "B",   "KiB", "MiB", "GiB", "TiB", "PiB", "us",
+                                         "ms",  "s",   "min", "h",   "d",   "K",   "M",   "T",
+                                         "USD", "kWh", "MWh", "GWh"};
+  std::string out = escaped(text);
+  for (std::size_t at = out.find(' '); at != std::string::npos; at = out.find(' ', at + 1)) {
+    if (at == 0 || out[at - 1] < '0' || out[at - 1] > '9') continue;
+    const std::size_t end = std::min(out.find_first_of(" .,;:)", at + 1), out.size());
+    const std::string_view next = std::string_view(out).substr(at + 1, end - at - 1);
+    if (std::ranges::find(kUnits, next) != std::end(kUnits)) out.replace(at, 1, "\u00a0");
+  }
+  return out;
+}
+
 class ElementWriter {
  public:
   explicit ElementWriter(const Page& page) : page_(page) {}
@@ -82,42 +100,53 @@ class ElementWriter {
  private:
   void write_body() {
     out_ += "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n<header>\n";
-    out_ += fmt::format("<h1>{}</h1>\n", escaped(page_.title));
-    out_ += "<div class=\"tools\"><button type=\"button\" id=\"theme\" hidden>Theme: as the "
-            "system</button></div>\n";
+    out_ += fmt::format("<div><p class=\"brand\">planner</p>\n<h1 id=\"title\">{}</h1></div>\n"
+                        "<button type=\"button\" id=\"theme\" hidden>Theme: system</button>\n",
+                        sentence(page_.title));
+    if (!page_.about.empty())
+      out_ += fmt::format("<p class=\"about\">{}</p>\n", sentence(page_.about));
     write_contents();
     out_ += "</header>\n<main id=\"main\" tabindex=\"-1\">\n";
     for (std::size_t p = 0; p < page_.parts.size(); ++p) write_part(page_.parts[p], p);
     out_ += "</main>\n<footer><p>";
-    out_ += fmt::format("Made by {} from: ", escaped(page_.made_by));
+    out_ += fmt::format("Made by {} from ", escaped(page_.made_by));
     for (std::size_t i = 0; i < page_.files.size(); ++i)
       out_ += fmt::format("{}<code>{}</code>", i == 0 ? "" : ", ", escaped(page_.files[i]));
-    out_ += ". Point at a number for its exact value and its place in the file.</p></footer>\n";
+    out_ += ". Point at a number to see its exact value and its place in the file.</p></footer>\n";
   }
 
   static std::string id(std::size_t part, std::size_t section) {
     return fmt::format("s{}-{}", part + 1, section + 1);
   }
+  // A page of one part needs no heading for it: the title says the same.
+  bool has_one_part() const { return page_.parts.size() == 1; }
 
   void write_contents() {
-    out_ += "<nav aria-label=\"Contents\"><ul>\n";
+    out_ += "<details class=\"contents\"><summary>Contents</summary>"
+            "<nav aria-label=\"Contents\"><ul>\n";
     for (std::size_t p = 0; p < page_.parts.size(); ++p) {
-      out_ += fmt::format("<li><a href=\"#p{}\">{}</a><ul>\n", p + 1,
-                          escaped(page_.parts[p].title));
+      if (!has_one_part())
+        out_ += fmt::format("<li><a href=\"#p{}\">{}</a><ul>\n", p + 1,
+                            escaped(page_.parts[p].title));
       for (std::size_t s = 0; s < page_.parts[p].sections.size(); ++s)
         out_ += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", id(p, s),
                             escaped(page_.parts[p].sections[s].title));
-      out_ += "</ul></li>\n";
+      if (!has_one_part()) out_ += "</ul></li>\n";
     }
-    out_ += "</ul></nav>\n";
+    out_ += "</ul></nav></details>\n";
   }
 
   void write_part(const Part& part, std::size_t p) {
-    out_ += fmt::format("<article aria-labelledby=\"p{0}\">\n<h2 id=\"p{0}\">{1}</h2>\n", p + 1,
-                        escaped(part.title));
+    const int level = has_one_part() ? 2 : 3;
+    if (has_one_part())
+      out_ += "<article aria-labelledby=\"title\">\n";
+    else
+      out_ += fmt::format("<article aria-labelledby=\"p{0}\">\n<h2 class=\"part\" "
+                          "id=\"p{0}\">{1}</h2>\n",
+                          p + 1, escaped(part.title));
     for (std::size_t s = 0; s < part.sections.size(); ++s) {
-      out_ += fmt::format("<section>\n<h3 id=\"{0}\">{1}</h3>\n",
-                          id(p, s), escaped(part.sections[s].title));
+      out_ += fmt::format("<section>\n<h{1} class=\"section\" id=\"{0}\">{2}</h{1}>\n",
+                          id(p, s), level, escaped(part.sections[s].title));
       for (const Block& block : part.sections[s].blocks)
         std::visit([&](const auto& b) { write(b); }, block);
       out_ += "</section>\n";
@@ -125,13 +154,74 @@ class ElementWriter {
     out_ += "</article>\n";
   }
 
+  void write(const Verdict& verdict) {
+    out_ += fmt::format("<p class=\"verdict {}\"><strong>{}</strong> {}</p>\n", name(verdict.tone),
+                        escaped(verdict.word), sentence(verdict.sentence));
+  }
+  void write(const Tiles& tiles) {
+    out_ += fmt::format("<ul class=\"tiles\" aria-label=\"{}\">\n", escaped(tiles.caption));
+    for (const Tile& tile : tiles.tiles) {
+      out_ += fmt::format("<li class=\"tile {}\"><p class=\"what\">{}</p>\n"
+                          "<p class=\"figure\">",
+                          name(tile.tone), escaped(tile.title));
+      write_value("span", tile.figure);
+      if (!tile.unit.empty())
+        out_ += fmt::format(" <span class=\"unit\">{}</span>", escaped(tile.unit));
+      out_ += "</p>\n";
+      if (tile.gauge) write(*tile.gauge);
+      out_ += fmt::format("<p class=\"note\">{}</p></li>\n", sentence(tile.note));
+    }
+    out_ += "</ul>\n";
+  }
+  void write(const Gauge& gauge) {
+    const auto percent = [](double share) {
+      return std::isfinite(share) ? 100 * std::clamp(share, 0.0, 1.0) : 0.0;
+    };
+    const double from = percent(gauge.from), to = percent(gauge.to);
+    out_ += fmt::format("<div class=\"gauge\" role=\"img\" aria-label=\"{}\"><span class=\"fill\" "
+                        "style=\"left:{:.2f}%;width:{:.2f}%\"></span>",
+                        escaped(gauge.says), from, std::max(to - from, 0.0));
+    if (gauge.mark)
+      out_ += fmt::format("<span class=\"mark\" style=\"left:{:.2f}%\"></span>",
+                          percent(*gauge.mark));
+    out_ += "</div>\n";
+  }
+  void write(const Bar& bar) {
+    double sum = 0;
+    for (const BarPart& part : bar.parts) sum += part.size;
+    const double length = std::max({sum, bar.limit, 1e-30});
+    std::string segments, legend;
+    for (const BarPart& part : bar.parts) {
+      segments += fmt::format("<span class=\"k{}\" style=\"width:{:.3f}%\"></span>",
+                              part.colour + 1, 100 * part.size / length);
+      legend += fmt::format("<li><span class=\"key k{}\"></span>{} ", part.colour + 1,
+                            escaped(part.name));
+      std::swap(out_, legend);
+      write_value("b", part.figure);
+      std::swap(out_, legend);
+      legend += "</li>\n";
+    }
+    if (sum > bar.limit)
+      segments += fmt::format("<span class=\"limit\" style=\"left:{:.3f}%\"></span>",
+                              100 * bar.limit / length);
+    out_ += fmt::format("<figure>\n<figcaption>{}</figcaption>\n<div class=\"bar\" role=\"img\" "
+                        "aria-label=\"{}\">{}</div>\n<ul class=\"legend\">\n{}",
+                        escaped(bar.title), escaped(bar.alternative), segments, legend);
+    if (bar.rest.size > 0)
+      out_ += fmt::format("<li><span class=\"key\"></span>{} <b>{}</b></li>\n",
+                          escaped(bar.rest.name), escaped(bar.rest.figure.text));
+    out_ += fmt::format("</ul>\n<p class=\"alternative\">{}</p>\n</figure>\n",
+                        sentence(bar.alternative));
+  }
   void write(const Text& text) {
-    out_ += fmt::format("<p{}>{}</p>\n", text.lead ? " class=\"lead\"" : "", escaped(text.text));
+    constexpr std::string_view kClasses[] = {"", " class=\"lead\"", " class=\"small\""};
+    out_ += fmt::format("<p{}>{}</p>\n", kClasses[static_cast<std::size_t>(text.kind)],
+                        sentence(text.text));
   }
   void write(const Bullets& bullets) {
     out_ += "<ul>\n";
     for (const std::string& item : bullets.items)
-      out_ += fmt::format("<li>{}</li>\n", escaped(item));
+      out_ += fmt::format("<li>{}</li>\n", sentence(item));
     out_ += "</ul>\n";
   }
   void write(const Chart& chart) {
@@ -140,12 +230,15 @@ class ElementWriter {
         "<figure>\n<figcaption id=\"c{0}t\">{1}</figcaption>\n"
         "<div class=\"chart\" id=\"c{0}\" role=\"img\" aria-labelledby=\"c{0}t c{0}a\"></div>\n"
         "<p class=\"alternative\" id=\"c{0}a\">{2}</p>\n</figure>\n",
-        n, escaped(chart.title), escaped(chart.alternative));
+        n, escaped(chart.title), sentence(chart.alternative));
     charts_.push_back(Json::object({{"kind", chart.kind}, {"data", chart.data}}));
   }
   void write(const PageTable& table) {
     if (table.folded)
-      out_ += fmt::format("<details><summary>{}</summary>\n", escaped(table.caption));
+      out_ += fmt::format("<details class=\"table\"><summary>{} <span>(table of {} {})</span>"
+                          "</summary>\n",
+                          escaped(table.caption), table.rows.size(),
+                          table.rows.size() == 1 ? "row" : "rows");
     out_ += fmt::format("<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{0}\">"
                         "<table><caption>{0}</caption>\n<thead><tr>",
                         escaped(table.caption));
@@ -163,14 +256,24 @@ class ElementWriter {
   }
   void write(const Cell& cell, bool number) {
     const bool words = cell.value.is_null() && cell.text != "-";
-    out_ += number && !words ? "<td class=\"n\"" : "<td";
+    write_value(number && !words ? "td class=\"n\"" : "td", cell);
+  }
+  // An element with the cell's text, its exact value and its place; `start` may carry a class.
+  void write_value(std::string_view start, const Cell& cell) {
+    out_ += fmt::format("<{}", start);
     if (!cell.value.is_null())
       out_ += fmt::format(" data-value=\"{}\"", escaped(core::dump(cell.value, 0)));
     if (!cell.source.empty())
       out_ += fmt::format(" data-source=\"{}\"", escaped(cell.source));
+    const std::string_view element = start.substr(0, start.find(' '));
     const std::string text = escaped(cell.text);
-    out_ += cell.strong ? fmt::format("><strong>{}</strong></td>", text)
-                        : fmt::format(">{}</td>", text);
+    out_ += cell.strong ? fmt::format("><strong>{}</strong></{}>", text, element)
+                        : fmt::format(">{}</{}>", text, element);
+  }
+
+  static std::string_view name(Tone tone) {
+    constexpr std::string_view kNames[] = {"plain", "good", "bad"};
+    return kNames[static_cast<std::size_t>(tone)];
   }
 
   const Page& page_;

@@ -36,6 +36,7 @@ class MarkdownWriter {
  public:
   std::string run(const Page& page) {
     out_ = fmt::format("# {}\n", plain(page.title));
+    if (!page.about.empty()) out_ += fmt::format("\n{}\n", plain(page.about));
     for (const Part& part : page.parts) {
       out_ += fmt::format("\n## {}\n", plain(part.title));
       for (const Section& section : part.sections) {
@@ -51,6 +52,24 @@ class MarkdownWriter {
   }
 
  private:
+  void write(const Verdict& verdict) {
+    out_ += fmt::format("\n**{}.** {}\n", plain(verdict.word), plain(verdict.sentence));
+  }
+  void write(const Tiles& tiles) {
+    out_ += "\n| figure | value | |\n|---|---:|---|\n";
+    for (const Tile& tile : tiles.tiles)
+      out_ += fmt::format("| {} | {}{}{} | {} |\n", plain(tile.title), plain(tile.figure.text),
+                          tile.unit.empty() ? "" : " ", plain(tile.unit), plain(tile.note));
+  }
+  void write(const Bar& bar) {
+    out_ += fmt::format("\n*{}.* {}\n\n| part | size |\n|---|---:|\n", plain(bar.title),
+                        plain(bar.alternative));
+    const auto row = [&](const BarPart& part) {
+      out_ += fmt::format("| {} | {} |\n", plain(part.name), plain(part.figure.text));
+    };
+    for (const BarPart& part : bar.parts) row(part);
+    if (bar.rest.size > 0) row(bar.rest);
+  }
   void write(const Text& text) { out_ += fmt::format("\n{}\n", plain(text.text)); }
   void write(const Bullets& bullets) {
     out_ += '\n';

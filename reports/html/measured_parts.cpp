@@ -1,7 +1,4 @@
-// Files of what happened, or was played: simulate/1, run/1, compare/1, validate/1.
-#include <algorithm>
-#include <cmath>
-
+// Files of what happened, or was played: simulate/1, run/1, validate/1.
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
@@ -12,16 +9,6 @@ namespace reports::html {
 namespace {
 
 using core::Json;
-
-std::size_t count_at(const Document& d, const std::string& pointer) {
-  const Json* list = at(d.root, pointer);
-  return list == nullptr ? 0 : list->size();
-}
-
-std::string text_at(const Document& d, const std::string& pointer) {
-  const Json* value = at(d.root, pointer);
-  return value == nullptr ? "-" : shown(*value, Unit::text);
-}
 
 Json bars_of_memory(const Document& d, const std::vector<std::pair<std::string, std::string>>& of) {
   Json bars = Json::array(), names = Json::array();
@@ -35,7 +22,7 @@ Json bars_of_memory(const Document& d, const std::vector<std::pair<std::string, 
 
 Section streams_section(const Document& d) {
   PageTable streams{"Streams of the steady step",
-                    {{"rank"}, {"stream", false}, {"busy"}, {"idle"}}, {}, false};
+                    {{"rank"}, {"stream", false}, {"busy"}, {"idle"}}, {}, true};
   for (std::size_t i = 0; i < count_at(d, "/streams"); ++i) {
     const std::string base = fmt::format("/streams/{}", i);
     streams.rows.push_back({cell(d, base + "/rank", Unit::number),
@@ -90,59 +77,23 @@ std::vector<planner::ScalePoint> scaling_of(const Document& d) {
   return points;
 }
 
-constexpr double kNoValue = NAN;  // core::dump writes null
-
-// Rows of terms at `base`, and the bars of those that are times.
-void add_terms(const Document& d, const std::string& base, PageTable& table, Json& bars) {
-  for (std::size_t i = 0; i < count_at(d, base); ++i) {
-    const std::string at_term = fmt::format("{}/{}", base, i);
-    const std::string term = text_at(d, at_term + "/term");
-    const bool seconds = term.starts_with("time.") || term.ends_with(".seconds");
-    const Unit unit = seconds ? Unit::seconds
-                      : term.ends_with(".count") ? Unit::count
-                                                 : Unit::bytes;
-    const Cell predicted = cell(d, at_term + "/predicted", unit);
-    const Cell measured = cell(d, at_term + "/measured", unit);
-    if (term.starts_with("time.") && !measured.value.is_null())
-      bars.push_back(Json::object({{"label", term},
-                                   {"predicted", predicted.value},
-                                   {"measured", measured.value}}));
-    table.rows.push_back({words(term), predicted, measured,
-                          cell(d, at_term + "/relative_error", Unit::fraction)});
-  }
-}
-
-PageTable terms_table() {
-  return {"Predicted beside measured, term by term",
-          {{"term", false}, {"predicted"}, {"measured"}, {"relative error"}}, {}, false};
-}
-
-Chart terms_chart(Json bars, std::string alternative) {
-  return {"beside", "Times, predicted beside measured", std::move(alternative),
-          Json::object({{"bars", std::move(bars)}})};
-}
-
-std::string error_text(const Cell& predicted, const Cell& measured) {
-  if (predicted.value.is_null() || measured.value.is_null()) return "";
-  return fmt::format("The step was predicted as {} and measured as {}.", predicted.text,
-                     measured.text);
-}
-
 }  // namespace
 
 Part simulate_part(const Document& d) {
   Part part{fmt::format("Simulation {}", d.name), {}};
   const Cell step = cell(d, "/time/step", Unit::seconds);
-  Section first{"As played", {}};
+  Section first{"Step", {}};
   first.blocks.push_back(Text{
-      fmt::format("{} of {} ranks were played: a step takes {}, the first one, begun at rest, {}; "
-                  "the plan said {}.",
-                  cell(d, "/ranks_played", Unit::count).text, cell(d, "/ranks", Unit::count).text,
-                  step.text, cell(d, "/first_step", Unit::seconds).text,
-                  cell(d, "/planned_step", Unit::seconds).text),
-      true});
+      fmt::format("A step takes {} in the simulation, and {} in the plan. The first step, begun at "
+                  "rest, takes {}. {} of {} ranks were played.",
+                  step.text, cell(d, "/planned_step", Unit::seconds).text,
+                  cell(d, "/first_step", Unit::seconds).text,
+                  cell(d, "/ranks_played", Unit::count).text,
+                  cell(d, "/ranks", Unit::count).text),
+      TextKind::lead});
   first.blocks.push_back(
-      Chart{"time", "Parts of a step on the critical rank", "The table below says the same.",
+      Chart{"time", "Parts of a step on the critical rank",
+            "The table has the same figures.",
             Json::object({{"bars", Json::array({time_bar(d, "/time", "played")})}})});
   first.blocks.push_back(time_table(d, "Parts of the played step", {{"played", "/time"}}));
   part.sections.push_back(std::move(first));
@@ -154,7 +105,7 @@ Part simulate_part(const Document& d) {
   part.sections.push_back(
       {"Memory",
        {Chart{"memory", "Memory of each stage",
-              fmt::format("The fullest GPU takes {} of {}.",
+              fmt::format("The fullest GPU needs {} of {} usable.",
                           cell(d, "/memory/device", Unit::bytes).text,
                           cell(d, "/memory/usable", Unit::bytes).text),
               bars_of_memory(d, stages)},
@@ -168,7 +119,7 @@ Part simulate_part(const Document& d) {
 
 Part run_part(const Document& d) {
   Part part{fmt::format("Run {}: {} on {} ranks", d.name, d.run->model.name, d.run->ranks), {}};
-  PageTable facts{"What was run", {{"what", false}, {"value", false}}, {}, false};
+  PageTable facts{"What was run, and on what", {{"what", false}, {"value", false}}, {}, true};
   const auto row = [&](const char* what, const char* pointer, Unit unit) {
     facts.rows.push_back({words(what), cell(d, pointer, unit)});
   };
@@ -186,8 +137,15 @@ Part run_part(const Document& d) {
   for (const auto& [key, value] : d.run->environment)
     facts.rows.push_back({words(key), words(value)});
   part.sections.push_back(
-      {"As run", {Text{"Strategy: " + planner::to_text(d.run->candidate.strategy) + '.'},
-                  std::move(facts)}});
+      {"As run",
+       {Text{fmt::format("{} steps on {}{}.", d.run->steps, d.run->device,
+                         d.run->time.step_median
+                             ? fmt::format(", of {} each (median)",
+                                           core::to_text(*d.run->time.step_median))
+                             : std::string()),
+             TextKind::lead},
+        Text{"Strategy: " + planner::to_text(d.run->candidate.strategy) + '.'},
+        std::move(facts)}});
   if (d.run->loss.empty()) return part;
   PageTable table{"Loss of each step", {{"step"}, {"loss"}}, {}, true};
   Json data = Json::array();
@@ -206,66 +164,9 @@ Part run_part(const Document& d) {
   return part;
 }
 
-Part compare_part(const Document& d) {
-  Part part{fmt::format("Comparison {}", d.name), {}};
-  if (count_at(d, "/subjects") > 0) part.sections.push_back(subjects_section(d));
-  if (count_at(d, "/terms") == 0) return part;
-  const std::size_t runs = count_at(d, "/runs");
-  for (std::size_t i = 0; i < std::max<std::size_t>(runs, 1); ++i) {
-    const std::string base = runs == 0 ? "/terms" : fmt::format("/runs/{}/terms", i);
-    PageTable table = terms_table();
-    Json bars = Json::array();
-    add_terms(d, base, table, bars);
-    const std::string title =
-        runs == 0 ? "Predicted beside measured"
-                  : "Predicted beside measured: " + text_at(d, fmt::format("/runs/{}/run", i));
-    part.sections.push_back({title, {terms_chart(std::move(bars), "The table says the same."),
-                                     std::move(table)}});
-  }
-  return part;
-}
-
-Section comparison_section(const Document& plan, const Document& run,
-                           const Comparison& comparison) {
-  PageTable table = terms_table();
-  Json bars = Json::array();
-  std::string said;
-  for (const ComparedTerm& t : comparison.terms) {
-    const Unit unit = t.unit == TermUnit::seconds ? Unit::seconds
-                      : t.unit == TermUnit::count ? Unit::count
-                                                  : Unit::bytes;
-    const auto exact = [&](const std::optional<double>& v) {
-      if (!v) return Json();
-      return unit == Unit::seconds ? Json(*v) : Json(static_cast<std::int64_t>(*v));
-    };
-    const Cell predicted = made(exact(t.predicted), unit), measured = made(exact(t.measured), unit);
-    table.rows.push_back({words(t.term), predicted, measured,
-                          made(t.relative_error(), Unit::fraction)});
-    if (!t.term.starts_with("time.") || !t.measured) continue;
-    Json bar = Json::object({{"label", t.term}, {"predicted", predicted.value},
-                             {"measured", measured.value}});
-    if (t.term == "time.step") {
-      said = error_text(predicted, measured);
-      const planner::Uncertainty& u = run.run->candidate.uncertainty;
-      bar.set("predicted_low", u.step_low.value()).set("predicted_high", u.step_high.value());
-      const auto seconds = [](const std::optional<core::Seconds>& s) {
-        return Json(s ? s->value() : kNoValue);
-      };
-      bar.set("measured_low", seconds(run.run->time.step_p10));
-      bar.set("measured_high", seconds(run.run->time.step_p90));
-    }
-    bars.push_back(std::move(bar));
-  }
-  return {fmt::format("Predicted ({}) beside measured ({})", plan.name, run.name),
-          {terms_chart(std::move(bars),
-                       said + " Error bars: the prediction's uncertainty, and the 10th to 90th "
-                              "percentile of the measured steps."),
-           std::move(table)}};
-}
-
 Part validate_part(const Document& d) {
   Part part{fmt::format("Validation {}", d.name), {}};
-  PageTable scores{"Scores", {{"what", false}, {"value"}}, {}, false};
+  PageTable scores{"Scores", {{"what", false}, {"value"}}, {}, true};
   const auto row = [&](const char* what, const char* pointer, Unit unit) {
     scores.rows.push_back({words(what), cell(d, pointer, unit)});
   };
@@ -284,7 +185,7 @@ Part validate_part(const Document& d) {
   PageTable by{"By data set, framework and GPU",
                {{"data set", false}, {"framework", false}, {"GPU", false}, {"rows"},
                 {"mean error"}, {"bias"}},
-               {}, false};
+               {}, true};
   for (std::size_t i = 0; i < count_at(d, "/by"); ++i) {
     const std::string base = fmt::format("/by/{}", i);
     by.rows.push_back({cell(d, base + "/dataset", Unit::text),
@@ -309,11 +210,13 @@ Part validate_part(const Document& d) {
     if (kind == "time") points.push_back(Json::array({measured.value, predicted.value, id.text}));
   }
   const std::string said = fmt::format(
-      "{} runs with a measured step; the mean error is {}, the median {}.",
+      "The step was measured in {} runs. The mean error of its prediction is {}, the median {}.",
       cell(d, "/time/rows", Unit::count).text, cell(d, "/time/mape", Unit::fraction).text,
       cell(d, "/time/median_ape", Unit::fraction).text);
   part.sections.push_back({"Published runs, predicted",
-                           {Chart{"validation", "Step predicted against step measured", said,
+                           {Text{said, TextKind::lead},
+                            Chart{"validation", "Step predicted against step measured",
+                                  "A point on the dotted line is predicted exactly.",
                                   std::move(points)},
                             std::move(scores), std::move(by), std::move(rows)}});
   return part;

@@ -4,6 +4,8 @@
 // exact value and which file says so, so that a test can hold every number on the page to its file.
 // Texts are plain: whatever a file said, they are escaped where they are written. Value types.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,7 +30,7 @@ struct PageTable {
   std::string caption;
   std::vector<PageColumn> columns;
   std::vector<std::vector<Cell>> rows;  // one cell per column
-  bool folded = false;     // behind a click: a chart's data
+  bool folded = false;     // behind a click, and open on paper: a chart's data
 };
 
 // `data` is what page.js draws from; `alternative` says the same in words.
@@ -38,15 +40,61 @@ struct Chart {
   core::Json data;
 };
 
+enum class TextKind : std::uint8_t {
+  plain,
+  lead,  // the answer of a part
+  note,  // what a figure rests on, in small letters
+};
 struct Text {
   std::string text;
-  bool lead = false;       // the answer
+  TextKind kind = TextKind::plain;
 };
 struct Bullets {
   std::vector<std::string> items;
 };
 
-using Block = std::variant<Text, Bullets, Chart, PageTable>;
+// How a figure stands to its limit. Words say it too: colour alone does not reach everybody.
+enum class Tone : std::uint8_t { plain, good, bad };
+
+// The answer: in a word, and in one sentence.
+struct Verdict {
+  std::string word, sentence;
+  Tone tone = Tone::plain;
+};
+
+// A line from 0 to 1, filled from `from` to `to`. `mark` is a limit, or the value inside a range.
+struct Gauge {
+  double from = 0, to = 0;
+  std::optional<double> mark{};
+  std::string says;        // the same in words
+};
+struct Tile {
+  std::string title;
+  Cell figure;
+  std::string unit, note;  // "tokens/s", and what the gauge shows
+  std::optional<Gauge> gauge{};
+  Tone tone = Tone::plain;
+};
+struct Tiles {
+  std::string caption;
+  std::vector<Tile> tiles;
+};
+
+// One whole, cut into parts, each with its figure in a legend.
+struct BarPart {
+  std::string name;
+  Cell figure;
+  double size = 0;         // in the unit of the bar's length
+  int colour = 0;          // of the palette, from 0: that of the same part in other charts
+};
+struct Bar {
+  std::string title, alternative;
+  std::vector<BarPart> parts;
+  double limit = 0;        // what the parts have to fit into: a line, and the bar's least length
+  BarPart rest;            // what is left below the limit
+};
+
+using Block = std::variant<Verdict, Tiles, Text, Bar, Bullets, Chart, PageTable>;
 
 struct Section {
   std::string title;
@@ -58,6 +106,7 @@ struct Part {
 };
 struct Page {
   std::string title;
+  std::string about{};             // what was asked, in a line; "": several things
   std::vector<Part> parts;
   std::vector<std::string> files;  // names, in the order of Cell::source
   std::string made_by;             // "planner 0.1.0"

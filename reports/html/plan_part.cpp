@@ -1,5 +1,5 @@
-// A plan as a part of a page: the answer, the candidates, their memory and time, and what was
-// assumed. What follows from playing it is in plan_play.cpp.
+// A plan as a part of a page: its sections and their order. The answer is in answer.cpp, what
+// follows from playing the plan in plan_play.cpp.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -7,7 +7,6 @@
 #include "core/parse_units.hpp"
 #include "reports/explanation.hpp"
 #include "reports/html/plan_sections.hpp"
-#include "reports/plan_text.hpp"
 #include "reports/sensitivity.hpp"
 
 namespace reports::html {
@@ -17,48 +16,17 @@ using core::Json;
 using planner::Candidate;
 using planner::Plan;
 
-std::string_view counted_in(const Plan& plan) {
-  return models::is_transformer(plan.model.family) ? "tokens" : "samples";
-}
+// What the sections of a plan are made from.
+struct Context {
+  const Document& d;
+  const std::vector<const Document*>& runs;
+  const Progress& progress;
+  const std::vector<CandidateRow> rows;  // empty: nothing was chosen
+};
 
-std::string gpus_text(const Plan& plan) {
-  return fmt::format("{} x {}", plan.gpus, plan.profile.gpu.id);
-}
-
-// The three sentences: what to do, what it gives, what it needs and what comes next.
-std::vector<Block> answer(const Plan& plan) {
-  if (!plan.chosen) return {Text{"No answer: " + why_infeasible(plan) + '.', true}};
-  const Candidate& c = *plan.chosen;
-  std::vector<Block> blocks;
-  blocks.push_back(Text{fmt::format("Train {} on {} with {}.", plan.model.name, gpus_text(plan),
-                                    planner::to_text(c.strategy)),
-                        true});
-  std::string gives = fmt::format(
-      "A step of {} samples takes {} ({} to {}), which is {} {} a second at {} of the GPUs' peak",
-      plan.job.global_batch, core::to_text(c.time.step), core::to_text(c.uncertainty.step_low),
-      core::to_text(c.uncertainty.step_high),
-      core::count_text(static_cast<std::int64_t>(c.throughput.tokens_per_second)),
-      counted_in(plan), percent_text(c.throughput.mfu));
-  if (plan.training)
-    gives += fmt::format("; {} tokens take {}",
-                         core::count_text(plan.training->tokens),
-                         core::to_text(plan.training->seconds));
-  blocks.push_back(Text{gives + '.'});
-  std::string needs =
-      fmt::format("It needs {} of {} usable memory on each GPU",
-                  core::to_text(c.memory.worst.device), core::to_text(c.memory.usable));
-  if (!plan.alternatives.empty()) {
-    const Candidate& next = plan.alternatives.front();
-    needs += fmt::format("; the nearest alternative, with {}, takes {:+.1f} %",
-                         changed_keys(c.strategy, next.strategy),
-                         100 * (next.time.step / c.time.step - 1));
-  }
-  blocks.push_back(Text{needs + '.'});
-  return blocks;
-}
-
-PageTable question_table(const Document& d) {
-  PageTable table{"What was asked", {{"what", false}, {"value", false}}, {}, true};
+core::Result<Section> question_section(const Context& context) {
+  const Document& d = context.d;
+  PageTable table{"The job and the machine", {{"what", false}, {"value", false}}, {}, true};
   const auto row = [&](const char* what, const char* pointer, Unit unit) {
     table.rows.push_back({words(what), cell(d, pointer, unit)});
   };
@@ -80,9 +48,9 @@ PageTable question_table(const Document& d) {
   row("tokens to train on", "/training/tokens", Unit::count);
   row("time to train", "/training/seconds", Unit::seconds);
   row("GPU hours", "/training/gpu_hours", Unit::number);
-  row("rent, USD", "/training/cost_usd", Unit::number);
-  row("energy, joules", "/training/energy_joules", Unit::number);
-  return table;
+  row("rent, USD", "/training/cost_usd", Unit::money);
+  row("energy", "/training/energy_joules", Unit::energy);
+  return Section{"What was asked", {Text{question_text(*d.plan) + '.'}, std::move(table)}};
 }
 
 void add_candidate(const Document& d, const CandidateRow& row, PageTable& table, Json& points) {
@@ -92,6 +60,7 @@ void add_candidate(const Document& d, const CandidateRow& row, PageTable& table,
                           cell(d, base + "/uncertainty/step_low", Unit::seconds),
                           cell(d, base + "/uncertainty/step_high", Unit::seconds),
                           cell(d, base + "/memory/device", Unit::bytes),
+                          cell(d, base + "/uncertainty/out_of_memory", Unit::fraction),
                           cell(d, base + "/throughput/mfu", Unit::fraction),
                           cell(d, base + "/throughput/tokens_per_second", Unit::count),
                           words(row.on_front ? "yes" : "no"),
@@ -104,14 +73,32 @@ void add_candidate(const Document& d, const CandidateRow& row, PageTable& table,
                                  {"low", row.candidate->uncertainty.step_low.value()},
                                  {"high", row.candidate->uncertainty.step_high.value()},
                                  {"device", row.candidate->memory.worst.device.value()},
+                                 {"risk", row.candidate->uncertainty.out_of_memory},
                                  {"front", row.on_front}}));
 }
 
-Section candidates_section(const Document& d, const std::vector<CandidateRow>& rows) {
+// A bar and a row for each label, of the memory at its pointer.
+void add_memory(const Document& d, const std::string& title,
+                const std::vector<std::pair<std::string, std::string>>& rows, Section& section) {
+  const core::Bytes usable = d.plan->chosen->memory.usable;
+  Json bars = Json::array(), names = Json::array();
+  for (const auto& [label, memory] : rows) bars.push_back(memory_bar(d, memory, label));
+  for (const char* part : kMemoryParts) names.push_back(part);
+  section.blocks.push_back(Chart{
+      "memory", title,
+      fmt::format("{} of a GPU are usable; the table has each part.", core::to_text(usable)),
+      Json::object({{"names", std::move(names)},
+                    {"bars", std::move(bars)},
+                    {"usable", usable.value()}})});
+  section.blocks.push_back(memory_table(d, title + ", part by part", rows));
+}
+
+core::Result<Section> candidates_section(const Context& context) {
+  const auto& [d, runs, progress, rows] = context;
   PageTable table{"Candidates",
-                  {{"#", false}, {"step"}, {"low"}, {"high"}, {"memory"}, {"mfu"},
-                   {"tokens/s"}, {"on the front", false}, {"strategy", false}},
-                  {}, false};
+                  {{"candidate", false}, {"step"}, {"low"}, {"high"}, {"memory"}, {"risk"},
+                   {"mfu"}, {"tokens/s"}, {"on the front", false}, {"strategy", false}},
+                  {}, true};
   Json points = Json::array();
   std::size_t front = 0;
   for (const CandidateRow& row : rows) {
@@ -120,45 +107,34 @@ Section candidates_section(const Document& d, const std::vector<CandidateRow>& r
   }
   Json data = Json::object({{"points", std::move(points)},
                             {"usable", d.plan->chosen->memory.usable.value()}});
-  return {"Candidates",
-          {Chart{"candidates", "Step time against memory per GPU",
-                 fmt::format("{} candidates; {} are on the Pareto front: nothing else is both "
-                             "faster and smaller. The recommended one takes {} and {}.",
-                             rows.size(), front, core::to_text(rows.front().candidate->time.step),
-                             core::to_text(rows.front().candidate->memory.worst.device)),
-                 std::move(data)},
-           std::move(table)}};
-}
-
-Section memory_section(const Document& d, const std::vector<CandidateRow>& rows) {
-  const Candidate& c = *d.plan->chosen;
-  Section section{"Memory per GPU", {}};
-  const auto add = [&](std::string title, std::string words_, auto labels_and_pointers) {
-    Json bars = Json::array();
-    for (const auto& [label, memory] : labels_and_pointers)
-      bars.push_back(memory_bar(d, memory, label));
-    Json names = Json::array();
-    for (const char* part : kMemoryParts) names.push_back(part);
-    section.blocks.push_back(Chart{"memory", title, std::move(words_),
-                                   Json::object({{"names", std::move(names)},
-                                                 {"bars", std::move(bars)},
-                                                 {"usable", c.memory.usable.value()}})});
-    section.blocks.push_back(memory_table(d, title + ", in bytes by term", labels_and_pointers));
-  };
-  std::vector<std::pair<std::string, std::string>> candidates, stages;
-  for (const CandidateRow& row : rows) candidates.emplace_back(row.label, row.pointer + "/memory");
-  for (std::size_t i = 0; i < c.memory.stages.size(); ++i)
-    stages.emplace_back(fmt::format("stage {}", c.memory.stages[i].stage),
-                        fmt::format("/chosen/memory/stages/{}", i));
-  const std::string limit = fmt::format(
-      "The card's limit is {}; the recommended candidate takes {}.",
-      core::to_text(c.memory.usable), core::to_text(c.memory.worst.device));
-  add("Memory of each candidate's fullest GPU", limit, candidates);
-  if (stages.size() > 1) add("Memory of each stage of the recommended candidate", limit, stages);
+  Section section{
+      "Candidates",
+      {Chart{"candidates", "Step time against memory per GPU",
+             fmt::format("The plan keeps {} candidates. {} are on the Pareto front: no other one "
+                         "is both faster and smaller. The recommended one takes {} and {}.",
+                         rows.size(), front, core::to_text(rows.front().candidate->time.step),
+                         core::to_text(rows.front().candidate->memory.worst.device)),
+             std::move(data)},
+       std::move(table)}};
+  std::vector<std::pair<std::string, std::string>> memory;
+  for (const CandidateRow& row : rows) memory.emplace_back(row.label, row.pointer + "/memory");
+  add_memory(d, "Memory of each candidate's fullest GPU", memory, section);
   return section;
 }
 
-Section time_section(const Document& d, const std::vector<CandidateRow>& rows) {
+core::Result<Section> memory_section(const Context& context) {
+  const Document& d = context.d;
+  Section section{"Memory per GPU", {memory_of_choice(d)}};
+  std::vector<std::pair<std::string, std::string>> stages;
+  for (const planner::StageMemory& s : d.plan->chosen->memory.stages)
+    stages.emplace_back(fmt::format("stage {}", s.stage),
+                        fmt::format("/chosen/memory/stages/{}", stages.size()));
+  if (stages.size() > 1) add_memory(d, "Memory of each pipeline stage", stages, section);
+  return section;
+}
+
+core::Result<Section> time_section(const Context& context) {
+  const auto& [d, runs, progress, rows] = context;
   std::vector<std::pair<std::string, std::string>> labels;
   Json bars = Json::array();
   for (const CandidateRow& row : rows) {
@@ -166,20 +142,26 @@ Section time_section(const Document& d, const std::vector<CandidateRow>& rows) {
     bars.push_back(time_bar(d, row.pointer + "/time", row.label));
   }
   const planner::Time& t = d.plan->chosen->time;
-  return {"Time of a step",
-          {Chart{"time", "Parts of a step on the critical rank",
-                 fmt::format("Of {} a step of the recommended candidate computes {}, waits for "
-                             "communication {} and idles in the pipeline {}.",
-                             core::to_text(t.step), core::to_text(t.compute),
-                             core::to_text(t.exposed_communication), core::to_text(t.bubble)),
-                 Json::object({{"bars", std::move(bars)}})},
-           time_table(d, "Parts of a step", labels)}};
+  return Section{
+      "Time of a step",
+      {Chart{"time", "Parts of a step on the critical rank",
+             fmt::format("A step of the recommended candidate takes {}: it computes for {}, waits "
+                         "for communication for {}, idles in the pipeline for {} and updates the "
+                         "weights for {}.",
+                         core::to_text(t.step), core::to_text(t.compute),
+                         core::to_text(t.exposed_communication), core::to_text(t.bubble),
+                         core::to_text(t.optimizer)),
+             Json::object({{"bars", std::move(bars)}})},
+       time_table(d, "Parts of a step", labels)}};
 }
 
-Section machines_section(const Document& d) {
-  PageTable table{"The same job on other machines",
-                  {{"GPU", false}, {"step"}, {"mfu"}, {"memory"}, {"usable"}, {"strategy", false}},
-                  {}, false};
+core::Result<Section> machines_section(const Context& context) {
+  const Document& d = context.d;
+  if (d.plan->other_machines.empty()) return Section{};
+  PageTable table{"Each machine's best strategy",
+                  {{"GPU", false}, {"step"}, {"mfu"}, {"memory"}, {"usable"}, {"risk"},
+                   {"strategy", false}},
+                  {}, true};
   Json bars = Json::array();
   for (std::size_t i = 0; i < d.plan->other_machines.size(); ++i) {
     const planner::OtherMachine& m = d.plan->other_machines[i];
@@ -189,14 +171,15 @@ Section machines_section(const Document& d) {
                           cell(d, base + "/candidate/throughput/mfu", Unit::fraction),
                           cell(d, base + "/candidate/memory/device", Unit::bytes),
                           cell(d, base + "/candidate/memory/usable", Unit::bytes),
+                          cell(d, base + "/candidate/uncertainty/out_of_memory", Unit::fraction),
                           words(m.candidate ? planner::to_text(m.candidate->strategy)
                                             : std::string("no feasible strategy"))});
     if (m.candidate) bars.push_back(time_bar(d, base + "/candidate/time", m.gpu));
   }
-  return {"Other machines",
-          {Chart{"time", "A step on each machine", "The table below says the same.",
-                 Json::object({{"bars", std::move(bars)}})},
-           std::move(table)}};
+  return Section{"The same job on other machines",
+                 {Chart{"time", "A step on each machine", "The table has the same figures.",
+                        Json::object({{"bars", std::move(bars)}})},
+                  std::move(table)}};
 }
 
 // How each field follows, and who says so: the formulas that `planner explain` works out.
@@ -209,20 +192,21 @@ PageTable sources_table() {
   return table;
 }
 
-Section assumptions_section(const Document& d) {
+core::Result<Section> changes_section(const Context& context) {
+  const std::vector<std::string> changes = what_would_change(*context.d.plan);
+  if (changes.empty()) return Section{};
+  return Section{"What would change the choice", {Bullets{changes}}};
+}
+
+core::Result<Section> assumptions_section(const Context& context) {
+  const Document& d = context.d;
   const Plan& plan = *d.plan;
-  Section section{"Assumptions and sources", {Bullets{plan.assumptions}}};
-  if (plan.chosen)
-    if (const std::vector<std::string> changes = what_would_change(plan); !changes.empty()) {
-      section.blocks.push_back(Text{"What would change the choice:"});
-      section.blocks.push_back(Bullets{changes});
-    }
-  section.blocks.push_back(sources_table());
+  Section section{"Assumptions and sources", {Bullets{plan.assumptions}, sources_table()}};
   if (plan.rules_of_thumb.empty()) return section;
   PageTable table{"Rules of thumb, for comparison only",
                   {{"rule", false}, {"formula", false}, {"value"}, {"unit", false},
                    {"source", false}},
-                  {}, false};
+                  {}, true};
   for (std::size_t i = 0; i < plan.rules_of_thumb.size(); ++i) {
     const planner::RuleOfThumb& r = plan.rules_of_thumb[i];
     const std::string base = fmt::format("/rules_of_thumb/{}", i);
@@ -235,11 +219,12 @@ Section assumptions_section(const Document& d) {
   return section;
 }
 
-Section rejected_section(const Document& d) {
-  PageTable table{"Rejected: the most instructive",
+core::Result<Section> rejected_section(const Context& context) {
+  const Document& d = context.d;
+  PageTable table{"Strategies that were rejected, the most instructive ones",
                   {{"limit", false}, {"needed"}, {"available"}, {"fix", false},
                    {"strategy", false}},
-                  {}, false};
+                  {}, true};
   for (std::size_t i = 0; i < d.plan->rejected.size(); ++i) {
     const planner::Rejection& r = d.plan->rejected[i];
     const std::string base = fmt::format("/rejected/{}", i);
@@ -249,15 +234,41 @@ Section rejected_section(const Document& d) {
                           cell(d, base + "/available", unit), words(r.fix),
                           words(planner::to_text(r.strategy))});
   }
-  PageTable counts{"The search", {{"what", false}, {"count"}}, {}, false};
+  PageTable counts{"How many strategies were tried", {{"what", false}, {"count"}}, {}, true};
   for (const char* key : {"enumerated", "infeasible", "evaluated", "replayed"})
     counts.rows.push_back({words(key), cell(d, fmt::format("/search/{}", key), Unit::count)});
   for (const auto& [limit, count] : d.plan->rejected_per_limit)
     counts.rows.push_back({words("rejected: " + limit), made(count, Unit::count)});
-  Section section{"Search and rejections", {std::move(counts)}};
+  const planner::SearchCounts& n = d.plan->search;
+  Section section{"Search and rejections",
+                  {Text{fmt::format("{} strategies were tried: {} cannot run, {} were evaluated.",
+                                    core::count_text(n.enumerated),
+                                    core::count_text(n.infeasible),
+                                    core::count_text(n.evaluated))},
+                   std::move(counts)}};
   if (!table.rows.empty()) section.blocks.push_back(std::move(table));
   return section;
 }
+
+// The sections after the answer, in their order. One that has nothing to say has no blocks.
+struct SectionMaker {
+  core::Result<Section> (*make)(const Context&);
+  bool of_choice;  // says something about the chosen candidate: left out where there is none
+};
+constexpr SectionMaker kSections[] = {
+    {memory_section, true},
+    {[](const Context& c) { return timeline_section(c.d, c.progress); }, true},
+    {time_section, true},
+    {candidates_section, true},
+    {[](const Context& c) { return communication_section(c.d, c.runs); }, true},
+    {[](const Context& c) { return plan_scaling_section(c.d, c.progress); }, true},
+    {[](const Context& c) { return checkpoint_section(c.d, c.progress); }, true},
+    {machines_section, false},
+    {changes_section, true},
+    {question_section, false},
+    {assumptions_section, false},
+    {rejected_section, false},
+};
 
 }  // namespace
 
@@ -286,22 +297,15 @@ std::vector<CandidateRow> candidate_rows(const Plan& plan) {
 core::Result<Part> plan_part(const Document& d, const std::vector<const Document*>& runs,
                              const Progress& progress) {
   const Plan& plan = *d.plan;
-  Part part{fmt::format("Plan {}: {} on {}", d.name, plan.model.name, gpus_text(plan)), {}};
-  Section first{"Recommendation", answer(plan)};
-  first.blocks.push_back(question_table(d));
-  part.sections.push_back(std::move(first));
-  if (plan.chosen) {
-    const std::vector<CandidateRow> rows = candidate_rows(plan);
-    part.sections.push_back(candidates_section(d, rows));
-    part.sections.push_back(memory_section(d, rows));
-    part.sections.push_back(time_section(d, rows));
-    core::Result<std::vector<Section>> played = played_sections(d, runs, progress);
-    if (!played.ok()) return played.problems();
-    for (Section& section : *played) part.sections.push_back(std::move(section));
+  Part part{fmt::format("Plan {}: {} on {}", d.name, plan.model.name, machine_text(plan)), {}};
+  part.sections.push_back(answer_section(d));
+  const Context context{d, runs, progress, candidate_rows(plan)};
+  for (const SectionMaker& maker : kSections) {
+    if (maker.of_choice && !plan.chosen) continue;
+    core::Result<Section> section = maker.make(context);
+    if (!section.ok()) return section.problems();
+    if (!section->blocks.empty()) part.sections.push_back(std::move(section).value());
   }
-  if (!plan.other_machines.empty()) part.sections.push_back(machines_section(d));
-  part.sections.push_back(assumptions_section(d));
-  part.sections.push_back(rejected_section(d));
   return part;
 }
 

@@ -21,7 +21,7 @@ PageTable lanes_table(const Timeline& t, std::int64_t end) {
   PageTable table{"Lanes of the timeline",
                   {{"rank and stage", false}, {"stream", false}, {"slices"}, {"busy"}, {"idle"},
                    {"by kind", false}},
-                  {}, false};
+                  {}, true};
   for (std::size_t lane = 0; lane < t.lanes.size(); ++lane) {
     std::map<std::string, std::int64_t> kinds;
     std::int64_t busy = 0, slices = 0;
@@ -57,32 +57,6 @@ Json timeline_json(const Timeline& t, std::int64_t end) {
                        {"kinds", Json::array_of(t.kinds)},
                        {"end", end},
                        {"slices", std::move(slices)}});
-}
-
-Section timeline_section(const planner::Plan& plan) {
-  Section section{"Timeline of a step", {}};
-  const core::Result<Timeline> played = timeline_of(plan);
-  if (!played.ok()) {
-    section.blocks.push_back(Text{"Not drawn: " + core::to_text(played.problems().front())});
-    return section;
-  }
-  std::int64_t end = 0;
-  for (const Slice& s : played->slices) end = std::max(end, s.start + s.duration);
-  section.blocks.push_back(Chart{
-      "timeline", "The first step, begun at rest",
-      fmt::format(
-          "{} lanes of {} ranks, {} {}, {} in all; one rank of each stage stands for "
-          "those that do alike. On a compute lane what is not covered is idle: bubble, or "
-          "waiting for communication. Zoom with Ctrl and the wheel, two fingers, the slider, or "
-          "with + and - and the arrow keys when the chart has the focus.",
-          played->lanes.size(), played->ranks, played->slices.size(),
-          played->passes ? "slices (a pass of the schedule each: there are too many "
-                           "blocks to show)"
-                         : "blocks of actions",
-          core::to_text(core::Seconds(static_cast<double>(end) * 1e-9))),
-      timeline_json(*played, end)});
-  section.blocks.push_back(lanes_table(*played, end));
-  return section;
 }
 
 // What a rank sends for a payload S in a group of K, where a law says it alone (C1, C4 of
@@ -122,7 +96,37 @@ Cell measured_cell(const std::vector<const Document*>& runs, const planner::Cand
   return words("-");
 }
 
-Section communication_section(const Document& d, const std::vector<const Document*>& runs) {
+}  // namespace
+
+core::Result<Section> timeline_section(const Document& d, const Progress& progress) {
+  progress("timeline of " + d.name);
+  Section section{"Timeline of a step", {}};
+  const core::Result<Timeline> played = timeline_of(*d.plan);
+  if (!played.ok()) {
+    section.blocks.push_back(Text{"Not drawn: " + core::to_text(played.problems().front())});
+    return section;
+  }
+  std::int64_t end = 0;
+  for (const Slice& s : played->slices) end = std::max(end, s.start + s.duration);
+  section.blocks.push_back(Chart{
+      "timeline", "The first step, begun at rest",
+      fmt::format(
+          "It takes {} and has {} {} on {} lanes. The job has {} ranks; one rank stands for all "
+          "of its pipeline stage. A compute lane is idle where nothing covers it: it waits for "
+          "communication or for another stage. To zoom, hold Ctrl and turn the wheel, spread two "
+          "fingers, or move the slider. With the keyboard: + and -, the arrow keys, and 0 for "
+          "the whole step.",
+          core::to_text(core::Seconds(static_cast<double>(end) * 1e-9)),
+          core::count_text(static_cast<std::int64_t>(played->slices.size())),
+          played->passes ? "passes of the schedule" : "blocks of operations",
+          played->lanes.size(), played->ranks),
+      timeline_json(*played, end)});
+  section.blocks.push_back(lanes_table(*played, end));
+  return section;
+}
+
+core::Result<Section> communication_section(const Document& d,
+                                            const std::vector<const Document*>& runs) {
   const planner::Candidate& c = *d.plan->chosen;
   Section section{"Communication of a step", {}};
   if (c.communication.empty()) {
@@ -134,7 +138,7 @@ Section communication_section(const Document& d, const std::vector<const Documen
                   {{"what", false}, {"collective", false}, {"algorithm", false}, {"ranks K"},
                    {"calls"}, {"payload S"}, {"law", false}, {"by the law"}, {"predicted"},
                    {"measured"}, {"busy"}, {"busy, measured"}},
-                  {}, false};
+                  {}, true};
   Json bars = Json::array();
   core::Bytes sent{};
   for (std::size_t i = 0; i < c.communication.size(); ++i) {
@@ -156,28 +160,42 @@ Section communication_section(const Document& d, const std::vector<const Documen
   }
   section.blocks.push_back(Chart{
       "communication", "Bytes that the busiest rank sends in a step",
-      fmt::format("{} in all. Where an algorithm pads, it sends more than its law.",
+      fmt::format("It sends {} in all. An algorithm that pads sends more than its law says.",
                   core::to_text(sent)),
       Json::object({{"bars", std::move(bars)}})});
-  section.blocks.push_back(std::move(table));
+  section.blocks.push_back(without_empty_columns(std::move(table)));
   return section;
 }
 
-core::Result<Section> checkpoint_section(const planner::Plan& plan) {
+core::Result<Section> plan_scaling_section(const Document& d, const Progress& progress) {
+  progress("scaling of " + d.name);
+  const auto scaling = scaling_curve(*d.plan);
+  if (!scaling.ok())
+    return Section{"Scaling", {Text{"Not drawn: " + core::to_text(scaling.problems().front())}}};
+  Section section = scaling_section(*scaling, nullptr);
+  section.blocks.insert(
+      section.blocks.begin(),
+      Text{"The recommended strategy with other numbers of data-parallel copies, played here."});
+  return section;
+}
+
+core::Result<Section> checkpoint_section(const Document& d, const Progress& progress) {
+  progress("checkpoints of " + d.name);
+  const planner::Plan& plan = *d.plan;
   Section section{"Checkpoints every K layers", {}};
   const auto curve = checkpoint_curve(plan);
   if (!curve.ok()) return curve.problems();
   if (curve->strategy != plan.chosen->strategy)
     section.blocks.push_back(Text{fmt::format(
-        "Schedule {} takes no checkpoints: what follows is {}.",
+        "The schedule {} takes no checkpoints, so the figures below are for {}.",
         planner::name(plan.chosen->strategy.schedule), planner::name(curve->strategy.schedule))});
   const bool alone = plan.profile.framework.recomputes_one_in_k;
-  PageTable table{fmt::format("The recommended strategy with {}, worked out anew; K = 0: nothing "
-                              "is recomputed",
+  PageTable table{fmt::format("The recommended strategy with {}, worked out here; K = 0 "
+                              "recomputes nothing",
                               alone ? "one layer in K recomputed, as its framework does"
                                     : "a checkpoint every K layers"),
                   {{"K"}, {"activations at their peak"}, {"live"}, {"device"}, {"step"}},
-                  {}, false};
+                  {}, true};
   const CheckpointPoint* least = nullptr;
   Json data = Json::array();
   for (const CheckpointPoint& p : curve->points) {
@@ -203,34 +221,6 @@ core::Result<Section> checkpoint_section(const planner::Plan& plan) {
                           {"usable", plan.chosen->memory.usable.value()}})});
   section.blocks.push_back(std::move(table));
   return section;
-}
-
-}  // namespace
-
-core::Result<std::vector<Section>> played_sections(const Document& d,
-                                                   const std::vector<const Document*>& runs,
-                                                   const Progress& progress) {
-  std::vector<Section> sections;
-  progress("timeline of " + d.name);
-  sections.push_back(timeline_section(*d.plan));
-  sections.push_back(communication_section(d, runs));
-  progress("scaling of " + d.name);
-  const auto scaling = scaling_curve(*d.plan);
-  if (scaling.ok()) {
-    sections.push_back(scaling_section(*scaling, nullptr));
-    sections.back().blocks.insert(
-        sections.back().blocks.begin(),
-        Text{
-            "The recommended strategy with other numbers of copies, played anew on this machine."});
-  } else {
-    sections.push_back(
-        {"Scaling", {Text{"Not drawn: " + core::to_text(scaling.problems().front())}}});
-  }
-  progress("checkpoints of " + d.name);
-  core::Result<Section> checkpoints = checkpoint_section(*d.plan);
-  if (!checkpoints.ok()) return checkpoints.problems();
-  sections.push_back(std::move(checkpoints).value());
-  return sections;
 }
 
 }  // namespace reports::html

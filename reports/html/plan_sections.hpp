@@ -16,9 +16,23 @@ struct CandidateRow {
 // The chosen one first, then the alternatives, then the rest of the Pareto front; each once.
 std::vector<CandidateRow> candidate_rows(const planner::Plan& plan);
 
-// Timeline, communication, scaling, checkpoints. REQUIRES: the plan has a chosen candidate.
-core::Result<std::vector<Section>> played_sections(const Document& d,
-                                                   const std::vector<const Document*>& runs,
-                                                   const Progress& progress);
+// The verdict, the five figures, why; without a chosen candidate the verdict alone.
+Section answer_section(const Document& d);
+// The memory of the chosen candidate's fullest GPU. REQUIRES: there is one.
+Bar memory_of_choice(const Document& d);
+// "64 x H100 SXM5 80GB".
+std::string machine_text(const planner::Plan& plan);
+// What was asked beside model and machine, in a line.
+std::string question_text(const planner::Plan& plan);
+// The highest risk of running out of memory that a recommendation may have.
+double risk_cap(const Document& d);
+
+// What follows from playing the chosen candidate. REQUIRES: there is one. Problems: the model's
+// own.
+core::Result<Section> timeline_section(const Document& d, const Progress& progress);
+core::Result<Section> communication_section(const Document& d,
+                                            const std::vector<const Document*>& runs);
+core::Result<Section> plan_scaling_section(const Document& d, const Progress& progress);
+core::Result<Section> checkpoint_section(const Document& d, const Progress& progress);
 
 }  // namespace reports::html

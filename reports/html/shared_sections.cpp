@@ -1,4 +1,6 @@
 // Pieces that files of several kinds share: memory, time, scaling.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
@@ -18,24 +20,35 @@ Json value_at(const Document& document, const std::string& pointer) {
 
 }  // namespace
 
+std::size_t count_at(const Document& d, const std::string& pointer) {
+  const Json* list = at(d.root, pointer);
+  return list == nullptr ? 0 : list->size();
+}
+
+std::string text_at(const Document& d, const std::string& pointer) {
+  const Json* value = at(d.root, pointer);
+  return value == nullptr ? "-" : shown(*value, Unit::text);
+}
+
+Cell memory_part(const Document& document, const std::string& memory, std::string_view part) {
+  if (part != "allocator")
+    return cell(document, fmt::format("{}/{}", memory, part), Unit::bytes);
+  const Json reserved = value_at(document, memory + "/reserved");
+  const Json live = value_at(document, memory + "/live");
+  const bool known = reserved.is_int64() && live.is_int64();
+  return known ? made(reserved.as_int64() - live.as_int64(), Unit::bytes) : words("-");
+}
+
 Json memory_bar(const Document& document, const std::string& memory, std::string label) {
   Json parts = Json::array();
-  for (const std::string_view part : kMemoryParts) {
-    if (part != "allocator") {
-      parts.push_back(value_at(document, memory + '/' + std::string(part)));
-      continue;
-    }
-    const Json reserved = value_at(document, memory + "/reserved");
-    const Json live = value_at(document, memory + "/live");
-    const bool known = reserved.is_int64() && live.is_int64();
-    parts.push_back(known ? Json(reserved.as_int64() - live.as_int64()) : Json());
-  }
+  for (const std::string_view part : kMemoryParts)
+    parts.push_back(memory_part(document, memory, part).value);
   return Json::object({{"label", std::move(label)}, {"parts", std::move(parts)}});
 }
 
 PageTable memory_table(const Document& document, std::string caption,
                        const std::vector<std::pair<std::string, std::string>>& rows) {
-  PageTable table{std::move(caption), {{"of", false}}, {}, false};
+  PageTable table{std::move(caption), {{"of", false}}, {}, true};
   constexpr const char* kColumns[] = {"weights", "gradients",     "optimizer", "activations",
                                       "logits",  "communication", "live",      "reserved",
                                       "workspace", "context",     "communicators", "device"};
@@ -53,7 +66,7 @@ PageTable time_table(const Document& document, std::string caption,
                      const std::vector<std::pair<std::string, std::string>>& rows) {
   PageTable table{std::move(caption), {{"of", false}, {"step"}, {"compute"},
                   {"exposed communication"}, {"bubble"}, {"optimizer"},
-                  {"communication, hidden or not"}}, {}, false};
+                  {"communication, hidden or not"}}, {}, true};
   for (const auto& [label, time] : rows) {
     std::vector<Cell> cells{words(label)};
     for (const char* key : {"step", "compute", "exposed_communication", "bubble", "optimizer",
@@ -70,11 +83,23 @@ Json time_bar(const Document& document, const std::string& time, std::string lab
   return Json::object({{"label", std::move(label)}, {"parts", std::move(parts)}});
 }
 
+PageTable without_empty_columns(PageTable table) {
+  for (std::size_t i = table.columns.size(); i-- > 0;) {
+    const bool empty = std::ranges::all_of(
+        table.rows, [&](const std::vector<Cell>& row) { return row[i].text == "-"; });
+    if (!empty || table.rows.empty()) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    table.columns.erase(table.columns.begin() + at);
+    for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + at);
+  }
+  return table;
+}
+
 Section scaling_section(const std::vector<planner::ScalePoint>& points, const Document* source) {
   Section section{"Scaling", {}};
   PageTable table{"Data-parallel copies, each with the same work",
                   {{"copies"}, {"GPUs"}, {"step"}, {"samples/s"}, {"speed-up"}, {"efficiency"}},
-                  {}, false};
+                  {}, true};
   Json data = Json::array();
   for (std::size_t i = 0; i < points.size(); ++i) {
     const planner::ScalePoint& p = points[i];

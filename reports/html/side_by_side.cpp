@@ -43,7 +43,7 @@ Json bars_of_subjects(const Document& d, std::size_t count) {
 Section subjects_section(const Document& d) {
   const std::size_t count = at(d.root, "/subjects")->size();
   // A figure that nobody knows has no row.
-  PageTable table{"Every figure that some of them knows", {{"figure", false}}, {}, false};
+  PageTable table{"Every figure that is known of at least one", {{"figure", false}}, {}, true};
   for (std::size_t i = 0; i < count; ++i)
     table.columns.push_back({cell(d, fmt::format("/subjects/{}/label", i), Unit::text).text});
   const auto row = [&](std::string_view title, std::string_view key, Unit unit) {
@@ -73,7 +73,7 @@ Part side_by_side_part(const std::vector<const Document*>& documents) {
   PageTable table{"Plans and runs",
                   {{"file", false}, {"GPU", false}, {"GPUs"}, {"step"}, {"step, measured"},
                    {"memory"}, {"usable"}, {"mfu"}, {"tokens/s"}, {"strategy", false}},
-                  {}, false};
+                  {}, true};
   Json bars = Json::array();
   for (const Document* d : documents) {
     const std::string base = d->run ? "/candidate" : "/chosen";
@@ -92,7 +92,8 @@ Part side_by_side_part(const std::vector<const Document*>& documents) {
   return {"Side by side",
           {{"Plans and runs",
             {Chart{"time", "Parts of a step, predicted",
-                   fmt::format("{} plans and runs; the table says the same.", documents.size()),
+                   fmt::format("{} plans and runs; the table has the same figures.",
+                               documents.size()),
                    Json::object({{"bars", std::move(bars)}})},
              std::move(table)}}}};
 }

@@ -19,8 +19,8 @@ PageTable sweep_table(const Document& d, std::size_t points) {
   PageTable table{"Every point: the best strategy of each",
                   {{"GPU", false}, {"GPUs"}, {"tokens per sample"}, {"samples per step"}, {"step"},
                    {"tokens/s"}, {"mfu"}, {"memory"}, {"usable"}, {"time to train"},
-                   {"GPU hours"}, {"USD"}, {"energy, J"}, {"strategy or reason", false}},
-                  {}, false};
+                   {"GPU hours"}, {"USD"}, {"energy"}, {"strategy or reason", false}},
+                  {}, true};
   for (std::size_t i = 0; i < points; ++i) {
     const std::string base = fmt::format("/points/{}", i);
     table.rows.push_back({cell(d, base + "/gpu", Unit::text), cell(d, base + "/gpus", Unit::number),
@@ -33,8 +33,8 @@ PageTable sweep_table(const Document& d, std::size_t points) {
                           cell(d, base + "/usable_bytes", Unit::bytes),
                           cell(d, base + "/training_seconds", Unit::seconds),
                           cell(d, base + "/gpu_hours", Unit::number),
-                          cell(d, base + "/cost_usd", Unit::number),
-                          cell(d, base + "/energy_joules", Unit::number),
+                          cell(d, base + "/cost_usd", Unit::money),
+                          cell(d, base + "/energy_joules", Unit::energy),
                           cell(d, base + "/summary", Unit::text)});
   }
   return table;
@@ -52,8 +52,8 @@ Part sweep_part(const Document& d) {
   for (std::size_t i = 0; i < n; ++i) {
     const std::string base = fmt::format("/points/{}", i);
     const std::string x = text_of(d, base + "/gpus") + " x " + text_of(d, base + "/gpu");
-    const std::string y = "seq " + text_of(d, base + "/seq_len") + ", batch " +
-                          text_of(d, base + "/global_batch");
+    const std::string y = fmt::format("{} x {} tokens", text_of(d, base + "/global_batch"),
+                                      text_of(d, base + "/seq_len"));
     const Json* tokens = at(d.root, base + "/tokens_per_second");
     across.insert(x);
     down.insert(y);
@@ -61,13 +61,16 @@ Part sweep_part(const Document& d) {
     cells.push_back(Json::object({{"x", x}, {"y", y},
                                   {"value", tokens == nullptr ? Json() : *tokens}}));
   }
-  part.sections.push_back(
-      {"Sweep",
-       {Chart{"heat", "Tokens a second of the best strategy",
-              fmt::format("{} points, {} by {}; {} have a strategy that fits.", n, across.size(),
-                          down.size(), feasible),
-              std::move(cells)},
-        sweep_table(d, n)}});
+  Section section{"Sweep", {}};
+  if (const std::string said = text_at(d, "/said"); said != "-")
+    section.blocks.push_back(Text{said, TextKind::lead});
+  section.blocks.push_back(
+      Chart{"heat", "Tokens a second of the best strategy",
+            fmt::format("{} points, {} by {}. A strategy fits at {} of them.", n, across.size(),
+                        down.size(), feasible),
+            std::move(cells)});
+  section.blocks.push_back(without_empty_columns(sweep_table(d, n)));
+  part.sections.push_back(std::move(section));
   return part;
 }
 

@@ -1,8 +1,9 @@
 """The report page in a real browser. usage: page_test.py BIN_FOLDER [SCREENSHOT_FOLDER]
 
-Opens pages from disk and holds them to what they promise: no request and no message on the console,
-every number as in its file, sorting, zooming, hovering, themes, paper, keyboard, accessibility,
-widths, and hostile texts that stay texts. Exits 77 where there is no browser."""
+Opens pages from disk and holds them to what they promise: the answer first, every chart drawn
+without scrolling, no request and no message on the console, every number as in its file, round time
+axes, sorting, zooming, hovering, themes, paper, keyboard, accessibility, nothing cut at any width,
+and hostile texts that stay texts. Exits 77 where there is no browser."""
 
 import json
 import os
@@ -52,6 +53,9 @@ def make_files(binary):
             "--recipe", "fp32", "--gpu", "h100-sxm-80g", "--pin", "pipeline=2", "--tokens", "1M",
             "--out", "plan.json")
     planner(binary, "exec", "plan.json", "--steps", 3, "--quiet", "--out", "run.json")
+    planner(binary, "--model", "config.json", "--gpus", 2, "--seq", 16, "--global-batch", 16,
+            "--recipe", "fp32", "--gpu", "host", "--out", "host_plan.json")
+    planner(binary, "exec", "host_plan.json", "--steps", 3, "--quiet", "--out", "host_run.json")
     planner(binary, "simulate", "plan.json", "--scale", "1,2,4", "--mtbf", "5000h", "--save", "60s",
             "--restart", "5min", "--out", "simulate.json")
     planner(binary, "compare", "plan.json", "run.json", "--strategies", "--out", "compare.json")
@@ -87,7 +91,7 @@ def at(value, pointer):
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "ps": 1e-12,
          "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400, "%": 0.01,
-         "K": 1e3, "M": 1e6, "T": 1e12, "": 1}
+         "K": 1e3, "M": 1e6, "T": 1e12, "Wh": 3.6e3, "kWh": 3.6e6, "MWh": 3.6e9, "GWh": 3.6e12, "": 1}
 
 
 def says(text, value):
@@ -96,7 +100,7 @@ def says(text, value):
         return text == value
     if isinstance(value, bool):
         return text == ("yes" if value else "no")
-    found = re.fullmatch(r"(-?[0-9.]+(?:e[+-]?[0-9]+)?) ?([A-Za-z%]*)", text)
+    found = re.fullmatch(r"(-?[0-9.]+(?:e[+-]?[0-9]+)?) ?([A-Za-z%]*)", text.replace(",", ""))
     if not found or found.group(2) not in UNITS:
         return False
     factors = [UNITS[found.group(2)]] + ([1e9] if found.group(2) == "B" else [])
@@ -106,7 +110,7 @@ def says(text, value):
 
 
 def check_numbers(browser, files):
-    cells = browser.run("""return [...document.querySelectorAll('td[data-source]')].map(
+    cells = browser.run("""return [...document.querySelectorAll('[data-source]')].map(
         c => [c.dataset.source, c.dataset.value ?? null, c.textContent])""")
     documents = [json.loads(pathlib.Path(f).read_text()) for f in files]
     wrong = []
@@ -132,20 +136,13 @@ def check_quiet(browser, url):
     check(all(u == url or u.startswith("data:") for u in urls), f"no request but the page {urls}")
 
 
-def draw_all(browser):
-    """Scrolls through the page, so that every chart is drawn."""
-    browser.run_async("""const done = arguments[0];
-        const boxes = [...document.querySelectorAll('.chart')];
-        (function next() { const b = boxes.shift();
-          if (!b) { scrollTo(0, 0); return setTimeout(done, 200); }
-          b.scrollIntoView({block: 'center'}); setTimeout(next, 150); })();""")
-
-
 def check_charts(browser, least):
     drawn = browser.run("""return [...document.querySelectorAll('.chart')].map(b =>
         [b.hidden || b.querySelector('svg path, canvas') !== null,
          document.getElementById(b.id + 'a').textContent.length])""")
-    check(len(drawn) >= least and all(d for d, _ in drawn), f"{len(drawn)} charts are drawn")
+    check(len(drawn) >= least and all(d for d, _ in drawn),
+          f"{len(drawn)} charts are drawn, none of them scrolled to")
+    check(browser.run("return scrollY") == 0, "and the page is still at its top")
     check(all(n > 10 for _, n in drawn), "every chart is said in words")
 
 
@@ -165,9 +162,88 @@ def check_tips(browser):
     check(not silent, f"every chart says what is under the pointer {silent or ''}")
 
 
+ORDER = """const main = document.querySelector('main'), out = [];
+    for (const e of main.querySelectorAll('h2, h3, .verdict, .tiles, .bar, .chart, table'))
+      if (!e.hidden) out.push(e.className === 'chart'
+        ? document.getElementById(e.id + 't').textContent : e.className.split(' ')[0] || e.tagName);
+    return out"""
+
+
+def check_answer(browser, binary):
+    """A plan's page: verdict, five tiles with gauges, memory bar, timeline, then the rest."""
+    planner(binary, "report", "plan.json", "--quiet", "--out", "answer.html")
+    browser.open(pathlib.Path("answer.html").resolve().as_uri())
+    order = browser.run(ORDER)
+    seen = [o for o in order if o not in ("section", "part")]
+    check(seen[:3] == ["verdict", "tiles", "bar"] and
+          seen.index("The first step, begun at rest") < seen.index(
+              "Parts of a step on the critical rank"), f"the answer comes first: {seen[:6]}")
+    tiles = browser.run("""return [...document.querySelectorAll('.tile')].map(t => [
+        t.querySelector('.what').textContent, t.querySelector('.figure').textContent,
+        t.querySelector('.gauge .fill').getBoundingClientRect().width,
+        t.querySelector('.gauge').getAttribute('aria-label').length])""")
+    check(len(tiles) == 5 and all(width > 0 and said > 5 for _, _, width, said in tiles),
+          f"five tiles with gauges {[t[:2] for t in tiles]}")
+    risk = json.loads(pathlib.Path("plan.json").read_text())["chosen"]["uncertainty"]
+    verdict = browser.run("return document.querySelector('.verdict').textContent")
+    check("risk of running out of memory" in verdict and risk["out_of_memory"] <= 0.05
+          and verdict.startswith("Fits"), f"the verdict says the risk: {verdict[-60:]!r}")
+    under = browser.run("""return [...document.querySelectorAll('figure + .scroll')].length""")
+    folded = browser.run("""return [...document.querySelectorAll('main details')].map(d => [
+        d.open, d.querySelector('summary').textContent])""")
+    check(under == 0 and folded and not any(is_open for is_open, _ in folded)
+          and all(len(said) > 10 for _, said in folded),
+          f"{len(folded)} tables are folded, each with a line that says what it is")
+    browser.run("document.querySelector('main details summary').focus()")
+    browser.keys("\ue007")
+    check(browser.run("return document.querySelector('main details').open"),
+          "a folded table opens by keyboard")
+
+
+def check_measured_first(browser, binary):
+    """A plan with its run: predicted beside measured opens the page."""
+    planner(binary, "report", "host_plan.json", "host_run.json", "--quiet", "--out", "host.html")
+    browser.open(pathlib.Path("host.html").resolve().as_uri())
+    headings = browser.run("return [...document.querySelectorAll('h2')].map(h => h.textContent)")
+    check(headings[0] == "Predicted beside measured" and headings[1].startswith("Plan "),
+          f"predicted beside measured comes first {headings}")
+    series = browser.run("""return echarts.getInstanceByDom(document.querySelector('.chart'))
+        .getOption().series.filter(s => s.type === 'bar').map(s => [s.name, s.data.length])""")
+    check([name for name, _ in series] == ["predicted", "measured"] and series[0][1] >= 4,
+          f"two bars a term {series}")
+    errors = """const t = [...document.querySelectorAll('table')].find(
+        t => t.caption.textContent.startsWith('Predicted and measured'));
+        return [...t.tBodies[0].rows].map(r => [r.cells[0].textContent, r.cells[3].textContent])"""
+    here = dict(browser.run(errors))
+    check(here["time: step"].endswith("%"), f"with its relative error {here['time: step']}")
+    planner(binary, "report", "plan.json", "run.json", "--quiet", "--out", "elsewhere.html")
+    browser.open(pathlib.Path("elsewhere.html").resolve().as_uri())
+    verdict = browser.run("return document.querySelector('.verdict').textContent")
+    other = dict(browser.run(errors))
+    check(verdict.startswith("Times are not comparable") and "H100" in verdict
+          and other["time: step"] == "not comparable" and other["memory: live"] == "0.0 %",
+          f"a run on other hardware is not compared in time {verdict[:80]!r}")
+
+
+def check_round_times(browser):
+    """Every time axis ticks at round numbers of one unit."""
+    labels = browser.run("""return [...document.querySelectorAll('.chart')].flatMap(b => {
+        const chart = echarts.getInstanceByDom(b);
+        return !chart ? [] : chart.getModel().queryComponents({mainType: 'xAxis'}).concat(
+            chart.getModel().queryComponents({mainType: 'yAxis'})).filter(
+              a => a.axis.type === 'value').map(a => a.axis.getViewLabels().map(
+                l => l.formattedLabel).filter(Boolean)).filter(
+              ls => ls.some(l => / (ns|us|ms|s|min|h|d)$/.test(l)));
+      })""")
+    rough = [ls for ls in labels if len(ls) < 2 or len({l.split()[-1] for l in ls if l != "0"}) > 1
+             or any(len(l.split()[0].replace(".", "").strip("0")) > 3 for l in ls)]
+    check(len(labels) >= 5 and not rough, f"{len(labels)} time axes in round units {rough or ''}")
+
+
 def check_sort(browser):
-    index = browser.run("""const t = [...document.querySelectorAll('main table')].findIndex(
-        t => t.caption.textContent === 'Candidates'); return t;""")
+    index = browser.run("""const all = [...document.querySelectorAll('main table')];
+        const t = all.findIndex(t => t.caption.textContent === 'Candidates');
+        all[t].closest('details').open = true; return t;""")
     column = """const t = document.querySelectorAll('main table')[arguments[0]];
         return [[...t.tBodies[0].rows].map(r => Number(r.cells[1].dataset.value)),
                 t.tHead.rows[0].cells[1].getAttribute('aria-sort')]"""
@@ -240,11 +316,23 @@ def check_print(browser, folder):
     check(browser.run("return document.documentElement.dataset.theme ?? ''") == ""
           and browser.run("return document.querySelector('.chart canvas') !== null"),
           "and is as before afterwards")
+    folded = "return document.querySelectorAll('main details:not([open])').length"
+    before = browser.run(folded)
     browser.run("dispatchEvent(new Event('beforeprint'))")
+    check(before > 5 and browser.run(folded) == 0, "every table is open on paper")
+    browser.developer("Emulation.setDeviceMetricsOverride", width=718, height=900,
+                      deviceScaleFactor=1, mobile=False)  # A4 between its margins
+    browser.developer("Emulation.setEmulatedMedia", media="print")
+    wide = settled(lambda: browser.run("return document.documentElement.scrollWidth"),
+                   lambda pixels: pixels <= 718)
+    check(wide <= 718, f"and nothing is wider than the paper ({wide})")
+    browser.developer("Emulation.setEmulatedMedia", media="")
+    browser.developer("Emulation.clearDeviceMetricsOverride")
     check(browser.run("return [...document.querySelectorAll('.chart:not([hidden])')].every("
                       "b => b.querySelectorAll('svg path').length > 3)"),
           "every chart is a drawing on paper")
     browser.run("dispatchEvent(new Event('afterprint'))")
+    check(browser.run(folded) == before, "and folded again afterwards")
 
 
 def check_accessible(browser, what):
@@ -259,20 +347,33 @@ def check_accessible(browser, what):
     check(levels[0] == 1 and levels.count(1) == 1 and max(steps) <= 1, "headings descend by one")
 
 
-def check_widths(browser, folder):
+# What is wider than the box that holds it: tables, and the labels of drawn charts.
+CUT = """const cut = [...document.querySelectorAll('.scroll')].filter(
+      s => s.scrollWidth > s.clientWidth + 1).map(s => s.getAttribute('aria-label'));
+    for (const svg of document.querySelectorAll('.chart svg')) {
+      const box = svg.getBoundingClientRect();
+      for (const t of svg.querySelectorAll('text')) {
+        const r = t.getBoundingClientRect();
+        if (r.width && (r.left < box.left - 1 || r.right > box.right + 1))
+          cut.push(t.textContent);
+      }
+    }
+    return cut"""
+
+
+def check_widths(browser, folder, name="page"):
     for width in (390, 820, 1280):
         browser.developer("Emulation.setDeviceMetricsOverride", width=width, height=900,
                           deviceScaleFactor=1, mobile=width < 600)
         wide = settled(lambda: browser.run("return document.documentElement.scrollWidth"),
                        lambda pixels: pixels <= width)
-        check(wide <= width, f"{width} pixels wide without scrolling sideways ({wide})")
+        check(wide <= width, f"{name}: {width} pixels wide without scrolling sideways ({wide})")
         if folder:
-            draw_all(browser)
-            tall = browser.run("return document.documentElement.scrollHeight")
-            browser.developer("Emulation.setDeviceMetricsOverride", width=width,
-                              height=min(tall, 14000), deviceScaleFactor=1, mobile=width < 600)
-            time.sleep(0.5)
-            browser.screenshot(folder / f"page-{width}.png")
+            browser.screenshot(folder / f"{name}-{width}.png", whole=True)
+        browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+        cut = settled(lambda: browser.run(CUT), lambda found: not found)
+        check(not cut, f"{name}: nothing is cut at {width} pixels, all tables open {cut[:4] or ''}")
+        browser.run("document.querySelectorAll('details').forEach(d => d.open = false)")
     browser.developer("Emulation.clearDeviceMetricsOverride")
 
 
@@ -303,7 +404,6 @@ def check_hostile(browser, binary):
     url = pathlib.Path("hostile.html").resolve().as_uri()
     browser.log("browser"), browser.log("performance")
     browser.open(url)
-    draw_all(browser)
     check(browser.run("return window.hit ?? null") is None
           and browser.run("return document.querySelectorAll('img, script').length") == 3,
           "markup in a file stays text")
@@ -335,12 +435,12 @@ def check_large(browser, binary):
     planner(binary, "report", "big.json", "--quiet", "--out", "big.html")
     size = os.path.getsize("big.html")
     check(size < 10_000_000, f"a plan of 16,384 GPUs is a page of {size} bytes")
+    browser.open(pathlib.Path("big.html").resolve().as_uri())
+    check_widths(browser, None, "the large plan")
     planner(binary, "report", "plan.json", "big.json", "plan.json", "--quiet", "--out", "two.html")
     browser.open(pathlib.Path("two.html").resolve().as_uri())
-    draw_all(browser)
     check_accessible(browser, "a page of several plans")
     browser.open(pathlib.Path("big.html").resolve().as_uri())
-    draw_all(browser)
     began = time.monotonic()
     check_timeline(browser)
     print(f"        its timeline took {time.monotonic() - began:.1f} s to try")
@@ -364,8 +464,8 @@ def main():
             url = pathlib.Path("page.html").resolve().as_uri()
             browser.open(url)
             check(browser.run("return document.documentElement.dataset.ready") == "yes", "opens")
-            draw_all(browser)
             check_charts(browser, 12)
+            check_round_times(browser)
             check_tips(browser)
             check_numbers(browser, files)
             check_sort(browser)
@@ -379,6 +479,9 @@ def main():
             browser.developer("Emulation.setEmulatedMedia", features=[])
             check_widths(browser, folder)
             check_quiet(browser, url)
+            check_answer(browser, binary)
+            check_widths(browser, folder, "answer")
+            check_measured_first(browser, binary)
             check_hostile(browser, binary)
             check_large(browser, binary)
         finally:

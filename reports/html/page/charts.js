@@ -1,15 +1,17 @@
 // Charts are made and made anew, tables sorted, numbers pointed at.
-// ---- charts: made when they come into view, or are printed -----------------------------------
+// ---- charts: all made at once, so that a screenshot or a print of the page has them ----------
+// Pixels below the legend.
 const tall = {
-  memory: d => 130 + 34 * d.bars.length, time: d => 130 + 34 * d.bars.length,
-  communication: d => 130 + 52 * d.bars.length, beside: d => 120 + 44 * d.bars.length,
-  timeline: d => 130 + 20 * d.lanes.length,
-  heat: d => 150 + 34 * new Set(d.map(c => c.y)).size,
+  memory: d => 90 + 34 * d.bars.length, time: d => 90 + 34 * d.bars.length,
+  communication: d => 90 + 52 * d.bars.length, beside: d => 90 + 44 * d.bars.length,
+  timeline: d => 110 + 24 * d.lanes.length,
+  heat: d => 170 + 34 * new Set(d.map(c => c.y)).size,
 };
+const kTall = 300;
+const kPaper = 690;  // pixels that A4 and Letter have between their margins
 const charts = data.map((c, i) => {
   const box = document.getElementById('c' + (i + 1));
   const chart = {kind: c.kind, data: c.data, box, echart: null, line: null};
-  if (tall[c.kind]) box.style.height = Math.max(180, tall[c.kind](c.data)) + 'px';
   if (c.kind === 'timeline') {
     chart.line = new Timeline(c.data, box);
     timelineTools(chart);
@@ -23,13 +25,23 @@ function show(chart) {
     chart.box.hidden = true;
     return;
   }
+  room = paper ? kPaper : chart.box.clientWidth;
+  const option = chart.line ? chart.line.option() : draw[chart.kind](chart.data);
+  const legend = legendHeight(option);
+  option.grid.top += legend;
+  const height = legend + (tall[chart.kind] ? tall[chart.kind](chart.data) : kTall);
+  chart.box.style.height = height + 'px';
   if (!chart.echart) {
-    chart.echart = echarts.init(chart.box, null,
-                                {renderer: chart.line && !paper ? 'canvas' : 'svg'});
+    chart.echart = echarts.init(chart.box, null, {renderer: chart.line && !paper ? 'canvas' : 'svg',
+                                                  width: room, height});
     if (chart.wire) chart.wire();
+  } else {
+    // Else the tip is shown again later, by a part of the chart that is gone by then.
+    chart.echart.dispatchAction({type: 'hideTip'});
+    if (chart.room !== room) chart.echart.resize({width: room, height, silent: true});
   }
-  chart.echart.setOption(chart.line ? chart.line.option() : draw[chart.kind](chart.data),
-                         {notMerge: true});
+  chart.echart.setOption(option, {notMerge: true});
+  chart.room = room;
 }
 // Of the timeline: on paper a drawing, since a canvas is painted later than paper is.
 function forget(chart) {
@@ -38,46 +50,37 @@ function forget(chart) {
   chart.echart = null;
 }
 function redraw() { for (const c of charts) if (c.echart) show(c); }
-const seen = new IntersectionObserver(entries => {
-  for (const e of entries) {
-    const chart = charts.find(c => c.box === e.target);
-    if (e.isIntersecting && !chart.echart) show(chart);
-  }
-}, {rootMargin: '300px'});
 const sized = new ResizeObserver(entries => {
   for (const e of entries) {
     const chart = charts.find(c => c.box === e.target);
-    if (chart.echart) chart.echart.resize();
+    if (!paper && chart.echart && chart.box.clientWidth !== chart.room) show(chart);
   }
 });
 for (const c of charts) {
-  seen.observe(c.box);
+  show(c);
   sized.observe(c.box);
 }
-// Paper is light and narrow.
-const kPaper = 690;  // pixels that A4 and Letter have between their margins
+// Paper is light and narrow, and has every table open.
 let before = null;
 window.addEventListener('beforeprint', () => {
-  before = {theme: root.dataset.theme};
+  before = {theme: root.dataset.theme, folded: [...document.querySelectorAll('details:not([open])')]};
+  for (const d of before.folded) d.open = true;
   root.dataset.theme = 'light';
   paper = true;
   for (const c of charts) {
     forget(c);
     show(c);
-    if (!c.echart) continue;
-    c.echart.resize({width: kPaper});
-    c.echart.getZr().flush();  // now, not with the next frame
+    if (c.echart) c.echart.getZr().flush();  // now, not with the next frame
   }
 });
 window.addEventListener('afterprint', () => {
   if (before.theme) root.dataset.theme = before.theme; else delete root.dataset.theme;
   paper = false;
+  for (const d of before.folded) d.open = false;
   for (const c of charts) {
     forget(c);
-    if (c.line) show(c);
-    if (c.echart) c.echart.resize({width: 'auto'});
+    show(c);
   }
-  redraw();
 });
 
 // ---- tables sort by any column, with the keyboard too -----------------------------------------
@@ -89,9 +92,34 @@ function order(a, b) {
   if (typeof a !== typeof b) return typeof a === 'number' ? -1 : 1;
   return typeof a === 'number' ? a - b : a.localeCompare(b, 'en', {numeric: true});
 }
+// A table that is wider than its box shows its rows as blocks (page.css), so that nothing is cut;
+// it stays a table to who listens.
+const boxes = new ResizeObserver(entries => {
+  for (const e of entries) {
+    const table = e.target.firstElementChild, across = e.target.clientWidth;
+    if (table.across === across) continue;
+    table.across = across;
+    table.classList.remove('stacked');
+    table.classList.toggle('stacked', e.target.scrollWidth > across + 1);
+  }
+});
+function stackable(table, titles) {
+  table.setAttribute('role', 'table');
+  for (const row of table.tBodies[0].rows) {
+    row.setAttribute('role', 'row');
+    [...row.cells].forEach((cell, i) => {
+      cell.setAttribute('role', 'cell');
+      cell.dataset.label = titles[i];
+    });
+  }
+  boxes.observe(table.parentElement);
+}
 for (const table of document.querySelectorAll('main table')) {
   const heads = [...table.tHead.rows[0].cells];
   const body = table.tBodies[0];
+  if (heads.length <= 2) table.classList.add('narrow');
+  if (heads.length > 6) table.classList.add('wide');
+  if (heads.length > 2) stackable(table, heads.map(th => th.textContent));
   heads.forEach((th, i) => {
     const b = document.createElement('button');
     b.type = 'button';
@@ -109,7 +137,7 @@ for (const table of document.querySelectorAll('main table')) {
 // Pointing at a number says exactly what the file has, and where.
 const files = [...document.querySelectorAll('footer code')].map(c => c.textContent);
 document.querySelector('main').addEventListener('pointerover', e => {
-  const cell = e.target.closest('td[data-value]');
+  const cell = e.target.closest('[data-value]');
   if (!cell || cell.title) return;
   const source = cell.dataset.source;
   const slash = source ? source.indexOf('/') : -1;

@@ -6,13 +6,15 @@ draw.candidates = d => {
   const option = base({formatter: p => tip(p.seriesType === 'line' || !p.data.point ? [p.seriesName]
     : [p.data.point.label, p.data.point.strategy, 'step ' + seconds(p.data.point.step) + ' (' +
        seconds(p.data.point.low) + ' to ' + seconds(p.data.point.high) + ')',
-       'memory ' + bytes(p.data.point.device)])});
+       'memory ' + bytes(p.data.point.device),
+       'risk of running out ' + percent(p.data.point.risk)])});
   const at = p => ({value: [p.device, p.step], point: p});
   const front = d.points.filter(p => p.front).sort((a, b) => a.device - b.device);
+  const steps = d.points.map(p => p.step);
   option.xAxis = axis('value', 'memory per GPU', bytes,
-                      ticks(Math.max(d.usable, ...d.points.map(p => p.device))));
-  option.yAxis = axis('value', 'step', seconds, {scale: true, nameGap: 64});
-  option.grid.left = 40;
+                      byteAxis(0, Math.max(d.usable, ...d.points.map(p => p.device)), manyTicks()));
+  option.yAxis = upward(axis('value', 'step', seconds,
+                             timeAxis(Math.min(...steps), Math.max(...steps), 6)));
   option.series = [
     {name: 'Pareto front', type: 'line', step: 'end', symbol: 'none', silent: true,
      data: front.map(p => [p.device, p.step]), lineStyle: {type: 'dotted', width: 2}},
@@ -33,7 +35,7 @@ draw.communication = d => {
     tip([ps[0].name].concat(ps.map(p => p.seriesName + ': ' +
       (p.value === null || p.value === undefined ? 'not known' : bytes(p.value)))))});
   option.xAxis = axis('value', '', bytes,
-    ticks(Math.max(...d.bars.flatMap(b => [b.law, b.predicted, b.measured]))));
+    byteAxis(0, Math.max(...d.bars.flatMap(b => [b.law, b.predicted, b.measured])), manyTicks()));
   option.yAxis = names(d.bars.map(b => b.label), 150);
   option.series = ['law', 'predicted', 'measured']
     .filter(key => d.bars.some(b => b[key] !== null))
@@ -48,10 +50,9 @@ draw.scaling = d => {
       : count(p.value[1]) + ' samples/s'))))});
   const per = d[0][1] / d[0][0];
   option.xAxis = axis('log', 'GPUs', count, {logBase: 2, min: d[0][0], max: d[d.length - 1][0]});
-  option.yAxis = [axis('log', 'samples a second', count, {nameGap: 52}),
-                  axis('value', 'efficiency', v => Math.round(100 * v) + ' %',
-                       {min: 0, max: v => Math.max(1, v.max), nameGap: 48, splitLine: {show: false}})];
-  option.grid.left = option.grid.right = 36;
+  option.yAxis = [upward(axis('log', 'samples a second', count)),
+                  upward(axis('value', 'efficiency', v => Math.round(100 * v) + ' %',
+                    {min: 0, max: v => Math.max(1, v.max), splitLine: {show: false}}), true)];
   option.series = [
     {name: 'predicted', type: 'line', data: d.map(p => [p[0], p[1]]), symbolSize: 8},
     {name: 'perfect', type: 'line', symbol: 'none', lineStyle: {type: 'dotted'},
@@ -65,11 +66,12 @@ draw.checkpoints = d => {
   const option = base({trigger: 'axis', formatter: ps => tip(['K = ' + ps[0].value[0]].concat(
     ps.map(p => p.seriesName + ': ' + (p.seriesIndex === 0 ? bytes : seconds)(p.value[1]))))});
   const least = d.points.find(p => p[0] === d.least);
+  const span = (i, of) => of(Math.min(...d.points.map(p => p[i])),
+                             Math.max(...d.points.map(p => p[i])), 6);
   option.xAxis = axis('value', 'layers between checkpoints, K', String, {min: 1, minInterval: 1});
-  option.yAxis = [axis('value', 'memory per GPU', bytes, {scale: true, nameGap: 64}),
-                  axis('value', 'step', seconds, {scale: true, nameGap: 56,
-                                                  splitLine: {show: false}})];
-  option.grid.left = option.grid.right = 44;
+  option.yAxis = [upward(axis('value', 'memory per GPU', bytes, span(1, byteAxis))),
+                  upward(axis('value', 'step', seconds, Object.assign({splitLine: {show: false}},
+                    span(2, timeAxis))), true)];
   const mark = limit(d.usable, bytes, 'insideEndTop');
   mark.data = [{yAxis: d.usable}];
   option.series = [
@@ -96,9 +98,13 @@ function whisker(index, offset) {
 draw.beside = d => {
   const option = base({trigger: 'axis', axisPointer: {type: 'shadow'}, formatter: ps =>
     tip([ps[0].name].concat(ps.filter(p => p.seriesType === 'bar')
-      .map(p => p.seriesName + ': ' + (p.value === null ? 'not known' : seconds(p.value)))))});
-  option.xAxis = axis('value', '', seconds);
-  option.yAxis = names(d.bars.map(b => b.label.replace(/^time[.]/, '')), 150);
+      .map(p => p.seriesName + ': ' + (p.value === null ? 'not known' : format(p.value)))))});
+  const format = d.unit === 'bytes' ? bytes : seconds;
+  const most = Math.max(...d.bars.flatMap(b => [b.predicted, b.measured, b.predicted_high,
+    b.measured_high].map(Number).filter(Number.isFinite)));
+  option.xAxis = axis('value', '', format,
+                      (d.unit === 'bytes' ? byteAxis : timeAxis)(0, most, manyTicks()));
+  option.yAxis = names(d.bars.map(b => b.label), 150);
   option.legend.data = ['predicted', 'measured'];
   option.series = ['predicted', 'measured'].map(key => ({name: key, type: 'bar', barWidth: 10,
     barGap: '20%', data: d.bars.map(b => b[key])}));
@@ -117,12 +123,12 @@ draw.validation = d => {
   const low = Math.min(...all, 1), high = Math.max(...all, low * 10);
   const option = base({formatter: p => p.seriesType === 'line' ? tip(['equal'])
     : tip([p.value[2], 'measured ' + seconds(p.value[0]), 'predicted ' + seconds(p.value[1])])});
-  option.xAxis = axis('log', 'measured', seconds, {min: low, max: high});
-  option.yAxis = axis('log', 'predicted', seconds, {min: low, max: high, nameGap: 56});
-  option.grid.left = 40;
+  const decades = {min: 10 ** Math.floor(Math.log10(low)), max: 10 ** Math.ceil(Math.log10(high))};
+  option.xAxis = axis('log', 'measured', decade, decades);
+  option.yAxis = upward(axis('log', 'predicted', decade, decades));
   option.series = [
     {name: 'runs', type: 'scatter', symbolSize: 7, data: good, itemStyle: {opacity: 0.6}},
-    {name: 'equal', type: 'line', symbol: 'none', silent: true, data: [[low, low], [high, high]],
+    {name: 'equal', type: 'line', symbol: 'none', silent: true, data: [[decades.min, decades.min], [decades.max, decades.max]],
      lineStyle: {type: 'dotted'}}];
   return option;
 };
@@ -131,8 +137,7 @@ draw.loss = d => {
   const option = base({trigger: 'axis', formatter: ps =>
     tip(['step ' + ps[0].value[0], 'loss ' + ps[0].value[1]])});
   option.xAxis = axis('value', 'step', String, {min: 1, minInterval: 1});
-  option.yAxis = axis('value', 'loss', String, {scale: true, nameGap: 56});
-  option.grid.left = 40;
+  option.yAxis = upward(axis('value', 'loss', String, {scale: true}));
   option.series = [{name: 'loss', type: 'line', data: d}];
   return option;
 };
@@ -145,9 +150,11 @@ draw.heat = d => {
     p.value[2] === '-' ? 'nothing fits' : count(p.value[2]) + ' tokens/s'])});
   delete option.legend;
   option.grid.top = 12;
-  option.grid.bottom = 90;
+  option.grid.bottom = 110;
+  const across = (room - Math.min(160, room * 0.34) - 60) / xs.length;
   option.xAxis = Object.assign(axis('category', '', undefined, {data: xs}),
-    {axisLabel: {color: colour('ink'), rotate: xs.length > 6 ? 30 : 0}});
+    {axisLabel: Object.assign({color: colour('ink'), interval: 0, lineHeight: 14},
+      across < 40 ? {rotate: 60} : {width: across - 6, overflow: 'break'})});
   option.yAxis = names(ys, 160);
   option.visualMap = {min: Math.min(...known, 0), max: Math.max(...known, 1), calculable: true,
     orient: 'horizontal', left: 'center', bottom: 0, formatter: count,
@@ -155,7 +162,7 @@ draw.heat = d => {
     inRange: {color: isDark() ? ['#12304d', '#2f7fb8', '#f0e442'] : ['#e8f1fa', '#3b8bc2', '#08306b']}};
   option.series = [{type: 'heatmap', data: d.map(c =>
       [xs.indexOf(c.x), ys.indexOf(c.y), c.value === null ? '-' : c.value]),
-    label: {show: innerWidth > 90 * xs.length, formatter: p => p.value[2] === '-' ? 'does not fit'
+    label: {show: across > 44, formatter: p => p.value[2] === '-' ? 'does not fit'
       : count(p.value[2])},
     itemStyle: {borderColor: colour('line'), borderWidth: 1}}];
   return option;

@@ -68,8 +68,9 @@ class Timeline {
     const colours = palette();
     const option = base({trigger: 'item',
       formatter: p => tip(this.describe(this.rows[p.value[3]]))});
-    option.grid = {left: 12, right: 40, top: paper ? 64 : 36, bottom: 64, containLabel: true};
-    option.xAxis = axis('value', '', x => seconds(x * 1e-9), {min: 0, max: this.d.end});
+    option.grid = {left: 24, right: room < 600 ? 24 : 40, top: 12, bottom: 64, containLabel: true};
+    option.xAxis = axis('value', '', undefined, Object.assign(
+      timeAxis(this.from, this.to, manyTicks(), 1e-9), {min: 0, max: this.d.end}));
     option.yAxis = names(this.short, 130);
     option.dataZoom = [
       {type: 'inside', filterMode: 'none', startValue: this.from, endValue: this.to,
@@ -107,7 +108,7 @@ class Timeline {
 
 function timelineTools(chart) {
   const {line, box} = chart;
-  const show = () => chart.echart.setOption(line.option(), {notMerge: true});
+  const redrawn = () => show(chart);
   const act = {
     'Zoom in': () => line.zoom(line.from + (line.to - line.from) / 4, line.to - (line.to - line.from) / 4),
     'Zoom out': () => line.zoom(line.from - (line.to - line.from) / 2, line.to + (line.to - line.from) / 2),
@@ -123,7 +124,7 @@ function timelineTools(chart) {
     const b = document.createElement('button');
     b.type = 'button';
     b.textContent = name;
-    b.addEventListener('click', () => { act[name](); show(); });
+    b.addEventListener('click', () => { act[name](); redrawn(); });
     tools.appendChild(b);
   }
   const list = document.createElement('button');
@@ -140,7 +141,7 @@ function timelineTools(chart) {
     if (!keys[e.key]) return;
     e.preventDefault();
     act[keys[e.key]]();
-    show();
+    redrawn();
   });
   chart.wire = () => {
     let waiting = 0;
@@ -149,7 +150,7 @@ function timelineTools(chart) {
       line.from = z.startValue;
       line.to = z.endValue;
       clearTimeout(waiting);
-      waiting = setTimeout(show, 60);
+      waiting = setTimeout(redrawn, 60);
     });
   };
 }

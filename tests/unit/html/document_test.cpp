@@ -64,3 +64,14 @@ TEST_CASE("a cell says what its file says, exactly and as people read it") {
   CHECK(cell(*d, "/alternatives/0/time/step", Unit::seconds).text == "1.80 s");
   CHECK(cell(*d, "/alternatives/7/time/step", Unit::seconds).text == "-");
 }
+
+TEST_CASE("money and energy are printed as people say them") {
+  const auto text = [](double value, Unit unit) { return shown(core::Json(value), unit); };
+  CHECK(text(0.0036, Unit::money) == "0.0036");
+  CHECK(text(64.56, Unit::money) == "64.56");
+  CHECK(text(4131.84, Unit::money) == "4,132");
+  CHECK(text(712'901.4, Unit::money) == "712,901");
+  CHECK(text(12.34e6, Unit::money) == "12.3 M");
+  CHECK(text(3.6e3, Unit::energy) == "1 Wh");
+  CHECK(text(5.1e9, Unit::energy) == "1.42 MWh");  // 5.1e9 / 3.6e9
+}

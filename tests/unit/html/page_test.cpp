@@ -1,6 +1,9 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "core/embedded.hpp"
+#include "reports/html/document.hpp"
 #include "reports/html/sha256.hpp"
 #include "reports/html/write_page.hpp"
 #include "tests/catch.hpp"
@@ -21,8 +24,13 @@ std::string hex(std::string_view text) {
 Page page_saying(const std::string& text) {
   PageTable table{text, {{text, false}, {"n"}}, {{{text, {}, "", true}, {"1", Json(1), "0/a"}}},
                   false};
+  const Cell cell{text, Json(1), text, false};
+  const Tile tile{text, cell, text, text, Gauge{0, 0.5, 0.7, text}};
+  const Bar bar{text, text, {{text, cell, 1, 0}}, 2, {text, cell, 1, 0}};
   return {text,
-          {{text, {{text, {Text{text, true}, Bullets{{text}},
+          text,
+          {{text, {{text, {Verdict{text, text}, Tiles{text, {tile}}, bar,
+                           Text{text, TextKind::lead}, Bullets{{text}},
                            Chart{"heat", text, text, Json::object({{text, text}})}, table}}}}},
           {text},
           text};
@@ -103,4 +111,30 @@ TEST_CASE("Markdown prints the table that HTML prints") {
   CHECK(markdown.find("|---|---:|") != std::string::npos);
   const std::string html = to_html(page);
   CHECK(html.find("data-value=\"1\" data-source=\"0/a\">1</td>") != std::string::npos);
+}
+
+TEST_CASE("a gauge stays inside its track, whatever its numbers are") {
+  Page page;
+  page.parts = {{"p", {{"s", {Tiles{"t", {{"a", words("1"), "", "", Gauge{-1, 7, 3, "x"}},
+                                          {"b", words("1"), "", "", Gauge{0, NAN, {}, "x"}}}}}}}}};
+  const std::string html = to_html(page);
+  CHECK(html.find("left:0.00%;width:100.00%") != std::string::npos);
+  CHECK(html.find("class=\"mark\" style=\"left:100.00%\"") != std::string::npos);
+  CHECK(html.find("left:0.00%;width:0.00%") != std::string::npos);
+  CHECK(html.find("nan") == html.find("nan", html.find("</main>")));
+}
+
+TEST_CASE("a number and its unit stay on one line, and nothing else is bound together") {
+  Page page;
+  page.parts = {{"p", {{"s", {Text{"risk of 4.9 %, 12 GiB, 3 ms. 7 GPUs"}}}}}};
+  const std::string html = to_html(page);
+  CHECK(html.find("4.9\u00a0%, 12\u00a0GiB, 3\u00a0ms. 7 GPUs") != std::string::npos);
+}
+
+TEST_CASE("a page of one part has no heading for it, and one of two has") {
+  Page page{"title", "about", {{"first", {{"s", {}}}}}, {}, ""};
+  CHECK(times(to_html(page), "<h2") == 1);
+  page.parts.push_back({"second", {{"s", {}}}});
+  CHECK(times(to_html(page), "<h2") == 2);
+  CHECK(times(to_html(page), "<h3") == 2);
 }

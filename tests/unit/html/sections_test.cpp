@@ -68,29 +68,118 @@ TEST_CASE("the scaling curve holds the plan itself") {
   CHECK(curve->front().efficiency == Approx(1.0));
 }
 
-TEST_CASE("a page of a plan and its run has every part, and a plan without an answer says so") {
-  planner::Plan plan = reports_test::sample_plan();
+namespace {
+
+// The Markdown of the page of these files, each a name and a text.
+std::string page_of_files(const std::vector<std::pair<std::string, std::string>>& files) {
   std::vector<Document> documents;
-  for (const std::string& text : {planner::to_json_text(plan),
-                                  exec::to_json_text(reports_test::sample_run())}) {
-    auto document = parse_document(text, documents.empty() ? "plan.json" : "run.json");
+  for (const auto& [name, text] : files) {
+    auto document = parse_document(text, name);
     REQUIRE(document.ok());
     document->index = documents.size();
     documents.push_back(std::move(document).value());
   }
   const auto page = build_page(documents, "planner", [](const std::string&) {});
   REQUIRE(page.ok());
-  const std::string text = to_markdown(*page);
-  for (const char* title : {"Recommendation", "Candidates", "Memory per GPU", "Timeline of a step",
-                            "Communication of a step", "Scaling", "Checkpoints every K layers",
-                            "Assumptions and sources", "Predicted (plan.json) beside measured"})
-    CHECK(has(text, title));
+  return to_markdown(*page);
+}
+
+std::string page_of(const planner::Plan& plan) {
+  return page_of_files({{"plan.json", planner::to_json_text(plan)}});
+}
+std::string page_of(const planner::Plan& plan, const exec::RunRecord& run) {
+  return page_of_files({{"plan.json", planner::to_json_text(plan)},
+                        {"run.json", exec::to_json_text(run)}});
+}
+
+void check_order(const std::string& text, const std::vector<std::string>& parts) {
+  std::size_t before = 0;
+  for (const std::string& part : parts) {
+    INFO(part);
+    const std::size_t at = text.find(part, before);
+    CHECK(at != std::string::npos);
+    if (at != std::string::npos) before = at;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a plan's page opens with the verdict, five figures, why, memory and timeline") {
+  check_order(page_of(reports_test::sample_plan()),
+              {"## Plan plan.json", "### Recommendation", "**Fits.** Train gpt2-124m on 8 x H100",
+               "| Time per step | 1.50 s |", "| Throughput | 350 K tokens/s |",
+               "| Memory per GPU | 23.0 GiB |", "| Risk of running out |", "| Cost per day |",
+               "Why this one", "### Memory per GPU", "### Timeline of a step",
+               "### Time of a step", "### Candidates", "### Communication of a step",
+               "### Scaling", "### Checkpoints every K layers", "### The same job on other",
+               "### What was asked", "### Assumptions and sources", "### Search and rejections"});
+}
+
+TEST_CASE("a plan without an answer says so first") {
+  planner::Plan plan = reports_test::sample_plan();
   plan.chosen.reset();
-  auto none = parse_document(planner::to_json_text(plan), "none.json");
-  REQUIRE(none.ok());
-  std::vector<Document> one;
-  one.push_back(std::move(none).value());
-  const auto empty = build_page(one, "planner", [](const std::string&) {});
-  REQUIRE(empty.ok());
-  CHECK(has(to_markdown(*empty), "No answer: no feasible strategy"));
+  check_order(page_of(plan), {"**Does not fit.** No plan for gpt2-124m", "### What was asked"});
+}
+
+TEST_CASE("a risk above the limit is in the verdict, and one at the limit is not above it") {
+  planner::Plan plan = reports_test::sample_plan();
+  plan.chosen->uncertainty.out_of_memory = 0.05;
+  CHECK(has(page_of(plan), "**Fits.**"));
+  CHECK(has(page_of(plan), "within the limit of 5.0 %"));
+  plan.chosen->uncertainty.out_of_memory = 0.051;
+  const std::string text = page_of(plan);
+  CHECK(has(text, "**May not fit.**"));
+  CHECK(has(text, "its risk of running out of memory is 5.1 %, above the limit of 5.0 %"));
+}
+
+TEST_CASE("a cost is money where there is a price, else energy, else GPU hours") {
+  planner::Plan plan = reports_test::sample_plan();
+  REQUIRE(plan.profile.gpu.price);
+  plan.profile.gpu.price = hw_profiles::DollarsPerHour(2.0);
+  CHECK(has(page_of(plan), "| Cost per day | 384 USD |"));  // 8 x 24 x 2
+  plan.training = cost::Training{1'000'000'000, core::Seconds(3600), 8, {}, {}};
+  CHECK(has(page_of(plan), "| GPU hours of 1.00 B tokens | 8 GPU h |"));
+  plan.training->energy = cost::Joules(3.6e9);
+  CHECK(has(page_of(plan), "| Energy of 1.00 B tokens | 1 MWh |"));
+  plan.training->cost = cost::Dollars(16);
+  CHECK(has(page_of(plan), "| Cost of 1.00 B tokens | 16.00 USD |"));
+}
+
+TEST_CASE("why says what the next strategy costs, and what a faster one risks") {
+  planner::Plan plan = reports_test::sample_plan();
+  CHECK(has(page_of(plan), "the next, with data=8 tensor=1, takes 20.0 % longer"));
+  plan.alternatives[0].time.step = core::Seconds(1.2);
+  plan.alternatives[0].uncertainty.out_of_memory = 0.2;
+  CHECK(has(page_of(plan), "with data=8 tensor=1 a step takes 20.0 % less time, but its risk of "
+                           "running out of memory is 20.0 %"));
+}
+
+TEST_CASE("a plan with its run begins with predicted beside measured") {
+  planner::Plan plan = reports_test::sample_plan();
+  exec::RunRecord run = reports_test::sample_run();
+  // Run by threads of a host, planned for GPUs: bytes are compared, times are not.
+  const std::string elsewhere = page_of(plan, run);
+  check_order(elsewhere, {"## Predicted beside measured", "### plan.json beside run.json",
+                          "**Times are not comparable.** The plan is for 8 x H100",
+                          "| Measured step | 1.20 s |", "| memory: live | 21.0 GiB | 21.0 GiB |",
+                          "| time: step | 1.50 s | 1.20 s | not comparable |", "## Plan plan.json",
+                          "## Run run.json"});
+  run.backend = "cuda";
+  run.environment["compute_capability"] = "9.0";
+  const std::string here = page_of(plan, run);
+  check_order(here, {"**Not as predicted.** The predicted step is 25.0 % longer than the measured "
+                     "one, which is outside the predicted range",
+                     "| time: step | 1.50 s | 1.20 s | 25.0 % |"});
+  run.time.step_median = core::Seconds(1.65);
+  CHECK(has(page_of(plan, run), "**As predicted.** The predicted step is 9.1 % shorter"));
+  // Eight ranks on one GPU are not eight GPUs.
+  run.environment["ranks_per_gpu"] = "8";
+  CHECK(has(page_of(plan, run), "**Times are not comparable.**"));
+}
+
+TEST_CASE("a plan stands beside its run once, and beside another plan") {
+  const planner::Plan plan = reports_test::sample_plan();
+  CHECK_FALSE(has(page_of(plan, reports_test::sample_run()), "## Side by side"));
+  const std::string text = planner::to_json_text(plan);
+  CHECK(has(page_of_files({{"a.json", text}, {"b.json", text}}), "## Side by side"));
 }
