@@ -180,9 +180,10 @@ std::string why(const Plan& plan) {
 
 }  // namespace
 
-double risk_cap(const Document&) {
-  constexpr double kRiskCap = 0.05;
-  return kRiskCap;
+double risk_cap(const Document& d) {
+  constexpr double kWhereNoneIsStated = 0.05;  // files of before --max-risk
+  const Json* stated = at(d.root, "/max_risk");
+  return stated != nullptr && stated->is_number() ? stated->as_double() : kWhereNoneIsStated;
 }
 
 std::string machine_text(const Plan& plan) {

@@ -58,9 +58,12 @@ std::vector<const Document*> plans_and_runs(const std::vector<Document>& documen
 }
 
 std::string title_of(const std::vector<Document>& documents) {
-  for (const Document& d : documents)
-    if (d.plan)
-      return fmt::format("{} on {}", d.plan->model.name, machine_text(*d.plan));
+  const auto is_plan = [](const Document& d) { return d.plan.has_value(); };
+  const auto first = std::ranges::find_if(documents, is_plan);
+  if (const auto plans = std::ranges::count_if(documents, is_plan); plans > 1)
+    return fmt::format("{} plans side by side", plans);
+  if (first != documents.end())
+    return fmt::format("{} on {}", first->plan->model.name, machine_text(*first->plan));
   return documents.size() == 1 ? fmt::format("{} {}", name(documents[0].kind), documents[0].name)
                                : fmt::format("{} files", documents.size());
 }

@@ -45,13 +45,24 @@ PageTable lanes_table(const Timeline& t, std::int64_t end) {
   return table;
 }
 
+// Up to when a chart of at most kMostSlices slices shows the step: all of it where it has no more.
+std::int64_t shown_until(const Timeline& t, std::int64_t end) {
+  if (t.slices.size() <= kMostSlices) return end;
+  std::vector<std::int64_t> starts;
+  for (const Slice& s : t.slices) starts.push_back(s.start);
+  const auto last = starts.begin() + kMostSlices;
+  std::ranges::nth_element(starts, last);
+  return std::max<std::int64_t>(*last, 1);
+}
+
 Json timeline_json(const Timeline& t, std::int64_t end) {
   Json lanes = Json::array(), slices = Json::array();
   for (const Lane& lane : t.lanes)
     lanes.push_back(Json::array({lane.place, lane.stream}));
   for (const Slice& s : t.slices)
-    slices.push_back(Json::array({s.lane, s.start, s.duration, s.name, s.kind, s.micro_batch,
-                                  s.layer}));
+    if (s.start < end)
+      slices.push_back(Json::array({s.lane, s.start, s.duration, s.name, s.kind, s.micro_batch,
+                                    s.layer}));
   return Json::object({{"lanes", std::move(lanes)},
                        {"names", Json::array_of(t.names)},
                        {"kinds", Json::array_of(t.kinds)},
@@ -108,6 +119,13 @@ core::Result<Section> timeline_section(const Document& d, const Progress& progre
   }
   std::int64_t end = 0;
   for (const Slice& s : played->slices) end = std::max(end, s.start + s.duration);
+  const auto text = [](std::int64_t ns) {
+    return core::to_text(core::Seconds(static_cast<double>(ns) * 1e-9));
+  };
+  const std::int64_t shown = shown_until(*played, end);
+  if (shown < end)
+    section.blocks.push_back(Text{fmt::format(
+        "The step has too many passes for one chart: it shows the first {}.", text(shown))});
   section.blocks.push_back(Chart{
       "timeline", "The first step, begun at rest",
       fmt::format(
@@ -116,11 +134,11 @@ core::Result<Section> timeline_section(const Document& d, const Progress& progre
           "communication or for another stage. To zoom, hold Ctrl and turn the wheel, spread two "
           "fingers, or move the slider. With the keyboard: + and -, the arrow keys, and 0 for "
           "the whole step.",
-          core::to_text(core::Seconds(static_cast<double>(end) * 1e-9)),
+          text(end),
           core::count_text(static_cast<std::int64_t>(played->slices.size())),
           played->passes ? "passes of the schedule" : "blocks of operations",
           played->lanes.size(), played->ranks),
-      timeline_json(*played, end)});
+      timeline_json(*played, shown)});
   section.blocks.push_back(lanes_table(*played, end));
   return section;
 }

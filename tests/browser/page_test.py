@@ -408,6 +408,7 @@ def check_hostile(browser, binary):
           and browser.run("return document.querySelectorAll('img, script').length") == 3,
           "markup in a file stays text")
     check_quiet(browser, url)
+    check_widths(browser, None, "the hostile page")
     browser.run("""const s = document.createElement('script'); s.textContent = 'window.hit = 2';
         document.body.appendChild(s);""")
     check(browser.run("return window.hit ?? null") is None, "no other script may run")
@@ -437,6 +438,16 @@ def check_large(browser, binary):
     check(size < 10_000_000, f"a plan of 16,384 GPUs is a page of {size} bytes")
     browser.open(pathlib.Path("big.html").resolve().as_uri())
     check_widths(browser, None, "the large plan")
+    planner(binary, "--model", "gpt2-124m", "--gpus", 2, "--gpu", "rtx4090", "--seq", 64,
+            "--global-batch", 16384, "--pin", "micro_batch=1", "--pin", "pipeline=2", "--out",
+            "long.json")
+    planner(binary, "report", "long.json", "--quiet", "--out", "long.html")
+    browser.open(pathlib.Path("long.html").resolve().as_uri())
+    said = browser.run("return document.querySelector('main').textContent")
+    slices = browser.run("""return JSON.parse(document.getElementById('charts').textContent).find(
+        c => c.kind === 'timeline').data.slices.length""")
+    check("too many passes for one chart" in said and 50_000 < slices <= 60_001,
+          f"of a step of 16,384 micro-batches the timeline shows the first {slices} passes")
     planner(binary, "report", "plan.json", "big.json", "plan.json", "--quiet", "--out", "two.html")
     browser.open(pathlib.Path("two.html").resolve().as_uri())
     check_accessible(browser, "a page of several plans")

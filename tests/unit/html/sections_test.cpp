@@ -132,6 +132,14 @@ TEST_CASE("a risk above the limit is in the verdict, and one at the limit is not
   CHECK(has(text, "its risk of running out of memory is 5.1 %, above the limit of 5.0 %"));
 }
 
+TEST_CASE("the limit of the risk is the one that the plan's file states") {
+  planner::Plan plan = reports_test::sample_plan();
+  plan.chosen->uncertainty.out_of_memory = 0.2;
+  core::Json root = core::parse_json(planner::to_json_text(plan), "plan.json").value();
+  root.set("max_risk", 0.25);
+  CHECK(has(page_of_files({{"plan.json", core::dump(root)}}), "within the limit of 25.0 %"));
+}
+
 TEST_CASE("a cost is money where there is a price, else energy, else GPU hours") {
   planner::Plan plan = reports_test::sample_plan();
   REQUIRE(plan.profile.gpu.price);
@@ -181,5 +189,7 @@ TEST_CASE("a plan stands beside its run once, and beside another plan") {
   const planner::Plan plan = reports_test::sample_plan();
   CHECK_FALSE(has(page_of(plan, reports_test::sample_run()), "## Side by side"));
   const std::string text = planner::to_json_text(plan);
-  CHECK(has(page_of_files({{"a.json", text}, {"b.json", text}}), "## Side by side"));
+  const std::string two = page_of_files({{"a.json", text}, {"b.json", text}});
+  CHECK(has(two, "# 2 plans side by side\n"));
+  CHECK(has(two, "## Side by side"));
 }
