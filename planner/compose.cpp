@@ -85,8 +85,10 @@ static Composition pipelined(const program::Program& program,
   std::int64_t longest = -1, idle = 0;
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const auto [begin, end] = spans[static_cast<std::size_t>(program.classes[i].stage)];
-    std::int64_t waits = end - begin - shape.grad_accum * classes[i].period;
-    if (endless) waits = std::max<std::int64_t>(waits, 0) + joined;
+    // A rank's own work is never shorter than its passes, which are played without what the host
+    // and the streams beside add to a whole round.
+    const std::int64_t waits =
+        joined + std::max<std::int64_t>(end - begin - shape.grad_accum * classes[i].period, 0);
     if (classes[i].total + waits <= longest) continue;
     longest = classes[i].total + waits;
     idle = waits;
