@@ -19,3 +19,9 @@ TEST_CASE("problems that arose while running make exit code 3, others 2") {
   CHECK(core::exit_code({input}) == 2);
   CHECK(core::exit_code({input, running}) == 3);
 }
+
+TEST_CASE("a problem with a statement is said in its words alone") {
+  core::Problem problem{"plan", "less", "more", "fix it"};
+  problem.statement = "The plan needs 100 GiB; this machine has 20 GiB free.";
+  CHECK(core::to_text(problem) == problem.statement);
+}
