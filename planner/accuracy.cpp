@@ -14,15 +14,31 @@ std::span<const core::EmbeddedFile> planner_data();
 
 namespace planner {
 
-static constexpr std::string_view kSchema = "accuracy/3";
+static constexpr std::string_view kSchema = "accuracy/4";
 
 double Accuracy::share_of_site(int runs) const {
   return runs <= 0 ? 0 : between / (between + within / runs);
 }
 
-double Accuracy::step_factor(int runs) const {
+double Accuracy::step_factor(int runs, double more) const {
   const double left = between * (1 - share_of_site(runs));
-  return std::exp(reach * std::sqrt(within + left));
+  return std::exp(reach * std::sqrt(within + left + more));
+}
+
+bool Accuracy::has_scored_framework(std::string_view framework) const {
+  return std::ranges::find(frameworks, framework) != frameworks.end();
+}
+
+bool Accuracy::has_scored_family(std::string_view architecture) const {
+  return std::ranges::any_of(families, [&](const std::string& family) {
+    return architecture.substr(0, architecture.find(' ')) == family;
+  });
+}
+
+double Accuracy::unscored_variance(std::string_view framework,
+                                   std::string_view architecture) const {
+  return (has_scored_framework(framework) ? 0 : between_frameworks) +
+         (has_scored_family(architecture) ? 0 : between);
 }
 
 double Accuracy::step_factor(const hw_profiles::Site& known, const SiteSlopes& slopes) const {
@@ -84,6 +100,10 @@ core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view whe
   root.required("memory_low", a.memory_low, core::positive());
   root.required("memory_high", a.memory_high, core::positive());
   root.required("memory_spread", a.memory_spread, core::positive());
+  root.required("frameworks", a.frameworks);
+  root.required("families", a.families);
+  root.required("between_frameworks", a.between_frameworks, core::positive());
+  root.required("between_frameworks_source", source);
   root.allow_only_known();
   if (!problems.empty()) return problems;
   return a;

@@ -13,7 +13,9 @@
 // after one other run of their site has calibrated it. Immutable; thread-safe.
 
 #include <array>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/result.hpp"
 #include "hw_profiles/site.hpp"
@@ -40,11 +42,23 @@ struct Accuracy {
   // Measured over predicted memory: quantiles (1 +- coverage) / 2, and the standard deviation of
   // its logarithm that makes verdicts of fit likeliest.
   double memory_low = 1, memory_high = 1, memory_spread = 0;
+  // Whose runs were scored: frameworks, and GPU families by the first word of their architecture.
+  std::vector<std::string> frameworks, families;
+  // Variance of log(step) between frameworks on one job. A step in a framework that was not scored
+  // may be off by as much.
+  double between_frameworks = 0;
+
+  bool has_scored_framework(std::string_view framework) const;
+  bool has_scored_family(std::string_view architecture) const;
+  // What is added to the variance of a step for which no run of its framework, or of its family of
+  // GPUs (which counts as another site), was scored.
+  double unscored_variance(std::string_view framework, std::string_view architecture) const;
 
   // Of the mean logarithmic error of so many runs, what is taken for the site's.
   double share_of_site(int runs) const;
-  // By how much the interval of a step stretches to either side: a factor above 1.
-  double step_factor(int runs) const;
+  // By how much the interval of a step stretches to either side: a factor above 1. more: variance
+  // beside the site's and the run's.
+  double step_factor(int runs, double more = 0) const;
   // The same of a step of such slopes where a profile carries a site; never more than without.
   double step_factor(const hw_profiles::Site& site, const SiteSlopes& slopes) const;
   // Of two strategies on one machine, whose site's error is the same: steps further apart than this

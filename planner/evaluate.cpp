@@ -49,6 +49,11 @@ BusyTimes busy_times(const program::Program& program, const program::RankClass& 
 // What a calibration leaves depends on which parts of the site the step spends its time on.
 static double step_factor_of(const Question& q, const program::Program& program,
                              Schedule schedule) {
+  // The host itself runs what its calibration has measured: native, on no family of GPUs.
+  const bool is_gpu = q.profile.gpu.compute_capability.has_value();
+  if (is_gpu && q.profile.site.runs.value_or(0) == 0)
+    return accuracy().step_factor(
+        0, accuracy().unscored_variance(q.job.framework, q.profile.gpu.architecture));
   SiteSlopes slopes{};
   if (q.profile.site.host)
     slopes = site_slopes(program, site_machines(q.profile, q.job), schedule);

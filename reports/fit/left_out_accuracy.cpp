@@ -7,12 +7,17 @@
 
 #include "core/check.hpp"
 #include "core/json.hpp"
+#include "hw_profiles/load.hpp"
 #include "reports/fit/site_variances.hpp"
 
 namespace reports::fit {
 namespace {
 
 constexpr double kCoverage = 0.9;
+constexpr std::string_view kBetweenFrameworks =
+    "variance of log(step / native's step) about its mean, predicted for fsdp2, megatron_core and "
+    "deepspeed on the questions of tests/bench/standard_questions.py that train all weights: 67 "
+    "steps";
 constexpr double kLeastSpread = 0.005, kMostSpread = 0.5;
 constexpr double kLeastVariance = 1e-4;  // 1 %, squared
 
@@ -95,6 +100,10 @@ double likeliest_spread(const std::vector<validation::Predicted>& rows) {
   return best;
 }
 
+void add_once(std::string name, std::vector<std::string>& names) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+}
+
 }  // namespace
 
 // The mean of each site's variance, each site weighing 1; and what the sites' means vary beyond
@@ -136,6 +145,16 @@ planner::Accuracy accuracy_of(const std::vector<LeftOut>& left_out,
     a.memory_high = std::max(1.0, quantile(memory, (1 + kCoverage) / 2));
   }
   a.memory_spread = likeliest_spread(rows);
+  for (const validation::Predicted& p : rows) {
+    const auto profile = hw_profiles::find_profile(p.row.gpu);
+    if (!p.row.step || !profile.ok()) continue;
+    const std::string& architecture = profile->gpu.architecture;
+    add_once(p.row.job.framework, a.frameworks);
+    add_once(architecture.substr(0, architecture.find(' ')), a.families);
+  }
+  std::ranges::sort(a.frameworks);
+  std::ranges::sort(a.families);
+  a.between_frameworks = planner::accuracy().between_frameworks;  // not of these rows
   return a;
 }
 
@@ -152,7 +171,7 @@ std::string to_json_text(const planner::Accuracy& a, std::string_view source) {
     site.set(name(part), a.site.parts[static_cast<std::size_t>(part)]);
   site.set("run", a.site.run);
   site.set("reach", a.site_reach);
-  return core::dump(core::Json::object({{"schema", "accuracy/3"},
+  return core::dump(core::Json::object({{"schema", "accuracy/4"},
                                         {"source", source},
                                         {"coverage", a.coverage},
                                         {"between", a.between},
@@ -161,7 +180,11 @@ std::string to_json_text(const planner::Accuracy& a, std::string_view source) {
                                         {"site", std::move(site)},
                                         {"memory_low", a.memory_low},
                                         {"memory_high", a.memory_high},
-                                        {"memory_spread", a.memory_spread}})) +
+                                        {"memory_spread", a.memory_spread},
+                                        {"frameworks", core::Json::array_of(a.frameworks)},
+                                        {"families", core::Json::array_of(a.families)},
+                                        {"between_frameworks", a.between_frameworks},
+                                        {"between_frameworks_source", kBetweenFrameworks}})) +
          '\n';
 }
 

@@ -44,6 +44,24 @@ TEST_CASE("a run tells b / (b + w) of its error, more runs tell more") {
   CHECK(a.step_factor(1000) > std::exp(0.2));                   // never below the run's own
 }
 
+TEST_CASE("an interval is wider where no run of the framework or of such GPUs was scored") {
+  planner::Accuracy a;
+  a.between = 0.03;
+  a.within = 0.01;
+  a.reach = 2;
+  a.between_frameworks = 0.05;
+  a.frameworks = {"fsdp2"};
+  a.families = {"Hopper"};
+  CHECK(a.unscored_variance("fsdp2", "Hopper GH100") == 0);
+  CHECK(a.unscored_variance("native", "Hopper GH100") == 0.05);
+  CHECK(std::abs(a.unscored_variance("native", "Volta GV100") - 0.08) < 1e-12);
+  CHECK(std::abs(std::log(a.step_factor(0, 0.05)) - 2 * 0.3) < 1e-12);  // 0.04 + 0.05
+  const planner::Accuracy& known = planner::accuracy();
+  CHECK(known.has_scored_framework("megatron"));
+  CHECK_FALSE(known.has_scored_framework("native"));  // no GPU has run it
+  CHECK(known.has_scored_family("Ampere GA102"));
+}
+
 TEST_CASE("a calibration narrows a step by the variance that its runs left of each part") {
   planner::Accuracy a;
   a.between = 0.03;
