@@ -34,8 +34,8 @@ core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& 
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& options);
 
 // The plan of the first request, or of the cheapest machine with --objective cost, with the others
-// as its other_machines. Where no framework was asked for, what others make of the job is worked out
-// too (Plan::other_frameworks).
+// as its other_machines. Where no framework was asked for, what others make of the job is worked
+// out too (Plan::other_frameworks).
 core::Result<planner::Plan> plan_of(const PlanOptions& options,
                                     const std::vector<planner::Request>& requests);
 

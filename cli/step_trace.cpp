@@ -7,9 +7,9 @@
 namespace cli {
 namespace {
 
-using Named = std::pair<const char*, const std::optional<std::string>*>;
+using NamedOption = std::pair<const char*, const std::optional<std::string>*>;
 
-std::array<Named, 5> named(const StepTraceWords& w) {
+std::array<NamedOption, 5> named(const StepTraceWords& w) {
   return {{{"--trace", &w.file},
            {"--trace-format", &w.format},
            {"--detail", &w.detail},

@@ -213,6 +213,8 @@ bool Builder::syntax_error(std::size_t position, const std::string& token,
   const auto place = [&](std::size_t offset) { return PlaceFinder(text_).at(offset); };
   if (message.find("number overflow") != std::string_view::npos)
     return fail(place_of_value(), "a number that fits a double", token, "");
+  if (text_.empty())  // nlohmann 3.11 words it in its own way
+    return fail(place(0), "'[', '{', or a literal", "the end of the text", "");
   const std::string context(between(message, "while parsing ", " - "));
   std::string expected(between(message, "; expected ", "\n"));
   if (expected.empty()) expected = context.empty() ? "JSON" : "a valid " + context;

@@ -54,7 +54,7 @@ class Finalists {
     std::ranges::stable_sort(fit, {}, [&](const Candidate& c) {
       return rank_of(explorer_.question().job, c, request_);
     });
-    if (fit.size() > wanted) fit.erase(fit.begin() + static_cast<std::ptrdiff_t>(wanted), fit.end());
+    while (fit.size() > wanted) fit.pop_back();
     return fit;
   }
 
@@ -63,7 +63,8 @@ class Finalists {
   void add_simple(std::vector<Candidate>& fit) {
     constexpr double kClosedForm = 1.03;
     constexpr std::size_t kSimple = 3;
-    if (request_.objective == Objective::memory || request_.simpler_within <= 0 || !reach(0)) return;
+    if (request_.objective == Objective::memory || request_.simpler_within <= 0) return;
+    if (!reach(0)) return;
     const Entry& fastest = *entries_.front();
     const core::Seconds most = (1 + request_.simpler_within) * kClosedForm * fastest.expected;
     std::vector<std::pair<Complexity, const Entry*>> all;

@@ -4,8 +4,8 @@
 //   1. risk: at most Request::max_risk of running out of memory; where nothing is so safe, the cap
 //      is doubled until something is;
 //   2. speed: the least step, as counted_step counts it;
-//   3. simplicity: among those within Request::simpler_within of the fastest, and no riskier than it
-//      by what is worth telling (kHardlyRisky), the simplest.
+//   3. simplicity: among those within Request::simpler_within of the fastest, and no riskier than
+//      it by what is worth telling (kHardlyRisky), the simplest.
 //
 // Pure; thread-safe.
 

@@ -9,8 +9,8 @@
 
 namespace planner {
 
-// Entries of one machine, best first: safest first by class of risk (of Objective::memory any), then
-// by the objective (a step as counted_step counts it), then less memory, then simpler, then in order
+// Entries of one machine, best first: the safest class of risk (any, of Objective::memory), then by
+// the objective (a step as counted_step counts it), then less memory, then simpler, then in order
 // of enumeration. Taken one by one: few are asked for.
 // O(entries) once, O(log entries) each.
 class Ranking {
@@ -28,8 +28,8 @@ class Ranking {
   std::vector<std::uint32_t> order_;   // a heap, the best on top
 };
 
-// The best on one machine that fits by replay, in the safest class of risk that has one. After a few
-// whose bound leaves a doubt, one whose bound leaves none.
+// The best on one machine that fits by replay, in the safest class of risk that has one. After a
+// few whose bound leaves a doubt, one whose bound leaves none.
 std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, const Request& request);
 
 // Fills chosen, alternatives and pareto. Alternatives differ from each other and from the choice in

@@ -33,21 +33,40 @@ bool knows_runs(const hw_profiles::Profile& profile) {
   return rate == nullptr || rate->source.find(hw_profiles::kUnverified) == std::string::npos;
 }
 
-std::string uncertainty_assumption(const hw_profiles::Profile& profile) {
+// Whose runs the interval does not rest on; empty: all are scored.
+std::string unscored_text(const hw_profiles::Profile& profile, const std::string& framework) {
+  const Accuracy& known = accuracy();
+  std::string text;
+  if (!known.has_scored_framework(framework))
+    text = fmt::format("no run of framework {} on a GPU has been scored, so the interval is wider "
+                       "by the spread between frameworks", framework);
+  if (!known.has_scored_family(profile.gpu.architecture))
+    text += fmt::format("{}no run on GPUs like {} has been scored, so it is wider by the spread "
+                        "between sites", text.empty() ? "" : "; ", profile.gpu.id);
+  else if (!knows_runs(profile))
+    text += fmt::format("{}it is that of GPUs of which a run is known, as none is of {}",
+                        text.empty() ? "" : "; ", profile.gpu.id);
+  return text;
+}
+
+std::string uncertainty_assumption(const hw_profiles::Profile& profile,
+                                   const std::string& framework) {
   const hw_profiles::Site& site = profile.site;
   const int runs = site.runs.value_or(0);
   const Accuracy& known = accuracy();
-  const double factor = known.step_factor(runs);
+  const bool is_gpu = profile.gpu.compute_capability.has_value();
+  const double more = runs == 0 && is_gpu
+                          ? known.unscored_variance(framework, profile.gpu.architecture) : 0;
+  const double factor = known.step_factor(runs, more);
   const std::string interval =
       fmt::format("{:.0f} % of steps lie between {:.2f} and {:.2f} of what is predicted",
                   100 * known.coverage, 1 / factor, factor);
-  if (runs == 0)
+  if (runs == 0) {
+    const std::string unscored = is_gpu ? unscored_text(profile, framework) : "";
     return fmt::format("not calibrated to your site: {}{}; --site FILE of planner calibrate "
                        "narrows that",
-                       interval, knows_runs(profile)
-                                     ? std::string()
-                                     : fmt::format(" on GPUs of which a run is known, as none is "
-                                                   "of {}", profile.gpu.id));
+                       interval, unscored.empty() ? "" : " (" + unscored + ")");
+  }
   if (site.pace)
     return fmt::format("calibrated by {} run{} of this site: {}", runs, runs == 1 ? "" : "s",
                        interval);
@@ -100,7 +119,7 @@ void complete(const Request& request, Plan& plan) {
   for (const std::string_view key : request.constraints.beyond_limits())
     assume(fmt::format("framework {} does not run what is pinned of {}: predicted as if it did",
                        plan.job.framework, key));
-  assume(uncertainty_assumption(plan.profile));
+  assume(uncertainty_assumption(plan.profile, plan.job.framework));
   if (const auto& v = plan.model.variants; v.experts > 0)
     assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's tokens, "
                        "none is dropped",

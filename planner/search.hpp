@@ -57,11 +57,11 @@ struct Request {
 // the nearest misses. Errors: bad input (the job contradicts model or recipe).
 core::Result<Plan> make_plan(const Request& request);
 
-// What a job is where nothing is asked for. Training from the start: the model's own sequence length
-// and samples a step. Fine-tuning (mode finetune, or adapters): 2,048 tokens, or the model's length
-// where that is shorter, and 64 samples a step, as instruction tuning is commonly done. Samples are
-// rounded up so that as many of the GPUs as are no more than they, and divide all GPUs, have equally
-// many. O(samples).
+// What a job is where nothing is asked for. Training from the start: the model's own sequence
+// length and samples a step. Fine-tuning (mode finetune, or adapters): 2,048 tokens, or the model's
+// length where that is shorter, and 64 samples a step, as instruction tuning is commonly done.
+// Samples are rounded up so that as many of the GPUs as are no more than they, and divide all GPUs,
+// have equally many. O(samples).
 bool is_fine_tuning(const Job& job);
 std::int64_t default_seq_len(const models::ModelSpec& model, const Job& job);
 std::int64_t default_global_batch(const models::ModelSpec& model, const Job& job,

@@ -85,7 +85,8 @@ std::size_t candidate_parts(const Json& plan, const Parts& parts, const Json*& c
   std::size_t count = 0;
   if (parts.front() == "chosen") count = 1;
   if (parts.front() == "alternatives" || parts.front() == "pareto") count = 2;
-  if (parts.front() == "other_machines" && parts.size() > 2 && parts[2] == "candidate") count = 3;
+  const bool of_others = parts.front() == "other_machines" || parts.front() == "other_frameworks";
+  if (of_others && parts.size() > 2 && parts[2] == "candidate") count = 3;
   if (count == 0 || parts.size() <= count) return 0;
   candidate = &plan;
   for (std::size_t i = 0; i < count && candidate != nullptr; ++i)

@@ -87,6 +87,12 @@ std::string because_text(const Plan& plan) {
     }
     case Because::fastest: break;
   }
+  const Candidate* faster = fastest_safe(plan);
+  if (faster != nullptr && faster->time.step < plan.chosen->time.step)
+    return fmt::format("Of {} the fastest within the {} cap on the risk is {} faster, too little "
+                       "for what it needs of hosts or links ({}).", searched, cap,
+                       percent_text(1 - faster->time.step / plan.chosen->time.step),
+                       changed_keys(plan.chosen->strategy, faster->strategy, 3));
   return fmt::format("It is the fastest of {} within the {} cap on the risk.", searched, cap);
 }
 

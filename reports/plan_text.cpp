@@ -153,7 +153,9 @@ std::string candidates_text(const Plan& plan, const PlanTextOptions& options) {
   const TextStyle style = options.style;
   const auto shown = std::span(plan.alternatives).first(
       std::min(plan.alternatives.size(), options.alternatives));
-  const auto risky = [](const Candidate& c) { return c.uncertainty.out_of_memory >= planner::kHardlyRisky; };
+  const auto risky = [](const Candidate& c) {
+    return c.uncertainty.out_of_memory >= planner::kHardlyRisky;
+  };
   const CandidateRows rows{plan.chosen->time.step.value(),
                            risky(*plan.chosen) || std::ranges::any_of(shown, risky), style};
   std::vector<Column> columns{{"#"}, {"step"}, {"against"}, {"memory"}};

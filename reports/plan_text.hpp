@@ -19,7 +19,7 @@ struct PlanTextOptions {
   std::size_t alternatives = 5;  // rows of each table at most
   // Everything; else what decides, in at most kShortLines lines of 80 columns.
   bool full = false;
-  std::string file;           // where the plan was written; empty: nowhere
+  std::string file{};         // where the plan was written; empty: nowhere
 };
 
 // The whole page, newline at the end. A plan without a feasible strategy says so and what came

@@ -92,7 +92,7 @@ std::string sentence(const WhyNot& w) {
   std::string text = fmt::format("The best plan with {} is {}{}.", pins, slower_text(ratio),
                                  main_cause(w.chosen.time, w.nearest->time));
   const double risk = w.nearest->uncertainty.out_of_memory;
-  if (risk > kToldRisk && risk > w.chosen.uncertainty.out_of_memory)
+  if (risk > planner::kHardlyRisky && risk > w.chosen.uncertainty.out_of_memory)
     text += fmt::format(" It runs out of memory with a probability of {}, the chosen one with {}.",
                         percent_text(risk), percent_text(w.chosen.uncertainty.out_of_memory));
   return text;

@@ -54,27 +54,6 @@ struct Terms {
   }
 };
 
-// Why a run's times cannot be held against its plan; "": it ran on the hardware planned for.
-std::string other_hardware(const exec::RunRecord& run) {
-  const hw_profiles::Gpu& gpu = run.profile.gpu;
-  const auto environment = [&](const char* key) {
-    const auto found = run.environment.find(key);
-    return found == run.environment.end() ? std::string() : found->second;
-  };
-  const bool on_host = run.backend == "host";
-  const std::string capability =
-      gpu.compute_capability ? fmt::format("{}.{}", *gpu.compute_capability / 10,
-                                           *gpu.compute_capability % 10)
-                             : "";
-  const std::string shared = environment("ranks_per_gpu");
-  const bool same = (on_host ? "" : environment("compute_capability")) == capability &&
-                    (shared.empty() || shared == "1");
-  if (same) return "";
-  return fmt::format("The plan is for {} x {}, and the run used {}{}", run.gpus, gpu.name,
-                     run.device,
-                     shared.empty() ? "" : fmt::format(" for {} ranks", shared));
-}
-
 Json exact(const std::optional<double>& value, Unit unit) {
   if (!value) return {};
   return unit == Unit::seconds ? Json(*value) : Json(static_cast<std::int64_t>(*value));
@@ -122,9 +101,11 @@ std::string longer_text(double error) {
 
 Verdict verdict(const exec::RunRecord& run, const Comparison& comparison) {
   const std::string counts = exact_text(exact_terms(comparison));
-  const std::string elsewhere = other_hardware(run);
-  if (!elsewhere.empty())
-    return {"Times are not comparable", fmt::format("{}; {}.", elsewhere, counts), Tone::plain};
+  if (const auto& other = comparison.other_hardware)
+    return {"Times are not comparable",
+            fmt::format("The plan is for {}, and the run used {}; {}.", other->planned_for,
+                        other->run_on, counts),
+            Tone::plain};
   const ComparedTerm* step = find(comparison, "time.step");
   const std::optional<double> error = step == nullptr ? std::nullopt : step->relative_error();
   if (!error) return {"No step was timed", fmt::format("Of the run, {}.", counts), Tone::plain};
@@ -148,7 +129,7 @@ Tile tile(const std::string& title, const Cell& predicted, const Cell& measured)
 
 Tile step_tile(const exec::RunRecord& run, const Cell& predicted, const Cell& measured) {
   Tile t = tile("Measured step", predicted, measured);
-  if (!other_hardware(run).empty()) {
+  if (other_hardware(run)) {
     t.note = fmt::format("predicted {}, on other hardware", predicted.text);
     t.gauge.reset();
   }
@@ -214,11 +195,11 @@ void add_ranges(const exec::RunRecord& run, Bars& times) {
 }  // namespace
 
 Section beside_section(const Document& plan, const Document& run, const Comparison& comparison) {
-  const bool comparable = other_hardware(*run.run).empty();
+  const bool comparable = !comparison.other_hardware;
   Terms terms;
   for (const ComparedTerm& t : comparison.terms) {
     const Unit unit = unit_of(t.unit);
-    const bool silent = !comparable && t.unit == TermUnit::seconds && t.relative_error();
+    const bool silent = !t.comparable && t.predicted && t.measured;
     terms.add(t.term, made(exact(t.predicted, unit), unit), made(exact(t.measured, unit), unit),
               silent ? words("not comparable") : made(t.relative_error(), Unit::fraction));
   }

@@ -108,17 +108,11 @@ code=$?
 if [[ $code -ne 3 && $code -ne 0 ]]; then complain "a reader that left: exit $code"; fi
 wait
 
-# interruption, while the write of --out waits for a reader that never comes. A kernel that does not
-# say what a process waits for (wchan is 0) says that it sleeps and that it would catch SIGINT.
+# interruption, while the write of --out waits for a reader that never comes: it would catch SIGINT,
+# and none of its threads computes any more.
 waits_for_reader() {
-  local where
-  where=$(cat /proc/$child/wchan 2>/dev/null)
-  if [[ -n $where && $where != 0 ]]; then
-    [[ $where == *fifo* ]]
-  else
-    grep -q '^State:.*sleeping' /proc/$child/status &&
-      grep -q '^SigCgt:.*[2367abef]$' /proc/$child/status
-  fi
+  grep -q '^SigCgt:.*[2367abef]$' /proc/$child/status &&
+    ! grep -h '^State:' /proc/$child/task/*/status | grep -qv sleeping
 }
 mkfifo stuck
 env --default-signal=INT "$planner" "${small[@]}" --quiet --out stuck >/dev/null 2>err.txt &

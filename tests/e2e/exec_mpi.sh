@@ -63,8 +63,9 @@ measured() {
     grep -v '"seconds"'
 }
 
+# same_loss FILE [OF]: the losses of threads.json, or of another record.
 same_loss() {
-  grep '^  "loss": \[' threads.json >loss.txt
+  grep '^  "loss": \[' "${2:-threads.json}" >loss.txt
   grep -F -x -q -f loss.txt "$1" || fail "other losses in $1 than $(cat loss.txt)"
 }
 
@@ -129,9 +130,9 @@ plan plan.json 2 data=2 sharding=zero1
 # Scaled down, every process runs the same small job, and it is that of threads.
 "$planner" --model gpt2-1.5b --gpus 2 --gpu h100-sxm-80g --pin data=2 --top 0 --quiet \
   --out large.json >/dev/null
-"$planner" exec large.json --scale-down --steps 1 --quiet --out threads.json >/dev/null
+"$planner" exec large.json --scale-down --steps 1 --quiet --out small.json >/dev/null
 mpi large.json --scale-down --steps 1 --out processes.json >/dev/null
-same_loss processes.json
+same_loss processes.json small.json
 grep -q '"scaled_from"' processes.json || fail "a run that was scaled down does not say so"
 
 # ---- joined, traced, watched --------------------------------------------------------------------

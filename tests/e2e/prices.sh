@@ -21,11 +21,11 @@ as_people_read() {
 }
 
 # A price is printed with who asks for it, and --price replaces it.
-shows 'USD of rent: .* tokens at 2.69 USD a GPU hour (lowest tier of RunPod as of' \
+shows 'USD, .* tokens (.* at 2.69 USD a GPU hour (lowest tier of RunPod' \
   "${small[@]}" --gpu H100 --tokens 1B
 shows 'at 2.5 USD a GPU hour (as given with --price)' "${small[@]}" --gpu H100 --tokens 1B \
   --price H100=2.50
-shows 'rent not known (--price)' "${small[@]}" --gpu rtx4080 --tokens 1B
+shows 'rent not known: --price' "${small[@]}" --gpu rtx4080 --tokens 1B
 answers 2 'write --price H100=2.50' "$planner" "${small[@]}" --gpu H100 --price H100=cheap
 answers 2 'did you mean' "$planner" "${small[@]}" --gpu H100 --price rtx409=2
 
@@ -38,7 +38,7 @@ answers 0 '' "$planner" "${small[@]}" --gpu H100,rtx3090 --objective cost --json
   --price H100=0.01 --price rtx3090=100
 [[ $(chosen) == h100-sxm-80g ]] || complain "cheapest: $(chosen) instead of h100-sxm-80g"
 shows 'is the cheapest of 2 for a token: .* USD a day, .* USD per [mb]illion tokens, at' \
-  "${small[@]}" --gpu H100,rtx3090 --objective cost
+  "${small[@]}" --gpu H100,rtx3090 --objective cost --full
 answers 2 'write --price rtx4080=USD' "$planner" "${small[@]}" --gpu H100,rtx4080 --objective cost
 
 # Any option may be a list.

@@ -140,8 +140,10 @@ expect 1 'Not one sample' max-batch --model gpt3-175b --gpu rtx3090 --gpus 2
 # The most that fit do, and one more does not.
 most=$("$planner" max-batch --model gpt2-1.5b --gpu rtx3090 --gpus 2 | sed -n 's/^Most: \([0-9]*\) .*/\1/p')
 one=(--model gpt2-1.5b --gpu rtx3090 --gpus 2 --pin grad_accum=1)
-expect 0 '' "${one[@]}" --global-batch $((2 * most))
-expect 1 '' "${one[@]}" --global-batch $((2 * most + 2))
+expect 0 '' "${one[@]}" --global-batch $((2 * most)) --out most.json
+if grep -q '"because": "least_risky"' most.json; then fail 'the most is above the cap'; fi
+expect 0 '' "${one[@]}" --global-batch $((2 * most + 2)) --out more.json
+grep -q '"because": "least_risky"' more.json || fail 'one sample more is within the cap'
 
 [[ $failed -eq 0 ]] && printf 'reports, comparisons, sweeps: as promised\n'
 exit $failed

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "models/spec.hpp"
 #include "planner/search.hpp"
 #include "reports/html/build_page.hpp"
@@ -165,6 +167,8 @@ TEST_CASE("why says what the next strategy costs, and what a faster one risks") 
 TEST_CASE("a plan with its run begins with predicted beside measured") {
   planner::Plan plan = reports_test::sample_plan();
   exec::RunRecord run = reports_test::sample_run();
+  const std::string gpu = std::exchange(run.device, "8 threads on 8 cores");
+  run.backend = "host";
   // Run by threads of a host, planned for GPUs: bytes are compared, times are not.
   const std::string elsewhere = page_of(plan, run);
   check_order(elsewhere, {"## Predicted beside measured", "### plan.json beside run.json",
@@ -173,6 +177,7 @@ TEST_CASE("a plan with its run begins with predicted beside measured") {
                           "| time: step | 1.50 s | 1.20 s | not comparable |", "## Plan plan.json",
                           "## Run run.json"});
   run.backend = "cuda";
+  run.device = gpu;
   run.environment["compute_capability"] = "9.0";
   const std::string here = page_of(plan, run);
   check_order(here, {"**Not as predicted.** The predicted step is 25.0 % longer than the measured "

@@ -73,7 +73,8 @@ TEST_CASE("70B parameters are tuned in four bits on two cards of 24 GiB with wei
     r.profile.gpu.usable = core::Bytes(gibibytes << 30);
     const Plan more = pinned_plan(r);
     REQUIRE(more.chosen);
-    CHECK(more.chosen->time.step.value() <= 1.12 * before);
+    // What hosts keep of weights and activations must gain a tenth each (docs/decisions/0011).
+    CHECK(more.chosen->time.step.value() <= 1.1 * 1.1 * 1.02 * before);
     before = std::min(before, more.chosen->time.step.value());
   }
 }

@@ -111,7 +111,9 @@ TEST_CASE("the order of simplicity is the documented one") {
   add([](Strategy& s) { s.pipeline = 2, s.schedule = Schedule::gpipe; });
   add([](Strategy& s) { s.pipeline = 2, s.schedule = Schedule::zb_h1; });
   add([](Strategy& s) { s.pipeline = 2, s.stages = {5, 7}, s.schedule = Schedule::one_f_one_b; });
-  add([](Strategy& s) { s.pipeline = 2, s.virtual_stages = 2, s.schedule = Schedule::interleaved; });
+  add([](Strategy& s) {
+    s.pipeline = s.virtual_stages = 2, s.schedule = Schedule::interleaved;
+  });
   add([](Strategy& s) { s.context = 2; });
   add([](Strategy& s) { s.tensor = 2, s.pipeline = 2, s.schedule = Schedule::one_f_one_b; });
   for (std::size_t i = 1; i < simpler_first.size(); ++i) {
@@ -190,7 +192,9 @@ TEST_CASE("no plan is recommended above the cap where the question has one below
     r.max_risk = 1;
     r.simpler_within = 0;
     const Plan bold = pinned_plan(r);
-    CHECK(bold.chosen->time.step <= 1.001 * plan.chosen->time.step);
+    // What hosts can hold is asked for where the safe plans are slow: the bold one may lack it.
+    CHECK((bold.chosen->time.step <= 1.001 * plan.chosen->time.step ||
+           !plan.chosen->strategy.offload.empty()));
     for (const OtherMachine& other : plan.other_machines)
       if (other.candidate) CHECK(other.candidate->uncertainty.out_of_memory <= 0.05);
   }

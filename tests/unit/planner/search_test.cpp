@@ -60,8 +60,23 @@ TEST_CASE("the parts of a step add up to it on every printed candidate") {
     for (core::Bytes b : terms) live += b;
     CHECK(live == c.memory.worst.live);
   }
-  for (const Candidate& c : plan.alternatives) CHECK(plan.chosen->time.step <= c.time.step);
+  const double tie = 1 + Request().simpler_within;
+  for (const Candidate& c : plan.alternatives) CHECK(plan.chosen->time.step <= tie * c.time.step);
   CHECK(plan.alternatives.size() >= 3);
+}
+
+TEST_CASE("no part of a long step is negative where the host's launches bound its passes") {
+  Request r = question("gpt2-124m", 2, "rtx4090");
+  REQUIRE(hw_profiles::use_framework(r.profile, "fsdp2", "test").ok());
+  r.job.framework = "fsdp2";
+  r.job.recipe = "fsdp2";
+  r.job.seq_len = 64;
+  r.job.global_batch = 16384;
+  const Plan plan = pinned_plan(r, {"micro_batch=1", "pipeline=2", "schedule=zb_v"});
+  REQUIRE(plan.chosen);
+  CHECK(plan.chosen->time.exposed_communication.value() >= 0);
+  CHECK(plan.chosen->time.bubble.value() >= 0);
+  CHECK(plan.chosen->time.step.value() == sum_of(plan.chosen->time));
 }
 
 TEST_CASE("a plan that cannot be made says what came nearest and what would help") {
@@ -84,7 +99,9 @@ TEST_CASE("where nothing fits, the memory of the hosts is searched, unless a pin
     return r.limit == "memory" && r.strategy.offload.empty();
   }));
   CHECK_FALSE(pinned_plan(question("gpt2-1.5b", 1, "rtx3090"), {"data=1"}).chosen);
-  const Plan large = pinned_plan(question("llama3-8b", 1, "rtx4090"));
+  Request much = question("llama3-8b", 1, "rtx4090");
+  much.profile.node.host_memory = core::Bytes(std::int64_t{256} << 30);
+  const Plan large = pinned_plan(std::move(much));
   REQUIRE(large.chosen);
   CHECK(large.chosen->strategy.offloads("params"));
   CHECK(large.chosen->memory.worst.host.value() >= 16 * large.parameters);
@@ -181,42 +198,6 @@ TEST_CASE("the choice does not depend on how many alternatives are shown") {
   CHECK(five.alternatives.size() == 5);
   CHECK(none.alternatives.empty());
   CHECK(to_text(none.chosen->strategy) == to_text(five.chosen->strategy));
-}
-
-TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone") {
-  const Plan rounded = pinned_plan(question("gpt2-124m", 3, "h100-sxm-80g"));
-  CHECK(rounded.job.global_batch == 513);
-  const models::ModelSpec model = models::find_model("llama3.1-405b").value();  // 2048 samples
-  CHECK(default_global_batch(model, {}, 768) == 2304);
-  CHECK(default_global_batch(model, {}, 16384) == 2048);  // not a sample for each GPU
-  CHECK(default_global_batch(model, {}, 3 * 8192) == 2048);
-  CHECK(default_global_batch(model, {}, 3 * 683) == 2049);
-  CHECK(default_global_batch(model, {}, 16381) == 2048);  // a prime
-  Request r = question("gpt2-124m", 4, "h100-sxm-80g");
-  r.job.global_batch = 20;
-  CHECK(pinned_plan(r).job.global_batch == 20);
-}
-
-TEST_CASE("fine-tuning has samples and a batch of its own where none are asked for") {
-  const models::ModelSpec llama = models::find_model("llama3-8b").value();  // 8,192 tokens
-  const models::ModelSpec gpt2 = models::find_model("gpt2-124m").value();   // 1,024
-  Job train, finetune, adapters;
-  finetune.mode = Mode::finetune;
-  adapters.lora_rank = 16;
-  CHECK(default_seq_len(llama, train) == 8192);
-  for (const Job& job : {finetune, adapters}) {
-    CHECK(default_seq_len(llama, job) == 2048);
-    CHECK(default_seq_len(gpt2, job) == 1024);
-    CHECK(default_global_batch(llama, job, 8) == 64);
-    CHECK(default_global_batch(llama, job, 3) == 66);
-  }
-  Request r = question("llama3-8b", 8, "h100-sxm-80g");
-  r.job.mode = Mode::finetune;
-  const Plan plan = pinned_plan(r);
-  CHECK(plan.job.seq_len == 2048);
-  CHECK(std::ranges::count(plan.assumptions, "sequence length 2048: the usual of fine-tuning") == 1);
-  CHECK(std::ranges::count(plan.assumptions, "global batch 64 samples: the usual of fine-tuning") ==
-        1);
 }
 
 TEST_CASE("the space of eight GPUs covers every factorisation, each strategy once") {
@@ -377,7 +358,7 @@ TEST_CASE("what is offloaded must fit the memory of a node, and where that is un
   const Plan unknown = pinned();
   REQUIRE(unknown.chosen);
   CHECK(std::ranges::any_of(unknown.assumptions, [](const std::string& text) {
-    return text.find("node.host_memory") != std::string::npos;
+    return text.find("--host-memory") != std::string::npos;
   }));
 }
 

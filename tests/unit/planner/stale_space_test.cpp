@@ -82,6 +82,7 @@ TEST_CASE("a pipeline without flush that divides its optimizer is faster and sma
   r.job.global_batch = 8;
   r.gpus_per_node = 2;
   r.internode_bandwidth = core::BytesPerSecond(1.25e9);
+  r.simpler_within = 0;
   const Plan fresh = pinned_plan(r);
   r.stale = true;
   const Plan wide = pinned_plan(r);

@@ -8,6 +8,8 @@
 #include "tests/unit/planner/asked.hpp"
 
 using namespace planner;
+using planner_test::pinned_plan;
+using planner_test::question;
 
 namespace {
 
@@ -90,7 +92,9 @@ TEST_CASE("a plan says where no run of its GPU is known") {
     take_usual(r.job, r.profile, true, true);
     const Plan plan = planner_test::pinned_plan(r);
     return std::ranges::any_of(plan.assumptions,
-                               [](const std::string& a) { return has(a, "as none is of"); });
+                               [](const std::string& a) {
+                                 return has(a, "as none is of") || has(a, "no run on GPUs like");
+                               });
   };
   CHECK(said("v100-sxm-32g"));
   CHECK(said("rtx3080"));
@@ -112,4 +116,40 @@ TEST_CASE("every shipped GPU plans GPT-2 1.5B on eight within its memory at a pl
     CHECK(plan.chosen->memory.worst.device <= plan.profile.gpu.usable);
     CHECK(plan.chosen->strategy.offload.empty());
   }
+}
+
+TEST_CASE("defaults are rounded up to the GPUs and a given batch is left alone") {
+  const Plan rounded = pinned_plan(question("gpt2-124m", 3, "h100-sxm-80g"));
+  CHECK(rounded.job.global_batch == 513);
+  const models::ModelSpec model = models::find_model("llama3.1-405b").value();  // 2048 samples
+  CHECK(default_global_batch(model, {}, 768) == 2304);
+  CHECK(default_global_batch(model, {}, 16384) == 2048);  // not a sample for each GPU
+  CHECK(default_global_batch(model, {}, 3 * 8192) == 2048);
+  CHECK(default_global_batch(model, {}, 3 * 683) == 2049);
+  CHECK(default_global_batch(model, {}, 16381) == 2048);  // a prime
+  Request r = question("gpt2-124m", 4, "h100-sxm-80g");
+  r.job.global_batch = 20;
+  CHECK(pinned_plan(r).job.global_batch == 20);
+}
+
+TEST_CASE("fine-tuning has samples and a batch of its own where none are asked for") {
+  const models::ModelSpec llama = models::find_model("llama3-8b").value();  // 8,192 tokens
+  const models::ModelSpec gpt2 = models::find_model("gpt2-124m").value();   // 1,024
+  Job train, finetune, adapters;
+  finetune.mode = Mode::finetune;
+  adapters.lora_rank = 16;
+  CHECK(default_seq_len(llama, train) == 8192);
+  for (const Job& job : {finetune, adapters}) {
+    CHECK(default_seq_len(llama, job) == 2048);
+    CHECK(default_seq_len(gpt2, job) == 1024);
+    CHECK(default_global_batch(llama, job, 8) == 64);
+    CHECK(default_global_batch(llama, job, 3) == 66);
+  }
+  Request r = question("llama3-8b", 8, "h100-sxm-80g");
+  r.job.mode = Mode::finetune;
+  const Plan plan = pinned_plan(r);
+  CHECK(plan.job.seq_len == 2048);
+  const auto stated = [&](const char* text) { return std::ranges::count(plan.assumptions, text); };
+  CHECK(stated("sequence length 2048: the usual of fine-tuning") == 1);
+  CHECK(stated("global batch 64 samples: the usual of fine-tuning") == 1);
 }

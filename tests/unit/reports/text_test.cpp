@@ -107,7 +107,8 @@ TEST_CASE("a plan prints as its golden pages, narrow and wide, without colour") 
   CHECK(narrow.find('\033') == std::string::npos);
   CHECK(std::ranges::all_of(narrow, [](char c) { return static_cast<unsigned char>(c) < 128; }));
   const std::string wide =
-      plan_text(reports_test::sample_plan(), {.style = {.unicode = true, .width = 200}, .full = true});
+      plan_text(reports_test::sample_plan(),
+                {.style = {.unicode = true, .width = 200}, .full = true});
   check_golden("plan_200.txt", wide);
   CHECK(longest_line(wide) > 100);
 }
