@@ -315,7 +315,7 @@ std::string short_list_text(std::string_view title, std::vector<std::string> lin
     if (std::string text = list_text(title, shown, style); lines_of(text) <= left) return text;
     lines.pop_back();
   }
-  return "";
+  return all > 0 && left >= 2 ? heading(fmt::format("{}: --full", title), style) : "";
 }
 
 std::string short_plan_text(const Plan& plan, PlanTextOptions options) {
@@ -333,7 +333,8 @@ std::string short_plan_text(const Plan& plan, PlanTextOptions options) {
   const std::string next = next_text(plan, options);
   std::ptrdiff_t left = kShortLines - lines_of(text) - lines_of(next);
   const std::string change =
-      short_list_text("What would change the choice", what_would_change(plan), left * 2 / 3, style);
+      short_list_text("What would change the choice", what_would_change(plan), (left - 2) * 2 / 3,
+                      style);
   left -= lines_of(change);
   return text + short_list_text("Assumed", plan.assumptions, left, style) + change + next;
 }
