@@ -14,6 +14,7 @@
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/names.hpp"
 #include "hw_profiles/site.hpp"
+#include "models/graph.hpp"
 #include "models/zoo.hpp"
 #include "planner/job_check.hpp"
 
@@ -21,6 +22,7 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kDefaultGpu = "h100-sxm-80g";
+constexpr std::string_view kAllLinear = "all-linear";
 constexpr std::int64_t kMaxGpus = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 30;
 
@@ -69,17 +71,26 @@ void choose(const std::optional<std::string>& text, std::string_view option,
     problems.push_back(not_one_of(*text, option, names));
 }
 
-void read_lora(const PlanOptions& options, planner::Job& job, core::Problems& problems) {
+// "all-linear" is every matrix of a layer, as peft has it.
+void read_lora(const PlanOptions& options, const models::ModelSpec& model, planner::Job& job,
+               core::Problems& problems) {
   if (const auto rank = whole_number(options.lora_rank, "--lora-rank", 0, problems))
     job.lora_rank = *rank;
   if (!options.lora_targets) return;
+  Names names = models::lora_targets_of(model);
+  if (*options.lora_targets == kAllLinear) {
+    job.lora_targets.assign(names.begin(), names.end());
+    return;
+  }
+  names.push_back(kAllLinear);
   job.lora_targets = split(*options.lora_targets);
   std::string ignored;
   for (const std::string& target : job.lora_targets)
-    choose(target, "--lora-targets", {"q", "k", "v", "o"}, ignored, problems);
+    choose(target, "--lora-targets", names, ignored, problems);
 }
 
-planner::Job read_job(const PlanOptions& options, core::Problems& problems) {
+planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model,
+                      core::Problems& problems) {
   planner::Job job;
   job.seq_len = whole_number(options.seq, "--seq", 1, problems).value_or(0);
   job.global_batch = whole_number(options.global_batch, "--global-batch", 1, problems).value_or(0);
@@ -98,7 +109,7 @@ planner::Job read_job(const PlanOptions& options, core::Problems& problems) {
          job.quantization, problems);
   choose(options.attention, "--attention", {"flash2", "flash1", "fused_softmax", "unfused"},
          job.attention, problems);
-  read_lora(options, job, problems);
+  read_lora(options, model, job, problems);
   const auto recipes = planner::recipe_names();
   choose(options.recipe, "--recipe", {recipes.begin(), recipes.end()}, job.recipe, problems);
   if (options.framework) job.framework = *options.framework;
@@ -309,7 +320,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--precision", p.precision, "TYPE", "bf16, fp16, fp8");
   options.text("--optimizer", p.optimizer, "NAME", "adamw, adam, sgd, ...");
   options.text("--lora-rank", p.lora_rank, "R", "0: no LoRA");
-  options.text("--lora-targets", p.lora_targets, "LIST", "of q,k,v,o");
+  options.text("--lora-targets", p.lora_targets, "LIST", "of q,k,v,o,gate,up,down, or all-linear");
   options.text("--quantization", p.quantization, "NAME", "none, int8, nf4, two_factor");
   options.text("--attention", p.attention, "NAME", "flash2, flash1, fused_softmax, unfused");
   options.text("--framework", p.framework, "NAME", "whose behaviour is modelled (native)");
@@ -334,7 +345,7 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
   PlanOptions options = typed;
   if (const core::Status done = split_counted_gpu(options); !done.ok()) append(problems, done);
   planner::Request request = read_question(options, problems);
-  request.job = read_job(options, problems);
+  request.job = read_job(options, request.model, problems);
   std::vector<hw_profiles::Profile> profiles =
       read_profiles(options, request.assumptions, problems);
   for (hw_profiles::Profile& profile : profiles) {

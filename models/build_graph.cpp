@@ -25,17 +25,18 @@ std::string divisors(std::int64_t n) {
   return text;
 }
 
-void check_lora(const GraphOptions& options, Problems& problems) {
-  static constexpr std::array<std::string_view, 4> kTargets{"q", "k", "v", "o"};
+void check_lora(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
+  const std::vector<std::string_view> all = lora_targets_of(spec);
+  const std::string names = fmt::format("{}", fmt::join(all, ", "));
   for (const std::string& target : options.lora_targets) {
-    const auto known = std::ranges::count(kTargets, target);
+    const auto known = std::ranges::count(all, target);
     const auto given = std::ranges::count(options.lora_targets, target);
     if (known == 1 && given == 1) continue;
-    problems.push_back({"lora_targets", "each of q, k, v, o at most once", "\"" + target + "\"",
-                        "for example q,v"});
+    problems.push_back({"lora_targets", fmt::format("each of {} at most once", names),
+                        "\"" + target + "\"", "for example q,v"});
   }
   if (options.lora_targets.empty())
-    problems.push_back({"lora_targets", "at least one of q, k, v, o", "none", "use q,k,v,o"});
+    problems.push_back({"lora_targets", "at least one of " + names, "none", "use q,k,v,o"});
 }
 
 // Encoder and decoder of such a model are not divided, and their gradients not summed over ranks.
@@ -80,7 +81,7 @@ void check_transformer(const ModelSpec& spec, const GraphOptions& options, Probl
     problems.push_back({"lora_rank", fmt::format("at most hidden = {}", spec.hidden),
                         std::to_string(options.lora_rank), "ranks of 2 to 64 are usual"});
   }
-  if (options.lora_rank > 0) check_lora(options, problems);
+  if (options.lora_rank > 0) check_lora(spec, options, problems);
 }
 
 // Chains and operator graphs.
@@ -149,6 +150,14 @@ Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> lora_targets_of(const ModelSpec& spec) {
+  std::vector<std::string_view> all{"q", "k", "v", "o"};
+  if (spec.variants.experts > 0) return all;
+  if (spec.variants.ffn == Ffn::swiglu) all.emplace_back("gate");
+  all.insert(all.end(), {"up", "down"});
+  return all;
+}
 
 core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& options) {
   Problems problems = check_spec(spec);

@@ -221,7 +221,7 @@ struct GraphOptions {
   std::int64_t seq_len = 1;
   std::int64_t tensor = 1;             // tensor-parallel degree
   std::int64_t lora_rank = 0;
-  std::vector<std::string> lora_targets{};  // of q, k, v, o; read when lora_rank > 0
+  std::vector<std::string> lora_targets{};  // of lora_targets_of; read when lora_rank > 0
   bool inference = false;
   bool sequence_parallel = false;      // norms and residuals on 1 / tensor of the rows
   KeptBeside kept{};
@@ -229,6 +229,10 @@ struct GraphOptions {
   bool exchange_heads = false;         // attention has all rows of heads / context instead
   std::int64_t expert = 1;             // ranks that divide the experts of each layer
 };
+
+// The matrices of a layer that adapters may be put on: q, k, v, o, and of a dense feed-forward gate
+// (of SwiGLU), up and down. Experts take none.
+std::vector<std::string_view> lora_targets_of(const ModelSpec& spec);
 
 struct ModelGraph {
   ModelSpec spec;

@@ -161,10 +161,9 @@ TensorIndex TransformerBuilder::row_parallel(SegmentBuilder& b, const std::strin
   return leave(b, name, branch.y, {branch});
 }
 
-// LoRA [lora] on the chosen column blocks of `base` (q, k, v; o is the only one of its matrix): one
-// down projection for blocks of one width, since they read the same input. Starts at the identity.
-// Divided like its matrix: A by its input or B by its result; the other one meets a part of the
-// columns on each rank, so its gradients are summed over the ranks.
+// LoRA [lora] on column blocks of `base` (q, k, v; gate, up; o and down each are a whole matrix):
+// one down projection for blocks of one width, which read the same input. Starts at the identity.
+// Divided like its matrix: A by its input or B by its result; the other's gradients are summed.
 TensorIndex TransformerBuilder::adapt_equal(SegmentBuilder& b, const std::string& name,
                                             TensorIndex x, TensorIndex base, std::int64_t inputs,
                                             const std::vector<AdaptedBlock>& blocks,
@@ -254,17 +253,21 @@ Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered) co
     const ParameterIndex weight = matrix(b, "mlp.gate_up.weight", 2 * f, h_, columns(2));
     const ParameterIndex own = bias(b, v_.ffn_bias, "mlp.gate_up.bias", 2 * f, columns(2));
     const TensorIndex both =
-        linear(b, "mlp.gate_up", entered, {s_, 2 * f / t_, h_}, weight, own);
+        adapt(b, "mlp.gate_up", entered,
+              linear(b, "mlp.gate_up", entered, {s_, 2 * f / t_, h_}, weight, own), h_,
+              {{"gate", 0, f}, {"up", f, f}}, By::columns);
     y = swiglu(b, "mlp.swiglu", both, s_, f / t_);
   } else {
     const ParameterIndex weight = matrix(b, "mlp.fc.weight", f, h_, columns());
     const ParameterIndex own = bias(b, v_.ffn_bias, "mlp.fc.bias", f, columns());
-    const TensorIndex up = linear(b, "mlp.fc", entered, {s_, f / t_, h_}, weight, own);
+    const TensorIndex up =
+        adapt(b, "mlp.fc", entered, linear(b, "mlp.fc", entered, {s_, f / t_, h_}, weight, own),
+              h_, {{"up", 0, f}}, By::columns);
     const bool plain = spec_.activation == Activation::relu;
     y = plain ? relu(b, "mlp.relu", up, s_, f / t_, true)
               : gelu(b, "mlp.gelu", up, s_, f / t_, spec_.activation);
   }
-  return row_matrix(b, "mlp.proj", y, f, v_.ffn_bias);
+  return row_matrix(b, "mlp.proj", y, f, v_.ffn_bias, {"down"});
 }
 
 // Mixture of experts [mixtral]. A tensor rank's outputs are partial sums, and so is what its gates

@@ -251,6 +251,11 @@ class Rules {
          "use checkpoint=every_k");
     NEED(s_.checkpoint != Checkpoint::selective_op || spec_.variants.experts == 0, "checkpoint",
          "another than selective_op for a mixture of experts", "selective_op");
+    const auto of_feed_forward = [](const std::string& target) { return target.size() > 1; };
+    NEED(s_.checkpoint != Checkpoint::selective_op || job_.lora_rank == 0 ||
+             std::ranges::none_of(job_.lora_targets, of_feed_forward),
+         "checkpoint", "another than selective_op with adapters of gate, up or down",
+         "selective_op");
     if (every)
       NEED(s_.checkpoint_every >= 1 && s_.checkpoint_every <= layers_, "checkpoint_every",
            "1 to " + text(layers_) + " layers", text(s_.checkpoint_every));

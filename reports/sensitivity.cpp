@@ -155,7 +155,8 @@ std::string changed_keys(const planner::Strategy& from, const planner::Strategy&
     if (++count > most) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.name, value);
   }
-  if (count > most) text += fmt::format(" and {} more key{}", count - most, count - most == 1 ? "" : "s");
+  if (count > most)
+    text += fmt::format(" and {} more key{}", count - most, count - most == 1 ? "" : "s");
   return text.empty() ? "the same strategy" : text;
 }
 

@@ -211,6 +211,22 @@ TEST_CASE("adapters train alone, and equal the reference") {
   check_equal(tiny_gpt(), job, strategy(2, 12, 1, sharded(Sharding::zero2)));
 }
 
+TEST_CASE("adapters of every matrix of a layer train alone, and equal the reference") {
+  for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama()}) {
+    Job job = tiny_job(spec, 12);
+    job.lora_rank = 3;
+    const auto targets = models::lora_targets_of(spec);
+    job.lora_targets.assign(targets.begin(), targets.end());
+    check_equal(spec, job, strategy(1, 12, 2));
+    check_equal(spec, job, strategy(3, 12, 1, ring));
+    check_equal(spec, job, strategy(2, 12, 1, sharded(Sharding::zero2)));
+    check_equal(spec, job, strategy(2, 12, 1, sharded(Sharding::zero3)));
+    check_equal(spec, job, strategy(1, 12, 1, stages(2, Schedule::one_f_one_b)));
+    for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::selective, Checkpoint::pointwise})
+      check_equal(spec, job, strategy(2, 12, 1, recomputing(c)));
+  }
+}
+
 TEST_CASE("batches that nothing divides evenly equal the reference") {
   check_gpt(strategy(3, 15, 5, ring), "fp32", 15);
   check_gpt(strategy(3, 21, 7, sharded(Sharding::zero2)), "fp32", 21);

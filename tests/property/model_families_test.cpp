@@ -117,6 +117,11 @@ TEST_CASE("programs of every family are sound with chunks and with split backwar
     }
 }
 
+static std::vector<std::string> all_linear(const models::ModelSpec& spec) {
+  const auto names = models::lora_targets_of(spec);
+  return {names.begin(), names.end()};
+}
+
 TEST_CASE("programs of every family are sound for inference and for LoRA") {
   for (const models::ModelSpec& spec : families()) {
     Job job = tiny_job(spec, 8);
@@ -125,7 +130,7 @@ TEST_CASE("programs of every family are sound for inference and for LoRA") {
     job.mode = Mode::finetune;
     job.lora_rank = 2;
     for (const std::vector<std::string>& targets :
-         {std::vector<std::string>{"q", "k", "v", "o"}, {"q"}, {"v", "o"}}) {
+         {std::vector<std::string>{"q", "k", "v", "o"}, {"q"}, {"v", "o"}, all_linear(spec)}) {
       job.lora_targets = targets;
       check_sound(spec, job, strategy(2, 8, 1));
       check_sound(spec, job, strategy(2, 8, 1, recomputing(Checkpoint::every_k, 1)));

@@ -36,7 +36,7 @@ class Transformer : TransformerEnds {
     Typed probabilities;
     DividedHeads divided;
     Typed gates, places, copies, made;                          // of experts
-    Adapters qkv_adapters, proj_adapters;
+    Adapters qkv_adapters, proj_adapters, up_adapters, down_adapters;
   };
 
   // LoRA on blocks of `width` columns of y: y_g += (x A_g^T) B_g^T.
@@ -285,8 +285,12 @@ class Transformer : TransformerEnds {
   Typed dense(const std::string& path, Layer& k) {
     const std::int64_t f = spec_.ffn_hidden;
     k.up = linear(path + first_product(), ffn_input(k), gated() ? 2 * f : f);
+    adapt(k.up_adapters, path + first_product(), ffn_input(k), k.up, f,
+          gated() ? std::vector<std::int64_t>{0, f} : std::vector<std::int64_t>{0});
     activate(k);
-    return linear(path + "mlp.proj", k.activated, h_);
+    Typed y = linear(path + "mlp.proj", k.activated, h_);
+    adapt(k.down_adapters, path + "mlp.proj", k.activated, y, h_, {0});
+    return y;
   }
   // The first half of the columns of what the activation reads, the others were kept.
   void remake_half(const std::string& path, Layer& k) {
@@ -302,18 +306,21 @@ class Transformer : TransformerEnds {
   void dense_backward(const std::string& path, Layer& k, Typed& d, Typed& d_normed) {
     if (b_.halves) remake_half(path, k);
     Typed d_activated = activation(spec_.ffn_hidden);
-    linear_backward(path + "mlp.proj", d, k.activated, d_activated, false);
+    const bool down = adapt_backward(k.down_adapters, d, k.activated, d_activated);
+    linear_backward(path + "mlp.proj", d, k.activated, d_activated, down);
     if (gated()) {
       Typed d_up = activation(2 * spec_.ffn_hidden);
       host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
-      return linear_backward(path + "mlp.gate_up", d_up, k.ln_2.y, d_normed, false);
+      const bool up = adapt_backward(k.up_adapters, d_up, k.ln_2.y, d_normed);
+      return linear_backward(path + "mlp.gate_up", d_up, k.ln_2.y, d_normed, up);
     }
     if (spec_.activation == models::Activation::relu)
       host::relu_gradient(d_activated.at(), d_activated.at(), k.activated.at(), k.up.size());
     else
       host::gelu_gradient(d_activated.at(), d_activated.at(), k.up.at(), k.up.size(),
                           spec_.activation);
-    linear_backward(path + "mlp.fc", d_activated, ffn_input(k), d_normed, post());
+    const bool up = adapt_backward(k.up_adapters, d_activated, ffn_input(k), d_normed);
+    linear_backward(path + "mlp.fc", d_activated, ffn_input(k), d_normed, up || post());
   }
 
   Typed layer(const std::string& path, Typed& x) {

@@ -120,6 +120,17 @@ TEST_CASE("tensor ranks train adapters as one rank does") {
     check_close(job, expected, mesh(2, 2, 1, z));
 }
 
+TEST_CASE("tensor ranks train adapters of every matrix of a layer as one rank does") {
+  Job job = double_job(OptimizerKind::momentum);
+  job.lora_rank = 3;
+  const models::ModelSpec spec = tiny_llama();
+  const auto targets = models::lora_targets_of(spec);
+  job.lora_targets.assign(targets.begin(), targets.end());
+  const ReferenceResult expected = single_rank(job, spec);
+  for (const std::int64_t t : {2, 3}) check_close(job, expected, mesh(1, t, 1), spec);
+  check_close(job, expected, mesh(2, 2, 1, Sharding::zero3), spec);
+}
+
 TEST_CASE("tensor ranks train Llama, Qwen2 and Qwen3 with grouped queries as one rank does") {
   const Job job = double_job(OptimizerKind::momentum);
   for (const auto family : {models::Family::llama, models::Family::qwen2, models::Family::qwen3}) {

@@ -140,6 +140,20 @@ TEST_CASE("a head's width need not be hidden / heads") {
         std::vector<std::int64_t>{24, 60});
 }
 
+TEST_CASE("adapters of the feed-forward: gate and up beside each other, down alone") {
+  const ModelSpec llama = tiny_llama();
+  const std::int64_t f = llama.ffn_hidden, h = llama.hidden;
+  const auto graph =
+      build_graph(llama, {.seq_len = 8, .lora_rank = 4, .lora_targets = {"gate", "up", "down"}});
+  REQUIRE(graph.ok());
+  // r (h + f) for each of the three, in two layers.
+  CHECK(parameter_count(*graph, true) - parameter_count(*graph) == 2 * 3 * 4 * (h + f));
+  CHECK(find_operator(graph->templates[0], "mlp.gate_up.lora_up").column_offsets ==
+        std::vector<std::int64_t>{0, f});
+  // GPT-2 has no gate.
+  CHECK_FALSE(build_graph(tiny_gpt2(), {.seq_len = 8, .lora_rank = 4, .lora_targets = {"gate"}}));
+}
+
 TEST_CASE("LoRA on grouped queries adapts q by itself, k and v together") {
   const auto graph = build_graph(
       tiny_llama(), {.seq_len = 8, .lora_rank = 3, .lora_targets = {"q", "k", "v", "o"}});

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# A plan that a stranger wrote.
+# Each text of a plan replaced by one that a shell, a TOML reader or a terminal would act on: it is
+# refused, or what is written is still a script (run here, torchrun being a stub) or a file that
+# holds nothing of it.
+# usage: emit_strangers.sh BIN_FOLDER; skipped (77) without python3.
+set -uo pipefail
+planner=$1/planner
+if ! command -v python3 >/dev/null; then
+  printf 'skipped: no python3\n'
+  exit 77
+fi
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+"$planner" --model llama3-8b --gpus 8 --pin sharding=zero3 --pin tensor=1 --pin pipeline=1 \
+  --out sharded.json --quiet >/dev/null
+"$planner" --model gpt2-774m --gpus 8 --pin tensor=2 --pin pipeline=2 --pin schedule=1f1b \
+  --pin sharding=zero1 --pin checkpoint=none --out stages.json --quiet >/dev/null
+mkdir stub
+printf '#!/bin/sh\nexit 0\n' >stub/torchrun
+chmod +x stub/torchrun
+PATH="$work/stub:$PATH" python3 - "$planner" <<'PYTHON' || fail 'a text of a plan became code'
+import copy, json, os, subprocess, sys
+planner, failures, tried, written = sys.argv[1], [], set(), 0
+# The first is refused for any of its characters; the second holds nothing but what can be seen.
+attacks = ["x\ntouch PWNED #\"\n[evil]\nx = 1\u001b]0;PWNED\u0007\u009b2J\u202e",
+           "x'; touch PWNED; '$(touch PWNED)`touch PWNED`\" #"]
+
+def texts(value, path=()):
+    if isinstance(value, str):
+        yield path
+    children = value.items() if isinstance(value, dict) else \
+        enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield from texts(child, path + (key,))
+
+for plan_file, framework in (("stages.json", "megatron"), ("sharded.json", "torchtitan"),
+                             ("sharded.json", "deepspeed")):
+    plan = json.load(open(plan_file))
+    for path in texts(plan):
+        if "alternatives" in path or "rejected" in path:
+            continue
+        shape = (framework,) + tuple("" if isinstance(key, int) else key for key in path)
+        if shape in tried:
+            continue
+        tried.add(shape)
+        for attack in attacks:
+            lying = copy.deepcopy(plan)
+            at = lying
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = attack
+            json.dump(lying, open("lying.json", "w"))
+            done = subprocess.run([planner, "emit", "lying.json", "--for", framework],
+                                  capture_output=True)
+            out, err = done.stdout.decode(), done.stderr.decode()
+            where = f"{framework} {'/'.join(map(str, path))} {attack!r}"
+            if done.returncode not in (0, 2):
+                failures.append(f"{where}: exit {done.returncode}")
+            for text in (out, err):
+                if any(ord(c) < 32 and c != "\n" or 0x7f <= ord(c) < 0xa0 or c in "\u202e"
+                       for c in text):
+                    failures.append(f"{where}: raw control characters in {text!r}")
+            if done.returncode != 0:
+                continue
+            written += 1
+            if framework == "megatron":
+                subprocess.run(["bash", "-c", out], capture_output=True)
+            if framework == "torchtitan" and any(l.startswith(("[evil", "x =")) for l in out.split("\n")):
+                failures.append(f"{where}: a section of its own")
+            if os.path.exists("PWNED"):
+                failures.append(f"{where}: ran")
+                os.remove("PWNED")
+print(f"{len(tried)} texts, {written} launches written")
+if not written or failures:
+    print(*failures[:20], sep="\n")
+    sys.exit(1)
+PYTHON
