@@ -33,7 +33,7 @@ expect 0 '' simulate plan.json --detail op --trace detailed.json
 if [[ $(wc -l <detailed.json) -le $(wc -l <first.json) ]]; then
   complain '--detail op shows no more than --detail block'
 fi
-if ! tr '\n' ' ' <out.txt | grep -q 'detailed.json .* shows every rank and every micro-batch' out.txt; then
+if [[ $(tr -s '\n ' ' ' <out.txt) != *'detailed.json '*' shows every rank and every micro-batch'* ]]; then
   complain 'no word of what the trace shows'
 fi
 if ! tail -1 out.txt | grep -q 'Next: open detailed.json in ui.perfetto.dev'; then
