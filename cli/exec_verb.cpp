@@ -164,7 +164,7 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   return request;
 }
 
-// What is run in place of the plan with --scale-down; without it, the plan.
+// The plan to run: with --scale-down a smaller one that stands for it.
 core::Result<planner::ScaledPlan> job_of(const planner::Plan& plan, const RunRequest& request) {
   const planner::Candidate* const candidate =
       planner::candidate_of(plan, request.candidate.value_or(0));

@@ -1,5 +1,5 @@
-// The plan that a question of the command line gets: of its machine, beside others and beside other
-// frameworks.
+// Answers a question of the command line: the plan for its machine, and what other machines and
+// other frameworks make of the same job.
 #include <array>
 
 #include "cli/plan_options.hpp"
@@ -48,12 +48,11 @@ core::Result<planner::Plan> plan_of(const PlanOptions& options,
   core::Result<planner::Plan> plan = *std::move(made);
   if (!plan.ok()) return plan;
   for (std::size_t i = 1; i < requests.size(); ++i) {
-    const core::Result<planner::Plan> other = planner::make_plan(requests[i]);
-    if (!other.ok()) return other.problems();
-    planner::OtherMachine row;
-    row.gpu = other->profile.gpu.id;
-    row.candidate = other->chosen;
-    plan->other_machines.push_back(std::move(row));
+    planner::Request other = requests[i];
+    other.brief = true;                // its choice alone is shown
+    const core::Result<planner::Plan> there = planner::make_plan(other);
+    if (!there.ok()) return there.problems();
+    plan->other_machines.push_back({there->profile.gpu.id, there->chosen});
   }
   plan->other_frameworks = std::move(others);
   return plan;

@@ -27,7 +27,7 @@ struct StepTrace {
   program::TraceChoice choice;
   bool every_action = false;           // slices are actions, not blocks of them
 };
-// Empty: no trace is asked for. Problems: words that are wrong, a file that cannot be written.
+// Empty without --trace. Problems: wrong words, or a file that cannot be written.
 std::optional<StepTrace> read_step_trace(const StepTraceWords& words, core::Problems& problems);
 
 }  // namespace cli

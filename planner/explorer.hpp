@@ -55,7 +55,7 @@ class Explorer {
   // Whether its bound alone says that it is safe, with what the allocator may hold beside what
   // lives (the few percent that replays show).
   bool is_safe(const Entry& e, std::size_t machine) const {
-    return 1.03 * static_cast<double>(e.device.value()) <=
+    return kAllocatorSlack * static_cast<double>(e.device.value()) <=
            static_cast<double>(risks_[machine].safe().value());
   }
   // Whether on each machine something is safe, no slower by more than `slack`, a factor, than

@@ -96,8 +96,7 @@ class Finalists {
   int risk(const Candidate& c) const { return explorer_.risks(0).of(c.memory.worst.device); }
   // What the allocator holds beside what lives may put it into the next class.
   bool is_doubtful(std::size_t i) const {
-    constexpr double kAllocator = 1.03;
-    const auto most = static_cast<double>(entries_[i]->device.value()) * kAllocator;
+    const auto most = kAllocatorSlack * static_cast<double>(entries_[i]->device.value());
     return explorer_.risks(0).of(core::Bytes(static_cast<std::int64_t>(most))) > risk(i);
   }
   std::int64_t seq_len() const { return explorer_.question().job.seq_len; }

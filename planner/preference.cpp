@@ -76,14 +76,24 @@ bool divides_unevenly(const Strategy& s) {
   return most - least > (layers % static_cast<std::int64_t>(s.stages.size()) == 0 ? 0 : 1);
 }
 
-RiskClasses::RiskClasses(core::Bytes usable, double max_risk) {
+double RiskClasses::next_cap(double cap) {
   constexpr double kLeastDoubled = 0.01;
+  return 2 * std::max(cap, kLeastDoubled);
+}
+
+int RiskClasses::of_probability(double risk, double max_risk) {
+  int k = 0;
+  for (double cap = max_risk; k < kCaps && risk > cap; cap = next_cap(cap)) ++k;
+  return k;
+}
+
+RiskClasses::RiskClasses(core::Bytes usable, double max_risk) {
   double cap = max_risk;
   for (std::size_t k = 0; k < most_.size(); ++k) {
     const double most = accuracy().safe_device(static_cast<double>(usable.value()), cap);
     most_[k] = core::Bytes(static_cast<std::int64_t>(most));
     most_bound_[k] = core::Bytes(static_cast<std::int64_t>(kBoundSlack * most));
-    cap = 2 * std::max(cap, kLeastDoubled);
+    cap = next_cap(cap);
   }
 }
 
@@ -105,7 +115,7 @@ Rank rank_of(const Job& job, const Candidate& c, const Request& request) {
   const double step =
       counted_step(job, c.strategy, c.time.step, c.memory.worst.device, c.memory.usable).value();
   if (request.objective == Objective::memory) return {0, device, step};
-  return {RiskClasses(c.memory.usable, request.max_risk).of(c.memory.worst.device), step, device};
+  return {RiskClasses::of_probability(c.uncertainty.out_of_memory, request.max_risk), step, device};
 }
 
 Because order_by_preference(std::vector<Candidate>& all, const Job& job, const Request& request) {

@@ -22,6 +22,9 @@ namespace planner {
 // A bound of the closed form is at most so many times what is replayed.
 inline constexpr double kBoundSlack = 1.02;
 
+// What a replay holds beside what lives is at most this many times that, by what replays show.
+inline constexpr double kAllocatorSlack = 1.03;
+
 // Classes of risk on one machine: class 0 is at most max_risk, each next one doubles the cap (from
 // at least a percent), the last one is everything that fits.
 class RiskClasses {
@@ -30,11 +33,14 @@ class RiskClasses {
   int of(core::Bytes device) const { return first_within(most_, device); }
   // The least that a bound (Entry::device) may come to when it is replayed.
   int of_bound(core::Bytes bound) const { return first_within(most_bound_, bound); }
+  // The class of a probability of running out of memory.
+  static int of_probability(double risk, double max_risk);
   // The most bytes of class 0.
   core::Bytes safe() const { return most_.front(); }
 
  private:
   static constexpr int kCaps = 5;
+  static double next_cap(double cap);
   using Limits = std::array<core::Bytes, kCaps>;
   static int first_within(const Limits& limits, core::Bytes bytes) {
     int k = 0;

@@ -14,7 +14,6 @@
 namespace reports::html {
 namespace {
 
-using core::Json;
 using planner::Candidate;
 using planner::Plan;
 
@@ -42,7 +41,7 @@ Verdict verdict(const Document& d) {
             fmt::format("No plan for {} on {}: {}.", plan.model.name, machine_text(plan),
                         why_infeasible(plan)),
             Tone::bad};
-  const double risk = plan.chosen->uncertainty.out_of_memory, cap = risk_cap(d);
+  const double risk = plan.chosen->uncertainty.out_of_memory, cap = d.plan->max_risk;
   const bool fits = risk <= cap;
   const std::string job =
       fmt::format("{} {} on {} with {}", verb_of(plan.job.mode), plan.model.name,
@@ -97,7 +96,7 @@ Tile memory_tile(const Document& d) {
 
 // The gauge ends at twice the limit, so that the limit stands in its middle.
 Tile risk_tile(const Document& d) {
-  const double risk = d.plan->chosen->uncertainty.out_of_memory, cap = risk_cap(d);
+  const double risk = d.plan->chosen->uncertainty.out_of_memory, cap = d.plan->max_risk;
   const std::string note = fmt::format("{} the limit of {}", risk <= cap ? "within" : "above",
                                        percent_text(cap));
   return {"Risk of running out", cell(d, "/chosen/uncertainty/out_of_memory", Unit::fraction), "",
@@ -179,12 +178,6 @@ std::string why(const Plan& plan) {
 }
 
 }  // namespace
-
-double risk_cap(const Document& d) {
-  constexpr double kWhereNoneIsStated = 0.05;  // files of before --max-risk
-  const Json* stated = at(d.root, "/max_risk");
-  return stated != nullptr && stated->is_number() ? stated->as_double() : kWhereNoneIsStated;
-}
 
 std::string machine_text(const Plan& plan) {
   return fmt::format("{} x {}", plan.gpus, plan.profile.gpu.name);

@@ -24,8 +24,6 @@ Bar memory_of_choice(const Document& d);
 std::string machine_text(const planner::Plan& plan);
 // What was asked beside model and machine, in a line.
 std::string question_text(const planner::Plan& plan);
-// The highest risk of running out of memory that a recommendation may have.
-double risk_cap(const Document& d);
 
 // What follows from playing the chosen candidate. REQUIRES: there is one. Problems: the model's
 // own.
