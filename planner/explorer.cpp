@@ -138,14 +138,6 @@ core::Bytes Explorer::host_bytes(const Strategy& resolved, bool closed) const {
   return most;
 }
 
-bool Explorer::host_overflows(std::size_t machine, core::Bytes of_rank) const {
-  if (of_rank.value() == 0) return false;
-  const Question& q = questions_[machine];
-  const hw_profiles::Node& node = q.profile.node;
-  return node.host_memory &&
-         of_rank * std::min<std::int64_t>(node.gpus_per_node, q.gpus) > *node.host_memory;
-}
-
 // Micro-batches ascend and memory with them: once a machine overflows, larger ones are skipped
 // there, counted for the machine asked about.
 void Explorer::explore(std::uint32_t index) {
@@ -213,7 +205,7 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
   for (std::size_t i = 0; i < questions_.size(); ++i) {
     if ((full_ >> i & 1U) != 0) continue;
     if (i == 0) ++counts_.enumerated, ++counts_.evaluated;
-    const bool host_full = host_overflows(i, host);
+    const bool host_full = host_overflows(questions_[i].profile.node, questions_[i].gpus, host);
     if (!host_full && !cannot_fit(figures[i].device, questions_[i].profile.gpu.usable)) {
       entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step,
                              counted(structures_[index].strategy, i, figures[i])});
@@ -377,7 +369,7 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
       evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
   program_.reset();
   const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
-  if (host_overflows(0, host_bytes(s, closed))) return std::nullopt;
+  if (host_overflows(q.profile.node, q.gpus, host_bytes(s, closed))) return std::nullopt;
   return Measure{figures.front().device, figures.front().step,
                  counted(s, 0, figures.front())};
 }

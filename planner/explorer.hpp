@@ -130,9 +130,8 @@ class Explorer {
             const closed_form::Figures& figures);
   void reject(std::uint32_t index, std::int64_t micro_batch, const core::Problems& problems);
   // What a rank keeps in its host's memory: of the strategy that was evaluated last, in closed form
-  // or lowered(). And whether a node of this machine is known to have less than all its ranks need.
+  // or lowered().
   core::Bytes host_bytes(const Strategy& resolved, bool closed) const;
-  bool host_overflows(std::size_t machine, core::Bytes of_rank) const;
   bool serves(std::size_t machine, double slack) const;
   core::Seconds fastest_safe(std::size_t machine) const;
   void explore_unserved(std::vector<Structure> structures);

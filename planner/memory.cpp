@@ -117,9 +117,16 @@ Memory memory_of(const program::Program& program, const hw_profiles::Profile& pr
   return worst_of(program, profile, all_terms(program, profile, want_reserved));
 }
 
+bool host_overflows(const hw_profiles::Node& node, std::int64_t gpus, core::Bytes of_rank) {
+  if (of_rank.value() == 0 || !node.host_memory) return false;
+  return of_rank * std::min<std::int64_t>(node.gpus_per_node, gpus) > *node.host_memory;
+}
+
 std::optional<Memory> fitting_memory_of(const program::Program& program,
                                         const hw_profiles::Profile& profile, bool estimates) {
   std::vector<MemoryTerms> terms = all_terms(program, profile, false);
+  const core::Bytes host = std::ranges::max_element(terms, {}, &MemoryTerms::host)->host;
+  if (host_overflows(profile.node, program.mesh.ranks(), host)) return std::nullopt;
   std::vector<std::size_t> fullest_first(terms.size());
   std::iota(fullest_first.begin(), fullest_first.end(), 0);
   std::ranges::stable_sort(fullest_first, std::greater{},

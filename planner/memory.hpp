@@ -27,13 +27,17 @@ core::Bytes overhead_bytes(const program::Program& program, const program::RankC
                            const hw_profiles::Profile& profile);
 core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile);
 
+// Whether a node's memory is known and does not hold what its ranks keep there: of_rank, the most
+// that any rank does, on each of the node's GPUs that are used.
+bool host_overflows(const hw_profiles::Node& node, std::int64_t gpus, core::Bytes of_rank);
+
 // Placed as the profile's framework places buffers. Without want_reserved no address is computed,
 // which is most of the work, and reserved is live: a lower bound.
 Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
                  bool want_reserved = true);
 
-// The same of a step that fits, and nothing of one that does not: its addresses are computed until
-// it has taken too much, of the fullest ranks first.
+// The same of a step that fits its devices and hosts, and nothing of one that does not: addresses
+// are computed until it has taken too much, of the fullest ranks first.
 // estimates: addresses may be estimates (program::ReplayOptions).
 std::optional<Memory> fitting_memory_of(const program::Program& program,
                                         const hw_profiles::Profile& profile,

@@ -230,3 +230,19 @@ TEST_CASE("what an unusual part is said to earn, it earns against the whole spac
     }
   }
 }
+
+TEST_CASE("nothing is recommended that the hosts do not hold, finalists' variants included") {
+  Request r = question("qwen3-32b", 2, "rtx4090");
+  r.job.lora_rank = 16;
+  r.job.quantization = "nf4";
+  const Plan plan = pinned_plan(r);
+  REQUIRE(plan.chosen);
+  REQUIRE(plan.profile.node.host_memory);
+  const auto hosts_hold = [&](const Candidate& c) {
+    INFO(to_text(c.strategy));
+    CHECK(2 * c.memory.worst.host.value() <= plan.profile.node.host_memory->value());
+  };
+  hosts_hold(*plan.chosen);
+  std::ranges::for_each(plan.alternatives, hosts_hold);
+  std::ranges::for_each(plan.pareto, hosts_hold);
+}
