@@ -5,6 +5,7 @@
 #include "cli/plan_options.hpp"
 #include "cli/price_option.hpp"
 #include "core/parallel.hpp"
+#include "planner/released.hpp"
 
 namespace cli {
 
@@ -55,6 +56,7 @@ core::Result<planner::Plan> plan_of(const PlanOptions& options,
     plan->other_machines.push_back({there->profile.gpu.id, there->chosen});
   }
   plan->other_frameworks = std::move(others);
+  plan->released = planner::released_by(first, *plan);
   return plan;
 }
 

@@ -117,6 +117,9 @@ double trained(const Operator& op) {
   return frozen ? 2 : 3;
 }
 
+double masked(const Operator& op) { return op.causal && op.kind == OpKind::attention ? 0.5 : 0; }
+double masked_trained(const Operator& op) { return masked(op) * trained(op); }
+
 }  // namespace
 
 OperatorGraph expand(const ModelGraph& graph) {
@@ -139,6 +142,10 @@ core::Flops forward_gemm_flops(const ModelGraph& graph) { return count_gemm_flop
 
 core::Flops step_gemm_flops(const ModelGraph& graph) {
   return count_gemm_flops(graph, graph.options.inference ? once : trained);
+}
+
+core::Flops masked_step_flops(const ModelGraph& graph) {
+  return count_gemm_flops(graph, graph.options.inference ? masked : masked_trained);
 }
 
 }  // namespace models

@@ -272,5 +272,7 @@ core::Flops forward_gemm_flops(const ModelGraph& graph);
 // product's two operands, no recomputation; weights that take no gradient (LoRA's base) have none.
 // Of a graph for inference, the forward pass alone.
 core::Flops step_gemm_flops(const ModelGraph& graph);
+// Of these, what a causal mask leaves out and kernels do not compute: half of causal attention.
+core::Flops masked_step_flops(const ModelGraph& graph);
 
 }  // namespace models

@@ -97,6 +97,7 @@ core::Result<Question> make_question(const models::ModelSpec& model, const Job& 
                     .machine = machine_for(profile, job),
                     .gpus = gpus,
                     .model_flops = models::step_gemm_flops(*graph),
+                    .masked_flops = models::masked_step_flops(*graph),
                     .parameters = models::parameter_count(*graph)};
   return question;
 }

@@ -24,6 +24,7 @@ struct Question {
   cost::Machine machine;
   std::int64_t gpus = 1;
   core::Flops model_flops{};           // GEMMs of one sample and step, whole model
+  core::Flops masked_flops{};          // of these, what a causal mask leaves out
   std::int64_t parameters = 0;         // total, unpadded
 };
 

@@ -171,6 +171,14 @@ core::Status Constraints::pin(std::string_view text) { return add(text, Kind::pi
 core::Status Constraints::forbid(std::string_view text) { return add(text, Kind::forbid); }
 core::Status Constraints::limit(std::string_view text) { return add(text, Kind::limit); }
 
+void Constraints::release(std::string_view key) {
+  for (KeyRule& r : keys_)
+    if (r.key->name == key) r.pinned.clear();
+  std::erase_if(texts_, [&](const std::string& text) {
+    return text.starts_with(fmt::format("pin {}=", key));
+  });
+}
+
 Constraints::KeyRule& Constraints::rule(const StrategyKey& key) {
   for (KeyRule& r : keys_)
     if (r.key == &key) return r;

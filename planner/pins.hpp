@@ -22,6 +22,8 @@ class Constraints {
   core::Status forbid(std::string_view text);
   // Only these values, unless the key is pinned, which then decides: "key=a|b". Not in texts().
   core::Status limit(std::string_view text);
+  // Takes back what was pinned of the key; what is forbidden of it stays.
+  void release(std::string_view key);
 
   bool empty() const { return keys_.empty(); }
   bool admits(const Strategy& strategy) const;

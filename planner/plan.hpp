@@ -49,6 +49,18 @@ struct OtherFramework {
   std::string framework, recipe;
   std::optional<Candidate> candidate;
 };
+// The best strategy where some pins are left out (planner/released.hpp).
+struct Released {
+  enum class Scope : std::uint8_t { one, all_but_degrees, all };
+  Scope scope = Scope::one;
+  std::vector<std::string> keys;       // whose pins are left out
+  bool helps = false;                  // its best strategy is preferred to what the pins allow
+  std::optional<Strategy> best;        // empty: nothing fits there either
+  core::Seconds step{};                // of `best`, as the next two
+  core::Bytes device{};
+  double out_of_memory = 0;
+};
+inline constexpr std::array<std::string_view, 3> kReleasedScopes{"one", "all_but_degrees", "all"};
 struct RuleOfThumb {
   std::string name, formula;
   double value = 0;
@@ -80,6 +92,7 @@ struct Plan {
   std::map<std::string, std::int64_t> rejected_per_limit;
   std::vector<OtherMachine> other_machines;
   std::vector<OtherFramework> other_frameworks;
+  std::vector<Released> released;      // where anything is pinned
   std::vector<RuleOfThumb> rules_of_thumb;
 };
 

@@ -95,6 +95,20 @@ Json frameworks_json(const std::vector<OtherFramework>& frameworks) {
   return array;
 }
 
+Json released_json(const std::vector<Released>& released) {
+  Json array = Json::array();
+  for (const Released& r : released)
+    array.push_back(Json::object(
+        {{"scope", kReleasedScopes[static_cast<std::size_t>(r.scope)]},
+         {"keys", Json::array_of(r.keys)},
+         {"helps", r.helps},
+         {"strategy", r.best ? to_json(*r.best) : Json()},
+         {"step_seconds", r.best ? Json(r.step.value()) : Json()},
+         {"device", r.best ? Json(r.device.value()) : Json()},
+         {"out_of_memory", r.best ? Json(r.out_of_memory) : Json()}}));
+  return array;
+}
+
 Json earned_json(const std::vector<Earned>& earned) {
   Json array = Json::array();
   for (const Earned& e : earned)
@@ -157,6 +171,7 @@ std::string to_json_text(const Plan& plan) {
   root.set("rejected_per_limit", counts_json(plan.rejected_per_limit));
   root.set("other_machines", machines_json(plan.other_machines));
   root.set("other_frameworks", frameworks_json(plan.other_frameworks));
+  root.set("released", released_json(plan.released));
   root.set("rules_of_thumb", rules_json(plan.rules_of_thumb));
   return core::dump(root) + '\n';
 }

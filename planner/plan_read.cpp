@@ -128,6 +128,27 @@ void read_frameworks(JsonReader& root, Plan& plan) {
   }
 }
 
+void read_released(JsonReader& root, Plan& plan) {
+  for (JsonReader& entry : root.optional_objects("released")) {
+    Released r;
+    std::string scope;
+    if (entry.one_of("scope", kReleasedScopes, scope))
+      r.scope = static_cast<Released::Scope>(std::ranges::find(kReleasedScopes, scope) -
+                                             kReleasedScopes.begin());
+    entry.required("keys", r.keys);
+    entry.required("helps", r.helps);
+    if (auto best = entry.optional_object("strategy")) {
+      r.best = read_strategy(*best);
+      entry.required("step_seconds", r.step, kFileSeconds);
+      std::int64_t device = 0;
+      entry.required("device", device, kFileBytes);
+      r.device = core::Bytes(device);
+      entry.required("out_of_memory", r.out_of_memory, core::NumberRange{0, 1, false});
+    }
+    plan.released.push_back(std::move(r));
+  }
+}
+
 void read_training(JsonReader& root, Plan& plan) {
   auto entry = root.optional_object("training");
   if (!entry) return;
@@ -187,6 +208,7 @@ core::Result<Plan> parse_plan(std::string_view text, std::string_view source_nam
   read_rejected(root, plan);
   read_machines(root, plan);
   read_frameworks(root, plan);
+  read_released(root, plan);
   read_rules(root, plan);
   if (!problems.empty()) return problems;
   return plan;

@@ -8,6 +8,7 @@
 #include "core/parse_units.hpp"
 #include "planner/accuracy.hpp"
 #include "reports/price_text.hpp"
+#include "reports/released_text.hpp"
 #include "reports/sensitivity.hpp"
 #include "reports/text.hpp"
 
@@ -122,7 +123,13 @@ std::vector<HeadlineFigure> headline_figures(const Plan& plan, const Candidate& 
 }
 
 std::vector<std::string> reasons_of(const Plan& plan) {
-  std::vector<std::string> all{because_text(plan) + ' ' + limit_text(plan.chosen->time)};
+  const std::string limit = limit_text(plan.chosen->time);
+  if (is_own_configuration(plan)) {
+    std::vector<std::string> all = released_lines(plan);
+    all.push_back(limit);
+    return all;
+  }
+  std::vector<std::string> all{because_text(plan) + ' ' + limit};
   for (std::string& line : what_parts_earn(plan)) all.push_back(std::move(line));
   return all;
 }

@@ -7,6 +7,7 @@
 #include "core/parse_units.hpp"
 #include "reports/candidate_text.hpp"
 #include "reports/plan_headline.hpp"
+#include "reports/released_text.hpp"
 #include "reports/sensitivity.hpp"
 
 namespace reports {
@@ -82,7 +83,9 @@ std::string answer_text(const Plan& plan, const PlanTextOptions& options, TextSt
   if (plan.chosen) {
     const auto n = static_cast<std::size_t>(options.candidate);
     const Candidate& shown = n == 0 ? *plan.chosen : plan.alternatives.at(n - 1);
-    const std::string first = n == 0 ? "Recommended" : fmt::format("Alternative {}", n);
+    const std::string first = n > 0                        ? fmt::format("Alternative {}", n)
+                              : is_own_configuration(plan) ? "Your configuration"
+                                                           : "Recommended";
     const bool safe = within_risk(shown, plan.max_risk);
     text = painted_lines(
         wrapped(first + ": " + planner::to_text(shown.strategy), 0, 4, style),
@@ -105,6 +108,12 @@ std::string list_text(std::string_view title, const std::vector<std::string>& li
   std::string text = heading(title, style);
   for (const std::string& line : lines) text += wrapped("- " + line, 2, 4, style);
   return text;
+}
+
+// What pins cost, where the headline does not say it.
+std::string pins_text(const Plan& plan, TextStyle style) {
+  if (plan.chosen && is_own_configuration(plan)) return "";
+  return list_text("Beside what you pinned", released_lines(plan), style);
 }
 
 std::string share_text(core::Seconds part, core::Seconds whole) {
@@ -326,9 +335,9 @@ std::string short_plan_text(const Plan& plan, PlanTextOptions options) {
   if (plan.chosen) {
     const auto n = static_cast<std::size_t>(options.candidate);
     text += '\n' + short_candidate_text(n == 0 ? *plan.chosen : plan.alternatives.at(n - 1), style);
-    text += frameworks_text(plan, false, style);
+    text += pins_text(plan, style) + frameworks_text(plan, false, style);
   } else {
-    text += rejected_text(plan, options);
+    text += rejected_text(plan, options) + pins_text(plan, style);
   }
   const std::string next = next_text(plan, options);
   std::ptrdiff_t left = kShortLines - lines_of(text) - lines_of(next);
@@ -349,7 +358,7 @@ std::string plan_text(const Plan& plan, const PlanTextOptions& options) {
     const auto n = static_cast<std::size_t>(options.candidate);
     text += '\n' + candidate_text(n == 0 ? *plan.chosen : plan.alternatives.at(n - 1), style);
   }
-  return text + list_text("Assumed", plan.assumptions, style) +
+  return text + pins_text(plan, style) + list_text("Assumed", plan.assumptions, style) +
          list_text("What would change the choice", what_would_change(plan), style) +
          rejected_text(plan, options) + frameworks_text(plan, true, style) +
          machines_text(plan, style) + rules_text(plan, style) +

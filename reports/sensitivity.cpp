@@ -20,15 +20,8 @@ using planner::Plan;
 constexpr double kMostSlowdown = 100;
 constexpr int kSlowdowns = 4000;  // tried in each direction, in even ratios of 0.12 %
 
-// "0.4 % slower".
-std::string against(core::Seconds step, core::Seconds chosen) {
-  const double ratio = step / chosen;
-  if (std::abs(ratio - 1) < 0.0005) return "as fast";
-  // Of a slower one the time it takes more, of a faster one the time it saves.
-  return fmt::format("{} {}", percent_text(std::abs(ratio - 1)), ratio > 1 ? "slower" : "faster");
-}
 std::string against(const Candidate& other, const Candidate& chosen) {
-  return against(other.time.step, chosen.time.step);
+  return speed_against(other.time.step, chosen.time.step);
 }
 
 // Strategies on one machine share its site's error: what tells them apart is the rest.
@@ -143,15 +136,34 @@ std::string links_text(const Plan& plan) {
                      change, changed_keys(plan.chosen->strategy, winner->strategy));
 }
 
+// The value as a change tells it: every_k with its k; of a group that is all data ranks, as it is
+// unasked, nothing.
+std::string told_value(const planner::StrategyKey& key, const planner::Strategy& s) {
+  if (key.name == "checkpoint" && s.checkpoint == planner::Checkpoint::every_k)
+    return fmt::format("every_k({})", s.checkpoint_every);
+  if (key.name == "checkpoint_every") return "";
+  if (key.name == "shard_group" &&
+      (s.sharding == planner::Sharding::none || s.shard_group == s.data_ranks()))
+    return "";
+  return planner::value_text(key, s);
+}
+
 }  // namespace
+
+std::string speed_against(core::Seconds step, core::Seconds other) {
+  const double ratio = step / other;
+  if (std::abs(ratio - 1) < 0.0005) return "as fast";
+  return fmt::format("{} {}", percent_text(std::abs(ratio - 1)), ratio > 1 ? "slower" : "faster");
+}
 
 std::string changed_keys(const planner::Strategy& from, const planner::Strategy& to,
                          std::size_t most) {
   std::string text;
   std::size_t count = 0;
   for (const planner::StrategyKey& key : planner::strategy_keys()) {
-    const std::string value = planner::value_text(key, to);
-    if (value == planner::value_text(key, from)) continue;
+    const std::string value = told_value(key, to);
+    const bool is_group = key.name == "shard_group" && from.shard_group == to.shard_group;
+    if (value.empty() || is_group || value == told_value(key, from)) continue;
     if (++count > most) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.name, value);
   }

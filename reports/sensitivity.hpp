@@ -14,6 +14,10 @@ namespace reports {
 std::string changed_keys(const planner::Strategy& from, const planner::Strategy& to,
                          std::size_t most = 5);
 
+// "9.3 % faster", "as fast": of a slower step the time it takes more, of a faster one the time it
+// saves, as shares of the other.
+std::string speed_against(core::Seconds step, core::Seconds other);
+
 // Step of a candidate on links that are `slower` times as slow (0.5: twice as fast). Communication
 // that is hidden now stays hidden: (step - exposed) + max(0, slower x busy - hidden), with hidden =
 // max(0, busy - exposed). Exact at 1; elsewhere an estimate that neither hides more nor less.

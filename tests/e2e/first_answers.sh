@@ -35,6 +35,14 @@ for part in 'Communication of a step' Assumed Rejected 'The same job on other ma
   grep -q "^$part" full.txt || complain "--full lacks $part"
 done
 
+# One's own configuration: what it takes, and the best change to it.
+own=(--model llama3-8b --gpus 8xH100 --pin tp=4 --pin zero=1 --pin mbs=1 --pin checkpoint=full)
+"$planner" "${own[@]}" --quiet >own.txt
+[[ $(wc -l <own.txt) -le 60 ]] || complain "own configuration: $(wc -l <own.txt) lines"
+grep -q '^Your configuration: data=2 tensor=4.* every_k(1) micro_batch=1' own.txt || complain "whose: $(head -n 2 own.txt)"
+grep -q 'best single change is' own.txt || complain "no change to it: $(head -n 12 own.txt)"
+grep -q 'nothing pinned, the best is' own.txt || complain "no free answer: $(head -n 12 own.txt)"
+
 # A higher cap is a bolder plan, and a share is written as people write it.
 "$planner" --model llama3-70b --gpus 64xH100 --max-risk 100% --simpler-within 0 >bold.txt
 grep -q 'within the 100 % cap' bold.txt || complain "no word of another cap: $(head -n 6 bold.txt)"

@@ -79,6 +79,10 @@ TEST_CASE("counts follow the closed form of GPT-2 on random shapes") {
     CHECK(step_gemm_flops(*graph) == 3.0 * forward_gemm_flops(*graph));
     auto inference = build_graph(spec, {.seq_len = s, .inference = true});
     CHECK(step_gemm_flops(*inference) == forward_gemm_flops(*graph));
+    // Scores and their sum are 4 s s h of a layer; half of them lie above the diagonal.
+    CHECK(masked_step_flops(*graph).value() ==
+          static_cast<double>(3 * spec.layers * 2 * s * s * h));
+    CHECK(3.0 * masked_step_flops(*inference) == masked_step_flops(*graph));
     CHECK(graph->boundary_elements(spec.layers) == s * h);
   }
 }

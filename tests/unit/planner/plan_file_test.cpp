@@ -54,6 +54,15 @@ Plan sample_plan() {
   plan.rejected = {{Strategy{}, "memory", 100, 50, "sharding=zero1"}};
   plan.rejected_per_limit = {{"memory", 5}};
   plan.other_machines = {{"rtx3090", {}}, {"h100-sxm-80g", sample_candidate()}};
+  Released released;
+  released.scope = Released::Scope::all_but_degrees;
+  released.keys = {"checkpoint", "checkpoint_every"};
+  released.helps = true;
+  released.best = Strategy{};
+  released.step = core::Seconds{1.25};
+  released.device = core::gib(3);
+  released.out_of_memory = 0.25;
+  plan.released = {released, {Released::Scope::one, {"data"}, false, {}, {}, {}, 0}};
   plan.rules_of_thumb = {{"state", "16 P", 24e9, "B", "[zero]"}};
   return plan;
 }
