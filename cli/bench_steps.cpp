@@ -51,7 +51,8 @@ core::Result<StepFigure> time_step(const models::ModelSpec& model,
   if (!graph.ok()) return graph.problems();
 
   double start = core_seconds();
-  const program::Program program = planner::lower(*graph, job, s);
+  const program::Program program =
+      planner::lower(*graph, job, s, planner::stage::policy_of(job, profile.framework));
   f.lowering_seconds = core_seconds() - start;
   const cost::Machine machine = planner::machine_for(profile, job);
   start = core_seconds();

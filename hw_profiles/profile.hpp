@@ -184,8 +184,8 @@ struct Framework {
   // two gradients of the matrix that reads them is computed.
   bool hides_rows = false;
   bool recomputes_pointwise = false;     // offers checkpoint=pointwise
-  // What checkpoint=every_k means to it: one layer in k computed again, see models::KeptBeside;
-  // else all of them, in segments of k that are kept at their first input.
+  // What checkpoint=every_k means to it: one layer in k computed again, see
+  // planner::stage::Policy; else all of them, in segments of k that are kept at their first input.
   bool recomputes_one_in_k = false;
   core::Seconds collective_sync{};       // tensor ranks waiting for each other, each time
   // Bytes kept for the backward pass beside the operators' tensors, per element: see
@@ -195,7 +195,7 @@ struct Framework {
   double kept_logits = 0, kept_logits_compiled = 0;
   bool gathers_logits = false;
   std::optional<int> loss_chunks;        // that a plan may ask for; empty: the loss is taken whole
-  bool stand_ins = false;                // see models::KeptBeside
+  bool stand_ins = false;                // see planner::stage::Policy, as the next three
   bool wide_gradients = false;           // of bf16 runs that shard no gradients
   bool root_unit = false, whole_scales = false;
   core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job

@@ -197,23 +197,6 @@ struct KeptBeside {
   double activated = 0;                // what an activation reads: half of it, where it is even
   double logits = 0;                   // wider copies, gradient; while the loss is computed
   bool gathered_logits = false;        // those of all tensor ranks, on each
-  // A weight gradient that a GEMM added into its buffer is returned as an empty tensor of the
-  // weight's shape, kept for the next one of that shape: a layer's, and the embeddings' or head's.
-  bool stand_ins = false;
-  // All gradients once more, in f32, into which each micro-batch's are added; not where they are
-  // sharded (ZeRO-2, ZeRO-3).
-  bool wide_gradients = false;
-  // ZeRO-3: embeddings, last norm and head are one unit, gathered before the forward pass and kept
-  // to the end of the backward pass. Without pipeline stages.
-  bool root_unit = false;
-  // Sharded weights that are not gathered behind the layer before are asked for at its end, and
-  // held beside it.
-  bool next_unit = false;
-  // checkpoint=every_k: of each k layers that a rank holds, counted through all its chunks, the
-  // last is computed again, alone; the others keep all. Else segments of k keep their first input.
-  bool one_in_k = false;
-  // ZeRO-3: decoding constants of quantised matrices are no parameters: each rank has them whole.
-  bool whole_scales = false;
   friend bool operator==(const KeptBeside&, const KeptBeside&) = default;
 };
 

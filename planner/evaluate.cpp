@@ -77,6 +77,10 @@ Uncertainty uncertainty_of(const Question& q, const program::Program& program, S
           .calibration_runs = q.profile.site.runs.value_or(0)};
 }
 
+stage::Policy policy_of(const Question& q) {
+  return stage::policy_of(q.job, q.profile.framework);
+}
+
 cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job) {
   return cost::make_machine(profile, {.attention = job.attention,
                                       .bf16 = job.precision == core::DType::bf16,
@@ -177,7 +181,7 @@ std::optional<Candidate> evaluate_fitting(const Question& q, const models::Model
                                           const Strategy& strategy, core::Seconds most,
                                           bool estimates) {
   const Strategy resolved = resolve(q.model, q.job, strategy);
-  const program::Program program = lower(graph, q.job, resolved);
+  const program::Program program = lower(graph, q.job, resolved, policy_of(q));
   const Timed t = timed(program, q.machine, resolved.schedule);
   if (t.time.step > most) return std::nullopt;
   std::optional<Memory> memory = fitting_memory_of(program, q.profile, estimates);
@@ -187,7 +191,7 @@ std::optional<Candidate> evaluate_fitting(const Question& q, const models::Model
 
 std::optional<Candidate> settled(const Question& q, const models::ModelGraph& graph, Candidate c) {
   if (!c.memory.estimated) return c;
-  const program::Program program = lower(graph, q.job, c.strategy);
+  const program::Program program = lower(graph, q.job, c.strategy, policy_of(q));
   std::optional<Memory> memory = fitting_memory_of(program, q.profile);
   if (!memory) return std::nullopt;
   c.memory = *std::move(memory);
@@ -198,7 +202,7 @@ std::optional<Candidate> settled(const Question& q, const models::ModelGraph& gr
 Candidate evaluate(const Question& q, const models::ModelGraph& graph, const Strategy& strategy,
                    bool want_reserved) {
   const Strategy resolved = resolve(q.model, q.job, strategy);
-  return evaluate(q, lower(graph, q.job, resolved), resolved, want_reserved);
+  return evaluate(q, lower(graph, q.job, resolved, policy_of(q)), resolved, want_reserved);
 }
 
 }  // namespace planner

@@ -12,6 +12,7 @@
 #include "models/graph.hpp"
 #include "planner/candidate.hpp"
 #include "planner/job.hpp"
+#include "planner/stage/policy.hpp"
 #include "sim/cost/machine.hpp"
 
 namespace planner {
@@ -27,6 +28,9 @@ struct Question {
   core::Flops masked_flops{};          // of these, what a causal mask leaves out
   std::int64_t parameters = 0;         // total, unpadded
 };
+
+// What the question's framework does with the state of a stage.
+stage::Policy policy_of(const Question& question);
 
 // The machine that the job's kernels see.
 cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job);

@@ -116,7 +116,7 @@ void Explorer::reject(std::uint32_t index, std::int64_t micro_batch,
 const std::vector<closed_form::Figures>& Explorer::lowered(const Strategy& resolved) {
   const Question& first = questions_.front();
   if (!program_ || !rescale(*program_, resolved))
-    program_ = lower(graph(resolved), first.job, resolved);
+    program_ = lower(graph(resolved), first.job, resolved, policy_of(first));
   std::vector<core::Bytes> live;
   for (const program::RankClass& k : program_->classes)
     live.push_back(program::closed_form_live(k));

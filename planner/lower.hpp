@@ -7,6 +7,7 @@
 #include "hw_profiles/profile.hpp"
 #include "models/graph.hpp"
 #include "planner/job.hpp"
+#include "planner/stage/policy.hpp"
 #include "planner/strategy.hpp"
 #include "sim/program/program.hpp"
 
@@ -27,8 +28,10 @@ core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
                                  const Strategy& strategy, std::int64_t gpus,
                                  bool keys_alone = false);
 
+// policy: stage::policy_of(job, framework), of the framework that the graph was made for.
 // REQUIRES: strategy_problems is empty. The graph must be built with graph_options().
-program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy);
+program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy,
+                       const stage::Policy& policy);
 
 // What all-reduces gradients. REQUIRES: resolved (automatic counts as ring).
 program::Algorithm algorithm_of(GradSync sync);

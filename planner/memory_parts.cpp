@@ -104,7 +104,8 @@ core::Result<MemoryParts> memory_parts(const Plan& plan, const Candidate& candid
   const auto graph =
       models::build_graph(plan.model, graph_options(plan.job, strategy, plan.profile.framework));
   if (!graph.ok()) return graph.problems();
-  const program::Program program = lower(*graph, plan.job, strategy);
+  const program::Program program = lower(*graph, plan.job, strategy,
+                                         stage::policy_of(plan.job, plan.profile.framework));
   const auto k = std::ranges::find_if(program.classes, [&](const RankClass& c) {
     return cost::first_rank(program, c) == candidate.memory.rank;
   });

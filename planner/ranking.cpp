@@ -56,10 +56,8 @@ std::vector<Entry> frontier(const Explorer& explorer) {
   return kept;
 }
 
-// Layers are computed again, and others keep all (models::KeptBeside::one_in_k).
 bool keeps_some(const Strategy& s, const Question& q) {
-  return s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1 &&
-         q.profile.framework.recomputes_one_in_k;
+  return stage::keeps_some_layers(policy_of(q), s);
 }
 
 std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Question& q) {

@@ -158,7 +158,7 @@ class Shrinker {
     const Strategy strategy = resolved(s);
     const auto graph = models::build_graph(
         s.model, graph_options(s.job, strategy, plan_.profile.framework));
-    return lower(graph.value(), s.job, strategy);
+    return lower(graph.value(), s.job, strategy, stage::policy_of(s.job, plan_.profile.framework));
   }
 
   // No fewer than all ranks hold.

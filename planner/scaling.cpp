@@ -34,7 +34,8 @@ core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies
   const auto graph =
       models::build_graph(plan.model, graph_options(job, resolved, plan.profile.framework));
   if (!graph.ok()) return graph.problems();
-  const program::Program program = lower(*graph, job, resolved);
+  const program::Program program =
+      lower(*graph, job, resolved, stage::policy_of(job, plan.profile.framework));
   const cost::Machine machine = machine_for(plan.profile, job);
   const engine::Scene scene(program, machine);
   if (scene.operations() > kMostScaled)

@@ -226,7 +226,8 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   append(problems, step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile));
   if (!problems.empty()) return problems;
 
-  const program::Program program = lower(*graph, plan.job, s.strategy);
+  const program::Program program = lower(*graph, plan.job, s.strategy,
+                                         stage::policy_of(plan.job, plan.profile.framework));
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
   const cost::Machine machine = machine_for(plan.profile, plan.job);

@@ -36,7 +36,7 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   if (drops_within_layers(s.checkpoint)) one.checkpoint = s.checkpoint;
   Job job = q.job;
   job.global_batch = micro_batch * one.data;
-  return lower(graph, job, one);
+  return lower(graph, job, one, {});   // of its layers alone
 }
 
 // What the calls of a class cost, by the part of the model that they belong to.
@@ -141,11 +141,11 @@ StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const St
 // every_k keeps each k-th layer's input and runs the layers between again, k at a time, or one
 // layer in k alone: each layer its mean share. memory_poor keeps nothing and runs them ever again:
 // its proportions are those of every_k.
-StageLoads recomputed(const StageCosts& costs, const Strategy& s, bool one_in_k) {
+StageLoads recomputed(const StageCosts& costs, const Strategy& s, const stage::Policy& policy) {
   StageLoads loads = costs.loads;
   if (s.checkpoint != Checkpoint::every_k && s.checkpoint != Checkpoint::memory_poor) return loads;
   const std::int64_t every = std::max<std::int64_t>(1, s.checkpoint_every);
-  const std::int64_t again = one_in_k ? 1 : every, kept = every - again;  // layers of k
+  const std::int64_t again = stage::layers_again(policy, every), kept = every - again;
   std::int64_t most = 0;
   for (std::size_t l = 0; l < loads.layers.size(); ++l) {
     most = std::max(most, loads.layers[l].kept);
@@ -208,7 +208,7 @@ StageDivider::StageDivider(const Question& question) : question_(&question) {
 // What parameters hold on one rank, as the sharding divides it.
 void StageDivider::add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const {
   const double group = s.sharding == Sharding::none ? 1.0 : static_cast<double>(s.shard_group);
-  const double weights = s.sharding == Sharding::zero3 ? group : 1.0;
+  const double weights = stage::shards_weights(s) ? group : 1.0;
   const double gradients = s.sharding >= Sharding::zero2 ? group : 1.0;
   double whole = 0, divided = 0;       // bytes of an element: on each rank; over the group
   for (const auto& [bytes, ranks] : {std::pair{weight_, weights}, {gradient_, gradients},
@@ -269,8 +269,7 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   auto known = costs_.find(key);
   if (known == costs_.end())
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;
-  StageLoads loads =
-      recomputed(known->second, s, question_->profile.framework.recomputes_one_in_k);
+  StageLoads loads = recomputed(known->second, s, policy_of(*question_));
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
   if (s.schedule == Schedule::zb_v) return folded(std::move(loads), s.pipeline);
   const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline};

@@ -120,7 +120,7 @@ std::string sharding_table() {
     s = planner::resolve(model, job, s);
     const auto graph = models::build_graph(model, planner::graph_options(job, s));
     PLANNER_CHECK(graph.ok());
-    const program::Program program = planner::lower(*graph, job, s);
+    const program::Program program = planner::lower(*graph, job, s, {});
     const program::TermBytes kept = program::persistent_terms(program.classes.front());
     std::vector<std::string> cells{fmt::format("sharding={}", planner::name(s.sharding))};
     for (int term = 0; term < 3; ++term)

@@ -144,7 +144,7 @@ double action_point(PointBook& book) {
   const planner::Strategy s = planner::resolve(spec, job, one);
   const auto graph = models::build_graph(spec, planner::graph_options(job, s));
   PLANNER_CHECK(graph.ok(), "a model of width 8");
-  const program::Program p = planner::lower(*graph, job, s);
+  const program::Program p = planner::lower(*graph, job, s, {});
   const DataSource data = DataSource::synthetic(spec, job.seq_len, 1);
   StepLog log;
   struct Own {

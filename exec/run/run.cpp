@@ -333,7 +333,7 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
       models::build_graph(plan.model, planner::graph_options(plan.job, strategy));
   if (!graph.ok()) return graph.problems();
 
-  const program::Program program = planner::lower(*graph, plan.job, strategy);
+  const program::Program program = planner::lower(*graph, plan.job, strategy, {});
   if (candidate.memory.rank >= program.mesh.ranks())
     return core::Problem{"plan memory rank", "a rank below " + std::to_string(program.mesh.ranks()),
                          std::to_string(candidate.memory.rank), "plan again"};

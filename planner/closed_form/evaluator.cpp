@@ -31,6 +31,7 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
   for (const Question& question : questions) machines_.push_back(&question.machine);
   structure_.job = &q.job;
   structure_.strategy = &strategy_;
+  structure_.policy = policy_of(q);
   structure_.recipe = *resolve_recipe(q.job.recipe, q.job.precision);
   structure_.optimizer = optimizer(q.job.optimizer);
   structure_.machines = machines_;
@@ -86,7 +87,7 @@ std::optional<Pieces>& Evaluator::add_pieces(const Strategy& s, const models::Mo
 
 std::int64_t Evaluator::counted(const Strategy& s) const {
   const bool counts = s.checkpoint == Checkpoint::every_k && s.pipeline > 1 &&
-                      questions_.front().profile.framework.recomputes_one_in_k;
+                      structure_.policy.one_in_k;
   return counts ? s.checkpoint_every : 1;
 }
 

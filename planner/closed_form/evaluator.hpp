@@ -75,7 +75,7 @@ class Evaluator {
   std::optional<Pieces>& add_pieces(const Strategy& s, const models::ModelGraph& graph);
   bool take(const Strategy& s, Pieces& pieces);
   bool same_stages(const Strategy& s) const;
-  // k, where every_k k means that one layer in k is computed again (models::KeptBeside::one_in_k):
+  // k, where every_k k means that one layer in k is computed again (stage::Policy::one_in_k):
   // what a rank takes follows which of its layers are, so that each that differs from the one
   // before has a role. Else 1.
   std::int64_t counted(const Strategy& s) const;

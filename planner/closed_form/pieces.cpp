@@ -54,10 +54,7 @@ program::Program probe(const models::ModelGraph& graph, const Job& job, const St
   const Strategy s = probe_strategy(shape, samples);
   Job one = job;
   one.global_batch = samples * s.grad_accum * s.data;
-  if (!graph.options.kept.one_in_k) return lower(graph, one, s);
-  models::ModelGraph in_segments = graph;
-  in_segments.options.kept.one_in_k = false;
-  return lower(in_segments, one, s);
+  return lower(graph, one, s, {});     // of pieces that no framework's state touches
 }
 
 // The routine's calls that compute, in order; casts of weights are the stage's affair.
@@ -158,7 +155,6 @@ bool Pieces::read_changes(const Strategy& shape) {
 static bool is_partial(const models::Parameter& p) { return p.trainable && p.tensor_partial; }
 
 void Pieces::count_units(const models::ModelGraph& graph, Quantization quantization) {
-  units.kept = graph.options.kept;
   std::string tied;
   for (const models::Parameter& p : graph.epilogue.parameters)
     if (!p.tied_to.empty()) tied = p.tied_to;

@@ -67,7 +67,6 @@ struct UnitElements {
   // Frozen, in the compute type (prologue: with the tied table), and as bytes of codes.
   std::int64_t frozen_layer = 0, frozen_prologue = 0, frozen_epilogue = 0, frozen_tied = 0;
   std::int64_t quantised_layer = 0, decoding_layer = 0;
-  models::KeptBeside kept;
   // Of the trained ones, those whose gradients are summed over the tensor ranks.
   std::int64_t partial_layer = 0, partial_final = 0, partial_embeddings = 0;
 };

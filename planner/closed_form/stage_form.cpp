@@ -40,15 +40,15 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   equal_ &= s.loss_chunks == 1 && !(first_ && pieces.prologue_reads);
   const Recipe& r = structure.recipe;
   communicates_ = s.data * s.context > 1;
-  copies_ = s.sharding == Sharding::zero3 || r.weight != r.compute;
-  ahead_ = s.overlap && s.sharding == Sharding::zero3;
-  units_reduce_ = s.sharding == Sharding::zero2 || s.sharding == Sharding::zero3;
-  staged_ = communicates_ && structure.job->reduce_dtype.value_or(r.gradient) != r.gradient;
+  copies_ = stage::materialises(r, s);
+  ahead_ = stage::gathers_ahead(s);
+  units_reduce_ = stage::shards_gradients(s);
+  staged_ = communicates_ && stage::reduce_type(*structure.job, r) != r.gradient;
   embeddings_train_ = pieces.prologue_trains;
   split_ = splits_backward(s.schedule);
   offloads_ = s.offloads("optimizer");
-  one_in_k_ = pieces.units.kept.one_in_k;
-  keeps_root_ = pieces.units.kept.root_unit && s.sharding == Sharding::zero3 && s.pipeline == 1;
+  one_in_k_ = structure.policy.one_in_k;
+  keeps_root_ = stage::keeps_root(structure.policy, s);
   tail_reads_ = pieces.prologue_reads && embeddings_train_ && !keeps_root_;
   make_units(pieces.units);
   make_spans(pieces);
@@ -71,7 +71,7 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
   if (n == 0) return;
-  const core::DType wire = s_->job->reduce_dtype.value_or(r.gradient);
+  const core::DType wire = stage::reduce_type(*s_->job, r);
   unit.weights += copies_ ? bytes(n, r.compute) : 0;
   unit.gradient += units_reduce_ ? bytes(n, r.gradient) : 0;
   unit.staging += staged_ && units_reduce_ ? bytes(n, wire) : 0;
@@ -79,7 +79,7 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
   const std::vector<cost::Place>& places = sharers(experts);
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
-    const bool gathers = s.sharding == Sharding::zero3;
+    const bool gathers = stage::shards_weights(s);
     const std::int64_t cast_elements = gathers ? shard : n;
     if (r.weight != r.compute)
       unit.cast[i] += moving(bytes(cast_elements, r.weight) + bytes(cast_elements, r.compute), m);
@@ -151,18 +151,20 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
 void StageForm::sum_persistent(const UnitElements& units) {
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
-  const bool weight_shard = s_->strategy->sharding == Sharding::zero3;
+  const Strategy& s = *s_->strategy;
+  const stage::Policy& policy = s_->policy;
+  const bool weight_shard = stage::shards_weights(s);
   persistent_ = versions_ * bytes(weight_shard ? shard_ : trained_, r.weight) + frozen_bytes_ +
                 bytes(units_reduce_ ? shard_ : trained_, r.gradient);
   if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
-  if (units.kept.whole_scales && weight_shard)
+  if (stage::keeps_whole_scales(policy, s))
     persistent_ += layers_ * (units.decoding_layer - units.decoding_layer / parts());
-  if (units.kept.stand_ins)
+  if (policy.stand_ins) {
+    const auto other = std::max({final_.elements, tied_.elements, embeddings_.elements});
     persistent_ +=
-        bytes(layer_.elements + experts_ +
-                  (last_ ? std::max({final_.elements, tied_.elements, embeddings_.elements}) : 0),
-              r.compute);
-  if (units.kept.wide_gradients && !units_reduce_)
+        bytes(stage::stand_in_elements(layer_.elements, experts_, other, last_), r.compute);
+  }
+  if (stage::keeps_wide_gradients(policy, s))
     persistent_ += bytes(trained_, core::DType::f32);
   std::int64_t& home = offloads_ ? host_ : persistent_;
   if (r.has_master) home += bytes(shard_, r.master);
@@ -196,7 +198,7 @@ void StageForm::time_end() {
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
-  const core::DType wire = s_->job->reduce_dtype.value_or(r.gradient);
+  const core::DType wire = stage::reduce_type(*s_->job, r);
   const std::int64_t gradients = bytes(units_reduce_ ? shard_ : trained_, r.gradient);
   const std::int64_t moments =
       o.quantised ? (o.first_moments + o.second_moments) * (shard_ + 4 * scales_)
@@ -205,7 +207,7 @@ void StageForm::time_end() {
   const std::int64_t moved = 2 * bytes(shard_, r.weight) + bytes(shard_, r.gradient) +
                              (r.has_master ? 2 * bytes(shard_, r.master) : 0) + 2 * moments;
   const bool scatter = s.sharding == Sharding::zero1;
-  const bool gathers = scatter || s.sharding == Sharding::zero2;
+  const bool gathers = stage::gathers_updates(s);
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
     begin_[i] = trained_ > 0 ? moving(gradients, m) : 0;

@@ -17,6 +17,7 @@
 #include "planner/closed_form/pieces.hpp"
 #include "planner/closed_form/transfer_times.hpp"
 #include "planner/schedule_algebra.hpp"
+#include "planner/stage/policy.hpp"
 #include "sim/cost/link.hpp"
 #include "sim/program/footprint.hpp"
 
@@ -30,6 +31,7 @@ using ByMachine = std::array<std::int64_t, kMachines>;
 struct Structure {
   const Job* job = nullptr;
   const Strategy* strategy = nullptr;  // resolved
+  stage::Policy policy;
   Recipe recipe;
   Optimizer optimizer;
   std::vector<const cost::Machine*> machines;
@@ -166,7 +168,7 @@ class StageForm {
   std::int64_t tail_weights(const Chunk& c) const {
     return tail_reads_ && c.first ? embeddings_.weights : 0;
   }
-  // models::KeptBeside::root_unit
+  // stage::Policy::root_unit
   std::int64_t root_weights() const {
     return keeps_root_ ? embeddings_.weights + tied_.weights + final_.weights : 0;
   }
@@ -200,7 +202,7 @@ class StageForm {
   std::int64_t every() const {
     return s_->strategy->checkpoint == Checkpoint::every_k ? s_->strategy->checkpoint_every : 0;
   }
-  // Of each k layers one is computed again, alone (models::KeptBeside::one_in_k).
+  // Of each k layers one is computed again, alone (stage::Policy::one_in_k).
   bool alone() const { return one_in_k_ && every() > 0; }
   Segments segments_of(const Chunk& c) const;
   using ChunkLive = Live::Chunk;

@@ -110,7 +110,7 @@ void StageForm::make_buckets(const Pieces& pieces) {
     expert_spans_ = std::move(experts.spans);
   }
   if (!staged_) return;
-  const core::DType wire = s_->job->reduce_dtype.value_or(gradient);
+  const core::DType wire = stage::reduce_type(*s_->job, s_->recipe);
   const auto largest = [&](const Spans& spans) {
     return spans.empty()
                ? 0

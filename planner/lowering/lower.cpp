@@ -30,13 +30,13 @@ program::Mesh mesh_of(const Strategy& s) {
 program::Accumulation accumulation_of(const Job& job, const Strategy& s, const Recipe& recipe,
                                       bool tied) {
   program::Accumulation a;
-  a.ranks_first = s.sharding == Sharding::zero2 || s.sharding == Sharding::zero3;
+  a.ranks_first = stage::shards_gradients(s);
   a.algorithm = algorithm_of(s.grad_sync);
   a.group = static_cast<int>(s.sharding == Sharding::none ? s.data_ranks() : s.shard_group);
   a.replicas = static_cast<int>(s.data_ranks()) / a.group;
   // Under zb_v rank 0 holds both ends of the model.
   a.tied_apart = tied && s.pipeline > 1 && s.schedule != Schedule::zb_v;
-  a.wire_type = job.reduce_dtype.value_or(recipe.gradient);
+  a.wire_type = stage::reduce_type(job, recipe);
   return a;
 }
 
@@ -160,12 +160,8 @@ program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_b
   return schedule;
 }
 
-static bool waits_at_adapters(const Job& job, const hw_profiles::Framework& framework) {
-  return job.lora_rank > 0 && !framework.gathers_ahead_of_adapters;
-}
-
 bool overlaps(const Job& job, const hw_profiles::Framework& framework) {
-  return framework.overlap_gradients && !waits_at_adapters(job, framework);
+  return framework.overlap_gradients && !stage::waits_at_adapters(job, framework);
 }
 
 static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
@@ -185,12 +181,6 @@ static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
   }
   kept.logits = job.compile ? f.kept_logits_compiled : f.kept_logits;
   kept.gathered_logits = f.gathers_logits;
-  kept.stand_ins = f.stand_ins;
-  kept.wide_gradients = f.wide_gradients && job.precision == core::DType::bf16;
-  kept.root_unit = f.root_unit;
-  kept.one_in_k = f.recomputes_one_in_k;
-  kept.next_unit = waits_at_adapters(job, f);
-  kept.whole_scales = f.whole_scales;
   return kept;
 }
 
@@ -211,7 +201,8 @@ models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
   return options;
 }
 
-program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& s) {
+program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& s,
+                       const stage::Policy& policy) {
   const std::optional<Recipe> recipe = resolve_recipe(job.recipe, job.precision);
   PLANNER_CHECK(recipe.has_value(), "unknown recipe");
   program::Program p;
@@ -225,6 +216,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   p.statistic_type = recipe->statistic;
 
   lowering::Stage stage;
+  stage.policy = policy;
   stage.graph = &graph;
   stage.job = &job;
   stage.strategy = &s;

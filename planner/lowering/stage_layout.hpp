@@ -14,6 +14,7 @@
 #include "models/graph.hpp"
 #include "planner/job.hpp"
 #include "planner/quantization.hpp"
+#include "planner/stage/policy.hpp"
 #include "planner/strategy.hpp"
 #include "sim/program/program.hpp"
 
@@ -32,6 +33,7 @@ struct Stage {
   const models::ModelGraph* graph = nullptr;
   const Job* job = nullptr;
   const Strategy* strategy = nullptr;
+  stage::Policy policy;
   Recipe recipe;
   Optimizer optimizer;
   Quantization quantization = Quantization::none;
@@ -62,31 +64,16 @@ struct Stage {
   // Tied embeddings live on two ranks, each with a gradient of its own.
   bool tied_apart() const { return mesh.pipeline > 1 && !(first && last); }
   bool training() const { return job->mode != Mode::inference; }
-  // every_k: layers that are computed again in one go, from the first one's input.
-  std::int64_t segment() const {
-    if (strategy->checkpoint != Checkpoint::every_k || graph->options.kept.one_in_k) return 1;
-    return strategy->checkpoint_every;
-  }
-  // Local layer l keeps for its backward pass what its forward pass made, or parts of it.
-  bool keeps(int l) const {
-    if (strategy->checkpoint == Checkpoint::every_k)
-      return graph->options.kept.one_in_k && (l + 1) % strategy->checkpoint_every != 0;
-    return strategy->checkpoint != Checkpoint::memory_poor;
-  }
-  bool sharded_gradients() const {
-    return strategy->sharding == Sharding::zero2 || strategy->sharding == Sharding::zero3;
-  }
-  bool sharded_weights() const { return strategy->sharding == Sharding::zero3; }
+  // The rules of planner/stage/policy.hpp.
+  std::int64_t segment() const { return stage::segment_layers(policy, *strategy); }
+  bool keeps(int l) const { return stage::keeps_layer(policy, *strategy, l); }
+  bool sharded_gradients() const { return stage::shards_gradients(*strategy); }
+  bool sharded_weights() const { return stage::shards_weights(*strategy); }
   bool servers() const { return strategy->grad_sync == GradSync::parameter_server; }
   // Gradients travel: to other data ranks, from a single worker to its server, to the host.
   bool communicates() const { return mesh.data > 1 || servers() || offloads_params(); }
-  // See models::KeptBeside.
-  bool keeps_root() const {
-    return graph->options.kept.root_unit && sharded_weights() && training() && !cut &&
-           mesh.pipeline == 1;
-  }
-  // Kernels read a cast or gathered copy of the weights.
-  bool materialises() const { return sharded_weights() || recipe.weight != recipe.compute; }
+  bool keeps_root() const { return stage::keeps_root(policy, *strategy) && training() && !cut; }
+  bool materialises() const { return stage::materialises(recipe, *strategy); }
   // In host memory: the optimizer's state; weights and gradients, too.
   bool offloads_optimizer() const { return offloads_params() || strategy->offloads("optimizer"); }
   bool offloads_params() const { return strategy->offloads("params"); }
@@ -101,7 +88,7 @@ struct Stage {
   int parts(int expert_ways) const { return std::max(1, parts() / expert_ways); }
   // Ranks beside this one that hold other experts, which are trained.
   bool divides_experts() const;
-  core::DType reduce_type() const { return job->reduce_dtype.value_or(recipe.gradient); }
+  core::DType reduce_type() const { return stage::reduce_type(*job, recipe); }
 };
 
 enum class SegmentKind : std::uint8_t { prologue, layer, epilogue };

@@ -268,11 +268,11 @@ std::vector<int> StageLowering::unit_list(SegmentKind kind) const {
 
 // The calls of the uses in order, each unit materialised before its use and released after it;
 // consecutive uses of a unit share one copy. With overlap the next unit's copy is requested before
-// the current use computes; without it, where the graph's KeptBeside::next_unit says so, behind it.
+// the current use computes; without it, where the policy's next_unit says so, behind it.
 void StageLowering::append_uses(program::Routine& routine, const std::vector<Use>& uses,
                                 bool last_micro_batch) {
-  const bool ahead = overlaps() && stage_.sharded_weights();
-  const bool at_end = !overlaps() && stage_.graph->options.kept.next_unit;
+  const bool ahead = stage::gathers_ahead(*stage_.strategy);
+  const bool at_end = stage::gathers_at_end(stage_.policy, *stage_.strategy);
   const auto reads = [&](std::size_t i, int unit) {
     return i < uses.size() && std::ranges::count(uses[i].reads, unit) > 0;
   };

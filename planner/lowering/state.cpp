@@ -49,7 +49,7 @@ void StageLowering::declare_frozen() {
     b.elements.push_back(
         program::padded(layout_.units[static_cast<std::size_t>(l)].quantised_bytes, parts) / parts);
   class_.quantised_buffer = state_.quantised = builder_.buffer(std::move(b));
-  if (!sharded || !stage_.graph->options.kept.whole_scales) return;
+  if (!stage::keeps_whole_scales(stage_.policy, *stage_.strategy)) return;
   std::int64_t beside = 0;             // the shards of all others
   for (const Unit& u : layout_.units) beside += u.decoding_bytes - u.decoding_bytes / parts;
   state_buffer("quantised.scales", Term::weights, core::DType::u8, beside);
@@ -62,7 +62,7 @@ std::int64_t StageLowering::stand_in_elements() const {
     std::int64_t& most = u.expert_ways > 1 ? experts : u.layer >= 0 ? layer : other;
     most = std::max(most, u.elements);
   }
-  return layer + experts + (stage_.last ? other : 0);
+  return stage::stand_in_elements(layer, experts, other, stage_.last);
 }
 
 void StageLowering::declare_state() {
@@ -81,10 +81,9 @@ void StageLowering::declare_state() {
   class_.frozen_buffer = state_.frozen;
   class_.sharded_weights = weight_shard;
   if (!stage_.training()) return;
-  if (stage_.graph->options.kept.stand_ins)
+  if (stage_.policy.stand_ins)
     state_buffer("stand_ins", Term::gradients, r.compute, stand_in_elements());
-  if (stage_.graph->options.kept.wide_gradients && !stage_.sharded_gradients() &&
-      !stage_.apart)
+  if (stage::keeps_wide_gradients(stage_.policy, *stage_.strategy) && !stage_.apart)
     state_buffer("gradients.wide", Term::gradients, core::DType::f32, all);
   if (!stage_.apart)
     state_.gradients = state_buffer("gradients", Term::gradients, r.gradient,

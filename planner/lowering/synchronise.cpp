@@ -123,7 +123,7 @@ std::uint16_t StageLowering::all_reduce_block(bool experts) {
 // parameters are gathered over the same links (ZeRO-3), behind the gathers, on their stream: two
 // collectives at once would only share the links.
 std::uint16_t StageLowering::unit_reduce_block(bool experts) {
-  const bool gathers = stage_.strategy->sharding == Sharding::zero3;
+  const bool gathers = stage_.sharded_weights();
   const Stream stream = gathers ? Stream::parameter : Stream::gradient;
   const EventRef done = layer_event(reduced_);
   const Wait ready{layer_event(ready_), false};
@@ -177,9 +177,8 @@ void StageLowering::emit_update(Stream stream, View gradient) {
 
 // Whether updated weights of the ranks' parts are gathered.
 bool StageLowering::regathers(bool experts) const {
-  const bool gathers = stage_.strategy->sharding == Sharding::zero1 ||
-                       stage_.strategy->sharding == Sharding::zero2;
-  return gathers && stage_.parts(experts ? stage_.mesh.expert : 1) > 1;
+  const int parts = stage_.parts(experts ? stage_.mesh.expert : 1);
+  return stage::gathers_updates(*stage_.strategy) && parts > 1;
 }
 
 // HSDP: the shards' gradients over the replicas, once a step.

@@ -66,7 +66,8 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
                              .gpus = row.gpus,
                              .model_flops = models::step_gemm_flops(*graph),
                              .parameters = models::parameter_count(*graph)};
-  return Prepared{std::move(question), resolved, planner::lower(*graph, job, resolved)};
+  program::Program program = planner::lower(*graph, job, resolved, policy_of(question));
+  return Prepared{std::move(question), resolved, std::move(program)};
 }
 
 // What the allocator holds matters where memory was measured, and to verdicts of fit.

@@ -42,7 +42,7 @@ struct Machine {
   double unfused_passes = 0;       // where the softmax is made by several kernels
   bool f8_gemms = false;           // linear layers but the head multiply in 8 bits
   double f8_cast = 0;              // bytes moved for each element of an operand cast to 8 bits
-  bool wide_gradients = false;     // models::KeptBeside
+  bool wide_gradients = false;     // planner::stage::Policy
   bool gathers_logits = false;     // each tensor rank computes the loss over all columns
   double exposed_tensor = 1;       // share of a tensor collective that its GEMM does not hide
   double exposed_overlapped = 1;   // the same under tp_overlap

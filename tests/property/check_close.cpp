@@ -76,7 +76,7 @@ ReferenceResult single_rank(const planner::Job& job, const models::ModelSpec& sp
   const auto graph = models::build_graph(spec, planner::graph_options(job, s));
   REQUIRE(graph.ok());
   const auto data = exec::DataSource::synthetic(spec, job.seq_len, kSeed);
-  return train_reference(spec, job, planner::lower(*graph, job, s), data,
+  return train_reference(spec, job, planner::lower(*graph, job, s, {}), data,
                          {s.grad_accum, s.micro_batch}, kSteps, kSeed);
 }
 

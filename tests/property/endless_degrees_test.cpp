@@ -57,7 +57,7 @@ ReferenceResult one_rank_a_stage(const models::ModelSpec& spec, const Job& job, 
   s = resolve(spec, job, s);
   const auto graph = models::build_graph(spec, graph_options(job, s));
   REQUIRE(graph.ok());
-  return reference(spec, job, lower(*graph, job, s), s, kManySteps);
+  return reference(spec, job, lower(*graph, job, s, {}), s, kManySteps);
 }
 
 }  // namespace

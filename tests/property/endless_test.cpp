@@ -49,7 +49,7 @@ program::Program lowered(const Strategy& unresolved) {
   REQUIRE(strategy_problems(spec, job, s, s.workers()).empty());
   const auto graph = models::build_graph(spec, graph_options(job, s));
   REQUIRE(graph.ok());
-  return lower(*graph, job, s);
+  return lower(*graph, job, s, {});
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST_CASE("experts hold 1 / expert of their state, and their gradients are summe
     s = resolve(spec, job, s);
     const auto graph = models::build_graph(spec, graph_options(job, s));
     REQUIRE(graph.ok());
-    program::Program p = lower(*graph, job, s);
+    program::Program p = lower(*graph, job, s, {});
     const core::Problems unsound = program::check(p);
     INFO(core::to_text(unsound));
     CHECK(unsound.empty());

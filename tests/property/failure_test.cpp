@@ -31,7 +31,7 @@ Outcome run_with_failure(const Strategy& unresolved, int failing) {
   const Strategy s = resolve(spec, job, unresolved);
   const auto graph = models::build_graph(spec, graph_options(job, s));
   REQUIRE(graph.ok());
-  const program::Program p = lower(*graph, job, s);
+  const program::Program p = lower(*graph, job, s, {});
   const auto good = exec::DataSource::synthetic(spec, 1, 1);
   const auto bad = exec::DataSource::synthetic(broken, 1, 1);
   exec::LocalWorld world(p.mesh.ranks());

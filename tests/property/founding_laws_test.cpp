@@ -22,7 +22,7 @@ program::Program lowered(const models::ModelSpec& spec, const Job& job, Strategy
   REQUIRE(problems.empty());
   const auto graph = models::build_graph(spec, graph_options(job, s));
   REQUIRE(graph.ok());
-  return lower(*graph, job, s);
+  return lower(*graph, job, s, {});
 }
 
 std::int64_t term(const program::TermBytes& terms, Term t) {

@@ -80,7 +80,7 @@ void check_sound(const models::ModelSpec& spec, const Job& job, Strategy s) {
   REQUIRE(problems.empty());
   const auto graph = models::build_graph(spec, graph_options(job, s));
   REQUIRE(graph.ok());
-  const program::Program p = lower(*graph, job, s);
+  const program::Program p = lower(*graph, job, s, {});
   const core::Problems unsound = program::check(p);
   INFO(core::to_text(unsound));
   CHECK(unsound.empty());
@@ -143,7 +143,7 @@ TEST_CASE("weights of a rank are the parameters that the graph states, in every 
     const Job job = tiny_job(spec, 8, "mixed");
     const auto graph = models::build_graph(spec, graph_options(job, Strategy{}));
     REQUIRE(graph.ok());
-    const program::Program p = lower(*graph, job, resolve(spec, job, strategy(1, 8, 1)));
+    const program::Program p = lower(*graph, job, resolve(spec, job, strategy(1, 8, 1)), {});
     CHECK(p.classes[0].trained_elements == models::parameter_count(*graph));
   }
 }

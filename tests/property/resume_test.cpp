@@ -50,7 +50,7 @@ void check_resumes(const models::ModelSpec& spec, const Job& job, const Strategy
   INFO(spec.name << " " << to_text(s) << " " << job.recipe);
   const auto graph = models::build_graph(spec, graph_options(job, s));
   REQUIRE(graph.ok());
-  const program::Program p = lower(*graph, job, s);
+  const program::Program p = lower(*graph, job, s, {});
   States whole, parts;
   run_steps(p, spec, 0, 3, whole);
   for (std::int64_t step = 0; step < 3; ++step) run_steps(p, spec, step, step + 1, parts);

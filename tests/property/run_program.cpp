@@ -70,7 +70,8 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
   if (!graph.ok()) throw std::invalid_argument(core::to_text(graph.problems()));
 
   ProgramRun run;
-  run.program = planner::lower(*graph, job, strategy);
+  run.program = planner::lower(*graph, job, strategy,
+                               planner::stage::policy_of(job, framework));
   const auto ranks = static_cast<std::size_t>(run.program.mesh.ranks());
   exec::LocalOptions options;
   options.stall_limit = core::Seconds(60);

@@ -36,7 +36,7 @@ program::RankClass lowered(std::int64_t layers, Strategy s) {
   const Job job = tiny_job(spec, 12);
   s = resolve(spec, job, s);
   const auto graph = models::build_graph(spec, graph_options(job, s));
-  return lower(*graph, job, s).classes[0];
+  return lower(*graph, job, s, {}).classes[0];
 }
 
 Strategy offloading(Strategy s) {

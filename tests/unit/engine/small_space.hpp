@@ -93,7 +93,8 @@ int each_candidate(const Space& space, const Visit& visit) {
                                 model, graph_options(job, resolved, question.profile.framework))
                                 .value());
       const models::ModelGraph& graph = graphs.at(key);
-      visit(Lowered{question, resolved, graph, planner::lower(graph, job, resolved)});
+      visit(Lowered{question, resolved, graph,
+                    planner::lower(graph, job, resolved, policy_of(question))});
       ++visited;
     }
   }

@@ -155,7 +155,8 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
       }
       ++schedules[resolved.schedule];
       const closed_form::Figures f = evaluator.at(resolved.micro_batch, resolved.grad_accum)[0];
-      const program::Program program = lower(graph(resolved), job, resolved);
+      const program::Program program =
+          lower(graph(resolved), job, resolved, stage::policy_of(job, profile.framework));
       core::Bytes host{};
       for (const program::RankClass& k : program.classes)
         host = std::max(host, program::host_bytes(k));
@@ -200,7 +201,8 @@ static bool is_followed(const Strategy& s) {
   const auto same = [&](const Strategy&) -> const models::ModelGraph& { return graph; };
   if (!evaluator.prepare(resolved, same)) return false;
   const closed_form::Figures f = evaluator.at(s.micro_batch, s.grad_accum)[0];
-  const program::Program program = lower(graph, job, resolved);
+  const program::Program program =
+      lower(graph, job, resolved, stage::policy_of(job, profile.framework));
   const core::Bytes device = lowered_device(program, profile);
   const core::Bytes message(s.micro_batch * job.seq_len * model.hidden * 2);
   if (s.virtual_stages == 1) CHECK(f.device - device <= 2 * message);

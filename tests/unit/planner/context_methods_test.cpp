@@ -180,8 +180,8 @@ TEST_CASE("a rescaled ring has the buffers of a fresh lowering") {
     four.micro_batch = 4;
     four.grad_accum = 2;
     const auto graph = models::build_graph(spec, graph_options(job, one)).value();
-    program::Program scaled = lower(graph, job, one);
-    const program::Program fresh = lower(graph, job, four);
+    program::Program scaled = lower(graph, job, one, {});
+    const program::Program fresh = lower(graph, job, four, {});
     REQUIRE(rescale(scaled, four));
     for (std::size_t b = 0; b < fresh.classes[0].buffers.size(); ++b)
       CHECK(scaled.classes[0].buffers[b].elements == fresh.classes[0].buffers[b].elements);

@@ -35,14 +35,14 @@ TEST_CASE("a rescaled program has the memory and the time of a fresh lowering") 
         resolve(model, job, with_micro_batch(structure.strategy, structure.micro_batches[0], 32));
     const models::ModelGraph graph =
         models::build_graph(model, graph_options(job, first)).value();
-    program::Program rescaled = lower(graph, job, first);
+    program::Program rescaled = lower(graph, job, first, {});
     for (std::int64_t size : structure.micro_batches) {
       const Strategy to = with_micro_batch(first, size, 32);
       INFO(to_text(to));
       // Passes in flight never grow with the micro-batch; a single one receives in its turn.
       REQUIRE(rescale(rescaled, to) == (receives_ahead(first) == receives_ahead(to)));
       if (receives_ahead(first) != receives_ahead(to)) continue;
-      const program::Program fresh = lower(graph, job, to);
+      const program::Program fresh = lower(graph, job, to, {});
       for (std::size_t i = 0; i < fresh.classes.size(); ++i) {
         CHECK(program::closed_form_live(rescaled.classes[i]) ==
               program::closed_form_live(fresh.classes[i]));

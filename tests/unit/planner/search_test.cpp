@@ -227,7 +227,7 @@ TEST_CASE("1F1B's bubble is a slot of every other stage") {
   const Time& t = plan.chosen->time;
   const Strategy& s = plan.chosen->strategy;
   const auto graph = models::build_graph(plan.model, graph_options(plan.job, s)).value();
-  const program::Program program = lower(graph, plan.job, s);
+  const program::Program program = lower(graph, plan.job, s, {});
   const cost::Machine machine = machine_for(plan.profile, plan.job);
   const std::int64_t first = class_time(program, program.classes[0], machine).period;
   const std::int64_t last = class_time(program, program.classes[1], machine).period;
@@ -319,7 +319,7 @@ TEST_CASE("every model of the zoo has a sound plan on 16 GPUs, or a miss that sa
     const Strategy& s = plan->chosen->strategy;
     const auto graph = models::build_graph(plan->model, graph_options(plan->job, s));
     REQUIRE(graph.ok());
-    const core::Problems unsound = program::check(lower(*graph, plan->job, s));
+    const core::Problems unsound = program::check(lower(*graph, plan->job, s, {}));
     INFO(core::to_text(unsound));
     CHECK(unsound.empty());
   }

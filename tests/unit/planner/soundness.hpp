@@ -19,7 +19,8 @@ inline program::Program sound_program(const models::ModelSpec& spec, const plann
   INFO(to_text(resolved));
   const auto graph = models::build_graph(spec, planner::graph_options(job, resolved, framework));
   REQUIRE(graph.ok());
-  program::Program p = planner::lower(*graph, job, resolved);
+  program::Program p = planner::lower(*graph, job, resolved,
+                                      planner::stage::policy_of(job, framework));
   const auto unsound = program::check(p);
   INFO(core::to_text(unsound));
   REQUIRE(unsound.empty());

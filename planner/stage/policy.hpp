@@ -1,0 +1,104 @@
+#pragma once
+// Policy: who keeps, gathers, reduces and computes again what at a pipeline stage, and when. Each
+// rule is a function of the framework's facts and the strategy, stated here alone: the lowering
+// follows it action by action and the closed form sums it, so the two cannot part. Pure.
+
+#include <cstdint>
+
+#include "hw_profiles/profile.hpp"
+#include "planner/job.hpp"
+#include "planner/strategy.hpp"
+
+namespace planner::stage {
+
+// What a framework does with the state of a stage, for this job. What its kernels keep for the
+// backward pass is the graph's (models::KeptBeside). The default is our executor's.
+struct Policy {
+  // A weight gradient that a GEMM added into its buffer is returned as an empty tensor of the
+  // weight's shape, kept for the next one of that shape: a layer's, and the embeddings' or head's.
+  bool stand_ins = false;
+  // All gradients once more, in f32, into which each micro-batch's are added.
+  bool wide_gradients = false;
+  // Embeddings, last norm and head are one unit, gathered before the forward pass and kept to the
+  // end of the backward pass.
+  bool root_unit = false;
+  // Sharded weights that are not gathered behind the layer before are asked for at its end, and
+  // held beside it.
+  bool next_unit = false;
+  // checkpoint=every_k: of each k layers that a rank holds, counted through all its chunks, the
+  // last is computed again, alone; the others keep all. Else segments of k keep their first input.
+  bool one_in_k = false;
+  // Decoding constants of quantised matrices are no parameters: each rank has them whole.
+  bool whole_scales = false;
+  friend bool operator==(const Policy&, const Policy&) = default;
+};
+Policy policy_of(const Job& job, const hw_profiles::Framework& framework);
+
+// Whether gathers wait until adapters of the layer before are done (torch FSDP: two at a time).
+bool waits_at_adapters(const Job& job, const hw_profiles::Framework& framework);
+
+// ---- ZeRO: what is divided over the ranks of a shard group [zero]
+inline bool shards_weights(const Strategy& s) { return s.sharding == Sharding::zero3; }
+inline bool shards_gradients(const Strategy& s) {
+  return s.sharding == Sharding::zero2 || s.sharding == Sharding::zero3;
+}
+// Updated shards of the weights are gathered at the end of a step; ZeRO-3 gathers where it uses.
+inline bool gathers_updates(const Strategy& s) {
+  return s.sharding == Sharding::zero1 || s.sharding == Sharding::zero2;
+}
+// The type in which gradients travel between ranks.
+inline core::DType reduce_type(const Job& job, const Recipe& recipe) {
+  return job.reduce_dtype.value_or(recipe.gradient);
+}
+
+// ---- copies of weights
+// Kernels read a cast or gathered copy of the weights.
+inline bool materialises(const Recipe& recipe, const Strategy& s) {
+  return shards_weights(s) || recipe.weight != recipe.compute;
+}
+// The next unit is gathered while this one computes; without that, asked for when it is done.
+inline bool gathers_ahead(const Strategy& s) { return s.overlap && shards_weights(s); }
+inline bool gathers_at_end(const Policy& policy, const Strategy& s) {
+  return !s.overlap && policy.next_unit;
+}
+// Of a training stage that holds whole layers. Not with pipeline stages, which share no root.
+inline bool keeps_root(const Policy& policy, const Strategy& s) {
+  return policy.root_unit && shards_weights(s) && s.pipeline == 1;
+}
+
+// ---- state beside weights, gradients and optimizer
+// Wide gradients are a stage's that shards none: of a shard the framework keeps one in f32 alone.
+inline bool keeps_wide_gradients(const Policy& policy, const Strategy& s) {
+  return policy.wide_gradients && !shards_gradients(s);
+}
+inline bool keeps_whole_scales(const Policy& policy, const Strategy& s) {
+  return policy.whole_scales && shards_weights(s);
+}
+// Elements of stand-ins: the largest weight of a layer, of its experts where they are apart, and of
+// what no layer holds, which the last stage's head needs.
+inline std::int64_t stand_in_elements(std::int64_t layer, std::int64_t experts, std::int64_t other,
+                                      bool last) {
+  return layer + experts + (last ? other : 0);
+}
+
+// ---- recomputation
+// every_k: layers that are computed again in one go, from the first one's input.
+inline std::int64_t segment_layers(const Policy& policy, const Strategy& s) {
+  return s.checkpoint == Checkpoint::every_k && !policy.one_in_k ? s.checkpoint_every : 1;
+}
+// Whether the rank's l-th layer keeps for its backward pass what its forward pass made, or parts.
+inline bool keeps_layer(const Policy& policy, const Strategy& s, std::int64_t l) {
+  if (s.checkpoint == Checkpoint::every_k)
+    return policy.one_in_k && (l + 1) % s.checkpoint_every != 0;
+  return s.checkpoint != Checkpoint::memory_poor;
+}
+// Of k layers of every_k, those that are computed again: all, or one alone.
+inline std::int64_t layers_again(const Policy& policy, std::int64_t every) {
+  return policy.one_in_k ? 1 : every;
+}
+// Layers are computed again, and others keep all.
+inline bool keeps_some_layers(const Policy& policy, const Strategy& s) {
+  return s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1 && policy.one_in_k;
+}
+
+}  // namespace planner::stage

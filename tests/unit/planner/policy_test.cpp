@@ -1,0 +1,122 @@
+// Each rule of planner/stage/policy.hpp is seen by both that ask it: the lowering and the closed
+// form. A rule that one of them stated by itself would fail here.
+#include "planner/stage/policy.hpp"
+
+#include <cmath>
+
+#include "planner/closed_form/evaluator.hpp"
+#include "planner/lower.hpp"
+#include "planner/memory.hpp"
+#include "sim/program/bound.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/planner/asked.hpp"
+
+using namespace planner;
+using planner_test::question;
+
+namespace {
+
+struct Devices {
+  core::Bytes lowered{}, closed{};
+};
+
+// What a rank's device holds by the Program, and by the closed form.
+Devices devices(const Request& r, const Strategy& strategy) {
+  const std::vector<Question> questions{
+      make_question(r.model, r.job, r.profile, r.gpus).value()};
+  const Question& q = questions.front();
+  const Strategy resolved = resolve(r.model, q.job, strategy);
+  INFO(core::to_text(strategy_problems(r.model, q.job, resolved, r.gpus)));
+  REQUIRE(strategy_problems(r.model, q.job, resolved, r.gpus).empty());
+  const models::ModelGraph graph =
+      models::build_graph(r.model, graph_options(q.job, resolved, q.profile.framework)).value();
+  const program::Program program = lower(graph, q.job, resolved, policy_of(q));
+  Devices d;
+  for (const program::RankClass& k : program.classes)
+    d.lowered = std::max(d.lowered, program::closed_form_live(k) +
+                                        overhead_bytes(program, k, q.profile));
+  closed_form::Evaluator evaluator(questions);
+  const auto same = [&](const Strategy&) -> const models::ModelGraph& { return graph; };
+  REQUIRE(evaluator.prepare(resolved, same));
+  d.closed = evaluator.at(resolved.micro_batch, resolved.grad_accum)[0].device;
+  return d;
+}
+
+struct Fact {
+  const char* name;
+  void (*set)(hw_profiles::Framework& framework);
+  Sharding sharding;                   // under which the rule speaks
+  Checkpoint checkpoint = Checkpoint::none;
+  const char* quantization = "none";
+};
+
+Request four_ranks(const Fact& fact) {
+  Request r = question("llama3.2-1b", 4, "a100-sxm-80g");
+  r.job.seq_len = 512;
+  r.job.global_batch = 16;
+  r.job.quantization = fact.quantization;
+  if (r.job.quantization != "none") r.job.lora_rank = 8;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("a fact of a framework changes lowering and closed form alike") {
+  const Fact fact = GENERATE(
+      Fact{"stand_ins", [](auto& f) { f.stand_ins = true; }, Sharding::zero1},
+      Fact{"wide_gradients", [](auto& f) { f.wide_gradients = true; }, Sharding::zero1},
+      Fact{"root_unit", [](auto& f) { f.root_unit = true; }, Sharding::zero3},
+      Fact{"one_in_k", [](auto& f) { f.recomputes_one_in_k = true; }, Sharding::zero1,
+           Checkpoint::every_k},
+      Fact{"whole_scales", [](auto& f) { f.whole_scales = true; }, Sharding::zero3,
+           Checkpoint::none, "nf4"});
+  INFO(fact.name);
+  Strategy s;
+  s.data = 4;
+  s.sharding = fact.sharding;
+  s.checkpoint = fact.checkpoint;
+  s.checkpoint_every = fact.checkpoint == Checkpoint::every_k ? 2 : 0;
+  s.micro_batch = 2;
+  s.grad_accum = 2;
+  Request r = four_ranks(fact);
+  const Devices without = devices(r, s);
+  fact.set(r.profile.framework);
+  const Devices with = devices(r, s);
+  CHECK(with.lowered != without.lowered);
+  const auto grows = static_cast<double>((with.lowered - without.lowered).value());
+  const auto sums = static_cast<double>((with.closed - without.closed).value());
+  CHECK(std::abs(sums - grows) <= 0.02 * static_cast<double>(with.lowered.value()));
+  CHECK(sums * grows > 0);             // both more, or both less
+}
+
+TEST_CASE("wide gradients are of stages that shard none, by both") {
+  const auto wide = [](auto& f) { f.wide_gradients = true; };
+  for (const Sharding sharding : {Sharding::zero2, Sharding::zero3}) {
+    Strategy s;
+    s.data = 4;
+    s.sharding = sharding;
+    s.micro_batch = 2;
+    s.grad_accum = 2;
+    Request r = four_ranks({"", wide, sharding});
+    const Devices without = devices(r, s);
+    wide(r.profile.framework);
+    const Devices with = devices(r, s);
+    CHECK(with.lowered == without.lowered);
+    CHECK(with.closed == without.closed);
+  }
+}
+
+TEST_CASE("what every_k keeps and computes again, by hand") {
+  Strategy s;
+  s.checkpoint = Checkpoint::every_k;
+  s.checkpoint_every = 3;
+  const stage::Policy segments{}, alone{.one_in_k = true};
+  CHECK(stage::segment_layers(segments, s) == 3);
+  CHECK(stage::segment_layers(alone, s) == 1);
+  for (int l = 0; l < 6; ++l) {
+    CHECK_FALSE(stage::keeps_layer(segments, s, l));
+    CHECK(stage::keeps_layer(alone, s, l) == (l % 3 != 2));  // the third and the sixth again
+  }
+  CHECK(stage::layers_again(segments, 3) == 3);
+  CHECK(stage::layers_again(alone, 3) == 1);
+}
