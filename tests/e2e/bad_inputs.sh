@@ -112,7 +112,7 @@ wait
 # and none of its threads computes any more.
 waits_for_reader() {
   grep -q '^SigCgt:.*[2367abef]$' /proc/$child/status &&
-    ! grep -h '^State:' /proc/$child/task/*/status | grep -qv sleeping
+    ! grep -h '^State:' /proc/$child/task/*/status | grep -v sleeping >/dev/null
 }
 mkfifo stuck
 env --default-signal=INT "$planner" "${small[@]}" --quiet --out stuck >/dev/null 2>err.txt &

@@ -49,11 +49,11 @@ planner completion tcsh 2>err.$$
 if [[ $? -ne 2 ]] || ! grep -q 'bash, zsh, fish' err.$$; then complain 'an unknown shell'; fi
 rm -f err.$$
 
-if ! planner --version | grep -Eq '^planner [0-9]+\.[0-9]+\.[0-9]+( \([^)]+\))?$'; then
+if ! planner --version | grep -E '^planner [0-9]+\.[0-9]+\.[0-9]+( \([^)]+\))?$' >/dev/null; then
   complain 'a version'
 fi
 for verb in plan simulate exec compare report emit sweep min-gpus max-batch explain models gpus doctor bench validate verify fit calibrate completion; do
-  if ! planner $verb --help | grep -q '^Examples:'; then complain "$verb --help: no examples"; fi
+  if ! planner $verb --help | grep '^Examples:' >/dev/null; then complain "$verb --help: no examples"; fi
 done
 
 if [[ $failures -gt 0 ]]; then exit 1; fi

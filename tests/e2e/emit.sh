@@ -34,11 +34,11 @@ if [[ -s notes.txt ]]; then fail 'a note although --quiet was given'; fi
 "$planner" emit sharded.json --for deepspeed --out ds.json --json >said.json
 # section TITLE FILE: the lines below [TITLE] of a TOML file, up to the next title.
 section() { awk -v title="[$1]" '/^\[/ {inside = $0 == title; next} inside' "$2"; }
-section parallelism job.toml | grep -qx 'data_parallel_shard_degree = 8' ||
+section parallelism job.toml | grep -x 'data_parallel_shard_degree = 8' >/dev/null ||
   fail "not sharded over 8 ranks: $(section parallelism job.toml)"
 # object KEY FILE: what stands in the braces behind "KEY", of a file that is indented evenly.
 object() { awk -v key="$1" '$1 == "\"" key "\":" {inside = 1} /}/ {inside = 0} inside' "$2"; }
-object zero_optimization ds.json | grep -q '"stage": 3' || fail "not ZeRO-3: $(cat ds.json)"
+object zero_optimization ds.json | grep '"stage": 3' >/dev/null || fail "not ZeRO-3: $(cat ds.json)"
 # The machine form holds the file as a JSON string: its own quotes and ends of lines are escaped.
 grep -qx '  "schema": "launch/1",' said.json || fail 'no schema in the machine form'
 sed 's/\\/\\\\/g; s/"/\\"/g' ds.json | awk '{printf "%s\\n", $0}' >escaped.txt

@@ -81,7 +81,7 @@ truncate -s -1 "damaged/$last/rank-0001"
 expect 2 "rank-0001: expected a file of" run --steps 500 --checkpoint-dir damaged
 kept=$("$planner" verify damaged) && fail "verify takes a damaged step: $kept"
 grep -q 'rank-0001: expected a file of' <<<"$kept" || fail "verify does not name it: $kept"
-"$planner" verify whole --json | grep -q '"problems": \[\]' || fail "verify refuses what is whole"
+"$planner" verify whole --json | grep '"problems": \[\]' >/dev/null || fail "verify refuses what is whole"
 cp -r whole swapped
 cp "swapped/$last/rank-0000" "swapped/$last/rank-0001"
 expect 2 "rank-0001: expected the state of rank 1 after step $steps, found that of rank 0" \

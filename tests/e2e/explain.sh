@@ -9,7 +9,7 @@ shows() {
   local text=$1
   shift
   answers 0 '' "$planner" explain "$@"
-  tr -s '\n ' ' ' <out.txt | grep -q -- "$text" || complain "explain $*: stdout lacks /$text/: $(head -c 400 out.txt)"
+  tr -s '\n ' ' ' <out.txt | grep -- "$text" >/dev/null || complain "explain $*: stdout lacks /$text/: $(head -c 400 out.txt)"
 }
 
 shows 'fully sharded' zero3

@@ -11,7 +11,7 @@ shows() {
   local text=$1
   shift
   answers 0 '' "$planner" "$@"
-  tr -s '\n ' ' ' <out.txt | grep -q -- "$text" ||
+  tr -s '\n ' ' ' <out.txt | grep -- "$text" >/dev/null ||
     complain "planner $*: stdout lacks /$text/: $(head -c 600 out.txt)"
 }
 # as_people_read ARGUMENTS...: no number of the page is in e-notation.
