@@ -247,11 +247,6 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
                                .value_or(request.simpler_within);
   request.constraints = read_constraints(options, problems);
   request.stale = options.allow_stale;
-  if (options.allow_stale)
-    request.assumptions.emplace_back(
-        "stale weights allowed: pipelines without flush (pipedream, pipedream_2bw) and "
-        "asynchronous "
-        "servers on GPUs of their own are searched too");
 }
 
 planner::Request read_question(const PlanOptions& options, core::Problems& problems) {

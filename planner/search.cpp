@@ -62,6 +62,7 @@ void complete(const Request& request, Plan& plan) {
                      optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
   for (const std::string& text : request.constraints.texts())
     assume(fmt::format("{}{}", kAskedFor, text));
+  if (request.stale) assume(std::string(kStaleAllowed));
   for (const std::string_view key : request.constraints.beyond_limits())
     assume(fmt::format("framework {} does not run what is pinned of {}: predicted as if it did",
                        plan.job.framework, key));

@@ -53,6 +53,11 @@ struct Request {
   std::vector<std::string> assumptions;  // the caller's, listed before the planner's own
 };
 
+// The assumption by which a plan states Request::stale.
+inline constexpr std::string_view kStaleAllowed =
+    "stale weights allowed: non-flushing pipelines (pipedream, pipedream_2bw) and asynchronous "
+    "servers on GPUs of their own are searched too";
+
 // A question without a feasible answer is a Plan whose `chosen` is empty and whose `rejected` holds
 // the nearest misses. Errors: bad input (the job contradicts model or recipe).
 core::Result<Plan> make_plan(const Request& request);

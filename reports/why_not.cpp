@@ -112,6 +112,9 @@ core::Result<WhyNot> why_not(const planner::Plan& plan, const std::vector<std::s
   request.profile = plan.profile;
   request.job = plan.job;
   request.constraints = *constraints;
+  request.stale = std::ranges::find(plan.assumptions, planner::kStaleAllowed) !=
+                  plan.assumptions.end();
+  request.max_risk = plan.max_risk;
   request.top = 0;
   request.fewer = false;
   const core::Result<planner::Plan> other = planner::make_plan(request);

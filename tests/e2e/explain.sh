@@ -35,6 +35,9 @@ for term in weights gradients optimizer activations logits communication live re
   [[ $lines == "$value" ]] || complain "memory.$term: lines sum to $lines, the plan says $value"
 done
 shows 'The best plan with tensor=4 is .* slower' why-not tp=4 --plan plan.json
+# The plan's own --allow-stale holds for what it is asked next.
+"$planner" --model gpt2-1.5b --gpus 8 --gpu rtx3090 --allow-stale --out stale.json >/dev/null
+shows 'micro_batch=2: .* async' why-not micro_batch=2 --plan stale.json
 answers 2 'KEY=VALUE' "$planner" explain why-not --plan plan.json
 answers 2 'did you mean tensor' "$planner" explain why-not tensr=4 --plan plan.json
 
