@@ -181,6 +181,16 @@ std::optional<double> ComparedTerm::relative_error() const {
   return (*predicted - *measured) / *measured;
 }
 
+EqualTerms equal_terms(const Comparison& comparison) {
+  EqualTerms n;
+  for (const ComparedTerm& t : comparison.terms) {
+    if (t.unit == TermUnit::seconds) continue;
+    ++n.all;
+    n.equal += t.differs() ? 0 : 1;
+  }
+  return n;
+}
+
 bool ComparedTerm::differs() const {
   if (unit == TermUnit::seconds) return false;
   return predicted != measured;

@@ -39,6 +39,12 @@ struct Comparison {
   std::optional<OtherHardware> other_hardware;  // its times are shown, and not compared
 };
 
+// Bytes and counts, and how many of them are exactly as predicted.
+struct EqualTerms {
+  int equal = 0, all = 0;
+};
+EqualTerms equal_terms(const Comparison& comparison);
+
 // Memory: the six terms, live, and what else was measured, of the rank that the plan names.
 // A run that was scaled down belongs to the plan that it was made from; it is compared with what
 // was predicted of the small job, which its record holds.

@@ -84,13 +84,8 @@ struct Verdict {
   bool all = false;                    // bytes and counts are equal
 };
 Verdict verdict(const Comparison& comparison) {
-  int exact = 0, equal = 0;
-  for (const ComparedTerm& t : comparison.terms) {
-    if (t.unit == TermUnit::seconds) continue;
-    ++exact;
-    if (!t.differs()) ++equal;
-  }
-  return {fmt::format("{} of {} bytes and counts are equal", equal, exact), equal == exact};
+  const EqualTerms n = equal_terms(comparison);
+  return {fmt::format("{} of {} bytes and counts are equal", n.equal, n.all), n.equal == n.all};
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ const std::vector<Figure>& figures() {
       {"gpu_hours", "GPU hours", U::number, gpu_hours},
       {"cost_usd", "rent, USD", U::number, cost},
       {"usd_per_million_tokens", "USD a M tokens", U::number, million_tokens},
-      {"energy_joules", "energy, J", U::number, energy},
+      {"energy_joules", "energy", U::energy, energy},
   };
   return all;
 }
@@ -198,6 +198,7 @@ std::string figure_text(const Value& value, FigureUnit unit) {
     case FigureUnit::count: return core::count_text(std::llround(*value));
     case FigureUnit::fraction: return percent_text(*value);
     case FigureUnit::number: return number_text(*value);
+    case FigureUnit::energy: return energy_text(*value);
   }
   return "";
 }

@@ -41,7 +41,7 @@ std::vector<Subject> machines_of(const planner::Plan& plan);
 // As predicted, with what was measured.
 Subject run_of(const exec::RunRecord& run, std::string label);
 
-enum class FigureUnit : std::uint8_t { bytes, seconds, count, fraction, number };
+enum class FigureUnit : std::uint8_t { bytes, seconds, count, fraction, number, energy };
 struct Figure {
   std::string_view key, title;         // "step_seconds", "step"
   FigureUnit unit{};

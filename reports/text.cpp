@@ -184,6 +184,17 @@ std::string Table::text(TextStyle style) const {
   return result;
 }
 
+std::string energy_text(double joules) {
+  double amount = joules / 3600;
+  std::string_view unit = "Wh";
+  for (const std::string_view larger : {"kWh", "MWh", "GWh", "TWh"}) {
+    if (std::abs(amount) < 999.5) break;
+    amount /= 1000;
+    unit = larger;
+  }
+  return fmt::format("{:.3g} {}", amount, unit);
+}
+
 int bar_width(TextStyle style) { return style.wide() ? 40 : std::clamp(style.width - 48, 8, 32); }
 
 Table share_table() { return Table({{"", Align::left}, {""}, {""}, {"", Align::left}}); }

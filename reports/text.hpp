@@ -78,6 +78,9 @@ std::string signed_percent_text(double fraction);
 // thousands in full ("6,348"), from a million on as a count ("1.23 M").
 std::string number_text(double number);
 
+// Joules in the largest of Wh, kWh ... TWh that is at most the energy: "1.42 MWh".
+std::string energy_text(double joules);
+
 // Width of such a bar in a block of names and figures.
 int bar_width(TextStyle style);
 // Parts of a whole, one a row: its name, the figure, its share, and a bar of that.

@@ -5,10 +5,9 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
-#include "planner/accuracy.hpp"
 #include "reports/html/plan_sections.hpp"
+#include "reports/plan_headline.hpp"
 #include "reports/plan_text.hpp"
-#include "reports/sensitivity.hpp"
 #include "reports/text.hpp"
 
 namespace reports::html {
@@ -152,31 +151,6 @@ Tile cost_tile(const Document& d) {
                 fmt::format("computing {} of the time paid for", percent_text(share))}};
 }
 
-// Facts about the candidates that the plan keeps, whatever rule chose among them.
-std::string why(const Plan& plan) {
-  const Candidate& c = *plan.chosen;
-  const std::vector<CandidateRow> rows = candidate_rows(plan);
-  if (rows.size() < 2) return "The plan names no other strategy.";
-  const Candidate& next = *std::ranges::min_element(rows.begin() + 1, rows.end(), {},
-                                                    [](const CandidateRow& row) {
-                                                      return row.candidate->time.step;
-                                                    })->candidate;
-  const std::string keys = changed_keys(c.strategy, next.strategy);
-  const double change = next.time.step / c.time.step - 1;
-  if (change >= 0)
-    return fmt::format("Why this one: no other strategy kept is faster; the next, with {}, takes "
-                       "{} longer.",
-                       keys, percent_text(change));
-  const double risk = next.uncertainty.out_of_memory;
-  const std::string start = fmt::format(
-      "Why not the fastest: with {} a step takes {} less time, ", keys, percent_text(-change));
-  if (risk > c.uncertainty.out_of_memory)
-    return fmt::format("{}but its risk of running out of memory is {}.", start, risk_text(risk));
-  const bool tied = c.time.step <= next.time.step * planner::accuracy().tie_factor();
-  return start + (tied ? "which is less than the prediction can tell apart."
-                       : "at the same or a smaller risk.");
-}
-
 }  // namespace
 
 std::string machine_text(const Plan& plan) {
@@ -202,7 +176,7 @@ Section answer_section(const Document& d) {
   section.blocks.push_back(Tiles{"The five figures",
                                  {step_tile(d), throughput_tile(d), memory_tile(d), risk_tile(d),
                                   cost_tile(d)}});
-  section.blocks.push_back(Text{why(plan)});
+  for (const std::string& reason : reasons_of(plan)) section.blocks.push_back(Text{reason});
   if (const hw_profiles::Sourced* price = plan.profile.lookup("gpu.price"))
     section.blocks.push_back(
         Text{fmt::format("Price of a GPU: {}, {}.", price->text, price->source), TextKind::note});

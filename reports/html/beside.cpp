@@ -73,21 +73,7 @@ const ComparedTerm* find(const Comparison& comparison, std::string_view term) {
   return found == comparison.terms.end() ? nullptr : &*found;
 }
 
-// Bytes and counts, and how many of them are exactly as predicted.
-struct Exact {
-  int equal = 0, all = 0;
-};
-Exact exact_terms(const Comparison& comparison) {
-  Exact n;
-  for (const ComparedTerm& t : comparison.terms) {
-    if (t.unit == TermUnit::seconds) continue;
-    ++n.all;
-    n.equal += t.differs() ? 0 : 1;
-  }
-  return n;
-}
-
-std::string exact_text(Exact n) {
+std::string exact_text(EqualTerms n) {
   return n.equal == n.all ? fmt::format("all {} byte and message counts are equal", n.all)
                           : fmt::format("{} of {} byte and message counts differ",
                                         n.all - n.equal, n.all);
@@ -100,7 +86,7 @@ std::string longer_text(double error) {
 }
 
 Verdict verdict(const exec::RunRecord& run, const Comparison& comparison) {
-  const std::string counts = exact_text(exact_terms(comparison));
+  const std::string counts = exact_text(equal_terms(comparison));
   if (const auto& other = comparison.other_hardware)
     return {"Times are not comparable",
             fmt::format("The plan is for {}, and the run used {}; {}.", other->planned_for,
@@ -165,7 +151,7 @@ Tiles tiles(const exec::RunRecord& run, const Comparison& comparison) {
   if (predicted > 0 || measured > 0)
     all.tiles.push_back(tile("Bytes sent per step", made(predicted, Unit::bytes),
                              made(measured, Unit::bytes)));
-  const Exact n = exact_terms(comparison);
+  const EqualTerms n = equal_terms(comparison);
   if (n.all > 0)
     all.tiles.push_back({"Bytes and counts", made(n.equal, Unit::number),
                          fmt::format("of {}", n.all), "are exactly as predicted",

@@ -119,18 +119,6 @@ std::string money_text(double amount) {
   return text;
 }
 
-// In the largest of Wh, kWh ... TWh that is at most the energy.
-std::string energy_text(double joules) {
-  double amount = joules / 3600;
-  std::string_view unit = "Wh";
-  for (const std::string_view larger : {"kWh", "MWh", "GWh", "TWh"}) {
-    if (std::abs(amount) < 999.5) break;
-    amount /= 1000;
-    unit = larger;
-  }
-  return fmt::format("{:.3g} {}", amount, unit);
-}
-
 // Which file this is, or what was expected.
 core::Result<DocumentKind> kind_of(const Json& root, std::string_view source) {
   const Json* schema = root.find("schema");

@@ -16,6 +16,7 @@ Unit unit_of(FigureUnit unit) {
     case FigureUnit::count: return Unit::count;
     case FigureUnit::fraction: return Unit::fraction;
     case FigureUnit::number: return Unit::number;
+    case FigureUnit::energy: return Unit::energy;
   }
   return Unit::number;
 }

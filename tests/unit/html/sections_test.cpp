@@ -6,6 +6,7 @@
 #include "reports/html/curves.hpp"
 #include "reports/html/timeline.hpp"
 #include "reports/html/write_page.hpp"
+#include "reports/plan_headline.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/reports/sample.hpp"
 
@@ -111,7 +112,7 @@ TEST_CASE("a plan's page opens with the verdict, five figures, why, memory and t
               {"## Plan plan.json", "### Recommendation", "**Fits.** Train gpt2-124m on 8 x H100",
                "| Time per step | 1.50 s |", "| Throughput | 350 K tokens/s |",
                "| Memory per GPU | 23.0 GiB |", "| Risk of running out |", "| Cost per day |",
-               "Why this one", "### Memory per GPU", "### Timeline of a step",
+               "It is the fastest of", "### Memory per GPU", "### Timeline of a step",
                "### Time of a step", "### Candidates", "### Communication of a step",
                "### Scaling", "### Checkpoints every K layers", "### The same job on other",
                "### What was asked", "### Assumptions and sources", "### Search and rejections"});
@@ -155,13 +156,12 @@ TEST_CASE("a cost is money where there is a price, else energy, else GPU hours")
   CHECK(has(page_of(plan), "| Cost of 1.00 B tokens | 16.00 USD |"));
 }
 
-TEST_CASE("why says what the next strategy costs, and what a faster one risks") {
+TEST_CASE("a page gives the reasons that the text gives") {
   planner::Plan plan = reports_test::sample_plan();
-  CHECK(has(page_of(plan), "the next, with data=8 tensor=1, takes 20.0 % longer"));
-  plan.alternatives[0].time.step = core::Seconds(1.2);
-  plan.alternatives[0].uncertainty.out_of_memory = 0.2;
-  CHECK(has(page_of(plan), "with data=8 tensor=1 a step takes 20.0 % less time, but its risk of "
-                           "running out of memory is 20.0 %"));
+  CHECK(has(page_of(plan), "It is the fastest of 8 strategies within the 5.0 % cap on the risk."));
+  plan.because = planner::Because::least_memory;
+  for (const std::string& reason : reports::reasons_of(plan)) CHECK(has(page_of(plan), reason));
+  CHECK(has(page_of(plan), "It needs the least memory of 8 strategies."));
 }
 
 TEST_CASE("a plan with its run begins with predicted beside measured") {
