@@ -146,11 +146,13 @@ std::string text_of(const Figures& f) {
 int bench_verb(Arguments arguments) {
   OutputOptions output;
   bool full = false;
-  OptionSet set("bench",
-                "Measures the tool itself: candidates that the search evaluates, events that the\n"
-                "engine takes.",
-                "  planner bench --json");
-  set.flag("--full", full, "also 100 and 1,000,000 events pending, and steps of 405B");
+  OptionSet set(
+      "bench",
+      "Measures the speed of the tool itself: candidates per second of the search, events per\n"
+      "second of the simulator.",
+      "  planner bench --json");
+  set.flag("--full", full,
+           "also with 100 and 1,000,000 pending events, and a step of Llama 3.1 405B");
   add_output_options(set, output, "the figures");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   const core::Status target = check_output(output);
@@ -167,7 +169,14 @@ int bench_verb(Arguments arguments) {
       figures.more_events.push_back(time_events(pending, 1));
   }
   const core::Status delivered =
-      deliver(output, core::dump(to_json(figures)) + '\n', [&] { return text_of(figures); });
+      deliver(output, core::dump(to_json(figures)) + '\n', [&] {
+        std::vector<reports::NextStep> next;
+        if (!full)
+          next.push_back(
+              {"planner bench --full", "also a million pending events, and steps of 405B"});
+        if (!output.out) next.push_back({"--out bench.json", "keeps the figures"});
+        return text_of(figures) + next_text(next);
+      });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 

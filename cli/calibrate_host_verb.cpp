@@ -6,15 +6,16 @@
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/parse_units.hpp"
+#include "core/untrusted.hpp"
 #include "hw_profiles/load.hpp"
 
 namespace cli {
 namespace {
 
 constexpr std::string_view kCalibrateHostPurpose =
-    "Measures this host's kernels and messages, or a GPU's kernels, and writes the profile that\n"
-    "predicts them.\n"
-    "Interrupted, it goes on where it stopped: points are kept beside the profile.";
+    "Measures this host's kernels and messages, or a GPU's kernels, and writes a profile that\n"
+    "--gpu takes. It keeps each measured point beside the profile, and resumes after an\n"
+    "interruption.";
 constexpr std::string_view kCalibrateHostExamples =
     "  planner calibrate --backend host --out me.json\n"
     "  planner calibrate --backend cuda --out gpu.json\n"
@@ -54,6 +55,18 @@ CalibrateRequest request_of(const Words& words, const OutputOptions& output,
   return request;
 }
 
+// A plan of the machine that was measured.
+std::string next_of(const CalibrateRequest& request, bool host, const OutputOptions& output) {
+  if (!output.out)
+    return next_text({{host ? "--out me.json" : "--out gpu.json", "keeps the profile"}});
+  const int ranks = host ? request.ranks : 1;
+  return next_text({{fmt::format("planner --model gpt2-124m --seq 128 --global-batch {} --gpus {} "
+                                 "--gpu {}{} --out plan.json",
+                                 4 * ranks, ranks, core::shell_word(*output.out),
+                                 host ? " --recipe fp32" : ""),
+                     "plans for what was measured; planner exec runs the plan here"}});
+}
+
 }  // namespace
 
 int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, Arguments whole) {
@@ -63,9 +76,9 @@ int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, A
   OutputOptions output;
   OptionSet set("calibrate --backend NAME", kCalibrateHostPurpose, kCalibrateHostExamples);
   set.text("--backend", words.backend, "NAME", "host or cuda");
-  set.text("--ranks", words.ranks, "N", "ranks at work at once (one per core)");
-  set.text("--budget", words.budget, "TIME", "per point (0.5s)");
-  set.text("--points", words.points, "FILE", "where points are kept (beside --out)");
+  set.text("--ranks", words.ranks, "N", "ranks that work at the same time (one per core)");
+  set.text("--budget", words.budget, "TIME", "time to measure each point (0.5s)");
+  set.text("--points", words.points, "FILE", "file that keeps the points (beside --out)");
   add_output_options(set, output, "the profile");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems problems;
@@ -76,7 +89,10 @@ int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, A
   const core::Result<HostCalibration> made = calibrator(request);
   if (!made.ok()) return refuse(made.problems());
   const core::Status delivered = deliver(output, hw_profiles::to_json_text(made->profile),
-                                         [&] { return made->page; });
+                                         [&] {
+                                           return made->page +
+                                                  next_of(request, words.backend == "host", output);
+                                         });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 

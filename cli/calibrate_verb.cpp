@@ -1,16 +1,19 @@
+#include <fmt/format.h>
+
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
+#include "core/untrusted.hpp"
 #include "reports/validate/calibrate.hpp"
 
 namespace cli {
 namespace {
 
 constexpr std::string_view kCalibratePurpose =
-    "Learns from a few runs of your site how its devices, hosts and links differ in pace from the\n"
-    "shipped profiles'. Plans and predictions made with --site FILE then follow them, and say how\n"
-    "far they may be trusted; of a GPU that no run was on, the host alone is known.\n"
+    "Learns from a few runs of your site how much faster or slower its GPUs, hosts and links are\n"
+    "than the shipped profiles. With --site FILE, plans and predictions use that, and their\n"
+    "interval narrows. For a GPU that no run used, only the host and the network are known.\n"
     "With --backend host it measures this host instead: planner calibrate --backend host --help.";
 constexpr std::string_view kCalibrateExamples =
     "  planner calibrate --from my-runs.csv --out site.json\n"
@@ -18,6 +21,17 @@ constexpr std::string_view kCalibrateExamples =
     "  planner --model gpt2-1.5b --gpus 8 --site site.json";
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 constexpr std::size_t kShownProblems = 20;
+
+std::string next_of(const hw_profiles::SiteFile& site, const std::string& runs,
+                    const OutputOptions& output) {
+  if (!output.out) return next_text({{"--out site.json", "keeps the site"}});
+  const std::string file = core::shell_word(*output.out);
+  const std::string gpu = site.gpus.empty() ? "" : " --gpu " + core::shell_word(site.gpus[0].gpu);
+  return next_text({{fmt::format("planner --model gpt2-1.5b --gpus 8{} --site {}", gpu, file),
+                     "plans for your site"},
+                    {fmt::format("planner validate {} --site {}", core::shell_word(runs), file),
+                     "what the site's runs are predicted as now"}});
+}
 
 }  // namespace
 
@@ -42,7 +56,8 @@ int calibrate_verb(Arguments arguments) {
     write_reason(core::to_text(calibration->problems[i]));
   const core::Status delivered =
       deliver(output, hw_profiles::to_json_text(calibration->site), [&] {
-        return reports::validation::calibration_text(*calibration, page_style());
+        return reports::validation::calibration_text(*calibration, page_style()) +
+               next_of(calibration->site, *path, output);
       });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }

@@ -21,8 +21,8 @@ using reports::html::Document;
 using reports::html::DocumentKind;
 
 constexpr std::string_view kComparePurpose =
-    "Compares what a plan predicted with what runs of it measured, term by term; or several plans\n"
-    "and runs, a plan's strategies, or its machines, side by side.";
+    "Compares what a plan predicted with what its runs measured, term by term. Without a run, it\n"
+    "puts several plans, a plan's strategies, or its machines side by side.";
 constexpr std::string_view kCompareExamples =
     "  planner compare plan.json run.json --json\n"
     "  planner compare a.json b.json run.json --format csv\n"
@@ -131,6 +131,35 @@ std::string machine_form(const std::vector<Comparison>& comparisons,
   return core::dump(root) + '\n';
 }
 
+// What explains a comparison, by how it came out. Files are named in the order they were given.
+std::vector<reports::NextStep> next_of(const CompareWords& words,
+                                       const std::vector<Document>& documents,
+                                       const std::vector<Comparison>& comparisons) {
+  std::string files;
+  for (const std::string& file : words.files) files += ' ' + core::shell_word(file);
+  std::vector<reports::NextStep> steps{
+      {fmt::format("planner report{} --out page.html", files), "draws it"}};
+  const auto plan = std::ranges::find_if(documents, has_plan);
+  if (plan == documents.end()) return steps;
+  const std::string file = core::shell_word(plan->name);
+  const auto differs = [](const Comparison& c) {
+    const reports::EqualTerms n = reports::equal_terms(c);
+    return n.equal < n.all;
+  };
+  if (std::ranges::any_of(comparisons, differs))
+    steps.push_back({fmt::format("planner explain memory.live --plan {}", file),
+                     "what a predicted figure is made of"});
+  else if (std::ranges::any_of(comparisons, [](const Comparison& c) {
+             return c.other_hardware.has_value();
+           }))
+    steps.push_back({"planner calibrate --backend host --out me.json",
+                     "measures this machine, to compare times too"});
+  if (words.strategies)
+    steps.push_back({fmt::format("planner simulate {} --candidate 1", file),
+                     "plays an alternative in time"});
+  return steps;
+}
+
 std::string page(const CompareWords& words, const std::vector<Comparison>& comparisons,
                  const std::vector<Subject>& subjects, bool terms_alone) {
   const bool csv = words.format == "csv", markdown = words.format == "md";
@@ -155,7 +184,7 @@ int compare_verb(Arguments arguments) {
   set.positionals("FILE", words.files, "files written by planner --out and planner exec --out");
   set.group("Comparison");
   set.flag("--strategies", words.strategies, "every candidate of each plan, side by side");
-  set.flag("--machines", words.machines, "each plan on every machine that it was asked about");
+  set.flag("--machines", words.machines, "each plan on every GPU that its --gpu named");
   set.text("--format", words.format, "NAME", "of standard output: text, csv, md (text)");
   add_output_options(set, output, "the comparison");
   if (const auto ended = ended_by(set, arguments)) return *ended;
@@ -176,7 +205,12 @@ int compare_verb(Arguments arguments) {
       plans == 1 && documents->size() > 1 && !words.strategies && !words.machines;
   const core::Status delivered =
       deliver(output, machine_form(*comparisons, subjects, terms_alone),
-              [&] { return page(words, *comparisons, subjects, terms_alone); });
+              [&] {
+                std::string text = page(words, *comparisons, subjects, terms_alone);
+                if (words.format.value_or("text") == "text")
+                  text += next_text(next_of(words, *documents, *comparisons));
+                return text;
+              });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 

@@ -28,10 +28,9 @@ namespace {
 using core::Json;
 
 constexpr std::string_view kDoctorPurpose =
-    "Says what this machine has for running plans, what each way of running lacks, and how to get\n"
-    "it. Exit code 1: what was asked for cannot run (without --for: plans on the host, or on a "
-    "GPU\n"
-    "that is here).";
+    "Says what this machine has for running plans, what is missing for each way of running, and\n"
+    "how to get it. Exit code 1: the way that --for names cannot run; without --for, plans cannot\n"
+    "run on the host, or on a GPU that is here.";
 constexpr std::string_view kDoctorExamples =
     "  planner doctor\n"
     "  planner doctor --for mpi --json";
@@ -202,14 +201,29 @@ bool is_asked(const Way& way, const Machine& m, const std::optional<std::string>
   return way.needs == Needs::host || (way.needs == Needs::cuda && !m.gpus.empty());
 }
 
+// Where plans run here: how fast they will.
+std::vector<reports::NextStep> next_of(const Machine& m) {
+  std::vector<reports::NextStep> steps;
+  for (const Finding& f : m.findings) {
+    if (!f.missing.empty()) continue;
+    if (f.way.needs == Needs::host)
+      steps.push_back({"planner calibrate --backend host --out me.json",
+                       "measures this host, for --gpu me.json"});
+    if (f.way.needs == Needs::cuda)
+      steps.push_back({"planner calibrate --backend cuda --out gpu.json",
+                       "measures this GPU, for --gpu gpu.json"});
+  }
+  return steps;
+}
+
 }  // namespace
 
 int doctor_verb(Arguments arguments) {
   OutputOptions output;
   std::optional<std::string> asked, folder;
   OptionSet set("doctor", kDoctorPurpose, kDoctorExamples);
-  set.text("--for", asked, "WAY", "host, mpi, cuda or nccl: whether plans run so");
-  set.text("--checkpoint-dir", folder, "DIR", "the disk that is looked at (this folder)");
+  set.text("--for", asked, "WAY", "check one way of running: host, mpi, cuda or nccl");
+  set.text("--checkpoint-dir", folder, "DIR", "folder whose disk is checked (this folder)");
   add_output_options(set, output, "what was found");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems problems;
@@ -221,7 +235,9 @@ int doctor_verb(Arguments arguments) {
   if (!problems.empty()) return refuse(problems);
   const Machine machine = examine(folder.value_or("."));
   const core::Status delivered =
-      deliver(output, to_json(machine), [&] { return to_text(machine); });
+      deliver(output, to_json(machine), [&] {
+        return to_text(machine) + next_text(next_of(machine));
+      });
   if (!delivered.ok()) return refuse(delivered.problems());
   int code = kDone;
   for (const Finding& f : machine.findings) {

@@ -15,10 +15,9 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kEmitPurpose =
-    "Writes a plan in a framework's own words: a script for Megatron-LM, a job file for\n"
-    "torchtitan, a configuration for DeepSpeed. What the framework cannot do is refused, with "
-    "what\n"
-    "to plan instead; what it does in its own way is a note on standard error.";
+    "Writes the file that starts a plan in another framework: a script for Megatron-LM, a job\n"
+    "file for torchtitan, a configuration for DeepSpeed. A plan that the framework cannot run is\n"
+    "refused, with what to plan instead. What it does in its own way is noted on standard error.";
 constexpr std::string_view kEmitExamples =
     "  planner emit plan.json --for megatron --out train.sh\n"
     "  planner emit plan.json --for torchtitan > job.toml\n"
@@ -38,6 +37,25 @@ core::Problem no_candidate(const planner::Plan& plan, std::int64_t n) {
   return {"--candidate",
           fmt::format("0 to {}, the plan's alternatives", plan.alternatives.size()),
           std::to_string(n), "plan with a greater --top"};
+}
+
+// How what was written is started.
+std::string next_of(const std::string& file, std::string_view framework, const planner::Plan& plan,
+                    const std::string& plan_file) {
+  const std::string word = core::shell_word(file);
+  const reports::NextStep start =
+      framework == "megatron"     ? reports::NextStep{"bash " + word, "in a Megatron-LM checkout"}
+      : framework == "torchtitan" ? reports::NextStep{"CONFIG_FILE=" + word + " ./run_train.sh",
+                                                      "in a torchtitan checkout"}
+                                  : reports::NextStep{"deepspeed train.py --deepspeed_config " +
+                                                          word,
+                                                      "with a training script of yours"};
+  const std::string again = core::shell_word(plan_file);
+  return next_text(
+      {start, plan.job.framework == "native"
+                  ? reports::NextStep{"planner exec " + again + " --scale-down",
+                                      "runs a small job of it here"}
+                  : reports::NextStep{"planner simulate " + again, "plays a step in time"}});
 }
 
 }  // namespace
@@ -81,7 +99,7 @@ int emit_verb(Arguments arguments) {
   file.json = false;
   const core::Status delivered = deliver(file, launch->text, [&] {
     if (output.json) return emit_json(*launch, *framework);
-    return output.out ? std::string() : launch->text;
+    return output.out ? next_of(*output.out, *framework, *plan, path) : launch->text;
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }

@@ -11,6 +11,7 @@
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
+#include "core/untrusted.hpp"
 #include "exec/record/run_record.hpp"
 #include "reports/run_text.hpp"
 
@@ -18,7 +19,7 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kExecPurpose =
-    "Runs a plan for real and records what it took: loss, memory, communication, time.";
+    "Runs a plan and records what it took: loss, memory, communication, time.";
 constexpr std::string_view kExecExamples =
     "  planner exec plan.json --steps 10 --out run.json\n"
     "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept\n"
@@ -180,6 +181,16 @@ void say_what_runs(const planner::Plan& plan, const planner::ScaledPlan& job) {
                                  plan.profile.gpu.name, planner::to_text(job.figures)));
 }
 
+std::string next_of(const RunRequest& request, const OutputOptions& output) {
+  if (!output.out)
+    return next_text({{"--out run.json", "keeps the record, for planner compare"}});
+  const std::string files =
+      fmt::format("{} {}", core::shell_word(request.plan_file), core::shell_word(*output.out));
+  return next_text(
+      {{fmt::format("planner compare {}", files), "holds the run against the prediction"},
+       {fmt::format("planner report {} --out page.html", files), "draws both"}});
+}
+
 int run(const planner::Plan& plan, RunRequest request, const OutputOptions& output,
         const Runner& runner) try {
   const core::Result<planner::ScaledPlan> job = job_of(plan, request);
@@ -194,7 +205,7 @@ int run(const planner::Plan& plan, RunRequest request, const OutputOptions& outp
     record->scaled_from =
         exec::ScaledFrom{plan.model, plan.job, planned->strategy, job->figures};
   const core::Status delivered = deliver(output, exec::to_json_text(*record), [&] {
-    return reports::run_text(*record, page_style());
+    return reports::run_text(*record, page_style()) + next_of(request, output);
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 } catch (const Ended& ended) {
@@ -226,9 +237,9 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   set.text("--communicator", options.communicator, "NAME",
            "local (default): ranks are threads; mpi: processes");
   set.text("--collectives", options.collectives, "WHOSE",
-           "own (default): as the plan says; mpi: the library's, its sums in its own order");
+           "own (default): the plan's algorithms; mpi: those of the MPI library");
   set.text("--links", options.links, "HOW",
-           "emulate links: plan (those of its machine), or of every pair, 1GB/s,50us");
+           "emulate slower links: plan (those of its machine), or 1GB/s,50us for every pair");
   set.text("--hostfile", options.hostfile, "FILE", "machines for mpirun to start ranks on");
   set.text("--data", options.data, "FILE",
            "synthetic (default), or a file: llm.c's tokens, or any text as one token per byte");
@@ -237,21 +248,24 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
            "run a small job of the same strategy: smaller batch, sequence and, if it must, model");
   set.text("--candidate", options.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.text("--checkpoint-dir", options.checkpoint_dir, "DIR",
-           "keep the state of each step there, and go on from the last complete one");
-  set.text("--checkpoint-every", options.checkpoint_every, "N", "steps between two (1)");
+           "keep checkpoints there, and resume from the last complete one");
+  set.text("--checkpoint-every", options.checkpoint_every, "N",
+           "steps between two checkpoints (1)");
   set.text("--graphs", options.graphs, "WHEN",
-           "of a GPU: keep a step and give it whole again: on, off, or auto (default), where the "
-           "plan is launch-bound");
-  set.text("--attention-kernel", options.attention, "WHOSE",
-           "of a GPU: own (default), cudnn where it has the shape, or auto: cudnn if it is there");
+           "on a GPU: replay steps as CUDA graphs: on, off, or auto (default): where the plan is "
+           "launch-bound");
+  set.text(
+      "--attention-kernel", options.attention, "WHOSE",
+      "on a GPU: own (default), cudnn where it supports the shape, or auto: cudnn if installed");
   set.text(
       "--gelu", options.gelu, "WHERE",
-      "of a GPU: own (default): a kernel of its own; product: in the epilogue of the product it "
-      "reads, where the library has that");
-  set.text("--device-times", options.device_times, "BY",
-           "of a GPU, of the last step's actions: events (default); cupti: and kernel by kernel, "
-           "into the record and the trace");
-  set.flag("--progress", options.progress, "tell each step, even where no terminal reads it");
+      "on a GPU: own (default): a kernel of its own; product: in the epilogue of the matrix "
+      "product, where the library has that");
+  set.text(
+      "--device-times", options.device_times, "BY",
+      "on a GPU, how the last step is timed: events (default), or cupti: kernel by kernel too, "
+      "in the record and the trace");
+  set.flag("--progress", options.progress, "report each step, even where no terminal reads it");
   add_step_trace_options(set, options.trace, "write a trace of the last step");
   add_output_options(set, output, "the record of the run");
   if (const auto ended = ended_by(set, arguments)) return *ended;

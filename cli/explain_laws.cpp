@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include <fmt/format.h>
+
 #include "cli/gpu_count.hpp"
 #include "cli/process.hpp"
 #include "models/graph.hpp"
@@ -108,7 +110,15 @@ int explain_laws(PlanOptions plan, const LawOptions& laws, const OutputOptions& 
   }
   const std::vector<reports::LawRow> rows = reports::law_table(*question, runs);
   const core::Status delivered = deliver(output, reports::to_json_text(*question, rows),
-                                         [&] { return reports::laws_text(*question, rows); });
+                                         [&] {
+        std::vector<reports::NextStep> next;
+        if (!laws.measure)
+          next.push_back({fmt::format("planner explain laws --gpus {} --servers {} --measure",
+                                      question->gpus, question->servers),
+                          "counts what a run sends"});
+        next.push_back({"planner explain C4 --gpus 16", "one law, with its numbers"});
+        return reports::laws_text(*question, rows) + next_text(next);
+      });
   if (!delivered.ok()) return refuse(delivered.problems());
   for (const reports::LawRow& row : rows)
     if (row.measured && *row.measured != row.predicted) {

@@ -7,6 +7,7 @@
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/json.hpp"
+#include "core/untrusted.hpp"
 #include "reports/explanation.hpp"
 #include "reports/facts.hpp"
 #include "reports/glossary.hpp"
@@ -16,13 +17,12 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kExplainPurpose =
-    "Explains a word that the tool prints or takes (zero3, zb_v, bubble, mfu; `words` lists "
-    "them),\n"
-    "a field of a plan (memory.activations, alternatives.0.time.step, gpu.usable): its formula, "
-    "the\n"
-    "values put in, the result, the source; `why-not KEY=VALUE ...`: what the best plan with it\n"
-    "would cost; a law or fact (C1 to C10, M1 to M16; `facts` lists them); `laws`: what gradient\n"
-    "exchange sends, C1 to C5.";
+    "Explains what the tool prints. QUESTION is one of:\n"
+    "- a word: zero3, zb_v, bubble, mfu, ... (`words` lists them);\n"
+    "- a field of a plan, as memory.activations: its formula, the values put in, its source;\n"
+    "- why-not KEY=VALUE ...: what the best plan with these values would cost;\n"
+    "- a law or fact, C1 to C10 and M1 to M16 (`facts` lists them);\n"
+    "- laws: how many bytes the ways to synchronise gradients send, C1 to C5.";
 constexpr std::string_view kExplainExamples =
     "  planner explain zb_v\n"
     "  planner explain memory.activations --plan plan.json\n"
@@ -39,15 +39,30 @@ core::Result<planner::Plan> plan_to_explain(const std::optional<std::string>& pa
   return plan_of(options, *requests);
 }
 
+std::string plan_word(const std::optional<std::string>& path) {
+  return path ? core::shell_word(*path) : "plan.json";
+}
+
+std::vector<reports::NextStep> after_words() {
+  return {{"planner explain words", "lists every word"},
+          {"planner explain memory.activations --plan plan.json", "a figure of a plan"}};
+}
+
+std::vector<reports::NextStep> after_field(const std::optional<std::string>& path) {
+  return {{fmt::format("planner explain why-not tensor=2 --plan {}", plan_word(path)),
+           "what the best plan with it would cost"},
+          {"planner explain words", "lists every word"}};
+}
+
 // Laws and facts need a model to be worked out for; this one when none is named.
 constexpr std::string_view kFactModel = "gpt2-1.5b";
 constexpr std::string_view kFactGpus = "8";
 
 int deliver_explanation(const core::Result<reports::Explanation>& explanation,
-                        const OutputOptions& output) {
+                        const OutputOptions& output, const std::optional<std::string>& plan) {
   if (!explanation.ok()) return refuse(explanation.problems());
   const core::Status delivered = deliver(output, reports::to_json_text(*explanation), [&] {
-    return reports::explanation_text(*explanation, page_style());
+    return reports::explanation_text(*explanation, page_style()) + next_text(after_field(plan));
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
@@ -65,7 +80,10 @@ std::string facts_json() {
 
 int list_facts(const OutputOptions& output) {
   const core::Status delivered =
-      deliver(output, facts_json(), [] { return reports::facts_text(page_style()); });
+      deliver(output, facts_json(), [] {
+        return reports::facts_text(page_style()) +
+               next_text({{"planner explain C4 --gpus 16", "one of them, with its numbers"}});
+      });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
@@ -73,7 +91,9 @@ int deliver_words(const std::vector<const reports::GlossaryEntry*>& entries,
                   const OutputOptions& output) {
   const core::Status delivered =
       deliver(output, reports::glossary_json(entries),
-              [&] { return reports::glossary_text(entries, page_style()); });
+              [&] {
+                return reports::glossary_text(entries, page_style()) + next_text(after_words());
+              });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
@@ -89,31 +109,34 @@ int list_words(const OutputOptions& output) {
       text += reports::wrapped(line, 0, 2, page_style());
       line.clear();
     }
-    return text;
+    return text + next_text({{"planner explain bubble", "one of them"}});
   };
   const core::Status delivered = deliver(output, reports::glossary_json(all), page);
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
+// `path`: the plan's file, where it has one.
 int explain_why_not(const core::Result<planner::Plan>& plan, const std::vector<std::string>& pins,
-                    const OutputOptions& output) {
+                    const std::optional<std::string>& path, const OutputOptions& output) {
   if (!plan.ok()) return refuse(plan.problems());
   const core::Result<reports::WhyNot> answer = reports::why_not(*plan, pins);
   if (!answer.ok()) return refuse(answer.problems());
   const core::Status delivered = deliver(output, reports::why_not_json(*answer), [&] {
-    return reports::why_not_text(*answer, page_style());
+    return reports::why_not_text(*answer, page_style()) +
+           next_text({{fmt::format("planner compare {} --strategies", plan_word(path)),
+                       "the plan's own candidates"}});
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
 // A field of the plan, else a word.
 int explain_field(const planner::Plan& plan, const std::string& question, double servers,
-                  const OutputOptions& output) {
+                  const std::optional<std::string>& path, const OutputOptions& output) {
   const core::Result<reports::Explanation> field = reports::explain(plan, question, servers);
   if (!field.ok())
     if (const auto words = reports::look_up(question); words.ok())
       return deliver_words(*words, output);
-  return deliver_explanation(field, output);
+  return deliver_explanation(field, output, path);
 }
 
 }  // namespace
@@ -130,7 +153,7 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
                   "`facts` or `laws`");
   set.group("Laws");
   set.text("--servers", laws.servers, "M", "parameter servers (2)");
-  set.flag("--measure", laws.measure, "run a small chain and count what it sends");
+  set.flag("--measure", laws.measure, "run a small model and count the bytes it sends");
   set.group("Plan");
   set.text("--plan", plan_path, "FILE", "explain this plan instead of a new one");
   add_plan_options(set, options);
@@ -146,7 +169,8 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
     return refuse({{"explain why-not", "KEY=VALUE", "none", "write explain why-not tensor=8"}});
   const std::string question = fmt::format("{}", fmt::join(asked, " "));
   const bool has_plan = plan_path || options.model;
-  if (asks_why_not) return explain_why_not(plan_to_explain(plan_path, options), pins, output);
+  if (asks_why_not) return explain_why_not(plan_to_explain(plan_path, options), pins, plan_path,
+                                          output);
   if (question == "words") return list_words(output);
   if (question == "laws") return explain_laws(options, laws, output, runner);
   if (question == "facts") return list_facts(output);
@@ -165,7 +189,7 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   if (!plan.ok())
     problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
   if (!problems.empty()) return refuse(problems);
-  return explain_field(*plan, question, static_cast<double>(servers), output);
+  return explain_field(*plan, question, static_cast<double>(servers), plan_path, output);
 }
 
 }  // namespace cli

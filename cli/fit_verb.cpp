@@ -1,8 +1,11 @@
+#include <fmt/format.h>
+
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/csv.hpp"
 #include "core/file.hpp"
+#include "core/untrusted.hpp"
 #include "reports/fit/fit.hpp"
 #include "reports/fit/left_out_accuracy.hpp"
 #include "reports/fit/write_back.hpp"
@@ -11,8 +14,8 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kFitPurpose =
-    "Sets the constants of GPUs and frameworks by published training runs, and says how well they\n"
-    "predict runs that were left out.";
+    "Fits the constants of GPUs and frameworks to measured training runs, and says how well they\n"
+    "predict runs that were left out of the fit.";
 constexpr std::string_view kFitExamples =
     "  planner fit runs.csv\n"
     "  planner fit runs.csv --write . --out fit.json";
@@ -34,6 +37,16 @@ std::vector<reports::validation::Predicted> memory_rows(
   return predicted;
 }
 
+std::vector<reports::NextStep> next_of(const std::string& runs, bool written) {
+  const std::string file = core::shell_word(runs);
+  if (written)
+    return {{"./dev build", "builds with these constants"},
+            {fmt::format("./dev run validate {}", file), "scores them on the runs"}};
+  return {{fmt::format("planner validate {}", file), "scores the shipped constants on the runs"},
+          {fmt::format("planner calibrate --from {} --out site.json", file),
+           "learns one site instead"}};
+}
+
 }  // namespace
 
 int fit_verb(Arguments arguments) {
@@ -42,9 +55,11 @@ int fit_verb(Arguments arguments) {
   bool no_leave_out = false;
   OutputOptions output;
   OptionSet set("fit", kFitPurpose, kFitExamples);
-  set.positional("RUNS", path, "CSV of published runs, one a row");
-  set.text("--constants", table, "FILE", "what may be set, and its bounds (the shipped table)");
-  set.text("--starts", starts, "N", "starting points: the priors, and others drawn with --seed");
+  set.positional("RUNS", path, "CSV of measured runs, one per row");
+  set.text("--constants", table, "FILE",
+           "which constants may change, with bounds (the shipped table)");
+  set.text("--starts", starts, "N",
+           "starting points: the first from the priors, others drawn with --seed");
   set.text("--write", write, "FOLDER", "write the constants into this source tree's profiles");
   set.flag("--no-leave-out", no_leave_out, "only the fit over all rows");
   add_output_options(set, output, "the constants and errors");
@@ -92,7 +107,10 @@ int fit_verb(Arguments arguments) {
     if (const auto done = reports::fit::write_back(fitted, accuracy, *write); !done.ok())
       return refuse(done.problems());
   const core::Status delivered = deliver(output, reports::fit::to_json_text(fitted),
-                                         [&] { return fit_text(fitted, page_style()); });
+                                         [&] {
+                                           return fit_text(fitted, page_style()) +
+                                                  next_text(next_of(path, write.has_value()));
+                                         });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 

@@ -6,6 +6,7 @@
 #include "core/check.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
+#include "core/untrusted.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/names.hpp"
@@ -86,7 +87,9 @@ std::string gpus_text(const std::vector<Profile>& profiles,
          "\nTFLOP/s: dense, 16 bit. Choose another node with --node, GB/s per GPU:\n\n" +
          node_table(shipped_nodes(profiles)).text(page_style()) +
          (local ? "\nIn this machine: " + *local + '\n'
-                : "\nNo GPU of a known kind in this machine.\n");
+                : "\nNo GPU of a known kind in this machine.\n") +
+         next_text({{"planner gpus H100", "one of them: every number, with its source"},
+                    {"planner --model gpt2-1.5b --gpus 8 --gpu a100-sxm-80g", "plans for it"}});
 }
 
 // One GPU and its usual node: every number with where it comes from.
@@ -102,6 +105,9 @@ std::string profile_text(const Profile& p, const std::string& assumption) {
     if (s.field.starts_with("framework.") || s.field.starts_with("native.")) continue;
     text += reports::wrapped(fmt::format("{} = {} [{}]", s.field, s.text, s.source), 2, 6, style);
   }
+  text += next_text({{fmt::format("planner --model gpt2-1.5b --gpus 8 --gpu {}",
+                                  core::shell_word(p.gpu.id)),
+                      "plans for it"}});
   return text;
 }
 

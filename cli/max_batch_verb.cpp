@@ -11,9 +11,11 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kMaxBatchPurpose =
-    "Finds the most samples per GPU that fit in one go, with at most --max-risk of running out of\n"
-    "memory, without accumulating gradients, under any\n"
-    "strategy or the pinned one: 1, 2, 4, ... until one does not fit, then by halves between.";
+    "Finds the most samples per GPU that fit without gradient accumulation, with at most "
+    "--max-risk\n"
+    "of running out of memory, under any strategy or the pinned one. It tries 1, 2, 4, ... until "
+    "one\n"
+    "number does not fit, then halves the interval.";
 constexpr std::string_view kMaxBatchExamples =
     "  planner max-batch --model gpt2-1.5b --gpus 8 --gpu rtx3090\n"
     "  planner max-batch --model llama3-8b --gpus 8 --pin sharding=zero3 --pin checkpoint=none";
@@ -110,7 +112,13 @@ int max_batch_verb(Arguments arguments) {
     }
     points.push_back(point);
   }
-  const core::Status delivered = deliver_points(output, {points, {}, said, answer});
+  std::vector<reports::NextStep> next;
+  if (answer) {
+    options.global_batch = std::to_string(points[*answer].global_batch);
+    options.pins.emplace_back("grad_accum=1");
+    next = next_of(options, output);
+  }
+  const core::Status delivered = deliver_points(output, {points, {}, said, answer, next});
   if (!delivered.ok()) return refuse(delivered.problems());
   if (answer) return kDone;
   write_reason(said);

@@ -13,9 +13,10 @@ namespace {
 
 constexpr std::string_view kMinGpusPurpose =
     "Finds the fewest GPUs on which a job fits with at most --max-risk of running out of memory,\n"
-    "or trains --tokens within a given time: 1, 2, 4, ... until one does, then what lies between\n"
-    "(each number within a node, whole nodes beyond).\n"
-    "Nothing is kept in the memory of the hosts, unless --pin offload=... asks for it.";
+    "or which train --tokens within a given time. It tries 1, 2, 4, ... until one number does, "
+    "then\n"
+    "the numbers between: each one within a node, whole nodes beyond.\n"
+    "Nothing is offloaded to host memory, unless --pin offload=... asks for it.";
 constexpr std::string_view kMinGpusExamples =
     "  planner min-gpus --model llama3-70b --gpu h100-sxm-80g\n"
     "  planner min-gpus --model llama3-8b --gpu a100-sxm-80g --tokens 1T --within 30d";
@@ -83,8 +84,8 @@ int min_gpus_verb(Arguments arguments) {
   std::optional<std::string> within_text, most_text;
   OptionSet set("min-gpus", kMinGpusPurpose, kMinGpusExamples);
   add_plan_options(set, options);
-  set.text("--within", within_text, "TIME", "to train --tokens in, as 30d");
-  set.text("--max-gpus", most_text, "N", "ask about no more (65536)");
+  set.text("--within", within_text, "TIME", "time in which to train --tokens, as 30d");
+  set.text("--max-gpus", most_text, "N", "try no more than these (65536)");
   add_points_output(set, output);
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems problems;
@@ -122,7 +123,12 @@ int min_gpus_verb(Arguments arguments) {
       said = fmt::format("Fewest: {} x {}, with {}.", *found, points[i].gpu,
                          planner::to_text(points[i].candidate->strategy));
     }
-  const core::Status delivered = deliver_points(output, {points, {}, said, answer});
+  std::vector<reports::NextStep> next;
+  if (answer) {
+    options.gpus = std::to_string(*found);
+    next = next_of(options, output);
+  }
+  const core::Status delivered = deliver_points(output, {points, {}, said, answer, next});
   if (!delivered.ok()) return refuse(delivered.problems());
   if (answer) return kDone;
   write_reason(said);

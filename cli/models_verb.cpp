@@ -53,7 +53,9 @@ std::string models_text(const std::vector<models::ZooEntry>& zoo) {
     table.add(std::move(cells));
   }
   const char* more = style.wide() ? "" : "\nSources: with --json, or on a wider terminal.\n";
-  return table.text(style) + more;
+  return table.text(style) + more +
+         next_text({{"planner --model llama3-8b --gpus 8", "plans how to train one"},
+                    {"planner --model ./config.json --gpus 8", "or one of your own"}});
 }
 
 }  // namespace

@@ -15,9 +15,10 @@ namespace cli {
 
 void add_output_options(OptionSet& options, OutputOptions& output, std::string_view file) {
   options.group("Output");
-  options.flag("--json", output.json, "the machine form on standard output, nothing else");
-  options.text("--out", output.out, "FILE", fmt::format("write {} to FILE, whole or not", file));
-  options.text("--seed", output.seed, "N", "of everything random (1)");
+  options.flag("--json", output.json, "print JSON on standard output, and nothing else there");
+  options.text("--out", output.out, "FILE",
+               fmt::format("write {} to FILE, completely or not at all", file));
+  options.text("--seed", output.seed, "N", "seed of everything random (1)");
   options.flag("--quiet", output.quiet, "no progress on standard error");
 }
 
@@ -65,6 +66,10 @@ reports::TextStyle page_style() {
           .unicode = locale_is_utf8(),
           .width = columns == 0 ? reports::kWidth
                                 : std::clamp(columns, reports::kMinWidth, reports::kMaxWidth)};
+}
+
+std::string next_text(const std::vector<reports::NextStep>& steps) {
+  return reports::next_steps_text(steps, page_style());
 }
 
 std::function<void(std::string_view)> progress_on_terminal(bool quiet) {

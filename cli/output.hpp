@@ -9,6 +9,7 @@
 
 #include "cli/option_set.hpp"
 #include "core/result.hpp"
+#include "reports/next_steps.hpp"
 #include "reports/text.hpp"
 
 namespace cli {
@@ -48,6 +49,9 @@ class ProgressLine {
 // How pages look to the reader of standard output: the width of the terminal (COLUMNS wins; 80
 // where nobody says; held to what a page can use), colour and block characters where they show.
 reports::TextStyle page_style();
+
+// The end of a page: what to type next.
+std::string next_text(const std::vector<reports::NextStep>& steps);
 
 // Tells what is done, a line each, on a standard error that is a terminal; else, or if quiet, none.
 std::function<void(std::string_view)> progress_on_terminal(bool quiet);

@@ -10,6 +10,7 @@
 #include "cli/output.hpp"
 #include "cli/price_option.hpp"
 #include "core/check.hpp"
+#include "core/untrusted.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/names.hpp"
@@ -271,12 +272,16 @@ planner::Request read_question(const PlanOptions& options, core::Problems& probl
 }  // namespace
 
 static void add_node_options(OptionSet& options, PlanOptions& p) {
-  options.text("--node", p.node, "NODE", "a machine of `planner gpus` (aws-p5, ...), or a file");
-  options.text("--gpus-per-node", p.gpus_per_node, "N", "of the profile when not given");
-  options.text("--site", p.site, "FILE", "what `planner calibrate` learnt of your site");
-  options.text("--internode-gbps", p.internode_gbps, "GBPS", "bandwidth of a node's network");
-  options.text("--host-memory", p.host_memory, "SIZE", "of a node, as 512GiB");
-  options.text("--host-bandwidth", p.host_bandwidth, "RATE", "of a node's memory, as 200GB/s");
+  options.text("--node", p.node, "NODE",
+               "a machine that `planner gpus` lists (aws-p5, ...), or a file");
+  options.text("--gpus-per-node", p.gpus_per_node, "N",
+               "GPUs in one machine (as its profile says)");
+  options.text("--site", p.site, "FILE", "calibration of your site, by `planner calibrate`");
+  options.text("--internode-gbps", p.internode_gbps, "GBPS",
+               "network bandwidth of a node, in Gbit/s");
+  options.text("--host-memory", p.host_memory, "SIZE", "host memory of a node, as 512GiB");
+  options.text("--host-bandwidth", p.host_bandwidth, "RATE",
+               "bandwidth of that memory, as 200GB/s");
 }
 
 void add_machine_options(OptionSet& options, PlanOptions& p) {
@@ -302,37 +307,63 @@ core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& 
 
 void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.group("Question");
-  options.text("--model", p.model, "MODEL", "zoo name, config.json, its folder, or model file");
-  options.text("--gpus", p.gpus, "N", "how many (1); 8xH100 names them too");
+  options.text("--model", p.model, "MODEL",
+               "a name of `planner models`, a config.json, its folder, or a model file");
+  options.text("--gpus", p.gpus, "N", "number of GPUs (1); 8xH100 also names the GPU");
   options.text("--gpu", p.gpu, "PROFILE[,...]",
-               "which: H100, rtx4090, a file; further ones compare");
+               "which GPU: H100, rtx4090 or a file; more of them are compared");
   add_node_options(options, p);
   options.group("Job");
   options.text("--seq", p.seq, "N", "tokens per sample");
   options.text("--global-batch", p.global_batch, "N", "samples per step");
   options.text("--mode", p.mode, "MODE", "train, finetune, inference");
-  options.text("--recipe", p.recipe, "NAME", "types by role: mixed, fp32, lean, ...");
-  options.text("--precision", p.precision, "TYPE", "bf16, fp16, fp8");
+  options.text("--recipe", p.recipe, "NAME",
+               "number types of weights, gradients, optimizer: mixed, fp32, lean, ...");
+  options.text("--precision", p.precision, "TYPE", "the recipe's short type: bf16, fp16, fp8");
   options.text("--optimizer", p.optimizer, "NAME", "adamw, adam, sgd, ...");
-  options.text("--lora-rank", p.lora_rank, "R", "0: no LoRA");
-  options.text("--lora-targets", p.lora_targets, "LIST", "of q,k,v,o,gate,up,down, or all-linear");
-  options.text("--quantization", p.quantization, "NAME", "none, int8, nf4, two_factor");
+  options.text("--lora-rank", p.lora_rank, "R",
+               "rank of LoRA adapters; 0 (default) trains all weights");
+  options.text("--lora-targets", p.lora_targets, "LIST",
+               "matrices with adapters: q,k,v,o,gate,up,down, or all-linear");
+  options.text("--quantization", p.quantization, "NAME",
+               "of frozen weights: none, int8, nf4, two_factor");
   options.text("--attention", p.attention, "NAME", "flash2, flash1, fused_softmax, unfused");
-  options.text("--framework", p.framework, "NAME", "whose behaviour is modelled (native)");
-  options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "of gradients on the wire");
+  options.text("--framework", p.framework, "NAME",
+               "framework whose behaviour is predicted (native)");
+  options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "number type in which gradients are sent");
   options.group("Search");
-  options.text("--tokens", p.tokens, "N", "to train on, as 500B: time, rent, energy");
-  options.texts("--price", p.prices, "GPU=USD", "of a GPU for an hour; repeatable");
-  options.text("--objective", p.objective, "NAME", "time, memory, cost, energy");
+  options.text("--tokens", p.tokens, "N",
+               "tokens to train on, as 500B: adds time, rent and energy");
+  options.texts("--price", p.prices, "GPU=USD", "rent of a GPU for an hour; repeatable");
+  options.text("--objective", p.objective, "NAME", "what to minimise: time, memory, cost, energy");
   options.texts("--pin", p.pins, "KEY=VALUE", "fix a key of the strategy; repeatable");
-  options.texts("--forbid", p.forbids, "KEY=VALUE", "rule a value out; repeatable");
-  options.flag("--allow-stale", p.allow_stale, "allow strategies that use stale weights");
-  options.text("--max-risk", p.max_risk, "SHARE", "of running out of memory, at most (5%)");
+  options.texts("--forbid", p.forbids, "KEY=VALUE", "rule out a value of a key; repeatable");
+  options.flag("--allow-stale", p.allow_stale,
+               "also search strategies that train with stale weights");
+  options.text("--max-risk", p.max_risk, "SHARE",
+               "highest accepted risk of running out of memory (5%)");
   options.text("--simpler-within", p.simpler_within, "SHARE",
-               "of the fastest step: there the simplest strategy wins (2%)");
+               "the simplest strategy within this share of the fastest wins (2%)");
   options.text("--top", p.top, "N", "alternatives to keep (5)");
-  options.text("--threads", p.threads, "N", "threads that replay the finalists (all there are)");
+  options.text("--threads", p.threads, "N", "threads for the search (all cores)");
   options.text("--candidate", p.candidate, "N", "choose the N-th best (1)");
+}
+
+std::string command_of(const PlanOptions& typed) {
+  PlanOptions options = typed;
+  OptionSet set("", "", "");
+  add_plan_options(set, options);
+  std::string text = "planner";
+  const auto add = [&](std::string_view name, const std::string& value) {
+    text += fmt::format(" {} {}", name, core::shell_word(value));
+  };
+  for (const NamedValue& option : set.named())
+    if (*option.value) add(option.name, **option.value);
+  for (const std::string& pin : options.pins) add("--pin", pin);
+  for (const std::string& forbidden : options.forbids) add("--forbid", forbidden);
+  for (const std::string& price : options.prices) add("--price", price);
+  if (options.allow_stale) text += " --allow-stale";
+  return text;
 }
 
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed) {

@@ -24,6 +24,9 @@ struct PlanOptions {
 
 void add_plan_options(OptionSet& options, PlanOptions& plan);
 
+// The command line that asks this, as a shell reads it.
+std::string command_of(const PlanOptions& options);
+
 // Of these the options that name a machine, and what they name; empty: no --gpu.
 void add_machine_options(OptionSet& options, PlanOptions& plan);
 core::Result<std::optional<hw_profiles::Profile>> machine_of(const PlanOptions& options);

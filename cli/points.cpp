@@ -9,6 +9,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
+#include "core/untrusted.hpp"
 #include "reports/front.hpp"
 #include "sim/program/collective.hpp"
 
@@ -131,14 +132,18 @@ std::string points_text(const Points& p, reports::TextStyle style) {
       std::ranges::any_of(p.points, [](const Subject& s) { return s.training.has_value(); });
   const bool priced =
       std::ranges::any_of(p.points, [](const Subject& s) { return s.token_usd.has_value(); });
+  const bool risky = std::ranges::any_of(p.points, [](const Subject& s) {
+    return s.candidate && s.candidate->uncertainty.out_of_memory >= planner::kHardlyRisky;
+  });
   std::vector<reports::Column> columns;
   for (const auto& [name, value] : p.points.empty() ? Settings() : p.points.front().settings)
     if (!is_of_every_point(name)) columns.push_back({name, reports::Align::left});
   columns.push_back({"gpu", reports::Align::left});
   for (const char* title : {"GPUs", "seq", "batch", "step", "tokens/s", "mfu", "memory"})
     columns.push_back({title});
+  if (risky) columns.push_back({"oom"});
   if (trains)
-    for (const char* title : {"train", "USD", "energy, J"}) columns.push_back({title});
+    for (const char* title : {"train", "USD", "energy"}) columns.push_back({title});
   else if (priced)
     columns.push_back({"USD a M tokens"});
   columns.push_back({"strategy", reports::Align::left});
@@ -152,6 +157,9 @@ std::string points_text(const Points& p, reports::TextStyle style) {
       cells.push_back(std::move(cell));
     for (const char* key : {"step_seconds", "tokens_per_second", "mfu", "device_bytes"})
       cells.push_back(shown(s, key));
+    if (risky)
+      cells.push_back(s.candidate ? reports::percent_text(s.candidate->uncertainty.out_of_memory)
+                                  : "-");
     if (trains)
       for (const char* key : {"training_seconds", "cost_usd", "energy_joules"})
         cells.push_back(shown(s, key));
@@ -162,10 +170,20 @@ std::string points_text(const Points& p, reports::TextStyle style) {
   }
   std::string text = table.text(style) + reports::front_text(p.front, kFrontShown, style) +
                      reports::prices_text(p.points, style);
-  if (p.said.empty()) return text;
-  text += '\n';
-  text += reports::wrapped(p.said, 0, 2, style);
-  return text;
+  if (!p.said.empty()) text += '\n' + reports::wrapped(p.said, 0, 2, style);
+  return text + reports::next_steps_text(p.next, style);
+}
+
+std::vector<reports::NextStep> next_of(const PlanOptions& point, const PointsOutput& output) {
+  const std::optional<std::string>& out = output.output.out;
+  std::vector<reports::NextStep> steps{
+      {command_of(point) + " --out plan.json", "plans it in full"}};
+  if (!out)
+    steps.push_back({"--out sweep.json", "keeps the points, for planner report"});
+  else if (form_of(*out).empty())
+    steps.push_back({fmt::format("planner report {} --out page.html", core::shell_word(*out)),
+                     "draws the points"});
+  return steps;
 }
 
 core::Status deliver_points(const PointsOutput& options, const Points& points) {

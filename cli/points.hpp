@@ -37,13 +37,18 @@ core::Result<reports::Subject> plan_point(PlanOptions options, bool hosts,
 reports::Subject refused_point(const PlanOptions& options, const core::Problems& problems,
                                const Settings& settings);
 
-// What was found: points, the front of all their contenders (reports/front.hpp), a sentence, and
-// the point that was asked for, where one was.
+// What was found: points, the front of all their contenders (reports/front.hpp), a sentence, the
+// point that was asked for, where one was, and what to type next.
 struct Points {
   std::vector<reports::Subject> points, front;
   std::string said;
   std::optional<std::size_t> answer;
+  std::vector<reports::NextStep> next = {};
 };
+// The plan of one point, and the page of them all.
+std::vector<reports::NextStep> next_of(const PlanOptions& point, const PointsOutput& output);
+
+
 // Tables of points and of the front, and below them what is said.
 std::string points_text(const Points& points, reports::TextStyle style);
 core::Status deliver_points(const PointsOutput& options, const Points& points);

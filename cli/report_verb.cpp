@@ -6,6 +6,7 @@
 #include "cli/version.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
+#include "core/untrusted.hpp"
 #include "reports/html/build_page.hpp"
 #include "reports/html/write_page.hpp"
 
@@ -13,9 +14,8 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kReportPurpose =
-    "Writes a page from any mix of files of plan, simulate, exec, compare, validate and sweep: "
-    "one\n"
-    "HTML file that needs no network, or the same tables as Markdown.";
+    "Writes a page from any mix of files that plan, simulate, exec, compare, validate and sweep\n"
+    "wrote with --out: one HTML file that needs no network, or the same tables as Markdown.";
 constexpr std::string_view kReportExamples =
     "  planner report plan.json --out plan.html          # open it in a browser\n"
     "  planner report plan.json run.json simulate.json --out page.html\n"
@@ -57,6 +57,15 @@ core::Result<std::vector<reports::html::Document>> read_documents(
   return documents;
 }
 
+// A page on standard output is all that is there.
+std::string next_of(const std::optional<std::string>& out, bool markdown) {
+  if (!out) return "";
+  const std::string file = core::visible(*out);
+  return next_text({markdown ? reports::NextStep{"cat " + core::shell_word(*out), "shows it"}
+                             : reports::NextStep{"open " + file + " in a browser",
+                                                 "it needs no network and no other file"}});
+}
+
 }  // namespace
 
 int report_verb(Arguments arguments) {
@@ -66,7 +75,7 @@ int report_verb(Arguments arguments) {
   OptionSet set("report", kReportPurpose, kReportExamples);
   set.positionals("FILE", paths, "files that planner wrote with --out");
   set.group("Page");
-  set.text("--format", format, "html|md", "where --out does not say it; md without --out");
+  set.text("--format", format, "html|md", "the form, where the name of --out does not say it (md)");
   add_output_options(set, output, "the page");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems problems;
@@ -90,7 +99,7 @@ int report_verb(Arguments arguments) {
   const std::string text =
       *markdown ? reports::html::to_markdown(*page) : reports::html::to_html(*page);
   const core::Status delivered =
-      deliver(output, text, [&] { return output.out ? std::string() : text; });
+      deliver(output, text, [&] { return output.out ? next_of(output.out, *markdown) : text; });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 

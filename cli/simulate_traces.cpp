@@ -70,7 +70,9 @@ int simulate_traces(const std::string& path, const TraceWords& words, const Outp
   if (!simulation.ok()) return refuse(simulation.problems());
   simulation->from = path;
   const core::Status delivered = deliver(output, planner::to_json_text(*simulation), [&] {
-    return reports::trace_simulation_text(*simulation, page_style());
+    std::vector<reports::NextStep> next;
+    if (!words.machine.gpu) next.push_back({"--gpu a100-sxm-80g", "the same step on its links"});
+    return reports::trace_simulation_text(*simulation, page_style()) + next_text(next);
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }

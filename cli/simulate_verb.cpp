@@ -16,7 +16,7 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kSimulatePurpose =
-    "Plays a planned step in time, before any GPU does: where every microsecond goes.";
+    "Simulates a step of a plan, rank by rank: where every microsecond goes.";
 constexpr std::string_view kSimulateExamples =
     "  planner simulate plan.json --trace trace.json      # open in ui.perfetto.dev\n"
     "  planner simulate plan.json --trace step.pftrace --ranks 0-3 --micro-batches 0..3\n"
@@ -208,22 +208,22 @@ int simulate_verb(Arguments arguments) {
   set.group("Simulation");
   set.text("--candidate", words.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.texts("--straggler", words.stragglers, "rank=R,slowdown=X",
-            "a rank whose kernels take X times as long; several times");
+            "a rank whose kernels take X times as long; repeatable");
   set.text("--collectives", words.collectives, "HOW",
-           "timed: each in its own time (default); flows: message by message over shared links");
-  set.text("--links", words.links, "HOW", "under flows: shared (default) or exclusive");
+           "timed (default): each takes its predicted time; flows: messages share the links");
+  set.text("--links", words.links, "HOW", "with flows: shared (default) or exclusive");
   set.texts("--link-down", words.weak_links, "rank=R[,share=X]",
-            "a rank whose links keep X of their bandwidth, or are broken; several times");
-  set.text("--jitter", words.jitter, "SHARE", "kernels vary by this share of their time");
+            "a rank whose links keep the share X of their bandwidth, or fail; repeatable");
+  set.text("--jitter", words.jitter, "SHARE", "kernel times vary by this share");
   set.text("--scale", words.scale, "N,N,...",
-           "the same with so many data-parallel copies: 1,2,4,8");
+           "also with so many data-parallel copies: 1,2,4,8");
   set.text("--mtbf", words.mtbf, "TIME",
-           "between failures of one GPU: goodput, and the best interval between checkpoints");
-  set.text("--save", words.save, "TIME", "to write a checkpoint (with --mtbf)");
+           "mean time between failures of one GPU: goodput, best checkpoint interval");
+  set.text("--save", words.save, "TIME", "time to write a checkpoint (with --mtbf)");
   set.text("--restart", words.restart, "TIME",
-           "from a failure until steps run again (with --mtbf)");
-  set.text("--horizon", words.horizon, "TIME", "how long failures are played (30d)");
-  set.flag("--unfold", words.unfold, "play every rank, also those that behave alike");
+           "time from a failure until steps run again (with --mtbf)");
+  set.text("--horizon", words.horizon, "TIME", "how long a run with failures is played (30d)");
+  set.flag("--unfold", words.unfold, "play every rank, even those that behave alike");
   add_step_trace_options(set, words.trace, "write a trace of the step");
   add_chakra_options(set, words.chakra);
   add_trace_options(set, words.traces);

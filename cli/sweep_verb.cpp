@@ -14,12 +14,14 @@ namespace {
 
 constexpr std::string_view kSweepPurpose =
     "Plans the same job for many values of its options: the best strategy of every combination.\n"
-    "Any option may be a list (--gpus 8,16,32, --precision bf16,fp8, --gpu H100,A100), numbers "
-    "also\n"
-    "a doubling range (8..64) or steps (8..64+8), with k for 1024; values that hold commas are\n"
-    "listed with ';' (--lora-targets 'q,v;all-linear'). --each does it for a key of the strategy.\n"
-    "A combination that cannot be asked is a line that says why. Over several numbers of GPUs the\n"
-    "Pareto front of GPUs, step and memory follows: of every strategy that no other is as good as.";
+    "Any option may be a list: --gpus 8,16,32, --precision bf16,fp8, --gpu H100,A100. A number "
+    "may\n"
+    "also be a doubling range (8..64) or have steps (8..64+8); k means 1024. Values that hold\n"
+    "commas are separated by ';': --lora-targets 'q,v;all-linear'. --each lists values of a key "
+    "of\n"
+    "the strategy. A combination that is not valid becomes a line that says why. With several\n"
+    "numbers of GPUs, the Pareto front follows: the strategies that no other beats in GPUs, step\n"
+    "and memory together.";
 constexpr std::string_view kSweepExamples =
     "  planner sweep --model llama3-8b --gpus 8..64 --seq 2k,4k,8k\n"
     "  planner sweep --model llama3-8b --gpus 8,16 --gpu a100-sxm-80g,h100-sxm-80g --tokens 100B\n"
@@ -27,15 +29,23 @@ constexpr std::string_view kSweepExamples =
     "  planner sweep --model gpt2-1.5b --gpus 1..16 --out sweep.json && planner report sweep.json "
     "--out sweep.html";
 
-std::string said_of(const std::vector<reports::Subject>& points) {
-  const reports::Subject *best = nullptr, *cheapest = nullptr;
-  for (const reports::Subject& s : points) {
-    if (!s.candidate) continue;
-    if (best == nullptr || s.candidate->throughput.tokens_per_second >
-                               best->candidate->throughput.tokens_per_second)
+// Null: nothing fits.
+const reports::Subject* fastest_of(const std::vector<reports::Subject>& points) {
+  const reports::Subject* best = nullptr;
+  for (const reports::Subject& s : points)
+    if (s.candidate && (best == nullptr || s.candidate->throughput.tokens_per_second >
+                                               best->candidate->throughput.tokens_per_second))
       best = &s;
-    if (s.token_usd && (cheapest == nullptr || *s.token_usd < *cheapest->token_usd)) cheapest = &s;
-  }
+  return best;
+}
+
+std::string said_of(const std::vector<reports::Subject>& points) {
+  const reports::Subject* const best = fastest_of(points);
+  const reports::Subject* cheapest = nullptr;
+  for (const reports::Subject& s : points)
+    if (s.candidate && s.token_usd &&
+        (cheapest == nullptr || *s.token_usd < *cheapest->token_usd))
+      cheapest = &s;
   if (best == nullptr) return "No point has a strategy that fits.";
   std::string text = fmt::format("Most tokens a second: {}.", best->label);
   if (cheapest != nullptr)
@@ -80,12 +90,15 @@ int sweep_verb(Arguments arguments) {
     }
   }
   if (std::ranges::all_of(points, &reports::Subject::refused)) return refuse(refused);
-  const bool any = std::ranges::any_of(
-      points, [](const reports::Subject& s) { return s.candidate.has_value(); });
-  const core::Status delivered = deliver_points(
-      output, {points, reports::front_of(std::move(contenders)), said_of(points), std::nullopt});
+  const reports::Subject* const best = fastest_of(points);
+  std::vector<reports::NextStep> next;
+  if (best != nullptr)
+    next = next_of((*questions)[static_cast<std::size_t>(best - points.data())].options, output);
+  const core::Status delivered =
+      deliver_points(output, {points, reports::front_of(std::move(contenders)), said_of(points),
+                              std::nullopt, next});
   if (!delivered.ok()) return refuse(delivered.problems());
-  if (any) return kDone;
+  if (best != nullptr) return kDone;
   write_reason("no point has a strategy that fits");
   return kAnswerIsNo;
 }

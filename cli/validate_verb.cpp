@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
+#include "core/untrusted.hpp"
 #include "reports/fit/scatter.hpp"
 #include "reports/fit/validation_page.hpp"
 #include "reports/validate/collectives.hpp"
@@ -10,9 +13,9 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kValidatePurpose =
-    "Predicts published training runs, each exactly as its row states it, and compares: time,\n"
-    "memory, whether it fits, and which of several alternatives is fastest. Of a file of timed\n"
-    "collectives (columns collective, n_gpus, bytes): their times.";
+    "Predicts measured training runs, each exactly as its row states it, and scores time, memory,\n"
+    "whether the run fits, and which of several alternatives is fastest. A file of timed\n"
+    "collectives (columns collective, n_gpus, bytes) has its times scored.";
 constexpr std::string_view kValidateExamples =
     "  planner validate runs.csv\n"
     "  planner validate runs.csv --leave-out bloom-tuneup --json --out scores.json\n"
@@ -78,8 +81,29 @@ int validate_collectives(const std::string& path, const OutputOptions& output) {
   if (!scores.ok()) return refuse(scores.problems());
   const core::Status delivered =
       deliver(output, reports::validation::to_json_text(*scores),
-              [&] { return reports::validation::collectives_text(*scores, page_style()); });
+              [&] {
+                return reports::validation::collectives_text(*scores, page_style()) +
+                       next_text({{"planner validate runs.csv --collectives " +
+                                       core::shell_word(path) + " --report page.md",
+                                   "a page with both"}});
+              });
   return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
+std::vector<reports::NextStep> next_of(const std::string& runs, bool has_site,
+                                       const OutputOptions& output) {
+  const std::string file = core::shell_word(runs);
+  std::vector<reports::NextStep> steps;
+  if (!has_site)
+    steps.push_back({fmt::format("planner calibrate --from {} --out site.json", file),
+                     "learns the site of these runs"});
+  if (output.out)
+    steps.push_back({fmt::format("planner report {} --out scores.html",
+                                 core::shell_word(*output.out)),
+                     "draws the scores"});
+  else
+    steps.push_back({"--out scores.json", "keeps the scores, for planner report"});
+  return steps;
 }
 
 }  // namespace
@@ -91,15 +115,15 @@ int validate_verb(Arguments arguments) {
   reports::validation::Request request;
   OutputOptions output;
   OptionSet set("validate", kValidatePurpose, kValidateExamples);
-  set.positional("RUNS", path, "CSV of published runs, or of timed collectives, one a row");
+  set.positional("RUNS", path, "CSV of measured runs, or of timed collectives, one per row");
   set.texts("--leave-out", request.leave_out, "DATASET", "do not score its rows; repeatable");
   set.texts("--set", overrides, "FIELD=VALUE",
-            "a profile's field, as [GPU or framework:]gpu.gemm_sustained=0.8; repeatable");
-  set.text("--site", site, "FILE", "what `planner calibrate` learnt of the site of all rows");
+            "set a field of a profile: [GPU or framework:]gpu.gemm_sustained=0.8; repeatable");
+  set.text("--site", site, "FILE", "calibration of the site of all rows, by `planner calibrate`");
   set.text(
       "--report", page, "FILE",
-      "a page of Markdown, and its scatter plot beside it; fits without each dataset: a minute");
-  set.text("--collectives", collectives, "FILE", "timed collectives: a section of the page");
+      "a Markdown page and its scatter plot; fits without each dataset, which takes a minute");
+  set.text("--collectives", collectives, "FILE", "timed collectives: adds a section to that page");
   add_output_options(set, output, "the scores");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems bad;
@@ -152,7 +176,10 @@ int validate_verb(Arguments arguments) {
       return refuse(done.problems());
   const core::Status delivered =
       deliver(output, reports::validation::to_json_text(scores),
-              [&] { return reports::validation::validation_text(scores, page_style()); });
+              [&] {
+                return reports::validation::validation_text(scores, page_style()) +
+                       next_text(next_of(path, site.has_value(), output));
+              });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 

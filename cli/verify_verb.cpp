@@ -15,8 +15,8 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kVerifyPurpose =
-    "Reads every checkpoint in a folder and says what a run would refuse: it checks the manifest,\n"
-    "and each file's size, digest, rank and step. It changes nothing.";
+    "Reads every checkpoint in a folder and says which of them a run would refuse. It checks the\n"
+    "manifest, and each file's size, digest, rank and step. It changes nothing.";
 constexpr std::string_view kVerifyExamples =
     "  planner verify kept                  # the --checkpoint-dir of planner exec\n"
     "  planner verify kept --json";
@@ -38,6 +38,17 @@ std::string page(const std::vector<exec::HeldStep>& steps) {
       text += fmt::format("refused\n  {}\n", fmt::join(lines_of(s.problems), "\n  "));
   }
   return text;
+}
+
+// A run goes on from the last step that is whole.
+std::string next_of(const std::string& folder, const std::vector<exec::HeldStep>& steps) {
+  std::int64_t done = 0;
+  for (const exec::HeldStep& s : steps)
+    if (s.problems.empty()) done = std::max(done, s.steps_done);
+  if (done == 0) return "";
+  return next_text({{fmt::format("planner exec plan.json --checkpoint-dir {} --steps {}",
+                                 core::shell_word(folder), done + 10),
+                     fmt::format("goes on after step {}, with the plan it was trained by", done)}});
 }
 
 std::string json(const std::string& folder, const std::vector<exec::HeldStep>& steps) {
@@ -71,7 +82,8 @@ int verify_verb(Arguments arguments) {
   const auto steps = exec::verify(folder);
   if (!steps.ok()) return refuse(steps.problems());
   const core::Status delivered =
-      deliver(output, json(folder, *steps), [&] { return page(*steps); });
+      deliver(output, json(folder, *steps),
+              [&] { return page(*steps) + next_of(folder, *steps); });
   if (!delivered.ok()) return refuse(delivered.problems());
   const auto refused = std::ranges::count_if(
       *steps, [](const exec::HeldStep& s) { return !s.problems.empty(); });

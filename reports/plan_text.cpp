@@ -7,6 +7,7 @@
 #include "core/parse_units.hpp"
 #include "reports/candidate_text.hpp"
 #include "reports/plan_headline.hpp"
+#include "reports/plan_next.hpp"
 #include "reports/released_text.hpp"
 #include "reports/sensitivity.hpp"
 
@@ -261,8 +262,8 @@ std::string frameworks_text(const Plan& plan, bool strategies, TextStyle style) 
     if (!strategies) cells.pop_back();
     table.add(std::move(cells));
   }
-  return heading("The same job in other frameworks (--framework NAME plans for one)", style) +
-         table.text(style);
+  return heading("The same job in other frameworks", style) + table.text(style) +
+         launch_text(plan, style);
 }
 
 std::string rules_text(const Plan& plan, TextStyle style) {
@@ -299,19 +300,6 @@ std::string why_infeasible(const Plan& plan) {
 
 namespace {
 
-// What to type next.
-std::string next_text(const Plan& plan, const PlanTextOptions& options) {
-  if (!plan.chosen) return "";
-  const std::string file = options.file.empty() ? "plan.json" : options.file;
-  Table table({{"", Align::left}, {"", Align::left}});
-  if (options.file.empty()) table.add({"--out plan.json", "keeps this plan"});
-  table.add({fmt::format("planner exec {} --scale-down", file), "proves it here, made small"});
-  table.add({fmt::format("planner report {} --out plan.html", file), "draws it"});
-  if (!options.full)
-    table.add({"--full", "prints all, with rejected strategies"});
-  return heading("Next", options.style) + table.text(options.style);
-}
-
 std::ptrdiff_t lines_of(std::string_view text) { return std::ranges::count(text, '\n'); }
 
 // As many lines of a list as are left, and how many there are beside them.
@@ -327,20 +315,33 @@ std::string short_list_text(std::string_view title, std::vector<std::string> lin
   return all > 0 && left >= 2 ? heading(fmt::format("{}: --full", title), style) : "";
 }
 
-std::string short_plan_text(const Plan& plan, PlanTextOptions options) {
-  constexpr std::size_t kAlternatives = 2;
+// The answer, its table and its parts, with as many alternatives and details as a cut leaves.
+std::string short_head_text(const Plan& plan, const PlanTextOptions& options, bool strategies) {
   const TextStyle style = options.style;
-  options.alternatives = std::min(options.alternatives, kAlternatives);
   std::string text = answer_text(plan, options, style) + candidates_text(plan, options);
-  if (plan.chosen) {
-    const auto n = static_cast<std::size_t>(options.candidate);
-    text += '\n' + short_candidate_text(n == 0 ? *plan.chosen : plan.alternatives.at(n - 1), style);
-    text += pins_text(plan, style) + frameworks_text(plan, false, style);
-  } else {
-    text += rejected_text(plan, options) + pins_text(plan, style);
+  if (!plan.chosen) return text + rejected_text(plan, options) + pins_text(plan, style);
+  const auto n = static_cast<std::size_t>(options.candidate);
+  text += '\n' + short_candidate_text(n == 0 ? *plan.chosen : plan.alternatives.at(n - 1), style);
+  return text + pins_text(plan, style) + frameworks_text(plan, strategies, style);
+}
+
+std::string short_plan_text(const Plan& plan, PlanTextOptions options) {
+  constexpr std::ptrdiff_t kLeastLists = 12;  // lines: what is assumed, what would change it
+  struct Cut {
+    std::size_t alternatives;
+    bool strategies;                   // of other frameworks
+  };
+  const TextStyle style = options.style;
+  const std::size_t most = options.alternatives;
+  const std::string next = plan_next_text(plan, options);
+  std::string text;
+  std::ptrdiff_t left = 0;
+  for (const Cut cut : {Cut{2, true}, Cut{1, true}, Cut{2, false}, Cut{1, false}}) {
+    options.alternatives = std::min(most, cut.alternatives);
+    text = short_head_text(plan, options, cut.strategies);
+    left = kShortLines - lines_of(text) - lines_of(next);
+    if (left >= kLeastLists) break;
   }
-  const std::string next = next_text(plan, options);
-  std::ptrdiff_t left = kShortLines - lines_of(text) - lines_of(next);
   const std::string change =
       short_list_text("What would change the choice", what_would_change(plan), (left - 2) * 2 / 3,
                       style);
@@ -362,7 +363,7 @@ std::string plan_text(const Plan& plan, const PlanTextOptions& options) {
          list_text("What would change the choice", what_would_change(plan), style) +
          rejected_text(plan, options) + frameworks_text(plan, true, style) +
          machines_text(plan, style) + rules_text(plan, style) +
-         search_text(plan, style) + next_text(plan, options);
+         search_text(plan, style) + plan_next_text(plan, options);
 }
 
 }  // namespace reports

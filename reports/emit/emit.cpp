@@ -20,6 +20,12 @@ constexpr std::array<std::string_view, 3> kFrameworks{"megatron", "torchtitan", 
 
 std::span<const std::string_view> frameworks() { return kFrameworks; }
 
+std::string_view name_of(std::string_view modelled) {
+  if (modelled == "megatron_core" || modelled == "megatron") return "megatron";
+  if (modelled == "fsdp2") return "torchtitan";
+  return modelled == "deepspeed" ? modelled : std::string_view();
+}
+
 static std::int64_t degree_of(const planner::Strategy& s, planner::Degree d) {
   switch (d) {
     case planner::Degree::tensor: return s.tensor;

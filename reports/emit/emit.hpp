@@ -22,6 +22,10 @@ struct Launch {
 // file; deepspeed: its JSON file.
 std::span<const std::string_view> frameworks();
 
+// Of a framework whose behaviour is modelled (--framework), its name among frameworks(): fsdp2 is
+// torchtitan's. Empty: nothing is written for it.
+std::string_view name_of(std::string_view modelled);
+
 // REQUIRES: framework is one of frameworks().
 core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,
                                std::string_view framework);

@@ -66,12 +66,12 @@ core::Result<Calibration> calibrate(std::string_view text, std::string_view sour
 std::string calibration_text(const Calibration& c, TextStyle style) {
   const auto runs = static_cast<int>(c.site.runs.size());
   std::string text = wrapped(
-      fmt::format("{} run{} of this site took {:.3f} of what is predicted. What of that is the "
-                  "site's, and of which part, by what the runs spent their time on (1: as without "
-                  "--site):",
+      fmt::format("{} run{} of this site took {:.3f} times as long as predicted. By what the runs "
+                  "spent their time on, each part of the site takes so many times as long as its "
+                  "profile says:",
                   runs, runs == 1 ? "" : "s", c.site.measured_over_predicted),
       0, 0, style);
-  Table table({{"part", Align::left}, {"pace"}, {"give or take"}});
+  Table table({{"part", Align::left}, {"times as long"}, {"give or take"}});
   const auto add = [&](const std::string& part, const hw_profiles::PartPace& p) {
     table.add({part, fmt::format("{:.3f}", p.pace), percent_text(std::sqrt(p.left))});
   };

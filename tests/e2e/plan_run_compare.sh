@@ -42,7 +42,7 @@ round() {
   cmp compare.json shown.json
   "$planner" compare plan.json run.json >compare.txt
   local verdict
-  verdict=$(tail -n 1 compare.txt)
+  verdict=$(grep 'bytes and counts are equal' compare.txt)
   if [[ ! $verdict =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes && ${#verdict} -gt 0 ]] ||
     [[ ${BASH_REMATCH[1]} != "${BASH_REMATCH[2]}" || ${BASH_REMATCH[1]} -lt 7 ]]; then
     cat compare.txt
@@ -79,7 +79,7 @@ live=$(grep -A1 '"term": "memory.live"' compare.json | sed -n 's/.*"predicted": 
 if [[ $(head -n 1 compare.csv) != run,term,unit,predicted,measured,relative_error ||
   $(wc -l <compare.csv) -ne $((terms + 1)) || $(grep -c '^| ' compare.md) -ne $((terms + 1)) ]] ||
   ! grep -q "^run.json,memory.live,bytes,$live,$live,0" compare.csv ||
-  [[ $(tail -n 1 compare.md) != "$(tail -n 1 compare.txt)" ]]; then
+  [[ $(tail -n 1 compare.md) != "$(grep 'bytes and counts are equal' compare.txt)" ]]; then
   head -n 3 compare.csv compare.md
   printf 'FAILED: terms as CSV and Markdown\n'
   exit 1
@@ -117,7 +117,7 @@ scaled() {
   "$planner" exec plan.json --scale-down --steps 1 --out run.json >run.txt 2>err.txt
   "$planner" compare plan.json run.json >compare.txt
   local verdict
-  verdict=$(tail -n 1 compare.txt)
+  verdict=$(grep 'bytes and counts are equal' compare.txt)
   if [[ ! $verdict =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes || ${BASH_REMATCH[1]} != "${BASH_REMATCH[2]}" ]] ||
     ! grep -q '^planner: The plan for 8 x H100 SXM5 80GB is scaled down to run here: ' err.txt ||
     ! grep -q 'both of the job scaled down: ' compare.txt || ! grep -q 'scaled down' run.txt; then

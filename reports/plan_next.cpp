@@ -1,0 +1,54 @@
+#include "reports/plan_next.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/untrusted.hpp"
+#include "reports/emit/emit.hpp"
+#include "reports/next_steps.hpp"
+
+namespace reports {
+
+using planner::Plan;
+
+// Whether `planner emit` writes this row of the table.
+static bool is_emitted(const Plan& plan, const planner::OtherFramework& f) {
+  const std::string_view name = emit::name_of(f.framework);
+  if (!f.candidate || name.empty()) return false;
+  Plan own = plan;
+  own.job.framework = f.framework;
+  own.job.recipe = f.recipe;
+  return emit::launch_of(own, *f.candidate, name).ok();
+}
+
+std::string launch_text(const Plan& plan, TextStyle style) {
+  const auto row = std::ranges::find_if(
+      plan.other_frameworks, [&](const auto& f) { return is_emitted(plan, f); });
+  if (row == plan.other_frameworks.end()) return "";
+  return wrapped(fmt::format("For a launch file: --framework {0} --out {0}.json, then planner emit "
+                             "{0}.json --for {1}",
+                             row->framework, emit::name_of(row->framework)),
+                 2, 4, style);
+}
+
+std::string plan_next_text(const Plan& plan, const PlanTextOptions& options) {
+  if (!plan.chosen) return "";
+  const std::string file = options.file.empty() ? "plan.json" : core::shell_word(options.file);
+  const std::string_view emitted = emit::name_of(plan.job.framework);
+  std::vector<NextStep> steps;
+  if (options.file.empty()) steps.push_back({"--out plan.json", "keeps this plan"});
+  if (plan.job.framework == "native")
+    steps.push_back({fmt::format("planner exec {} --scale-down", file),
+                     "runs a small job of it here"});
+  else if (!emitted.empty() && emit::launch_of(plan, *plan.chosen, emitted).ok())
+    steps.push_back({fmt::format("planner emit {} --for {}", file, emitted), "starts it there"});
+  else
+    steps.push_back({fmt::format("planner simulate {}", file), "plays a step in time"});
+  steps.push_back({fmt::format("planner report {} --out plan.html", file), "draws it"});
+  if (!options.full) steps.push_back({"--full", "prints all, with rejected strategies"});
+  return next_steps_text(steps, options.style);
+}
+
+}  // namespace reports
