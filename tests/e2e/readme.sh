@@ -5,6 +5,7 @@
 set -uo pipefail
 bin=$(cd "$1" && pwd)
 source=$2
+source "$(dirname "${BASH_SOURCE[0]}")/documents.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mkdir docs
 cp -r "$source/docs/examples" docs/
@@ -20,25 +21,10 @@ there() {
     With*) fail "this test does not know what \"$1\" is" ;;
   esac
 }
-# The shell line of a command of the README: what ./dev plan runs once it has built.
-run_line() { bash -c "${1/#.\/dev plan/planner}"; }
 
-# ---- the sample: the line behind $ and the block behind it -----------------------------------------
-sample=$(sed -n 's/^    \$ //p' README.md)
-run_line "$sample" >printed.txt 2>err.txt || complain "$sample: $(head -c 400 err.txt)"
-awk '/^```/ {if (++fences == 2) exit; next} fences == 1' README.md >shown.txt
-if ! cmp -s printed.txt shown.txt; then
-  if [[ ${UPDATE_GOLDEN:-} == 1 ]]; then
-    awk 'FNR == NR {text = text $0 "\n"; next}
-      /^```/ && ++fences == 1 {print; printf "%s", text; skip = 1; next}
-      /^```/ {skip = 0}
-      !skip' printed.txt README.md >"$source/README.md"
-    printf 'the sample of README.md is written anew\n'
-  else
-    diff shown.txt printed.txt | head -n 40
-    complain 'the sample of README.md is not what its command prints (UPDATE_GOLDEN=1 rewrites it)'
-  fi
-fi
+# ---- the sample --------------------------------------------------------------------------------------
+check_examples README.md "$source/README.md"
+[[ $examples -eq 1 ]] || complain "$examples samples were found"
 
 # ---- the commands ------------------------------------------------------------------------------------
 # Each with its heading, a tab between.
