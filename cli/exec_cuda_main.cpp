@@ -6,5 +6,5 @@
 #include "exec/cuda/real/cuda_api.hpp"
 
 int main(int count, char** arguments) {
-  return cli::run_planner_on_gpu(count, arguments, exec::cuda::open_cuda);
+  return cli::run_planner_on_gpu(count, arguments, [] { return exec::cuda::open_cuda(); });
 }

@@ -51,6 +51,10 @@ class Backend {
 
   virtual ~Backend() = default;
 
+  // The calling thread gives work from now on. Each thread that does calls it first, but for the
+  // one that made the backend.
+  virtual void enter_thread() {}
+
   // ---- memory -----------------------------------------------------------------------------------
   // The range of this rank's buffers, zeros; called once. Throws std::bad_alloc or what the device
   // says.

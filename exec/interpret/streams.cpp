@@ -135,6 +135,7 @@ void Streams::fail(std::exception_ptr error) {
 
 void Streams::serve(Worker& worker) {
   try {
+    backend_.enter_thread();
     while (true) {
       Task task;
       {

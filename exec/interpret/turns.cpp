@@ -59,6 +59,7 @@ void Interpreter::start_serving() {
   const std::int64_t all = in_step * (context_.steps - context_.first);
   server_ = core::start_thread("parameter server", [this, turns = std::move(turns), all] {
     try {
+      backend_->enter_thread();
       for (std::int64_t n = 0; n < all; ++n) serve_turn(turns);
     } catch (const std::exception& e) {
       context_.world.abort(rank_, e.what());

@@ -3,8 +3,9 @@
 // else. One implementation calls CUDA (exec/cuda/real); the other is its twin on the host
 // (exec/cuda/twin), which executes the same kernels in an order that a GPU might choose and fails
 // when a test wants it to. Handles are opaque. Work given to a stream returns before it is done;
-// a call throws DeviceFailure for what went wrong in it, or before it. Thread-safe; a stream is
-// given work by one thread at a time.
+// a call throws DeviceFailure for what went wrong in it, or before it. One object is one GPU.
+// Thread-safe; each thread binds the device before its other calls, and a stream is given work by
+// one thread at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,7 @@ struct DeviceInfo {
   std::size_t shared_per_block = 0;    // bytes, at most, when asked for
   core::Bytes total{};
   std::string driver, runtime, pci;    // "13.0", "13.0", "0000:1b:00.0"
+  int index = 0;                       // among those that the driver shows
 };
 
 // Of a pool: the most that was in use, and that it held of the device, since it was made.
@@ -76,6 +78,10 @@ struct Launch {
 class Api {
  public:
   virtual ~Api() = default;
+
+  // The calling thread's calls are about this device until it binds another. The thread that made
+  // the object has bound it.
+  virtual void bind() = 0;
 
   virtual DeviceInfo device() = 0;
   virtual DeviceMemory memory() = 0;   // as the driver says

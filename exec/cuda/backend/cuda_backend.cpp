@@ -26,6 +26,7 @@ std::size_t bytes_of(const Operand& o) { return static_cast<std::size_t>(o.bytes
 CudaBackend::CudaBackend(const SharedDevice& device, const program::RankClass& rank_class,
                          std::int64_t samples, int rank)
     : device_(device), rank_(rank), api_(device.api) {
+  api_.bind();                         // ranks are threads
   try {
     open(rank_class, samples);
   } catch (...) {

@@ -45,6 +45,8 @@ class CudaBackend final : public Backend {
               std::int64_t samples, int rank);
   ~CudaBackend() override;
 
+  void enter_thread() override { device_.api.bind(); }
+
   std::byte* reserve(std::size_t bytes) override;
   std::byte* reserve_host(std::size_t bytes) override;
   std::byte* scratch(Stream stream, std::size_t bytes) override;

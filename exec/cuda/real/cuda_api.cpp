@@ -35,8 +35,9 @@ std::string sized(const char* call, std::size_t n) {
   return std::string(call) + "(" + core::to_text(bytes(n)) + ")";
 }
 
-// Says what is wrong with the driver before the runtime does it less clearly.
-void check_driver() {
+// Says what is wrong with the driver, or the number of the GPU, before the runtime does it less
+// clearly.
+void check_driver(int device) {
   int driver = 0, runtime = 0, count = 0;
   quietly(cudaDriverGetVersion(&driver));
   quietly(cudaRuntimeGetVersion(&runtime));
@@ -49,12 +50,17 @@ void check_driver() {
                             version(runtime));
   check(status, "cudaGetDeviceCount");
   if (count == 0) throw DeviceFailure(FailureKind::no_device, "cudaGetDeviceCount", "0");
+  if (device < 0 || device >= count)
+    throw DeviceFailure(FailureKind::no_device, "GPU " + std::to_string(device),
+                        "the driver shows GPUs 0 to " + std::to_string(count - 1));
 }
 
 class CudaApi final : public Api {
  public:
-  CudaApi();
+  explicit CudaApi(int device);
   ~CudaApi() override { quietly(cudaStreamDestroy(idle_)); }
+
+  void bind() override { check(cudaSetDevice(info_.index), "cudaSetDevice"); }
 
   DeviceInfo device() override { return info_; }
   DeviceMemory memory() override {
@@ -177,14 +183,15 @@ class CudaApi final : public Api {
 };
 
 // What the driver reports as used before and after the context and cuBLASLt stand.
-CudaApi::CudaApi() {
-  check_driver();
+CudaApi::CudaApi(int device) {
+  check_driver(device);
+  info_.index = device;
   std::array<char, 32> pci{};
-  check(cudaDeviceGetPCIBusId(pci.data(), static_cast<int>(pci.size()), 0),
+  check(cudaDeviceGetPCIBusId(pci.data(), static_cast<int>(pci.size()), device),
         "cudaDeviceGetPCIBusId");
   nvml_ = std::make_unique<probe::Nvml>(pci.data());
   const auto before = nvml_->memory();
-  check(cudaSetDevice(0), "cudaSetDevice");
+  bind();
   check(cudaFree(nullptr), "cudaFree(0)");
   products_ = std::make_unique<Products>();
   check(cudaStreamCreateWithFlags(&idle_, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -202,12 +209,12 @@ CudaApi::CudaApi() {
 
 void CudaApi::read_device() {
   cudaDeviceProp p{};
-  check(cudaGetDeviceProperties(&p, 0), "cudaGetDeviceProperties");
+  check(cudaGetDeviceProperties(&p, info_.index), "cudaGetDeviceProperties");
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   info_ = {p.name, p.major, p.minor, p.multiProcessorCount, p.sharedMemPerBlockOptin,
-           bytes(p.totalGlobalMem), version(driver), version(runtime), ""};
+           bytes(p.totalGlobalMem), version(driver), version(runtime), "", info_.index};
 }
 
 Readings CudaApi::readings() {
@@ -228,7 +235,7 @@ Readings CudaApi::readings() {
 PoolHandle CudaApi::create_pool() {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
-  properties.location = {cudaMemLocationTypeDevice, 0};
+  properties.location = {cudaMemLocationTypeDevice, info_.index};
   cudaMemPool_t pool = nullptr;
   check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
   std::uint64_t keep = ~0ULL;          // nothing goes back to the device before the pool does
@@ -304,6 +311,6 @@ GraphHandle CudaApi::end_capture(StreamHandle origin) {
 
 }  // namespace
 
-std::unique_ptr<Api> open_cuda() { return std::make_unique<CudaApi>(); }
+std::unique_ptr<Api> open_cuda(int device) { return std::make_unique<CudaApi>(device); }
 
 }  // namespace exec::cuda

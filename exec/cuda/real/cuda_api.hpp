@@ -8,8 +8,8 @@
 
 namespace exec::cuda {
 
-// The first GPU that the driver shows. Throws DeviceFailure: no driver, one that is too old, no
-// GPU, no code for it.
-std::unique_ptr<Api> open_cuda();
+// A GPU that the driver shows, counted from 0 (CUDA_VISIBLE_DEVICES changes the count). Throws
+// DeviceFailure: no driver, one that is too old, no such GPU, no code for it.
+std::unique_ptr<Api> open_cuda(int device = 0);
 
 }  // namespace exec::cuda

@@ -62,6 +62,7 @@ struct Twin::State {
 
   // Counts a call, and fails it where a test said so.
   void called(const std::string& call) {
+    PLANNER_CHECK(bound == this, "a thread that has not bound the device");
     if (lost) throw *lost;              // in the words of the first
     doing = call;
     const auto fault = faults.find(call);
@@ -89,6 +90,8 @@ struct Twin::State {
   // Runs what may run until `done`.
   void run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
   StreamHandle choose();
+
+  inline static thread_local const State* bound = nullptr;  // the device of this thread
 
   const TwinOptions options;
   const core::Random random;

@@ -68,7 +68,8 @@ void Twin::State::run_until(std::unique_lock<std::mutex>& lock, const std::funct
   }
 }
 
-Twin::Twin(const TwinOptions& options) : state_(std::make_unique<State>(options)) {}
+Twin::Twin(const TwinOptions& options) : state_(std::make_unique<State>(options)) { bind(); }
+void Twin::bind() { State::bound = state_.get(); }
 Twin::~Twin() {
   for (PoolHandle pool : state_->pools) {
     for (auto& [memory, bytes] : pool->blocks) std::free(memory);

@@ -3,7 +3,8 @@
 // written; kernels run on emulated grids (exec/cuda/emulate), products on OpenBLAS. Work is kept
 // until somebody waits for it, and then runs stream by stream in an order drawn from a seed that
 // respects streams and events and nothing else: a wait that is missing between streams shows as a
-// wrong result. Any call can be made to fail. Thread-safe; emulation runs on one thread at a time.
+// wrong result. A thread that gives work without having bound the device ends the test. Any call can
+// be made to fail. Thread-safe; emulation runs on one thread at a time.
 
 #include <map>
 #include <memory>
@@ -37,6 +38,7 @@ class Twin final : public Api {
   std::size_t pending() const;
   std::size_t leaked() const;
 
+  void bind() override;
   DeviceInfo device() override;
   DeviceMemory memory() override;
   core::Bytes context_bytes() override { return core::Bytes(0); }
