@@ -5,7 +5,7 @@
 
 #include "core/check.hpp"
 #include "core/embedded.hpp"
-#include "reports/html/sha256.hpp"
+#include "core/sha256.hpp"
 #include "reports/html/write_page.hpp"
 
 std::span<const core::EmbeddedFile> reports_html_data();
@@ -85,7 +85,8 @@ class ElementWriter {
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<meta name=\"color-scheme\" content=\"light dark\">\n"
         "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
-        sha256_base64(library), sha256_base64(script), escaped(page_.title), embedded("page.css"));
+        core::sha256_base64(library), core::sha256_base64(script), escaped(page_.title),
+        embedded("page.css"));
     out_ += body;
     out_ += fmt::format("<script type=\"application/json\" id=\"charts\">{}</script>\n",
                         script_json(charts_));

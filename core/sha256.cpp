@@ -1,8 +1,9 @@
-#include "reports/html/sha256.hpp"
+#include "core/sha256.hpp"
 
+#include <algorithm>
 #include <bit>
 
-namespace reports::html {
+namespace core {
 namespace {
 
 using HashBlock = std::array<std::uint8_t, 64>;
@@ -42,7 +43,7 @@ void mix(State& h, const std::uint8_t* block) {
 
 }  // namespace
 
-std::array<std::uint8_t, 32> sha256(std::string_view text) {
+Digest sha256(std::string_view text) {
   State h{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
           0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const std::uint64_t bits = text.size() * 8;
@@ -54,16 +55,37 @@ std::array<std::uint8_t, 32> sha256(std::string_view text) {
   for (int shift = 56; shift >= 0; shift -= 8) rest += static_cast<char>(bits >> shift & 0xff);
   for (std::size_t at = 0; at < rest.size(); at += 64)
     mix(h, reinterpret_cast<const std::uint8_t*>(rest.data() + at));
-  std::array<std::uint8_t, 32> digest{};
+  Digest digest{};
   for (std::size_t i = 0; i < digest.size(); ++i)
     digest[i] = static_cast<std::uint8_t>(h[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
 }
 
+Digest hmac_sha256(std::string_view key, std::string_view text) {
+  std::array<std::uint8_t, 64> padded{};  // a block
+  if (key.size() > padded.size())
+    std::ranges::copy(sha256(key), padded.begin());
+  else
+    std::ranges::copy(key, padded.begin());
+  std::string inner, outer;
+  for (const std::uint8_t byte : padded) {
+    inner += static_cast<char>(byte ^ 0x36);
+    outer += static_cast<char>(byte ^ 0x5c);
+  }
+  const Digest first = sha256(inner.append(text));
+  return sha256(outer.append(first.begin(), first.end()));
+}
+
+bool same(const Digest& a, const Digest& b) {
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
 std::string sha256_base64(std::string_view text) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::array<std::uint8_t, 32> digest = sha256(text);
+  const Digest digest = sha256(text);
   std::string out;
   for (std::size_t bit = 0; bit < 8 * digest.size(); bit += 6) {
     std::uint32_t two = std::uint32_t{digest[bit / 8]} << 8;
@@ -73,4 +95,4 @@ std::string sha256_base64(std::string_view text) {
   return out + '=';  // 32 bytes leave one sign of padding
 }
 
-}  // namespace reports::html
+}  // namespace core
