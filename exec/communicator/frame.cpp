@@ -1,4 +1,4 @@
-#include "exec/communicator/mpi/frame.hpp"
+#include "exec/communicator/frame.hpp"
 
 #include <cstring>
 
@@ -42,6 +42,16 @@ Frame strip(Message& message) {
   message.size -= sizeof frame;
   std::memcpy(&frame, message.bytes.get() + message.size, sizeof frame);
   return frame;
+}
+
+bool is_sound(const Message& message) {
+  Frame f;
+  if (message.size < sizeof f) return false;
+  std::memcpy(&f, message.bytes.get() + message.size - sizeof f, sizeof f);
+  return f.lane <= Lane::Kind::reply && f.kind <= CallKind::reply &&
+         f.algorithm <= program::Algorithm::pairwise && f.op <= program::ReduceOp::max &&
+         f.type <= core::DType::nf4 && static_cast<std::size_t>(f.what) < program::kTraffics &&
+         f.sender >= 0 && f.n >= 0;
 }
 
 // FNV-1a, 64 bits.

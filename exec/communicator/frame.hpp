@@ -32,6 +32,9 @@ Frame frame_of(std::uint64_t room, int sender, Lane lane, const Header& header);
 Header header_of(const Frame& frame);
 Lane lane_of(const Frame& frame);
 
+// Whether a message ends with a frame whose every field has a value that a frame can have.
+bool is_sound(const Message& message);
+
 // Behind the payload. REQUIRES: size + sizeof(Frame) <= capacity.
 void append(Message& message, const Frame& frame);
 // Takes the frame off the end. REQUIRES: the message ends with one.

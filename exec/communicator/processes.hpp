@@ -21,7 +21,7 @@ struct SentTo {
 
 class Processes : public World {
  public:
-  virtual std::string name() const = 0;  // of the communicator: "mpi"
+  virtual std::string name() const = 0;  // of the communicator: "mpi", "tcp"
   virtual int rank() const = 0;          // of this process
   // Ranks on this machine, ascending, this one among them.
   virtual const std::vector<int>& neighbours() const = 0;
@@ -37,6 +37,16 @@ class Processes : public World {
   virtual std::vector<SentTo> sent() const = 0;
   // What to note about the carrier: versions, what framing costs.
   virtual std::map<std::string, std::string> environment() const = 0;
+
+  // Collective: ends the carrier in good order. Nothing else of the world is called afterwards.
+  virtual void finish() = 0;
+  // The world has ended, and this thread ends the process without finish(): false where the
+  // progress thread is doing so already.
+  virtual bool left() = 0;
+  // Whether this rank tells why the world ended: one of them does.
+  virtual bool speaks() const = 0;
+  // That ended the world; 0: none did.
+  virtual int signal() const = 0;
 };
 
 }  // namespace exec

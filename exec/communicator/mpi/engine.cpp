@@ -45,13 +45,13 @@ std::string library_version() {
 
 }  // namespace
 
-Engine::Waiting::Waiting(Engine& engine) : engine_(engine) {
-  if (engine.waiting_.fetch_add(1) > 0) return;
+void Engine::wait_begins() {
+  if (waiting_.fetch_add(1) > 0) return;
   {
-    const std::scoped_lock lock(engine.mutex_);
-    engine.kicked_.store(true);
+    const std::scoped_lock lock(mutex_);
+    kicked_.store(true);
   }
-  engine.changed_.notify_all();
+  changed_.notify_all();
 }
 
 Engine::Engine(const MpiOptions& options, Handlers handlers)
@@ -67,7 +67,7 @@ Engine::Engine(const MpiOptions& options, Handlers handlers)
 }
 
 Engine::~Engine() {
-  leaving_.store(true);
+  ending_.leave();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -103,19 +103,21 @@ void Engine::serve() {
   changed_.notify_all();
   if (!start_error_.empty()) return;
   try {
-    for (int idle = 0; !ended_.load() && !finished_ && !leaving_.load();) {
+    for (int idle = 0; !ending_.ended() && !finished_ && !ending_.leaving();) {
       idle = poll() ? 0 : idle + 1;
       if (idle > 0) rest(idle);
     }
   } catch (const std::exception& e) {
     end({rank_, e.what(), 0, false});
   }
-  if (ended_.load()) await_leaving();
+  if (!ending_.ended()) return;
+  const Cause cause = *ending_.cause();
+  ending_.await_leaving(cause.signal == 0 && (!cause.agreed || rank_ == 0), options_.last_words);
 }
 
 bool Engine::poll() {
   look_at_failures();
-  if (ended_.load()) return true;
+  if (ending_.ended()) return true;
   bool busy = start_sends();
   busy |= finish_sends();
   busy |= begin_receives();
@@ -208,16 +210,16 @@ bool Engine::finish_receives() {
 
 void Engine::run(const std::function<MPI_Request()>& start) {
   Job job{start, MPI_REQUEST_NULL, false, false};
-  const Waiting waiting(*this);
+  wait_begins();
   {
     std::unique_lock lock(mutex_);
     jobs_.push_back(&job);
     kicked_.store(true);
     changed_.notify_all();
-    changed_.wait(lock, [&] { return job.done || ended_.load(); });
-    if (job.done) return;
+    changed_.wait(lock, [&] { return job.done || ending_.ended(); });
   }
-  throw_if_ended();
+  wait_ends();
+  if (!job.done) throw_if_ended();
 }
 
 void Engine::perform(const std::function<void()>& body) {
@@ -260,7 +262,7 @@ void Engine::finish() {
     finishing_ = true;
     kicked_.store(true);
     changed_.notify_all();
-    changed_.wait(lock, [&] { return finished_ || ended_.load(); });
+    changed_.wait(lock, [&] { return finished_ || ending_.ended(); });
   }
   throw_if_ended();
 }

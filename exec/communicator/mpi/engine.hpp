@@ -17,57 +17,43 @@
 #include <thread>
 #include <vector>
 
+#include "exec/communicator/ending.hpp"
 #include "exec/communicator/mpi/mpi_world.hpp"
+#include "exec/communicator/process_rooms.hpp"
 #include "exec/communicator/spares.hpp"
 
 namespace exec {
 
-// Why the world ended.
-struct Cause {
-  int rank = 0;
-  std::string message;
-  int signal = 0;       // this process was told to stop, by nobody's fault
-  bool agreed = false;  // rank 0 told everybody; it is then the one to say it
-};
-
-class Engine {
+class Engine final : public Carrier {
  public:
   struct Handlers {
     std::function<void(Message&&)> arrived;  // from the progress thread
     std::function<void()> ended;             // likewise, once; cause() is set
   };
   Engine(const MpiOptions& options, Handlers handlers);
-  ~Engine();
+  ~Engine() override;
 
-  int rank() const { return rank_; }
+  int rank() const override { return rank_; }
   int size() const { return size_; }
   const std::vector<int>& neighbours() const { return neighbours_; }
   const std::string& version() const { return version_; }
 
-  Message blank(std::size_t size) { return spares_.blank(size); }
-  void recycle(Message&& message) { spares_.recycle(std::move(message)); }
-  // Buffered.
-  void send(int to, Message&& message);
+  Message blank(std::size_t size) override { return spares_.blank(size); }
+  void recycle(Message&& message) override { spares_.recycle(std::move(message)); }
+  void send(int to, Message&& message) override;
+  void end_by(const std::string& failure) override { fail(failure); }
+  // While a thread waits the engine polls fast.
+  void wait_begins() override;
+  void wait_ends() override { waiting_.fetch_sub(1); }
   // Runs start() on the progress thread and returns once its request is complete.
   void run(const std::function<MPI_Request()>& start);
   // Likewise for what completes in itself.
   void perform(const std::function<void()>& body);
-  // While it lives the engine polls fast.
-  class Waiting {
-   public:
-    explicit Waiting(Engine& engine);
-    ~Waiting() { engine_.waiting_.fetch_sub(1); }
-    Waiting(const Waiting&) = delete;
-    Waiting& operator=(const Waiting&) = delete;
-   private:
-    Engine& engine_;
-  };
-
   Cause fail(const std::string& message);
-  void throw_if_ended() const;
-  std::optional<Cause> cause() const;
+  void throw_if_ended() const override { ending_.throw_if_ended(); }
+  std::optional<Cause> cause() const { return ending_.cause(); }
   void finish();
-  bool left() { return !leaving_.exchange(true); }
+  bool left() { return ending_.leave(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -88,7 +74,6 @@ class Engine {
   void hear();
   void tell(int to, int tag, const std::string& text);
   void end(Cause cause);
-  void await_leaving();
   void rest(int idle);
 
   const MpiOptions& options_;
@@ -98,6 +83,7 @@ class Engine {
   std::string version_;
   MPI_Comm data_ = MPI_COMM_NULL, control_ = MPI_COMM_NULL;
   Spares spares_;
+  Ending ending_;
 
   // The progress thread's own.
   std::vector<Sending> sending_;
@@ -110,10 +96,8 @@ class Engine {
   std::deque<std::pair<int, Message>> outgoing_;
   std::deque<Job*> jobs_;
   std::string start_error_;
-  std::optional<std::string> failure_;  // of this process
-  std::optional<Cause> cause_;
   bool started_ = false, finishing_ = false, finished_ = false;
-  std::atomic<bool> kicked_{false}, ended_{false}, leaving_{false};
+  std::atomic<bool> kicked_{false};
   std::atomic<int> waiting_{0};
   std::thread thread_;
 };

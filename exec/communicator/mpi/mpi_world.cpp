@@ -1,9 +1,7 @@
 #include "exec/communicator/mpi/mpi_world.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
-#include <mutex>
 #include <limits>
 #include <set>
 #include <utility>
@@ -11,128 +9,29 @@
 #include <fmt/format.h>
 
 #include "core/check.hpp"
-#include "exec/communicator/mailbox.hpp"
-#include "exec/communicator/message_communicator.hpp"
+#include "exec/communicator/frame.hpp"
 #include "exec/communicator/mpi/call.hpp"
 #include "exec/communicator/mpi/engine.hpp"
-#include "exec/communicator/mpi/frame.hpp"
 #include "exec/communicator/mpi/mpi_collectives.hpp"
+#include "exec/communicator/process_rooms.hpp"
 
 namespace exec {
-namespace {
-
-using GroupKey = std::pair<std::vector<int>, int>;  // ranks, channel
-
-// This rank's place in a group on a channel. A message may come before the rank has opened it.
-struct Room {
-  Inbox inbox;
-  GroupKey key;
-  bool open = false;
-  std::unique_ptr<MpiCollectives> library;
-};
-
-struct Counted {
-  std::atomic<std::int64_t> messages{0}, bytes{0};
-};
-
-}  // namespace
 
 struct MpiWorld::State {
   explicit State(MpiOptions given)
       : options(std::move(given)),
-        engine(options, {[this](Message&& m) { put(std::move(m)); }, [this] { wake(); }}),
-        counted(static_cast<std::size_t>(engine.size())) {}
-
-  Room& room(std::uint64_t id) {
-    const std::scoped_lock lock(mutex);
-    std::unique_ptr<Room>& room = rooms[id];
-    if (!room) room = std::make_unique<Room>();
-    return *room;
-  }
-  void put(Message&& message) {
-    const Frame frame = strip(message);
-    message.header = header_of(frame);
-    room(frame.room).inbox.put(frame.sender, lane_of(frame), std::move(message), {});
-  }
-  void wake() {
-    const std::scoped_lock lock(mutex);
-    for (auto& [id, room] : rooms) room->inbox.wake();
-  }
+        engine(options, {[this](Message&& m) { rooms.put(std::move(m)); },
+                         [this] { rooms.wake(); }}) {}
 
   const MpiOptions options;
   bool library = false;
-  std::mutex mutex;  // guards rooms
-  std::map<std::uint64_t, std::unique_ptr<Room>> rooms;
-  Engine engine;     // its thread uses rooms
-  std::vector<Counted> counted;  // by rank sent to
+  ProcessRooms rooms;
+  Engine engine;  // its thread uses rooms
 };
 
 namespace {
 
-class MpiTransport final : public Transport {
- public:
-  MpiTransport(MpiWorld::State& world, std::vector<int> group, int index, int channel)
-      : world_(world), group_(std::move(group)), index_(index),
-        room_(world.room(room_id(group_, channel, index))) {
-    for (int i = 0; i < size(); ++i) ids_.push_back(room_id(group_, channel, i));
-    PLANNER_CHECK(!room_.open, "this communicator is open already, or two share an id");
-    room_.open = true;
-    room_.key = {group_, channel};
-    patience_.stop = [this] { world_.engine.throw_if_ended(); };
-  }
-  ~MpiTransport() override { room_.open = false; }
-
-  int size() const override { return static_cast<int>(group_.size()); }
-  int index() const override { return index_; }
-  int rank_of(int i) const override { return group_[i]; }
-  bool emulated_links() const override { return false; }
-
-  void send(int peer, Lane lane, const Header& header, std::span<const std::byte> data,
-            std::size_t zeros) override;
-  Message receive(int peer, Lane lane) override {
-    const Engine::Waiting waiting(world_.engine);
-    return room_.inbox.take(peer, lane, patience_);
-  }
-  Peek wait_any(Lane lane) override {
-    const Engine::Waiting waiting(world_.engine);
-    return room_.inbox.peek_any(lane, patience_);
-  }
-  void recycle(Message&& message) override { world_.engine.recycle(std::move(message)); }
-  LibraryCollectives* library() override { return room_.library.get(); }
-  core::Bytes sent() const override { return sent_; }
-  void abort(const std::string& message) override { world_.engine.fail(message); }
-
- private:
-  MpiWorld::State& world_;
-  std::vector<int> group_;
-  int index_;
-  std::vector<std::uint64_t> ids_;     // rooms, by index
-  Room& room_;
-  Inbox::Patience patience_;
-  core::Bytes sent_{0};
-};
-
-void MpiTransport::send(int peer, Lane lane, const Header& header,
-                        std::span<const std::byte> data, std::size_t zeros) {
-  world_.engine.throw_if_ended();
-  const std::size_t size = data.size() + zeros;
-  Message message = world_.engine.blank(size + sizeof(Frame));
-  message.size = size;
-  if (!data.empty()) std::memcpy(message.bytes.get(), data.data(), data.size());
-  if (zeros > 0) std::memset(message.bytes.get() + data.size(), 0, zeros);
-  const std::uint64_t id = ids_[static_cast<std::size_t>(peer)];
-  if (group_[peer] == group_[index_]) {
-    message.header = header;
-    return world_.room(id).inbox.put(index_, lane, std::move(message), {});
-  }
-  append(message, frame_of(id, index_, lane, header));
-  const auto bytes = static_cast<std::int64_t>(size);
-  sent_ += core::Bytes(bytes);
-  Counted& counted = world_.counted[static_cast<std::size_t>(group_[peer])];
-  counted.messages.fetch_add(1, std::memory_order_relaxed);
-  counted.bytes.fetch_add(bytes, std::memory_order_relaxed);
-  world_.engine.send(group_[peer], std::move(message));
-}
+using Room = ProcessRooms::Room;
 
 // MPI knows no group with a rank twice; servers beside workers talk in messages alone.
 bool distinct(const std::vector<int>& group) {
@@ -141,12 +40,17 @@ bool distinct(const std::vector<int>& group) {
   return true;
 }
 
+std::string text_of(const Room& room) {
+  return fmt::format("{}:{}", room.key.second, fmt::join(room.key.first, ","));
+}
+
 // "channel:rank,rank,..." of every group of several ranks that this one is in.
-std::set<std::string> texts_of(const MpiWorld::State& state) {
+std::set<std::string> texts_of(MpiWorld::State& state) {
   std::set<std::string> texts;
-  for (const auto& [id, room] : state.rooms)
-    if (room->open && room->key.first.size() > 1 && distinct(room->key.first))
-      texts.insert(fmt::format("{}:{}", room->key.second, fmt::join(room->key.first, ",")));
+  state.rooms.each([&](const Room& room) {
+    if (room.open && room.key.first.size() > 1 && distinct(room.key.first))
+      texts.insert(text_of(room));
+  });
   return texts;
 }
 
@@ -175,13 +79,7 @@ const std::vector<int>& MpiWorld::neighbours() const { return state_->engine.nei
 
 std::unique_ptr<Communicator> MpiWorld::open(int index, std::span<const int> group_ranks,
                                              int channel, MessageMemory& memory) {
-  PLANNER_CHECK(!memory.makes_messages(), "messages between processes lie on the host");
-  std::vector<int> group(group_ranks.begin(), group_ranks.end());
-  PLANNER_CHECK(index >= 0 && index < std::ssize(group) &&
-                    group[static_cast<std::size_t>(index)] == rank(),
-                "a place of another process");
-  return std::make_unique<MessageCommunicator>(
-      std::make_unique<MpiTransport>(*state_, std::move(group), index, channel));
+  return state_->rooms.open(state_->engine, index, group_ranks, channel, memory);
 }
 
 void MpiWorld::abort(int, const std::string& message) { state_->engine.fail(message); }
@@ -198,14 +96,18 @@ void MpiWorld::opened() {
       at = end + 1;
     }
   const std::set<std::string> mine = texts_of(*state_);
-  for (auto& [id, room] : state_->rooms) room->library.reset();
+  std::vector<Room*> rooms;
+  state_->rooms.each([&](Room& room) {
+    room.library.reset();
+    rooms.push_back(&room);
+  });
   int tag = 0;
   for (const std::string& text : all) {
     ++tag;
     if (!mine.contains(text)) continue;
-    for (auto& [id, room] : state_->rooms) {
-      const auto& [ranks, channel] = room->key;
-      if (!room->open || fmt::format("{}:{}", channel, fmt::join(ranks, ",")) != text) continue;
+    for (Room* room : rooms) {
+      if (!room->open || text_of(*room) != text) continue;
+      const std::vector<int>& ranks = room->key.first;
       MPI_Comm comm = MPI_COMM_NULL;
       state_->engine.perform([&] { comm = make_comm(ranks, tag); });
       const auto index = std::ranges::find(ranks, rank()) - ranks.begin();
@@ -256,15 +158,7 @@ std::string MpiWorld::fail(const std::string& message) {
   return Aborted(cause.rank, cause.message).what();
 }
 
-std::vector<SentTo> MpiWorld::sent() const {
-  std::vector<SentTo> all;
-  for (std::size_t to = 0; to < state_->counted.size(); ++to) {
-    const Counted& c = state_->counted[to];
-    if (c.messages.load() > 0)
-      all.push_back({static_cast<int>(to), c.messages.load(), core::Bytes(c.bytes.load())});
-  }
-  return all;
-}
+std::vector<SentTo> MpiWorld::sent() const { return state_->rooms.sent(); }
 
 std::map<std::string, std::string> MpiWorld::environment() const {
   return {{"mpi", state_->engine.version()},

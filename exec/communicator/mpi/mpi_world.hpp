@@ -50,15 +50,10 @@ class MpiWorld final : public Processes {
   std::vector<SentTo> sent() const override;
   std::map<std::string, std::string> environment() const override;
 
-  // Collective: ends MPI. Nothing else of the world is called afterwards.
-  void finish();
-  // The world has ended, and this thread ends the process without finish(): false where the
-  // progress thread is doing so already.
-  bool left();
-  // Whether this rank tells why the world ended: one of them does.
-  bool speaks() const;
-  // That ended the world; 0: none did.
-  int signal() const;
+  void finish() override;
+  bool left() override;
+  bool speaks() const override;
+  int signal() const override;
 
   struct State;
 
