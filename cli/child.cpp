@@ -24,8 +24,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kEndsWithin = 8s;       // of being asked to
-constexpr int kLook = 100;             // ms between looks at signals
+constexpr auto kEndsWithin = 8s;        // of being asked to
+constexpr auto kOthersWithin = 3500ms;  // of one that failed
+constexpr int kLook = 100;              // ms between looks at signals
+constexpr int kLookAtEnd = 10;          // ms, where only the end is awaited
 
 class Descriptor {
  public:
@@ -58,16 +60,42 @@ core::Result<Pipe> make_pipe() {
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+// What exec takes, made before the fork.
+class ExecWords {
+ public:
+  explicit ExecWords(const ChildStart& start) : words_(start.words) {
+    for (std::string& word : words_) argv_.push_back(word.data());
+    argv_.push_back(nullptr);
+    for (char** v = environ; *v != nullptr; ++v) {
+      const std::string_view set(*v);
+      if (!start.environment.contains(std::string(set.substr(0, set.find('=')))))
+        variables_.emplace_back(set);
+    }
+    for (const auto& [name, value] : start.environment)
+      variables_.push_back(std::string(name).append("=").append(value));
+    for (std::string& variable : variables_) envp_.push_back(variable.data());
+    envp_.push_back(nullptr);
+  }
+  char* const* argv() const { return argv_.data(); }
+  char* const* envp() const { return envp_.data(); }
+
+ private:
+  std::vector<std::string> words_, variables_;
+  std::vector<char*> argv_, envp_;
+};
+
 // In the child, where only what signal handlers may call is safe. Never returns.
-[[noreturn]] void become(char* const* words, int out, int err, int failed, pid_t parent) {
+[[noreturn]] void become(const ExecWords& words, int keeps, int out, int err, int failed,
+                         pid_t parent) {
   ::setpgid(0, 0);  // a terminal's interrupt reaches the parent alone, which passes it on
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
+  if (keeps >= 0) ::fcntl(keeps, F_SETFD, 0);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (::dup2(nothing, STDIN_FILENO) >= 0 && ::dup2(out, STDOUT_FILENO) >= 0 &&
       ::dup2(err, STDERR_FILENO) >= 0) {
     for (int signal : {SIGPIPE, SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
-    ::execv(words[0], words);
+    ::execve(words.argv()[0], words.argv(), words.envp());
   }
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(failed, &error, sizeof error);
@@ -93,6 +121,8 @@ void hand_over_lines(std::string& text, const std::function<void(std::string_vie
   if (all && !text.empty()) line(text);
 }
 
+using Lines = std::function<void(std::string_view)>;
+
 class Child {
  public:
   Child(pid_t pid, Pipe out, Pipe err) : pid_(pid), out_(std::move(out)), err_(std::move(err)) {
@@ -100,92 +130,172 @@ class Child {
     err_.write.close();
   }
 
-  // Reads until both streams are closed, or the child is gone and nothing more comes.
-  void read_all(std::string& output, std::size_t most,
-                const std::function<void(std::string_view)>& line) {
-    std::string errors;
-    std::array<pollfd, 2> watched{pollfd{out_.read.get(), POLLIN, 0},
-                                  pollfd{err_.read.get(), POLLIN, 0}};
-    while ((watched[0].fd >= 0 || watched[1].fd >= 0) && output.size() <= most) {
-      const int ready = ::poll(watched.data(), watched.size(), kLook);
-      pass_on_signal();
-      if (ready <= 0 && gone()) break;
-      if (ready <= 0) continue;
-      if (watched[0].revents != 0 && !take(watched[0].fd, output)) watched[0].fd = -1;
-      if (watched[1].revents != 0 && !take(watched[1].fd, errors)) watched[1].fd = -1;
-      hand_over_lines(errors, line, false);
+  bool reading() const { return out_.read.get() >= 0 || err_.read.get() >= 0; }
+  void watch(std::vector<pollfd>& watched) const {
+    for (const Pipe* pipe : {&out_, &err_}) watched.push_back({pipe->read.get(), POLLIN, 0});
+  }
+  // events: of its two streams. What is there is taken; a stream that is closed is let go, and both
+  // are where the child is gone and nothing comes.
+  void read(const pollfd* events, const Lines& line) {
+    const bool quiet = events[0].revents == 0 && events[1].revents == 0;
+    if (events[0].revents != 0 && !take(out_.read.get(), ending.output)) out_.read.close();
+    if (events[1].revents != 0 && !take(err_.read.get(), errors_)) err_.read.close();
+    if (quiet && reaped_) {
+      out_.read.close();
+      err_.read.close();
     }
-    hand_over_lines(errors, line, true);
+    hand_over_lines(errors_, line, err_.read.get() < 0);
+    if (err_.read.get() < 0) errors_.clear();
   }
 
-  int wait() {
-    while (!gone()) {
-      pass_on_signal();
-      ::poll(nullptr, 0, 10);
-    }
-    return WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+  // Whether it has ended; then `ending` has its code.
+  bool gone() {
+    int status = 0;
+    if (reaped_ || ::waitpid(pid_, &status, WNOHANG) != pid_) return reaped_;
+    reaped_ = true;
+    ending.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    ending.code = ending.signal != 0 ? 128 + ending.signal : WEXITSTATUS(status);
+    return true;
+  }
+  bool reaped() const { return reaped_; }
+  void ask_to_end() const {
+    if (!reaped_) ::kill(pid_, SIGTERM);
+  }
+  void end() {
+    if (reaped_) return;
+    ending.ended_here = true;
+    ::kill(-pid_, SIGKILL);
   }
 
-  void end() { ::kill(-pid_, SIGKILL); }
+  ChildEnding ending;
 
  private:
-  bool gone() {
-    if (!reaped_) reaped_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
-    return reaped_;
+  pid_t pid_;
+  Pipe out_, err_;
+  std::string errors_;
+  bool reaped_ = false;
+};
+
+core::Problem start_problem(const ChildStart& start, int error) {
+  return {start.words.front(), "a program that starts", std::strerror(error), "",
+          core::ProblemKind::failed_running};
+}
+
+core::Result<Child> start_child(const ChildStart& start) {
+  core::Result<Pipe> out = make_pipe(), err = make_pipe(), failed = make_pipe();
+  for (const auto* made : {&out, &err, &failed})
+    if (!made->ok()) return made->problems();
+  const ExecWords words(start);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0)
+    become(words, start.keeps, out->write.get(), err->write.get(), failed->write.get(), parent);
+  if (pid < 0) return start_problem(start, errno);
+  failed->write.close();
+  int error = 0;
+  while (::read(failed->read.get(), &error, sizeof error) < 0 && errno == EINTR) {}
+  if (error != 0) {
+    ::waitpid(pid, nullptr, 0);
+    return start_problem(start, error);
+  }
+  return Child(pid, std::move(out).value(), std::move(err).value());
+}
+
+// All that one call started.
+class Family {
+ public:
+  explicit Family(const Lines& line) : line_(line) {}
+  ~Family() { end_all(); }
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
+
+  void add(Child&& child) { children_.push_back(std::move(child)); }
+
+  // False: one wrote more than it may.
+  bool follow(std::size_t most_output) {
+    while (any_is_there()) {
+      std::vector<pollfd> watched;
+      for (const Child& child : children_) child.watch(watched);
+      const bool reading =
+          std::ranges::any_of(children_, [](const Child& c) { return c.reading(); });
+      ::poll(watched.data(), watched.size(), reading ? kLook : kLookAtEnd);
+      pass_on_signal();
+      for (std::size_t i = 0; i < children_.size(); ++i) {
+        Child& child = children_[i];
+        note_end(child);
+        if (child.reading()) child.read(&watched[2 * i], line_);
+        if (child.ending.output.size() > most_output) return false;
+      }
+      if (others_until_ && Clock::now() > *others_until_) end_all_now();
+    }
+    return true;
+  }
+
+  std::vector<ChildEnding> endings() {
+    std::vector<ChildEnding> all;
+    for (Child& child : children_) all.push_back(std::move(child.ending));
+    return all;
+  }
+
+ private:
+  bool any_is_there() {
+    return std::ranges::any_of(children_,
+                               [](Child& c) { return c.reading() || !c.reaped(); });
+  }
+
+  void note_end(Child& child) {
+    if (child.reaped() || !child.gone()) return;
+    child.ending.order = ended_++;
+    if (child.ending.code != 0 && !others_until_) others_until_ = Clock::now() + kOthersWithin;
   }
 
   void pass_on_signal() {
-    if (pending_signal() == 0 || reaped_) return;
+    if (pending_signal() == 0) return;
     if (!asked_) {
       asked_ = Clock::now();
-      ::kill(pid_, SIGTERM);
+      for (const Child& child : children_) child.ask_to_end();
     }
-    if (Clock::now() > *asked_ + kEndsWithin) end();
+    if (Clock::now() > *asked_ + kEndsWithin) end_all_now();
   }
 
-  pid_t pid_;
-  Pipe out_, err_;
-  int status_ = 0;
-  bool reaped_ = false;
-  std::optional<Clock::time_point> asked_;
+  void end_all_now() {
+    for (Child& child : children_) child.end();
+  }
+  void end_all() {
+    end_all_now();
+    for (Child& child : children_)
+      while (!child.gone()) ::poll(nullptr, 0, kLookAtEnd);
+  }
+
+  const Lines& line_;
+  std::vector<Child> children_;
+  int ended_ = 0;
+  std::optional<Clock::time_point> asked_, others_until_;
 };
 
 }  // namespace
 
-core::Result<ChildEnding> follow_child(const std::vector<std::string>& words,
-                                       std::size_t most_output,
-                                       const std::function<void(std::string_view)>& error_line) {
-  core::Result<Pipe> out = make_pipe(), err = make_pipe(), failed = make_pipe();
-  for (const auto* made : {&out, &err, &failed})
-    if (!made->ok()) return made->problems();
-  std::vector<std::string> copies = words;
-  std::vector<char*> pointers;
-  for (std::string& word : copies) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  const WriteInProgress until_it_is_gone;  // an interrupt is passed on, and answered at the end
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid == 0)
-    become(pointers.data(), out->write.get(), err->write.get(), failed->write.get(), parent);
-  const int fork_error = errno;
-  failed->write.close();
-  int error = pid < 0 ? fork_error : 0;
-  if (pid > 0)
-    while (::read(failed->read.get(), &error, sizeof error) < 0 && errno == EINTR) {}
-  if (error != 0) {
-    if (pid > 0) ::waitpid(pid, nullptr, 0);
-    return core::Problem{words.front(), "a program that starts", std::strerror(error), "",
-                         core::ProblemKind::failed_running};
+core::Result<std::vector<ChildEnding>> follow_children(const std::vector<ChildStart>& starts,
+                                                       std::size_t most_output,
+                                                       const Lines& error_line) {
+  const WriteInProgress until_all_are_gone;  // an interrupt is passed on, and answered at the end
+  Family family(error_line);
+  for (const ChildStart& start : starts) {
+    core::Result<Child> child = start_child(start);
+    if (!child.ok()) return child.problems();
+    family.add(std::move(child).value());
   }
-  Child child(pid, std::move(out).value(), std::move(err).value());
-  ChildEnding ending;
-  child.read_all(ending.output, most_output, error_line);
-  if (ending.output.size() > most_output) child.end();
-  ending.code = child.wait();
-  if (ending.output.size() > most_output)
-    return core::Problem{words.front(), "less output", "more than it can rightly have", "",
-                         core::ProblemKind::failed_running};
-  return ending;
+  if (!family.follow(most_output))
+    return core::Problem{starts.front().words.front(), "less output",
+                         "more than it can rightly have", "", core::ProblemKind::failed_running};
+  return family.endings();
+}
+
+core::Result<ChildEnding> follow_child(const std::vector<std::string>& words,
+                                       std::size_t most_output, const Lines& error_line) {
+  auto endings = follow_children({{words, {}, -1}}, most_output, error_line);
+  if (!endings.ok()) return endings.problems();
+  return std::move(endings->front());
 }
 
 std::string find_program(std::string_view name) {

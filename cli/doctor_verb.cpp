@@ -39,11 +39,12 @@ struct Way {
   Needs needs;
   std::string_view name, options;
 };
-constexpr std::array<Way, 4> kWays{{
+constexpr std::array<Way, 5> kWays{{
     {Needs::host, "host", "--backend host, --communicator local"},
-    {Needs::mpi, "mpi", "--communicator mpi"},
-    {Needs::cuda, "cuda", "--backend cuda"},
-    {Needs::nccl, "nccl", "--communicator nccl"},
+    {Needs::host, "tcp", "--backend host, --communicator tcp"},
+    {Needs::mpi, "mpi", "--backend host, --communicator mpi"},
+    {Needs::cuda, "cuda", "--backend cuda, --communicator local"},
+    {Needs::nccl, "nccl", "--backend cuda, --communicator nccl"},
 }};
 
 // The rest of the first line that starts with key, without the colon and blanks; empty: none.
@@ -198,7 +199,7 @@ std::string to_text(const Machine& m) {
 // Whether the answer is about this way. Without --for: the host, and a GPU that is here.
 bool is_asked(const Way& way, const Machine& m, const std::optional<std::string>& asked) {
   if (asked) return way.name == *asked;
-  return way.needs == Needs::host || (way.needs == Needs::cuda && !m.gpus.empty());
+  return way.name == "host" || (way.needs == Needs::cuda && !m.gpus.empty());
 }
 
 // Where plans run here: how fast they will.
@@ -222,7 +223,7 @@ int doctor_verb(Arguments arguments) {
   OutputOptions output;
   std::optional<std::string> asked, folder;
   OptionSet set("doctor", kDoctorPurpose, kDoctorExamples);
-  set.text("--for", asked, "WAY", "check one way of running: host, mpi, cuda or nccl");
+  set.text("--for", asked, "WAY", "check one way of running: host, tcp, mpi, cuda or nccl");
   set.text("--checkpoint-dir", folder, "DIR", "folder whose disk is checked (this folder)");
   add_output_options(set, output, "what was found");
   if (const auto ended = ended_by(set, arguments)) return *ended;
@@ -231,7 +232,7 @@ int doctor_verb(Arguments arguments) {
   const bool known = !asked || std::ranges::any_of(kWays, [&](const Way& way) {
     return way.name == *asked;
   });
-  if (!known) problems.push_back({"--for", "host, mpi, cuda or nccl", '"' + *asked + '"', ""});
+  if (!known) problems.push_back({"--for", "host, tcp, mpi, cuda or nccl", '"' + *asked + '"', ""});
   if (!problems.empty()) return refuse(problems);
   const Machine machine = examine(folder.value_or("."));
   const core::Status delivered =

@@ -1,7 +1,9 @@
 // `planner-exec`: the same command line with what runs a plan (docs/decisions/0002). `planner`
-// hands over to it; it also works by itself.
+// hands over to it; it also works by itself, and under a
+// launcher it is one rank of a run over TCP.
 
 #include "cli/runner.hpp"
+#include "cli/tcp_rank.hpp"
 
 namespace {
 
@@ -16,5 +18,6 @@ core::Result<cli::HostCalibration> calibrate(const cli::CalibrateRequest& reques
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (cli::is_tcp_rank(count, arguments)) cli::be_tcp_rank(count, arguments);
   return cli::run_planner(count, arguments, run, calibrate);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,8 +7,10 @@
 #include "cli/mpi_launch.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
+#include "cli/rank_launch.hpp"
 #include "cli/requirements.hpp"
 #include "cli/step_trace.hpp"
+#include "cli/tcp_launch.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
@@ -25,8 +28,10 @@ constexpr std::string_view kExecExamples =
     "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept\n"
     "  planner exec plan.json --scale-down                          # where the plan is too large\n"
     "  planner exec plan.json --links plan                          # waits for the plan's links\n"
-    "  planner exec plan.json --communicator mpi --hostfile hosts   # a process for each rank\n"
-    "  srun -n 8 planner exec plan.json --communicator mpi          # or started by a launcher";
+    "  planner exec plan.json --communicator tcp                    # a process for each rank\n"
+    "  planner exec plan.json --communicator mpi --hostfile hosts   # the same, over MPI\n"
+    "  torchrun --nproc-per-node 8 --no-python planner exec plan.json --communicator tcp\n"
+    "  srun -n 8 planner exec plan.json --communicator tcp          # or started by a launcher";
 
 constexpr std::size_t kMostHosts = std::size_t{16} << 20;  // bytes of a file of host names
 
@@ -40,24 +45,19 @@ struct ExecOptions {
   bool progress = false, scale_down = false;
 };
 
-// `--communicator mpi` among words that are not parsed yet: another binary may have to.
-bool asks_for_mpi(Arguments arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i] == "--communicator=mpi" ||
-        (arguments[i] == "--communicator" && i + 1 < arguments.size() && arguments[i + 1] == "mpi"))
-      return true;
-  return false;
-}
-
 // What runs it: of each the names that some binary takes.
 void read_platform(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
   request.backend = options.backend.value_or(request.backend);
   request.communicator = options.communicator.value_or(request.communicator);
   if (request.backend != "host" && request.backend != "cuda")
     problems.push_back({"--backend", "host or cuda", '"' + request.backend + '"', ""});
-  if (request.communicator != "local" && request.communicator != "mpi")
-    problems.push_back({"--communicator", "local (ranks are threads) or mpi (processes)",
-                        '"' + request.communicator + '"', ""});
+  constexpr std::array<std::string_view, 3> kCommunicators{"local", "mpi", "tcp"};
+  if (std::ranges::find(kCommunicators, request.communicator) == kCommunicators.end())
+    problems.push_back({"--communicator", "local (ranks are threads), tcp or mpi (processes)",
+                        '"' + request.communicator + '"',
+                        request.communicator == "nccl"
+                            ? "it is not built yet: planner doctor --for nccl"
+                            : ""});
 }
 
 // What only MPI has, or a problem where another communicator is asked for.
@@ -192,10 +192,10 @@ std::string next_of(const RunRequest& request, const OutputOptions& output) {
 }
 
 int run(const planner::Plan& plan, RunRequest request, const OutputOptions& output,
-        const Runner& runner) try {
+        const Runner& runner, bool joins) try {
   const core::Result<planner::ScaledPlan> job = job_of(plan, request);
   if (!job.ok()) return refuse(job.problems());
-  if (request.scale_down && !request.quiet && !joins_mpi_job()) say_what_runs(plan, *job);
+  if (request.scale_down && !request.quiet && !joins) say_what_runs(plan, *job);
   const planner::Candidate* const planned =
       planner::candidate_of(plan, request.candidate.value_or(0));
   if (!job->figures.empty()) request.candidate.reset();  // the only one that it has
@@ -212,30 +212,12 @@ int run(const planner::Plan& plan, RunRequest request, const OutputOptions& outp
   return ended.code;
 }
 
-}  // namespace
-
-std::function<void(const StepProgress&)> step_writer(std::int64_t steps) {
-  return [steps](const StepProgress& p) {
-    write_reason(fmt::format("{}{} of {}: loss {:.5f}, {}, {} tokens/s, {} live", kProgressStart,
-                             p.step + 1, steps, p.loss, core::to_text(core::Seconds(p.seconds)),
-                             core::count_text(static_cast<std::int64_t>(p.tokens_per_second)),
-                             core::to_text(p.live)));
-  };
-}
-
-int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
-  const bool mpi = asks_for_mpi(arguments), joins = mpi && joins_mpi_job();
-  if (joins && binary_name() != kMpiBinary) return hand_over(kMpiBinary, whole);
-  if (const auto other = other_binary(arguments, static_cast<bool>(runner)); other && !mpi)
-    return hand_over(*other, whole);
-  ExecOptions options;
-  OutputOptions output;
-  OptionSet set("exec", kExecPurpose, kExecExamples);
+void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
   set.positional("PLAN", options.plan, "file written by planner --out");
   set.group("Run");
   set.text("--backend", options.backend, "NAME", "host (default) or cuda");
   set.text("--communicator", options.communicator, "NAME",
-           "local (default): ranks are threads; mpi: processes");
+           "local (default): ranks are threads; tcp, mpi: processes");
   set.text("--collectives", options.collectives, "WHOSE",
            "own (default): the plan's algorithms; mpi: those of the MPI library");
   set.text("--links", options.links, "HOW",
@@ -268,6 +250,53 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   set.flag("--progress", options.progress, "report each step, even where no terminal reads it");
   add_step_trace_options(set, options.trace, "write a trace of the last step");
   add_output_options(set, output, "the record of the run");
+}
+
+}  // namespace
+
+std::function<void(const StepProgress&)> step_writer(std::int64_t steps) {
+  return [steps](const StepProgress& p) {
+    write_reason(fmt::format("{}{} of {}: loss {:.5f}, {}, {} tokens/s, {} live", kProgressStart,
+                             p.step + 1, steps, p.loss, core::to_text(core::Seconds(p.seconds)),
+                             core::count_text(static_cast<std::int64_t>(p.tokens_per_second)),
+                             core::to_text(p.live)));
+  };
+}
+
+bool asks_for_communicator(Arguments whole, std::string_view name) {
+  if (whole.empty() || whole.front() != "exec") return false;
+  bool asks = false;
+  for (std::size_t i = 1; i < whole.size(); ++i) {
+    constexpr std::string_view kOption = "--communicator", kJoined = "--communicator=";
+    const std::string_view word = whole[i];
+    if (word.starts_with(kJoined)) asks = word.substr(kJoined.size()) == name;
+    if (word == kOption && i + 1 < whole.size()) asks = whole[i + 1] == name;
+  }
+  return asks;
+}
+
+std::string plan_file_of(Arguments whole) {
+  ExecOptions options;
+  OutputOptions output;
+  OptionSet set("exec", kExecPurpose, kExecExamples);
+  add_options(set, options, output);
+  const auto parsed = set.parse(whole.subspan(std::min<std::size_t>(whole.size(), 1)));
+  return parsed.ok() && !parsed->has_value() ? options.plan : "";
+}
+
+int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
+  const bool mpi = asks_for_communicator(whole, "mpi");
+  const bool tcp = asks_for_communicator(whole, "tcp");
+  const bool joins = (mpi && joins_mpi_job()) || (tcp && joins_tcp_job());
+  const std::string_view ranks = mpi ? kMpiBinary : kHostBinary;
+  if (joins && binary_name() != ranks) return hand_over(ranks, whole);
+  if (const auto other = other_binary(arguments, static_cast<bool>(runner));
+      other && !mpi && !tcp)
+    return hand_over(*other, whole);
+  ExecOptions options;
+  OutputOptions output;
+  OptionSet set("exec", kExecPurpose, kExecExamples);
+  add_options(set, options, output);
   if (const auto ended = ended_by(set, arguments)) return *ended;
 
   core::Problems problems;
@@ -282,7 +311,9 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
     write_reason(options.plan + ": the plan found no feasible strategy, there is nothing to run");
     return kAnswerIsNo;
   }
-  return run(*plan, request, output, mpi && !joins ? Runner(launch_mpi) : runner);
+  if (joins) return run(*plan, request, output, runner, joins);
+  const Runner launcher = mpi ? Runner(launch_mpi) : tcp ? Runner(launch_tcp) : runner;
+  return run(*plan, request, output, launcher, joins);
 }
 
 }  // namespace cli

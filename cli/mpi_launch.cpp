@@ -10,42 +10,15 @@
 
 #include <fmt/format.h>
 
-#include "cli/child.hpp"
 #include "cli/process.hpp"
+#include "cli/rank_launch.hpp"
 #include "cli/requirements.hpp"
 #include "exec/record/run_record.hpp"
 
 namespace cli {
 namespace {
 
-constexpr std::size_t kMostRecord = std::size_t{1} << 30;
-constexpr std::size_t kKeptLines = 200;
-constexpr std::string_view kOwn = "planner: ";
-
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }
-
-std::vector<std::string> rank_words(const RunRequest& request) {
-  std::vector<std::string> words{sibling(kMpiBinary), "exec", request.plan_file};
-  const auto add = [&](const char* option, const std::string& value) {
-    words.insert(words.end(), {option, value});
-  };
-  add("--communicator", "mpi");
-  add("--collectives", request.collectives);
-  add("--backend", request.backend);
-  add("--data", request.data);
-  add("--steps", std::to_string(request.steps));
-  add("--seed", std::to_string(request.seed));
-  if (request.candidate) add("--candidate", std::to_string(*request.candidate));
-  if (request.checkpoint_dir) {
-    add("--checkpoint-dir", *request.checkpoint_dir);
-    add("--checkpoint-every", std::to_string(request.checkpoint_every));
-  }
-  if (request.scale_down) words.push_back("--scale-down");
-  words.insert(words.end(), request.trace_words.begin(), request.trace_words.end());
-  words.push_back(request.progress ? "--progress" : "--quiet");
-  words.push_back("--json");
-  return words;
-}
 
 std::vector<std::string> launcher_words(const std::string& mpirun, const planner::Plan& plan,
                                         const RunRequest& request) {
@@ -56,7 +29,7 @@ std::vector<std::string> launcher_words(const std::string& mpirun, const planner
   else
     words.push_back("--oversubscribe");
   if (::geteuid() == 0) words.push_back("--allow-run-as-root");
-  const std::vector<std::string> rank = rank_words(request);
+  const std::vector<std::string> rank = rank_words(kMpiBinary, request);
   words.insert(words.end(), rank.begin(), rank.end());
   return words;
 }
@@ -83,13 +56,8 @@ bool any_says(const std::deque<std::string>& lines, std::string_view part) {
 // What the launcher's own words come to, when no rank was left to give a reason.
 core::Problem reason(const std::deque<std::string>& said, int code, const planner::Plan& plan,
                      const RunRequest& request) {
-  const auto failed = [](std::string where, std::string expected, std::string found,
-                         std::string fix) {
-    return core::Problem{std::move(where), std::move(expected), std::move(found), std::move(fix),
-                         core::ProblemKind::failed_running};
-  };
-  const std::string go_on =
-      request.checkpoint_dir ? "the same command goes on from the last complete step" : "";
+  const auto failed = run_failed;
+  const std::string go_on = how_to_go_on(request);
   const auto rank = number_after(said, "process rank ");
   if (const auto signal = number_after(said, "exited on signal "); rank && signal)
     return failed(fmt::format("rank {}", *rank), "to run to its end",
@@ -127,24 +95,14 @@ core::Result<exec::RunRecord> launch_mpi(const planner::Plan& plan, const RunReq
   if (::geteuid() == 0 && !request.quiet)
     write_reason("running as root: mpirun is told to allow it (--allow-run-as-root)");
   skip_displays();
-  std::deque<std::string> said;  // by the launcher, and by libraries below the ranks
-  bool explained = false;
-  const auto line = [&](std::string_view text) {
-    if (text.starts_with(kOwn)) {
-      text.remove_prefix(kOwn.size());
-      write_reason(text);
-      explained = explained || !text.starts_with(kProgressStart);
-      return;
-    }
-    said.emplace_back(text);
-    if (said.size() > kKeptLines) said.pop_front();
-  };
+  RankLines lines(false);
   const core::Result<ChildEnding> ending =
-      follow_child(launcher_words(find_program("mpirun"), plan, request), kMostRecord, line);
+      follow_child(launcher_words(find_program("mpirun"), plan, request), kMostRecord,
+                   [&](std::string_view text) { lines.add(text); });
   if (!ending.ok()) return ending.problems();
   if (ending->code == 0) return exec::parse_run(ending->output, "the record of rank 0");
-  if (explained) throw Ended{ending->code < kFailed ? ending->code : kFailed};
-  return reason(said, ending->code, plan, request);
+  if (lines.explained()) throw Ended{ending->code < kFailed ? ending->code : kFailed};
+  return reason(lines.others(), ending->code, plan, request);
 }
 
 }  // namespace cli

@@ -14,7 +14,4 @@ bool joins_mpi_job();
 // (failed_running): what is missing, or why the run failed. Throws Ended when a rank said why.
 core::Result<exec::RunRecord> launch_mpi(const planner::Plan& plan, const RunRequest& request);
 
-// The reason has been given; this exit code is left to return.
-struct Ended { int code; };
-
 }  // namespace cli

@@ -84,9 +84,14 @@ core::Problems missing_for(Needs needs) {
                  "known to work), set CUDA_HOME to it, remove build/ and run ./dev build",
                  problems);
   }
-  if (needs == Needs::nccl)
+  if (needs == Needs::nccl) {
+    problems.push_back(missing("--communicator nccl", "a communicator of planner over NCCL",
+                               "none: it is not built yet, whatever this machine has",
+                               "run on one GPU: --backend cuda; or several ranks on the host: "
+                               "--communicator tcp"));
     check_library("libnccl.so.2", "NVIDIA's communication library",
                   "install libnccl2, or NCCL of the CUDA toolkit", problems);
+  }
   return problems;
 }
 

@@ -12,7 +12,7 @@ namespace cli {
 inline constexpr std::string_view kHostBinary = "planner-exec", kMpiBinary = "planner-exec-mpi",
                                   kCudaBinary = "planner-exec-cuda";
 
-enum class Needs { host, mpi, cuda, nccl };
+enum class Needs { host, mpi, cuda, nccl };  // host: ranks over TCP too
 
 // Whether the binary beside this one is there and its libraries are.
 bool starts(std::string_view binary);

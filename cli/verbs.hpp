@@ -108,6 +108,12 @@ int hand_over(std::string_view name, Arguments whole);
 // --backend cuda, else planner-exec. Empty: this one has it. runs: this one runs plans.
 std::optional<std::string_view> other_binary(Arguments arguments, bool runs);
 
+// `exec` with `--communicator NAME` among words that are not parsed yet: another binary may have
+// to parse them.
+bool asks_for_communicator(Arguments whole, std::string_view name);
+// The plan that `exec` and its words name; empty where they cannot be parsed.
+std::string plan_file_of(Arguments whole);
+
 // The file of a plan, read and checked.
 core::Result<planner::Plan> read_plan(const std::string& path);
 

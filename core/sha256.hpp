@@ -1,6 +1,6 @@
 #pragma once
-// SHA-256 [fips180-4] and HMAC-SHA-256 [rfc2104]: digests that name a content, and proofs of a shared
-// secret that do not show it. Pure; thread-safe.
+// SHA-256 [fips180-4] and HMAC-SHA-256 [rfc2104]: digests that name a content, and proofs of a
+// shared secret that do not show it. Pure; thread-safe.
 
 #include <array>
 #include <cstdint>

@@ -71,8 +71,10 @@ core::Problems rank_problems(const planner::Plan& plan, const Processes* process
     return {{"--communicator " + processes->name(),
              std::to_string(plan.gpus) + " processes, one for each rank of the plan",
              std::to_string(processes->ranks()),
-             "start them with mpirun -n " + std::to_string(plan.gpus) +
-                 ", or leave the starting to planner"}};
+             processes->name() == "mpi"
+                 ? "start them with mpirun -n " + std::to_string(plan.gpus) +
+                       ", or leave the starting to planner"
+                 : "start as many, or unset RANK and WORLD_SIZE and leave it to planner"}};
   return {};
 }
 

@@ -16,7 +16,7 @@ if command -v python3 >/dev/null && ! python3 -c '
 import json
 d = json.load(open("doctor.json"))
 assert d["cores"] >= 1 and d["memory_bytes"] > 0 and d["disk"]["free_bytes"] > 0, d
-assert [w["name"] for w in d["ways"]] == ["host", "mpi", "cuda", "nccl"], d
+assert [w["name"] for w in d["ways"]] == ["host", "tcp", "mpi", "cuda", "nccl"], d
 assert all(w["runs"] == (not w["missing"]) for w in d["ways"]), d
 '; then
   complain 'its JSON'
@@ -45,7 +45,11 @@ answers 1 'a binary that starts, found error while loading shared libraries: lib
 
 answers 1 'expected a folder to write checkpoints to' \
   "$bin/planner" doctor --for host --checkpoint-dir /no/such
-answers 2 'host, mpi, cuda or nccl' "$bin/planner" doctor --for dishes
+answers 2 'host, tcp, mpi, cuda or nccl' "$bin/planner" doctor --for dishes
+answers 0 '' "$bin/planner" doctor --for tcp
+# Whatever this machine has: that no GPU is here is not all that is missing.
+answers 1 'communicator nccl: expected .*, found none: it is not built yet' \
+  "$bin/planner" doctor --for nccl
 answers 2 'dctor.*did you mean doctor' "$bin/planner" dctor
 if ! compgen -G '/sys/module/nvidia' >/dev/null; then
   answers 1 'planner-exec-cuda|a GPU of NVIDIA' "$bin/planner" doctor --for cuda

@@ -3,6 +3,7 @@
 # usage: exec_mpi.sh BIN_FOLDER [KILLS]; skipped (77) where MPI is not there.
 set -euo pipefail
 planner=$1/planner
+rank_variable=OMPI_COMM_WORLD_RANK
 kills=${2:-2}
 for needed in "$1/planner-exec-mpi" "$(command -v mpirun || echo mpirun)"; do
   if [[ ! -x $needed ]]; then
@@ -10,7 +11,7 @@ for needed in "$1/planner-exec-mpi" "$(command -v mpirun || echo mpirun)"; do
     exit 77
   fi
 done
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/processes.sh"
 # For mpirun started here; planner says it to its own.
 if [[ $EUID -eq 0 ]]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -21,53 +22,7 @@ if ! mpirun --oversubscribe -n 2 true >mpirun.txt 2>&1; then
   exit 77
 fi
 
-# No rank and no launcher of this test outlives its run.
-no_orphans() { eventually "the end of all ranks: $1" none_of_this_test; }
-none_of_this_test() { [[ -z $(of_this_test) ]]; }
-# Launchers and ranks whose folder is ours.
-of_this_test() {
-  local p
-  for p in /proc/[0-9]*; do
-    if [[ $(cat "$p/comm" 2>/dev/null) == @(mpirun|planner*) &&
-      $(readlink "$p/cwd") == "$work" ]]; then printf '%s ' "${p#/proc/}"; fi
-  done
-}
-
-# expect CODE PATTERN COMMAND...: its exit code, and one line of planner's that says so.
-expect() {
-  local wanted=$1 pattern=$2 code=0
-  shift 2
-  "$@" 2>err.txt >out.txt || code=$?
-  [[ $code -eq $wanted ]] || fail "exit $code instead of $wanted: $* ($(cat err.txt))"
-  grep '^planner: ' err.txt >said.txt || fail "not a word from: $* ($(cat err.txt))"
-  grep -q -- "$pattern" said.txt || fail "no \"$pattern\" from: $* ($(cat said.txt))"
-  [[ $(wc -l <said.txt) -eq 1 ]] || fail "more than one line from: $* ($(cat said.txt))"
-  no_orphans "$*"
-}
-
-printf '%s' '{"model_type":"llama","num_hidden_layers":2,"hidden_size":32,"intermediate_size":64,
-  "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":16,"vocab_size":256,
-  "tie_word_embeddings":false}' >config.json
-plan() {
-  local file=$1 gpus=$2 pins=() pin
-  shift 2
-  for pin in "$@"; do pins+=(--pin "$pin"); done
-  "$planner" --model config.json --gpus "$gpus" --seq 16 --global-batch 4 --recipe mixed \
-    --gpu h100-sxm-80g "${pins[@]}" --quiet --out "$file" >/dev/null
-}
 mpi() { "$planner" exec "$@" --communicator mpi --quiet; }
-
-# What must not depend on the communicator: losses, memory, and every entry's counts and bytes.
-measured() {
-  sed -n -e '/^  "loss"/p' -e '/^  "memory"/,/^  }/p' -e '/^  "communication"/,/^  \]/p' "$1" |
-    grep -v '"seconds"'
-}
-
-# same_loss FILE [OF]: the losses of threads.json, or of another record.
-same_loss() {
-  grep '^  "loss": \[' "${2:-threads.json}" >loss.txt
-  grep -F -x -q -f loss.txt "$1" || fail "other losses in $1 than $(cat loss.txt)"
-}
 
 # ---- the same bits and bytes as threads; OpenMPI's own counters agree ---------------------------
 # witness FILE: every byte that OpenMPI counted between two ranks is a payload byte of the record or
@@ -88,18 +43,8 @@ witness() {
   rm counted.*.prof
 }
 same_as_threads() {
-  plan plan.json "$@"
-  "$planner" exec plan.json --steps 2 --quiet --out threads.json >/dev/null
   OMPI_MCA_pml_monitoring_enable=2 OMPI_MCA_pml_monitoring_enable_output=3 \
-    OMPI_MCA_pml_monitoring_filename="$work/counted" mpi plan.json --steps 2 --out processes.json \
-    >page.txt
-  measured threads.json >threads.txt
-  measured processes.json >processes.txt
-  [[ $(wc -l <threads.txt) -gt 30 ]] || fail "nothing measured: $*"
-  diff threads.txt processes.txt || fail "processes differ from threads: $*"
-  "$planner" compare plan.json processes.json | grep 'bytes and counts are equal' >verdict.txt
-  [[ $(cat verdict.txt) =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes &&
-    ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] || fail "not as predicted: $* ($(cat verdict.txt))"
+    OMPI_MCA_pml_monitoring_filename="$work/counted" as_threads mpi "$@"
   witness processes.json "$*"
 }
 same_as_threads 2 data=2 sharding=zero3
@@ -112,9 +57,7 @@ same_as_threads 2 data=2 sharding=none grad_sync=naive_all_reduce
 plan plan.json 2 data=2 grad_sync=parameter_server servers=2 server_mode=async
 mpi plan.json --steps 3 --out async.json >page.txt
 grep -q "asynchronous pushes" page.txt || fail "no staleness is told"
-"$planner" compare plan.json async.json | grep 'bytes and counts are equal' >verdict.txt
-[[ $(cat verdict.txt) =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes &&
-  ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] || fail "servers beside workers: $(cat verdict.txt)"
+as_predicted plan.json async.json "servers beside workers"
 
 # The library's own collectives: of two ranks the sum is the same bits; its bytes nobody knows.
 plan plan.json 2 data=2 sharding=zero1
@@ -194,31 +137,13 @@ expect 3 "full/.step-00000001.partial/rank-000.*too large.*free some space" all_
 [[ -z $(find full -name '*step-*') ]] || fail "half a step on a full disk"
 
 # ---- killed, interrupted ------------------------------------------------------------------------
-begin() {
-  # Background jobs of a script ignore SIGINT; env sets it back.
-  env --default-signal=INT "$planner" exec plan.json --communicator mpi --quiet "$@" \
-    >/dev/null 2>err.txt &
-  pid=$!
-}
+begin() { begin_run mpi "$@"; }
 launcher_pid() {
   local p
   for p in $(of_this_test); do
     if [[ $(cat "/proc/$p/comm") == mpirun ]]; then printf '%s' "$p"; fi
   done
 }
-rank_pid() {
-  local p
-  for p in $(of_this_test); do
-    if tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -x "OMPI_COMM_WORLD_RANK=$1" >/dev/null; then
-      printf '%s' "$p"
-      return
-    fi
-  done
-}
-rank_runs() { [[ -n $(rank_pid "$1") ]]; }
-# kept FOLDER: its last complete step, or nothing.
-kept() { find . -maxdepth 2 -path "./$1/step-*" | sort | tail -n 1; }
-kept_since() { [[ $(kept "$1") != "$2" ]]; }
 RANDOM=${SEED:-7}
 for ((kill_number = 0; kill_number < kills; ++kill_number)); do
   before=$(kept parts)

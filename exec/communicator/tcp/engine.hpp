@@ -88,7 +88,7 @@ class TcpEngine final : public Carrier {
   Time beat_at_{}, looked_at_ = Clock::now();
   std::optional<Time> told_at_;       // rank 0 was told a failure
   std::map<int, Time> lost_;          // data connections that ended, not yet anybody's failure
-  std::optional<std::pair<Time, Cause>> waiting_;  // rank 0: a cause that its own signal may explain
+  std::optional<std::pair<Time, Cause>> waiting_;  // rank 0: its own signal may explain it
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

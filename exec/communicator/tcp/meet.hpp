@@ -40,7 +40,8 @@ class NotMet : public std::runtime_error {
 Met meet(const Place& place, const Common& common, const volatile std::sig_atomic_t* signal);
 
 // The two sides of it.
-Met meet_as_host(const Place& place, const Common& common, const volatile std::sig_atomic_t* signal);
+Met meet_as_host(const Place& place, const Common& common,
+                 const volatile std::sig_atomic_t* signal);
 Met meet_as_guest(const Place& place, const Common& common,
                   const volatile std::sig_atomic_t* signal);
 

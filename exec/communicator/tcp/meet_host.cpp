@@ -44,7 +44,8 @@ class Host {
         if (guest) refuse(guest->socket, Refusal::ended);
       throw;
     }
-    for (std::size_t r = 1; r < guests_.size(); ++r) met_.control[r] = std::move(guests_[r]->socket);
+    for (std::size_t r = 1; r < guests_.size(); ++r)
+      met_.control[r] = std::move(guests_[r]->socket);
     met_.listener = std::move(reception_.listener());
     return std::move(met_);
   }

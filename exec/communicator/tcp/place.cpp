@@ -127,6 +127,7 @@ core::Result<std::optional<Place>> place_from(const Variables& variables) {
     if (place.job.empty()) place.job = r.text(name).value_or("");
   place.patience = r.number(kPatienceVariable, 1, 86400, 60);
   place.listener = r.number(kListenerVariable, 0, 1 << 20, -1);
+  place.followed = r.text(kFollowedVariable).has_value();
   core::Problems problems = std::move(r.problems);
   check(r, *d, place, problems);
   if (!problems.empty()) return problems;

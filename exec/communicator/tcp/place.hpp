@@ -21,6 +21,7 @@ struct Place {
   std::string job;                       // the launcher's name of it; empty: none
   double patience = 60;                  // seconds until all must have come
   int listener = -1;                     // rank 0: a socket that listens already
+  bool followed = false;                 // by the process that started all ranks and ends them
 };
 
 // Value of a variable; nothing: not set.
@@ -40,5 +41,6 @@ inline constexpr const char* kSecretVariable = "PLANNER_SECRET";      // any tex
 inline constexpr const char* kPatienceVariable = "PLANNER_RENDEZVOUS_SECONDS";
 inline constexpr const char* kPortVariable = "PLANNER_PORT";          // in place of MASTER_PORT
 inline constexpr const char* kListenerVariable = "PLANNER_LISTENER";  // a descriptor
+inline constexpr const char* kFollowedVariable = "PLANNER_FOLLOWED";  // 1
 
 }  // namespace exec

@@ -1,6 +1,7 @@
 #pragma once
 // Sockets of TCP: made, connected and read whole with a deadline. All are closed by exec and do not
-// block. Problems are SocketError, in the system's words. Thread-safe: no state but the descriptors.
+// block. Problems are SocketError, in the system's words. Thread-safe: the descriptors are all the
+// state there is.
 
 #include <chrono>
 #include <csignal>

@@ -23,8 +23,9 @@ using program::Traffic;
 using Raw = std::vector<std::byte>;
 
 inline constexpr DType kReduced[] = {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32};
-inline constexpr Algorithm kAlgorithms[] = {Algorithm::ring, Algorithm::tree, Algorithm::naive_all_reduce,
-                                     Algorithm::parameter_server};
+inline constexpr Algorithm kAlgorithms[] = {Algorithm::ring, Algorithm::tree,
+                                            Algorithm::naive_all_reduce,
+                                            Algorithm::parameter_server};
 // Around a chunk's end, and longer than 4096 bytes.
 inline constexpr std::int64_t kSizes[] = {0, 1, 5, 64, 9001};
 
