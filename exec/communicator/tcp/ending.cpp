@@ -119,6 +119,10 @@ void TcpEngine::end(Cause cause) {
       if (!control_[static_cast<std::size_t>(r)]->gone)
         put(r, true, RecordKind::verdict, message_of(text_of(told)));
   }
+  // Who ends alone tells its neighbours that it has not been lost: it says why, and they need not.
+  for (const int r : beside_)
+    if (const Peer& link = data_[static_cast<std::size_t>(r)]; !cause.agreed && link && !link->gone)
+      put(r, false, RecordKind::bye, {});
   const Time until = Clock::now() + kOwnSignal;
   for (const Peer& link : control_)
     while (link && !link->gone && link->flush() && Clock::now() < until)
@@ -136,10 +140,10 @@ bool TcpEngine::speaks() const {
   const std::optional<Cause> cause = ending_.cause();
   if (!cause || cause->signal != 0) return false;
   if (cause->agreed || rank() == 0) return rank() == 0;
-  for (const int r : neighbours_) {
+  for (const int r : beside_) {
     if (r == rank()) return true;
     const Peer& link = data_[static_cast<std::size_t>(r)];
-    if (r != cause->rank && link && !link->gone) return false;
+    if (r != cause->rank && link && (!link->gone || link->said_bye)) return false;
   }
   return true;
 }

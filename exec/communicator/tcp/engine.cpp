@@ -24,10 +24,11 @@ constexpr std::size_t kMostLate = 16;
 constexpr std::uint64_t kWake = 0, kListener = 1, kControl = std::uint64_t{1} << 32,
                         kData = std::uint64_t{2} << 32;
 
-std::vector<int> neighbours_of(const Met& met, int rank) {
+std::vector<int> alike(const std::vector<std::string>& machines, int rank,
+                       std::string_view (*part)(std::string_view)) {
   std::vector<int> ranks;
-  for (std::size_t r = 0; r < met.machine.size(); ++r)
-    if (met.machine[r] == met.machine[static_cast<std::size_t>(rank)])
+  for (std::size_t r = 0; r < machines.size(); ++r)
+    if (part(machines[r]) == part(machines[static_cast<std::size_t>(rank)]))
       ranks.push_back(static_cast<int>(r));
   return ranks;
 }
@@ -61,7 +62,9 @@ std::vector<std::string> unpack_texts(std::string_view row, std::size_t count) {
 
 TcpEngine::TcpEngine(const TcpOptions& options, Met met, Handlers handlers)
     : options_(options), handlers_(std::move(handlers)),
-      neighbours_(neighbours_of(met, options.place.rank)),
+      neighbours_(alike(met.machine, options.place.rank, memory_of)),
+      beside_(alike(met.machine, options.place.rank,
+                    [](std::string_view machine) { return machine; })),
       control_(static_cast<std::size_t>(options.place.size)), data_(control_.size()),
       listener_(std::move(met.listener)), epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), texts_(control_.size()) {

@@ -76,7 +76,7 @@ class TcpEngine final : public Carrier {
 
   const TcpOptions& options_;
   const Handlers handlers_;
-  std::vector<int> neighbours_;
+  std::vector<int> neighbours_, beside_;  // share its memory; its network too
   Spares spares_;
   Ending ending_;
   std::vector<Peer> control_, data_;  // by rank; null: none

@@ -22,7 +22,7 @@ struct Common {
 struct Met {
   std::vector<Socket> control;       // rank 0: by rank; others: at 0, of rank 0
   std::vector<Socket> data;          // by rank; the own one is closed
-  std::vector<std::string> machine;  // by rank: equal where ranks share memory
+  std::vector<std::string> machine;  // by rank: this_machine() there
   Socket listener;                   // rank 0: still heard, to send latecomers away
 };
 
@@ -49,8 +49,10 @@ Met meet_as_guest(const Place& place, const Common& common,
 // One byte each, on the control connection.
 inline constexpr char kReady = 'r', kBegin = 'b';
 
-// Equal for ranks of one running machine.
+// "MACHINE NETWORK": the first is equal where ranks share memory, both where they share a network's
+// fate (containers of one machine may each have a network of their own).
 std::string this_machine();
+std::string_view memory_of(std::string_view machine);
 
 // "rank 2 of 4", "ranks 1 and 3 of 4".
 std::string ranks_text(const std::vector<int>& ranks, int size);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -241,7 +242,13 @@ std::string this_machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   std::getline(file, id);
-  return id.empty() ? "unknown" : id;
+  std::error_code error;
+  const auto network = std::filesystem::read_symlink("/proc/self/ns/net", error);
+  return (id.empty() ? "unknown" : id) + ' ' + network.string();
+}
+
+std::string_view memory_of(std::string_view machine) {
+  return machine.substr(0, machine.find(' '));
 }
 
 std::string ranks_text(const std::vector<int>& ranks, int size) {
