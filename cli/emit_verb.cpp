@@ -15,13 +15,15 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kEmitPurpose =
-    "Writes the file that starts a plan in another framework: a script for Megatron-LM, a job\n"
-    "file for torchtitan, a configuration for DeepSpeed. A plan that the framework cannot run is\n"
-    "refused, with what to plan instead. What it does in its own way is noted on standard error.";
+    "Writes the file that starts a plan elsewhere: a script for Megatron-LM, a job file for\n"
+    "torchtitan, a configuration for DeepSpeed; or what starts `planner exec` under Slurm or\n"
+    "Kubernetes. A plan that the framework cannot run is refused, with what to plan instead.\n"
+    "What it does in its own way is noted on standard error.";
 constexpr std::string_view kEmitExamples =
     "  planner emit plan.json --for megatron --out train.sh\n"
     "  planner emit plan.json --for torchtitan > job.toml\n"
-    "  planner emit plan.json --for deepspeed --candidate 2 --out ds_config.json";
+    "  planner emit plan.json --for deepspeed --candidate 2 --out ds_config.json\n"
+    "  planner emit plan.json --for slurm --out run.sbatch && sbatch run.sbatch plan.json";
 
 std::string emit_json(const reports::emit::Launch& launch, const std::string& framework) {
   return core::dump(core::Json::object({{"schema", "launch/1"},
@@ -67,7 +69,7 @@ int emit_verb(Arguments arguments) {
   OptionSet set("emit", kEmitPurpose, kEmitExamples);
   set.positional("PLAN", path, "file written by planner --out");
   set.group("Launch");
-  set.text("--for", framework, "NAME", "megatron, torchtitan or deepspeed");
+  set.text("--for", framework, "NAME", "megatron, torchtitan, deepspeed, slurm or kubernetes");
   set.text("--candidate", candidate, "N", "0: the chosen; N: the N-th alternative");
   add_output_options(set, output, "the script or configuration");
   if (const auto ended = ended_by(set, arguments)) return *ended;

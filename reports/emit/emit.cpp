@@ -14,7 +14,8 @@
 namespace reports::emit {
 namespace {
 
-constexpr std::array<std::string_view, 3> kFrameworks{"megatron", "torchtitan", "deepspeed"};
+constexpr std::array<std::string_view, 5> kFrameworks{"megatron", "torchtitan", "deepspeed",
+                                                      "slurm", "kubernetes"};
 
 }  // namespace
 
@@ -89,6 +90,8 @@ core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candida
   Question question{plan, candidate.strategy, *recipe, {}};
   if (framework == "megatron") return megatron(question);
   if (framework == "torchtitan") return torchtitan(question);
+  if (framework == "slurm") return slurm(question);
+  if (framework == "kubernetes") return kubernetes(question);
   PLANNER_CHECK(framework == "deepspeed", "one of frameworks()");
   return deepspeed(question);
 }

@@ -19,7 +19,7 @@ struct Launch {
 };
 
 // megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; torchtitan: its TOML
-// file; deepspeed: its JSON file.
+// file; deepspeed: its JSON file. slurm, kubernetes: a launch of `planner exec` itself.
 std::span<const std::string_view> frameworks();
 
 // Of a framework whose behaviour is modelled (--framework), its name among frameworks(): fsdp2 is

@@ -36,5 +36,7 @@ struct Question {
 core::Result<Launch> megatron(Question& question);
 core::Result<Launch> torchtitan(Question& question);
 core::Result<Launch> deepspeed(Question& question);
+core::Result<Launch> slurm(Question& question);
+core::Result<Launch> kubernetes(Question& question);
 
 }  // namespace reports::emit

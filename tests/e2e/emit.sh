@@ -44,6 +44,56 @@ grep -qx '  "schema": "launch/1",' said.json || fail 'no schema in the machine f
 sed 's/\\/\\\\/g; s/"/\\"/g' ds.json | awk '{printf "%s\\n", $0}' >escaped.txt
 grep -qF "\"text\": \"$(cat escaped.txt)\"" said.json || fail 'another text in the machine form'
 
+# ---- launches of planner exec: read by what reads them, and run -------------------------------------
+"$planner" emit stages.json --for slurm --out run.sbatch 2>notes.txt
+bash -n run.sbatch || fail 'bash does not read the batch script'
+grep -qx '#SBATCH --ntasks=8' run.sbatch || fail "not a task for each rank: $(grep SBATCH run.sbatch)"
+grep -q '^note: ranks compute on the hosts' notes.txt || fail 'no word of where ranks compute'
+mkdir slurm
+# srun as it starts two of its tasks: each learns its place, and all have one secret.
+cat >slurm/srun <<'SRUN'
+#!/bin/bash
+[[ $1 == --kill-on-bad-exit=1 ]] && shift
+[[ -n $PLANNER_SECRET ]] || exit 9
+codes=0
+for r in 1 0; do
+  SLURM_PROCID=$r SLURM_LOCALID=$r SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST=localhost \
+    SLURM_JOB_ID=$$ "$@" >"rank.$r" 2>&1 &
+done
+for job in $(jobs -p); do wait "$job" || codes=$?; done
+exit $codes
+SRUN
+chmod +x slurm/srun
+"$planner" --model gpt2-124m --gpus 2 --pin data=2 --seq 16 --global-batch 2 --out two.json --quiet \
+  >/dev/null
+PATH="$work/slurm:$1:$PATH" bash run.sbatch two.json --scale-down --steps 2 --json --quiet ||
+  fail "the batch script ends with $?: $(cat rank.*)"
+grep -q '"communicator": "tcp"' rank.0 || fail "no record of rank 0: $(head -c 300 rank.0)"
+code=0
+PATH="$work/slurm:$1:$PATH" bash run.sbatch no-such.json 2>err.txt || code=$?
+[[ $code -eq 2 ]] && grep -q 'no-such.json: expected a plan' err.txt ||
+  fail "a plan that is not there: exit $code, $(cat err.txt)"
+"$planner" emit stages.json --for kubernetes --out job.yaml --quiet
+if command -v python3 >/dev/null && python3 -c 'import yaml' 2>/dev/null; then
+  python3 - job.yaml <<'PYTHON' || fail 'a YAML reader finds another job'
+import sys, yaml
+service, job = yaml.safe_load_all(open(sys.argv[1]))
+assert service["kind"] == "Service" and service["spec"]["clusterIP"] == "None", service
+spec = job["spec"]
+assert job["kind"] == "Job" and job["apiVersion"] == "batch/v1", job
+assert spec["completionMode"] == "Indexed" and spec["completions"] == spec["parallelism"] == 8, spec
+pod = spec["template"]["spec"]
+assert pod["subdomain"] == service["metadata"]["name"] and pod["restartPolicy"] == "Never", pod
+env = {e["name"]: e for e in pod["containers"][0]["env"]}
+assert env["WORLD_SIZE"]["value"] == "8", env
+assert env["MASTER_ADDR"]["value"] == f'{job["metadata"]["name"]}-0.{pod["subdomain"]}', env
+assert env["PLANNER_SECRET"]["valueFrom"]["secretKeyRef"]["key"] == "secret", env
+assert all(isinstance(e.get("value", ""), str) for e in env.values()), env
+PYTHON
+else
+  printf 'skipped: the Job is read by no YAML reader (install python3-yaml)\n'
+fi
+
 # ---- a plan that a stranger wrote (emit_strangers.sh replaces every text of a plan) ----------------
 mkdir stub
 printf '#!/bin/sh\nexit 0\n' >stub/torchrun

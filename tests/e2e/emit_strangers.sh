@@ -34,7 +34,8 @@ def texts(value, path=()):
         yield from texts(child, path + (key,))
 
 for plan_file, framework in (("stages.json", "megatron"), ("sharded.json", "torchtitan"),
-                             ("sharded.json", "deepspeed")):
+                             ("sharded.json", "deepspeed"), ("stages.json", "slurm"),
+                             ("stages.json", "kubernetes")):
     plan = json.load(open(plan_file))
     for path in texts(plan):
         if "alternatives" in path or "rejected" in path:
@@ -63,10 +64,13 @@ for plan_file, framework in (("stages.json", "megatron"), ("sharded.json", "torc
             if done.returncode != 0:
                 continue
             written += 1
-            if framework == "megatron":
+            if framework in ("megatron", "slurm"):
                 subprocess.run(["bash", "-c", out], capture_output=True)
             if framework == "torchtitan" and any(l.startswith(("[evil", "x =")) for l in out.split("\n")):
                 failures.append(f"{where}: a section of its own")
+            if framework == "kubernetes" and any(
+                    not l.startswith("#") and ("PWNED" in l or "evil" in l) for l in out.split("\n")):
+                failures.append(f"{where}: more than a comment")
             if os.path.exists("PWNED"):
                 failures.append(f"{where}: ran")
                 os.remove("PWNED")

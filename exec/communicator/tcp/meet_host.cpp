@@ -69,15 +69,25 @@ class Host {
       return Socket(place_.listener);
     }
     try {
-      return listen_at(place_.address, place_.port);
+      return listen_where_named();
     } catch (const SocketError& error) {
       if (error.error() != EADDRINUSE) end(0, error.what());
       end(0, fmt::format("MASTER_PORT: expected a free port, found {} in use, perhaps by another "
                          "run on this machine; choose another for every rank: export "
                          "MASTER_PORT={}",
                          place_.port, place_.port % 65535 + 1));
-    } catch (const std::runtime_error& error) {
-      end(0, fmt::format("MASTER_ADDR: {}", error.what()));
+    }
+  }
+
+  // A name may be nobody's yet: a pod's is known some seconds after it has begun. This process
+  // is rank 0 all the same, and listens at every address.
+  Socket listen_where_named() const {
+    try {
+      return listen_at(place_.address, place_.port);
+    } catch (const SocketError&) {
+      throw;
+    } catch (const std::runtime_error&) {
+      return listen_at("0.0.0.0", place_.port);
     }
   }
 

@@ -84,6 +84,18 @@ TEST_CASE("a machine without the plan's file joins, as rank 0 tells it") {
   for (const Ending& ending : endings) CHECK(ending.why == "");
 }
 
+TEST_CASE("rank 0 listens although the name of its machine is nobody's yet") {
+  const int port = exec::tcp::own_address(exec::tcp::listen_at("127.0.0.1", 0)).port;
+  const auto endings = tcp_ranks::run(2, meet_and_part, [&](TcpOptions& o) {
+    o.place.port = port;
+    if (o.place.rank != 0) return;
+    exec::tcp::Socket(o.place.listener).close();
+    o.place.listener = -1;
+    o.place.address = "no name";
+  });
+  for (const Ending& ending : endings) CHECK(ending.why == "");
+}
+
 TEST_CASE("two processes that say they are one rank end the run") {
   const auto endings = tcp_ranks::run(3, meet_and_part, [](TcpOptions& o) {
     if (o.place.rank == 2) o.place.rank = 1;
