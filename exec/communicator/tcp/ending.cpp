@@ -34,7 +34,7 @@ Cause TcpEngine::fail(const std::string& message) {
 }
 
 void TcpEngine::look_at_signal() {
-  const int signal = options_.stop_signal != nullptr ? *options_.stop_signal : 0;
+  const int signal = signal_at(options_.stop_signal);
   if (signal == 0) return;
   report({rank(), stopped_by(signal), signal, false});
   end({rank(), "interrupted", signal, false});

@@ -93,7 +93,7 @@ void Socket::close() {
 }
 
 void check_signal(const Wait& wait) {
-  if (wait.signal != nullptr && *wait.signal != 0) throw Interrupted(*wait.signal);
+  if (const int signal = signal_at(wait.signal); signal != 0) throw Interrupted(signal);
 }
 
 bool wait_for(int fd, short events, const Wait& wait) {

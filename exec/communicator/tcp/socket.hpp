@@ -64,6 +64,10 @@ struct Wait {
 // Interrupted.
 bool wait_for(int fd, short events, const Wait& wait);
 void check_signal(const Wait& wait);
+// What a signal handler has set, perhaps on another thread; 0: nothing.
+inline int signal_at(const volatile std::sig_atomic_t* signal) {
+  return signal != nullptr ? __atomic_load_n(signal, __ATOMIC_RELAXED) : 0;
+}
 
 // Listens where `host` says; port 0: any. Loopback addresses are heard by this machine alone, all
 // others at every port of the machine.

@@ -57,7 +57,7 @@ TEST_CASE("a rank that was told to stop ends all others, in words that say so") 
   const auto endings = tcp_ranks::run(
       3,
       [&](TcpWorld& world) {
-        if (world.rank() == 1) signal = 15;
+        if (world.rank() == 1) __atomic_store_n(&signal, 15, __ATOMIC_RELAXED);
         wait_for_what_never_comes(world);
       },
       [&](exec::TcpOptions& o) {
