@@ -16,7 +16,7 @@ if ! ip netns add "${node}a" 2>refused.txt || ! ip netns add "${node}b" 2>refuse
   printf 'skipped: expected to be allowed network namespaces, found %s\n' "$(cat refused.txt)"
   exit 77
 fi
-trap 'ip netns del "${node}a"; ip netns del "${node}b"; rm -rf "$work"' EXIT
+trap 'end_all; ip netns del "${node}a"; ip netns del "${node}b"' EXIT
 if ! ip link add "${node}x" netns "${node}a" type veth peer name "${node}y" netns "${node}b" \
   2>refused.txt; then
   printf 'skipped: expected to be allowed a cable, found %s\n' "$(cat refused.txt)"

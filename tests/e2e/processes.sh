@@ -14,6 +14,16 @@ of_this_test() {
   done
 }
 
+# A test that fails leaves nobody behind either.
+end_all() {
+  local left
+  left=$(of_this_test)
+  # shellcheck disable=SC2086
+  if [[ -n $left ]]; then kill -9 $left || true; fi
+  rm -rf "$work"
+}
+trap end_all EXIT
+
 # expect CODE PATTERN COMMAND...: its exit code, and one line of planner's that says so.
 expect() {
   local wanted=$1 pattern=$2 code=0
