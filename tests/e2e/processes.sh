@@ -60,7 +60,7 @@ same_loss() {
 
 # as_predicted PLAN RECORD WHAT: all bytes are those of the plan.
 as_predicted() {
-  "$planner" compare "$1" "$2" | tail -n 1 >verdict.txt
+  "$planner" compare "$1" "$2" | grep 'bytes and counts are equal' >verdict.txt
   [[ $(cat verdict.txt) =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes &&
     ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] || fail "not as predicted: $3 ($(cat verdict.txt))"
 }
@@ -89,7 +89,8 @@ begin_run() {
 rank_pid() {
   local p
   for p in $(of_this_test); do
-    if tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qx "$rank_variable=$1"; then
+    if tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null |
+      grep -x "$rank_variable=$1" >/dev/null; then
       printf '%s' "$p"
       return
     fi
