@@ -3,8 +3,8 @@
 // written; kernels run on emulated grids (exec/cuda/emulate), products on OpenBLAS. Work is kept
 // until somebody waits for it, and then runs stream by stream in an order drawn from a seed that
 // respects streams and events and nothing else: a wait that is missing between streams shows as a
-// wrong result. A thread that gives work without having bound the device ends the test. Any call can
-// be made to fail. Thread-safe; emulation runs on one thread at a time.
+// wrong result. A thread that gives work without having bound the device ends the test. Any call
+// can be made to fail. Thread-safe; emulation runs on one thread at a time.
 
 #include <map>
 #include <memory>
