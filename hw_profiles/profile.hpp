@@ -58,6 +58,7 @@ struct Gpu {
   std::optional<core::FlopsPerSecond> peak_tf32;  // tensor cores
   core::FlopsPerSecond peak_16bit;                // bf16 and f16 in, f32 accumulation
   std::optional<core::FlopsPerSecond> peak_f8;
+  std::optional<core::FlopsPerSecond> peak_f4;    // nvfp4 and mxfp4
 
   // Memory.
   core::Bytes memory;  // nominal
@@ -117,6 +118,11 @@ struct Node {
   core::BytesPerSecond internode_bandwidth;
   std::optional<double> internode_efficiency;  // that NCCL's messages reach of it; empty: 1
   core::Seconds internode_latency;             // one hop between two nodes, NCCL's Simple step
+  // What a site's own measurement showed beside: the share of the wire that trees over nodes
+  // reach, and how much later a collective ends for each rank of it. Empty: as internode_efficiency
+  // says; no rank is late.
+  std::optional<double> tree_efficiency;
+  std::optional<core::Seconds> rank_wait;
   // What a cloud's network plugin or settings make of NCCL. Empty: as NCCL is by itself.
   std::optional<core::Seconds> nccl_latency;   // that the plugin states, for NCCL's choice alone
   std::optional<bool> nccl_low_latency;        // whether LL and LL128 run
@@ -166,6 +172,7 @@ struct Framework {
   double kernels_gemm = 1, kernels_norm = 1, kernels_elementwise = 1, kernels_attention = 1;
   double kernels_softmax = 1;            // attention over stored scores, its softmax in one kernel
   double kernels_collective = 1;
+  std::optional<double> kernels_adapter;   // of a LoRA adapter, with host_ahead; absent: one
   core::Seconds step_host{};             // of an update, beside its kernels: norm, checks, loop
   // Bytes moved, as a ratio.
   double traffic_elementwise = 1, traffic_norm = 1, traffic_loss = 1;
@@ -199,6 +206,19 @@ struct Framework {
   bool wide_gradients = false;           // of bf16 runs that shard no gradients
   bool root_unit = false, whole_scales = false;
   core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job
+  // The host issues a layer's pass while the device computes what it issued before: the pass lasts
+  // as long as the longer of the two. Absent: each kernel does.
+  std::optional<bool> host_ahead;
+  // With host_ahead: host time of a block beside its kernels, and of one collective over
+  // activations in place of its kernels' (its Python, its streams and events, its launch).
+  std::optional<core::Seconds> block_host, collective_submit;
+  // Times the steps of a ring over nodes, and a rank's lateness (node.rank_wait), that a collective
+  // over activations waits inside a step. Absent: 1.
+  std::optional<double> activation_waits;
+  // Bytes that each gradient costs after each micro-batch where a kernel of its own adds it to the
+  // sum; absent: the product that makes it does.
+  std::optional<double> accumulate_traffic;
+  std::optional<bool> divides_by_cost;     // pipelines: stages by GEMM FLOPs, see planner/stages.hpp
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.
   std::optional<double> launch_blend;
 

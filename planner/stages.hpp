@@ -12,6 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "models/spec.hpp"
+
 namespace planner {
 
 // What a layer, the embeddings or the head adds to its stage.
@@ -42,6 +44,12 @@ struct StageLimits {
 // Equal layers: O(p log(L p)); others O(p L^2).
 std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
                                                 const StageLimits& limits);
+
+// Layers per stage as nanotron divides them (models/base.py, build_model): layers in order, each of
+// its matrices' elements, then the head; a stage takes layers until its share of the whole is
+// passed, the layer that passes it included. Each stage has at least one here, where nanotron
+// leaves the head alone or the last stage empty. REQUIRES: 1 <= stages <= layers of a transformer.
+std::vector<std::int64_t> stages_by_cost(const models::ModelSpec& spec, std::int64_t stages);
 
 // Longest stage time of a division, and whether each stage's memory holds.
 std::int64_t longest_time(const StageLoads& loads, const std::vector<std::int64_t>& stages);

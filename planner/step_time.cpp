@@ -123,6 +123,8 @@ class Walk {
     if (!steps.all.empty()) return steps;
     const program::Block& block = class_.blocks[call.block];
     Lanes costs(lanes_);
+    std::vector<cost::ActionCost::BlockWait> waits;
+    for (const cost::ActionCost& each : costs_) waits.push_back(each.block_wait(block, call));
     for (std::uint32_t i = block.first; i < block.last; ++i) {
       const Action& a = class_.actions[i];
       const bool idle = a.kind == program::ActionKind::alloc || a.kind == program::ActionKind::free;
@@ -130,6 +132,8 @@ class Walk {
       Step step{.action = i, .call = call, .varies = varies(a),
                 .is_transfer = cost::ActionCost::is_transfer(a.kind)};
       if (!step.varies) cost(step, costs);
+      for (std::size_t lane = 0; lane < lanes_; ++lane)
+        if (waits[lane].action == i) costs[lane] += waits[lane].time.value();
       step.kernels = cost::ActionCost::is_kernel(a.kind) ? 1 : 0;
       append(steps, step, costs.data());
     }

@@ -265,6 +265,8 @@ Forms Pieces::build(std::int64_t b) const {
         const std::int64_t time = cost(k.actions[a], calls_[i]).value();
         (cost::ActionCost::is_transfer(kind) ? times[i].transfers : times[i].kernels) += time;
       }
+      times[i].kernels += cost.block_wait(block, calls_[i]).time.value();
+      times[i].wide = cost.wide_time(block).value();
     }
     forms.time.push_back(times);
     const core::Seconds copy = cost::memory_time(core::Bytes(2 * forms.boundary), *machine);

@@ -43,6 +43,7 @@ inline constexpr std::size_t index(Piece p) { return static_cast<std::size_t>(p)
 struct PieceTime {
   std::int64_t kernels = 0;
   std::int64_t transfers = 0;          // collectives that the block waits for
+  std::int64_t wide = 0;               // of the kernels, gradients added up in f32 beside
 };
 
 // A boundary tensor to a neighbour, in picoseconds: in the same node, to the one that a bridge

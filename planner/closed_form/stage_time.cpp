@@ -13,13 +13,14 @@ struct StageForm::Clock {
   const std::array<PieceTime, kPieces>& times;
   const Waits& waits;
   std::size_t machine = 0;
+  bool sharded = false;                // gradients are divided: none in f32 beside
   bool replicas = false;               // whether gradients are added up over these too
   std::int64_t reduce = 0, partial = 0;  // of a layer
   double held = 0;                       // of a transfer's time beside computing (cost::held_share)
 
   std::int64_t use(Piece p, std::int64_t reads) const {
     const PieceTime& t = times[index(p)];
-    return t.kernels + t.transfers + reads;
+    return t.kernels + t.transfers + reads - (sharded ? t.wide : 0);
   }
   std::int64_t layer(Piece p) const { return use(p, waits.layer); }
   std::int64_t holds(std::int64_t transfers) const {
@@ -141,7 +142,7 @@ inline std::int64_t StageForm::backward_time(const Clock& clock, const Chunk& c,
 
 void StageForm::chunk_time(const Forms& forms, std::size_t machine, const Chunk& c,
                            ChunkTime& t) const {
-  Clock clock{forms.time[machine], waits_[machine], machine};
+  Clock clock{forms.time[machine], waits_[machine], machine, units_reduce_};
   clock.reduce = layer_.reduce[machine];
   clock.held = cost::held_share(s_->gradients[machine], *s_->machines[machine]);
   clock.partial = units_reduce_ ? layer_.partial[machine] : 0;

@@ -84,7 +84,7 @@ void StageLowering::declare_state() {
   if (stage_.policy.stand_ins)
     state_buffer("stand_ins", Term::gradients, r.compute, stand_in_elements());
   if (stage::keeps_wide_gradients(stage_.policy, *stage_.strategy) && !stage_.apart)
-    state_buffer("gradients.wide", Term::gradients, core::DType::f32, all);
+    state_buffer(program::kWideGradients, Term::gradients, core::DType::f32, all);
   if (!stage_.apart)
     state_.gradients = state_buffer("gradients", Term::gradients, r.gradient,
                                     stage_.sharded_gradients() ? shard : all,

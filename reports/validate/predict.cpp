@@ -6,13 +6,42 @@
 #include "planner/job_check.hpp"
 #include "planner/lower.hpp"
 #include "planner/memory.hpp"
+#include "planner/stages.hpp"
 #include "planner/step_time.hpp"
+#include "sim/cost/measured_network.hpp"
 
 namespace reports::validation {
 
 Predictor::Key Predictor::key_of(const Row& row) {
   return {row.gpu, row.job.framework, row.date, row.gpus_per_node.value_or(0),
-          row.internode_gbps.value_or(0)};
+          row.internode_gbps.value_or(0),
+          row.all_reduce_gbs > 0 ? row.gpus : 0,
+          row.all_reduce_gbs,
+          row.gather_gbs,
+          (row.tf32 ? 1 : 0) + (row.four_bits ? 2 : 0) + (row.graphs ? 4 : 0) +
+              (row.fused_loss ? 8 : 0) + (row.fused_head ? 16 : 0)};
+}
+
+// Bytes kept of a logit where one kernel makes the loss and turns logits into gradients in place:
+// its f32 copy (unslothai/unsloth, kernels/cross_entropy_loss.py, which fms-acceleration carries).
+static constexpr double kFusedLossKept = 4;
+// Liger's head and loss take so few tokens at a time that no more than vocabulary / hidden of the
+// logits exist at once (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py); as chunks of a
+// sample here, which divide it.
+static constexpr std::int64_t kHeadPieces = 16;
+
+// What a row measured of its network, and how its kernels ran.
+static void use_row(const Row& row, hw_profiles::Profile& profile) {
+  hw_profiles::Gpu& gpu = profile.gpu;
+  if (row.tf32 && gpu.peak_tf32) gpu.peak_f32 = *gpu.peak_tf32;
+  if (row.four_bits && gpu.peak_f4) gpu.peak_f8 = gpu.peak_f4;
+  if (row.fused_loss) profile.framework.kept_logits = kFusedLossKept;
+  if (row.fused_head) profile.framework.kept_logits = 0;
+  if (row.graphs) profile.framework.kernel_submit.reset();
+  if (row.all_reduce_gbs <= 0 || row.gather_gbs <= 0) return;
+  cost::use_measured_network(profile, {.gpus = row.gpus,
+                                       .all_reduce = core::BytesPerSecond(row.all_reduce_gbs * 1e9),
+                                       .gather = core::BytesPerSecond(row.gather_gbs * 1e9)});
 }
 
 core::Result<hw_profiles::Profile> Predictor::make_profile(const Row& row) const {
@@ -27,6 +56,7 @@ core::Result<hw_profiles::Profile> Predictor::make_profile(const Row& row) const
   if (done.ok() && row.internode_gbps)
     done = set("node.internode_bandwidth", fmt::format("{} Gbps", *row.internode_gbps),
                "internode_gbps");
+  if (done.ok()) use_row(row, *profile);
   for (const Override& o : overrides_)
     if (done.ok() && (o.of.empty() || o.of == row.gpu || o.of == profile->framework.id))
       done = set(o.field, o.text, "--set");
@@ -53,6 +83,10 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
   planner::Strategy strategy = row.strategy;
   strategy.overlap = planner::overlaps(job, profile.framework);
   strategy.bucket_bytes = profile.framework.bucket.value();
+  if (row.fused_head && job.seq_len % kHeadPieces == 0) strategy.loss_chunks = kHeadPieces;
+  const bool several = strategy.pipeline > 1 && strategy.pipeline <= row.model.layers;
+  if (profile.framework.divides_by_cost.value_or(false) && several)
+    strategy.stages = planner::stages_by_cost(row.model, strategy.pipeline);
   const auto problems = planner::strategy_problems(row.model, job, strategy, row.gpus);
   if (!problems.empty()) return problems;
   const auto graph =

@@ -47,7 +47,8 @@ class Predictor {
   const hw_profiles::Profile& profile(const Row& row) const { return known_.at(key_of(row)); }
 
  private:
-  using Key = std::tuple<std::string, std::string, std::string, std::int64_t, double>;
+  using Key = std::tuple<std::string, std::string, std::string, std::int64_t, double, std::int64_t,
+                         double, double, int>;
   static Key key_of(const Row& row);
   core::Result<hw_profiles::Profile> make_profile(const Row& row) const;
 

@@ -42,16 +42,31 @@ void choose(const CsvRow& row, std::string_view column,
 
 void read_family(const CsvRow& row, models::ModelSpec& model, Problems& problems) {
   using models::Family;
-  constexpr std::array<std::pair<std::string_view, Family>, 8> kFamilies{
+  constexpr std::array<std::pair<std::string_view, Family>, 12> kFamilies{
       {{"gpt", Family::gpt2}, {"gpt2", Family::gpt2}, {"llama", Family::llama},
        {"mpt", Family::mpt}, {"gpt_neox", Family::gpt_neox}, {"qwen2", Family::qwen2},
-       {"bert", Family::bert}, {"mistral", Family::llama}}};
+       {"bert", Family::bert}, {"mistral", Family::llama}, {"gpt_bigcode", Family::gpt2},
+       {"mixtral", Family::mixtral}, {"qwen3_moe", Family::qwen3}, {"gpt_oss", Family::mixtral}}};
   choose(row, "family", kFamilies, model.family, problems);
   model.variants = models::variants_of(model.family);
   model.activation = models::activation_of(model.family);
   constexpr std::array<std::pair<std::string_view, models::Ffn>, 3> kFfn{
       {{"gelu", models::Ffn::gelu}, {"relu2", models::Ffn::gelu}, {"swiglu", models::Ffn::swiglu}}};
   choose(row, "ffn", kFfn, model.variants.ffn, problems);
+}
+
+// Experts in every layer: what the graphs here have.
+void read_experts(const CsvRow& row, models::ModelSpec& model, Problems& problems) {
+  row.optional("experts", model.variants.experts, core::IntRange{0, models::kMaxExperts}, problems);
+  if (model.variants.experts == 0) return;
+  row.required("experts_per_token", model.variants.experts_per_token,
+               core::IntRange{1, models::kMaxExperts}, problems);
+  row.optional("expert_ffn", model.ffn_hidden, kWidth, problems);
+  for (const std::string_view column : {"dense_layers", "shared_experts", "mtp_layers"}) {
+    std::int64_t n = 0;
+    row.optional(column, n, core::IntRange{0, models::kMaxLayers}, problems);
+    if (n > 0) row.problem(column, "none: experts alone in every layer", "", problems);
+  }
 }
 
 void read_model(const CsvRow& row, models::ModelSpec& model, std::int64_t& seq_len,
@@ -64,6 +79,11 @@ void read_model(const CsvRow& row, models::ModelSpec& model, std::int64_t& seq_l
   model.kv_heads = model.heads;
   row.optional("kv_heads", model.kv_heads, kWidth, problems);
   row.required("ffn_hidden", model.ffn_hidden, kWidth, problems);
+  row.optional("head_dim", model.head_dim, core::IntRange{0, 1 << 16}, problems);
+  if (model.heads > 0 && model.head_dim * model.heads == model.hidden) model.head_dim = 0;
+  read_experts(row, model, problems);
+  if (row.text("attention_kind") == "mla")
+    row.problem("attention_kind", "heads of their own keys: mha, gqa or mqa", "", problems);
   row.required("vocab", model.vocab, kWidth, problems);
   row.optional("tied_embeddings", model.tied_embeddings, problems);
   row.required("seq_len", seq_len, core::IntRange{1, 1 << 24}, problems);
@@ -77,10 +97,11 @@ void read_precision(const CsvRow& row, planner::Job& job, Problems& problems) {
     core::DType type;
     bool pure;
   };
-  constexpr std::array<std::pair<std::string_view, Precision>, 5> kPrecisions{
+  constexpr std::array<std::pair<std::string_view, Precision>, 7> kPrecisions{
       {{"bf16", {core::DType::bf16, false}}, {"fp16", {core::DType::f16, false}},
        {"fp8", {core::DType::f8, false}}, {"pure_bf16", {core::DType::bf16, true}},
-       {"fp32", {core::DType::f32, false}}}};
+       {"fp32", {core::DType::f32, false}}, {"tf32", {core::DType::f32, false}},
+       {"nvfp4", {core::DType::f8, false}}}};
   Precision precision{core::DType::bf16, false};
   choose(row, "precision", kPrecisions, precision, problems);
   job.recipe = precision.pure                       ? "pure_bf16"
@@ -107,7 +128,8 @@ void read_job(const CsvRow& row, planner::Job& job, Problems& problems) {
   row.optional("attention", job.attention, problems);
   row.optional("fused_norm", job.fused_norm, problems);
   row.optional("compile", job.compile, problems);
-  row.optional("fp8_scaling", job.fp8_scaling, problems);
+  if (job.quantization == "gptq") job.quantization = "nf4";
+  if (row.text("fp8_scaling") == "rowwise") job.fp8_scaling = "rowwise";
 }
 
 void read_checkpoint(const CsvRow& row, planner::Strategy& s, Problems& problems) {
@@ -168,6 +190,12 @@ void read_strategy(const CsvRow& row, const models::ModelSpec& model, std::int64
   row.optional("data", s.data, kDegree, problems);
   row.optional("tensor", s.tensor, kDegree, problems);
   row.optional("context", s.context, kDegree, problems);
+  row.optional("expert_parallel", s.expert, kDegree, problems);
+  std::int64_t expert_tensor = s.tensor;
+  row.optional("expert_tensor_parallel", expert_tensor, kDegree, problems);
+  if (s.expert > 1 && expert_tensor != s.tensor)
+    row.problem("expert_tensor_parallel", "as many as tensor ranks: experts on all of them apart "
+                "are not modelled", "", problems);
   bool sequence = false;
   row.optional("sequence_parallel", sequence, problems);
   s.sequence_parallel = sequence && s.tensor > 1;
@@ -197,6 +225,7 @@ void read_measured(const CsvRow& row, Row& out, Problems& problems) {
       {{"allocated", MemoryKind::allocated}, {"reserved", MemoryKind::reserved},
        {"device", MemoryKind::device}}};
   choose(row, "memory_kind", kKinds, out.memory_kind, problems);
+  out.first_stage = row.text("note").find("first pipeline stage") != std::string_view::npos;
   bool fits = false;
   if (row.optional("fits", fits, problems)) out.fits = fits;
 }
@@ -222,6 +251,27 @@ std::string date_in(std::string_view text) {
   return "";
 }
 
+// The shipped framework that stands for what a row says ran.
+std::string framework_of(const CsvRow& cells, const std::string& named,
+                         const std::vector<std::string>& frameworks) {
+  const auto shipped = [&](std::string_view name) {
+    return std::ranges::count(frameworks, name) > 0;
+  };
+  const bool trainer =
+      cells.text("framework_version").find("transformers") != std::string_view::npos;
+  if (trainer && shipped("trainer")) return "trainer";
+  if (named == "native" && shipped("torch")) return "torch";
+  return shipped(named) ? named : std::string(kGeneric);
+}
+
+void read_network(const CsvRow& cells, Row& row, Problems& problems) {
+  double gather = 0, scatter = 0;
+  cells.optional("allreduce_busbw_gbs", row.all_reduce_gbs, core::positive(), problems);
+  cells.optional("allgather_busbw_gbs", gather, core::positive(), problems);
+  cells.optional("reducescatter_busbw_gbs", scatter, core::positive(), problems);
+  row.gather_gbs = gather > 0 && scatter > 0 ? (gather + scatter) / 2 : std::max(gather, scatter);
+}
+
 Row read_row(const CsvRow& cells, const std::string& source,
              const std::vector<std::string>& frameworks, Problems& problems) {
   Row row;
@@ -238,8 +288,14 @@ Row read_row(const CsvRow& cells, const std::string& source,
     row.gpus_per_node = per_node;
   double gbps = 0;
   if (cells.optional("internode_gbps", gbps, core::positive(), problems)) row.internode_gbps = gbps;
-  const bool shipped = std::ranges::count(frameworks, row.framework) > 0;
-  row.job.framework = shipped ? row.framework : std::string(kGeneric);
+  row.job.framework = framework_of(cells, row.framework, frameworks);
+  row.tf32 = cells.text("precision") == "tf32";
+  row.four_bits = cells.text("precision") == "nvfp4";
+  const std::string_view note = cells.text("note");
+  row.fused_head = note.find("liger") != std::string_view::npos;
+  row.fused_loss = note.find("foak") != std::string_view::npos && !row.fused_head;
+  row.graphs = cells.text("cuda_graphs").find("full_iteration") != std::string_view::npos;
+  read_network(cells, row, problems);
   read_model(cells, row.model, row.job.seq_len, problems);
   read_job(cells, row.job, problems);
   read_strategy(cells, row.model, row.job.global_batch, row.strategy, problems);

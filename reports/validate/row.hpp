@@ -6,7 +6,17 @@
 //                (framework.recomputes_one_in_k); the others by their name
 //   schedule     zb1p: zb_h1; zb2p: zb_h2
 //   no effect    sequence_parallel with tensor 1, sharding over a group of 1: left out
-//   framework    one that is not shipped: `generic`, and the row keeps its own name in reports
+//   framework    one that is not shipped: `generic`, and the row keeps its own name in reports;
+//                native, of somebody else's run: a plain torch loop (`torch`); what the version
+//                says ran in the Trainer of transformers: `trainer`
+//   precision    tf32: fp32 whose products run on tensor cores; nvfp4: fp8 at the 4-bit peak
+//   fp8_scaling  mxfp8, delayed, blockwise, nvfp4: tensorwise, whose kernels cast as many bytes
+//   quantization gptq: nf4, which has as many bits but for the scales
+//   family       qwen3_moe, gpt_oss: mixtures with their heads' width; gpt_oss attends over all
+//   gpus_per_node of one GPU that many share a domain with: the domain's
+//   note         foak: the loss is one kernel (fms-acceleration's); liger: with the head, in pieces
+//   expert_tensor_parallel 1 beside tensor ranks: not modelled, the row is named and left out
+//   *_busbw_gbs  the run's network (sim/cost/measured_network.hpp)
 //   source       names a year or a month (2024, 2024-12, 202412): the framework as it was then
 //   stages       virtual ones that there are not layers for: as many as divide them, else none;
 //                layers that the pipeline does not divide: auto, as the planner resolves them
@@ -39,6 +49,13 @@ struct Row {
   std::int64_t gpus = 1;
   std::optional<std::int64_t> gpus_per_node;
   std::optional<double> internode_gbps;  // of the whole node
+  // Measured in the job itself over all of its ranks, GB/s of the bus; 0: not stated.
+  double all_reduce_gbs = 0, gather_gbs = 0;
+  bool tf32 = false, four_bits = false;  // products on tensor cores; at the 4-bit peak
+  // The loss is one kernel, or one with the head that makes a few logits at a time.
+  bool fused_loss = false, fused_head = false;
+  bool graphs = false;                   // a whole step is replayed as one CUDA graph
+  bool first_stage = false;              // memory is of the first stage's rank
 
   // Measured; empty: not stated.
   std::optional<core::Seconds> step;

@@ -172,7 +172,9 @@ double mean_over_datasets(const std::vector<Predicted>& rows) {
 }  // namespace
 
 double Predicted::memory_bytes() const {
-  const planner::MemoryTerms& m = candidate.memory.worst;
+  const planner::Memory& all = candidate.memory;
+  const bool first = row.first_stage && !all.stages.empty();
+  const planner::MemoryTerms& m = first ? all.stages.front().memory : all.worst;
   // The matrix library's workspace is taken from the framework's allocator (torch).
   const double workspace = static_cast<double>(m.workspace.value());
   switch (row.memory_kind) {

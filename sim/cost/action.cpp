@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/cost/nccl.hpp"
 #include "sim/program/turns.hpp"
 
 namespace cost {
@@ -76,7 +77,7 @@ double traffic_of(models::OpKind kind, int tensor, const Machine& machine) {
 // A kernel and the host that issues it: the longer of the two where the host runs far ahead, more
 // where each waits for the other now and then.
 core::Seconds with_host(core::Seconds kernel, core::Seconds host, const Machine& machine) {
-  if (host.value() == 0) return kernel;
+  if (host.value() == 0 || machine.host_ahead) return kernel;
   const double n = machine.launch_blend;
   if (n == 0) return std::max(kernel, host);
   const double longer = std::max(kernel, host).value(), shorter = std::min(kernel, host).value();
@@ -113,6 +114,10 @@ ActionCost::ActionCost(const program::Program& program, const program::RankClass
       places_[g] =
           place_of(program.mesh, static_cast<Group>(g), worker, machine.gpus_per_node);
   part_ = program.part_of(first);
+  wide_ = machine.wide_gradients &&
+          std::ranges::any_of(rank_class.buffers, [](const program::Buffer& b) {
+            return b.name == program::kWideGradients;
+          });
   rank_ = rank >= 0 ? rank : first;
 }
 
@@ -213,7 +218,9 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
 core::Seconds ActionCost::cast_time(const models::Operator& op, const Action& action) const {
   const bool forward = action.kind == ActionKind::forward;
   if (machine_->f8_cast == 0 || action.kind == ActionKind::weight_gradient) return {};
-  const double elements = static_cast<double>(op.rows * samples_ * op.groups) *
+  // Experts share the rows; other groups each have all of them.
+  const bool routed = op.kind == models::OpKind::expert_linear;
+  const double elements = static_cast<double>(op.rows * samples_ * (routed ? 1 : op.groups)) *
                           static_cast<double>(forward ? op.k : op.n);
   return memory_time(core::Bytes(std::llround(elements * machine_->f8_cast)), *machine_);
 }
@@ -262,9 +269,64 @@ core::Seconds ActionCost::convolution_time(const models::Operator& op,
 
 core::Seconds ActionCost::operator_time(const Action& action) const {
   const models::Operator& op = class_->operators[action.op];
-  const core::Seconds time = pass_time(op, action);
-  if (!machine_->wide_gradients || action.kind != ActionKind::weight_gradient) return time;
-  return time + memory_time(core::Bytes(kWideGradient * op.parameter_elements), *machine_);
+  core::Seconds time = pass_time(op, action) + wide_time(action);
+  if (action.kind == ActionKind::weight_gradient && machine_->accumulate_traffic > 0)
+    time += memory_time(core::Bytes(op.parameter_elements), *machine_) *
+            machine_->accumulate_traffic;
+  return time;
+}
+
+core::Seconds ActionCost::wide_time(const Action& action) const {
+  if (!wide_ || action.kind != ActionKind::weight_gradient) return {};
+  const std::int64_t elements = class_->operators[action.op].parameter_elements;
+  return memory_time(core::Bytes(kWideGradient * elements), *machine_);
+}
+
+core::Picoseconds ActionCost::wide_time(const program::Block& block) const {
+  core::Seconds all{};
+  for (std::uint32_t i = block.first; wide_ && i < block.last; ++i)
+    all += wide_time(class_->actions[i]);
+  return core::to_picoseconds(all);
+}
+
+core::Seconds ActionCost::operator_issue_time(const models::Operator& op) const {
+  if (op.kind == models::OpKind::lora_up) return machine_->host.adapter;
+  if (is_matrix_product(op.kind) || op.kind == models::OpKind::convolution)
+    return machine_->host.gemm;
+  if (op.kind == models::OpKind::attention) return machine_->host.attention;
+  return op.kind == models::OpKind::rms_norm ? machine_->host.norm : machine_->host.elementwise;
+}
+
+// Of an operator's pass, and of a collective over activations: each of its ranks is late by so
+// much, which the host of the others waits for.
+core::Seconds ActionCost::issue_time(const Action& action) const {
+  if (is_operator(action.kind)) return operator_issue_time(class_->operators[action.op]);
+  if (action.kind != ActionKind::collective) return {};
+  const program::Transfer& t = class_->transfers[action.op];
+  if (t.what != program::Traffic::tensor && t.what != program::Traffic::sequence) return {};
+  const int ranks = places_[static_cast<std::size_t>(t.group)].size;
+  if (ranks <= 1) return {};
+  return machine_->host.collective +
+         machine_->rank_wait * (machine_->activation_waits * static_cast<double>(ranks));
+}
+
+ActionCost::BlockWait ActionCost::block_wait(const program::Block& block, const Call& call) const {
+  if (!machine_->host_ahead) return {};
+  core::Seconds issue{};
+  std::int64_t taken = 0;
+  BlockWait wait;
+  for (std::uint32_t i = block.first; i < block.last; ++i) {
+    const Action& a = class_->actions[i];
+    issue += issue_time(a);
+    if (is_operator(a.kind)) wait.action = i;
+    if (a.stream == program::Stream::compute && a.kind != ActionKind::receive &&
+        a.kind != ActionKind::send)
+      taken += (*this)(a, call).value();
+  }
+  if (wait.action == program::kNone) return {};
+  const std::int64_t host = core::to_picoseconds(issue + machine_->block_host).value();
+  wait.time = core::Picoseconds(std::max<std::int64_t>(0, host - taken));
+  return wait;
 }
 
 core::Seconds ActionCost::pass_time(const models::Operator& op, const Action& action) const {
@@ -316,14 +378,24 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
       collective_time(transfer.collective, transfer.algorithm,
                       places_[static_cast<std::size_t>(transfer.group)], n, transfer.wire_type,
                       *machine_);
-  const bool beside_gemm =
-      transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence;
-  if (!beside_gemm || time.value() == 0) return time;
+  if (time.value() == 0) return time;
+  if (transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence)
+    return activation_time(transfer, time);
+  return time;
+}
+
+// Beside a matrix product, in the midst of a step.
+core::Seconds ActionCost::activation_time(const program::Transfer& transfer,
+                                          core::Seconds time) const {
+  const Place& place = places_[static_cast<std::size_t>(transfer.group)];
+  if (place.nodes > 1 && machine_->activation_waits > 1 && machine_->fabric)
+    time += ring_steps(place, *machine_->fabric) * (machine_->activation_waits - 1);
   const double exposed =
       transfer.overlapped ? machine_->exposed_overlapped : machine_->exposed_tensor;
   const core::Seconds left =
       time * exposed + machine_->collective_sync - hidden_time(transfer);
-  return std::max(left, machine_->host.collective);
+  return machine_->host_ahead ? std::max(left, core::Seconds{})
+                              : std::max(left, machine_->host.collective);
 }
 
 // What of a transfer the GEMM beside it hides.

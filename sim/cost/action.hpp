@@ -36,6 +36,16 @@ class ActionCost {
   // `duration`; 0 of one that computing waits for in its own stream, and of receiving.
   core::Picoseconds held(const program::Action& action, core::Picoseconds duration) const;
 
+  // Where the host runs ahead within a block: what the block's issue takes longer than its actions
+  // on the compute stream, and the action that it makes longer (the last operator; kNone: none).
+  struct BlockWait {
+    std::uint32_t action = program::kNone;
+    core::Picoseconds time{};
+  };
+  BlockWait block_wait(const program::Block& block, const program::Call& call) const;
+  // Of a block's weight gradients, what adding them up in f32 beside takes.
+  core::Picoseconds wide_time(const program::Block& block) const;
+
   // Whether the duration is the wire's: collective, send, push and their counterparts.
   static bool is_transfer(program::ActionKind kind);
   // Whether the action issues a kernel.
@@ -63,6 +73,10 @@ class ActionCost {
   core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds transfer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds hidden_time(const program::Transfer& transfer) const;
+  core::Seconds activation_time(const program::Transfer& transfer, core::Seconds time) const;
+  core::Seconds wide_time(const program::Action& action) const;
+  core::Seconds issue_time(const program::Action& action) const;
+  core::Seconds operator_issue_time(const models::Operator& op) const;
   core::Seconds fold_time(const program::Action& action, const program::Call& call) const;
   core::Seconds server_time(const program::Action& action, const program::Call& call) const;
 
@@ -71,6 +85,7 @@ class ActionCost {
   const Machine* machine_;
   std::int64_t samples_;
   int part_ = 0;
+  bool wide_ = false;                  // holds gradients in f32 beside
   int rank_ = 0;                       // whose turn is over no link
   std::array<Place, program::kGroups> places_{};  // by program::Group, of the class's first rank
 };

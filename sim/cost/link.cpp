@@ -106,11 +106,9 @@ double held_share(const Place& place, const Machine& machine) {
   return machine.hold.value() == 0 ? 0 : link_of(place, machine).bandwidth / machine.hold;
 }
 
-core::Seconds collective_time(Collective collective, Algorithm algorithm, const Place& place,
-                              std::int64_t elements, core::DType wire_type,
-                              const Machine& machine) {
-  PLANNER_CHECK(algorithm != Algorithm::parameter_server);
-  if (place.size <= 1) return core::Seconds{};
+static core::Seconds punctual_time(Collective collective, Algorithm algorithm,
+                                   const Place& place, std::int64_t elements,
+                                   core::DType wire_type, const Machine& machine) {
   const Link link = link_of(place, machine);
   const core::Bytes payload =
       program::payload_bytes(collective, algorithm, place.size, 1, elements, wire_type);
@@ -121,16 +119,32 @@ core::Seconds collective_time(Collective collective, Algorithm algorithm, const 
   const core::Bytes wire =
       program::wire_bytes(collective, algorithm, place.size, 0, elements, wire_type);
   if (collective == Collective::exchange) return pairwise_time(payload, place, machine);
-  if (algorithm == Algorithm::ring && machine.fabric)
+  if (algorithm == Algorithm::ring && machine.fabric) {
+    // Over nodes NCCL sums through trees where it finds them faster; of two ranks both are alike.
+    const bool chooses =
+        collective == Collective::all_reduce && place.nodes > 1 && place.size > 2;
+    const std::optional<Method> method =
+        chooses ? std::nullopt : std::optional<Method>(Method::ring);
     return core::to_seconds(
-        nccl_collective(collective, payload, place, *machine.fabric, Method::ring, place.paired)
-            .time);
+        nccl_collective(collective, payload, place, *machine.fabric, method, place.paired).time);
+  }
   if (algorithm == Algorithm::ring) {
     const int passes = collective == Collective::all_reduce ? 2 : 1;
     return ring_latency(place, machine, passes) + wire / link.bandwidth;
   }
   // Naive: every message is sent before any is awaited, so one latency is all that shows.
   return link.latency + wire / link.bandwidth;
+}
+
+core::Seconds collective_time(Collective collective, Algorithm algorithm, const Place& place,
+                              std::int64_t elements, core::DType wire_type,
+                              const Machine& machine) {
+  PLANNER_CHECK(algorithm != Algorithm::parameter_server);
+  if (place.size <= 1) return core::Seconds{};
+  const core::Seconds time =
+      punctual_time(collective, algorithm, place, elements, wire_type, machine);
+  if (collective == Collective::send) return time;
+  return time + machine.rank_wait * static_cast<double>(place.size);
 }
 
 core::Seconds incast_time(const Place& place, int senders, core::Bytes bytes,

@@ -19,6 +19,9 @@ static constexpr core::BytesPerSecond kPcie3(12.35e9), kHostMemory(204.8e9);
 // reads once for the scales and once to cast (pytorch/ao, float8/float8_linear.py).
 static constexpr double kTensorwiseCast = 2 + 1 + 1, kRowwiseCast = 2 * (2 + 2 + 1);
 
+// CUTLASS and cuBLAS reach more than 0.9 of a V100's f32 peak (NVIDIA's CUTLASS announcement, SGEMM).
+static constexpr double kVectorGemm = 0.9;
+
 static double attention_efficiency(const hw_profiles::Profile& profile, const KernelUse& use) {
   const hw_profiles::Gpu& gpu = profile.gpu;
   const double flash2 = gpu.attention_flash2.value_or(gpu.attention_flash1.value_or(0));
@@ -32,10 +35,13 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   if (f.kernel_submit) {
     const auto host = [&](double kernels) { return *f.kernel_submit * kernels; };
     machine.host.gemm = host(f.kernels_gemm);
+    machine.host.adapter = host(f.kernels_adapter.value_or(f.kernels_gemm));
     machine.host.norm = host(use.fused_norm || use.compile ? 1 : f.kernels_norm);
     machine.host.elementwise = host(use.compile ? 1 : f.kernels_elementwise);
+    machine.host_ahead = f.host_ahead.value_or(false);
+    machine.block_host = f.block_host.value_or(core::Seconds{});
     machine.launch_blend = f.launch_blend.value_or(0);
-    machine.host.collective = host(f.kernels_collective);
+    machine.host.collective = f.collective_submit.value_or(host(f.kernels_collective));
     machine.host.update = f.step_host;
     machine.host.unfused = host(2 * f.kernels_softmax);
     machine.host.attention =
@@ -58,6 +64,8 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.collective_sync = f.collective_sync;
   machine.wide_gradients = f.wide_gradients && use.bf16;
   machine.gathers_logits = f.gathers_logits;
+  machine.accumulate_traffic = f.accumulate_traffic.value_or(0);
+  machine.activation_waits = f.activation_waits.value_or(1);
 }
 
 Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) {
@@ -70,6 +78,11 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
   // A sustained fraction above the best measured one speaks of the sheet's clock, not of kernels.
   machine.gemm_efficiency =
       std::min(gpu.gemm_sustained.value_or(gpu.gemm_efficiency), gpu.gemm_efficiency);
+  // Products on vector units draw less power than tensor cores' and keep their clock: of what GEMMs
+  // of the card keep, f32 keeps kVectorGemm of its peak.
+  const bool vectors = gpu.compute_capability && machine.gemm_efficiency > 0;
+  core::FlopsPerSecond& f32 = machine.peak[static_cast<std::size_t>(core::DType::f32)];
+  if (vectors) f32 = f32 * std::max(1.0, kVectorGemm / machine.gemm_efficiency);
   // What a step keeps of the best GEMM is a matter of clocks, the same for every type.
   const double kept = machine.gemm_efficiency / gpu.gemm_efficiency;
   machine.gemm_efficiency_f8 = gpu.gemm_efficiency_f8.value_or(gpu.gemm_efficiency) * kept;
@@ -86,6 +99,7 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
   machine.gpus_per_node = node.gpus_per_node;
   machine.link_latency = node.link_latency;
   machine.internode_latency = node.internode_latency;
+  machine.rank_wait = node.rank_wait.value_or(core::Seconds{});
   machine.link = node.link_bandwidth;
   // [C6] A staged copy passes the host's memory twice, and all GPUs of the node copy at once.
   if (node.link == hw_profiles::LinkKind::host_staged && node.host_bandwidth)

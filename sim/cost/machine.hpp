@@ -31,9 +31,16 @@ struct Machine {
   // The framework: what its kernels move more (or less) than one kernel per operator would, and how
   // long its host takes to issue an operator's pass; a pass lasts at least that.
   struct Host {
-    core::Seconds gemm{}, norm{}, elementwise{}, attention{}, collective{}, update{}, unfused{};
+    core::Seconds gemm{}, norm{}, elementwise{}, attention{}, collective{}, update{}, unfused{},
+        adapter{};
   };
   Host host;
+  // host_ahead: a block lasts as long as the longer of its kernels and what issues them; `block` is
+  // its host time beside kernels. Else each kernel lasts at least its own issue.
+  bool host_ahead = false;
+  core::Seconds block_host{};
+  double activation_waits = 1;     // hw_profiles::Framework
+  core::Seconds rank_wait{};       // hw_profiles::Node
   double launch_blend = 0;         // n of (gpu^n + host^n)^(1/n); 0: the longer of the two
   double elementwise_traffic = 1, norm_traffic = 1, loss_traffic = 1;
   double rotary_traffic = 1, gated_traffic = 1;
@@ -43,6 +50,7 @@ struct Machine {
   bool f8_gemms = false;           // linear layers but the head multiply in 8 bits
   double f8_cast = 0;              // bytes moved for each element of an operand cast to 8 bits
   bool wide_gradients = false;     // planner::stage::Policy
+  double accumulate_traffic = 0;   // bytes of a gradient that is added up by a kernel of its own
   bool gathers_logits = false;     // each tensor rank computes the loss over all columns
   double exposed_tensor = 1;       // share of a tensor collective that its GEMM does not hide
   double exposed_overlapped = 1;   // the same under tp_overlap

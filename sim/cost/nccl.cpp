@@ -170,6 +170,7 @@ Fabric make_fabric(const hw_profiles::Profile& profile) {
   f.pair = node.pair_bandwidth.value_or(core::BytesPerSecond{});
   f.network = node.internode_bandwidth;
   f.network_efficiency = node.internode_efficiency.value_or(1);
+  f.tree_efficiency = node.tree_efficiency.value_or(f.network_efficiency);
   f.hop = node.link_latency;
   f.network_hop = node.internode_latency;
   f.stated_latency = node.nccl_latency.value_or(core::Seconds{});
@@ -213,9 +214,20 @@ CollectiveCost nccl_collective(Collective c, core::Bytes payload, const Place& p
     best.method = m;
     best.protocol = p;
   }
-  const Shape achieved = shape_of(place, f, f.network * f.network_efficiency, paired);
+  const bool tree = best.method == Method::tree || best.method == Method::nvls_tree;
+  const double reached = tree ? f.tree_efficiency : f.network_efficiency;
+  const Shape achieved = shape_of(place, f, f.network * reached, paired);
   best.time = picoseconds(real_time(c, best.method, best.protocol, bytes, achieved, f));
   return best;
+}
+
+core::Seconds ring_steps(const Place& place, const Fabric& f) {
+  if (place.size <= 1) return {};
+  const Shape s = shape_of(place, f, f.network, place.paired);
+  const double steps =
+      steps_latency(Collective::all_gather, Method::ring, s, node_hop(Method::ring, Protocol::simple, f),
+                    network_hop(Method::ring, Protocol::simple, f));
+  return core::Seconds(steps * kMicro);
 }
 
 core::Picoseconds message_time(core::Bytes bytes, const Place& place, const Fabric& f,

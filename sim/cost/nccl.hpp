@@ -45,6 +45,10 @@ CollectiveCost nccl_collective(program::Collective collective, core::Bytes paylo
 bool allowed(program::Collective collective, Method method, const Place& place,
              const Fabric& fabric);
 
+// What the steps of a ring's one pass wait for, one after another, in the Simple protocol: all of
+// a gather's time but its bytes'.
+core::Seconds ring_steps(const Place& place, const Fabric& fabric);
+
 // A point-to-point message.
 core::Picoseconds message_time(core::Bytes bytes, const Place& place, const Fabric& fabric,
                                bool paired = false);

@@ -69,11 +69,13 @@ class Timetable::Builder {
     std::vector<Item>& items = blocks_[call.block];
     if (!items.empty()) return items;
     const program::Block& b = class_.blocks[call.block];
+    const cost::ActionCost::BlockWait wait = cost_.block_wait(b, call);
     for (std::uint32_t i = b.first; i < b.last; ++i) {
       const Action& a = class_.actions[i];
       if (only_memory(a) && !options_.parts) continue;
       Item item{.action = i, .varies = varies(a)};
       if (!item.varies) item.duration = cost_(a, call).value();
+      if (i == wait.action) item.duration += wait.time.value();
       items.push_back(item);
     }
     return items;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hw_profiles/load.hpp"
+#include "sim/cost/nccl.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"
 
@@ -115,6 +116,9 @@ TEST_CASE("gradients that are added up in f32 beside cost 18 bytes each") {
   const Action product = f.action(ActionKind::weight_gradient, 0, 0, 1);
   const double narrow = f.seconds(product);
   f.machine.wide_gradients = true;
+  CHECK(f.seconds(product) == narrow);  // a rank without the buffer has nothing to add to
+  f.add_buffer(program::Term::gradients, DType::f32, 1000);
+  f.rank.buffers.back().name = program::kWideGradients;
   CHECK(f.seconds(product) == Approx(narrow + 18.0 * 1024 * 512 / 1e12).epsilon(1e-6));
   const Action other = f.action(ActionKind::input_gradient, 0, 0, 1);
   const double input = f.seconds(other);
@@ -264,4 +268,102 @@ TEST_CASE("a softmax in one kernel needs whole groups of four heads") {
   const double scores = 2.0 * 256 * 256 * 2 / 1e12;  // bytes of one sample's scores, at 1 TB/s
   const double products = f.seconds(pass, 3) - f.seconds(pass, 2);
   CHECK(products > (3 * 30 - 2 * 10) / 3.0 * scores);
+}
+
+TEST_CASE("gradients that a kernel of its own adds up cost their bytes on every rank") {
+  Fixture f;
+  f.rank.operators[0].parameter_elements = 1024 * 512;
+  const Action product = f.action(ActionKind::weight_gradient, 0, 0, 1);
+  const double fused = f.seconds(product);
+  f.machine.accumulate_traffic = 10;
+  CHECK(f.seconds(product) == Approx(fused + 10.0 * 1024 * 512 / 1e12).epsilon(1e-6));
+}
+
+TEST_CASE("a host that runs ahead makes a block as long as its issue, and no longer") {
+  // Products of less than 20 us beside what its issue takes: 50 us, and 30 of the block.
+  Fixture f;
+  f.machine.host.gemm = core::Seconds{50e-6};
+  const Action product = f.action(ActionKind::forward, 0, 0, 1);
+  const double bound = f.seconds(product);
+  CHECK(bound == Approx(51e-6));                 // each kernel at least its own issue, and a launch
+  f.machine.host_ahead = true;
+  const double alone = f.seconds(product);
+  CHECK(alone < 20e-6);
+  f.machine.block_host = core::Seconds{30e-6};
+  f.rank.actions = {product, product};
+  const program::Block block{"", 0, 2};
+  const auto wait = [&] {
+    const ActionCost cost(f.program, f.rank, f.machine);
+    return cost.block_wait(block, {});
+  };
+  CHECK(wait().action == 1);                     // the last operator lasts longer
+  CHECK(core::to_seconds(wait().time).value() == Approx(130e-6 - 2 * alone).epsilon(1e-6));
+  f.machine.host.gemm = core::Seconds{};
+  f.machine.block_host = core::Seconds{alone};   // the device is slower than its host
+  CHECK(wait().time.value() == 0);
+}
+
+TEST_CASE("a collective over activations is issued once, and waits for each rank that is late") {
+  Fixture f;
+  f.machine.host_ahead = true;
+  f.machine.host.collective = core::Seconds{100e-6};
+  program::Transfer rows = f.rank.transfers.front();
+  rows.what = program::Traffic::tensor;
+  rows.group = program::Group::tensor;
+  f.rank.transfers.push_back(rows);
+  f.program.mesh.data = 1;
+  f.program.mesh.tensor = 4;
+  const Action product = f.action(ActionKind::forward, 0, 0, 1);
+  const Action sum = f.action(ActionKind::collective, 1, 0, 1);
+  f.rank.actions = {product, sum};
+  const auto wait = [&] {
+    const ActionCost cost(f.program, f.rank, f.machine);
+    return core::to_seconds(cost.block_wait({"", 0, 2}, {}).time).value();
+  };
+  const double device = f.seconds(product) + f.seconds(sum);
+  CHECK(wait() == Approx(100e-6 - device).epsilon(1e-6));
+  f.machine.rank_wait = core::Seconds{20e-6};
+  f.machine.activation_waits = 3;
+  const double late = f.seconds(product) + f.seconds(sum);
+  CHECK(late == Approx(device + 4 * 20e-6).epsilon(1e-6));  // any collective ends so much later
+  CHECK(wait() == Approx(100e-6 + 3 * 4 * 20e-6 - late).epsilon(1e-6));
+}
+
+TEST_CASE("over nodes a collective over activations waits for its hops") {
+  // Of four ranks on two nodes: 1.5 more of the ring's two steps inside nodes and one between.
+  Fixture f;
+  f.machine.gpus_per_node = 2;
+  f.machine.fabric = Fabric{};
+  f.machine.fabric->gpus_per_node = 2;
+  f.machine.fabric->ring = f.machine.fabric->network = core::BytesPerSecond{100e9};
+  f.machine.fabric->hop = core::Seconds{2e-6};
+  f.machine.fabric->network_hop = core::Seconds{30e-6};
+  program::Transfer rows = f.rank.transfers.front();
+  rows.what = program::Traffic::sequence;
+  rows.group = program::Group::tensor;
+  f.rank.transfers.push_back(rows);
+  f.program.mesh.data = 1;
+  f.program.mesh.tensor = 4;
+  const Action sum = f.action(ActionKind::collective, 1, 0, 1);
+  const double plain = f.seconds(sum);
+  const core::Seconds steps =
+      ring_steps({.size = 4, .nodes = 2, .per_node = 2}, *f.machine.fabric);
+  // Simple inside a node takes twice NCCL's 5.7 - 1 us more than a low-latency step.
+  CHECK(steps.value() == Approx(2 * (2e-6 + 2 * 4.7e-6) + 30e-6).epsilon(1e-6));
+  f.machine.activation_waits = 2.5;
+  CHECK(f.seconds(sum) == Approx(plain + 1.5 * steps.value()).epsilon(1e-6));
+}
+
+TEST_CASE("casts to 8 bits of experts' rows are of the rows that there are, not of them per expert") {
+  Fixture f;
+  f.machine.f8_gemms = true;
+  f.machine.f8_cast = 4;
+  models::Operator& op = f.rank.operators[0];
+  op.kind = models::OpKind::expert_linear;
+  op.groups = 8;
+  const Action product = f.action(ActionKind::forward, 0, 0, 1);
+  const double cast = f.seconds(product);
+  f.machine.f8_cast = 0;
+  // 64 x 2 rows of 512, 4 bytes each at 1 TB/s.
+  CHECK(cast - f.seconds(product) == Approx(64 * 2 * 512 * 4 / 1e12).epsilon(1e-3));
 }

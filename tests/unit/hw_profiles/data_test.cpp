@@ -35,7 +35,7 @@ double tensor_peak_tflops(const Gpu& g) {
 }  // namespace
 
 TEST_CASE("every shipped profile loads and is called by its own id") {
-  REQUIRE(profile_names().size() == 35);
+  REQUIRE(profile_names().size() == 39);
   for (const std::string& name : profile_names()) CHECK(load(name).gpu.id == name);
 }
 
@@ -125,7 +125,8 @@ TEST_CASE("a link never outruns the wires that carry it") {
     const auto wires =
         links_all(p.node.link) ? p.gpu.nvlink_bandwidth : p.gpu.pcie_bandwidth;
     CHECK(p.node.link_bandwidth < wires.value());
-    CHECK(p.node.gpus_per_node == (p.node.id == "gb200-nvl72" ? 72 : 8));
+    const int sold = p.node.id == "gb200-nvl72" ? 72 : p.node.id == "single" ? 1 : 8;
+    CHECK(p.node.gpus_per_node == sold);
   }
 }
 

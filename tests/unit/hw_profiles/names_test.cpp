@@ -70,7 +70,7 @@ TEST_CASE("a name that several GPUs fit and none of them is usual lists them") {
 
 TEST_CASE("a GPU that is not shipped is never taken for its neighbour") {
   for (std::string_view other : {"2080", "L40", "RTX 3080 12GB", "H100 NVL", "4090 D", "A100X",
-                                 "3080 Ti", "", "80GB HBM3", "GH200"}) {
+                                 "3080 Ti", "", "80GB HBM3", "GB10"}) {
     INFO(other);
     CHECK(gpu(other) == "none");
   }

@@ -116,3 +116,22 @@ TEST_CASE("memory moves a boundary only where the fastest division does not fit"
   limits.bytes = 5;
   CHECK_FALSE(divide(loads, limits).has_value());
 }
+
+TEST_CASE("nanotron's stages take layers until their share of the cost is passed, head counted") {
+  // A layer: 2048 x (4 x 2048 + 3 x 8192) = 67.1 M; the head: 2048 x 131,072 = 268 M, four layers.
+  // Of 20 in all, four stages have 5 each: the first passes 5 with its sixth layer, the others 10
+  // and 15 with the eleventh and sixteenth; one layer is left for the head's stage.
+  models::ModelSpec spec;
+  spec.family = models::Family::llama;
+  spec.layers = 16;
+  spec.hidden = 2048;
+  spec.heads = spec.kv_heads = 32;
+  spec.ffn_hidden = 8192;
+  spec.vocab = 131072;
+  CHECK(planner::stages_by_cost(spec, 4) == std::vector<std::int64_t>{6, 5, 4, 1});
+  CHECK(planner::stages_by_cost(spec, 2) == std::vector<std::int64_t>{11, 5});
+  CHECK(planner::stages_by_cost(spec, 1) == std::vector<std::int64_t>{16});
+  CHECK(planner::stages_by_cost(spec, 16) == std::vector<std::int64_t>(16, 1));
+  spec.vocab = 1;  // next to nothing for the head: four layers are not past a quarter of the cost
+  CHECK(planner::stages_by_cost(spec, 4) == std::vector<std::int64_t>{5, 4, 4, 3});
+}
