@@ -112,6 +112,18 @@ std::vector<Released> released_by(const Request& request, const Plan& mine) {
     freed[i].best = best_without(request, freed[i].keys);
   });
   const auto rank = [&](const Candidate& c) { return rank_of(mine.job, c, request); };
+  // What a narrower change found, a wider one allows too: pins that stay may have kept its own search
+  // from what hosts hold.
+  const auto allows = [](const Freed& wide, const Freed& narrow) {
+    return std::ranges::all_of(narrow.keys, [&](std::string_view key) {
+      return std::ranges::find(wide.keys, key) != wide.keys.end();
+    });
+  };
+  for (Freed& wide : freed)
+    for (const Freed& narrow : freed)
+      if (narrow.best && wide.scope != Released::Scope::one && allows(wide, narrow) &&
+          (!wide.best || rank(*narrow.best) < rank(*wide.best)))
+        wide.best = narrow.best;
   std::ranges::stable_sort(freed, [&](const Freed& a, const Freed& b) {
     if (a.scope != b.scope) return a.scope < b.scope;
     return a.best && (!b.best || rank(*a.best) < rank(*b.best));

@@ -102,3 +102,24 @@ TEST_CASE("where the pins fit nowhere, what fits without some of them is told") 
   CHECK(std::ranges::any_of(all, [](const Released& r) { return r.best && r.helps; }));
   for (const Released& r : all) CHECK(r.helps == r.best.has_value());
 }
+
+TEST_CASE("leaving out more pins is never worse, hosts' memory included") {
+  Request r = question("llama3-8b", 8, "rtx4090");
+  r.job.mode = Mode::finetune;
+  r.top = 0;
+  for (const char* pin : {"data=8", "sharding=zero3", "offload=optimizer", "checkpoint=every_k(1)",
+                          "micro_batch=1"})
+    REQUIRE(r.constraints.pin(pin).ok());
+  const Plan plan = make_plan(r).value();
+  REQUIRE(plan.chosen);
+  const std::vector<Released> all = released_by(r, plan);
+  const auto scope = [&](Released::Scope s) {
+    return *std::ranges::find(all, s, &Released::scope);
+  };
+  const Released one = scope(Released::Scope::one), some = scope(Released::Scope::all_but_degrees),
+                 every = scope(Released::Scope::all);
+  REQUIRE((one.best && some.best && every.best));
+  CHECK(one.step < plan.chosen->time.step);
+  CHECK(some.step <= one.step);
+  CHECK(every.step <= some.step * 1.02);  // a simpler one may be chosen
+}
