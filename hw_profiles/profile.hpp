@@ -218,7 +218,7 @@ struct Framework {
   // Bytes that each gradient costs after each micro-batch where a kernel of its own adds it to the
   // sum; absent: the product that makes it does.
   std::optional<double> accumulate_traffic;
-  std::optional<bool> divides_by_cost;     // pipelines: stages by GEMM FLOPs, see planner/stages.hpp
+  std::optional<bool> divides_by_cost;     // pipelines: planner::stages_by_cost
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.
   std::optional<double> launch_blend;
 

@@ -5,8 +5,6 @@
 
 #include "core/check.hpp"
 #include "sim/cost/kernel.hpp"
-#include "sim/cost/nccl.hpp"
-#include "sim/program/turns.hpp"
 
 namespace cost {
 namespace {
@@ -82,13 +80,6 @@ core::Seconds with_host(core::Seconds kernel, core::Seconds host, const Machine&
   if (n == 0) return std::max(kernel, host);
   const double longer = std::max(kernel, host).value(), shorter = std::min(kernel, host).value();
   return core::Seconds(longer * std::pow(1 + std::pow(shorter / longer, n), 1 / n));
-}
-
-// Messages between stages, rows on their way to experts, keys and values of other ranks, and
-// collectives over activations.
-bool scales_with_samples(program::Traffic what, program::Term term) {
-  return what == program::Traffic::pipeline || what == program::Traffic::expert ||
-         what == program::Traffic::context || term == program::Term::activations;
 }
 
 }  // namespace
@@ -363,41 +354,6 @@ core::Seconds ActionCost::optimizer_time(const Action& action, const Call& call)
   return bytes_time(action, moved) + once;
 }
 
-core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) const {
-  if (action.kind != ActionKind::collective && action.kind != ActionKind::send &&
-      action.kind != ActionKind::receive)
-    return server_time(action, call);
-  const program::Transfer& transfer = class_->transfers[action.op];
-  // {buffer} or {shard, full}: the last argument is the full vector.
-  const int full = action.arg_count - 1;
-  std::int64_t n = program::resolve(*class_, view(action, full), call, part_).elements;
-  if (scales_with_samples(transfer.what, buffer(action, full).term) &&
-      samples_ != program_->samples)
-    n = n / program_->samples * samples_;
-  const core::Seconds time =
-      collective_time(transfer.collective, transfer.algorithm,
-                      places_[static_cast<std::size_t>(transfer.group)], n, transfer.wire_type,
-                      *machine_);
-  if (time.value() == 0) return time;
-  if (transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence)
-    return activation_time(transfer, time);
-  return time;
-}
-
-// Beside a matrix product, in the midst of a step.
-core::Seconds ActionCost::activation_time(const program::Transfer& transfer,
-                                          core::Seconds time) const {
-  const Place& place = places_[static_cast<std::size_t>(transfer.group)];
-  if (place.nodes > 1 && machine_->activation_waits > 1 && machine_->fabric)
-    time += ring_steps(place, *machine_->fabric) * (machine_->activation_waits - 1);
-  const double exposed =
-      transfer.overlapped ? machine_->exposed_overlapped : machine_->exposed_tensor;
-  const core::Seconds left =
-      time * exposed + machine_->collective_sync - hidden_time(transfer);
-  return machine_->host_ahead ? std::max(left, core::Seconds{})
-                              : std::max(left, machine_->host.collective);
-}
-
 // What of a transfer the GEMM beside it hides.
 core::Seconds ActionCost::hidden_time(const program::Transfer& transfer) const {
   if (!machine_->hides_rows || transfer.beside == program::kNone) return {};
@@ -405,53 +361,6 @@ core::Seconds ActionCost::hidden_time(const program::Transfer& transfer) const {
   const ActionKind kind = gathers ? ActionKind::input_gradient : ActionKind::weight_gradient;
   const core::DType type = machine_->f8_gemms ? core::DType::f8 : transfer.wire_type;
   return gemm_time(shape_of(class_->operators[transfer.beside], kind, samples_), type, *machine_);
-}
-
-// A push and its server's fold happen together, and so do a reply and its pull: each side is as
-// long as the busier link. The span's parts are 1/M each. In turns a server meets one worker, and
-// the one on its own rank over no link.
-core::Seconds ActionCost::server_time(const Action& action, const Call& call) const {
-  const Place& place = places_[static_cast<std::size_t>(Group::data)];
-  const program::Span& span = class_->spans[call.layer];
-  const int last = action.arg_count - 1;
-  const core::DType type = buffer(action, last).type;
-  const core::Bytes part = core::bytes_of(span.shard_elements, type);
-  const int workers = program_->mesh.data;
-  const program::Transfer& t = class_->transfers[action.op];
-  const bool turns = program::takes_turns(t);
-  const bool serves =
-      action.kind == ActionKind::serve_push || action.kind == ActionKind::serve_pull;
-  int peers = program_->servers_colocated ? workers - 1 : workers;
-  if (turns) peers = serves && program::is_own_turn(*program_, t, rank_) ? 0 : 1;
-  const core::Seconds wire = incast_time(place, peers, part, *machine_);
-  if (action.kind == ActionKind::serve_push)
-    return wire + fold_time(action, call);
-  if (action.kind == ActionKind::serve_pull) return wire;
-  // push, pull: the worker's own link carries M parts, the server's carries K of them.
-  const int others = program_->servers - (turns && class_->is_server ? 1 : 0);
-  if (others == 0) return core::Seconds{};
-  return std::max(wire, incast_time(place, others, part, *machine_));
-}
-
-core::Seconds ActionCost::fold_time(const Action& action, const Call& call) const {
-  const core::DType type = buffer(action, action.arg_count - 1).type;
-  const core::Bytes part = core::bytes_of(class_->spans[call.layer].shard_elements, type);
-  const bool turns = program::takes_turns(class_->transfers[action.op]);
-  return memory_time(part * (turns ? 2 : program_->mesh.data + 1), *machine_);
-}
-
-core::Picoseconds ActionCost::beside_wire(const Action& action, const Call& call) const {
-  if (action.kind != ActionKind::serve_push) return {};
-  return core::to_picoseconds(fold_time(action, call));
-}
-
-core::Picoseconds ActionCost::held(const Action& action, core::Picoseconds duration) const {
-  if (machine_->hold.value() == 0 || action.stream == program::Stream::compute ||
-      action.kind == ActionKind::receive || !is_transfer(action.kind))
-    return {};
-  const Place& place = places_[static_cast<std::size_t>(class_->transfers[action.op].group)];
-  return core::Picoseconds(static_cast<std::int64_t>(
-      static_cast<double>(duration.value()) * held_share(place, *machine_)));
 }
 
 core::Picoseconds action_cost(const program::RankClass& rank_class,

@@ -19,7 +19,7 @@ static constexpr core::BytesPerSecond kPcie3(12.35e9), kHostMemory(204.8e9);
 // reads once for the scales and once to cast (pytorch/ao, float8/float8_linear.py).
 static constexpr double kTensorwiseCast = 2 + 1 + 1, kRowwiseCast = 2 * (2 + 2 + 1);
 
-// CUTLASS and cuBLAS reach more than 0.9 of a V100's f32 peak (NVIDIA's CUTLASS announcement, SGEMM).
+// CUTLASS and cuBLAS reach more than 0.9 of a V100's f32 peak (NVIDIA, announcement of CUTLASS).
 static constexpr double kVectorGemm = 0.9;
 
 static double attention_efficiency(const hw_profiles::Profile& profile, const KernelUse& use) {

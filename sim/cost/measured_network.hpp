@@ -2,10 +2,10 @@
 // What a job's own measurement of its network says of a profile: two bus bandwidths over all of its
 // ranks (conventions of nccl-tests), of messages of kMeasuredBytes. Beside what the profile's links
 // explain:
-//   nccl_low_latency   no, where a gather is slower than its links: such networks run Simple alone
+//   nccl_low_latency   no, where a gather is slower than its links: such networks run Simple
 //   internode_latency  a gather's excess, shared by its nodes, up to kLongestHop each: a ring's hop
-//   rank_wait          what remains, shared by its ranks, from kLate each on: no hop is so long, and
-//                      all kinds of collectives have it; ranks come late to all of them
+//   rank_wait          what remains, shared by its ranks, from kLate each on: no hop is so long,
+//                      and all kinds of collectives have it; ranks come late to all of them
 //   tree_efficiency    the share of the wire that an all-reduce then reaches
 // One node tells nothing here. Pure; thread-safe.
 

@@ -224,9 +224,9 @@ CollectiveCost nccl_collective(Collective c, core::Bytes payload, const Place& p
 core::Seconds ring_steps(const Place& place, const Fabric& f) {
   if (place.size <= 1) return {};
   const Shape s = shape_of(place, f, f.network, place.paired);
-  const double steps =
-      steps_latency(Collective::all_gather, Method::ring, s, node_hop(Method::ring, Protocol::simple, f),
-                    network_hop(Method::ring, Protocol::simple, f));
+  const double in = node_hop(Method::ring, Protocol::simple, f);
+  const double net = network_hop(Method::ring, Protocol::simple, f);
+  const double steps = steps_latency(Collective::all_gather, Method::ring, s, in, net);
   return core::Seconds(steps * kMicro);
 }
 

@@ -121,9 +121,8 @@ struct View {
   std::int64_t elements = 0;           // of fixed and layer_parameters
 };
 
-// The buffer of gradients that are added up in f32 beside those of the recipe's type.
+// Names the buffer of gradients that are added up in f32 beside those of the recipe's type.
 inline constexpr const char* kWideGradients = "gradients.wide";
-
 struct Buffer {
   std::string name;                    // "h.attn.qkv.output", "gradients"
   Term term{};

@@ -354,7 +354,7 @@ TEST_CASE("over nodes a collective over activations waits for its hops") {
   CHECK(f.seconds(sum) == Approx(plain + 1.5 * steps.value()).epsilon(1e-6));
 }
 
-TEST_CASE("casts to 8 bits of experts' rows are of the rows that there are, not of them per expert") {
+TEST_CASE("casts to 8 bits are of the rows that experts share, not of all rows for each") {
   Fixture f;
   f.machine.f8_gemms = true;
   f.machine.f8_cast = 4;
