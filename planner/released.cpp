@@ -112,8 +112,8 @@ std::vector<Released> released_by(const Request& request, const Plan& mine) {
     freed[i].best = best_without(request, freed[i].keys);
   });
   const auto rank = [&](const Candidate& c) { return rank_of(mine.job, c, request); };
-  // What a narrower change found, a wider one allows too: pins that stay may have kept its own search
-  // from what hosts hold.
+  // What a narrower change found, a wider one allows too: pins that stay may have kept its own
+  // search from what hosts hold.
   const auto allows = [](const Freed& wide, const Freed& narrow) {
     return std::ranges::all_of(narrow.keys, [&](std::string_view key) {
       return std::ranges::find(wide.keys, key) != wide.keys.end();
