@@ -226,3 +226,64 @@ TEST_CASE("an error is told apart by the runs beside it") {
   rows.resize(1);
   CHECK(explanation_of(0, rows, time_errors(rows)) == "no other run of its kind to compare with");
 }
+
+namespace {
+
+// One row with further columns: their names, and what the row says there.
+Rows read_with(const std::string& columns, const std::string& cells, std::string text = "") {
+  if (text.empty()) text = row("a", kPlain, "none,1,1");
+  return read(columns + "," + kHeader + cells + "," + text);
+}
+
+}  // namespace
+
+TEST_CASE("a mixture is read with its experts and the width of its heads") {
+  const Rows rows = read_with("experts,experts_per_token,expert_ffn,expert_parallel,head_dim",
+                              "16,2,512,4,64");
+  REQUIRE(rows.rows.size() == 1);
+  const Row& r = rows.rows.front();
+  CHECK(r.model.variants.experts == 16);
+  CHECK(r.model.variants.experts_per_token == 2);
+  CHECK(r.model.ffn_hidden == 512);
+  CHECK(r.model.head_dim == 64);
+  CHECK(r.strategy.expert == 4);
+  CHECK(read_with("head_dim", "32").rows.front().model.head_dim == 0);  // 8 heads of 256: as usual
+}
+
+TEST_CASE("what no graph here has is named and left out") {
+  const Rows shared = read_with("experts,experts_per_token,shared_experts", "16,2,1");
+  REQUIRE(shared.skipped.size() == 1);
+  CHECK(shared.skipped.front().reason.find("shared_experts") != std::string::npos);
+  const std::string divided = row("a", "4,2,1,1,none,1,2,32", "none,1,1");
+  const Rows apart = read_with("experts,experts_per_token,expert_parallel,expert_tensor_parallel",
+                               "16,2,4,1", divided);
+  REQUIRE(apart.skipped.size() == 1);
+  CHECK(apart.skipped.front().reason.find("expert_tensor_parallel") != std::string::npos);
+  CHECK(read_with("attention_kind", "mla").skipped.size() == 1);
+}
+
+TEST_CASE("published runs of no framework ran in a plain torch loop, or in the Trainer") {
+  std::string plain = row("a", kPlain, "none,1,1");
+  plain.replace(plain.find("megatron"), 8, "native");
+  CHECK(read_with("note", "", plain).rows.front().job.framework == "torch");
+  CHECK(read_with("framework_version", "transformers 4.38", plain).rows.front().job.framework ==
+        "trainer");
+}
+
+TEST_CASE("a run's measured network replaces its profile's") {
+  std::string far = row("a", "16,1,0,1,none,1,2,64", "none,1,1");
+  far.replace(far.find(",8,16,1"), 7, ",16,16,1");
+  const std::string columns =
+      "gpus_per_node,allreduce_busbw_gbs,allgather_busbw_gbs,reducescatter_busbw_gbs";
+  const Rows plain = read_with("gpus_per_node", "8", far);
+  const Rows slow = read_with(columns, "8,20,10,12", far);
+  REQUIRE(slow.rows.size() == 1);
+  CHECK(slow.rows.front().gather_gbs == 11);
+  Predictor predictor;
+  const auto step = [&](const Rows& rows) {
+    return predictor.predict(rows.rows.front())->candidate.time.step;
+  };
+  CHECK(step(slow) > step(plain));
+  CHECK(predictor.profile(slow.rows.front()).node.rank_wait.has_value());
+  CHECK_FALSE(predictor.profile(plain.rows.front()).node.rank_wait.has_value());
+}
