@@ -27,8 +27,10 @@ check_examples README.md "$source/README.md"
 [[ $examples -eq 1 ]] || complain "$examples samples were found"
 
 # ---- the commands ------------------------------------------------------------------------------------
-# Each with its heading, a tab between.
-awk '/^#+ / {sub(/^#+ /, ""); heading = $0}
+# Each with its heading, a tab between. Blocks show what a command prints.
+awk '/^```/ {output = !output}
+  output {next}
+  /^#+ / {sub(/^#+ /, ""); heading = $0}
   /^    (planner|\.\/dev) / {sub(/^ */, ""); sub(/  +#.*$/, ""); print heading "\t" $0}' README.md >commands.txt
 count=0
 while IFS=$'\t' read -r heading command; do

@@ -107,6 +107,15 @@ TEST_CASE("where sums beside products take none of their time, transfers hold no
   CHECK(!fit_profile(m, host(), "a test").profile.node.hold_bandwidth);
 }
 
+TEST_CASE("links that a busy machine measured alike at every size still have a bandwidth") {
+  Measured m = ideal(100e9, 0.9, 40);
+  for (LinkRow& row : m.links) row.seconds = 1e-3;
+  const hw_profiles::Profile p = fit_profile(m, host(), "a test").profile;
+  // The largest, of two ranks: half its bytes in half the time, one hop there and one back.
+  const double bytes = static_cast<double>(m.links.back().payload.value()) / 2;
+  CHECK(p.node.link_bandwidth.value() == Approx(bytes / 0.5e-3).epsilon(0.001));
+}
+
 TEST_CASE("a fitted profile goes through its text as --gpu reads it") {
   const hw_profiles::Profile p = fit_profile(ideal(100e9, 0.9, 40), host(), "a test").profile;
   const auto back = hw_profiles::profile_from_json_text(hw_profiles::to_json_text(p), "me.json");
