@@ -8,8 +8,8 @@
 #include "core/parse_units.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/lower.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/engine/engine.hpp"
 
 namespace cli {

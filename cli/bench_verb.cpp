@@ -9,7 +9,7 @@
 #include "core/parse_units.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "reports/text.hpp"
 #include "sim/engine/hold_model.hpp"
 

@@ -7,7 +7,7 @@
 #include "cli/verbs.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/strategy_keys.hpp"
+#include "planner/strategy/keys.hpp"
 
 namespace cli {
 namespace {

@@ -5,7 +5,7 @@
 #include "cli/plan_options.hpp"
 #include "cli/price_option.hpp"
 #include "core/parallel.hpp"
-#include "planner/released.hpp"
+#include "planner/search/released.hpp"
 
 namespace cli {
 

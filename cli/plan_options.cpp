@@ -17,7 +17,7 @@
 #include "hw_profiles/site.hpp"
 #include "models/graph.hpp"
 #include "models/zoo.hpp"
-#include "planner/job_check.hpp"
+#include "planner/strategy/job_check.hpp"
 
 namespace cli {
 namespace {

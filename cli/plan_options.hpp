@@ -7,7 +7,7 @@
 
 #include "cli/option_set.hpp"
 #include "core/result.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 
 namespace cli {
 

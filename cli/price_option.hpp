@@ -6,8 +6,8 @@
 
 #include "core/result.hpp"
 #include "hw_profiles/profile.hpp"
-#include "planner/plan.hpp"
-#include "planner/search.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/search/search.hpp"
 
 namespace cli {
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "planner/simulate_traces.hpp"
+#include "planner/plan/simulate_traces.hpp"
 #include "reports/trace_simulation_text.hpp"
-#include "sim/engine/chakra_schema.hpp"
+#include "sim/chakra/schema.hpp"
 
 namespace cli {
 namespace {

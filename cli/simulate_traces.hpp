@@ -8,7 +8,7 @@
 #include "cli/plan_options.hpp"
 #include "cli/process.hpp"
 #include "cli/trace_files.hpp"
-#include "planner/simulate.hpp"
+#include "planner/plan/simulate.hpp"
 
 namespace cli {
 

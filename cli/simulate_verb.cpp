@@ -9,7 +9,7 @@
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
-#include "planner/simulate.hpp"
+#include "planner/plan/simulate.hpp"
 #include "reports/simulation_text.hpp"
 
 namespace cli {

@@ -7,7 +7,7 @@
 
 #include "cli/gpu_count.hpp"
 #include "cli/number_list.hpp"
-#include "planner/strategy_keys.hpp"
+#include "planner/strategy/keys.hpp"
 
 namespace cli {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "core/file.hpp"
 #include "core/json.hpp"
-#include "sim/engine/chakra_schema.hpp"
+#include "sim/chakra/schema.hpp"
 
 namespace cli {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "core/folder.hpp"
 #include "core/result.hpp"
-#include "sim/engine/chakra.hpp"
-#include "sim/engine/chakra_read.hpp"
+#include "sim/chakra/write.hpp"
+#include "sim/chakra/read.hpp"
 
 namespace cli {
 

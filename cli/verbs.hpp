@@ -11,7 +11,7 @@
 #include "cli/option_set.hpp"
 #include "core/result.hpp"
 #include "exec/record/run_record.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "sim/program/trace_scope.hpp"
 
 namespace cli {

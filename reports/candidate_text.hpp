@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "planner/candidate.hpp"
+#include "planner/evaluate/candidate.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

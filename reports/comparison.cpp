@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/strategy_keys.hpp"
+#include "planner/strategy/keys.hpp"
 
 namespace reports {
 namespace {

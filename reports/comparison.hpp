@@ -12,7 +12,7 @@
 
 #include "core/result.hpp"
 #include "exec/record/run_record.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/other_hardware.hpp"
 #include "reports/text.hpp"
 

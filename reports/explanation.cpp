@@ -7,7 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/parse_units.hpp"
-#include "planner/strategy_keys.hpp"
+#include "planner/strategy/keys.hpp"
 #include "reports/facts.hpp"
 #include "reports/field_path.hpp"
 

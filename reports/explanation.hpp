@@ -12,7 +12,7 @@
 
 #include "core/json.hpp"
 #include "core/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/memory_breakdown.hpp"
 #include "reports/text.hpp"
 

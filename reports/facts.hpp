@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

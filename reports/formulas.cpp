@@ -6,7 +6,7 @@ namespace reports {
 namespace {
 
 constexpr std::string_view kDefinition = "definition of this tool";
-constexpr std::string_view kLeftOut = "planner/accuracy.hpp, from left-out runs";
+constexpr std::string_view kLeftOut = "planner/evaluate/accuracy.hpp, from left-out runs";
 constexpr std::string_view kReplay = "replay of the step's alloc and free sequence";
 
 // More specific rows before those with '*'.

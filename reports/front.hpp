@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/subjects_comparison.hpp"
 #include "reports/text.hpp"
 

@@ -8,7 +8,7 @@
 #include "core/check.hpp"
 #include "core/embedded.hpp"
 #include "core/json.hpp"
-#include "planner/strategy_keys.hpp"
+#include "planner/strategy/keys.hpp"
 #include "reports/glossary_pictures.hpp"
 
 std::span<const core::EmbeddedFile> reports_data();

@@ -9,8 +9,9 @@
 #include "core/check.hpp"
 #include "core/parse_units.hpp"
 #include "models/zoo.hpp"
-#include "planner/lower.hpp"
-#include "planner/memory.hpp"
+#include "planner/evaluate/memory.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 #include "reports/text.hpp"
 #include "sim/program/replay.hpp"
 

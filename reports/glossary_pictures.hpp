@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/strategy.hpp"
+#include "planner/strategy/strategy.hpp"
 #include "sim/program/schedule.hpp"
 
 namespace reports {

@@ -7,7 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/parse_units.hpp"
-#include "planner/memory_parts.hpp"
+#include "planner/plan/memory_parts.hpp"
 
 namespace reports {
 namespace {

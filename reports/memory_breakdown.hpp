@@ -1,6 +1,6 @@
 #pragma once
 // `planner explain memory.activations`: a memory term as lines that sum to its figure exactly, from
-// the buffers that are alive at the live peak (planner/memory_parts.hpp). Pure; thread-safe.
+// the buffers that are alive at the live peak (planner/plan/memory_parts.hpp). Pure; thread-safe.
 
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 #include "core/json.hpp"
 #include "core/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

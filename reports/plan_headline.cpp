@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
-#include "planner/accuracy.hpp"
+#include "planner/evaluate/accuracy.hpp"
 #include "reports/price_text.hpp"
 #include "reports/released_text.hpp"
 #include "reports/sensitivity.hpp"

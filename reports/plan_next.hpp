@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/plan_text.hpp"
 
 namespace reports {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "sim/cost/energy.hpp"
 
 namespace reports {

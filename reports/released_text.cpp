@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
-#include "planner/accuracy.hpp"
+#include "planner/evaluate/accuracy.hpp"
 #include "reports/sensitivity.hpp"
 
 namespace reports {

@@ -1,11 +1,11 @@
 #pragma once
 // What would change a configuration that the user pinned: the best single change, the best with the
-// same degrees, the best with nothing pinned (planner/released.hpp). Pure.
+// same degrees, the best with nothing pinned (planner/search/released.hpp). Pure.
 
 #include <string>
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

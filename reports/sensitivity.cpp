@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
-#include "planner/accuracy.hpp"
-#include "planner/strategy_keys.hpp"
+#include "planner/evaluate/accuracy.hpp"
+#include "planner/strategy/keys.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

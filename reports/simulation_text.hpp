@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "planner/simulate.hpp"
+#include "planner/plan/simulate.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

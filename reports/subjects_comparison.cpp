@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
-#include "planner/candidate_json.hpp"
+#include "planner/evaluate/candidate_json.hpp"
 #include "reports/fields.hpp"
 #include "reports/other_hardware.hpp"
 #include "reports/price_text.hpp"

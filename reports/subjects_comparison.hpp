@@ -10,7 +10,7 @@
 
 #include "core/json.hpp"
 #include "exec/record/run_record.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

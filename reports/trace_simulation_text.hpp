@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/simulate_traces.hpp"
+#include "planner/plan/simulate_traces.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "core/parse_units.hpp"
-#include "planner/candidate_json.hpp"
-#include "planner/search.hpp"
+#include "planner/evaluate/candidate_json.hpp"
+#include "planner/search/search.hpp"
 #include "reports/plan_text.hpp"
 #include "reports/sensitivity.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "core/json.hpp"
 #include "core/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/text.hpp"
 
 namespace reports {

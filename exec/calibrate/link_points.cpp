@@ -11,7 +11,7 @@
 #include "exec/communicator/local.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/interpret/interpreter.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 
 namespace exec {
 

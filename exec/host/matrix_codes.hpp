@@ -1,6 +1,6 @@
 #pragma once
-// Frozen matrices stored as codes, in the bytes that planner/quantization.hpp counts. Rounding is
-// to the nearest code, ties to the lower. Stateless, thread-safe.
+// Frozen matrices stored as codes, in the bytes that planner/question/quantization.hpp counts.
+// Rounding is to the nearest code, ties to the lower. Stateless, thread-safe.
 //
 //   int8  a signed byte per weight, then an f32 scale per row: w = code scale, scale = greatest
 //         magnitude of the row / 127 [llm_int8]
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "exec/host/view.hpp"
-#include "planner/quantization.hpp"
+#include "planner/question/quantization.hpp"
 
 namespace exec::host {
 

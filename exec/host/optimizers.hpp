@@ -8,7 +8,7 @@
 #include <span>
 
 #include "exec/host/view.hpp"
-#include "planner/job.hpp"
+#include "planner/question/job.hpp"
 
 namespace exec::host {
 

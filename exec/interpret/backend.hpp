@@ -15,7 +15,7 @@
 #include "exec/communicator/message_memory.hpp"
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/kernels.hpp"
-#include "planner/quantization.hpp"
+#include "planner/question/quantization.hpp"
 
 namespace exec {
 

@@ -24,7 +24,7 @@
 #include "exec/interpret/step_times.hpp"
 #include "exec/interpret/streams.hpp"
 #include "models/spec.hpp"
-#include "planner/quantization.hpp"
+#include "planner/question/quantization.hpp"
 #include "sim/program/program.hpp"
 
 namespace exec {

@@ -230,7 +230,7 @@ void Interpreter::collective(const Action& a, Communicator& c, const Call& call,
 void Interpreter::optimizer(const Action& a, const Call& call,
                             const std::vector<Operand>& args) {
   const auto& spec = context_.program.optimizer;
-  const auto kind = static_cast<planner::OptimizerKind>(spec.kind);
+  const auto kind = spec.kind;
   const host::Hyper hyper = host::default_hyper(kind);
   const program::Span& span = class_.spans[call.layer];
   const std::size_t first_slot = spec.has_master ? 3 : 2;

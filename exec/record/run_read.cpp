@@ -7,7 +7,7 @@
 #include "exec/record/run_record.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/spec_file.hpp"
-#include "planner/candidate_json.hpp"
+#include "planner/evaluate/candidate_json.hpp"
 
 namespace exec {
 namespace {

@@ -15,9 +15,9 @@
 #include "core/units.hpp"
 #include "hw_profiles/profile.hpp"
 #include "models/spec.hpp"
-#include "planner/candidate.hpp"
-#include "planner/job.hpp"
-#include "planner/scale_down.hpp"
+#include "planner/evaluate/candidate.hpp"
+#include "planner/plan/scale_down.hpp"
+#include "planner/question/job.hpp"
 
 namespace exec {
 

@@ -3,7 +3,7 @@
 
 #include "exec/interpret/interpreter.hpp"
 #include "exec/run/run.hpp"
-#include "planner/candidate.hpp"
+#include "planner/evaluate/candidate.hpp"
 
 namespace exec {
 

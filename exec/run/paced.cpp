@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/parse_units.hpp"
-#include "planner/evaluate.hpp"
+#include "planner/evaluate/evaluate.hpp"
 #include "sim/cost/link.hpp"
 
 namespace exec {

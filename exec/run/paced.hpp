@@ -6,7 +6,7 @@
 #include <string>
 
 #include "exec/communicator/local.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace exec {
 

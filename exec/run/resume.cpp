@@ -3,7 +3,7 @@
 #include "core/json.hpp"
 #include "exec/run/team.hpp"
 #include "models/spec_file.hpp"
-#include "planner/candidate_json.hpp"
+#include "planner/evaluate/candidate_json.hpp"
 
 namespace exec {
 namespace {

@@ -17,7 +17,7 @@
 #include "exec/run/resume.hpp"
 #include "exec/run/supported.hpp"
 #include "exec/run/team.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/checker.hpp"
 #include "sim/program/turns.hpp"
 

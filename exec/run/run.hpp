@@ -17,7 +17,7 @@
 #include "exec/run/paced.hpp"
 #include "exec/run/platform.hpp"
 #include "exec/run/trace.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace exec {
 

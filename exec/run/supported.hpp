@@ -3,8 +3,8 @@
 // before anything starts. Pure.
 
 #include "core/result.hpp"
-#include "planner/job.hpp"
-#include "planner/strategy.hpp"
+#include "planner/question/job.hpp"
+#include "planner/strategy/strategy.hpp"
 
 namespace exec {
 

@@ -1,7 +1,8 @@
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 
 #include "core/check.hpp"
 #include "planner/lowering/stage_lowering.hpp"
+#include "planner/strategy/schedules.hpp"
 
 namespace planner {
 namespace {
@@ -41,13 +42,13 @@ program::Accumulation accumulation_of(const Job& job, const Strategy& s, const R
 }
 
 // The chunks of a pipeline rank: round robin, or down and up again (zb_v).
-void place_chunks(lowering::Stage& stage, const Strategy& s) {
+void place_chunks(stage::Stage& stage, const Strategy& s) {
   const int p = static_cast<int>(s.pipeline), r = stage.index;
   const int chunks = static_cast<int>(s.virtual_stages);
   stage.chunks.clear();
   stage.layers = 0;
   for (int c = 0; c < chunks; ++c) {
-    lowering::Chunk chunk;
+    stage::Chunk chunk;
     chunk.place = s.schedule == Schedule::zb_v && c == 1 ? 2 * p - 1 - r : c * p + r;
     for (int i = 0; i < chunk.place; ++i)
       chunk.first_layer += static_cast<int>(s.stages[static_cast<std::size_t>(i)]);
@@ -65,12 +66,12 @@ void place_chunks(lowering::Stage& stage, const Strategy& s) {
 
 // A part of a cut graph: one layer of its operators, on the model's input; the loss where the
 // result is made.
-void place_part(lowering::Stage& stage, const models::ModelGraph& part) {
+void place_part(stage::Stage& stage, const models::ModelGraph& part) {
   stage.graph = &part;
   stage.cut = stage.first = true;
   stage.last = part.templates[0].output >= 0;
   stage.layers = 1;
-  lowering::Chunk chunk;
+  stage::Chunk chunk;
   chunk.end = 1;
   chunk.first = true;
   chunk.last = stage.last;
@@ -78,7 +79,7 @@ void place_part(lowering::Stage& stage, const models::ModelGraph& part) {
 }
 
 // Stages in order, each as worker classes (servers first), then the servers that stand apart.
-void add_classes(program::Program& p, lowering::Stage stage, const Strategy& s) {
+void add_classes(program::Program& p, stage::Stage stage, const Strategy& s) {
   const auto schedule = stage.training() ? schedule_of(s, stage.index, s.grad_accum)
                                          : program::Schedule{.micro_batches = s.grad_accum};
   const auto add = [&] { p.classes.push_back(lowering::StageLowering(stage, schedule).run()); };
@@ -94,113 +95,6 @@ void add_classes(program::Program& p, lowering::Stage stage, const Strategy& s) 
 
 }  // namespace
 
-program::Algorithm algorithm_of(GradSync sync) {
-  switch (sync) {
-    case GradSync::tree: return program::Algorithm::tree;
-    case GradSync::naive_all_reduce: return program::Algorithm::naive_all_reduce;
-    case GradSync::parameter_server: return program::Algorithm::parameter_server;
-    default: return program::Algorithm::ring;
-  }
-}
-
-bool receives_ahead(const Strategy& s) {
-  const bool several = s.grad_accum * s.virtual_stages > 1 || is_endless(s.schedule);
-  return s.pipeline > 1 && s.schedule != Schedule::naive && several;
-}
-
-bool releases_late(const Strategy& s) {
-  return s.schedule == Schedule::gpipe && s.grad_accum > 1;
-}
-
-bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches) {
-  switch (schedule) {
-    case Schedule::interleaved: return micro_batches % pipeline == 0;
-    case Schedule::zb_h1: return micro_batches >= pipeline;
-    case Schedule::zb_h2:
-    case Schedule::zb_v: return micro_batches >= 2 * pipeline - 1;
-    case Schedule::pipedream: return micro_batches == 1;
-    case Schedule::pipedream_2bw: return micro_batches >= pipeline;
-    default: return true;
-  }
-}
-
-program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_batches) {
-  program::Schedule schedule;
-  const std::int64_t p = s.pipeline, v = s.virtual_stages, behind = p - stage - 1;
-  schedule.micro_batches = micro_batches;
-  schedule.ranks = static_cast<int>(p);
-  schedule.rank = stage;
-  schedule.chunks = static_cast<int>(v);
-  schedule.split = splits_backward(s.schedule);
-  switch (s.schedule) {
-    case Schedule::gpipe: schedule.warm_up = micro_batches; break;
-    case Schedule::one_f_one_b: schedule.warm_up = behind; break;
-    case Schedule::interleaved:
-      schedule.order = program::Order::interleaved;
-      schedule.warm_up = 2 * behind + (v - 1) * p;
-      break;
-    case Schedule::zb_h1:
-      schedule.warm_up = behind;
-      schedule.lag = stage;
-      break;
-    case Schedule::zb_h2:
-      schedule.warm_up = 2 * behind;
-      schedule.lag = 2 * stage;
-      break;
-    case Schedule::zb_v: schedule.order = program::Order::v_shape; break;
-    case Schedule::pipedream:
-    case Schedule::pipedream_2bw:
-      schedule.flushes = false;
-      schedule.warm_up = behind;
-      schedule.delay = s.schedule == Schedule::pipedream ? behind : 1;
-      return schedule;
-    default: break;
-  }
-  schedule.warm_up = std::min(schedule.warm_up, micro_batches * v);
-  return schedule;
-}
-
-bool overlaps(const Job& job, const hw_profiles::Framework& framework) {
-  return framework.overlap_gradients && !stage::waits_at_adapters(job, framework);
-}
-
-static models::KeptBeside kept_beside(const Job& job, const Strategy& s,
-                                      const Recipe& recipe, const hw_profiles::Framework& f) {
-  models::KeptBeside kept;
-  // A compiler recomputes what it would have to keep beside.
-  if (!job.fused_norm && !job.compile) kept.norm = f.kept_norm;
-  if (!job.compile) kept.gated = f.kept_gated;
-  const double activation = core::bits(recipe.activation) / 8.0;
-  if (job.attention == "fused_softmax") kept.scores = f.kept_softmax;
-  if (job.attention == "unfused") kept.scores = f.kept_unfused;
-  if (job.attention == "fused_softmax" || job.attention == "unfused")
-    kept.scores += f.kept_probabilities * activation;
-  if (s.checkpoint == Checkpoint::selective_op) {  // segment_restore.cpp
-    kept.gated = 0;
-    kept.activated = activation;
-  }
-  kept.logits = job.compile ? f.kept_logits_compiled : f.kept_logits;
-  kept.gathered_logits = f.gathers_logits;
-  return kept;
-}
-
-models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
-                                   const hw_profiles::Framework& framework) {
-  models::GraphOptions options;
-  options.seq_len = job.seq_len;
-  options.tensor = strategy.tensor;
-  options.sequence_parallel = strategy.sequence_parallel;
-  options.context = strategy.context;
-  options.exchange_heads = strategy.context_method == ContextMethod::exchange;
-  options.expert = strategy.expert;
-  options.lora_rank = job.lora_rank;
-  options.lora_targets = job.lora_targets;
-  options.inference = job.mode == Mode::inference;
-  if (const auto recipe = resolve_recipe(job.recipe, job.precision))
-    options.kept = kept_beside(job, strategy, *recipe, framework);
-  return options;
-}
-
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& s,
                        const stage::Policy& policy) {
   const std::optional<Recipe> recipe = resolve_recipe(job.recipe, job.precision);
@@ -215,7 +109,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   p.global_batch = job.global_batch;
   p.statistic_type = recipe->statistic;
 
-  lowering::Stage stage;
+  stage::Stage stage;
   stage.policy = policy;
   stage.graph = &graph;
   stage.job = &job;
@@ -227,7 +121,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   stage.samples = s.micro_batch;
   p.accumulation = accumulation_of(job, s, *recipe, graph.spec.tied_embeddings &&
                                                         !graph.prologue.parameters.empty());
-  p.optimizer = {static_cast<int>(job.optimizer),
+  p.optimizer = {job.optimizer,
                  stage.optimizer.first_moments + stage.optimizer.second_moments,
                  recipe->has_master};
   for (int r = 0; r < p.mesh.pipeline; ++r) {

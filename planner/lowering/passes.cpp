@@ -3,7 +3,8 @@
 
 #include "planner/lowering/stage_lowering.hpp"
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 
 namespace planner::lowering {
 

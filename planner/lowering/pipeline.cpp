@@ -1,7 +1,8 @@
 // Messages between pipeline stages, and the two ends of the backward pass.
 #include "planner/lowering/stage_lowering.hpp"
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 
 namespace planner::lowering {
 

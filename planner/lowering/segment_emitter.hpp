@@ -14,10 +14,17 @@
 #include <vector>
 
 #include "planner/lowering/class_builder.hpp"
-#include "planner/lowering/prologue.hpp"
-#include "planner/lowering/stage_layout.hpp"
+#include "planner/stage/prologue.hpp"
+#include "planner/stage/layout.hpp"
 
 namespace planner::lowering {
+
+using stage::Chunk;
+using stage::ParameterPlace;
+using stage::SegmentKind;
+using stage::Stage;
+using stage::StageLayout;
+using stage::Unit;
 
 // Buffers of parameters, gradients and their materialised copies, kNone where a stage has none.
 struct StateBuffers {
@@ -70,7 +77,7 @@ class SegmentEmitter {
   bool gradient_in_place() const;
   bool empty() const { return order_.empty(); }
   bool trains() const;
-  bool backward_reads_weights() const { return lowering::backward_reads_weights(segment_); }
+  bool backward_reads_weights() const { return stage::backward_reads_weights(segment_); }
 
  private:
   using Op = models::Operator;

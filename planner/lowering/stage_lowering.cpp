@@ -1,6 +1,7 @@
 #include "planner/lowering/stage_lowering.hpp"
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@
 
 #include "planner/lowering/class_builder.hpp"
 #include "planner/lowering/segment_emitter.hpp"
-#include "planner/lowering/stage_layout.hpp"
+#include "planner/stage/layout.hpp"
 
 namespace planner::lowering {
 

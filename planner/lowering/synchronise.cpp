@@ -9,8 +9,9 @@
 #include <algorithm>
 
 #include "core/check.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "planner/lowering/stage_lowering.hpp"
+#include "planner/strategy/schedules.hpp"
 
 namespace planner::lowering {
 

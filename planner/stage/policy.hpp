@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "hw_profiles/profile.hpp"
-#include "planner/job.hpp"
-#include "planner/strategy.hpp"
+#include "planner/question/job.hpp"
+#include "planner/strategy/strategy.hpp"
 
 namespace planner::stage {
 

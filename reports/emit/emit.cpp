@@ -8,7 +8,7 @@
 
 #include "core/check.hpp"
 #include "core/untrusted.hpp"
-#include "planner/strategy_names.hpp"
+#include "planner/strategy/names.hpp"
 #include "reports/emit/parts.hpp"
 
 namespace reports::emit {

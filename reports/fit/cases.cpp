@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "hw_profiles/numbers.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/step_time.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/evaluate/step_time.hpp"
 
 namespace reports::fit {
 namespace {

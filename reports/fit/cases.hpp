@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/site_model.hpp"
+#include "planner/evaluate/site_model.hpp"
 #include "reports/fit/constants.hpp"
 #include "reports/validate/predict.hpp"
 

@@ -1,9 +1,9 @@
 #pragma once
-// planner/accuracy.json from what left-out runs show. Pure.
+// planner/evaluate/accuracy.json from what left-out runs show. Pure.
 
 #include <vector>
 
-#include "planner/accuracy.hpp"
+#include "planner/evaluate/accuracy.hpp"
 #include "reports/fit/fit.hpp"
 
 namespace reports::fit {

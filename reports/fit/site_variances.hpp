@@ -1,6 +1,6 @@
 #pragma once
-// How sites differ, by part, as left-out runs show it: the variances of planner/site_model.hpp that
-// make the runs likeliest, each dataset weighing 1,
+// How sites differ, by part, as left-out runs show it: the variances of
+// planner/evaluate/site_model.hpp that make the runs likeliest, each dataset weighing 1,
 //
 //   minimise  sum_D misfit(D) / n_D + sum_k (log(v_k / believed) / spread)^2
 //

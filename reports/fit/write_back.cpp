@@ -12,7 +12,7 @@
 #include "core/json_reader.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/numbers.hpp"
-#include "planner/site_model.hpp"
+#include "planner/evaluate/site_model.hpp"
 #include "reports/fit/left_out_accuracy.hpp"
 
 namespace reports::fit {
@@ -128,7 +128,7 @@ core::Status write_back(const Fitted& fitted, const std::optional<planner::Accur
   }
   if (!accuracy) return core::Done{};
   return core::write_atomically(
-      folder + "/planner/accuracy.json",
+      folder + "/planner/evaluate/accuracy.json",
       to_json_text(*accuracy, fmt::format("planner fit: {} runs of {} datasets, each left out in "
                                           "turn; memory and fit verdicts of the same rows",
                                           fitted.rows, fitted.left_out.size())));

@@ -1,13 +1,13 @@
 #pragma once
 // Fitted constants written into the data files they belong to, hw_profiles/{data,nodes,frameworks},
-// each number with where it comes from; nothing else of a file changes. And planner/accuracy.json,
-// where datasets were left out.
+// each number with where it comes from; nothing else of a file changes. And
+// planner/evaluate/accuracy.json, where datasets were left out.
 
 #include <optional>
 #include <string>
 
 #include "core/result.hpp"
-#include "planner/accuracy.hpp"
+#include "planner/evaluate/accuracy.hpp"
 #include "reports/fit/fit.hpp"
 
 namespace reports::fit {

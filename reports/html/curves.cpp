@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "planner/evaluate.hpp"
-#include "planner/lower.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/lowering/lower.hpp"
 
 namespace reports::html {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "planner/plan.hpp"
-#include "planner/scaling.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/plan/scaling.hpp"
 
 namespace reports::html {
 

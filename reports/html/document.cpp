@@ -8,7 +8,7 @@
 
 #include "core/json_reader.hpp"
 #include "core/parse_units.hpp"
-#include "planner/candidate_json.hpp"
+#include "planner/evaluate/candidate_json.hpp"
 #include "reports/subjects_comparison.hpp"
 #include "reports/text.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "planner/scaling.hpp"
+#include "planner/plan/scaling.hpp"
 #include "reports/comparison.hpp"
 #include "reports/html/document.hpp"
 #include "reports/html/page.hpp"

@@ -9,7 +9,7 @@
 
 #include "core/check.hpp"
 #include "core/json.hpp"
-#include "planner/simulate.hpp"
+#include "planner/plan/simulate.hpp"
 
 namespace reports::html {
 namespace {

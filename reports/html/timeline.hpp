@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace reports::html {
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "planner/accuracy.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/site_model.hpp"
+#include "planner/evaluate/accuracy.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/evaluate/site_model.hpp"
 
 namespace reports::validation {
 

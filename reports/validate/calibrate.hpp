@@ -17,8 +17,8 @@ struct Calibration {
 
 // text: a CSV as row.hpp reads it; its timed rows are runs of one site. What of log(measured /
 // predicted) is the site's, and of which of its parts, follows from what the runs spend their time
-// on (planner/site_model.hpp). Errors: no header, missing columns, no row that is timed and
-// predicted.
+// on (planner/evaluate/site_model.hpp). Errors: no header, missing columns, no row that is timed
+// and predicted.
 core::Result<Calibration> calibrate(std::string_view text, std::string_view source);
 
 std::string calibration_text(const Calibration& calibration, TextStyle style);

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "hw_profiles/load.hpp"
-#include "planner/job_check.hpp"
-#include "planner/lower.hpp"
-#include "planner/memory.hpp"
-#include "planner/stages.hpp"
-#include "planner/step_time.hpp"
+#include "planner/evaluate/memory.hpp"
+#include "planner/evaluate/step_time.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/stages.hpp"
+#include "planner/strategy/job_check.hpp"
 #include "sim/cost/measured_network.hpp"
 
 namespace reports::validation {

@@ -1,6 +1,6 @@
 #pragma once
 // Predictions of published runs by the code that plans: each row's strategy is lowered, replayed
-// and timed (planner/evaluate.hpp), on the profile that the row names. Nothing here models
+// and timed (planner/evaluate/evaluate.hpp), on the profile that the row names. Nothing here models
 // anything. Not thread-safe: profiles are kept from row to row.
 
 #include <map>
@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "hw_profiles/site.hpp"
-#include "planner/evaluate.hpp"
+#include "planner/evaluate/evaluate.hpp"
 #include "reports/validate/row.hpp"
 
 namespace reports::validation {

@@ -9,7 +9,8 @@
 #include <fmt/format.h>
 
 #include "hw_profiles/load.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 
 namespace reports::validation {
 namespace {

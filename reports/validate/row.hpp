@@ -30,8 +30,8 @@
 #include "core/csv.hpp"
 #include "core/units.hpp"
 #include "models/spec.hpp"
-#include "planner/job.hpp"
-#include "planner/strategy.hpp"
+#include "planner/question/job.hpp"
+#include "planner/strategy/strategy.hpp"
 
 namespace reports::validation {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/json.hpp"
-#include "planner/candidate.hpp"
+#include "planner/evaluate/candidate.hpp"
 #include "reports/validate/row.hpp"
 
 namespace reports::validation {

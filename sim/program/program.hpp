@@ -35,6 +35,7 @@
 #include "core/dtype.hpp"
 #include "core/units.hpp"
 #include "models/graph.hpp"
+#include "planner/question/job.hpp"
 #include "sim/program/collective.hpp"
 #include "sim/program/mesh.hpp"
 #include "sim/program/schedule.hpp"
@@ -361,7 +362,6 @@ void for_each_routine(const RankClass& k, Visit&& visit) {
 
 // Whether any of its actions is on this stream.
 bool uses(const RankClass& rank_class, Stream stream);
-
 struct ResolvedRange {
   std::int64_t offset = 0, elements = 0;  // within the instance
 };
@@ -371,7 +371,7 @@ struct ResolvedRange {
 ResolvedRange resolve(const RankClass& rank_class, const View& view, const Call& call, int part);
 
 struct OptimizerSpec {                 // what the executor must know; the types are the buffers'
-  int kind = 0;                        // planner::OptimizerKind
+  planner::OptimizerKind kind{};
   int slots = 0;
   bool has_master = false;
 };

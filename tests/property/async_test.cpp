@@ -2,8 +2,8 @@
 // pushes come in differs from run to run; what they add up to does not.
 #include "exec/run/run.hpp"
 #include "hw_profiles/load.hpp"
-#include "planner/lower.hpp"
-#include "planner/search.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/search.hpp"
 #include "reports/run_text.hpp"
 #include "sim/program/checker.hpp"
 #include "sim/program/turns.hpp"

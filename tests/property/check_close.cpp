@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/strategies.hpp"
 

@@ -1,7 +1,7 @@
 // Pipelines that never flush, beside the other degrees and what divides the optimizer: against the
 // trainer that keeps old weights, bit by bit; tensor ranks, which sum in another order, within a
 // bound of rounding; memory and traffic, to the byte.
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/checker.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_close.hpp"

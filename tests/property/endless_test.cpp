@@ -3,7 +3,7 @@
 // wrong version and a stash that is gone.
 #include <random>
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/checker.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_equal.hpp"

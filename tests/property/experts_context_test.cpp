@@ -1,7 +1,7 @@
 // Mixtures of experts on ranks that divide samples: each routes its windows of tokens as one rank
 // with all of them does, so that many train what one trains: bit by bit against a reference in the
 // stated order, to rounding against one rank, memory and traffic to the byte.
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_close.hpp"

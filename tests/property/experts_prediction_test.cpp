@@ -1,6 +1,6 @@
 // Mixtures of experts: executed memory and traffic equal the prediction, to the byte, on every
 // rank.
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/checker.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"

@@ -2,9 +2,9 @@
 // the law's own; a wrong one fails its test.
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/lower.hpp"
-#include "planner/step_time.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/evaluate/step_time.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/run_program.hpp"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "models/spec_file.hpp"
-#include "planner/graph_cut.hpp"
+#include "planner/strategy/graph_cut.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_equal.hpp"
 #include "tests/property/check_prediction.hpp"

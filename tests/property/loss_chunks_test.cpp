@@ -1,7 +1,7 @@
 // loss_chunks executed: head and loss, one chunk of the tokens after the other. Against a reference
 // whose head adds to its gradient in the same order, bit by bit; against the run without chunks, to
 // rounding; memory and traffic, to the byte.
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/checker.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_close.hpp"

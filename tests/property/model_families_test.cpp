@@ -1,5 +1,5 @@
 // Every family of models, small, under every kind of strategy: the lowered Program is sound.
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/checker.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/run_program.hpp"

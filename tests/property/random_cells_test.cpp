@@ -2,7 +2,7 @@
 // divide.
 #include <random>
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_prediction.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "exec/interpret/data_source.hpp"
 #include "models/graph.hpp"
-#include "planner/job.hpp"
+#include "planner/question/job.hpp"
 #include "sim/program/collective.hpp"
 #include "sim/program/program.hpp"
 #include "tests/property/reference_model.hpp"

@@ -6,7 +6,7 @@
 #include <barrier>
 #include <vector>
 
-#include "planner/strategy.hpp"
+#include "planner/strategy/strategy.hpp"
 #include "tests/property/reference_model.hpp"
 
 namespace tests {

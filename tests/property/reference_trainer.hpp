@@ -10,8 +10,8 @@
 
 #include "exec/interpret/data_source.hpp"
 #include "models/spec.hpp"
-#include "planner/job.hpp"
-#include "planner/strategy.hpp"
+#include "planner/question/job.hpp"
+#include "planner/strategy/strategy.hpp"
 #include "sim/program/program.hpp"
 
 namespace tests {

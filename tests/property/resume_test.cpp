@@ -4,7 +4,7 @@
 
 #include "exec/communicator/local.hpp"
 #include "exec/interpret/interpreter.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_equal.hpp"
 #include "tests/property/strategies.hpp"

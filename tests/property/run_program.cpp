@@ -5,7 +5,7 @@
 
 #include "exec/communicator/local.hpp"
 #include "exec/interpret/interpreter.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 
 namespace tests {
 namespace {

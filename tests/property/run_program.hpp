@@ -12,8 +12,8 @@
 #include "exec/interpret/backend.hpp"
 #include "hw_profiles/profile.hpp"
 #include "models/spec.hpp"
-#include "planner/job.hpp"
-#include "planner/strategy.hpp"
+#include "planner/question/job.hpp"
+#include "planner/strategy/strategy.hpp"
 #include "sim/program/program.hpp"
 #include "sim/program/replay.hpp"
 

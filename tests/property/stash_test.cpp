@@ -1,7 +1,7 @@
 // offload=activations executed: what layers keep for their backward passes waits in host memory.
 // Bit by bit the run without it; memory and traffic, to the byte; what stays on the device, by
 // hand.
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/checker.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/check_equal.hpp"

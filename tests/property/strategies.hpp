@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "planner/strategy.hpp"
+#include "planner/strategy/strategy.hpp"
 
 namespace tests {
 

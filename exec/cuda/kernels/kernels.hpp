@@ -9,7 +9,7 @@
 #include "exec/cuda/kernels/queue.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/optimizers.hpp"
-#include "planner/quantization.hpp"
+#include "planner/question/quantization.hpp"
 
 namespace exec::cuda {
 

@@ -4,9 +4,9 @@
 #include <map>
 
 #include "core/protobuf.hpp"
-#include "sim/engine/chakra.hpp"
-#include "sim/engine/chakra_play.hpp"
-#include "sim/engine/chakra_schema.hpp"
+#include "sim/chakra/write.hpp"
+#include "sim/chakra/play.hpp"
+#include "sim/chakra/schema.hpp"
 #include "tests/catch.hpp"
 
 namespace engine_test {

@@ -1,5 +1,5 @@
 // What the files of a small Program say.
-#include "sim/engine/chakra.hpp"
+#include "sim/chakra/write.hpp"
 
 #include <map>
 #include <set>

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/closed_form/evaluator.hpp"
-#include "planner/step_time.hpp"
+#include "planner/evaluate/closed_form/evaluator.hpp"
+#include "planner/evaluate/step_time.hpp"
 #include "sim/engine/sweep.hpp"
 #include "tests/unit/engine/small_space.hpp"
 

@@ -2,7 +2,8 @@
 // Synthetic pipelines: equal stages whose passes take stated picoseconds, and messages of stated
 // bytes. On unit_machine() a kernel over n bytes takes n picoseconds.
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 #include "sim/cost/machine.hpp"
 #include "tests/unit/program/program_builder.hpp"
 

@@ -1,5 +1,5 @@
 // Steps whose transfers contend for links, as a plan times them.
-#include "planner/played_time.hpp"
+#include "planner/evaluate/played_time.hpp"
 #include "tests/unit/engine/small_space.hpp"
 
 using engine_test::Lowered;

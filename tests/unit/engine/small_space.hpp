@@ -7,10 +7,10 @@
 
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/job_check.hpp"
-#include "planner/lower.hpp"
-#include "planner/space.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/space.hpp"
+#include "planner/strategy/job_check.hpp"
 #include "tests/catch.hpp"
 
 namespace engine_test {

@@ -1,6 +1,6 @@
-// Intervals from left-out rows: the algebra of planner/accuracy.hpp, and that they cover.
+// Intervals from left-out rows: the algebra of planner/evaluate/accuracy.hpp, and that they cover.
 
-#include "planner/accuracy.hpp"
+#include "planner/evaluate/accuracy.hpp"
 
 #include <cmath>
 

@@ -8,7 +8,7 @@
 #include "core/csv.hpp"
 #include "core/result.hpp"
 #include "hw_profiles/numbers.hpp"
-#include "planner/evaluate.hpp"
+#include "planner/evaluate/evaluate.hpp"
 #include "reports/fit/cases.hpp"
 #include "reports/validate/row.hpp"
 

@@ -1,7 +1,7 @@
-// What runs say of a site's parts: the algebra of planner/site_model.hpp, by hand and at its
-// limits.
+// What runs say of a site's parts: the algebra of planner/evaluate/site_model.hpp, by hand and at
+// its limits.
 
-#include "planner/site_model.hpp"
+#include "planner/evaluate/site_model.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "models/spec.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "reports/html/build_page.hpp"
 #include "reports/html/curves.hpp"
 #include "reports/html/timeline.hpp"

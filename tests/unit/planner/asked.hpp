@@ -7,7 +7,7 @@
 
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "tests/catch.hpp"
 
 namespace planner_test {

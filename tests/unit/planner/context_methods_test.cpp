@@ -1,7 +1,7 @@
 // context_method=ring and exchange: what a Program of them holds, by hand, that the checker finds
 // it sound and would not without its waits, and what is refused.
 #include "models/zoo.hpp"
-#include "planner/rescale.hpp"
+#include "planner/lowering/rescale.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/soundness.hpp"

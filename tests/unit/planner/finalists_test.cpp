@@ -3,8 +3,8 @@
 
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/explorer.hpp"
-#include "planner/search.hpp"
+#include "planner/search/explorer.hpp"
+#include "planner/search/search.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

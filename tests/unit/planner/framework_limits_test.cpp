@@ -1,7 +1,7 @@
 // Plans for a framework are of what it runs.
 #include <algorithm>
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "tests/unit/planner/asked.hpp"
 
 using namespace planner;

@@ -1,8 +1,8 @@
 // Graph cuts: AlexNet's towers on two GPUs, random graphs and random parts, the search for a cut.
-#include "planner/graph_cut.hpp"
+#include "planner/strategy/graph_cut.hpp"
 
 #include "models/zoo.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"

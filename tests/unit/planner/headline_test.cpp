@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/asked.hpp"
 

@@ -1,8 +1,8 @@
 // What each strategy adds to a Program and takes from it, by hand: bytes kept, calls, payloads. The
 // model is gpt2-1.5b (48 layers, h = 1600, 25 heads) unless a test says otherwise.
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 
-#include "planner/quantization.hpp"
+#include "planner/question/quantization.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/program/traffic.hpp"
 #include "tests/catch.hpp"

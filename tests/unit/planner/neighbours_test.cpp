@@ -7,10 +7,10 @@
 #include "core/random.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/lower.hpp"
-#include "planner/search.hpp"
-#include "planner/space.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/search.hpp"
+#include "planner/search/space.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

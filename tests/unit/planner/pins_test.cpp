@@ -1,4 +1,4 @@
-#include "planner/pins.hpp"
+#include "planner/strategy/pins.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

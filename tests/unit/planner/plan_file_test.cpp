@@ -1,7 +1,7 @@
 #include "core/json.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "planner/closed_form/evaluator.hpp"
-#include "planner/lower.hpp"
-#include "planner/memory.hpp"
+#include "planner/evaluate/closed_form/evaluator.hpp"
+#include "planner/evaluate/memory.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/bound.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/asked.hpp"

@@ -1,13 +1,13 @@
 // What is recommended among strategies that fit: risk first, then speed, then simplicity.
-#include "planner/preference.hpp"
+#include "planner/search/preference.hpp"
 
 #include <algorithm>
 #include <map>
 
-#include "planner/accuracy.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/lower.hpp"
-#include "planner/space.hpp"
+#include "planner/evaluate/accuracy.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/space.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/asked.hpp"
 

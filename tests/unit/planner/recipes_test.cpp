@@ -1,4 +1,4 @@
-#include "planner/job.hpp"
+#include "planner/question/job.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

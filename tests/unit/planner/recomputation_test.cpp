@@ -1,5 +1,5 @@
 // What each kind of checkpoint within layers drops, by hand.
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "tests/unit/planner/soundness.hpp"
 
 using namespace planner;

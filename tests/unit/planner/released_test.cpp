@@ -1,9 +1,9 @@
 // What a user's own configuration could become, held against searches without those pins.
-#include "planner/released.hpp"
+#include "planner/search/released.hpp"
 
 #include <algorithm>
 
-#include "planner/preference.hpp"
+#include "planner/search/preference.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/asked.hpp"
 

@@ -1,11 +1,12 @@
-#include "planner/rescale.hpp"
+#include "planner/lowering/rescale.hpp"
 
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/lower.hpp"
-#include "planner/space.hpp"
-#include "planner/step_time.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/evaluate/step_time.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/space.hpp"
+#include "planner/strategy/schedules.hpp"
 #include "sim/program/bound.hpp"
 #include "tests/catch.hpp"
 

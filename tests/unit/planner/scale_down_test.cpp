@@ -1,13 +1,13 @@
 // A job scaled down keeps its strategy: its degrees, what it communicates and how.
-#include "planner/scale_down.hpp"
+#include "planner/plan/scale_down.hpp"
 
 #include <set>
 
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/lower.hpp"
-#include "planner/search.hpp"
-#include "planner/strategy_keys.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/keys.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

@@ -1,6 +1,7 @@
 // The algebra of schedules against their passes, played.
-#include "planner/lower.hpp"
-#include "planner/schedule_algebra.hpp"
+#include "planner/evaluate/schedule_algebra.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

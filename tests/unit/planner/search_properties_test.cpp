@@ -5,11 +5,11 @@
 
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/lower.hpp"
-#include "planner/preference.hpp"
-#include "planner/search.hpp"
-#include "planner/space.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/preference.hpp"
+#include "planner/search/search.hpp"
+#include "planner/search/space.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

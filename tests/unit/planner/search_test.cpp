@@ -1,5 +1,5 @@
-#include "planner/evaluate.hpp"
-#include "planner/search.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/search/search.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/site.hpp"
 #include "models/zoo.hpp"
-#include "planner/lower.hpp"
-#include "planner/space.hpp"
-#include "planner/step_time.hpp"
+#include "planner/evaluate/step_time.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/search/space.hpp"
 #include "sim/program/checker.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/asked.hpp"

@@ -1,11 +1,11 @@
-#include "planner/simulate.hpp"
+#include "planner/plan/simulate.hpp"
 
 #include <cmath>
 
 #include "core/json.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "tests/catch.hpp"
 
 using planner::Simulation;

@@ -3,7 +3,7 @@
 // replay.
 
 #include "models/zoo.hpp"
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
 #include "sim/program/bound.hpp"
 #include "sim/program/checker.hpp"
 #include "sim/program/footprint.hpp"

@@ -1,5 +1,5 @@
 // Pipeline boundaries: the program against every division there is, and the transformer by hand.
-#include "planner/stages.hpp"
+#include "planner/search/stages.hpp"
 
 #include <functional>
 

@@ -1,9 +1,10 @@
 // What --allow-stale adds to the space.
-#include "planner/stale_space.hpp"
+#include "planner/search/stale_space.hpp"
 
 #include <algorithm>
 
-#include "planner/lower.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/asked.hpp"
 

@@ -1,4 +1,4 @@
-#include "planner/step_time.hpp"
+#include "planner/evaluate/step_time.hpp"
 
 #include "tests/catch.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"

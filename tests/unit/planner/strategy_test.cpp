@@ -1,4 +1,4 @@
-#include "planner/strategy.hpp"
+#include "planner/strategy/strategy.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;

@@ -1,7 +1,7 @@
 // What a job does on GPUs without bf16, FlashAttention-2 or fp8 where nothing is asked for, what it
 // is refused, and plans on every shipped GPU.
 
-#include "planner/job_check.hpp"
+#include "planner/strategy/job_check.hpp"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "models/zoo.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "reports/explanation.hpp"
 #include "reports/why_not.hpp"
 #include "tests/catch.hpp"

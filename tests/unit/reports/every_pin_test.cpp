@@ -3,8 +3,8 @@
 
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/search.hpp"
-#include "planner/strategy_keys.hpp"
+#include "planner/search/search.hpp"
+#include "planner/strategy/keys.hpp"
 #include "reports/plan_text.hpp"
 #include "tests/catch.hpp"
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "core/json.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "reports/explanation.hpp"
 #include "reports/facts.hpp"
 #include "reports/laws.hpp"

@@ -4,7 +4,7 @@
 #include "exec/record/run_record.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace reports_test {
 

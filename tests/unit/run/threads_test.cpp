@@ -4,7 +4,7 @@
 #include "exec/run/run.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/spec_file.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "tests/catch.hpp"
 #include "tests/no_threads.hpp"
 

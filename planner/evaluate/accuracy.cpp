@@ -1,0 +1,124 @@
+#include "planner/evaluate/accuracy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <span>
+
+#include "core/check.hpp"
+#include "core/embedded.hpp"
+#include "core/json_reader.hpp"
+
+std::span<const core::EmbeddedFile> evaluate_data();
+
+namespace planner {
+
+static constexpr std::string_view kSchema = "accuracy/4";
+
+double Accuracy::share_of_site(int runs) const {
+  return runs <= 0 ? 0 : between / (between + within / runs);
+}
+
+double Accuracy::step_factor(int runs, double more) const {
+  const double left = between * (1 - share_of_site(runs));
+  return std::exp(reach * std::sqrt(within + left + more));
+}
+
+bool Accuracy::has_scored_framework(std::string_view framework) const {
+  return std::ranges::find(frameworks, framework) != frameworks.end();
+}
+
+bool Accuracy::has_scored_family(std::string_view architecture) const {
+  return std::ranges::any_of(families, [&](const std::string& family) {
+    return architecture.substr(0, architecture.find(' ')) == family;
+  });
+}
+
+double Accuracy::unscored_variance(std::string_view framework,
+                                   std::string_view architecture) const {
+  return (has_scored_framework(framework) ? 0 : between_frameworks) +
+         (has_scored_family(architecture) ? 0 : between);
+}
+
+double Accuracy::step_factor(const hw_profiles::Site& known, const SiteSlopes& slopes) const {
+  const int runs = known.runs.value_or(0);
+  if (runs == 0 || known.pace) return step_factor(runs);  // no parts were told apart
+  const std::array left{known.device_left, known.host_left, known.links_left,
+                        known.network_left};  // as kSiteParts
+  double sum = site.run;
+  for (std::size_t k = 0; k < left.size(); ++k)
+    sum += slopes[k] * slopes[k] * left[k].value_or(site.parts[k]);
+  return std::min(step_factor(0), std::exp(site_reach * std::sqrt(sum)));
+}
+
+double Accuracy::tie_factor() const { return std::exp(std::sqrt(within)); }
+
+double Accuracy::out_of_memory(double device, double usable) const {
+  if (device <= 0 || usable <= 0) return 0;
+  constexpr double kCertain = 4;         // erfc(4) is 1.5e-8
+  const double spread = memory_spread * std::numbers::sqrt2;
+  if (1 - device / usable > kCertain * spread) return 0;  // log(x) >= 1 - 1 / x
+  const double spreads = std::log(usable / device) / spread;
+  return spreads > kCertain ? 0 : 0.5 * std::erfc(spreads);
+}
+
+// Halving finds it: out_of_memory ascends with the bytes.
+double Accuracy::safe_device(double usable, double risk) const {
+  double low = 0, high = usable;
+  if (out_of_memory(high, usable) <= risk) return high;
+  for (int i = 0; i < 64; ++i) {
+    const double middle = (low + high) / 2;
+    (out_of_memory(middle, usable) <= risk ? low : high) = middle;
+  }
+  return low;
+}
+
+double Accuracy::expected_step(double step, double device, double usable) const {
+  return step * (1 + kFailedRun * out_of_memory(device, usable));
+}
+
+core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view where) {
+  const core::Result<core::Json> json = core::parse_json(text, where);
+  if (!json.ok()) return json.problems();
+  core::Problems problems;
+  core::JsonReader root(*json, std::string(where), "", problems);
+  Accuracy a;
+  std::string schema, source;
+  root.one_of("schema", std::span(&kSchema, 1), schema);
+  root.required("source", source);
+  root.required("coverage", a.coverage, core::positive());
+  root.required("between", a.between, core::positive());
+  root.required("within", a.within, core::positive());
+  root.required("reach", a.reach, core::positive());
+  core::JsonReader parts = root.object("site");
+  for (const hw_profiles::SitePart part : hw_profiles::kSiteParts)
+    parts.required(name(part), a.site.parts[static_cast<std::size_t>(part)], core::positive());
+  parts.required("run", a.site.run, core::positive());
+  parts.required("reach", a.site_reach, core::positive());
+  parts.allow_only_known();
+  root.required("memory_low", a.memory_low, core::positive());
+  root.required("memory_high", a.memory_high, core::positive());
+  root.required("memory_spread", a.memory_spread, core::positive());
+  root.required("frameworks", a.frameworks);
+  root.required("families", a.families);
+  root.required("between_frameworks", a.between_frameworks, core::positive());
+  root.required("between_frameworks_source", source);
+  root.allow_only_known();
+  if (!problems.empty()) return problems;
+  return a;
+}
+
+const Accuracy& accuracy() {
+  static const Accuracy known = [] {
+    const core::Result<std::string> text =
+        core::embedded_or_override(evaluate_data(), "accuracy.json");
+    PLANNER_CHECK(text.ok(), "the data of accuracy is embedded");
+    const core::Result<Accuracy> read = read_accuracy(*text, "accuracy.json");
+    PLANNER_CHECK(read.ok(), core::to_text(read.problems()));
+    return *read;
+  }();
+  return known;
+}
+
+}  // namespace planner

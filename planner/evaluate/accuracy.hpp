@@ -1,0 +1,79 @@
+#pragma once
+// How far predictions are from measurements, as `planner fit` found on published runs that its
+// constants never saw: data, accuracy.json. A run's logarithmic error is its site's plus its own,
+//
+//   log(measured / predicted) = site + run,  variances `between` and `within`
+//
+// n runs of a site tell the share b / (b + w/n) of their mean error that is the site's, and leave
+// the variance w + b (w/n) / (b + w/n) to the next run. A stated interval is `reach` of its root to
+// both sides: as many as `coverage` says of the left-out runs lay inside.
+//
+// A calibration tells the parts of a site apart (planner/evaluate/site_model.hpp): the variances of
+// their paces and of a run beside them are `site`, and `site_reach` covers as many of the left-out
+// runs after one other run of their site has calibrated it. Immutable; thread-safe.
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "hw_profiles/site.hpp"
+
+namespace planner {
+
+// By part, in the order of hw_profiles::kSiteParts: d log(step) / d log(durations of the part).
+using SiteSlopes = std::array<double, hw_profiles::kSiteParts.size()>;
+
+// Variances of logarithms: of the parts' paces between sites, and of a run beside them.
+struct SiteVariances {
+  SiteSlopes parts{};
+  double run = 0;
+};
+
+// What a run that dies for lack of memory costs, in shares of the work it was to do: a judgement
+// (docs/decisions/0011), as an hour of a day's run.
+inline constexpr double kFailedRun = 0.05;
+
+struct Accuracy {
+  double coverage = 0, between = 0, within = 0, reach = 0;
+  SiteVariances site;
+  double site_reach = 0;
+  // Measured over predicted memory: quantiles (1 +- coverage) / 2, and the standard deviation of
+  // its logarithm that makes verdicts of fit likeliest.
+  double memory_low = 1, memory_high = 1, memory_spread = 0;
+  // Whose runs were scored: frameworks, and GPU families by the first word of their architecture.
+  std::vector<std::string> frameworks, families;
+  // Variance of log(step) between frameworks on one job. A step in a framework that was not scored
+  // may be off by as much.
+  double between_frameworks = 0;
+
+  bool has_scored_framework(std::string_view framework) const;
+  bool has_scored_family(std::string_view architecture) const;
+  // What is added to the variance of a step for which no run of its framework, or of its family of
+  // GPUs (which counts as another site), was scored.
+  double unscored_variance(std::string_view framework, std::string_view architecture) const;
+
+  // Of the mean logarithmic error of so many runs, what is taken for the site's.
+  double share_of_site(int runs) const;
+  // By how much the interval of a step stretches to either side: a factor above 1. more: variance
+  // beside the site's and the run's.
+  double step_factor(int runs, double more = 0) const;
+  // The same of a step of such slopes where a profile carries a site; never more than without.
+  double step_factor(const hw_profiles::Site& site, const SiteSlopes& slopes) const;
+  // Of two strategies on one machine, whose site's error is the same: steps further apart than this
+  // factor are told apart.
+  double tie_factor() const;
+  // Probability that what is predicted to take `device` of `usable` does not fit.
+  double out_of_memory(double device, double usable) const;
+  // The most bytes of `usable` that are predicted with at most that probability of not fitting;
+  // usable at 1/2 and more.
+  double safe_device(double usable, double risk) const;
+  // What a choice counts a step as: kFailedRun times the step more where it is sure not to fit.
+  double expected_step(double step, double device, double usable) const;
+};
+
+core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view where);
+const Accuracy& accuracy();
+
+}  // namespace planner

@@ -1,0 +1,311 @@
+#include "planner/evaluate/closed_form/evaluator.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "planner/evaluate/memory.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
+
+namespace planner::closed_form {
+namespace {
+
+// Context ranks are neighbours within data (sim/program/mesh.hpp).
+std::int64_t stride_of(const Strategy& s, Degree degree) {
+  std::int64_t stride = 1;
+  for (const Degree d : s.mesh_order) {
+    if (d == degree) break;
+    stride *= d == Degree::tensor    ? s.tensor
+              : d == Degree::context ? 1
+              : d == Degree::data    ? s.data_ranks()
+                                     : s.pipeline;
+  }
+  return stride;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const std::vector<Question>& questions)
+    : questions_(questions), figures_(questions.size()) {
+  PLANNER_CHECK(!questions.empty(), "an evaluator without a question");
+  const Question& q = questions.front();
+  for (const Question& question : questions) machines_.push_back(&question.machine);
+  structure_.job = &q.job;
+  structure_.strategy = &strategy_;
+  structure_.policy = policy_of(q);
+  structure_.recipe = *resolve_recipe(q.job.recipe, q.job.precision);
+  structure_.optimizer = optimizer(q.job.optimizer);
+  structure_.machines = machines_;
+  structure_.transfers = &transfers_;
+}
+
+// Pieces hold what is exchanged with expert and context ranks that follow the tensor ranks.
+bool Evaluator::covers(const Strategy& s) const {
+  const Job& job = questions_.front().job;
+  const bool schedule = s.schedule != Schedule::naive && s.schedule != Schedule::zb_v;
+  const bool checkpoint = s.checkpoint != Checkpoint::memory_poor &&
+                          s.checkpoint != Checkpoint::selective_op;
+  // The second rank must stand for all between the first and the last, chunk by chunk.
+  const auto inner = [&] {
+    const auto p = static_cast<std::size_t>(s.pipeline);
+    for (std::size_t first = 0; first + p <= s.stages.size(); first += p)
+      for (std::size_t i = 2; i + 1 < p; ++i)
+        if (s.stages[first + i] > s.stages[first + 1]) return false;
+    return true;
+  };
+  const bool exchanges = s.expert > 1 || s.context > 1;
+  return job.mode != Mode::inference && schedule && checkpoint &&
+         !(exchanges && stride_of(s, Degree::data) != s.tensor) &&
+         s.grad_sync != GradSync::parameter_server && !s.tp_overlap && !s.offloads("params") &&
+         !s.offloads("activations") && inner();
+}
+
+Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
+  return {s.tensor,
+          s.context,
+          s.expert,
+          s.context_method,
+          s.sequence_parallel,
+          drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
+          splits_backward(s.schedule),
+          s.loss_chunks};
+}
+
+std::optional<Pieces>* Evaluator::known_pieces(const Strategy& s) {
+  const GraphKey key = key_of(s);
+  if (latest_ != nullptr && latest_->first == key) return &latest_->second;
+  const auto found = pieces_.find(key);
+  if (found == pieces_.end()) return nullptr;
+  latest_ = &*found;
+  return &latest_->second;
+}
+
+std::optional<Pieces>& Evaluator::add_pieces(const Strategy& s, const models::ModelGraph& graph) {
+  return pieces_
+      .emplace(key_of(s), Pieces::of(graph, questions_.front().job, s, machines_))
+      .first->second;
+}
+
+std::int64_t Evaluator::counted(const Strategy& s) const {
+  const bool counts = s.checkpoint == Checkpoint::every_k && s.pipeline > 1 &&
+                      structure_.policy.one_in_k;
+  return counts ? s.checkpoint_every : 1;
+}
+
+// Pieces that differ in the checkpoint alone are of one graph, and so are the units of a stage.
+bool Evaluator::same_stages(const Strategy& s) const {
+  return current_ != nullptr && s.data == strategy_.data && s.context == strategy_.context &&
+         s.pipeline == strategy_.pipeline && s.tensor == strategy_.tensor &&
+         s.expert == strategy_.expert && s.sequence_parallel == strategy_.sequence_parallel &&
+         s.context_method == strategy_.context_method &&
+         s.loss_chunks == strategy_.loss_chunks &&
+         splits_backward(s.schedule) == splits_backward(strategy_.schedule) &&
+         s.sharding == strategy_.sharding && s.shard_group == strategy_.shard_group &&
+         s.overlap == strategy_.overlap && s.bucket_bytes == strategy_.bucket_bytes &&
+         s.grad_sync == strategy_.grad_sync && s.stages == strategy_.stages &&
+         s.mesh_order == strategy_.mesh_order && s.offload == strategy_.offload &&
+         counted(s) == counted(strategy_) &&
+         (s.schedule == strategy_.schedule ||
+          !(is_endless(s.schedule) || is_endless(strategy_.schedule)));  // versions of weights
+}
+
+bool Evaluator::take(const Strategy& s, Pieces& pieces) {
+  const bool stages = same_stages(s);
+  const bool routines = stages && s.checkpoint == strategy_.checkpoint &&
+                        s.checkpoint_every == strategy_.checkpoint_every &&
+                        (s.schedule == Schedule::interleaved) ==
+                            (strategy_.schedule == Schedule::interleaved);
+  if (!stages) strategy_ = s;
+  strategy_.checkpoint = s.checkpoint;
+  strategy_.checkpoint_every = s.checkpoint_every;
+  strategy_.schedule = s.schedule;
+  strategy_.virtual_stages = s.virtual_stages;
+  current_ = &pieces;
+  if (!routines) known_count_ = 0;
+  if (stages) return true;
+  make_places();
+  make_roles();
+  const bool tight =
+      std::ranges::all_of(roles_, [](const Role& role) { return role.form.is_tight(); });
+  if (!tight) current_ = nullptr;      // nothing to share with the next structure
+  return tight;
+}
+
+void Evaluator::make_places() {
+  structure_.gradients.clear();
+  structure_.replicas.clear();
+  structure_.embedding.clear();
+  structure_.tensor.clear();
+  structure_.experts.clear();
+  links_.clear();
+  const std::int64_t data = stride_of(strategy_, Degree::data);
+  const std::int64_t pipeline = stride_of(strategy_, Degree::pipeline);
+  const bool sharded = strategy_.sharding != Sharding::none;
+  const std::int64_t group = sharded ? strategy_.shard_group : strategy_.data_ranks();
+  for (const cost::Machine* m : machines_) {
+    const std::int64_t n = m->gpus_per_node;
+    structure_.gradients.push_back(cost::place_of(0, group, data, n));
+    if (strategy_.expert > 1)
+      structure_.experts.push_back(
+          cost::place_of(0, group / strategy_.expert, data * strategy_.expert, n));
+    structure_.replicas.push_back(
+        cost::place_of(0, strategy_.data_ranks() / group, data * group, n));
+    structure_.tensor.push_back(
+        cost::place_of(0, strategy_.tensor, stride_of(strategy_, Degree::tensor), n));
+    structure_.embedding.push_back(cost::place_of(0, 2, (strategy_.pipeline - 1) * pipeline, n));
+    links_.push_back(links_of(pipeline, n));
+  }
+}
+
+Evaluator::Links Evaluator::links_of(std::int64_t stride, std::int64_t per_node) const {
+  const std::int64_t p = strategy_.pipeline;
+  Links links{.inside = p - 1};
+  if (stride * p <= per_node) return links;
+  const auto across = [&](std::int64_t r) {
+    return per_node % stride != 0 || r * stride / per_node != (r + 1) % p * stride / per_node;
+  };
+  bool before = links.back_across = across(p - 1);
+  for (std::int64_t r = 0; r + 1 < p; ++r) {
+    const bool now = across(r);
+    links.across += now;
+    links.ring_pair = std::max(links.ring_pair, before + now);
+    if (r > 0) links.pair = std::max(links.pair, before + now);
+    before = now;
+  }
+  links.ring_pair = std::max(links.ring_pair, before + links.back_across);
+  links.inside -= links.across;
+  return links;
+}
+
+std::vector<Chunk> Evaluator::chunks_of(std::size_t rank) const {
+  const std::vector<std::int64_t>& stages = strategy_.stages;
+  const auto p = static_cast<std::size_t>(strategy_.pipeline);
+  const std::int64_t every = counted(strategy_);
+  std::vector<Chunk> chunks;
+  chunks.reserve((stages.size() - rank + p - 1) / p);
+  std::int64_t before = 0;
+  for (std::size_t place = rank; place < stages.size(); place += p) {
+    chunks.push_back({place == 0, place + 1 == stages.size(), stages[place], before % every});
+    before += stages[place];
+  }
+  return chunks;
+}
+
+void Evaluator::make_roles() {
+  roles_.clear();
+  shared_.forget();
+  const std::vector<std::int64_t>& stages = strategy_.stages;
+  const auto p = static_cast<std::size_t>(strategy_.pipeline);
+  const auto add = [&](std::size_t rank) {
+    const int stage = static_cast<int>(rank);
+    const std::int64_t delay = schedule_of(strategy_, stage, 1).delay;
+    roles_.push_back(
+        {StageForm(structure_, *current_, chunks_of(rank), shared_, 1 + delay), stage});
+    Role& role = roles_.back();
+    for (std::size_t i = 0; i < machines_.size(); ++i)
+      role.beside[i] = overhead_bytes(role.form.groups(), questions_[i].profile).value();
+  };
+  // Ranks further on hold less, but more gradients that wait for a weight pass: of a row of equal
+  // ranks the first or the last holds most.
+  const bool split = splits_backward(strategy_.schedule), counts = counted(strategy_) > 1;
+  const auto differ = [&](std::size_t a, std::size_t b) {
+    for (std::size_t first = 0; first < stages.size(); first += p)
+      if (stages[first + a] != stages[first + b]) return true;
+    return false;
+  };
+  middle_layers_ = 0;
+  runs_.clear();
+  for (std::size_t place = 0; place < stages.size(); ++place) {
+    if (place % p == 0 || place % p + 1 == p) continue;
+    middle_layers_ += stages[place];
+    if (runs_.empty() || runs_.back().layers != stages[place])
+      runs_.push_back({stages[place], 0});
+    ++runs_.back().ranks;
+  }
+  add(0);
+  for (std::size_t rank = 1; rank + 1 < p; ++rank) {
+    const bool own = (split || counts) && differ(rank, rank - 1);
+    if (rank == 1 || own || (split && (rank + 2 == p || differ(rank, rank + 1)))) {
+      add(rank);
+      roles_.back().times = counts ? 0 : rank == 1 ? middle_layers_ : 0;
+      roles_.back().parts = counts ? 1 : roles_.back().form.layers();
+    }
+    if (counts) ++roles_.back().times;
+  }
+  if (p > 1) add(p - 1);
+}
+
+const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
+                                                   std::int64_t grad_accum) {
+  for (std::size_t i = 0; i < known_count_; ++i)
+    if (known_[i].micro_batch == micro_batch && known_[i].grad_accum == grad_accum)
+      return known_[i];
+  const Forms& forms = current_->at(micro_batch);
+  if (known_count_ == known_.size()) known_.emplace_back();
+  AtMicroBatch& at = known_[known_count_++];
+  at.micro_batch = micro_batch;
+  at.grad_accum = grad_accum;
+  at.roles.resize(roles_.size());
+  shared_.clear();
+  at.boundary = forms.boundary;
+  const bool lands = receives_ahead(strategy_);
+  const bool interleaved = strategy_.schedule == Schedule::interleaved;
+  for (std::size_t r = 0; r < roles_.size(); ++r) {
+    const StageForm& form = roles_[r].form;
+    RoleFigures& of = at.roles[r];
+    if (interleaved)
+      of.peak = form.interleaved_peak(forms, schedule_of(strategy_, roles_[r].stage, grad_accum),
+                                      of.live, shared_);
+    else
+      form.live(forms, grad_accum, of.live, shared_);
+    for (std::size_t i = 0; i < machines_.size(); ++i)
+      of.time[i] = form.time(forms, i, lands, shared_);
+  }
+  for (std::size_t i = 0; i < machines_.size() && strategy_.pipeline > 1; ++i)
+    at.messages[i] = messages(i, forms.message[i]);
+  return at;
+}
+
+Messages Evaluator::messages(std::size_t machine, const MessageTime& time) const {
+  const Links& links = links_[machine];
+  const bool paired = strategy_.pipeline == 2 && stride_of(strategy_, Degree::pipeline) == 1;
+  const std::int64_t near = paired ? time.paired : time.inside, far = time.across;
+  const bool any = links.across > 0 || links.back_across;
+  // messages_over() these links.
+  const std::int64_t v = strategy_.virtual_stages, p = strategy_.pipeline;
+  const int pair = v > 1 ? links.ring_pair : links.pair;
+  Messages m;
+  m.all = v * (links.inside * near + links.across * far) +
+          (v - 1) * (links.back_across ? far : near);
+  m.slowest = any ? far : near;
+  m.busiest = p == 2 ? m.all / v : pair * far + (2 - pair) * near;
+  return m;
+}
+
+core::Bytes Evaluator::host_bytes() const {
+  std::int64_t most = 0;
+  for (const Role& role : roles_) most = std::max(most, role.form.host_bytes());
+  return core::Bytes(most);
+}
+
+const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t grad_accum) {
+  strategy_.grad_accum = grad_accum;
+  const AtMicroBatch& known = routines(micro_batch, grad_accum);
+  held_.resize(roles_.size());
+  // Buffers that messages land in, and what was sent while the next pass computes.
+  const std::int64_t messages =
+      receives_ahead(strategy_) + releases_late(strategy_);
+  const bool interleaved = strategy_.schedule == Schedule::interleaved;
+  for (std::size_t r = 0; r < roles_.size(); ++r) {
+    const StageForm& form = roles_[r].form;
+    const RoleFigures& of = known.roles[r];
+    const std::int64_t peak =
+        interleaved ? of.peak
+                    : form.peak(of.live, schedule_of(strategy_, roles_[r].stage, grad_accum));
+    held_[r] = form.persistent() + messages * form.neighbours() * known.boundary + peak;
+  }
+  for (std::size_t i = 0; i < figures_.size(); ++i) figures_[i] = figures_of(known, i);
+  return figures_;
+}
+
+}  // namespace planner::closed_form

@@ -1,0 +1,131 @@
+#pragma once
+// Evaluator: memory and step time of a strategy in closed form, for several machines at once. One
+// call of at() is a few hundred additions: the search asks it for every candidate, and lowers those
+// that it prints. Strategies that it does not describe (see covers) are lowered by the caller.
+//
+// What neighbouring candidates share is kept from call to call: pieces by graph, stages by degrees
+// and sharding, routines by checkpointing and micro-batch. Ask structure by structure, the schedule
+// varying fastest. Not thread-safe; several evaluators may run side by side.
+
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "planner/evaluate/closed_form/stage_form.hpp"
+#include "planner/evaluate/evaluate.hpp"
+
+namespace planner::closed_form {
+
+// By machine, in the order of the questions.
+struct Figures {
+  core::Bytes device{};                // bound of the rank of greatest device
+  core::Seconds step{};
+};
+
+class Evaluator {
+ public:
+  // questions: one job and model on one or more machines; they outlive the evaluator.
+  explicit Evaluator(const std::vector<Question>& questions);
+
+  // Takes a structure: a resolved strategy whose micro-batch is open. False: the closed form does
+  // not describe it. graph: built for the strategy; called once per new kind of graph.
+  template <class GraphOf>
+  bool prepare(const Strategy& resolved, GraphOf&& graph) {
+    if (!covers(resolved)) return false;
+    std::optional<Pieces>* pieces = known_pieces(resolved);
+    if (pieces == nullptr) pieces = &add_pieces(resolved, graph(resolved));
+    return *pieces && take(resolved, **pieces);
+  }
+
+  // REQUIRES: prepare() returned true. Valid until the next call of either.
+  const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
+  // Of the rank that offloads most, whatever the micro-batch. REQUIRES: prepare() returned true.
+  core::Bytes host_bytes() const;
+
+ private:
+  // Degrees that shape the graph; how keys meet; sequence parallelism, checkpoints within
+  // layers, split passes; chunks of the loss.
+  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, ContextMethod, bool,
+                              Checkpoint, bool, std::int64_t>;
+  // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
+  struct Role {
+    StageForm form;
+    int stage = 0;
+    // In what all ranks take it counts times / parts: the layers that it stands for, or ranks.
+    std::int64_t times = 1, parts = 1;
+    std::array<std::int64_t, kMachines> beside{};  // bytes beside what is live, by machine
+  };
+  struct RoleFigures {
+    StageForm::Live live;
+    std::int64_t peak = 0;             // interleaved: of `live`
+    std::array<StageTime, kMachines> time;
+  };
+  struct AtMicroBatch {
+    std::int64_t micro_batch = 0, grad_accum = 0;
+    std::int64_t boundary = 0;         // bytes
+    std::vector<RoleFigures> roles;
+    std::array<Messages, kMachines> messages;
+  };
+
+  bool covers(const Strategy& s) const;
+  static GraphKey key_of(const Strategy& s);
+  std::optional<Pieces>* known_pieces(const Strategy& s);
+  std::optional<Pieces>& add_pieces(const Strategy& s, const models::ModelGraph& graph);
+  bool take(const Strategy& s, Pieces& pieces);
+  bool same_stages(const Strategy& s) const;
+  // k, where every_k k means that one layer in k is computed again (stage::Policy::one_in_k):
+  // what a rank takes follows which of its layers are, so that each that differs from the one
+  // before has a role. Else 1.
+  std::int64_t counted(const Strategy& s) const;
+  std::vector<Chunk> chunks_of(std::size_t rank) const;
+  void make_places();
+  void make_roles();
+  Messages messages(std::size_t machine, const MessageTime& time) const;
+  const AtMicroBatch& routines(std::int64_t micro_batch, std::int64_t grad_accum);
+  // On one machine, of the strategy's grad_accum and what held_ says of it.
+  Figures figures_of(const AtMicroBatch& known, std::size_t machine) const;
+  // Of a rank of runs_[run], and of all ranks between the ends.
+  using Part = std::int64_t (*)(const StageTime&);
+  std::int64_t of_run(const AtMicroBatch& known, std::size_t machine, std::size_t run,
+                      Part part) const;
+  std::int64_t of_middle(const AtMicroBatch& known, std::size_t machine, Part part) const;
+  // All passes of 1f1b, in picoseconds, for any stages, where messages are free.
+  std::int64_t in_turns(const AtMicroBatch& known, std::size_t machine) const;
+  // All passes of a step of pipelines without flush, and what their messages hold up.
+  std::int64_t without_flush(const AtMicroBatch& known, std::size_t machine) const;
+
+  const std::vector<Question>& questions_;
+  std::vector<const cost::Machine*> machines_;
+  std::map<GraphKey, std::optional<Pieces>> pieces_;
+  std::pair<const GraphKey, std::optional<Pieces>>* latest_ = nullptr;  // asked for
+  Strategy strategy_;
+  TransferTimes transfers_;
+  Structure structure_;
+  Pieces* current_ = nullptr;
+  // By machine: links of the pipeline's line inside and across nodes, whether that from the last
+  // rank to the first is across, and of the two links of one rank (in the line; in the ring) how
+  // many at most are.
+  struct Links {
+    std::int64_t inside = 0, across = 0;
+    bool back_across = false;
+    int pair = 0, ring_pair = 0;
+  };
+  Links links_of(std::int64_t stride, std::int64_t per_node) const;
+  std::vector<Links> links_;
+  // Ranks between first and last: layers of all, and rows of ranks that hold equally many.
+  struct Run {
+    std::int64_t layers = 0, ranks = 0;
+  };
+  std::int64_t middle_layers_ = 0;
+  std::vector<Run> runs_;
+  std::vector<Role> roles_;
+  std::vector<AtMicroBatch> known_;    // the first known_count_; the others lend their storage
+  std::size_t known_count_ = 0;
+  StageForm::Shared shared_;
+  std::vector<std::int64_t> held_;     // bytes, by role
+  std::vector<Figures> figures_;
+};
+
+}  // namespace planner::closed_form

@@ -1,0 +1,129 @@
+// The step of all ranks: what the schedule makes of the passes of each.
+#include <algorithm>
+
+#include "planner/evaluate/closed_form/evaluator.hpp"
+
+namespace planner::closed_form {
+namespace {
+
+std::int64_t forward_of(const StageTime& t) { return t.forward; }
+std::int64_t backward_of(const StageTime& t) { return t.backward; }
+std::int64_t period_of(const StageTime& t) { return t.period(); }
+
+}  // namespace
+
+std::int64_t Evaluator::of_run(const AtMicroBatch& known, std::size_t i, std::size_t run,
+                               Part part) const {
+  if (counted(strategy_) > 1) return part(known.roles[1 + run].time[i]);
+  return part(known.roles[1].time[i]) * runs_[run].layers / roles_[1].form.layers();
+}
+
+std::int64_t Evaluator::of_middle(const AtMicroBatch& known, std::size_t i, Part part) const {
+  if (runs_.empty()) return 0;
+  if (counted(strategy_) == 1)
+    return part(known.roles[1].time[i]) * middle_layers_ / roles_[1].form.layers();
+  std::int64_t all = 0;
+  for (std::size_t run = 0; run < runs_.size(); ++run)
+    all += runs_[run].ranks * of_run(known, i, run, part);
+  return all;
+}
+
+// Each rank's own limit: what a micro-batch takes on the ranks before it, both ways, its own slots,
+// and its wait for the first gradients, while which it has the forward passes of those
+// micro-batches that are on their way. The longest is the step (tested by playing the passes).
+// Along a row of equal ranks a limit is convex: its ends have the longest.
+std::int64_t Evaluator::in_turns(const AtMicroBatch& known, std::size_t i) const {
+  const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
+  const StageTime& first = known.roles.front().time[i];
+  const StageTime& last = known.roles.back().time[i];
+  const std::int64_t all = first.period() + of_middle(known, i, period_of) + last.period();
+  std::int64_t longest = 0;
+  const auto limit = [&](std::int64_t rank, std::int64_t before, std::int64_t forward,
+                         std::int64_t period) {
+    const std::int64_t ahead = (std::min(m, p - rank) - 1) * forward;
+    const std::int64_t waits = std::max<std::int64_t>(all - before - period - ahead, 0);
+    longest = std::max(longest, before + m * period + waits);
+  };
+  limit(0, 0, first.forward, first.period());
+  std::int64_t rank = 1, before = first.period();
+  for (std::size_t run = 0; run < runs_.size(); ++run) {
+    const std::int64_t forward = of_run(known, i, run, forward_of);
+    const std::int64_t period = of_run(known, i, run, period_of);
+    limit(rank, before, forward, period);
+    rank += runs_[run].ranks, before += runs_[run].ranks * period;
+    limit(rank - 1, before - period, forward, period);
+  }
+  limit(p - 1, all - last.period(), last.forward, last.period());
+  return longest;
+}
+
+// The slowest rank's passes for each micro-batch; or, of rank r, what a micro-batch takes on the
+// ranks from there on, both ways, over the p - r slots that the rank has for it. Where the ends sum
+// tied gradients, the last one's next pass waits for the way back through all.
+std::int64_t Evaluator::without_flush(const AtMicroBatch& known, std::size_t i) const {
+  const std::int64_t p = strategy_.pipeline;
+  const Messages& messages = known.messages[i];
+  const StageTime& first = known.roles.front().time[i];
+  std::int64_t ranks = 0, way = 0, slot = messages.busiest;
+  const auto add = [&](std::int64_t period, std::int64_t n) {
+    ranks += n, way += n * period;
+    const std::int64_t sent = 2 * messages.all * (ranks - 1) / (p - 1);
+    slot = std::max({slot, period, (way + sent) / ranks});
+  };
+  add(known.roles.back().time[i].period(), 1);
+  for (std::size_t r = runs_.size(); r-- > 0;) {
+    const std::int64_t period = of_run(known, i, r, period_of);
+    add(period, 1);
+    if (runs_[r].ranks > 1) add(period, runs_[r].ranks - 1);
+  }
+  add(first.period(), 1);
+  const std::int64_t back = first.backward + of_middle(known, i, backward_of);
+  return strategy_.grad_accum * slot +
+         (current_->units.tied > 0 ? back + messages.all : 0);
+}
+
+Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
+  const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
+  std::int64_t device = 0;
+  const StageTime& first = known.roles.front().time[i];
+  const StageTime* slow = nullptr;     // the longest slot, without embeddings
+  StageTime turn, slowest;             // forward and backward passes: of all ranks; the longest
+  std::int64_t tail = 0;               // after the slots, of the rank that ends last
+  const auto slot = [](const StageTime& t) { return t.period() - t.embeddings; };
+  auto figures = known.roles.begin();
+  for (std::size_t r = 0; r < roles_.size(); ++r, ++figures) {
+    const Role& role = roles_[r];
+    const StageTime& time = figures->time[i];
+    device = std::max(device, held_[r] + role.beside[i]);
+    if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
+    const std::int64_t own_tail = time.beside_periods() - slack(strategy_, turn.period());
+    tail = r == 0 ? own_tail : std::max(tail, own_tail);
+    slowest.forward = std::max(slowest.forward, time.forward);
+    slowest.backward = std::max(slowest.backward, time.backward);
+    turn.forward += time.forward * role.times / role.parts;
+    turn.backward += time.backward * role.times / role.parts;
+    turn.weight_gradient += time.weight_gradient * role.times / role.parts;
+  }
+  std::int64_t passes = m * slot(*slow);
+  if (is_endless(strategy_.schedule)) {
+    passes = without_flush(known, i);
+  } else if (strategy_.schedule == Schedule::one_f_one_b) {
+    passes = in_turns(known, i) + message_waits(strategy_, slow->passes(), known.messages[i]);
+  } else if (p > 1) {
+    const PassTimes own = slow->passes();
+    PassTimes all = turn.passes();
+    if (slow != &first) all.forward -= first.embeddings;
+    const bool joined = current_->units.tied > 0 && strategy_.data_ranks() > 1;
+    passes += bubble(strategy_, mean_of_others(all, own, p), joined);
+    // The first group of micro-batches passes the embeddings, and the last one comes back to them,
+    // while nobody else has anything to do.
+    passes = std::max(passes + p * first.embeddings, m * first.period());
+    passes += message_waits(strategy_, own, known.messages[i]);
+  }
+  // All forward passes, then all backward ones: each kind waits for its own slowest rank.
+  if (strategy_.schedule == Schedule::gpipe)
+    passes += (m - 1) * (slowest.period() - slow->period());
+  return {core::Bytes(device), core::to_seconds(core::Picoseconds(passes + tail))};
+}
+
+}  // namespace planner::closed_form

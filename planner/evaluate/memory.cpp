@@ -1,0 +1,165 @@
+#include "planner/evaluate/memory.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "core/check.hpp"
+#include "sim/cost/action.hpp"
+#include "sim/cost/fabric.hpp"
+#include "sim/program/replay.hpp"
+
+namespace planner {
+namespace {
+
+// Whose buffers lie on the GPU: those of staged copies lie in the host's memory.
+int channels(const hw_profiles::Profile& profile) {
+  const bool staged = profile.node.link == hw_profiles::LinkKind::host_staged;
+  return staged ? 0 : cost::make_fabric(profile).channels;
+}
+
+core::Bytes workspace(const hw_profiles::Profile& profile) {
+  return profile.gpu.workspace + profile.framework.fixed_memory;
+}
+
+program::ReplayOptions options_for(const program::Program& program, const program::RankClass& k,
+                                   const hw_profiles::Profile& profile) {
+  return {.allocator = profile.framework.caching_allocator ? program::AllocatorKind::caching
+                                                           : program::AllocatorKind::arena,
+          .capacity = profile.gpu.usable - overhead_bytes(program, k, profile)};
+}
+
+MemoryTerms terms_of(const program::Program& program, const program::RankClass& k,
+                     const hw_profiles::Profile& profile, const program::Replay& replay) {
+  MemoryTerms m;
+  m.terms = replay.terms;
+  m.peaks = replay.peaks;
+  m.live = replay.live;
+  m.reserved = replay.reserved;
+  m.workspace = workspace(profile);
+  m.context = profile.gpu.context;
+  m.communicators = communicator_bytes(program, k, profile);
+  m.host = program::host_bytes(k);
+  m.device = m.reserved + m.workspace + m.context + m.communicators;
+  return m;
+}
+
+MemoryTerms terms_of(const program::Program& program, const program::RankClass& k,
+                     const hw_profiles::Profile& profile, bool want_reserved) {
+  program::ReplayOptions options = options_for(program, k, profile);
+  options.want_reserved = want_reserved;
+  program::Replay replay = program::replay(k, options);
+  if (!want_reserved) replay.reserved = replay.live;
+  return terms_of(program, k, profile, replay);
+}
+
+}  // namespace
+
+core::Bytes communicator_bytes(int groups, const hw_profiles::Profile& profile) {
+  constexpr core::Bytes kPerChannel = core::mib(12);
+  return kPerChannel * (std::int64_t{groups} * channels(profile));
+}
+
+core::Bytes communicator_bytes(const program::Program& program, const program::RankClass& k,
+                               const hw_profiles::Profile& profile) {
+  std::set<program::Group> groups;
+  for (const program::Transfer& t : k.transfers)
+    if (program.mesh.group_size(t.group) > 1) groups.insert(t.group);
+  return communicator_bytes(static_cast<int>(groups.size()), profile);
+}
+
+core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile) {
+  return workspace(profile) + profile.gpu.context + communicator_bytes(groups, profile);
+}
+
+core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& k,
+                           const hw_profiles::Profile& profile) {
+  return workspace(profile) + profile.gpu.context + communicator_bytes(program, k, profile);
+}
+
+// terms: of each class.
+static Memory worst_of(const program::Program& program, const hw_profiles::Profile& profile,
+                       const std::vector<MemoryTerms>& terms) {
+  Memory memory;
+  memory.usable = profile.gpu.usable;
+  PLANNER_CHECK(!terms.empty(), "a program without classes");
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const program::RankClass& k = program.classes[i];
+    const MemoryTerms& m = terms[i];
+    const int rank = cost::first_rank(program, k);
+    const bool greater = m.device > memory.worst.device ||
+                         (m.device == memory.worst.device && rank < memory.rank);
+    if (i == 0 || greater) {
+      memory.worst = m;
+      memory.rank = rank;
+    }
+    const auto stage = std::ranges::find(memory.stages, k.stage, &StageMemory::stage);
+    if (stage == memory.stages.end())
+      memory.stages.push_back({k.stage, m});
+    else if (m.device > stage->memory.device)
+      stage->memory = m;
+  }
+  return memory;
+}
+
+static std::vector<MemoryTerms> all_terms(const program::Program& program,
+                                          const hw_profiles::Profile& profile,
+                                          bool want_reserved) {
+  std::vector<MemoryTerms> terms;
+  for (const program::RankClass& k : program.classes)
+    terms.push_back(terms_of(program, k, profile, want_reserved));
+  return terms;
+}
+
+Memory memory_of(const program::Program& program, const hw_profiles::Profile& profile,
+                 bool want_reserved) {
+  return worst_of(program, profile, all_terms(program, profile, want_reserved));
+}
+
+bool host_overflows(const hw_profiles::Node& node, std::int64_t gpus, core::Bytes of_rank) {
+  if (of_rank.value() == 0 || !node.host_memory) return false;
+  return of_rank * std::min<std::int64_t>(node.gpus_per_node, gpus) > *node.host_memory;
+}
+
+std::optional<Memory> fitting_memory_of(const program::Program& program,
+                                        const hw_profiles::Profile& profile, bool estimates) {
+  std::vector<MemoryTerms> terms = all_terms(program, profile, false);
+  const core::Bytes host = std::ranges::max_element(terms, {}, &MemoryTerms::host)->host;
+  if (host_overflows(profile.node, program.mesh.ranks(), host)) return std::nullopt;
+  std::vector<std::size_t> fullest_first(terms.size());
+  std::iota(fullest_first.begin(), fullest_first.end(), 0);
+  std::ranges::stable_sort(fullest_first, std::greater{},
+                           [&](std::size_t i) { return terms[i].device; });
+  bool estimated = false;
+  for (const std::size_t i : fullest_first) {
+    const program::RankClass& k = program.classes[i];
+    if (terms[i].device <= profile.gpu.usable) {
+      program::ReplayOptions options = options_for(program, k, profile);
+      options.enough = options.capacity;
+      options.estimates = estimates;
+      const program::Replay replay = program::replay(k, options);
+      estimated |= replay.estimated;
+      terms[i] = terms_of(program, k, profile, replay);
+    }
+    if (terms[i].device > profile.gpu.usable) return std::nullopt;
+  }
+  Memory memory = worst_of(program, profile, terms);
+  memory.estimated = estimated;
+  return memory;
+}
+
+Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile) {
+  constexpr double kMostFragmentation = 0.5;  // "over 30 %" in extreme cases [zero]
+  std::vector<MemoryTerms> terms = all_terms(program, profile, false);
+  const Memory live = worst_of(program, profile, terms);
+  if (live.worst.device > live.usable) return live;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const double left = static_cast<double>((live.usable - terms[i].device).value());
+    if (left < kMostFragmentation * static_cast<double>(terms[i].live.value()))
+      terms[i] = terms_of(program, program.classes[i], profile, true);
+  }
+  return worst_of(program, profile, terms);
+}
+
+}  // namespace planner

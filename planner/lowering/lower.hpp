@@ -1,0 +1,23 @@
+#pragma once
+// Lowering: model x job x strategy -> Program. Depends on the framework and on the strategy with
+// its algorithms resolved, never on the GPU. O(layers + actions of one layer) per pipeline stage.
+// Thread-safe (pure).
+
+#include "models/graph.hpp"
+#include "planner/question/job.hpp"
+#include "planner/stage/graph_options.hpp"
+#include "planner/stage/policy.hpp"
+#include "planner/strategy/problems.hpp"
+#include "planner/strategy/resolve.hpp"
+#include "planner/strategy/strategy.hpp"
+#include "sim/program/program.hpp"
+
+namespace planner {
+
+// policy: stage::policy_of(job, framework), of the framework that the graph was made for.
+// REQUIRES: strategy_problems is empty; the strategy is resolved. The graph must be built with
+// graph_options().
+program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy,
+                       const stage::Policy& policy);
+
+}  // namespace planner

@@ -1,0 +1,105 @@
+#pragma once
+// Plan: the answer to a question, and the file plan/1 (design, section 10). Reading a damaged plan
+// reports every problem with its position. Value type.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "hw_profiles/profile.hpp"
+#include "models/spec.hpp"
+#include "planner/evaluate/candidate.hpp"
+#include "planner/question/job.hpp"
+#include "sim/cost/energy.hpp"
+
+namespace planner {
+
+// Why the chosen candidate was chosen (planner/search/preference.hpp).
+enum class Because : std::uint8_t { fastest, simplest, least_risky, least_memory, asked };
+inline constexpr std::array<std::string_view, 5> kBecause{"fastest", "simplest", "least_risky",
+                                                          "least_memory", "asked"};
+std::string_view name(Because because);
+
+struct Rejection {
+  Strategy strategy;
+  std::string limit;                   // memory | divisibility | topology | host_memory | ...
+  std::int64_t needed = 0, available = 0;
+  std::string fix;                     // the cheapest change that makes it fit
+};
+// An unusual part of the chosen strategy, and the best plan without it; empty: without it nothing
+// fits as safely (preference.hpp).
+struct Earned {
+  std::string part;                    // "offload=optimizer"
+  std::optional<Strategy> without;
+  core::Seconds step{};                // of `without`
+  core::Bytes device{};
+};
+// The same job on another machine; empty: nothing fits there.
+struct OtherMachine {
+  std::string gpu;
+  std::optional<Candidate> candidate;
+};
+// The same job in another framework; empty: nothing that it runs fits there.
+struct OtherFramework {
+  std::string framework, recipe;
+  std::optional<Candidate> candidate;
+};
+// The best strategy where some pins are left out (planner/search/released.hpp).
+struct Released {
+  enum class Scope : std::uint8_t { one, all_but_degrees, all };
+  Scope scope = Scope::one;
+  std::vector<std::string> keys;       // whose pins are left out
+  bool helps = false;                  // its best strategy is preferred to what the pins allow
+  std::optional<Strategy> best;        // empty: nothing fits there either
+  core::Seconds step{};                // of `best`, as the next two
+  core::Bytes device{};
+  double out_of_memory = 0;
+};
+inline constexpr std::array<std::string_view, 3> kReleasedScopes{"one", "all_but_degrees", "all"};
+struct RuleOfThumb {
+  std::string name, formula;
+  double value = 0;
+  std::string unit, source;
+};
+struct SearchCounts {
+  std::int64_t enumerated = 0, infeasible = 0, evaluated = 0, replayed = 0, simulated = 0;
+  core::Seconds seconds{};
+};
+
+// Begins the assumption that states a pin or a forbidden value: "asked for: pin data=8".
+inline constexpr std::string_view kAskedFor = "asked for: ";
+
+struct Plan {
+  std::vector<std::string> assumptions;
+  models::ModelSpec model;
+  std::int64_t parameters = 0;         // total, unpadded
+  std::int64_t gpus = 1, gpus_per_node = 1, nodes = 1;
+  hw_profiles::Profile profile;
+  Job job;
+  SearchCounts search;
+  double max_risk = 0.05;              // cap on the probability of running out of memory
+  std::optional<Candidate> chosen;
+  Because because = Because::fastest;
+  std::vector<Earned> earned;          // by the chosen candidate
+  std::optional<cost::Training> training;  // what --tokens asks for, by the chosen candidate
+  std::vector<Candidate> alternatives, pareto;
+  std::vector<Rejection> rejected;
+  std::map<std::string, std::int64_t> rejected_per_limit;
+  std::vector<OtherMachine> other_machines;
+  std::vector<OtherFramework> other_frameworks;
+  std::vector<Released> released;      // where anything is pinned
+  std::vector<RuleOfThumb> rules_of_thumb;
+};
+
+// 0: the chosen candidate; n: the n-th alternative, from 1. Null where the plan has none.
+const Candidate* candidate_of(const Plan& plan, std::int64_t n);
+
+std::string to_json_text(const Plan& plan);
+core::Result<Plan> parse_plan(std::string_view text, std::string_view source_name);
+
+}  // namespace planner

@@ -1,0 +1,249 @@
+#include "planner/plan/simulate.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "core/parse_units.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/evaluate/memory.hpp"
+#include "planner/evaluate/swept_time.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/job_check.hpp"
+#include "sim/cost/action.hpp"
+#include "sim/engine/critical_path.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/engine/sweep.hpp"
+#include "sim/program/checker.hpp"
+
+namespace planner {
+namespace {
+
+// What can be played in a minute or two of one core, and recorded in memory.
+constexpr double kMostSimulated = 5e8, kMostRecorded = 5e7;
+// Where links are shared: rates are found anew whenever a message begins or ends.
+constexpr double kMostShared = 3e5;
+constexpr std::int64_t kMostRanksSharing = 64;
+constexpr double kMostFailures = 1e7;
+
+// "500 M": a count that may be beyond what an int64 holds.
+std::string whole_text(double count) {
+  constexpr double kMost = 9e18;
+  return core::count_text(static_cast<std::int64_t>(std::min(count, kMost)));
+}
+
+void append(core::Problems& all, const core::Problems& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
+  core::Problems problems;
+  if (candidate_of(plan, o.candidate) == nullptr)
+    problems.push_back({"--candidate",
+                        fmt::format("0 (the chosen one) or 1 to {}", plan.alternatives.size()),
+                        fmt::format("{}", o.candidate),
+                        plan.chosen ? "" : "the plan has no feasible candidate"});
+  for (const engine::Straggler& s : o.stragglers)
+    if (s.rank >= plan.gpus)
+      problems.push_back({"--straggler", fmt::format("a rank below {}", plan.gpus),
+                          fmt::format("rank={}", s.rank), "name a rank of the plan"});
+  if (o.failures) {
+    const double failures =
+        o.failures->horizon / o.failures->between * static_cast<double>(plan.gpus);
+    if (failures > kMostFailures)
+      problems.push_back(
+          {"--mtbf", fmt::format("at most {} failures to play", whole_text(kMostFailures)),
+           whole_text(failures), "a shorter --horizon"});
+  }
+  if (!o.flows) return problems;
+  if (plan.gpus > kMostRanksSharing)
+    problems.push_back({"--collectives flows", fmt::format("at most {} ranks", kMostRanksSharing),
+                        fmt::format("{}", plan.gpus), "leave it out, or plan fewer --gpus"});
+  for (const engine::WeakLink& w : o.flows->weak) {
+    if (w.rank >= plan.gpus)
+      problems.push_back({"--link-down", fmt::format("a rank below {}", plan.gpus),
+                          fmt::format("rank={}", w.rank), "name a rank of the plan"});
+    if (w.share == 0 && plan.profile.node.internode_bandwidth.value() <= 0)
+      problems.push_back({"--link-down", "a network to go around a broken link", "none",
+                          "keep a share of the link: rank=3,share=0.5"});
+  }
+  return problems;
+}
+
+class Player {
+ public:
+  Player(const Plan& plan, const program::Program& program, const cost::Machine& machine,
+         const SimulateOptions& options)
+      : plan_(plan), program_(program), machine_(machine), options_(options),
+        scene_(program, machine,
+               {.unfold = options.unfold || options.flows, .parts = true,
+                .stragglers = options.stragglers,
+                .jitter = options.jitter, .seed = options.seed}) {}
+
+  core::Problems problems() const {
+    if (options_.flows && scene_.draining_steps() > 0)
+      return {{"--collectives", "timed where a pipeline never flushes", "flows",
+               "leave --collectives out, or plan with --pin schedule=1f1b"}};
+    const double operations = scene_.operations() * scene_.steps_of(1);
+    const double most = options_.flows   ? kMostShared
+                        : options_.trace ? kMostRecorded
+                                         : kMostSimulated;
+    if (operations <= most) return {};
+    return {{"plan", fmt::format("a step of at most {} operations", whole_text(most)),
+             fmt::format("{} of {} ranks", whole_text(operations), scene_.actors().size()),
+             options_.flows   ? "leave --collectives flows out"
+             : options_.trace ? "leave --trace out"
+                              : "leave --unfold and --jitter out"}};
+  }
+
+  core::Result<Simulation> play(Simulation s) {
+    std::vector<engine::Played> record;
+    engine::EngineOptions o;
+    o.record = &record;
+    o.flows = options_.flows;
+    o.machine = &machine_;
+    s.memory = memory_of(program_, plan_.profile);
+    const auto worst = static_cast<std::uint32_t>(
+        scene_.fold().of[static_cast<std::size_t>(s.memory.rank)]);
+    if (!options_.trace && !options_.flows) o.record_actor = worst;
+    const engine::Outcome outcome = engine::run(scene_, o);
+    s.ranks = program_.mesh.ranks();
+    s.ranks_played = static_cast<std::int64_t>(scene_.actors().size());
+    s.operations = outcome.operations;
+    fill_time(outcome, s);
+    fill_streams(outcome, s);
+    fill_path(record, s);
+    for (const double bytes : outcome.wire_sent) s.wire_sent.push_back(bytes / outcome.steps);
+    fill_peak(worst, record, s);
+    s.communication = communication_of(program_, machine_);
+    if (options_.chakra) {
+      core::Result<engine::ChakraGroups> groups =
+          engine::write_chakra(scene_, *options_.chakra, options_.chakra_sink);
+      if (!groups.ok()) return groups.problems();
+      s.chakra_groups = std::move(groups).value();
+    }
+    if (!options_.trace) return s;
+    core::Result<program::Trace> trace = engine::write_trace(scene_, record, *options_.trace);
+    if (!trace.ok()) return trace.problems();
+    s.trace = std::move(trace).value();
+    return s;
+  }
+
+ private:
+  void fill_time(const engine::Outcome& outcome, Simulation& s) const {
+    const engine::StepTerms t = engine::critical_terms(outcome);
+    s.critical_rank = scene_.actors()[t.actor].rank;
+    s.time = time_of(t, machine_);
+    s.first_step = seconds(outcome.makespan());
+  }
+
+  void fill_streams(const engine::Outcome& outcome, Simulation& s) const {
+    for (std::size_t a = 0; a < outcome.actors(); ++a) {
+      const engine::StepTerms t = engine::terms_of(outcome, a);
+      for (int stream = 0; stream < program::kStreams; ++stream) {
+        const std::int64_t busy = t.busy[static_cast<std::size_t>(stream)];
+        if (busy > 0)
+          s.streams.push_back({scene_.actors()[a].rank, static_cast<program::Stream>(stream),
+                               seconds(busy), seconds(t.period - busy)});
+      }
+    }
+  }
+
+  // Flows have been recorded whole; without them a sweep costs less than a record.
+  void fill_path(const std::vector<engine::Played>& record, Simulation& s) const {
+    const engine::PathTimes path =
+        options_.flows ? engine::critical_path(scene_, record, true)
+                       : engine::sweep(scene_, {.steps = 1, .critical_path = true}).critical_path;
+    for (std::size_t kind = 0; kind < engine::kPathKinds; ++kind)
+      if (path[kind] > 0)
+        s.critical_path.push_back(
+            {std::string(engine::path_kind_name(kind)), seconds(path[kind])});
+    std::ranges::stable_sort(s.critical_path, std::ranges::greater{}, &PathPart::seconds);
+  }
+
+  void fill_peak(std::uint32_t worst, const std::vector<engine::Played>& record,
+                 Simulation& s) const {
+    const engine::MemoryPeak peak = engine::memory_peak(scene_, worst, record);
+    PLANNER_CHECK(peak.live == s.memory.worst.live, "the replay holds another peak");
+    const program::RankClass& k = scene_.timetable(scene_.actors()[worst]).rank_class();
+    s.peak = {s.memory.rank, peak.live, seconds(peak.time), "", peak.where.layer,
+              peak.where.micro_batch};
+    if (peak.where.block != program::kNone) s.peak.block = k.blocks[peak.where.block].name;
+  }
+
+  const Plan& plan_;
+  const program::Program& program_;
+  const cost::Machine& machine_;
+  const SimulateOptions& options_;
+  engine::Scene scene_;
+};
+
+bool is_slowed(const SimulateOptions& o) {
+  return !o.stragglers.empty() || o.jitter > 0 || (o.flows && !o.flows->weak.empty());
+}
+
+// The step that the options would slow down, as it is without them.
+Time healthy_time(const program::Program& program, const cost::Machine& machine,
+                  const SimulateOptions& slowed) {
+  const engine::Scene scene(program, machine, {.unfold = slowed.flows.has_value()});
+  engine::EngineOptions o;
+  o.flows = slowed.flows;
+  if (o.flows) o.flows->weak.clear();
+  o.machine = &machine;
+  return time_of(engine::critical_terms(engine::run(scene, o)), machine);
+}
+
+Goodput goodput_of(const FailureOptions& o, std::int64_t gpus, core::Seconds step,
+                   std::uint64_t seed) {
+  const engine::FailureModel model{o.between / static_cast<double>(gpus), step, o.save, o.restart};
+  Goodput g;
+  g.between = model.between;
+  g.interval = engine::best_interval(model);
+  g.expected = engine::expected_goodput(model, g.interval);
+  g.step = g.expected > 0 ? step / g.expected : core::Seconds(0);
+  g.played = engine::play_failures(model, g.interval, o.horizon, seed);
+  return g;
+}
+
+}  // namespace
+
+core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& options) {
+  core::Problems problems = option_problems(plan, options);
+  append(problems, job_problems(plan.job, plan.profile));
+  if (!problems.empty()) return problems;
+  Simulation s;
+  s.candidate = options.candidate;
+  s.options = options;
+  const Candidate& candidate = *candidate_of(plan, options.candidate);
+  s.planned_step = candidate.time.step;
+  s.strategy = resolve(plan.model, plan.job, candidate.strategy);
+  append(problems, strategy_problems(plan.model, plan.job, s.strategy, plan.gpus));
+  if (!problems.empty()) return problems;
+  const auto graph =
+      models::build_graph(plan.model, graph_options(plan.job, s.strategy, plan.profile.framework));
+  if (!graph.ok()) return graph.problems();
+  append(problems, step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile));
+  if (!problems.empty()) return problems;
+
+  const program::Program program = lower(*graph, plan.job, s.strategy,
+                                         stage::policy_of(plan.job, plan.profile.framework));
+  const core::Problems unsound = program::check(program);
+  PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
+  const cost::Machine machine = machine_for(plan.profile, plan.job);
+  Player player(plan, program, machine, options);
+  problems = player.problems();
+  if (!problems.empty()) return problems;
+  core::Result<Simulation> played = player.play(std::move(s));
+  if (!played.ok()) return played;
+  if (is_slowed(options)) played->healthy = healthy_time(program, machine, options);
+  if (options.failures)
+    played->goodput = goodput_of(*options.failures, plan.gpus, played->time.step, options.seed);
+  if (options.scale.empty()) return played;
+  const auto points = scaling(plan, played->strategy, options.scale);
+  if (!points.ok()) return points.problems();
+  played->scaling = *points;
+  return played;
+}
+
+}  // namespace planner

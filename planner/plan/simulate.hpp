@@ -1,0 +1,116 @@
+#pragma once
+// Simulate: a planned candidate played before any GPU does (sim/engine), and the file simulate/1
+// (design, section 10). Pure but for the sink of execution traces: the same plan, options and seed
+// give the same bytes.
+//
+// time is that of the critical rank in the steady state (engine/outcome.hpp); streams and critical
+// path are of the first step, begun at rest.
+//
+// Where stragglers, weak links or jitter are asked for, simulate/1 has `healthy`: the `time` of the
+// step without them; `slowdown`: step / healthy step - 1; and `growth`: the seconds by which each
+// term of the step is longer (negative: shorter), which sum to step - healthy step. With failures,
+// goodput.step is the average time from one kept step to the next. Where a trace is wanted, `trace`
+// says its format, its bytes, which ranks and which micro-batches (first and last of each run) it
+// shows, and whether these are all.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/plan/scaling.hpp"
+#include "sim/chakra/write.hpp"
+#include "sim/engine/exchanges.hpp"
+#include "sim/engine/goodput.hpp"
+#include "sim/engine/scene.hpp"
+#include "sim/engine/trace.hpp"
+
+namespace planner {
+
+// A job that runs for days on GPUs that fail.
+struct FailureOptions {
+  core::Seconds between{};             // failures of one GPU, on average
+  core::Seconds save{}, restart{};     // as engine::FailureModel
+  core::Seconds horizon{30 * 86'400.0};
+};
+
+struct SimulateOptions {
+  int candidate = 0;                   // 0: the chosen; N: the N-th alternative
+  bool unfold = false;
+  std::vector<engine::Straggler> stragglers{};
+  double jitter = 0;
+  std::uint64_t seed = 1;
+  // Transfers as messages that share the machine's links, instead of each in its own time; every
+  // rank is played.
+  std::optional<engine::FlowOptions> flows{};
+  std::vector<std::int64_t> scale{};   // data-parallel copies to ask about
+  std::optional<FailureOptions> failures{};
+  std::optional<engine::TraceOptions> trace{};  // wanted
+  // Execution traces wanted: each goes to the sink, which keeps or refuses it.
+  std::optional<engine::ChakraOptions> chakra{};
+  engine::ChakraSink chakra_sink{};
+};
+
+// Of a rank played, which may stand for others.
+struct StreamUse {
+  int rank = 0;
+  program::Stream stream{};
+  core::Seconds busy{}, idle{};
+};
+struct PathPart {
+  std::string kind;                    // compute, optimizer, a `what` of communication, other
+  core::Seconds seconds{};
+};
+// When the rank of greatest device first holds its live peak, from the start of the first step.
+struct PeakInstant {
+  int rank = 0;
+  core::Bytes live{};
+  core::Seconds time{};
+  std::string block;                   // "layer.forward", "" before the step
+  std::int64_t layer = 0, micro_batch = 0;
+};
+
+// With the best interval between checkpoints.
+struct Goodput {
+  core::Seconds between{};             // failures of the whole job
+  std::int64_t interval = 1;           // steps
+  double expected = 0;                 // engine::expected_goodput
+  core::Seconds step{};                // on average, failures and saves included
+  engine::GoodputRun played;           // over the horizon, by the seed
+};
+
+struct Simulation {
+  int candidate = 0;
+  Strategy strategy;                   // resolved
+  std::string evaluator = "simulated";
+  std::int64_t ranks = 0, ranks_played = 0;
+  std::uint64_t operations = 0;        // played
+  core::Seconds planned_step{};        // as the plan predicts it
+  int critical_rank = 0;
+  Time time;
+  // The step without the stragglers, weak links and jitter of the options, in the terms of its own
+  // critical rank. Empty where the options have none of them.
+  std::optional<Time> healthy;
+  core::Seconds first_step{};          // from rest until every rank is done
+  Memory memory;
+  PeakInstant peak;
+  std::vector<CommunicationEntry> communication;
+  std::vector<StreamUse> streams;
+  std::vector<PathPart> critical_path;  // sums to first_step
+  std::vector<ScalePoint> scaling;      // where asked for
+  std::optional<Goodput> goodput;       // where asked for
+  std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step
+  SimulateOptions options;
+  program::Trace trace;                // where wanted
+  engine::ChakraGroups chakra_groups;  // likewise, of execution traces
+};
+
+// Problems: a candidate that is not there, a strategy that cannot be expressed, a straggler that is
+// no rank, a step of more operations than can be played.
+core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& options);
+
+std::string to_json_text(const Simulation& simulation);
+
+}  // namespace planner

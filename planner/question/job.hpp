@@ -1,0 +1,92 @@
+#pragma once
+// Job: what is asked for and never searched. Recipes (types by role) and optimizers (slots) are
+// data: planner/question/recipes.cpp, planner/question/optimizers.cpp. Value types,
+// thread-compatible.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.hpp"
+
+namespace planner {
+
+enum class Mode : std::uint8_t { train, finetune, inference };
+std::string_view name(Mode mode);
+std::optional<Mode> mode_from_name(std::string_view text);
+
+// The job's precision as users write it: bf16, fp16, fp8.
+std::string_view precision_name(core::DType type);
+std::optional<core::DType> precision_from_name(std::string_view text);
+
+// Types by role, never one number (design: recipes). `half` stands for the job's 16-bit type and is
+// resolved by resolve_recipe.
+struct Recipe {
+  std::string name;
+  core::DType weight{};        // as stored
+  core::DType compute{};       // as kernels read it; not weight: cast (or gathered) before use
+  bool has_master = false;
+  core::DType master{};        // beside the weight, in the optimizer's term
+  core::DType gradient{};
+  core::DType first_moment{};  // m-like slots
+  core::DType second_moment{}; // v-like slots
+  core::DType activation{};
+  core::DType statistic{};     // f32, f64 in fp64
+};
+
+enum class OptimizerKind : std::uint8_t {
+  sgd, momentum, adagrad, rmsprop, adadelta, adam, adamw, amsgrad, adam8bit
+};
+// Slots are stored per parameter element; m-like and v-like take the recipe's types.
+struct Optimizer {
+  OptimizerKind kind{};
+  std::string_view name;
+  int first_moments = 0;       // m-like slots
+  int second_moments = 0;      // v-like slots
+  bool quantised = false;      // adam8bit: both slots in 8 bits, an f32 scale per block of 256
+};
+
+std::span<const Optimizer> optimizers();
+const Optimizer& optimizer(OptimizerKind kind);
+std::optional<OptimizerKind> optimizer_from_name(std::string_view text);
+
+// How attention is computed: in one kernel that keeps no scores (flash1, flash2), or over stored
+// scores with their softmax in one kernel (fused_softmax) or in several (unfused).
+std::span<const std::string_view> attention_kinds();
+
+std::span<const std::string_view> recipe_names();
+// precision: the recipe's 16-bit type, bf16 or f16. nullopt: unknown name.
+std::optional<Recipe> resolve_recipe(std::string_view name, core::DType half = core::DType::bf16);
+// Whether `half` is a precision of this recipe: mixed, megatron and fsdp2 take bf16 and f16, the
+// others state bf16 (fp32 and fp64 have none, and accept the default alone); f8 goes with bf16
+// kernels.
+bool recipe_accepts(std::string_view name, core::DType half);
+
+// Bytes of weights + gradients + optimizer state per trained parameter, unsharded: 16 for mixed
+// with Adam. Fractional for block-quantised optimizers.
+double state_bytes_per_parameter(const Recipe& recipe, const Optimizer& optimizer);
+
+struct Job {
+  Mode mode = Mode::train;
+  std::int64_t seq_len = 0;
+  std::int64_t global_batch = 0;       // samples per step
+  std::string recipe = "mixed";
+  core::DType precision = core::DType::bf16;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  std::int64_t lora_rank = 0;
+  std::vector<std::string> lora_targets{"q", "k", "v", "o"};
+  std::string quantization = "none";
+  std::string attention = "flash2";
+  std::string framework = "native";
+  bool fused_norm = true;                   // norms are one kernel each, not several
+  bool compile = false;                     // the framework's compiler fuses elementwise kernels
+  std::string fp8_scaling = "tensorwise";   // one scale per tensor, or `rowwise`; with fp8 alone
+  std::optional<core::DType> reduce_dtype;  // of gradients on the wire; default: gradient type
+
+  friend bool operator==(const Job&, const Job&) = default;
+};
+
+}  // namespace planner

@@ -1,0 +1,108 @@
+#include "planner/search/assumptions.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/parse_units.hpp"
+#include "planner/evaluate/accuracy.hpp"
+
+namespace planner {
+namespace {
+
+// Whether published runs tell what the GPU sustains; else it is derived from another's.
+bool knows_runs(const hw_profiles::Profile& profile) {
+  const hw_profiles::Sourced* rate = profile.lookup("gpu.gemm_sustained");
+  return rate == nullptr || rate->source.find(hw_profiles::kUnverified) == std::string::npos;
+}
+
+// Whose runs the interval does not rest on; empty: all are scored.
+std::string unscored_text(const hw_profiles::Profile& profile, const std::string& framework) {
+  const Accuracy& known = accuracy();
+  std::string text;
+  if (!known.has_scored_framework(framework))
+    text = fmt::format("no run of framework {} on a GPU has been scored, so the interval is wider "
+                       "by the spread between frameworks", framework);
+  if (!known.has_scored_family(profile.gpu.architecture))
+    text += fmt::format("{}no run on GPUs like {} has been scored, so it is wider by the spread "
+                        "between sites", text.empty() ? "" : "; ", profile.gpu.id);
+  else if (!knows_runs(profile))
+    text += fmt::format("{}it is that of GPUs of which a run is known, as none is of {}",
+                        text.empty() ? "" : "; ", profile.gpu.id);
+  return text;
+}
+
+}  // namespace
+
+std::string uncertainty_assumption(const hw_profiles::Profile& profile,
+                                   const std::string& framework) {
+  const hw_profiles::Site& site = profile.site;
+  const int runs = site.runs.value_or(0);
+  const Accuracy& known = accuracy();
+  const bool is_gpu = profile.gpu.compute_capability.has_value();
+  const double more = runs == 0 && is_gpu
+                          ? known.unscored_variance(framework, profile.gpu.architecture) : 0;
+  const double factor = known.step_factor(runs, more);
+  const std::string interval =
+      fmt::format("{:.0f} % of steps lie between {:.2f} and {:.2f} of what is predicted",
+                  100 * known.coverage, 1 / factor, factor);
+  if (runs == 0) {
+    const std::string unscored = is_gpu ? unscored_text(profile, framework) : "";
+    return fmt::format("not calibrated to your site: {}{}; --site FILE of planner calibrate "
+                       "narrows that",
+                       interval, unscored.empty() ? "" : " (" + unscored + ")");
+  }
+  if (site.pace)
+    return fmt::format("calibrated by {} run{} of this site: {}", runs, runs == 1 ? "" : "s",
+                       interval);
+  const std::string where = profile.lookup("site.runs")->source;
+  if (!site.device)
+    return fmt::format("calibrated by {}: they say nothing of {}, nor of its links; the paces of "
+                       "the host, {:.2f}, and of the network, {:.2f}, alone are followed",
+                       where, profile.gpu.id, site.host.value_or(1), site.network.value_or(1));
+  return fmt::format("calibrated by {}: device {:.2f}, host {:.2f}, links {:.2f}, network {:.2f} "
+                     "times as slow as without; the interval of the step holds {:.0f} % of such",
+                     where, *site.device, site.host.value_or(1), site.links.value_or(1),
+                     site.network.value_or(1), 100 * known.coverage);
+}
+
+void state_masked_share(const Question& question, Plan& plan) {
+  constexpr double kWorthTelling = 0.15;
+  const double share = question.masked_flops / question.model_flops;
+  if (share < kWorthTelling || !question.job.attention.starts_with("flash")) return;
+  plan.assumptions.push_back(fmt::format(
+      "mfu counts causal attention whole, as is usual: {:.0f} % of the FLOPs that it counts are "
+      "masked, and no kernel computes them",
+      100 * share));
+}
+
+void state_hosts(const Request& request, Plan& plan) {
+  if (!plan.chosen || plan.chosen->strategy.offload.empty()) return;
+  const auto is_offload = [](const Earned& e) { return e.part.starts_with("offload="); };
+  const auto earned = std::ranges::find_if(plan.earned, is_offload);
+  if (!request.constraints.pins_any() && earned != plan.earned.end())
+    plan.assumptions.push_back(
+        earned->without ? "memory of the hosts may be used: without it the best plan is slower"
+                        : "memory of the hosts may be used: the GPUs alone do not hold the job "
+                          "within the risk cap");
+  const hw_profiles::Node& node = plan.profile.node;
+  const core::Bytes held = plan.chosen->memory.worst.host *
+                           std::min<std::int64_t>(plan.gpus_per_node, plan.gpus);
+  if (held.value() == 0) return;
+  if (!node.host_memory) {
+    plan.assumptions.push_back(fmt::format(
+        "each host has {} of free memory for what is offloaded: how much this node has is not "
+        "known (--host-memory states it)",
+        core::to_text(held)));
+    return;
+  }
+  const hw_profiles::Sourced* from = plan.profile.lookup("node.host_memory");
+  const bool guessed =
+      from != nullptr && from->source.find(hw_profiles::kUnverified) != std::string::npos;
+  plan.assumptions.push_back(fmt::format(
+      "each host keeps {} of what is offloaded; it has {} of memory{}", core::to_text(held),
+      core::to_text(*node.host_memory),
+      guessed ? ", which is assumed (--host-memory states yours)" : ""));
+}
+
+}  // namespace planner

@@ -1,0 +1,386 @@
+#include "planner/search/explorer.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "core/parallel.hpp"
+#include "planner/evaluate/accuracy.hpp"
+#include "planner/evaluate/memory.hpp"
+#include "planner/evaluate/step_time.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/lowering/rescale.hpp"
+#include "planner/search/space.hpp"
+#include "planner/strategy/keys.hpp"
+#include "planner/strategy/schedules.hpp"
+#include "sim/program/bound.hpp"
+#include "sim/program/replay.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::string_view kForbid = "--forbid";
+constexpr std::int64_t kTold = 4;      // examples of a limit: a few say enough
+constexpr core::Seconds kAnyStep{std::numeric_limits<double>::infinity()};
+
+core::Problem forbidden_value(std::string_view key, const Strategy& resolved) {
+  const std::string text = fmt::format("{}={}", key, value_text(*find_strategy_key(key), resolved));
+  return {std::string(kForbid), "a strategy without " + text, text, "leave out forbid " + text};
+}
+
+// Keys whose problems are arithmetic of degrees and batches have a limit of their own.
+std::string_view limit_of(const core::Problem& problem) {
+  static const std::set<std::string, std::less<>> kDegrees{
+      "data", "tensor", "pipeline", "context", "expert", "micro_batch", "grad_accum", "stages",
+      "shard_group"};
+  if (problem.where == kForbid) return "pins";
+  return kDegrees.contains(problem.where) ? "divisibility" : "not_supported";
+}
+
+core::Bytes device_bound(const Question& q, const program::Program& program,
+                         const std::vector<core::Bytes>& live) {
+  core::Bytes most{};
+  for (std::size_t k = 0; k < live.size(); ++k)
+    most = std::max(most, live[k] + overhead_bytes(program, program.classes[k], q.profile));
+  return most;
+}
+
+}  // namespace
+
+bool cannot_fit(core::Bytes bound, core::Bytes usable) {
+  return static_cast<double>(bound.value()) / kBoundSlack > static_cast<double>(usable.value());
+}
+
+Explorer::Explorer(std::vector<Question> questions, double max_risk)
+    : questions_(std::move(questions)),
+      evaluator_(questions_),
+      divider_(questions_.front()),
+      entries_(questions_.size()),
+      missed_(questions_.size()) {
+  PLANNER_CHECK(questions_.size() < 32, "a bit of served_ and full_ for each machine");
+  for (const Question& q : questions_) risks_.emplace_back(q.profile.gpu.usable, max_risk);
+}
+
+const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
+  const GraphKey key{strategy.tensor, strategy.context, strategy.expert,
+                       strategy.sequence_parallel,
+                       strategy.context_method == ContextMethod::exchange,
+                       strategy.checkpoint == Checkpoint::selective_op};
+  if (latest_ != nullptr && latest_->first == key) return latest_->second;
+  const auto found = graphs_.find(key);
+  if (found != graphs_.end()) return latest_ = &*found, found->second;
+  const Question& q = questions_.front();
+  core::Result<models::ModelGraph> built =
+      models::build_graph(q.model, graph_options(q.job, strategy, q.profile.framework));
+  PLANNER_CHECK(built.ok(), "a strategy without problems has no graph");
+  latest_ = &*graphs_.emplace(key, std::move(built).value()).first;
+  return latest_->second;
+}
+
+static bool is_open(const Strategy& s) {
+  const bool divided = s.virtual_stages == 1 || s.schedule == Schedule::zb_v;
+  return s.stages.empty() && s.pipeline > 1 && divided && s.partition == Partition::layers;
+}
+
+void Explorer::divide_and_resolve(Strategy& s) {
+  if (is_open(s)) s.stages = divider_.stages(s, graph(s));
+  resolve_in_place(questions_.front().model, s);
+}
+
+Strategy Explorer::resolved(Strategy s) {
+  divide_and_resolve(s);
+  return s;
+}
+
+Strategy Explorer::strategy(std::uint32_t structure, std::int64_t micro_batch) const {
+  const Question& q = questions_.front();
+  Strategy s = with_micro_batch(structures_[structure].strategy, micro_batch, q.job.global_batch);
+  const auto division = divisions_.find({structure, micro_batch});
+  if (division != divisions_.end()) s.stages = division->second;
+  return resolve(q.model, q.job, s);
+}
+
+void Explorer::reject(std::uint32_t index, std::int64_t micro_batch,
+                      const core::Problems& problems) {
+  ++counts_.enumerated;
+  ++counts_.infeasible;
+  const core::Problem& first = problems.front();
+  const std::string limit(limit_of(first));
+  if (++per_limit_[limit] > kTold) return;
+  misses_.push_back({index, micro_batch, core::Bytes{}, limit,
+                     first.fix.empty() ? first.where + ": " + first.expected : first.fix});
+}
+
+const std::vector<closed_form::Figures>& Explorer::lowered(const Strategy& resolved) {
+  const Question& first = questions_.front();
+  if (!program_ || !rescale(*program_, resolved))
+    program_ = lower(graph(resolved), first.job, resolved, policy_of(first));
+  std::vector<core::Bytes> live;
+  for (const program::RankClass& k : program_->classes)
+    live.push_back(program::closed_form_live(k));
+  std::vector<const cost::Machine*> machines;
+  for (const Question& q : questions_) machines.push_back(&q.machine);
+  const std::vector<Time> times = step_times(*program_, machines, resolved.schedule);
+  figures_.resize(questions_.size());
+  for (std::size_t i = 0; i < times.size(); ++i)
+    figures_[i] = {device_bound(questions_[i], *program_, live), times[i].step};
+  return figures_;
+}
+
+core::Bytes Explorer::host_bytes(const Strategy& resolved, bool closed) const {
+  if (resolved.offload.empty()) return {};
+  if (closed) return evaluator_.host_bytes();
+  core::Bytes most{};
+  for (const program::RankClass& k : program_->classes)
+    most = std::max(most, program::host_bytes(k));
+  return most;
+}
+
+// Micro-batches ascend and memory with them: once a machine overflows, larger ones are skipped
+// there, counted for the machine asked about.
+void Explorer::explore(std::uint32_t index) {
+  const std::int64_t samples = questions_.front().job.global_batch;
+  const std::vector<std::int64_t>& sizes = structures_[index].micro_batches;
+  Strategy& s = structures_[index].strategy;
+  full_ = served_;
+  program_.reset();
+  Prepared prepared;
+  const std::int64_t of_replica = samples / s.data;
+  for (std::size_t at = 0; at < sizes.size(); ++at) {
+    if (full_ + 1 == 1U << questions_.size()) return;
+    s.micro_batch = sizes[at];
+    s.grad_accum = std::max<std::int64_t>(1, of_replica / s.micro_batch);
+    // Only the batch differs from the micro-batch before.
+    // Layers of several kinds are divided for each micro-batch.
+    if (!prepared.any || !schedule_takes(s.schedule, s.pipeline, s.grad_accum) ||
+        prepared.divides || s.grad_accum * s.micro_batch * s.data != samples) {
+      const Verdict verdict = prepare(index, prepared);
+      if (verdict == Verdict::forbidden) return;
+      if (verdict == Verdict::rejected) continue;
+    }
+    const auto& figures =
+        prepared.closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
+    enter(index, sizes[at], sizes.size() - 1 - at, host_bytes(s, prepared.closed), figures);
+  }
+}
+
+Explorer::Verdict Explorer::prepare(std::uint32_t index, Prepared& prepared) {
+  Strategy& s = structures_[index].strategy;
+  if (prepared.divides) s.stages.clear();
+  if (has_problems(index)) return Verdict::rejected;
+  prepared.divides = is_open(s) && StageDivider::varies(graph(s));
+  divide_and_resolve(s);
+  if (prepared.divides) divisions_[{index, s.micro_batch}] = s.stages, program_.reset();
+  // A value that `auto` came to may be forbidden too.
+  if (const std::string_view key = constraints_->forbids(s); !key.empty()) {
+    reject(index, s.micro_batch, {forbidden_value(key, s)});
+    return Verdict::forbidden;
+  }
+  prepared.closed =
+      evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
+  prepared.any = true;
+  return Verdict::holds;
+}
+
+// A few problems of a limit are told, the others counted.
+bool Explorer::has_problems(std::uint32_t index) {
+  const Question& q = questions_.front();
+  const Strategy& s = structures_[index].strategy;
+  const core::Problems problems = strategy_problems(q.model, q.job, s, q.gpus, true);
+  if (problems.empty()) return false;
+  const auto known = per_limit_.find(std::string(limit_of(problems.front())));
+  if (known == per_limit_.end() || known->second < kTold) {
+    reject(index, s.micro_batch, strategy_problems(q.model, q.job, s, q.gpus));
+  } else {
+    ++counts_.enumerated, ++counts_.infeasible;
+    ++known->second;
+  }
+  return true;
+}
+
+void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
+                     core::Bytes host, const std::vector<closed_form::Figures>& figures) {
+  for (std::size_t i = 0; i < questions_.size(); ++i) {
+    if ((full_ >> i & 1U) != 0) continue;
+    if (i == 0) ++counts_.enumerated, ++counts_.evaluated;
+    const bool host_full = host_overflows(questions_[i].profile.node, questions_[i].gpus, host);
+    if (!host_full && !cannot_fit(figures[i].device, questions_[i].profile.gpu.usable)) {
+      entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step,
+                             counted(structures_[index].strategy, i, figures[i])});
+      continue;
+    }
+    full_ |= 1U << i;
+    missed_[i].push_back({index, micro_batch, figures[i].step});
+    if (i == 0)
+      miss(index, micro_batch, larger, host_full ? host : core::Bytes{}, figures[0]);
+  }
+}
+
+core::Seconds Explorer::counted(const Strategy& s, std::size_t machine,
+                                const closed_form::Figures& figures) const {
+  return counted_step(questions_[machine].job, s, figures.step, figures.device,
+                      questions_[machine].profile.gpu.usable);
+}
+
+// On the machine asked about. Of hosts, what all ranks of a node keep there is told.
+void Explorer::miss(std::uint32_t index, std::int64_t micro_batch, std::size_t larger,
+                    core::Bytes host, const closed_form::Figures& figures) {
+  const auto skipped = static_cast<std::int64_t>(larger);
+  const bool of_host = host.value() > 0;
+  counts_.enumerated += skipped;
+  counts_.infeasible += 1 + skipped;
+  if (!of_host) {
+    if (of_memory_ == nullptr) of_memory_ = &per_limit_["memory"];
+    *of_memory_ += 1 + skipped;
+    Miss& m = misses_.emplace_back();
+    m.structure = index, m.micro_batch = micro_batch, m.device = figures.device;
+    return;
+  }
+  per_limit_["host_memory"] += 1 + skipped;
+  const Question& q = questions_.front();
+  misses_.push_back({index, micro_batch, {}, "host_memory", "",
+                     host * std::min<std::int64_t>(q.profile.node.gpus_per_node, q.gpus)});
+}
+
+void Explorer::explore(std::vector<Structure> all, const Constraints& constraints) {
+  constraints_ = &constraints;
+  structures_.clear();
+  divisions_.clear();
+  explore_also(std::move(all));
+}
+
+core::Seconds Explorer::fastest_safe(std::size_t machine) const {
+  core::Seconds least = kAnyStep;
+  for (const Entry& e : entries_[machine])
+    if (is_safe(e, machine)) least = std::min(least, e.step);
+  return least;
+}
+
+bool Explorer::serves(std::size_t machine, double slack) const {
+  const core::Seconds least = fastest_safe(machine);
+  if (least >= kAnyStep) return false;
+  if (slack >= kAnyStep.value()) return true;
+  const auto faster = [&](core::Seconds step) { return slack * step < least; };
+  return std::ranges::none_of(missed_[machine], [&](const Missed& m) { return faster(m.step); }) &&
+         std::ranges::none_of(entries_[machine], [&](const Entry& e) {
+           return !is_safe(e, machine) && faster(e.step);
+         });
+}
+
+std::vector<Structure> Explorer::short_of_memory() const {
+  constexpr double kLargerGain = 1.25;   // of a larger micro-batch: fuller kernels
+  std::map<std::uint32_t, std::int64_t> smallest;  // by structure
+  for (std::size_t i = 0; i < questions_.size(); ++i) {
+    const core::Seconds most = kLargerGain * fastest_safe(i);
+    const auto consider = [&](const auto& unsafe) {
+      if (unsafe.step > most) return;
+      const auto [known, is_new] = smallest.emplace(unsafe.structure, unsafe.micro_batch);
+      known->second = std::min(known->second, unsafe.micro_batch);
+    };
+    std::ranges::for_each(missed_[i], consider);
+    for (const Entry& e : entries_[i])
+      if (!is_safe(e, i)) consider(e);
+  }
+  std::vector<Structure> all;
+  for (const auto& [index, micro_batch] : smallest) {
+    all.push_back(structures_[index]);
+    std::erase_if(all.back().micro_batches, [&](std::int64_t size) { return size < micro_batch; });
+  }
+  return all;
+}
+
+bool Explorer::serves_all(double slack) const {
+  for (std::size_t i = 0; i < questions_.size(); ++i)
+    if (!serves(i, slack)) return false;
+  return true;
+}
+
+void Explorer::explore_more(std::vector<Structure> more, double slack) {
+  served_ = 0;
+  for (std::size_t i = 0; i < questions_.size(); ++i) served_ |= serves(i, slack) ? 1U << i : 0;
+  explore_unserved(std::move(more));
+}
+
+void Explorer::explore_also(std::vector<Structure> more) {
+  served_ = 0;
+  explore_unserved(std::move(more));
+}
+
+void Explorer::explore_unserved(std::vector<Structure> more) {
+  const std::size_t before = structures_.size();
+  if (before == 0)
+    structures_ = std::move(more);
+  else
+    std::ranges::move(more, std::back_inserter(structures_));
+  for (std::size_t i = before; i < structures_.size(); ++i) explore(static_cast<std::uint32_t>(i));
+}
+
+Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
+  Candidate c = evaluate(questions_[question], graph(strategy), strategy);
+  count(c);
+  return c;
+}
+
+std::optional<Candidate> Explorer::fitting(const Strategy& strategy, std::size_t question) {
+  std::optional<Candidate> c =
+      evaluate_fitting(questions_[question], graph(strategy), strategy, kAnyStep);
+  count(c);
+  return c;
+}
+
+std::vector<std::optional<Candidate>> Explorer::fitting(const std::vector<Strategy>& strategies,
+                                                        int threads, bool estimates,
+                                                        std::span<const core::Seconds> most) {
+  std::vector<const models::ModelGraph*> graphs;  // of a map: they stay where they are
+  for (const Strategy& s : strategies) graphs.push_back(&graph(s));
+  std::vector<std::optional<Candidate>> all(strategies.size());
+  core::for_each_index(all.size(), threads, [&](std::size_t i) {
+    all[i] = evaluate_fitting(questions_.front(), *graphs[i], strategies[i],
+                              most.empty() ? kAnyStep : most[i], estimates);
+  });
+  for (const auto& c : all) count(c);
+  return all;
+}
+
+std::vector<std::optional<Candidate>> Explorer::settled(std::vector<Candidate> candidates,
+                                                        int threads) {
+  std::vector<const models::ModelGraph*> graphs;
+  for (const Candidate& c : candidates) graphs.push_back(&graph(c.strategy));
+  std::vector<std::optional<Candidate>> all(candidates.size());
+  core::for_each_index(all.size(), threads, [&](std::size_t i) {
+    all[i] = planner::settled(questions_.front(), *graphs[i], std::move(candidates[i]));
+  });
+  return all;
+}
+
+void Explorer::count(const std::optional<Candidate>& c) {
+  ++counts_.replayed;
+  if (c && c->evaluator != "closed_form") ++counts_.simulated;
+}
+
+std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
+  const Question& q = questions_.front();
+  if (!strategy_problems(q.model, q.job, strategy, q.gpus).empty()) return std::nullopt;
+  const Strategy s = resolved(strategy);
+  ++counts_.evaluated;
+  const bool closed =
+      evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
+  program_.reset();
+  const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
+  if (host_overflows(q.profile.node, q.gpus, host_bytes(s, closed))) return std::nullopt;
+  return Measure{figures.front().device, figures.front().step,
+                 counted(s, 0, figures.front())};
+}
+
+std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
+  if (!evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); }))
+    return std::nullopt;
+  ++counts_.evaluated;
+  const closed_form::Figures& figures = evaluator_.at(s.micro_batch, s.grad_accum).front();
+  return Measure{figures.device, figures.step, counted(s, 0, figures)};
+}
+
+}  // namespace planner

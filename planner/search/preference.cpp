@@ -1,0 +1,159 @@
+#include "planner/search/preference.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "planner/evaluate/accuracy.hpp"
+#include "planner/search/space.hpp"
+
+namespace planner {
+namespace {
+
+// Samples shorter than this fit a rank's memory with recomputation: nobody cuts them unasked.
+constexpr std::int64_t kLongSample = 32'768;
+
+const Strategy& defaults() {
+  static const Strategy usual;
+  return usual;
+}
+
+bool offloads(const Strategy& s) { return !s.offload.empty(); }
+bool divides_samples(const Strategy& s) { return s.context > 1; }
+bool is_unusual(Schedule s) { return s > Schedule::one_f_one_b || s == Schedule::naive; }
+bool unusual_schedule(const Strategy& s) { return is_unusual(s.schedule) || s.virtual_stages > 1; }
+bool chunks_loss(const Strategy& s) { return s.loss_chunks > 1; }
+bool unusual_recomputation(const Strategy& s) {
+  return s.checkpoint == Checkpoint::pointwise || s.checkpoint == Checkpoint::memory_poor ||
+         (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1);
+}
+bool reorders_mesh(const Strategy& s) { return s.mesh_order != defaults().mesh_order; }
+
+int schedule_level(Schedule s) {
+  if (!is_unusual(s)) return s == Schedule::gpipe ? 1 : 0;
+  return s == Schedule::interleaved ? 1 : 2;
+}
+
+int checkpoint_level(const Strategy& s) {
+  if (s.checkpoint == Checkpoint::none) return 0;
+  return unusual_recomputation(s) ? 2 : 1;
+}
+
+int settings(const Strategy& s) {
+  const bool many = s.data_ranks() > 1;
+  return chunks_loss(s) + reorders_mesh(s) + (many && s.bucket_bytes != defaults().bucket_bytes) +
+         (many && !s.overlap) + (s.context > 1 && s.context_method != ContextMethod::gather) +
+         s.tp_overlap + (s.shard_group > 1 && s.shard_group < s.data_ranks());
+}
+
+}  // namespace
+
+// What a part of a strategy must gain before it is recommended, as a factor of the step. The
+// optimizer's state crosses to the host once a step; weights and activations do so in every layer,
+// over a link and a memory that differ from board to board by a factor of two.
+static double must_gain(const Job& job, const Strategy& s) {
+  double factor = 1;
+  for (const std::string& what : s.offload) factor *= what == "optimizer" ? 1.05 : 1.1;
+  const bool cut_short = s.context > 1 && (job.seq_len < kLongSample ||
+                                           job.seq_len / s.context < kTokensOfRank);
+  return cut_short ? 1.05 * factor : factor;
+}
+
+core::Seconds counted_step(const Job& job, const Strategy& s, core::Seconds step,
+                           core::Bytes device, core::Bytes usable) {
+  const double expected =
+      accuracy().expected_step(step.value(), static_cast<double>(device.value()),
+                               static_cast<double>(usable.value()));
+  return core::Seconds(expected * must_gain(job, s));
+}
+
+bool divides_unevenly(const Strategy& s) {
+  if (s.stages.empty()) return false;
+  const auto [least, most] = std::ranges::minmax(s.stages);
+  std::int64_t layers = 0;
+  for (const std::int64_t n : s.stages) layers += n;
+  return most - least > (layers % static_cast<std::int64_t>(s.stages.size()) == 0 ? 0 : 1);
+}
+
+double RiskClasses::next_cap(double cap) {
+  constexpr double kLeastDoubled = 0.01;
+  return 2 * std::max(cap, kLeastDoubled);
+}
+
+int RiskClasses::of_probability(double risk, double max_risk) {
+  int k = 0;
+  for (double cap = max_risk; k < kCaps && risk > cap; cap = next_cap(cap)) ++k;
+  return k;
+}
+
+RiskClasses::RiskClasses(core::Bytes usable, double max_risk) {
+  double cap = max_risk;
+  for (std::size_t k = 0; k < most_.size(); ++k) {
+    const double most = accuracy().safe_device(static_cast<double>(usable.value()), cap);
+    most_[k] = core::Bytes(static_cast<std::int64_t>(most));
+    most_bound_[k] = core::Bytes(static_cast<std::int64_t>(kBoundSlack * most));
+    cap = next_cap(cap);
+  }
+}
+
+Complexity complexity(const Strategy& s, std::int64_t seq_len) {
+  const int dimensions = (s.tensor > 1) + (s.pipeline > 1) + (s.context > 1) + (s.expert > 1);
+  return {dimensions,
+          static_cast<int>(s.offload.size()),
+          s.context > 1 && seq_len < kLongSample,
+          s.virtual_stages > 1,
+          divides_unevenly(s),
+          schedule_level(s.schedule),
+          static_cast<int>(s.sharding),
+          checkpoint_level(s),
+          settings(s)};
+}
+
+Rank rank_of(const Job& job, const Candidate& c, const Request& request) {
+  const auto device = static_cast<double>(c.memory.worst.device.value());
+  const double step =
+      counted_step(job, c.strategy, c.time.step, c.memory.worst.device, c.memory.usable).value();
+  if (request.objective == Objective::memory) return {0, device, step};
+  return {RiskClasses::of_probability(c.uncertainty.out_of_memory, request.max_risk), step, device};
+}
+
+Because order_by_preference(std::vector<Candidate>& all, const Job& job, const Request& request) {
+  std::ranges::stable_sort(all, {}, [&](const Candidate& c) { return rank_of(job, c, request); });
+  if (request.objective == Objective::memory) return Because::least_memory;
+  if (all.empty()) return Because::fastest;
+  const Rank best = rank_of(job, all.front(), request);
+  const double risk = std::max(all.front().uncertainty.out_of_memory, kHardlyRisky);
+  auto chosen = all.begin();
+  for (auto c = all.begin(); c != all.end(); ++c) {
+    const Rank rank = rank_of(job, *c, request);
+    if (rank.risk != best.risk || rank.first > (1 + request.simpler_within) * best.first) break;
+    if (within_risk(*c, risk) &&
+        complexity(c->strategy, job.seq_len) < complexity(chosen->strategy, job.seq_len))
+      chosen = c;
+  }
+  const bool simpler = chosen != all.begin();
+  std::rotate(all.begin(), chosen, chosen + 1);
+  return best.risk > 0 ? Because::least_risky : simpler ? Because::simplest : Because::fastest;
+}
+
+std::vector<UnusualPart> unusual_parts(const Strategy& s, std::int64_t seq_len) {
+  std::vector<UnusualPart> parts;
+  const auto add = [&](bool (*has)(const Strategy&), std::string text) {
+    if (has(s)) parts.push_back({std::move(text), has});
+  };
+  add(offloads, fmt::format("offload={}", fmt::join(s.offload, ",")));
+  if (seq_len < kLongSample)
+    add(divides_samples, fmt::format("context={} context_method={}", s.context,
+                                     name(s.context_method)));
+  add(unusual_schedule, fmt::format("schedule={}", name(s.schedule)));
+  add(divides_unevenly, fmt::format("stages={}", stages_text(s.stages)));
+  add(chunks_loss, fmt::format("loss_chunks={}", s.loss_chunks));
+  add(unusual_recomputation, s.checkpoint == Checkpoint::every_k
+                                 ? fmt::format("checkpoint_every={}", s.checkpoint_every)
+                                 : fmt::format("checkpoint={}", name(s.checkpoint)));
+  add(reorders_mesh, "mesh_order");
+  return parts;
+}
+
+}  // namespace planner

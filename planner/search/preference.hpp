@@ -1,0 +1,89 @@
+#pragma once
+// What is recommended among strategies that fit (docs/decisions/0011):
+//
+//   1. risk: at most Request::max_risk of running out of memory; where nothing is so safe, the cap
+//      is doubled until something is;
+//   2. speed: the least step, as counted_step counts it;
+//   3. simplicity: among those within Request::simpler_within of the fastest, and no riskier than
+//      it by what is worth telling (kHardlyRisky), the simplest.
+//
+// Pure; thread-safe.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "core/units.hpp"
+#include "planner/evaluate/candidate.hpp"
+#include "planner/search/search.hpp"
+
+namespace planner {
+
+// A bound of the closed form is at most so many times what is replayed.
+inline constexpr double kBoundSlack = 1.02;
+
+// What a replay holds beside what lives is at most this many times that, by what replays show.
+inline constexpr double kAllocatorSlack = 1.03;
+
+// Classes of risk on one machine: class 0 is at most max_risk, each next one doubles the cap (from
+// at least a percent), the last one is everything that fits.
+class RiskClasses {
+ public:
+  RiskClasses(core::Bytes usable, double max_risk);
+  int of(core::Bytes device) const { return first_within(most_, device); }
+  // The least that a bound (Entry::device) may come to when it is replayed.
+  int of_bound(core::Bytes bound) const { return first_within(most_bound_, bound); }
+  // The class of a probability of running out of memory.
+  static int of_probability(double risk, double max_risk);
+  // The most bytes of class 0.
+  core::Bytes safe() const { return most_.front(); }
+
+ private:
+  static constexpr int kCaps = 5;
+  static double next_cap(double cap);
+  using Limits = std::array<core::Bytes, kCaps>;
+  static int first_within(const Limits& limits, core::Bytes bytes) {
+    int k = 0;
+    while (k < kCaps && bytes > limits[static_cast<std::size_t>(k)]) ++k;
+    return k;
+  }
+  Limits most_{}, most_bound_{};
+};
+
+// What a choice counts a step as: Accuracy::expected_step, longer by what parts that depend on more
+// of the machine must gain: each of what hosts keep, and samples cut short (docs/decisions/0011).
+// usable: of a GPU.
+core::Seconds counted_step(const Job& job, const Strategy& strategy, core::Seconds step,
+                           core::Bytes device, core::Bytes usable);
+
+// How unusual a strategy is, compared from the first number on, in the order that decision 0011
+// states: parallel dimensions beside data, offload, context ranks of short samples, virtual stages,
+// uneven stages, schedule, sharding, recomputation, settings off their defaults.
+using Complexity = std::array<int, 9>;
+Complexity complexity(const Strategy& strategy, std::int64_t seq_len);
+
+// Where candidates stand; less is better.
+struct Rank {
+  int risk = 0;                        // RiskClasses; 0 for every one under Objective::memory
+  double first = 0, second = 0;        // counted step and device bytes; under memory the reverse
+  friend auto operator<=>(const Rank&, const Rank&) = default;
+};
+Rank rank_of(const Job& job, const Candidate& candidate, const Request& request);
+
+// Puts candidates in the order of their ranks, the recommended one before all; says why that one.
+// Under Objective::memory simplicity decides nothing.
+Because order_by_preference(std::vector<Candidate>& candidates, const Job& job,
+                         const Request& request);
+
+// Whether its stages' layer counts differ by more than the division of all layers makes them.
+bool divides_unevenly(const Strategy& strategy);
+
+// What is unusual about a strategy, part by part, as "offload=optimizer"; each must have earned its
+// place (Plan::earned).
+struct UnusualPart {
+  std::string text;
+  bool (*has)(const Strategy& strategy);
+};
+std::vector<UnusualPart> unusual_parts(const Strategy& strategy, std::int64_t seq_len);
+
+}  // namespace planner

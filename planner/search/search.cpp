@@ -1,0 +1,317 @@
+#include "planner/search/search.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <array>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "core/parse_units.hpp"
+#include "hw_profiles/load.hpp"
+#include "models/graph.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/plan/rules_of_thumb.hpp"
+#include "planner/search/assumptions.hpp"
+#include "planner/search/explorer.hpp"
+#include "planner/search/host_space.hpp"
+#include "planner/search/ranking.hpp"
+#include "planner/search/stale_space.hpp"
+#include "planner/search/variants.hpp"
+#include "planner/strategy/job_check.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::array<std::string_view, 4> kObjectives{"time", "memory", "cost", "energy"};
+constexpr std::array<std::string_view, 3> kOtherMachines{"rtx3090", "a100-sxm-80g",
+                                                         "h100-sxm-80g"};
+
+// Job and machine with every default filled in and stated.
+void complete(const Request& request, Plan& plan) {
+  plan.assumptions = request.assumptions;
+  const auto assume = [&](std::string text) { plan.assumptions.push_back(std::move(text)); };
+  plan.model = request.model;
+  plan.job = request.job;
+  plan.max_risk = request.max_risk;
+  plan.gpus = request.gpus;
+  plan.profile = request.profile;
+  if (request.gpus_per_node)
+    plan.profile.node.gpus_per_node = static_cast<int>(*request.gpus_per_node);
+  if (request.internode_bandwidth)
+    plan.profile.node.internode_bandwidth = *request.internode_bandwidth;
+  plan.gpus_per_node = plan.profile.node.gpus_per_node;
+  plan.nodes = (plan.gpus + plan.gpus_per_node - 1) / plan.gpus_per_node;
+  const std::string_view whose = is_fine_tuning(plan.job) ? "the usual of fine-tuning" :
+                                                            "the model's default";
+  if (plan.job.seq_len == 0) {
+    plan.job.seq_len = default_seq_len(plan.model, plan.job);
+    assume(models::is_transformer(plan.model.family)
+               ? fmt::format("sequence length {}: {}", plan.job.seq_len, whose)
+               : "no sequence: a sample is one input, and counts as one token");
+  }
+  if (plan.job.global_batch == 0) {
+    const std::int64_t usual = default_global_batch(plan.model, plan.job, 1);
+    plan.job.global_batch = default_global_batch(plan.model, plan.job, plan.gpus);
+    const bool rounded = plan.job.global_batch != usual;
+    assume(fmt::format("global batch {} samples: {}{}", plan.job.global_batch, whose,
+                       rounded ? fmt::format(", {}, rounded up so that the GPUs divide it", usual)
+                               : std::string()));
+  }
+  assume(fmt::format("recipe {}, optimizer {}, attention {}, framework {}", plan.job.recipe,
+                     optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
+  for (const std::string& text : request.constraints.texts())
+    assume(fmt::format("{}{}", kAskedFor, text));
+  if (request.stale) assume(std::string(kStaleAllowed));
+  for (const std::string_view key : request.constraints.beyond_limits())
+    assume(fmt::format("framework {} does not run what is pinned of {}: predicted as if it did",
+                       plan.job.framework, key));
+  assume(uncertainty_assumption(plan.profile, plan.job.framework));
+  if (const auto& v = plan.model.variants; v.experts > 0)
+    assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's tokens, "
+                       "none is dropped",
+                       v.experts, v.experts_per_token, v.experts));
+  if (plan.model.window > 0 && plan.job.seq_len > plan.model.window)
+    assume(fmt::format("attention over all {} tokens: the model's own window of {} is not modelled "
+                       "(with it attention would take less time)",
+                       plan.job.seq_len, plan.model.window));
+  if (plan.model.dropout > 0 && plan.job.mode != Mode::inference)
+    assume(fmt::format("dropout of {} is left out: its elementwise kernels are not counted",
+                       plan.model.dropout));
+  if (plan.model.variants.pooler)
+    assume("the pooled token is computed, the loss of its sentence task is not");
+  if (plan.job.mode == Mode::inference)
+    assume("inference is one forward pass over the batch, without generation");
+}
+
+std::vector<Question> questions_for(const Request& request, const Plan& plan,
+                                    const Question& first) {
+  std::vector<Question> questions{first};
+  if (request.gpu_given) return questions;
+  for (std::string_view name : kOtherMachines) {
+    if (name == plan.profile.gpu.id) continue;
+    const auto profile = hw_profiles::find_profile(std::string(name));
+    PLANNER_CHECK(profile.ok(), "a shipped profile is missing");
+    Question question = first;
+    question.profile = *profile;
+    question.profile.framework = plan.profile.framework;
+    question.machine = machine_for(question.profile, plan.job);
+    questions.push_back(std::move(question));
+  }
+  return questions;
+}
+
+void fill_other_machines(Explorer& explorer, const std::vector<Question>& questions,
+                         const Request& request, Plan& plan) {
+  if (questions.size() == 1) return;
+  for (std::string_view name : kOtherMachines) {
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      if (questions[i].profile.gpu.id != name) continue;
+      OtherMachine other;
+      other.gpu = name;
+      other.candidate =
+          i == 0 ? plan.chosen : best_on(explorer, i, request);
+      plan.other_machines.push_back(std::move(other));
+    }
+  }
+}
+
+// Constraints that leave no strategy at all are named, since nothing was there to be rejected.
+void explain_empty_space(const Request& request, Plan& plan) {
+  if (plan.chosen || !plan.rejected.empty()) return;
+  std::string texts;
+  for (const std::string& text : request.constraints.texts())
+    texts += fmt::format("{}{}", texts.empty() ? "" : ", ", text);
+  const auto& runs = plan.profile.framework.runs;
+  if (!runs.empty())
+    texts += fmt::format("{}what framework {} runs", texts.empty() ? "" : " and ",
+                         plan.job.framework);
+  for (const hw_profiles::Framework::Runs& r : runs)
+    texts += fmt::format(", {}={}", r.key, r.values);
+  Rejection rejection;
+  rejection.limit = "pins";
+  rejection.needed = rejection.available = plan.gpus;
+  rejection.fix =
+      fmt::format("no strategy on {} GPUs satisfies {}: leave one out", plan.gpus, texts);
+  plan.rejected.push_back(std::move(rejection));
+  plan.rejected_per_limit["pins"] = 1;
+}
+
+// The request completed in `plan`, and the question it asks of the machine; or what is wrong.
+core::Result<Question> ask(const Request& request, Plan& plan) {
+  complete(request, plan);
+  const core::Problems problems = job_problems(plan.job, plan.profile);
+  if (!problems.empty()) return problems;
+  core::Result<Question> question = make_question(plan.model, plan.job, plan.profile, plan.gpus);
+  if (!question.ok()) return question;
+  plan.parameters = question->parameters;
+  state_masked_share(*question, plan);
+  const core::Problems length =
+      step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile);
+  if (!length.empty()) return length;
+  return question;
+}
+
+bool can_divide_samples(const Plan& plan) {
+  return models::is_transformer(plan.model.family) && plan.job.mode != Mode::inference;
+}
+
+// Where nothing fits, or on few GPUs what fits is slower by more than this than something that
+// would need more memory, and nothing is pinned, a machine is asked again: with samples divided
+// further, with the loss in chunks (where nothing fits: finalists try them anyhow), then with what
+// its hosts can hold (docs/decisions/0010). More GPUs have data ranks to share state with.
+constexpr double kMostForMemory = 1.1;
+constexpr std::int64_t kFewGpus = 32;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+void explore(Explorer& explorer, const Request& request, const Plan& plan) {
+  const Constraints& constraints = request.constraints;
+  SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
+                       .layers = layers_of(plan.model), .experts = plan.model.variants.experts};
+  if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
+  const hw_profiles::Framework& framework = explorer.question().profile.framework;
+  options.pointwise = framework.recomputes_pointwise;
+  options.overlap = overlaps(plan.job, framework);
+  explorer.explore(structures(plan.job, options, constraints), constraints);
+  if (request.stale) explorer.explore_also(stale_structures(plan.job, options, constraints));
+  const bool asks = request.objective != Objective::memory && plan.gpus <= kFewGpus;
+  const double most = asks ? kMostForMemory : kNever;
+  if (constraints.pins_any() || explorer.serves_all(most)) return;
+  if (can_divide_samples(plan)) {
+    options.least_tokens = 1;
+    std::vector<Structure> shorter = structures(plan.job, options, constraints);
+    std::erase_if(shorter, [&](const Structure& s) {
+      return plan.job.seq_len / s.strategy.context >= kTokensOfRank || s.strategy.context == 1;
+    });
+    explorer.explore_more(std::move(shorter), most);
+  }
+  if (!explorer.serves_all(kNever))
+    explorer.explore_more(
+        with_loss_chunks(explorer.structures(), explorer.question(), constraints), kNever);
+  if (!request.hosts || explorer.serves_all(most)) return;
+  explorer.explore_more(with_host_optimizer(explorer.short_of_memory(), plan.job, constraints),
+                        most);
+  if (explorer.serves_all(most)) return;
+  explorer.explore_more(with_host_parameters(explorer.structures(), plan.job, constraints), most);
+}
+
+}  // namespace
+
+std::string_view name(Objective objective) {
+  return kObjectives[static_cast<std::size_t>(objective)];
+}
+
+std::optional<Objective> objective_from_name(std::string_view text) {
+  for (std::size_t i = 0; i < kObjectives.size(); ++i)
+    if (kObjectives[i] == text) return static_cast<Objective>(i);
+  return std::nullopt;
+}
+
+bool is_fine_tuning(const Job& job) {
+  return job.mode == Mode::finetune || (job.mode == Mode::train && job.lora_rank > 0);
+}
+
+std::int64_t default_seq_len(const models::ModelSpec& model, const Job& job) {
+  constexpr std::int64_t kTuned = 2048;
+  return is_fine_tuning(job) ? std::min(kTuned, model.default_seq_len) : model.default_seq_len;
+}
+
+std::int64_t default_global_batch(const models::ModelSpec& model, const Job& job,
+                                  std::int64_t gpus) {
+  constexpr std::int64_t kTuned = 64;
+  const std::int64_t usual = is_fine_tuning(job) ? kTuned : model.default_global_batch;
+  std::int64_t sharers = std::min(usual, gpus);
+  while (gpus % sharers != 0) --sharers;
+  return program::padded(usual, sharers);
+}
+
+// Slow links can make a step over all GPUs longer than one over a half, a quarter and so on of
+// them. These are asked as far as their use of the peak would stay below what any step reaches.
+static void state_fewer_gpus(const Request& request, Plan& plan) {
+  constexpr double kMostUse = 0.75;
+  if (!request.fewer || !plan.chosen || request.objective != Objective::time) return;
+  Request smaller = request;
+  smaller.fewer = smaller.hosts = false;
+  smaller.brief = true;
+  smaller.gpu_given = true;            // no other machine is asked about
+  smaller.top = 0;
+  smaller.candidate = 1;
+  smaller.tokens.reset();
+  smaller.job = plan.job;              // the same samples a step
+  double least = plan.chosen->time.step.value();
+  std::string said;
+  for (std::int64_t ways = 2; ways <= plan.gpus; ways *= 2) {
+    if (static_cast<double>(ways) * plan.chosen->throughput.mfu >= kMostUse) break;
+    if (plan.gpus % ways != 0) break;
+    smaller.gpus = plan.gpus / ways;
+    const core::Result<Plan> other = make_plan(smaller);
+    if (!other.ok() || !other->chosen || other->chosen->time.step.value() >= least) continue;
+    least = other->chosen->time.step.value();
+    said = fmt::format("fewer of the GPUs would be faster: {} take {} a step ({})", smaller.gpus,
+                       core::to_text(other->chosen->time.step),
+                       to_text(other->chosen->strategy));
+  }
+  if (!said.empty()) plan.assumptions.push_back(std::move(said));
+}
+
+// With the limits of what the framework runs.
+static core::Result<Request> within_framework(Request request) {
+  for (const hw_profiles::Framework::Runs& r : request.profile.framework.runs)
+    if (const core::Status done = request.constraints.limit(r.key + '=' + r.values); !done.ok())
+      return done.problems();
+  return request;
+}
+
+core::Result<Plan> make_plan(const Request& asked) {
+  const auto start = std::chrono::steady_clock::now();
+  const core::Result<Request> limited = within_framework(asked);
+  if (!limited.ok()) return limited.problems();
+  const Request& request = *limited;
+  Plan plan;
+  const core::Result<Question> question = ask(request, plan);
+  if (!question.ok()) return question.problems();
+  const std::vector<Question> questions = questions_for(request, plan, *question);
+  Explorer explorer(questions, request.max_risk);
+  explore(explorer, request, plan);
+  choose(explorer, request, plan);
+  if (!plan.chosen && !plan.alternatives.empty())
+    return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),
+                         fmt::format("{}", request.candidate), "name one of the ranking"};
+  if (plan.chosen && !request.brief) plan.earned = earned_by(explorer, request, plan);
+  state_hosts(request, plan);
+  if (request.tokens && plan.chosen) {
+    const Time& t = plan.chosen->time;
+    plan.training =
+        cost::training(plan.profile.gpu, plan.gpus, *request.tokens,
+                       plan.job.global_batch * plan.job.seq_len, t.step, t.compute + t.optimizer);
+  }
+  state_fewer_gpus(request, plan);
+  if (!request.brief || !plan.chosen) explain_rejections(explorer, plan);
+  explain_empty_space(request, plan);
+  fill_other_machines(explorer, questions, request, plan);
+  const std::int64_t samples = plan.chosen ? plan.chosen->strategy.micro_batch : 1;
+  plan.rules_of_thumb =
+      rules_of_thumb(plan.model, plan.parameters, plan.job.seq_len, samples);
+  plan.search = explorer.counts();
+  plan.search.seconds = core::Seconds(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return plan;
+}
+
+core::Result<SearchCounts> explore_space(const Request& asked) {
+  const core::Result<Request> limited = within_framework(asked);
+  if (!limited.ok()) return limited.problems();
+  const Request& request = *limited;
+  Plan plan;
+  const core::Result<Question> question = ask(request, plan);
+  if (!question.ok()) return question.problems();
+  const auto start = std::chrono::steady_clock::now();
+  Explorer explorer({*question}, request.max_risk);
+  explore(explorer, request, plan);
+  SearchCounts counts = explorer.counts();
+  counts.seconds = core::Seconds(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return counts;
+}
+
+}  // namespace planner

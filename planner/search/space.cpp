@@ -1,0 +1,274 @@
+#include "planner/search/space.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
+
+namespace planner {
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> small, large;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d * d != n) large.push_back(n / d);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+constexpr std::size_t kUsual = 1 << 14;  // structures
+
+class Space {
+ public:
+  Space(const Job& job, const SpaceOptions& options, const Constraints& constraints)
+      : job_(job), options_(options), constraints_(constraints) {
+    base_.overlap = options_.overlap;
+    constraints_.put(base_, {"context", "expert", "sequence_parallel", "stages", "partition",
+                             "parts", "grad_sync", "servers", "servers_colocated", "server_mode",
+                             "overlap", "bucket_bytes", "tp_overlap", "offload", "mesh_order",
+                             "context_method"});
+    workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
+    structures_.reserve(kUsual);
+  }
+
+  std::vector<Structure> all() {
+    const bool cut = base_.partition == Partition::operators;
+    const std::int64_t most = cut ? 2 : options_.layers;
+    for (std::int64_t chunks : degrees("loss_chunks", {1}, 1)) {
+      base_.loss_chunks = chunks;
+      for (std::int64_t t : degrees("tensor", divisors(workers_), options_.gpus_per_node))
+        for (std::int64_t p : degrees("pipeline", divisors(workers_), most)) with(t, p);
+    }
+    return std::move(structures_);
+  }
+
+ private:
+  // The pinned values, or the usual ones up to a limit.
+  std::vector<std::int64_t> degrees(std::string_view key, std::vector<std::int64_t> usual,
+                                    std::int64_t limit) const {
+    if (constraints_.is_pinned(key)) return constraints_.pinned(key);
+    std::erase_if(usual, [&](std::int64_t d) { return d > limit; });
+    return usual;
+  }
+
+  void with(std::int64_t tensor, std::int64_t pipeline) {
+    Strategy s = base_;
+    s.tensor = tensor;
+    s.pipeline = pipeline;
+    with_context(s);
+    const bool asked = constraints_.is_pinned("context") || constraints_.is_pinned("grad_sync");
+    if (asked || options_.least_tokens == 0) return;
+    const std::int64_t ranks = workers_ / std::gcd(workers_, tensor * pipeline);
+    const std::int64_t most = job_.seq_len / options_.least_tokens;
+    for (s.context = 2; s.context <= std::min(ranks, most); ++s.context)
+      if (ranks % s.context == 0 && job_.seq_len % (2 * s.context * tensor) == 0) with_context(s);
+  }
+
+  void with_context(Strategy s) {
+    const std::int64_t model_ranks = s.tensor * s.pipeline * s.context;
+    const bool pinned = constraints_.is_pinned("tensor") || constraints_.is_pinned("pipeline");
+    if (workers_ % model_ranks != 0 && !pinned) return;
+    s.data = std::max<std::int64_t>(1, workers_ / model_ranks);
+    if (constraints_.is_pinned("data")) {
+      const std::vector<std::int64_t> wanted = constraints_.pinned("data");
+      const bool both = constraints_.is_pinned("tensor") && constraints_.is_pinned("pipeline");
+      if (std::ranges::find(wanted, s.data) == wanted.end()) {
+        if (!both) return;
+        s.data = wanted.front();  // contradicts the other pins: named as such
+      }
+    }
+    if (options_.experts == 0 && !constraints_.is_pinned("expert")) return with_experts(s);
+    const std::int64_t most = std::gcd(options_.experts, s.data_ranks());
+    for (const std::int64_t e : degrees("expert", divisors(most), most)) {
+      s.expert = e;
+      with_experts(s);
+    }
+  }
+
+  void with_experts(Strategy s) {
+    const std::int64_t tensor = s.tensor;
+    // A residual stream of whole rows, and one of 1 / tensor of them.
+    const bool either = tensor > 1 && job_.seq_len % tensor == 0 &&
+                        !constraints_.is_pinned("sequence_parallel");
+    for (const bool rows : {false, true}) {
+      if (rows && !either) continue;
+      if (either) s.sequence_parallel = rows;
+      for (const auto& [sharding, group] : shardings(s)) {
+        s.sharding = sharding;
+        s.shard_group = group;
+        for (const Family& family : families(s)) checkpoints(s, family);
+      }
+    }
+  }
+
+  // Schedules that share their stages' passes.
+  struct Family {
+    std::int64_t virtual_stages = 1;
+    std::vector<Schedule> schedules;
+  };
+
+  std::vector<Family> families(const Strategy& s) const {
+    std::vector<Schedule> wanted;
+    for (std::int64_t value : constraints_.pinned("schedule"))
+      wanted.push_back(static_cast<Schedule>(value));
+    if (wanted.empty()) {
+      if (s.pipeline == 1) return {{1, {Schedule::none}}};
+      if (s.partition == Partition::operators) return {{1, {Schedule::naive}}};
+      wanted = {Schedule::one_f_one_b, Schedule::gpipe};
+      if (job_.mode != Mode::inference) wanted.push_back(Schedule::interleaved);
+      // What a split backward pass cannot be combined with (strategy_problems) is not proposed.
+      if (job_.mode != Mode::inference && !s.sequence_parallel && s.sharding <= Sharding::zero1)
+        wanted.insert(wanted.end(), {Schedule::zb_h1, Schedule::zb_h2});
+    }
+    std::vector<Family> found;
+    for (Schedule schedule : wanted)
+      for (std::int64_t chunks : virtual_stages(schedule, s.pipeline)) {
+        const bool split = splits_backward(schedule);
+        const auto same = std::ranges::find_if(found, [&](const Family& f) {
+          return f.virtual_stages == chunks && splits_backward(f.schedules.front()) == split;
+        });
+        if (same == found.end())
+          found.push_back({chunks, {schedule}});
+        else
+          same->schedules.push_back(schedule);
+      }
+    return found;
+  }
+
+  // Chunks that a rank may hold: of equally many layers, or one fewer at the model's ends (of one
+  // layer each: the embeddings and the head alone, as of Llama 3 [llama3] section 3.3.2). Where
+  // chunks differ otherwise, all ranks wait for whichever has the longer one at hand.
+  std::vector<std::int64_t> virtual_stages(Schedule schedule, std::int64_t pipeline) const {
+    const std::vector<std::int64_t> pinned = constraints_.pinned("virtual_stages");
+    if (!pinned.empty()) return pinned;
+    if (schedule == Schedule::zb_v) return {2};
+    if (schedule != Schedule::interleaved) return {1};
+    std::vector<std::int64_t> found;
+    for (std::int64_t chunks : {2, 3, 4, 6, 8, 12}) {
+      const std::int64_t places = chunks * pipeline;
+      const std::int64_t most = chunk_places(options_.layers, chunks);
+      if (places > most) break;
+      if (options_.layers % places == 0 || most % places == 0)
+        found.push_back(chunks);
+    }
+    if (found.empty() && constraints_.is_pinned("schedule")) return {2};  // says what is amiss
+    return found;
+  }
+
+  std::vector<std::pair<Sharding, std::int64_t>> shardings(const Strategy& s) const {
+    std::vector<std::pair<Sharding, std::int64_t>> found{{Sharding::none, 1}};
+    const bool servers = s.grad_sync == GradSync::parameter_server;
+    if (job_.mode == Mode::inference || servers) return found;
+    const std::int64_t data = s.data * s.context;
+    if (data == 1) {                   // one rank's shard is the whole
+      if (s.offloads("params")) found.emplace_back(Sharding::zero3, 1);
+      return found;
+    }
+    for (Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
+      found.emplace_back(z, data);
+    // HSDP: shards within a node, replicas across nodes; or the group that a pin asks for.
+    std::vector<std::int64_t> groups = constraints_.pinned("shard_group");
+    if (groups.empty()) groups.push_back(options_.gpus_per_node / s.tensor);
+    for (std::int64_t group : groups)
+      if (group > 1 && group < data && data % group == 0 && group % s.expert == 0)
+        found.emplace_back(Sharding::zero3, group);
+    return found;
+  }
+
+  void checkpoints(Strategy s, const Family& family) {
+    s.virtual_stages = family.virtual_stages;
+    const auto add = [&](Checkpoint checkpoint, std::int64_t every) {
+      s.checkpoint = checkpoint;
+      s.checkpoint_every = every;
+      for (Schedule schedule : family.schedules) {  // fastest: they share their stages' passes
+        s.schedule = schedule;
+        this->add(s);
+      }
+    };
+    add(Checkpoint::none, 0);
+    if (job_.mode == Mode::inference) return;
+    std::vector<std::int64_t> every = constraints_.pinned("checkpoint_every");
+    if (every.empty()) every = {1, 2, 3, 4, 6, 8};
+    const bool proposed = !constraints_.is_pinned("schedule");
+    const bool recomputes = !(proposed && splits_backward(family.schedules.front()));
+    for (std::int64_t k : every)
+      if (recomputes && k >= 1 && k <= options_.layers) add(Checkpoint::every_k, k);
+    add(Checkpoint::selective, 0);
+    if (options_.pointwise && recomputes) add(Checkpoint::pointwise, 0);
+    for (std::int64_t value : constraints_.pinned("checkpoint")) {
+      const auto pinned = static_cast<Checkpoint>(value);
+      const bool proposed_above = pinned == Checkpoint::pointwise && options_.pointwise;
+      if (pinned >= Checkpoint::memory_poor && !proposed_above) add(pinned, 0);
+    }
+  }
+
+  void add(const Strategy& s) {
+    const std::int64_t per_replica = std::max<std::int64_t>(1, job_.global_batch / s.data);
+    const std::vector<std::int64_t>& sizes = sizes_for(s, per_replica);
+    if (sizes.empty()) return;
+    if (constraints_.empty()) return void(structures_.emplace_back(s, sizes));
+    std::vector<std::int64_t> admitted;
+    for (std::int64_t size : sizes)
+      if (constraints_.admits(with_micro_batch(s, size, job_.global_batch)))
+        admitted.push_back(size);
+    if (!admitted.empty()) structures_.emplace_back(s, std::move(admitted));
+  }
+
+  // Micro-batches of a replica's samples: the same for many structures, one after the other.
+  const std::vector<std::int64_t>& sizes_for(const Strategy& s, std::int64_t per_replica) {
+    // Of c ranks that share more than one sample, data ranks that share fewer do as much each, and
+    // exchange fewer keys: single samples alone are divided.
+    const bool single = s.context > 1 && !constraints_.is_pinned("context");
+    const bool alike = s.schedule != Schedule::interleaved && !splits_backward(s.schedule) &&
+                       !is_endless(s.schedule);  // those that take any number of micro-batches
+    Sizes& of = sizes_[alike ? 0 : static_cast<std::size_t>(s.schedule)];
+    if (of.samples == per_replica && of.pipeline == s.pipeline && of.single == single)
+      return of.sizes;
+    of = {per_replica, s.pipeline, single, constraints_.pinned("micro_batch")};
+    if (single) std::erase_if(of.sizes, [](std::int64_t size) { return size > 1; });
+    if (of.sizes.empty() && !(single && constraints_.is_pinned("micro_batch")))
+      of.sizes = single ? std::vector<std::int64_t>{1} : divisors(per_replica);
+    if (!constraints_.is_pinned("schedule"))
+      std::erase_if(of.sizes, [&](std::int64_t size) {
+        return !schedule_takes(s.schedule, s.pipeline,
+                               std::max<std::int64_t>(1, per_replica / size));
+      });
+    return of.sizes;
+  }
+
+  struct Sizes {
+    std::int64_t samples = 0, pipeline = 0;
+    bool single = false;
+    std::vector<std::int64_t> sizes;
+  };
+
+  const Job& job_;
+  const SpaceOptions options_;
+  const Constraints& constraints_;
+  Strategy base_;
+  std::int64_t workers_ = 1;
+  std::array<Sizes, 1 + static_cast<std::size_t>(Schedule::pipedream_2bw)>
+      sizes_;  // asked for last
+  std::vector<Structure> structures_;
+};
+
+}  // namespace
+
+std::vector<Structure> structures(const Job& job, const SpaceOptions& options,
+                                  const Constraints& constraints) {
+  return Space(job, options, constraints).all();
+}
+
+Strategy with_micro_batch(Strategy s, std::int64_t micro_batch, std::int64_t global_batch) {
+  s.micro_batch = micro_batch;
+  s.grad_accum = std::max<std::int64_t>(1, global_batch / std::max<std::int64_t>(1, s.data) /
+                                               micro_batch);
+  return s;
+}
+
+}  // namespace planner

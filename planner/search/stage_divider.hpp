@@ -1,0 +1,70 @@
+#pragma once
+// Internal: what layers, embeddings and head cost on a machine, and the pipeline boundaries that
+// follow (stages.hpp), for `stages=auto`. Costs are those of the lowered actions, read once for
+// each way to build the graph; what recomputation adds is composed. Not thread-safe.
+//
+// A stage's time is that of a micro-batch where layers are equal; of unequal ones that of a step:
+// the micro-batches' and the update of its parameters, which may be another layer's affair.
+//
+// Of equal layers, all stages between the first and the last are held to the memory of the second,
+// which keeps the most micro-batches of them: the closed form describes what follows.
+
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "models/graph.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/search/stages.hpp"
+#include "planner/strategy/strategy.hpp"
+
+namespace planner {
+
+// Parameters of a segment on one rank, unsharded.
+struct HeldParameters {
+  double trained = 0, frozen = 0;      // elements
+  double divisible = 0;                // trained by all ranks of the data group between them
+  double codes = 0;                    // bytes of quantised ones
+};
+
+// Without the parameters' state and recomputation.
+struct StageCosts {
+  StageLoads loads;
+  std::vector<HeldParameters> layers;
+  HeldParameters embeddings, head;
+  std::vector<std::int64_t> forward;   // picoseconds of the forward pass, by layer
+  std::int64_t boundary = 0;           // bytes of the largest boundary tensor
+};
+
+class StageDivider {
+ public:
+  // The question outlives the divider.
+  explicit StageDivider(const Question& question);
+
+  // Layers per stage: the fastest division that fits the memory, as the loads estimate it; the
+  // fastest of all where none does (what is printed is replayed). One for all micro-batches where
+  // layers are alike; else one for each. Of a V its chunks, by their time alone; empty where some
+  // rank has one layer: resolve() divides them. REQUIRES: strategy_problems are none.
+  std::vector<std::int64_t> stages(const Strategy& strategy, const models::ModelGraph& graph);
+
+  // Whether the division depends on the micro-batch.
+  static bool varies(const models::ModelGraph& graph) { return graph.templates.size() > 1; }
+
+ private:
+  // Degrees that shape the graph, selective kinds of checkpoint, micro-batch, chunks of the loss.
+  using CostsKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, Checkpoint,
+                              std::int64_t, std::int64_t>;
+  // With recomputation, and the number of stages.
+  using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t>;
+
+  void add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
+  void add_update(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
+
+  const Question* question_;
+  double weight_ = 0, compute_ = 0, gradient_ = 0, slots_ = 0;  // bytes of an element
+  std::map<CostsKey, StageCosts> costs_;
+  std::map<FastestKey, std::vector<std::int64_t>> fastest_;
+};
+
+}  // namespace planner

@@ -1,0 +1,18 @@
+#pragma once
+// The graph that a strategy runs of a model, and what a framework's kernels keep in it. Pure.
+
+#include "hw_profiles/profile.hpp"
+#include "models/graph.hpp"
+#include "planner/question/job.hpp"
+#include "planner/strategy/strategy.hpp"
+
+namespace planner {
+
+models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
+                                   const hw_profiles::Framework& framework = {});
+
+// `overlap` of a strategy that the framework runs: whether it reduces gradients, and gathers
+// sharded weights, beside computing.
+bool overlaps(const Job& job, const hw_profiles::Framework& framework);
+
+}  // namespace planner

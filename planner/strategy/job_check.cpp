@@ -1,0 +1,112 @@
+#include "planner/strategy/job_check.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "planner/question/quantization.hpp"
+
+namespace planner {
+namespace {
+
+std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
+
+std::string known_recipes() {
+  std::string text = "one of";
+  for (std::string_view name : recipe_names()) text += fmt::format(" {}", name);
+  return text;
+}
+
+}  // namespace
+
+core::DType usual_precision(const hw_profiles::Profile& profile) {
+  const bool has_bf16 = hw_profiles::peak(profile.gpu, core::DType::bf16).has_value();
+  return has_bf16 ? core::DType::bf16 : core::DType::f16;
+}
+
+std::string_view usual_attention(const hw_profiles::Profile& profile) {
+  if (profile.gpu.attention_flash2) return "flash2";
+  const bool keeps_none =
+      profile.gpu.attention_flash1 && profile.framework.memory_efficient_attention;
+  return keeps_none ? "flash1" : "fused_softmax";
+}
+
+std::vector<std::string> take_usual(Job& job, const hw_profiles::Profile& profile, bool precision,
+                                    bool attention) {
+  const std::string& gpu = profile.gpu.id;
+  std::vector<std::string> said;
+  const bool takes = precision && recipe_accepts(job.recipe, core::DType::f16) &&
+                     resolve_recipe(job.recipe)->compute == core::DType::bf16;
+  if (takes && usual_precision(profile) != job.precision) {
+    job.precision = usual_precision(profile);
+    said.push_back(
+        fmt::format("precision fp16, to be trained with a loss scale: {} has no bf16", gpu));
+  }
+  if (attention && usual_attention(profile) != job.attention) {
+    job.attention = usual_attention(profile);
+    said.push_back(fmt::format(
+        "attention {}: FlashAttention-2 has no kernels for {}{}", job.attention, gpu,
+        job.attention == "flash1" ? "; as fast as its memory-efficient kernel, which keeps no "
+                                    "scores either" : ""));
+  }
+  return said;
+}
+
+core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile) {
+  core::Problems problems;
+  const auto need = [&](bool holds, std::string where, std::string expected, std::string found,
+                        std::string fix) {
+    if (!holds)
+      problems.push_back({std::move(where), std::move(expected), std::move(found), std::move(fix)});
+  };
+  const auto recipe = resolve_recipe(job.recipe, job.precision);
+  need(recipe.has_value(), "--recipe", known_recipes(), quoted(job.recipe), "");
+  if (!recipe) return problems;
+  need(recipe_accepts(job.recipe, job.precision), "--precision",
+       job.recipe == "mixed" ? "bf16 or fp16" : fmt::format("bf16 with recipe {}", job.recipe),
+       std::string(precision_name(job.precision)), "choose --recipe mixed for fp16");
+  const std::string usual(precision_name(usual_precision(profile)));
+  const std::string computed = fmt::format("a type that {} computes", profile.gpu.id);
+  const bool computes = hw_profiles::peak(profile.gpu, recipe->compute).has_value();
+  need(computes || recipe->compute != core::DType::bf16, "--precision", computed,
+       fmt::format("bf16, of recipe {}", job.recipe),
+       recipe_accepts(job.recipe, core::DType::f16)
+           ? "choose --precision fp16, and train with a loss scale"
+           : "choose --recipe mixed --precision fp16, or --recipe fp32");
+  need(computes || recipe->compute == core::DType::bf16, "--recipe", computed,
+       std::string(core::name(recipe->compute)), "choose another recipe or GPU");
+  const auto attention = attention_kinds();
+  need(std::ranges::count(attention, job.attention) == 1, "--attention",
+       fmt::format("one of {}", fmt::join(attention, ", ")), quoted(job.attention), "");
+  need(job.attention != "flash2" || profile.gpu.attention_flash2.has_value(), "--attention",
+       fmt::format("a kernel that there is for {}", profile.gpu.id), "flash2",
+       fmt::format("choose --attention {}", usual_attention(profile)));
+  need(job.precision != core::DType::f8 || profile.gpu.peak_f8.has_value(), "--precision", computed,
+       "fp8", fmt::format("choose {} or another GPU", usual));
+  need(quantization_from_name(job.quantization).has_value(), "--quantization",
+       "none, int8, nf4 or two_factor", quoted(job.quantization), "");
+  need(job.quantization == "none" || job.lora_rank > 0 || job.mode == Mode::inference,
+       "--quantization", "none where all weights train", quoted(job.quantization),
+       "add --lora-rank 16: codes are for weights that do not change");
+  need(job.global_batch >= 1, "--global-batch", "at least 1 sample",
+       fmt::format("{}", job.global_batch), "");
+  return problems;
+}
+
+core::Problems step_length_problems(const Job& job, std::int64_t parameters, std::int64_t gpus,
+                                    const hw_profiles::Profile& profile) {
+  constexpr double kDay = 86'400;
+  // [megatron2021]: 6 FLOPs per parameter and token, forward and backward.
+  const double flops = 6 * static_cast<double>(parameters) *
+                       static_cast<double>(job.global_batch) * static_cast<double>(job.seq_len);
+  const double seconds =
+      flops / (profile.gpu.peak_16bit.value() * static_cast<double>(gpus));
+  if (seconds <= kDay) return {};
+  return {{"global_batch", "a step of at most a day at the GPUs' peak",
+           fmt::format("{} samples of {} tokens, {:.3g} days", job.global_batch, job.seq_len,
+                       seconds / kDay),
+           "take a smaller --global-batch or more GPUs"}};
+}
+
+}  // namespace planner

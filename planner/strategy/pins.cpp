@@ -1,0 +1,265 @@
+#include "planner/strategy/pins.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "core/parse_units.hpp"
+
+namespace planner {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::optional<std::int64_t> integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::int64_t> boolean(std::string_view text) {
+  if (text == "true" || text == "yes" || text == "on" || text == "1") return 1;
+  if (text == "false" || text == "no" || text == "off" || text == "0") return 0;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> scalar(const StrategyKey& key, std::string_view text) {
+  std::optional<std::int64_t> value;
+  if (key.kind == KeyKind::boolean) {
+    value = boolean(text);
+  } else if (key.kind == KeyKind::choice) {
+    const auto at = std::ranges::find(key.choices, text);
+    if (at != key.choices.end()) value = at - key.choices.begin();
+  } else if (key.kind == KeyKind::bytes) {
+    const core::Result<core::Bytes> size = core::parse_bytes(text, key.name);
+    if (size.ok()) value = size.value().value();
+  } else {
+    value = integer(text);
+  }
+  const bool in_range = value && *value >= key.low && *value <= key.high;
+  return in_range ? value : std::nullopt;
+}
+
+core::Problem bad_value(const StrategyKey& key, std::string_view text, std::string_view where) {
+  core::Problem problem{.where = std::string(where),
+                        .expected = allowed_values(key),
+                        .found = fmt::format("\"{}\"", text),
+                        .fix = ""};
+  const std::vector<std::string_view> choices(key.choices.begin(), key.choices.end());
+  const std::string_view near = core::nearest(text, choices);
+  if (!near.empty()) problem.fix = fmt::format("did you mean {}={}?", key.name, near);
+  return problem;
+}
+
+core::Problem unknown_key(std::string_view name, const std::string& where) {
+  std::vector<std::string_view> names = strategy_key_names();
+  for (const OtherKeyName& other : other_key_names())
+    if (other.name.size() > 3) names.push_back(other.name);  // any two letters are near "dp"
+  const std::string_view near = core::nearest(name, names);
+  const StrategyKey* key = strategy_key_meant(near);
+  return {where, fmt::format("a key of the strategy: {}", strategy_key_list()),
+          fmt::format("\"{}\"", name),
+          key == nullptr ? std::string() : fmt::format("did you mean {}?", key->name)};
+}
+
+}  // namespace
+
+// "tp=8" is tensor=8. "checkpoint=every_k(2)|none", as plans print it, is two pins:
+// checkpoint=every_k|none and checkpoint_every=2|0. Forbidding every_k(2) leaves the other k.
+std::vector<Constraints::PlainPin> Constraints::plain_pins(const StrategyKey& key,
+                                                           std::string_view text, bool forbid) {
+  constexpr std::string_view kEvery = "every_k";
+  PlainPin own{&key, {}}, every{find_strategy_key("checkpoint_every"), {}};
+  bool counted = false, any_count = false;
+  for (std::string_view part : split(text, '|')) {
+    std::string value;
+    for (std::string_view item : key.is_list() ? split(part, ',') : std::vector{part})
+      value.append(value.empty() ? "" : ",").append(value_meant(key, item));
+    const bool has_count = value.starts_with("every_k(") && value.ends_with(')');
+    any_count = any_count || value == kEvery;
+    counted = counted || has_count;
+    if (has_count) {
+      every.values.push_back(value.substr(kEvery.size() + 1, value.size() - kEvery.size() - 2));
+      value = kEvery;
+    } else if (!forbid) {
+      every.values.emplace_back("0");
+    }
+    if (!has_count || !forbid) own.values.push_back(std::move(value));
+  }
+  if (!counted || any_count) return {own};
+  if (own.values.empty()) return {every};
+  return {own, every};
+}
+
+bool Constraints::KeyRule::admits(const Value& value) const {
+  const auto has = [&](const std::vector<Value>& values) {
+    return std::ranges::find(values, value) != values.end();
+  };
+  const std::vector<Value>& allowed = pinned.empty() ? limits : pinned;
+  return (allowed.empty() || has(allowed)) && !has(forbidden);
+}
+
+core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key,
+                                                          std::string_view text,
+                                                          std::string_view where) {
+  if (!key.is_list()) {
+    const std::optional<std::int64_t> value = scalar(key, text);
+    if (!value) return bad_value(key, text, where);
+    return Value{.number = *value, .items = {}};
+  }
+  std::vector<std::string> items;
+  const std::string_view none = key.kind == KeyKind::numbers ? "auto" : "none";
+  if (text != none)
+    for (std::string_view item : split(text, ',')) items.emplace_back(item);
+  items = expanded(key, std::move(items));
+  if (list_problem(key, items)) return bad_value(key, text, where);
+  return Value{.number = 0, .items = std::move(items)};
+}
+
+core::Status Constraints::add(std::string_view text, Kind kind) {
+  static constexpr std::array<std::string_view, 3> kFrom{"--pin", "--forbid", "framework.runs"};
+  const std::string where = fmt::format("{} {}", kFrom[static_cast<std::size_t>(kind)], text);
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos)
+    return core::Problem{where, "key=value", fmt::format("\"{}\"", text), "write data=8"};
+  const std::string_view name = text.substr(0, equals);
+  const StrategyKey* key = strategy_key_meant(name);
+  if (key == nullptr) return unknown_key(name, where);
+  for (const PlainPin& plain : plain_pins(*key, text.substr(equals + 1), kind == Kind::forbid))
+    if (core::Status done = add(plain, where, kind); !done.ok()) return done;
+  return core::Done{};
+}
+
+core::Status Constraints::add(const PlainPin& plain, const std::string& where, Kind kind) {
+  std::vector<Value> values;
+  for (const std::string& part : plain.values) {
+    core::Result<Value> value = parse_value(*plain.key, part, where);
+    if (!value.ok()) return value.problems();
+    values.push_back(std::move(value).value());
+  }
+  std::ranges::sort(values);
+  values.erase(std::ranges::unique(values).begin(), values.end());
+  KeyRule& of_key = rule(*plain.key);
+  std::vector<Value>& known = kind == Kind::forbid  ? of_key.forbidden
+                              : kind == Kind::limit ? of_key.limits
+                                                    : of_key.pinned;
+  const std::string_view name = plain.key->name;
+  if (kind == Kind::pin && !known.empty() && known != values)
+    return core::Problem{where, fmt::format("one pin of {}", name), "a second, different one",
+                         fmt::format("allow several as {}=A|B", name)};
+  if (kind == Kind::limit) known.clear();  // a plan within a plan limits once more
+  known.insert(known.end(), values.begin(), values.end());
+  if (kind != Kind::limit)
+    texts_.push_back(fmt::format("{} {}={}", kind == Kind::pin ? "pin" : "forbid", name,
+                                 fmt::join(plain.values, "|")));
+  return core::Done{};
+}
+
+core::Status Constraints::pin(std::string_view text) { return add(text, Kind::pin); }
+core::Status Constraints::forbid(std::string_view text) { return add(text, Kind::forbid); }
+core::Status Constraints::limit(std::string_view text) { return add(text, Kind::limit); }
+
+void Constraints::release(std::string_view key) {
+  for (KeyRule& r : keys_)
+    if (r.key->name == key) r.pinned.clear();
+  std::erase_if(texts_, [&](const std::string& text) {
+    return text.starts_with(fmt::format("pin {}=", key));
+  });
+}
+
+Constraints::KeyRule& Constraints::rule(const StrategyKey& key) {
+  for (KeyRule& r : keys_)
+    if (r.key == &key) return r;
+  keys_.push_back({.key = &key, .pinned = {}, .forbidden = {}, .limits = {}});
+  return keys_.back();
+}
+
+const Constraints::KeyRule* Constraints::find(std::string_view key) const {
+  for (const KeyRule& r : keys_)
+    if (r.key->name == key) return &r;
+  return nullptr;
+}
+
+Constraints::Value Constraints::value_of(const StrategyKey& key, const Strategy& strategy) {
+  if (key.is_list()) return {.number = 0, .items = list_value(key, strategy)};
+  return {.number = key.get(strategy), .items = {}};
+}
+
+std::string_view Constraints::broken(const Strategy& strategy) const {
+  for (const KeyRule& r : keys_)
+    if (!r.admits(value_of(*r.key, strategy))) return r.key->name;
+  return {};
+}
+
+std::string_view Constraints::forbids(const Strategy& strategy) const {
+  for (const KeyRule& r : keys_)
+    if (!r.forbidden.empty() &&
+        std::ranges::find(r.forbidden, value_of(*r.key, strategy)) != r.forbidden.end())
+      return r.key->name;
+  return {};
+}
+
+bool Constraints::is_within_limits(const Strategy& strategy) const {
+  return std::ranges::all_of(keys_, [&](const KeyRule& r) {
+    return r.limits.empty() ||
+           std::ranges::find(r.limits, value_of(*r.key, strategy)) != r.limits.end();
+  });
+}
+
+std::vector<std::string_view> Constraints::beyond_limits() const {
+  std::vector<std::string_view> found;
+  for (const KeyRule& r : keys_) {
+    const auto is_beyond = [&](const Value& value) {
+      return std::ranges::find(r.limits, value) == r.limits.end();
+    };
+    if (!r.limits.empty() && std::ranges::any_of(r.pinned, is_beyond)) found.push_back(r.key->name);
+  }
+  return found;
+}
+
+bool Constraints::admits(const Strategy& strategy) const { return broken(strategy).empty(); }
+
+bool Constraints::admits(std::string_view key, std::int64_t value) const {
+  const KeyRule* r = find(key);
+  return r == nullptr || r->admits({.number = value, .items = {}});
+}
+
+bool Constraints::pins_any() const {
+  return std::ranges::any_of(keys_, [](const KeyRule& r) { return !r.pinned.empty(); });
+}
+
+bool Constraints::is_pinned(std::string_view key) const {
+  const KeyRule* r = find(key);
+  return r != nullptr && !r->pinned.empty();
+}
+
+std::vector<std::int64_t> Constraints::pinned(std::string_view key) const {
+  std::vector<std::int64_t> values;
+  if (const KeyRule* r = find(key); r != nullptr && !r->key->is_list())
+    for (const Value& value : r->pinned) values.push_back(value.number);
+  return values;
+}
+
+void Constraints::put(Strategy& strategy, std::initializer_list<std::string_view> keys) const {
+  for (const KeyRule& r : keys_) {
+    if (r.pinned.empty() || std::ranges::find(keys, r.key->name) == keys.end()) continue;
+    if (r.key->is_list())
+      put_list(*r.key, strategy, r.pinned.front().items);
+    else
+      r.key->put(strategy, r.pinned.front().number);
+  }
+}
+
+}  // namespace planner

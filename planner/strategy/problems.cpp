@@ -1,0 +1,369 @@
+// What a strategy must satisfy to be lowered. One rule, one message.
+#include "planner/strategy/problems.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/question/phrase.hpp"
+#include "planner/strategy/context_problems.hpp"
+#include "planner/strategy/graph_cut.hpp"
+#include "planner/strategy/memory_saving_problems.hpp"
+#include "planner/strategy/schedules.hpp"
+
+// Most rules hold, and the search asks them all for each structure: what a message is made of is
+// not even evaluated then.
+#define NEED(holds, ...) ((holds) ? void() : fail(__VA_ARGS__))
+
+namespace planner {
+namespace {
+
+class Rules {
+ public:
+  Rules(const models::ModelSpec& spec, const Job& job, const Strategy& s, std::int64_t gpus,
+        bool keys_alone)
+      : spec_(spec),
+        job_(job),
+        s_(s),
+        gpus_(gpus),
+        keys_alone_(keys_alone),
+        layers_(spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1) {
+  }
+
+  core::Problems run() {
+    if (!degrees()) return problems_;  // the rest divides by them
+    model();
+    batch();
+    pipeline();
+    partition();
+    sharding();
+    servers();
+    checkpoint();
+    sequence();
+    partial_gradients();
+    experts();
+    not_lowered();
+    return std::move(problems_);
+  }
+
+ private:
+  void fail(const char* key, const Phrase& expected, const Phrase& found, const Phrase& fix = "") {
+    if (keys_alone_) return void(problems_.push_back({key, "", "", ""}));
+    problems_.push_back({key, expected.text(), found.text(), fix.text()});
+  }
+  static Phrase text(std::int64_t n) { return Phrase(n); }
+
+  bool degrees() {
+    constexpr std::int64_t kMost = 1 << 24;
+    bool holds = true;
+    for (const std::int64_t degree :
+         {s_.data, s_.tensor, s_.pipeline, s_.context, s_.expert, s_.virtual_stages,
+          s_.micro_batch, s_.grad_accum, s_.shard_group})
+      holds &= degree >= 1 && degree <= kMost;
+    if (!holds) name_degrees(kMost);
+    if (!problems_.empty()) return false;
+    const double ranks = static_cast<double>(s_.data) * static_cast<double>(s_.tensor) *
+                         static_cast<double>(s_.pipeline) * static_cast<double>(s_.context);
+    NEED(ranks + static_cast<double>(s_.separate_servers()) == static_cast<double>(gpus_), "data",
+         "data x tensor x pipeline x context" +
+             Phrase(s_.separate_servers() > 0 ? " + servers" : "") + " = " + text(gpus_) +
+             " GPUs",
+         text(s_.data) + " x " + text(s_.tensor) + " x " + text(s_.pipeline) + " x " +
+             text(s_.context),
+         "pin degrees whose product is the number of GPUs");
+    return problems_.empty();
+  }
+
+  void name_degrees(std::int64_t most) {
+    for (auto [key, degree] : {std::pair{"data", s_.data}, {"tensor", s_.tensor},
+                               {"pipeline", s_.pipeline}, {"context", s_.context},
+                               {"expert", s_.expert},
+                               {"virtual_stages", s_.virtual_stages},
+                               {"micro_batch", s_.micro_batch}, {"grad_accum", s_.grad_accum},
+                               {"shard_group", s_.shard_group}})
+      NEED(degree >= 1 && degree <= most, key, "an integer from 1 to 16777216", text(degree));
+  }
+
+  void model() {
+    if (s_.tensor == 1) return;
+    NEED(models::is_transformer(spec_.family), "tensor",
+         "1 for a feed-forward chain or an operator graph", text(s_.tensor),
+         "use data, pipeline or sharding");
+    if (spec_.heads == 0) return;
+    const bool grouped = spec_.kv_heads != spec_.heads;
+    NEED(spec_.kv_heads % s_.tensor == 0, "tensor",
+         "a divisor of " + text(spec_.kv_heads) + (grouped ? " key-value heads" : " heads"),
+         text(s_.tensor));
+    NEED(spec_.ffn_hidden % s_.tensor == 0, "tensor",
+         "a divisor of ffn_hidden " + text(spec_.ffn_hidden), text(s_.tensor));
+  }
+
+  void batch() {
+    const double samples = static_cast<double>(s_.micro_batch) *
+                           static_cast<double>(s_.grad_accum) * static_cast<double>(s_.data);
+    NEED(samples == static_cast<double>(job_.global_batch), "micro_batch",
+         "micro_batch x grad_accum x data = global batch " + text(job_.global_batch),
+         text(s_.micro_batch) + " x " + text(s_.grad_accum) + " x " + text(s_.data),
+         s_.data > job_.global_batch
+             ? "use at most " + text(job_.global_batch) + " data ranks, or a larger --global-batch"
+             : "choose a data degree and micro-batch that divide the batch");
+  }
+
+  void pipeline() {
+    const bool cut = s_.partition == Partition::operators;  // of one layer as well
+    NEED(cut || s_.pipeline <= layers_, "pipeline", "at most " + text(layers_) + " stages (layers)",
+         text(s_.pipeline));
+    const bool single = s_.pipeline == 1;
+    NEED(single == (s_.schedule == Schedule::none), "schedule",
+         single ? "none with pipeline=1" : "another than none with pipeline > 1",
+         Phrase(name(s_.schedule)));
+    schedule();
+    if (s_.stages.empty()) return;
+    const std::int64_t chunks = s_.pipeline * s_.virtual_stages;
+    NEED(static_cast<std::int64_t>(s_.stages.size()) == chunks, "stages",
+         text(chunks) + " layer counts (pipeline x virtual_stages)",
+         text(static_cast<std::int64_t>(s_.stages.size())));
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < s_.stages.size(); ++i) {
+      const std::int64_t n = s_.stages[i];
+      const bool end = s_.virtual_stages > 1 && (i == 0 || i + 1 == s_.stages.size());
+      NEED(n >= (end ? 0 : 1) && n <= layers_, "stages",
+           Phrase(end ? "no negative count" : "at least one layer on each stage"), text(n));
+      sum += std::clamp<std::int64_t>(n, 0, layers_ + 1);
+    }
+    NEED(sum == layers_, "stages", "layer counts that sum to " + text(layers_), text(sum));
+  }
+
+  // A graph cut: two ranks, in step with each other.
+  void partition() {
+    if (s_.partition == Partition::layers) {
+      NEED(s_.parts.empty(), "parts", "auto without partition=operators", "ranks by operator",
+           "pin partition=operators as well as parts");
+      return;
+    }
+    NEED(spec_.family == models::Family::graph, "partition", "layers for another than a graph",
+         "operators");
+    NEED(s_.pipeline == 2, "pipeline", "2 with partition=operators", text(s_.pipeline),
+         "pin pipeline=2");
+    NEED(s_.schedule == Schedule::naive, "schedule", "naive with partition=operators",
+         Phrase(name(s_.schedule)), "pin schedule=naive");
+    NEED(s_.checkpoint == Checkpoint::none, "checkpoint", "none with partition=operators",
+         Phrase(name(s_.checkpoint)), "values that crossed would have to cross again");
+    NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with partition=operators",
+         Phrase(name(s_.sharding)));
+    NEED(s_.stages.empty(), "stages", "auto with partition=operators", "layer counts");
+    NEED(job_.mode != Mode::inference, "partition", "layers for inference", "operators");
+    if (!problems_.empty()) return;
+    NEED(can_cut(spec_), "partition", "layers for a graph of one run of operators", "operators");
+    if (s_.parts.empty()) return;
+    for (const core::Problem& p : cut_problems(spec_, s_.parts)) problems_.push_back(p);
+  }
+
+  void schedule() {
+    const Schedule schedule = s_.schedule;
+    const bool interleaved = schedule == Schedule::interleaved, v = schedule == Schedule::zb_v;
+    const bool split = splits_backward(schedule);
+    const std::int64_t chunks = s_.virtual_stages, m = s_.grad_accum, p = s_.pipeline;
+    const Phrase own(name(schedule));
+    const std::int64_t places = chunk_places(layers_, chunks);
+    if (interleaved)
+      NEED(chunks >= 2, "virtual_stages", "at least 2 with schedule=interleaved", text(chunks),
+           "pin virtual_stages=2");
+    else
+      NEED(chunks == (v ? 2 : 1), "virtual_stages", Phrase(v ? "2 with " : "1 with ") + own,
+           text(chunks), "pin schedule=interleaved for more");
+    NEED(s_.partition == Partition::operators ||
+             (chunks >= 1 && chunks <= layers_ && p * chunks <= places), "virtual_stages",
+         "pipeline x virtual_stages of at most " + text(places) +
+             Phrase(chunks > 1 ? " (layers, embeddings, head)" : " (layers)"),
+         text(p) + " x " + text(chunks));
+    if (interleaved)
+      NEED(schedule_takes(schedule, p, m), "grad_accum",
+           "a multiple of pipeline " + text(p) + " with interleaved", text(m),
+           "choose a micro-batch that makes it one");
+    if (!interleaved && !split) return;
+    NEED(job_.mode != Mode::inference, "schedule", "naive, gpipe or 1f1b for inference", own);
+    if (!split) return;
+    const std::int64_t fewest = schedule == Schedule::zb_h1 ? p : 2 * p - 1;
+    NEED(schedule_takes(schedule, p, m), "grad_accum",
+         "at least " + text(fewest) + " micro-batches with " + own, text(m),
+         "use a smaller micro-batch, or 1f1b");
+    NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
+         Phrase(name(s_.sharding)), "gradients of a unit must wait for its weight gradients");
+    NEED(s_.checkpoint == Checkpoint::none || s_.checkpoint == Checkpoint::selective, "checkpoint",
+         "none or selective with " + own, Phrase(name(s_.checkpoint)),
+         "what recomputation frees must be kept again for the weight gradients");
+    NEED(!s_.sequence_parallel, "sequence_parallel", "false with " + own, "true",
+         "gathered rows would have to be gathered again for the weight gradients");
+    NEED(models::is_transformer(spec_.family), "schedule",
+         "naive, gpipe, 1f1b or interleaved for a chain or an operator graph", own,
+         "its layers make both gradients in one");
+  }
+
+  void sharding() {
+    const bool smaller = s_.shard_group != s_.data_ranks();
+    if (s_.sharding == Sharding::none) {
+      NEED(!smaller || s_.shard_group == 1, "shard_group", "no group without sharding",
+           text(s_.shard_group), "pin sharding=zero3 as well");
+      return;
+    }
+    NEED(job_.mode != Mode::inference, "sharding", "none for inference",
+         Phrase(name(s_.sharding)));
+    NEED(s_.data_ranks() % s_.shard_group == 0, "shard_group",
+         "a divisor of data x context " + text(s_.data_ranks()),
+         text(s_.shard_group));
+    NEED(!smaller || s_.sharding == Sharding::zero3, "shard_group",
+         "data x context (" + text(s_.data_ranks()) + ") unless sharding=zero3",
+         text(s_.shard_group));
+    NEED(s_.grad_sync == GradSync::automatic || s_.grad_sync == GradSync::ring, "grad_sync",
+         "ring (reduce-scatter and all-gather) with sharding", Phrase(name(s_.grad_sync)));
+  }
+
+  void servers() {
+    const bool uses = s_.grad_sync == GradSync::parameter_server;
+    if (!uses) {
+      NEED(s_.servers == 0, "servers", "0 without grad_sync=parameter_server", text(s_.servers),
+           "pin grad_sync=parameter_server");
+      NEED(s_.server_mode == ServerMode::sync, "server_mode",
+           "sync without grad_sync=parameter_server", Phrase(name(s_.server_mode)),
+           "server_mode is of servers: pin grad_sync=parameter_server");
+      return;
+    }
+    const std::int64_t most = s_.servers_colocated ? s_.data : 1 << 16;
+    NEED(s_.servers >= 1 && s_.servers <= most, "servers", "1 to " + text(most) + " servers",
+         text(s_.servers));
+    NEED(s_.sharding == Sharding::none, "sharding", "none with parameter servers",
+         Phrase(name(s_.sharding)));
+    NEED(s_.pipeline == 1, "pipeline", "1 with parameter servers", text(s_.pipeline));
+    NEED(s_.servers_colocated || s_.tensor == 1, "tensor", "1 with servers apart from the workers",
+         text(s_.tensor));
+    NEED(!job_.reduce_dtype || *job_.reduce_dtype == gradient_type(), "reduce_dtype",
+         "the gradient type with parameter servers", "another");
+    NEED(job_.mode != Mode::inference, "grad_sync", "auto for inference", "parameter_server");
+  }
+
+  core::DType gradient_type() const {
+    const auto recipe = resolve_recipe(job_.recipe, job_.precision);
+    return recipe ? recipe->gradient : core::DType::f32;
+  }
+
+  void checkpoint() {
+    const bool every = s_.checkpoint == Checkpoint::every_k;
+    NEED(!drops_within_layers(s_.checkpoint) || spec_.heads > 0, "checkpoint",
+         "none, every_k or memory_poor for a model without attention", Phrase(name(s_.checkpoint)),
+         "use checkpoint=every_k");
+    NEED(s_.checkpoint != Checkpoint::selective_op || spec_.variants.experts == 0, "checkpoint",
+         "another than selective_op for a mixture of experts", "selective_op");
+    const auto of_feed_forward = [](const std::string& target) { return target.size() > 1; };
+    NEED(s_.checkpoint != Checkpoint::selective_op || job_.lora_rank == 0 ||
+             std::ranges::none_of(job_.lora_targets, of_feed_forward),
+         "checkpoint", "another than selective_op with adapters of gate, up or down",
+         "selective_op");
+    if (every)
+      NEED(s_.checkpoint_every >= 1 && s_.checkpoint_every <= layers_, "checkpoint_every",
+           "1 to " + text(layers_) + " layers", text(s_.checkpoint_every));
+    else
+      NEED(s_.checkpoint_every == 0, "checkpoint_every", "0 without checkpoint=every_k",
+           text(s_.checkpoint_every));
+    NEED(job_.mode != Mode::inference || s_.checkpoint == Checkpoint::none, "checkpoint",
+         "none for inference", Phrase(name(s_.checkpoint)));
+  }
+
+  void sequence() {
+    if (!s_.sequence_parallel) return;
+    NEED(s_.tensor > 1, "sequence_parallel", "false with tensor=1", "true", "pin tensor as well");
+    NEED(job_.seq_len % s_.tensor == 0, "sequence_parallel",
+         "a tensor degree that divides " + text(job_.seq_len) + " tokens", text(s_.tensor));
+    NEED(spec_.variants.token_features == 0, "sequence_parallel",
+         "false where tokens arrive as features", "true", "pin sequence_parallel=false");
+    NEED(!spec_.variants.pooler, "sequence_parallel", "false for a model with a pooler", "true",
+         "pin sequence_parallel=false");
+  }
+
+  // Workers push gradients before tensor ranks could sum theirs.
+  void partial_gradients() {
+    const bool partial = s_.tensor > 1 && (s_.sequence_parallel || job_.lora_rank > 0);
+    NEED(!partial || s_.grad_sync != GradSync::parameter_server, "grad_sync",
+         "auto, ring, tree or naive_all_reduce with sequence_parallel, or with LoRA and tensor > 1",
+         "parameter_server");
+  }
+
+  // What pipelines without flush are lowered with.
+  void endless() {
+    if (!is_endless(s_.schedule)) return;
+    const Phrase own(name(s_.schedule));
+    const std::int64_t p = s_.pipeline, m = s_.grad_accum;
+    const bool one = s_.schedule == Schedule::pipedream;
+    NEED(job_.mode != Mode::inference, "schedule", "naive, gpipe or 1f1b for inference", own);
+    NEED(schedule_takes(s_.schedule, p, m), "grad_accum",
+         one ? Phrase("1 with ") + own
+             : "at least " + text(p) + " micro-batches with " + own,
+         text(m),
+         one ? "it updates by each micro-batch, so that a step has one: a --global-batch of "
+               "micro_batch x data, or pin schedule=pipedream_2bw"
+             : "use a smaller micro-batch, or 1f1b");
+    NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
+         Phrase(name(s_.sharding)),
+         "each version of the weights is whole: pin sharding=zero1, or schedule=1f1b");
+    NEED(s_.offload.empty(), "offload", "nothing with " + own, "offload",
+         "the host would hold several versions: pin schedule=1f1b");
+  }
+
+  // Neighbouring data ranks hold experts / expert each; the other ranks of the data group hold the
+  // same ones, add up their gradients and divide their state.
+  void experts() {
+    if (s_.expert == 1) return;
+    const std::int64_t all = spec_.variants.experts;
+    NEED(all > 0, "expert", "1 for a model without experts", text(s_.expert));
+    if (all == 0) return;
+    NEED(all % s_.expert == 0, "expert", "a divisor of " + text(all) + " experts",
+         text(s_.expert));
+    NEED(s_.data_ranks() % s_.expert == 0, "expert",
+         "a divisor of data x context " + text(s_.data_ranks()), text(s_.expert));
+    const std::int64_t copies =
+        job_.seq_len / s_.context * spec_.variants.experts_per_token;
+    NEED(copies % s_.expert == 0, "expert",
+         "a divisor of the " + text(copies) + " copies of a sample's tokens", text(s_.expert),
+         "every pair of ranks exchanges as many");
+    NEED(s_.sharding == Sharding::none || s_.shard_group % s_.expert == 0, "expert",
+         "a divisor of shard_group " + text(s_.shard_group), text(s_.expert));
+    NEED(s_.grad_sync != GradSync::parameter_server, "expert", "1 with parameter servers",
+         text(s_.expert));
+    NEED(s_.sharding != Sharding::zero3 || job_.lora_rank == 0, "expert",
+         "1 with LoRA and sharding=zero3", text(s_.expert),
+         "frozen experts are not gathered apart");
+  }
+
+  // Values of the vocabulary that this version does not lower.
+  void not_lowered() {
+    NEED(job_.seq_len % (s_.context * (s_.sequence_parallel ? s_.tensor : 1)) == 0, "context",
+         "a degree that divides " + text(job_.seq_len) + " tokens", text(s_.context));
+    add_context_problems(spec_, job_, s_, problems_);
+    endless();
+    NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
+    add_saver_problems(spec_, job_, s_, problems_);
+    NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
+    unsigned seen = 0;
+    for (const Degree d : s_.mesh_order) seen |= 1U << static_cast<unsigned>(d);
+    NEED(seen == 0b1111, "mesh_order", "each of tensor, context, data, pipeline once",
+         "one of them twice");
+    NEED(layers_ < 16384, "layers", "fewer than 16384 layers", text(layers_));
+  }
+
+  const models::ModelSpec& spec_;
+  const Job& job_;
+  const Strategy& s_;
+  const std::int64_t gpus_;
+  const bool keys_alone_;
+  const std::int64_t layers_;
+  core::Problems problems_;
+};
+
+}  // namespace
+
+core::Problems strategy_problems(const models::ModelSpec& spec, const Job& job,
+                                 const Strategy& strategy, std::int64_t gpus,
+                                 bool keys_alone) {
+  return Rules(spec, job, strategy, gpus, keys_alone).run();
+}
+
+}  // namespace planner

@@ -1,0 +1,104 @@
+#include "planner/strategy/strategy.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "planner/strategy/names.hpp"
+
+namespace planner {
+namespace {
+
+template <class E, std::size_t N>
+std::optional<E> from_name(const std::array<std::string_view, N>& names, std::string_view text) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (names[i] == text) return static_cast<E>(i);
+  return std::nullopt;
+}
+
+std::string checkpoint_text(const Strategy& s) {
+  if (s.checkpoint != Checkpoint::every_k) return std::string(name(s.checkpoint));
+  return fmt::format("every_k({})", s.checkpoint_every);
+}
+
+}  // namespace
+
+std::string stages_text(const std::vector<std::int64_t>& stages) {
+  std::string text;
+  for (auto at = stages.begin(); at != stages.end();) {
+    const auto end = std::find_if(at, stages.end(), [&](std::int64_t n) { return n != *at; });
+    const char* comma = text.empty() ? "" : ",";
+    const std::ptrdiff_t run = end - at;
+    if (run > 2) text += fmt::format("{}{}*{}", comma, *at, run);
+    else for (; at != end; ++at, comma = ",") text += fmt::format("{}{}", comma, *at);
+    at = end;
+  }
+  return text;
+}
+
+std::string_view name(Schedule s) { return kScheduleNames[static_cast<std::size_t>(s)]; }
+std::string_view name(Sharding s) { return kShardingNames[static_cast<std::size_t>(s)]; }
+std::string_view name(Checkpoint c) { return kCheckpointNames[static_cast<std::size_t>(c)]; }
+std::string_view name(GradSync g) { return kGradSyncNames[static_cast<std::size_t>(g)]; }
+std::string_view name(ServerMode m) { return kServerModeNames[static_cast<std::size_t>(m)]; }
+std::string_view name(Partition p) { return kPartitionNames[static_cast<std::size_t>(p)]; }
+
+std::string_view name(ContextMethod m) {
+  return kContextMethodNames[static_cast<std::size_t>(m)];
+}
+
+std::optional<Schedule> schedule_from_name(std::string_view text) {
+  return from_name<Schedule>(kScheduleNames, text);
+}
+std::optional<Sharding> sharding_from_name(std::string_view text) {
+  return from_name<Sharding>(kShardingNames, text);
+}
+std::optional<Checkpoint> checkpoint_from_name(std::string_view text) {
+  return from_name<Checkpoint>(kCheckpointNames, text);
+}
+std::optional<GradSync> grad_sync_from_name(std::string_view text) {
+  return from_name<GradSync>(kGradSyncNames, text);
+}
+std::optional<ServerMode> server_mode_from_name(std::string_view text) {
+  return from_name<ServerMode>(kServerModeNames, text);
+}
+
+std::string to_text(const Strategy& s) {
+  std::string text = fmt::format("data={}", s.data);
+  const auto degree = [&](std::string_view key, std::int64_t value) {
+    if (value > 1) text += fmt::format(" {}={}", key, value);
+  };
+  degree("tensor", s.tensor);
+  degree("pipeline", s.pipeline);
+  degree("context", s.context);
+  if (s.context_method != ContextMethod::gather)
+    text += fmt::format(" context_method={}", name(s.context_method));
+  degree("expert", s.expert);
+  if (s.sequence_parallel) text += " sequence_parallel";
+  if (s.schedule != Schedule::none) text += fmt::format(" {}", name(s.schedule));
+  degree("virtual_stages", s.virtual_stages);
+  if (!s.stages.empty() && s.pipeline > 1) text += fmt::format(" stages={}", stages_text(s.stages));
+  if (s.partition == Partition::operators)
+    text += s.parts.empty() ? std::string(" operators")
+                            : fmt::format(" operators={}+{}", std::ranges::count(s.parts, 1),
+                                          std::ranges::count(s.parts, 2));
+  if (s.sharding != Sharding::none) text += fmt::format(" {}", name(s.sharding));
+  if (s.sharding == Sharding::zero3 && s.shard_group < s.data * s.context)
+    text += fmt::format(" shard_group={}", s.shard_group);
+  if (s.checkpoint != Checkpoint::none) text += fmt::format(" {}", checkpoint_text(s));
+  text += fmt::format(" micro_batch={}", s.micro_batch);
+  degree("grad_accum", s.grad_accum);
+  if (s.grad_sync != GradSync::automatic && s.grad_sync != GradSync::ring)
+    text += fmt::format(" {}", name(s.grad_sync));
+  if (s.servers > 0)
+    text += fmt::format(" servers={}{} {}", s.servers, s.servers_colocated ? "" : " apart",
+                        name(s.server_mode));
+  if (!s.overlap) text += " no overlap";
+  if (s.tp_overlap) text += " tp_overlap";
+  degree("loss_chunks", s.loss_chunks);
+  for (const std::string& what : s.offload) text += fmt::format(" offload {}", what);
+  return text;
+}
+
+}  // namespace planner
