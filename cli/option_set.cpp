@@ -1,11 +1,14 @@
 #include "cli/option_set.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+
+#include "planner/strategy/keys.hpp"
 
 namespace cli {
 
@@ -21,6 +24,36 @@ struct OptionSet::Parser {
 };
 
 namespace {
+
+// What launchers and trainers call what is an option here.
+struct OtherOptionName {
+  std::string_view name, option;
+};
+constexpr std::array<OtherOptionName, 11> kOtherNames{{{"--batch-size", "global-batch"},
+                                                       {"--gbs", "global-batch"},
+                                                       {"--sequence-length", "seq"},
+                                                       {"--max-seq-length", "seq"},
+                                                       {"--block-size", "seq"},
+                                                       {"--context-length", "seq"},
+                                                       {"--dtype", "precision"},
+                                                       {"--nnodes", "gpus"},
+                                                       {"--num-nodes", "gpus"},
+                                                       {"--nproc-per-node", "gpus-per-node"},
+                                                       {"--machine", "gpu"}}};
+
+// An option of another name, or a key of the strategy, which is pinned. "" for neither.
+std::string meant_option(std::string_view word, const CLI::App& app) {
+  const auto has = [&](std::string_view option) {
+    return app.get_option_no_throw("--" + std::string(option)) != nullptr;
+  };
+  const std::string_view typed = word.substr(0, word.find('='));
+  for (const OtherOptionName& other : kOtherNames)
+    if (typed == other.name && has(other.option)) return "--" + std::string(other.option);
+  const std::size_t begin = std::min(typed.find_first_not_of('-'), typed.size());
+  const planner::StrategyKey* key = planner::strategy_key_meant(typed.substr(begin));
+  if (key == nullptr || !has("pin")) return "";
+  return fmt::format("--pin {}=VALUE", key->name);
+}
 
 std::string_view nearest_option(std::string_view text, const CLI::App& app) {
   std::vector<std::string> names;
@@ -41,11 +74,14 @@ core::Problems unexpected(const CLI::App& app) {
   for (const std::string& word : words) {
     const bool option = is_option(word);
     if (any_option && !option) continue;  // most likely the value of an unknown option
-    const std::string_view near = option ? nearest_option(word, app) : std::string_view();
+    std::string near = option ? meant_option(word, app) : "";
+    if (option && near.empty())
+      if (const std::string_view name = nearest_option(word, app); !name.empty())
+        near = fmt::format("--{}", name);
     problems.push_back({"command line", option ? "a known option" : "options alone",
                         fmt::format("\"{}\"", word),
                         near.empty() ? fmt::format("see {} --help", app.get_name())
-                                     : fmt::format("did you mean --{}?", near)});
+                                     : fmt::format("did you mean {}?", near)});
   }
   return problems;
 }

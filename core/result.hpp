@@ -74,7 +74,8 @@ class [[nodiscard]] Result {
 struct Done {};                  // the value of an operation that returns nothing
 using Status = Result<Done>;
 
-// The candidate closest to `text` in edit distance, or "" when none is near.
+// The candidate that `text` was meant for: one that is an edit away, one whose words are in it
+// ("--seq" for "--seq-len"), or the closest in edit distance; "" when none is near.
 std::string_view nearest(std::string_view text, const std::vector<std::string_view>& candidates);
 
 }  // namespace core

@@ -76,6 +76,18 @@ void state_masked_share(const Question& question, Plan& plan) {
       100 * share));
 }
 
+// Updates of what is offloaded run at a GPU's share of the host's memory bandwidth.
+static void state_host_bandwidth(Plan& plan) {
+  if (!plan.chosen->strategy.offloads("optimizer")) return;
+  const double share = machine_for(plan.profile, plan.job).host_memory.value();
+  const hw_profiles::Sourced* from = plan.profile.lookup("node.host_bandwidth");
+  const bool guessed =
+      from == nullptr || from->source.find(hw_profiles::kUnverified) != std::string::npos;
+  plan.assumptions.push_back(fmt::format(
+      "each GPU's optimizer update has {:.1f} GB/s of its host's memory bandwidth{}", share / 1e9,
+      guessed ? ", which is assumed (--host-bandwidth states yours)" : ""));
+}
+
 void state_hosts(const Request& request, Plan& plan) {
   if (!plan.chosen || plan.chosen->strategy.offload.empty()) return;
   const auto is_offload = [](const Earned& e) { return e.part.starts_with("offload="); };
@@ -103,6 +115,7 @@ void state_hosts(const Request& request, Plan& plan) {
       "each host keeps {} of what is offloaded; it has {} of memory{}", core::to_text(held),
       core::to_text(*node.host_memory),
       guessed ? ", which is assumed (--host-memory states yours)" : ""));
+  state_host_bandwidth(plan);
 }
 
 }  // namespace planner

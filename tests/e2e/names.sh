@@ -26,6 +26,10 @@ grep -q 'H100 is taken to mean h100-sxm-80g' out.txt ||
 answers 2 'write one of v100-pcie-16g, v100-sxm-16g' "$planner" --model gpt2 --gpus 8xV100
 answers 2 'a number beside --gpu' "$planner" --model gpt2 --gpus 8xH100 --gpu h100-sxm-80g
 answers 2 'tensor \(tp\).*did you mean tensor' "$planner" --model gpt2 --gpus 8 --pin tensr=2
+# Options by the names that launchers and trainers have for them.
+answers 2 'did you mean --global-batch' "$planner" --model gpt2 --batch-size 512
+answers 2 'did you mean --seq' "$planner" --model gpt2 --seq-len 1024
+answers 2 'did you mean --pin tensor=VALUE' "$planner" --model gpt2 --tensor-parallel 2
 answers 0 '' "$planner" gpus 'RTX 4090'
 grep -q '^ *gpu.usable = ' out.txt || complain 'gpus NAME: no numbers'
 answers 2 'did you mean rtx4090' "$planner" gpus rtx409

@@ -5,6 +5,10 @@
 TEST_CASE("the nearest name is suggested and a far one is not") {
   CHECK(core::nearest("tenser", {"data", "tensor", "pipeline"}) == "tensor");
   CHECK(core::nearest("xyzzy", {"data", "tensor"}).empty());
+  CHECK(core::nearest("--modle", {"--mode", "--model"}) == "--model");
+  CHECK(core::nearest("--seq-len", {"--seed", "--seq", "--sequences"}) == "--seq");
+  CHECK(core::nearest("--num-gpus", {"--gpu", "--gpus", "--num"}) == "--gpus");
+  CHECK(core::nearest("--subsequent", {"--seq"}).empty());
 }
 
 TEST_CASE("a problem reads as one line with its fix") {
