@@ -19,7 +19,7 @@ mkdir stub
 printf '#!/bin/sh\nexit 0\n' >stub/torchrun
 chmod +x stub/torchrun
 PATH="$work/stub:$PATH" python3 - "$planner" <<'PYTHON' || fail 'a text of a plan became code'
-import copy, json, os, subprocess, sys
+import json, os, subprocess, sys
 planner, failures, tried, written = sys.argv[1], [], set(), 0
 # The first is refused for any of its characters; the second holds nothing but what can be seen.
 attacks = ["x\ntouch PWNED #\"\n[evil]\nx = 1\u001b]0;PWNED\u0007\u009b2J\u202e",
@@ -45,12 +45,13 @@ for plan_file, framework in (("stages.json", "megatron"), ("sharded.json", "torc
             continue
         tried.add(shape)
         for attack in attacks:
-            lying = copy.deepcopy(plan)
-            at = lying
+            at = plan
             for key in path[:-1]:
                 at = at[key]
-            at[path[-1]] = attack
-            json.dump(lying, open("lying.json", "w"))
+            honest, at[path[-1]] = at[path[-1]], attack
+            with open("lying.json", "w") as lying:
+                lying.write(json.dumps(plan))
+            at[path[-1]] = honest
             done = subprocess.run([planner, "emit", "lying.json", "--for", framework],
                                   capture_output=True)
             out, err = done.stdout.decode(), done.stderr.decode()
