@@ -51,10 +51,12 @@ int settings(const Strategy& s) {
 
 // What a part of a strategy must gain before it is recommended, as a factor of the step. The
 // optimizer's state crosses to the host once a step; weights and activations do so in every layer,
-// over a link and a memory that differ from board to board by a factor of two.
+// over a link and a memory that differ from board to board by a factor of two. Schedules that split
+// the backward pass need a framework's newest parts, and kernels for each half.
 static double must_gain(const Job& job, const Strategy& s) {
   double factor = 1;
   for (const std::string& what : s.offload) factor *= what == "optimizer" ? 1.05 : 1.1;
+  if (splits_backward(s.schedule)) factor *= 1.05;
   const bool cut_short = s.context > 1 && (job.seq_len < kLongSample ||
                                            job.seq_len / s.context < kTokensOfRank);
   return cut_short ? 1.05 * factor : factor;

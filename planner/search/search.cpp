@@ -160,7 +160,7 @@ bool can_divide_samples(const Plan& plan) {
 // would need more memory, and nothing is pinned, a machine is asked again: with samples divided
 // further, with the loss in chunks (where nothing fits: finalists try them anyhow), then with what
 // its hosts can hold (docs/decisions/0010). More GPUs have data ranks to share state with.
-constexpr double kMostForMemory = 1.1;
+constexpr double kMostForMemory = 1.05;
 constexpr std::int64_t kFewGpus = 32;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 

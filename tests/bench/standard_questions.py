@@ -89,7 +89,7 @@ def strategy_text(s):
 def main():
     planner, more = sys.argv[1] + "/planner", sys.argv[2:]
     for name, options in QUESTIONS:
-        run = subprocess.run([planner, *options.split(), "--framework", "native", *more, "--json",
+        run = subprocess.run([planner, *options.split(), *(more or ["--framework", "native"]), "--json",
                               "--quiet"], capture_output=True, text=True, check=False)
         chosen = json.loads(run.stdout)["chosen"] if run.stdout else None
         if not chosen:

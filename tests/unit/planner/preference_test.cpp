@@ -143,7 +143,7 @@ TEST_CASE("within 2 % of the fastest the simplest is put first, and beyond it is
   job.seq_len = kShort;
   Strategy exotic = data_ranks(4);
   exotic.pipeline = 2;
-  exotic.schedule = Schedule::zb_v;
+  exotic.schedule = Schedule::interleaved;
   const auto first = [&](double slower, double memory = 0.5) {
     std::vector<Candidate> all{candidate(exotic, 1), candidate(data_ranks(8), slower, memory)};
     const Because because = order_by_preference(all, job, r);
@@ -156,6 +156,24 @@ TEST_CASE("within 2 % of the fastest the simplest is put first, and beyond it is
   CHECK(first(1.01, 0.79) == std::pair(true, Because::fastest));
   r.simpler_within = 0;
   CHECK(first(1.001) == std::pair(true, Because::fastest));
+}
+
+TEST_CASE("a split backward pass is put first where it gains more than 5 %") {
+  Request r;
+  r.simpler_within = 0;
+  Job job;
+  job.seq_len = kShort;
+  Strategy split = data_ranks(4), whole = split;
+  split.pipeline = whole.pipeline = 2;
+  split.schedule = Schedule::zb_v;
+  whole.schedule = Schedule::one_f_one_b;
+  const auto puts_split_first = [&](double slower) {
+    std::vector<Candidate> all{candidate(split, 1), candidate(whole, slower)};
+    order_by_preference(all, job, r);
+    return all.front().strategy == split;
+  };
+  CHECK_FALSE(puts_split_first(1.04));
+  CHECK(puts_split_first(1.06));
 }
 
 TEST_CASE("nothing above the cap is put first while something below it fits, however slow") {
