@@ -7,6 +7,7 @@
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/parse_units.hpp"
+#include "planner/strategy/job_check.hpp"
 
 namespace cli {
 namespace {
@@ -36,8 +37,9 @@ class FewestFinder {
       options_.gpus = std::to_string(gpus);
       core::Result<reports::Subject> point = plan_point(options_, false);
       progress_.clear();
-      if (!point.ok()) return point.problems();
-      points_.emplace(gpus, std::move(point).value());
+      if (!point.ok() && !planner::is_too_long_a_step(point.problems())) return point.problems();
+      points_.emplace(gpus, point.ok() ? std::move(point).value()
+                                       : refused_point(options_, point.problems(), {}));
     }
     const reports::Subject& s = points_.at(gpus);
     if (!s.candidate || !planner::within_risk(*s.candidate, max_risk_)) return false;

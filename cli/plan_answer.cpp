@@ -53,7 +53,7 @@ core::Result<planner::Plan> plan_of(const PlanOptions& options,
     other.brief = true;                // its choice alone is shown
     const core::Result<planner::Plan> there = planner::make_plan(other);
     if (!there.ok()) return there.problems();
-    plan->other_machines.push_back({there->profile.gpu.id, there->chosen});
+    plan->other_machines.push_back(planner::other_machine(there->profile, there->chosen));
   }
   plan->other_frameworks = std::move(others);
   plan->released = planner::released_by(first, *plan);

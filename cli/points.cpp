@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/process.hpp"
 #include "core/file.hpp"
@@ -19,7 +21,7 @@ namespace {
 using reports::FigureUnit;
 using reports::Subject;
 
-constexpr std::size_t kFrontShown = 24;
+constexpr std::size_t kFrontShown = 8;
 
 const reports::Figure& figure(std::string_view key) {
   for (const reports::Figure& f : reports::figures())
@@ -127,48 +129,111 @@ Subject refused_point(const PlanOptions& options, const core::Problems& problems
   return s;
 }
 
-std::string points_text(const Points& p, reports::TextStyle style) {
-  const bool trains =
-      std::ranges::any_of(p.points, [](const Subject& s) { return s.training.has_value(); });
-  const bool priced =
-      std::ranges::any_of(p.points, [](const Subject& s) { return s.token_usd.has_value(); });
-  const bool risky = std::ranges::any_of(p.points, [](const Subject& s) {
-    return s.candidate && s.candidate->uncertainty.out_of_memory >= planner::kHardlyRisky;
-  });
-  std::vector<reports::Column> columns;
-  for (const auto& [name, value] : p.points.empty() ? Settings() : p.points.front().settings)
-    if (!is_of_every_point(name)) columns.push_back({name, reports::Align::left});
-  columns.push_back({"gpu", reports::Align::left});
-  for (const char* title : {"GPUs", "seq", "batch", "step", "tokens/s", "mfu", "memory"})
-    columns.push_back({title});
-  if (risky) columns.push_back({"oom"});
-  if (trains)
-    for (const char* title : {"train", "USD", "energy"}) columns.push_back({title});
-  else if (priced)
-    columns.push_back({"USD a M tokens"});
-  columns.push_back({"strategy", reports::Align::left});
-  reports::Table table(std::move(columns));
-  for (const Subject& s : p.points) {
+namespace {
+
+// What is the same at every point is said once; the rest are columns.
+struct PointColumn {
+  reports::Column column;
+  std::function<std::string(const Subject&)> cell;
+  bool asked = false;                  // part of the question, no answer
+};
+
+std::vector<PointColumn> question_columns(const std::vector<Subject>& points) {
+  std::vector<PointColumn> all;
+  for (std::size_t i = 0; !points.empty() && i < points.front().settings.size(); ++i)
+    if (const std::string& name = points.front().settings[i].first; !is_of_every_point(name))
+      all.push_back({{name, reports::Align::left},
+                     [i](const Subject& s) { return s.settings[i].second; }, true});
+  all.push_back({{"gpu", reports::Align::left}, [](const Subject& s) { return s.gpu; }, true});
+  all.push_back({{"GPUs"}, [](const Subject& s) { return std::to_string(s.gpus); }, true});
+  all.push_back({{"seq"}, [](const Subject& s) { return std::to_string(s.seq_len); }, true});
+  all.push_back({{"batch"}, [](const Subject& s) { return std::to_string(s.global_batch); }, true});
+  return all;
+}
+
+std::vector<PointColumn> answer_columns(const std::vector<Subject>& points) {
+  std::vector<PointColumn> all;
+  const auto add = [&](std::string title, const char* key) {
+    all.push_back({{std::move(title)}, [key](const Subject& s) { return shown(s, key); }});
+  };
+  const auto any = [&](auto has) { return std::ranges::any_of(points, has); };
+  add("step", "step_seconds");
+  add("tokens/s", "tokens_per_second");
+  add("mfu", "mfu");
+  add("memory", "device_bytes");
+  const auto risk = [](const Subject& s) {
+    return s.candidate ? reports::percent_text(s.candidate->uncertainty.out_of_memory) : "-";
+  };
+  if (any([](const Subject& s) {
+        return s.candidate && s.candidate->uncertainty.out_of_memory >= planner::kHardlyRisky;
+      }))
+    all.push_back({{"oom"}, risk});
+  if (any([](const Subject& s) { return s.training.has_value(); })) {
+    add("train", "training_seconds");
+    add("USD", "cost_usd");
+    add("energy", "energy_joules");
+  } else if (any([](const Subject& s) { return s.token_usd.has_value(); })) {
+    add("USD a M tokens", "usd_per_million_tokens");
+  }
+  return all;
+}
+
+std::string table_text(const std::vector<Subject>& points, const std::vector<PointColumn>& columns,
+                       reports::TextStyle style) {
+  std::vector<reports::Column> titles;
+  for (const PointColumn& c : columns) titles.push_back(c.column);
+  reports::Table table(std::move(titles));
+  for (const Subject& s : points) {
     std::vector<std::string> cells;
-    for (const auto& [name, value] : s.settings)
-      if (!is_of_every_point(name)) cells.push_back(value);
-    for (std::string cell : {s.gpu, std::to_string(s.gpus), std::to_string(s.seq_len),
-                             std::to_string(s.global_batch)})
-      cells.push_back(std::move(cell));
-    for (const char* key : {"step_seconds", "tokens_per_second", "mfu", "device_bytes"})
-      cells.push_back(shown(s, key));
-    if (risky)
-      cells.push_back(s.candidate ? reports::percent_text(s.candidate->uncertainty.out_of_memory)
-                                  : "-");
-    if (trains)
-      for (const char* key : {"training_seconds", "cost_usd", "energy_joules"})
-        cells.push_back(shown(s, key));
-    else if (priced)
-      cells.push_back(shown(s, "usd_per_million_tokens"));
-    cells.push_back(reports::summary_text(s));
+    for (const PointColumn& c : columns) cells.push_back(c.cell(s));
     table.add(std::move(cells));
   }
-  std::string text = table.text(style) + reports::front_text(p.front, kFrontShown, style) +
+  return table.text(style);
+}
+
+int widest_line(std::string_view text) {
+  std::size_t widest = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    widest = std::max(widest, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return static_cast<int>(widest);
+}
+
+// One table with the strategies where they have room, else one of figures and one of strategies.
+std::string tables_text(const std::vector<Subject>& points, reports::TextStyle style) {
+  constexpr int kRoomOfStrategy = 32;  // columns
+  std::vector<PointColumn> asked = question_columns(points);
+  std::vector<std::string> same;
+  if (points.size() > 1)
+    std::erase_if(asked, [&](const PointColumn& c) {
+      const std::string first = c.cell(points.front());
+      const bool varies = std::ranges::any_of(
+          points, [&](const Subject& s) { return c.cell(s) != first; });
+      if (!varies) same.push_back(fmt::format("{} {}", c.column.title, first));
+      return !varies;
+    });
+  std::vector<PointColumn> figures = asked;
+  for (PointColumn& c : answer_columns(points)) figures.push_back(std::move(c));
+  const PointColumn strategy{{"strategy", reports::Align::left}, &reports::summary_text};
+  std::string text;
+  if (!same.empty())
+    text = reports::wrapped(fmt::format("All points: {}.", fmt::join(same, ", ")), 0, 2, style);
+  const std::string alone = table_text(points, figures, {.width = style.width});
+  if (widest_line(alone) + kRoomOfStrategy <= style.width) {
+    figures.push_back(strategy);
+    return text + table_text(points, figures, style);
+  }
+  asked.push_back(strategy);
+  return text + table_text(points, figures, style) + '\n' + table_text(points, asked, style);
+}
+
+}  // namespace
+
+std::string points_text(const Points& p, reports::TextStyle style) {
+  std::string text = tables_text(p.points, style) +
+                     reports::front_text(p.front, kFrontShown, style) +
                      reports::prices_text(p.points, style);
   if (!p.said.empty()) text += '\n' + reports::wrapped(p.said, 0, 2, style);
   return text + reports::next_steps_text(p.next, style);

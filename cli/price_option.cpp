@@ -91,7 +91,8 @@ core::Result<planner::Plan> cheapest_plan(const std::vector<planner::Request>& r
       fmt::format("objective cost: {} is the cheapest of {} for a token: {}",
                   chosen.profile.gpu.id, plans.size(), comparison_text(plans)));
   for (std::size_t i = 0; i < plans.size(); ++i)
-    if (i != best) chosen.other_machines.push_back({plans[i].profile.gpu.id, plans[i].chosen});
+    if (i != best)
+      chosen.other_machines.push_back(planner::other_machine(plans[i].profile, plans[i].chosen));
   return chosen;
 }
 

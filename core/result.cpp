@@ -67,9 +67,8 @@ std::string_view nearest(std::string_view text, const std::vector<std::string_vi
   std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
   for (std::string_view c : candidates) {
     const std::size_t d = distance(text, c);
-    const bool as_long = c.size() == text.size() && best.size() != text.size();
-    if (d < best_distance || (d == best_distance && !best.empty() && as_long))
-      best = c, best_distance = d;
+    const bool is_swap = std::is_permutation(c.begin(), c.end(), text.begin(), text.end());
+    if (d < best_distance || (d == best_distance && is_swap)) best = c, best_distance = d;
     const std::string_view words = c.substr(std::min(c.find_first_not_of('-'), c.size()));
     if (words.size() > std::max<std::size_t>(within.size(), 2) && is_words_of(words, text))
       within = c;

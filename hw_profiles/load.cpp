@@ -208,6 +208,7 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
     if (part == "node") {
       reader.optional("id", profile.node.id);
       reader.optional("about", profile.node.about);
+      reader.optional("cloud", profile.node.cloud);
       reader.optional("gpus", profile.node.gpus);
       if (!sold_with(profile.node, profile.gpu.id))
         reader.problem("gpus", fmt::format("{}", fmt::join(profile.node.gpus, " or ")),

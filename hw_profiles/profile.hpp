@@ -97,6 +97,7 @@ struct Gpu {
 struct Node {
   std::string id;     // "dgx-h100"; empty: written out in a profile of its own
   std::string about;  // one line for people; empty as id
+  std::string cloud;  // who rents it out; empty: nobody in particular
   // Profiles whose GPU the machine is sold with, as id or the start of one; empty: any that has its
   // links.
   std::vector<std::string> gpus;

@@ -24,6 +24,7 @@ std::string to_json_text(const Profile& profile) {
     if (part == "node" && !profile.node.id.empty()) {
       object.set("id", profile.node.id);
       object.set("about", profile.node.about);
+      if (!profile.node.cloud.empty()) object.set("cloud", profile.node.cloud);
       if (!profile.node.gpus.empty())
         object.set("gpus", core::Json::array_of(profile.node.gpus));
     }

@@ -33,8 +33,23 @@ std::string launch_text(const Plan& plan, TextStyle style) {
                  2, 4, style);
 }
 
+// Where nothing fits: more machines, or a job that needs less of them.
+static std::string nothing_fits_next(const Plan& plan, TextStyle style) {
+  const std::string question = fmt::format("--model {} --gpu {}", core::shell_word(plan.model.name),
+                                           core::shell_word(plan.profile.gpu.id));
+  std::vector<NextStep> steps{
+      {fmt::format("planner min-gpus {}", question), "says how many it takes"}};
+  const bool whole = plan.job.lora_rank == 0 && plan.job.mode != planner::Mode::inference;
+  if (whole && models::is_transformer(plan.model.family))
+    steps.push_back({fmt::format("planner {} --gpus {} --mode finetune --lora-rank 16 "
+                                 "--quantization nf4",
+                                 question, plan.gpus),
+                     "plans QLoRA, which trains adapters beside weights in 4 bits"});
+  return next_steps_text(steps, style);
+}
+
 std::string plan_next_text(const Plan& plan, const PlanTextOptions& options) {
-  if (!plan.chosen) return "";
+  if (!plan.chosen) return nothing_fits_next(plan, options.style);
   const std::string file = options.file.empty() ? "plan.json" : core::shell_word(options.file);
   const std::string_view emitted = emit::name_of(plan.job.framework);
   std::vector<NextStep> steps;

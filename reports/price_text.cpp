@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/untrusted.hpp"
 #include "reports/text.hpp"
 
 namespace reports {
@@ -21,7 +22,17 @@ std::string price_text(const hw_profiles::Profile& profile) {
   if (!profile.gpu.price) return "";
   const hw_profiles::Sourced* stated = profile.lookup("gpu.price");
   const std::string source = stated == nullptr ? "" : stated->source;
-  return fmt::format("{} USD a GPU hour ({})", number_text(profile.gpu.price->value()),
+  const std::string text = price_text(*profile.gpu.price, source);
+  const std::string& cloud = profile.node.cloud;
+  const bool is_own = source.find("--price") != std::string::npos ||
+                      source.find(cloud) != std::string::npos;
+  if (cloud.empty() || is_own) return text;
+  return text + fmt::format(", which is not what {} asks (--price states it)",
+                            core::visible(cloud));
+}
+
+std::string price_text(hw_profiles::DollarsPerHour price, std::string_view source) {
+  return fmt::format("{} USD a GPU hour ({})", number_text(price.value()),
                      source.substr(0, source.find(" (")));
 }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "planner/plan/plan.hpp"
 #include "sim/cost/energy.hpp"
@@ -15,6 +16,7 @@ std::string usd_text(cost::Dollars amount);
 
 // "2.69 USD a GPU hour (lowest tier of RunPod as of March 2026)"; "" without a price.
 std::string price_text(const hw_profiles::Profile& profile);
+std::string price_text(hw_profiles::DollarsPerHour price, std::string_view source);
 
 // The rent of all `gpus` for one token; empty without a price. REQUIRES: tokens_per_second > 0, by
 // all of them.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/untrusted.hpp"
 #include "core/parse_units.hpp"
 #include "planner/evaluate/candidate_json.hpp"
 #include "reports/fields.hpp"
@@ -102,6 +103,14 @@ void set_price(Subject& s, const hw_profiles::Profile& profile) {
       token_price(profile.gpu, s.gpus, s.candidate->throughput.tokens_per_second);
   if (token) s.token_usd = token->value();
   s.price = price_text(profile);
+}
+
+void set_price(Subject& s, const planner::OtherMachine& m) {
+  if (!s.candidate || !m.price) return;
+  hw_profiles::Gpu gpu;
+  gpu.price = m.price;
+  s.token_usd = token_price(gpu, s.gpus, s.candidate->throughput.tokens_per_second)->value();
+  s.price = price_text(*m.price, core::visible(m.price_source));
 }
 
 // Exact: bytes and counts as integers, the rest with the digits that read back equal.
@@ -246,6 +255,7 @@ std::vector<Subject> machines_of(const planner::Plan& plan) {
     s.gpu = m.gpu;
     s.candidate = m.candidate;
     if (!m.candidate) s.reason = "no feasible strategy";
+    set_price(s, m);
     subjects.push_back(std::move(s));
   }
   return subjects;

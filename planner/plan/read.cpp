@@ -113,6 +113,9 @@ void read_machines(JsonReader& root, Plan& plan) {
     // feasible, step_seconds and strategy repeat what the candidate says.
     if (auto candidate = entry.optional_object("candidate"))
       m.candidate = read_candidate(*candidate);
+    double price = 0;
+    if (entry.optional("gpu_hour_usd", price)) m.price = hw_profiles::DollarsPerHour(price);
+    entry.optional("price_source", m.price_source);
     plan.other_machines.push_back(std::move(m));
   }
 }

@@ -80,7 +80,9 @@ Json machines_json(const std::vector<OtherMachine>& machines) {
                                   {"feasible", c.has_value()},
                                   {"step_seconds", c ? Json(c->time.step.value()) : Json()},
                                   {"strategy", c ? to_json(c->strategy) : Json()},
-                                  {"candidate", c ? to_json(*c) : Json()}}));
+                                  {"candidate", c ? to_json(*c) : Json()},
+                                  {"gpu_hour_usd", m.price ? Json(m.price->value()) : Json()},
+                                  {"price_source", m.price_source}}));
   }
   return array;
 }
@@ -142,6 +144,12 @@ Json rules_json(const std::vector<RuleOfThumb>& rules) {
 }
 
 }  // namespace
+
+OtherMachine other_machine(const hw_profiles::Profile& profile,
+                           const std::optional<Candidate>& candidate) {
+  const hw_profiles::Sourced* stated = profile.lookup("gpu.price");
+  return {profile.gpu.id, candidate, profile.gpu.price, stated == nullptr ? "" : stated->source};
+}
 
 std::string_view name(Because because) {
   return kBecause[static_cast<std::size_t>(because)];

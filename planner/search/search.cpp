@@ -107,11 +107,9 @@ void fill_other_machines(Explorer& explorer, const std::vector<Question>& questi
   for (std::string_view name : kOtherMachines) {
     for (std::size_t i = 0; i < questions.size(); ++i) {
       if (questions[i].profile.gpu.id != name) continue;
-      OtherMachine other;
-      other.gpu = name;
-      other.candidate =
-          i == 0 ? plan.chosen : best_on(explorer, i, request);
-      plan.other_machines.push_back(std::move(other));
+      plan.other_machines.push_back(
+          other_machine(questions[i].profile,
+                        i == 0 ? plan.chosen : best_on(explorer, i, request)));
     }
   }
 }

@@ -94,6 +94,12 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
   return problems;
 }
 
+constexpr std::string_view kStepOfADay = "a step of at most a day at the GPUs' peak";
+
+bool is_too_long_a_step(const core::Problems& problems) {
+  return problems.size() == 1 && problems.front().expected == kStepOfADay;
+}
+
 core::Problems step_length_problems(const Job& job, std::int64_t parameters, std::int64_t gpus,
                                     const hw_profiles::Profile& profile) {
   constexpr double kDay = 86'400;
@@ -103,7 +109,7 @@ core::Problems step_length_problems(const Job& job, std::int64_t parameters, std
   const double seconds =
       flops / (profile.gpu.peak_16bit.value() * static_cast<double>(gpus));
   if (seconds <= kDay) return {};
-  return {{"global_batch", "a step of at most a day at the GPUs' peak",
+  return {{"global_batch", std::string(kStepOfADay),
            fmt::format("{} samples of {} tokens, {:.3g} days", job.global_batch, job.seq_len,
                        seconds / kDay),
            "take a smaller --global-batch or more GPUs"}};

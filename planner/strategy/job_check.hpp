@@ -29,5 +29,7 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
 // times are counted in integer picoseconds, which hold 106 days. Empty: a shorter one.
 core::Problems step_length_problems(const Job& job, std::int64_t parameters, std::int64_t gpus,
                                     const hw_profiles::Profile& profile);
+// Whether that alone is what is wrong: more GPUs would do.
+bool is_too_long_a_step(const core::Problems& problems);
 
 }  // namespace planner

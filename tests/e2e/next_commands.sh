@@ -44,6 +44,16 @@ page simulate plan.json --trace trace.json
 leads 2 sweep "${small[@]}" --gpus 1,2 --global-batch 4 --out sweep.json
 leads 1 sweep "${small[@]}" --gpus 1,2 --global-batch 4 --pin 'mesh_order=tensor,context,data,pipeline'
 leads 1 min-gpus "${small[@]}"
+# Where nothing fits: how many GPUs it takes, and a job that needs less of them.
+planner --model llama3-8b --gpus 1xrtx3060 --seq 512 --global-batch 4 >page.txt 2>err.txt
+[[ $? -eq 1 ]] || complain 'llama3-8b is trained on one RTX 3060'
+commands >commands.txt
+[[ $(wc -l <commands.txt) -eq 2 ]] || complain "nothing fits: $(cat commands.txt)"
+while IFS= read -r line; do
+  bash -c "$line" >out.txt 2>err.txt </dev/null || complain "$line: $(head -c 400 err.txt)"
+done <commands.txt
+# On few GPUs the model's batch takes days: that is no reason to stop counting.
+leads 1 min-gpus --model llama3-70b --gpu rtx3090
 leads 1 max-batch "${small[@]}" --gpus 1
 leads 2 validate runs.csv --out scores.json
 leads 2 calibrate --from runs.csv --out site.json

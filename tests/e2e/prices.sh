@@ -41,12 +41,20 @@ shows 'is the cheapest of 2 for a token: .* USD a day, .* USD per [mb]illion tok
   "${small[@]}" --gpu H100,rtx3090 --objective cost --full
 answers 2 'write --price rtx4080=USD' "$planner" "${small[@]}" --gpu H100,rtx4080 --objective cost
 
+# Each machine's price, also beside each other and where a cloud asks another.
+answers 0 '' "$planner" "${small[@]}" --gpu H100,rtx3090 --price rtx3090=0.5 --out two.json
+shows 'rtx3090: 0.5 USD a GPU hour (as given with --price)' compare two.json --machines
+shows 'h100-sxm-80g: 2.69 USD a GPU hour' compare two.json --machines
+shows 'not what AWS' "${small[@]}" --gpu H100 --node aws-p5
+answers 0 '' "$planner" "${small[@]}" --gpu H100 --node aws-p5 --price H100=6.88
+grep -q 'not what' out.txt && complain 'a stated price is doubted'
+
 # Any option may be a list.
-shows 'precision gpu' sweep "${small[@]}" --gpu H100 --precision bf16,fp16
+shows 'precision  *step' sweep "${small[@]}" --gpu H100 --precision bf16,fp16
 shows 'fsdp2' sweep "${small[@]}" --gpu H100 --framework native,fsdp2
 shows 'Least rent for a token' sweep "${small[@]}" --gpu H100,rtx3090
 shows 'q,v' sweep "${small[@]}" --gpu H100 --mode finetune --lora-rank 8,16 --lora-targets 'q,v;q,k,v,o'
-shows 'tensor gpu' sweep "${small[@]}" --gpu H100 --each tp=1,2
+shows 'tensor  *step' sweep "${small[@]}" --gpu H100 --each tp=1,2
 shows '2 x h100-sxm-80g' sweep --model gpt2-124m --global-batch 16 --seq 64 --gpus 2xH100,4xA100
 answers 0 '' "$planner" sweep "${small[@]}" --gpu H100 --internode-gbps 100,400 --format csv
 [[ $(wc -l <out.txt) -eq 3 ]] || complain 'a line for each bandwidth'

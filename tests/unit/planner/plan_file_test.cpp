@@ -53,7 +53,9 @@ Plan sample_plan() {
   plan.pareto = {sample_candidate()};
   plan.rejected = {{Strategy{}, "memory", 100, 50, "sharding=zero1"}};
   plan.rejected_per_limit = {{"memory", 5}};
-  plan.other_machines = {{"rtx3090", {}}, {"h100-sxm-80g", sample_candidate()}};
+  plan.other_machines = {{"rtx3090", {}, {}, ""},
+                         {"h100-sxm-80g", sample_candidate(),
+                          hw_profiles::DollarsPerHour(2.5), "as given with --price"}};
   Released released;
   released.scope = Released::Scope::all_but_degrees;
   released.keys = {"checkpoint", "checkpoint_every"};
