@@ -205,15 +205,17 @@ bool is_asked(const Way& way, const Machine& m, const std::optional<std::string>
 // Where plans run here: how fast they will.
 std::vector<reports::NextStep> next_of(const Machine& m) {
   std::vector<reports::NextStep> steps;
-  for (const Finding& f : m.findings) {
-    if (!f.missing.empty()) continue;
-    if (f.way.needs == Needs::host)
-      steps.push_back({"planner calibrate --backend host --out me.json",
-                       "measures this host, for --gpu me.json"});
-    if (f.way.needs == Needs::cuda)
-      steps.push_back({"planner calibrate --backend cuda --out gpu.json",
-                       "measures this GPU, for --gpu gpu.json"});
-  }
+  const auto runs = [&](Needs needs) {
+    return std::ranges::any_of(m.findings, [&](const Finding& f) {
+      return f.way.needs == needs && f.missing.empty();
+    });
+  };
+  if (runs(Needs::host))
+    steps.push_back({"planner calibrate --backend host --out me.json",
+                     "measures this host, for --gpu me.json"});
+  if (runs(Needs::cuda))
+    steps.push_back({"planner calibrate --backend cuda --out gpu.json",
+                     "measures this GPU, for --gpu gpu.json"});
   return steps;
 }
 

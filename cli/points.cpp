@@ -173,7 +173,7 @@ std::vector<PointColumn> answer_columns(const std::vector<Subject>& points) {
     add("USD", "cost_usd");
     add("energy", "energy_joules");
   } else if (any([](const Subject& s) { return s.token_usd.has_value(); })) {
-    add("USD a M tokens", "usd_per_million_tokens");
+    add("USD per M tokens", "usd_per_million_tokens");
   }
   return all;
 }

@@ -49,7 +49,7 @@ void check_library(const char* name, const char* what, const char* fix,
 
 void check_gpu(core::Problems& problems) {
   if (hw_profiles::local_gpus().empty())
-    problems.push_back(missing("PCI devices", "a GPU of NVIDIA", "none",
+    problems.push_back(missing("PCI devices", "an NVIDIA GPU", "none",
                                "plan for a GPU here, and run on a machine that has it"));
   if (::access("/proc/driver/nvidia/version", R_OK) != 0)
     problems.push_back(missing("/proc/driver/nvidia/version", "NVIDIA's kernel driver, loaded",

@@ -70,7 +70,7 @@ std::string error_text(const ComparedTerm& t) {
 
 // What was predicted and measured, where that is not the planned job.
 std::string scaled_text(const Comparison& c) {
-  return "both of the job scaled down: " + planner::to_text(c.scaled);
+  return "Predicted and measured are both of the scaled-down job: " + planner::to_text(c.scaled);
 }
 
 // Why times stand side by side without an error; empty where they have one.

@@ -44,7 +44,7 @@ std::optional<OtherHardware> other_hardware(const exec::RunRecord& run) {
 }
 
 std::string to_text(const OtherHardware& other) {
-  return fmt::format("run on {}, planned for {}", other.run_on, other.planned_for);
+  return fmt::format("the run used {}, and the plan is for {}", other.run_on, other.planned_for);
 }
 
 }  // namespace reports

@@ -19,7 +19,7 @@ struct OtherHardware {
 // device's name, with one rank on each GPU.
 std::optional<OtherHardware> other_hardware(const exec::RunRecord& run);
 
-// "run on 2 threads on 2 cores of an EPYC, planned for 8 x H100 SXM5 80GB"
+// "the run used 2 threads on 2 cores of an EPYC, and the plan is for 8 x H100 SXM5 80GB"
 std::string to_text(const OtherHardware& other);
 
 }  // namespace reports

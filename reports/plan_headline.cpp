@@ -40,19 +40,20 @@ HeadlineFigure cost_of(const Plan& plan, const Candidate& c) {
                       : HeadlineFigure{"cost", rent, ""};
 }
 
-// The largest part of a step that is not useful computing, or that there is none to speak of.
+// How much of a step the GPUs compute, and the largest other part of it, from one percent up.
 std::string limit_text(const planner::Time& t) {
   struct Part {
     std::string_view what;
     core::Seconds time;
   };
-  const std::array parts{Part{"communication that nothing hides", t.exposed_communication},
-                         Part{"idle pipeline stages", t.bubble},
-                         Part{"the optimizer", t.optimizer}};
+  const std::array parts{Part{"wait for communication for", t.exposed_communication},
+                         Part{"idle in the pipeline for", t.bubble},
+                         Part{"the optimizer takes", t.optimizer}};
   const Part& most = *std::ranges::max_element(parts, {}, &Part::time);
-  std::string text = fmt::format("Of the step, {} is computing", percent_text(t.compute / t.step));
+  std::string text =
+      fmt::format("The GPUs compute for {} of the step", percent_text(t.compute / t.step));
   if (most.time / t.step >= 0.01)
-    text += fmt::format(" and {} is {}", percent_text(most.time / t.step), most.what);
+    text += fmt::format(" and {} {}", most.what, percent_text(most.time / t.step));
   return text + ".";
 }
 
@@ -66,17 +67,17 @@ const Candidate* fastest_safe(const Plan& plan) {
 }
 
 std::string because_text(const Plan& plan) {
-  const std::string searched = plan.search.evaluated == 1
-                                   ? "the one strategy"
-                                   : count_text(plan.search.evaluated) + " strategies";
+  if (plan.search.evaluated == 1 && plan.because == Because::fastest)
+    return "It is the only strategy that was evaluated.";
+  const std::string searched = count_text(plan.search.evaluated) + " strategies";
   const std::string cap = percent_text(plan.max_risk);
   switch (plan.because) {
     case Because::asked: return "It is the candidate that --candidate names.";
     case Because::least_memory:
       return fmt::format("It needs the least memory of {}.", searched);
     case Because::least_risky:
-      return fmt::format("Nothing that fits is within the {} cap on the risk; this is the fastest "
-                         "of the least risky.", cap);
+      return fmt::format("No strategy that fits is within the {} cap on the risk. This one is the "
+                         "fastest of the least risky.", cap);
     case Because::simplest: {
       const Candidate* faster = fastest_safe(plan);
       std::string text = "It is the simplest of the plans that are about as fast as the fastest";
@@ -90,8 +91,9 @@ std::string because_text(const Plan& plan) {
   }
   const Candidate* faster = fastest_safe(plan);
   if (faster != nullptr && faster->time.step < plan.chosen->time.step)
-    return fmt::format("Of {} the fastest within the {} cap on the risk is {} faster, too little "
-                       "for what it needs of hosts or links ({}).", searched, cap,
+    return fmt::format("Of {}, the fastest within the {} cap on the risk saves {} of "
+                       "the step. That is too little for what it asks of host memory or links: "
+                       "{}.", searched, cap,
                        percent_text(1 - faster->time.step / plan.chosen->time.step),
                        changed_keys(plan.chosen->strategy, faster->strategy, 3));
   return fmt::format("It is the fastest of {} within the {} cap on the risk.", searched, cap);

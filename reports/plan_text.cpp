@@ -73,8 +73,8 @@ std::string figures_text(const Plan& plan, const Candidate& shown, TextStyle sty
 // The figures of a framework that nobody chose and nobody has measured say whose they are.
 std::string whose_text(const Plan& plan, TextStyle style) {
   if (plan.job.framework != "native") return "";
-  return wrapped("For `native`, this tool's executor, which no GPU run has measured yet "
-                 "(--framework names others).",
+  return wrapped("The figures are for `native`, this tool's own executor. No GPU run has measured "
+                 "it yet; --framework plans for another.",
                  2, 2, style);
 }
 
@@ -114,7 +114,7 @@ std::string list_text(std::string_view title, const std::vector<std::string>& li
 // What pins cost, where the headline does not say it.
 std::string pins_text(const Plan& plan, TextStyle style) {
   if (plan.chosen && is_own_configuration(plan)) return "";
-  return list_text("Beside what you pinned", released_lines(plan), style);
+  return list_text("Without some of your pins", released_lines(plan), style);
 }
 
 std::string share_text(core::Seconds part, core::Seconds whole) {
@@ -195,11 +195,18 @@ std::string amount(const planner::Rejection& r, std::int64_t value) {
   return bytes ? to_text(core::Bytes(value)) : count_text(value);
 }
 
+// "data=8 micro_batch=1 needs 26.1 GiB of GPU memory and has 23.7 GiB. Fix: sharding=zero1".
 std::string rejection_text(const planner::Rejection& r) {
-  std::string text = fmt::format("{}: {}", r.limit, planner::to_text(r.strategy));
-  if (r.needed != r.available)  // equal where the limit is a rule and no amount
-    text += fmt::format(" needs {}, there is {}", amount(r, r.needed), amount(r, r.available));
-  if (!r.fix.empty()) text += "; fix: " + r.fix;
+  std::string text = planner::to_text(r.strategy);
+  if (r.limit == "memory" || r.limit == "host_memory")
+    text += fmt::format(" needs {} of {} memory and has {}", amount(r, r.needed),
+                        r.limit == "memory" ? "GPU" : "host", amount(r, r.available));
+  else if (r.needed != r.available)  // equal where the limit is a rule and no amount
+    text += fmt::format(" breaks a limit ({}): it needs {} and has {}", r.limit,
+                        amount(r, r.needed), amount(r, r.available));
+  else
+    text += fmt::format(" breaks a rule ({})", r.limit);
+  if (!r.fix.empty()) text += ". Fix: " + r.fix;
   return text;
 }
 
@@ -252,7 +259,8 @@ std::string frameworks_text(const Plan& plan, bool strategies, TextStyle style) 
   if (strategies) columns.push_back({"strategy", Align::left});
   Table table(std::move(columns));
   for (const planner::OtherFramework& f : plan.other_frameworks) {
-    std::vector<std::string> cells{f.framework, "-", "-", "-", "-", "nothing that it runs fits"};
+    std::vector<std::string> cells{f.framework, "-", "-", "-", "-",
+                                   "no strategy that it runs fits"};
     if (f.candidate) {
       const Candidate& c = *f.candidate;
       cells = {f.framework, to_text(c.time.step), percent_text(c.throughput.mfu),
@@ -281,11 +289,11 @@ std::string rules_text(const Plan& plan, TextStyle style) {
 
 std::string search_text(const Plan& plan, TextStyle style) {
   const planner::SearchCounts& s = plan.search;
-  return '\n' + wrapped(fmt::format("{} strategies: {} infeasible, {} evaluated, {} "
-                                    "replayed, in {}",
-                                    count_text(s.enumerated), count_text(s.infeasible),
-                                    count_text(s.evaluated), count_text(s.replayed),
-                                    to_text(s.seconds)),
+  return '\n' + wrapped(fmt::format("The search considered {} strategies in {}: {} infeasible, {} "
+                                    "evaluated, {} replayed.",
+                                    count_text(s.enumerated), to_text(s.seconds),
+                                    count_text(s.infeasible), count_text(s.evaluated),
+                                    count_text(s.replayed)),
                         0, 2, style);
 }
 
@@ -294,7 +302,8 @@ std::string search_text(const Plan& plan, TextStyle style) {
 std::string why_infeasible(const Plan& plan) {
   std::string text = fmt::format("no feasible strategy for {} on {} x {}", plan.model.name,
                                  plan.gpus, plan.profile.gpu.id);
-  if (!plan.rejected.empty()) text += "; nearest: " + rejection_text(plan.rejected.front());
+  if (!plan.rejected.empty())
+    text += ". The nearest one: " + rejection_text(plan.rejected.front());
   return text;
 }
 

@@ -38,8 +38,8 @@ std::string nearest_text(const Plan& plan) {
   std::string text = fmt::format("The nearest alternative is {}: {}.", against(*nearest, chosen),
                                  changed_keys(chosen.strategy, nearest->strategy));
   if (ties > 0)
-    text += fmt::format(" The prediction cannot tell {} of {} alternatives from this plan: a short "
-                        "run of both can.",
+    text += fmt::format(" {} of the {} alternatives are too near to tell apart by prediction: "
+                        "measure short runs.",
                         ties, plan.alternatives.size());
   return text;
 }

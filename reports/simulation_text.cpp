@@ -84,7 +84,7 @@ std::string planned_text(const Simulation& s, TextStyle style) {
       std::abs(more) < kAsLong
           ? fmt::format(", the same as {}", than)
           : fmt::format(", {} {} than {}", share, more > 0 ? "more" : "less", than);
-  return wrapped(fmt::format("The plan predicts {}{}. The first step, from rest, takes {}.",
+  return wrapped(fmt::format("The plan predicts {}{}. The first step of a run takes {}.",
                              to_text(s.planned_step), off, to_text(s.first_step)),
                  2, 4, style);
 }
@@ -157,13 +157,13 @@ std::string samples_text(double rate) {
 
 std::string scaling_text(const Simulation& s, TextStyle style) {
   if (s.scaling.empty()) return "";
-  Table table({{"copies"}, {"GPUs"}, {"step"}, {"samples/s"}, {"speed-up"}, {"efficiency"},
+  Table table({{"replicas"}, {"GPUs"}, {"step"}, {"samples/s"}, {"speed-up"}, {"efficiency"},
                {"", Align::left}});
   for (const planner::ScalePoint& p : s.scaling)
     table.add({std::to_string(p.copies), std::to_string(p.gpus), to_text(p.time.step),
                samples_text(p.samples_per_second), fmt::format("{:.2f}", p.speed_up),
                percent_text(p.efficiency), bar(p.efficiency, bar_width(style) / 2, style)});
-  return '\n' + painted("Data-parallel copies, each with the same work", Ink::heading, style) +
+  return '\n' + painted("Data-parallel replicas, each with the same work", Ink::heading, style) +
          '\n' + table.text(style);
 }
 
@@ -185,8 +185,9 @@ std::string goodput_text(const Simulation& s, TextStyle style) {
                               core::count_text(g.interval), to_text(g.between), to_text(o.save),
                               to_text(o.restart)),
                   2, 4, style);
-  return text + wrapped(fmt::format("Played for {} (seed {}), {} of the time made steps that were "
-                                    "kept: {} failures, {} steps kept, {} steps done again.",
+  return text + wrapped(fmt::format("In a simulation of {} (seed {}), {} of the time went into "
+                                    "steps that were kept. Failures: {}; steps kept: {}; steps "
+                                    "repeated: {}.",
                                     to_text(o.horizon), s.options.seed,
                                     percent_text(g.played.goodput),
                                     core::count_text(g.played.failures),
@@ -199,7 +200,7 @@ std::string goodput_text(const Simulation& s, TextStyle style) {
 
 std::string simulation_text(const Simulation& s, TextStyle style) {
   std::string text =
-      painted(wrapped(fmt::format("{}: {} ranks, {} played", to_text(s.strategy),
+      painted(wrapped(fmt::format("{}: {} ranks, {} simulated", to_text(s.strategy),
                                   core::count_text(s.ranks), core::count_text(s.ranks_played)),
                       0, 2, style),
               Ink::heading, style);

@@ -192,7 +192,7 @@ const std::vector<Figure>& figures() {
       {"training_seconds", "time to train", U::seconds, training_seconds},
       {"gpu_hours", "GPU hours", U::number, gpu_hours},
       {"cost_usd", "rent, USD", U::number, cost},
-      {"usd_per_million_tokens", "USD a M tokens", U::number, million_tokens},
+      {"usd_per_million_tokens", "USD per M tokens", U::number, million_tokens},
       {"energy_joules", "energy", U::energy, energy},
   };
   return all;

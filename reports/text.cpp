@@ -1,6 +1,7 @@
 #include "reports/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -19,10 +20,26 @@ int columns_of(std::string_view text) {
 
 std::string blanks(int n) { return std::string(static_cast<std::size_t>(std::max(n, 0)), ' '); }
 
+bool is_unit(std::string_view word) {
+  constexpr std::array<std::string_view, 15> kUnits{
+      "%", "ps", "ns", "us", "ms", "s", "min", "h", "d", "B", "KiB", "MiB", "GiB", "TiB", "USD"};
+  const std::size_t letters = std::min(word.find_last_not_of(".,:;)") + 1, word.size());
+  return std::ranges::find(kUnits, word.substr(0, letters)) != kUnits.end();
+}
+
+// A number and its unit are one word: "8.3 %" does not break between the two.
 std::vector<std::string_view> words_of(std::string_view text) {
+  const auto next_end = [&](std::size_t from) {
+    return std::min(text.find_first_of(" \n", from), text.size());
+  };
   std::vector<std::string_view> words;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
+    std::size_t end = next_end(0);
+    const bool number = end > 0 && text[end - 1] >= '0' && text[end - 1] <= '9';
+    if (number && end < text.size() && text[end] == ' ') {
+      const std::size_t unit_end = next_end(end + 1);
+      if (is_unit(text.substr(end + 1, unit_end - end - 1))) end = unit_end;
+    }
     if (end > 0) words.push_back(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }

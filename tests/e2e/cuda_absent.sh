@@ -38,7 +38,7 @@ if [[ ! -x $bin/planner-exec-cuda ]]; then
   exit 0
 fi
 export CUDA_VISIBLE_DEVICES=''
-nothing="a GPU of NVIDIA, found none\|NVIDIA's kernel driver, loaded, found none\|no NVIDIA driver\|shows no GPU"
+nothing="an NVIDIA GPU, found none\|NVIDIA's kernel driver, loaded, found none\|no NVIDIA driver\|shows no GPU"
 expect 3 "$nothing" "$bin/planner" exec plan.json --backend cuda --quiet
 expect 3 "$nothing" "$bin/planner" calibrate --backend cuda --quiet
 expect 2 "none.json" "$bin/planner" exec none.json --backend cuda

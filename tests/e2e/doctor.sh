@@ -52,7 +52,7 @@ answers 1 'communicator nccl: expected .*, found none: it is not built yet' \
   "$bin/planner" doctor --for nccl
 answers 2 'dctor.*did you mean doctor' "$bin/planner" dctor
 if ! compgen -G '/sys/module/nvidia' >/dev/null; then
-  answers 1 'planner-exec-cuda|a GPU of NVIDIA' "$bin/planner" doctor --for cuda
+  answers 1 'planner-exec-cuda|an NVIDIA GPU' "$bin/planner" doctor --for cuda
 fi
 
 if [[ $failures -gt 0 ]]; then exit 1; fi

@@ -120,7 +120,7 @@ scaled() {
   verdict=$(grep 'bytes and counts are equal' compare.txt)
   if [[ ! $verdict =~ ^([0-9]+)\ of\ ([0-9]+)\ bytes || ${BASH_REMATCH[1]} != "${BASH_REMATCH[2]}" ]] ||
     ! grep -q '^planner: The plan for 8 x H100 SXM5 80GB is scaled down to run here: ' err.txt ||
-    ! grep -q 'both of the job scaled down: ' compare.txt || ! grep -q 'scaled down' run.txt; then
+    ! grep -q 'both of the scaled-down job: ' compare.txt || ! grep -q 'scaled down' run.txt; then
     cat err.txt compare.txt
     printf 'FAILED: scaled down: %s\n' "$*"
     exit 1

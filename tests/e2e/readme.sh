@@ -17,7 +17,7 @@ unset COLUMNS
 there() {
   case $1 in
     'With mpirun') command -v mpirun >/dev/null && [[ -x $bin/planner-exec-mpi ]] ;;
-    'With a GPU of NVIDIA') planner doctor --for cuda >/dev/null 2>&1 ;;
+    'With an NVIDIA GPU') planner doctor --for cuda >/dev/null 2>&1 ;;
     With*) fail "this test does not know what \"$1\" is" ;;
   esac
 }

@@ -215,7 +215,7 @@ opens old_driver 'driver is too old for the CUDA.*update the driver'
 opens no_image 'no code for this GPU.*PLANNER_CUDA_ARCHITECTURES'
 opens out_of_memory "GPU's memory is full"
 PLANNER_TWIN=open=no_driver "$planner" exec two.json --backend cuda --quiet >out.txt 2>err.txt && fail 'no driver, and it ran'
-if ! grep -q -e 'a GPU of NVIDIA, found none' -e 'no NVIDIA driver answers' err.txt; then fail "$(cat err.txt)"; fi
+if ! grep -q -e 'an NVIDIA GPU, found none' -e 'no NVIDIA driver answers' err.txt; then fail "$(cat err.txt)"; fi
 
 # ---- failures while it runs: the first reason, once, and no record -------------------------------
 plan three --gpus 3 --global-batch 6 --recipe mixed --pin data=3 --pin sharding=zero3

@@ -53,7 +53,7 @@ TEST_CASE("times of other hardware than planned are shown, and have no error") {
   CHECK(*term(c, "memory.live").relative_error() == 0.0);
   REQUIRE(c.other_hardware);
   const std::string why =
-      "run on 8 threads on 2 cores of a test, planned for 8 x H100 SXM5 80GB";
+      "the run used 8 threads on 2 cores of a test, and the plan is for 8 x H100 SXM5 80GB";
   CHECK(to_text(*c.other_hardware) == why);
   CHECK(has(comparison_text(c, {}), "1.20 s  not comparable\n"));
   CHECK(has(comparison_text(c, {.width = 200}), "Times are not comparable: " + why + ".\n"));
@@ -77,7 +77,8 @@ TEST_CASE("a run that was scaled down is compared with the small job's own predi
   const Comparison c = compare(plan, run, "run.json").value();
   CHECK(term(c, "memory.live").predicted == static_cast<double>(core::gib(2).value()));
   CHECK_FALSE(term(c, "memory.live").differs());
-  CHECK(has(comparison_text(c, {}), "both of the job scaled down: layers 12 -> 2\n"));
+  CHECK(has(comparison_text(c, {}),
+            "Predicted and measured are both of the scaled-down job: layers 12 -> 2\n"));
   const core::Json json = core::parse_json(to_json_text({c}), "c").value();
   CHECK(json.at("scaled_down").items()[0].at("run").as_int64() == 2);
   run.scaled_from->strategy.sharding = planner::Sharding::none;

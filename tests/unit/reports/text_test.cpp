@@ -58,6 +58,13 @@ TEST_CASE("words wrap at 80 columns and a long word stands alone") {
   CHECK(wrapped("a " + long_word + " b", 2, 4) == "  a\n    " + long_word + "\n    b\n");
 }
 
+TEST_CASE("a number stays on the line of its unit") {
+  CHECK(wrapped("wait for 8.3 %.", 0, 2, {.width = 13}) == "wait for\n  8.3 %.\n");
+  CHECK(wrapped("wait for 12 GiB, or", 0, 2, {.width = 12}) == "wait for\n  12 GiB, or\n");
+  CHECK(wrapped("of 4 ranks", 0, 2, {.width = 6}) == "of 4\n  ranks\n");
+  CHECK(wrapped("of 4 d", 0, 2, {.width = 5}) == "of\n  4 d\n");
+}
+
 TEST_CASE("a table right-aligns numbers and wraps its last column inside itself") {
   Table table({{"n"}, {"text", Align::left}});
   table.add({"1", "short"});
