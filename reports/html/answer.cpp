@@ -1,10 +1,12 @@
 // What a plan's page opens with: the verdict, five figures with gauges, why, and the memory bar.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "planner/accuracy.hpp"
 #include "reports/html/plan_sections.hpp"
 #include "reports/plan_headline.hpp"
 #include "reports/plan_text.hpp"
@@ -33,13 +35,16 @@ std::string risk_text(double risk) {
   return risk < kLeastPrinted ? "less than 0.01 %" : percent_text(risk);
 }
 
+// With a capital letter and a full stop.
+std::string sentence_of(std::string text) {
+  if (!text.empty())
+    text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text + '.';
+}
+
 Verdict verdict(const Document& d) {
   const Plan& plan = *d.plan;
-  if (!plan.chosen)
-    return {"Does not fit",
-            fmt::format("No plan for {} on {}: {}.", plan.model.name, machine_text(plan),
-                        why_infeasible(plan)),
-            Tone::bad};
+  if (!plan.chosen) return {"Does not fit", sentence_of(why_infeasible(plan)), Tone::bad};
   const double risk = plan.chosen->uncertainty.out_of_memory, cap = d.plan->max_risk;
   const bool fits = risk <= cap;
   const std::string job =
@@ -68,16 +73,18 @@ Tile step_tile(const Document& d) {
   const std::string low = core::to_text(c.uncertainty.step_low);
   const std::string high = core::to_text(c.uncertainty.step_high);
   return {"Time per step", cell(d, "/chosen/time/step", Unit::seconds), "",
-          fmt::format("probably {} to {}", low, high),
+          fmt::format("{:.0f} % of runs take {} to {}", 100 * planner::accuracy().coverage, low,
+                      high),
           range_gauge(c.uncertainty.step_low.value(), c.time.step.value(),
                       c.uncertainty.step_high.value(),
-                      fmt::format("step between {} and {}", low, high))};
+                      fmt::format("a step of {} in the range from {} to {}",
+                                  core::to_text(c.time.step), low, high))};
 }
 
 Tile throughput_tile(const Document& d) {
   const Candidate& c = *d.plan->chosen;
   const bool tokens = models::is_transformer(d.plan->model.family);
-  const std::string says = percent_text(c.throughput.mfu) + " of the GPUs' peak (mfu)";
+  const std::string says = percent_text(c.throughput.mfu) + " of the GPUs' peak FLOP/s (mfu)";
   return {"Throughput", cell(d, "/chosen/throughput/tokens_per_second", Unit::count),
           tokens ? "tokens/s" : "samples/s", says,
           Gauge{0, c.throughput.mfu, {}, says}};
@@ -86,7 +93,7 @@ Tile throughput_tile(const Document& d) {
 Tile memory_tile(const Document& d) {
   const planner::Memory& memory = d.plan->chosen->memory;
   const double share = memory.worst.device / memory.usable;
-  const std::string says = fmt::format("{} of {} usable", percent_text(share),
+  const std::string says = fmt::format("{} of the {} that are usable", percent_text(share),
                                        core::to_text(memory.usable));
   const Tone tone = share > 1 ? Tone::bad : Tone::plain;
   return {"Memory per GPU", cell(d, "/chosen/memory/device", Unit::bytes), "", says,
@@ -96,9 +103,9 @@ Tile memory_tile(const Document& d) {
 // The gauge ends at twice the limit, so that the limit stands in its middle.
 Tile risk_tile(const Document& d) {
   const double risk = d.plan->chosen->uncertainty.out_of_memory, cap = d.plan->max_risk;
-  const std::string note = fmt::format("{} the limit of {}", risk <= cap ? "within" : "above",
-                                       percent_text(cap));
-  return {"Risk of running out", cell(d, "/chosen/uncertainty/out_of_memory", Unit::fraction), "",
+  const std::string note = fmt::format("{} the limit of {} (the mark)",
+                                       risk <= cap ? "within" : "above", percent_text(cap));
+  return {"Out-of-memory risk", cell(d, "/chosen/uncertainty/out_of_memory", Unit::fraction), "",
           note,
           Gauge{0, cap > 0 ? risk / (2 * cap) : risk, cap > 0 ? 0.5 : 0.0,
                 fmt::format("risk {}, {}", risk_text(risk), note)},
@@ -133,7 +140,7 @@ Cost cost_of_day(const Plan& plan) {
   const core::Seconds busy = std::min(kDay, kDay * (t.compute / t.step));
   if (const auto one = cost::energy(plan.profile.gpu, kDay, busy))
     return {"Energy", made(one->value() * many, Unit::energy), "",
-            "of the GPUs; no price is known for them"};
+            "energy of the GPUs, for no price is known"};
   return {"GPU hours", made(24 * many, Unit::number), "GPU h", "no price is known for this GPU"};
 }
 
@@ -146,9 +153,9 @@ Tile cost_tile(const Document& d) {
                              ? fmt::format("of {} tokens", core::count_text(plan.training->tokens))
                              : std::string("per day");
   return {fmt::format("{} {}", cost.name, of), std::move(cost.figure), std::move(cost.unit),
-          fmt::format("{}; computing {} of the time", cost.basis, percent_text(share)),
+          fmt::format("{}; the GPUs compute {} of the time", cost.basis, percent_text(share)),
           Gauge{0, share, {},
-                fmt::format("computing {} of the time paid for", percent_text(share))}};
+                fmt::format("the GPUs compute {} of the time", percent_text(share))}};
 }
 
 }  // namespace
@@ -177,6 +184,7 @@ Section answer_section(const Document& d) {
                                  {step_tile(d), throughput_tile(d), memory_tile(d), risk_tile(d),
                                   cost_tile(d)}});
   for (const std::string& reason : reasons_of(plan)) section.blocks.push_back(Text{reason});
+  section.blocks.push_back(strategy_in_words(plan));
   if (const hw_profiles::Sourced* price = plan.profile.lookup("gpu.price"))
     section.blocks.push_back(
         Text{fmt::format("Price of a GPU: {}, {}.", price->text, price->source), TextKind::note});

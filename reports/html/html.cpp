@@ -84,9 +84,10 @@ class ElementWriter {
         "base-uri 'none'; form-action 'none'\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<meta name=\"color-scheme\" content=\"light dark\">\n"
-        "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
+        "<title>{}</title>\n<meta name=\"description\" content=\"{}\">\n"
+        "<style>\n{}</style>\n</head>\n<body>\n",
         core::sha256_base64(library), core::sha256_base64(script), escaped(page_.title),
-        embedded("page.css"));
+        escaped(described()), embedded("page.css"));
     out_ += body;
     out_ += fmt::format("<script type=\"application/json\" id=\"charts\">{}</script>\n",
                         script_json(charts_));
@@ -118,6 +119,10 @@ class ElementWriter {
 
   static std::string id(std::size_t part, std::size_t section) {
     return fmt::format("s{}-{}", part + 1, section + 1);
+  }
+  std::string described() const {
+    return fmt::format("A report of planner: {}{}", page_.title,
+                       page_.about.empty() ? std::string() : ". " + page_.about);
   }
   // A page of one part needs no heading for it: the title says the same.
   bool has_one_part() const { return page_.parts.size() == 1; }

@@ -77,16 +77,28 @@ void add_candidate(const Document& d, const CandidateRow& row, PageTable& table,
                                  {"front", row.on_front}}));
 }
 
-// A bar and a row for each label, of the memory at its pointer.
-void add_memory(const Document& d, const std::string& title,
+// What a chart says of a candidate beside its label: in what it differs from the recommended one.
+Json named(Json bar, const Plan& plan, const CandidateRow& row) {
+  constexpr std::size_t kMostKeys = 1;
+  if (row.pointer != "/chosen")
+    bar.set("differs", changed_keys(plan.chosen->strategy, row.candidate->strategy, kMostKeys));
+  return bar;
+}
+
+// Charts leave out what is kept for the Pareto front alone: a strategy that takes seven times as
+// long would squeeze the others. The tables have every candidate.
+constexpr const char* kDrawn =
+    "The chart has the recommended plan and its alternatives; the table has every candidate.";
+
+// A chart of the bars, and a table with a row for each label, of the memory at its pointer.
+void add_memory(const Document& d, const std::string& title, const char* also, Json bars,
                 const std::vector<std::pair<std::string, std::string>>& rows, Section& section) {
   const core::Bytes usable = d.plan->chosen->memory.usable;
-  Json bars = Json::array(), names = Json::array();
-  for (const auto& [label, memory] : rows) bars.push_back(memory_bar(d, memory, label));
+  Json names = Json::array();
   for (const char* part : kMemoryParts) names.push_back(part);
   section.blocks.push_back(Chart{
       "memory", title,
-      fmt::format("{} of a GPU are usable; the table has each part.", core::to_text(usable)),
+      fmt::format("A GPU has {} of usable memory. {}", core::to_text(usable), also),
       Json::object({{"names", std::move(names)},
                     {"bars", std::move(bars)},
                     {"usable", usable.value()}})});
@@ -110,15 +122,21 @@ core::Result<Section> candidates_section(const Context& context) {
   Section section{
       "Candidates",
       {Chart{"candidates", "Step time against memory per GPU",
-             fmt::format("The plan keeps {} candidates. {} are on the Pareto front: no other one "
-                         "is both faster and smaller. The recommended one takes {} and {}.",
+             fmt::format("The plan keeps {} candidates. {} are on the Pareto front: no other "
+                         "candidate is both faster and smaller. A step of the recommended plan "
+                         "takes {} and needs {} per GPU. The axis of steps is logarithmic where "
+                         "they differ widely.",
                          rows.size(), front, core::to_text(rows.front().candidate->time.step),
                          core::to_text(rows.front().candidate->memory.worst.device)),
              std::move(data)},
        std::move(table)}};
   std::vector<std::pair<std::string, std::string>> memory;
-  for (const CandidateRow& row : rows) memory.emplace_back(row.label, row.pointer + "/memory");
-  add_memory(d, "Memory of each candidate's fullest GPU", memory, section);
+  Json bars = Json::array();
+  for (const CandidateRow& row : rows) {
+    const auto& [label, pointer] = memory.emplace_back(row.label, row.pointer + "/memory");
+    if (!row.front_only) bars.push_back(named(memory_bar(d, pointer, label), *d.plan, row));
+  }
+  add_memory(d, "Memory of each candidate's fullest GPU", kDrawn, std::move(bars), memory, section);
   return section;
 }
 
@@ -129,7 +147,11 @@ core::Result<Section> memory_section(const Context& context) {
   for (const planner::StageMemory& s : d.plan->chosen->memory.stages)
     stages.emplace_back(fmt::format("stage {}", s.stage),
                         fmt::format("/chosen/memory/stages/{}", stages.size()));
-  if (stages.size() > 1) add_memory(d, "Memory of each pipeline stage", stages, section);
+  if (stages.size() <= 1) return section;
+  Json bars = Json::array();
+  for (const auto& [label, pointer] : stages) bars.push_back(memory_bar(d, pointer, label));
+  add_memory(d, "Memory of each pipeline stage", "Every stage has to fit.", std::move(bars), stages,
+             section);
   return section;
 }
 
@@ -139,18 +161,19 @@ core::Result<Section> time_section(const Context& context) {
   Json bars = Json::array();
   for (const CandidateRow& row : rows) {
     labels.emplace_back(row.label, row.pointer + "/time");
-    bars.push_back(time_bar(d, row.pointer + "/time", row.label));
+    if (!row.front_only)
+      bars.push_back(named(time_bar(d, row.pointer + "/time", row.label), *d.plan, row));
   }
   const planner::Time& t = d.plan->chosen->time;
   return Section{
       "Time of a step",
       {Chart{"time", "Parts of a step on the critical rank",
-             fmt::format("A step of the recommended candidate takes {}: it computes for {}, waits "
-                         "for communication for {}, idles in the pipeline for {} and updates the "
-                         "weights for {}.",
+             fmt::format("A step of the recommended plan takes {}. Its critical rank computes for "
+                         "{}, waits for communication for {}, idles in the pipeline for {} and "
+                         "updates the weights for {}. {}",
                          core::to_text(t.step), core::to_text(t.compute),
                          core::to_text(t.exposed_communication), core::to_text(t.bubble),
-                         core::to_text(t.optimizer)),
+                         core::to_text(t.optimizer), kDrawn),
              Json::object({{"bars", std::move(bars)}})},
        time_table(d, "Parts of a step", labels)}};
 }
@@ -178,6 +201,37 @@ core::Result<Section> machines_section(const Context& context) {
   }
   return Section{"The same job on other machines",
                  {Chart{"time", "A step on each machine", "The table has the same figures.",
+                        Json::object({{"bars", std::move(bars)}})},
+                  std::move(table)}};
+}
+
+core::Result<Section> frameworks_section(const Context& context) {
+  const Document& d = context.d;
+  if (d.plan->other_frameworks.empty()) return Section{};
+  PageTable table{"Each framework's best strategy",
+                  {{"framework", false}, {"step"}, {"mfu"}, {"memory"}, {"risk"},
+                   {"strategy", false}},
+                  {}, true};
+  Json bars = Json::array();
+  for (std::size_t i = 0; i < d.plan->other_frameworks.size(); ++i) {
+    const planner::OtherFramework& f = d.plan->other_frameworks[i];
+    const std::string base = fmt::format("/other_frameworks/{}", i);
+    table.rows.push_back({cell(d, base + "/framework", Unit::text),
+                          cell(d, base + "/candidate/time/step", Unit::seconds),
+                          cell(d, base + "/candidate/throughput/mfu", Unit::fraction),
+                          cell(d, base + "/candidate/memory/device", Unit::bytes),
+                          cell(d, base + "/candidate/uncertainty/out_of_memory", Unit::fraction),
+                          words(f.candidate ? planner::to_text(f.candidate->strategy)
+                                            : std::string("no strategy that it runs fits"))});
+    if (f.candidate) bars.push_back(time_bar(d, base + "/candidate/time", f.framework));
+  }
+  const char* title = "The same job in other frameworks";
+  if (bars.items().empty())
+    return Section{title, {Text{"No strategy fits in these frameworks either."}, std::move(table)}};
+  return Section{title,
+                 {Chart{"time", "A step in each framework",
+                        fmt::format("The plan itself is for the framework {}.",
+                                    d.plan->job.framework),
                         Json::object({{"bars", std::move(bars)}})},
                   std::move(table)}};
 }
@@ -221,7 +275,7 @@ core::Result<Section> assumptions_section(const Context& context) {
 
 core::Result<Section> rejected_section(const Context& context) {
   const Document& d = context.d;
-  PageTable table{"Strategies that were rejected, the most instructive ones",
+  PageTable table{"Some of the rejected strategies, and what would mend them",
                   {{"limit", false}, {"needed"}, {"available"}, {"fix", false},
                    {"strategy", false}},
                   {}, true};
@@ -234,14 +288,17 @@ core::Result<Section> rejected_section(const Context& context) {
                           cell(d, base + "/available", unit), words(r.fix),
                           words(planner::to_text(r.strategy))});
   }
-  PageTable counts{"How many strategies were tried", {{"what", false}, {"count"}}, {}, true};
+  PageTable counts{"How many strategies the search considered",
+                   {{"what", false}, {"count"}}, {}, true};
   for (const char* key : {"enumerated", "infeasible", "evaluated", "replayed"})
     counts.rows.push_back({words(key), cell(d, fmt::format("/search/{}", key), Unit::count)});
   for (const auto& [limit, count] : d.plan->rejected_per_limit)
     counts.rows.push_back({words("rejected: " + limit), made(count, Unit::count)});
   const planner::SearchCounts& n = d.plan->search;
   Section section{"Search and rejections",
-                  {Text{fmt::format("{} strategies were tried: {} cannot run, {} were evaluated.",
+                  {Text{fmt::format("The search considered {} strategies. It rejected {}, which "
+                                    "break a rule or do not fit, and worked out the time and the "
+                                    "memory of {}.",
                                     core::count_text(n.enumerated),
                                     core::count_text(n.infeasible),
                                     core::count_text(n.evaluated))},
@@ -258,16 +315,18 @@ struct SectionMaker {
 constexpr SectionMaker kSections[] = {
     {memory_section, true},
     {[](const Context& c) { return timeline_section(c.d, c.progress); }, true},
+    {changes_section, true},
     {time_section, true},
     {candidates_section, true},
     {[](const Context& c) { return communication_section(c.d, c.runs); }, true},
     {[](const Context& c) { return plan_scaling_section(c.d, c.progress); }, true},
     {[](const Context& c) { return checkpoint_section(c.d, c.progress); }, true},
     {machines_section, false},
-    {changes_section, true},
+    {frameworks_section, false},
     {question_section, false},
     {assumptions_section, false},
     {rejected_section, false},
+    {[](const Context& c) { return core::Result<Section>(words_section(*c.d.plan)); }, true},
 };
 
 }  // namespace
@@ -290,7 +349,9 @@ std::vector<CandidateRow> candidate_rows(const Plan& plan) {
     }
   };
   add(plan.alternatives, "alternative", "/alternatives");
+  const std::size_t drawn = rows.size();
   add(plan.pareto, "front", "/pareto");
+  for (std::size_t i = drawn; i < rows.size(); ++i) rows[i].front_only = true;
   return rows;
 }
 

@@ -125,19 +125,18 @@ core::Result<Section> timeline_section(const Document& d, const Progress& progre
   const std::int64_t shown = shown_until(*played, end);
   if (shown < end)
     section.blocks.push_back(Text{fmt::format(
-        "The step has too many passes for one chart: it shows the first {}.", text(shown))});
+        "The step has too many passes for one chart, which shows its first {}.", text(shown))});
   section.blocks.push_back(Chart{
-      "timeline", "The first step, begun at rest",
+      "timeline", "The first step of a run",
       fmt::format(
-          "It takes {} and has {} {} on {} lanes. The job has {} ranks; one rank stands for all "
-          "of its pipeline stage. A compute lane is idle where nothing covers it: it waits for "
-          "communication or for another stage. To zoom, hold Ctrl and turn the wheel, spread two "
-          "fingers, or move the slider. With the keyboard: + and -, the arrow keys, and 0 for "
-          "the whole step.",
-          text(end),
+          "The simulated step takes {}. Each of the {} lanes is one stream of one rank; one of "
+          "the job's {} ranks stands for each pipeline stage. The lanes show {} {}. Grey is idle "
+          "time: the compute stream waits for communication or for another stage. To zoom, hold "
+          "Ctrl and turn the wheel, spread two fingers, or move the slider. Keys: + and - zoom, "
+          "the arrows move, 0 shows the whole step.",
+          text(end), played->lanes.size(), played->ranks,
           core::count_text(static_cast<std::int64_t>(played->slices.size())),
-          played->passes ? "passes of the schedule" : "blocks of operations",
-          played->lanes.size(), played->ranks),
+          played->passes ? "passes of the schedule" : "blocks of operations"),
       timeline_json(*played, shown)});
   section.blocks.push_back(lanes_table(*played, end));
   return section;
@@ -148,7 +147,7 @@ core::Result<Section> communication_section(const Document& d,
   const planner::Candidate& c = *d.plan->chosen;
   Section section{"Communication of a step", {}};
   if (c.communication.empty()) {
-    section.blocks.push_back(Text{"The recommended candidate sends nothing."});
+    section.blocks.push_back(Text{"The recommended plan sends nothing."});
     return section;
   }
   PageTable table{"Communication of the busiest rank: what the law says, what was predicted, what "
@@ -178,7 +177,8 @@ core::Result<Section> communication_section(const Document& d,
   }
   section.blocks.push_back(Chart{
       "communication", "Bytes that the busiest rank sends in a step",
-      fmt::format("It sends {} in all. An algorithm that pads sends more than its law says.",
+      fmt::format("It sends {} in all. The law is the algorithm's formula; padding makes a rank "
+                  "send more.",
                   core::to_text(sent)),
       Json::object({{"bars", std::move(bars)}})});
   section.blocks.push_back(without_empty_columns(std::move(table)));
@@ -193,7 +193,8 @@ core::Result<Section> plan_scaling_section(const Document& d, const Progress& pr
   Section section = scaling_section(*scaling, nullptr);
   section.blocks.insert(
       section.blocks.begin(),
-      Text{"The recommended strategy with other numbers of data-parallel copies, played here."});
+      Text{"This page simulated the recommended strategy with other numbers of data-parallel "
+           "replicas. Each replica does the same work, whatever their number."});
   return section;
 }
 
@@ -208,8 +209,7 @@ core::Result<Section> checkpoint_section(const Document& d, const Progress& prog
         "The schedule {} takes no checkpoints, so the figures below are for {}.",
         planner::name(plan.chosen->strategy.schedule), planner::name(curve->strategy.schedule))});
   const bool alone = plan.profile.framework.recomputes_one_in_k;
-  PageTable table{fmt::format("The recommended strategy with {}, worked out here; K = 0 "
-                              "recomputes nothing",
+  PageTable table{fmt::format("The recommended strategy with {}; K = 0 recomputes nothing",
                               alone ? "one layer in K recomputed, as its framework does"
                                     : "a checkpoint every K layers"),
                   {{"K"}, {"activations at their peak"}, {"live"}, {"device"}, {"step"}},
@@ -231,8 +231,8 @@ core::Result<Section> checkpoint_section(const Document& d, const Progress& prog
   for (std::vector<Cell>& row : table.rows)
     if (row.front().value.as_int64() == least->every) row.front().strong = true;
   section.blocks.push_back(
-      Chart{"checkpoints", "Memory against layers between checkpoints",
-            fmt::format("Memory is least at K = {}: {} on the device, with a step of {}.",
+      Chart{"checkpoints", "Memory and step against the layers between checkpoints",
+            fmt::format("K = {} needs the least memory: {} per GPU, with a step of {}.",
                         least->every, core::to_text(least->device), core::to_text(least->step)),
             Json::object({{"points", std::move(data)},
                           {"least", least->every},

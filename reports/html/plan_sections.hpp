@@ -12,6 +12,7 @@ struct CandidateRow {
   std::string label, pointer;          // "alternative 2", "/alternatives/1"
   const planner::Candidate* candidate = nullptr;
   bool on_front = false;
+  bool front_only = false;             // neither recommended nor an alternative: a table's row
 };
 // The chosen one first, then the alternatives, then the rest of the Pareto front; each once.
 std::vector<CandidateRow> candidate_rows(const planner::Plan& plan);
@@ -24,6 +25,11 @@ Bar memory_of_choice(const Document& d);
 std::string machine_text(const planner::Plan& plan);
 // What was asked beside model and machine, in a line.
 std::string question_text(const planner::Plan& plan);
+
+// The parts of the chosen strategy, each with what it means. REQUIRES: there is one.
+PageTable strategy_in_words(const planner::Plan& plan);
+// The other words on a plan's page.
+Section words_section(const planner::Plan& plan);
 
 // What follows from playing the chosen candidate. REQUIRES: there is one. Problems: the model's
 // own.

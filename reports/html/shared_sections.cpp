@@ -97,8 +97,8 @@ PageTable without_empty_columns(PageTable table) {
 
 Section scaling_section(const std::vector<planner::ScalePoint>& points, const Document* source) {
   Section section{"Scaling", {}};
-  PageTable table{"Data-parallel copies, each with the same work",
-                  {{"copies"}, {"GPUs"}, {"step"}, {"samples/s"}, {"speed-up"}, {"efficiency"}},
+  PageTable table{"Data-parallel replicas, each with the same work",
+                  {{"replicas"}, {"GPUs"}, {"step"}, {"samples/s"}, {"speed-up"}, {"efficiency"}},
                   {}, true};
   Json data = Json::array();
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -120,9 +120,9 @@ Section scaling_section(const std::vector<planner::ScalePoint>& points, const Do
   section.blocks.push_back(
       Chart{"scaling", "Samples a second against GPUs",
             fmt::format(
-                "From {} GPUs to {} the same work per copy goes {:.3g} times as fast, {:.1f} % of "
-                "what perfect scaling gives.",
-                points.front().gpus, last.gpus, last.speed_up / points.front().speed_up,
+                "{} GPUs process {:.3g} times as many samples a second as {}. That is {:.1f} % of "
+                "perfect scaling.",
+                last.gpus, last.speed_up / points.front().speed_up, points.front().gpus,
                 100 * last.efficiency),
             std::move(data)});
   section.blocks.push_back(std::move(table));

@@ -176,7 +176,7 @@ def check_answer(browser, binary):
     order = browser.run(ORDER)
     seen = [o for o in order if o not in ("section", "part")]
     check(seen[:3] == ["verdict", "tiles", "bar"] and
-          seen.index("The first step, begun at rest") < seen.index(
+          seen.index("The first step of a run") < seen.index(
               "Parts of a step on the critical rank"), f"the answer comes first: {seen[:6]}")
     tiles = browser.run("""return [...document.querySelectorAll('.tile')].map(t => [
         t.querySelector('.what').textContent, t.querySelector('.figure').textContent,

@@ -71,6 +71,18 @@ function timeAxis(low, high, many, scale = 1) {
           max: Math.ceil(high * scale / step - 1e-9) * step / scale,
           axisLabel: {color: colour('ink'), formatter: x => labels(x * scale), hideOverlap: true}};
 }
+// Of times that differ widely: a logarithmic axis that ticks at 1, 2 and 5 of each power of ten.
+function wideTimeAxis(name, low, high) {
+  const ticks = [];
+  for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10)
+    ticks.push(power, 2 * power, 5 * power);
+  const first = ticks.filter(t => t <= low * (1 + 1e-9)).length - 1;
+  const past = ticks.findIndex(t => t >= high * (1 - 1e-9));
+  const shown = ticks.slice(Math.max(first, 0), past < 0 ? undefined : past + 1);
+  return axis('log', name, x => timeLabels(x, x)(x), {min: shown[0], max: shown[shown.length - 1],
+    axisLabel: {color: colour('ink'), customValues: shown, formatter: x => timeLabels(x, x)(x)},
+    axisTick: {customValues: shown}});
+}
 // Ticks of an axis of bytes stand at powers of two, and far enough apart for three digits to tell.
 function byteAxis(low, high, many) {
   if (high - low < high / 40) low = high - high / 40;
@@ -121,7 +133,8 @@ const upward = (made, right) => Object.assign(made, {nameLocation: 'end', nameGa
 // Labels down the side, the first on top; long ones take several lines.
 const names = (labels, width) => Object.assign(axis('category', '', undefined, {data: labels,
   inverse: true, axisTick: {show: false}}), {axisLabel: {color: colour('ink'), lineHeight: 14,
-  width: Math.min(width || 130, room * 0.34), overflow: 'break', interval: 0}});
+  width: Math.min(width || 130, room * (width > 150 ? 0.38 : 0.34)), overflow: 'break',
+  interval: 0}});
 // Pixels that a legend needs, row after row, as wide as the chart.
 function legendHeight(option) {
   if (!option.legend) return 0;
@@ -148,7 +161,8 @@ function stacked(labels, parts, format, limitAt) {
   const most = Math.max(...sums, limitAt || 0);
   option.xAxis = axis('value', '', format,
     (format === bytes ? byteAxis : timeAxis)(0, most, manyTicks()));
-  option.yAxis = names(labels);
+  const long = labels.some(l => l.includes('\n'));
+  option.yAxis = names(labels, long ? 170 : 130);
   option.series = parts.map(([name, values], i) => ({name, type: 'bar', stack: 'all',
     data: values, barMaxWidth: 28, itemStyle: {borderColor: colour('paper'), borderWidth: 0.5},
     markLine: i === 0 && limitAt ? limit(limitAt, format, 'start') : undefined}));

@@ -1,8 +1,10 @@
 // Charts are made and made anew, tables sorted, numbers pointed at.
 // ---- charts: all made at once, so that a screenshot or a print of the page has them ----------
-// Pixels below the legend.
+// Pixels below the legend. A bar that says in what it differs needs room for its lines.
+const tallOfBars = d =>
+  90 + (!d.bars.some(b => b.differs) ? 34 : room < 600 ? 66 : 44) * d.bars.length;
 const tall = {
-  memory: d => 90 + 34 * d.bars.length, time: d => 90 + 34 * d.bars.length,
+  memory: tallOfBars, time: tallOfBars,
   communication: d => 90 + 52 * d.bars.length, beside: d => 90 + 44 * d.bars.length,
   timeline: d => 110 + 24 * d.lanes.length,
   heat: d => 170 + 34 * new Set(d.map(c => c.y)).size,

@@ -13,8 +13,9 @@ draw.candidates = d => {
   const steps = d.points.map(p => p.step);
   option.xAxis = axis('value', 'memory per GPU', bytes,
                       byteAxis(0, Math.max(d.usable, ...d.points.map(p => p.device)), manyTicks()));
-  option.yAxis = upward(axis('value', 'step', seconds,
-                             timeAxis(Math.min(...steps), Math.max(...steps), 6)));
+  const low = Math.min(...steps), high = Math.max(...steps);
+  option.yAxis = upward(high > 4 * low ? wideTimeAxis('step', low, high)
+    : axis('value', 'step', seconds, timeAxis(low, high, 6)));
   option.series = [
     {name: 'Pareto front', type: 'line', step: 'end', symbol: 'none', silent: true,
      data: front.map(p => [p.device, p.step]), lineStyle: {type: 'dotted', width: 2}},
@@ -24,9 +25,10 @@ draw.candidates = d => {
   return option;
 };
 
-draw.memory = d => stacked(d.bars.map(b => b.label),
+const barName = b => b.differs ? b.label + '\n' + b.differs : b.label;
+draw.memory = d => stacked(d.bars.map(barName),
   d.names.map((name, i) => [name, d.bars.map(b => b.parts[i])]), bytes, d.usable);
-draw.time = d => stacked(d.bars.map(b => b.label),
+draw.time = d => stacked(d.bars.map(barName),
   ['compute', 'exposed communication', 'bubble', 'optimizer']
     .map((name, i) => [name, d.bars.map(b => b.parts[i])]), seconds, null);
 

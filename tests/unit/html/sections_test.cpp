@@ -111,17 +111,20 @@ TEST_CASE("a plan's page opens with the verdict, five figures, why, memory and t
   check_order(page_of(reports_test::sample_plan()),
               {"## Plan plan.json", "### Recommendation", "**Fits.** Train gpt2-124m on 8 x H100",
                "| Time per step | 1.50 s |", "| Throughput | 350 K tokens/s |",
-               "| Memory per GPU | 23.0 GiB |", "| Risk of running out |", "| Cost per day |",
+               "| Memory per GPU | 23.0 GiB |", "| Out-of-memory risk |", "| Cost per day |",
                "It is the fastest of", "### Memory per GPU", "### Timeline of a step",
-               "### Time of a step", "### Candidates", "### Communication of a step",
+               "### What would change the choice", "### Time of a step", "### Candidates",
+               "### Communication of a step",
                "### Scaling", "### Checkpoints every K layers", "### The same job on other",
-               "### What was asked", "### Assumptions and sources", "### Search and rejections"});
+               "### What was asked", "### Assumptions and sources", "### Search and rejections",
+               "### Words"});
 }
 
 TEST_CASE("a plan without an answer says so first") {
   planner::Plan plan = reports_test::sample_plan();
   plan.chosen.reset();
-  check_order(page_of(plan), {"**Does not fit.** No plan for gpt2-124m", "### What was asked"});
+  check_order(page_of(plan),
+              {"**Does not fit.** No feasible strategy for gpt2-124m", "### What was asked"});
 }
 
 TEST_CASE("a risk above the limit is in the verdict, and one at the limit is not above it") {
@@ -162,6 +165,26 @@ TEST_CASE("a page gives the reasons that the text gives") {
   plan.because = planner::Because::least_memory;
   for (const std::string& reason : reports::reasons_of(plan)) CHECK(has(page_of(plan), reason));
   CHECK(has(page_of(plan), "It needs the least memory of 8 strategies."));
+}
+
+TEST_CASE("a page explains every part of its strategy, and the words of its figures") {
+  const planner::Plan plan = small_plan({"data=2", "pipeline=2", "sharding=zero1",
+                                         "schedule=1f1b", "checkpoint=every_k",
+                                         "checkpoint_every=2", "overlap=false",
+                                         "offload=optimizer"});
+  const std::string page = page_of(plan);
+  // A row for each: the part, then at least a sentence of what it means.
+  for (const char* part : {"data=2", "pipeline=2", "1f1b", "zero1", "every_k(2)", "no overlap",
+                           "offload optimizer"}) {
+    INFO(part);
+    CHECK(has(planner::to_text(plan.chosen->strategy), part));
+    const std::size_t row = page.find(std::string("| ") + part + " | ");
+    REQUIRE(row != std::string::npos);
+    CHECK(page.find(". |", row) > row + 30);
+    CHECK(page.find(". |", row) < page.find('\n', row));
+  }
+  for (const char* word : {"| mfu |", "| activations |", "| exposed communication |"})
+    CHECK(has(page, word));
 }
 
 TEST_CASE("a plan with its run begins with predicted beside measured") {
