@@ -43,8 +43,8 @@ struct Earned {
 struct OtherMachine {
   std::string gpu;
   std::optional<Candidate> candidate;
-  std::optional<hw_profiles::DollarsPerHour> price;  // to rent one GPU there
-  std::string price_source;                          // empty without a price
+  std::optional<hw_profiles::DollarsPerHour> price{};  // to rent one GPU there
+  std::string price_source{};                          // empty without a price
 };
 OtherMachine other_machine(const hw_profiles::Profile& profile,
                            const std::optional<Candidate>& candidate);

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
-#include "planner/accuracy.hpp"
+#include "planner/evaluate/accuracy.hpp"
 #include "reports/html/plan_sections.hpp"
 #include "reports/plan_headline.hpp"
 #include "reports/plan_text.hpp"
