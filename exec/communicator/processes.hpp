@@ -40,6 +40,8 @@ class Processes : public World {
 
   // Collective: ends the carrier in good order. Nothing else of the world is called afterwards.
   virtual void finish() = 0;
+  // Whether the world has ended before its time.
+  virtual bool ended() const = 0;
   // The world has ended, and this thread ends the process without finish(): false where the
   // progress thread is doing so already.
   virtual bool left() = 0;

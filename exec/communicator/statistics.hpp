@@ -21,7 +21,9 @@ struct TrafficKey {
   program::Algorithm algorithm{};
   int group_size = 0;
   bool server = false;
-  bool library = false;  // moved by the carrier's own collective; its wire bytes are not known
+  // Summed by the carrier's own collective, in an order of its own. Its wire bytes are not counted:
+  // they are 0, or those of the plan's algorithm.
+  bool library = false;
   friend auto operator<=>(const TrafficKey&, const TrafficKey&) = default;
 };
 

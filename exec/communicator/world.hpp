@@ -18,6 +18,9 @@ class World {
   virtual int ranks() const = 0;
   // Whether times over its links are those of this machine (false) or of paced ones.
   virtual bool emulated_links() const = 0;
+  // Whether a communicator's call may keep the calling thread until a peer has made its own. Where
+  // none does, one thread can give all streams of a rank their work.
+  virtual bool calls_wait() const { return true; }
 
   // One end of a group. group_ranks lists the group in the same order on every member; `index` is
   // the end's position in it. A rank has a place there, or several (a worker's and a server's),

@@ -53,7 +53,8 @@ Interpreter::Interpreter(const RunContext& context, int rank)
       together_(program::steps_together(context.program)),
       serves_beside_(program::serves_beside(class_)),
       streams_(class_, *backend_,
-               [this](const std::string& m) { context_.world.abort(rank_, m); }) {
+               [this](const std::string& m) { context_.world.abort(rank_, m); },
+               !context.world.calls_wait()) {
   open_communicators();
   initialise_weights();
   if (in_turns_ && class_.is_server) begin_turns();

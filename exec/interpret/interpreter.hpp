@@ -33,7 +33,8 @@ namespace exec {
 using BackendFactory =
     std::function<std::unique_ptr<Backend>(const program::RankClass& rank_class, int rank)>;
 
-// What all ranks of a run share; must outlive them. Without flush (program::Schedule) a run is of
+// What all ranks of a run share; must outlive them. A world whose calls do not wait needs a backend
+// that is not the host, and no servers that take turns. Without flush (Schedule) a run is of
 // the steps [first, steps): it fills the pipeline anew and drains it.
 struct RunContext {
   const program::Program& program;

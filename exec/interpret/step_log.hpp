@@ -38,7 +38,7 @@ struct StepLog {
   program::TermBytes live{};           // as it began
   std::array<std::vector<LoggedAction>, program::kStreams> streams;
   std::vector<LoggedMemory> memory;
-  // By start; empty: no device was asked. Of ranks that are threads: processes share the rest.
+  // By start; empty: no device was asked.
   std::optional<std::vector<LoggedKernel>> kernels{};
 };
 

@@ -12,10 +12,11 @@ using program::EventRef;
 using program::Stream;
 
 Streams::Streams(const program::RankClass& rank_class, Backend& backend,
-                 std::function<void(const std::string&)> on_failure)
+                 std::function<void(const std::string&)> on_failure, bool one_thread)
     : class_(rank_class),
       backend_(backend),
       on_failure_(std::move(on_failure)),
+      one_thread_(one_thread),
       workers_(program::kStreams) {
   std::size_t instances = 0;
   for (const program::Event& e : class_.events) {
@@ -25,6 +26,7 @@ Streams::Streams(const program::RankClass& rank_class, Backend& backend,
   issued_.resize(instances, 0);
   done_.resize(instances, 0);
   signallers_.resize(instances, Stream::compute);
+  if (one_thread_) return;
   for (const program::Action& a : class_.actions) {
     auto& worker = workers_[static_cast<std::size_t>(a.stream)];
     if (a.stream == Stream::compute || worker) continue;
@@ -76,6 +78,11 @@ Ticket Streams::issue(const EventRef& event, const Call& call, Stream by) {
 
 void Streams::enqueue(Stream stream, std::vector<Ticket> waits, std::function<void()> work,
                       Ticket signal) {
+  if (one_thread_) {
+    for (const Ticket& t : waits) wait(t, stream);
+    work();
+    return complete(signal, stream);
+  }
   Worker& worker = *workers_[static_cast<std::size_t>(stream)];
   {
     const std::lock_guard lock(mutex_);

@@ -28,10 +28,12 @@ struct Ticket {
 
 class Streams {
  public:
-  // on_failure: called once, from the failing thread, before others are woken. Throws
-  // core::ThreadRefused where a stream's thread cannot start.
+  // on_failure: called once, from the failing thread, before others are woken. one_thread: the
+  // issuing thread gives every stream its work at once, in the order of issue, and no thread is
+  // started: for backends whose calls return before the work is done, and communicators whose calls
+  // do not wait. Throws core::ThreadRefused where a stream's thread cannot start.
   Streams(const program::RankClass& rank_class, Backend& backend,
-          std::function<void(const std::string&)> on_failure);
+          std::function<void(const std::string&)> on_failure, bool one_thread = false);
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
@@ -46,7 +48,7 @@ class Streams {
   void enqueue(program::Stream stream, std::vector<Ticket> waits, std::function<void()> work,
                Ticket signal);
 
-  // The thread of stream `by`. wait throws the first error when a stream failed.
+  // The thread that gives stream `by` its work. wait throws the first error when a stream failed.
   void wait(const Ticket& ticket, program::Stream by);
   void complete(const Ticket& ticket, program::Stream by);
   // Issuing thread: until every stream is idle.
@@ -69,6 +71,7 @@ class Streams {
   const program::RankClass& class_;
   Backend& backend_;
   std::function<void(const std::string&)> on_failure_;
+  const bool one_thread_;
   std::vector<std::size_t> first_;              // by event: its first instance
   std::vector<std::uint64_t> issued_;           // by instance; issuing thread alone
   std::vector<program::Stream> signallers_;     // by instance; issuing thread alone

@@ -11,6 +11,8 @@ std::string why_no_graphs(const program::Program& program, const planner::Candid
                           const RunOptions& options, std::int64_t resumed) {
   if (options.graphs == Graphs::off) return "--graphs off";
   if (options.platform == nullptr) return "the host has none";
+  if (options.processes != nullptr && program.mesh.ranks() > 1)
+    return "calls of a communication library are not kept";
   if (program.mesh.ranks() > 1) return "ranks that share a GPU wait for each other on the host";
   if (program::serves_beside(program.classes.front()))
     return "the rank's server works beside its steps";

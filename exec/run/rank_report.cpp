@@ -31,7 +31,7 @@ void fill_communication(RunRecord& r, const std::vector<RankReport>& reports) {
   for (const auto& [key, t] : busiest) {
     if (t.wire == core::Bytes(0) && !key.library) continue;
     std::optional<core::Bytes> wire;
-    if (!key.library) wire = t.wire / steps;
+    if (!key.library || t.wire > core::Bytes(0)) wire = t.wire / steps;
     r.communication.push_back({std::string(program::name(key.what)), collective_name(key),
                                algorithm_name(key), key.group_size, t.calls / steps,
                                t.payload / steps, wire, t.busy / static_cast<double>(steps)});

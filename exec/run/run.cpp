@@ -78,6 +78,13 @@ core::Problems rank_problems(const planner::Plan& plan, const Processes* process
   return {};
 }
 
+// Streams are given work in the order of the Program: nothing can wait for who comes first.
+core::Problems turn_problems(const program::Program& p, const Processes* processes) {
+  if (processes == nullptr || processes->calls_wait() || !program::takes_turns(p)) return {};
+  return {{"server_mode", "sync over --communicator " + processes->name(), "async",
+           "plan with --pin server_mode=sync, or run it with --communicator tcp on the host"}};
+}
+
 // The first problem ends this rank, and with it all others.
 void or_fail(const core::Status& status) {
   if (!status.ok()) throw RunFailure(core::to_text(status.problems()));
@@ -148,9 +155,12 @@ class Run {
   RunRecord execute_in_process(Processes& processes) {
     try {
       run_rank(context_in(processes), processes.rank());
-      reports_[static_cast<std::size_t>(processes.rank())].sent = processes.sent();
+      const auto own = static_cast<std::size_t>(processes.rank());
+      reports_[own].sent = processes.sent();
+      logs_[own].kernels = platform_.kernels(processes.rank());
       share(processes, reports_);
-      if (options_.trace) share(processes, logs_);
+      // A device's records are part of the run's record, whether a trace is asked for or not.
+      if (options_.trace || options_.platform != nullptr) share(processes, logs_);
       if (processes.rank() == 0) write_trace();
     } catch (const core::ThreadRefused& refused) {
       throw RunFailure(processes.fail(in_words(refused)));
@@ -341,6 +351,8 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
                          std::to_string(candidate.memory.rank), "plan again"};
   problems = agreed(processes, platform_of(options).problems(program, plan.job,
                                                              ranks_here(program, processes)));
+  if (!problems.empty()) return problems;
+  problems = agreed(processes, turn_problems(program, processes));
   if (!problems.empty()) return problems;
   problems = agreed(processes, step_problems(program, strategy, options));
   if (!problems.empty()) return problems;

@@ -43,6 +43,11 @@ void pack(Packer& p, const RankReport& r) {
   p.values(r.sent);
   p.value(r.staleness);
   p.text(r.host);
+  for (const auto* bytes :
+       {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.device})
+    p.value(*bytes);
+  p.value(r.kept.replayed);
+  p.text(r.kept.refused);
 }
 
 RankReport unpack_report(Unpacker& u) {
@@ -61,6 +66,11 @@ RankReport unpack_report(Unpacker& u) {
   r.sent = u.values<SentTo>();
   r.staleness = u.value<Staleness>();
   r.host = u.text();
+  for (auto* bytes :
+       {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.device})
+    *bytes = u.value<std::optional<core::Bytes>>();
+  r.kept.replayed = u.value<std::int64_t>();
+  r.kept.refused = u.text();
   return r;
 }
 
@@ -69,6 +79,16 @@ void pack(Packer& p, const StepLog& log) {
   p.value(log.live);
   for (const auto& stream : log.streams) p.values(stream);
   p.values(log.memory);
+  p.value(log.kernels.has_value());
+  if (!log.kernels) return;
+  p.value(log.kernels->size());
+  for (const LoggedKernel& k : *log.kernels) {
+    p.value(k.stream);
+    p.value(k.entry);
+    p.text(k.name);
+    p.value(k.start);
+    p.value(k.finish);
+  }
 }
 
 StepLog unpack_log(Unpacker& u) {
@@ -77,6 +97,17 @@ StepLog unpack_log(Unpacker& u) {
   log.live = u.value<program::TermBytes>();
   for (auto& stream : log.streams) stream = u.values<LoggedAction>();
   log.memory = u.values<LoggedMemory>();
+  if (!u.value<bool>()) return log;
+  log.kernels.emplace();
+  for (auto n = u.value<std::size_t>(); n > 0; --n) {
+    LoggedKernel k;
+    k.stream = u.value<program::Stream>();
+    k.entry = u.value<std::uint32_t>();
+    k.name = u.text();
+    k.start = u.value<double>();
+    k.finish = u.value<double>();
+    log.kernels->push_back(std::move(k));
+  }
   return log;
 }
 

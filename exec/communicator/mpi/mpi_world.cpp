@@ -171,6 +171,8 @@ void MpiWorld::finish() {
   state_->engine.finish();
 }
 
+bool MpiWorld::ended() const { return state_->engine.cause().has_value(); }
+
 bool MpiWorld::left() { return state_->engine.left(); }
 
 bool MpiWorld::speaks() const {

@@ -51,6 +51,7 @@ class MpiWorld final : public Processes {
   std::map<std::string, std::string> environment() const override;
 
   void finish() override;
+  bool ended() const override;
   bool left() override;
   bool speaks() const override;
   int signal() const override;

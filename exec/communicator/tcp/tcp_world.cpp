@@ -50,6 +50,7 @@ std::map<std::string, std::string> TcpWorld::environment() const {
 }
 
 void TcpWorld::finish() { state_->engine.finish(); }
+bool TcpWorld::ended() const { return state_->engine.cause().has_value(); }
 bool TcpWorld::left() { return state_->engine.left(); }
 bool TcpWorld::speaks() const { return state_->engine.speaks(); }
 

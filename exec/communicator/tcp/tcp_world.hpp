@@ -48,6 +48,7 @@ class TcpWorld final : public Processes {
   std::vector<SentTo> sent() const override;
   std::map<std::string, std::string> environment() const override;
   void finish() override;
+  bool ended() const override;
   bool left() override;
   bool speaks() const override;
   int signal() const override;

@@ -109,6 +109,12 @@ class Api {
   virtual void wait(StreamHandle stream, EventHandle event) = 0;
   virtual void synchronise(StreamHandle stream) = 0;
   virtual void synchronise(EventHandle event) = 0;
+  // As synchronise(stream), but without waiting inside the driver: `look` is called meanwhile, and
+  // what it throws ends the wait.
+  virtual void synchronise(StreamHandle stream, const std::function<void()>& look) = 0;
+  // Whether the last moment of it that was given to a stream has come. From any thread that has
+  // bound the device.
+  virtual bool happened(EventHandle event) = 0;
   // Of two timed events that have happened.
   virtual double seconds_between(EventHandle from, EventHandle to) = 0;
 

@@ -243,8 +243,16 @@ void CudaBackend::wait(Stream stream, std::size_t event) {
   api_.wait(queue(stream).stream, (recording_.open ? recording_.events : events_)[event]);
 }
 void CudaBackend::drain() {
-  for (std::size_t s = 0; s < lanes_.size(); ++s)
-    if (lanes_[s]) api_.synchronise(queue(static_cast<Stream>(s)).stream);
+  Watch* const watch = device_.watch;
+  for (std::size_t s = 0; s < lanes_.size(); ++s) {
+    if (!lanes_[s]) continue;
+    const StreamHandle stream = queue(static_cast<Stream>(s)).stream;
+    if (watch == nullptr)
+      api_.synchronise(stream);
+    else
+      api_.synchronise(stream, [watch] { watch->look(); });
+  }
+  if (watch != nullptr) watch->drained();
   pinned_used_ = 0;
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/cuda/api/watch.hpp"
 #include "exec/cuda/backend/attention_choice.hpp"
 #include "exec/cuda/backend/device_records.hpp"
 #include "exec/cuda/backend/message_pool.hpp"
@@ -32,6 +33,7 @@ struct SharedDevice {
   GeluChoice& gelu;
   DeviceRecorder& records;
   DeviceInfo info;
+  Watch* watch = nullptr;              // null: nothing ends a wait for the device
   const float* maps = nullptr;         // of exec/host/quantise.hpp, on the device
   // Held by the driver and libraries before any rank began; the free bytes then.
   core::Bytes context{}, free{};

@@ -55,6 +55,8 @@ class StreamMessages final : public MessageMemory {
   void received(Message& message) override;
   void recycle(Message&& message) override;
 
+  MessagePool& pool() const { return pool_; }
+  const Queue& queue() const { return queue_(); }
   core::Bytes made() const { return made_; }  // blocks that were new for this end
 
  private:

@@ -30,16 +30,17 @@ const float* upload_maps(Api& api, PoolHandle pool) {
   return on_device;
 }
 
-// Ranges of all ranks, and the workspaces that they have beside.
-core::Bytes needed(const program::Program& p, Api& api) {
+// Ranges of all ranks on the card, and the workspaces that they have beside.
+core::Bytes needed(const program::Program& p, Api& api, const std::optional<OwnRank>& own) {
   core::Bytes need{0};
   for (std::size_t c = 0; c < p.classes.size(); ++c) {
+    if (own && p.class_of(own->rank) != static_cast<int>(c)) continue;
     std::size_t workspace = api.product_workspace();
     for (const models::Operator& op : p.classes[c].operators)
       workspace = std::max(workspace, workspace_bytes(op, p.samples));
     const core::Bytes one = program::replay(p.classes[c]).reserved +
                             core::Bytes(static_cast<std::int64_t>(workspace));
-    need += one * static_cast<std::int64_t>(p.ranks_of(static_cast<int>(c)).size());
+    need += one * (own ? 1 : std::ssize(p.ranks_of(static_cast<int>(c))));
   }
   return need;
 }
@@ -76,14 +77,20 @@ void put(RunRecord& r, const char* key, const std::optional<double>& value, cons
 
 }  // namespace
 
-CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_products, bool records)
-    : api_(api), asked_(attention), attention_(attention, api), recorder_(api, records) {
+CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_products, bool records,
+                           std::optional<OwnRank> own)
+    : api_(api),
+      asked_(attention),
+      attention_(attention, api),
+      recorder_(api, records),
+      own_(own) {
   gelu_.by_products = gelu_by_products;
   const DeviceInfo info = api.device();
   pool_ = api.create_pool();
   messages_ = std::make_unique<MessagePool>(api);
   device_ = std::make_unique<SharedDevice>(
       SharedDevice{api, *messages_, attention_, gelu_, recorder_, info});
+  if (own_) device_->watch = own_->watch;
   device_->context = api.context_bytes();
   device_->free = api.memory().free;   // before the first pool takes more than it is asked for
   device_->maps = upload_maps(api, pool_);
@@ -119,14 +126,15 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
     found.push_back({"--attention-kernel cudnn", "cuDNN and its frontend", attention_.absent(),
                      "or use --attention-kernel own"});
   if (!found.empty()) return found;
-  const core::Bytes need = needed(program, api_), have = api_.memory().free;
+  const core::Bytes need = needed(program, api_, own_), have = api_.memory().free;
   if (need > have)
     found.push_back({"--backend cuda",
                      "at most " + core::to_text(have) + " of free memory on " + device_->info.name +
-                         " for all " + std::to_string(program.mesh.ranks()) + " ranks",
+                         (own_ ? " for rank " + std::to_string(own_->rank)
+                               : " for all " + std::to_string(program.mesh.ranks()) + " ranks"),
                      core::to_text(need),
                      "plan fewer --gpus, a smaller --global-batch, recomputation or sharding"});
-  device_->ranks = program.mesh.ranks();
+  device_->ranks = own_ ? 1 : program.mesh.ranks();
   return found;
 }
 
@@ -146,7 +154,7 @@ void CudaPlatform::describe(RunRecord& r, RanksAre) {
   r.environment["attention"] = attention_.text();
   r.environment["gelu"] = gelu_.text();
   r.environment["device_times"] = recorder_.text();
-  if (r.ranks > 1) r.environment["ranks_per_gpu"] = std::to_string(r.ranks);
+  if (r.ranks > 1 && !own_) r.environment["ranks_per_gpu"] = std::to_string(r.ranks);
   const Readings after = api_.readings();
   if (!after.driver.empty()) r.environment["driver_version"] = after.driver;
   put(r, "sm_clock", after.sm_mhz, "MHz");

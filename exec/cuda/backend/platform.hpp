@@ -1,5 +1,6 @@
 #pragma once
-// The GPU as a Platform: all ranks of a run on one card, each with a pool of its own.
+// The GPU as a Platform: all ranks of a run on one card, each with a pool of its own, or one rank
+// of a run whose ranks are processes with a card each.
 
 #include <memory>
 
@@ -8,11 +9,19 @@
 
 namespace exec::cuda {
 
+// The one rank of this process, where ranks are processes with a card each.
+struct OwnRank {
+  int rank = 0;
+  Watch* watch = nullptr;              // of its communicators; outlives the platform
+};
+
 class CudaPlatform final : public Platform {
  public:
-  // records: what the device itself records of a step. Throws DeviceFailure. api outlives it.
+  // records: what the device itself records of a step. own: absent where all ranks of the run are
+  // on this card. Throws DeviceFailure. api outlives it.
   explicit CudaPlatform(Api& api, AttentionKernel attention = AttentionKernel::own,
-                        bool gelu_by_products = false, bool records = false);
+                        bool gelu_by_products = false, bool records = false,
+                        std::optional<OwnRank> own = std::nullopt);
   ~CudaPlatform() override;
 
   std::string_view name() const override { return "cuda"; }
@@ -31,6 +40,7 @@ class CudaPlatform final : public Platform {
   AttentionChoice attention_;
   GeluChoice gelu_;
   DeviceRecorder recorder_;
+  const std::optional<OwnRank> own_;
   PoolHandle pool_ = nullptr;
   std::unique_ptr<MessagePool> messages_;
   std::unique_ptr<SharedDevice> device_;

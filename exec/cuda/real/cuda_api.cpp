@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "core/parse_units.hpp"
 #include "exec/cuda/real/check.hpp"
@@ -19,6 +21,8 @@ namespace exec::cuda {
 namespace {
 
 constexpr std::size_t kUnaskedShared = std::size_t{48} << 10;  // more must be asked for, once
+// Short beside a step of milliseconds, and long beside a query of about a microsecond.
+constexpr std::chrono::microseconds kBetweenLooks{20};
 
 std::string version(int number) {      // 13000: 13.0
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
@@ -28,6 +32,16 @@ cudaStream_t raw(StreamHandle s) { return reinterpret_cast<cudaStream_t>(s); }
 cudaEvent_t raw(EventHandle e) { return reinterpret_cast<cudaEvent_t>(e); }
 cudaMemPool_t raw(PoolHandle p) { return reinterpret_cast<cudaMemPool_t>(p); }
 cudaGraphExec_t raw(GraphHandle g) { return reinterpret_cast<cudaGraphExec_t>(g); }
+
+// Of a query: whether what was asked about is done. "Not ready" is an answer, not an error.
+bool is_past(cudaError_t status, const char* call) {
+  if (status == cudaErrorNotReady) {
+    quietly(status);
+    return false;
+  }
+  check(status, call);
+  return true;
+}
 
 core::Bytes bytes(std::uint64_t n) { return core::Bytes(static_cast<std::int64_t>(n)); }
 
@@ -113,6 +127,15 @@ class CudaApi final : public Api {
   }
   void synchronise(EventHandle e) override {
     check(cudaEventSynchronize(raw(e)), "cudaEventSynchronize");
+  }
+  void synchronise(StreamHandle s, const std::function<void()>& look) override {
+    while (!is_past(cudaStreamQuery(raw(s)), "cudaStreamQuery")) {
+      look();
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
+  bool happened(EventHandle e) override {
+    return is_past(cudaEventQuery(raw(e)), "cudaEventQuery");
   }
   double seconds_between(EventHandle from, EventHandle to) override {
     float milliseconds = 0;
@@ -312,5 +335,12 @@ GraphHandle CudaApi::end_capture(StreamHandle origin) {
 }  // namespace
 
 std::unique_ptr<Api> open_cuda(int device) { return std::make_unique<CudaApi>(device); }
+
+std::unique_ptr<Api> open_cuda_of_rank(int local_rank) {
+  int count = 0;
+  // Where this fails, opening says it better.
+  if (cudaGetDeviceCount(&count) != cudaSuccess) quietly(cudaSuccess);
+  return open_cuda(count == 1 ? 0 : local_rank);
+}
 
 }  // namespace exec::cuda

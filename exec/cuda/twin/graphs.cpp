@@ -75,7 +75,7 @@ GraphHandle Twin::end_capture(StreamHandle origin) {
     throw;
   }
   for (std::size_t lane = 1; lane < graph->lanes.size(); ++lane)
-    graph->own.push_back(state_->streams.emplace_back(new StreamOf));
+    graph->own.push_back(state_->new_stream());
   return graph;
 }
 

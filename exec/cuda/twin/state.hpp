@@ -11,6 +11,7 @@
 
 #include "core/check.hpp"
 #include "core/random.hpp"
+#include "exec/cuda/twin/meeting.hpp"
 #include "exec/cuda/twin/twin.hpp"
 
 namespace exec::cuda {
@@ -28,6 +29,7 @@ struct Work {
   EventOf* event = nullptr;
   std::uint64_t number = 0;
   bool waits = false;                  // for the event's number; else it is that moment
+  std::unique_ptr<Meeting> meeting{};  // with other processes; else null
 };
 
 // Kept work of one stream: something to run, or a moment of the graph that happens or is awaited.
@@ -46,6 +48,7 @@ struct GraphOf {
 };
 
 struct StreamOf {
+  Twin::State* device = nullptr;
   std::deque<Work> queue;
   GraphOf* graph = nullptr;            // its work is kept there
   std::size_t lane = 0;
@@ -87,12 +90,24 @@ struct Twin::State {
   // Whether the call was about kept work; it throws where a GPU would.
   bool record_kept(EventHandle event, StreamHandle stream);
   bool wait_kept(StreamHandle stream, EventHandle event);
-  // Runs what may run until `done`.
-  void run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
+  // Runs what may run until `done`; `look` is called while all that is left waits for others.
+  void run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
+                 const std::function<void()>& look = {});
   StreamHandle choose();
+  // Whether a meeting that is some stream's first work may go on.
+  bool any_meeting() const;
+  // All that is left waits for others: says so to them, and gives them a moment.
+  void await_others(std::unique_lock<std::mutex>& lock, const std::function<void()>& look);
+  StreamHandle new_stream() {
+    streams.push_back(new StreamOf);
+    streams.back()->device = this;
+    return streams.back();
+  }
 
   inline static thread_local const State* bound = nullptr;  // the device of this thread
 
+  // Named here so that every binary with a twin has it to export.
+  void (*const way_in)(void*, const planner_twin_meeting*) = &planner_twin_meet;
   const TwinOptions options;
   const core::Random random;
   std::uint64_t drawn = 0;

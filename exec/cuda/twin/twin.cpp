@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "core/clock.hpp"
 #include "core/parse_units.hpp"
@@ -14,6 +15,8 @@
 namespace exec::cuda {
 
 namespace {
+
+constexpr std::chrono::microseconds kBetweenLooks{50};  // other processes need the cores too
 
 void compute_product(const host::MixedGemm& product) {
   const core::DType type = product.c.view.type;
@@ -30,26 +33,63 @@ void check_beside(const host::View& v) {
 
 }  // namespace
 
-// Any stream whose first work is free to run.
+// Any stream whose first work is free to run. Meetings that have begun are looked at now and then,
+// and where nothing else is free: work behind one may not count on it to be over soon.
 StreamHandle Twin::State::choose() {
-  std::vector<StreamHandle> ready;
+  std::vector<StreamHandle> ready, begun;
   for (StreamHandle s : streams) {
     if (s->queue.empty()) continue;
     const Work& w = s->queue.front();
-    if (!w.waits || w.event->happened >= w.number) ready.push_back(s);
+    if (w.meeting && w.meeting->begun)
+      begun.push_back(s);
+    else if (w.meeting ? w.meeting->may_begin() : !w.waits || w.event->happened >= w.number)
+      ready.push_back(s);
   }
+  if (!begun.empty() && (ready.empty() || random.below(drawn++, 4) == 0))
+    for (StreamHandle s : begun)
+      if (s->queue.front().meeting->is_over()) ready.push_back(s);
   if (ready.empty()) return nullptr;
   return ready[random.below(drawn++, ready.size())];
 }
 
-void Twin::State::run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+bool Twin::State::any_meeting() const {
+  return std::ranges::any_of(streams, [](StreamHandle s) {
+    return !s->queue.empty() && s->queue.front().meeting != nullptr;
+  });
+}
+
+void Twin::State::await_others(std::unique_lock<std::mutex>& lock,
+                               const std::function<void()>& look) {
+  std::vector<std::pair<Meeting*, std::uint64_t>> first;
+  for (StreamHandle s : streams)
+    if (!s->queue.empty() && s->queue.front().meeting)
+      first.emplace_back(s->queue.front().meeting.get(), s->queue.front().meeting->board_now());
+  // Whoever changed the board since that moment keeps this device from being stuck.
+  if (choose() != nullptr) return;
+  for (const auto& [meeting, board] : first) meeting->stuck(board);
+  lock.unlock();
+  if (look) look();
+  std::this_thread::sleep_for(kBetweenLooks);
+  lock.lock();
+}
+
+void Twin::State::run_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
+                            const std::function<void()>& look) {
   while (!done()) {
     if (running) {
       changed.wait(lock);
       continue;
     }
     StreamHandle s = choose();
+    if (s == nullptr && any_meeting()) {
+      await_others(lock, look);
+      continue;
+    }
     PLANNER_CHECK(s != nullptr, "streams wait for each other in a circle");
+    if (const auto& meeting = s->queue.front().meeting; meeting && !meeting->begun) {
+      meeting->begin();
+      continue;
+    }
     const Work work = std::move(s->queue.front());
     s->queue.pop_front();
     s->idle = false;
@@ -188,7 +228,7 @@ void Twin::release_pinned(void* memory) noexcept {
 StreamHandle Twin::create_stream(bool) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("create_stream");
-  return state_->streams.emplace_back(new StreamOf);
+  return state_->new_stream();
 }
 
 // What was given to it is forgotten, as after a failure.
@@ -248,6 +288,17 @@ void Twin::synchronise(EventHandle event) {
   state_->called("synchronise");
   const std::uint64_t number = event->recorded;
   state_->run_until(lock, [&] { return event->happened >= number; });
+}
+
+void Twin::synchronise(StreamHandle stream, const std::function<void()>& look) {
+  std::unique_lock lock(state_->mutex);
+  state_->called("synchronise");
+  state_->run_until(lock, [&] { return stream->queue.empty() && stream->idle; }, look);
+}
+
+bool Twin::happened(EventHandle event) {
+  const std::scoped_lock lock(state_->mutex);
+  return event->happened >= event->recorded;
 }
 
 double Twin::seconds_between(EventHandle from, EventHandle to) {

@@ -58,6 +58,8 @@ class Twin final : public Api {
   void wait(StreamHandle stream, EventHandle event) override;
   void synchronise(StreamHandle stream) override;
   void synchronise(EventHandle event) override;
+  void synchronise(StreamHandle stream, const std::function<void()>& look) override;
+  bool happened(EventHandle event) override;
   double seconds_between(EventHandle from, EventHandle to) override;
   void copy(const RowCopy& copy, StreamHandle stream) override;
   void copy_in(void* to, const void* pinned, std::size_t bytes, StreamHandle stream) override;

@@ -1,0 +1,16 @@
+#pragma once
+// Watch: what may end a rank's wait for its device although the device goes on: another rank, or a
+// communication library. Thread-safety: as its owner says.
+
+namespace exec::cuda {
+
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  // Called again and again while a thread waits; throws what ends the wait.
+  virtual void look() = 0;
+  // All streams of the backend have done what they were given.
+  virtual void drained() = 0;
+};
+
+}  // namespace exec::cuda
