@@ -1,0 +1,53 @@
+#pragma once
+// One rank's end of a communicator of the fake NCCL, and the words that say what goes wrong.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "exec/cuda/nccl/abi.hpp"
+#include "tests/fake_nccl/board.hpp"
+
+namespace fake_nccl {
+
+// Of PLANNER_FAKE_NCCL (nccl.cpp lists them).
+std::int64_t number(const char* name, std::int64_t otherwise);
+
+// A rank of the job, and the order of its calls.
+struct Device {
+  int rank = 0;
+  std::mutex mutex{};
+  std::int64_t given = 0;
+  std::deque<std::int64_t> under_way{};  // numbers of calls that are not over
+
+  // Whether the words that name a rank name this one, or none.
+  bool is_meant() const {
+    const std::int64_t named = number("rank", -1);
+    return named < 0 || named == rank;
+  }
+};
+
+}  // namespace fake_nccl
+
+namespace exec::cuda::nccl {
+
+// Kept until the process ends: work may refer to it.
+struct CommOf {
+  fake_nccl::Board* board = nullptr;   // of all communicators of this rank
+  fake_nccl::Device* device = nullptr;
+  std::string name;                    // of all its ends
+  int rank = 0, ranks = 1;
+  int splits = 0;
+  std::mutex mutex;                    // guards what follows
+  Result state = kSuccess;             // as ncclCommGetAsyncError tells
+  std::string error;
+  std::deque<std::function<Result()>> going;  // steps that are done when it is asked; in progress
+  bool aborted = false;
+  std::int64_t collectives = 0;
+  std::map<int, std::int64_t> sent, received;  // by peer
+};
+
+}  // namespace exec::cuda::nccl
