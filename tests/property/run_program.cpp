@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "exec/communicator/local.hpp"
+#include "exec/communicator/processes.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "planner/lowering/lower.hpp"
 
@@ -62,6 +63,19 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
                        planner::Strategy strategy, std::int64_t steps, std::uint64_t seed,
                        const BackendMaker& backends, const hw_profiles::Framework& framework,
                        bool keeps_steps) {
+  const auto threads = [&](int ranks, const RankBody& body) {
+    exec::LocalOptions options;
+    options.stall_limit = core::Seconds(60);
+    exec::LocalWorld world(ranks, options);
+    world.run([&](int rank) { body(world, rank, backends); });
+  };
+  return run_program_on(threads, spec, job, strategy, steps, seed, framework, keeps_steps);
+}
+
+ProgramRun run_program_on(const Ranks& run_ranks, const models::ModelSpec& spec,
+                          const planner::Job& job, planner::Strategy strategy, std::int64_t steps,
+                          std::uint64_t seed, const hw_profiles::Framework& framework,
+                          bool keeps_steps) {
   strategy = planner::resolve(spec, job, strategy);
   const std::int64_t gpus = strategy.workers() + strategy.separate_servers();
   const core::Problems problems = planner::strategy_problems(spec, job, strategy, gpus);
@@ -73,23 +87,22 @@ ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
   run.program = planner::lower(*graph, job, strategy,
                                planner::stage::policy_of(job, framework));
   const auto ranks = static_cast<std::size_t>(run.program.mesh.ranks());
-  exec::LocalOptions options;
-  options.stall_limit = core::Seconds(60);
-  exec::LocalWorld world(static_cast<int>(ranks), options);
   const exec::DataSource data = exec::DataSource::synthetic(spec, job.seq_len, seed);
   const auto quantization =
       planner::quantization_from_name(job.quantization).value_or(planner::Quantization::none);
-  exec::RunContext context{run.program, spec, data, world, seed, quantization};
-  context.steps = steps;
-  context.keeps_steps = keeps_steps;
-  if (backends)
-    context.backends = [&](const program::RankClass& k, int rank) {
-      return backends(run.program, k, rank);
-    };
   run.ranks.resize(ranks);
   std::vector<std::vector<double>> losses(ranks);
-  world.run([&](int rank) {
+  run_ranks(static_cast<int>(ranks), [&](exec::World& world, int rank,
+                                         const BackendMaker& backends) {
+    exec::RunContext context{run.program, spec, data, world, seed, quantization};
+    context.steps = steps;
+    context.keeps_steps = keeps_steps;
+    if (backends)
+      context.backends = [&](const program::RankClass& k, int of_rank) {
+        return backends(run.program, k, of_rank);
+      };
     exec::Interpreter interpreter(context, rank);
+    if (auto* const processes = dynamic_cast<exec::Processes*>(&world)) processes->opened();
     for (std::int64_t s = 0; s < steps; ++s) {
       interpreter.step(s);
       if (const auto loss = interpreter.loss())

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/communicator/statistics.hpp"
+#include "exec/communicator/world.hpp"
 #include "exec/interpret/backend.hpp"
 #include "hw_profiles/profile.hpp"
 #include "models/spec.hpp"
@@ -43,6 +44,18 @@ struct ProgramRun {
 // Makes the backends of a run's ranks; null: the host's.
 using BackendMaker = std::function<std::unique_ptr<exec::Backend>(
     const program::Program& program, const program::RankClass& rank_class, int rank)>;
+
+// Runs `rank` for every rank, each in its world and with its backends, and returns when all have
+// ended; throws what one of them threw.
+using RankBody =
+    std::function<void(exec::World& world, int rank, const BackendMaker& backends)>;
+using Ranks = std::function<void(int ranks, const RankBody& rank)>;
+
+// The same where each rank has a world of its own, as processes have.
+ProgramRun run_program_on(const Ranks& ranks, const models::ModelSpec& spec,
+                          const planner::Job& job, planner::Strategy strategy, std::int64_t steps,
+                          std::uint64_t seed = 1, const hw_profiles::Framework& framework = {},
+                          bool keeps_steps = false);
 
 // REQUIRES: strategy_problems is empty (checked; the message names the problem). The strategy is
 // resolved here. keeps_steps: the backends keep a step and are given it again.

@@ -1,0 +1,381 @@
+#include "exec/cuda/nccl/world.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/check.hpp"
+#include "core/parse_units.hpp"
+#include "core/thread.hpp"
+#include "exec/cuda/nccl/communicator.hpp"
+#include "exec/run/environment.hpp"
+#include "exec/run/pack.hpp"
+
+namespace exec::cuda {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kBetweenPolls = 20us;   // of a call that the library goes on with by itself
+constexpr auto kBetweenWatches = 50ms;
+// A thread that does not come out of the library or the driver by then is stuck there.
+constexpr auto kPatienceToAbort = 2s;
+
+std::string text_of(const NcclWorld::Key& key) {
+  return fmt::format("{} of ranks {}", key.second, fmt::join(key.first, ","));
+}
+
+nccl::Config config() {
+  nccl::Config c;
+  c.blocking = 0;
+  // What shares resources is put in one order by the library, whatever streams it is given to: a
+  // send that waits for its receiver would hold up every other call of the rank.
+  c.split_share = 0;
+  return c;
+}
+
+}  // namespace
+
+NcclWorld::NcclWorld(Processes& control, Api& api, const CollectiveLibrary& library,
+                     NcclOptions options)
+    : control_(control), api_(api), library_(library), options_(options) {
+  watch_ = core::start_thread("the watch over NCCL", [this] { watch(); });
+}
+
+NcclWorld::~NcclWorld() {
+  close();
+  {
+    const std::scoped_lock lock(state_mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  watch_.join();
+  for (const Given& g : given_) api_.destroy(g.done);
+  for (EventHandle e : spare_events_) api_.destroy(e);
+}
+
+std::unique_ptr<Communicator> NcclWorld::open(int index, std::span<const int> group_ranks,
+                                              int channel, MessageMemory& memory) {
+  auto* const on_device = dynamic_cast<StreamMessages*>(&memory);
+  if (on_device == nullptr) return control_.communicator_at(index, group_ranks, channel, memory);
+  return std::make_unique<NcclCommunicator>(
+      *this, std::vector<int>(group_ranks.begin(), group_ranks.end()), index, channel, *on_device);
+}
+
+void NcclWorld::add(NcclCommunicator* communicator) { communicators_.insert(communicator); }
+void NcclWorld::remove(NcclCommunicator* communicator) { communicators_.erase(communicator); }
+
+void NcclWorld::abort(int rank, const std::string& message) { control_.abort(rank, message); }
+
+std::string NcclWorld::fail(const std::string& message) { return control_.fail(message); }
+
+std::map<std::string, std::string> NcclWorld::environment() const {
+  std::map<std::string, std::string> all = control_.environment();
+  all["nccl"] = nccl_version_text(library_.version);
+  all["nccl_library"] = library_.path;
+  all["nccl_communicators"] = std::to_string(comms_.size());
+  all["nccl_collectives"] =
+      options_.own_collectives
+          ? "own kernels over the library's send and receive"
+          : "the library's; its wire bytes are those of the plan's algorithm, not read from it";
+  return all;
+}
+
+// ---- opening
+
+void NcclWorld::opened() {
+  std::set<Key> mine;
+  for (const NcclCommunicator* c : communicators_)
+    for (Key& key : c->needs()) mine.insert(std::move(key));
+  Packer packer;
+  packer.value(mine.size());
+  for (const Key& key : mine) {
+    packer.values(key.first);
+    packer.text(key.second);
+  }
+  std::set<Key> all;
+  for (const std::string& text : control_.exchange(packer.take())) {
+    Unpacker unpacker(text);
+    for (auto n = unpacker.value<std::size_t>(); n > 0; --n) {
+      std::vector<int> ranks = unpacker.values<int>();
+      all.emplace(std::move(ranks), unpacker.text());
+    }
+  }
+  agree_on_machines();
+  make_first();
+  make_communicators(all, mine);
+  drained();
+}
+
+// One library for all, and a GPU for each: the library says either less clearly, or hangs.
+void NcclWorld::agree_on_machines() {
+  Packer packer;
+  packer.value(library_.version);
+  packer.text(host_name());
+  packer.text(api_.device().pci);
+  std::map<std::pair<std::string, std::string>, int> seen;  // host and GPU: rank
+  int first_version = 0;
+  const std::vector<std::string> told = control_.exchange(packer.take());
+  for (std::size_t r = 0; r < told.size(); ++r) {
+    Unpacker unpacker(told[r]);
+    const int version = unpacker.value<int>();
+    std::string host = unpacker.text(), pci = unpacker.text();
+    if (r == 0) first_version = version;
+    if (version != first_version)
+      throw std::runtime_error(fmt::format(
+          "expected one version of NCCL, found {} on rank 0 and {} on rank {}; install one on "
+          "every machine, or name it with --nccl PATH",
+          nccl_version_text(first_version), nccl_version_text(version), r));
+    if (pci == "none") continue;       // no GPU, but one that is played
+    const auto [at, fresh] = seen.try_emplace({host, pci}, static_cast<int>(r));
+    if (!fresh)
+      throw std::runtime_error(fmt::format(
+          "expected a GPU for each rank, found ranks {} and {} on GPU {} of {}; start as many "
+          "ranks on a machine as it has GPUs",
+          at->second, r, pci, host));
+  }
+}
+
+void NcclWorld::make_first() {
+  nccl::UniqueId id{};
+  std::string mine;
+  if (rank() == 0) {
+    const nccl::Result result = library_.get_unique_id(&id);
+    if (result != nccl::kSuccess)
+      throw std::runtime_error("ncclGetUniqueId: " + words_of(result, nullptr));
+    mine.assign(id.internal, sizeof id.internal);
+  }
+  const std::string told = control_.exchange(mine).front();
+  PLANNER_CHECK(told.size() == sizeof id.internal, "rank 0 tells an id of another size");
+  std::memcpy(id.internal, told.data(), told.size());
+  nccl::Config c = config();
+  const std::string what = fmt::format("ncclCommInitRankConfig of {} ranks", ranks());
+  nccl::Result result = nccl::kSuccess;
+  {
+    const std::scoped_lock lock(calls_);
+    busy_since_ = Clock::now().time_since_epoch().count();
+    result = library_.comm_init_rank_config(&first_, ranks(), id, rank(), &c);
+  }
+  if (result != nccl::kSuccess && result != nccl::kInProgress)
+    throw std::runtime_error(what + ": " + words_of(result, nullptr));
+  await(first_, what);
+}
+
+// In rounds of communicators that have no rank in common, each one call of every rank.
+void NcclWorld::make_communicators(const std::set<Key>& all, const std::set<Key>& mine) {
+  std::vector<Key> left(all.begin(), all.end());
+  while (!left.empty()) {
+    std::vector<Key> round, later;
+    std::set<int> taken;
+    for (Key& key : left) {
+      const bool free = std::ranges::none_of(key.first, [&](int r) { return taken.contains(r); });
+      if (free) taken.insert(key.first.begin(), key.first.end());
+      (free ? round : later).push_back(std::move(key));
+    }
+    split(round);
+    left = std::move(later);
+  }
+  for (const Key& key : mine)
+    PLANNER_CHECK(comms_.contains(key), "a communicator that was not made: " + text_of(key));
+}
+
+void NcclWorld::split(const std::vector<Key>& round) {
+  int colour = nccl::kNoColour, index = 0;
+  for (std::size_t i = 0; i < round.size(); ++i) {
+    const auto at = std::ranges::find(round[i].first, rank());
+    if (at == round[i].first.end()) continue;
+    colour = static_cast<int>(i);
+    index = static_cast<int>(at - round[i].first.begin());
+  }
+  const bool in = colour != nccl::kNoColour;
+  const std::string what =
+      in ? "ncclCommSplit for " + text_of(round[static_cast<std::size_t>(colour)])
+         : "ncclCommSplit for others";
+  nccl::Comm made = nullptr;
+  nccl::Config c = config();
+  nccl::Result result = nccl::kSuccess;
+  {
+    const std::scoped_lock lock(calls_);
+    if (aborted_) throw_ended();
+    result = library_.comm_split(first_, colour, index, &made, &c);
+    if (in && made != nullptr) comms_[round[static_cast<std::size_t>(colour)]] = made;
+  }
+  if (result != nccl::kSuccess && result != nccl::kInProgress)
+    throw std::runtime_error(what + ": " + words_of(result, first_));
+  await(first_, what);
+  if (in) await(made, what);
+}
+
+// ---- calls
+
+nccl::Comm NcclWorld::comm(const Key& key) const {
+  const auto at = comms_.find(key);
+  PLANNER_CHECK(at != comms_.end(), "a communicator that nobody asked for: " + text_of(key));
+  return at->second;
+}
+
+std::string NcclWorld::words_of(nccl::Result result, nccl::Comm comm) const {
+  const char* const kind = library_.get_error_string(result);
+  const char* const more = library_.get_last_error(comm);
+  std::string text = kind != nullptr ? kind : fmt::format("error {}", static_cast<int>(result));
+  if (more != nullptr && *more != '\0') text.append(": ").append(more);
+  return text;
+}
+
+void NcclWorld::throw_ended() { throw std::runtime_error(control_.fail("the world has ended")); }
+
+// The library goes on with a call by itself, and takes no other for this communicator meanwhile.
+void NcclWorld::await(nccl::Comm comm, const std::string& what) {
+  for (;;) {
+    nccl::Result state = nccl::kSuccess;
+    {
+      const std::scoped_lock lock(calls_);
+      if (aborted_) break;
+      const nccl::Result result = library_.comm_get_async_error(comm, &state);
+      if (result != nccl::kSuccess) state = result;
+      if (state != nccl::kSuccess && state != nccl::kInProgress)
+        throw std::runtime_error(what + ": " + words_of(state, comm));
+    }
+    if (state == nccl::kSuccess) return;
+    look();
+    std::this_thread::sleep_for(kBetweenPolls);
+  }
+  throw_ended();
+}
+
+void NcclWorld::call(nccl::Comm comm, const std::string& what, StreamHandle stream,
+                     const std::function<nccl::Result()>& body) {
+  nccl::Result result = nccl::kSuccess;
+  {
+    const std::scoped_lock lock(calls_);
+    if (!aborted_) {
+      if (busy_since_ == 0) busy_since_ = Clock::now().time_since_epoch().count();
+      result = body();
+      if (result != nccl::kSuccess && result != nccl::kInProgress)
+        throw std::runtime_error(what + ": " + words_of(result, comm));
+    }
+  }
+  if (aborted_) throw_ended();
+  await(comm, what);
+  note(what, stream);
+}
+
+// Where its work ends, for a message that names what is not over.
+void NcclWorld::note(const std::string& what, StreamHandle stream) {
+  const std::scoped_lock lock(calls_);
+  if (spare_events_.empty()) spare_events_.push_back(api_.create_event(false));
+  api_.record(spare_events_.back(), stream);
+  given_.push_back({what, spare_events_.back()});
+  spare_events_.pop_back();
+}
+
+void NcclWorld::look() {
+  if (!control_.ended()) return;
+  // Whoever unwinds waits for streams: the communicators must have let go of them before.
+  std::unique_lock lock(state_mutex_);
+  changed_.wait_for(lock, 2 * kPatienceToAbort, [&] { return aborted_.load(); });
+  lock.unlock();
+  throw_ended();
+}
+
+void NcclWorld::drained() {
+  for (NcclCommunicator* c : communicators_) c->drain_beside();
+  const std::scoped_lock lock(calls_);
+  for (const Given& g : given_) spare_events_.push_back(g.done);
+  given_.clear();
+  busy_since_ = 0;
+}
+
+// ---- ending
+
+void NcclWorld::close() {
+  if (aborted_ || first_ == nullptr) return;
+  std::vector<nccl::Comm> all;
+  for (const auto& [key, comm] : comms_) all.push_back(comm);
+  all.push_back(first_);
+  try {
+    for (nccl::Comm comm : all) {
+      {
+        const std::scoped_lock lock(calls_);
+        if (aborted_) return;
+        library_.comm_finalize(comm);
+      }
+      await(comm, "ncclCommFinalize");
+    }
+  } catch (const std::exception& e) {
+    control_.abort(rank(), e.what());  // the watch thread aborts what is left
+    std::unique_lock lock(state_mutex_);
+    changed_.wait_for(lock, 2 * kPatienceToAbort, [&] { return aborted_.load(); });
+    return;
+  }
+  const std::scoped_lock lock(calls_);
+  if (aborted_) return;
+  for (nccl::Comm comm : all) library_.comm_destroy(comm);
+  comms_.clear();
+  first_ = nullptr;
+}
+
+void NcclWorld::finish() {
+  close();
+  control_.finish();
+}
+
+void NcclWorld::abort_all() {
+  std::unique_lock calls(calls_, std::defer_lock);
+  const bool alone = calls.try_lock_for(kPatienceToAbort);
+  // Whoever is stuck in a call is freed by this.
+  for (const auto& [key, comm] : comms_) library_.comm_abort(comm);
+  if (first_ != nullptr) library_.comm_abort(first_);
+  if (alone) first_ = nullptr;
+  const std::scoped_lock lock(state_mutex_);
+  aborted_ = true;
+  changed_.notify_all();
+}
+
+void NcclWorld::watch() {
+  api_.bind();
+  std::unique_lock lock(state_mutex_);
+  while (!changed_.wait_for(lock, kBetweenWatches, [&] { return stopping_; })) {
+    lock.unlock();
+    if (!control_.ended())
+      if (const std::string found = trouble(); !found.empty()) control_.abort(rank(), found);
+    if (control_.ended()) return abort_all();
+    lock.lock();
+  }
+}
+
+// What the library tells of a communicator by now, or a step that takes too long.
+std::string NcclWorld::trouble() try {
+  const std::unique_lock calls(calls_, kBetweenWatches);
+  if (calls.owns_lock()) {
+    for (const auto& [key, comm] : comms_) {
+      nccl::Result state = nccl::kSuccess;
+      const nccl::Result result = library_.comm_get_async_error(comm, &state);
+      if (result != nccl::kSuccess) state = result;
+      if (state != nccl::kSuccess && state != nccl::kInProgress)
+        return fmt::format("{}: {}; not over: {}", text_of(key), words_of(state, comm),
+                           unfinished());
+    }
+  }
+  const Clock::rep since = busy_since_;
+  const Clock::time_point from{Clock::duration(since)};
+  const std::chrono::duration<double> busy = Clock::now() - from;
+  if (since == 0 || busy.count() <= options_.deadline.value()) return "";
+  return fmt::format(
+      "a step took longer than {}; not over: {}; where that is too short, --deadline SECONDS",
+      core::to_text(options_.deadline),
+      calls.owns_lock() ? unfinished() : std::string("a call that does not return"));
+} catch (const std::exception& e) {
+  return e.what();                     // the device failed meanwhile
+}
+
+// REQUIRES: calls_ is held.
+std::string NcclWorld::unfinished() const {
+  for (const Given& g : given_)
+    if (!api_.happened(g.done)) return g.what;
+  return given_.empty() ? "making communicators" : "nothing that was given to the library";
+}
+
+}  // namespace exec::cuda

@@ -1,0 +1,136 @@
+#pragma once
+// NcclWorld: ranks that are processes with a GPU each. A control world (TCP) carries ids, barriers,
+// failures and records; NCCL moves the bytes of device buffers, in the order of the streams that
+// they are given to. No call waits for a peer on the calling thread, so one thread gives all
+// streams of a rank their work, in the Program's order.
+//
+// A watch thread looks at every communicator and at the control world. An error that the library
+// tells of later, a step that takes longer than its deadline, or another rank's end makes it end
+// the world and abort every communicator, so that nothing waits for what will not come.
+//
+// Thread-safe as Processes says; communicators belong to the thread that gives work.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "exec/communicator/processes.hpp"
+#include "exec/cuda/api/api.hpp"
+#include "exec/cuda/api/watch.hpp"
+#include "exec/cuda/nccl/library.hpp"
+
+namespace exec::cuda {
+
+class NcclCommunicator;
+
+struct NcclOptions {
+  // All sums by this program's kernels over send and receive, in program::reduction_order.
+  bool own_collectives = false;
+  core::Seconds deadline{1800};        // of what is given between two moments of rest: a step
+};
+
+class NcclWorld final : public Processes, public Watch {
+ public:
+  // Of a communicator of the library: the ranks in the order of their indices, and what keeps it
+  // apart from others of the same ranks.
+  using Key = std::pair<std::vector<int>, std::string>;
+
+  // The calling thread has bound the device. All of them outlive the world.
+  NcclWorld(Processes& control, Api& api, const CollectiveLibrary& library, NcclOptions options);
+  ~NcclWorld() override;
+  NcclWorld(const NcclWorld&) = delete;
+  NcclWorld& operator=(const NcclWorld&) = delete;
+
+  std::string name() const override { return "nccl"; }
+  int rank() const override { return control_.rank(); }
+  int ranks() const override { return control_.ranks(); }
+  bool emulated_links() const override { return false; }
+  bool calls_wait() const override { return false; }
+  const std::vector<int>& neighbours() const override { return control_.neighbours(); }
+  void abort(int rank, const std::string& message) override;
+  // Makes the library's communicators: every rank takes part in making each, in one order.
+  void opened() override;
+  std::vector<std::string> exchange(const std::string& mine) override {
+    return control_.exchange(mine);
+  }
+  std::string fail(const std::string& message) override;
+  std::vector<SentTo> sent() const override { return {}; }  // the library does not say to whom
+  std::map<std::string, std::string> environment() const override;
+  void finish() override;
+  bool left() override { return control_.left(); }
+  bool speaks() const override { return control_.speaks(); }
+  int signal() const override { return control_.signal(); }
+  bool ended() const override { return control_.ended(); }
+
+  // ---- Watch: while a thread waits for the device
+  void look() override;
+  void drained() override;
+
+  // ---- for communicators of this world
+  Api& api() const { return api_; }
+  const CollectiveLibrary& library() const { return library_; }
+  const NcclOptions& options() const { return options_; }
+  // REQUIRES: opened() has made it.
+  nccl::Comm comm(const Key& key) const;
+  // Calls into the library for `comm`, then waits until it has taken the work. `what` and `stream`:
+  // what a message names, and where its end can be seen. Throws what ended the world.
+  void call(nccl::Comm comm, const std::string& what, StreamHandle stream,
+            const std::function<nccl::Result()>& body);
+  void add(NcclCommunicator* communicator);
+  void remove(NcclCommunicator* communicator);
+
+ private:
+  struct Given {                       // a call whose work may be under way
+    std::string what;
+    EventHandle done;
+  };
+  using Clock = std::chrono::steady_clock;
+
+  std::unique_ptr<Communicator> open(int index, std::span<const int> group_ranks, int channel,
+                                     MessageMemory& memory) override;
+  void agree_on_machines();
+  void make_first();
+  void make_communicators(const std::set<Key>& all, const std::set<Key>& mine);
+  void split(const std::vector<Key>& round);
+  void await(nccl::Comm comm, const std::string& what);
+  std::string words_of(nccl::Result result, nccl::Comm comm) const;
+  void close();
+  [[noreturn]] void throw_ended();
+  void note(const std::string& what, StreamHandle stream);
+  // The watch thread.
+  void watch();
+  std::string trouble();
+  void abort_all();
+  std::string unfinished() const;
+
+  Processes& control_;
+  Api& api_;
+  const CollectiveLibrary& library_;
+  const NcclOptions options_;
+  std::set<NcclCommunicator*> communicators_;
+  nccl::Comm first_ = nullptr;         // of all ranks: the others are split from it
+  std::map<Key, nccl::Comm> comms_;
+
+  // Held by whoever calls the library, or reads what is given; the watch thread takes it to abort.
+  mutable std::timed_mutex calls_;
+  std::deque<Given> given_;            // since the last moment of rest
+  std::vector<EventHandle> spare_events_;
+  std::atomic<Clock::rep> busy_since_{0};  // of the first that is given after rest; 0: at rest
+
+  std::mutex state_mutex_;             // guards stopping_ and changes of aborted_
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::atomic<bool> aborted_{false};   // no communicator is there any more
+  std::thread watch_;                  // last: uses all of the above
+};
+
+}  // namespace exec::cuda

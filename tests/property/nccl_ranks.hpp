@@ -1,0 +1,54 @@
+#pragma once
+// Ranks as they are over NCCL, for tests: each a thread with a twin of a GPU, a TCP world and a
+// NcclWorld of its own, over the fake library.
+
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "exec/cuda/backend/platform.hpp"
+#include "exec/cuda/nccl/world.hpp"
+#include "exec/cuda/twin/twin.hpp"
+#include "tests/property/run_program.hpp"
+#include "tests/unit/communicator_tcp/ranks.hpp"
+
+namespace tests {
+
+inline const exec::cuda::CollectiveLibrary& fake_library() {
+  static const exec::cuda::OpenedCollectives opened = exec::cuda::open_collectives(FAKE_NCCL_PATH);
+  if (!opened.library) throw std::runtime_error(opened.found);
+  return *opened.library;
+}
+
+// Runs every rank; throws the reason that the ranks agreed on, if one of them failed. seed: of the
+// orders of the twins' streams.
+inline Ranks nccl_ranks(const exec::cuda::NcclOptions& options, std::uint64_t seed) {
+  return [=](int ranks, const RankBody& body) {
+    std::mutex mutex;
+    std::string left;                  // what a twin was not given back
+    const auto ended = tcp_ranks::run(ranks, [&](exec::TcpWorld& control) {
+      exec::cuda::Twin twin(
+          {.seed = seed * 64 + static_cast<std::uint64_t>(control.rank())});
+      {
+        exec::cuda::NcclWorld world(control, twin, fake_library(), options);
+        exec::cuda::CudaPlatform platform(twin, exec::cuda::AttentionKernel::own, false, false,
+                                          exec::cuda::OwnRank{control.rank(), &world});
+        body(world, control.rank(), [&](const auto& p, const auto& k, int rank) {
+          return platform.backend(p, k, rank);
+        });
+      }
+      if (twin.pending() + twin.leaked() > 0) {
+        const std::scoped_lock lock(mutex);
+        left = std::to_string(twin.pending()) + " works, " + std::to_string(twin.leaked()) +
+               " things of rank " + std::to_string(control.rank());
+      }
+      control.exchange("");
+      control.finish();
+    });
+    for (const tcp_ranks::Ending& e : ended)
+      if (!e.why.empty()) throw std::runtime_error(e.why);
+    if (!left.empty()) throw std::runtime_error("left behind: " + left);
+  };
+}
+
+}  // namespace tests
