@@ -1,9 +1,16 @@
 #include "cli/cuda_runner.hpp"
 
+#include <algorithm>
+
 #include "cli/requirements.hpp"
+#include "cli/run_options.hpp"
 #include "cli/runner.hpp"
+#include "cli/tcp_rank.hpp"
+#include "exec/communicator/tcp/place.hpp"
 #include "exec/cuda/backend/platform.hpp"
 #include "exec/cuda/calibrate/calibrate.hpp"
+#include "exec/cuda/nccl/world.hpp"
+#include "exec/run/team.hpp"
 
 namespace cli {
 namespace {
@@ -19,10 +26,10 @@ AttentionKernel kernel_of(const std::string& whose) {
 
 // Where no driver or no GPU answers, what `planner doctor` finds missing says it better, if it
 // finds anything. It is no condition: a driver may answer where its traces in /proc are hidden.
-core::Result<std::unique_ptr<Api>> open_device(
-    const std::function<std::unique_ptr<Api>()>& open) {
+core::Result<std::unique_ptr<Api>> open_device(const OpenDevice& open,
+                                               const DeviceChoice& choice) {
   try {
-    return open();
+    return open(choice);
   } catch (const exec::cuda::DeviceFailure& failure) {
     const FailureKind kind = failure.kind();
     core::Problems problems;
@@ -33,13 +40,53 @@ core::Result<std::unique_ptr<Api>> open_device(
   }
 }
 
+// As launchers say it, else by the ranks that are on this machine.
+int local_rank_of(const exec::Processes& control) {
+  const auto place = exec::place_from(exec::environment_variables());
+  if (place.ok() && *place && (*place)->local_rank >= 0) return (*place)->local_rank;
+  const std::vector<int>& here = control.neighbours();
+  return static_cast<int>(std::ranges::find(here, control.rank()) - here.begin());
+}
+
+// One rank of several, with a GPU of its own. What one of them lacks all of them say.
+core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const planner::Plan& plan,
+                                            const RunRequest& request, const OpenDevice& open) {
+  const exec::cuda::OpenedCollectives opened = exec::cuda::open_collectives(request.nccl);
+  core::Problems problems;
+  if (!opened.library)
+    problems.push_back({request.nccl.empty() ? "--communicator nccl" : "--nccl", opened.expected,
+                        opened.found, opened.fix, core::ProblemKind::failed_running});
+  const auto api = open_device(open, {std::nullopt, local_rank_of(control)});
+  if (!api.ok()) problems = api.problems();
+  problems = exec::agreed(&control, problems);
+  if (!problems.empty()) return problems;
+  exec::cuda::NcclOptions options;
+  options.own_collectives = request.collectives == "own";
+  options.deadline = request.deadline;
+  exec::cuda::NcclWorld world(control, **api, *opened.library, options);
+  exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention), request.gelu == "product",
+                                    request.device_times == "cupti",
+                                    exec::cuda::OwnRank{control.rank(), &world});
+  exec::RunOptions run = run_options(request);
+  run.processes = &world;
+  run.platform = &platform;
+  return exec::run(plan, run);
+}
+
 }  // namespace
 
-int run_planner_on_gpu(int count, char** arguments,
-                       const std::function<std::unique_ptr<Api>()>& open, bool small) {
+int run_planner_on_gpu(int count, char** arguments, const OpenDevice& open, bool small) {
+  if (is_tcp_rank("nccl", count, arguments)) {
+    RankOptions options;
+    options.run = [&](exec::Processes& control, const planner::Plan& plan,
+                      const RunRequest& request) {
+      return run_over_nccl(control, plan, request, open);
+    };
+    be_tcp_rank(count, arguments, std::move(options));
+  }
   const auto run = [&](const planner::Plan& plan,
                        const RunRequest& request) -> core::Result<exec::RunRecord> {
-    const auto api = open_device(open);
+    const auto api = open_device(open, {request.device, 0});
     if (!api.ok()) return api.problems();
     exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention),
                                       request.gelu == "product",
@@ -47,7 +94,7 @@ int run_planner_on_gpu(int count, char** arguments,
     return run_on(&platform, plan, request);
   };
   const auto calibrate = [&](const CalibrateRequest& request) -> core::Result<HostCalibration> {
-    const auto api = open_device(open);
+    const auto api = open_device(open, {});
     if (!api.ok()) return api.problems();
     return delivered(exec::cuda::calibrate_gpu(**api, book_options(request), small));
   };

@@ -19,6 +19,7 @@
 #include "cli/verbs.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
+#include "exec/cuda/nccl/library.hpp"
 #include "hw_profiles/detect.hpp"
 #include "reports/text.hpp"
 
@@ -47,6 +48,10 @@ constexpr std::array<Way, 5> kWays{{
     {Needs::nccl, "nccl", "--backend cuda, --communicator nccl"},
 }};
 
+// What holds of a way whether this machine can go it or not.
+constexpr const char* kUnproven =
+    "built, and tested on simulated GPUs over a simulated NCCL; no GPU has run it yet";
+
 // The rest of the first line that starts with key, without the colon and blanks; empty: none.
 std::string line_of(const std::string& path, std::string_view key) {
   std::ifstream file(path);
@@ -67,6 +72,13 @@ std::optional<core::Bytes> memory(std::string_view key) {
 std::optional<std::string> text_or_none(std::string text) {
   if (text.empty()) return std::nullopt;
   return text;
+}
+
+// "2.28.9, /usr/lib/libnccl.so.2"
+std::optional<std::string> nccl_version() {
+  const auto opened = exec::cuda::open_collectives("");
+  if (!opened.library) return std::nullopt;
+  return exec::cuda::nccl_version_text(opened.library->version) + ", " + opened.library->path;
 }
 
 // Of `mpirun --version`: "mpirun (Open MPI) 4.1.4".
@@ -101,7 +113,7 @@ struct Finding {
 };
 
 struct Machine {
-  std::optional<std::string> processor, kernel, driver, launcher;
+  std::optional<std::string> processor, kernel, driver, launcher, nccl;
   int cores = 1;
   std::optional<core::Bytes> memory, free_memory;
   std::vector<hw_profiles::LocalGpu> gpus;
@@ -116,6 +128,7 @@ Machine examine(const std::string& folder) {
   if (::uname(&system) == 0) m.kernel = fmt::format("{} {}", system.sysname, system.release);
   m.driver = text_or_none(line_of("/proc/driver/nvidia/version", "NVRM version"));
   m.launcher = launcher_version();
+  m.nccl = nccl_version();
   m.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   m.memory = memory("MemTotal");
   m.free_memory = memory("MemAvailable");
@@ -155,6 +168,7 @@ std::string to_json(const Machine& m) {
                                   {"gpus", gpus},
                                   {"driver", m.driver},
                                   {"mpi_launcher", m.launcher},
+                                  {"nccl", m.nccl},
                                   {"disk", Json::object({{"path", m.disk.path},
                                                          {"free_bytes", bytes_json(m.disk.free)},
                                                          {"problem", m.disk.problem}})},
@@ -182,6 +196,7 @@ std::string to_text(const Machine& m) {
   table.add({"GPUs", gpus.empty() ? "none" : gpus});
   table.add({"driver", m.driver.value_or("none")});
   table.add({"MPI", m.launcher.value_or("none")});
+  table.add({"NCCL", m.nccl.value_or("none")});
   std::string text = table.text(style) + '\n';
   for (const Finding& f : m.findings) {
     const bool runs = f.missing.empty();
@@ -190,6 +205,8 @@ std::string to_text(const Machine& m) {
                                                                            : reports::Ink::bad,
                                          style),
                         f.way.options);
+    if (f.way.needs == Needs::nccl)
+      text += reports::wrapped(std::string("- ") + kUnproven, 4, 6, style);
     for (const core::Problem& p : f.missing)
       text += reports::wrapped("- " + core::to_text(p), 4, 6, style);
   }

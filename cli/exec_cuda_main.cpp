@@ -6,5 +6,8 @@
 #include "exec/cuda/real/cuda_api.hpp"
 
 int main(int count, char** arguments) {
-  return cli::run_planner_on_gpu(count, arguments, [] { return exec::cuda::open_cuda(); });
+  return cli::run_planner_on_gpu(count, arguments, [](const cli::DeviceChoice& choice) {
+    return choice.named ? exec::cuda::open_cuda(*choice.named)
+                        : exec::cuda::open_cuda_of_rank(choice.local_rank);
+  });
 }

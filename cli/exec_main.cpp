@@ -18,6 +18,6 @@ core::Result<cli::HostCalibration> calibrate(const cli::CalibrateRequest& reques
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (cli::is_tcp_rank(count, arguments)) cli::be_tcp_rank(count, arguments);
+  if (cli::is_tcp_rank("tcp", count, arguments)) cli::be_tcp_rank(count, arguments);
   return cli::run_planner(count, arguments, run, calibrate);
 }

@@ -30,6 +30,7 @@ constexpr std::string_view kExecExamples =
     "  planner exec plan.json --links plan                          # waits for the plan's links\n"
     "  planner exec plan.json --communicator tcp                    # a process for each rank\n"
     "  planner exec plan.json --communicator mpi --hostfile hosts   # the same, over MPI\n"
+    "  planner exec plan.json --backend cuda --communicator nccl    # the same, with a GPU each\n"
     "  torchrun --nproc-per-node 8 --no-python planner exec plan.json --communicator tcp\n"
     "  srun -n 8 planner exec plan.json --communicator tcp          # or started by a launcher";
 
@@ -39,7 +40,7 @@ struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
   std::optional<std::string> checkpoint_dir, checkpoint_every, graphs, attention, gelu,
-      device_times;
+      device_times, device, nccl, deadline;
   StepTraceWords trace;
   std::optional<std::string> collectives, hostfile, links;
   bool progress = false, scale_down = false;
@@ -51,29 +52,57 @@ void read_platform(const ExecOptions& options, RunRequest& request, core::Proble
   request.communicator = options.communicator.value_or(request.communicator);
   if (request.backend != "host" && request.backend != "cuda")
     problems.push_back({"--backend", "host or cuda", '"' + request.backend + '"', ""});
-  constexpr std::array<std::string_view, 3> kCommunicators{"local", "mpi", "tcp"};
+  constexpr std::array<std::string_view, 4> kCommunicators{"local", "mpi", "nccl", "tcp"};
   if (std::ranges::find(kCommunicators, request.communicator) == kCommunicators.end())
-    problems.push_back({"--communicator", "local (ranks are threads), tcp or mpi (processes)",
-                        '"' + request.communicator + '"',
-                        request.communicator == "nccl"
-                            ? "it is not built yet: planner doctor --for nccl"
-                            : ""});
+    problems.push_back({"--communicator",
+                        "local (ranks are threads), tcp or mpi (processes), or nccl (processes "
+                        "with a GPU each)",
+                        '"' + request.communicator + '"', ""});
+  if (request.communicator == "nccl" && request.backend != "cuda")
+    problems.push_back({"--communicator nccl", "--backend cuda beside it",
+                        "--backend " + request.backend, ""});
 }
 
-// What only MPI has, or a problem where another communicator is asked for.
-void read_mpi(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
-  request.collectives = options.collectives.value_or(request.collectives);
+// What is said of the GPU that a process has, and of the library that joins several.
+void read_devices(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
+  const bool nccl = request.communicator == "nccl";
+  if (const auto device = whole_number(options.device, "--device", 0, problems)) {
+    request.device = static_cast<int>(std::min<std::int64_t>(*device, 1 << 20));
+    if (request.backend != "cuda")
+      problems.push_back({"--device", "--backend cuda beside it", "--backend " + request.backend,
+                          ""});
+    if (nccl)
+      problems.push_back({"--device", "ranks in one process", "--communicator nccl",
+                          "leave it out: a rank's GPU is the one of its LOCAL_RANK"});
+  }
+  request.nccl = options.nccl.value_or("");
+  if (options.deadline)
+    if (const auto seconds = whole_number(options.deadline, "--deadline", 1, problems))
+      request.deadline = core::Seconds(static_cast<double>(*seconds));
+  for (const auto& [given, name] : {std::pair(options.nccl.has_value(), "--nccl"),
+                                    std::pair(options.deadline.has_value(), "--deadline")})
+    if (given && !nccl)
+      problems.push_back({name, "--communicator nccl beside it",
+                          "--communicator " + request.communicator, ""});
+}
+
+// What only MPI or NCCL has, or a problem where another communicator is asked for.
+void read_library(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
+  const bool nccl = request.communicator == "nccl";
+  request.collectives = options.collectives.value_or(nccl ? "nccl" : request.collectives);
   request.hostfile = options.hostfile;
   if (options.hostfile)
     if (const auto hosts = core::read_file(*options.hostfile, kMostHosts); !hosts.ok())
       for (const core::Problem& p : hosts.problems())
         problems.push_back({"--hostfile " + p.where, p.expected, p.found, p.fix});
-  if (request.collectives != "own" && request.collectives != "mpi")
-    problems.push_back({"--collectives", "own or mpi", '"' + request.collectives + '"', ""});
+  const std::string library = nccl ? "nccl" : "mpi";
+  if (request.collectives != "own" && request.collectives != library)
+    problems.push_back({"--collectives", "own or " + library, '"' + request.collectives + '"', ""});
   if (request.communicator == "mpi") return;
+  if (nccl && !options.hostfile) return;
   for (const auto& [given, name] : {std::pair(options.collectives.has_value(), "--collectives"),
                                     std::pair(options.hostfile.has_value(), "--hostfile")})
-    if (given)
+    if (given && !(nccl && name == std::string_view("--collectives")))
       problems.push_back({name, "--communicator mpi beside it",
                           "--communicator " + request.communicator, ""});
 }
@@ -152,7 +181,8 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   if (!output.quiet && (options.progress || stderr_is_terminal()))
     request.progress = step_writer(request.steps);
   read_platform(options, request, problems);
-  read_mpi(options, request, problems);
+  read_library(options, request, problems);
+  read_devices(options, request, problems);
   read_links(options, request, problems);
   read_trace(options, request, problems);
   read_of_gpu("--graphs", options.graphs, {"on", "off", "auto"}, request.graphs, request, problems);
@@ -217,9 +247,16 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
   set.group("Run");
   set.text("--backend", options.backend, "NAME", "host (default) or cuda");
   set.text("--communicator", options.communicator, "NAME",
-           "local (default): ranks are threads; tcp, mpi: processes");
+           "local (default): ranks are threads; tcp, mpi: processes; nccl: processes with a GPU "
+           "each");
   set.text("--collectives", options.collectives, "WHOSE",
-           "own (default): the plan's algorithms; mpi: those of the MPI library");
+           "own: the plan's algorithms; mpi, nccl: the library's (default over nccl)");
+  set.text("--device", options.device, "N",
+           "the GPU to use, of those that the driver shows (0); over nccl LOCAL_RANK says which");
+  set.text("--nccl", options.nccl, "PATH",
+           "NCCL's library (libnccl.so.2, where the loader finds it)");
+  set.text("--deadline", options.deadline, "SECONDS",
+           "over nccl: end the run when a step takes longer (1800)");
   set.text("--links", options.links, "HOW",
            "emulate slower links: plan (those of its machine), or 1GB/s,50us for every pair");
   set.text("--hostfile", options.hostfile, "FILE", "machines for mpirun to start ranks on");
@@ -287,11 +324,12 @@ std::string plan_file_of(Arguments whole) {
 int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   const bool mpi = asks_for_communicator(whole, "mpi");
   const bool tcp = asks_for_communicator(whole, "tcp");
-  const bool joins = (mpi && joins_mpi_job()) || (tcp && joins_tcp_job());
-  const std::string_view ranks = mpi ? kMpiBinary : kHostBinary;
+  const bool nccl = asks_for_communicator(whole, "nccl");
+  const bool joins = (mpi && joins_mpi_job()) || ((tcp || nccl) && joins_tcp_job());
+  const std::string_view ranks = mpi ? kMpiBinary : nccl ? kCudaBinary : kHostBinary;
   if (joins && binary_name() != ranks) return hand_over(ranks, whole);
   if (const auto other = other_binary(arguments, static_cast<bool>(runner));
-      other && !mpi && !tcp)
+      other && !mpi && !tcp && !nccl)
     return hand_over(*other, whole);
   ExecOptions options;
   OutputOptions output;
@@ -312,7 +350,7 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
     return kAnswerIsNo;
   }
   if (joins) return run(*plan, request, output, runner, joins);
-  const Runner launcher = mpi ? Runner(launch_mpi) : tcp ? Runner(launch_tcp) : runner;
+  const Runner launcher = mpi ? Runner(launch_mpi) : tcp || nccl ? Runner(launch_tcp) : runner;
   return run(*plan, request, output, launcher, joins);
 }
 

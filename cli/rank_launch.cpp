@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "cli/process.hpp"
 
@@ -27,8 +28,17 @@ std::vector<std::string> rank_words(std::string_view binary, const RunRequest& r
     words.insert(words.end(), {option, value});
   };
   add("--communicator", request.communicator);
-  if (request.communicator == "mpi") add("--collectives", request.collectives);
+  if (request.communicator == "mpi" || request.communicator == "nccl")
+    add("--collectives", request.collectives);
   add("--backend", request.backend);
+  if (request.communicator == "nccl") {
+    add("--deadline", std::to_string(std::llround(request.deadline.value())));
+    if (!request.nccl.empty()) add("--nccl", request.nccl);
+    add("--graphs", request.graphs);
+    add("--attention-kernel", request.attention);
+    add("--gelu", request.gelu);
+    add("--device-times", request.device_times);
+  }
   add("--data", request.data);
   add("--steps", std::to_string(request.steps));
   add("--seed", std::to_string(request.seed));

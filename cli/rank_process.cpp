@@ -21,8 +21,10 @@ namespace {
 std::string pack(const planner::Plan& plan, const RunRequest& r) {
   exec::Packer p;
   p.text(planner::to_json_text(plan));
-  for (const std::string* text : {&r.backend, &r.communicator, &r.collectives, &r.data})
+  for (const std::string* text : {&r.backend, &r.communicator, &r.collectives, &r.data, &r.graphs,
+                                  &r.attention, &r.gelu, &r.device_times, &r.nccl})
     p.text(*text);
+  p.value(r.deadline);
   for (const auto* text : {&r.checkpoint_dir, &r.trace}) {
     p.value(text->has_value());
     p.text(text->value_or(""));
@@ -38,8 +40,10 @@ std::string pack(const planner::Plan& plan, const RunRequest& r) {
 
 RunRequest unpack_request(exec::Unpacker& u) {
   RunRequest r;
-  for (std::string* text : {&r.backend, &r.communicator, &r.collectives, &r.data})
+  for (std::string* text : {&r.backend, &r.communicator, &r.collectives, &r.data, &r.graphs,
+                            &r.attention, &r.gelu, &r.device_times, &r.nccl})
     *text = u.text();
+  r.deadline = u.value<core::Seconds>();
   for (auto* text : {&r.checkpoint_dir, &r.trace}) {
     const auto given = u.value<bool>();
     std::string value = u.text();
@@ -79,6 +83,7 @@ class Rank {
  private:
   core::Result<exec::RunRecord> run(const planner::Plan& plan, const RunRequest& request) {
     if (options_.prepare) options_.prepare(request);
+    if (options_.run) return options_.run(world_, plan, request);
     exec::RunOptions options = run_options(request);
     options.processes = &world_;
     return exec::run(plan, options);

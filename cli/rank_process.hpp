@@ -12,6 +12,10 @@ namespace cli {
 
 struct RankOptions {
   std::function<void(const RunRequest&)> prepare;  // before the run, on every rank; may be empty
+  // Runs the plan in place of the host, on every rank; may be empty. `world` joins the ranks.
+  std::function<core::Result<exec::RunRecord>(exec::Processes& world, const planner::Plan&,
+                                              const RunRequest&)>
+      run;
   // Whoever started this rank follows all ranks and lets them end by themselves.
   bool followed = false;
 };

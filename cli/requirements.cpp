@@ -1,12 +1,12 @@
 #include "cli/requirements.hpp"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "cli/child.hpp"
 #include "cli/process.hpp"
+#include "exec/cuda/nccl/library.hpp"
 #include "hw_profiles/detect.hpp"
 
 namespace cli {
@@ -36,15 +36,6 @@ void check_binary(std::string_view name, std::string_view runs, std::string_view
   problems.push_back(missing(path, "a binary that starts",
                              said.empty() ? "one that does not" : said,
                              "install what it was built with, or build it here: ./dev build"));
-}
-
-void check_library(const char* name, const char* what, const char* fix,
-                   core::Problems& problems) {
-  void* const library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-  if (library != nullptr)
-    ::dlclose(library);
-  else
-    problems.push_back(missing(name, what, "none", fix));
 }
 
 void check_gpu(core::Problems& problems) {
@@ -85,12 +76,10 @@ core::Problems missing_for(Needs needs) {
                  problems);
   }
   if (needs == Needs::nccl) {
-    problems.push_back(missing("--communicator nccl", "a communicator of planner over NCCL",
-                               "none: it is not built yet, whatever this machine has",
-                               "run on one GPU: --backend cuda; or several ranks on the host: "
-                               "--communicator tcp"));
-    check_library("libnccl.so.2", "NVIDIA's communication library",
-                  "install libnccl2, or NCCL of the CUDA toolkit", problems);
+    const auto opened = exec::cuda::open_collectives("");
+    if (!opened.library)
+      problems.push_back(missing(exec::cuda::kCollectiveLibraryName, opened.expected, opened.found,
+                                 opened.fix));
   }
   return problems;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -33,9 +34,10 @@ std::string new_secret() {
 
 // As torchrun says it to its own. Rank 0 is handed a socket that listens: no port is free for long.
 std::map<std::string, std::string> variables(int rank, int ranks, int port, int listener,
-                                             const std::string& secret) {
+                                             const std::string& secret, bool nccl) {
   const std::string own = std::to_string(rank), all = std::to_string(ranks);
-  return {{"RANK", own},
+  std::map<std::string, std::string> said{
+          {"RANK", own},
           {"LOCAL_RANK", own},
           {"WORLD_SIZE", all},
           {"LOCAL_WORLD_SIZE", all},
@@ -44,6 +46,10 @@ std::map<std::string, std::string> variables(int rank, int ranks, int port, int 
           {exec::kSecretVariable, secret},
           {exec::kFollowedVariable, "1"},
           {exec::kListenerVariable, rank == 0 ? std::to_string(listener) : ""}};
+  // A kernel's code that is loaded when it is first launched may wait for the device, which may be
+  // waiting for a peer whose code is being loaded.
+  if (nccl && std::getenv("CUDA_MODULE_LOADING") == nullptr) said["CUDA_MODULE_LOADING"] = "EAGER";
+  return said;
 }
 
 // How a rank ended that no rank can tell of. The first that a signal ended is the cause; what this
@@ -89,7 +95,11 @@ core::Result<exec::RunRecord> outcome(const std::vector<ChildEnding>& endings,
 bool joins_tcp_job() { return exec::has_place(exec::environment_variables()); }
 
 core::Result<exec::RunRecord> launch_tcp(const planner::Plan& plan, const RunRequest& request) {
-  if (core::Problems problems = missing_for(Needs::host); !problems.empty()) return problems;
+  const bool nccl = request.communicator == "nccl";
+  // Whether a GPU is there is for the ranks to find: a driver may answer without its traces.
+  if (core::Problems problems; nccl ? !starts(kCudaBinary)
+                                    : !(problems = missing_for(Needs::host)).empty())
+    return nccl ? missing_for(Needs::cuda) : problems;
   if (plan.gpus > kMostProcesses)
     return core::Problem{"plan gpus",
                          fmt::format("at most {} ranks on one machine", kMostProcesses),
@@ -99,13 +109,13 @@ core::Result<exec::RunRecord> launch_tcp(const planner::Plan& plan, const RunReq
   exec::tcp::Socket listener = exec::tcp::listen_at(kHere, 0);
   const int port = exec::tcp::own_address(listener).port;
   const std::string secret = new_secret();
-  std::vector<ChildStart> starts;
+  std::vector<ChildStart> children;
   for (int rank = 0; rank < ranks; ++rank)
-    starts.push_back({rank_words(kHostBinary, request),
-                      variables(rank, ranks, port, listener.get(), secret),
+    children.push_back({rank_words(nccl ? kCudaBinary : kHostBinary, request),
+                      variables(rank, ranks, port, listener.get(), secret, nccl),
                       rank == 0 ? listener.get() : -1});
   RankLines lines(true);
-  const auto endings = follow_children(starts, kMostRecord,
+  const auto endings = follow_children(children, kMostRecord,
                                        [&](std::string_view text) { lines.add(text); });
   if (!endings.ok()) return endings.problems();
   return outcome(*endings, lines, request);

@@ -47,11 +47,11 @@ exec::TcpOptions options_for(exec::Place place, const std::vector<std::string>& 
 
 }  // namespace
 
-bool is_tcp_rank(int count, char** arguments) {
-  return asks_for_communicator(words_of(count, arguments), "tcp") && joins_tcp_job();
+bool is_tcp_rank(std::string_view communicator, int count, char** arguments) {
+  return asks_for_communicator(words_of(count, arguments), communicator) && joins_tcp_job();
 }
 
-void be_tcp_rank(int count, char** arguments) {
+void be_tcp_rank(int count, char** arguments, RankOptions rank_options) {
   prepare_process();
   const WriteInProgress held;  // a signal ends the world, which ends the process
   const std::vector<std::string> words = words_of(count, arguments);
@@ -64,9 +64,9 @@ void be_tcp_rank(int count, char** arguments) {
     ::_exit(kBadInput);
   }
   try {
-    const bool followed = (*place)->followed;
+    rank_options.followed = (*place)->followed;
     exec::TcpWorld world(options_for(std::move(**place), words));
-    be_rank(world, {{}, followed}, count, arguments);
+    be_rank(world, rank_options, count, arguments);
   } catch (const exec::tcp::Interrupted& interrupted) {
     if (interrupted.signal() == SIGINT) write_reason("interrupted");
     ::_exit(128 + interrupted.signal());

@@ -35,7 +35,8 @@ struct RunRequest {
   std::string plan_file;
   std::string backend = "host";
   std::string communicator = "local";
-  std::string collectives = "own";     // or mpi: the library's, where the plan lets it choose
+  // Or mpi, nccl: the library's, where the plan lets it choose.
+  std::string collectives = "own";
   std::optional<std::string> hostfile;
   std::optional<EmulatedLinks> links;
   std::string data = "synthetic";
@@ -49,6 +50,9 @@ struct RunRequest {
   std::string attention = "own";       // cudnn, auto
   std::string gelu = "own";            // product
   std::string device_times = "events";  // cupti
+  std::optional<int> device;           // the GPU of this process; nothing: the first
+  std::string nccl;                    // the library's file; empty: as the loader finds it
+  core::Seconds deadline{1800};        // of a step over NCCL
   bool trace_ops = false, quiet = false;
   program::TraceChoice trace_choice;
   std::vector<std::string> trace_words;  // its options, for who starts another binary

@@ -100,7 +100,7 @@ expect 2 "t.json: expected its folder" run --trace no/such/folder/t.json
 : >empty.txt
 expect 2 "at least 17 tokens" "$planner" exec plan.json --data empty.txt
 
-expect 2 'communicator: expected local .*, found "nccl"; it is not built yet' \
+expect 2 'communicator nccl: expected --backend cuda beside it' \
   run --communicator nccl
 expect 2 'backend: expected host or cuda, found "tpu"' run --backend tpu
 expect 2 "hostfile no-such-file: expected a file" run --communicator mpi --hostfile no-such-file

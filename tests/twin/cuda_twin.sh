@@ -232,7 +232,8 @@ done
 # Too small a device is refused before anything runs.
 expect 2 'of free memory on twin of a GPU' \
   env PLANNER_TWIN=memory=200000 "$planner" exec two.json --backend cuda --quiet
-expect 2 'use --backend cuda\|--communicator' "$planner" exec two.json --backend cuda --communicator nccl --quiet
+expect 3 'none.so.*name its file with --nccl PATH' \
+  "$planner" exec two.json --backend cuda --communicator nccl --nccl ./none.so --quiet
 
 # What it has no kernel for is refused by name.
 printf '%s' '{"model_type":"mixtral","num_hidden_layers":1,"hidden_size":24,"intermediate_size":32,"num_attention_heads":2,"num_key_value_heads":1,"max_position_embeddings":12,"vocab_size":61,"num_local_experts":4,"num_experts_per_tok":2}' >mixtral.json

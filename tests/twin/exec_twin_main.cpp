@@ -40,7 +40,7 @@ FailureKind kind_of(const std::string& word) {
   return FailureKind::device;
 }
 
-std::unique_ptr<cuda::Api> open_twin() {
+std::unique_ptr<cuda::Api> open_twin(const cli::DeviceChoice& choice) {
   const char* const given = std::getenv("PLANNER_TWIN");
   std::istringstream words(given != nullptr ? given : "");
   cuda::TwinOptions options;
@@ -58,6 +58,8 @@ std::unique_ptr<cuda::Api> open_twin() {
     else
       faults[name] = value;
   }
+  // Ranks of a machine draw orders of their own.
+  options.seed += static_cast<std::uint64_t>(choice.local_rank) << 32;
   auto twin = std::make_unique<cuda::Twin>(options);
   for (const auto& [call, fault] : faults) {
     const std::size_t colon = fault.find(':');

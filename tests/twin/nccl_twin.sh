@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# --backend cuda --communicator nccl from end to end: a process for each rank, each with a GPU that is
+# played on the host, joined by a fake of NCCL. What is recorded is the host's; whatever fails, all
+# ranks end with one reason and exit code 3. usage: nccl_twin.sh BIN_FOLDER BINARY FAKE_NCCL [full]
+set -euo pipefail
+planner=./planner
+rank_variable=RANK
+source "$(dirname "${BASH_SOURCE[0]}")/../e2e/processes.sh"
+cp "$1/planner" "$1/planner-exec" "$2" .
+cp "$3" libnccl.so.2
+tier=${4:-fast}
+export TMPDIR=$work  # where the fake's ranks meet
+for variable in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT PLANNER_SECRET; do
+  unset $variable
+done
+nccl() {
+  "$planner" exec "$@" --backend cuda --communicator nccl --nccl "$work/libnccl.so.2" --quiet
+}
+
+# ---- what is recorded is what the host records ------------------------------------------------------
+# as_host RANKS PIN...: losses, memory and communication are those of threads on the host.
+as_host() {
+  plan plan.json "$@"
+  "$planner" exec plan.json --steps 2 --quiet --out host.json >/dev/null
+  nccl plan.json --steps 2 --out nccl.json >/dev/null
+  # A twin has no context, and its libraries take less than a GPU's.
+  "$planner" compare plan.json nccl.json | grep ' differs$' |
+    grep -v '^  memory\.\(workspace\|context\|communicators\|device\) ' >differs.txt || true
+  [[ ! -s differs.txt ]] || fail "not as predicted: $* ($(cat differs.txt))"
+  if ! command -v python3 >/dev/null; then return; fi
+  python3 - "$*" <<'PYTHON'
+import json, sys
+host, nccl = (json.load(open(f"{name}.json")) for name in ("host", "nccl"))
+assert nccl["backend"] == "cuda" and nccl["communicator"] == "nccl"
+# Sums of bf16 gradients in other orders: as in tests/property/cuda_test.cpp.
+for x, y in zip(nccl["loss"], host["loss"], strict=True):
+    assert abs(x - y) <= 0.03 * abs(y), (sys.argv[1], x, y)
+for term in ("weights", "gradients", "optimizer", "activations", "logits", "communication", "live", "reserved"):
+    assert nccl["memory"][term] == host["memory"][term], (sys.argv[1], term)
+for term in ("workspace", "context", "communicators", "device"):
+    assert nccl["memory"][term] is not None, (sys.argv[1], term)
+traffic = lambda run: sorted((c["what"], c["collective"], c["count"], c["payload_bytes"],
+                              c["wire_bytes_per_rank"]) for c in run["communication"])
+assert traffic(nccl) == traffic(host), (sys.argv[1], traffic(nccl), traffic(host))
+assert nccl["environment"]["nccl"] == "2.28.9", nccl["environment"]
+PYTHON
+}
+as_host 2 data=2 sharding=zero3
+as_host 2 pipeline=2 schedule=1f1b
+if [[ $tier == full ]]; then
+  as_host 2 data=2 sharding=zero1
+  as_host 2 data=2 sharding=zero2
+  as_host 4 data=4 sharding=zero3 shard_group=2
+  as_host 4 data=2 tensor=2 sequence_parallel=true sharding=zero1
+  as_host 4 data=2 pipeline=2 schedule=gpipe
+  as_host 3 data=2 grad_sync=parameter_server servers=1 servers_colocated=false
+  as_host 2 data=2 sharding=none grad_sync=naive_all_reduce
+  as_host 4 data=4 grad_sync=tree
+  as_host 8 data=2 tensor=2 pipeline=2 schedule=gpipe sharding=zero2
+fi
+
+# ---- the same bits: of two in any order, of more by own kernels ---------------------------------------
+kept_by() { nccl "$1" --steps 2 --checkpoint-dir "$2" --checkpoint-every 2 "${@:3}" >/dev/null; }
+same_bits() {
+  local r
+  for ((r = 0; r < $3; ++r)); do
+    cmp "$1/step-00000002/rank-000$r" "$2/step-00000002/rank-000$r" || fail "rank $r: other bits in $2"
+  done
+}
+plan plan.json 2 data=2 sharding=zero1
+"$planner" exec plan.json --backend cuda --quiet --steps 2 --checkpoint-dir threads --checkpoint-every 2 >/dev/null
+kept_by plan.json by-library
+kept_by plan.json by-own --collectives own
+same_bits threads by-library 2
+same_bits threads by-own 2
+plan four.json 4 data=4 sharding=zero2
+"$planner" exec four.json --backend cuda --quiet --steps 2 --checkpoint-dir threads-4 --checkpoint-every 2 >/dev/null
+kept_by four.json by-own-4 --collectives own
+same_bits threads-4 by-own-4 4
+
+# ---- started by a launcher ------------------------------------------------------------------------------
+port=$((20000 + $$ % 10000))
+while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
+# rank N COMMAND...: one rank in the background, as torchrun's environment has it.
+pids=()
+rank() {
+  RANK=$1 LOCAL_RANK=$1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    "${@:2}" >"out.$1" 2>"err.$1" &
+  pids[$1]=$!
+}
+ended() {
+  local code=0
+  wait "${pids[$1]}" || code=$?
+  [[ $code -eq $2 ]] || fail "rank $1: exit $code instead of $2: $(cat err.*)"
+}
+run=("$planner" exec plan.json --backend cuda --communicator nccl --nccl "$work/libnccl.so.2" --quiet --json)
+for r in 1 0; do rank $r "${run[@]}"; done
+ended 0 0
+ended 1 0
+grep -q '"communicator": "nccl"' out.0 || fail "no record of rank 0"
+[[ ! -s out.1 ]] || fail "rank 1 wrote a record"
+rank 0 "${run[@]}"
+rank 1 env PLANNER_FAKE_NCCL=version=22703 "${run[@]}"
+ended 0 3
+ended 1 3
+grep -q 'expected one version of NCCL, found 2.28.9 on rank 0 and 2.27.3 on rank 1' err.0 || fail "$(cat err.*)"
+
+# ---- what cannot be ---------------------------------------------------------------------------------------
+expect 2 'backend cuda beside it' "$planner" exec plan.json --communicator nccl
+expect 2 'communicator nccl beside it' "$planner" exec plan.json --nccl libnccl.so.2
+expect 2 'own or nccl' nccl plan.json --collectives mpi
+expect 2 'leave it out' nccl plan.json --device 1
+expect 3 "NCCL 2.18.1 or newer, found 2.17.1 in" env PLANNER_FAKE_NCCL=version=21701 \
+  "${run[@]}"
+expect 3 'none.so.*name its file with --nccl PATH' "$planner" exec plan.json --backend cuda \
+  --communicator nccl --nccl ./none.so --quiet
+plan async.json 2 data=2 grad_sync=parameter_server servers=2 server_mode=async
+expect 2 'server_mode=sync' nccl async.json
+expect 2 'are not kept' nccl plan.json --graphs on --steps 4
+
+# ---- what goes wrong: one end, one reason -------------------------------------------------------------
+expect 3 'rank 1: .*an error that a test asked for; not over: nccl' \
+  env PLANNER_FAKE_NCCL='rank=1 error=3' "${run[@]}"
+expect 3 'rank [01]: .*index 0 of the communicator called .*, but index 1' \
+  env PLANNER_FAKE_NCCL='rank=1 count=2' "${run[@]}"
+expect 3 'rank 0: nccl.* of .* (group 0,1, channel .*, call .*): invalid argument: a refusal' \
+  env PLANNER_FAKE_NCCL='rank=0 refuse=4' "${run[@]}"
+expect 3 'rank [01]: a step took longer than 2.00 s; not over: nccl.* (group 0,1, channel .*call' \
+  env PLANNER_FAKE_NCCL='rank=0 stall=3' "${run[@]}" --deadline 2
+expect 3 'rank [01]: .*a failure that a test asked for' env PLANNER_TWIN=launch=9:device "${run[@]}"
+begin_nccl() {
+  "${run[@]}" --steps 100000 --checkpoint-dir "$1" >/dev/null 2>err.txt &
+  pid=$!
+  begun $pid kept_since "$1" ''
+}
+for victim in 0 1; do
+  begin_nccl "killed-$victim"
+  kill -9 "$(rank_pid $victim)"
+  code=0
+  wait $pid || code=$?
+  [[ $code -eq 3 && $(wc -l <err.txt) -eq 1 ]] || fail "exit $code after a kill: $(cat err.txt)"
+  grep -q "rank $victim: expected to run to its end, found ended by signal 9" err.txt || fail "$(cat err.txt)"
+  no_orphans "rank $victim killed"
+done
+begin_nccl stopped
+kill -STOP "$(rank_pid 1)"
+code=0
+wait $pid || code=$?
+[[ $code -eq 3 && $(wc -l <err.txt) -eq 1 ]] || fail "exit $code after a stop: $(cat err.txt)"
+grep -q 'rank 1: was not heard from for 5 s: it is stopped' err.txt || fail "$(cat err.txt)"
+no_orphans 'rank 1 stopped'
+# What was kept goes on.
+steps=$((10#$(kept stopped | sed 's/.*step-0*//') + 2))
+nccl plan.json --steps $steps --checkpoint-dir stopped >/dev/null
+printf 'NCCL on twins: as the host; one end for every failure\n'
