@@ -84,6 +84,7 @@ class ElementWriter {
         "base-uri 'none'; form-action 'none'\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<meta name=\"color-scheme\" content=\"light dark\">\n"
+        "<link rel=\"icon\" href=\"data:,\">\n"  // else a browser asks a server for one
         "<title>{}</title>\n<meta name=\"description\" content=\"{}\">\n"
         "<style>\n{}</style>\n</head>\n<body>\n",
         core::sha256_base64(library), core::sha256_base64(script), escaped(page_.title),
