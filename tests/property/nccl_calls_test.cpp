@@ -52,8 +52,9 @@ struct Rank {
   }
 };
 
+// gone: the rank whose connections end after its body, without a word.
 std::vector<tcp_ranks::Ending> run(int ranks, const std::function<void(const Rank&)>& body,
-                                   const cuda::NcclOptions& options = {}) {
+                                   const cuda::NcclOptions& options = {}, int gone = -1) {
   return tcp_ranks::run(ranks, [&](exec::TcpWorld& control) {
     cuda::Twin twin({.seed = static_cast<std::uint64_t>(control.rank()) + 1});
     {
@@ -62,6 +63,7 @@ std::vector<tcp_ranks::Ending> run(int ranks, const std::function<void(const Ran
       cuda::NcclWorld world(control, twin, fake_library(), options);
       body({twin, world, first, second});
     }
+    if (control.rank() == gone) return;
     control.exchange("");
     control.finish();
   });
@@ -199,4 +201,21 @@ TEST_CASE("an error that the library tells of later ends every rank") {
     sum(*c, numbers, 2);
     rank.drain();
   }), "rank 0: channel 1 of ranks 0,1: remote process exited");
+}
+
+TEST_CASE("a rank whose connection is gone ends those that wait for it on their GPUs") {
+  const auto endings = run(3, [](const Rank& rank) {
+    const std::vector<int> group{0, 1, 2};
+    const auto c = rank.world.communicator(rank.world.rank(), group, 1, rank.first.messages);
+    rank.world.opened();
+    if (rank.world.rank() == 1) return;
+    void* const numbers = rank.numbers({1, 2});
+    sum(*c, numbers, 2);
+    rank.drain();
+  }, {}, 1);
+  CHECK(endings[1].why == "");
+  for (const std::size_t r : {std::size_t{0}, std::size_t{2}}) {
+    INFO(endings[r].why);
+    CHECK(endings[r].why.find("rank 1: ended without a word") != std::string::npos);
+  }
 }
