@@ -164,7 +164,7 @@ def check_tips(browser):
 
 ORDER = """const main = document.querySelector('main'), out = [];
     for (const e of main.querySelectorAll('h2, h3, .verdict, .tiles, .bar, .chart, table'))
-      if (!e.hidden) out.push(e.className === 'chart'
+      if (!e.hidden && !e.closest('details:not([open])')) out.push(e.className === 'chart'
         ? document.getElementById(e.id + 't').textContent : e.className.split(' ')[0] || e.tagName);
     return out"""
 
