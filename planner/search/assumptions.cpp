@@ -21,13 +21,13 @@ std::string unscored_text(const hw_profiles::Profile& profile, const std::string
   const Accuracy& known = accuracy();
   std::string text;
   if (!known.has_scored_framework(framework))
-    text = fmt::format("no run of framework {} on a GPU has been scored, so the interval is wider "
-                       "by the spread between frameworks", framework);
+    text = fmt::format("no run in {} has been compared with its prediction, so the range is wider "
+                       "by how much frameworks differ", framework);
   if (!known.has_scored_family(profile.gpu.architecture))
-    text += fmt::format("{}no run on GPUs like {} has been scored, so it is wider by the spread "
-                        "between sites", text.empty() ? "" : "; ", profile.gpu.id);
+    text += fmt::format("{}no run on GPUs like {} has been compared, so it is wider by how much "
+                        "sites differ", text.empty() ? "" : "; ", profile.gpu.id);
   else if (!knows_runs(profile))
-    text += fmt::format("{}it is that of GPUs of which a run is known, as none is of {}",
+    text += fmt::format("{}the range is that of other GPUs, since no run on {} is known",
                         text.empty() ? "" : "; ", profile.gpu.id);
   return text;
 }
@@ -44,12 +44,12 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile,
                           ? known.unscored_variance(framework, profile.gpu.architecture) : 0;
   const double factor = known.step_factor(runs, more);
   const std::string interval =
-      fmt::format("{:.0f} % of steps lie between {:.2f} and {:.2f} of what is predicted",
+      fmt::format("{:.0f} % of steps are expected at {:.2f} to {:.2f} times the prediction",
                   100 * known.coverage, 1 / factor, factor);
   if (runs == 0) {
     const std::string unscored = is_gpu ? unscored_text(profile, framework) : "";
-    return fmt::format("not calibrated to your site: {}{}; --site FILE of planner calibrate "
-                       "narrows that",
+    return fmt::format("nothing measured at your site is known: {}{}; planner calibrate makes a "
+                       "--site FILE that narrows this range",
                        interval, unscored.empty() ? "" : " (" + unscored + ")");
   }
   if (site.pace)
@@ -57,11 +57,12 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile,
                        interval);
   const std::string where = profile.lookup("site.runs")->source;
   if (!site.device)
-    return fmt::format("calibrated by {}: they say nothing of {}, nor of its links; the paces of "
-                       "the host, {:.2f}, and of the network, {:.2f}, alone are followed",
+    return fmt::format("calibrated by {}, which say nothing about {} and its links: only the "
+                       "factors of the host ({:.2f}) and of the network ({:.2f}) are used",
                        where, profile.gpu.id, site.host.value_or(1), site.network.value_or(1));
-  return fmt::format("calibrated by {}: device {:.2f}, host {:.2f}, links {:.2f}, network {:.2f} "
-                     "times as slow as without; the interval of the step holds {:.0f} % of such",
+  return fmt::format("calibrated by {}: times are multiplied by {:.2f} on the device, {:.2f} on "
+                     "the host, {:.2f} on links and {:.2f} on the network; {:.0f} % of steps are "
+                     "expected within the stated range",
                      where, *site.device, site.host.value_or(1), site.links.value_or(1),
                      site.network.value_or(1), 100 * known.coverage);
 }

@@ -306,8 +306,8 @@ void explain_rejections(Explorer& explorer, Plan& plan) {
       plan.rejected.push_back(
           {explorer.strategy(m->structure, m->micro_batch), m->limit, m->host.value(),
            q.profile.node.host_memory->value(),
-           s.offloads("params") ? "offload=optimizer keeps less there; more nodes divide it"
-                                : "more nodes divide it"});
+           s.offloads("params") ? "offload=optimizer needs less of it, and more nodes share it"
+                                : "spread the job over more nodes"});
     } else {
       plan.rejected.push_back({with_micro_batch(s, m->micro_batch, q.job.global_batch), m->limit,
                                s.workers() + s.separate_servers(), q.gpus, m->fix});

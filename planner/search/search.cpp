@@ -42,7 +42,7 @@ void complete(const Request& request, Plan& plan) {
     plan.profile.node.internode_bandwidth = *request.internode_bandwidth;
   plan.gpus_per_node = plan.profile.node.gpus_per_node;
   plan.nodes = (plan.gpus + plan.gpus_per_node - 1) / plan.gpus_per_node;
-  const std::string_view whose = is_fine_tuning(plan.job) ? "the usual of fine-tuning" :
+  const std::string_view whose = is_fine_tuning(plan.job) ? "usual for fine-tuning" :
                                                             "the model's default";
   if (plan.job.seq_len == 0) {
     plan.job.seq_len = default_seq_len(plan.model, plan.job);

@@ -288,13 +288,14 @@ TEST_CASE("a plan says what its calibration knows, and that it knows nothing of 
   };
   const Plan known = calibrated("rtx3090"), other = calibrated("h100-sxm-80g");
   CHECK(std::ranges::count(known.assumptions,
-                           "calibrated by --site s.json: 2 runs on rtx3090: device 1.10, host "
-                           "1.25, links 1.50, network 2.00 times as slow as without; the interval "
-                           "of the step holds 90 % of such") == 1);
+                           "calibrated by --site s.json: 2 runs on rtx3090: times are multiplied "
+                           "by 1.10 on the device, 1.25 on the host, 1.50 on links and 2.00 on "
+                           "the network; 90 % of steps are expected within the stated range") ==
+        1);
   CHECK(std::ranges::count(other.assumptions,
-                           "calibrated by --site s.json: 2 runs on rtx3090: they say nothing of "
-                           "h100-sxm-80g, nor of its links; the paces of the host, 1.25, and of "
-                           "the network, 2.00, alone are followed") == 1);
+                           "calibrated by --site s.json: 2 runs on rtx3090, which say nothing "
+                           "about h100-sxm-80g and its links: only the factors of the host (1.25) "
+                           "and of the network (2.00) are used") == 1);
   const auto factor = [](const Plan& p) {
     return p.chosen->uncertainty.step_high / p.chosen->time.step;
   };

@@ -150,6 +150,6 @@ TEST_CASE("fine-tuning has samples and a batch of its own where none are asked f
   const Plan plan = pinned_plan(r);
   CHECK(plan.job.seq_len == 2048);
   const auto stated = [&](const char* text) { return std::ranges::count(plan.assumptions, text); };
-  CHECK(stated("sequence length 2048: the usual of fine-tuning") == 1);
-  CHECK(stated("global batch 64 samples: the usual of fine-tuning") == 1);
+  CHECK(stated("sequence length 2048: usual for fine-tuning") == 1);
+  CHECK(stated("global batch 64 samples: usual for fine-tuning") == 1);
 }
