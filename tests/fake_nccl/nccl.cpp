@@ -194,7 +194,8 @@ FAKE_NCCL Result ncclCommSplit(Comm parent, int colour, int key, Comm* made, Con
     child->device = parent->device;
     child->name = split + "c" + std::to_string(colour);
   }
-  const auto meet_all = [parent, child, split, colour] {
+  // As NCCL does, it gives the new one when the split is over, and none before.
+  const auto meet_all = [parent, child, split, colour, made] {
     std::vector<std::pair<int, int>> members;  // key, rank of the parent
     for (int r = 0; r < parent->ranks; ++r) {
       const auto other = parent->board->read(split + "." + std::to_string(r));
@@ -210,12 +211,12 @@ FAKE_NCCL Result ncclCommSplit(Comm parent, int colour, int key, Comm* made, Con
     child->ranks = static_cast<int>(members.size());
     for (int i = 0; i < child->ranks; ++i)
       if (members[static_cast<std::size_t>(i)].second == parent->rank) child->rank = i;
+    *made = child;
     return kSuccess;
   };
   parent->going.push_back([] { return kInProgress; });
   parent->going.push_back(meet_all);
-  if (child != nullptr) child->going.push_back(meet_all);
-  *made = child;
+  *made = nullptr;
   return kInProgress;
 }
 

@@ -193,19 +193,24 @@ void NcclWorld::split(const std::vector<Key>& round) {
   const std::string what =
       in ? "ncclCommSplit for " + text_of(round[static_cast<std::size_t>(colour)])
          : "ncclCommSplit for others";
-  nccl::Comm made = nullptr;
+  nccl::Comm& made = made_.emplace_back(nullptr);
   nccl::Config c = config();
   nccl::Result result = nccl::kSuccess;
   {
     const std::scoped_lock lock(calls_);
     if (aborted_) throw_ended();
     result = library_.comm_split(first_, colour, index, &made, &c);
-    if (in && made != nullptr) comms_[round[static_cast<std::size_t>(colour)]] = made;
   }
   if (result != nccl::kSuccess && result != nccl::kInProgress)
     throw std::runtime_error(what + ": " + words_of(result, first_));
   await(first_, what);
-  if (in) await(made, what);
+  if (!in) return;
+  if (made == nullptr) throw std::runtime_error(what + ": it was made, and none is there");
+  {
+    const std::scoped_lock lock(calls_);
+    comms_[round[static_cast<std::size_t>(colour)]] = made;
+  }
+  await(made, what);
 }
 
 // ---- calls

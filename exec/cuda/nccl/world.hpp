@@ -118,6 +118,9 @@ class NcclWorld final : public Processes, public Watch {
   const NcclOptions options_;
   std::set<NcclCommunicator*> communicators_;
   nccl::Comm first_ = nullptr;         // of all ranks: the others are split from it
+  // Where the library puts a communicator when the split that it goes on with by itself is over:
+  // they may not move, and outlive a split that fails.
+  std::deque<nccl::Comm> made_;
   std::map<Key, nccl::Comm> comms_;
 
   // Held by whoever calls the library, or reads what is given; the watch thread takes it to abort.
