@@ -330,9 +330,12 @@ void NcclWorld::finish() {
 void NcclWorld::abort_all() {
   std::unique_lock calls(calls_, std::defer_lock);
   const bool alone = calls.try_lock_for(kPatienceToAbort);
-  // Whoever is stuck in a call is freed by this.
+  // Whoever is stuck in a call is freed by this. As a group, so that all are told to stop before
+  // any is waited for: a kernel of one may lie behind that of another on its stream.
+  library_.group_start();
   for (const auto& [key, comm] : comms_) library_.comm_abort(comm);
   if (first_ != nullptr) library_.comm_abort(first_);
+  library_.group_end();
   if (alone) first_ = nullptr;
   const std::scoped_lock lock(state_mutex_);
   aborted_ = true;
