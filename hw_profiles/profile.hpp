@@ -199,6 +199,7 @@ struct Framework {
   // Bytes kept for the backward pass beside the operators' tensors, per element: see
   // models::KeptBeside.
   double kept_norm = 0, kept_gated = 0, kept_softmax = 0, kept_unfused = 0;
+  std::optional<double> kept_rotary;   // of keys and values whose heads are not grouped
   double kept_probabilities = 1;       // of a stored score, in the type of activations
   double kept_logits = 0, kept_logits_compiled = 0;
   bool gathers_logits = false;
@@ -207,6 +208,11 @@ struct Framework {
   bool wide_gradients = false;           // of bf16 runs that shard no gradients
   bool root_unit = false, whole_scales = false;
   core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job
+  // What torch's own machinery holds, see planner/stage/policy.hpp. Absent: nothing of it.
+  std::optional<bool> pass_gradients, reducer_buckets, adapter_inputs, update_copies;
+  std::optional<int> row_buffers, rows_waiting;
+  // The buffer of gradients has the type in which they are reduced. Absent: the recipe's.
+  std::optional<bool> gradients_as_reduced;
   // The host issues a layer's pass while the device computes what it issued before: the pass lasts
   // as long as the longer of the two. Absent: each kernel does.
   std::optional<bool> host_ahead;

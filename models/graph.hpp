@@ -193,6 +193,7 @@ std::vector<OperatorGraph::vertex_descriptor> topological_order(const Segment& s
 struct KeptBeside {
   double norm = 0;                     // copies of an RMS norm made of several kernels
   double gated = 0;                    // silu(gate), apart from its product
+  double rotary = 0;                   // keys and values as they were, where heads are not grouped
   double scores = 0;                   // attention over stored scores
   double activated = 0;                // what an activation reads: half of it, where it is even
   double logits = 0;                   // wider copies, gradient; while the loss is computed

@@ -53,6 +53,9 @@ TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, st
   op.outputs = {y};
   op.flops_forward = op.flops_input_gradient = flops(kRotation, rows, op.n);
   op.elements_forward = op.elements_backward = 2 * rows * op.n;
+  if (shape.heads == shape.kv_heads)
+    b.keep_beside(op, b.kept.rotary * static_cast<double>(rows * 2 * shape.kv_heads *
+                                                          shape.head_dim));
   b.add(std::move(op));
   return y;
 }

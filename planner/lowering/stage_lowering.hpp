@@ -26,6 +26,7 @@ class StageLowering {
   void declare_state();
   void declare_frozen();
   std::int64_t stand_in_elements() const;
+  void declare_held(std::int64_t trained);
   void declare_offloaded();
   std::uint16_t state_buffer(const char* name, program::Term term, core::DType type,
                              std::int64_t elements, bool host = false);
@@ -193,6 +194,7 @@ class StageLowering {
       materialise_blocks_;                           // template or -1 - unit, experts
   std::map<std::string, std::uint16_t> blocks_;      // one-off blocks by name
   std::vector<std::uint16_t> slot_buffers_, scale_buffers_;
+  std::uint16_t update_copies_ = program::kNone;
   std::uint16_t x_ = program::kNone, d_ = program::kNone, stage_output_ = program::kNone;
   std::uint16_t staging_ = program::kNone, sum_ = program::kNone, master_ = program::kNone;
   std::uint16_t ready_ = program::kNone, reduced_ = program::kNone, gathered_ = program::kNone;

@@ -65,6 +65,17 @@ std::int64_t StageLowering::stand_in_elements() const {
   return stage::stand_in_elements(layer, experts, other, stage_.last);
 }
 
+// What the framework's reducer, passes and tensor ranks hold all the time; trained: elements.
+void StageLowering::declare_held(std::int64_t trained) {
+  using program::Term;
+  const Strategy& s = *stage_.strategy;
+  if (const std::int64_t copies = stage::gradient_copies(stage_.policy, s); copies > 0)
+    state_buffer("gradients.copies", Term::gradients, stage_.recipe.weight, copies * trained);
+  if (const std::int64_t held = stage::inputs_held(stage_.policy, s, stage_.layers); held > 0)
+    state_buffer("inputs.held", Term::activations, stage_.recipe.activation,
+                 held * stage_.graph->boundary_elements(0) * stage_.samples);
+}
+
 void StageLowering::declare_state() {
   using program::Term;
   const Recipe& r = stage_.recipe;
@@ -85,6 +96,7 @@ void StageLowering::declare_state() {
     state_buffer("stand_ins", Term::gradients, r.compute, stand_in_elements());
   if (stage::keeps_wide_gradients(stage_.policy, *stage_.strategy) && !stage_.apart)
     state_buffer(program::kWideGradients, Term::gradients, core::DType::f32, all);
+  if (!stage_.apart) declare_held(all);
   if (!stage_.apart)
     state_.gradients = state_buffer("gradients", Term::gradients, r.gradient,
                                     stage_.sharded_gradients() ? shard : all,

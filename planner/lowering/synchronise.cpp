@@ -29,6 +29,15 @@ void StageLowering::declare_synchronisation() {
     ready_ = builder_.event("ready", count);
     reduced_ = builder_.event("reduced", count);
   }
+  if (stage::copies_moments(stage_.policy, *stage_.strategy, stage_.optimizer)) {
+    program::Buffer copies;
+    copies.name = "update.copies";
+    copies.term = program::Term::optimizer;
+    copies.type = stage_.recipe.second_moment;
+    copies.extent = count;
+    for (const program::Span& s : layout_.spans) copies.elements.push_back(s.shard_elements);
+    update_copies_ = builder_.buffer(std::move(copies));
+  }
   updated_ = builder_.event("updated", count);
   regathered_ = builder_.event("regathered", count);
   program::Buffer b;
@@ -233,6 +242,7 @@ std::uint16_t StageLowering::join_tied_block() {
 
 std::uint16_t StageLowering::update_block(bool experts) {
   builder_.begin(experts ? "update_experts" : "update");
+  if (update_copies_ != program::kNone) builder_.alloc(layer_view(update_copies_));
   emit_update(Stream::compute, gradient_range());
   if (regathers(experts)) {
     const EventRef updated = layer_event(updated_), done = layer_event(regathered_);
@@ -318,6 +328,12 @@ void StageLowering::build_end() {
   const std::uint16_t update = update_block(false);
   const std::uint16_t experts = stage_.divides_experts() ? update_block(true) : program::kNone;
   for_spans([&](int s) { return holds_experts(s) ? experts : update; });
+  if (update_copies_ != program::kNone) {
+    builder_.begin("free_update_copies");
+    builder_.free(layer_view(update_copies_));
+    const std::uint16_t done = builder_.end();
+    for_spans([&](int) { return done; });
+  }
   if (!regathers(false)) return;
   const std::uint16_t join = join_gather_block();
   for_spans([&](int s) { return regathers(holds_experts(s)) ? join : program::kNone; });

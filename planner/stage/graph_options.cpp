@@ -11,6 +11,7 @@ models::KeptBeside kept_beside(const Job& job, const Strategy& s, const Recipe& 
   // A compiler recomputes what it would have to keep beside.
   if (!job.fused_norm && !job.compile) kept.norm = f.kept_norm;
   if (!job.compile) kept.gated = f.kept_gated;
+  kept.rotary = f.kept_rotary.value_or(0);
   const double activation = core::bits(recipe.activation) / 8.0;
   if (job.attention == "fused_softmax") kept.scores = f.kept_softmax;
   if (job.attention == "unfused") kept.scores = f.kept_unfused;

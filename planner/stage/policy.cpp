@@ -1,5 +1,7 @@
 #include "planner/stage/policy.hpp"
 
+#include <algorithm>
+
 namespace planner::stage {
 
 bool waits_at_adapters(const Job& job, const hw_profiles::Framework& framework) {
@@ -12,7 +14,22 @@ Policy policy_of(const Job& job, const hw_profiles::Framework& framework) {
           .root_unit = framework.root_unit,
           .next_unit = waits_at_adapters(job, framework),
           .one_in_k = framework.recomputes_one_in_k,
-          .whole_scales = framework.whole_scales};
+          .whole_scales = framework.whole_scales,
+          .pass_gradients = framework.pass_gradients.value_or(false),
+          .reducer_buckets = framework.reducer_buckets.value_or(false),
+          .row_buffers = framework.row_buffers.value_or(0),
+          .update_copies = framework.update_copies.value_or(false),
+          .adapter_inputs = framework.adapter_inputs.value_or(false) && job.lora_rank > 0};
+}
+
+std::int64_t rows_waiting(const hw_profiles::Framework& framework, const Strategy& s,
+                          std::int64_t layers) {
+  // The host is at most in the pass behind the one that the device computes. With a pipeline it
+  // waits for the device whenever it sends. A layer's pass makes two that are then scattered.
+  if (s.tensor == 1 || !s.sequence_parallel || s.pipeline > 1) return 0;
+  constexpr std::int64_t kScattered = 2;
+  const std::int64_t passes = std::min<std::int64_t>(s.grad_accum, 2);
+  return std::min<std::int64_t>(framework.rows_waiting.value_or(0), kScattered * layers * passes);
 }
 
 }  // namespace planner::stage

@@ -30,6 +30,17 @@ struct Policy {
   bool one_in_k = false;
   // Decoding constants of quantised matrices are no parameters: each rank has them whole.
   bool whole_scales = false;
+  // All gradients of a micro-batch, in the weights' type, until its backward pass has ended: a
+  // caching allocator gives their blocks to nothing of another size.
+  bool pass_gradients = false;
+  // A reducer's buckets are buffers beside the gradients, which it copies [ddp].
+  bool reducer_buckets = false;
+  // Buffers for all rows of a micro-batch into which a rank gathers, with sequence parallelism.
+  std::int64_t row_buffers = 0;
+  // An update makes a copy of each second moment, of all weights before the first one goes.
+  bool update_copies = false;
+  // Of adapters whose base is sharded, each layer's input is kept twice where it is kept.
+  bool adapter_inputs = false;
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 Policy policy_of(const Job& job, const hw_profiles::Framework& framework);
@@ -71,6 +82,29 @@ inline bool keeps_root(const Policy& policy, const Strategy& s) {
 inline bool keeps_wide_gradients(const Policy& policy, const Strategy& s) {
   return policy.wide_gradients && !shards_gradients(s);
 }
+// Of all trained gradients, in the weights' type.
+inline std::int64_t gradient_copies(const Policy& policy, const Strategy& s) {
+  if (shards_gradients(s)) return 0;
+  const bool reduces = s.sharding == Sharding::none && s.data_ranks() > 1;
+  return std::int64_t{policy.pass_gradients} + (policy.reducer_buckets && reduces);
+}
+// Of an optimizer that keeps a second moment, on the device.
+inline bool copies_moments(const Policy& policy, const Strategy& s, const Optimizer& o) {
+  const bool device = !s.offloads("optimizer") && !s.offloads("params");
+  return policy.update_copies && device && o.second_moments > 0 && !o.quantised &&
+         s.grad_sync != GradSync::parameter_server;
+}
+// Tensors as large as a layer's input that a rank of so many layers holds all the time.
+inline std::int64_t inputs_held(const Policy& policy, const Strategy& s, std::int64_t layers) {
+  const bool gathers = s.tensor > 1 && s.sequence_parallel;
+  const bool twice = policy.adapter_inputs && shards_weights(s) && s.pipeline == 1;
+  return (gathers ? policy.row_buffers * s.tensor : 0) + (twice ? layers : 0);
+}
+// The most tensors of all rows of a micro-batch that such a rank's host has freed, and that wait
+// for the communication stream, which is to read them. They are free memory that is not yet free:
+// an allocator that finds no other waits for them.
+std::int64_t rows_waiting(const hw_profiles::Framework& framework, const Strategy& s,
+                          std::int64_t layers);
 inline bool keeps_whole_scales(const Policy& policy, const Strategy& s) {
   return policy.whole_scales && shards_weights(s);
 }

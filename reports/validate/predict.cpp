@@ -76,7 +76,9 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
   planner::Job job = row.job;
   if (job.recipe.empty()) {
     const std::string& own = profile.framework.recipe;
-    job.recipe = planner::recipe_accepts(own, job.precision) ? own : "mixed";
+    const bool narrow = profile.framework.gradients_as_reduced.value_or(false) &&
+                        job.reduce_dtype && core::bits(*job.reduce_dtype) == 16;
+    job.recipe = planner::recipe_accepts(own, job.precision) && !narrow ? own : "mixed";
   }
   if (const auto problems = planner::job_problems(job, profile); !problems.empty())
     return problems;
@@ -112,6 +114,16 @@ static planner::Memory memory_of(const Prepared& p, const Row& row) {
   return planner::memory_of(p.program, profile, false);
 }
 
+static core::Bytes waiting_bytes(const Prepared& p) {
+  const planner::Question& q = p.question;
+  const std::int64_t rows =
+      planner::stage::rows_waiting(q.profile.framework, p.strategy, q.model.layers);
+  const auto recipe = planner::resolve_recipe(q.job.recipe, q.job.precision);
+  if (rows == 0 || !recipe) return {};
+  const std::int64_t tokens = p.strategy.micro_batch * q.job.seq_len / p.strategy.context;
+  return core::bytes_of(rows * tokens * q.model.hidden, recipe->activation);
+}
+
 core::Result<Prediction> Predictor::predict(const Row& row) {
   const core::Result<Prepared> made = prepare(row);
   if (!made.ok()) return made.problems();
@@ -130,7 +142,8 @@ core::Result<Prediction> Predictor::predict(const Row& row) {
   c.memory = memory_of(p, row);
   c.uncertainty =
       planner::uncertainty_of(p.question, p.program, p.strategy.schedule, c.time, c.memory);
-  return Prediction{std::move(c), closed_form, p.question.parameters};
+  const core::Bytes waiting = waiting_bytes(p);
+  return Prediction{std::move(c), closed_form, p.question.parameters, waiting};
 }
 
 }  // namespace reports::validation

@@ -179,7 +179,10 @@ double Predicted::memory_bytes() const {
   const double workspace = static_cast<double>(m.workspace.value());
   switch (row.memory_kind) {
     case MemoryKind::allocated: return static_cast<double>(m.live.value()) + workspace;
-    case MemoryKind::reserved: return static_cast<double>(m.reserved.value()) + workspace;
+    case MemoryKind::reserved: {
+      const core::Bytes left = std::max(core::Bytes{}, all.usable - m.device);
+      return static_cast<double>((m.reserved + std::min(waiting, left)).value()) + workspace;
+    }
     case MemoryKind::device: return static_cast<double>(m.device.value());
   }
   return 0;

@@ -302,7 +302,9 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
     const std::int64_t peak =
         interleaved ? of.peak
                     : form.peak(of.live, schedule_of(strategy_, roles_[r].stage, grad_accum));
-    held_[r] = form.persistent() + messages * form.neighbours() * known.boundary + peak;
+    const std::int64_t inputs = messages * form.neighbours() +
+                                stage::inputs_held(structure_.policy, strategy_, form.layers());
+    held_[r] = form.persistent() + inputs * known.boundary + peak;
   }
   for (std::size_t i = 0; i < figures_.size(); ++i) figures_[i] = figures_of(known, i);
   return figures_;

@@ -167,11 +167,13 @@ void StageForm::sum_persistent(const UnitElements& units) {
   }
   if (stage::keeps_wide_gradients(policy, s))
     persistent_ += bytes(trained_, core::DType::f32);
+  persistent_ += bytes(stage::gradient_copies(policy, s) * trained_, r.weight);
   std::int64_t& home = offloads_ ? host_ : persistent_;
   if (r.has_master) home += bytes(shard_, r.master);
   const core::DType first = o.quantised ? core::DType::u8 : r.first_moment;
   const core::DType second = o.quantised ? core::DType::u8 : r.second_moment;
   home += o.first_moments * bytes(shard_, first) + o.second_moments * bytes(shard_, second);
+  if (stage::copies_moments(policy, s, o)) update_copies_ = bytes(shard_, second);
   if (o.quantised)
     home += (o.first_moments + o.second_moments) * bytes(scales_, core::DType::f32);
   // What the host's update reads and writes (StageLowering::declare_offloaded).

@@ -211,8 +211,9 @@ class StageForm {
   program::LiveFootprint forward_live(const Forms& forms, const Chunk& c) const;
   program::LiveFootprint segment_live(const Forms& forms, const Chunk& c, std::int64_t n,
                                       std::int64_t open, bool final, bool recomputes) const;
-  std::int64_t staged_at_end() const {
-    return s_->strategy->overlap && !split_ ? 0 : largest_staging_;
+  // The last buckets' staging, and later what the update copies.
+  std::int64_t held_at_end() const {
+    return std::max(s_->strategy->overlap && !split_ ? 0 : largest_staging_, update_copies_);
   }
   program::LiveFootprint end_live(const Forms& forms) const;
   const ChunkLive& known_live(const Forms& forms, const Chunk& c, std::size_t kind,
@@ -246,6 +247,7 @@ class StageForm {
   Spans spans_, expert_spans_;         // buckets or units, in order of their first
   std::int64_t trained_ = 0, frozen_bytes_ = 0, shard_ = 0, scales_ = 0;
   std::int64_t persistent_ = 0, host_ = 0;
+  std::int64_t update_copies_ = 0;
   // Of any bucket, of the layers', of the head's.
   std::int64_t largest_staging_ = 0, row_staging_ = 0, head_staging_ = 0;
   int groups_ = 0;

@@ -199,7 +199,7 @@ const StageForm::ChunkLive& StageForm::known_live(const Forms& forms, const Chun
 // What was sent last goes; buckets that nothing hides are reduced then.
 LiveFootprint StageForm::end_live(const Forms& forms) const {
   const std::int64_t net = -forms.boundary * sent_;
-  return {net, std::max<std::int64_t>(0, net + staged_at_end())};
+  return {net, std::max<std::int64_t>(0, net + held_at_end())};
 }
 
 void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
@@ -214,7 +214,7 @@ void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
   r.only_backward.clear();
   if (is_endless(s_->strategy->schedule)) {  // what was sent last goes with the run
     r.finish = {r.end.net, 0};
-    r.end = {0, staged_at_end()};
+    r.end = {0, held_at_end()};
     const bool buckets = s_->strategy->overlap && largest_staging_ > 0;
     r.only_backward.push_back(backward_live(forms, chunks_.front(), buckets));
   }

@@ -65,6 +65,11 @@ TEST_CASE("a fact of a framework changes lowering and closed form alike") {
   const Fact fact = GENERATE(
       Fact{"stand_ins", [](auto& f) { f.stand_ins = true; }, Sharding::zero1},
       Fact{"wide_gradients", [](auto& f) { f.wide_gradients = true; }, Sharding::zero1},
+      Fact{"pass_gradients", [](auto& f) { f.pass_gradients = true; }, Sharding::zero1},
+      Fact{"reducer_buckets", [](auto& f) { f.reducer_buckets = true; }, Sharding::none},
+      Fact{"update_copies", [](auto& f) { f.update_copies = true; }, Sharding::none},
+      Fact{"adapter_inputs", [](auto& f) { f.adapter_inputs = true; }, Sharding::zero3,
+           Checkpoint::none, "nf4"},
       Fact{"root_unit", [](auto& f) { f.root_unit = true; }, Sharding::zero3},
       Fact{"one_in_k", [](auto& f) { f.recomputes_one_in_k = true; }, Sharding::zero1,
            Checkpoint::every_k},
@@ -104,6 +109,38 @@ TEST_CASE("wide gradients are of stages that shard none, by both") {
     CHECK(with.lowered == without.lowered);
     CHECK(with.closed == without.closed);
   }
+}
+
+TEST_CASE("copies of gradients: a pass's, and a reducer's where data ranks sum whole ones") {
+  const stage::Policy both{.pass_gradients = true, .reducer_buckets = true};
+  Strategy s;
+  CHECK(stage::gradient_copies(both, s) == 1);  // nobody to reduce with
+  s.data = 4;
+  CHECK(stage::gradient_copies(both, s) == 2);
+  s.sharding = Sharding::zero1;                 // no reducer: gradients are scattered
+  CHECK(stage::gradient_copies(both, s) == 1);
+  s.sharding = Sharding::zero2;
+  CHECK(stage::gradient_copies(both, s) == 0);
+}
+
+TEST_CASE("rows of tensor ranks: buffers by hand, and those that wait for their collective") {
+  hw_profiles::Framework framework;
+  framework.rows_waiting = 46;
+  const stage::Policy policy{.row_buffers = 2};
+  Strategy s;
+  s.grad_accum = 8;
+  CHECK(stage::inputs_held(policy, s, 16) == 0);
+  CHECK(stage::rows_waiting(framework, s, 16) == 0);
+  s.tensor = 4;
+  CHECK(stage::rows_waiting(framework, s, 16) == 0);  // all-reduced, never divided
+  s.sequence_parallel = true;
+  CHECK(stage::inputs_held(policy, s, 16) == 8);      // two buffers, four times a layer's input
+  CHECK(stage::rows_waiting(framework, s, 16) == 46); // 2 x 16 layers x 2 passes are 64
+  CHECK(stage::rows_waiting(framework, s, 8) == 32);
+  s.grad_accum = 1;                                   // one pass, and no next one
+  CHECK(stage::rows_waiting(framework, s, 16) == 32);
+  s.pipeline = 2;
+  CHECK(stage::rows_waiting(framework, s, 16) == 0);
 }
 
 TEST_CASE("what every_k keeps and computes again, by hand") {
