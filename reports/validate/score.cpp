@@ -67,56 +67,21 @@ void count_fit(const Predicted& p, FitScore& fit) {
   else ++(p.fits() ? fit.false_fit : fit.false_oom);
 }
 
-double regret(const std::vector<const Predicted*>& group) {
-  double fastest = group.front()->row.step->value();
-  const Predicted* chosen = nullptr;
-  for (const bool must_fit : {true, false}) {
-    if (chosen != nullptr) break;
-    for (const Predicted* p : group) {
-      fastest = std::min(fastest, p->row.step->value());
-      if (must_fit && !p->fits()) continue;
-      if (chosen == nullptr || p->candidate.time.step < chosen->candidate.time.step) chosen = p;
-    }
-  }
-  return chosen->row.step->value() / fastest - 1;
-}
-
-// Pairs ordered alike less those ordered against, and all pairs. O(rows^2).
-std::pair<double, double> concordance(const std::vector<const Predicted*>& group) {
-  double difference = 0, pairs = 0;
-  for (std::size_t i = 0; i < group.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) {
-      const double measured = group[i]->row.step->value() - group[j]->row.step->value();
-      const double predicted =
-          (group[i]->candidate.time.step - group[j]->candidate.time.step).value();
-      const double product = measured * predicted;
-      difference += product > 0 ? 1 : product < 0 ? -1 : 0;
-      ++pairs;
-    }
-  return {difference, pairs};
-}
-
-RankingScore rank(const std::vector<Predicted>& rows) {
-  std::map<std::string, std::vector<const Predicted*>> groups;
-  for (const Predicted& p : rows)
-    if (p.row.step && !p.row.group.empty()) groups[p.row.group].push_back(&p);
+RankingScore ranking_of(const std::vector<GroupScore>& groups) {
   RankingScore ranking;
+  ranking.groups = groups.size();
+  if (groups.empty()) return ranking;
   std::vector<double> regrets;
-  double difference = 0, pairs = 0;
-  for (const auto& [name, group] : groups) {
-    if (group.size() < kGroupRows) continue;
-    regrets.push_back(regret(group));
-    const auto [d, n] = concordance(group);
-    difference += d;
-    pairs += n;
+  double alike = 0, pairs = 0;
+  for (const GroupScore& g : groups) {
+    regrets.push_back(g.regret);
+    ranking.mean_regret += g.regret / static_cast<double>(groups.size());
+    alike += g.ordered_alike;
+    pairs += g.pairs;
   }
-  ranking.groups = regrets.size();
-  if (regrets.empty()) return ranking;
-  for (const double r : regrets)
-    ranking.mean_regret += r / static_cast<double>(regrets.size());
   std::ranges::sort(regrets);
   ranking.p90_regret = quantile(regrets, kMost);
-  ranking.kendall_tau = difference / pairs;
+  ranking.kendall_tau = alike / pairs;
   return ranking;
 }
 
@@ -233,7 +198,8 @@ Scores score(const std::vector<Predicted>& rows, std::vector<Skipped> skipped) {
   s.memory = error_score(std::move(memory));
   s.memory_device = error_score(std::move(device));
   s.time_by_dataset = mean_over_datasets(rows);
-  s.ranking = rank(rows);
+  s.groups = group_scores(rows);
+  s.ranking = ranking_of(s.groups);
   s.by = clusters(rows);
   add_sizes(rows, kModelSizes, [](const Predicted& p) { return p.parameters; }, s.by_size);
   add_sizes(rows, kMachineSizes, [](const Predicted& p) { return p.row.gpus; }, s.by_size);

@@ -14,6 +14,7 @@
 
 #include "core/json.hpp"
 #include "planner/evaluate/candidate.hpp"
+#include "reports/validate/groups.hpp"
 #include "reports/validate/row.hpp"
 
 namespace reports::validation {
@@ -74,6 +75,7 @@ struct Scores {
   double time_by_dataset = 0;            // mean of the datasets' MAPE, each weighing 1
   FitScore fit;
   RankingScore ranking;
+  std::vector<GroupScore> groups;
   std::vector<Cluster> by;
   std::vector<SizeScore> by_size;        // of parameters, then of GPUs; those that have rows
   std::vector<RowScore> per_row;         // in the order of the rows

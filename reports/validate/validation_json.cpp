@@ -20,6 +20,22 @@ Json clusters_json(const std::vector<Cluster>& clusters) {
   return array;
 }
 
+Json groups_json(const std::vector<GroupScore>& groups) {
+  Json array = Json::array();
+  for (const GroupScore& g : groups)
+    array.push_back(Json::object({{"group", g.name},
+                                  {"rows", count(g.rows)},
+                                  {"regret", g.regret},
+                                  {"rank", count(g.rank)},
+                                  {"pick", g.pick},
+                                  {"pick_error", g.pick_error},
+                                  {"best", g.best},
+                                  {"best_error", g.best_error},
+                                  {"best_in_interval", g.best_in_interval},
+                                  {"differ_in", g.differ_in}}));
+  return array;
+}
+
 Json rows_json(const std::vector<RowScore>& rows) {
   Json array = Json::array();
   for (const RowScore& r : rows)
@@ -72,6 +88,7 @@ std::string to_json_text(const Scores& s) {
                                     {"mean_regret", s.ranking.mean_regret},
                                     {"p90_regret", s.ranking.p90_regret},
                                     {"kendall_tau", s.ranking.kendall_tau}}));
+  root.set("groups", groups_json(s.groups));
   root.set("by", clusters_json(s.by));
   Json sizes = Json::array();
   for (const SizeScore& k : s.by_size)

@@ -60,6 +60,24 @@ std::string sizes_text(const Scores& s, TextStyle style) {
   return table.empty() ? "" : table.text(style);
 }
 
+// The picks that cost the most.
+std::string groups_text(const Scores& s, TextStyle style) {
+  std::vector<const GroupScore*> worst;
+  for (const GroupScore& g : s.groups)
+    if (g.regret > 0) worst.push_back(&g);
+  std::ranges::stable_sort(worst, std::ranges::greater{}, &GroupScore::regret);
+  if (worst.size() > kWorstRows) worst.resize(kWorstRows);
+  Table table({{"alternatives", Align::left}, {"rows"}, {"regret"}, {"rank"},
+               {"pick", Align::left}, {"error"}, {"best", Align::left}, {"error"},
+               {"inside", Align::left}, {"differ in", Align::left}});
+  for (const GroupScore* g : worst)
+    table.add({g->name, fmt::format("{}", g->rows), percent_text(g->regret),
+               fmt::format("{}", g->rank), g->pick, signed_percent_text(g->pick_error), g->best,
+               signed_percent_text(g->best_error), g->best_in_interval ? "yes" : "no",
+               g->differ_in});
+  return table.empty() ? "" : table.text(style);
+}
+
 std::string worst_text(const Scores& s, TextStyle style) {
   std::vector<const RowScore*> worst;
   for (const RowScore& r : s.per_row)
@@ -95,7 +113,8 @@ std::string skipped_text(const Scores& s, TextStyle style) {
 std::string validation_text(const Scores& s, TextStyle style) {
   std::string text = headline(s);
   for (const std::string& block : {clusters_text(s, style), sizes_text(s, style),
-                                   worst_text(s, style), skipped_text(s, style)})
+                                   groups_text(s, style), worst_text(s, style),
+                                   skipped_text(s, style)})
     if (!block.empty()) text += '\n' + block;
   return text;
 }

@@ -188,8 +188,34 @@ TEST_CASE("regret is what the row predicted fastest loses to the fastest measure
   CHECK(s.ranking.groups == 1);
   CHECK(s.ranking.mean_regret == Approx(0.2));
   CHECK(s.ranking.kendall_tau == Approx(1));
+  REQUIRE(s.groups.size() == 1);
+  const GroupScore& g = s.groups.front();
+  CHECK(g.rows == 3);
+  CHECK(g.regret == Approx(0.2));
+  CHECK(g.rank == 2);
+  CHECK(g.pick_error == Approx(2.0 / 12 - 1));
+  CHECK(g.best_error == Approx(1.0 / 10 - 1));
+  CHECK_FALSE(g.best_in_interval);
   // Two rows are no group.
   CHECK(score({predicted(10, 1, true), predicted(12, 2, true)}, {}).ranking.groups == 0);
+}
+
+TEST_CASE("a group names the term that made its pick, and whether its best was thought possible") {
+  std::vector<Predicted> rows{predicted(10, 12, true), predicted(12, 11, true),
+                              predicted(15, 20, true)};
+  rows[0].candidate.time.compute = core::Seconds(4);
+  rows[0].candidate.time.bubble = core::Seconds(8);
+  rows[1].candidate.time.compute = core::Seconds(5);
+  rows[1].candidate.time.bubble = core::Seconds(6);  // 2 s apart, where computing is 1
+  rows[0].candidate.uncertainty = {.step_low = core::Seconds(9), .step_high = core::Seconds(16)};
+  const Scores s = score(rows, {});
+  REQUIRE(s.groups.size() == 1);
+  CHECK(s.groups.front().differ_in == "bubble");
+  CHECK(s.groups.front().best_in_interval);
+  // Where the pick is the fastest, nothing made it differ.
+  rows[0].candidate.time.step = core::Seconds(10);
+  CHECK(score(rows, {}).groups.front().differ_in.empty());
+  CHECK(score(rows, {}).groups.front().regret == 0);
 }
 
 TEST_CASE("the machine form names every score of validate/1") {
@@ -199,7 +225,7 @@ TEST_CASE("the machine form names every score of validate/1") {
   REQUIRE(json.ok());
   CHECK(json->at("schema").as_string() == "validate/1");
   for (const char* key : {"rows", "predicted", "skipped", "time", "memory", "memory_device", "fit",
-                          "ranking", "by", "per_row"})
+                          "ranking", "groups", "by", "per_row"})
     CHECK(json->find(key) != nullptr);
   CHECK(json->at("per_row").size() == 2);
 }
