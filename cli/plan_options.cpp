@@ -106,7 +106,7 @@ planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model
   for (const planner::Optimizer& o : planner::optimizers()) optimizers.push_back(o.name);
   choose(options.optimizer, "--optimizer", planner::optimizer_from_name, optimizers, job.optimizer,
          problems);
-  choose(options.quantization, "--quantization", {"none", "int8", "nf4", "two_factor"},
+  choose(options.quantization, "--quantization", {"none", "int8", "nf4", "gptq", "two_factor"},
          job.quantization, problems);
   choose(options.attention, "--attention", {"flash2", "flash1", "fused_softmax", "unfused"},
          job.attention, problems);
@@ -326,7 +326,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--lora-targets", p.lora_targets, "LIST",
                "matrices with adapters: q,k,v,o,gate,up,down, or all-linear");
   options.text("--quantization", p.quantization, "NAME",
-               "of frozen weights: none, int8, nf4, two_factor");
+               "of frozen weights: none, int8, nf4, gptq, two_factor");
   options.text("--attention", p.attention, "NAME", "flash2, flash1, fused_softmax, unfused");
   options.text("--framework", p.framework, "NAME",
                "framework whose behaviour is predicted (native)");

@@ -12,6 +12,8 @@ core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) 
   refuse(s.tp_overlap, "tp_overlap", "false", "true", "plan with --pin tp_overlap=false");
   refuse(job.precision == core::DType::f8, "precision", "bf16 or fp16", "fp8",
          "plan with --precision bf16");
+  refuse(job.quantization == "gptq", "quantization", "none, int8, nf4 or two_factor", "gptq",
+         "plan with --quantization nf4");
   refuse(job.framework != "native", "framework", "native", job.framework,
          "plan without --framework: only native is executed");
   return problems;

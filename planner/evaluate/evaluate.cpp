@@ -87,7 +87,8 @@ cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job) {
                                       .fp8 = job.precision == core::DType::f8,
                                       .fp8_rowwise = job.fp8_scaling == "rowwise",
                                       .fused_norm = job.fused_norm,
-                                      .compile = job.compile});
+                                      .compile = job.compile,
+                                      .quantization = job.quantization});
 }
 
 core::Result<Question> make_question(const models::ModelSpec& model, const Job& job,

@@ -8,6 +8,7 @@ namespace {
 constexpr std::int64_t kBytesOfF32 = 4;              // bytes
 constexpr std::int64_t kBlock = 64;           // weights that share an 8-bit scale (nf4)
 constexpr std::int64_t kScaleBlock = 256;     // scales that share an f32
+constexpr std::int64_t kGroup = 128;          // weights that share a scale and a zero point (gptq)
 constexpr std::int64_t kFactors = 2, kCentroids = 4;  // 2 bits each
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
@@ -24,6 +25,7 @@ std::optional<Quantization> quantization_from_name(std::string_view text) {
   if (text == "none") return Quantization::none;
   if (text == "int8") return Quantization::int8;
   if (text == "nf4") return Quantization::nf4;
+  if (text == "gptq") return Quantization::gptq;
   if (text == "two_factor") return Quantization::two_factor;
   return std::nullopt;
 }
@@ -46,6 +48,7 @@ core::Bytes decoding_bytes(Quantization kind, const std::vector<std::int64_t>& s
       const std::int64_t blocks = parts(n, kBlock);
       return core::Bytes(blocks + kBytesOfF32 * parts(blocks, kScaleBlock));
     }
+    case Quantization::gptq: return core::Bytes(2 * parts(n, kGroup) + parts(parts(n, kGroup), 2));
     case Quantization::two_factor: return core::Bytes(kFactors * kCentroids * kBytesOfF32);
     case Quantization::none: break;
   }

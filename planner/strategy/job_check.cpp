@@ -85,7 +85,7 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
   need(job.precision != core::DType::f8 || profile.gpu.peak_f8.has_value(), "--precision", computed,
        "fp8", fmt::format("choose {} or another GPU", usual));
   need(quantization_from_name(job.quantization).has_value(), "--quantization",
-       "none, int8, nf4 or two_factor", quoted(job.quantization), "");
+       "none, int8, nf4, gptq or two_factor", quoted(job.quantization), "");
   need(job.quantization == "none" || job.lora_rank > 0 || job.mode == Mode::inference,
        "--quantization", "none where all weights train", quoted(job.quantization),
        "add --lora-rank 16: codes are for weights that do not change");

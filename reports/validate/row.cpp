@@ -129,7 +129,10 @@ void read_job(const CsvRow& row, planner::Job& job, Problems& problems) {
   row.optional("attention", job.attention, problems);
   row.optional("fused_norm", job.fused_norm, problems);
   row.optional("compile", job.compile, problems);
-  if (job.quantization == "gptq") job.quantization = "nf4";
+  // Its plugins decode by one Triton kernel (auto_gptq.kernel: triton_v2), as nf4 is decoded.
+  const std::string_view version = row.text("framework_version");
+  const bool fused = version.find("fms-acceleration") != version.npos;
+  if (job.quantization == "gptq" && fused) job.quantization = "nf4";
   if (row.text("fp8_scaling") == "rowwise") job.fp8_scaling = "rowwise";
 }
 

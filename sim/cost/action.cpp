@@ -170,7 +170,8 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
       break;
     }
     case ActionKind::dequantise:
-      time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_);
+      time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_) *
+             machine_->decode_traffic;
       break;
     case ActionKind::accumulate:
       // A ring's gradients of keys are added to some columns of what they go into.

@@ -22,6 +22,11 @@ static constexpr double kTensorwiseCast = 2 + 1 + 1, kRowwiseCast = 2 * (2 + 2 +
 // CUTLASS and cuBLAS reach more than 0.9 of a V100's f32 peak (NVIDIA, announcement of CUTLASS).
 static constexpr double kVectorGemm = 0.9;
 
+// Bytes per weight that decoding gptq moves by AutoGPTQ's torch operators (9f7d370,
+// auto_gptq/nn_modules/qlinear/qlinear_cuda_old.py, as it trains): the shift to i32 4.5, the cast
+// to i8 5, the mask 2, the zero point 2, the scale 3; and by one kernel, codes and 16 bits.
+static constexpr double kGptqOperators = 4.5 + 5 + 2 + 2 + 3, kGptqKernel = 0.5 + 2;
+
 static double attention_efficiency(const hw_profiles::Profile& profile, const KernelUse& use) {
   const hw_profiles::Gpu& gpu = profile.gpu;
   const double flash2 = gpu.attention_flash2.value_or(gpu.attention_flash1.value_or(0));
@@ -58,6 +63,7 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.adapter_traffic = f.traffic_adapter * compiled;
   machine.score_passes = softmax ? f.passes_softmax : unfused ? f.passes_unfused : 0;
   machine.unfused_passes = f.passes_unfused;
+  if (use.quantization == "gptq") machine.decode_traffic = kGptqOperators / kGptqKernel;
   machine.exposed_tensor = f.exposed_tensor;
   machine.exposed_overlapped = f.exposed_overlapped;
   machine.hides_rows = f.hides_rows;

@@ -45,6 +45,7 @@ struct Machine {
   double elementwise_traffic = 1, norm_traffic = 1, loss_traffic = 1;
   double rotary_traffic = 1, gated_traffic = 1;
   double adapter_traffic = 0;      // passes over a LoRA adapter's result, in each direction
+  double decode_traffic = 1;       // of decoding a matrix, over that of one kernel for all of it
   double score_passes = 0;         // over stored scores, both directions; 0: none are stored
   double unfused_passes = 0;       // where the softmax is made by several kernels
   bool f8_gemms = false;           // linear layers but the head multiply in 8 bits
@@ -75,6 +76,7 @@ struct KernelUse {
   std::string_view attention = "flash2";  // planner::attention_kinds
   bool bf16 = false, fp8 = false, fp8_rowwise = false;
   bool fused_norm = true, compile = false;
+  std::string_view quantization = "none";  // of frozen matrices: what decodes them
 };
 
 // The sustained GEMM fraction is used where the profile has one and never above the best measured;

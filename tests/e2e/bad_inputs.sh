@@ -23,6 +23,10 @@ no_leftovers() {
 small=(--model gpt2-124m --gpus 2 --gpu h100-sxm-80g --global-batch 4 --seq 64)
 "$planner" "${small[@]}" --out plan.json >/dev/null || complain 'a plan of gpt2-124m on 2 GPUs'
 
+"$planner" "${small[@]}" --mode finetune --lora-rank 4 --quantization gptq --out gptq.json >/dev/null ||
+  complain 'a plan beside frozen weights in gptq'
+expect 2 'expected none, int8, nf4 or two_factor, found gptq' exec gptq.json --scale-down
+
 # the command line
 expect 2 'did you mean explain' explian memory.weights
 expect 2 'did you mean --objective' "${small[@]}" --objectiv time

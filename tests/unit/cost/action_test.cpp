@@ -247,6 +247,9 @@ TEST_CASE("scales of rows cost more casts than one of the tensor, and no faster 
 TEST_CASE("a compiler makes one kernel of a norm, as a fused norm is") {
   hw_profiles::Profile a100 = *hw_profiles::find_profile("a100-sxm-80g");
   REQUIRE(hw_profiles::use_framework(a100, "fsdp2", "test").ok());
+  // What torch's operators move for a weight of gptq, over what one kernel would.
+  CHECK(make_machine(a100, {.quantization = "gptq"}).decode_traffic == Approx(16.5 / 2.5));
+  CHECK(make_machine(a100, {.quantization = "nf4"}).decode_traffic == 1);
   const Machine eager = make_machine(a100, {.fused_norm = false});
   const Machine compiled = make_machine(a100, {.fused_norm = false, .compile = true});
   CHECK(eager.norm_traffic == a100.framework.traffic_norm);

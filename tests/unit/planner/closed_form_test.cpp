@@ -60,6 +60,7 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"gpt2-124m", "h100-sxm-80g", "mixed", 16, 512, 64},
                           Case{"gpt2-124m", "a100-sxm-80g", "mixed", 4, 256, 16, 8},
                           Case{"gpt2-124m", "a100-sxm-80g", "mixed", 4, 256, 16, 8, "nf4"},
+                          Case{"gpt2-124m", "a100-sxm-80g", "mixed", 4, 256, 16, 8, "gptq"},
                           Case{"gpt2-124m", "h100-sxm-80g", "mixed", 8, 512, 32, 0, "none", true},
                           Case{"llama3-8b", "h100-sxm-80g", "mixed", 8, 2048, 16},
                           Case{"gpt-neox-20b", "a100-sxm-80g", "mixed", 8, 512, 16},

@@ -48,6 +48,8 @@ TEST_CASE("codes, scales and centroids of a frozen matrix are counted to the byt
   CHECK(quantised_bytes(Quantization::int8, {4800, 1600}).value() == 7'680'000 + 4 * 4800);
   // 120,000 blocks of 64; 468.75 blocks of 256 of those: 469 f32.
   CHECK(quantised_bytes(Quantization::nf4, {4800, 1600}).value() == 3'840'000 + 120'000 + 4 * 469);
+  // 60,000 groups of 128, an f16 scale and half a byte of zero point each.
+  CHECK(quantised_bytes(Quantization::gptq, {4800, 1600}).value() == 3'840'000 + 120'000 + 30'000);
   CHECK(quantised_bytes(Quantization::two_factor, {4800, 1600}).value() == 3'840'000 + 2 * 4 * 4);
   CHECK(quantised_bytes(Quantization::nf4, {1, 3}).value() == 2 + 1 + 4);  // rounded up
 }

@@ -2,18 +2,17 @@
 #include "planner/search/preference.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "planner/evaluate/accuracy.hpp"
-#include "planner/evaluate/evaluate.hpp"
-#include "planner/lowering/lower.hpp"
-#include "planner/search/space.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/planner/asked.hpp"
+#include "tests/unit/planner/whole_space.hpp"
 
 using namespace planner;
 using planner_test::pinned_plan;
+using planner_test::all_that_fit;
 using planner_test::question;
+using planner_test::small_question;
 
 namespace {
 
@@ -34,34 +33,6 @@ Candidate candidate(const Strategy& s, double step, double share_of_usable = 0.5
       core::Bytes(static_cast<std::int64_t>(share_of_usable * core::gib(100).value()));
   c.uncertainty.out_of_memory = accuracy().out_of_memory(share_of_usable, 1);
   return c;
-}
-
-// Every candidate of the space that fits, each lowered and replayed.
-std::vector<Candidate> all_that_fit(const Request& r) {
-  const Question q = make_question(r.model, r.job, r.profile, r.gpus).value();
-  std::map<std::tuple<std::int64_t, bool>, models::ModelGraph> graphs;
-  std::vector<Candidate> all;
-  const SpaceOptions options{r.gpus, r.profile.node.gpus_per_node, r.model.layers, 0};
-  for (const Structure& structure : structures(q.job, options, {}))
-    for (const std::int64_t size : structure.micro_batches) {
-      const Strategy s = with_micro_batch(structure.strategy, size, q.job.global_batch);
-      if (!strategy_problems(r.model, q.job, s, r.gpus).empty()) continue;
-      const Strategy resolved = resolve(r.model, q.job, s);
-      const std::tuple key{resolved.tensor, resolved.sequence_parallel};
-      if (!graphs.contains(key))
-        graphs.emplace(key, models::build_graph(r.model, graph_options(q.job, resolved)).value());
-      Candidate c = evaluate(q, graphs.at(key), resolved);
-      if (c.memory.worst.device <= c.memory.usable) all.push_back(std::move(c));
-    }
-  return all;
-}
-
-Request small_question(const char* model, const char* gpu, std::int64_t gpus,
-                       std::int64_t batch) {
-  Request r = question(model, gpus, gpu);
-  r.job.seq_len = 1024;
-  r.job.global_batch = batch;
-  return r;
 }
 
 }  // namespace
