@@ -11,31 +11,18 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 40;
 
-// "16", "2k", "1m": k is 1024, m is 1024 squared.
-std::optional<std::int64_t> number(std::string_view text) {
-  std::int64_t factor = 1;
-  if (text.ends_with('k')) factor = 1024;
-  if (text.ends_with('m')) factor = 1024 * 1024;
-  if (factor > 1) text.remove_suffix(1);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  if (!whole || value < 1 || value > kMost / factor) return std::nullopt;
-  return value * factor;
-}
-
 // "8", "8..64", "8..64+8"; empty: malformed, or more numbers than a sweep takes.
 std::vector<std::int64_t> item(std::string_view text) {
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) {
-    const auto one = number(text);
+    const auto one = parse_number(text);
     return one ? std::vector{*one} : std::vector<std::int64_t>();
   }
   const std::string_view rest = text.substr(dots + 2);
   const std::size_t plus = rest.find('+');
-  const auto low = number(text.substr(0, dots)), high = number(rest.substr(0, plus));
+  const auto low = parse_number(text.substr(0, dots)), high = parse_number(rest.substr(0, plus));
   const auto step = plus == std::string_view::npos ? std::optional<std::int64_t>(0)
-                                                   : number(rest.substr(plus + 1));
+                                                   : parse_number(rest.substr(plus + 1));
   std::vector<std::int64_t> values;
   if (!low || !high || !step || *high < *low) return values;
   for (std::int64_t v = *low; v <= *high && values.size() <= kMostNumbers;
@@ -46,6 +33,27 @@ std::vector<std::int64_t> item(std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  std::int64_t factor = 1;
+  if (text.ends_with('k') || text.ends_with('K')) factor = 1024;
+  if (text.ends_with('m') || text.ends_with('M')) factor = 1024 * 1024;
+  if (factor > 1) text.remove_suffix(1);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (!whole || value < 1 || value > kMost / factor) return std::nullopt;
+  return value * factor;
+}
+
+std::int64_t counted_number(const std::optional<std::string>& text, std::string_view option,
+                            core::Problems& problems) {
+  if (!text) return 0;
+  if (const auto number = parse_number(*text)) return *number;
+  problems.push_back({std::string(option), "an integer >= 1, as 4096 or 4k",
+                      fmt::format("\"{}\"", *text), ""});
+  return 0;
+}
 
 core::Result<std::vector<std::int64_t>> parse_number_list(std::string_view text,
                                                           std::string_view option) {

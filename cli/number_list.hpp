@@ -3,6 +3,7 @@
 // GPUs are counted), "8..64" (doubling: 8, 16, 32, 64), "8..64+8" (in steps of 8). Thread-safe.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,12 @@
 namespace cli {
 
 inline constexpr std::size_t kMostNumbers = 1024;
+
+// One such number: "16", "2k", "1m". Empty: none, or below 1.
+std::optional<std::int64_t> parse_number(std::string_view text);
+// The number that an option has; 0 without it, or with a problem.
+std::int64_t counted_number(const std::optional<std::string>& text, std::string_view option,
+                            core::Problems& problems);
 
 // Ascending as written, each once. Problems name the option, with what was expected.
 core::Result<std::vector<std::int64_t>> parse_number_list(std::string_view text,

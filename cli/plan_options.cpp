@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/gpu_count.hpp"
+#include "cli/number_list.hpp"
 #include "cli/output.hpp"
 #include "cli/price_option.hpp"
 #include "core/check.hpp"
@@ -68,8 +69,7 @@ void choose(const std::optional<std::string>& text, std::string_view option,
   if (!text) return;
   if (const std::optional<T> value = from_name(*text))
     out = *value;
-  else
-    problems.push_back(not_one_of(*text, option, names));
+  else problems.push_back(not_one_of(*text, option, names));
 }
 
 // "all-linear" is every matrix of a layer, as peft has it.
@@ -93,8 +93,8 @@ void read_lora(const PlanOptions& options, const models::ModelSpec& model, plann
 planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model,
                       core::Problems& problems) {
   planner::Job job;
-  job.seq_len = whole_number(options.seq, "--seq", 1, problems).value_or(0);
-  job.global_batch = whole_number(options.global_batch, "--global-batch", 1, problems).value_or(0);
+  job.seq_len = counted_number(options.seq, "--seq", problems);
+  job.global_batch = counted_number(options.global_batch, "--global-batch", problems);
   if (job.global_batch > kMaxBatch)
     problems.push_back({"--global-batch", fmt::format("at most {} samples", kMaxBatch),
                         *options.global_batch, ""});
@@ -314,7 +314,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
                "which GPU: H100, rtx4090 or a file; more of them are compared");
   add_node_options(options, p);
   options.group("Job");
-  options.text("--seq", p.seq, "N", "tokens per sample");
+  options.text("--seq", p.seq, "N", "tokens per sample: 4096 or 4k");
   options.text("--global-batch", p.global_batch, "N", "samples per step");
   options.text("--mode", p.mode, "MODE", "train, finetune, inference");
   options.text("--recipe", p.recipe, "NAME",

@@ -26,6 +26,10 @@ grep -q 'H100 is taken to mean h100-sxm-80g' out.txt ||
 answers 2 'write one of v100-pcie-16g, v100-sxm-16g' "$planner" --model gpt2 --gpus 8xV100
 answers 2 'a number beside --gpu' "$planner" --model gpt2 --gpus 8xH100 --gpu h100-sxm-80g
 answers 2 'tensor \(tp\).*did you mean tensor' "$planner" --model gpt2 --gpus 8 --pin tensr=2
+# Sizes in k, as sweep takes them.
+answers 0 '' "$planner" --model gpt2 --gpus 1xH100 --seq 1k --global-batch 1K --json
+grep -q '"seq_len": 1024' out.txt || complain '--seq 1k is not 1024'
+grep -q '"global_batch": 1024' out.txt || complain '--global-batch 1K is not 1024'
 # Options by the names that launchers and trainers have for them.
 answers 2 'did you mean --global-batch' "$planner" --model gpt2 --batch-size 512
 answers 2 'did you mean --seq' "$planner" --model gpt2 --seq-len 1024
