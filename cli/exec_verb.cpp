@@ -86,7 +86,7 @@ void read_devices(const ExecOptions& options, RunRequest& request, core::Problem
                           "--communicator " + request.communicator, ""});
 }
 
-// What only MPI or NCCL has, or a problem where another communicator is asked for.
+// Reads the options that only MPI or NCCL understands: problems beside another communicator.
 void read_library(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
   const bool nccl = request.communicator == "nccl";
   request.collectives = options.collectives.value_or(nccl ? "nccl" : request.collectives);

@@ -131,11 +131,10 @@ Subject refused_point(const PlanOptions& options, const core::Problems& problems
 
 namespace {
 
-// What is the same at every point is said once; the rest are columns.
+// A column of the table of points.
 struct PointColumn {
   reports::Column column;
   std::function<std::string(const Subject&)> cell;
-  bool asked = false;                  // part of the question, no answer
 };
 
 std::vector<PointColumn> question_columns(const std::vector<Subject>& points) {
@@ -143,11 +142,11 @@ std::vector<PointColumn> question_columns(const std::vector<Subject>& points) {
   for (std::size_t i = 0; !points.empty() && i < points.front().settings.size(); ++i)
     if (const std::string& name = points.front().settings[i].first; !is_of_every_point(name))
       all.push_back({{name, reports::Align::left},
-                     [i](const Subject& s) { return s.settings[i].second; }, true});
-  all.push_back({{"gpu", reports::Align::left}, [](const Subject& s) { return s.gpu; }, true});
-  all.push_back({{"GPUs"}, [](const Subject& s) { return std::to_string(s.gpus); }, true});
-  all.push_back({{"seq"}, [](const Subject& s) { return std::to_string(s.seq_len); }, true});
-  all.push_back({{"batch"}, [](const Subject& s) { return std::to_string(s.global_batch); }, true});
+                     [i](const Subject& s) { return s.settings[i].second; }});
+  all.push_back({{"gpu", reports::Align::left}, [](const Subject& s) { return s.gpu; }});
+  all.push_back({{"GPUs"}, [](const Subject& s) { return std::to_string(s.gpus); }});
+  all.push_back({{"seq"}, [](const Subject& s) { return std::to_string(s.seq_len); }});
+  all.push_back({{"batch"}, [](const Subject& s) { return std::to_string(s.global_batch); }});
   return all;
 }
 
@@ -191,16 +190,6 @@ std::string table_text(const std::vector<Subject>& points, const std::vector<Poi
   return table.text(style);
 }
 
-int widest_line(std::string_view text) {
-  std::size_t widest = 0;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    widest = std::max(widest, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return static_cast<int>(widest);
-}
-
 // One table with the strategies where they have room, else one of figures and one of strategies.
 std::string tables_text(const std::vector<Subject>& points, reports::TextStyle style) {
   constexpr int kRoomOfStrategy = 32;  // columns
@@ -220,13 +209,13 @@ std::string tables_text(const std::vector<Subject>& points, reports::TextStyle s
   std::string text;
   if (!same.empty())
     text = reports::wrapped(fmt::format("All points: {}.", fmt::join(same, ", ")), 0, 2, style);
-  const std::string alone = table_text(points, figures, {.width = style.width});
-  if (widest_line(alone) + kRoomOfStrategy <= style.width) {
+  const std::string alone = table_text(points, figures, style);
+  if (reports::widest_line(alone) + kRoomOfStrategy <= style.width) {
     figures.push_back(strategy);
     return text + table_text(points, figures, style);
   }
   asked.push_back(strategy);
-  return text + table_text(points, figures, style) + '\n' + table_text(points, asked, style);
+  return text + alone + '\n' + table_text(points, asked, style);
 }
 
 }  // namespace

@@ -37,15 +37,15 @@ std::map<std::string, std::string> variables(int rank, int ranks, int port, int 
                                              const std::string& secret, bool nccl) {
   const std::string own = std::to_string(rank), all = std::to_string(ranks);
   std::map<std::string, std::string> said{
-          {"RANK", own},
-          {"LOCAL_RANK", own},
-          {"WORLD_SIZE", all},
-          {"LOCAL_WORLD_SIZE", all},
-          {"MASTER_ADDR", kHere},
-          {exec::kPortVariable, std::to_string(port)},
-          {exec::kSecretVariable, secret},
-          {exec::kFollowedVariable, "1"},
-          {exec::kListenerVariable, rank == 0 ? std::to_string(listener) : ""}};
+      {"RANK", own},
+      {"LOCAL_RANK", own},
+      {"WORLD_SIZE", all},
+      {"LOCAL_WORLD_SIZE", all},
+      {"MASTER_ADDR", kHere},
+      {exec::kPortVariable, std::to_string(port)},
+      {exec::kSecretVariable, secret},
+      {exec::kFollowedVariable, "1"},
+      {exec::kListenerVariable, rank == 0 ? std::to_string(listener) : ""}};
   // A kernel's code that is loaded when it is first launched may wait for the device, which may be
   // waiting for a peer whose code is being loaded.
   if (nccl && std::getenv("CUDA_MODULE_LOADING") == nullptr) said["CUDA_MODULE_LOADING"] = "EAGER";
@@ -97,9 +97,9 @@ bool joins_tcp_job() { return exec::has_place(exec::environment_variables()); }
 core::Result<exec::RunRecord> launch_tcp(const planner::Plan& plan, const RunRequest& request) {
   const bool nccl = request.communicator == "nccl";
   // Whether a GPU is there is for the ranks to find: a driver may answer without its traces.
-  if (core::Problems problems; nccl ? !starts(kCudaBinary)
-                                    : !(problems = missing_for(Needs::host)).empty())
-    return nccl ? missing_for(Needs::cuda) : problems;
+  if (nccl && !starts(kCudaBinary)) return missing_for(Needs::cuda);
+  if (!nccl)
+    if (core::Problems problems = missing_for(Needs::host); !problems.empty()) return problems;
   if (plan.gpus > kMostProcesses)
     return core::Problem{"plan gpus",
                          fmt::format("at most {} ranks on one machine", kMostProcesses),

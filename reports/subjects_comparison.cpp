@@ -97,21 +97,14 @@ Subject subject_of(const planner::Plan& plan, std::string label) {
   return s;
 }
 
-void set_price(Subject& s, const hw_profiles::Profile& profile) {
+// text: the price of a GPU hour in words.
+void set_price(Subject& s, const hw_profiles::Gpu& gpu, std::string text) {
   if (!s.candidate) return;
-  const auto token =
-      token_price(profile.gpu, s.gpus, s.candidate->throughput.tokens_per_second);
+  const auto token = token_price(gpu, s.gpus, s.candidate->throughput.tokens_per_second);
   if (token) s.token_usd = token->value();
-  s.price = price_text(profile);
+  s.price = std::move(text);
 }
 
-void set_price(Subject& s, const planner::OtherMachine& m) {
-  if (!s.candidate || !m.price) return;
-  hw_profiles::Gpu gpu;
-  gpu.price = m.price;
-  s.token_usd = token_price(gpu, s.gpus, s.candidate->throughput.tokens_per_second)->value();
-  s.price = price_text(*m.price, core::visible(m.price_source));
-}
 
 // Exact: bytes and counts as integers, the rest with the digits that read back equal.
 Json exact(const Value& value, FigureUnit unit) {
@@ -216,7 +209,7 @@ Subject chosen_of(const planner::Plan& plan, std::string label) {
   Subject s = subject_of(plan, std::move(label));
   s.candidate = plan.chosen;
   s.training = plan.training;
-  set_price(s, plan.profile);
+  set_price(s, plan.profile.gpu, price_text(plan.profile));
   if (plan.chosen || plan.rejected.empty()) return s;
   // A lack of memory says more than a number that does not divide.
   const auto memory = std::ranges::find(plan.rejected, "memory", &planner::Rejection::limit);
@@ -234,7 +227,7 @@ std::vector<Subject> candidates_of(const planner::Plan& plan) {
     if (there) return;
     subjects.push_back(subject_of(plan, std::move(label)));
     subjects.back().candidate = c;
-    set_price(subjects.back(), plan.profile);
+    set_price(subjects.back(), plan.profile.gpu, price_text(plan.profile));
   };
   if (plan.chosen) add(*plan.chosen, "recommended");
   for (std::size_t i = 0; i < plan.alternatives.size(); ++i)
@@ -255,7 +248,9 @@ std::vector<Subject> machines_of(const planner::Plan& plan) {
     s.gpu = m.gpu;
     s.candidate = m.candidate;
     if (!m.candidate) s.reason = "no feasible strategy";
-    set_price(s, m);
+    hw_profiles::Gpu gpu;
+    gpu.price = m.price;
+    if (m.price) set_price(s, gpu, price_text(*m.price, core::visible(m.price_source)));
     subjects.push_back(std::move(s));
   }
   return subjects;

@@ -99,13 +99,13 @@ int shown_columns(std::string_view text) {
 constexpr std::string_view kEighths[] = {"\u258f", "\u258e", "\u258d", "\u258c",
                                         "\u258b", "\u258a", "\u2589"};
 
-int widest_line(const std::vector<std::string_view>& lines) {
+}  // namespace
+
+int widest_line(std::string_view text) {
   int widest = 0;
-  for (std::string_view line : lines) widest = std::max(widest, shown_columns(line));
+  for (std::string_view line : split_lines(text)) widest = std::max(widest, shown_columns(line));
   return widest;
 }
-
-}  // namespace
 
 std::string painted(std::string_view text, Ink ink, TextStyle style) {
   if (!style.colour || ink == Ink::plain) return std::string(text);
@@ -132,8 +132,8 @@ std::string wrapped(std::string_view text, int first, int rest, TextStyle style)
 
 std::string beside(std::string_view left, std::string_view right, int gap, TextStyle style) {
   const auto a = split_lines(left), b = split_lines(right);
-  const int start = widest_line(a) + gap;
-  if (start + widest_line(b) > style.width)
+  const int start = widest_line(left) + gap;
+  if (start + widest_line(right) > style.width)
     return std::string(left) + (left.empty() || right.empty() ? "" : "\n") + std::string(right);
   std::string result;
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {

@@ -33,6 +33,9 @@ std::string painted_lines(std::string_view lines, Ink ink, TextStyle style);
 // newline.
 std::string wrapped(std::string_view text, int first, int rest, TextStyle style = {});
 
+// Columns that the widest line of the text takes on a terminal; colours take none.
+int widest_line(std::string_view text);
+
 // Two blocks of lines next to each other, a gap of `gap` between them, when both fit the style's
 // columns; else one below the other with an empty line between.
 std::string beside(std::string_view left, std::string_view right, int gap, TextStyle style);

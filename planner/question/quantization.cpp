@@ -5,7 +5,7 @@
 namespace planner {
 namespace {
 
-constexpr std::int64_t kBytesOfF32 = 4;              // bytes
+constexpr std::int64_t kBytesOfF32 = 4;
 constexpr std::int64_t kBlock = 64;           // weights that share an 8-bit scale (nf4)
 constexpr std::int64_t kScaleBlock = 256;     // scales that share an f32
 constexpr std::int64_t kGroup = 128;          // weights that share a scale and a zero point (gptq)

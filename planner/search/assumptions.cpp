@@ -10,10 +10,16 @@
 namespace planner {
 namespace {
 
+// Whether the source of a field says that nobody has verified it; without the field, `absent`.
+bool is_guessed(const hw_profiles::Profile& profile, std::string_view field, bool absent) {
+  const hw_profiles::Sourced* from = profile.lookup(field);
+  return from == nullptr ? absent
+                         : from->source.find(hw_profiles::kUnverified) != std::string::npos;
+}
+
 // Whether published runs tell what the GPU sustains; else it is derived from another's.
 bool knows_runs(const hw_profiles::Profile& profile) {
-  const hw_profiles::Sourced* rate = profile.lookup("gpu.gemm_sustained");
-  return rate == nullptr || rate->source.find(hw_profiles::kUnverified) == std::string::npos;
+  return !is_guessed(profile, "gpu.gemm_sustained", false);
 }
 
 // Whose runs the interval does not rest on; empty: all are scored.
@@ -81,9 +87,7 @@ void state_masked_share(const Question& question, Plan& plan) {
 static void state_host_bandwidth(Plan& plan) {
   if (!plan.chosen->strategy.offloads("optimizer")) return;
   const double share = machine_for(plan.profile, plan.job).host_memory.value();
-  const hw_profiles::Sourced* from = plan.profile.lookup("node.host_bandwidth");
-  const bool guessed =
-      from == nullptr || from->source.find(hw_profiles::kUnverified) != std::string::npos;
+  const bool guessed = is_guessed(plan.profile, "node.host_bandwidth", true);
   plan.assumptions.push_back(fmt::format(
       "each GPU's optimizer update has {:.1f} GB/s of its host's memory bandwidth{}", share / 1e9,
       guessed ? ", which is assumed (--host-bandwidth states yours)" : ""));
@@ -109,9 +113,7 @@ void state_hosts(const Request& request, Plan& plan) {
         core::to_text(held)));
     return;
   }
-  const hw_profiles::Sourced* from = plan.profile.lookup("node.host_memory");
-  const bool guessed =
-      from != nullptr && from->source.find(hw_profiles::kUnverified) != std::string::npos;
+  const bool guessed = is_guessed(plan.profile, "node.host_memory", false);
   plan.assumptions.push_back(fmt::format(
       "each host keeps {} of what is offloaded; it has {} of memory{}", core::to_text(held),
       core::to_text(*node.host_memory),

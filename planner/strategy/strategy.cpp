@@ -4,6 +4,7 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "planner/strategy/names.hpp"
 
@@ -64,41 +65,44 @@ std::optional<ServerMode> server_mode_from_name(std::string_view text) {
   return from_name<ServerMode>(kServerModeNames, text);
 }
 
-std::string to_text(const Strategy& s) {
-  std::string text = fmt::format("data={}", s.data);
+std::vector<std::string> parts_of(const Strategy& s) {
+  std::vector<std::string> parts{fmt::format("data={}", s.data)};
+  const auto add = [&](std::string part) { parts.push_back(std::move(part)); };
   const auto degree = [&](std::string_view key, std::int64_t value) {
-    if (value > 1) text += fmt::format(" {}={}", key, value);
+    if (value > 1) add(fmt::format("{}={}", key, value));
   };
   degree("tensor", s.tensor);
   degree("pipeline", s.pipeline);
   degree("context", s.context);
   if (s.context_method != ContextMethod::gather)
-    text += fmt::format(" context_method={}", name(s.context_method));
+    add(fmt::format("context_method={}", name(s.context_method)));
   degree("expert", s.expert);
-  if (s.sequence_parallel) text += " sequence_parallel";
-  if (s.schedule != Schedule::none) text += fmt::format(" {}", name(s.schedule));
+  if (s.sequence_parallel) add("sequence_parallel");
+  if (s.schedule != Schedule::none) add(std::string(name(s.schedule)));
   degree("virtual_stages", s.virtual_stages);
-  if (!s.stages.empty() && s.pipeline > 1) text += fmt::format(" stages={}", stages_text(s.stages));
+  if (!s.stages.empty() && s.pipeline > 1) add(fmt::format("stages={}", stages_text(s.stages)));
   if (s.partition == Partition::operators)
-    text += s.parts.empty() ? std::string(" operators")
-                            : fmt::format(" operators={}+{}", std::ranges::count(s.parts, 1),
-                                          std::ranges::count(s.parts, 2));
-  if (s.sharding != Sharding::none) text += fmt::format(" {}", name(s.sharding));
+    add(s.parts.empty() ? std::string("operators")
+                        : fmt::format("operators={}+{}", std::ranges::count(s.parts, 1),
+                                      std::ranges::count(s.parts, 2)));
+  if (s.sharding != Sharding::none) add(std::string(name(s.sharding)));
   if (s.sharding == Sharding::zero3 && s.shard_group < s.data * s.context)
-    text += fmt::format(" shard_group={}", s.shard_group);
-  if (s.checkpoint != Checkpoint::none) text += fmt::format(" {}", checkpoint_text(s));
-  text += fmt::format(" micro_batch={}", s.micro_batch);
+    add(fmt::format("shard_group={}", s.shard_group));
+  if (s.checkpoint != Checkpoint::none) add(checkpoint_text(s));
+  add(fmt::format("micro_batch={}", s.micro_batch));
   degree("grad_accum", s.grad_accum);
   if (s.grad_sync != GradSync::automatic && s.grad_sync != GradSync::ring)
-    text += fmt::format(" {}", name(s.grad_sync));
+    add(std::string(name(s.grad_sync)));
   if (s.servers > 0)
-    text += fmt::format(" servers={}{} {}", s.servers, s.servers_colocated ? "" : " apart",
-                        name(s.server_mode));
-  if (!s.overlap) text += " no overlap";
-  if (s.tp_overlap) text += " tp_overlap";
+    add(fmt::format("servers={}{} {}", s.servers, s.servers_colocated ? "" : " apart",
+                    name(s.server_mode)));
+  if (!s.overlap) add("no overlap");
+  if (s.tp_overlap) add("tp_overlap");
   degree("loss_chunks", s.loss_chunks);
-  for (const std::string& what : s.offload) text += fmt::format(" offload {}", what);
-  return text;
+  for (const std::string& what : s.offload) add("offload " + what);
+  return parts;
 }
+
+std::string to_text(const Strategy& s) { return fmt::format("{}", fmt::join(parts_of(s), " ")); }
 
 }  // namespace planner

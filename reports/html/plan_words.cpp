@@ -24,20 +24,6 @@ void add_words(std::string_view kind, std::initializer_list<std::string_view> en
       add_word(std::string(word), *entry, table);
 }
 
-// "offload params" and "no overlap" are two words and one part.
-std::vector<std::string> parts_of(const std::string& strategy) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at < strategy.size();) {
-    std::size_t end = std::min(strategy.find(' ', at), strategy.size());
-    const std::string word = strategy.substr(at, end - at);
-    if (word == "offload" || word == "no")
-      end = std::min(strategy.find(' ', std::min(end + 1, strategy.size())), strategy.size());
-    parts.push_back(strategy.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
 // The part as `planner explain` takes it: "every_k(1)" is every_k, "offload params" a value.
 std::string asked_as(std::string part) {
   if (part.starts_with("offload ")) part[part.find(' ')] = '=';
@@ -50,7 +36,7 @@ std::string asked_as(std::string part) {
 PageTable strategy_in_words(const planner::Plan& plan) {
   PageTable table{"What each part of this strategy means",
                   {{"part", false}, {"meaning", false}}, {}, true};
-  for (const std::string& part : parts_of(planner::to_text(plan.chosen->strategy)))
+  for (const std::string& part : planner::parts_of(plan.chosen->strategy))
     if (const auto found = look_up(asked_as(part)); found.ok())
       table.rows.push_back({words(part), words(found->front()->text)});
   return table;

@@ -63,7 +63,6 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.adapter_traffic = f.traffic_adapter * compiled;
   machine.score_passes = softmax ? f.passes_softmax : unfused ? f.passes_unfused : 0;
   machine.unfused_passes = f.passes_unfused;
-  if (use.quantization == "gptq") machine.decode_traffic = kGptqOperators / kGptqKernel;
   machine.exposed_tensor = f.exposed_tensor;
   machine.exposed_overlapped = f.exposed_overlapped;
   machine.hides_rows = f.hides_rows;
@@ -98,6 +97,7 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
   machine.f8_gemms = use.fp8 && gpu.peak_f8.has_value() && !use.fp8_rowwise;
   if (use.fp8 && gpu.peak_f8) machine.f8_cast = use.fp8_rowwise ? kRowwiseCast : kTensorwiseCast;
   add_framework(profile.framework, use, machine);
+  if (use.quantization == "gptq") machine.decode_traffic = kGptqOperators / kGptqKernel;
   machine.multiprocessors = gpu.enabled_sms;
   machine.memory = gpu.memory_bandwidth * gpu.memory_efficiency;
   machine.launch = profile.native.graph_launch;

@@ -8,16 +8,15 @@ and hostile texts that stay texts. Exits 77 where there is no browser."""
 import json
 import os
 import pathlib
-import re
-import subprocess
 import sys
 import tempfile
 import time
 
 import webdriver
+from page_files import make_files, make_hostile, planner, readable
+from page_numbers import at, says
 
 HERE = pathlib.Path(__file__).parent
-HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\"'&"
 failures = []
 
 
@@ -35,78 +34,6 @@ def settled(read, wanted, seconds=300.0):
         if wanted(value) or time.monotonic() > end:
             return value
         time.sleep(0.05)
-
-
-def planner(binary, *words, code=0):
-    done = subprocess.run([binary, *map(str, words)], capture_output=True, text=True)
-    if done.returncode != code:
-        sys.exit(f"planner {' '.join(map(str, words))}: exit {done.returncode}\n{done.stderr}")
-    return done
-
-
-def make_files(binary):
-    """A plan with a pipeline, a run and a simulation of it, their comparison; a large plan."""
-    pathlib.Path("config.json").write_text(json.dumps(
-        {"model_type": "gpt2", "n_layer": 4, "n_embd": 32, "n_head": 2, "n_positions": 16,
-         "vocab_size": 67}))
-    planner(binary, "--model", "config.json", "--gpus", 4, "--seq", 16, "--global-batch", 16,
-            "--recipe", "fp32", "--gpu", "h100-sxm-80g", "--pin", "pipeline=2", "--tokens", "1M",
-            "--out", "plan.json")
-    planner(binary, "exec", "plan.json", "--steps", 3, "--quiet", "--out", "run.json")
-    planner(binary, "--model", "config.json", "--gpus", 2, "--seq", 16, "--global-batch", 16,
-            "--recipe", "fp32", "--gpu", "host", "--out", "host_plan.json")
-    planner(binary, "exec", "host_plan.json", "--steps", 3, "--quiet", "--out", "host_run.json")
-    planner(binary, "simulate", "plan.json", "--scale", "1,2,4", "--mtbf", "5000h", "--save", "60s",
-            "--restart", "5min", "--out", "simulate.json")
-    planner(binary, "compare", "plan.json", "run.json", "--strategies", "--out", "compare.json")
-    pathlib.Path("validate.json").write_text(json.dumps(VALIDATE))
-    planner(binary, "--model", "llama3.1-405b", "--gpus", 16384, "--gpu", "h100-sxm-80g",
-            "--pin", "pipeline=16", "--out", "big.json")
-    planner(binary, "sweep", "--model", "config.json", "--gpu", "h100-sxm-80g", "--gpus", "1,2,4",
-            "--seq", "8,16", "--global-batch", 16, "--recipe", "fp32", "--quiet", "--out",
-            "sweep.json")
-
-
-VALIDATE = {
-    "schema": "validate/1", "rows": 3, "predicted": 2,
-    "skipped": [{"id": "c", "reason": "unknown"}],
-    "time": {"rows": 2, "mape": 0.05, "median_ape": 0.05, "p90_ape": 0.09, "bias": -0.01},
-    "memory": {"rows": 0, "mape": None, "median_ape": None, "p90_ape": None, "max_ape": None},
-    "fit": {"rows": 0, "correct": 0, "false_fit": 0, "false_oom": 0},
-    "ranking": {"groups": 0, "mean_regret": None, "p90_regret": None, "kendall_tau": None},
-    "by": [{"dataset": "d", "framework": "megatron", "gpu": "a100", "rows": 2, "mape": 0.05,
-            "bias": -0.01}],
-    "per_row": [
-        {"id": "a", "kind": "time", "measured": 1.0, "predicted": 1.1, "relative_error": 0.1,
-         "dominant_term": "compute"},
-        {"id": "b", "kind": "time", "measured": 20.0, "predicted": 19.0, "relative_error": -0.05,
-         "dominant_term": "compute"}]}
-
-
-def at(value, pointer):
-    for part in pointer.split("/")[1:]:
-        value = value[int(part)] if isinstance(value, list) else value[part]
-    return value
-
-
-UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "ps": 1e-12,
-         "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400, "%": 0.01,
-         "K": 1e3, "M": 1e6, "T": 1e12, "Wh": 3.6e3, "kWh": 3.6e6, "MWh": 3.6e9, "GWh": 3.6e12, "": 1}
-
-
-def says(text, value):
-    """Whether a printed number is this value, to the digits that it prints."""
-    if isinstance(value, str):
-        return text == value
-    if isinstance(value, bool):
-        return text == ("yes" if value else "no")
-    found = re.fullmatch(r"(-?[0-9.]+(?:e[+-]?[0-9]+)?) ?([A-Za-z%]*)", text.replace(",", ""))
-    if not found or found.group(2) not in UNITS:
-        return False
-    factors = [UNITS[found.group(2)]] + ([1e9] if found.group(2) == "B" else [])
-    slack = 0.0005 if found.group(2) == "%" else 1e-12  # percentages print a tenth
-    return any(abs(float(found.group(1)) * f - value) <= 0.0051 * abs(value) + slack
-               for f in factors)
 
 
 def check_numbers(browser, files):
@@ -378,27 +305,7 @@ def check_widths(browser, folder, name="page"):
 
 
 def check_hostile(browser, binary):
-    plan = json.loads(pathlib.Path("plan.json").read_text())
-    plan["assumptions"] = [HOSTILE, "a" * 100_000]
-    plan["model"]["name"] = plan["model"]["spec"]["name"] = HOSTILE
-    for rule in plan["rules_of_thumb"]:
-        rule["name"] = rule["source"] = HOSTILE
-    pathlib.Path("hostile.json").write_text(json.dumps(plan))
-    run = json.loads(pathlib.Path("compare.json").read_text())
-    for term in run["terms"]:
-        term["term"] = "time." + HOSTILE
-    pathlib.Path("hostile_compare.json").write_text(json.dumps(run))
-    texts = {"simulate": ("stream", "kind"), "validate": ("id", "dataset", "framework", "gpu"),
-             "sweep": ("label", "gpu", "model", "summary"),
-             "run": ("device", "backend", "communicator", "kernel", "seed")}
-    for name, keys in texts.items():
-        value = json.loads(pathlib.Path(f"{name}.json").read_text())
-        put_everywhere(value, keys)
-        pathlib.Path(f"hostile_{name}.json").write_text(json.dumps(value))
-    odd = "hostile <img src=x onerror=hit()>.json"
-    pathlib.Path(odd).write_text(pathlib.Path("plan.json").read_text())
-    files = [f for f in ("hostile.json", "hostile_compare.json", odd,
-                         *(f"hostile_{name}.json" for name in texts)) if readable(binary, f)]
+    files = [f for f in make_hostile() if readable(binary, f)]
     check(len(files) >= 6, f"hostile files are read, or refused with a reason: {len(files)} read")
     planner(binary, "report", *files, "--quiet", "--out", "hostile.html")
     url = pathlib.Path("hostile.html").resolve().as_uri()
@@ -412,24 +319,6 @@ def check_hostile(browser, binary):
     browser.run("""const s = document.createElement('script'); s.textContent = 'window.hit = 2';
         document.body.appendChild(s);""")
     check(browser.run("return window.hit ?? null") is None, "no other script may run")
-
-
-def put_everywhere(value, keys):
-    """The hostile text at every such key that holds a text, at any depth."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in items:
-        if key in keys and isinstance(inner, str):
-            value[key] = HOSTILE
-        elif isinstance(inner, (dict, list)):
-            put_everywhere(inner, keys)
-
-
-def readable(binary, name):
-    done = subprocess.run([binary, "report", name, "--quiet", "--out", "try.html"],
-                          capture_output=True, text=True)
-    if done.returncode == 2 and name in done.stderr:
-        print(f"        {name} is refused: {done.stderr[:120]!r}")
-    return done.returncode == 0
 
 
 def check_large(browser, binary):
