@@ -1,4 +1,5 @@
-// The routines of one chunk: which layers, in which order, and what recomputes them.
+// The routines of one chunk: its script (stage/script.hpp), expanded use by use into calls, with
+// the messages of the pipeline around them.
 #include <algorithm>
 
 #include "planner/lowering/stage_lowering.hpp"
@@ -8,111 +9,152 @@
 
 namespace planner::lowering {
 
+using stage::Piece;
+using stage::UnitKind;
+
+stage::ChunkScript StageLowering::script(const Chunk& own) const {
+  const stage::ScriptQuestion question{
+      .policy = stage_.policy,
+      .strategy = *stage_.strategy,
+      .training = stage_.training(),
+      .both_ends = stage_.first && stage_.last,
+      .keeps_root = stage_.keeps_root(),
+      .reads_input = !stage_.cut || stage_.graph->templates[0].input >= 0,
+      .embeddings_train = prologue_ && prologue_->trains(),
+      .embeddings_read = prologue_ && prologue_->backward_reads_weights()};
+  stage::ChunkScript script;
+  describe(question, {own.first, own.last, own.end - own.begin, own.begin}, script);
+  return script;
+}
+
+// Indices of units. A layer's experts are a unit of their own where they differ between ranks.
+std::vector<int> StageLowering::indices(const stage::Units& units, int layer) const {
+  std::vector<int> list;
+  for (const UnitKind kind : units) {
+    if (kind == UnitKind::layer) {
+      if (stage_.divides_experts()) list.push_back(stage_.layers + layer);
+      list.push_back(layer);
+      continue;
+    }
+    constexpr const char* kNames[stage::kUnitKinds] = {"layer", "final", "tied", "embeddings"};
+    for (std::size_t u = 0; u < layout_.units.size(); ++u)
+      if (layout_.units[u].layer < 0 && layout_.units[u].name == kNames[stage::index(kind)])
+        list.push_back(static_cast<int>(u));
+  }
+  return list;
+}
+
+StageLowering::Use StageLowering::use_of(const stage::Use& of, std::uint16_t block, int l) const {
+  return {{block, static_cast<std::uint16_t>(l), 0}, indices(of.reads, l), indices(of.opens, l),
+          indices(of.completes, l)};
+}
+
+std::uint16_t StageLowering::prologue_forward_block(int index) {
+  const Chunk& own = chunk(index);
+  builder_.begin("prologue.forward");
+  Boundary b;
+  b.input = constant_view(x_);
+  b.output = own.end == own.begin ? output_view(index) : b.input;
+  const bool keeps = stage_.training() && prologue_->trains();
+  prologue_->forward(keeps ? ForwardMode::keep : ForwardMode::drop, b);
+  return builder_.end();
+}
+
+// Of a forward pass alone: the logits are all that is left, and go at once.
+std::uint16_t StageLowering::epilogue_forward_block(int index) {
+  builder_.begin("epilogue.forward");
+  Boundary b;
+  b.input = x_view(index, chunk(index).end);
+  if (epilogue_->empty()) {
+    builder_.free(b.input);
+    return builder_.end();
+  }
+  program::Buffer logits;
+  logits.name = "epilogue.logits";
+  logits.term = program::Term::logits;
+  logits.type = stage_.recipe.activation;
+  const models::Segment& head = stage_.graph->epilogue;
+  logits.elements = {head.tensors[static_cast<std::size_t>(head.output)].per_sample *
+                     stage_.samples};
+  b.output = constant_view(builder_.buffer(std::move(logits)));
+  epilogue_->forward(ForwardMode::drop, b);
+  builder_.free(b.output);
+  return builder_.end();
+}
+
+std::uint16_t StageLowering::epilogue_block(int index) {
+  const auto [at, fresh] = blocks_.try_emplace("epilogue", program::kNone);
+  if (!fresh) return at->second;
+  Boundary b;
+  b.input = x_view(index, chunk(index).end);
+  b.d_input = d_view(index, chunk(index).end);
+  b.free_input = !keeps_end(chunk(index));
+  builder_.begin("epilogue");
+  epilogue_->forward_and_backward(b);
+  return blocks_["epilogue"] = builder_.end();
+}
+
+// The block of a piece for local layer l. `again`: in a backward pass, which recomputes it.
+std::uint16_t StageLowering::piece_block(Piece piece, int index, int l, bool again) {
+  // A part may read the model's input without keeping it; layers of a whole graph keep theirs.
+  const bool passes = !again && stage_.cut && !templates_[0]->keeps_input();
+  switch (piece) {
+    case Piece::prologue: return prologue_forward_block(index);
+    case Piece::layer_keep: return layer_block(forward_key(l, ForwardMode::keep, passes));
+    case Piece::layer_hold: return layer_block(forward_key(l, ForwardMode::drop, passes));
+    case Piece::layer_drop: return layer_block(forward_key(l, ForwardMode::drop, true));
+    case Piece::recompute: {
+      const bool whole = stage_.strategy->checkpoint == Checkpoint::memory_poor &&
+                         keeps_output(l) && l + 1 < chunk(index).end;
+      const auto mode = whole ? ForwardMode::keep : ForwardMode::recompute;
+      return layer_block(forward_key(l, mode, false));
+    }
+    case Piece::backward:
+    case Piece::backward_first: return layer_block(backward_key(l));
+    case Piece::epilogue:
+      return stage_.training() ? epilogue_block(index) : epilogue_forward_block(index);
+    case Piece::prologue_backward: return prologue_backward_block();
+    case Piece::weight_gradient: break;  // a pass of its own
+  }
+  return program::kNone;
+}
+
+std::vector<StageLowering::Use> StageLowering::expand(const stage::Pass& pass, int index,
+                                                      bool backward) {
+  std::vector<Use> uses;
+  pass.each([&](const stage::Use& use, std::int64_t layer) {
+    const int l = chunk(index).begin + static_cast<int>(std::max<std::int64_t>(layer, 0));
+    const std::uint16_t block = piece_block(use.piece, index, l, backward);
+    const bool evaluates = use.piece >= Piece::layer_keep && use.piece <= Piece::recompute;
+    if (backward && evaluates && block == program::kNone) return;  // nothing to compute again
+    class_.forward_evaluations += evaluates;
+    uses.push_back(use_of(use, block, layer < 0 ? 0 : l));
+  });
+  return uses;
+}
+
 void StageLowering::build_forward(int index) {
   program::Routine& routine = routines(index).forward;
   const Chunk& own = chunk(index);
-  const auto checkpoint = stage_.training() ? stage_.strategy->checkpoint : Checkpoint::none;
-  std::vector<Use> uses;
   const auto release = [&] {
     if (sends(index, false)) call(routine, release_sent_block(index, false, false));
   };
   if (!releases_late(*stage_.strategy)) release();
-  const bool reads = !stage_.cut || stage_.graph->templates[0].input >= 0;
-  if (own.first && reads) {
-    builder_.begin("prologue.forward");
-    Boundary b;
-    b.input = constant_view(x_);
-    b.output = own.end == own.begin ? output_view(index) : b.input;
-    const bool keeps = stage_.training() && prologue_->trains();
-    prologue_->forward(keeps ? ForwardMode::keep : ForwardMode::drop, b);
-    std::vector<int> units = unit_list(SegmentKind::prologue);
-    if (stage_.keeps_root()) std::ranges::copy(unit_list(SegmentKind::epilogue),
-                                               std::back_inserter(units));
-    uses.push_back({{builder_.end(), 0, 0}, units, {}, {}});
-  } else if (!taken_over(index) && !stage_.cut) {
-    call(routine, receive_block(index, false));
-  }
-  const std::size_t first_layer = uses.size();
-  for (int l = own.begin; l < own.end; ++l) {
-    const bool keep = stage_.training() && (stage_.keeps(l) || keeps_last(l));
-    const bool is_checkpoint =
-        checkpoint == Checkpoint::every_k       ? (l - own.begin) % stage_.segment() == 0
-        : checkpoint == Checkpoint::memory_poor ? l == own.begin
-                                                : false;
-    // A part may read the model's input without keeping it; layers of a whole graph keep theirs.
-    const bool passes = stage_.cut && !templates_[0]->keeps_input();
-    uses.push_back(layer_forward(l, keep ? ForwardMode::keep : ForwardMode::drop,
-                                 (!keep && !is_checkpoint) || passes));
-    ++class_.forward_evaluations;
-  }
-  stash_after(uses, own, first_layer);
-  if (!stage_.training() && own.last) {
-    builder_.begin("epilogue.forward");
-    Boundary b;
-    b.input = x_view(index, own.end);
-    if (epilogue_->empty()) {
-      builder_.free(b.input);
-    } else {
-      program::Buffer logits;
-      logits.name = "epilogue.logits";
-      logits.term = program::Term::logits;
-      logits.type = stage_.recipe.activation;
-      const models::Segment& head = stage_.graph->epilogue;
-      logits.elements = {head.tensors[static_cast<std::size_t>(head.output)].per_sample *
-                         stage_.samples};
-      b.output = constant_view(builder_.buffer(std::move(logits)));
-      epilogue_->forward(ForwardMode::drop, b);
-      builder_.free(b.output);
-    }
-    uses.push_back({{builder_.end(), 0, 0}, unit_list(SegmentKind::epilogue), {}, {}});
-  }
+  const stage::Pass pass = script(own).forward;
+  const bool has_input = pass.has(Piece::prologue);
+  if (!has_input && !taken_over(index) && !stage_.cut) call(routine, receive_block(index, false));
+  std::vector<Use> uses = expand(pass, index, false);
+  stash_after(uses, own, has_input ? 1 : 0);
   append_uses(routine, uses, false);
   if (releases_late(*stage_.strategy)) release();
   if (sends(index, false)) call(routine, send_block(index, false));
 }
 
-// Backward of a chunk's layers, recomputing what the forward pass dropped.
-void StageLowering::append_layer_backwards(std::vector<Use>& uses, const Chunk& own) {
-  const auto recompute = [&](int l, ForwardMode mode, bool free_input) {
-    Use use = layer_forward(l, mode, free_input);
-    if (use.call.block == program::kNone) return;
-    ++class_.forward_evaluations;
-    uses.push_back(std::move(use));
-  };
-  switch (stage_.strategy->checkpoint) {
-    case Checkpoint::every_k: {
-      const int k = static_cast<int>(stage_.segment());
-      for (int a = own.begin + (own.end - own.begin - 1) / k * k; a >= own.begin; a -= k) {
-        const int b = std::min(a + k, own.end);
-        for (int l = a; l < b; ++l)
-          if (!stage_.keeps(l))
-            recompute(l, l + 1 < b ? ForwardMode::keep : ForwardMode::recompute, false);
-        for (int l = b - 1; l >= a; --l) uses.push_back(layer_backward(l));
-      }
-      return;
-    }
-    case Checkpoint::memory_poor:
-      for (int l = own.end - 1; l >= own.begin; --l) {
-        if (!keeps_last(l)) {
-          for (int j = own.begin; j < l; ++j) recompute(j, ForwardMode::drop, j > own.begin);
-          recompute(l, keeps_output(l) && l + 1 < own.end ? ForwardMode::keep
-                                                                : ForwardMode::recompute,
-                    false);
-        }
-        uses.push_back(layer_backward(l));
-      }
-      return;
-    default:
-      for (int l = own.end - 1; l >= own.begin; --l) uses.push_back(layer_backward(l));
-  }
-}
-
 void StageLowering::build_backward(int index, bool last_micro_batch) {
   program::PassRoutines& all = routines(index);
   program::Routine& routine = last_micro_batch ? all.last_backward : all.backward;
-  const Chunk& own_chunk = chunk(index);
+  const Chunk& own = chunk(index);
   const std::int64_t evaluations = class_.forward_evaluations;
-  std::vector<Use> uses;
   // A chunk that takes over shares its gradient with the one before it, which sends it.
   const int sender = taken_over(index) ? index - 1 : index;
   const auto release = [&] {
@@ -120,45 +162,9 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
       call(routine, release_sent_block(sender, true, false));
   };
   if (!releases_late(*stage_.strategy)) release();
-  if (own_chunk.last) {
-    Boundary b;
-    b.input = x_view(index, own_chunk.end);
-    b.d_input = d_view(index, own_chunk.end);
-    b.free_input = !keeps_end(own_chunk);
-    if (blocks_.count("epilogue") == 0) {
-      builder_.begin("epilogue");
-      epilogue_->forward_and_backward(b);
-      blocks_["epilogue"] = builder_.end();
-    }
-    std::vector<int> own = unit_list(SegmentKind::epilogue), reads = own, opens = own;
-    if (stage_.first)  // tied weights belong to the prologue's units: their gradient opens here
-      for (int u : unit_list(SegmentKind::prologue))
-        if (layout_.units[static_cast<std::size_t>(u)].name == "tied")
-          reads.push_back(u), opens.push_back(u);
-    if (!epilogue_->trains()) own.clear(), opens.clear();
-    if (stage_.keeps_root()) reads.clear();
-    uses.push_back({{blocks_["epilogue"], 0, 0}, reads, opens, own});
-  } else if (!hands_on(index) && !stage_.cut) {
-    call(routine, receive_block(index, true));
-  }
-  const std::size_t first_layer = uses.size();
-  append_layer_backwards(uses, own_chunk);
-  fetch_before(uses, first_layer);
-  if (own_chunk.first) {
-    std::vector<int> own = prologue_->trains() ? unit_list(SegmentKind::prologue)
-                                               : std::vector<int>{};
-    std::vector<int> opens = own;
-    if (stage_.last)
-      std::erase_if(opens, [&](int u) {
-        return layout_.units[static_cast<std::size_t>(u)].name == "tied";
-      });
-    std::vector<int> reads;
-    if (prologue_->trains() && prologue_->backward_reads_weights() && !stage_.keeps_root())
-      std::ranges::copy_if(own, std::back_inserter(reads), [&](int u) {
-        return layout_.units[static_cast<std::size_t>(u)].name != "tied";
-      });
-    uses.push_back({{prologue_backward_block(), 0, 0}, reads, opens, own});
-  }
+  if (!own.last && !hands_on(index) && !stage_.cut) call(routine, receive_block(index, true));
+  std::vector<Use> uses = expand(script(own).backward, index, true);
+  fetch_before(uses, own.last ? 1 : 0, uses.size() - (own.first ? 1 : 0));
   open_staging_ = -1;
   append_uses(routine, uses, last_micro_batch);
   close_gradients(routine);

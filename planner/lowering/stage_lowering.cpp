@@ -25,7 +25,6 @@ StageLowering::StageLowering(const Stage& stage, program::Schedule schedule)
 
 program::RankClass StageLowering::run() {
   declare_state();
-  declare_offloaded();
   if (!stage_.apart) {
     declare_boundaries();
     declare_units();
@@ -82,11 +81,6 @@ bool StageLowering::keeps_output_before(int l) const {
 
 bool StageLowering::keeps_end(const Chunk& c) const {
   return c.end > c.begin && keeps_output(c.end - 1);
-}
-
-bool StageLowering::keeps_last(int l) const {
-  return stage_.training() && stage_.strategy->checkpoint == Checkpoint::memory_poor &&
-         stage_.mesh.pipeline == 1 && l == stage_.layers - 1;
 }
 
 void StageLowering::declare_segments() {
@@ -209,7 +203,8 @@ std::uint16_t StageLowering::layer_block(const LayerKey& key) {
   return layer_blocks_[key];
 }
 
-StageLowering::Use StageLowering::layer_forward(int l, ForwardMode mode, bool free_input) {
+StageLowering::LayerKey StageLowering::forward_key(int l, ForwardMode mode,
+                                                   bool free_input) const {
   LayerKey key;
   key.layer_template = template_of(l);
   key.kind = static_cast<int>(mode);
@@ -222,7 +217,7 @@ StageLowering::Use StageLowering::layer_forward(int l, ForwardMode mode, bool fr
     else if (output_view(key.chunk).buffer == stage_output_)
       key.output = Output::message;
   }
-  return {{layer_block(key), static_cast<std::uint16_t>(l), 0}, layer_units(l), {}, {}};
+  return key;
 }
 
 // Under memory_poor every boundary is recomputed for each layer, so each layer frees its own.
@@ -241,30 +236,9 @@ StageLowering::LayerKey StageLowering::backward_key(int l) const {
   return key;
 }
 
-StageLowering::Use StageLowering::layer_backward(int l) {
-  const LayerKey key = backward_key(l);
-  const bool trains = templates_[static_cast<std::size_t>(key.layer_template)]->trains();
-  const std::vector<int> units = layer_units(l), own = trains ? units : std::vector<int>{};
-  return {{layer_block(key), static_cast<std::uint16_t>(l), 0}, units, own, own};
-}
-
 bool StageLowering::is_root(int unit) const {
   return stage_.keeps_root() && layout_.units[static_cast<std::size_t>(unit)].layer < 0 &&
          copies_of(unit) > 0;
-}
-
-std::vector<int> StageLowering::layer_units(int l) const {
-  if (!stage_.divides_experts()) return {l};
-  return {stage_.layers + l, l};
-}
-
-std::vector<int> StageLowering::unit_list(SegmentKind kind) const {
-  std::vector<int> list;
-  for (std::size_t u = 0; u < layout_.units.size(); ++u)
-    if (layout_.units[u].ready == kind && layout_.units[u].layer < 0 &&
-        (layout_.units[u].elements > 0 || copies_of(static_cast<int>(u)) > 0))
-      list.push_back(static_cast<int>(u));
-  return list;
 }
 
 // The calls of the uses in order, each unit materialised before its use and released after it;

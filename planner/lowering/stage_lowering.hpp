@@ -13,6 +13,8 @@
 #include "planner/lowering/class_builder.hpp"
 #include "planner/lowering/segment_emitter.hpp"
 #include "planner/stage/layout.hpp"
+#include "planner/stage/script.hpp"
+#include "planner/stage/state.hpp"
 
 namespace planner::lowering {
 
@@ -24,12 +26,8 @@ class StageLowering {
  private:
   // state.cpp: what persists.
   void declare_state();
-  void declare_frozen();
-  std::int64_t stand_in_elements() const;
-  void declare_held(std::int64_t trained);
-  void declare_offloaded();
-  std::uint16_t state_buffer(const char* name, program::Term term, core::DType type,
-                             std::int64_t elements, bool host = false);
+  void declare(const stage::StateBuffer& buffer);
+  std::vector<std::int64_t> instances_of(const stage::StateBuffer& buffer) const;
 
   // units.cpp: materialised weights and unit gradients.
   void declare_units();
@@ -124,9 +122,18 @@ class StageLowering {
   std::uint16_t fetch_block(int l);
   std::uint16_t await_fetched_block();
   void stash_after(std::vector<Use>& uses, const Chunk& chunk, std::size_t first_layer);
-  void fetch_before(std::vector<Use>& uses, std::size_t first_layer);
+  void fetch_before(std::vector<Use>& uses, std::size_t first_layer, std::size_t end);
   void declare_boundaries();
   void declare_segments();
+  // passes.cpp: the script, expanded.
+  stage::ChunkScript script(const Chunk& chunk) const;
+  std::vector<int> indices(const stage::Units& units, int layer) const;
+  Use use_of(const stage::Use& use, std::uint16_t block, int layer) const;
+  std::uint16_t prologue_forward_block(int chunk);
+  std::uint16_t epilogue_forward_block(int chunk);
+  std::uint16_t epilogue_block(int chunk);
+  std::uint16_t piece_block(stage::Piece piece, int chunk, int layer, bool again);
+  std::vector<Use> expand(const stage::Pass& pass, int chunk, bool backward);
   void build_forward(int chunk);
   void build_backward(int chunk, bool last_micro_batch);
   void build_weight_gradient(int chunk, bool last_micro_batch);
@@ -135,20 +142,15 @@ class StageLowering {
   void append_completed(program::Routine& routine, int unit, bool last_micro_batch);
   // Gathered with the embeddings and released when the backward pass is over.
   bool is_root(int unit) const;
-  // Its own unit, and that of its experts where these differ from rank to rank.
-  std::vector<int> layer_units(int l) const;
   void close_gradients(program::Routine& routine);
-  Use layer_forward(int l, ForwardMode mode, bool free_input);
+  LayerKey forward_key(int l, ForwardMode mode, bool free_input) const;
   LayerKey backward_key(int l) const;
-  Use layer_backward(int l);
-  void append_layer_backwards(std::vector<Use>& uses, const Chunk& chunk);
   std::uint16_t layer_block(const LayerKey& key);
   Boundary layer_boundary(const LayerKey& key) const;
   int template_of(int l) const;
   bool keeps_output(int l) const;      // layer l's backward reads its output
   bool keeps_output_before(int l) const;  // the same of the layer before it in its chunk
   bool keeps_end(const Chunk& c) const;   // the same of its last layer, if it has one
-  bool keeps_last(int l) const;        // memory_poor: the first forward keeps layer l's tensors
   int chunk_index(int l) const {
     return static_cast<int>(&stage_.chunk_of(l) - stage_.chunks.data());
   }
@@ -174,7 +176,6 @@ class StageLowering {
   std::uint16_t send_block(int chunk, bool gradient);
   std::uint16_t release_sent_block(int chunk, bool gradient, bool final);
   std::uint16_t prologue_backward_block();
-  std::vector<int> unit_list(SegmentKind kind) const;
   void call(program::Routine& routine, std::uint16_t block, int layer = 0) const;
   bool overlaps() const { return stage_.strategy->overlap; }
   // Reductions begin within the last backward pass. Split passes complete layers after the

@@ -127,12 +127,13 @@ void StageLowering::stash_after(std::vector<Use>& uses, const Chunk& own,
   if (leaving >= 0) call(uses.back().after, drop_block(leaving), leaving);
 }
 
-// The first call from `first_layer` on that reads what a layer stashed waits for it, and requests
-// the next one's.
-void StageLowering::fetch_before(std::vector<Use>& uses, std::size_t first_layer) {
+// The first of the layers' calls, uses[first_layer] to uses[end - 1], that reads what a layer
+// stashed waits for it, and requests the next one's.
+void StageLowering::fetch_before(std::vector<Use>& uses, std::size_t first_layer,
+                                 std::size_t end) {
   std::vector<std::size_t> readers;    // in order
   std::vector<bool> met(static_cast<std::size_t>(stage_.layers), false);
-  for (std::size_t i = first_layer; i < uses.size(); ++i) {
+  for (std::size_t i = first_layer; i < end; ++i) {
     const std::size_t l = uses[i].call.layer;
     if (met[l] || !stashes(static_cast<int>(l))) continue;
     met[l] = true;

@@ -66,7 +66,10 @@ class Finalists {
     if (request_.objective == Objective::memory || request_.simpler_within <= 0) return;
     if (!reach(0)) return;
     const Entry& fastest = *entries_.front();
-    const core::Seconds most = (1 + request_.simpler_within) * kClosedForm * fastest.expected;
+    // The first entry may need more memory than its bound says, so that a slower one was found.
+    core::Seconds least = fastest.expected;
+    if (!fit.empty()) least = std::max(least, counted(fit.front()));
+    const core::Seconds most = (1 + request_.simpler_within) * kClosedForm * least;
     std::vector<std::pair<Complexity, const Entry*>> all;
     for (const Entry& e : explorer_.entries(0))
       if (e.expected <= most && risk(e) <= risk(fastest))
@@ -100,6 +103,10 @@ class Finalists {
     return explorer_.risks(0).of(core::Bytes(static_cast<std::int64_t>(most))) > risk(i);
   }
   std::int64_t seq_len() const { return explorer_.question().job.seq_len; }
+  core::Seconds counted(const Candidate& c) const {
+    return counted_step(explorer_.question().job, c.strategy, c.time.step, c.memory.worst.device,
+                        c.memory.usable);
+  }
 
   bool reach(std::size_t i) {
     while (entries_.size() <= i) {

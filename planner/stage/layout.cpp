@@ -251,12 +251,11 @@ class Layouter {
   void finish_spans() {
     for (program::Span& s : layout_.spans) {
       const int parts = stage_.parts(s.expert_ways);
-      s.shard_elements = program::padded(s.elements, parts) / parts;
+      s.shard_elements = shard_of(s.elements, parts);
       s.shard_offset = layout_.shard_elements;
       s.scale_offset = layout_.scale_elements;
       layout_.shard_elements += s.shard_elements;
-      layout_.scale_elements +=
-          (s.shard_elements + program::kQuantisationBlock - 1) / program::kQuantisationBlock;
+      layout_.scale_elements += StateSizes::scales_of(s.shard_elements);
     }
   }
 

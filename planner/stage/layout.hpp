@@ -15,6 +15,7 @@
 #include "planner/question/job.hpp"
 #include "planner/question/quantization.hpp"
 #include "planner/stage/policy.hpp"
+#include "planner/stage/state.hpp"
 #include "planner/strategy/strategy.hpp"
 #include "sim/program/program.hpp"
 
@@ -103,6 +104,10 @@ struct Unit {
   SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient
   int layer = -1;                         // local layer of layer units
   int expert_ways = 1;                    // more: the layer's experts, divided over so many ranks
+  UnitSizes sizes() const {
+    return {elements, frozen_elements, quantised_bytes, decoding_bytes, layer >= 0,
+            expert_ways > 1};
+  }
 };
 
 struct ParameterPlace {

@@ -121,10 +121,15 @@ bool Evaluator::take(const Strategy& s, Pieces& pieces) {
   strategy_.schedule = s.schedule;
   strategy_.virtual_stages = s.virtual_stages;
   current_ = &pieces;
-  if (!routines) known_count_ = 0;
+  if (routines) return true;
+  known_count_ = 0;
+  shared_.forget_passes();
+  if (!stages) {
+    make_places();
+    make_roles();
+  }
+  for (Role& role : roles_) role.form.record_passes(shared_);
   if (stages) return true;
-  make_places();
-  make_roles();
   const bool tight =
       std::ranges::all_of(roles_, [](const Role& role) { return role.form.is_tight(); });
   if (!tight) current_ = nullptr;      // nothing to share with the next structure
@@ -177,11 +182,11 @@ Evaluator::Links Evaluator::links_of(std::int64_t stride, std::int64_t per_node)
   return links;
 }
 
-std::vector<Chunk> Evaluator::chunks_of(std::size_t rank) const {
+std::vector<stage::ChunkShape> Evaluator::chunks_of(std::size_t rank) const {
   const std::vector<std::int64_t>& stages = strategy_.stages;
   const auto p = static_cast<std::size_t>(strategy_.pipeline);
   const std::int64_t every = counted(strategy_);
-  std::vector<Chunk> chunks;
+  std::vector<stage::ChunkShape> chunks;
   chunks.reserve((stages.size() - rank + p - 1) / p);
   std::int64_t before = 0;
   for (std::size_t place = rank; place < stages.size(); place += p) {
@@ -193,6 +198,7 @@ std::vector<Chunk> Evaluator::chunks_of(std::size_t rank) const {
 
 void Evaluator::make_roles() {
   roles_.clear();
+  roles_.reserve(3);                   // of most; they are large
   shared_.forget();
   const std::vector<std::int64_t>& stages = strategy_.stages;
   const auto p = static_cast<std::size_t>(strategy_.pipeline);

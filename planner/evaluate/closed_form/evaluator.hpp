@@ -79,7 +79,7 @@ class Evaluator {
   // what a rank takes follows which of its layers are, so that each that differs from the one
   // before has a role. Else 1.
   std::int64_t counted(const Strategy& s) const;
-  std::vector<Chunk> chunks_of(std::size_t rank) const;
+  std::vector<stage::ChunkShape> chunks_of(std::size_t rank) const;
   void make_places();
   void make_roles();
   Messages messages(std::size_t machine, const MessageTime& time) const;

@@ -269,6 +269,11 @@ Forms Pieces::build(std::int64_t b) const {
       times[i].wide = cost.wide_time(block).value();
     }
     forms.time.push_back(times);
+    Forms::Kernels& kernels = forms.kernels.emplace_back();
+    for (std::size_t i = 0; i < kPieces; ++i) {
+      kernels.whole[i] = times[i].kernels + times[i].transfers;
+      kernels.divided[i] = kernels.whole[i] - times[i].wide;
+    }
     const core::Seconds copy = cost::memory_time(core::Bytes(2 * forms.boundary), *machine);
     forms.landing.push_back(core::to_picoseconds(copy + machine->launch).value());
     forms.message.push_back(message_time(forms.boundary, *machine));

@@ -18,26 +18,16 @@
 #include "models/graph.hpp"
 #include "planner/question/job.hpp"
 #include "planner/question/quantization.hpp"
+#include "planner/stage/script.hpp"
 #include "planner/strategy/strategy.hpp"
 #include "sim/cost/machine.hpp"
 #include "sim/program/footprint.hpp"
 
 namespace planner::closed_form {
 
-enum class Piece : std::uint8_t {
-  prologue,           // embeddings
-  layer_keep,         // forward of a layer; keeps what its backward reads
-  layer_hold,         // forward that keeps its input alone: a checkpoint
-  layer_drop,         // forward that keeps nothing
-  recompute,          // of a segment's last layer: without what only the output needs
-  backward,           // of a layer
-  backward_first,     // of the model's first layer: frozen embeddings need no gradient
-  epilogue,           // head and loss, forward and backward
-  prologue_backward,
-  weight_gradient     // of a layer, where backward leaves it out (zb_h1, zb_h2)
-};
-inline constexpr std::size_t kPieces = 10;
-inline constexpr std::size_t index(Piece p) { return static_cast<std::size_t>(p); }
+using stage::index;
+using stage::kPieces;
+using stage::Piece;
 
 // On the compute stream, in picoseconds.
 struct PieceTime {
@@ -56,6 +46,10 @@ struct MessageTime {
 struct Forms {
   std::array<program::LiveFootprint, kPieces> live;
   std::vector<std::array<PieceTime, kPieces>> time;  // by machine
+  // The same, with the transfers that a piece waits for: where gradients are whole, and where they
+  // are divided, so that none are added up in f32 beside.
+  struct Kernels { std::array<std::int64_t, kPieces> whole{}, divided{}; };
+  std::vector<Kernels> kernels;       // by machine
   std::int64_t boundary = 0;                         // bytes of a boundary tensor
   std::vector<std::int64_t> landing;  // by machine: copying one out of the landing buffer
   std::vector<MessageTime> message;   // by machine

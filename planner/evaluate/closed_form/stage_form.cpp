@@ -25,10 +25,11 @@ std::int64_t moving(std::int64_t bytes, const cost::Machine& machine) {
 
 }  // namespace
 
-StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vector<Chunk> chunks,
-                     Shared& shared, std::int64_t versions)
+StageForm::StageForm(const Structure& structure, const Pieces& pieces,
+                     std::vector<stage::ChunkShape> chunks, Shared& shared,
+                     std::int64_t versions)
     : s_(&structure), chunks_(std::move(chunks)), versions_(versions) {
-  for (const Chunk& c : chunks_) {
+  for (const stage::ChunkShape& c : chunks_) {
     first_ |= c.first;
     last_ |= c.last;
     layers_ += c.layers;
@@ -42,26 +43,27 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, std::vect
   const Recipe& r = structure.recipe;
   communicates_ = s.data * s.context > 1;
   copies_ = stage::materialises(r, s);
+  gathers_ = stage::shards_weights(s);
   ahead_ = stage::gathers_ahead(s);
+  at_end_ = stage::gathers_at_end(structure.policy, s);
   units_reduce_ = stage::shards_gradients(s);
   staged_ = communicates_ && stage::reduce_type(*structure.job, r) != r.gradient;
   embeddings_train_ = pieces.prologue_trains;
   split_ = splits_backward(s.schedule);
   offloads_ = s.offloads("optimizer");
-  one_in_k_ = structure.policy.one_in_k;
   keeps_root_ = stage::keeps_root(structure.policy, s);
-  tail_reads_ = pieces.prologue_reads && embeddings_train_ && !keeps_root_;
+  embeddings_read_ = pieces.prologue_reads;
   make_units(pieces.units);
   make_spans(pieces);
-  sum_persistent(pieces.units);
+  sum_state(pieces.units);
   time_end();
-  time_waits();
+  share_buckets();
   make_runs(shared);
   count_groups();
 }
 
 void StageForm::make_runs(Shared& shared) {
-  for (const Chunk& c : chunks_) {
+  for (const stage::ChunkShape& c : chunks_) {
     if (runs_.empty() || !(c == runs_.back().chunk)) runs_.push_back({c, shared.kind_of(c)});
     ++runs_.back().count;
     sent_ += !c.first + !c.last;
@@ -72,6 +74,7 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
   if (n == 0) return;
+  unit.trains = true;
   const core::DType wire = stage::reduce_type(*s_->job, r);
   unit.weights += copies_ ? bytes(n, r.compute) : 0;
   unit.gradient += units_reduce_ ? bytes(n, r.gradient) : 0;
@@ -89,6 +92,7 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
                                          r.compute, m);
     std::int64_t reduce = 0;
     if (units_reduce_) {
+      unit.open[i] += moving(bytes(n, r.gradient), m);
       reduce = (*s_->transfers)(Collective::reduce_scatter, Algorithm::ring, places[i], n, wire,
                                 m) +
                moving(bytes(shard, wire) + 2 * bytes(shard, r.gradient), m);
@@ -102,25 +106,24 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
 }
 
 void StageForm::make_units(const UnitElements& u) {
-  layer_.elements = u.layer;
-  final_.elements = last_ ? u.final : 0;
-  tied_.elements = first_ || last_ ? u.tied : 0;
-  embeddings_.elements = first_ ? u.embeddings : 0;
+  auto& [layer, head, tied, embeddings] = units_.units;
+  layer.elements = u.layer;
+  head.elements = last_ ? u.final : 0;
+  tied.elements = first_ || last_ ? u.tied : 0;
+  embeddings.elements = first_ ? u.embeddings : 0;
   experts_ = u.experts;
-  for (Unit* unit : {&layer_, &final_, &tied_, &embeddings_})
-    add_trained(*unit, unit->elements, false);
-  add_trained(layer_, experts_, true);
-  trained_ = layers_ * (layer_.elements + experts_) + final_.elements + tied_.elements +
-             embeddings_.elements;
-  add_partial(layer_, u.partial_layer);
-  add_partial(final_, u.partial_final);
-  add_partial(tied_, 0);
-  add_partial(embeddings_, u.partial_embeddings);
-  add_frozen(layer_, u.frozen_layer, u.quantised_layer);
-  frozen_bytes_ *= layers_;
-  if (last_) add_frozen(final_, u.frozen_epilogue, 0);
-  if (first_ || last_) add_frozen(tied_, u.frozen_tied, 0);
-  if (first_) add_frozen(embeddings_, u.frozen_prologue - u.frozen_tied, 0);
+  for (Unit& unit : units_.units) add_trained(unit, unit.elements, false);
+  add_trained(layer, experts_, true);
+  trained_ = layers_ * (layer.elements + experts_) + head.elements + tied.elements +
+             embeddings.elements;
+  add_partial(layer, u.partial_layer);
+  add_partial(head, u.partial_final);
+  add_partial(tied, 0);
+  add_partial(embeddings, u.partial_embeddings);
+  add_frozen(layer, u.frozen_layer, u.quantised_layer);
+  if (last_) add_frozen(head, u.frozen_epilogue, 0);
+  if (first_ || last_) add_frozen(tied, u.frozen_tied, 0);
+  if (first_) add_frozen(embeddings, u.frozen_prologue - u.frozen_tied, 0);
 }
 
 // Norms and biases of split rows, one side of adapters (StageLowering::partial_block).
@@ -131,16 +134,12 @@ void StageForm::add_partial(Unit& unit, std::int64_t n) {
                                s_->recipe.gradient, *s_->machines[i]);
 }
 
-// Stored whole in the compute type, or as codes; under ZeRO-3 divided and gathered like the rest.
+// Frozen parameters under ZeRO-3 are gathered like the rest, codes as they are.
 void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
+  if (!stage::shards_weights(*s_->strategy)) return;
   const core::DType type = s_->recipe.compute;
-  if (s_->strategy->sharding != Sharding::zero3) {
-    frozen_bytes_ += bytes(n, type) + codes;
-    return;
-  }
   const std::int64_t k = parts();
   const std::int64_t whole = program::padded(n, k), whole_codes = program::padded(codes, k);
-  frozen_bytes_ += bytes(whole / k, type) + whole_codes / k;
   unit.weights += bytes(whole, type) + whole_codes;
   for (std::size_t i = 0; i < s_->machines.size(); ++i)
     for (const auto& [elements, of] : {std::pair{whole, type}, {whole_codes, core::DType::u8}})
@@ -149,35 +148,31 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
                                            s_->gradients[i], elements, of, *s_->machines[i]);
 }
 
-void StageForm::sum_persistent(const UnitElements& units) {
-  const Recipe& r = s_->recipe;
-  const Optimizer& o = s_->optimizer;
+void StageForm::sum_state(const UnitElements& u) {
+  const auto& [layer, head, tied, embeddings] = units_.units;
   const Strategy& s = *s_->strategy;
-  const stage::Policy& policy = s_->policy;
-  const bool weight_shard = stage::shards_weights(s);
-  persistent_ = versions_ * bytes(weight_shard ? shard_ : trained_, r.weight) + frozen_bytes_ +
-                bytes(units_reduce_ ? shard_ : trained_, r.gradient);
-  if (last_) persistent_ += bytes(1, core::DType::f64);  // the loss
-  if (stage::keeps_whole_scales(policy, s))
-    persistent_ += layers_ * (units.decoding_layer - units.decoding_layer / parts());
-  if (policy.stand_ins) {
-    const auto other = std::max({final_.elements, tied_.elements, embeddings_.elements});
-    persistent_ +=
-        bytes(stage::stand_in_elements(layer_.elements, experts_, other, last_), r.compute);
-  }
-  if (stage::keeps_wide_gradients(policy, s))
-    persistent_ += bytes(trained_, core::DType::f32);
-  persistent_ += bytes(stage::gradient_copies(policy, s) * trained_, r.weight);
-  std::int64_t& home = offloads_ ? host_ : persistent_;
-  if (r.has_master) home += bytes(shard_, r.master);
-  const core::DType first = o.quantised ? core::DType::u8 : r.first_moment;
-  const core::DType second = o.quantised ? core::DType::u8 : r.second_moment;
-  home += o.first_moments * bytes(shard_, first) + o.second_moments * bytes(shard_, second);
-  if (stage::copies_moments(policy, s, o)) update_copies_ = bytes(shard_, second);
-  if (o.quantised)
-    home += (o.first_moments + o.second_moments) * bytes(scales_, core::DType::f32);
-  // What the host's update reads and writes (StageLowering::declare_offloaded).
-  if (offloads_) host_ += bytes(shard_, r.weight) + bytes(shard_, r.gradient);
+  const std::int64_t divided = stage::shards_weights(s) ? parts() : 1;
+  stage::StateSizes sizes;
+  sizes.add_unit({.elements = layer.elements, .frozen = u.frozen_layer,
+                  .quantised = u.quantised_layer, .decoding = u.decoding_layer},
+                 divided, layers_);
+  sizes.add_unit({.elements = experts_, .experts = true}, divided, layers_);
+  const auto add = [&](const Unit& unit, std::int64_t frozen) {
+    sizes.add_unit({.elements = unit.elements, .frozen = frozen, .of_layer = false}, divided);
+  };
+  if (last_) add(head, u.frozen_epilogue);
+  if (first_ || last_) add(tied, u.frozen_tied);
+  if (first_) add(embeddings, u.frozen_prologue - u.frozen_tied);
+  sizes.shard = shard_;
+  sizes.scales = scales_;
+  const stage::State state = state_of(stage::StateQuestion{
+      .policy = s_->policy, .recipe = s_->recipe, .optimizer = s_->optimizer, .strategy = s,
+      .reduce = stage::reduce_type(*s_->job, s_->recipe), .sizes = sizes, .layers = layers_,
+      .last = last_});
+  persistent_ = state.bytes(false, versions_);
+  host_ = state.bytes(true, versions_);
+  if (stage::copies_moments(s_->policy, s, s_->optimizer))
+    update_copies_ = bytes(shard_, s_->recipe.second_moment);
 }
 
 std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double rate,
@@ -198,6 +193,7 @@ std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double r
 
 // What happens once a step: gradients zeroed, buckets reduced, weights updated and gathered.
 void StageForm::time_end() {
+  const auto& [layer, head, tied, embeddings] = units_.units;
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
@@ -247,40 +243,58 @@ void StageForm::time_end() {
     });
     update = std::max(update, gathered);
     if (!units_reduce_)
-      update += layers_ * layer_.partial[i] + final_.partial[i] + embeddings_.partial[i];
+      update += layers_ * layer.partial[i] + head.partial[i] + embeddings.partial[i];
     const bool early = split_ && !communicates_;  // beside the last weight gradients
-    if (tied_.elements > 0 && s.pipeline > 1)
+    if (tied.elements > 0 && s.pipeline > 1)
       (early ? tied_early_[i] : update) +=
           (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->embedding[i],
-                           (tied_.elements + parts() - 1) / parts(), r.gradient, m);
+                           (tied.elements + parts() - 1) / parts(), r.gradient, m);
     update_[i] = update;
   }
 }
 
-// What passes wait for, unit by unit.
-void StageForm::time_waits() {
-  // The root's copies, the final norm's and the tied table's among them, stay from pass to pass.
+// What a unit's gradients take of the time of all buckets, and of their staging at the most.
+void StageForm::share_buckets() {
+  auto& [layer, head, tied, embeddings] = units_.units;
+  layer.bucket = row_staging_;
+  head.bucket = head_staging_;
+  tied.bucket = first_ ? largest_staging_ : head_staging_;
+  embeddings.bucket = largest_staging_;
+  const auto share = [](std::int64_t elements, double rate) {
+    return static_cast<std::int64_t>(static_cast<double>(elements) * rate);
+  };
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
-    const auto reads = [&](const Unit& u) { return u.cast[i] + (ahead_ ? 0 : u.gather[i]); };
-    const auto gathers = [&](const Unit& u) { return ahead_ ? u.gather[i] : 0; };
-    Waits& w = waits_[i];
-    w.layer = reads(layer_);
-    w.next = gathers(layer_);
-    const std::int64_t final_reads = reads(final_), final_ahead = gathers(final_);
-    w.prologue_reads = reads(embeddings_) + reads(tied_) + (keeps_root_ ? final_reads : 0);
-    w.prologue_ahead = gathers(embeddings_) + gathers(tied_) + (keeps_root_ ? final_ahead : 0);
-    w.epilogue_reads = keeps_root_ ? 0 : final_reads + reads(tied_);
-    w.epilogue_ahead = keeps_root_ ? 0 : final_ahead + gathers(tied_);
-    w.tail_reads = tail_reads_ ? reads(embeddings_) : 0;
-    w.tail_ahead = tail_reads_ ? gathers(embeddings_) : 0;
-    const auto share = [&](std::int64_t elements, double rate) {
-      return static_cast<std::int64_t>(static_cast<double>(elements) * rate);
-    };
-    const bool whole = chunks_.back().first;  // the model in one chunk: tied weights go last
-    layer_share_[i] =
-        share(layer_.elements, reduce_rate_[i]) + share(experts_, expert_rate_[i]);
-    head_share_[i] = share(final_.elements + (whole ? 0 : tied_.elements), reduce_rate_[i]);
-    embeddings_share_[i] = share(embeddings_.elements + tied_.elements, reduce_rate_[i]);
+    for (Unit& u : units_.units) u.share[i] = share(u.elements, reduce_rate_[i]);
+    layer.share[i] += share(experts_, expert_rate_[i]);
+  }
+  units_.manner = {.overlaps = s_->strategy->overlap, .gathers_ahead = ahead_,
+                   .gathers_at_end = at_end_, .gathers = gathers_, .reduces = units_reduce_,
+                   .stages_buckets = stages_early(), .copies = copies_,
+                   .keeps_root = keeps_root_};
+  units_.sum(s_->machines.size());
+}
+
+void StageForm::record_passes(Shared& shared) {
+  const std::size_t machines = s_->machines.size();
+  const auto outlines = [&](const stage::ChunkShape& c, bool stages) -> const auto& {
+    Manner manner = units_.manner;
+    manner.stages_buckets = stages;
+    return shared.outlines_.of(
+        {.policy = s_->policy, .strategy = *s_->strategy, .both_ends = c.first && c.last,
+         .keeps_root = keeps_root_, .embeddings_train = embeddings_train_,
+         .embeddings_read = embeddings_read_},
+        c, units_.trained(), manner);
+  };
+  last_backward_.resize(stages_early() ? runs_.size() : 0);
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const stage::ChunkShape& c = runs_[i].chunk;
+    if (stages_early()) last_backward_[i].record(outlines(c, true).backward, units_, machines);
+    Shared::Recorded& known = shared.passes_[runs_[i].kind];
+    if (known.at == shared.latest_) continue;
+    known.at = shared.latest_;
+    const Outlines::Passes& of = outlines(c, false);
+    known.passes.forward.record(of.forward, units_, machines);
+    known.passes.backward.record(of.backward, units_, machines);
   }
 }
 
@@ -288,8 +302,9 @@ void StageForm::count_groups() {
   const Strategy& s = *s_->strategy;
   const bool wraps = chunks_.size() > 1;  // the last rank sends to the first
   groups_ = (s.tensor > 1) + (s.context > 1) + communicates_ + (s_->replicas.front().size > 1) +
-            (wraps || !first_) + (wraps || !last_) + (s.pipeline > 1 && tied_.elements > 0) +
-            (s.expert > 1) + (experts_ > 0 && s_->experts.front().size > 1);
+            (wraps || !first_) + (wraps || !last_) +
+            (s.pipeline > 1 && unit(UnitKind::tied).elements > 0) + (s.expert > 1) +
+            (experts_ > 0 && s_->experts.front().size > 1);
 }
 
 }  // namespace planner::closed_form

@@ -62,10 +62,11 @@ class Buckets {
 }  // namespace
 
 void StageForm::make_spans(const Pieces& pieces) {
+  const auto& [layer, head, tied, embeddings] = units_.units;
   if (units_reduce_) {
     spans_.reserve(4);
-    add_span(spans_, layer_.elements, layers_);
-    for (const Unit* u : {&final_, &embeddings_, &tied_}) add_span(spans_, u->elements, 1);
+    add_span(spans_, layer.elements, layers_);
+    for (const Unit* u : {&head, &embeddings, &tied}) add_span(spans_, u->elements, 1);
     add_span(expert_spans_, experts_, layers_);
   } else {
     make_buckets(pieces);
@@ -73,10 +74,9 @@ void StageForm::make_spans(const Pieces& pieces) {
   for_spans([&](const Spans& spans, bool experts) {
     const std::int64_t n = parts(experts);
     for (const auto& [elements, count] : spans) {
-      const std::int64_t shard = program::padded(elements, n) / n;
+      const std::int64_t shard = stage::shard_of(elements, n);
       shard_ += count * shard;
-      scales_ +=
-          count * ((shard + program::kQuantisationBlock - 1) / program::kQuantisationBlock);
+      scales_ += count * stage::StateSizes::scales_of(shard);
     }
   });
 }
@@ -87,9 +87,9 @@ void StageForm::make_buckets(const Pieces& pieces) {
   const bool several = s.pipeline > 1;
   Buckets buckets(s.bucket_bytes, gradient, communicates_);
   const auto tied = [&] {  // alone where it is on two stages
-    if (tied_.elements == 0) return;
+    if (unit(UnitKind::tied).elements == 0) return;
     if (several) buckets.close();
-    buckets.add({tied_.elements});
+    buckets.add({unit(UnitKind::tied).elements});
     if (several) buckets.close();
   };
   if (last_) buckets.add(pieces.epilogue_parameters);

@@ -1,0 +1,162 @@
+#include "planner/evaluate/closed_form/outline.hpp"
+
+#include <algorithm>
+
+#include "core/check.hpp"
+
+namespace planner::closed_form {
+namespace {
+
+using stage::Row;
+
+UnitSet bit(stage::UnitKind unit) { return static_cast<UnitSet>(1 << stage::index(unit)); }
+
+class Outliner {
+ public:
+  Outliner(UnitSet trains, const Manner& manner) : trains_(trains), manner_(manner) {}
+
+  Outline run(const stage::Pass& pass) {
+    for (std::size_t g = 0; g < pass.groups.size(); ++g) {
+      const bool last = g + 1 == pass.groups.size();
+      add_group(pass.groups[g], last ? nullptr : pass.groups[g + 1].rows.data());
+    }
+    for (const Outline::Block& block : outline_.blocks)
+      for (std::size_t i = block.first; i < block.last; ++i)
+        count(outline_.leaves[i], block.times * outline_.leaves[i].times);
+    outline_.stages_buckets = manner_.stages_buckets;
+    return std::move(outline_);
+  }
+
+ private:
+  void count(const Outline::Leaf& leaf, std::int64_t times) {
+    const auto add = [&](auto& counts, auto what) {
+      const auto same = std::ranges::find_if(counts, [&](const auto& c) { return c.what == what; });
+      if (same != counts.end())
+        same->times += times;
+      else
+        counts.push_back({what, times});
+    };
+    add(outline_.pieces, leaf.piece);
+    if (leaf.asks != 0) add(outline_.asks, leaf.asks);
+    if (leaf.opens != 0) add(outline_.opens, leaf.opens);
+    for (std::size_t c = 0; c < leaf.completes; ++c)
+      add(outline_.completes, leaf.completions[c].unit);
+  }
+
+  // Of gradients, between uses.
+  struct State {
+    UnitSet open = 0, done = 0, reducing = 0;
+    friend bool operator==(const State&, const State&) = default;
+  };
+
+  static bool shares(const Row& row, const Row* next) {
+    return next != nullptr && next != &row && next->same_layer;
+  }
+  // Whether a use of the row is the same before one of `next` as before one of `other`.
+  bool alike(const Row& row, const Row* next, const Row* other) const {
+    if (!manner_.copies) return true;
+    if (next == nullptr || other == nullptr) return next == other;
+    return shares(row, next) == shares(row, other) && next->use.reads == other->use.reads;
+  }
+  bool begins() const { return outline_.leaves.empty() && manner_.gathers_ahead; }
+
+  // `first`: of its row. `next`: the row of the use behind it, null at the end.
+  void add_leaf(const Row& row, bool first, const Row* next, std::int64_t times) {
+    const stage::Use& use = row.use;
+    const bool asks = !(first && row.same_layer) && (begins() || !manner_.gathers_ahead);
+    Outline::Leaf& leaf = outline_.leaves.emplace_back();
+    leaf.piece = use.piece;
+    leaf.times = times;
+    if (manner_.copies) {
+      const UnitSet reads = set_of(use.reads);
+      leaf.reads = manner_.keeps_root && use.piece == Piece::prologue ? 0 : reads;
+      if (asks) leaf.asks = reads;
+      if (shares(row, next))
+        leaf.keeps = leaf.reads;
+      else if (next != nullptr)
+        leaf.next = set_of(next->use.reads);
+    }
+    leaf.opens = set_of(use.opens) & trains_;
+    state_.open |= leaf.opens;
+    leaf.open = state_.open;
+    leaf.done = state_.done;
+    leaf.reducing = state_.reducing;
+    for (const stage::UnitKind unit : use.completes) {
+      if ((trains_ & bit(unit)) == 0) continue;
+      leaf.completions[leaf.completes++] = {unit, state_.open};
+      state_.open &= static_cast<UnitSet>(~bit(unit));
+      if (manner_.stages_buckets) state_.done |= bit(unit);
+      state_.reducing = bit(unit);
+    }
+  }
+
+  bool steady(const State& before) const {
+    return state_ == before || !(manner_.reduces || manner_.stages_buckets);
+  }
+
+  // The first use, those between, the last one: as far as they differ.
+  void add_row(const Row& row, const Row* next) {
+    const State before = state_;
+    const bool apart = begins() || (row.same_layer && manner_.copies);
+    add_leaf(row, true, row.count > 1 ? &row : next, 1);
+    const std::int64_t inner = row.count - 1 - (alike(row, &row, next) ? 0 : 1);
+    if (inner > 0 && steady(before) && !apart)
+      outline_.leaves.back().times += inner;
+    else if (inner > 0)
+      add_leaf(row, false, &row, inner);
+    if (row.count - 1 > std::max<std::int64_t>(inner, 0)) add_leaf(row, false, next, 1);
+  }
+
+  void add_block(const stage::Group& group, const Row* next, std::int64_t times) {
+    const std::size_t first = outline_.leaves.size();
+    for (std::size_t r = 0; r < group.count; ++r)
+      add_row(group.rows[r], r + 1 < group.count ? &group.rows[r + 1] : next);
+    outline_.blocks.push_back({first, outline_.leaves.size(), times});
+  }
+
+  // The same of its repetitions.
+  void add_group(const stage::Group& group, const Row* after) {
+    const Row* const rows = group.rows.data();
+    const State before = state_;
+    const bool apart = begins();
+    add_block(group, group.times > 1 ? rows : after, 1);
+    const bool ends_alike = alike(rows[group.count - 1], rows, after);
+    const std::int64_t inner = group.times - 1 - (ends_alike ? 0 : 1);
+    if (inner > 0 && steady(before) && !apart)
+      outline_.blocks.back().times += inner;
+    else if (inner > 0)
+      add_block(group, rows, inner);
+    if (group.times - 1 > std::max<std::int64_t>(inner, 0)) add_block(group, after, 1);
+  }
+
+  UnitSet trains_;
+  Manner manner_;
+  Outline outline_;
+  State state_;
+};
+
+}  // namespace
+
+Outline outline_of(const stage::Pass& pass, UnitSet trains, const Manner& manner) {
+  return Outliner(trains, manner).run(pass);
+}
+
+const Outlines::Passes& Outlines::of(const stage::ScriptQuestion& q, const stage::ChunkShape& c,
+                                     UnitSet trains, const Manner& m) {
+  const auto every = static_cast<std::uint64_t>(q.strategy.checkpoint_every);
+  const auto layers = static_cast<std::uint64_t>(c.layers);
+  const auto before = static_cast<std::uint64_t>(c.before);
+  PLANNER_CHECK(std::max({every, layers, before}) < 1 << 12, "too many layers for a key");
+  std::uint64_t key = (every << 24) | (layers << 12) | before;
+  for (const bool flag : {c.first, c.last, q.keeps_root, m.gathers_ahead, m.reduces,
+                          m.stages_buckets, m.copies})
+    key = (key << 1) | static_cast<std::uint64_t>(flag);
+  key = (key << 7) | (static_cast<std::uint64_t>(q.strategy.checkpoint) << 4) | trains;
+  const auto [at, fresh] = known_.try_emplace(key);
+  if (!fresh) return at->second;
+  describe(q, c, script_);
+  at->second = {outline_of(script_.forward, trains, m), outline_of(script_.backward, trains, m)};
+  return at->second;
+}
+
+}  // namespace planner::closed_form

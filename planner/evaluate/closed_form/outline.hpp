@@ -1,0 +1,85 @@
+#pragma once
+// Internal: outlines of passes. The script of a pass (stage/script.hpp) says use by use what is
+// read, opened and reduced. Its outline counts uses that are alike, and rows of uses that repeat;
+// memory and time of the pass are sums over its leaves (tape.hpp). A search meets the same
+// outlines again and again, so they are kept (Outlines).
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "planner/stage/script.hpp"
+
+namespace planner::closed_form {
+
+using stage::Piece;
+
+// How a stage's passes treat its units.
+struct Manner {
+  bool overlaps = false;               // transfers run beside computing
+  bool gathers_ahead = false;          // the next use's copies are requested before this one's use
+  bool gathers_at_end = false;         // or behind it
+  bool gathers = false;                // over the links that reductions take, which follow
+  bool reduces = false;                // each unit is reduced when it is complete
+  bool stages_buckets = false;         // instead, in last backward passes buckets, through staging
+  bool copies = false;                 // kernels read copies of the weights
+  bool keeps_root = false;             // those of the root stand beside the whole pass
+};
+
+// Kinds of units, a bit of each.
+using UnitSet = std::uint8_t;
+inline constexpr std::size_t kUnitSets = 1 << stage::kUnitKinds;
+inline UnitSet set_of(const stage::Units& units) {
+  UnitSet set = 0;
+  for (const stage::UnitKind u : units) set |= static_cast<UnitSet>(1 << stage::index(u));
+  return set;
+}
+
+struct Outline {
+  struct Completion {
+    stage::UnitKind unit{};
+    UnitSet open = 0;                  // whole gradients, this one among them
+  };
+  // Uses alike.
+  struct Leaf {
+    Piece piece{};
+    UnitSet reads = 0, asks = 0;       // copies of units; of them, those that nobody asked for
+    UnitSet next = 0, keeps = 0;       // the next use's other copies; own ones that it shares
+    UnitSet opens = 0, open = 0;       // gradients: opened here; open while the piece runs
+    UnitSet done = 0;                  // complete before it
+    UnitSet reducing = 0;              // the latest of those
+    std::array<Completion, 2> completions{};
+    std::size_t completes = 0;
+    std::int64_t times = 1;
+  };
+  struct Block { std::size_t first = 0, last = 0; std::int64_t times = 1; };
+
+  std::vector<Leaf> leaves;
+  std::vector<Block> blocks;           // leaves in turn, so many times
+  bool stages_buckets = false;         // of a last backward pass, which reduces through staging
+  // How often pieces run, sets of copies are asked for one by one, gradients are opened, and units
+  // are complete.
+  template <class What>
+  struct Count { What what{}; std::int64_t times = 0; };
+  std::vector<Count<Piece>> pieces;
+  std::vector<Count<UnitSet>> asks, opens;
+  std::vector<Count<stage::UnitKind>> completes;
+};
+
+// trains: units that have gradients. Leaves that differ in what the manner has not are alike.
+Outline outline_of(const stage::Pass& pass, UnitSet trains, const Manner& manner);
+
+// By what the passes of a chunk depend on, for one question.
+class Outlines {
+ public:
+  struct Passes { Outline forward, backward; };
+  const Passes& of(const stage::ScriptQuestion& question, const stage::ChunkShape& chunk,
+                   UnitSet trains, const Manner& manner);
+
+ private:
+  std::unordered_map<std::uint64_t, Passes> known_;
+  stage::ChunkScript script_;          // for a moment
+};
+
+}  // namespace planner::closed_form
