@@ -171,9 +171,10 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
   for (int u = 0; u < static_cast<int>(layout_.units.size()); ++u)
     if (is_root(u)) call(routine, release_block(u), u);
   if (open_staging_ >= 0) call(routine, close_staging_block(), open_staging_);
-  if (last_micro_batch && reduces_tied_early()) call(routine, tied_block(), layout_.tied_span);
   if (releases_late(*stage_.strategy)) release();
   if (sends(index, true)) call(routine, send_block(index, true));
+  // After the send: the other end comes to this sum when it has what follows from that message.
+  if (last_micro_batch && reduces_tied_early()) call(routine, tied_block(), layout_.tied_span);
   if (last_micro_batch) class_.forward_evaluations = evaluations;
 }
 
