@@ -360,6 +360,10 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
   if (!problems.empty()) return problems;
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
+  if (processes != nullptr && !processes->calls_wait()) {
+    problems = program::check_launches(program);
+    if (!problems.empty()) return problems;
+  }
 
   auto data = options.data == "synthetic"
                   ? core::Result<DataSource>(

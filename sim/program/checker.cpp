@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/program/checker_parts.hpp"
+#include "sim/program/turns.hpp"
 
 namespace program {
 namespace checker {
@@ -116,7 +117,17 @@ core::Problems check(const Program& p) {
     checker::check_versions(p.classes[c], problems);
     if (std::ranges::count(seen, false) == 0) break;
   }
-  checker::check_ranks(p, m, problems);
+  checker::check_ranks(p, m, schedule.flushes && !takes_turns(p), problems);
+  return problems.take();
+}
+
+core::Problems check_launches(const Program& p) {
+  const std::int64_t m = checker::micro_batches_to_walk(p);
+  const Schedule& schedule = p.classes.front().schedule;
+  if (!schedule.flushes && m < schedule.micro_batches)
+    return check_launches(checker::cut_steps(p, m));
+  checker::Problems problems;
+  checker::check_ranks(p, m, true, problems);
   return problems.take();
 }
 

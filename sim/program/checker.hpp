@@ -18,6 +18,12 @@
 //   progress     no deadlock: streams run until nothing moves, a message or collective completing
 //                when all its parties have come to it (rendezvous, the strictest of transports);
 //                pushes and replies of servers are buffered, and complete when they start
+//   launches     no deadlock either where a rank runs what it communicates one after another, in
+//                issue order over all streams and groups. A GPU does so when the kernels that run
+//                leave no room for another. It must have room for one more beside those that send:
+//                a send waits for its receiver and holds up the later sends of its stream alone.
+//                Not of pipelines without flush, nor of servers that answer worker by worker: they
+//                need streams that run beside each other (check_launches)
 //
 // Bounded: a schedule is periodic between its warm-up and its drain, and actions name instances
 // relative to their micro-batch, so what holds once every slot has been reused within the steady
@@ -40,5 +46,9 @@ inline constexpr int kRanksPlayed = 64;
 // Empty when sound. Problem::where names class or rank, routine, block, layer, micro-batch, action
 // index and kind. Each action is reported once per rule.
 core::Problems check(const Program& program);
+
+// The rule `launches` of any Program: empty where one launch at a time, beside those that send, is
+// enough. For those who execute it so. REQUIRES: check(program) is empty.
+core::Problems check_launches(const Program& program);
 
 }  // namespace program

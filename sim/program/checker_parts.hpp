@@ -14,7 +14,7 @@
 namespace program::checker {
 
 enum class Rule : std::uint8_t {
-  wait, lifetime, order, matching, passes, accumulation, progress, versions
+  wait, lifetime, order, matching, passes, accumulation, progress, launches, versions
 };
 
 // One run of a routine.
@@ -75,7 +75,8 @@ void check_class(const RankClass& k, int part, std::int64_t micro_batches, Probl
 void check_passes(const RankClass& k, Problems& problems);
 // versions
 void check_versions(const RankClass& k, Problems& problems);
-// matching and progress
-void check_ranks(const Program& program, std::int64_t micro_batches, Problems& problems);
+// matching and progress, and launches where these hold
+void check_ranks(const Program& program, std::int64_t micro_batches, bool launches,
+                 Problems& problems);
 
 }  // namespace program::checker

@@ -87,6 +87,18 @@ TEST_CASE("random cells of pipelines without flush") {
   }
 }
 
+// The last stage sums its part of tied embeddings before it receives the next micro-batch, and the
+// first stage comes to that sum when the stages between have passed their gradients on.
+TEST_CASE("a pipeline without flush needs streams that run beside each other") {
+  const program::Program p = lowered(endless(Schedule::pipedream, 3, 1));
+  REQUIRE(program::check(p).empty());
+  const std::string circle = core::to_text(program::check_launches(p));
+  CAPTURE(circle);
+  CHECK(circle.find("a circle over communicators") != std::string::npos);
+  CHECK(circle.find("in group embedding (ranks 0, 2)") != std::string::npos);
+  CHECK(program::check_launches(lowered(endless(Schedule::pipedream, 2, 1))).empty());
+}
+
 TEST_CASE("the checker names a wrong version of the weights") {
   const auto problems_after = [](Schedule schedule, auto&& change) {
     program::Program p = lowered(endless(schedule, 3, 1));
