@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "core/check.hpp"
+#include "exec/communicator/channels.hpp"
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/interpreter.hpp"
 #include "sim/program/traffic.hpp"
@@ -24,10 +25,6 @@ bool serves(ActionKind kind) {
   return kind == ActionKind::push || kind == ActionKind::serve_push ||
          kind == ActionKind::serve_pull || kind == ActionKind::pull;
 }
-
-constexpr int kServerChannel = 2000;  // servers apart and workers use different streams
-constexpr int kBarrierChannel = 3000;
-constexpr int kMessageChannel = 4000;  // + tag: both ends of a message run on different streams
 
 // Ranks in the order of their indices in the group of this action. Workers come first, then servers
 // apart, or those that answer beside the steps of their ranks' workers: these are there twice.

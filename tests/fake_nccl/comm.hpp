@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "exec/cuda/nccl/abi.hpp"
 #include "tests/fake_nccl/board.hpp"
@@ -21,7 +23,8 @@ struct Device {
   int rank = 0;
   std::mutex mutex{};
   std::int64_t given = 0;
-  std::deque<std::int64_t> under_way{};  // numbers of calls that are not over
+  // Numbers of calls that are not over, without those that hold up no other.
+  std::deque<std::int64_t> under_way{};
 
   // Whether the words that name a rank name this one, or none.
   bool is_meant() const {
@@ -48,6 +51,11 @@ struct CommOf {
   bool aborted = false;
   std::int64_t collectives = 0;
   std::map<int, std::int64_t> sent, received;  // by peer
+  std::deque<std::int64_t> calls;      // that are not over: they run in this order on any streams
+  bool connected = false;              // for collectives
+  std::set<std::pair<int, bool>> peers;  // connected to send, or to receive
+  void* memory_of = nullptr;           // the device that the connections' buffers lie on
+  std::int64_t buffers = 0;            // bytes of them
 };
 
 }  // namespace exec::cuda::nccl

@@ -13,6 +13,8 @@
 //   count=N        the Nth call is made with one element less
 //   refuse=N       the Nth call is refused at once
 //   serial=1       calls of one rank begin when the one before is over, whatever their streams
+//   serial=2       the same, but a send begins when what came before is over, and holds up nothing
+//   channels=N     channels of each communicator, which its connections take memory for (2)
 
 #include <dlfcn.h>
 
@@ -21,6 +23,7 @@
 #include <cstring>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "exec/cuda/twin/meeting.hpp"
 #include "tests/fake_nccl/comm.hpp"
@@ -68,12 +71,38 @@ struct Group {
 };
 thread_local Group group;
 
+// Buffers of a channel's connection on a GPU of Hopper's kind, as the library takes them when
+// ranks first talk: 2 MiB to send, 10 MiB to receive (NVIDIA/nccl v2.28.9, src/transport/p2p.cc).
+// A ring sends to one peer and receives from another.
+constexpr std::int64_t kToSend = std::int64_t{2} << 20, kToReceive = std::int64_t{10} << 20;
+
+void connect(Comm comm, void* stream, const std::vector<Part>& parts) {
+  static const auto take = reinterpret_cast<void* (*)(void*, std::int64_t)>(
+      ::dlsym(RTLD_DEFAULT, "planner_twin_take"));
+  std::int64_t bytes = 0;
+  for (const Part& p : parts) {
+    const bool sends = p.kind == Part::Kind::send;
+    if (sends || p.kind == Part::Kind::recv) {
+      if (comm->peers.emplace(p.peer, sends).second) bytes += sends ? kToSend : kToReceive;
+    } else if (!comm->connected) {
+      comm->connected = true;
+      bytes += kToSend + kToReceive;
+    }
+  }
+  bytes *= number("channels", 2);
+  if (bytes > 0) comm->memory_of = take(stream, bytes);
+  comm->buffers += bytes;
+}
+
 Result launch(Comm comm, void* stream, std::vector<Part> parts) {
   std::int64_t call = 0;
+  connect(comm, stream, parts);
   {
     const std::scoped_lock lock(comm->device->mutex);
     call = ++comm->device->given;
-    comm->device->under_way.push_back(call);
+    const bool sends = parts.size() == 1 && parts.front().kind == Part::Kind::send;
+    if (!sends || number("serial", 0) != 2) comm->device->under_way.push_back(call);
+    comm->calls.push_back(call);
   }
   if (comm->device->is_meant() && number("count", 0) == call) --parts.front().count;
   meet(stream, std::make_unique<Work>(comm, std::move(parts), call));
@@ -235,6 +264,9 @@ FAKE_NCCL Result ncclCommGetAsyncError(Comm comm, Result* state) {
 
 FAKE_NCCL Result ncclCommFinalize(Comm) { return kSuccess; }
 FAKE_NCCL Result ncclCommDestroy(Comm comm) {
+  static const auto give_back = reinterpret_cast<void (*)(void*, std::int64_t)>(
+      ::dlsym(RTLD_DEFAULT, "planner_twin_give_back"));
+  if (comm->buffers > 0) give_back(comm->memory_of, std::exchange(comm->buffers, 0));
   if (comm->name == "world") comm->board->leave();
   return kSuccess;
 }

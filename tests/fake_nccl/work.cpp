@@ -68,9 +68,11 @@ Work::Work(Comm comm, std::vector<Part> parts, std::int64_t call)
 }
 
 bool Work::may_begin() {
-  if (number("serial", 0) == 0) return true;
+  if (aborted()) return true;
   const std::scoped_lock lock(comm_->device->mutex);
-  return comm_->device->under_way.front() == call_;
+  if (comm_->calls.front() != call_) return false;
+  const std::deque<std::int64_t>& before = comm_->device->under_way;
+  return number("serial", 0) == 0 || before.empty() || before.front() >= call_;
 }
 
 void Work::begin() {
@@ -103,6 +105,7 @@ void Work::finish() {
     for (std::size_t i = 0; i < parts_.size(); ++i) complete(i);
   const std::scoped_lock lock(comm_->device->mutex);
   std::erase(comm_->device->under_way, call_);
+  std::erase(comm_->calls, call_);
   comm_->board->changed();
 }
 

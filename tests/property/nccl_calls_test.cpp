@@ -14,15 +14,6 @@ using program::Traffic;
 
 namespace {
 
-// PLANNER_FAKE_NCCL while it lives.
-class Words {
- public:
-  explicit Words(const char* words) { ::setenv("PLANNER_FAKE_NCCL", words, 1); }
-  ~Words() { ::unsetenv("PLANNER_FAKE_NCCL"); }
-  Words(const Words&) = delete;
-  Words& operator=(const Words&) = delete;
-};
-
 // A stream of a rank, and the memory of its messages there.
 struct Lane {
   Lane(cuda::Twin& twin, cuda::MessagePool& pool)
@@ -147,14 +138,13 @@ TEST_CASE("ranks that make different calls end with a reason that names both") {
   }), "index 0 of the communicator called AllReduce");
 }
 
-// Two communicators of the same ranks, called in opposite orders.
+// Two communicators of the same ranks, numbered in opposite orders, and called in opposite orders.
 static std::vector<tcp_ranks::Ending> cross(bool one_stream) {
   return run(2, [&](const Rank& rank) {
-    const std::vector<int> group{0, 1};
     const int r = rank.world.rank();
-    const auto a = rank.world.communicator(r, group, 1, rank.first.messages);
+    const auto a = rank.world.communicator(r, std::vector<int>{0, 1}, 1, rank.first.messages);
     const auto b = rank.world.communicator(
-        r, group, 2, one_stream ? rank.first.messages : rank.second.messages);
+        1 - r, std::vector<int>{1, 0}, 2, one_stream ? rank.first.messages : rank.second.messages);
     rank.world.opened();
     void* const numbers = rank.numbers({1, 2});
     void* const others = rank.numbers({3, 4});
@@ -200,7 +190,7 @@ TEST_CASE("an error that the library tells of later ends every rank") {
     void* const numbers = rank.numbers({1, 2});
     sum(*c, numbers, 2);
     rank.drain();
-  }), "rank 0: channel 1 of ranks 0,1: remote process exited");
+  }), "rank 0: collectives of ranks 0,1: remote process exited");
 }
 
 TEST_CASE("a rank whose connection is gone ends those that wait for it on their GPUs") {

@@ -14,6 +14,15 @@
 
 namespace tests {
 
+// PLANNER_FAKE_NCCL while it lives.
+class Words {
+ public:
+  explicit Words(const char* words) { ::setenv("PLANNER_FAKE_NCCL", words, 1); }
+  ~Words() { ::unsetenv("PLANNER_FAKE_NCCL"); }
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+};
+
 inline const exec::cuda::CollectiveLibrary& fake_library() {
   static const exec::cuda::OpenedCollectives opened = exec::cuda::open_collectives(FAKE_NCCL_PATH);
   if (!opened.library) throw std::runtime_error(opened.found);

@@ -110,3 +110,15 @@ TEST_CASE("adapters over NCCL train what threads train") {
   job.lora_rank = 3;
   check(tiny_gpt(2), job, strategy(2, 12, 1, ring));
 }
+
+TEST_CASE("ranks train over NCCL where a GPU runs one call after another, sends beside") {
+  const Words serial("serial=2");
+  check(strategy(3, 12, 2, sharded(Sharding::zero3)));
+  check(mesh(2, 2, 1, Sharding::zero1));
+  check(mesh(2, 1, 2, Sharding::zero2));
+  check(strategy(1, 12, 2, stages(2, Schedule::one_f_one_b)));
+  check(strategy(1, 12, 1, stages(2, Schedule::zb_h1)));
+  Strategy s = strategy(1, 12, 1, stages(2, Schedule::interleaved));
+  s.virtual_stages = 2;
+  check(tiny_gpt(4), job_of(tiny_gpt(4)), s);
+}

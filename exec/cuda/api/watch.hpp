@@ -2,6 +2,8 @@
 // Watch: what may end a rank's wait for its device although the device goes on: another rank, or a
 // communication library. Thread-safety: as its owner says.
 
+#include "core/units.hpp"
+
 namespace exec::cuda {
 
 class Watch {
@@ -11,6 +13,8 @@ class Watch {
   virtual void look() = 0;
   // All streams of the backend have done what they were given.
   virtual void drained() = 0;
+  // Memory of the device that it has taken for itself.
+  virtual core::Bytes taken() const = 0;
 };
 
 }  // namespace exec::cuda

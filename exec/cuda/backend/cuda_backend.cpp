@@ -152,6 +152,7 @@ MemoryBeside CudaBackend::beside() const {
   for (const auto& l : lanes_)
     if (l) messages += l->messages.made();
   m.communicators = messages;
+  if (device_.watch != nullptr) *m.communicators += device_.watch->taken();
   // Alone on the card the driver's own figure is this rank's; else it is put together.
   m.device = device_.ranks == 1
                  ? device_.context + (device_.free - api_.memory().free)

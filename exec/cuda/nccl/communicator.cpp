@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "core/check.hpp"
+#include "exec/communicator/channels.hpp"
 
 namespace exec::cuda {
 namespace {
@@ -49,7 +50,8 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 NcclWorld::Key NcclCommunicator::own_key() const {
-  return {group_, fmt::format("channel {}", channel_)};
+  if (channel_ < kMessageChannel) return {group_, "collectives"};
+  return {group_, fmt::format("messages {}", channel_ - kMessageChannel)};
 }
 
 std::vector<NcclWorld::Key> NcclCommunicator::needs() const {

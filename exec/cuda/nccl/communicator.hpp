@@ -2,10 +2,13 @@
 // NcclCommunicator: one end of a group whose buffers lie in the memory of GPUs. Every call is given
 // to a stream and returns; collectives are the library's, or own kernels over its send and receive.
 //
-// The interface promises that send(), push() and reply() do not wait for the receiver. A send of
-// the library does occupy its stream until the receiver has come. So their bytes are copied to a
-// block of the message pool, and a stream beside sends them, over a communicator of two ranks that
-// carries this direction alone: nothing else waits behind it.
+// Collectives of the same ranks share one communicator of the library, whatever streams they are
+// on: the library runs them in the order of the calls. Each direction and tag of messages has one.
+//
+// send() holds up its stream until the receiver has come. It reads the caller's buffer, which the
+// Program keeps until the stream has passed the call. push() and reply() must not wait. So their
+// bytes are copied to a block of the message pool, and a stream beside sends them, over a
+// communicator of two ranks that carries this direction alone: nothing else waits behind it.
 //
 // Ranks of a group must make the same calls in the same order; the library does not check it. A
 // mistake shows as an error that it tells of later, or as a step that misses its deadline.

@@ -1,5 +1,5 @@
-// What NcclCommunicator sends without waiting for the receiver: messages of pipelines, pushes and
-// replies of parameter servers. Bytes leave from a block of their own, on a stream of their own.
+// Messages of NcclCommunicator, and what it sends without waiting for the receiver: pushes and
+// replies of parameter servers, whose bytes leave from a block and on a stream of their own.
 
 #include <fmt/format.h>
 
@@ -54,7 +54,7 @@ void NcclCommunicator::drain_beside() {
 // the step is over: whoever took it sooner would wait for the receiver.
 void NcclCommunicator::post(int to, const char* what, Message&& block) {
   memory_.sent(block);
-  const NcclWorld::Key key = what != nullptr ? one_way(index_, to, what) : own_key();
+  const NcclWorld::Key key = one_way(index_, to, what);
   Outlet& beside = outlet(key);
   if (to == index_) return beside.kept.push_back(std::move(block));
   beside.messages.received(block);
@@ -75,10 +75,10 @@ void NcclCommunicator::take(int from, const char* what, std::byte* out, std::siz
     memory_.copy(out, block.bytes.get(), bytes);
     return memory_.recycle(std::move(block));
   }
-  const NcclWorld::Key key = what != nullptr ? one_way(from, index_, what) : own_key();
-  call(key, doing_, memory_.queue().stream, [&](nccl::Comm comm, void* stream) {
-    return world_.library().recv(out, bytes, nccl::kUint8, 0, comm, stream);
-  });
+  call(one_way(from, index_, what), doing_, memory_.queue().stream,
+       [&](nccl::Comm comm, void* stream) {
+         return world_.library().recv(out, bytes, nccl::kUint8, 0, comm, stream);
+       });
 }
 
 void NcclCommunicator::send(const void* buffer, std::int64_t n, DType type, int peer,
@@ -87,9 +87,10 @@ void NcclCommunicator::send(const void* buffer, std::int64_t n, DType type, int 
   doing_ = name_of("ncclSend", n, type, what);
   const auto bytes = static_cast<std::size_t>(core::bytes_of(n, type).value());
   record(key_of(what, Collective::send, Algorithm::direct), 1, core::bytes_of(n, type), [&] {
-    Message block = memory_.blank(bytes);
-    memory_.copy(block.bytes.get(), static_cast<const std::byte*>(buffer), bytes);
-    post(1, nullptr, std::move(block));
+    call(own_key(), doing_, memory_.queue().stream, [&](nccl::Comm comm, void* stream) {
+      return world_.library().send(buffer, bytes, nccl::kUint8, 1, comm, stream);
+    });
+    sent_ += core::bytes_of(n, type);
   });
   static_cast<void>(tag);              // its own channel keeps it apart
 }
@@ -99,8 +100,11 @@ void NcclCommunicator::recv(void* buffer, std::int64_t n, DType type, int peer, 
   PLANNER_CHECK(size() == 2 && index_ == 1 && peer == 0, "messages go one way");
   doing_ = name_of("ncclRecv", n, type, what);
   const auto bytes = static_cast<std::size_t>(core::bytes_of(n, type).value());
-  record(key_of(what, Collective::send, Algorithm::direct), 0, core::Bytes(0),
-         [&] { take(0, nullptr, static_cast<std::byte*>(buffer), bytes); });
+  record(key_of(what, Collective::send, Algorithm::direct), 0, core::Bytes(0), [&] {
+    call(own_key(), doing_, memory_.queue().stream, [&](nccl::Comm comm, void* stream) {
+      return world_.library().recv(buffer, bytes, nccl::kUint8, 0, comm, stream);
+    });
+  });
   static_cast<void>(tag);
 }
 

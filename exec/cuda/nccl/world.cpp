@@ -68,7 +68,6 @@ void NcclWorld::add(NcclCommunicator* communicator) { communicators_.insert(comm
 void NcclWorld::remove(NcclCommunicator* communicator) { communicators_.erase(communicator); }
 
 void NcclWorld::abort(int rank, const std::string& message) { control_.abort(rank, message); }
-
 std::string NcclWorld::fail(const std::string& message) { return control_.fail(message); }
 
 std::map<std::string, std::string> NcclWorld::environment() const {
@@ -104,9 +103,19 @@ void NcclWorld::opened() {
     }
   }
   agree_on_machines();
-  make_first();
-  make_communicators(all, mine);
+  count_taken([&] {
+    make_first();
+    make_communicators(all, mine);
+  });
   drained();
+}
+
+// What else allocates on this device does so on this thread, and not within `body`.
+void NcclWorld::count_taken(const std::function<void()>& body) {
+  if (!measures_) return body();
+  const core::Bytes free = api_.memory().free;
+  body();
+  taken_ += free - api_.memory().free;
 }
 
 // One library for all, and a GPU for each: the library says either less clearly, or hangs.
@@ -252,18 +261,19 @@ void NcclWorld::await(nccl::Comm comm, const std::string& what) {
 
 void NcclWorld::call(nccl::Comm comm, const std::string& what, StreamHandle stream,
                      const std::function<nccl::Result()>& body) {
-  nccl::Result result = nccl::kSuccess;
-  {
-    const std::scoped_lock lock(calls_);
-    if (!aborted_) {
-      if (busy_since_ == 0) busy_since_ = Clock::now().time_since_epoch().count();
-      result = body();
-      if (result != nccl::kSuccess && result != nccl::kInProgress)
-        throw std::runtime_error(what + ": " + words_of(result, comm));
+  count_taken([&] {
+    {
+      const std::scoped_lock lock(calls_);
+      if (!aborted_) {
+        if (busy_since_ == 0) busy_since_ = Clock::now().time_since_epoch().count();
+        const nccl::Result result = body();
+        if (result != nccl::kSuccess && result != nccl::kInProgress)
+          throw std::runtime_error(what + ": " + words_of(result, comm));
+      }
     }
-  }
-  if (aborted_) throw_ended();
-  await(comm, what);
+    if (aborted_) throw_ended();
+    await(comm, what);
+  });
   note(what, stream);
 }
 
@@ -288,6 +298,7 @@ void NcclWorld::look() {
 void NcclWorld::drained() {
   for (NcclCommunicator* c : communicators_) c->drain_beside();
   const std::scoped_lock lock(calls_);
+  measures_ = measures_ && given_.empty();
   for (const Given& g : given_) spare_events_.push_back(g.done);
   given_.clear();
   busy_since_ = 0;

@@ -74,6 +74,9 @@ class NcclWorld final : public Processes, public Watch {
   // ---- Watch: while a thread waits for the device
   void look() override;
   void drained() override;
+  // By what the driver says is free before and after communicators are made, and before and after
+  // each call until the first step is over: the library connects ranks when they first talk.
+  core::Bytes taken() const override { return taken_; }
 
   // ---- for communicators of this world
   Api& api() const { return api_; }
@@ -106,6 +109,7 @@ class NcclWorld final : public Processes, public Watch {
   void close();
   [[noreturn]] void throw_ended();
   void note(const std::string& what, StreamHandle stream);
+  void count_taken(const std::function<void()>& body);
   // The watch thread.
   void watch();
   std::string trouble();
@@ -122,6 +126,8 @@ class NcclWorld final : public Processes, public Watch {
   // they may not move, and outlive a split that fails.
   std::deque<nccl::Comm> made_;
   std::map<Key, nccl::Comm> comms_;
+  core::Bytes taken_{0};
+  bool measures_ = true;               // until the first step is over
 
   // Held by whoever calls the library, or reads what is given; the watch thread takes it to abort.
   mutable std::timed_mutex calls_;

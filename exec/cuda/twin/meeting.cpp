@@ -18,3 +18,16 @@ extern "C" void planner_twin_meet(void* stream, const planner_twin_meeting* meet
   work.run = [kept = work.meeting.get()] { kept->finish(); };
   device.give(on, std::move(work));
 }
+
+extern "C" void* planner_twin_take(void* stream, std::int64_t bytes) {
+  exec::cuda::Twin::State* const device = static_cast<exec::cuda::StreamHandle>(stream)->device;
+  const std::scoped_lock lock(device->mutex);
+  device->used += bytes;
+  return device;
+}
+
+extern "C" void planner_twin_give_back(void* device, std::int64_t bytes) {
+  auto& state = *static_cast<exec::cuda::Twin::State*>(device);
+  const std::scoped_lock lock(state.mutex);
+  state.used -= bytes;
+}

@@ -26,6 +26,10 @@ struct planner_twin_meeting {
 // Gives it to a stream of a twin of this process.
 __attribute__((visibility("default"))) void planner_twin_meet(void* stream,
                                                               const planner_twin_meeting* meeting);
+// The fake takes memory of the stream's device; returns the device, which it gives it back to.
+__attribute__((visibility("default"))) void* planner_twin_take(void* stream, std::int64_t bytes);
+__attribute__((visibility("default"))) void planner_twin_give_back(void* device,
+                                                                   std::int64_t bytes);
 }
 
 namespace exec::cuda {
