@@ -63,6 +63,7 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   exec::cuda::NcclOptions options;
   options.own_collectives = request.collectives == "own";
   options.deadline = request.deadline;
+  if (control.rank() == 0) options.tell = [](const std::string& text) { write_reason(text); };
   exec::cuda::NcclWorld world(control, **api, *opened.library, options);
   exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention), request.gelu == "product",
                                     request.device_times == "cupti",

@@ -30,9 +30,15 @@ struct Board::Page {
   Slot ranks[kMostRanks];
 };
 
+static std::string place() {
+  const char* const given = std::getenv("TMPDIR");
+  return given != nullptr ? given : "/tmp";
+}
+
+bool Board::is_released() { return ::access((place() + "/released").c_str(), F_OK) == 0; }
+
 std::string Board::make_folder() {
-  const char* const place = std::getenv("TMPDIR");
-  std::string folder = std::string(place != nullptr ? place : "/tmp") + "/fake-nccl-XXXXXX";
+  std::string folder = place() + "/fake-nccl-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no folder for the fake NCCL");
   const int file = ::open((folder + "/board").c_str(), O_CREAT | O_RDWR, 0600);
   if (file < 0 || ::ftruncate(file, sizeof(Page)) != 0)

@@ -10,6 +10,7 @@
 //   rank=N         the words below are for this rank of the job alone
 //   error=N        the Nth call of the process ends in an asynchronous error
 //   stall=N        the Nth call never ends
+//   hold=N         the Nth call is not over before there is a file `released` in TMPDIR
 //   count=N        the Nth call is made with one element less
 //   refuse=N       the Nth call is refused at once
 //   serial=1       calls of one rank begin when the one before is over, whatever their streams

@@ -125,7 +125,9 @@ bool Work::aborted() {
 
 // It will never be over, by no fault of the others.
 bool Work::is_held() {
-  return has_failed() || (number("stall", 0) == call_ && comm_->device->is_meant());
+  if (has_failed()) return true;
+  if (!comm_->device->is_meant()) return false;
+  return number("stall", 0) == call_ || (number("hold", 0) == call_ && !Board::is_released());
 }
 
 bool Work::has_failed() {

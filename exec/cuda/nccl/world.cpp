@@ -19,13 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kBetweenPolls = 20us;   // of a call that the library goes on with by itself
-constexpr auto kBetweenWatches = 50ms;
-// A thread that does not come out of the library or the driver by then is stuck there.
-constexpr auto kPatienceToAbort = 2s;
-
-std::string text_of(const NcclWorld::Key& key) {
-  return fmt::format("{} of ranks {}", key.second, fmt::join(key.first, ","));
-}
 
 nccl::Config config() {
   nccl::Config c;
@@ -37,6 +30,10 @@ nccl::Config config() {
 }
 
 }  // namespace
+
+std::string NcclWorld::text_of(const Key& key) {
+  return fmt::format("{} of ranks {}", key.second, fmt::join(key.first, ","));
+}
 
 NcclWorld::NcclWorld(Processes& control, Api& api, const CollectiveLibrary& library,
                      NcclOptions options)
@@ -336,65 +333,6 @@ void NcclWorld::close() {
 void NcclWorld::finish() {
   close();
   control_.finish();
-}
-
-void NcclWorld::abort_all() {
-  std::unique_lock calls(calls_, std::defer_lock);
-  const bool alone = calls.try_lock_for(kPatienceToAbort);
-  // Whoever is stuck in a call is freed by this. As a group, so that all are told to stop before
-  // any is waited for: a kernel of one may lie behind that of another on its stream.
-  library_.group_start();
-  for (const auto& [key, comm] : comms_) library_.comm_abort(comm);
-  if (first_ != nullptr) library_.comm_abort(first_);
-  library_.group_end();
-  if (alone) first_ = nullptr;
-  const std::scoped_lock lock(state_mutex_);
-  aborted_ = true;
-  changed_.notify_all();
-}
-
-void NcclWorld::watch() {
-  api_.bind();
-  std::unique_lock lock(state_mutex_);
-  while (!changed_.wait_for(lock, kBetweenWatches, [&] { return stopping_; })) {
-    lock.unlock();
-    if (!control_.ended())
-      if (const std::string found = trouble(); !found.empty()) control_.abort(rank(), found);
-    if (control_.ended()) return abort_all();
-    lock.lock();
-  }
-}
-
-// What the library tells of a communicator by now, or a step that takes too long.
-std::string NcclWorld::trouble() try {
-  const std::unique_lock calls(calls_, kBetweenWatches);
-  if (calls.owns_lock()) {
-    for (const auto& [key, comm] : comms_) {
-      nccl::Result state = nccl::kSuccess;
-      const nccl::Result result = library_.comm_get_async_error(comm, &state);
-      if (result != nccl::kSuccess) state = result;
-      if (state != nccl::kSuccess && state != nccl::kInProgress)
-        return fmt::format("{}: {}; not over: {}", text_of(key), words_of(state, comm),
-                           unfinished());
-    }
-  }
-  const Clock::rep since = busy_since_;
-  const Clock::time_point from{Clock::duration(since)};
-  const std::chrono::duration<double> busy = Clock::now() - from;
-  if (since == 0 || busy.count() <= options_.deadline.value()) return "";
-  return fmt::format(
-      "a step took longer than {}; not over: {}; where that is too short, --deadline SECONDS",
-      core::to_text(options_.deadline),
-      calls.owns_lock() ? unfinished() : std::string("a call that does not return"));
-} catch (const std::exception& e) {
-  return e.what();                     // the device failed meanwhile
-}
-
-// REQUIRES: calls_ is held.
-std::string NcclWorld::unfinished() const {
-  for (const Given& g : given_)
-    if (!api_.happened(g.done)) return g.what;
-  return given_.empty() ? "making communicators" : "nothing that was given to the library";
 }
 
 }  // namespace exec::cuda

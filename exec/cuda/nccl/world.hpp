@@ -14,6 +14,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,8 @@ struct NcclOptions {
   // All sums by this program's kernels over send and receive, in program::reduction_order.
   bool own_collectives = false;
   core::Seconds deadline{1800};        // of what is given between two moments of rest: a step
+  // Where half of a step's deadline is over, once; null: nobody is told.
+  std::function<void(const std::string&)> tell;
 };
 
 class NcclWorld final : public Processes, public Watch {
@@ -100,6 +103,9 @@ class NcclWorld final : public Processes, public Watch {
 
   std::unique_ptr<Communicator> open(int index, std::span<const int> group_ranks, int channel,
                                      MessageMemory& memory) override;
+  // A thread that does not come out of the library or the driver by then is stuck there.
+  static constexpr std::chrono::seconds kPatienceToAbort{2};
+  static std::string text_of(const Key& key);
   void agree_on_machines();
   void make_first();
   void make_communicators(const std::set<Key>& all, const std::set<Key>& mine);
@@ -113,6 +119,8 @@ class NcclWorld final : public Processes, public Watch {
   // The watch thread.
   void watch();
   std::string trouble();
+  core::Seconds step_so_far() const;
+  void tell_slow();
   void abort_all();
   std::string unfinished() const;
 
@@ -138,6 +146,7 @@ class NcclWorld final : public Processes, public Watch {
   std::mutex state_mutex_;             // guards stopping_ and changes of aborted_
   std::condition_variable changed_;
   bool stopping_ = false;
+  bool told_ = false;                  // the watch thread's
   std::atomic<bool> aborted_{false};   // no communicator is there any more
   std::thread watch_;                  // last: uses all of the above
 };
