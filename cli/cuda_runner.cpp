@@ -9,6 +9,7 @@
 #include "exec/communicator/tcp/place.hpp"
 #include "exec/cuda/backend/platform.hpp"
 #include "exec/cuda/calibrate/calibrate.hpp"
+#include "exec/cuda/nccl/plugin/use.hpp"
 #include "exec/cuda/nccl/world.hpp"
 #include "exec/run/team.hpp"
 
@@ -48,6 +49,24 @@ int local_rank_of(const exec::Processes& control) {
   return static_cast<int>(std::ranges::find(here, control.rank()) - here.begin());
 }
 
+// What the library is to run where it is to follow the plan; empty: what it likes.
+std::vector<exec::cuda::nccl::Choice> choices_of(const planner::Plan& plan,
+                                                 const RunRequest& request) {
+  std::vector<exec::cuda::nccl::Choice> choices;
+  if (request.collectives != "plan") return choices;
+  const planner::Candidate* const candidate =
+      planner::candidate_of(plan, request.candidate.value_or(0));
+  if (candidate == nullptr) return choices;  // refused where it is run
+  for (const planner::CommunicationEntry& e : candidate->communication) {
+    const auto function = exec::cuda::nccl::function_from_name(e.collective);
+    const auto algorithm = exec::cuda::nccl::algorithm_from_name(e.algorithm);
+    if (!function || !algorithm || e.count == 0) continue;
+    choices.push_back(
+        {*function, e.group_size, e.payload.value() / e.count, *algorithm, {}, {}});
+  }
+  return choices;
+}
+
 // One rank of several, with a GPU of its own. What one of them lacks all of them say.
 core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const planner::Plan& plan,
                                             const RunRequest& request, const OpenDevice& open) {
@@ -60,7 +79,9 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   if (!api.ok()) problems = api.problems();
   problems = exec::agreed(&control, problems);
   if (!problems.empty()) return problems;
+  const exec::cuda::PluginUse plugin(sibling("libplanner-nccl.so"), choices_of(plan, request));
   exec::cuda::NcclOptions options;
+  options.calls = [&plugin] { return plugin.calls(); };
   options.own_collectives = request.collectives == "own";
   options.deadline = request.deadline;
   if (control.rank() == 0) options.tell = [](const std::string& text) { write_reason(text); };

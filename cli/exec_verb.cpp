@@ -96,8 +96,11 @@ void read_library(const ExecOptions& options, RunRequest& request, core::Problem
       for (const core::Problem& p : hosts.problems())
         problems.push_back({"--hostfile " + p.where, p.expected, p.found, p.fix});
   const std::string library = nccl ? "nccl" : "mpi";
-  if (request.collectives != "own" && request.collectives != library)
-    problems.push_back({"--collectives", "own or " + library, '"' + request.collectives + '"', ""});
+  const bool known = request.collectives == "own" || request.collectives == library ||
+                     (nccl && request.collectives == "plan");
+  if (!known)
+    problems.push_back({"--collectives", "own or " + library + (nccl ? " or plan" : ""),
+                        '"' + request.collectives + '"', ""});
   if (request.communicator == "mpi") return;
   if (nccl && !options.hostfile) return;
   for (const auto& [given, name] : {std::pair(options.collectives.has_value(), "--collectives"),
@@ -250,7 +253,8 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
            "local (default): ranks are threads; tcp, mpi: processes; nccl: processes with a GPU "
            "each");
   set.text("--collectives", options.collectives, "WHOSE",
-           "own: the plan's algorithms; mpi, nccl: the library's (default over nccl)");
+           "own: the plan's algorithms; mpi, nccl: the library's (default over nccl); "
+           "plan: NCCL's, told to use the plan's algorithms");
   set.text("--device", options.device, "N",
            "the GPU to use, of those that the driver shows (0); over nccl LOCAL_RANK says which");
   set.text("--nccl", options.nccl, "PATH",

@@ -54,6 +54,8 @@ struct CommOf {
   std::deque<std::int64_t> calls;      // that are not over: they run in this order on any streams
   bool connected = false;              // for collectives
   std::set<std::pair<int, bool>> peers;  // connected to send, or to receive
+  void* tuner = nullptr;               // contexts of plugins
+  void* profiler = nullptr;
   void* memory_of = nullptr;           // the device that the connections' buffers lie on
   std::int64_t buffers = 0;            // bytes of them
 };

@@ -28,6 +28,7 @@
 
 #include "exec/cuda/twin/meeting.hpp"
 #include "tests/fake_nccl/comm.hpp"
+#include "tests/fake_nccl/plugins.hpp"
 #include "tests/fake_nccl/work.hpp"
 
 std::int64_t fake_nccl::number(const char* name, std::int64_t otherwise) {
@@ -98,6 +99,7 @@ void connect(Comm comm, void* stream, const std::vector<Part>& parts) {
 Result launch(Comm comm, void* stream, std::vector<Part> parts) {
   std::int64_t call = 0;
   connect(comm, stream, parts);
+  for (const Part& p : parts) fake_nccl::tune_and_profile(*comm, p);
   {
     const std::scoped_lock lock(comm->device->mutex);
     call = ++comm->device->given;
@@ -143,6 +145,13 @@ Result give(Comm comm, void* stream, const Part& part) {
   else
     group.works.push_back({{comm, stream}, {part}});
   return group.depth > 0 ? kSuccess : begin_group();
+}
+
+// A communicator's plugins are made with it.
+Result attach(Comm comm) {
+  const Result result = fake_nccl::attach_plugins(*comm);
+  if (result != kSuccess) comm->error = "a plugin refused to start";
+  return result;
 }
 
 // Ends meet: a file of each, and then all files.
@@ -202,6 +211,7 @@ FAKE_NCCL Result ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int 
   int version = 0;
   ncclGetVersion(&version);
   begin_meeting(*comm, std::to_string(version) + " " + std::to_string(ranks));
+  (*comm)->going.push_back([own = *comm] { return attach(own); });
   return kInProgress;
 } catch (const std::exception&) {
   return kSystemError;
@@ -242,7 +252,7 @@ FAKE_NCCL Result ncclCommSplit(Comm parent, int colour, int key, Comm* made, Con
     for (int i = 0; i < child->ranks; ++i)
       if (members[static_cast<std::size_t>(i)].second == parent->rank) child->rank = i;
     *made = child;
-    return kSuccess;
+    return attach(child);
   };
   parent->going.push_back([] { return kInProgress; });
   parent->going.push_back(meet_all);
@@ -267,6 +277,7 @@ FAKE_NCCL Result ncclCommFinalize(Comm) { return kSuccess; }
 FAKE_NCCL Result ncclCommDestroy(Comm comm) {
   static const auto give_back = reinterpret_cast<void (*)(void*, std::int64_t)>(
       ::dlsym(RTLD_DEFAULT, "planner_twin_give_back"));
+  fake_nccl::detach_plugins(*comm);
   if (comm->buffers > 0) give_back(comm->memory_of, std::exchange(comm->buffers, 0));
   if (comm->name == "world") comm->board->leave();
   return kSuccess;

@@ -9,6 +9,7 @@ rank_variable=RANK
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/processes.sh"
 cp "$1/planner" "$1/planner-exec" "$2" .
 cp "$3" libnccl.so.2
+cp "$1/libplanner-nccl.so" .
 export TMPDIR=$work  # where the fake's ranks meet
 for variable in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT PLANNER_SECRET \
   PLANNER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK TORCHELASTIC_USE_AGENT_STORE; do

@@ -8,6 +8,7 @@ rank_variable=RANK
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/processes.sh"
 cp "$1/planner" "$1/planner-exec" "$2" .
 cp "$3" libnccl.so.2
+cp "$1/libplanner-nccl.so" .
 tier=${4:-fast}
 export TMPDIR=$work  # where the fake's ranks meet
 for variable in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT PLANNER_SECRET; do
@@ -82,6 +83,27 @@ plan four.json 4 data=4 sharding=zero2
 kept_by four.json by-own-4 --collectives own
 same_bits threads-4 by-own-4 4
 
+# ---- what NCCL chose, and what it was told to choose --------------------------------------------------
+# ran PATTERN OPTION...: the record says that the library ran it.
+ran() {
+  local pattern=$1
+  shift
+  nccl plan.json --steps 2 --out ran.json "$@" >/dev/null
+  grep '"nccl_calls"' ran.json | grep -q -- "$pattern" || fail "no $pattern: $(grep nccl_calls ran.json)"
+}
+plan plan.json 4 data=4 grad_sync=tree
+# By itself the fake takes a ring: 2 steps of as many all-reduces.
+ran '"AllReduce of 4 ranks by ring, ll, 2 channels: [1-9][0-9]* calls, [1-9][0-9]* bytes"'
+ran '"AllReduce of 4 ranks by tree, ll128, 2 channels: [1-9]' --collectives plan
+plan plan.json 4 data=2 tensor=2 sharding=zero1 grad_sync=ring
+ran 'AllGather of 2 ranks by ring, ll, 2 channels: .*ReduceScatter of 2 ranks by ring, ll' --collectives plan
+[[ -z $(find . -maxdepth 1 -name 'planner-nccl-*') ]] || fail "a file of choices is left"
+expect 3 'expected no other tuner, found NCCL_TUNER_PLUGIN=theirs.so; unset it' \
+  env NCCL_TUNER_PLUGIN=theirs.so "$planner" exec plan.json --backend cuda --communicator nccl \
+  --nccl "$work/libnccl.so.2" --quiet --collectives plan
+NCCL_PROFILER_PLUGIN=theirs.so ran 'unknown: NCCL_PROFILER_PLUGIN is theirs.so'
+plan plan.json 2 data=2 sharding=zero1
+
 # ---- started by a launcher ------------------------------------------------------------------------------
 port=$((20000 + $$ % 10000))
 while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
@@ -112,7 +134,7 @@ grep -q 'expected one version of NCCL, found 2.28.9 on rank 0 and 2.27.3 on rank
 # ---- what cannot be ---------------------------------------------------------------------------------------
 expect 2 'backend cuda beside it' "$planner" exec plan.json --communicator nccl
 expect 2 'communicator nccl beside it' "$planner" exec plan.json --nccl libnccl.so.2
-expect 2 'own or nccl' nccl plan.json --collectives mpi
+expect 2 'own or nccl or plan' nccl plan.json --collectives mpi
 expect 2 'leave it out' nccl plan.json --device 1
 expect 3 "NCCL 2.18.1 or newer, found 2.17.1 in" env PLANNER_FAKE_NCCL=version=21701 \
   "${run[@]}"

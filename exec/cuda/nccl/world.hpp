@@ -39,6 +39,8 @@ struct NcclOptions {
   core::Seconds deadline{1800};        // of what is given between two moments of rest: a step
   // Where half of a step's deadline is over, once; null: nobody is told.
   std::function<void(const std::string&)> tell;
+  // What the library ran, for the record; null: not known.
+  std::function<std::string()> calls;
 };
 
 class NcclWorld final : public Processes, public Watch {
