@@ -1,4 +1,5 @@
-// Weights as a run begins: drawn for the whole model, of which every rank writes its part.
+// Weights as a run begins. Each element depends on its place in the model alone, so a rank draws no
+// more than it keeps.
 #include <algorithm>
 
 #include "core/parallel.hpp"
@@ -8,6 +9,36 @@
 #include "exec/interpret/interpreter.hpp"
 
 namespace exec {
+namespace {
+
+struct Part { std::int64_t begin, end; };  // of a parameter's elements
+
+// Parts of a parameter of which a rank keeps something, where it keeps shards alone.
+std::vector<Part> kept_parts(const program::RankClass& k, int part, const RankMemory& memory,
+                             const program::PlacedParameter& p) {
+  std::vector<Part> parts;
+  const auto keep = [&](std::int64_t begin, std::int64_t end) {  // in the flat space
+    begin = std::max(begin - p.offset, std::int64_t{0});
+    end = std::min(end - p.offset, p.parameter.elements);
+    if (begin < end) parts.push_back({begin, end});
+  };
+  if (p.trained) {
+    for (const program::Span& s : k.spans) {
+      const std::int64_t begin = s.offset + s.part_of(part) * s.shard_elements;
+      keep(begin, std::min(begin + s.shard_elements, s.offset + s.elements));
+    }
+    return parts;
+  }
+  for (std::size_t u = 0; u < k.frozen_units.size(); ++u) {
+    const auto& unit = k.frozen_units[u];
+    const std::int64_t each = memory.persistent(k.frozen_buffer, static_cast<int>(u)).elements;
+    const std::int64_t begin = unit.offset + part * each;
+    keep(begin, std::min(begin + each, unit.offset + unit.elements));
+  }
+  return parts;
+}
+
+}  // namespace
 
 // Elements [at, at + values.size()) of a buffer.
 void Interpreter::write_values(const Operand& to, std::int64_t at,
@@ -81,10 +112,20 @@ void Interpreter::initialise_weights() {
   struct Target { std::uint16_t buffer; bool shards; };
   constexpr std::int64_t kPiece = 1 << 22;
   std::vector<double> piece;
+  const auto keeps_all = [&](const program::PlacedParameter& p, const Target& t) {
+    if (!p.trained) return !class_.sharded_frozen;
+    return t.buffer != program::kNone && (!t.shards || class_.buffers[t.buffer].slots > 1);
+  };
   const auto fill = [&](const program::PlacedParameter& p, std::initializer_list<Target> targets) {
-    const std::int64_t n = p.parameter.elements;
-    for (std::int64_t at = 0; at < n; at += kPiece) {
-      piece.resize(static_cast<std::size_t>(std::min(kPiece, n - at)));
+    std::vector<Part> parts{{0, p.parameter.elements}};
+    if (std::ranges::none_of(targets, [&](const Target& t) { return keeps_all(p, t); }))
+      parts = kept_parts(class_, part_, memory_, p);
+    std::vector<Part> pieces;
+    for (const Part& part : parts)
+      for (std::int64_t at = part.begin; at < part.end; at += kPiece)
+        pieces.push_back({at, std::min(at + kPiece, part.end)});
+    for (const auto& [at, end] : pieces) {
+      piece.resize(static_cast<std::size_t>(end - at));
       std::optional<bool> drawn;       // in f64
       for (const Target& t : targets) {
         if (t.buffer == program::kNone) continue;
