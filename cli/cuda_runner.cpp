@@ -9,6 +9,7 @@
 #include "exec/communicator/tcp/place.hpp"
 #include "exec/cuda/backend/platform.hpp"
 #include "exec/cuda/calibrate/calibrate.hpp"
+#include "exec/cuda/nccl/affinity.hpp"
 #include "exec/cuda/nccl/plugin/use.hpp"
 #include "exec/cuda/nccl/world.hpp"
 #include "exec/run/team.hpp"
@@ -79,6 +80,8 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   if (!api.ok()) problems = api.problems();
   problems = exec::agreed(&control, problems);
   if (!problems.empty()) return problems;
+  const std::string affinity =
+      exec::cuda::stay_near(exec::cuda::cpus_near((*api)->device().pci));
   const exec::cuda::PluginUse plugin(sibling("libplanner-nccl.so"), choices_of(plan, request));
   exec::cuda::NcclOptions options;
   options.calls = [&plugin] { return plugin.calls(); };
@@ -92,7 +95,9 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   exec::RunOptions run = run_options(request);
   run.processes = &world;
   run.platform = &platform;
-  return exec::run(plan, run);
+  auto record = exec::run(plan, run);
+  if (record.ok()) record->environment["cpu_affinity"] = affinity;
+  return record;
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ traffic = lambda run: sorted((c["what"], c["collective"], c["count"], c["payload
                               c["wire_bytes_per_rank"]) for c in run["communication"])
 assert traffic(nccl) == traffic(host), (sys.argv[1], traffic(nccl), traffic(host))
 assert nccl["environment"]["nccl"] == "2.28.9", nccl["environment"]
+assert nccl["environment"]["cpu_affinity"].startswith("as it was: "), nccl["environment"]
 PYTHON
 }
 as_host 2 data=2 sharding=zero3
