@@ -1,5 +1,8 @@
 #include "models/builder.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/check.hpp"
 
 namespace models {
@@ -44,6 +47,37 @@ void SegmentBuilder::keep_beside(Operator& op, double bytes, TensorRole role) {
   const TensorIndex t = tensor(op.name + ".beside", role, static_cast<std::int64_t>(bytes));
   op.outputs.push_back(t);
   op.saved.push_back(t);
+}
+
+TensorIndex SegmentBuilder::storage_of(TensorIndex t) const {
+  while (tensor_at(t).in_place_of >= 0) t = tensor_at(t).in_place_of;
+  return t;
+}
+
+bool SegmentBuilder::keeps(TensorIndex x) const {
+  const auto reads = [&](const Operator& op) {
+    return std::ranges::any_of(
+        op.saved, [&](TensorIndex t) { return storage_of(t) == storage_of(x); });
+  };
+  const auto [first, last] = boost::vertices(segment_.graph);
+  return std::any_of(first, last, [&](auto v) { return reads(segment_.graph[v]); });
+}
+
+TensorIndex SegmentBuilder::kept_input(TensorIndex x) {
+  if (const auto known = kept_inputs_.find(x); known != kept_inputs_.end()) return known->second;
+  const std::int64_t made_by = producer_.at(static_cast<std::size_t>(x));
+  if (inference_ || kept.product_input <= 0 || made_by < 0 || keeps(x)) return x;
+  const auto producer = static_cast<std::size_t>(made_by);
+  const bool gathers = segment_.graph[producer].kind == OpKind::sequence_gather;
+  const TensorIndex of = gathers ? segment_.graph[producer].inputs.front() : x;
+  const double bytes = kept.product_input * static_cast<double>(tensor_at(of).per_sample);
+  const TensorIndex copy =
+      tensor(tensor_at(x).name + ".narrow", TensorRole::bytes, std::llround(bytes));
+  Operator& maker = segment_.graph[producer];
+  maker.outputs.push_back(copy);
+  if (gathers) maker.saved.push_back(copy);
+  producer_.at(static_cast<std::size_t>(copy)) = made_by;
+  return kept_inputs_[x] = gathers ? x : copy;
 }
 
 ParameterIndex SegmentBuilder::parameter(Parameter parameter) {

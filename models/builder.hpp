@@ -3,6 +3,7 @@
 // from the producers of an operator's inputs, so a segment is a DAG by construction. Private to
 // models/; used by one thread.
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,12 @@ class SegmentBuilder {
   // reads. None under inference or where there are none.
   void keep_beside(Operator& op, double bytes, TensorRole role = TensorRole::bytes);
 
+  // What a product in 8 bits keeps of its input x for its weight gradient: x where something keeps
+  // it anyway or nothing here makes it; else a copy of kept.product_input bytes per element, which
+  // is an output of the operator that makes x. Of rows gathered from tensor ranks, the copy is of
+  // this rank's rows, and x is gathered again.
+  TensorIndex kept_input(TensorIndex x);
+
   TensorIndex tensor(std::string name, TensorRole role, std::int64_t per_sample,
                      TensorIndex in_place_of = kNoTensor);
   // Nothing is trainable under inference.
@@ -50,9 +57,13 @@ class SegmentBuilder {
   Segment finish(TensorIndex input, TensorIndex output) &&;
 
  private:
+  bool keeps(TensorIndex x) const;     // some operator's backward reads x, or what has its storage
+  TensorIndex storage_of(TensorIndex t) const;
+
   bool inference_;
   Segment segment_;
   std::vector<std::int64_t> producer_;  // per tensor: vertex, or -1
+  std::map<TensorIndex, TensorIndex> kept_inputs_;  // what kept_input() has answered
 };
 
 // ---- Operators: each appends one vertex with its shapes, work and saved tensors, and returns its
@@ -72,6 +83,10 @@ TensorIndex layer_norm(SegmentBuilder& b, const std::string& name, TensorIndex x
 TensorIndex linear(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
                    ParameterIndex weight, ParameterIndex bias = -1,
                    TensorRole role = TensorRole::activation);
+// The same, never in 8 bits: heads, routers, adapters.
+TensorIndex wide_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                        LinearShape shape, ParameterIndex weight,
+                        TensorRole role = TensorRole::activation);
 // act(x W^T + b). gelu_tanh cannot be undone from y: it becomes a dense identity and a gelu.
 TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
                   ParameterIndex weight, ParameterIndex bias, Activation activation,

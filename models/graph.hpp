@@ -30,7 +30,8 @@ enum class OpKind : std::uint8_t {
   token_embedding,      // y[rows,h] = wte[token] (rows of another vocabulary shard: 0)
   position_embedding,   // y = x + wpe[position]                 y may take x's place
   layer_norm,           // y = (x - mean) rstd gamma + beta      keeps x, mean, rstd
-  linear,               // y = x W^T (+ b)                       keeps x when W is trained
+  linear,               // y = x W^T (+ b)                       keeps x when W is trained, or
+                        // a narrow copy of x that x's operator makes beside it
   lora_up,              // y = base + scale u B^T, per group     keeps u; y takes base's place
   attention,            // softmax(q k^T / sqrt(d)) v            keeps qkv, y, lse
   gelu,                 // of the form that `activation` says    keeps x
@@ -137,7 +138,8 @@ struct Operator {
   std::vector<TensorIndex> inputs;     // in the order of the kernel's signature
   std::vector<TensorIndex> outputs;
   std::vector<ParameterIndex> parameters;  // weight, then bias
-  std::vector<TensorIndex> saved;      // what backward reads (inputs or outputs of this operator)
+  // What backward reads: inputs or outputs of this operator, or narrow copies of its inputs.
+  std::vector<TensorIndex> saved;
   // Shape: rows per sample x (n outputs, k inputs), and what the kind needs beside.
   std::int64_t rows = 0, n = 0, k = 0;
   // Calls that a micro-batch's rows are divided over, one behind the other (loss_chunks): rows, and
@@ -197,6 +199,8 @@ struct KeptBeside {
   double scores = 0;                   // attention over stored scores
   double activated = 0;                // what an activation reads: half of it, where it is even
   double logits = 0;                   // wider copies, gradient; while the loss is computed
+  // What products in 8 bits keep of their input instead of it, where nothing else keeps it; 0: it.
+  double product_input = 0;
   bool gathered_logits = false;        // those of all tensor ranks, on each
   friend bool operator==(const KeptBeside&, const KeptBeside&) = default;
 };

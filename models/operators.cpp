@@ -78,19 +78,32 @@ TensorIndex layer_norm(SegmentBuilder& b, const std::string& name, TensorIndex x
   return y;
 }
 
-TensorIndex linear(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
-                   ParameterIndex weight, ParameterIndex bias, TensorRole role) {
+// kept: what the weight gradient reads for x.
+static TensorIndex product(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                           TensorIndex kept, LinearShape shape, ParameterIndex weight,
+                           ParameterIndex bias, TensorRole role) {
   const TensorIndex y = b.tensor(name + ".out", role, shape.rows * shape.n);
   Operator op = shaped(name, OpKind::linear, shape.rows, shape.n, shape.k);
   op.inputs = {x};
   op.outputs = {y};
   op.parameters = {weight};
   if (bias >= 0) op.parameters.push_back(bias);
-  if (trained(b, weight)) op.saved = {x};
+  if (trained(b, weight)) op.saved = {kept};
   count_product(op, 1, trained(b, weight));
   op.parameter_elements = parameter_elements(b, op);
   b.add(std::move(op));
   return y;
+}
+
+TensorIndex linear(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
+                   ParameterIndex weight, ParameterIndex bias, TensorRole role) {
+  const TensorIndex kept = trained(b, weight) ? b.kept_input(x) : x;
+  return product(b, name, x, kept, shape, weight, bias, role);
+}
+
+TensorIndex wide_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                        LinearShape shape, ParameterIndex weight, TensorRole role) {
+  return product(b, name, x, x, shape, weight, -1, role);
 }
 
 TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,

@@ -59,7 +59,7 @@ TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorInde
   op.inputs = {x};
   op.outputs = {y};
   op.parameters = {weight};
-  if (trained(b, weight)) op.saved = {x};
+  if (trained(b, weight)) op.saved = {b.kept_input(x)};
   count_product(op, 1, trained(b, weight));
   op.groups = b.parameter_at(weight).shape.front();
   op.origins = origins;

@@ -184,7 +184,7 @@ TensorIndex TransformerBuilder::adapt_equal(SegmentBuilder& b, const std::string
   const ParameterIndex up_weight = b.parameter(std::move(up));
   const std::int64_t inputs_here = columns_divided ? inputs : inputs / t_;
   const TensorIndex u =
-      linear(b, name + ".lora_down", x, {s_, groups * r, inputs_here}, down_weight);
+      wide_linear(b, name + ".lora_down", x, {s_, groups * r, inputs_here}, down_weight);
   return lora_up(b, name + ".lora_up", base, u, {s_, width, r}, up_weight, std::move(offsets));
 }
 
@@ -277,7 +277,7 @@ Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered) co
 TensorIndex TransformerBuilder::experts_branch(SegmentBuilder& b, TensorIndex normed) const {
   const std::int64_t e = v_.experts, k = v_.experts_per_token;
   const ParameterIndex router = matrix(b, "moe.router.weight", e, h_);
-  TensorIndex logits = linear(b, "moe.router", normed, {r_, e, h_}, router);
+  TensorIndex logits = wide_linear(b, "moe.router", normed, {r_, e, h_}, router);
   if (split_rows_) logits = sequence_gather(b, "moe.router.gather", logits, s_, e);
   Routing routing = top_k(b, "moe.top_k", logits, s_, e, k);
   if (t_ > 1 && !split_rows_ && !options_.inference)
@@ -376,7 +376,7 @@ Segment TransformerBuilder::epilogue() const {
   const std::int64_t columns_here = head.shape[0];
   const ParameterIndex weight = b.parameter(std::move(head));
   const TensorIndex logits =
-      linear(b, "head", normed, {s_, columns_here, h_}, weight, -1, TensorRole::logits);
+      wide_linear(b, "head", normed, {s_, columns_here, h_}, weight, TensorRole::logits);
   if (options_.inference) return std::move(b).finish(x, logits);
   const TensorIndex targets = b.tensor("targets", TensorRole::tokens, s_);
   cross_entropy_loss(b, logits, targets, s_, columns_here, t_);
