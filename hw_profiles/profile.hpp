@@ -199,6 +199,7 @@ struct Framework {
   // Bytes kept for the backward pass beside the operators' tensors, per element: see
   // models::KeptBeside.
   double kept_norm = 0, kept_gated = 0, kept_softmax = 0, kept_unfused = 0;
+  std::optional<double> kept_product_input;  // of 8-bit products; absent: the 16-bit input
   std::optional<double> kept_rotary;   // of keys and values whose heads are not grouped
   double kept_probabilities = 1;       // of a stored score, in the type of activations
   double kept_logits = 0, kept_logits_compiled = 0;
@@ -210,6 +211,7 @@ struct Framework {
   core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job
   // What torch's own machinery holds, see planner/stage/policy.hpp. Absent: nothing of it.
   std::optional<bool> pass_gradients, reducer_buckets, adapter_inputs, update_copies;
+  std::optional<bool> frozen_f8;         // frozen weights of layers that 8-bit products read
   std::optional<int> row_buffers, rows_waiting;
   // The buffer of gradients has the type in which they are reduced. Absent: the recipe's.
   std::optional<bool> gradients_as_reduced;

@@ -126,7 +126,7 @@ void SegmentEmitter::backward_gemm(const Op& op, int dy) {
     if (op.kind == OpKind::dense)
       args.push_back(op.activation == models::Activation::identity ? d
                                                                    : tensor_view(op.outputs[0]));
-    args.push_back(tensor_view(x));
+    args.push_back(tensor_view(op.saved.front()));
     for (auto p : op.parameters) args.push_back(gradient_view(p));
     emit_backward(ActionKind::weight_gradient, op, std::move(args));
   }

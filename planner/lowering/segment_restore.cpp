@@ -67,6 +67,8 @@ void SegmentEmitter::find_dropped() {
                        (drops_within_layers(checkpoint) && is_core(op));
     if (!drops) continue;
     for (TensorIndex t : op.outputs) {
+      const bool rows = op.kind == OpKind::sequence_gather && t != op.outputs.front();
+      if (rows) continue;  // codes of a rank's own rows, from which all are gathered again
       const bool half = checkpoint == Checkpoint::selective_op &&
                         (op.kind == OpKind::swiglu || op.kind == OpKind::gelu) &&
                         segment_.tensors[static_cast<std::size_t>(t)].role ==
@@ -90,7 +92,8 @@ void SegmentEmitter::restore_for(std::size_t position) {
     }
     restored_[r] = true;
     builder_.alloc(tensor_view(t));
-    emit_rows(program::Collective::all_gather, tensor_view(producer.inputs[0]), tensor_view(t),
+    const TensorIndex rows = producer.saved.empty() ? producer.inputs[0] : producer.saved.front();
+    emit_rows(program::Collective::all_gather, tensor_view(rows), tensor_view(t),
               product_of(producer));
   }
 }

@@ -15,6 +15,7 @@ void SegmentEmitter::keep_gathered_inputs() {
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Op& op = segment_.graph[order_[i]];
     if (op.kind != OpKind::sequence_gather || !kept_[root_of(op.outputs[0])]) continue;
+    if (!op.saved.empty()) continue;  // a narrow copy of them
     saved_[i].push_back(op.inputs[0]);
     kept_[root_of(op.inputs[0])] = true;
   }

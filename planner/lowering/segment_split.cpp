@@ -29,13 +29,13 @@ bool SegmentEmitter::defer(const Op& op, int dy) {
 
 bool SegmentEmitter::read_later(std::size_t root, std::size_t from) const {
   return std::any_of(deferred_.begin() + static_cast<std::ptrdiff_t>(from), deferred_.end(),
-                     [&](const Deferred& d) { return root_of(d.op->inputs[0]) == root; });
+                     [&](const Deferred& d) { return root_of(d.op->saved.front()) == root; });
 }
 
 void SegmentEmitter::weight_gradients() {
   for (std::size_t i = 0; i < deferred_.size(); ++i) {
     const auto& [op, dy] = deferred_[i];
-    const models::TensorIndex x = op->inputs[0];
+    const models::TensorIndex x = op->saved.front();
     const std::size_t r = root_of(x);
     PLANNER_CHECK(kept_[r], "a weight gradient reads what was not kept");
     std::vector<View> args{dy, tensor_view(x)};

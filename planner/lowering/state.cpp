@@ -84,6 +84,7 @@ void StageLowering::declare(const stage::StateBuffer& of) {
     case StateKind::host_weights: host_weights_ = at; break;
     case StateKind::host_gradients: host_gradients_ = at; break;
     // Held, and read by no action.
+    case StateKind::frozen_ends:
     case StateKind::others_constants:
     case StateKind::stand_ins:
     case StateKind::wide_gradients:

@@ -17,6 +17,11 @@ models::KeptBeside kept_beside(const Job& job, const Strategy& s, const Recipe& 
   if (job.attention == "unfused") kept.scores = f.kept_unfused;
   if (job.attention == "fused_softmax" || job.attention == "unfused")
     kept.scores += f.kept_probabilities * activation;
+  // What layers make again by themselves they do not keep in 8 bits either.
+  const bool again = s.checkpoint == Checkpoint::selective_op ||
+                     s.checkpoint == Checkpoint::pointwise;
+  if (job.precision == core::DType::f8 && !again)
+    kept.product_input = f.kept_product_input.value_or(0);
   if (s.checkpoint == Checkpoint::selective_op) {  // segment_restore.cpp
     kept.gated = 0;
     kept.activated = activation;

@@ -39,6 +39,8 @@ struct Policy {
   std::int64_t row_buffers = 0;
   // An update makes a copy of each second moment, of all weights before the first one goes.
   bool update_copies = false;
+  // Weights of layers that nothing trains are stored in 8 bits, which products read.
+  bool frozen_f8 = false;
   // Of adapters whose base is sharded, each layer's input is kept twice where it is kept.
   bool adapter_inputs = false;
   friend bool operator==(const Policy&, const Policy&) = default;
@@ -105,6 +107,11 @@ inline std::int64_t inputs_held(const Policy& policy, const Strategy& s, std::in
 // an allocator that finds no other waits for them.
 std::int64_t rows_waiting(const hw_profiles::Framework& framework, const Strategy& s,
                           std::int64_t layers);
+// The type of a layer's frozen weights; those of the embeddings and the head are never narrower
+// than the recipe's.
+inline core::DType frozen_type(const Policy& policy, const Recipe& recipe, const Strategy& s) {
+  return policy.frozen_f8 && !shards_weights(s) ? core::DType::f8 : recipe.compute;
+}
 inline bool keeps_whole_scales(const Policy& policy, const Strategy& s) {
   return policy.whole_scales && shards_weights(s);
 }

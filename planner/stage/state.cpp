@@ -16,7 +16,7 @@ std::int64_t State::bytes(bool host, std::int64_t versions) const {
 
 std::string name_of(const StateBuffer& b) {
   constexpr const char* kNames[] = {
-      "weights", "frozen", "quantised", "quantised.scales", "stand_ins", program::kWideGradients,
+      "weights", "frozen", "frozen.ends", "quantised", "quantised.scales", "stand_ins", program::kWideGradients,
       "gradients.copies", "inputs.held", "gradients", "loss", "server.weights",
       "optimizer.master", "optimizer.", "optimizer.", "offload.weights", "offload.gradients"};
   std::string name = kNames[static_cast<std::size_t>(b.kind)];
@@ -40,7 +40,11 @@ State state_of(const StateQuestion& q) {
   const std::int64_t weights = shards_weights(s) || q.apart ? of.shard : of.trained;
   add(StateKind::weights, Term::weights, r.weight, weights, params);
   if (!q.apart) {
-    add(StateKind::frozen, Term::weights, r.compute, of.frozen, params);
+    // Where layers' are narrow, what those of the embeddings and the head have beyond them.
+    const core::DType frozen = frozen_type(q.policy, r, s);
+    add(StateKind::frozen, Term::weights, frozen, of.frozen, params);
+    add(StateKind::frozen_ends, Term::weights, core::DType::u8,
+        of.frozen_ends * (core::bits(r.compute) - core::bits(frozen)) / 8, params);
     add(StateKind::quantised, Term::weights, core::DType::u8, of.quantised, params);
     if (keeps_whole_scales(q.policy, s))
       add(StateKind::others_constants, Term::weights, core::DType::u8, of.others_constants);

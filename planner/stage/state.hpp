@@ -36,12 +36,14 @@ struct StateSizes {
   std::int64_t shard = 0, scales = 0;  // of the spans: elements of own shards, and their scales
   // On this rank: frozen elements, bytes of quantised matrices, constants of the other ranks'.
   std::int64_t frozen = 0, quantised = 0, others_constants = 0;
+  std::int64_t frozen_ends = 0;        // of the frozen ones, those of no layer
   std::int64_t largest_layer = 0, largest_experts = 0, largest_other = 0;  // trained elements
 
   // parts: ranks that divide the frozen parameters. count: of equal units.
   void add_unit(const UnitSizes& u, std::int64_t parts, std::int64_t count = 1) {
     trained += count * u.elements;
     frozen += count * shard_of(u.frozen, parts);
+    if (!u.of_layer) frozen_ends += count * shard_of(u.frozen, parts);
     quantised += count * shard_of(u.quantised, parts);
     others_constants += count * (u.decoding - u.decoding / parts);
     std::int64_t& largest =
@@ -59,7 +61,7 @@ struct StateSizes {
 };
 
 enum class StateKind : std::uint8_t {
-  weights, frozen, quantised, others_constants, stand_ins, wide_gradients, gradient_copies,
+  weights, frozen, frozen_ends, quantised, others_constants, stand_ins, wide_gradients, gradient_copies,
   held_inputs, gradients, loss, server_weights, master, moment, moment_scales, host_weights,
   host_gradients
 };

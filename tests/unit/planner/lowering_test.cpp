@@ -184,6 +184,39 @@ TEST_CASE("sequence parallelism is sound beside sharding, stages and recomputati
     sound(job_of(1), small_tensor(true), model);
 }
 
+TEST_CASE("codes of product inputs live where the inputs would, and change no call") {
+  hw_profiles::Framework codes;
+  codes.kept_product_input = 1;
+  Job job = job_of(6);
+  job.precision = core::DType::f8;
+  for (const bool sequence : {false, true})
+    for (const Checkpoint c : {Checkpoint::none, Checkpoint::every_k, Checkpoint::selective}) {
+      Strategy s = small_tensor(sequence);
+      s.pipeline = 2;
+      s.schedule = Schedule::one_f_one_b;
+      s.checkpoint = c;
+      s.checkpoint_every = c == Checkpoint::every_k ? 2 : 0;
+      s.grad_accum = 6;
+      const program::Program with = sound(job, s, "llama2-7b", codes);
+      const program::Program without = sound(job, s, "llama2-7b");
+      for (const auto what : {program::Traffic::sequence, program::Traffic::tensor}) {
+        CHECK(entry(with, what, "all_gather").payload ==
+              entry(without, what, "all_gather").payload);
+        CHECK(entry(with, what, "all_reduce").count == entry(without, what, "all_reduce").count);
+      }
+      const auto computes = [](const program::Program& p) {
+        return p.classes[0].forward_evaluations;
+      };
+      CHECK(computes(with) == computes(without));
+      if (c == Checkpoint::none) CHECK(kept(with) < kept(without));
+    }
+  Strategy split;
+  split.pipeline = 2;
+  split.schedule = Schedule::zb_h1;
+  split.grad_accum = 6;
+  CHECK(kept(sound(job, split, "llama2-7b", codes)) < kept(sound(job, split, "llama2-7b")));
+}
+
 TEST_CASE("adapters divide like their matrices; the undivided side is summed over the ranks") {
   Job job = lora_job(1);
   const program::Program p = sound(job, small_tensor(false), "gpt2-124m");

@@ -48,6 +48,8 @@ struct Fact {
   Sharding sharding;                   // under which the rule speaks
   Checkpoint checkpoint = Checkpoint::none;
   const char* quantization = "none";
+  core::DType precision = core::DType::bf16;
+  std::int64_t lora_rank = 0;
 };
 
 Request four_ranks(const Fact& fact) {
@@ -55,7 +57,8 @@ Request four_ranks(const Fact& fact) {
   r.job.seq_len = 512;
   r.job.global_batch = 16;
   r.job.quantization = fact.quantization;
-  if (r.job.quantization != "none") r.job.lora_rank = 8;
+  r.job.precision = fact.precision;
+  r.job.lora_rank = r.job.quantization != "none" ? 8 : fact.lora_rank;
   return r;
 }
 
@@ -70,6 +73,10 @@ TEST_CASE("a fact of a framework changes lowering and closed form alike") {
       Fact{"update_copies", [](auto& f) { f.update_copies = true; }, Sharding::none},
       Fact{"adapter_inputs", [](auto& f) { f.adapter_inputs = true; }, Sharding::zero3,
            Checkpoint::none, "nf4"},
+      Fact{"kept_product_input", [](auto& f) { f.kept_product_input = 1; }, Sharding::zero1,
+           Checkpoint::none, "none", core::DType::f8},
+      Fact{"frozen_f8", [](auto& f) { f.frozen_f8 = true; }, Sharding::none, Checkpoint::none,
+           "none", core::DType::f8, 8},
       Fact{"root_unit", [](auto& f) { f.root_unit = true; }, Sharding::zero3},
       Fact{"one_in_k", [](auto& f) { f.recomputes_one_in_k = true; }, Sharding::zero1,
            Checkpoint::every_k},
