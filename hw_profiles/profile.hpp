@@ -119,11 +119,9 @@ struct Node {
   core::BytesPerSecond internode_bandwidth;
   std::optional<double> internode_efficiency;  // that NCCL's messages reach of it; empty: 1
   core::Seconds internode_latency;             // one hop between two nodes, NCCL's Simple step
-  // What a site's own measurement showed beside: the share of the wire that trees over nodes
-  // reach, and how much later a collective ends for each rank of it. Empty: as internode_efficiency
-  // says; no rank is late.
-  std::optional<double> tree_efficiency;
-  std::optional<core::Seconds> rank_wait;
+  // What a site's own measurement showed beside: how much later a collective ends for each rank of
+  // it, and how much later still a sum over trees. Empty: no rank is late.
+  std::optional<core::Seconds> rank_wait, tree_wait;
   // What a cloud's network plugin or settings make of NCCL. Empty: as NCCL is by itself.
   std::optional<core::Seconds> nccl_latency;   // that the plugin states, for NCCL's choice alone
   std::optional<bool> nccl_low_latency;        // whether LL and LL128 run
@@ -162,6 +160,7 @@ struct Framework {
   std::string successor;
   std::optional<int> successor_capability;
   bool overlap_gradients = true;         // reduces gradients behind the backward pass
+  std::optional<bool> overlap_divided;   // the same of a divided optimizer's; absent: as others'
   // Gathers sharded weights ahead of their use also where adapters are trained.
   bool gathers_ahead_of_adapters = true;
   core::Bytes bucket{25 << 20};          // of gradients reduced together
@@ -199,8 +198,8 @@ struct Framework {
   // Bytes kept for the backward pass beside the operators' tensors, per element: see
   // models::KeptBeside.
   double kept_norm = 0, kept_gated = 0, kept_softmax = 0, kept_unfused = 0;
-  std::optional<double> kept_product_input;  // of 8-bit products; absent: the 16-bit input
   std::optional<double> kept_rotary;   // of keys and values whose heads are not grouped
+  std::optional<double> kept_product_input;  // of 8-bit products; absent: the 16-bit input
   double kept_probabilities = 1;       // of a stored score, in the type of activations
   double kept_logits = 0, kept_logits_compiled = 0;
   bool gathers_logits = false;
@@ -211,8 +210,8 @@ struct Framework {
   core::Bytes fixed_memory{};            // held by the framework's libraries, whatever the job
   // What torch's own machinery holds, see planner/stage/policy.hpp. Absent: nothing of it.
   std::optional<bool> pass_gradients, reducer_buckets, adapter_inputs, update_copies;
-  std::optional<bool> frozen_f8;         // frozen weights of layers that 8-bit products read
   std::optional<int> row_buffers, rows_waiting;
+  std::optional<bool> frozen_f8;         // frozen weights of layers that 8-bit products read
   // The buffer of gradients has the type in which they are reduced. Absent: the recipe's.
   std::optional<bool> gradients_as_reduced;
   // The host issues a layer's pass while the device computes what it issued before: the pass lasts
@@ -222,7 +221,7 @@ struct Framework {
   // activations in place of its kernels' (its Python, its streams and events, its launch).
   std::optional<core::Seconds> block_host, collective_submit;
   // Times the steps of a ring over nodes, and a rank's lateness (node.rank_wait), that a collective
-  // over activations waits inside a step. Absent: 1.
+  // over activations waits inside a step; and times node.tree_wait, that any sum does. Absent: 1.
   std::optional<double> activation_waits;
   // Bytes that each gradient costs after each micro-batch where a kernel of its own adds it to the
   // sum; absent: the product that makes it does.

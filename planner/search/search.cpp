@@ -169,7 +169,8 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
   const hw_profiles::Framework& framework = explorer.question().profile.framework;
   options.pointwise = framework.recomputes_pointwise;
-  options.overlap = overlaps(plan.job, framework);
+  options.overlap = overlaps(plan.job, framework, Sharding::none);
+  options.overlap_divided = overlaps(plan.job, framework, Sharding::zero1);
   explorer.explore(structures(plan.job, options, constraints), constraints);
   if (request.stale) explorer.explore_also(stale_structures(plan.job, options, constraints));
   const bool asks = request.objective != Objective::memory && plan.gpus <= kFewGpus;

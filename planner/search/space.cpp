@@ -101,6 +101,8 @@ class Space {
       for (const auto& [sharding, group] : shardings(s)) {
         s.sharding = sharding;
         s.shard_group = group;
+        if (!constraints_.is_pinned("overlap"))
+          s.overlap = sharding == Sharding::none ? options_.overlap : options_.overlap_divided;
         for (const Family& family : families(s)) checkpoints(s, family);
       }
     }

@@ -31,6 +31,7 @@ struct SpaceOptions {
   std::int64_t least_tokens = 0;
   bool pointwise = true;               // whether checkpoint=pointwise is tried unasked
   bool overlap = true;                 // the value unasked (planner::overlaps)
+  bool overlap_divided = true;         // the same with a divided optimizer
 };
 
 // Only what the constraints admit. A pinned degree that divides nothing still makes a structure, so

@@ -33,8 +33,11 @@ models::KeptBeside kept_beside(const Job& job, const Strategy& s, const Recipe& 
 
 }  // namespace
 
-bool overlaps(const Job& job, const hw_profiles::Framework& framework) {
-  return framework.overlap_gradients && !stage::waits_at_adapters(job, framework);
+bool overlaps(const Job& job, const hw_profiles::Framework& framework, Sharding sharding) {
+  const bool reduces = sharding == Sharding::none
+                           ? framework.overlap_gradients
+                           : framework.overlap_divided.value_or(framework.overlap_gradients);
+  return reduces && !stage::waits_at_adapters(job, framework);
 }
 
 models::GraphOptions graph_options(const Job& job, const Strategy& strategy,

@@ -13,6 +13,6 @@ models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
 
 // `overlap` of a strategy that the framework runs: whether it reduces gradients, and gathers
 // sharded weights, beside computing.
-bool overlaps(const Job& job, const hw_profiles::Framework& framework);
+bool overlaps(const Job& job, const hw_profiles::Framework& framework, Sharding sharding);
 
 }  // namespace planner

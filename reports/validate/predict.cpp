@@ -83,7 +83,7 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
   if (const auto problems = planner::job_problems(job, profile); !problems.empty())
     return problems;
   planner::Strategy strategy = row.strategy;
-  strategy.overlap = planner::overlaps(job, profile.framework);
+  strategy.overlap = planner::overlaps(job, profile.framework, strategy.sharding);
   strategy.bucket_bytes = profile.framework.bucket.value();
   if (row.fused_head && job.seq_len % kHeadPieces == 0) strategy.loss_chunks = kHeadPieces;
   const bool several = strategy.pipeline > 1 && strategy.pipeline <= row.model.layers;

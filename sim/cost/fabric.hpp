@@ -20,7 +20,7 @@ struct Fabric {
   core::BytesPerSecond nvlink;  // all links of one GPU, effective; zero: none
   core::BytesPerSecond network; // wire rate of the whole node
   double network_efficiency = 1;       // of it, that messages reach
-  double tree_efficiency = 1;          // of it, that trees over nodes reach
+  core::Seconds tree_wait{};           // by which sums over trees end later, for each rank
   core::Seconds hop{}, network_hop{};  // low-latency step inside; Simple step between nodes
   core::Seconds stated_latency{};      // by the network's plugin: for the choice alone
   bool low_latency = true;             // LL and LL128 run

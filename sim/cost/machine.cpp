@@ -119,7 +119,10 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
   machine.internode = node.internode_bandwidth * node.internode_efficiency.value_or(1);
   machine.host_link = gpu.pcie_effective.value_or(kPcie3);
   machine.host_memory = node.host_bandwidth.value_or(kHostMemory) / (1.0 * node.gpus_per_node);
-  if (gpu.compute_capability) machine.fabric = make_fabric(profile);
+  if (gpu.compute_capability) {
+    machine.fabric = make_fabric(profile);
+    machine.fabric->tree_wait = machine.fabric->tree_wait * machine.activation_waits;
+  }
   return machine;
 }
 

@@ -39,10 +39,8 @@ void use_measured_network(hw_profiles::Profile& profile, const MeasuredNetwork& 
   const core::Seconds waits = node.rank_wait.value_or(core::Seconds{}) * ranks;
   const core::Seconds reduce =
       measured_time(Collective::all_reduce, ranks, measured.all_reduce) - waits;
-  const double share = model_time(Collective::all_reduce, place, profile) / reduce;
-  const double efficiency = node.internode_efficiency.value_or(1);
-  if (reduce.value() > 0 && share < 1)
-    node.tree_efficiency = std::max(0.1, share * efficiency);
+  const core::Seconds late_sum = reduce - model_time(Collective::all_reduce, place, profile);
+  if (late_sum.value() > 0) node.tree_wait = late_sum / ranks;
 }
 
 }  // namespace cost

@@ -6,7 +6,7 @@
 //   internode_latency  a gather's excess, shared by its nodes, up to kLongestHop each: a ring's hop
 //   rank_wait          what remains, shared by its ranks, from kLate each on: no hop is so long,
 //                      and all kinds of collectives have it; ranks come late to all of them
-//   tree_efficiency    the share of the wire that an all-reduce then reaches
+//   tree_wait          what an all-reduce then takes longer, shared by its ranks
 // One node tells nothing here. Pure; thread-safe.
 
 #include <cstdint>

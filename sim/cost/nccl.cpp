@@ -170,7 +170,7 @@ Fabric make_fabric(const hw_profiles::Profile& profile) {
   f.pair = node.pair_bandwidth.value_or(core::BytesPerSecond{});
   f.network = node.internode_bandwidth;
   f.network_efficiency = node.internode_efficiency.value_or(1);
-  f.tree_efficiency = node.tree_efficiency.value_or(f.network_efficiency);
+  f.tree_wait = node.tree_wait.value_or(core::Seconds{});
   f.hop = node.link_latency;
   f.network_hop = node.internode_latency;
   f.stated_latency = node.nccl_latency.value_or(core::Seconds{});
@@ -215,9 +215,10 @@ CollectiveCost nccl_collective(Collective c, core::Bytes payload, const Place& p
     best.protocol = p;
   }
   const bool tree = best.method == Method::tree || best.method == Method::nvls_tree;
-  const double reached = tree ? f.tree_efficiency : f.network_efficiency;
-  const Shape achieved = shape_of(place, f, f.network * reached, paired);
-  best.time = picoseconds(real_time(c, best.method, best.protocol, bytes, achieved, f));
+  const Shape achieved = shape_of(place, f, f.network * f.network_efficiency, paired);
+  const double late = tree ? f.tree_wait.value() * place.size : 0;
+  best.time =
+      picoseconds(real_time(c, best.method, best.protocol, bytes, achieved, f) + late / kMicro);
   return best;
 }
 

@@ -35,8 +35,30 @@ TEST_CASE("a gather that falls with the nodes tells a ring's hop") {
   CHECK(profile.node.nccl_low_latency == false);
   CHECK_FALSE(profile.node.rank_wait.has_value());
   CHECK(gather_gbs(profile, 32) == Approx(76).epsilon(0.01));
-  REQUIRE(profile.node.tree_efficiency.has_value());
-  CHECK(*profile.node.tree_efficiency < 0.94);
+  // 2 x 268 MB x 255/256 over 190 GB/s are 2.81 ms, shared by 256 ranks but for the wire's own.
+  REQUIRE(profile.node.tree_wait.has_value());
+  CHECK(profile.node.tree_wait->value() > 1e-6);
+  CHECK(profile.node.tree_wait->value() < 2.81e-3 / 256);
+}
+
+TEST_CASE("a sum over late trees takes as much longer as was measured, whatever its size") {
+  hw_profiles::Profile profile = h100();
+  use_measured_network(profile, measured(256, 190, 76));
+  const Place all{.size = 256, .nodes = 32, .per_node = 8};
+  const auto sum = [&](core::Bytes bytes) {
+    return core::to_seconds(nccl_collective(program::Collective::all_reduce, bytes, all,
+                                            make_fabric(profile)).time).value();
+  };
+  const double bus = 2 * static_cast<double>(kMeasuredBytes.value()) * 255 / 256;
+  CHECK(bus / sum(kMeasuredBytes) / 1e9 == Approx(190).epsilon(0.01));
+  const double late = profile.node.tree_wait->value() * 256;
+  for (const core::Bytes bytes : {core::mib(64), core::mib(1024)}) {
+    const double with = sum(bytes);
+    profile.node.tree_wait.reset();
+    const double without = sum(bytes);
+    profile.node.tree_wait = core::Seconds(late / 256);
+    CHECK(with - without == Approx(late).epsilon(0.01));
+  }
 }
 
 TEST_CASE("where no hop is so long, ranks are late") {
