@@ -27,6 +27,7 @@ std::vector<std::pair<std::string_view, core::Bytes>> parts_of(const planner::Me
     parts.emplace_back(program::name(static_cast<program::Term>(i)),
                        m.terms[static_cast<std::size_t>(i)]);
   parts.emplace_back("allocator", m.reserved - m.live);
+  if (m.waiting.value() > 0) parts.emplace_back("waiting", m.waiting);
   parts.emplace_back("workspace", m.workspace);
   parts.emplace_back("context", m.context);
   parts.emplace_back("communicators", m.communicators);

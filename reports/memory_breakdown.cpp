@@ -54,7 +54,8 @@ std::optional<Breakdown> sum_of_terms(const MemoryTerms& m, std::string_view ter
          {"rounding, segments and fragments of the allocator", "", m.reserved - m.live}},
         "");
   if (term == "device")
-    return of_terms({{"reserved", "", m.reserved}, {"workspace", "", m.workspace},
+    return of_terms({{"reserved", "", m.reserved}, {"waiting", "", m.waiting},
+                     {"workspace", "", m.workspace},
                      {"context", "", m.context}, {"communicators", "", m.communicators}}, "");
   if (term != "live") return std::nullopt;
   std::vector<BreakdownLine> lines;

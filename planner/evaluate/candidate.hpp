@@ -21,6 +21,9 @@ struct MemoryTerms {
   std::array<core::Bytes, program::kTerms> peaks{};  // each tag's own peak
   core::Bytes live{}, reserved{}, workspace{}, context{}, communicators{}, device{};
   core::Bytes host{};                  // offloaded, in the memory of the rank's host
+  // What the allocator holds beyond `reserved`, for it was freed by a host that runs ahead and is
+  // yet to be read by a collective (stage::rows_waiting).
+  core::Bytes waiting{};
 };
 struct StageMemory {
   int stage = 0;

@@ -28,6 +28,7 @@ void set_terms(Json& object, const MemoryTerms& m) {
   object.set("communicators", bytes(m.communicators));
   object.set("device", bytes(m.device));
   object.set("host", bytes(m.host));
+  object.set("waiting", bytes(m.waiting));
 }
 
 }  // namespace

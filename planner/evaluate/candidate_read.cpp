@@ -50,6 +50,7 @@ MemoryTerms read_memory_terms(JsonReader& reader) {
   reader.required("communicators", m.communicators, kFileBytes);
   reader.required("device", m.device, kFileBytes);
   reader.optional("host", m.host, kFileBytes);
+  reader.optional("waiting", m.waiting, kFileBytes);
   if (auto peaks = reader.optional_object("peaks")) read_terms(*peaks, m.peaks);
   return m;
 }

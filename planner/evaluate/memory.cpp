@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/check.hpp"
+#include "planner/stage/policy.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/cost/fabric.hpp"
 #include "sim/program/replay.hpp"
@@ -30,6 +31,29 @@ program::ReplayOptions options_for(const program::Program& program, const progra
           .capacity = profile.gpu.usable - overhead_bytes(program, k, profile)};
 }
 
+// Bytes of a micro-batch's rows where tensor ranks scatter them; zero where they do not.
+core::Bytes scattered_rows(const program::RankClass& k) {
+  for (const program::Action& a : k.actions) {
+    if (a.kind != program::ActionKind::collective) continue;
+    const program::Transfer& t = k.transfers[a.op];
+    if (t.what != program::Traffic::sequence) continue;
+    if (t.collective != program::Collective::reduce_scatter) continue;
+    const program::Buffer& all = k.buffers[k.views[a.first_arg + a.arg_count - 1u].buffer];
+    return core::bytes_of(all.elements.front(), all.type);
+  }
+  return {};
+}
+
+core::Bytes waiting_rows(const program::Program& program, const program::RankClass& k,
+                         const hw_profiles::Profile& profile) {
+  if (!profile.framework.rows_waiting || program.mesh.tensor == 1) return {};
+  const stage::StagePasses passes{.layers = static_cast<std::int64_t>(k.frozen_layer_offset.size()),
+                                  .micro_batches = k.schedule.micro_batches,
+                                  .stage = k.stage,
+                                  .stages = program.mesh.pipeline};
+  return scattered_rows(k) * stage::rows_waiting(profile.framework, passes);
+}
+
 MemoryTerms terms_of(const program::Program& program, const program::RankClass& k,
                      const hw_profiles::Profile& profile, const program::Replay& replay) {
   MemoryTerms m;
@@ -41,7 +65,8 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
   m.context = profile.gpu.context;
   m.communicators = communicator_bytes(program, k, profile);
   m.host = program::host_bytes(k);
-  m.device = m.reserved + m.workspace + m.context + m.communicators;
+  m.waiting = waiting_rows(program, k, profile);
+  m.device = m.reserved + m.waiting + m.workspace + m.context + m.communicators;
   return m;
 }
 

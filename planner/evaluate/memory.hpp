@@ -1,6 +1,7 @@
 #pragma once
 // Memory of a program on a device: each class replayed, then what the device holds beside the
-// program's buffers. device = reserved + workspace + context + communicators. Pure; thread-safe.
+// program's buffers. device = reserved + waiting + workspace + context + communicators. Pure;
+// thread-safe.
 
 #include <optional>
 

@@ -23,14 +23,18 @@ Policy policy_of(const Job& job, const hw_profiles::Framework& framework) {
           .adapter_inputs = framework.adapter_inputs.value_or(false) && job.lora_rank > 0};
 }
 
-std::int64_t rows_waiting(const hw_profiles::Framework& framework, const Strategy& s,
-                          std::int64_t layers) {
-  // The host is at most in the pass behind the one that the device computes. With a pipeline it
-  // waits for the device whenever it sends. A layer's pass makes two that are then scattered.
-  if (s.tensor == 1 || !s.sequence_parallel || s.pipeline > 1) return 0;
-  constexpr std::int64_t kScattered = 2;
-  const std::int64_t passes = std::min<std::int64_t>(s.grad_accum, 2);
-  return std::min<std::int64_t>(framework.rows_waiting.value_or(0), kScattered * layers * passes);
+// Without pipelines the host is at most in the pass behind the one that the device computes. With
+// them it waits for the device where it receives; before, it issues the forward passes of as many
+// micro-batches as stages follow, of which the device computes one. A layer's pass makes two
+// tensors of all rows that are then scattered.
+std::int64_t rows_waiting(const hw_profiles::Framework& framework, const StagePasses& p) {
+  constexpr std::int64_t kScattered = 2, kComputed = 1;
+  const std::int64_t issued = p.stages > 1 ? std::min(p.stages - 1 - p.stage, p.micro_batches)
+                                           : std::min<std::int64_t>(p.micro_batches, 2);
+  const std::int64_t passes =
+      p.stages > 1 ? std::max<std::int64_t>(0, issued - kComputed) : issued;
+  return std::min<std::int64_t>(framework.rows_waiting.value_or(0),
+                                kScattered * p.layers * passes);
 }
 
 }  // namespace planner::stage

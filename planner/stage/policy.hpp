@@ -102,11 +102,15 @@ inline std::int64_t inputs_held(const Policy& policy, const Strategy& s, std::in
   const bool twice = policy.adapter_inputs && shards_weights(s) && s.pipeline == 1;
   return (gathers ? policy.row_buffers * s.tensor : 0) + (twice ? layers : 0);
 }
-// The most tensors of all rows of a micro-batch that such a rank's host has freed, and that wait
-// for the communication stream, which is to read them. They are free memory that is not yet free:
-// an allocator that finds no other waits for them.
-std::int64_t rows_waiting(const hw_profiles::Framework& framework, const Strategy& s,
-                          std::int64_t layers);
+// What of a stage's passes its host may be ahead of.
+struct StagePasses {
+  std::int64_t layers = 0, micro_batches = 1;
+  std::int64_t stage = 0, stages = 1;
+};
+// The most tensors of all rows of a micro-batch that a rank with sequence parallelism has freed on
+// the host, and that wait for the communication stream, which is to read them. The allocator cannot
+// give them to anybody else before, and holds as much more.
+std::int64_t rows_waiting(const hw_profiles::Framework& framework, const StagePasses& passes);
 // The type of a layer's frozen weights; those of the embeddings and the head are never narrower
 // than the recipe's.
 inline core::DType frozen_type(const Policy& policy, const Recipe& recipe, const Strategy& s) {

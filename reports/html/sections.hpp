@@ -42,7 +42,7 @@ std::string text_at(const Document& document, const std::string& pointer);
 inline constexpr const char* kMemoryParts[] = {
     "weights",       "gradients", "optimizer", "activations",   "logits",
     "communication", "allocator", "workspace", "context",       "communicators"};
-// One of kMemoryParts; the allocator's is made here: reserved - live.
+// One of kMemoryParts; the allocator's is made here: reserved + waiting - live.
 Cell memory_part(const Document& document, const std::string& memory, std::string_view part);
 // One bar of the memory chart: bytes of kMemoryParts.
 core::Json memory_bar(const Document& document, const std::string& memory, std::string label);

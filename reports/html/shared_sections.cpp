@@ -35,8 +35,10 @@ Cell memory_part(const Document& document, const std::string& memory, std::strin
     return cell(document, fmt::format("{}/{}", memory, part), Unit::bytes);
   const Json reserved = value_at(document, memory + "/reserved");
   const Json live = value_at(document, memory + "/live");
+  const Json waiting = value_at(document, memory + "/waiting");
   const bool known = reserved.is_int64() && live.is_int64();
-  return known ? made(reserved.as_int64() - live.as_int64(), Unit::bytes) : words("-");
+  const std::int64_t held = waiting.is_int64() ? waiting.as_int64() : 0;
+  return known ? made(reserved.as_int64() + held - live.as_int64(), Unit::bytes) : words("-");
 }
 
 Json memory_bar(const Document& document, const std::string& memory, std::string label) {

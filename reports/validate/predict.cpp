@@ -19,7 +19,8 @@ Predictor::Key Predictor::key_of(const Row& row) {
           row.all_reduce_gbs,
           row.gather_gbs,
           (row.tf32 ? 1 : 0) + (row.four_bits ? 2 : 0) + (row.graphs ? 4 : 0) +
-              (row.fused_loss ? 8 : 0) + (row.fused_head ? 16 : 0)};
+              (row.fused_loss ? 8 : 0) + (row.fused_head ? 16 : 0) +
+              (row.polls ? 32 : 0)};
 }
 
 // Bytes kept of a logit where one kernel makes the loss and turns logits into gradients in place:
@@ -38,6 +39,7 @@ static void use_row(const Row& row, hw_profiles::Profile& profile) {
   if (row.fused_loss) profile.framework.kept_logits = kFusedLossKept;
   if (row.fused_head) profile.framework.kept_logits = 0;
   if (row.graphs) profile.framework.kernel_submit.reset();
+  if (row.polls) profile.framework.rows_waiting.reset();
   if (row.all_reduce_gbs <= 0 || row.gather_gbs <= 0) return;
   cost::use_measured_network(profile, {.gpus = row.gpus,
                                        .all_reduce = core::BytesPerSecond(row.all_reduce_gbs * 1e9),
@@ -114,16 +116,6 @@ static planner::Memory memory_of(const Prepared& p, const Row& row) {
   return planner::memory_of(p.program, profile, false);
 }
 
-static core::Bytes waiting_bytes(const Prepared& p) {
-  const planner::Question& q = p.question;
-  const std::int64_t rows =
-      planner::stage::rows_waiting(q.profile.framework, p.strategy, q.model.layers);
-  const auto recipe = planner::resolve_recipe(q.job.recipe, q.job.precision);
-  if (rows == 0 || !recipe) return {};
-  const std::int64_t tokens = p.strategy.micro_batch * q.job.seq_len / p.strategy.context;
-  return core::bytes_of(rows * tokens * q.model.hidden, recipe->activation);
-}
-
 core::Result<Prediction> Predictor::predict(const Row& row) {
   const core::Result<Prepared> made = prepare(row);
   if (!made.ok()) return made.problems();
@@ -142,8 +134,7 @@ core::Result<Prediction> Predictor::predict(const Row& row) {
   c.memory = memory_of(p, row);
   c.uncertainty =
       planner::uncertainty_of(p.question, p.program, p.strategy.schedule, c.time, c.memory);
-  const core::Bytes waiting = waiting_bytes(p);
-  return Prediction{std::move(c), closed_form, p.question.parameters, waiting};
+  return Prediction{std::move(c), closed_form, p.question.parameters};
 }
 
 }  // namespace reports::validation

@@ -32,7 +32,6 @@ struct Prediction {
   planner::Candidate candidate;
   std::optional<core::Seconds> closed_form;
   std::int64_t parameters = 0;           // of the model
-  core::Bytes waiting{};                 // stage::rows_waiting, of the first stage
 };
 
 class Predictor {

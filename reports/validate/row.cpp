@@ -298,6 +298,7 @@ Row read_row(const CsvRow& cells, const std::string& source,
   const std::string_view note = cells.text("note");
   row.fused_head = note.find("liger") != std::string_view::npos;
   row.fused_loss = note.find("foak") != std::string_view::npos && !row.fused_head;
+  row.polls = note.find("before the fix of the pipeline code") != std::string_view::npos;
   row.graphs = cells.text("cuda_graphs").find("full_iteration") != std::string_view::npos;
   read_network(cells, row, problems);
   read_model(cells, row.model, row.job.seq_len, problems);

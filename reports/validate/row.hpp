@@ -14,7 +14,8 @@
 //   quantization gptq: nf4, which has as many bits but for the scales
 //   family       qwen3_moe, gpt_oss: mixtures with their heads' width; gpt_oss attends over all
 //   gpus_per_node of one GPU that many share a domain with: the domain's
-//   note         foak: the loss is one kernel (fms-acceleration's); liger: with the head, in pieces
+//   note         foak: the loss is one kernel (fms-acceleration's); liger: with the head, in
+//                pieces; before the fix of the pipeline code: its host polls for each message
 //   expert_tensor_parallel 1 beside tensor ranks: not modelled, the row is named and left out
 //   *_busbw_gbs  the run's network (sim/cost/measured_network.hpp)
 //   source       names a year or a month (2024, 2024-12, 202412): the framework as it was then
@@ -56,6 +57,7 @@ struct Row {
   bool fused_loss = false, fused_head = false;
   bool graphs = false;                   // a whole step is replayed as one CUDA graph
   bool first_stage = false;              // memory is of the first stage's rank
+  bool polls = false;                    // the host waits for the device at each message
 
   // Measured; empty: not stated.
   std::optional<core::Seconds> step;

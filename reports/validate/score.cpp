@@ -145,8 +145,9 @@ double Predicted::memory_bytes() const {
   switch (row.memory_kind) {
     case MemoryKind::allocated: return static_cast<double>(m.live.value()) + workspace;
     case MemoryKind::reserved: {
-      const core::Bytes left = std::max(core::Bytes{}, all.usable - m.device);
-      return static_cast<double>((m.reserved + std::min(waiting, left)).value()) + workspace;
+      // What ran had no more than the device has.
+      const core::Bytes left = std::max(core::Bytes{}, all.usable - (m.device - m.waiting));
+      return static_cast<double>((m.reserved + std::min(m.waiting, left)).value()) + workspace;
     }
     case MemoryKind::device: return static_cast<double>(m.device.value());
   }

@@ -26,7 +26,6 @@ struct Predicted {
   planner::Candidate candidate;
   std::optional<core::Seconds> closed_form{};  // its step, of a timed row
   std::int64_t parameters = 0;                 // of the model
-  core::Bytes waiting{};  // that a full device would give back: of what the allocator reserves
 
   bool fits() const { return candidate.memory.worst.device <= candidate.memory.usable; }
   // Bytes of the kind of memory that the row measured.

@@ -137,17 +137,44 @@ TEST_CASE("rows of tensor ranks: buffers by hand, and those that wait for their 
   Strategy s;
   s.grad_accum = 8;
   CHECK(stage::inputs_held(policy, s, 16) == 0);
-  CHECK(stage::rows_waiting(framework, s, 16) == 0);
   s.tensor = 4;
-  CHECK(stage::rows_waiting(framework, s, 16) == 0);  // all-reduced, never divided
   s.sequence_parallel = true;
   CHECK(stage::inputs_held(policy, s, 16) == 8);      // two buffers, four times a layer's input
-  CHECK(stage::rows_waiting(framework, s, 16) == 46); // 2 x 16 layers x 2 passes are 64
-  CHECK(stage::rows_waiting(framework, s, 8) == 32);
-  s.grad_accum = 1;                                   // one pass, and no next one
-  CHECK(stage::rows_waiting(framework, s, 16) == 32);
-  s.pipeline = 2;
-  CHECK(stage::rows_waiting(framework, s, 16) == 0);
+  // 2 x 16 layers x 2 passes are 64, 2 x 8 x 2 are 32; of one micro-batch there is no next pass.
+  CHECK(stage::rows_waiting(framework, {.layers = 16, .micro_batches = 8}) == 46);
+  CHECK(stage::rows_waiting(framework, {.layers = 8, .micro_batches = 8}) == 32);
+  CHECK(stage::rows_waiting(framework, {.layers = 16, .micro_batches = 1}) == 32);
+  // Of four stages the first issues three forward passes before it receives, and the device
+  // computes one of them: 2 x 5 layers x 2. The second issues two.
+  CHECK(stage::rows_waiting(framework, {5, 8, 0, 4}) == 20);
+  CHECK(stage::rows_waiting(framework, {5, 8, 1, 4}) == 10);
+  CHECK(stage::rows_waiting(framework, {5, 8, 3, 4}) == 0);
+  CHECK(stage::rows_waiting(framework, {5, 2, 0, 4}) == 10);
+  CHECK(stage::rows_waiting(framework, {16, 8, 0, 2}) == 0);
+}
+
+TEST_CASE("a device holds what its host has freed ahead, where rows are scattered") {
+  Request r = question("llama3.2-1b", 4, "a100-sxm-80g");
+  r.job.seq_len = 512;
+  r.job.global_batch = 16;
+  r.profile.framework.rows_waiting = 46;
+  Strategy s;
+  s.tensor = 4;
+  s.micro_batch = 2;
+  s.grad_accum = 8;
+  const auto memory = [&] {
+    const Question q = make_question(r.model, r.job, r.profile, r.gpus).value();
+    const Strategy resolved = resolve(r.model, q.job, s);
+    const models::ModelGraph graph =
+        models::build_graph(r.model, graph_options(q.job, resolved, q.profile.framework)).value();
+    return memory_of(lower(graph, q.job, resolved, policy_of(q)), q.profile);
+  };
+  CHECK(memory().worst.waiting == core::Bytes{});     // all-reduced, never divided
+  s.sequence_parallel = true;
+  const Memory rows = memory();
+  CHECK(rows.worst.waiting.value() == 46 * 2 * 512 * 2048 * 2);
+  CHECK(rows.worst.device == rows.worst.reserved + rows.worst.waiting + rows.worst.workspace +
+                                 rows.worst.context + rows.worst.communicators);
 }
 
 TEST_CASE("what every_k keeps and computes again, by hand") {
