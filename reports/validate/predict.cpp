@@ -46,14 +46,24 @@ static void use_row(const Row& row, hw_profiles::Profile& profile) {
                                        .gather = core::BytesPerSecond(row.gather_gbs * 1e9)});
 }
 
-core::Result<hw_profiles::Profile> Predictor::make_profile(const Row& row) const {
+core::Result<hw_profiles::Profile> Predictor::shipped(const Row& row) {
+  const std::tuple key{row.gpu, row.job.framework, row.date};
+  if (const auto known = shipped_.find(key); known != shipped_.end()) return known->second;
   auto profile = hw_profiles::find_profile(row.gpu);
   if (!profile.ok()) return profile;
+  const auto done = hw_profiles::use_framework(*profile, row.job.framework, "framework", row.date);
+  if (!done.ok()) return done.problems();
+  return shipped_.emplace(key, std::move(profile).value()).first->second;
+}
+
+core::Result<hw_profiles::Profile> Predictor::make_profile(const Row& row) {
+  auto profile = shipped(row);
+  if (!profile.ok()) return profile;
+  core::Status done = core::Done{};
   const auto set = [&](std::string_view field, const std::string& text, std::string_view source) {
     return hw_profiles::set(*profile, field, text, source);
   };
-  auto done = hw_profiles::use_framework(*profile, row.job.framework, "framework", row.date);
-  if (done.ok() && row.gpus_per_node)
+  if (row.gpus_per_node)
     done = set("node.gpus_per_node", fmt::format("{}", *row.gpus_per_node), "gpus_per_node");
   if (done.ok() && row.internode_gbps)
     done = set("node.internode_bandwidth", fmt::format("{} Gbps", *row.internode_gbps),

@@ -50,11 +50,14 @@ class Predictor {
   using Key = std::tuple<std::string, std::string, std::string, std::int64_t, double, std::int64_t,
                          double, double, int>;
   static Key key_of(const Row& row);
-  core::Result<hw_profiles::Profile> make_profile(const Row& row) const;
+  // As shipped, read once; and as the row had it.
+  core::Result<hw_profiles::Profile> shipped(const Row& row);
+  core::Result<hw_profiles::Profile> make_profile(const Row& row);
 
   std::vector<Override> overrides_;
   std::optional<hw_profiles::SiteFile> site_;
   std::map<Key, hw_profiles::Profile> known_;
+  std::map<std::tuple<std::string, std::string, std::string>, hw_profiles::Profile> shipped_;
 };
 
 }  // namespace reports::validation
