@@ -44,6 +44,7 @@ struct CommOf {
   std::string name;                    // of all its ends
   int rank = 0, ranks = 1;
   int splits = 0;
+  std::mutex asking;                   // one at a time asks how far it is
   std::mutex mutex;                    // guards what follows
   Result state = kSuccess;             // as ncclCommGetAsyncError tells
   std::string error;

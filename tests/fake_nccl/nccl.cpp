@@ -150,7 +150,9 @@ Result give(Comm comm, void* stream, const Part& part) {
 // A communicator's plugins are made with it.
 Result attach(Comm comm) {
   const Result result = fake_nccl::attach_plugins(*comm);
-  if (result != kSuccess) comm->error = "a plugin refused to start";
+  if (result == kSuccess) return result;
+  const std::scoped_lock lock(comm->mutex);
+  comm->error = "a plugin refused to start";
   return result;
 }
 
@@ -168,6 +170,7 @@ void begin_meeting(Comm comm, const std::string& claim) {
       const auto other = comm->board->read(comm->name + ".init." + std::to_string(r));
       if (!other) return kInProgress;
       if (*other == expected) continue;
+      const std::scoped_lock lock(comm->mutex);
       comm->error = "index " + std::to_string(r) + " is of another version or size";
       return kInvalidUsage;
     }
@@ -261,12 +264,17 @@ FAKE_NCCL Result ncclCommSplit(Comm parent, int colour, int key, Comm* made, Con
 }
 
 FAKE_NCCL Result ncclCommGetAsyncError(Comm comm, Result* state) {
-  const std::scoped_lock lock(comm->mutex);
+  const std::scoped_lock asking(comm->asking);
+  std::unique_lock lock(comm->mutex);
   *state = comm->state;
   if (comm->state != kSuccess || comm->going.empty()) return kSuccess;
-  // A step is over, or asked about again.
+  // A step is over, or asked about again. It gives work to the device, which asks this communicator
+  // about its work: it must not hold what that needs.
   const std::size_t left = comm->going.size();
-  const Result result = comm->going.front()();
+  const std::function<Result()> step = comm->going.front();
+  lock.unlock();
+  const Result result = step();
+  lock.lock();
   if (result != kInProgress || left > 1) comm->going.pop_front();
   if (result != kSuccess && result != kInProgress) comm->state = result;
   *state = comm->state != kSuccess ? comm->state : comm->going.empty() ? kSuccess : kInProgress;
