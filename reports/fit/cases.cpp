@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "hw_profiles/numbers.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/evaluate/step_time.hpp"
@@ -14,11 +12,11 @@ namespace {
 
 constexpr double kStep = 0.02;         // of a constant's logarithm: beyond rounding to picoseconds
 
-std::string key_of(const validation::Row& row, const hw_profiles::Profile& profile) {
-  const planner::Job& j = row.job;
-  return fmt::format("{} {} {} {} {} {} {} {} {}", row.gpu, profile.framework.id,
-                     row.gpus_per_node.value_or(0), row.internode_gbps.value_or(0), j.attention,
-                     static_cast<int>(j.precision), j.fp8_scaling, j.fused_norm, j.compile);
+// Whether kernels of the two jobs take as long on one machine.
+bool times_alike(const planner::Job& a, const planner::Job& b) {
+  return a.attention == b.attention && a.precision == b.precision &&
+         a.fp8_scaling == b.fp8_scaling && a.fused_norm == b.fused_norm &&
+         a.compile == b.compile && a.quantization == b.quantization;
 }
 
 double square(double x) { return x * x; }
@@ -30,16 +28,15 @@ double step_of(const validation::Prepared& ready, const cost::Machine& machine) 
 }  // namespace
 
 std::size_t Cases::place_of(const validation::Row& row, const validation::Prepared& ready) {
-  const hw_profiles::Profile& profile = ready.question.profile;
-  std::string key = key_of(row, profile);
-  const auto found = std::ranges::find(keys_, key);
-  if (found != keys_.end()) return static_cast<std::size_t>(found - keys_.begin());
-  Place place{profile, row.job, {}};
+  Place place{ready.question.profile, row.job, {}};
   place.profile.sources.clear();
+  const auto found = std::ranges::find_if(places_, [&](const Place& p) {
+    return times_alike(p.job, place.job) && p.profile == place.profile;
+  });
+  if (found != places_.end()) return static_cast<std::size_t>(found - places_.begin());
   for (std::size_t k = 0; k < constants_.size(); ++k)
-    if (constants_[k].concerns(profile)) place.constants.push_back(k);
+    if (constants_[k].concerns(place.profile)) place.constants.push_back(k);
   places_.push_back(std::move(place));
-  keys_.push_back(std::move(key));
   return places_.size() - 1;
 }
 

@@ -74,7 +74,6 @@ class Cases {
 
   std::vector<Constant> constants_;
   std::vector<Place> places_;
-  std::vector<std::string> keys_;      // of the places
   std::vector<Case> cases_;
 };
 

@@ -23,6 +23,26 @@ FitOptions quick() {
 
 }  // namespace
 
+TEST_CASE("a fit times each run on the network that it measured and by the kernels that it ran") {
+  auto rows = fit_test::rows();
+  for (auto& row : rows) row.gpus_per_node = 4;      // two nodes
+  rows[1].all_reduce_gbs = 20;
+  rows[1].gather_gbs = 10;
+  rows[2].tf32 = true;
+  rows[2].job.recipe = "fp32";
+  reports::validation::Predictor predictor;
+  const Cases cases(rows, sustained(0.7));
+  REQUIRE(cases.all().size() == rows.size());
+  const std::vector<std::size_t> chosen{0, 1, 2, 3};
+  const std::vector<double> ratios = cases.log_ratios(chosen, cases.shipped());
+  for (const std::size_t i : chosen) {
+    const auto predicted = predictor.predict(rows[i]);
+    REQUIRE(predicted.ok());
+    const double step = predicted->candidate.time.step / *rows[i].step;
+    CHECK(std::abs(std::exp(ratios[i]) / step - 1) < 1e-3);
+  }
+}
+
 TEST_CASE("a fit finds the constant that made the times") {
   auto rows = fit_test::rows();
   fit_test::measure(rows, 0.6);
