@@ -16,9 +16,11 @@ std::int64_t State::bytes(bool host, std::int64_t versions) const {
 
 std::string name_of(const StateBuffer& b) {
   constexpr const char* kNames[] = {
-      "weights", "frozen", "frozen.ends", "quantised", "quantised.scales", "stand_ins", program::kWideGradients,
-      "gradients.copies", "inputs.held", "gradients", "loss", "server.weights",
-      "optimizer.master", "optimizer.", "optimizer.", "offload.weights", "offload.gradients"};
+      "weights",         "frozen",           "frozen.ends",    "quantised",
+      "quantised.scales", "stand_ins",       program::kWideGradients,
+      "gradients.copies", "inputs.held",     "gradients",      "loss",
+      "server.weights",  "optimizer.master", "optimizer.",     "optimizer.",
+      "offload.weights", "offload.gradients"};
   std::string name = kNames[static_cast<std::size_t>(b.kind)];
   if (b.kind != StateKind::moment && b.kind != StateKind::moment_scales) return name;
   name += b.second ? 'v' : 'm';

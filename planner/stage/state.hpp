@@ -61,9 +61,9 @@ struct StateSizes {
 };
 
 enum class StateKind : std::uint8_t {
-  weights, frozen, frozen_ends, quantised, others_constants, stand_ins, wide_gradients, gradient_copies,
-  held_inputs, gradients, loss, server_weights, master, moment, moment_scales, host_weights,
-  host_gradients
+  weights, frozen, frozen_ends, quantised, others_constants, stand_ins, wide_gradients,
+  gradient_copies, held_inputs, gradients, loss, server_weights, master, moment, moment_scales,
+  host_weights, host_gradients
 };
 
 struct StateBuffer {
