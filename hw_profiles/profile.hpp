@@ -119,8 +119,8 @@ struct Node {
   core::BytesPerSecond internode_bandwidth;
   std::optional<double> internode_efficiency;  // that NCCL's messages reach of it; empty: 1
   core::Seconds internode_latency;             // one hop between two nodes, NCCL's Simple step
-  // What a site's own measurement showed beside: how much later a collective ends for each rank of
-  // it, and how much later still a sum over trees. Empty: no rank is late.
+  // Delays that a site measured beyond NCCL's model: each rank of a collective adds rank_wait to
+  // its time, and tree_wait as well where it sums over trees. Empty: no delay.
   std::optional<core::Seconds> rank_wait, tree_wait;
   // What a cloud's network plugin or settings make of NCCL. Empty: as NCCL is by itself.
   std::optional<core::Seconds> nccl_latency;   // that the plugin states, for NCCL's choice alone

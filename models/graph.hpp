@@ -30,8 +30,9 @@ enum class OpKind : std::uint8_t {
   token_embedding,      // y[rows,h] = wte[token] (rows of another vocabulary shard: 0)
   position_embedding,   // y = x + wpe[position]                 y may take x's place
   layer_norm,           // y = (x - mean) rstd gamma + beta      keeps x, mean, rstd
-  linear,               // y = x W^T (+ b)                       keeps x when W is trained, or
-                        // a narrow copy of x that x's operator makes beside it
+  linear,               // y = x W^T (+ b)                       keeps x when W is trained; or
+                        // the operator that makes x also makes a copy of it in
+                        // fewer bits, and that copy is kept
   lora_up,              // y = base + scale u B^T, per group     keeps u; y takes base's place
   attention,            // softmax(q k^T / sqrt(d)) v            keeps qkv, y, lse
   gelu,                 // of the form that `activation` says    keeps x

@@ -12,7 +12,7 @@ namespace planner::lowering {
 using stage::Piece;
 using stage::UnitKind;
 
-stage::ChunkScript StageLowering::script(const Chunk& own) const {
+void StageLowering::describe_chunks() {
   const stage::ScriptQuestion question{
       .policy = stage_.policy,
       .strategy = *stage_.strategy,
@@ -22,9 +22,8 @@ stage::ChunkScript StageLowering::script(const Chunk& own) const {
       .reads_input = !stage_.cut || stage_.graph->templates[0].input >= 0,
       .embeddings_train = prologue_ && prologue_->trains(),
       .embeddings_read = prologue_ && prologue_->backward_reads_weights()};
-  stage::ChunkScript script;
-  describe(question, {own.first, own.last, own.end - own.begin, own.begin}, script);
-  return script;
+  for (const Chunk& c : stage_.chunks)
+    describe(question, {c.first, c.last, c.end - c.begin, c.begin}, scripts_.emplace_back());
 }
 
 // Indices of units. A layer's experts are a unit of their own where they differ between ranks.
@@ -32,7 +31,7 @@ std::vector<int> StageLowering::indices(const stage::Units& units, int layer) co
   std::vector<int> list;
   for (const UnitKind kind : units) {
     if (kind == UnitKind::layer) {
-      if (stage_.divides_experts()) list.push_back(stage_.layers + layer);
+      if (divides_experts_) list.push_back(stage_.layers + layer);
       list.push_back(layer);
       continue;
     }
@@ -140,7 +139,7 @@ void StageLowering::build_forward(int index) {
     if (sends(index, false)) call(routine, release_sent_block(index, false, false));
   };
   if (!releases_late(*stage_.strategy)) release();
-  const stage::Pass pass = script(own).forward;
+  const stage::Pass& pass = scripts_[static_cast<std::size_t>(index)].forward;
   const bool has_input = pass.has(Piece::prologue);
   if (!has_input && !taken_over(index) && !stage_.cut) call(routine, receive_block(index, false));
   std::vector<Use> uses = expand(pass, index, false);
@@ -163,7 +162,8 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
   };
   if (!releases_late(*stage_.strategy)) release();
   if (!own.last && !hands_on(index) && !stage_.cut) call(routine, receive_block(index, true));
-  std::vector<Use> uses = expand(script(own).backward, index, true);
+  std::vector<Use> uses =
+      expand(scripts_[static_cast<std::size_t>(index)].backward, index, true);
   fetch_before(uses, own.last ? 1 : 0, uses.size() - (own.first ? 1 : 0));
   open_staging_ = -1;
   append_uses(routine, uses, last_micro_batch);

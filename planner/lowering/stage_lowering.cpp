@@ -29,6 +29,7 @@ program::RankClass StageLowering::run() {
     declare_boundaries();
     declare_units();
     declare_segments();
+    describe_chunks();
     declare_stash();
   }
   declare_synchronisation();

@@ -126,7 +126,7 @@ class StageLowering {
   void declare_boundaries();
   void declare_segments();
   // passes.cpp: the script, expanded.
-  stage::ChunkScript script(const Chunk& chunk) const;
+  void describe_chunks();
   std::vector<int> indices(const stage::Units& units, int layer) const;
   Use use_of(const stage::Use& use, std::uint16_t block, int layer) const;
   std::uint16_t prologue_forward_block(int chunk);
@@ -188,6 +188,8 @@ class StageLowering {
   program::RankClass class_;
   ClassBuilder builder_;
   StateBuffers state_;
+  const bool divides_experts_ = stage_.divides_experts();
+  std::vector<stage::ChunkScript> scripts_;  // of each chunk
   std::optional<SegmentEmitter> prologue_, epilogue_;
   std::vector<std::unique_ptr<SegmentEmitter>> templates_;
   std::map<LayerKey, std::uint16_t> layer_blocks_;

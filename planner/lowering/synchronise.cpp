@@ -326,7 +326,7 @@ void StageLowering::build_end() {
   if (layout_.tied_span >= 0 && (stage_.first || stage_.last))
     call(end, reduces_tied_early() ? join_tied_block() : tied_block(), layout_.tied_span);
   const std::uint16_t update = update_block(false);
-  const std::uint16_t experts = stage_.divides_experts() ? update_block(true) : program::kNone;
+  const std::uint16_t experts = divides_experts_ ? update_block(true) : program::kNone;
   for_spans([&](int s) { return holds_experts(s) ? experts : update; });
   if (update_copies_ != program::kNone) {
     builder_.begin("free_update_copies");

@@ -7,10 +7,6 @@ planner=$1/planner
 rank_variable=RANK
 kills=${2:-2}
 source "$(dirname "${BASH_SOURCE[0]}")/processes.sh"
-for variable in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT PLANNER_SECRET \
-  PLANNER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK TORCHELASTIC_USE_AGENT_STORE; do
-  unset $variable
-done
 tcp() { "$planner" exec "$@" --communicator tcp --quiet; }
 
 # ---- the same bits and bytes as threads ----------------------------------------------------------
@@ -47,37 +43,6 @@ same_loss launched.json
 [[ $(grep -o '"name":"process_name"' trace.json | wc -l) -eq 2 ]] || fail "not two ranks in the trace"
 
 # ---- started by others ---------------------------------------------------------------------------
-port=$((20000 + $$ % 10000))
-taken() { (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; }
-next_port() {
-  port=$((port + 1))
-  while taken; do port=$((port + 1)); done
-}
-# rank N SIZE COMMAND...: one rank in the background, as torchrun's environment has it. Its words
-# are in err.N, its exit code comes from `code_of N`.
-pids=()
-rank() {
-  local number=$1 size=$2
-  shift 2
-  RANK=$number WORLD_SIZE=$size LOCAL_RANK=$number LOCAL_WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 \
-    MASTER_PORT=$port "$@" >"out.$number" 2>"err.$number" &
-  pids[number]=$!
-}
-code_of() {
-  code=0
-  { wait "${pids[$1]}" || code=$?; } 2>/dev/null
-}
-# ended N CODE PATTERN: rank N's exit code and all it said, one line or, without a pattern, nothing.
-ended() {
-  code_of "$1"
-  [[ $code -eq $2 ]] || fail "rank $1: exit $code instead of $2: $(cat err.*)"
-  if [[ -z $3 ]]; then
-    [[ ! -s err.$1 ]] || fail "rank $1 said: $(cat "err.$1")"
-  else
-    grep -q -- "$3" "err.$1" || fail "rank $1: no \"$3\" in: $(cat err.*)"
-    [[ $(wc -l <"err.$1") -eq 1 ]] || fail "rank $1: more than one line: $(cat "err.$1")"
-  fi
-}
 run=("$planner" exec plan.json --communicator tcp --quiet --json)
 next_port
 for r in 1 0; do rank $r 2 "${run[@]}"; done
@@ -93,11 +58,8 @@ ended 0 0 ''
 ended 1 0 ''
 same_loss out.0
 # srun's variables; a script under sbatch has some of them, and starts its ranks itself.
-for r in 0 1; do
-  SLURM_PROCID=$r SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=$r SLURM_JOB_ID=7 PLANNER_PORT=$port \
-    SLURM_STEP_NODELIST=localhost "${run[@]}" >"out.$r" 2>"err.$r" &
-  pids[r]=$!
-done
+next_port
+two_of_srun "${run[@]}"
 ended 0 0 ''
 ended 1 0 ''
 same_loss out.0
@@ -105,10 +67,7 @@ SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_JOB_ID=7 "${run[@]}" >out.0
 same_loss out.0
 if command -v mpirun >/dev/null; then
   next_port
-  code=0
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HWLOC_COMPONENTS=-gl \
-    mpirun --oversubscribe -n 2 env MASTER_PORT=$port "${run[@]}" >out.0 2>err.txt || code=$?
-  [[ $code -eq 0 ]] || fail "under mpirun: exit $code: $(cat err.txt)"
+  two_of_mpirun "${run[@]}"
   same_loss out.0
 fi
 

@@ -6,54 +6,13 @@
 set -euo pipefail
 planner=$1/planner
 source "$(dirname "${BASH_SOURCE[0]}")/processes.sh"
-node=tcp$$
-if ! command -v ip >/dev/null; then
-  echo "skipped: no ip (install iproute2)"
-  exit 77
-fi
-if ! ip netns add "${node}a" 2>refused.txt || ! ip netns add "${node}b" 2>refused.txt; then
-  ip netns del "${node}a" 2>/dev/null || true
+if ! lay_cable "tcp$$" 10.79.0; then
   printf 'skipped: expected to be allowed network namespaces, found %s\n' "$(cat refused.txt)"
   exit 77
 fi
-trap 'end_all; ip netns del "${node}a"; ip netns del "${node}b"' EXIT
-if ! ip link add "${node}x" netns "${node}a" type veth peer name "${node}y" netns "${node}b" \
-  2>refused.txt; then
-  printf 'skipped: expected to be allowed a cable, found %s\n' "$(cat refused.txt)"
-  exit 77
-fi
-ip -n "${node}a" addr add 10.79.0.1/24 dev "${node}x"
-ip -n "${node}b" addr add 10.79.0.2/24 dev "${node}y"
-for end in "${node}a ${node}x" "${node}b ${node}y"; do
-  ip -n "${end% *}" link set lo up
-  ip -n "${end% *}" link set "${end#* }" up
-done
 crossed() { ip netns exec "${node}a" cat "/sys/class/net/${node}x/statistics/$1"; }
 
-# start OPTION...: four ranks, two on each node.
-pids=()
-start() {
-  local r side
-  for r in 3 1 2 0; do
-    if [[ $r -lt 2 ]]; then side=a; else side=b; fi
-    RANK=$r WORLD_SIZE=4 LOCAL_RANK=$((r % 2)) LOCAL_WORLD_SIZE=2 MASTER_ADDR=10.79.0.1 \
-      MASTER_PORT=4711 PLANNER_SECRET=shared ip netns exec "$node$side" "$planner" exec plan.json \
-      --communicator tcp --quiet "$@" >"out.$r" 2>"err.$r" &
-    pids[r]=$!
-  done
-}
-# rank_ends RANK CODE PATTERN: its exit code and the one line it says, or none.
-rank_ends() {
-  local code=0
-  { wait "${pids[$1]}" || code=$?; } 2>/dev/null
-  [[ $code -eq $2 ]] || fail "rank $1: exit $code instead of $2: $(cat err.*)"
-  if [[ -z $3 ]]; then
-    [[ ! -s err.$1 ]] || fail "rank $1 said: $(cat "err.$1")"
-  else
-    grep -q -- "$3" "err.$1" || fail "rank $1: no \"$3\" in: $(cat err.*)"
-    [[ $(wc -l <"err.$1") -eq 1 ]] || fail "rank $1: more than one line: $(cat "err.$1")"
-  fi
-}
+start() { on_nodes 10.79.0 "$planner" exec plan.json --communicator tcp --quiet "$@"; }
 
 for pins in "data=4 sharding=zero3" "data=2 tensor=2 sharding=zero1" "data=2 pipeline=2 schedule=1f1b"; do
   # shellcheck disable=SC2086
@@ -61,7 +20,7 @@ for pins in "data=4 sharding=zero3" "data=2 tensor=2 sharding=zero1" "data=2 pip
   "$planner" exec plan.json --steps 20 --quiet --out threads.json >/dev/null
   before=$(crossed tx_bytes)
   start --steps 20 --json
-  for r in 0 1 2 3; do rank_ends $r 0 ''; done
+  for r in 0 1 2 3; do ended $r 0 ''; done
   cp out.0 processes.json
   measured threads.json >threads.txt
   measured processes.json >processes.txt
@@ -76,15 +35,10 @@ for pins in "data=4 sharding=zero3" "data=2 tensor=2 sharding=zero1" "data=2 pip
     "$pins" "$ours" "$kernel"
 done
 
-# The cable is cut: nobody hears of it but by silence. Each side ends, and one of each says why.
 start --steps 1000000 --checkpoint-dir kept
 begun "${pids[0]}" kept_since kept ''
-ip -n "${node}a" link set "${node}x" down
-rank_ends 0 3 "rank [23]: was not heard from for 5 s: it is stopped, or its machine or the network is gone"
-rank_ends 1 3 ''
-rank_ends 2 3 "rank 0: was not heard from for 5 s"
-rank_ends 3 3 ''
-no_orphans "the cable is cut"
+cut_cable
+ended_by_silence
 ip -n "${node}a" link set "${node}x" up
 
 reached=$(kept kept | sed 's/.*step-0*//')

@@ -100,3 +100,99 @@ rank_runs() { [[ -n $(rank_pid "$1") ]]; }
 # kept FOLDER: its last complete step, or nothing.
 kept() { find . -maxdepth 2 -path "./$1/step-*" | sort | tail -n 1; }
 kept_since() { [[ $(kept "$1") != "$2" ]]; }
+
+# No launcher's variable of ours is taken for one of the test's.
+for variable in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT PLANNER_SECRET \
+  PLANNER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK TORCHELASTIC_USE_AGENT_STORE; do
+  unset $variable
+done
+
+# ---- ranks that others start: their words are in out.N and err.N, their processes in pids[N]
+pids=()
+port=$((20000 + $$ % 12000))
+taken() { (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; }
+next_port() {
+  port=$((port + 1))
+  while taken; do port=$((port + 1)); done
+}
+# rank N SIZE COMMAND...: one rank in the background, as torchrun's environment has it.
+rank() {
+  RANK=$1 WORLD_SIZE=$2 LOCAL_RANK=$1 LOCAL_WORLD_SIZE=$2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    "${@:3}" >"out.$1" 2>"err.$1" &
+  pids[$1]=$!
+}
+# two_of_srun COMMAND...: two ranks, as srun's variables have them.
+two_of_srun() {
+  local r
+  for r in 0 1; do
+    SLURM_PROCID=$r SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=$r SLURM_JOB_ID=7 PLANNER_PORT=$port \
+      SLURM_STEP_NODELIST=localhost "$@" >"out.$r" 2>"err.$r" &
+    pids[r]=$!
+  done
+}
+# two_of_mpirun COMMAND...: its output is in out.0.
+two_of_mpirun() {
+  local code=0
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HWLOC_COMPONENTS=-gl \
+    mpirun --oversubscribe -n 2 env MASTER_PORT=$port "$@" >out.0 2>err.txt || code=$?
+  [[ $code -eq 0 ]] || fail "under mpirun: exit $code: $(cat err.txt)"
+}
+# code_of N: sets `code` to the exit code of rank N.
+code_of() {
+  code=0
+  { wait "${pids[$1]}" || code=$?; } 2>/dev/null
+}
+# ended N CODE PATTERN: rank N's exit code and all it said, one line or, without a pattern, nothing.
+ended() {
+  code_of "$1"
+  [[ $code -eq $2 ]] || fail "rank $1: exit $code instead of $2: $(cat err.*)"
+  if [[ -z $3 ]]; then
+    [[ ! -s err.$1 ]] || fail "rank $1 said: $(cat "err.$1")"
+  else
+    grep -q -- "$3" "err.$1" || fail "rank $1: no \"$3\" in: $(cat err.*)"
+    [[ $(wc -l <"err.$1") -eq 1 ]] || fail "rank $1: more than one line: $(cat "err.$1")"
+  fi
+}
+
+# ---- two nodes: network namespaces ${node}a and ${node}b, joined by one cable
+# lay_cable NODE NETWORK: nodes NETWORK.1 and NETWORK.2. False where it is not allowed, with the
+# reason in refused.txt.
+lay_cable() {
+  local end
+  node=$1
+  if ! command -v ip >/dev/null; then
+    echo "no ip (install iproute2)" >refused.txt
+    return 1
+  fi
+  ip netns add "${node}a" 2>refused.txt || return 1
+  trap 'end_all; ip netns del "${node}a"; ip netns del "${node}b" 2>/dev/null || true' EXIT
+  ip netns add "${node}b" 2>refused.txt || return 1
+  ip link add "${node}x" netns "${node}a" type veth peer name "${node}y" netns "${node}b" \
+    2>refused.txt || return 1
+  ip -n "${node}a" addr add "$2.1/24" dev "${node}x"
+  ip -n "${node}b" addr add "$2.2/24" dev "${node}y"
+  for end in "${node}a ${node}x" "${node}b ${node}y"; do
+    ip -n "${end% *}" link set lo up
+    ip -n "${end% *}" link set "${end#* }" up
+  done
+}
+cut_cable() { ip -n "${node}a" link set "${node}x" down; }
+# on_nodes NETWORK COMMAND...: four ranks, two on each node.
+on_nodes() {
+  local r side
+  for r in 3 1 2 0; do
+    if [[ $r -lt 2 ]]; then side=a; else side=b; fi
+    RANK=$r WORLD_SIZE=4 LOCAL_RANK=$((r % 2)) LOCAL_WORLD_SIZE=2 MASTER_ADDR=$1.1 \
+      MASTER_PORT=4711 PLANNER_SECRET=shared ip netns exec "$node$side" "${@:2}" \
+      >"out.$r" 2>"err.$r" &
+    pids[r]=$!
+  done
+}
+# The cable is cut: nobody hears of it but by silence. Each side ends, and one of each says why.
+ended_by_silence() {
+  ended 0 3 "rank [23]: was not heard from for 5 s: it is stopped, or its machine or the network is gone"
+  ended 1 3 ''
+  ended 2 3 "rank 0: was not heard from for 5 s"
+  ended 3 3 ''
+  no_orphans "the cable is cut"
+}

@@ -3,17 +3,8 @@
 # played on the host, joined by a fake of NCCL. What is recorded is the host's; whatever fails, all
 # ranks end with one reason and exit code 3. usage: nccl_twin.sh BIN_FOLDER BINARY FAKE_NCCL [full]
 set -euo pipefail
-planner=./planner
-rank_variable=RANK
-source "$(dirname "${BASH_SOURCE[0]}")/../e2e/processes.sh"
-cp "$1/planner" "$1/planner-exec" "$2" .
-cp "$3" libnccl.so.2
-cp "$1/libplanner-nccl.so" .
+source "$(dirname "${BASH_SOURCE[0]}")/played_gpus.sh"
 tier=${4:-fast}
-export TMPDIR=$work  # where the fake's ranks meet
-for variable in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT PLANNER_SECRET; do
-  unset $variable
-done
 nccl() {
   "$planner" exec "$@" --backend cuda --communicator nccl --nccl "$work/libnccl.so.2" --quiet
 }

@@ -6,9 +6,10 @@
 // on: the library runs them in the order of the calls. Each direction and tag of messages has one.
 //
 // send() holds up its stream until the receiver has come. It reads the caller's buffer, which the
-// Program keeps until the stream has passed the call. push() and reply() must not wait. So their
-// bytes are copied to a block of the message pool, and a stream beside sends them, over a
-// communicator of two ranks that carries this direction alone: nothing else waits behind it.
+// Program keeps until the stream has passed the call. push() and reply() must not wait for their
+// receiver. So they copy the bytes to a block of the message pool, and a second stream sends the
+// block. It uses a communicator of two ranks that carries this direction alone, so no other call
+// waits for it.
 //
 // Ranks of a group must make the same calls in the same order; the library does not check it. A
 // mistake shows as an error that it tells of later, or as a step that misses its deadline.

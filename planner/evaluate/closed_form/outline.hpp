@@ -17,14 +17,14 @@ using stage::Piece;
 
 // How a stage's passes treat its units.
 struct Manner {
-  bool overlaps = false;               // transfers run beside computing
+  bool overlaps = false;               // transfers overlap with computation
   bool gathers_ahead = false;          // the next use's copies are requested before this one's use
   bool gathers_at_end = false;         // or behind it
   bool gathers = false;                // over the links that reductions take, which follow
   bool reduces = false;                // each unit is reduced when it is complete
   bool stages_buckets = false;         // instead, in last backward passes buckets, through staging
   bool copies = false;                 // kernels read copies of the weights
-  bool keeps_root = false;             // those of the root stand beside the whole pass
+  bool keeps_root = false;             // the root's copies stay from the first use to the last
 };
 
 // Kinds of units, a bit of each.

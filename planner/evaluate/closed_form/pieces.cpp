@@ -268,7 +268,6 @@ Forms Pieces::build(std::int64_t b) const {
       times[i].kernels += cost.block_wait(block, calls_[i]).time.value();
       times[i].wide = cost.wide_time(block).value();
     }
-    forms.time.push_back(times);
     Forms::Kernels& kernels = forms.kernels.emplace_back();
     for (std::size_t i = 0; i < kPieces; ++i) {
       kernels.whole[i] = times[i].kernels + times[i].transfers;

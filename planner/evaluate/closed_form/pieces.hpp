@@ -33,7 +33,7 @@ using stage::Piece;
 struct PieceTime {
   std::int64_t kernels = 0;
   std::int64_t transfers = 0;          // collectives that the block waits for
-  std::int64_t wide = 0;               // of the kernels, gradients added up in f32 beside
+  std::int64_t wide = 0;               // of the kernels, those that add to gradients in f32
 };
 
 // A boundary tensor to a neighbour, in picoseconds: in the same node, to the one that a bridge
@@ -45,9 +45,8 @@ struct MessageTime {
 // The pieces at one micro-batch.
 struct Forms {
   std::array<program::LiveFootprint, kPieces> live;
-  std::vector<std::array<PieceTime, kPieces>> time;  // by machine
-  // The same, with the transfers that a piece waits for: where gradients are whole, and where they
-  // are divided, so that none are added up in f32 beside.
+  // What pieces take, with the transfers that they wait for: where gradients are whole, and where
+  // they are divided, so that no second copy in f32 is added to.
   struct Kernels { std::array<std::int64_t, kPieces> whole{}, divided{}; };
   std::vector<Kernels> kernels;       // by machine
   std::int64_t boundary = 0;                         // bytes of a boundary tensor

@@ -42,16 +42,17 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces,
   equal_ &= s.loss_chunks == 1 && !(first_ && pieces.prologue_reads);
   const Recipe& r = structure.recipe;
   communicates_ = s.data * s.context > 1;
-  copies_ = stage::materialises(r, s);
-  gathers_ = stage::shards_weights(s);
-  ahead_ = stage::gathers_ahead(s);
-  at_end_ = stage::gathers_at_end(structure.policy, s);
-  units_reduce_ = stage::shards_gradients(s);
+  units_.manner = {.overlaps = s.overlap,
+                   .gathers_ahead = stage::gathers_ahead(s),
+                   .gathers_at_end = stage::gathers_at_end(structure.policy, s),
+                   .gathers = stage::shards_weights(s),
+                   .reduces = stage::shards_gradients(s),
+                   .copies = stage::materialises(r, s),
+                   .keeps_root = stage::keeps_root(structure.policy, s)};
   staged_ = communicates_ && stage::reduce_type(*structure.job, r) != r.gradient;
   embeddings_train_ = pieces.prologue_trains;
   split_ = splits_backward(s.schedule);
   offloads_ = s.offloads("optimizer");
-  keeps_root_ = stage::keeps_root(structure.policy, s);
   embeddings_read_ = pieces.prologue_reads;
   make_units(pieces.units);
   make_spans(pieces);
@@ -76,9 +77,9 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
   if (n == 0) return;
   unit.trains = true;
   const core::DType wire = stage::reduce_type(*s_->job, r);
-  unit.weights += copies_ ? bytes(n, r.compute) : 0;
-  unit.gradient += units_reduce_ ? bytes(n, r.gradient) : 0;
-  unit.staging += staged_ && units_reduce_ ? bytes(n, wire) : 0;
+  unit.weights += manner().copies ? bytes(n, r.compute) : 0;
+  unit.gradient += manner().reduces ? bytes(n, r.gradient) : 0;
+  unit.staging += staged_ && manner().reduces ? bytes(n, wire) : 0;
   const std::int64_t k = parts(experts), shard = program::padded(n, k) / k;
   const std::vector<cost::Place>& places = sharers(experts);
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
@@ -91,7 +92,7 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
       unit.gather[i] += (*s_->transfers)(Collective::all_gather, Algorithm::ring, places[i], n,
                                          r.compute, m);
     std::int64_t reduce = 0;
-    if (units_reduce_) {
+    if (manner().reduces) {
       unit.open[i] += moving(bytes(n, r.gradient), m);
       reduce = (*s_->transfers)(Collective::reduce_scatter, Algorithm::ring, places[i], n, wire,
                                 m) +
@@ -99,7 +100,7 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
       if (staged_) reduce += moving(bytes(n, r.gradient) + bytes(n, wire), m);
     }
     unit.reduce[i] += reduce;
-    if (units_reduce_ && s_->replicas[i].size > 1)
+    if (manner().reduces && s_->replicas[i].size > 1)
       unit.replica[i] += (*s_->transfers)(Collective::all_reduce, Algorithm::ring, s_->replicas[i],
                                          shard, r.gradient, m);
   }
@@ -114,11 +115,8 @@ void StageForm::make_units(const UnitElements& u) {
   experts_ = u.experts;
   for (Unit& unit : units_.units) add_trained(unit, unit.elements, false);
   add_trained(layer, experts_, true);
-  trained_ = layers_ * (layer.elements + experts_) + head.elements + tied.elements +
-             embeddings.elements;
   add_partial(layer, u.partial_layer);
   add_partial(head, u.partial_final);
-  add_partial(tied, 0);
   add_partial(embeddings, u.partial_embeddings);
   add_frozen(layer, u.frozen_layer, u.quantised_layer);
   if (last_) add_frozen(head, u.frozen_epilogue, 0);
@@ -152,27 +150,24 @@ void StageForm::sum_state(const UnitElements& u) {
   const auto& [layer, head, tied, embeddings] = units_.units;
   const Strategy& s = *s_->strategy;
   const std::int64_t divided = stage::shards_weights(s) ? parts() : 1;
-  stage::StateSizes sizes;
-  sizes.add_unit({.elements = layer.elements, .frozen = u.frozen_layer,
+  sizes_.add_unit({.elements = layer.elements, .frozen = u.frozen_layer,
                   .quantised = u.quantised_layer, .decoding = u.decoding_layer},
                  divided, layers_);
-  sizes.add_unit({.elements = experts_, .experts = true}, divided, layers_);
+  sizes_.add_unit({.elements = experts_, .experts = true}, divided, layers_);
   const auto add = [&](const Unit& unit, std::int64_t frozen) {
-    sizes.add_unit({.elements = unit.elements, .frozen = frozen, .of_layer = false}, divided);
+    sizes_.add_unit({.elements = unit.elements, .frozen = frozen, .of_layer = false}, divided);
   };
   if (last_) add(head, u.frozen_epilogue);
   if (first_ || last_) add(tied, u.frozen_tied);
   if (first_) add(embeddings, u.frozen_prologue - u.frozen_tied);
-  sizes.shard = shard_;
-  sizes.scales = scales_;
   const stage::State state = state_of(stage::StateQuestion{
       .policy = s_->policy, .recipe = s_->recipe, .optimizer = s_->optimizer, .strategy = s,
-      .reduce = stage::reduce_type(*s_->job, s_->recipe), .sizes = sizes, .layers = layers_,
+      .reduce = stage::reduce_type(*s_->job, s_->recipe), .sizes = sizes_, .layers = layers_,
       .last = last_});
   persistent_ = state.bytes(false, versions_);
   host_ = state.bytes(true, versions_);
   if (stage::copies_moments(s_->policy, s, s_->optimizer))
-    update_copies_ = bytes(shard_, s_->recipe.second_moment);
+    update_copies_ = bytes(sizes_.shard, s_->recipe.second_moment);
 }
 
 std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double rate,
@@ -198,24 +193,26 @@ void StageForm::time_end() {
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
   const core::DType wire = stage::reduce_type(*s_->job, r);
-  const std::int64_t gradients = bytes(units_reduce_ ? shard_ : trained_, r.gradient);
+  const std::int64_t gradients =
+      bytes(manner().reduces ? sizes_.shard : sizes_.trained, r.gradient);
   const std::int64_t moments =
-      o.quantised ? (o.first_moments + o.second_moments) * (shard_ + 4 * scales_)
-                  : o.first_moments * bytes(shard_, r.first_moment) +
-                        o.second_moments * bytes(shard_, r.second_moment);
-  const std::int64_t moved = 2 * bytes(shard_, r.weight) + bytes(shard_, r.gradient) +
-                             (r.has_master ? 2 * bytes(shard_, r.master) : 0) + 2 * moments;
+      o.quantised ? (o.first_moments + o.second_moments) * (sizes_.shard + 4 * sizes_.scales)
+                  : o.first_moments * bytes(sizes_.shard, r.first_moment) +
+                        o.second_moments * bytes(sizes_.shard, r.second_moment);
+  const std::int64_t master = r.has_master ? 2 * bytes(sizes_.shard, r.master) : 0;
+  const std::int64_t moved = 2 * bytes(sizes_.shard, r.weight) +
+                             bytes(sizes_.shard, r.gradient) + master + 2 * moments;
   const bool scatter = s.sharding == Sharding::zero1;
   const bool gathers = stage::gathers_updates(s);
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
-    begin_[i] = trained_ > 0 ? moving(gradients, m) : 0;
+    begin_[i] = sizes_.trained > 0 ? moving(gradients, m) : 0;
     const core::Seconds moves = offloads_ ? core::Bytes(moved) / m.host_memory
                                           : cost::memory_time(core::Bytes(moved), m);
     const double rate = static_cast<double>(core::to_picoseconds(moves).value()) /
-                        static_cast<double>(std::max<std::int64_t>(1, trained_));
+                        static_cast<double>(std::max<std::int64_t>(1, sizes_.trained));
     // Gathers follow updates on their own stream.
-    std::int64_t update = trained_ > 0 ? core::to_picoseconds(m.host.update).value() : 0;
+    std::int64_t update = sizes_.trained > 0 ? core::to_picoseconds(m.host.update).value() : 0;
     std::int64_t gathered = 0;
     for_spans([&](const Spans& spans, bool experts) {
       const cost::Place& place = sharers(experts)[i];
@@ -223,7 +220,7 @@ void StageForm::time_end() {
       std::int64_t all = 0, elements = 0;
       for (const auto& [n, count] : spans) {
         elements += count * n;
-        if (communicates_ && !units_reduce_ && travels)
+        if (communicates_ && !manner().reduces && travels)
           all += count *
                  ((*s_->transfers)(scatter ? Collective::reduce_scatter : Collective::all_reduce,
                                    scatter ? Algorithm::ring : algorithm_of(s.grad_sync), place, n,
@@ -242,7 +239,7 @@ void StageForm::time_end() {
       if (elements > 0) per_element = static_cast<double>(all) / static_cast<double>(elements);
     });
     update = std::max(update, gathered);
-    if (!units_reduce_)
+    if (!manner().reduces)
       update += layers_ * layer.partial[i] + head.partial[i] + embeddings.partial[i];
     const bool early = split_ && !communicates_;  // beside the last weight gradients
     if (tied.elements > 0 && s.pipeline > 1)
@@ -267,23 +264,20 @@ void StageForm::share_buckets() {
     for (Unit& u : units_.units) u.share[i] = share(u.elements, reduce_rate_[i]);
     layer.share[i] += share(experts_, expert_rate_[i]);
   }
-  units_.manner = {.overlaps = s_->strategy->overlap, .gathers_ahead = ahead_,
-                   .gathers_at_end = at_end_, .gathers = gathers_, .reduces = units_reduce_,
-                   .stages_buckets = stages_early(), .copies = copies_,
-                   .keeps_root = keeps_root_};
+  units_.manner.stages_buckets = stages_early();
   units_.sum(s_->machines.size());
 }
 
 void StageForm::record_passes(Shared& shared) {
   const std::size_t machines = s_->machines.size();
   const auto outlines = [&](const stage::ChunkShape& c, bool stages) -> const auto& {
-    Manner manner = units_.manner;
-    manner.stages_buckets = stages;
+    Manner of = manner();
+    of.stages_buckets = stages;
     return shared.outlines_.of(
         {.policy = s_->policy, .strategy = *s_->strategy, .both_ends = c.first && c.last,
-         .keeps_root = keeps_root_, .embeddings_train = embeddings_train_,
+         .keeps_root = manner().keeps_root, .embeddings_train = embeddings_train_,
          .embeddings_read = embeddings_read_},
-        c, units_.trained(), manner);
+        c, units_.trained(), of);
   };
   last_backward_.resize(stages_early() ? runs_.size() : 0);
   for (std::size_t i = 0; i < runs_.size(); ++i) {

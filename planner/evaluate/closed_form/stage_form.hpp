@@ -110,6 +110,7 @@ class StageForm {
     std::int64_t forward = 0, backward = 0, last_backward = 0;
   };
 
+  const Manner& manner() const { return units_.manner; }
   Unit& unit(UnitKind kind) { return units_.of(kind); }
   const Unit& unit(UnitKind kind) const { return units_.of(kind); }
   void add_trained(Unit& unit, std::int64_t elements, bool experts);
@@ -118,7 +119,7 @@ class StageForm {
   void make_units(const UnitElements& units);
   // stage::Policy::root_unit
   std::int64_t root_weights() const {
-    if (!keeps_root_) return 0;
+    if (!manner().keeps_root) return 0;
     return unit(UnitKind::embeddings).weights + unit(UnitKind::tied).weights +
            unit(UnitKind::final).weights;
   }
@@ -150,7 +151,7 @@ class StageForm {
 
   // In its last backward passes buckets are reduced as their layers complete.
   bool reduces_early() const {
-    return !units_reduce_ && communicates_ && s_->strategy->overlap && !split_;
+    return !manner().reduces && communicates_ && s_->strategy->overlap && !split_;
   }
   bool stages_early() const { return reduces_early() && largest_staging_ > 0; }
 
@@ -179,14 +180,13 @@ class StageForm {
   bool equal_ = true;                  // chunks with equally many layers, alike
   std::int64_t layers_ = 0, versions_ = 1;
   std::int64_t experts_ = 0;           // elements of a layer's experts that lie apart
-  bool copies_ = false, gathers_ = false, ahead_ = false, at_end_ = false, units_reduce_ = false;
-  bool staged_ = false, communicates_ = false, offloads_ = false, keeps_root_ = false;
+  bool staged_ = false, communicates_ = false, offloads_ = false;
   bool embeddings_train_ = true;
   bool embeddings_read_ = false;       // by their backward pass, weights of their own
   StageUnits units_;
   std::vector<Tape> last_backward_;    // of each run, where stages_early()
   Spans spans_, expert_spans_;         // buckets or units, in order of their first
-  std::int64_t trained_ = 0, shard_ = 0, scales_ = 0;
+  stage::StateSizes sizes_;
   std::int64_t persistent_ = 0, host_ = 0;
   std::int64_t update_copies_ = 0;
   // Of any bucket, of the layers', of the head's.

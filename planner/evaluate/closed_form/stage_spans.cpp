@@ -63,7 +63,7 @@ class Buckets {
 
 void StageForm::make_spans(const Pieces& pieces) {
   const auto& [layer, head, tied, embeddings] = units_.units;
-  if (units_reduce_) {
+  if (manner().reduces) {
     spans_.reserve(4);
     add_span(spans_, layer.elements, layers_);
     for (const Unit* u : {&head, &embeddings, &tied}) add_span(spans_, u->elements, 1);
@@ -73,11 +73,8 @@ void StageForm::make_spans(const Pieces& pieces) {
   }
   for_spans([&](const Spans& spans, bool experts) {
     const std::int64_t n = parts(experts);
-    for (const auto& [elements, count] : spans) {
-      const std::int64_t shard = stage::shard_of(elements, n);
-      shard_ += count * shard;
-      scales_ += count * stage::StateSizes::scales_of(shard);
-    }
+    for (const auto& [elements, count] : spans)
+      sizes_.add_span(stage::shard_of(elements, n), count);
   });
 }
 

@@ -8,7 +8,7 @@ namespace planner::closed_form {
 void StageForm::chunk_time(const Clock& clock, const Passes& passes, ChunkTime& t) const {
   t.forward = passes.forward.time(clock);
   t.last_backward = t.backward = passes.backward.time(clock);
-  if (!units_reduce_ || s_->replicas[clock.machine].size == 1) return;
+  if (!manner().reduces || s_->replicas[clock.machine].size == 1) return;
   Clock last = clock;
   last.replicas = true;
   t.last_backward = passes.backward.time(last);
@@ -35,12 +35,11 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
   const bool overlap = s_->strategy->overlap && !split_;
   const Forms::Kernels& kernels = forms.kernels[machine];
   const Clock clock{
-      .kernels = units_reduce_ ? kernels.divided : kernels.whole, .machine = machine,
+      .kernels = manner().reduces ? kernels.divided : kernels.whole, .machine = machine,
       .held = cost::held_share(s_->gradients[machine], *s_->machines[machine])};
   StageTime t;
   t.begin = begin_[machine];
-  t.end = update_[machine] + (overlap || units_reduce_ ? 0 : reduce_all_[machine]);
-  const PieceTime& weights = forms.time[machine][index(Piece::weight_gradient)];
+  t.end = update_[machine] + (overlap || manner().reduces ? 0 : reduce_all_[machine]);
   const std::int64_t copy = lands ? forms.landing[machine] : 0;
   for (const Run& run : runs_) {
     const stage::ChunkShape& c = run.chunk;
@@ -55,7 +54,7 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
     if (c.first && chunks_.size() > 1) t.embeddings = of.forward + of.backward + back;
   }
   if (reduces_early()) t.last_backward = last_passes(clock, copy, shared);
-  t.weight_gradient = layers_ * (weights.kernels + weights.transfers);
+  t.weight_gradient = layers_ * kernels.whole[index(Piece::weight_gradient)];
   if (t.embeddings > 0) {
     const auto others = static_cast<std::int64_t>(chunks_.size()) - 1;
     t.embeddings =

@@ -109,8 +109,8 @@ class Tape {
 
   const Outline* outline_ = nullptr;
   Manner manner_;
-  bool hides_ = false;                 // transfers run beside computing
-  bool holds_ = false;                 // something stands beside the pieces
+  bool hides_ = false;                 // transfers overlap with computation
+  bool holds_ = false;                 // copies or gradients take memory too
   std::vector<Held> held_;             // of its leaves, where holds_
   std::array<std::vector<Transfers>, kMachines> transfers_;  // of its leaves, where hides_
   std::array<Hidden, kMachines> hidden_{};

@@ -149,7 +149,7 @@ PLANNER_EXPORTED Profiler ncclProfiler_v4{"planner",  begin_profile, start_event
                                           stop_event, record_state,  end_profile};
 
 PLANNER_EXPORTED const char* planner_nccl_calls() {
-  static std::string text;             // until it is asked for again
+  static std::string text;             // what is returned holds until the next call
   const std::scoped_lock lock(counting);
   text.clear();
   for (const auto& [kind, all] : counted()) {
