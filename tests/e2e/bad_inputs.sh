@@ -113,10 +113,11 @@ if [[ $code -ne 3 && $code -ne 0 ]]; then complain "a reader that left: exit $co
 wait
 
 # interruption, while the write of --out waits for a reader that never comes: it would catch SIGINT,
-# and none of its threads computes any more.
+# and none of its threads computes any more. Threads end while this looks at them, and all may sleep
+# for a moment in the search, where an interruption is answered alike.
 waits_for_reader() {
-  grep -q '^SigCgt:.*[2367abef]$' /proc/$child/status &&
-    ! grep -h '^State:' /proc/$child/task/*/status | grep -v sleeping >/dev/null
+  grep -q '^SigCgt:.*[2367abef]$' "/proc/$child/status" &&
+    [[ -z $(cat "/proc/$child"/task/*/status 2>/dev/null | grep '^State:' | grep -v sleeping) ]]
 }
 mkfifo stuck
 env --default-signal=INT "$planner" "${small[@]}" --quiet --out stuck >/dev/null 2>err.txt &
