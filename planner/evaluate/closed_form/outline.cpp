@@ -13,9 +13,15 @@ UnitSet bit(stage::UnitKind unit) { return static_cast<UnitSet>(1 << stage::inde
 
 class Outliner {
  public:
-  Outliner(UnitSet trains, const Manner& manner) : trains_(trains), manner_(manner) {}
+  Outliner(UnitSet trains, const Manner& manner, Outline& outline)
+      : trains_(trains), manner_(manner), outline_(outline) {}
 
-  Outline run(const stage::Pass& pass) {
+  void run(const stage::Pass& pass) {
+    outline_.leaves.clear();
+    outline_.blocks.clear();
+    outline_.pieces = {};
+    outline_.asks = outline_.opens = {};
+    outline_.completes = {};
     for (std::size_t g = 0; g < pass.groups.size(); ++g) {
       const bool last = g + 1 == pass.groups.size();
       add_group(pass.groups[g], last ? nullptr : pass.groups[g + 1].rows.data());
@@ -24,23 +30,15 @@ class Outliner {
       for (std::size_t i = block.first; i < block.last; ++i)
         count(outline_.leaves[i], block.times * outline_.leaves[i].times);
     outline_.stages_buckets = manner_.stages_buckets;
-    return std::move(outline_);
   }
 
  private:
   void count(const Outline::Leaf& leaf, std::int64_t times) {
-    const auto add = [&](auto& counts, auto what) {
-      const auto same = std::ranges::find_if(counts, [&](const auto& c) { return c.what == what; });
-      if (same != counts.end())
-        same->times += times;
-      else
-        counts.push_back({what, times});
-    };
-    add(outline_.pieces, leaf.piece);
-    if (leaf.asks != 0) add(outline_.asks, leaf.asks);
-    if (leaf.opens != 0) add(outline_.opens, leaf.opens);
+    outline_.pieces.add(leaf.piece, times);
+    if (leaf.asks != 0) outline_.asks.add(leaf.asks, times);
+    if (leaf.opens != 0) outline_.opens.add(leaf.opens, times);
     for (std::size_t c = 0; c < leaf.completes; ++c)
-      add(outline_.completes, leaf.completions[c].unit);
+      outline_.completes.add(leaf.completions[c].unit, times);
   }
 
   // Of gradients, between uses.
@@ -66,7 +64,7 @@ class Outliner {
     const bool asks = !(first && row.same_layer) && (begins() || !manner_.gathers_ahead);
     Outline::Leaf& leaf = outline_.leaves.emplace_back();
     leaf.piece = use.piece;
-    leaf.times = times;
+    leaf.times = static_cast<std::int32_t>(times);
     if (manner_.copies) {
       const UnitSet reads = set_of(use.reads);
       leaf.reads = manner_.keeps_root && use.piece == Piece::prologue ? 0 : reads;
@@ -101,7 +99,7 @@ class Outliner {
     add_leaf(row, true, row.count > 1 ? &row : next, 1);
     const std::int64_t inner = row.count - 1 - (alike(row, &row, next) ? 0 : 1);
     if (inner > 0 && steady(before) && !apart)
-      outline_.leaves.back().times += inner;
+      outline_.leaves.back().times += static_cast<std::int32_t>(inner);
     else if (inner > 0)
       add_leaf(row, false, &row, inner);
     if (row.count - 1 > std::max<std::int64_t>(inner, 0)) add_leaf(row, false, next, 1);
@@ -111,7 +109,8 @@ class Outliner {
     const std::size_t first = outline_.leaves.size();
     for (std::size_t r = 0; r < group.count; ++r)
       add_row(group.rows[r], r + 1 < group.count ? &group.rows[r + 1] : next);
-    outline_.blocks.push_back({first, outline_.leaves.size(), times});
+    outline_.blocks.push_back({static_cast<std::uint32_t>(first),
+                               static_cast<std::uint32_t>(outline_.leaves.size()), times});
   }
 
   // The same of its repetitions.
@@ -131,14 +130,30 @@ class Outliner {
 
   UnitSet trains_;
   Manner manner_;
-  Outline outline_;
+  Outline& outline_;
   State state_;
 };
 
 }  // namespace
 
-Outline outline_of(const stage::Pass& pass, UnitSet trains, const Manner& manner) {
-  return Outliner(trains, manner).run(pass);
+void outline_of(const stage::Pass& pass, UnitSet trains, const Manner& manner,
+                Outline& outline) {
+  Outliner(trains, manner, outline).run(pass);
+}
+
+const Outline* Outlines::kept(const stage::Pass& pass, UnitSet trains, const Manner& manner) {
+  outline_of(pass, trains, manner, outline_);
+  std::uint64_t hash = 0;
+  const auto add = [&](std::uint64_t part) { hash = (hash ^ part) * 0x100000001b3; };
+  for (const Outline::Leaf& leaf : outline_.leaves) {
+    add((static_cast<std::uint64_t>(leaf.times) << 8) | stage::index(leaf.piece));
+    add(leaf.reads | static_cast<std::uint64_t>(leaf.open) << 8);
+  }
+  for (const Outline::Block& block : outline_.blocks) add(static_cast<std::uint64_t>(block.times));
+  const auto [first, last] = kept_.equal_range(hash);
+  for (auto at = first; at != last; ++at)
+    if (at->second == outline_) return &at->second;
+  return &kept_.emplace(hash, outline_)->second;
 }
 
 const Outlines::Passes& Outlines::of(const stage::ScriptQuestion& q, const stage::ChunkShape& c,
@@ -155,7 +170,7 @@ const Outlines::Passes& Outlines::of(const stage::ScriptQuestion& q, const stage
   const auto [at, fresh] = known_.try_emplace(key);
   if (!fresh) return at->second;
   describe(q, c, script_);
-  at->second = {outline_of(script_.forward, trains, m), outline_of(script_.backward, trains, m)};
+  at->second = {kept(script_.forward, trains, m), kept(script_.backward, trains, m)};
   return at->second;
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/check.hpp"
 #include "planner/stage/script.hpp"
 
 namespace planner::closed_form {
@@ -36,10 +37,39 @@ inline UnitSet set_of(const stage::Units& units) {
   return set;
 }
 
+// What is counted, and how often: a few kinds, in place.
+template <class What, std::size_t kMost>
+class Counts {
+ public:
+  struct Count {
+    What what{};
+    std::int64_t times = 0;
+    friend bool operator==(const Count&, const Count&) = default;
+  };
+  void add(What what, std::int64_t times) {
+    for (std::size_t i = 0; i < size_; ++i)
+      if (counts_[i].what == what) {
+        counts_[i].times += times;
+        return;
+      }
+    PLANNER_CHECK(size_ < kMost, "more kinds than an outline counts");
+    counts_[size_++] = {what, times};
+  }
+  const Count* begin() const { return counts_.data(); }
+  const Count* end() const { return counts_.data() + size_; }
+  friend bool operator==(const Counts&, const Counts&) = default;
+
+ private:
+  std::array<Count, kMost> counts_{};
+  std::size_t size_ = 0;
+};
+
+// Small, since a search keeps thousands and reads them in any order.
 struct Outline {
   struct Completion {
     stage::UnitKind unit{};
     UnitSet open = 0;                  // whole gradients, this one among them
+    friend bool operator==(const Completion&, const Completion&) = default;
   };
   // Uses alike.
   struct Leaf {
@@ -50,36 +80,46 @@ struct Outline {
     UnitSet done = 0;                  // complete before it
     UnitSet reducing = 0;              // the latest of those
     std::array<Completion, 2> completions{};
-    std::size_t completes = 0;
-    std::int64_t times = 1;
+    std::uint8_t completes = 0;
+    std::int32_t times = 1;
+    friend bool operator==(const Leaf&, const Leaf&) = default;
   };
-  struct Block { std::size_t first = 0, last = 0; std::int64_t times = 1; };
+  struct Block {
+    std::uint32_t first = 0, last = 0;
+    std::int64_t times = 1;
+    friend bool operator==(const Block&, const Block&) = default;
+  };
 
   std::vector<Leaf> leaves;
   std::vector<Block> blocks;           // leaves in turn, so many times
   bool stages_buckets = false;         // of a last backward pass, which reduces through staging
   // How often pieces run, sets of copies are asked for one by one, gradients are opened, and units
   // are complete.
-  template <class What>
-  struct Count { What what{}; std::int64_t times = 0; };
-  std::vector<Count<Piece>> pieces;
-  std::vector<Count<UnitSet>> asks, opens;
-  std::vector<Count<stage::UnitKind>> completes;
+  Counts<Piece, stage::kPieces> pieces;
+  Counts<UnitSet, 8> asks, opens;
+  Counts<stage::UnitKind, stage::kUnitKinds> completes;
+  friend bool operator==(const Outline&, const Outline&) = default;
 };
 
-// trains: units that have gradients. Leaves that differ in what the manner has not are alike.
-Outline outline_of(const stage::Pass& pass, UnitSet trains, const Manner& manner);
+// Written to `outline`, whose storage is used again. trains: units that have gradients. Leaves that
+// differ in what the manner has not are alike.
+void outline_of(const stage::Pass& pass, UnitSet trains, const Manner& manner, Outline& outline);
 
-// By what the passes of a chunk depend on, for one question.
+// By what the passes of a chunk depend on, for one question. Equal outlines are one: recomputation
+// within layers, for one, changes what pieces take and not which ones there are.
 class Outlines {
  public:
-  struct Passes { Outline forward, backward; };
+  struct Passes { const Outline *forward = nullptr, *backward = nullptr; };
   const Passes& of(const stage::ScriptQuestion& question, const stage::ChunkShape& chunk,
                    UnitSet trains, const Manner& manner);
 
  private:
+  const Outline* kept(const stage::Pass& pass, UnitSet trains, const Manner& manner);
+
   std::unordered_map<std::uint64_t, Passes> known_;
+  std::unordered_multimap<std::uint64_t, Outline> kept_;  // by a hash
   stage::ChunkScript script_;          // for a moment
+  Outline outline_;                    // for a moment
 };
 
 }  // namespace planner::closed_form

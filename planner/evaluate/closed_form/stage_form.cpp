@@ -1,6 +1,7 @@
 #include "planner/evaluate/closed_form/stage_form.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.hpp"
 #include "planner/lowering/lower.hpp"
@@ -279,16 +280,20 @@ void StageForm::record_passes(Shared& shared) {
          .embeddings_read = embeddings_read_},
         c, units_.trained(), of);
   };
+  const auto record = [&](Tape& tape, const Outline* outline, bool anew) {
+    if (anew || tape.outline() != outline) tape.record(*outline, units_, machines);
+  };
   last_backward_.resize(stages_early() ? runs_.size() : 0);
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const stage::ChunkShape& c = runs_[i].chunk;
-    if (stages_early()) last_backward_[i].record(outlines(c, true).backward, units_, machines);
+    if (stages_early()) record(last_backward_[i], outlines(c, true).backward, false);
     Shared::Recorded& known = shared.passes_[runs_[i].kind];
     if (known.at == shared.latest_) continue;
     known.at = shared.latest_;
+    const bool anew = std::exchange(known.structure, shared.structure_) != shared.structure_;
     const Outlines::Passes& of = outlines(c, false);
-    known.passes.forward.record(of.forward, units_, machines);
-    known.passes.backward.record(of.backward, units_, machines);
+    record(known.passes.forward, of.forward, anew);
+    record(known.passes.backward, of.backward, anew);
   }
 }
 

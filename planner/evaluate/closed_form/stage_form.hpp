@@ -200,14 +200,14 @@ class StageForm {
 class StageForm::Shared {
  public:
   // Of another structure; of other passes; of another micro-batch.
-  void forget() { chunks_.clear(), forget_passes(); }
+  void forget() { ++structure_, chunks_.clear(), forget_passes(); }
   void forget_passes() { ++latest_, clear(); }
   void clear() { ++now_; }
 
  private:
   friend class StageForm;
-  // What is known since the `at`-th clear(), or forget_passes().
-  struct Recorded { std::uint64_t at = 0; Passes passes; };
+  // What is known since the `at`-th clear(), or forget_passes(), of the `structure`-th one.
+  struct Recorded { std::uint64_t at = 0, structure = 0; Passes passes; };
   struct Lives { std::uint64_t at = 0; ChunkLive live; };
   struct Times { std::uint64_t at = 0; ChunkTime time; };
   std::size_t kind_of(const stage::ChunkShape& c) {
@@ -226,7 +226,7 @@ class StageForm::Shared {
   std::vector<Lives> live_;            // of each
   std::vector<Times> time_;            // of each on each machine
   Outlines outlines_;
-  std::uint64_t now_ = 1, latest_ = 1;
+  std::uint64_t now_ = 1, latest_ = 1, structure_ = 1;
 };
 
 }  // namespace planner::closed_form

@@ -83,17 +83,19 @@ Tape::Held Tape::held(const Leaf& leaf, const StageUnits& s) const {
   return held;
 }
 
+// program::then and program::repeat over all leaves.
 LiveFootprint Tape::live(const Forms& forms) const {
   LiveFootprint all{};
   for (const Outline::Block& block : outline_->blocks) {
     LiveFootprint body{};
     for (std::size_t i = block.first; i < block.last; ++i) {
       const Leaf& leaf = outline_->leaves[i];
-      LiveFootprint one = forms.live[index(leaf.piece)];
-      if (holds_)
-        one.peak =
-            std::max({one.peak + held_[i].beside, one.net + held_[i].after, std::int64_t{0}});
-      body = program::then(body, program::repeat(one, leaf.times));
+      const LiveFootprint& one = forms.live[index(leaf.piece)];
+      std::int64_t top = one.peak;
+      if (holds_) top = std::max(top + held_[i].beside, one.net + held_[i].after);
+      const std::int64_t others = one.net * (leaf.times - 1);
+      body.peak = std::max(body.peak, body.net + top + std::max<std::int64_t>(others, 0));
+      body.net += one.net + others;
     }
     all = program::then(all, program::repeat(body, block.times));
   }

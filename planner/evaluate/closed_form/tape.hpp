@@ -72,6 +72,8 @@ class Tape {
  public:
   // The outline outlives the tape, whose storage is used again.
   void record(const Outline& outline, const StageUnits& stage, std::size_t machines);
+  // The one recorded last; null: none.
+  const Outline* outline() const { return outline_; }
 
   program::LiveFootprint live(const Forms& forms) const;
   // From rest, until its last unit is reduced. Picoseconds.

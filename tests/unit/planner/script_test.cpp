@@ -113,7 +113,8 @@ TEST_CASE("an outline has the uses of its script, in order, whatever it counts t
       for (const stage::Pass* pass : {&script.forward, &script.backward}) {
         std::vector<Piece> expected, met;
         pass->each([&](const stage::Use& use, std::int64_t) { expected.push_back(use.piece); });
-        const closed_form::Outline outline = outline_of(*pass, 0xf, manner);
+        closed_form::Outline outline;
+        outline_of(*pass, 0xf, manner, outline);
         for (const auto& block : outline.blocks)
           for (std::int64_t b = 0; b < block.times; ++b)
             for (std::size_t i = block.first; i < block.last; ++i)
