@@ -217,6 +217,7 @@ struct GraphOptions {
   std::int64_t context = 1;            // ranks that divide the sequence: rows of one of them
   bool exchange_heads = false;         // attention has all rows of heads / context instead
   std::int64_t expert = 1;             // ranks that divide the experts of each layer
+  friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
 
 // The matrices of a layer that adapters may be put on: q, k, v, o, and of a dense feed-forward gate

@@ -81,17 +81,18 @@ std::string row_of(const std::vector<PlayedPass>& passes, std::int64_t end) {
 }
 
 std::string schedule_picture(Schedule schedule) {
-  const bool many = schedule == Schedule::zb_v || schedule == Schedule::zb_h2;
+  const planner::ScheduleDef& def = planner::schedule_def(schedule);
+  const bool many = def.micro_batches.fewest(kRanks) > kRanks;
   Strategy s;
-  s.pipeline = many ? kFewRanks : kRanks;
+  s.pipeline = schedule == Schedule::none ? 1 : many ? kFewRanks : kRanks;
   s.schedule = schedule;
-  if (schedule == Schedule::interleaved || schedule == Schedule::zb_v) s.virtual_stages = 2;
-  const bool few = schedule == Schedule::naive || schedule == Schedule::pipedream;
-  std::int64_t micro_batches = few ? 1 : many ? 2 * kFewRanks - 1 : kRanks;
-  if (schedule == Schedule::naive) micro_batches = 2;
-  if (schedule == Schedule::none) s.pipeline = 1;
-  const bool endless = schedule == Schedule::pipedream || schedule == Schedule::pipedream_2bw;
-  const std::int64_t steps = !endless ? 1 : schedule == Schedule::pipedream ? 6 : 2;
+  s.virtual_stages = def.chunks == planner::ChunksOfRank::one ? 1 : 2;
+  const std::int64_t micro_batches =
+      def.micro_batches.single ? 1
+      : def.takes_turns        ? 2
+                               : std::max<std::int64_t>(many ? 0 : kRanks,
+                                                        def.micro_batches.fewest(s.pipeline));
+  const std::int64_t steps = def.flushes ? 1 : def.micro_batches.single ? 6 : 2;
   const auto played = played_passes(s, micro_batches, steps);
   std::int64_t end = 0;
   for (const auto& row : played) end = std::max(end, row.back().start + row.back().units);
@@ -138,7 +139,7 @@ std::vector<std::vector<PlayedPass>> played_passes(const Strategy& strategy,
                                                    std::int64_t steps) {
   const int ranks = static_cast<int>(strategy.pipeline);
   std::vector<std::vector<Pass>> orders;
-  Places places{ranks, 1, strategy.schedule == Schedule::zb_v};
+  Places places{ranks, 1, planner::in_v(strategy.schedule)};
   bool split = false;
   for (int rank = 0; rank < ranks; ++rank) {
     const program::Schedule s = planner::schedule_of(strategy, rank, micro_batches);

@@ -37,8 +37,7 @@ Json to_json(const Strategy& strategy) {
   Json object = Json::object();
   for (const StrategyKey& key : strategy_keys()) {
     if (key.kind == KeyKind::numbers)
-      object.set(key.name,
-                 Json::array_of(key.name == "parts" ? strategy.parts : strategy.stages));
+      object.set(key.name, Json::array_of(strategy.*key.numbers));
     else if (key.is_list())
       object.set(key.name, Json::array_of(list_value(key, strategy)));
     else if (key.kind == KeyKind::boolean)

@@ -39,13 +39,13 @@ static std::vector<PassSpan> spans_of(const Strategy& shape, std::span<const Pas
       ranks.push_back(schedule_of(shape, r, micro_batches));
     return played_spans(ranks, chunks, links);
   };
-  const bool endless = is_endless(shape.schedule);
-  if (m <= kRounds * p && !endless) return play(m);
+  const bool flush = flushes(shape.schedule);
+  if (m <= kRounds * p && flush) return play(m);
   std::vector<PassSpan> spans = play(kRounds * p);
   const std::vector<PassSpan> before = play((kRounds - 1) * p);
-  for (std::size_t r = 0; r < spans.size() && endless; ++r)
+  for (std::size_t r = 0; r < spans.size() && !flush; ++r)
     spans[r] = {0, (spans[r].end - before[r].end) * m / p};
-  if (endless) return spans;
+  if (!flush) return spans;
   const std::int64_t more = m - kRounds * p;
   for (std::size_t r = 0; r < spans.size(); ++r) {
     const std::int64_t round = spans[r].end - before[r].end;
@@ -76,10 +76,10 @@ static Composition pipelined(const program::Program& program,
   }
   std::vector<PassSpan> spans = spans_of(shape, chunks, links);
   // Tied gradients are summed after the last pass of both ends.
-  const bool endless = is_endless(shape.schedule);
+  const bool flush = flushes(shape.schedule);
   const std::int64_t joined =
-      endless && program.accumulation.tied_apart ? joined_wait(chunks, links) : 0;
-  if (!endless && program.accumulation.tied_apart &&
+      !flush && program.accumulation.tied_apart ? joined_wait(chunks, links) : 0;
+  if (flush && program.accumulation.tied_apart &&
       program.mesh.group_size(program::Group::data) > 1)
     spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
   Composition c;
@@ -115,7 +115,7 @@ static Composition composition(const program::Program& program,
   const std::int64_t m = shape.grad_accum = program.classes[c.critical].schedule.micro_batches;
   if (program.cut) {
     for (const ClassTime& k : classes) c.messages = std::max(c.messages, k.sent);
-  } else if (shape.pipeline > 1 && schedule == Schedule::naive) {
+  } else if (shape.pipeline > 1 && schedule_def(schedule).takes_turns) {
     // One stage after the other, every message exposed.
     for (const ClassTime* stage : slots_of(program, classes)) c.bubble += m * stage->period;
     c.bubble -= m * classes[c.critical].period;

@@ -11,8 +11,8 @@
 //                 ranks (tied embeddings), m >= 2p-1
 //   pipedream, pipedream_2bw   zero as a period [pipedream, pipedream-2bw]; (p-1)(B+W) where the
 //                 step's end joins the ranks: the last one's next pass waits for the first one's
-//   zb_v          played, over at most 2p+1 micro-batches: more of them leave it unchanged
-// naive is one stage after the other: its stages' other turns, which its caller knows.
+// Of others (zb_v) the passes are played, over at most 2p+1 micro-batches: more of them leave it
+// unchanged. naive is one stage after the other: its stages' other turns, which its caller knows.
 // No optimizer here needs a global norm, so that zb_h2 and zb_v run from step to step without a
 // pause; tied embeddings, which add two ranks' gradients, end that for zb_h2 (zb_v keeps them on
 // one rank). Pure; thread-safe.
@@ -41,13 +41,16 @@ struct Messages {
 // more than one).
 Messages messages_over(std::span<const std::int64_t> links, std::int64_t chunks);
 
+// Whether bubble() is a formula, as above; else it plays passes, too slow for every candidate.
+bool has_formula(Schedule schedule);
+
 // What messages keep the ranks waiting in a step, beside the bubble. Fill and drain pass each link
 // once. In between a message travels while the rank before and the rank after compute, so that a
 // slot is longer only where the links are: its two messages take longer than its passes, or the
 // passes F_k(0) .. F_k(p-1) B(p-1) .. B(0) and their messages take longer than the slots that
 // rank 0 has until B(0): p of them (1f1b; zb_h1, where W is left out on the way; pipedream and
 // pipedream_2bw, which never drain), 2p-1 (zb_h2; interleaved, where the first limit is sooner).
-// zb_v is played, with its mean message. Derived; held against the sweep.
+// Schedules without a formula are played, with their mean message. Derived; held against the sweep.
 // REQUIRES: as bubble().
 std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
                            const Messages& messages);

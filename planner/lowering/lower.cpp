@@ -35,13 +35,13 @@ program::Accumulation accumulation_of(const Job& job, const Strategy& s, const R
   a.algorithm = algorithm_of(s.grad_sync);
   a.group = static_cast<int>(s.sharding == Sharding::none ? s.data_ranks() : s.shard_group);
   a.replicas = static_cast<int>(s.data_ranks()) / a.group;
-  // Under zb_v rank 0 holds both ends of the model.
-  a.tied_apart = tied && s.pipeline > 1 && s.schedule != Schedule::zb_v;
+  // In a V rank 0 holds both ends of the model.
+  a.tied_apart = tied && s.pipeline > 1 && !in_v(s.schedule);
   a.wire_type = stage::reduce_type(job, recipe);
   return a;
 }
 
-// The chunks of a pipeline rank: round robin, or down and up again (zb_v).
+// The chunks of a pipeline rank.
 void place_chunks(stage::Stage& stage, const Strategy& s) {
   const int p = static_cast<int>(s.pipeline), r = stage.index;
   const int chunks = static_cast<int>(s.virtual_stages);
@@ -49,7 +49,7 @@ void place_chunks(stage::Stage& stage, const Strategy& s) {
   stage.layers = 0;
   for (int c = 0; c < chunks; ++c) {
     stage::Chunk chunk;
-    chunk.place = s.schedule == Schedule::zb_v && c == 1 ? 2 * p - 1 - r : c * p + r;
+    chunk.place = static_cast<int>(place_of_chunk(s.schedule, r, p, c));
     for (int i = 0; i < chunk.place; ++i)
       chunk.first_layer += static_cast<int>(s.stages[static_cast<std::size_t>(i)]);
     chunk.begin = stage.layers;

@@ -18,7 +18,7 @@ static EventRef of_chunk(std::uint16_t event, int chunk) {
 
 // The bottom of the V: chunk 1 of the last rank follows its chunk 0.
 bool StageLowering::hands_on(int c) const {
-  return stage_.strategy->schedule == Schedule::zb_v && c == 0 &&
+  return in_v(stage_.strategy->schedule) && c == 0 &&
          stage_.index == stage_.mesh.pipeline - 1;
 }
 bool StageLowering::taken_over(int c) const { return c > 0 && hands_on(c - 1); }

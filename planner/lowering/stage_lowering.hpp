@@ -163,10 +163,8 @@ class StageLowering {
   bool taken_over(int chunk) const;    // its input comes from the chunk before it on this rank
   bool sends(int chunk, bool gradient) const;
   program::Transfer message(int chunk, bool gradient, bool sends) const;
-  // 0: the chunk's activations go to the next rank; 1: to the previous one (zb_v).
-  int arm(int chunk) const {
-    return chunk == 1 && stage_.strategy->schedule == Schedule::zb_v ? 1 : 0;
-  }
+  // 0: the chunk's activations go to the next rank; 1: to the previous one.
+  int arm(int chunk) const { return runs_upwards(stage_.strategy->schedule, chunk) ? 1 : 0; }
   program::Stream message_stream(int chunk, bool sends) const;
   std::size_t landing_index(int chunk, bool gradient) const {
     return static_cast<std::size_t>(2 * arm(chunk) + (gradient ? 1 : 0));

@@ -59,39 +59,35 @@ Explorer::Explorer(std::vector<Question> questions, double max_risk)
       evaluator_(questions_),
       divider_(questions_.front()),
       entries_(questions_.size()),
-      missed_(questions_.size()) {
+      missed_(questions_.size()),
+      graph_options_(questions_.front().job, questions_.front().profile.framework) {
   PLANNER_CHECK(questions_.size() < 32, "a bit of served_ and full_ for each machine");
   for (const Question& q : questions_) risks_.emplace_back(q.profile.gpu.usable, max_risk);
 }
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
-  const GraphKey key{strategy.tensor, strategy.context, strategy.expert,
-                       strategy.sequence_parallel,
-                       strategy.context_method == ContextMethod::exchange,
-                       strategy.checkpoint == Checkpoint::selective_op};
-  if (latest_ != nullptr && latest_->first == key) return latest_->second;
-  const auto found = graphs_.find(key);
-  if (found != graphs_.end()) return latest_ = &*found, found->second;
-  const Question& q = questions_.front();
+  const models::GraphOptions options = graph_options_(strategy);
+  if (latest_ != nullptr && latest_->options == options) return *latest_;
+  const auto found = std::ranges::find(graphs_, options, &models::ModelGraph::options);
+  if (found != graphs_.end()) return *(latest_ = &*found);
   core::Result<models::ModelGraph> built =
-      models::build_graph(q.model, graph_options(q.job, strategy, q.profile.framework));
+      models::build_graph(questions_.front().model, options);
   PLANNER_CHECK(built.ok(), "a strategy without problems has no graph");
-  latest_ = &*graphs_.emplace(key, std::move(built).value()).first;
-  return latest_->second;
+  return *(latest_ = &graphs_.emplace_back(std::move(built).value()));
 }
 
 static bool is_open(const Strategy& s) {
-  const bool divided = s.virtual_stages == 1 || s.schedule == Schedule::zb_v;
+  const bool divided = s.virtual_stages == 1 || in_v(s.schedule);
   return s.stages.empty() && s.pipeline > 1 && divided && s.partition == Partition::layers;
 }
 
-void Explorer::divide_and_resolve(Strategy& s) {
-  if (is_open(s)) s.stages = divider_.stages(s, graph(s));
+void Explorer::divide_and_resolve(Strategy& s, const models::ModelGraph& graph) {
+  if (is_open(s)) s.stages = divider_.stages(s, graph);
   resolve_in_place(questions_.front().model, s);
 }
 
 Strategy Explorer::resolved(Strategy s) {
-  divide_and_resolve(s);
+  divide_and_resolve(s, graph(s));
   return s;
 }
 
@@ -171,16 +167,16 @@ Explorer::Verdict Explorer::prepare(std::uint32_t index, Prepared& prepared) {
   Strategy& s = structures_[index].strategy;
   if (prepared.divides) s.stages.clear();
   if (has_problems(index)) return Verdict::rejected;
-  prepared.divides = is_open(s) && StageDivider::varies(graph(s));
-  divide_and_resolve(s);
+  const models::ModelGraph& built = graph(s);
+  prepared.divides = is_open(s) && StageDivider::varies(built);
+  divide_and_resolve(s, built);
   if (prepared.divides) divisions_[{index, s.micro_batch}] = s.stages, program_.reset();
   // A value that `auto` came to may be forbidden too.
   if (const std::string_view key = constraints_->forbids(s); !key.empty()) {
     reject(index, s.micro_batch, {forbidden_value(key, s)});
     return Verdict::forbidden;
   }
-  prepared.closed =
-      evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
+  prepared.closed = evaluator_.prepare(s, built);
   prepared.any = true;
   return Verdict::holds;
 }
@@ -366,8 +362,7 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
   if (!strategy_problems(q.model, q.job, strategy, q.gpus).empty()) return std::nullopt;
   const Strategy s = resolved(strategy);
   ++counts_.evaluated;
-  const bool closed =
-      evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); });
+  const bool closed = evaluator_.prepare(s, graph(s));
   program_.reset();
   const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
   if (host_overflows(q.profile.node, q.gpus, host_bytes(s, closed))) return std::nullopt;
@@ -376,8 +371,7 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
 }
 
 std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
-  if (!evaluator_.prepare(s, [this](const Strategy& t) -> const auto& { return graph(t); }))
-    return std::nullopt;
+  if (!evaluator_.prepare(s, graph(s))) return std::nullopt;
   ++counts_.evaluated;
   const closed_form::Figures& figures = evaluator_.at(s.micro_batch, s.grad_accum).front();
   return Measure{figures.device, figures.step, counted(s, 0, figures)};

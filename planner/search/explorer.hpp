@@ -3,11 +3,11 @@
 // that describes the strategy, by lowering otherwise. Entries are a few words each; a Strategy is
 // made again for the few that are looked at. Not thread-safe.
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "planner/evaluate/closed_form/evaluator.hpp"
@@ -16,6 +16,7 @@
 #include "planner/search/preference.hpp"
 #include "planner/search/space.hpp"
 #include "planner/search/stage_divider.hpp"
+#include "planner/stage/graph_options.hpp"
 #include "planner/strategy/pins.hpp"
 #include "sim/program/program.hpp"
 
@@ -119,7 +120,7 @@ class Explorer {
     bool any = false, divides = false, closed = false;
   };
   enum class Verdict : std::uint8_t { holds, rejected, forbidden };
-  void divide_and_resolve(Strategy& s);
+  void divide_and_resolve(Strategy& s, const models::ModelGraph& graph);
   Verdict prepare(std::uint32_t index, Prepared& prepared);
   bool has_problems(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
@@ -157,10 +158,9 @@ class Explorer {
   std::uint32_t served_ = 0, full_ = 0;
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place
   std::vector<closed_form::Figures> figures_;
-  // By what shapes them: tensor, context, expert, sequence_parallel, exchanged heads, selective_op.
-  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool>;
-  std::map<GraphKey, models::ModelGraph> graphs_;
-  const std::pair<const GraphKey, models::ModelGraph>* latest_ = nullptr;  // asked for
+  const GraphOptionsOf graph_options_;
+  std::deque<models::ModelGraph> graphs_;  // a few dozen, told apart by their options
+  const models::ModelGraph* latest_ = nullptr;  // asked for
   // stages=auto by structure and micro-batch, where it depends on the latter.
   std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions_;
   SearchCounts counts_;

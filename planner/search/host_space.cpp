@@ -9,7 +9,7 @@ namespace {
 
 bool may_offload(const Strategy& s, const Job& job) {
   return job.mode != Mode::inference && s.grad_sync != GradSync::parameter_server &&
-         s.offload.empty() && !is_endless(s.schedule);
+         s.offload.empty() && flushes(s.schedule);
 }
 
 // With the micro-batches that the constraints admit, if there are any.
@@ -41,7 +41,7 @@ std::vector<Structure> with_host_parameters(const std::vector<Structure>& plain,
     // Other divisions hold more of what could be on the host.
     const bool divided = s.sharding == Sharding::zero3 && s.shard_group == s.data_ranks();
     const bool recomputes = s.checkpoint == Checkpoint::every_k && s.checkpoint_every == 1;
-    const bool usual = s.schedule == Schedule::none || s.schedule == Schedule::one_f_one_b;
+    const bool usual = schedule_def(s.schedule).level == 0;
     if (!may_offload(s, job) || !recomputes || !usual || !(divided || s.data_ranks() == 1))
       continue;
     Structure host = one;

@@ -21,19 +21,15 @@ const Strategy& defaults() {
 
 bool offloads(const Strategy& s) { return !s.offload.empty(); }
 bool divides_samples(const Strategy& s) { return s.context > 1; }
-bool is_unusual(Schedule s) { return s > Schedule::one_f_one_b || s == Schedule::naive; }
-bool unusual_schedule(const Strategy& s) { return is_unusual(s.schedule) || s.virtual_stages > 1; }
+bool unusual_schedule(const Strategy& s) {
+  return !schedule_def(s.schedule).usual || s.virtual_stages > 1;
+}
 bool chunks_loss(const Strategy& s) { return s.loss_chunks > 1; }
 bool unusual_recomputation(const Strategy& s) {
   return s.checkpoint == Checkpoint::pointwise || s.checkpoint == Checkpoint::memory_poor ||
          (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1);
 }
 bool reorders_mesh(const Strategy& s) { return s.mesh_order != defaults().mesh_order; }
-
-int schedule_level(Schedule s) {
-  if (!is_unusual(s)) return s == Schedule::gpipe ? 1 : 0;
-  return s == Schedule::interleaved ? 1 : 2;
-}
 
 int checkpoint_level(const Strategy& s) {
   if (s.checkpoint == Checkpoint::none) return 0;
@@ -106,7 +102,7 @@ Complexity complexity(const Strategy& s, std::int64_t seq_len) {
           s.context > 1 && seq_len < kLongSample,
           s.virtual_stages > 1,
           divides_unevenly(s),
-          schedule_level(s.schedule),
+          schedule_def(s.schedule).level,
           static_cast<int>(s.sharding),
           checkpoint_level(s),
           settings(s)};

@@ -34,6 +34,10 @@ class Space {
                              "context_method"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
     structures_.reserve(kUsual);
+    for (const ScheduleDef& def : kSchedules)
+      if (def.searched && (def.infers || job_.mode != Mode::inference))
+        searched_.push_back(def.schedule);
+    std::ranges::stable_sort(searched_, {}, [](Schedule s) { return schedule_def(s).level; });
   }
 
   std::vector<Structure> all() {
@@ -121,11 +125,10 @@ class Space {
     if (wanted.empty()) {
       if (s.pipeline == 1) return {{1, {Schedule::none}}};
       if (s.partition == Partition::operators) return {{1, {Schedule::naive}}};
-      wanted = {Schedule::one_f_one_b, Schedule::gpipe};
-      if (job_.mode != Mode::inference) wanted.push_back(Schedule::interleaved);
       // What a split backward pass cannot be combined with (strategy_problems) is not proposed.
-      if (job_.mode != Mode::inference && !s.sequence_parallel && s.sharding <= Sharding::zero1)
-        wanted.insert(wanted.end(), {Schedule::zb_h1, Schedule::zb_h2});
+      const bool splits = !s.sequence_parallel && s.sharding <= Sharding::zero1;
+      for (const Schedule schedule : searched_)
+        if (splits || !splits_backward(schedule)) wanted.push_back(schedule);
     }
     std::vector<Family> found;
     for (Schedule schedule : wanted)
@@ -148,8 +151,8 @@ class Space {
   std::vector<std::int64_t> virtual_stages(Schedule schedule, std::int64_t pipeline) const {
     const std::vector<std::int64_t> pinned = constraints_.pinned("virtual_stages");
     if (!pinned.empty()) return pinned;
-    if (schedule == Schedule::zb_v) return {2};
-    if (schedule != Schedule::interleaved) return {1};
+    if (in_v(schedule)) return {2};
+    if (schedule_def(schedule).chunks == ChunksOfRank::one) return {1};
     std::vector<std::int64_t> found;
     for (std::int64_t chunks : {2, 3, 4, 6, 8, 12}) {
       const std::int64_t places = chunks * pipeline;
@@ -226,8 +229,7 @@ class Space {
     // Of c ranks that share more than one sample, data ranks that share fewer do as much each, and
     // exchange fewer keys: single samples alone are divided.
     const bool single = s.context > 1 && !constraints_.is_pinned("context");
-    const bool alike = s.schedule != Schedule::interleaved && !splits_backward(s.schedule) &&
-                       !is_endless(s.schedule);  // those that take any number of micro-batches
+    const bool alike = schedule_def(s.schedule).micro_batches.any();
     Sizes& of = sizes_[alike ? 0 : static_cast<std::size_t>(s.schedule)];
     if (of.samples == per_replica && of.pipeline == s.pipeline && of.single == single)
       return of.sizes;
@@ -254,8 +256,8 @@ class Space {
   const Constraints& constraints_;
   Strategy base_;
   std::int64_t workers_ = 1;
-  std::array<Sizes, 1 + static_cast<std::size_t>(Schedule::pipedream_2bw)>
-      sizes_;  // asked for last
+  std::array<Sizes, kSchedules.size()> sizes_;  // asked for last
+  std::vector<Schedule> searched_;     // for this job, those that people run first before others
   std::vector<Structure> structures_;
 };
 

@@ -264,15 +264,14 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   // Layers that are alike keep their proportions from about so many tokens on.
   const std::int64_t tokens = question_->job.seq_len, few = (kTokens + tokens - 1) / tokens;
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
-  const CostsKey key{s.tensor, s.context, s.expert, s.sequence_parallel,
-                     drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none, samples,
-                     s.loss_chunks};
+  const CostsKey key{&graph, drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
+                     samples, s.loss_chunks};
   auto known = costs_.find(key);
   if (known == costs_.end())
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;
   StageLoads loads = recomputed(known->second, s, policy_of(*question_));
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
-  if (s.schedule == Schedule::zb_v) return folded(std::move(loads), s.pipeline);
+  if (in_v(s.schedule)) return folded(std::move(loads), s.pipeline);
   const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline};
   std::vector<std::int64_t>& fastest = fastest_[kept];
   if (fastest.empty() || !equal) fastest = *divide(loads, StageLimits{.stages = s.pipeline});

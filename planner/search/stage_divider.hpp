@@ -45,16 +45,17 @@ class StageDivider {
   // Layers per stage: the fastest division that fits the memory, as the loads estimate it; the
   // fastest of all where none does (what is printed is replayed). One for all micro-batches where
   // layers are alike; else one for each. Of a V its chunks, by their time alone; empty where some
-  // rank has one layer: resolve() divides them. REQUIRES: strategy_problems are none.
+  // rank has one layer: resolve() divides them. REQUIRES: strategy_problems are none; a graph for
+  // each set of options, which outlives the divider.
   std::vector<std::int64_t> stages(const Strategy& strategy, const models::ModelGraph& graph);
 
   // Whether the division depends on the micro-batch.
   static bool varies(const models::ModelGraph& graph) { return graph.templates.size() > 1; }
 
  private:
-  // Degrees that shape the graph, selective kinds of checkpoint, micro-batch, chunks of the loss.
-  using CostsKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, Checkpoint,
-                              std::int64_t, std::int64_t>;
+  // The graph, what layers make again by themselves, micro-batch, chunks of the loss.
+  using CostsKey =
+      std::tuple<const models::ModelGraph*, Checkpoint, std::int64_t, std::int64_t>;
   // With recomputation, and the number of stages.
   using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t>;
 

@@ -45,8 +45,9 @@ void add_pipelines(const Job& job, const SpaceOptions& options, const Constraint
   for (std::int64_t p = 2; p <= std::min(options.gpus, options.layers); ++p)
     if (options.gpus % p == 0) degrees += fmt::format("{}{}", degrees.empty() ? "" : "|", p);
   if (degrees.empty()) return;
-  for (const Schedule schedule : {Schedule::pipedream, Schedule::pipedream_2bw}) {
-    std::vector<std::string> pins{fmt::format("schedule={}", name(schedule))};
+  for (const ScheduleDef& def : kSchedules) {
+    if (def.flushes) continue;
+    std::vector<std::string> pins{fmt::format("schedule={}", def.name)};
     if (!constraints.is_pinned("pipeline")) pins.push_back(fmt::format("pipeline={}", degrees));
     for (const char* key : {"context", "expert"})
       if (!constraints.is_pinned(key)) pins.push_back(fmt::format("{}=1", key));
@@ -55,7 +56,7 @@ void add_pipelines(const Job& job, const SpaceOptions& options, const Constraint
       if (s.pipeline == 1 || !is_proposed(s, constraints)) continue;
       std::erase_if(one.micro_batches, [&](std::int64_t size) {
         const std::int64_t all = with_micro_batch(s, size, job.global_batch).grad_accum;
-        return !schedule_takes(schedule, s.pipeline, all);
+        return !schedule_takes(def.schedule, s.pipeline, all);
       });
       if (!one.micro_batches.empty()) found.push_back(std::move(one));
     }

@@ -23,8 +23,8 @@ void add_context_methods(const Strategy& s, std::vector<Strategy>& all) {
 void add_v_shape(const Candidate& c, core::Seconds best, const Question& q,
                  std::vector<Strategy>& all) {
   const Strategy& s = c.strategy;
-  const bool flushes = s.schedule != Schedule::none && s.schedule <= Schedule::zb_v;
-  if (!flushes || s.partition == Partition::operators) return;
+  const bool any = s.pipeline > 1 && flushes(s.schedule);
+  if (!any || s.partition == Partition::operators) return;
   const core::Seconds waits = c.time.bubble + c.time.exposed_communication;
   if (c.time.step - waits > (1 - kWorth) * best) return;
   const std::int64_t b = s.micro_batch;
@@ -33,9 +33,9 @@ void add_v_shape(const Candidate& c, core::Seconds best, const Question& q,
   v.virtual_stages = 2;
   v.stages.clear();
   for (const std::int64_t size : {b, 2 * b, b / 2})
-    if (size > 0 && (size != b || s.schedule != Schedule::zb_v))
+    if (size > 0 && (size != b || !in_v(s.schedule)))
       all.push_back(with_micro_batch(v, size, q.job.global_batch));
-  if (s.schedule != Schedule::zb_v || s.data % 2 != 0) return;
+  if (!in_v(s.schedule) || s.data % 2 != 0) return;
   v.data /= 2;                         // the space ranked deeper pipelines by other schedules
   v.pipeline *= 2;
   v.shard_group = v.sharding == Sharding::none ? 1 : v.data_ranks();

@@ -5,7 +5,7 @@
 namespace planner {
 namespace {
 
-models::KeptBeside kept_beside(const Job& job, const Strategy& s, const Recipe& recipe,
+models::KeptBeside kept_beside(const Job& job, Checkpoint checkpoint, const Recipe& recipe,
                                const hw_profiles::Framework& f) {
   models::KeptBeside kept;
   // A compiler recomputes what it would have to keep beside.
@@ -18,11 +18,11 @@ models::KeptBeside kept_beside(const Job& job, const Strategy& s, const Recipe& 
   if (job.attention == "fused_softmax" || job.attention == "unfused")
     kept.scores += f.kept_probabilities * activation;
   // What layers make again by themselves they do not keep in 8 bits either.
-  const bool again = s.checkpoint == Checkpoint::selective_op ||
-                     s.checkpoint == Checkpoint::pointwise;
+  const bool again =
+      checkpoint == Checkpoint::selective_op || checkpoint == Checkpoint::pointwise;
   if (job.precision == core::DType::f8 && !again)
     kept.product_input = f.kept_product_input.value_or(0);
-  if (s.checkpoint == Checkpoint::selective_op) {  // segment_restore.cpp
+  if (checkpoint == Checkpoint::selective_op) {  // segment_restore.cpp
     kept.gated = 0;
     kept.activated = activation;
   }
@@ -42,18 +42,27 @@ bool overlaps(const Job& job, const hw_profiles::Framework& framework, Sharding 
 
 models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
                                    const hw_profiles::Framework& framework) {
-  models::GraphOptions options;
-  options.seq_len = job.seq_len;
+  return GraphOptionsOf(job, framework)(strategy);
+}
+
+GraphOptionsOf::GraphOptionsOf(const Job& job, const hw_profiles::Framework& framework) {
+  of_job_.seq_len = job.seq_len;
+  of_job_.lora_rank = job.lora_rank;
+  of_job_.lora_targets = job.lora_targets;
+  of_job_.inference = job.mode == Mode::inference;
+  const auto recipe = resolve_recipe(job.recipe, job.precision);
+  for (std::size_t c = 0; recipe && c < kept_.size(); ++c)
+    kept_[c] = kept_beside(job, static_cast<Checkpoint>(c), *recipe, framework);
+}
+
+models::GraphOptions GraphOptionsOf::operator()(const Strategy& strategy) const {
+  models::GraphOptions options = of_job_;
   options.tensor = strategy.tensor;
   options.sequence_parallel = strategy.sequence_parallel;
   options.context = strategy.context;
   options.exchange_heads = strategy.context_method == ContextMethod::exchange;
   options.expert = strategy.expert;
-  options.lora_rank = job.lora_rank;
-  options.lora_targets = job.lora_targets;
-  options.inference = job.mode == Mode::inference;
-  if (const auto recipe = resolve_recipe(job.recipe, job.precision))
-    options.kept = kept_beside(job, strategy, *recipe, framework);
+  options.kept = kept_[static_cast<std::size_t>(strategy.checkpoint)];
   return options;
 }
 

@@ -23,10 +23,11 @@ constexpr std::int64_t kMaxLossChunks = 1024;  // each has its actions in the Pr
 constexpr std::size_t kMaxStages = 65'536;
 
 template <auto Field>
-StrategyKey scalar(std::string_view name, KeyKind kind, std::int64_t low, std::int64_t high,
-                   std::span<const std::string_view> choices = {}) {
+StrategyKey scalar(std::string_view name, KeyShapes shapes, KeyKind kind, std::int64_t low,
+                   std::int64_t high, std::span<const std::string_view> choices = {}) {
   return {.name = name,
           .kind = kind,
+          .shapes = shapes,
           .low = low,
           .high = high,
           .choices = choices,
@@ -38,12 +39,12 @@ StrategyKey scalar(std::string_view name, KeyKind kind, std::int64_t low, std::i
               }};
 }
 template <auto Field>
-StrategyKey degree(std::string_view name) {
-  return scalar<Field>(name, KeyKind::count, 1, kMaxDegree);
+StrategyKey degree(std::string_view name, KeyShapes shapes) {
+  return scalar<Field>(name, shapes, KeyKind::count, 1, kMaxDegree);
 }
 template <auto Field>
-StrategyKey flag(std::string_view name) {
-  return scalar<Field>(name, KeyKind::boolean, 0, 1);
+StrategyKey flag(std::string_view name, KeyShapes shapes) {
+  return scalar<Field>(name, shapes, KeyKind::boolean, 0, 1);
 }
 // Files that were written before the key was there do not have it.
 StrategyKey since_then(StrategyKey key) {
@@ -51,41 +52,46 @@ StrategyKey since_then(StrategyKey key) {
   return key;
 }
 template <auto Field>
-StrategyKey choice(std::string_view name, std::span<const std::string_view> choices) {
-  return scalar<Field>(name, KeyKind::choice, 0, std::ssize(choices) - 1, choices);
+StrategyKey choice(std::string_view name, KeyShapes shapes,
+                   std::span<const std::string_view> choices) {
+  return scalar<Field>(name, shapes, KeyKind::choice, 0, std::ssize(choices) - 1, choices);
 }
 
 std::vector<StrategyKey> make_keys() {
   using S = Strategy;
+  using enum KeyShapes;
   return {
-      degree<&S::data>("data"),
-      degree<&S::tensor>("tensor"),
-      degree<&S::pipeline>("pipeline"),
-      degree<&S::context>("context"),
-      since_then(choice<&S::context_method>("context_method", kContextMethodNames)),
-      degree<&S::expert>("expert"),
-      flag<&S::sequence_parallel>("sequence_parallel"),
-      degree<&S::virtual_stages>("virtual_stages"),
-      choice<&S::schedule>("schedule", kScheduleNames),
-      {.name = "stages", .kind = KeyKind::numbers, .low = 0},
-      choice<&S::partition>("partition", kPartitionNames),
-      {.name = "parts", .kind = KeyKind::numbers, .low = 1},
-      choice<&S::sharding>("sharding", kShardingNames),
-      degree<&S::shard_group>("shard_group"),
-      scalar<&S::micro_batch>("micro_batch", KeyKind::count, 1, kMaxBatch),
-      scalar<&S::grad_accum>("grad_accum", KeyKind::count, 1, kMaxBatch),
-      choice<&S::checkpoint>("checkpoint", kCheckpointNames),
-      scalar<&S::checkpoint_every>("checkpoint_every", KeyKind::count, 0, kMaxDegree),
-      choice<&S::grad_sync>("grad_sync", kGradSyncNames),
-      scalar<&S::servers>("servers", KeyKind::count, 0, kMaxDegree),
-      flag<&S::servers_colocated>("servers_colocated"),
-      choice<&S::server_mode>("server_mode", kServerModeNames),
-      flag<&S::overlap>("overlap"),
-      scalar<&S::bucket_bytes>("bucket_bytes", KeyKind::bytes, 1, kMaxBucket),
-      flag<&S::tp_overlap>("tp_overlap"),
-      since_then(scalar<&S::loss_chunks>("loss_chunks", KeyKind::count, 1, kMaxLossChunks)),
-      {.name = "offload", .kind = KeyKind::words, .choices = kOffloads},
-      {.name = "mesh_order", .kind = KeyKind::words, .choices = kDegreeNames},
+      degree<&S::data>("data", stage),
+      degree<&S::tensor>("tensor", graph),
+      degree<&S::pipeline>("pipeline", stage),
+      degree<&S::context>("context", graph),
+      since_then(choice<&S::context_method>("context_method", graph, kContextMethodNames)),
+      degree<&S::expert>("expert", graph),
+      flag<&S::sequence_parallel>("sequence_parallel", graph),
+      degree<&S::virtual_stages>("virtual_stages", schedule),
+      choice<&S::schedule>("schedule", schedule, kScheduleNames),
+      {.name = "stages", .kind = KeyKind::numbers, .shapes = stage, .low = 0,
+       .numbers = &S::stages, .example = "auto or layer counts, as 12,12 or 3,4*30,3"},
+      choice<&S::partition>("partition", graph, kPartitionNames),
+      {.name = "parts", .kind = KeyKind::numbers, .shapes = graph, .low = 1, .numbers = &S::parts,
+       .example = "auto or the rank of each operator, from 1, as 1,2,1 or 1*9,2*9"},
+      choice<&S::sharding>("sharding", stage, kShardingNames),
+      degree<&S::shard_group>("shard_group", stage),
+      scalar<&S::micro_batch>("micro_batch", schedule, KeyKind::count, 1, kMaxBatch),
+      scalar<&S::grad_accum>("grad_accum", schedule, KeyKind::count, 1, kMaxBatch),
+      choice<&S::checkpoint>("checkpoint", passes, kCheckpointNames),
+      scalar<&S::checkpoint_every>("checkpoint_every", passes, KeyKind::count, 0, kMaxDegree),
+      choice<&S::grad_sync>("grad_sync", stage, kGradSyncNames),
+      scalar<&S::servers>("servers", stage, KeyKind::count, 0, kMaxDegree),
+      flag<&S::servers_colocated>("servers_colocated", stage),
+      choice<&S::server_mode>("server_mode", schedule, kServerModeNames),
+      flag<&S::overlap>("overlap", stage),
+      scalar<&S::bucket_bytes>("bucket_bytes", stage, KeyKind::bytes, 1, kMaxBucket),
+      flag<&S::tp_overlap>("tp_overlap", stage),
+      since_then(scalar<&S::loss_chunks>("loss_chunks", stage, KeyKind::count, 1, kMaxLossChunks)),
+      {.name = "offload", .kind = KeyKind::words, .shapes = stage, .choices = kOffloads,
+       .words = &S::offload},
+      {.name = "mesh_order", .kind = KeyKind::words, .shapes = stage, .choices = kDegreeNames},
   };
 }
 
@@ -115,6 +121,7 @@ constexpr std::array kOtherKeyNames{
     OtherKeyName{"bucket", "bucket_bytes"}, OtherKeyName{"bucket_size", "bucket_bytes"},
 };
 
+// Schedules' are in their rows.
 constexpr std::array kOtherValueNames{
     OtherValueName{"sharding", "0", "none"}, OtherValueName{"sharding", "1", "zero1"},
     OtherValueName{"sharding", "2", "zero2"}, OtherValueName{"sharding", "3", "zero3"},
@@ -126,10 +133,6 @@ constexpr std::array kOtherValueNames{
     OtherValueName{"checkpoint", "true", "every_k(1)"},
     OtherValueName{"checkpoint", "on", "every_k(1)"},
     OtherValueName{"checkpoint", "false", "none"}, OtherValueName{"checkpoint", "off", "none"},
-    OtherValueName{"schedule", "interleaved_1f1b", "interleaved"},
-    OtherValueName{"schedule", "interleaved1f1b", "interleaved"},
-    OtherValueName{"schedule", "zbh1", "zb_h1"}, OtherValueName{"schedule", "zbh2", "zb_h2"},
-    OtherValueName{"schedule", "zbv", "zb_v"},
     OtherValueName{"context_method", "ulysses", "exchange"},
     OtherValueName{"context_method", "a2a", "exchange"},
     OtherValueName{"context_method", "all_to_all", "exchange"},
@@ -179,6 +182,24 @@ const StrategyKey* find_strategy_key(std::string_view name) {
   return nullptr;
 }
 
+// Asked for every structure of a search.
+bool same(KeyShapes shapes, const Strategy& a, const Strategy& b) {
+  static const std::vector<StrategyKey> keys = [] {
+    std::vector<StrategyKey> all = make_keys();
+    std::ranges::stable_sort(all, {}, &StrategyKey::shapes);
+    return all;
+  }();
+  for (const StrategyKey& key : keys) {
+    if (key.shapes > shapes) break;
+    const bool equal = key.get != nullptr       ? key.get(a) == key.get(b)
+                       : key.numbers != nullptr ? a.*key.numbers == b.*key.numbers
+                       : key.words != nullptr   ? a.*key.words == b.*key.words
+                                                : a.mesh_order == b.mesh_order;
+    if (!equal) return false;
+  }
+  return true;
+}
+
 std::vector<std::string_view> strategy_key_names() {
   std::vector<std::string_view> names;
   for (const StrategyKey& key : strategy_keys()) names.push_back(key.name);
@@ -186,7 +207,16 @@ std::vector<std::string_view> strategy_key_names() {
 }
 
 std::span<const OtherKeyName> other_key_names() { return kOtherKeyNames; }
-std::span<const OtherValueName> other_value_names() { return kOtherValueNames; }
+std::span<const OtherValueName> other_value_names() {
+  static const std::vector<OtherValueName> names = [] {
+    std::vector<OtherValueName> all(kOtherValueNames.begin(), kOtherValueNames.end());
+    for (const ScheduleDef& def : kSchedules)
+      for (const std::string_view other : def.other_names)
+        if (!other.empty()) all.push_back({"schedule", other, def.name});
+    return all;
+  }();
+  return names;
+}
 
 const StrategyKey* strategy_key_meant(std::string_view typed) {
   const std::string name = plain(typed);
@@ -199,7 +229,7 @@ std::string value_meant(const StrategyKey& key, std::string_view typed) {
   if (key.kind == KeyKind::boolean) return plain(typed);
   if (key.choices.empty()) return std::string(typed);
   const std::string name = plain(typed);
-  for (const OtherValueName& other : kOtherValueNames)
+  for (const OtherValueName& other : other_value_names())
     if (other.key == key.name && other.name == name) return std::string(other.value);
   const bool own = std::ranges::find(key.choices, name) != key.choices.end();
   return own || name.starts_with("every_k(") ? name : std::string(typed);
@@ -231,28 +261,26 @@ std::vector<std::string> expanded(const StrategyKey& key, std::vector<std::strin
 
 std::vector<std::string> list_value(const StrategyKey& key, const Strategy& strategy) {
   PLANNER_CHECK(key.is_list());
-  if (key.name == "offload") return strategy.offload;
+  if (key.words != nullptr) return strategy.*key.words;
   std::vector<std::string> items;
-  if (key.name == "mesh_order") {
+  if (key.numbers != nullptr)
+    for (std::int64_t n : strategy.*key.numbers) items.push_back(fmt::format("{}", n));
+  else
     for (const Degree d : strategy.mesh_order)
       items.emplace_back(kDegreeNames[static_cast<std::size_t>(d)]);
-    return items;
-  }
-  for (std::int64_t n : key.name == "parts" ? strategy.parts : strategy.stages)
-    items.push_back(fmt::format("{}", n));
   return items;
 }
 
 void put_list(const StrategyKey& key, Strategy& strategy, const std::vector<std::string>& items) {
   PLANNER_CHECK(key.is_list() && !list_problem(key, items));
-  if (key.name == "offload") {
-    strategy.offload = items;
-  } else if (key.name == "mesh_order") {
+  if (key.words != nullptr) {
+    strategy.*key.words = items;
+  } else if (key.numbers == nullptr) {
     for (std::size_t i = 0; i < strategy.mesh_order.size(); ++i)
       strategy.mesh_order[i] =
           static_cast<Degree>(std::ranges::find(kDegreeNames, items[i]) - kDegreeNames.begin());
   } else {
-    std::vector<std::int64_t>& numbers = key.name == "parts" ? strategy.parts : strategy.stages;
+    std::vector<std::int64_t>& numbers = strategy.*key.numbers;
     numbers.clear();
     for (const std::string& item : items) numbers.push_back(*at_least(key.low, item));
   }
@@ -274,7 +302,7 @@ std::optional<std::string> list_problem(const StrategyKey& key,
   const bool known = std::ranges::all_of(items, [&](const std::string& item) {
     return std::ranges::find(key.choices, item) != key.choices.end();
   });
-  const bool whole = key.name != "mesh_order" || items.size() == key.choices.size();
+  const bool whole = key.words != nullptr || items.size() == key.choices.size();
   return known && whole && !twice ? std::nullopt : std::optional(allowed_values(key));
 }
 
@@ -284,12 +312,10 @@ std::string allowed_values(const StrategyKey& key) {
     case KeyKind::bytes: return "a size of at least 1 byte, as 25MiB";
     case KeyKind::boolean: return "true or false";
     case KeyKind::choice: return fmt::format("one of {}", joined(key.choices, ", "));
-    case KeyKind::numbers:
-      return key.name == "parts" ? "auto or the rank of each operator, from 1, as 1,2,1 or 1*9,2*9"
-                                 : "auto or layer counts, as 12,12 or 3,4*30,3";
+    case KeyKind::numbers: return std::string(key.example);
     case KeyKind::words: break;
   }
-  if (key.name == "mesh_order")
+  if (key.words == nullptr)
     return fmt::format("an order of all of {}", joined(key.choices, ","));
   return fmt::format("none or a list of {}", joined(key.choices, ","));
 }
@@ -305,7 +331,7 @@ std::string value_text(const StrategyKey& key, const Strategy& strategy) {
     case KeyKind::words: break;
   }
   if (key.kind == KeyKind::numbers) {
-    const auto& numbers = key.name == "parts" ? strategy.parts : strategy.stages;
+    const std::vector<std::int64_t>& numbers = strategy.*key.numbers;
     return numbers.empty() ? "auto" : stages_text(numbers);
   }
   const std::vector<std::string> items = list_value(key, strategy);

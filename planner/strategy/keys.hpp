@@ -22,14 +22,23 @@ enum class KeyKind : std::uint8_t {
   words,    // a list of `choices`
 };
 
+// What a key decides at the latest: the graph that is built; what a stage holds and exchanges; what
+// its passes compute again; in what order ranks take passes, and of how many samples.
+enum class KeyShapes : std::uint8_t { graph, stage, passes, schedule };
+
 struct StrategyKey {
   std::string_view name;
   KeyKind kind{};
+  KeyShapes shapes{};
   std::int64_t low = 0, high = 0;     // of kind numbers: low, of each
   std::span<const std::string_view> choices{};
   // Scalars (count, bytes, boolean, choice): the value as an integer.
   std::int64_t (*get)(const Strategy&) = nullptr;
   void (*put)(Strategy&, std::int64_t) = nullptr;
+  // Lists; of words neither: the order of all `choices`.
+  std::vector<std::int64_t> Strategy::*numbers = nullptr;
+  std::vector<std::string> Strategy::*words = nullptr;
+  std::string_view example{};          // of numbers, what allowed_values says
   bool optional = false;               // in a plan file: its default where it is absent
 
   bool is_list() const { return kind == KeyKind::numbers || kind == KeyKind::words; }
@@ -38,6 +47,8 @@ struct StrategyKey {
 // In the order of the design's table, which is the order in the plan file.
 std::span<const StrategyKey> strategy_keys();
 const StrategyKey* find_strategy_key(std::string_view name);
+// Whether two strategies agree in all keys that shape this, or what comes before it.
+bool same(KeyShapes shapes, const Strategy& a, const Strategy& b);
 std::vector<std::string_view> strategy_key_names();
 
 // What papers and launchers call a key or one of its values; data, in strategy_keys.cpp.

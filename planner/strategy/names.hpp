@@ -1,17 +1,16 @@
 #pragma once
-// Internal: names of a Strategy's enumerators, in their order; strategy.cpp and strategy_keys.cpp
-// read them.
+// Internal: names of a Strategy's enumerators, in their order, but for schedules
+// (schedule_table.hpp); strategy.cpp and keys.cpp read them.
 
 #include <array>
 #include <string_view>
 
+#include "planner/strategy/strategy.hpp"
+
 namespace planner {
 
-inline constexpr std::array<std::string_view, 10> kScheduleNames{
-    "none",  "naive", "gpipe", "1f1b",      "interleaved",
-    "zb_h1", "zb_h2", "zb_v",  "pipedream", "pipedream_2bw"};
 inline constexpr std::array<std::string_view, 4> kShardingNames{"none", "zero1", "zero2", "zero3"};
-inline constexpr std::array<std::string_view, 6> kCheckpointNames{
+inline constexpr std::array<std::string_view, kCheckpoints> kCheckpointNames{
     "none", "every_k", "selective", "memory_poor", "selective_op", "pointwise"};
 inline constexpr std::array<std::string_view, 5> kGradSyncNames{
     "auto", "ring", "tree", "naive_all_reduce", "parameter_server"};

@@ -158,35 +158,54 @@ class Rules {
     for (const core::Problem& p : cut_problems(spec_, s_.parts)) problems_.push_back(p);
   }
 
-  void schedule() {
-    const Schedule schedule = s_.schedule;
-    const bool interleaved = schedule == Schedule::interleaved, v = schedule == Schedule::zb_v;
-    const bool split = splits_backward(schedule);
-    const std::int64_t chunks = s_.virtual_stages, m = s_.grad_accum, p = s_.pipeline;
-    const Phrase own(name(schedule));
+  void chunks(const ScheduleDef& def) {
+    const std::int64_t chunks = s_.virtual_stages, p = s_.pipeline;
     const std::int64_t places = chunk_places(layers_, chunks);
-    if (interleaved)
-      NEED(chunks >= 2, "virtual_stages", "at least 2 with schedule=interleaved", text(chunks),
-           "pin virtual_stages=2");
-    else
-      NEED(chunks == (v ? 2 : 1), "virtual_stages", Phrase(v ? "2 with " : "1 with ") + own,
-           text(chunks), "pin schedule=interleaved for more");
+    if (def.chunks == ChunksOfRank::several) {
+      NEED(chunks >= 2, "virtual_stages", "at least 2 with schedule=" + Phrase(def.name),
+           text(chunks), "pin virtual_stages=2");
+    } else {
+      const bool v = def.chunks == ChunksOfRank::two_in_v;
+      NEED(chunks == (v ? 2 : 1), "virtual_stages", Phrase(v ? "2 with " : "1 with ") +
+           Phrase(def.name), text(chunks), "pin schedule=interleaved for more");
+    }
     NEED(s_.partition == Partition::operators ||
              (chunks >= 1 && chunks <= layers_ && p * chunks <= places), "virtual_stages",
          "pipeline x virtual_stages of at most " + text(places) +
              Phrase(chunks > 1 ? " (layers, embeddings, head)" : " (layers)"),
          text(p) + " x " + text(chunks));
-    if (interleaved)
-      NEED(schedule_takes(schedule, p, m), "grad_accum",
-           "a multiple of pipeline " + text(p) + " with interleaved", text(m),
+  }
+
+  void micro_batches(const ScheduleDef& def) {
+    const MicroBatches& takes = def.micro_batches;
+    const std::int64_t m = s_.grad_accum, p = s_.pipeline;
+    if (takes.take(m, p)) return;
+    const Phrase own(def.name);
+    if (takes.whole_groups)
+      fail("grad_accum", "a multiple of pipeline " + text(p) + " with " + own, text(m),
            "choose a micro-batch that makes it one");
-    if (!interleaved && !split) return;
-    NEED(job_.mode != Mode::inference, "schedule", "naive, gpipe or 1f1b for inference", own);
-    if (!split) return;
-    const std::int64_t fewest = schedule == Schedule::zb_h1 ? p : 2 * p - 1;
-    NEED(schedule_takes(schedule, p, m), "grad_accum",
-         "at least " + text(fewest) + " micro-batches with " + own, text(m),
-         "use a smaller micro-batch, or 1f1b");
+    else if (takes.single)
+      fail("grad_accum", Phrase("1 with ") + own, text(m),
+           "it updates by each micro-batch, so that a step has one: a --global-batch of "
+           "micro_batch x data, or pin schedule=pipedream_2bw");
+    else
+      fail("grad_accum",
+           "at least " + text(takes.fewest(p)) + " micro-batches with " + own, text(m),
+           "use a smaller micro-batch, or 1f1b");
+  }
+
+  void schedule() {
+    const ScheduleDef& def = schedule_def(s_.schedule);
+    chunks(def);
+    micro_batches(def);
+    NEED(def.infers || job_.mode != Mode::inference, "schedule",
+         "naive, gpipe or 1f1b for inference", Phrase(def.name));
+    if (def.splits_backward) split_backward();
+    if (!def.flushes) without_flush();
+  }
+
+  void split_backward() {
+    const Phrase own(name(s_.schedule));
     NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
          Phrase(name(s_.sharding)), "gradients of a unit must wait for its weight gradients");
     NEED(s_.checkpoint == Checkpoint::none || s_.checkpoint == Checkpoint::selective, "checkpoint",
@@ -197,6 +216,15 @@ class Rules {
     NEED(models::is_transformer(spec_.family), "schedule",
          "naive, gpipe, 1f1b or interleaved for a chain or an operator graph", own,
          "its layers make both gradients in one");
+  }
+
+  void without_flush() {
+    const Phrase own(name(s_.schedule));
+    NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
+         Phrase(name(s_.sharding)),
+         "each version of the weights is whole: pin sharding=zero1, or schedule=1f1b");
+    NEED(s_.offload.empty(), "offload", "nothing with " + own, "offload",
+         "the host would hold several versions: pin schedule=1f1b");
   }
 
   void sharding() {
@@ -287,27 +315,6 @@ class Rules {
          "parameter_server");
   }
 
-  // What pipelines without flush are lowered with.
-  void endless() {
-    if (!is_endless(s_.schedule)) return;
-    const Phrase own(name(s_.schedule));
-    const std::int64_t p = s_.pipeline, m = s_.grad_accum;
-    const bool one = s_.schedule == Schedule::pipedream;
-    NEED(job_.mode != Mode::inference, "schedule", "naive, gpipe or 1f1b for inference", own);
-    NEED(schedule_takes(s_.schedule, p, m), "grad_accum",
-         one ? Phrase("1 with ") + own
-             : "at least " + text(p) + " micro-batches with " + own,
-         text(m),
-         one ? "it updates by each micro-batch, so that a step has one: a --global-batch of "
-               "micro_batch x data, or pin schedule=pipedream_2bw"
-             : "use a smaller micro-batch, or 1f1b");
-    NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
-         Phrase(name(s_.sharding)),
-         "each version of the weights is whole: pin sharding=zero1, or schedule=1f1b");
-    NEED(s_.offload.empty(), "offload", "nothing with " + own, "offload",
-         "the host would hold several versions: pin schedule=1f1b");
-  }
-
   // Neighbouring data ranks hold experts / expert each; the other ranks of the data group hold the
   // same ones, add up their gradients and divide their state.
   void experts() {
@@ -338,7 +345,6 @@ class Rules {
     NEED(job_.seq_len % (s_.context * (s_.sequence_parallel ? s_.tensor : 1)) == 0, "context",
          "a degree that divides " + text(job_.seq_len) + " tokens", text(s_.context));
     add_context_problems(spec_, job_, s_, problems_);
-    endless();
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
     add_saver_problems(spec_, job_, s_, problems_);
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));

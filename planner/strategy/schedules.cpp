@@ -14,59 +14,39 @@ program::Algorithm algorithm_of(GradSync sync) {
 }
 
 bool receives_ahead(const Strategy& s) {
-  const bool several = s.grad_accum * s.virtual_stages > 1 || is_endless(s.schedule);
-  return s.pipeline > 1 && s.schedule != Schedule::naive && several;
+  const bool several = s.grad_accum * s.virtual_stages > 1 || !flushes(s.schedule);
+  return s.pipeline > 1 && !schedule_def(s.schedule).takes_turns && several;
 }
 
 bool releases_late(const Strategy& s) {
-  return s.schedule == Schedule::gpipe && s.grad_accum > 1;
+  return schedule_def(s.schedule).forwards_first && s.grad_accum > 1;
 }
 
 bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches) {
-  switch (schedule) {
-    case Schedule::interleaved: return micro_batches % pipeline == 0;
-    case Schedule::zb_h1: return micro_batches >= pipeline;
-    case Schedule::zb_h2:
-    case Schedule::zb_v: return micro_batches >= 2 * pipeline - 1;
-    case Schedule::pipedream: return micro_batches == 1;
-    case Schedule::pipedream_2bw: return micro_batches >= pipeline;
-    default: return true;
-  }
+  return schedule_def(schedule).micro_batches.take(micro_batches, pipeline);
+}
+
+std::int64_t place_of_chunk(Schedule schedule, std::int64_t rank, std::int64_t ranks,
+                            std::int64_t chunk) {
+  return runs_upwards(schedule, chunk) ? 2 * ranks - 1 - rank : chunk * ranks + rank;
 }
 
 program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_batches) {
+  const ScheduleDef& def = schedule_def(s.schedule);
+  const PipelinePlace place{stage, s.pipeline, s.virtual_stages, micro_batches};
+  const auto slots = [&](OfPlace of) { return of == nullptr ? 0 : of(place); };
   program::Schedule schedule;
-  const std::int64_t p = s.pipeline, v = s.virtual_stages, behind = p - stage - 1;
   schedule.micro_batches = micro_batches;
-  schedule.ranks = static_cast<int>(p);
+  schedule.ranks = static_cast<int>(s.pipeline);
   schedule.rank = stage;
-  schedule.chunks = static_cast<int>(v);
-  schedule.split = splits_backward(s.schedule);
-  switch (s.schedule) {
-    case Schedule::gpipe: schedule.warm_up = micro_batches; break;
-    case Schedule::one_f_one_b: schedule.warm_up = behind; break;
-    case Schedule::interleaved:
-      schedule.order = program::Order::interleaved;
-      schedule.warm_up = 2 * behind + (v - 1) * p;
-      break;
-    case Schedule::zb_h1:
-      schedule.warm_up = behind;
-      schedule.lag = stage;
-      break;
-    case Schedule::zb_h2:
-      schedule.warm_up = 2 * behind;
-      schedule.lag = 2 * stage;
-      break;
-    case Schedule::zb_v: schedule.order = program::Order::v_shape; break;
-    case Schedule::pipedream:
-    case Schedule::pipedream_2bw:
-      schedule.flushes = false;
-      schedule.warm_up = behind;
-      schedule.delay = s.schedule == Schedule::pipedream ? behind : 1;
-      return schedule;
-    default: break;
-  }
-  schedule.warm_up = std::min(schedule.warm_up, micro_batches * v);
+  schedule.chunks = static_cast<int>(s.virtual_stages);
+  schedule.order = def.order;
+  schedule.split = def.splits_backward;
+  schedule.flushes = def.flushes;
+  schedule.lag = slots(def.lag);
+  schedule.delay = slots(def.delay);
+  const std::int64_t most = micro_batches * s.virtual_stages;  // of a step
+  schedule.warm_up = def.flushes ? std::min(slots(def.warm_up), most) : slots(def.warm_up);
   return schedule;
 }
 

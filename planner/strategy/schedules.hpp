@@ -18,10 +18,12 @@ inline std::int64_t chunk_places(std::int64_t layers, std::int64_t virtual_stage
   return layers + (virtual_stages > 1 ? 2 : 0);
 }
 
-// Whether a schedule over `pipeline` ranks can be made of so many micro-batches: interleaved takes
-// whole groups of pipeline, zb_h1 at least pipeline, zb_h2 and zb_v 2 pipeline - 1, pipedream one,
-// pipedream_2bw at least pipeline.
+// Whether a schedule over `pipeline` ranks can be made of so many micro-batches.
 bool schedule_takes(Schedule schedule, std::int64_t pipeline, std::int64_t micro_batches);
+
+// Which part of the model, in its order, a rank's chunk is.
+std::int64_t place_of_chunk(Schedule schedule, std::int64_t rank, std::int64_t ranks,
+                            std::int64_t chunk);
 
 // Whether a rank receives a pass's message before the pass begins, into a landing buffer: not where
 // ranks take turns (naive), nor for a single pass.

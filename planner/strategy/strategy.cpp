@@ -38,7 +38,7 @@ std::string stages_text(const std::vector<std::int64_t>& stages) {
   return text;
 }
 
-std::string_view name(Schedule s) { return kScheduleNames[static_cast<std::size_t>(s)]; }
+std::string_view name(Schedule s) { return schedule_def(s).name; }
 std::string_view name(Sharding s) { return kShardingNames[static_cast<std::size_t>(s)]; }
 std::string_view name(Checkpoint c) { return kCheckpointNames[static_cast<std::size_t>(c)]; }
 std::string_view name(GradSync g) { return kGradSyncNames[static_cast<std::size_t>(g)]; }

@@ -10,19 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/strategy/schedule_table.hpp"
+
 namespace planner {
 
-enum class Schedule : std::uint8_t {
-  none, naive, gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, zb_v, pipedream, pipedream_2bw
-};
-// Steps follow one another without a pause, by weights of earlier updates.
-inline bool is_endless(Schedule s) { return s >= Schedule::pipedream; }
-// Weight gradients are passes of their own.
-inline bool splits_backward(Schedule s) { return s >= Schedule::zb_h1 && s <= Schedule::zb_v; }
 enum class Sharding : std::uint8_t { none, zero1, zero2, zero3 };
 enum class Checkpoint : std::uint8_t {
   none, every_k, selective, memory_poor, selective_op, pointwise
 };
+inline constexpr std::size_t kCheckpoints = 6;
 // Every layer keeps what its backward pass reads, less what is made again within the layer.
 inline bool drops_within_layers(Checkpoint c) {
   return c == Checkpoint::selective || c == Checkpoint::selective_op || c == Checkpoint::pointwise;

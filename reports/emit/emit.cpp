@@ -70,7 +70,7 @@ void Question::require_common(std::string_view framework, std::string_view offlo
           "plan without --lora-rank and --quantization");
   require(s.grad_sync != planner::GradSync::parameter_server, "grad_sync=parameter_server",
           "collectives between the workers", "plan with --forbid grad_sync=parameter_server");
-  require(!planner::is_endless(s.schedule), fmt::format("schedule={}", name(s.schedule)),
+  require(planner::flushes(s.schedule), fmt::format("schedule={}", name(s.schedule)),
           "a schedule that flushes each step", "plan without --allow-stale");
   for (const std::string& what : s.offload)
     require(what == offload_allowed, "offload=" + what,

@@ -10,7 +10,6 @@ namespace reports::emit {
 namespace {
 
 using planner::Checkpoint;
-using planner::Schedule;
 using planner::Sharding;
 
 // As the shell reads it: a text may come from a file, a number cannot hold anything else.
@@ -54,9 +53,8 @@ void check_for_megatron(Question& q) {
   q.require(v.ffn == models::Ffn::swiglu || q.model().activation != models::Activation::relu,
             "a feed-forward with ReLU", "GELU or SwiGLU: pretrain_gpt.py has no option for ReLU",
             "");
-  const bool schedule = s.schedule == Schedule::none || s.schedule == Schedule::one_f_one_b ||
-                        s.schedule == Schedule::interleaved;
-  q.require(schedule, fmt::format("schedule={}", name(s.schedule)),
+  q.require(planner::schedule_def(s.schedule).megatron,
+            fmt::format("schedule={}", name(s.schedule)),
             "schedule=1f1b or interleaved, which Megatron-LM runs",
             "plan with --pin schedule=1f1b, or --pin schedule=interleaved");
   q.require(s.sharding == Sharding::none || s.sharding == Sharding::zero1,

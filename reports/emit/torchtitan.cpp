@@ -11,21 +11,7 @@ namespace reports::emit {
 namespace {
 
 using planner::Checkpoint;
-using planner::Schedule;
 using planner::Sharding;
-
-constexpr std::array<std::pair<Schedule, std::string_view>, 4> kTitanSchedules{{
-    {Schedule::gpipe, "GPipe"},
-    {Schedule::one_f_one_b, "1F1B"},
-    {Schedule::interleaved, "Interleaved1F1B"},
-    {Schedule::zb_v, "ZBVZeroBubble"},
-}};
-
-std::string_view titan_schedule(Schedule schedule) {
-  const auto found = std::ranges::find(kTitanSchedules, schedule,
-                                       &std::pair<Schedule, std::string_view>::first);
-  return found == kTitanSchedules.end() ? std::string_view() : found->second;
-}
 
 // Its name for one of its own sizes; empty: a size of one's own.
 std::string_view flavor(const models::ModelSpec& m) {
@@ -41,7 +27,7 @@ void check_for_torchtitan(Question& q) {
   q.require(q.model().family == models::Family::llama,
             fmt::format("family {}", models::name(q.model().family)),
             "family llama, torchtitan's llama3", "emit for megatron");
-  q.require(s.schedule == Schedule::none || !titan_schedule(s.schedule).empty(),
+  q.require(s.pipeline == 1 || !planner::schedule_def(s.schedule).torch.empty(),
             fmt::format("schedule={}", name(s.schedule)),
             "schedule=gpipe, 1f1b, interleaved or zb_v, which torch's pipelining has",
             "plan with --pin schedule=1f1b, or another of them");
@@ -123,7 +109,7 @@ void add_parallelism(Toml& toml, const planner::Strategy& s) {
              s.context_method == planner::ContextMethod::ring ? "alltoall" : "allgather");
   toml.set("pipeline_parallel_degree", s.pipeline);
   if (s.pipeline > 1) {
-    toml.set("pipeline_parallel_schedule", titan_schedule(s.schedule));
+    toml.set("pipeline_parallel_schedule", planner::schedule_def(s.schedule).torch);
     toml.set("pipeline_parallel_microbatch_size", s.micro_batch);
   }
 }

@@ -10,6 +10,7 @@
 
 #include "hw_profiles/load.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/strategy/keys.hpp"
 #include "planner/strategy/schedules.hpp"
 
 namespace reports::validation {
@@ -154,11 +155,14 @@ void read_pipeline(const CsvRow& row, std::int64_t layers, planner::Strategy& s,
   using planner::Schedule;
   row.optional("pipeline", s.pipeline, kDegree, problems);
   row.optional("virtual_stages", s.virtual_stages, kDegree, problems);
-  constexpr std::array<std::pair<std::string_view, Schedule>, 8> kSchedules{
-      {{"none", Schedule::none}, {"1f1b", Schedule::one_f_one_b}, {"gpipe", Schedule::gpipe},
-       {"naive", Schedule::naive}, {"interleaved", Schedule::interleaved},
-       {"zb1p", Schedule::zb_h1}, {"zb2p", Schedule::zb_h2}, {"zbv", Schedule::zb_v}}};
-  choose(row, "schedule", kSchedules, s.schedule, problems);
+  const std::string_view cell = row.text("schedule");
+  const auto schedule =
+      planner::schedule_from_name(planner::value_meant(*planner::find_strategy_key("schedule"),
+                                                       cell));
+  if (schedule) s.schedule = *schedule;
+  else if (!cell.empty())
+    row.problem("schedule", fmt::format("one of {}", fmt::join(planner::kScheduleNames, ", ")), "",
+                problems);
   if (s.pipeline == 1) {
     s.schedule = Schedule::none;
     s.virtual_stages = 1;
@@ -170,8 +174,9 @@ void read_pipeline(const CsvRow& row, std::int64_t layers, planner::Strategy& s,
   const std::int64_t most = std::max<std::int64_t>(
       1, planner::chunk_places(layers, s.virtual_stages) / s.pipeline);
   if (s.virtual_stages > most) s.virtual_stages = layers % (most * s.pipeline) == 0 ? most : 1;
-  if (s.schedule != Schedule::interleaved && s.schedule != Schedule::zb_v) s.virtual_stages = 1;
-  else if (s.schedule == Schedule::interleaved && s.virtual_stages == 1)
+  const planner::ChunksOfRank chunks = planner::schedule_def(s.schedule).chunks;
+  if (chunks == planner::ChunksOfRank::one) s.virtual_stages = 1;
+  else if (chunks == planner::ChunksOfRank::several && s.virtual_stages == 1)
     s.schedule = Schedule::one_f_one_b;
 }
 

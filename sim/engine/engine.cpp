@@ -21,7 +21,7 @@ constexpr std::int64_t kFirstAhead = 8;    // compute operations issued and not 
 class Engine {
  public:
   Engine(const Scene& scene, const EngineOptions& options, std::int64_t ahead)
-      : scene_(scene), options_(options), endless_(scene.draining_steps() > 0), ahead_(ahead) {
+      : scene_(scene), options_(options), drains_(scene.draining_steps() > 0), ahead_(ahead) {
     options_.steps = scene.steps_of(options.steps);
     outcome_.steps = options_.steps;
     outcome_.accounted = options_.steps - 1 - scene.draining_steps();
@@ -105,7 +105,7 @@ class Engine {
     nodes_[n].actor = a;
     nodes_[n].operation = kJoin;
     nodes_[n].step = p.cursor.step();
-    for (std::size_t s = 0; s < (endless_ ? kComputeStream + 1 : kStreams); ++s) {
+    for (std::size_t s = 0; s < (drains_ ? kComputeStream + 1 : kStreams); ++s) {
       wait_for(n, s, p.tails[s]);
       p.tails[s].pending = n;
     }
@@ -333,14 +333,14 @@ class Engine {
     enter(account(n), op, {n.ready, n.start, end, n.missing_from, n.missing_to}, counts,
           players_[n.actor].compute_done);
     ++outcome_.operations;
-    if (options_.record != nullptr && (n.step == 0 || endless_) &&
+    if (options_.record != nullptr && (n.step == 0 || drains_) &&
         (options_.record_actor == kAbsent || options_.record_actor == n.actor))
       options_.record->push_back({n.actor, n.operation, n.micro_batch, n.start, end});
   }
 
   const Scene& scene_;
   EngineOptions options_;
-  const bool endless_;
+  const bool drains_;
   std::int64_t ahead_;
   Outcome outcome_;
   EventQueue queue_;

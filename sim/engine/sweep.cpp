@@ -31,7 +31,7 @@ template <class S>
 class Sweep {
  public:
   Sweep(const Scene& scene, const SweepOptions& options)
-      : scene_(scene), options_(options), endless_(scene.draining_steps() > 0) {
+      : scene_(scene), options_(options), drains_(scene.draining_steps() > 0) {
     options_.steps = scene.steps_of(options.steps);
     outcome_.steps = options_.steps;
     outcome_.accounted = options_.steps - 1 - scene.draining_steps();
@@ -174,7 +174,7 @@ class Sweep {
   void issue_join(std::uint32_t a) {
     Player& p = players_[a];
     const std::uint32_t n = keep({a, kJoin, p.cursor.step()});
-    for (std::size_t s = 0; s < (endless_ ? kComputeStream + 1 : kStreams); ++s) {
+    for (std::size_t s = 0; s < (drains_ ? kComputeStream + 1 : kStreams); ++s) {
       if (p.tails[s].pending == kAbsent) keep_later(nodes_[n].ready, p.tails[s].stamp);
       wait_for(n, s, p.tails[s]);
       p.tails[s].pending = n;
@@ -333,7 +333,7 @@ class Sweep {
           {node.ready.time, start.time, end.time, node.ready.missing_from, node.ready.missing_to},
           counts(node.actor, op), players_[node.actor].compute_done);
     ++outcome_.operations;
-    if (options_.record != nullptr && (node.step == 0 || endless_) &&
+    if (options_.record != nullptr && (node.step == 0 || drains_) &&
         (options_.record_actor == kAbsent || options_.record_actor == node.actor))
       options_.record->push_back(
           {node.actor, node.operation, node.micro_batch, start.time, end.time});
@@ -353,7 +353,7 @@ class Sweep {
 
   const Scene& scene_;
   SweepOptions options_;
-  const bool endless_;
+  const bool drains_;
   Outcome outcome_;
   std::vector<Player> players_;
   std::vector<Moment> moments_;        // of every actor's event instances

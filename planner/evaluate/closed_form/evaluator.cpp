@@ -5,6 +5,7 @@
 #include "core/check.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/strategy/keys.hpp"
 #include "planner/strategy/schedules.hpp"
 
 namespace planner::closed_form {
@@ -42,7 +43,7 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
 // Pieces hold what is exchanged with expert and context ranks that follow the tensor ranks.
 bool Evaluator::covers(const Strategy& s) const {
   const Job& job = questions_.front().job;
-  const bool schedule = s.schedule != Schedule::naive && s.schedule != Schedule::zb_v;
+  const bool schedule = has_formula(s.schedule);
   const bool checkpoint = s.checkpoint != Checkpoint::memory_poor &&
                           s.checkpoint != Checkpoint::selective_op;
   // The second rank must stand for all between the first and the last, chunk by chunk.
@@ -60,30 +61,21 @@ bool Evaluator::covers(const Strategy& s) const {
          !s.offloads("activations") && inner();
 }
 
-Evaluator::GraphKey Evaluator::key_of(const Strategy& s) {
-  return {s.tensor,
-          s.context,
-          s.expert,
-          s.context_method,
-          s.sequence_parallel,
-          drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
-          splits_backward(s.schedule),
-          s.loss_chunks};
+bool Evaluator::prepare(const Strategy& resolved, const models::ModelGraph& graph) {
+  if (!covers(resolved)) return false;
+  std::optional<Pieces>& known = pieces(resolved, graph);
+  return known && take(resolved, *known);
 }
 
-std::optional<Pieces>* Evaluator::known_pieces(const Strategy& s) {
-  const GraphKey key = key_of(s);
-  if (latest_ != nullptr && latest_->first == key) return &latest_->second;
-  const auto found = pieces_.find(key);
-  if (found == pieces_.end()) return nullptr;
+std::optional<Pieces>& Evaluator::pieces(const Strategy& s, const models::ModelGraph& graph) {
+  const PiecesKey key{&graph, drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
+                      splits_backward(s.schedule), s.loss_chunks};
+  if (latest_ != nullptr && latest_->first == key) return latest_->second;
+  auto found = pieces_.find(key);
+  if (found == pieces_.end())
+    found = pieces_.emplace(key, Pieces::of(graph, questions_.front().job, s, machines_)).first;
   latest_ = &*found;
-  return &latest_->second;
-}
-
-std::optional<Pieces>& Evaluator::add_pieces(const Strategy& s, const models::ModelGraph& graph) {
-  return pieces_
-      .emplace(key_of(s), Pieces::of(graph, questions_.front().job, s, machines_))
-      .first->second;
+  return latest_->second;
 }
 
 std::int64_t Evaluator::counted(const Strategy& s) const {
@@ -94,27 +86,18 @@ std::int64_t Evaluator::counted(const Strategy& s) const {
 
 // Pieces that differ in the checkpoint alone are of one graph, and so are the units of a stage.
 bool Evaluator::same_stages(const Strategy& s) const {
-  return current_ != nullptr && s.data == strategy_.data && s.context == strategy_.context &&
-         s.pipeline == strategy_.pipeline && s.tensor == strategy_.tensor &&
-         s.expert == strategy_.expert && s.sequence_parallel == strategy_.sequence_parallel &&
-         s.context_method == strategy_.context_method &&
-         s.loss_chunks == strategy_.loss_chunks &&
+  return current_ != nullptr && same(KeyShapes::stage, s, strategy_) &&
          splits_backward(s.schedule) == splits_backward(strategy_.schedule) &&
-         s.sharding == strategy_.sharding && s.shard_group == strategy_.shard_group &&
-         s.overlap == strategy_.overlap && s.bucket_bytes == strategy_.bucket_bytes &&
-         s.grad_sync == strategy_.grad_sync && s.stages == strategy_.stages &&
-         s.mesh_order == strategy_.mesh_order && s.offload == strategy_.offload &&
          counted(s) == counted(strategy_) &&
          (s.schedule == strategy_.schedule ||
-          !(is_endless(s.schedule) || is_endless(strategy_.schedule)));  // versions of weights
+          (flushes(s.schedule) && flushes(strategy_.schedule)));  // versions of weights
 }
 
 bool Evaluator::take(const Strategy& s, Pieces& pieces) {
   const bool stages = same_stages(s);
   const bool routines = stages && s.checkpoint == strategy_.checkpoint &&
                         s.checkpoint_every == strategy_.checkpoint_every &&
-                        (s.schedule == Schedule::interleaved) ==
-                            (strategy_.schedule == Schedule::interleaved);
+                        interleaves(s.schedule) == interleaves(strategy_.schedule);
   if (!stages) strategy_ = s;
   strategy_.checkpoint = s.checkpoint;
   strategy_.checkpoint_every = s.checkpoint_every;
@@ -255,7 +238,7 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
   shared_.clear();
   at.boundary = forms.boundary;
   const bool lands = receives_ahead(strategy_);
-  const bool interleaved = strategy_.schedule == Schedule::interleaved;
+  const bool interleaved = interleaves(strategy_.schedule);
   for (std::size_t r = 0; r < roles_.size(); ++r) {
     const StageForm& form = roles_[r].form;
     RoleFigures& of = at.roles[r];
@@ -301,7 +284,7 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
   // Buffers that messages land in, and what was sent while the next pass computes.
   const std::int64_t messages =
       receives_ahead(strategy_) + releases_late(strategy_);
-  const bool interleaved = strategy_.schedule == Schedule::interleaved;
+  const bool interleaved = interleaves(strategy_.schedule);
   for (std::size_t r = 0; r < roles_.size(); ++r) {
     const StageForm& form = roles_[r].form;
     const RoleFigures& of = known.roles[r];

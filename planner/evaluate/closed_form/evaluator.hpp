@@ -30,14 +30,9 @@ class Evaluator {
   explicit Evaluator(const std::vector<Question>& questions);
 
   // Takes a structure: a resolved strategy whose micro-batch is open. False: the closed form does
-  // not describe it. graph: built for the strategy; called once per new kind of graph.
-  template <class GraphOf>
-  bool prepare(const Strategy& resolved, GraphOf&& graph) {
-    if (!covers(resolved)) return false;
-    std::optional<Pieces>* pieces = known_pieces(resolved);
-    if (pieces == nullptr) pieces = &add_pieces(resolved, graph(resolved));
-    return *pieces && take(resolved, **pieces);
-  }
+  // not describe it. graph: built for the strategy, one for each set of options; it outlives the
+  // evaluator.
+  bool prepare(const Strategy& resolved, const models::ModelGraph& graph);
 
   // REQUIRES: prepare() returned true. Valid until the next call of either.
   const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
@@ -45,10 +40,8 @@ class Evaluator {
   core::Bytes host_bytes() const;
 
  private:
-  // Degrees that shape the graph; how keys meet; sequence parallelism, checkpoints within
-  // layers, split passes; chunks of the loss.
-  using GraphKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, ContextMethod, bool,
-                              Checkpoint, bool, std::int64_t>;
+  // The graph; what layers make again by themselves; split passes; chunks of the loss.
+  using PiecesKey = std::tuple<const models::ModelGraph*, Checkpoint, bool, std::int64_t>;
   // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
   struct Role {
     StageForm form;
@@ -70,9 +63,7 @@ class Evaluator {
   };
 
   bool covers(const Strategy& s) const;
-  static GraphKey key_of(const Strategy& s);
-  std::optional<Pieces>* known_pieces(const Strategy& s);
-  std::optional<Pieces>& add_pieces(const Strategy& s, const models::ModelGraph& graph);
+  std::optional<Pieces>& pieces(const Strategy& s, const models::ModelGraph& graph);
   bool take(const Strategy& s, Pieces& pieces);
   bool same_stages(const Strategy& s) const;
   // k, where every_k k means that one layer in k is computed again (stage::Policy::one_in_k):
@@ -98,8 +89,8 @@ class Evaluator {
 
   const std::vector<Question>& questions_;
   std::vector<const cost::Machine*> machines_;
-  std::map<GraphKey, std::optional<Pieces>> pieces_;
-  std::pair<const GraphKey, std::optional<Pieces>>* latest_ = nullptr;  // asked for
+  std::map<PiecesKey, std::optional<Pieces>> pieces_;
+  std::pair<const PiecesKey, std::optional<Pieces>>* latest_ = nullptr;  // asked for
   Strategy strategy_;
   TransferTimes transfers_;
   Structure structure_;

@@ -105,7 +105,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     turn.weight_gradient += time.weight_gradient * role.times / role.parts;
   }
   std::int64_t passes = m * slot(*slow);
-  if (is_endless(strategy_.schedule)) {
+  if (!flushes(strategy_.schedule)) {
     passes = without_flush(known, i);
   } else if (strategy_.schedule == Schedule::one_f_one_b) {
     passes = in_turns(known, i) + message_waits(strategy_, slow->passes(), known.messages[i]);
@@ -121,7 +121,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     passes += message_waits(strategy_, own, known.messages[i]);
   }
   // All forward passes, then all backward ones: each kind waits for its own slowest rank.
-  if (strategy_.schedule == Schedule::gpipe)
+  if (schedule_def(strategy_.schedule).forwards_first)
     passes += (m - 1) * (slowest.period() - slow->period());
   return {core::Bytes(device), core::to_seconds(core::Picoseconds(passes + tail))};
 }

@@ -34,7 +34,7 @@ void StageForm::chunk_live(const Forms& forms, std::size_t run, std::int64_t mic
   live.forward = after_send(forward, !c.last);
   live.first_backward = backward;
   live.backward = after_send(backward, !c.first);
-  const bool before = micro_batches > 1 || is_endless(s_->strategy->schedule);
+  const bool before = micro_batches > 1 || !flushes(s_->strategy->schedule);
   live.last_backward =
       after_send(stages_early() ? backward_live(forms, c, last_backward_[run]) : backward,
                  !c.first && before);
@@ -70,7 +70,7 @@ void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
   r.end = end_live(forms);
   r.finish = {};
   r.only_backward.clear();
-  if (is_endless(s_->strategy->schedule)) {  // what was sent last goes with the run
+  if (!flushes(s_->strategy->schedule)) {  // what was sent last goes with the run
     r.finish = {r.end.net, 0};
     r.end = {0, held_at_end()};
     const Tape& last = stages_early() ? last_backward_.front()

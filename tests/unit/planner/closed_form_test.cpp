@@ -153,7 +153,7 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
       if (!strategy_problems(model, job, s, c.gpus).empty()) continue;
       const Strategy resolved = resolve(model, job, s);
       INFO(to_text(resolved));
-      if (!evaluator.prepare(resolved, graph)) {
+      if (!evaluator.prepare(resolved, graph(resolved))) {
         REQUIRE(c.wide);  // its staging buffers are too large a part for a sum
         ++declined;
         continue;
@@ -203,8 +203,7 @@ static bool is_followed(const Strategy& s) {
   closed_form::Evaluator evaluator(questions);
   const auto graph =
       models::build_graph(model, graph_options(job, resolved, profile.framework)).value();
-  const auto same = [&](const Strategy&) -> const models::ModelGraph& { return graph; };
-  if (!evaluator.prepare(resolved, same)) return false;
+  if (!evaluator.prepare(resolved, graph)) return false;
   const closed_form::Figures f = evaluator.at(s.micro_batch, s.grad_accum)[0];
   const program::Program program =
       lower(graph, job, resolved, stage::policy_of(job, profile.framework));

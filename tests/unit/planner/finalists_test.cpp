@@ -127,6 +127,34 @@ TEST_CASE("each way in which keys meet is evaluated on a graph of its own") {
   CHECK(collectives(ContextMethod::ring) == Names{"send"});
 }
 
+TEST_CASE("what a checkpoint makes its kernels keep does not depend on what was asked before") {
+  // Products in 8 bits keep codes of their inputs, but not where layers make those again.
+  Request r = request("llama3-8b", 8, "h100-sxm-80g");
+  REQUIRE(hw_profiles::use_framework(r.profile, "megatron_core", "test").ok());
+  r.job.precision = core::DType::f8;
+  r.job.seq_len = 2048;
+  r.job.global_batch = 8;
+  const core::Result<Question> question = make_question(r.model, r.job, r.profile, r.gpus);
+  INFO(core::to_text(question.ok() ? core::Problems{} : question.problems()));
+  REQUIRE(question.ok());
+  const auto measured = [&](std::initializer_list<Checkpoint> asked) {
+    Explorer explorer({*question}, r.max_risk);
+    core::Bytes last{};
+    for (const Checkpoint c : asked) {
+      Strategy s;
+      s.data = 8;
+      s.sharding = Sharding::zero1;
+      s.shard_group = 8;
+      s.checkpoint = c;
+      last = explorer.candidate(explorer.resolved(s)).memory.worst.device;
+    }
+    return last;
+  };
+  const core::Bytes alone = measured({Checkpoint::pointwise});
+  CHECK(measured({Checkpoint::none, Checkpoint::pointwise}) == alone);
+  CHECK(measured({Checkpoint::pointwise, Checkpoint::none}) == measured({Checkpoint::none}));
+}
+
 TEST_CASE("a pinned ring is searched in closed form, at the degrees that the space has") {
   Request r = request("llama3.1-405b", 16'384, "h100-sxm-80g");
   r.job.seq_len = 131'072;

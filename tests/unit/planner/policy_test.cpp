@@ -36,8 +36,7 @@ Devices devices(const Request& r, const Strategy& strategy) {
     d.lowered = std::max(d.lowered, program::closed_form_live(k) +
                                         overhead_bytes(program, k, q.profile));
   closed_form::Evaluator evaluator(questions);
-  const auto same = [&](const Strategy&) -> const models::ModelGraph& { return graph; };
-  REQUIRE(evaluator.prepare(resolved, same));
+  REQUIRE(evaluator.prepare(resolved, graph));
   d.closed = evaluator.at(resolved.micro_batch, resolved.grad_accum)[0].device;
   return d;
 }

@@ -75,27 +75,35 @@ TEST_CASE("messages hold up the V where its passes follow one another without a 
   }
 }
 
-TEST_CASE("the algebra equals the played passes on equal stages") {
-  for (const PassTimes t : {PassTimes{1, 1, 1}, {2, 3, 2}, {2, 2, 3}, {3, 5, 1}})
-    for (std::int64_t p = 2; p <= 6; ++p)
-      for (std::int64_t m = 1; m <= 12; ++m) {
-        CAPTURE(p, m, t.forward, t.input_gradient, t.weight_gradient);
-        for (Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
-          CHECK(played(shape(schedule, p, 1, m), t).makespan ==
-                bubble(shape(schedule, p, 1, m), t, true));
-        for (std::int64_t v : {2, 3}) {
-          if (m % p != 0) continue;
-          const PassTimes rank{v * t.forward, v * t.input_gradient, v * t.weight_gradient};
-          CHECK(played(shape(Schedule::interleaved, p, v, m), t).makespan ==
-                bubble(shape(Schedule::interleaved, p, v, m), rank, true));
-        }
-        if (m >= p) {
-          const Strategy s = shape(Schedule::zb_h1, p, 1, m);
-          CHECK(played(s, t).makespan == bubble(s, t, true));
-        }
-        if (m < 2 * p - 1) continue;
-        const Strategy s = shape(Schedule::zb_h2, p, 1, m);
-        CHECK(played(s, t).makespan == bubble(s, t, true));
-        CHECK(played(s, t).period == bubble(s, t, false));
-      }
+TEST_CASE("the formulas equal the played passes on equal stages") {
+  for (const ScheduleDef& def : kSchedules) {
+    if (!has_formula(def.schedule) || def.schedule == Schedule::none || !def.flushes) continue;
+    for (const PassTimes t : {PassTimes{1, 1, 1}, {2, 3, 2}, {2, 2, 3}, {3, 5, 1}})
+      for (std::int64_t p = 2; p <= 6; ++p)
+        for (std::int64_t m = 1; m <= 12; ++m)
+          for (const std::int64_t v : {1, 2, 3}) {
+            if ((v > 1) != (def.chunks == ChunksOfRank::several)) continue;
+            if (!def.micro_batches.take(m, p)) continue;
+            CAPTURE(def.name, p, m, v, t.forward, t.input_gradient, t.weight_gradient);
+            const Strategy s = shape(def.schedule, p, v, m);
+            const PassTimes rank{v * t.forward, v * t.input_gradient, v * t.weight_gradient};
+            CHECK(played(s, t).makespan == bubble(s, rank, true));
+            if (def.schedule == Schedule::zb_h2) CHECK(played(s, t).period == bubble(s, t, false));
+          }
+  }
+}
+
+TEST_CASE("a step of fewer micro-batches than its row says idles more, or cannot be played") {
+  const PassTimes t{2, 2, 2};
+  for (const ScheduleDef& def : kSchedules) {
+    if (def.micro_batches.any() || def.micro_batches.single || !def.flushes) continue;
+    const std::int64_t p = 4, v = def.chunks == ChunksOfRank::one ? 1 : 2;
+    const std::int64_t fewest = def.micro_batches.whole_groups ? p : def.micro_batches.fewest(p);
+    CAPTURE(def.name);
+    CHECK(def.micro_batches.take(fewest, p));
+    CHECK_FALSE(def.micro_batches.take(fewest - 1, p));
+    CHECK(def.micro_batches.take(2 * fewest, p));
+    const std::int64_t idle = bubble(shape(def.schedule, p, v, fewest), t, true);
+    CHECK(bubble(shape(def.schedule, p, v, 2 * fewest), t, true) == idle);
+  }
 }

@@ -25,7 +25,7 @@ Schedule v_shape(int p, int r, std::int64_t m) {
           .rank = r};
 }
 
-Schedule endless(int p, int r, std::int64_t m) {
+Schedule without_flush(int p, int r, std::int64_t m) {
   return {.micro_batches = m, .warm_up = p - r - 1, .ranks = p, .rank = r, .flushes = false};
 }
 
@@ -80,26 +80,26 @@ TEST_CASE("passes come in hand-worked orders") {
 }
 
 TEST_CASE("without flush a run fills, repeats and drains") {
-  const Schedule first = endless(3, 0, 3), last = endless(3, 2, 3);
+  const Schedule first = without_flush(3, 0, 3), last = without_flush(3, 2, 3);
   CHECK(text(first, {0, 4}) == "F0 F1 F2 B0 F3 B1 F4 B2");
   CHECK(text(first, {1, 4}) == "F5 B3 F6 B4 F7 B5");
   CHECK(text(first, {3, 4}) == "F11 B9 B10 B11");
   CHECK(text(last, {1, 4}) == "F3 B3 F4 B4 F5 B5");
   CHECK(text(first) == text({.micro_batches = 3, .warm_up = 2}));  // a step alone is 1f1b
   // One micro-batch a step: forward passes are of steps to come.
-  CHECK(text(endless(3, 0, 1), {0, 5}) == "F0 F1 F2 B0");
-  CHECK(text(endless(3, 0, 1), {2, 5}) == "F4 B2");
-  CHECK(text(endless(3, 0, 1), {3, 5}) == "B3");
-  CHECK(endless(3, 0, 1).slots() == 3);
-  CHECK(endless(3, 0, 1).whole_run() == 5);
-  CHECK(endless(3, 1, 3).whole_run() == 3);
+  CHECK(text(without_flush(3, 0, 1), {0, 5}) == "F0 F1 F2 B0");
+  CHECK(text(without_flush(3, 0, 1), {2, 5}) == "F4 B2");
+  CHECK(text(without_flush(3, 0, 1), {3, 5}) == "B3");
+  CHECK(without_flush(3, 0, 1).slots() == 3);
+  CHECK(without_flush(3, 0, 1).whole_run() == 5);
+  CHECK(without_flush(3, 1, 3).whole_run() == 3);
 }
 
 TEST_CASE("without flush periods of a step can be left out") {
   for (const int p : {2, 3, 5})
     for (int r = 0; r < p; ++r)
       for (std::int64_t step = 0; step < 3; ++step) {
-        const Schedule s = endless(p, r, 12);
+        const Schedule s = without_flush(p, r, 12);
         std::int64_t left_out = 0, count = 0;
         for (Passes passes(s, {step, 3}); !passes.done();) {
           if (const std::int64_t n = passes.ordinary_periods(); n > 0) {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kRunSteps = 6;  // pipedream's four stages fill, are steady for three, drain
 
 // 12 samples of each data rank a step: in one micro-batch under pipedream.
-Strategy endless(Schedule schedule, std::int64_t pipeline, std::int64_t data,
+Strategy without_flush(Schedule schedule, std::int64_t pipeline, std::int64_t data,
                  std::int64_t micro_batch = 2) {
   const bool one = schedule == Schedule::pipedream;
   Strategy s = strategy(data, 12 * data, one ? 12 : micro_batch, stages(pipeline, schedule));
@@ -60,7 +60,7 @@ TEST_CASE("a pipeline without flush trains as the delayed weights of each stage 
       for (const std::int64_t pipeline : {2, 3, 4})
         for (const std::int64_t data : {1, 2})
           check_all(spec, job_of(spec, data, "fp32", OptimizerKind::sgd),
-                    endless(schedule, pipeline, data));
+                    without_flush(schedule, pipeline, data));
 }
 
 TEST_CASE("random cells of pipelines without flush") {
@@ -76,7 +76,7 @@ TEST_CASE("random cells of pipelines without flush") {
     spec.tied_embeddings = one_of(0, 1) == 0;
     const auto schedule = one_of(Schedule::pipedream_2bw, Schedule::pipedream);
     const std::int64_t data = one_of(1, 2);
-    Strategy s = endless(schedule, one_of(2, 3, 4), data, one_of(1, 2, 3));
+    Strategy s = without_flush(schedule, one_of(2, 3, 4), data, one_of(1, 2, 3));
     s.grad_sync = one_of(GradSync::ring, GradSync::tree);
     s.overlap = one_of(0, 1) == 0;
     s.bucket_bytes = one_of(300, 20000, 1 << 20);
@@ -90,18 +90,18 @@ TEST_CASE("random cells of pipelines without flush") {
 // The last stage sums its part of tied embeddings before it receives the next micro-batch, and the
 // first stage comes to that sum when the stages between have passed their gradients on.
 TEST_CASE("a pipeline without flush needs streams that run beside each other") {
-  const program::Program p = lowered(endless(Schedule::pipedream, 3, 1));
+  const program::Program p = lowered(without_flush(Schedule::pipedream, 3, 1));
   REQUIRE(program::check(p).empty());
   const std::string circle = core::to_text(program::check_launches(p));
   CAPTURE(circle);
   CHECK(circle.find("a circle over communicators") != std::string::npos);
   CHECK(circle.find("in group embedding (ranks 0, 2)") != std::string::npos);
-  CHECK(program::check_launches(lowered(endless(Schedule::pipedream, 2, 1))).empty());
+  CHECK(program::check_launches(lowered(without_flush(Schedule::pipedream, 2, 1))).empty());
 }
 
 TEST_CASE("the checker names a wrong version of the weights") {
   const auto problems_after = [](Schedule schedule, auto&& change) {
-    program::Program p = lowered(endless(schedule, 3, 1));
+    program::Program p = lowered(without_flush(schedule, 3, 1));
     REQUIRE(program::check(p).empty());
     change(p.classes.front());
     return core::to_text(program::check(p));
@@ -137,7 +137,7 @@ TEST_CASE("the checker names a wrong version of the weights") {
 
 TEST_CASE("the checker names activations in flight that are freed or reused too early") {
   for (const Schedule schedule : {Schedule::pipedream_2bw, Schedule::pipedream}) {
-    program::Program p = lowered(endless(schedule, 3, 1));
+    program::Program p = lowered(without_flush(schedule, 3, 1));
     program::RankClass& k = p.classes.front();
     for (program::Buffer& b : k.buffers)
       if (b.term == program::Term::activations && b.slots > 1) --b.slots;

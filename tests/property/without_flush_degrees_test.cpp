@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kManySteps = 5;  // three stages fill, are steady for two steps, and drain
 
-constexpr Schedule kSchedules[] = {Schedule::pipedream_2bw, Schedule::pipedream};
+constexpr Schedule kWithoutFlush[] = {Schedule::pipedream_2bw, Schedule::pipedream};
 
 // Six micro-batches of two samples a data rank, under pipedream one of four.
 Strategy unflushed(Schedule schedule, std::int64_t pipeline, std::int64_t data,
@@ -63,7 +63,7 @@ ReferenceResult one_rank_a_stage(const models::ModelSpec& spec, const Job& job, 
 }  // namespace
 
 TEST_CASE("a divided optimizer updates the versions of a pipeline without flush") {
-  for (const Schedule schedule : kSchedules)
+  for (const Schedule schedule : kWithoutFlush)
     for (const auto& spec : {tiny_gpt(), tiny_llama()})
       for (const std::int64_t data : {2, 3})
         for (const char* recipe : {"fp32", "mixed"}) {
@@ -76,7 +76,7 @@ TEST_CASE("a divided optimizer updates the versions of a pipeline without flush"
 
 TEST_CASE("context ranks of a pipeline without flush train as its delayed weights say") {
   const models::ModelSpec spec = with_tokens(tiny_llama(), 8);
-  for (const Schedule schedule : kSchedules)
+  for (const Schedule schedule : kWithoutFlush)
     for (const ContextMethod method :
          {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange}) {
       Strategy s = unflushed(schedule, 2, 1);
@@ -93,7 +93,7 @@ TEST_CASE("context ranks of a pipeline without flush train as its delayed weight
 }
 
 TEST_CASE("mixtures of experts train in pipelines without flush, divided or not") {
-  for (const Schedule schedule : kSchedules)
+  for (const Schedule schedule : kWithoutFlush)
     for (const std::int64_t expert : {1, 2}) {
       Strategy s = unflushed(schedule, 2, 2);
       s.expert = expert;
@@ -104,7 +104,7 @@ TEST_CASE("mixtures of experts train in pipelines without flush, divided or not"
 }
 
 TEST_CASE("tensor ranks of a pipeline without flush equal one rank a stage with its delays") {
-  for (const Schedule schedule : kSchedules)
+  for (const Schedule schedule : kWithoutFlush)
     for (const bool rows : {false, true})
       for (const Sharding z : {Sharding::none, Sharding::zero1}) {
         Strategy s = unflushed(schedule, 2, 2);
@@ -120,7 +120,7 @@ TEST_CASE("tensor ranks of a pipeline without flush equal one rank a stage with 
 }
 
 TEST_CASE("pipelines without flush recompute with the version that their forward pass read") {
-  for (const Schedule schedule : kSchedules)
+  for (const Schedule schedule : kWithoutFlush)
     for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::selective,
                                Checkpoint::selective_op, Checkpoint::pointwise,
                                Checkpoint::memory_poor}) {
@@ -131,7 +131,7 @@ TEST_CASE("pipelines without flush recompute with the version that their forward
 }
 
 TEST_CASE("adapters, chains and other families train in pipelines without flush") {
-  for (const Schedule schedule : kSchedules) {
+  for (const Schedule schedule : kWithoutFlush) {
     const Strategy s = unflushed(schedule, 2, 2, sharded(Sharding::zero1));
     Job adapters = job_for(tiny_llama(), s, "mixed");
     adapters.lora_rank = 3;
