@@ -37,3 +37,30 @@ TEST_CASE("both arms of the V are sound: on the same streams their messages woul
         CHECK_FALSE(program::check(v).empty());
       }
 }
+
+TEST_CASE("the Programs of every schedule in the table are sound") {
+  const models::ModelSpec spec = models::find_model("gpt2-124m").value();
+  for (const ScheduleDef& def : kSchedules)
+    for (const std::int64_t p : {2, 3, 4}) {
+      if (def.schedule == Schedule::none) continue;
+      const MicroBatches& takes = def.micro_batches;
+      const std::int64_t fewest = takes.whole_groups ? p : takes.fewest(p);
+      for (const std::int64_t m : {fewest, 2 * fewest, 3 * p}) {
+        if (!takes.take(m, p)) continue;
+        CAPTURE(def.name, p, m);
+        Strategy s;
+        s.pipeline = p;
+        s.schedule = def.schedule;
+        s.virtual_stages = def.chunks == ChunksOfRank::one ? 1 : 2;
+        s.grad_accum = m;
+        Job job;
+        job.seq_len = spec.default_seq_len;
+        job.global_batch = m;
+        s = resolve(spec, job, s);
+        INFO(core::to_text(strategy_problems(spec, job, s, p)));
+        REQUIRE(strategy_problems(spec, job, s, p).empty());
+        const program::Program program = planner_test::sound_program(spec, job, s);
+        CHECK(std::ssize(program.classes) == p);
+      }
+    }
+}
