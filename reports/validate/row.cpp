@@ -304,6 +304,9 @@ Row read_row(const CsvRow& cells, const std::string& source,
   row.fused_head = note.find("liger") != std::string_view::npos;
   row.fused_loss = note.find("foak") != std::string_view::npos && !row.fused_head;
   row.polls = note.find("before the fix of the pipeline code") != std::string_view::npos;
+  // accelerate 0.30 and later keeps divided parameters in f32 where it casts operators by itself,
+  // whatever type they were read in (huggingface/accelerate, pull request 2674).
+  const bool casts = cells.text("assumed").find("autocast") != std::string_view::npos;
   row.graphs = cells.text("cuda_graphs").find("full_iteration") != std::string_view::npos;
   read_network(cells, row, problems);
   read_model(cells, row.model, row.job.seq_len, problems);
@@ -311,6 +314,8 @@ Row read_row(const CsvRow& cells, const std::string& source,
   read_strategy(cells, row.model, row.job.global_batch, row.strategy, problems);
   read_measured(cells, row, problems);
   const planner::Strategy& s = row.strategy;
+  if (casts && s.sharding != planner::Sharding::none && row.job.recipe == "pure_bf16")
+    row.job.recipe = "fsdp2";
   if (problems.empty() && s.workers() != row.gpus)
     cells.problem("gpus", fmt::format("data x tensor x pipeline x context = {}", s.workers()), "",
                   problems);
