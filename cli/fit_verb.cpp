@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "cli/output.hpp"
@@ -22,19 +24,32 @@ constexpr std::string_view kFitExamples =
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 constexpr std::int64_t kMostStarts = 100;
 
-// Rows that say something of memory, predicted by the shipped constants.
-std::vector<reports::validation::Predicted> memory_rows(
+// Predicted by the shipped constants.
+std::vector<reports::validation::Predicted> predicted_rows(
     const std::vector<reports::validation::Row>& rows) {
   reports::validation::Predictor predictor;
   std::vector<reports::validation::Predicted> predicted;
   for (const reports::validation::Row& row : rows) {
-    if (!row.peak_bytes && !row.fits) continue;
+    if (!row.peak_bytes && !row.fits && !row.step) continue;
     core::Result<reports::validation::Prediction> made = predictor.predict(row);
     if (made.ok())
       predicted.push_back(
           {row, std::move(made->candidate), made->closed_form, made->parameters});
   }
   return predicted;
+}
+
+core::Status read_runs(const std::string& path, const std::vector<std::string>& skip,
+                       std::vector<reports::validation::Row>& rows) {
+  const core::Result<std::string> text = core::read_file(path, kMaxBytes);
+  if (!text.ok()) return text.problems();
+  core::Problems unread, missing;
+  const core::Result<core::CsvTable> csv = core::parse_csv(*text, path, &unread);
+  if (!csv.ok()) return csv.problems();
+  if (!csv->require_columns(reports::validation::required_columns(), missing)) return missing;
+  for (reports::validation::Row& row : reports::validation::read_rows(*csv).rows)
+    if (std::ranges::count(skip, row.dataset) == 0) rows.push_back(std::move(row));
+  return core::Done{};
 }
 
 std::vector<reports::NextStep> next_of(const std::string& runs, bool written) {
@@ -51,8 +66,9 @@ std::vector<reports::NextStep> next_of(const std::string& runs, bool written) {
 
 int fit_verb(Arguments arguments) {
   std::string path;
+  std::vector<std::string> more, skip;
   std::optional<std::string> table, starts, write;
-  bool no_leave_out = false;
+  bool no_leave_out = false, accuracy_only = false;
   OutputOptions output;
   OptionSet set("fit", kFitPurpose, kFitExamples);
   set.positional("RUNS", path, "CSV of measured runs, one per row");
@@ -61,6 +77,10 @@ int fit_verb(Arguments arguments) {
   set.text("--starts", starts, "N",
            "starting points: the first from the priors, others drawn with --seed");
   set.text("--write", write, "FOLDER", "write the constants into this source tree's profiles");
+  set.flag("--accuracy-only", accuracy_only,
+           "with --write: only how far predictions are off, the constants as they are");
+  set.texts("--more", more, "FILE", "another CSV of measured runs; repeatable");
+  set.texts("--leave-out", skip, "DATASET", "do not use its rows; repeatable");
   set.flag("--no-leave-out", no_leave_out, "only the fit over all rows");
   add_output_options(set, output, "the constants and errors");
   if (const auto ended = ended_by(set, arguments)) return *ended;
@@ -73,6 +93,9 @@ int fit_verb(Arguments arguments) {
     options.seed = static_cast<std::uint64_t>(*n);
   if (const core::Status target = check_output(output); !target.ok())
     bad.insert(bad.end(), target.problems().begin(), target.problems().end());
+  if (accuracy_only && (!write || no_leave_out))
+    bad.push_back({"--accuracy-only", "--write FOLDER beside it, and rows that are left out",
+                   write ? "--no-leave-out" : "no --write", ""});
   if (!bad.empty()) return refuse(bad);
 
   std::vector<reports::fit::Constant> constants;
@@ -85,27 +108,26 @@ int fit_verb(Arguments arguments) {
   } else {
     constants = reports::fit::shipped_constants();
   }
-  const core::Result<std::string> text = core::read_file(path, kMaxBytes);
-  if (!text.ok()) return refuse(text.problems());
-  core::Problems unread;
-  const core::Result<core::CsvTable> csv = core::parse_csv(*text, path, &unread);
-  if (!csv.ok()) return refuse(csv.problems());
-  core::Problems missing;
-  if (!csv->require_columns(reports::validation::required_columns(), missing))
-    return refuse(missing);
-  const reports::validation::Rows rows = reports::validation::read_rows(*csv);
-  const reports::fit::Cases cases(rows.rows, std::move(constants));
+  std::vector<reports::validation::Row> rows;
+  more.insert(more.begin(), path);
+  for (const std::string& file : more)
+    if (const core::Status read = read_runs(file, skip, rows); !read.ok())
+      return refuse(read.problems());
+  const reports::fit::Cases cases(rows, std::move(constants));
   if (cases.all().empty())
     return refuse({{path, "at least one row with step_seconds that can be predicted",
-                    std::to_string(rows.rows.size()) + " rows, none of them", ""}});
+                    std::to_string(rows.size()) + " rows, none of them", ""}});
   options.progress = progress_on_terminal(output.quiet);
   const reports::fit::Fitted fitted = reports::fit::fit(cases, options);
   std::optional<planner::Accuracy> accuracy;
   if (!fitted.left_out.empty())
-    accuracy = reports::fit::accuracy_of(fitted.left_out, memory_rows(rows.rows));
-  if (write)
-    if (const auto done = reports::fit::write_back(fitted, accuracy, *write); !done.ok())
-      return refuse(done.problems());
+    accuracy = reports::fit::accuracy_of(fitted.left_out, predicted_rows(rows));
+  if (write) {
+    const core::Status done = accuracy_only && accuracy
+                                  ? reports::fit::write_accuracy(fitted, *accuracy, *write)
+                                  : reports::fit::write_back(fitted, accuracy, *write);
+    if (!done.ok()) return refuse(done.problems());
+  }
   const core::Status delivered = deliver(output, reports::fit::to_json_text(fitted),
                                          [&] {
                                            return fit_text(fitted, page_style()) +

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/output.hpp"
 #include "cli/process.hpp"
@@ -44,6 +45,14 @@ void report(const core::Problems& problems) {
     write_reason(std::to_string(problems.size() - kShownProblems) + " more problems of rows");
 }
 
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::vector<std::string> names_of(const std::string& path, const std::vector<std::string>& more) {
+  std::vector<std::string> names{name_of(path)};
+  for (const std::string& file : more) names.push_back(name_of(file));
+  return names;
+}
+
 // The page and its plot, FILE.md and FILE.svg.
 core::Status write_page(const std::string& path, const reports::validation::Validation& validation,
                         const std::string& runs, const std::string& collectives, bool quiet) {
@@ -51,16 +60,16 @@ core::Status write_page(const std::string& path, const reports::validation::Vali
   for (const auto& p : validation.rows) rows.push_back(p.row);
   const reports::fit::Cases cases(rows, reports::fit::shipped_constants());
   reports::fit::FitOptions options;
+  options.leave_out_groups = true;
   options.progress = progress_on_terminal(quiet);
   const reports::fit::Fitted fitted = reports::fit::fit(cases, options);
   const std::string plot = path.substr(0, path.ends_with(".md") ? path.size() - 3 : path.size()) +
                            ".svg";
-  const auto name = [](const std::string& p) { return p.substr(p.rfind('/') + 1); };
   const core::Status drawn =
       core::write_atomically(plot, reports::fit::scatter_svg(validation.rows));
   if (!drawn.ok()) return drawn;
   return core::write_atomically(
-      path, reports::fit::validation_page(validation, fitted, name(runs), name(plot), collectives));
+      path, reports::fit::validation_page(validation, fitted, runs, name_of(plot), collectives));
 }
 
 core::Result<reports::validation::CollectiveScores> scores_of(const std::string& path) {
@@ -110,12 +119,13 @@ std::vector<reports::NextStep> next_of(const std::string& runs, bool has_site,
 
 int validate_verb(Arguments arguments) {
   std::string path;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, more;
   std::optional<std::string> site, page, collectives;
   reports::validation::Request request;
   OutputOptions output;
   OptionSet set("validate", kValidatePurpose, kValidateExamples);
   set.positional("RUNS", path, "CSV of measured runs, or of timed collectives, one per row");
+  set.texts("--more", more, "FILE", "another CSV of runs, scored with them; repeatable");
   set.texts("--leave-out", request.leave_out, "DATASET", "do not score its rows; repeatable");
   set.texts("--set", overrides, "FIELD=VALUE",
             "set a field of a profile: [GPU or framework:]gpu.gemm_sustained=0.8; repeatable");
@@ -150,13 +160,20 @@ int validate_verb(Arguments arguments) {
   const core::Result<std::string> text = core::read_file(path, kMaxBytes);
   if (!text.ok()) return refuse(text.problems());
   if (reports::validation::holds_collectives(*text)) {
-    if (page || site || !overrides.empty() || !request.leave_out.empty())
-      return refuse({{path, "a file of runs with --report, --site, --set and --leave-out",
+    if (page || site || !overrides.empty() || !request.leave_out.empty() || !more.empty())
+      return refuse({{path, "a file of runs with --report, --site, --set, --more and --leave-out",
                       "one of timed collectives", "alone, or as --collectives"}});
     return validate_collectives(path, output);
   }
-  const auto validation = reports::validation::validate(*text, path, request);
+  auto validation = reports::validation::validate(*text, path, request);
   if (!validation.ok()) return refuse(validation.problems());
+  for (const std::string& file : more) {
+    const core::Result<std::string> other_text = core::read_file(file, kMaxBytes);
+    if (!other_text.ok()) return refuse(other_text.problems());
+    auto other = reports::validation::validate(*other_text, file, request);
+    if (!other.ok()) return refuse(other.problems());
+    validation = reports::validation::joined(std::move(*validation), std::move(*other));
+  }
   report(validation->problems);
   const reports::validation::Scores& scores = validation->scores;
   if (scores.predicted == 0)
@@ -170,10 +187,11 @@ int validate_verb(Arguments arguments) {
     section = reports::validation::collectives_page(
         *timed, collectives->substr(collectives->rfind('/') + 1));
   }
-  if (page)
-    if (const core::Status done = write_page(*page, *validation, path, section, output.quiet);
-        !done.ok())
-      return refuse(done.problems());
+  if (page) {
+    const std::string runs = fmt::format("{}", fmt::join(names_of(path, more), " and "));
+    const core::Status done = write_page(*page, *validation, runs, section, output.quiet);
+    if (!done.ok()) return refuse(done.problems());
+  }
   const core::Status delivered =
       deliver(output, reports::validation::to_json_text(scores),
               [&] {

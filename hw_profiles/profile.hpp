@@ -128,6 +128,7 @@ struct Node {
   std::optional<bool> nccl_nvls;               // whether the switches' own sums are used
   std::optional<core::Bytes> nccl_buffer;      // NCCL_BUFFSIZE
   std::optional<core::Bytes> nccl_nvls_chunk;  // NCCL_NVLS_CHUNKSIZE
+  std::optional<int> nccl_minor;               // NCCL 2.18: 18. Empty: 2.22 or later
   std::optional<core::Bytes> host_memory;    // empty: not known, offload must be told
 
   friend bool operator==(const Node&, const Node&) = default;
@@ -211,6 +212,10 @@ struct Framework {
   // What torch's own machinery holds, see planner/stage/policy.hpp. Absent: nothing of it.
   std::optional<bool> pass_gradients, reducer_buckets, adapter_inputs, update_copies;
   std::optional<int> row_buffers, rows_waiting;
+  // Communicators beside those of the strategy: of all ranks, and of those that hold one replica of
+  // the model, where tensor and pipeline ranks both divide it. Absent: none.
+  std::optional<int> world_groups;
+  std::optional<bool> model_group;
   std::optional<bool> frozen_f8;         // frozen weights of layers that 8-bit products read
   // The buffer of gradients has the type in which they are reduced. Absent: the recipe's.
   std::optional<bool> gradients_as_reduced;

@@ -200,6 +200,10 @@ constexpr std::array kFormulas{
             "memory.device", kLeftOut},
     Formula{"uncertainty.out_of_memory", "Phi(log(device / usable) / sd)",
             "memory.device memory.usable", kLeftOut},
+    Formula{"uncertainty.similar_runs",
+            "runs of other sites, left out of a fit, that wait for the same; 0: none of this "
+            "framework",
+            "time.exposed_communication time.bubble", kLeftOut},
     Formula{"uncertainty.calibration_runs", "runs of --site FILE; 0: a site nothing is known of",
             "", kLeftOut},
     Formula{"evaluator",

@@ -14,7 +14,7 @@ std::span<const core::EmbeddedFile> evaluate_data();
 
 namespace planner {
 
-static constexpr std::string_view kSchema = "accuracy/4";
+static constexpr std::string_view kSchema = "accuracy/5";
 
 double Accuracy::share_of_site(int runs) const {
   return runs <= 0 ? 0 : between / (between + within / runs);
@@ -58,9 +58,10 @@ double Accuracy::out_of_memory(double device, double usable) const {
   if (device <= 0 || usable <= 0) return 0;
   constexpr double kCertain = 4;         // erfc(4) is 1.5e-8
   const double spread = memory_spread * std::numbers::sqrt2;
-  if (1 - device / usable > kCertain * spread) return 0;  // log(x) >= 1 - 1 / x
+  if (1 - device / usable > kCertain * kOutlierWidth * spread) return 0;  // log(x) >= 1 - 1 / x
   const double spreads = std::log(usable / device) / spread;
-  return spreads > kCertain ? 0 : 0.5 * std::erfc(spreads);
+  return 0.5 * ((1 - kOutlierShare) * std::erfc(spreads) +
+                kOutlierShare * std::erfc(spreads / kOutlierWidth));
 }
 
 // Halving finds it: out_of_memory ascends with the bytes.
@@ -104,6 +105,15 @@ core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view whe
   root.required("families", a.families);
   root.required("between_frameworks", a.between_frameworks, core::positive());
   root.required("between_frameworks_source", source);
+  core::JsonReader regimes = root.object("regimes");
+  for (std::size_t r = 0; r < kRegimes; ++r) {
+    core::JsonReader one = regimes.object(name(static_cast<Regime>(r)));
+    one.required("runs", a.regimes[r].runs, core::at_least(0));
+    one.required("datasets", a.regimes[r].datasets, core::at_least(0));
+    one.required("more", a.regimes[r].more, core::NumberRange{0, 100, false});
+    one.allow_only_known();
+  }
+  regimes.allow_only_known();
   root.allow_only_known();
   if (!problems.empty()) return problems;
   return a;

@@ -19,6 +19,7 @@
 
 #include "core/result.hpp"
 #include "hw_profiles/site.hpp"
+#include "planner/evaluate/regime.hpp"
 
 namespace planner {
 
@@ -31,23 +32,39 @@ struct SiteVariances {
   double run = 0;
 };
 
+// One prediction in ten is off for reasons of its own (an allocator that thrashes, a setting that
+// nobody wrote down): five times as far as the others, a contaminated normal distribution
+// [tukey1960]. Left-out runs score alike with 3, 5 and 10.
+inline constexpr double kOutlierShare = 0.1, kOutlierWidth = 5;
+
 // What a run that dies for lack of memory costs, in shares of the work it was to do: a judgement
 // (docs/decisions/0011), as an hour of a day's run.
 inline constexpr double kFailedRun = 0.05;
+
+// Left-out runs of a regime (planner/evaluate/regime.hpp), of so many datasets, and the variance by
+// which their errors exceed those of all.
+struct RegimeAccuracy {
+  std::int64_t runs = 0, datasets = 0;
+  double more = 0;
+};
 
 struct Accuracy {
   double coverage = 0, between = 0, within = 0, reach = 0;
   SiteVariances site;
   double site_reach = 0;
   // Measured over predicted memory: quantiles (1 +- coverage) / 2, and the standard deviation of
-  // its logarithm that makes verdicts of fit likeliest.
+  // its logarithm, but for outliers, that makes verdicts of fit likeliest.
   double memory_low = 1, memory_high = 1, memory_spread = 0;
   // Whose runs were scored: frameworks, and GPU families by the first word of their architecture.
   std::vector<std::string> frameworks, families;
   // Variance of log(step) between frameworks on one job. A step in a framework that was not scored
   // may be off by as much.
   double between_frameworks = 0;
+  std::array<RegimeAccuracy, kRegimes> regimes{};
 
+  const RegimeAccuracy& of(Regime regime) const {
+    return regimes[static_cast<std::size_t>(regime)];
+  }
   bool has_scored_framework(std::string_view framework) const;
   bool has_scored_family(std::string_view architecture) const;
   // What is added to the variance of a step for which no run of its framework, or of its family of

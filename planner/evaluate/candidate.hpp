@@ -65,6 +65,9 @@ struct Uncertainty {
   core::Bytes device_low{}, device_high{};
   double out_of_memory = 0;            // probability that it does not fit
   std::int64_t calibration_runs = 0;   // of this site, that the step is predicted with
+  // Runs of other sites with which predictions like this one were compared (planner/evaluate/
+  // regime.hpp); none where none of this framework was.
+  std::int64_t similar_runs = 0;
 };
 
 struct Candidate {

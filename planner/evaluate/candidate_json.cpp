@@ -106,7 +106,8 @@ Json to_json(const Uncertainty& u) {
                        {"device_low", bytes(u.device_low)},
                        {"device_high", bytes(u.device_high)},
                        {"out_of_memory", u.out_of_memory},
-                       {"calibration_runs", u.calibration_runs}});
+                       {"calibration_runs", u.calibration_runs},
+                       {"similar_runs", u.similar_runs}});
 }
 
 Json to_json(const Candidate& c) {

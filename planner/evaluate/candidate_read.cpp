@@ -73,6 +73,7 @@ Uncertainty read_uncertainty(JsonReader reader) {
   reader.required("device_high", u.device_high, kFileBytes);
   reader.optional("out_of_memory", u.out_of_memory, core::NumberRange{0, 1, false});
   reader.optional("calibration_runs", u.calibration_runs, kFileCount);
+  reader.optional("similar_runs", u.similar_runs, kFileCount);
   return u;
 }
 

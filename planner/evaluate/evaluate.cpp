@@ -48,12 +48,13 @@ BusyTimes busy_times(const program::Program& program, const program::RankClass& 
 
 // What a calibration leaves depends on which parts of the site the step spends its time on.
 static double step_factor_of(const Question& q, const program::Program& program,
-                             Schedule schedule) {
+                             Schedule schedule, Regime regime) {
   // The host itself runs what its calibration has measured: native, on no family of GPUs.
   const bool is_gpu = q.profile.gpu.compute_capability.has_value();
   if (is_gpu && q.profile.site.runs.value_or(0) == 0)
     return accuracy().step_factor(
-        0, accuracy().unscored_variance(q.job.framework, q.profile.gpu.architecture));
+        0, accuracy().of(regime).more +
+               accuracy().unscored_variance(q.job.framework, q.profile.gpu.architecture));
   SiteSlopes slopes{};
   if (q.profile.site.host)
     slopes = site_slopes(program, site_machines(q.profile, q.job), schedule);
@@ -67,14 +68,17 @@ Uncertainty uncertainty_of(const Question& q, const program::Program& program, S
   };
   const core::Bytes device = memory.worst.device;
   const Accuracy& known = accuracy();
-  const double factor = step_factor_of(q, program, schedule);
+  const Regime regime = regime_of(program.mesh, q.profile.node.gpus_per_node, time);
+  const double factor = step_factor_of(q, program, schedule, regime);
   return {.step_low = time.step / factor,
           .step_high = time.step * factor,
           .device_low = scaled(device, known.memory_low),
           .device_high = scaled(device, known.memory_high),
           .out_of_memory = known.out_of_memory(static_cast<double>(device.value()),
                                                static_cast<double>(memory.usable.value())),
-          .calibration_runs = q.profile.site.runs.value_or(0)};
+          .calibration_runs = q.profile.site.runs.value_or(0),
+          .similar_runs =
+              known.has_scored_framework(q.job.framework) ? known.of(regime).runs : 0};
 }
 
 stage::Policy policy_of(const Question& q) {

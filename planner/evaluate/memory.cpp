@@ -3,26 +3,15 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <set>
 
 #include "core/check.hpp"
+#include "planner/evaluate/communicators.hpp"
 #include "planner/stage/policy.hpp"
 #include "sim/cost/action.hpp"
-#include "sim/cost/fabric.hpp"
 #include "sim/program/replay.hpp"
 
 namespace planner {
 namespace {
-
-// Whose buffers lie on the GPU: those of staged copies lie in the host's memory.
-int channels(const hw_profiles::Profile& profile) {
-  const bool staged = profile.node.link == hw_profiles::LinkKind::host_staged;
-  return staged ? 0 : cost::make_fabric(profile).channels;
-}
-
-core::Bytes workspace(const hw_profiles::Profile& profile) {
-  return profile.gpu.workspace + profile.framework.fixed_memory;
-}
 
 program::ReplayOptions options_for(const program::Program& program, const program::RankClass& k,
                                    const hw_profiles::Profile& profile) {
@@ -61,9 +50,9 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
   m.peaks = replay.peaks;
   m.live = replay.live;
   m.reserved = replay.reserved;
-  m.workspace = workspace(profile);
+  m.workspace = workspace_bytes(profile);
   m.context = profile.gpu.context;
-  m.communicators = communicator_bytes(program, k, profile);
+  m.communicators = communicator_bytes(program.mesh, groups_of(program, k), profile);
   m.host = program::host_bytes(k);
   m.waiting = waiting_rows(program, k, profile);
   m.device = m.reserved + m.waiting + m.workspace + m.context + m.communicators;
@@ -80,28 +69,6 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
 }
 
 }  // namespace
-
-core::Bytes communicator_bytes(int groups, const hw_profiles::Profile& profile) {
-  constexpr core::Bytes kPerChannel = core::mib(12);
-  return kPerChannel * (std::int64_t{groups} * channels(profile));
-}
-
-core::Bytes communicator_bytes(const program::Program& program, const program::RankClass& k,
-                               const hw_profiles::Profile& profile) {
-  std::set<program::Group> groups;
-  for (const program::Transfer& t : k.transfers)
-    if (program.mesh.group_size(t.group) > 1) groups.insert(t.group);
-  return communicator_bytes(static_cast<int>(groups.size()), profile);
-}
-
-core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile) {
-  return workspace(profile) + profile.gpu.context + communicator_bytes(groups, profile);
-}
-
-core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& k,
-                           const hw_profiles::Profile& profile) {
-  return workspace(profile) + profile.gpu.context + communicator_bytes(program, k, profile);
-}
 
 // terms: of each class.
 static Memory worst_of(const program::Program& program, const hw_profiles::Profile& profile,
@@ -174,14 +141,17 @@ std::optional<Memory> fitting_memory_of(const program::Program& program,
   return memory;
 }
 
-Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile) {
+Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile,
+                         std::optional<int> wanted) {
   constexpr double kMostFragmentation = 0.5;  // "over 30 %" in extreme cases [zero]
   std::vector<MemoryTerms> terms = all_terms(program, profile, false);
   const Memory live = worst_of(program, profile, terms);
-  if (live.worst.device > live.usable) return live;
+  const bool is_over = live.worst.device > live.usable;
   for (std::size_t i = 0; i < terms.size(); ++i) {
     const double left = static_cast<double>((live.usable - terms[i].device).value());
-    if (left < kMostFragmentation * static_cast<double>(terms[i].live.value()))
+    const bool open =
+        !is_over && left < kMostFragmentation * static_cast<double>(terms[i].live.value());
+    if (open || program.classes[i].stage == wanted)
       terms[i] = terms_of(program, program.classes[i], profile, true);
   }
   return worst_of(program, profile, terms);

@@ -11,23 +11,6 @@
 
 namespace planner {
 
-// GPU memory of NCCL's buffers: channels x 12 MiB (a send and a receive connection of Hopper's
-// protocol buffers, 2 + 10 MiB) for each group that the class communicates in. 24 channels under
-// NVSwitch, 4 over NVLink pairs or PCIe; none where transfers are staged through the host, whose
-// buffers lie in host memory. Source: NVIDIA/nccl v2.28.9, src/transport/p2p.cc; counts of 8-GPU
-// nodes, NCCL issues 964 and 1685.
-core::Bytes communicator_bytes(const program::Program& program,
-                               const program::RankClass& rank_class,
-                               const hw_profiles::Profile& profile);
-
-// groups: communicators of more than one rank.
-core::Bytes communicator_bytes(int groups, const hw_profiles::Profile& profile);
-
-// Bytes of a device that no buffer of the program may use.
-core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& rank_class,
-                           const hw_profiles::Profile& profile);
-core::Bytes overhead_bytes(int groups, const hw_profiles::Profile& profile);
-
 // Whether a node's memory is known and does not hold what its ranks keep there: of_rank, the most
 // that any rank does, on each of the node's GPUs that are used.
 bool host_overflows(const hw_profiles::Node& node, std::int64_t gpus, core::Bytes of_rank);
@@ -47,6 +30,8 @@ std::optional<Memory> fitting_memory_of(const program::Program& program,
 // Memory by which to say whether a step fits, and no more: addresses are computed of ranks alone
 // whose live bytes leave that open. Too many do by themselves; so few do not that all which the
 // allocator caches beside them would be returned to the device before a request failed.
-Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile);
+// wanted: a stage whose addresses are computed whatever they decide.
+Memory verdict_memory_of(const program::Program& program, const hw_profiles::Profile& profile,
+                         std::optional<int> wanted = {});
 
 }  // namespace planner

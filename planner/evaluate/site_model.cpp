@@ -15,9 +15,6 @@ using SiteVector = std::vector<double>;
 using SiteMatrix = std::vector<SiteVector>;
 
 constexpr double kPartStep = 0.02;     // of a pace's logarithm: beyond rounding to picoseconds
-// The contaminated normal distribution, one in ten [tukey1960]; three times as wide there. Left-out
-// runs score alike with 3, 5 and 10.
-constexpr double kOutliers = 0.1, kOutlier = 5;
 constexpr int kMostRounds = 40;
 constexpr double kSettled = 1e-6;      // of a weight
 constexpr std::size_t kHostColumn = 0, kNetworkColumn = 1, kFirstOfGpus = 2, kColumnsOfGpu = 2;
@@ -173,8 +170,9 @@ double SiteEvidence::weight_of(const SiteRun& run, double weight, const Matrix& 
     return std::log(share) - 0.5 * (std::log(v) + off * off / v);
   };
   const double outlier =
-      1 / (1 + std::exp(log_density(1 - kOutliers, 1) - log_density(kOutliers, kOutlier)));
-  return 1 - outlier + outlier / (kOutlier * kOutlier);
+      1 / (1 + std::exp(log_density(1 - kOutlierShare, 1) -
+                        log_density(kOutlierShare, kOutlierWidth)));
+  return 1 - outlier + outlier / (kOutlierWidth * kOutlierWidth);
 }
 
 hw_profiles::SiteFile SiteEvidence::learnt(const SiteVariances& variances) const {

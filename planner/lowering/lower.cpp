@@ -12,22 +12,6 @@ program::Axis axis_of(Degree degree) {
   return degree == Degree::data ? program::Axis::data : program::Axis::pipeline;
 }
 
-program::Mesh mesh_of(const Strategy& s) {
-  program::Mesh mesh;
-  mesh.tensor = static_cast<int>(s.tensor);
-  mesh.data = static_cast<int>(s.data_ranks());
-  mesh.context = static_cast<int>(s.context);
-  mesh.expert = static_cast<int>(s.expert);
-  mesh.pipeline = static_cast<int>(s.pipeline);
-  mesh.shard_group = static_cast<int>(s.shard_group);
-  mesh.separate_servers = static_cast<int>(s.separate_servers());
-  std::size_t at = 0;
-  for (const Degree degree : s.mesh_order)
-    if (degree != Degree::context) mesh.order[at++] = axis_of(degree);
-  PLANNER_CHECK(at == mesh.order.size(), "mesh_order names each degree once");
-  return mesh;
-}
-
 program::Accumulation accumulation_of(const Job& job, const Strategy& s, const Recipe& recipe,
                                       bool tied) {
   program::Accumulation a;
@@ -94,6 +78,22 @@ void add_classes(program::Program& p, stage::Stage stage, const Strategy& s) {
 }
 
 }  // namespace
+
+program::Mesh mesh_of(const Strategy& s) {
+  program::Mesh mesh;
+  mesh.tensor = static_cast<int>(s.tensor);
+  mesh.data = static_cast<int>(s.data_ranks());
+  mesh.context = static_cast<int>(s.context);
+  mesh.expert = static_cast<int>(s.expert);
+  mesh.pipeline = static_cast<int>(s.pipeline);
+  mesh.shard_group = static_cast<int>(s.shard_group);
+  mesh.separate_servers = static_cast<int>(s.separate_servers());
+  std::size_t at = 0;
+  for (const Degree degree : s.mesh_order)
+    if (degree != Degree::context) mesh.order[at++] = axis_of(degree);
+  PLANNER_CHECK(at == mesh.order.size(), "mesh_order names each degree once");
+  return mesh;
+}
 
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& s,
                        const stage::Policy& policy) {

@@ -14,6 +14,9 @@
 
 namespace planner {
 
+// The ranks of a resolved strategy.
+program::Mesh mesh_of(const Strategy& strategy);
+
 // policy: stage::policy_of(job, framework), of the framework that the graph was made for.
 // REQUIRES: strategy_problems is empty; the strategy is resolved. The graph must be built with
 // graph_options().

@@ -6,6 +6,8 @@
 
 #include "core/parse_units.hpp"
 #include "planner/evaluate/accuracy.hpp"
+#include "planner/evaluate/regime.hpp"
+#include "planner/lowering/lower.hpp"
 
 namespace planner {
 namespace {
@@ -39,6 +41,21 @@ std::string unscored_text(const hw_profiles::Profile& profile, const std::string
 }
 
 }  // namespace
+
+void state_known_runs(Plan& plan) {
+  constexpr std::int64_t kFewDatasets = 2, kFewRuns = 30;
+  const bool is_gpu = plan.profile.gpu.compute_capability.has_value();
+  if (!plan.chosen || !is_gpu || plan.chosen->uncertainty.calibration_runs > 0) return;
+  const Candidate& c = *plan.chosen;
+  const Regime regime =
+      regime_of(mesh_of(c.strategy), plan.profile.node.gpus_per_node, c.time);
+  const RegimeAccuracy& known = accuracy().of(regime);
+  if (known.datasets >= kFewDatasets && known.runs >= kFewRuns) return;
+  plan.assumptions.push_back(
+      fmt::format("few runs like this one are known: {} from {} source{} have been compared with "
+                  "their predictions, of {}; the range of its step is wider for that",
+                  known.runs, known.datasets, known.datasets == 1 ? "" : "s", words(regime)));
+}
 
 std::string uncertainty_assumption(const hw_profiles::Profile& profile,
                                    const std::string& framework) {

@@ -8,6 +8,7 @@
 
 #include "core/check.hpp"
 #include "core/parallel.hpp"
+#include "planner/evaluate/communicators.hpp"
 #include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/evaluate/step_time.hpp"

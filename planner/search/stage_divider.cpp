@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/check.hpp"
+#include "planner/evaluate/communicators.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/question/quantization.hpp"
@@ -19,7 +20,6 @@ using program::Call;
 using program::RankClass;
 
 constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
-constexpr int kGroups = 4;              // communicators of a rank, for what they hold
 
 // The first layers of the model on one rank (of a group that exchanges rows), one micro-batch.
 // Reductions of gradients, which are not a layer's, come after the passes.
@@ -161,7 +161,11 @@ StageLoads recomputed(const StageCosts& costs, const Strategy& s, const stage::P
 StageLimits limits_of(const Question& q, const Strategy& s, bool equal) {
   StageLimits limits;
   limits.stages = s.pipeline;
-  limits.bytes = (q.profile.gpu.usable - overhead_bytes(kGroups, q.profile)).value();
+  program::GroupSet groups;
+  for (const program::Group g : {program::Group::tensor, program::Group::data,
+                                 program::Group::next, program::Group::previous})
+    groups.add(g);
+  limits.bytes = (q.profile.gpu.usable - overhead_bytes(mesh_of(s), groups, q.profile)).value();
   limits.in_flight.assign(static_cast<std::size_t>(s.pipeline), 1);
   if (q.job.mode == Mode::inference) return limits;
   const auto set = [&](std::int64_t r) {

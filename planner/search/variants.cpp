@@ -43,12 +43,13 @@ void add_v_shape(const Candidate& c, core::Seconds best, const Question& q,
 }
 
 // What chunks cost is time: they pay where the logits' memory keeps larger micro-batches, or less
-// recomputation, out.
+// recomputation, out. Where the space had chunks already, less recomputation is left to try.
 void add_loss_chunks(const Strategy& s, const Question& q, std::vector<Strategy>& all) {
-  if (s.loss_chunks > 1 || !may_chunk_loss(q)) return;
+  if (!may_chunk_loss(q)) return;
   Strategy chunked = s;
   chunked.loss_chunks = kLossChunks;
-  std::vector<Strategy> kept{chunked};
+  std::vector<Strategy> kept;
+  if (s.loss_chunks == 1) kept.push_back(chunked);
   const bool recomputes = s.checkpoint == Checkpoint::every_k;
   if (recomputes || s.checkpoint == Checkpoint::selective) {
     chunked.checkpoint = Checkpoint::none;

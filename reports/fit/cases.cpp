@@ -48,7 +48,10 @@ Cases::Cases(const std::vector<validation::Row>& rows, std::vector<Constant> con
     core::Result<validation::Prepared> ready = predictor.prepare(row);
     if (!ready.ok()) continue;
     const std::size_t place = place_of(row, *ready);
-    cases_.push_back({row.id, row.dataset, row.step->value(), place, std::move(ready).value()});
+    const std::string& architecture = ready->question.profile.gpu.architecture;
+    cases_.push_back({row.id, row.dataset, row.job.framework,
+                      architecture.substr(0, architecture.find(' ')), row.gpus,
+                      row.step->value(), place, std::move(ready).value()});
   }
 }
 
@@ -151,6 +154,20 @@ std::vector<Slopes> Cases::slopes(std::span<const std::size_t> chosen,
     all.push_back(std::move(slopes));
   }
   return all;
+}
+
+std::vector<planner::Regime> Cases::regimes(std::span<const std::size_t> chosen,
+                                            std::span<const double> values) const {
+  const std::vector<cost::Machine> all = machines(values);
+  std::vector<planner::Regime> regimes;
+  for (const std::size_t i : chosen) {
+    const Case& c = cases_[i];
+    const planner::Time time =
+        planner::timed(c.ready.program, all[c.place], c.ready.strategy.schedule).time;
+    regimes.push_back(planner::regime_of(
+        c.ready.program.mesh, c.ready.question.profile.node.gpus_per_node, time));
+  }
+  return regimes;
 }
 
 std::vector<planner::SiteRun> Cases::site_runs(std::span<const std::size_t> chosen,

@@ -19,7 +19,8 @@
 namespace reports::fit {
 
 struct Case {
-  std::string id, dataset;
+  std::string id, dataset, framework, family;  // family: of the GPU, Hopper
+  std::int64_t gpus = 0;
   double measured = 0;                 // seconds
   std::size_t place = 0;               // index among the machines
   validation::Prepared ready;
@@ -54,6 +55,9 @@ class Cases {
                                  std::span<const double> values) const;
   std::vector<Slopes> slopes(std::span<const std::size_t> chosen,
                              std::span<const double> values) const;
+  // What each of `chosen` mostly waits for.
+  std::vector<planner::Regime> regimes(std::span<const std::size_t> chosen,
+                                       std::span<const double> values) const;
   // As runs of a site: their ratios, measured over predicted, what they spend their time on, and
   // what the datasets that none of them is of have told of their GPUs.
   std::vector<planner::SiteRun> site_runs(std::span<const std::size_t> chosen,

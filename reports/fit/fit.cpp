@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -66,15 +67,18 @@ Solution best_of(const Cases& cases, const Chosen& chosen, const FitOptions& opt
   return best;
 }
 
-LeftOut without(const Cases& cases, const std::string& dataset, const FitOptions& options) {
-  const Chosen scored = cases.members(dataset);
-  Chosen others;
+// is_left_out(case), of some and not all.
+template <class Predicate>
+LeftOut without(const Cases& cases, const std::string& name, const FitOptions& options,
+                Predicate is_left_out) {
+  Chosen scored, others;
   for (std::size_t i = 0; i < cases.all().size(); ++i)
-    if (cases.all()[i].dataset != dataset) others.push_back(i);
+    (is_left_out(cases.all()[i]) ? scored : others).push_back(i);
   const Solution solution = best_of(cases, others, options);
   LeftOut out;
-  out.dataset = dataset;
+  out.dataset = name;
   out.runs = cases.site_runs(scored, solution.values);
+  out.regimes = cases.regimes(scored, solution.values);
   Vector ratios;
   for (const planner::SiteRun& run : out.runs) ratios.push_back(-run.log_ratio);
   out.time = score_of(ratios);
@@ -83,11 +87,59 @@ LeftOut without(const Cases& cases, const std::string& dataset, const FitOptions
   return out;
 }
 
+// A group that is all rows, or of whose kind there is no other, is not left out.
+void leave_out_groups(const Cases& cases, const FitOptions& options, Fitted& out);
+
 void tell(const FitOptions& options, const std::string& text) {
   if (options.progress) options.progress(text);
 }
 
+void leave_out_groups(const Cases& cases, const FitOptions& options, Fitted& out) {
+  const auto leave = [&](const std::string& name, auto is_left_out) {
+    const auto n = static_cast<std::size_t>(std::ranges::count_if(cases.all(), is_left_out));
+    if (n == 0 || n == cases.all().size()) return;
+    out.groups.push_back(without(cases, name, options, is_left_out));
+    tell(options, fmt::format("without {}: {}", name, percent_text(out.groups.back().time.mape)));
+  };
+  const auto leave_each = [&](std::string_view what, std::string Case::*kind) {
+    std::set<std::string> kinds;
+    for (const Case& c : cases.all()) kinds.insert(c.*kind);
+    for (const std::string& k : kinds)
+      leave(fmt::format("{} {}", what, k), [&](const Case& c) { return c.*kind == k; });
+  };
+  leave_each("framework", &Case::framework);
+  leave_each("GPUs", &Case::family);
+  leave(fmt::format("more than {} GPUs", kSmall), [](const Case& c) { return c.gpus > kSmall; });
+}
+
 }  // namespace
+
+std::vector<RegimeScore> by_regime(const std::vector<LeftOut>& left_out) {
+  std::vector<RegimeScore> all;
+  for (std::size_t r = 0; r < planner::kRegimes; ++r) {
+    RegimeScore score{.regime = static_cast<planner::Regime>(r)};
+    for (const LeftOut& set : left_out) {
+      double size = 0, bias = 0;
+      std::size_t rows = 0;
+      for (std::size_t i = 0; i < set.errors.size(); ++i) {
+        if (i >= set.regimes.size() || set.regimes[i] != score.regime) continue;
+        ++rows;
+        size += std::abs(set.errors[i].second);
+        bias += set.errors[i].second;
+      }
+      if (rows == 0) continue;
+      score.rows += rows;
+      ++score.datasets;
+      score.mape += size / static_cast<double>(rows);
+      score.bias += bias / static_cast<double>(rows);
+    }
+    if (score.datasets == 0) continue;
+    score.mape /= static_cast<double>(score.datasets);
+    score.bias /= static_cast<double>(score.datasets);
+    all.push_back(score);
+  }
+  return all;
+}
 
 Vector ratios_of(const LeftOut& set) {
   Vector ratios;
@@ -128,11 +180,13 @@ Fitted fit(const Cases& cases, const FitOptions& options) {
     out.by_dataset.emplace_back(dataset,
                                 score_of(cases.log_ratios(cases.members(dataset), out.values)));
     if (!options.leave_out) continue;
-    out.left_out.push_back(without(cases, dataset, options));
+    out.left_out.push_back(
+        without(cases, dataset, options, [&](const Case& c) { return c.dataset == dataset; }));
     tell(options, fmt::format("without {}: {}", dataset,
                               percent_text(out.left_out.back().time.mape)));
   }
   calibrate_each(out);
+  if (options.leave_out && options.leave_out_groups) leave_out_groups(cases, options, out);
   return out;
 }
 

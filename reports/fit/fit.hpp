@@ -18,12 +18,17 @@ namespace reports::fit {
 struct FitOptions {
   SolverOptions solver;
   bool leave_out = true;               // the second half: each dataset in turn
+  // And each framework, each family of GPUs, and all runs on more than kSmall GPUs.
+  bool leave_out_groups = false;
   int starts = 1;                      // the first from the priors, the others drawn about them
   std::uint64_t seed = 1;
   std::function<void(std::string_view done)> progress;
 };
 
-// A dataset as a fit without it predicts it.
+// Larger machines are the ones that nobody tries things on.
+inline constexpr std::int64_t kSmall = 64;
+
+// A dataset, or another group of rows, as a fit without it predicts it.
 struct LeftOut {
   std::string dataset;
   validation::ErrorScore time;
@@ -32,7 +37,16 @@ struct LeftOut {
   validation::ErrorScore one_run, one_run_of_all;
   std::vector<std::pair<std::string, double>> errors;  // by row
   std::vector<planner::SiteRun> runs;                  // the same
+  std::vector<planner::Regime> regimes;                // the same
 };
+
+// What the left-out rows of a regime show, each dataset weighing 1.
+struct RegimeScore {
+  planner::Regime regime{};
+  std::size_t rows = 0, datasets = 0;
+  double mape = 0, bias = 0;
+};
+std::vector<RegimeScore> by_regime(const std::vector<LeftOut>& left_out);
 
 struct Fitted {
   std::vector<Constant> constants;
@@ -43,6 +57,7 @@ struct Fitted {
   validation::ErrorScore training;
   std::vector<std::pair<std::string, validation::ErrorScore>> by_dataset;
   std::vector<LeftOut> left_out;
+  std::vector<LeftOut> groups;         // "framework megatron", "GPUs Hopper", "more than 64 GPUs"
   planner::SiteVariances site;         // by the left-out rows
   double objective = 0;
   std::uint64_t seed = 1;

@@ -96,6 +96,13 @@ std::string to_json_text(const Fitted& f) {
   root.set("by", std::move(by));
   root.set("constants", std::move(constants));
   root.set("left_out", std::move(left_out));
+  Json groups = Json::array();
+  for (const LeftOut& out : f.groups) {
+    Json one = error_json(out.time);
+    one.set("without", out.dataset);
+    groups.push_back(std::move(one));
+  }
+  root.set("left_out_groups", std::move(groups));
   root.set("left_out_mean",
            Json::object({{"datasets", mean_of_datasets(f.left_out, &LeftOut::time)},
                          {"rows", mean_of_rows(f.left_out, &LeftOut::time)},

@@ -67,6 +67,28 @@ Distances calibrated_distances(const std::vector<LeftOut>& sets, const planner::
   return all;
 }
 
+// By how much the errors of a regime exceed those of all; of one that fewer than two datasets know,
+// as much as sites differ by.
+planner::RegimeAccuracy regime_accuracy(const std::vector<LeftOut>& sets, planner::Regime regime,
+                                        const planner::Accuracy& a) {
+  planner::RegimeAccuracy known;
+  Distances all;
+  for (const LeftOut& set : sets) {
+    const std::vector<double> ratios = ratios_of(set);
+    const auto n = std::ranges::count(set.regimes, regime);
+    if (n == 0) continue;
+    known.runs += n;
+    ++known.datasets;
+    for (std::size_t i = 0; i < ratios.size(); ++i)
+      if (set.regimes[i] == regime)
+        all.emplace_back(std::abs(ratios[i]), 1 / static_cast<double>(n));
+  }
+  const double reached = all.empty() ? 0 : covering(all, kCoverage) / a.reach;
+  known.more = std::max(0.0, reached * reached - a.between - a.within);
+  if (known.datasets < 2) known.more = std::max(known.more, a.between);
+  return known;
+}
+
 double share_within(const Distances& all, double most) {
   double whole = 0, inside = 0;
   for (const auto& [distance, weight] : all) {
@@ -134,6 +156,8 @@ planner::Accuracy accuracy_of(const std::vector<LeftOut>& left_out,
   a.between = v.between;
   a.within = v.within;
   a.reach = covering(uncalibrated_distances(left_out), kCoverage) / std::sqrt(v.between + v.within);
+  for (std::size_t r = 0; r < planner::kRegimes; ++r)
+    a.regimes[r] = regime_accuracy(left_out, static_cast<planner::Regime>(r), a);
   a.site = site_variances_of(left_out);
   a.site_reach = covering(calibrated_distances(left_out, a.site), kCoverage);
   std::vector<double> memory;
@@ -160,7 +184,16 @@ planner::Accuracy accuracy_of(const std::vector<LeftOut>& left_out,
 
 Coverage coverage_of(const std::vector<LeftOut>& sets, const planner::Accuracy& a) {
   Coverage c;
-  c.uncalibrated = share_within(uncalibrated_distances(sets), std::log(a.step_factor(0)));
+  Distances reaches;                   // in the reach that is stated of each
+  for (const LeftOut& set : sets) {
+    const std::vector<double> ratios = ratios_of(set);
+    for (std::size_t i = 0; i < ratios.size(); ++i) {
+      const double more = i < set.regimes.size() ? a.of(set.regimes[i]).more : 0;
+      reaches.emplace_back(std::abs(ratios[i]) / std::log(a.step_factor(0, more)),
+                           1 / static_cast<double>(ratios.size()));
+    }
+  }
+  c.uncalibrated = share_within(reaches, 1);
   c.one_run = share_within(calibrated_distances(sets, a.site), a.site_reach);
   return c;
 }
@@ -171,7 +204,13 @@ std::string to_json_text(const planner::Accuracy& a, std::string_view source) {
     site.set(name(part), a.site.parts[static_cast<std::size_t>(part)]);
   site.set("run", a.site.run);
   site.set("reach", a.site_reach);
-  return core::dump(core::Json::object({{"schema", "accuracy/4"},
+  core::Json regimes = core::Json::object();
+  for (std::size_t r = 0; r < planner::kRegimes; ++r)
+    regimes.set(name(static_cast<planner::Regime>(r)),
+                core::Json::object({{"runs", a.regimes[r].runs},
+                                    {"datasets", a.regimes[r].datasets},
+                                    {"more", a.regimes[r].more}}));
+  return core::dump(core::Json::object({{"schema", "accuracy/5"},
                                         {"source", source},
                                         {"coverage", a.coverage},
                                         {"between", a.between},
@@ -184,7 +223,8 @@ std::string to_json_text(const planner::Accuracy& a, std::string_view source) {
                                         {"frameworks", core::Json::array_of(a.frameworks)},
                                         {"families", core::Json::array_of(a.families)},
                                         {"between_frameworks", a.between_frameworks},
-                                        {"between_frameworks_source", kBetweenFrameworks}})) +
+                                        {"between_frameworks_source", kBetweenFrameworks},
+                                        {"regimes", std::move(regimes)}})) +
          '\n';
 }
 

@@ -83,6 +83,28 @@ double factor_after_kernels(const planner::Accuracy& a) {
   return std::exp(a.site_reach * std::sqrt(planner::left_variance(site, "gpu", slopes, a.site)));
 }
 
+std::string left_out_groups(const Fitted& f) {
+  if (f.groups.empty()) return "";
+  std::string text = "The same without every row of a kind:\n\n"
+                     "| left out | rows | error | bias |\n|---|---|---|---|\n";
+  for (const LeftOut& out : f.groups)
+    text += fmt::format("| {} | {} | {} | {} |\n", out.dataset, out.errors.size(),
+                        percent(out.time.mape), signed_percent_text(out.time.bias));
+  return text + '\n';
+}
+
+std::string left_out_regimes(const Fitted& f) {
+  std::string text = "By what a step waits for, of the rows of left-out datasets, each dataset "
+                     "weighing 1:\n\n| | rows | datasets | error | bias | interval |\n"
+                     "|---|---|---|---|---|---|\n";
+  const planner::Accuracy& a = planner::accuracy();
+  for (const RegimeScore& s : by_regime(f.left_out))
+    text += fmt::format("| {} | {} | {} | {} | {} | {:.2f} |\n", words(s.regime), s.rows,
+                        s.datasets, percent(s.mape), signed_percent_text(s.bias),
+                        a.step_factor(0, a.of(s.regime).more));
+  return text + '\n';
+}
+
 std::string left_out(const Fitted& f) {
   if (f.left_out.empty()) return "";
   std::string text =
@@ -105,6 +127,8 @@ std::string left_out(const Fitted& f) {
       percent(mean_of_datasets(f.left_out, &LeftOut::one_run)), f.rows, percent(f.training.mape),
       percent(mean_of_rows(f.left_out, &LeftOut::time)),
       percent(mean_of_rows(f.left_out, &LeftOut::one_run)));
+  text += left_out_groups(f);
+  text += left_out_regimes(f);
   const planner::Accuracy a = planner::accuracy();
   text += "Between sites, by all left-out rows:";
   for (const hw_profiles::SitePart part : hw_profiles::kSiteParts)

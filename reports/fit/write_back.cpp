@@ -107,6 +107,15 @@ core::Status put(core::Json& file, const Written& w, const std::string& path) {
 
 }  // namespace
 
+core::Status write_accuracy(const Fitted& fitted, const planner::Accuracy& accuracy,
+                            const std::string& folder) {
+  return core::write_atomically(
+      folder + "/planner/evaluate/accuracy.json",
+      to_json_text(accuracy, fmt::format("planner fit: {} runs of {} datasets, each left out in "
+                                         "turn; memory and fit verdicts of the same rows",
+                                         fitted.rows, fitted.left_out.size())));
+}
+
 core::Status write_back(const Fitted& fitted, const std::optional<planner::Accuracy>& accuracy,
                         const std::string& folder) {
   std::map<std::string, core::Json> files;
@@ -126,12 +135,7 @@ core::Status write_back(const Fitted& fitted, const std::optional<planner::Accur
     const core::Status done = core::write_atomically(path, core::dump(json) + '\n');
     if (!done.ok()) return done;
   }
-  if (!accuracy) return core::Done{};
-  return core::write_atomically(
-      folder + "/planner/evaluate/accuracy.json",
-      to_json_text(*accuracy, fmt::format("planner fit: {} runs of {} datasets, each left out in "
-                                          "turn; memory and fit verdicts of the same rows",
-                                          fitted.rows, fitted.left_out.size())));
+  return accuracy ? write_accuracy(fitted, *accuracy, folder) : core::Done{};
 }
 
 }  // namespace reports::fit

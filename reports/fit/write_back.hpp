@@ -17,4 +17,8 @@ namespace reports::fit {
 core::Status write_back(const Fitted& fitted, const std::optional<planner::Accuracy>& accuracy,
                         const std::string& folder);
 
+// Only planner/evaluate/accuracy.json, for constants that stay as they are.
+core::Status write_accuracy(const Fitted& fitted, const planner::Accuracy& accuracy,
+                            const std::string& folder);
+
 }  // namespace reports::fit

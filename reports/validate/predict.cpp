@@ -20,7 +20,7 @@ Predictor::Key Predictor::key_of(const Row& row) {
           row.gather_gbs,
           (row.tf32 ? 1 : 0) + (row.four_bits ? 2 : 0) + (row.graphs ? 4 : 0) +
               (row.fused_loss ? 8 : 0) + (row.fused_head ? 16 : 0) +
-              (row.polls ? 32 : 0)};
+              (row.polls ? 32 : 0) + 64 * row.nccl_minor};
 }
 
 // Bytes kept of a logit where one kernel makes the loss and turns logits into gradients in place:
@@ -40,6 +40,7 @@ static void use_row(const Row& row, hw_profiles::Profile& profile) {
   if (row.fused_head) profile.framework.kept_logits = 0;
   if (row.graphs) profile.framework.kernel_submit.reset();
   if (row.polls) profile.framework.rows_waiting.reset();
+  if (row.nccl_minor > 0) profile.node.nccl_minor = row.nccl_minor;
   if (row.all_reduce_gbs <= 0 || row.gather_gbs <= 0) return;
   cost::use_measured_network(profile, {.gpus = row.gpus,
                                        .all_reduce = core::BytesPerSecond(row.all_reduce_gbs * 1e9),
@@ -121,8 +122,12 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
 // What the allocator holds matters where memory was measured, and to verdicts of fit.
 static planner::Memory memory_of(const Prepared& p, const Row& row) {
   const hw_profiles::Profile& profile = p.question.profile;
-  if (row.peak_bytes) return planner::memory_of(p.program, profile);
-  if (row.fits) return planner::verdict_memory_of(p.program, profile);
+  const bool of_worst = row.memory_kind != MemoryKind::allocated && !row.first_stage;
+  if (row.peak_bytes && of_worst) return planner::memory_of(p.program, profile);
+  const bool of_first = row.peak_bytes && row.memory_kind != MemoryKind::allocated;
+  if (row.fits)
+    return planner::verdict_memory_of(p.program, profile,
+                                      of_first ? std::optional(0) : std::nullopt);
   return planner::memory_of(p.program, profile, false);
 }
 

@@ -273,6 +273,19 @@ std::string framework_of(const CsvRow& cells, const std::string& named,
   return shipped(named) ? named : std::string(kGeneric);
 }
 
+// The NCCL release, 18 for 2.18, that a stated torch is installed with (its wheels' requirement of
+// nvidia-nccl-cu12); 0: none is stated, or one that is not known here.
+int nccl_minor_in(std::string_view text) {
+  struct Release { std::string_view torch; int nccl_minor; };
+  constexpr std::array kReleases{Release{"torch 2.1", 18}, Release{"torch 2.2", 19},
+                                 Release{"torch 2.3", 20}, Release{"torch 2.4", 20},
+                                 Release{"torch 2.5", 21}, Release{"torch 2.6", 21},
+                                 Release{"torch 2.7", 26}, Release{"torch 2.8", 27}};
+  for (const Release& r : kReleases)
+    if (text.find(r.torch) != text.npos) return r.nccl_minor;
+  return 0;
+}
+
 void read_network(const CsvRow& cells, Row& row, Problems& problems) {
   double gather = 0, scatter = 0;
   cells.optional("allreduce_busbw_gbs", row.all_reduce_gbs, core::positive(), problems);
@@ -307,6 +320,7 @@ Row read_row(const CsvRow& cells, const std::string& source,
   // accelerate 0.30 and later keeps divided parameters in f32 where it casts operators by itself,
   // whatever type they were read in (huggingface/accelerate, pull request 2674).
   const bool casts = cells.text("assumed").find("autocast") != std::string_view::npos;
+  row.nccl_minor = nccl_minor_in(cells.text("framework_version"));
   row.graphs = cells.text("cuda_graphs").find("full_iteration") != std::string_view::npos;
   read_network(cells, row, problems);
   read_model(cells, row.model, row.job.seq_len, problems);

@@ -17,6 +17,8 @@
 //   note         foak: the loss is one kernel (fms-acceleration's); liger: with the head, in
 //                pieces; before the fix of the pipeline code: its host polls for each message
 //   expert_tensor_parallel 1 beside tensor ranks: not modelled, the row is named and left out
+//   framework_version torch 2.1: the NCCL that it is installed with
+//   assumed      autocast: what the ranks divide is f32
 //   *_busbw_gbs  the run's network (sim/cost/measured_network.hpp)
 //   source       names a year or a month (2024, 2024-12, 202412): the framework as it was then
 //   stages       virtual ones that there are not layers for: as many as divide them, else none;
@@ -57,6 +59,7 @@ struct Row {
   bool fused_loss = false, fused_head = false;
   bool graphs = false;                   // a whole step is replayed as one CUDA graph
   bool first_stage = false;              // memory is of the first stage's rank
+  int nccl_minor = 0;                    // of the NCCL that the torch which ran brings; 0: not said
   bool polls = false;                    // the host waits for the device at each message
 
   // Measured; empty: not stated.

@@ -1,6 +1,7 @@
 #include "reports/validate/validation.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace reports::validation {
 
@@ -42,6 +43,17 @@ core::Result<Validation> validate(std::string_view text, std::string_view source
   }
   Scores scores = score(rows, std::move(skipped));
   return Validation{std::move(scores), std::move(rows), std::move(problems)};
+}
+
+Validation joined(Validation a, Validation b) {
+  const auto append = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(a.rows, b.rows);
+  append(a.scores.skipped, b.scores.skipped);
+  append(a.problems, b.problems);
+  a.scores = score(a.rows, std::move(a.scores.skipped));
+  return a;
 }
 
 }  // namespace reports::validation

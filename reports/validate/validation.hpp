@@ -29,6 +29,9 @@ struct Validation {
 core::Result<Validation> validate(std::string_view text, std::string_view source,
                                   const Request& request);
 
+// Both files scored as one. REQUIRES: their rows have different ids.
+Validation joined(Validation a, Validation b);
+
 std::string to_json_text(const Scores& scores);
 std::string validation_text(const Scores& scores, TextStyle style);
 

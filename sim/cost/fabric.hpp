@@ -28,4 +28,8 @@ struct Fabric {
 };
 Fabric make_fabric(const hw_profiles::Profile& profile);
 
+// Channels of NVLS inside a node, and what one moves in a step; 0 where no switch reduces.
+int nvls_channels(const Fabric& fabric);
+core::Bytes nvls_chunk(const Fabric& fabric);
+
 }  // namespace cost

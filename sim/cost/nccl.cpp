@@ -76,7 +76,7 @@ double ll128_chunk(double bytes, const Shape& s) {
 struct Cut {
   double below, to;  // chunks in flight, bytes
 };
-double nvls_chunk(Method m, double bytes, double heads, const Shape& s, const Fabric& f) {
+double message_chunk(Method m, double bytes, double heads, const Shape& s, const Fabric& f) {
   constexpr std::array kInNode{Cut{64, 65536}, Cut{8, 32768}, Cut{2, 16384}};
   constexpr std::array kOverNodes{Cut{32, 262144}, Cut{16, 131072}, Cut{4, 65536},
                                   Cut{1, 32768}};
@@ -96,7 +96,7 @@ double step_bytes(Method m, Protocol p, double bytes, const Shape& s, const Fabr
   if (reduces_in_switch(m)) {
     const auto& channels = kNvlsChannels[at(f.generation)];
     const double heads = channels[s.nodes > 1 ? 1 : 0] * s.per_node;
-    return heads * nvls_chunk(m, bytes, heads, s, f);
+    return heads * message_chunk(m, bytes, heads, s, f);
   }
   const double buffer = static_cast<double>(f.buffer.value());
   const double chunk = p == Protocol::ll      ? kLlChunk
@@ -178,6 +178,15 @@ Fabric make_fabric(const hw_profiles::Profile& profile) {
   f.buffer = node.nccl_buffer.value_or(core::Bytes{});
   f.nvls_chunk = node.nccl_nvls_chunk.value_or(core::Bytes{});
   return f;
+}
+
+int nvls_channels(const Fabric& f) {
+  return static_cast<int>(kNvlsChannels[at(f.generation)].front());
+}
+
+core::Bytes nvls_chunk(const Fabric& f) {
+  constexpr core::Bytes kOwn(static_cast<std::int64_t>(kNvlsChunk));
+  return f.nvls_chunk.value() > 0 ? f.nvls_chunk : kOwn;
 }
 
 bool allowed(Collective c, Method m, const Place& place, const Fabric& f) {

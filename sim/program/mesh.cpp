@@ -64,6 +64,27 @@ int Mesh::group_size(Group group) const {
   return 1;
 }
 
+int Mesh::in_node(Group group, int ranks_per_node) const {
+  const auto count = [&](int distance) {
+    return std::min(group_size(group), (ranks_per_node + distance - 1) / distance);
+  };
+  const int data_stride = stride(Axis::data);
+  switch (group) {
+    case Group::tensor: return count(stride(Axis::tensor));
+    case Group::data:
+    case Group::shard:
+    case Group::context:
+    case Group::expert: return count(data_stride);
+    case Group::replica: return count(data_stride * shard_group);
+    case Group::expert_data: return count(data_stride * expert);
+    case Group::expert_shard: return count(data_stride * std::min(expert, shard_group));
+    case Group::embedding: return count(stride(Axis::pipeline) * std::max(1, pipeline - 1));
+    case Group::next:
+    case Group::previous: return count(stride(Axis::pipeline));
+  }
+  return 1;
+}
+
 std::vector<int> Mesh::members(Group group, int rank_id) const {
   Coordinates c = coordinates(rank_id);
   const Coordinates self = c;

@@ -30,6 +30,15 @@ enum class Group : std::uint8_t {
 };
 inline constexpr std::size_t kGroups = 11;
 
+class GroupSet {
+ public:
+  void add(Group group) { bits_ |= 1u << static_cast<unsigned>(group); }
+  bool has(Group group) const { return (bits_ >> static_cast<unsigned>(group) & 1u) != 0; }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
 struct Coordinates { int tensor = 0, data = 0, pipeline = 0; };
 
 struct Mesh {
@@ -48,6 +57,8 @@ struct Mesh {
   Coordinates coordinates(int rank) const;
   int rank(Coordinates c) const;
   int group_size(Group group) const;
+  // Ranks of the first rank's group that lie in its node, of nodes that hold so many ranks in turn.
+  int in_node(Group group, int ranks_per_node) const;
   // Ranks of the group that `rank` belongs to, ascending by index in the group. For next and
   // previous: {sender, receiver} of the message that `rank` sends that way.
   std::vector<int> members(Group group, int rank) const;

@@ -1,3 +1,4 @@
+#include "planner/evaluate/communicators.hpp"
 #include "planner/evaluate/closed_form/evaluator.hpp"
 
 #include <algorithm>
@@ -185,6 +186,7 @@ void Evaluator::make_roles() {
   shared_.forget();
   const std::vector<std::int64_t>& stages = strategy_.stages;
   const auto p = static_cast<std::size_t>(strategy_.pipeline);
+  const program::Mesh mesh = mesh_of(strategy_);
   const auto add = [&](std::size_t rank) {
     const int stage = static_cast<int>(rank);
     const std::int64_t delay = schedule_of(strategy_, stage, 1).delay;
@@ -192,7 +194,7 @@ void Evaluator::make_roles() {
         {StageForm(structure_, *current_, chunks_of(rank), shared_, 1 + delay), stage});
     Role& role = roles_.back();
     for (std::size_t i = 0; i < machines_.size(); ++i)
-      role.beside[i] = overhead_bytes(role.form.groups(), questions_[i].profile).value();
+      role.beside[i] = overhead_bytes(mesh, role.form.groups(), questions_[i].profile).value();
   };
   // Ranks further on hold less, but more gradients that wait for a weight pass: of a row of equal
   // ranks the first or the last holds most.

@@ -300,10 +300,19 @@ void StageForm::record_passes(Shared& shared) {
 void StageForm::count_groups() {
   const Strategy& s = *s_->strategy;
   const bool wraps = chunks_.size() > 1;  // the last rank sends to the first
-  groups_ = (s.tensor > 1) + (s.context > 1) + communicates_ + (s_->replicas.front().size > 1) +
-            (wraps || !first_) + (wraps || !last_) +
-            (s.pipeline > 1 && unit(UnitKind::tied).elements > 0) + (s.expert > 1) +
-            (experts_ > 0 && s_->experts.front().size > 1);
+  const auto add = [&](program::Group group, bool talks) {
+    if (talks) groups_.add(group);
+  };
+  const bool replicated = s_->replicas.front().size > 1;
+  add(program::Group::tensor, s.tensor > 1);
+  add(program::Group::context, s.context > 1);
+  add(replicated ? program::Group::shard : program::Group::data, communicates_);
+  add(program::Group::replica, replicated);
+  add(program::Group::previous, wraps || !first_);
+  add(program::Group::next, wraps || !last_);
+  add(program::Group::embedding, s.pipeline > 1 && unit(UnitKind::tied).elements > 0);
+  add(program::Group::expert, s.expert > 1);
+  add(program::Group::expert_data, experts_ > 0 && s_->experts.front().size > 1);
 }
 
 }  // namespace planner::closed_form

@@ -80,7 +80,7 @@ class StageForm {
   // which is more than they hold at the peak.
   bool is_tight() const { return 100 * row_staging_ <= persistent_; }
   // Communicator groups of more than one rank.
-  int groups() const { return groups_; }
+  program::GroupSet groups() const { return groups_; }
 
   // Written to `live`, whose storage is used again.
   void live(const Forms& forms, std::int64_t micro_batches, Live& live, Shared& shared) const;
@@ -191,7 +191,7 @@ class StageForm {
   std::int64_t update_copies_ = 0;
   // Of any bucket, of the layers', of the head's.
   std::int64_t largest_staging_ = 0, row_staging_ = 0, head_staging_ = 0;
-  int groups_ = 0;
+  program::GroupSet groups_;
   // Picoseconds per element of all buckets, of those of experts.
   std::array<double, kMachines> reduce_rate_{}, expert_rate_{};
   ByMachine begin_{}, update_{}, reduce_all_{}, tied_early_{};

@@ -171,7 +171,7 @@ TEST_CASE("calibration takes the share of a run's error that is its site's") {
   CHECK(std::abs(one->site.measured_over_predicted - 1.2) < 1e-4);
   const hw_profiles::GpuPace* const gpu = one->site.of("a100-sxm-80g");
   REQUIRE(gpu != nullptr);
-  CHECK(gpu->device.pace > 1.05);      // the run is one of kernels
+  CHECK(gpu->device.pace > 1.02);      // the run is one of kernels
   CHECK(gpu->device.pace < 1.2);       // and partly its own
   CHECK(one->site.host.pace >= 1);
   CHECK(one->factor_after < one->factor_before);
@@ -180,7 +180,7 @@ TEST_CASE("calibration takes the share of a run's error that is its site's") {
 TEST_CASE("calibration without a timed run is refused, one beyond any site is held") {
   const auto far = reports::validation::calibrate(csv("100000"), "runs.csv");
   REQUIRE(far.ok());
-  CHECK(far->site.of("a100-sxm-80g")->device.pace > 1.5);
+  CHECK(far->site.of("a100-sxm-80g")->device.pace > 1.2);
   CHECK(far->site.of("a100-sxm-80g")->device.pace <= hw_profiles::kMostPace);
   const auto none = reports::validation::calibrate(csv(""), "runs.csv");
   REQUIRE_FALSE(none.ok());

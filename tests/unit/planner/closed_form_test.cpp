@@ -5,6 +5,7 @@
 
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
+#include "planner/evaluate/communicators.hpp"
 #include "planner/evaluate/closed_form/evaluator.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/evaluate/step_time.hpp"

@@ -27,9 +27,13 @@ TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had i
   r.gpus = 8192;
   const Plan half = pinned_plan(r);
   REQUIRE(half.chosen);
-  CHECK(half.chosen->strategy.tensor == 8);
-  CHECK(half.chosen->strategy.pipeline == 16);
   CHECK(std::abs(half.chosen->throughput.mfu / 0.43 - 1) < 0.10);
+  // Theirs takes 82 % of the memory, which one run in eleven may not have: it is not recommended.
+  r.max_risk = 0.15;
+  const Plan theirs = pinned_plan(r, {"tensor=8", "pipeline=16"});
+  REQUIRE(theirs.chosen);
+  CHECK(std::abs(theirs.chosen->throughput.mfu / 0.43 - 1) < 0.10);
+  CHECK(half.chosen->time.step < 1.08 * theirs.chosen->time.step);
 }
 
 // [llama3] table 4: tensor 8, context 16, 128 samples a step, 38 % mfu.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "planner/evaluate/communicators.hpp"
 #include "planner/evaluate/closed_form/evaluator.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/lowering/lower.hpp"

@@ -162,7 +162,7 @@ TEST_CASE("nothing above the cap is put first while something below it fits, how
   CHECK(all.front().strategy == data_ranks(8));
   // Nothing is below it: the least risky class, not the fastest of all.
   r.max_risk = 0.05;
-  all = {candidate(data_ranks(8), 1, 0.99), candidate(slow, 1.2, 0.84)};
+  all = {candidate(data_ranks(8), 1, 0.99), candidate(slow, 1.2, 0.88)};
   CHECK(order_by_preference(all, job, r) == Because::least_risky);
   CHECK(all.front().strategy == slow);
 }

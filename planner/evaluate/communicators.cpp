@@ -1,0 +1,91 @@
+#include "planner/evaluate/communicators.hpp"
+
+#include <algorithm>
+
+#include "sim/cost/fabric.hpp"
+
+namespace planner {
+namespace {
+
+using program::Group;
+
+constexpr core::Bytes kPerChannel = core::mib(12);
+constexpr int kLeanMinor = 22;         // NVLS buffers are small, and made when they are used
+constexpr core::Bytes kEarlyNvls = core::mib(6);
+constexpr int kFewest = 3;             // GPUs of a node that NVLS takes (ncclNvlsInit)
+
+// Of communicators with so many ranks in the node.
+class Communicators {
+ public:
+  explicit Communicators(const hw_profiles::Profile& profile)
+      : fabric_(cost::make_fabric(profile)),
+        early_(profile.node.nccl_minor.value_or(kLeanMinor) < kLeanMinor),
+        staged_(profile.node.link == hw_profiles::LinkKind::host_staged) {}
+
+  // sums: it reduces vectors, not flags alone.
+  void add(int in_node, bool sums) {
+    if (staged_) return;
+    bytes_ += kPerChannel * std::int64_t{fabric_.channels};
+    if (fabric_.multicast && in_node >= kFewest) bytes_ += nvls(in_node, sums);
+  }
+  core::Bytes bytes() const { return bytes_; }
+  int gpus_per_node() const { return fabric_.gpus_per_node; }
+
+ private:
+  core::Bytes nvls(int heads, bool sums) const {
+    if (early_) return kEarlyNvls * (std::int64_t{2} * fabric_.channels * heads);
+    if (!sums) return {};
+    constexpr std::int64_t kSteps = 8;
+    return cost::nvls_chunk(fabric_) * (kSteps * 2 * cost::nvls_channels(fabric_) * heads);
+  }
+
+  cost::Fabric fabric_;
+  bool early_, staged_;
+  core::Bytes bytes_{};
+};
+
+// Of point-to-point messages.
+bool sums(Group group) { return group != Group::next && group != Group::previous; }
+
+}  // namespace
+
+core::Bytes communicator_bytes(const program::Mesh& mesh, program::GroupSet groups,
+                               const hw_profiles::Profile& profile) {
+  Communicators all(profile);
+  const int per_node = all.gpus_per_node();
+  for (std::size_t g = 0; g < program::kGroups; ++g) {
+    const auto group = static_cast<Group>(g);
+    if (groups.has(group)) all.add(mesh.in_node(group, per_node), sums(group));
+  }
+  if (mesh.workers() > 1)
+    for (int i = 0; i < profile.framework.world_groups.value_or(0); ++i)
+      all.add(std::min(mesh.workers(), per_node), false);
+  if (profile.framework.model_group.value_or(false) && mesh.tensor > 1 && mesh.pipeline > 1)
+    all.add(mesh.in_node(Group::tensor, per_node) *
+                std::min(mesh.pipeline, 1 + (per_node - 1) / mesh.stride(program::Axis::pipeline)),
+            false);
+  return all.bytes();
+}
+
+program::GroupSet groups_of(const program::Program& program, const program::RankClass& k) {
+  program::GroupSet groups;
+  for (const program::Transfer& t : k.transfers)
+    if (program.mesh.group_size(t.group) > 1) groups.add(t.group);
+  return groups;
+}
+
+core::Bytes workspace_bytes(const hw_profiles::Profile& profile) {
+  return profile.gpu.workspace + profile.framework.fixed_memory;
+}
+
+core::Bytes overhead_bytes(const program::Mesh& mesh, program::GroupSet groups,
+                           const hw_profiles::Profile& profile) {
+  return workspace_bytes(profile) + profile.gpu.context + communicator_bytes(mesh, groups, profile);
+}
+
+core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& k,
+                           const hw_profiles::Profile& profile) {
+  return overhead_bytes(program.mesh, groups_of(program, k), profile);
+}
+
+}  // namespace planner
