@@ -19,8 +19,8 @@ RankMemory::RankMemory(const program::RankClass& rank_class, int part, const Res
   host_bytes_ = static_cast<std::size_t>(host.reserved().value());
   if (host_bytes_ > 0) host_base_ = reserve_host(host_bytes_);
   for (const Buffer& b : class_.buffers) {
-    first_.push_back(offsets_.size());
-    offsets_.resize(offsets_.size() + static_cast<std::size_t>(b.extent * b.slots), kAbsent);
+    first_.push_back(places_.size());
+    places_.resize(places_.size() + static_cast<std::size_t>(b.extent * b.slots), kAbsent);
   }
   for (std::size_t i = 0; i < class_.buffers.size(); ++i)
     if (const Buffer& b = class_.buffers[i]; b.persistent)
@@ -28,21 +28,21 @@ RankMemory::RankMemory(const program::RankClass& rank_class, int part, const Res
         place(static_cast<std::uint16_t>(i), instance, b.instance_bytes(instance / b.slots));
 }
 
-std::int64_t& RankMemory::offset_of(std::uint16_t buffer, int instance) {
-  return offsets_[first_[buffer] + static_cast<std::size_t>(instance)];
+program::Place& RankMemory::place_of(std::uint16_t buffer, int instance) {
+  return places_[first_[buffer] + static_cast<std::size_t>(instance)];
 }
-std::int64_t RankMemory::offset_of(std::uint16_t buffer, int instance) const {
-  return offsets_[first_[buffer] + static_cast<std::size_t>(instance)];
+const program::Place& RankMemory::place_of(std::uint16_t buffer, int instance) const {
+  return places_[first_[buffer] + static_cast<std::size_t>(instance)];
 }
 
 void RankMemory::place(std::uint16_t buffer, int instance, core::Bytes bytes) {
-  std::int64_t& offset = offset_of(buffer, instance);
-  PLANNER_CHECK(offset == kAbsent, "allocated twice: " + class_.buffers[buffer].name);
+  program::Place& at = place_of(buffer, instance);
+  PLANNER_CHECK(at == kAbsent, "allocated twice: " + class_.buffers[buffer].name);
   if (class_.buffers[buffer].host) {
-    offset = host_arena_.allocate(bytes);
+    at = host_arena_.allocate(bytes);
     return;
   }
-  offset = arena_.allocate(bytes);
+  at = arena_.allocate(bytes);
   PLANNER_CHECK(static_cast<std::size_t>(arena_.reserved().value()) <= range_bytes_,
                 "the arena outgrew its prediction at " + class_.buffers[buffer].name);
   const Buffer& b = class_.buffers[buffer];
@@ -57,27 +57,27 @@ void RankMemory::allocate(const program::View& view, const program::Call& call) 
 
 void RankMemory::free(const program::View& view, const program::Call& call) {
   const Buffer& b = class_.buffers[view.buffer];
-  std::int64_t& offset = offset_of(view.buffer, program::instance_of(b, view, call));
-  PLANNER_CHECK(offset != kAbsent, "freed while absent: " + b.name);
-  arena_.free(offset);
-  offset = kAbsent;
+  program::Place& at = place_of(view.buffer, program::instance_of(b, view, call));
+  PLANNER_CHECK(at != kAbsent, "freed while absent: " + b.name);
+  arena_.free(at);
+  at = kAbsent;
   ledger_.free(b.term, b.instance_bytes(program::layer_index(view, call)));
 }
 
 Operand RankMemory::resolve(const program::View& view, const program::Call& call) const {
   const Buffer& b = class_.buffers[view.buffer];
-  const std::int64_t offset = offset_of(view.buffer, program::instance_of(b, view, call));
-  PLANNER_CHECK(offset != kAbsent, "used while absent: " + b.name);
+  const program::Place& at = place_of(view.buffer, program::instance_of(b, view, call));
+  PLANNER_CHECK(at != kAbsent, "used while absent: " + b.name);
   const program::ResolvedRange range = program::resolve(class_, view, call, part_);
   std::byte* const base = b.host ? host_base_ : base_;
-  return {base + offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type};
+  return {base + at.offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type};
 }
 
 Operand RankMemory::persistent(std::uint16_t buffer, int layer, int slot) const {
   const Buffer& b = class_.buffers[buffer];
   PLANNER_CHECK(b.persistent && slot < b.slots, "not a persistent instance: " + b.name);
   std::byte* const base = b.host ? host_base_ : base_;
-  return {base + offset_of(buffer, layer * b.slots + slot), b.instance_elements(layer), b.type};
+  return {base + place_of(buffer, layer * b.slots + slot).offset, b.instance_elements(layer), b.type};
 }
 
 }  // namespace exec

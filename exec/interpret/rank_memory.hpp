@@ -44,9 +44,9 @@ class RankMemory {
   core::Bytes reserved() const { return arena_.reserved(); }
 
  private:
-  static constexpr std::int64_t kAbsent = -1;
-  std::int64_t& offset_of(std::uint16_t buffer, int instance);
-  std::int64_t offset_of(std::uint16_t buffer, int instance) const;
+  static constexpr program::Place kAbsent{-1, -1};
+  program::Place& place_of(std::uint16_t buffer, int instance);
+  const program::Place& place_of(std::uint16_t buffer, int instance) const;
   void place(std::uint16_t buffer, int instance, core::Bytes bytes);
 
   const program::RankClass& class_;
@@ -57,8 +57,8 @@ class RankMemory {
   std::size_t host_bytes_ = 0;
   program::Arena arena_, host_arena_;
   Ledger ledger_;
-  std::vector<std::size_t> first_;     // by buffer: its first instance in offsets_
-  std::vector<std::int64_t> offsets_;  // by instance: offset in the range
+  std::vector<std::size_t> first_;     // by buffer: its first instance in places_
+  std::vector<program::Place> places_;  // by instance: in the range
 };
 
 }  // namespace exec

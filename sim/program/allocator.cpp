@@ -7,55 +7,22 @@
 
 namespace program {
 
-// Offsets are multiples of 256 or 512: the product's high bits spread them [knuth, 6.4].
-std::size_t Taken::home(std::int64_t offset) const {
-  const std::uint64_t mixed = static_cast<std::uint64_t>(offset) * 0x9E3779B97F4A7C15ULL;
-  return static_cast<std::size_t>(mixed >> 32) & (slots_.size() - 1);
-}
+namespace {
 
-int Taken::find(std::int64_t offset) const {
-  if (slots_.empty()) return kAbsent;
-  const std::size_t mask = slots_.size() - 1;
-  for (std::size_t i = home(offset); slots_[i].block != kAbsent; i = (i + 1) & mask)
-    if (slots_[i].offset == offset) return slots_[i].block;
-  return kAbsent;
-}
-
-void Taken::insert(std::int64_t offset, int block) {
-  if (2 * (count_ + 1) > slots_.size()) grow();
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t i = home(offset);
-  while (slots_[i].block != kAbsent) i = (i + 1) & mask;
-  slots_[i] = {offset, block};
-  ++count_;
-}
-
-// What follows in the run of full slots moves up where its home allows, so that no gap hides it.
-int Taken::remove(std::int64_t offset) {
-  if (slots_.empty()) return kAbsent;
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t i = home(offset);
-  while (slots_[i].block != kAbsent && slots_[i].offset != offset) i = (i + 1) & mask;
-  const int block = slots_[i].block;
-  if (block == kAbsent) return kAbsent;
-  --count_;
-  for (std::size_t j = (i + 1) & mask; slots_[j].block != kAbsent; j = (j + 1) & mask) {
-    const std::size_t reach = (j - home(slots_[j].offset)) & mask;
-    if (reach < ((j - i) & mask)) continue;
-    slots_[i] = slots_[j];
-    i = j;
+// std::lower_bound, each of whose steps moves without a branch.
+template <class It, class Entry>
+It first_not_below(It first, It last, const Entry& entry) {
+  auto n = last - first;
+  while (n > 0) {
+    const auto half = n / 2;
+    const bool below = first[half] < entry;
+    first += below ? half + 1 : 0;
+    n = below ? n - half - 1 : half;
   }
-  slots_[i] = {};
-  return block;
+  return first;
 }
 
-void Taken::grow() {
-  std::vector<Slot> old(std::max<std::size_t>(16, 2 * slots_.size()));
-  old.swap(slots_);
-  count_ = 0;
-  for (const Slot& slot : old)
-    if (slot.block != kAbsent) insert(slot.offset, slot.block);
-}
+}  // namespace
 
 int BlockList::new_block(Block block) {
   if (unused_.empty()) {
@@ -75,10 +42,10 @@ void BlockList::mark_free(int block) {
   free_.insert(std::lower_bound(free_.begin(), free_.end(), entry), entry);
 }
 
-std::vector<BlockList::Free>::iterator BlockList::entry_of(int block) {
+BlockList::FreeList::iterator BlockList::entry_of(int block) {
   const Free entry{at(block).bytes, at(block).offset, block};
   const auto found = std::lower_bound(free_.begin(), free_.end(), entry);
-  PLANNER_CHECK(found != free_.end() && *found == entry);
+  PLANNER_CHECK(found != free_.end() && found->block == block);
   return found;
 }
 
@@ -131,7 +98,7 @@ int BlockList::best_fit(std::int64_t bytes, bool before_last) const {
   return found == free_.end() ? kNoBlock : found->block;
 }
 
-std::int64_t BlockList::take(int block, std::int64_t keep) {
+Place BlockList::take(int block, std::int64_t keep) {
   const std::int64_t rest = at(block).bytes - keep;
   PLANNER_CHECK(rest >= 0);
   if (rest == 0) {
@@ -145,8 +112,7 @@ std::int64_t BlockList::take(int block, std::int64_t keep) {
     if (block == last_) last_ = tail;
     if (old_next != kNoBlock) at(old_next).previous = tail;
   }
-  taken_.insert(at(block).offset, block);
-  return at(block).offset;
+  return {at(block).offset, block};
 }
 
 // The block below takes its place in the order of addresses.
@@ -158,9 +124,8 @@ void BlockList::unlink(int block) {
   unused_.push_back(block);
 }
 
-void BlockList::give(std::int64_t offset) {
-  const int block = taken_.remove(offset);
-  PLANNER_CHECK(block != Taken::kAbsent, "free of an offset that is not taken");
+void BlockList::give(int block) {
+  PLANNER_CHECK(!at(block).free, "free of a block that is not taken");
   const auto free_neighbour = [&](int b) { return b != kNoBlock && at(b).free; };
   const int below = at(block).previous, above = at(block).next;
   std::int64_t bytes = at(block).bytes;
@@ -192,15 +157,7 @@ std::int64_t BlockList::release_free_segments() {
   return released;
 }
 
-void BlockList::append_state(std::vector<std::int64_t>& state) const {
-  state.push_back(static_cast<std::int64_t>(free_.size()));
-  for (const Free& entry : free_) {
-    state.push_back(entry.offset);
-    state.push_back(entry.bytes);
-  }
-}
-
-std::int64_t Arena::allocate(core::Bytes bytes) {
+Place Arena::allocate(core::Bytes bytes) {
   const std::int64_t need = padded(std::max<std::int64_t>(bytes.value(), 1), kAlignment);
   int block = list_.best_fit(need, true);
   if (block == BlockList::kNoBlock) {
@@ -230,7 +187,8 @@ int CachingAllocator::new_segment(BlockList& pool, std::int64_t bytes) {
   return block;
 }
 
-std::int64_t CachingAllocator::allocate(core::Bytes bytes) {
+// Places of the small pool have even blocks, those of the large one odd ones.
+Place CachingAllocator::allocate(core::Bytes bytes) {
   const std::int64_t need = padded(std::max<std::int64_t>(bytes.value(), 1), kMinBlockSize);
   const bool is_small = need <= kSmallSize;
   BlockList& pool = is_small ? small_ : large_;
@@ -239,18 +197,17 @@ std::int64_t CachingAllocator::allocate(core::Bytes bytes) {
   if (block == BlockList::kNoBlock) return kOutOfMemory;
   const std::int64_t rest = pool.bytes(block) - need;
   const bool split = is_small ? rest >= kMinBlockSize : rest > kSmallSize;
-  return pool.take(block, split ? need : pool.bytes(block));
+  const Place place = pool.take(block, split ? need : pool.bytes(block));
+  return {place.offset, 2 * place.block + (is_small ? 0 : 1)};
+}
+
+void CachingAllocator::free(const Place& place) {
+  (place.block % 2 == 0 ? small_ : large_).give(place.block / 2);
 }
 
 void CachingAllocator::empty_cache() {
   reserved_ -= small_.release_free_segments();
   reserved_ -= large_.release_free_segments();
-}
-
-void CachingAllocator::append_state(std::vector<std::int64_t>& state) const {
-  state.push_back(reserved_);
-  small_.append_state(state);
-  large_.append_state(state);
 }
 
 }  // namespace program

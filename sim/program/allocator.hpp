@@ -2,7 +2,7 @@
 // Address models: where a framework's allocator would put each buffer, and so how much memory it
 // reserves from the device. Arena is the native framework's (the host executor places its buffers
 // with it, at the very offsets returned here); CachingAllocator is PyTorch's. One interface:
-//   allocate(bytes) -> offset      free(offset)      reserved()      reset()
+//   allocate(bytes) -> place      free(place)      reserved()      reset()
 // Both are deterministic functions of the sequence of calls: best fit, ties by lowest offset. Not
 // thread-safe.
 //
@@ -19,26 +19,12 @@ namespace program {
 
 enum class AllocatorKind : std::uint8_t { arena, caching };
 
-// Offsets that are taken, and their blocks: open addressing with linear probes, at most half full,
-// because a replay looks one up at every allocation and release.
-class Taken {
- public:
-  static constexpr int kAbsent = -1;
+// What was allocated: where, and the block by which its allocator knows it.
+struct Place {
+  std::int64_t offset = 0;
+  int block = 0;
 
-  int find(std::int64_t offset) const;
-  void insert(std::int64_t offset, int block);  // REQUIRES: absent
-  int remove(std::int64_t offset);              // kAbsent if it was
-
- private:
-  struct Slot {
-    std::int64_t offset = 0;
-    int block = kAbsent;
-  };
-  std::size_t home(std::int64_t offset) const;
-  void grow();
-
-  std::vector<Slot> slots_;  // a power of two, or none
-  std::size_t count_ = 0;
+  friend bool operator==(const Place&, const Place&) = default;
 };
 
 // Blocks in address order, linked within their segment; free blocks ordered by (bytes, offset).
@@ -59,17 +45,22 @@ class BlockList {
     const Block& b = blocks_[static_cast<std::size_t>(block)];
     return b.offset + b.bytes;
   }
-  // Takes the free block, its first `keep` bytes alone (the rest stays free); returns its offset.
-  std::int64_t take(int block, std::int64_t keep);
-  bool holds(std::int64_t offset) const { return taken_.find(offset) != Taken::kAbsent; }
-  // REQUIRES: holds(offset). Merges with free neighbours.
-  void give(std::int64_t offset);
+  // Takes the free block, its first `keep` bytes alone (the rest stays free).
+  Place take(int block, std::int64_t keep);
+  // REQUIRES: the block is taken. Merges it with free neighbours.
+  void give(int block);
   // Removes segments that are one free block; returns their bytes.
   std::int64_t release_free_segments();
   // Offset and bytes of every free block, smallest first. With the segments (they only come) and
   // the caller's table of taken offsets this is all that later calls depend on: taken blocks tile
-  // the rest.
-  void append_state(std::vector<std::int64_t>& state) const;
+  // the rest. visit(number) -> whether to go on.
+  template <class Visit>
+  bool visit_state(Visit&& visit) const {
+    if (!visit(static_cast<std::int64_t>(free_.size()))) return false;
+    for (const Free& entry : free_)
+      if (!visit(entry.offset) || !visit(entry.bytes)) return false;
+    return true;
+  }
 
  private:
   struct Block {
@@ -77,16 +68,20 @@ class BlockList {
     int previous = kNoBlock, next = kNoBlock;  // of the same segment
     bool free = false;
   };
+  // Ordered by bytes, then offset. Without branches, which a search would take at random.
   struct Free {
     std::int64_t bytes, offset;
     int block;
-    friend auto operator<=>(const Free&, const Free&) = default;
+    bool operator<(const Free& other) const {
+      return (bytes < other.bytes) | ((bytes == other.bytes) & (offset < other.offset));
+    }
   };
+  using FreeList = std::vector<Free>;
   Block& at(int block) { return blocks_[static_cast<std::size_t>(block)]; }
   int new_block(Block block);
   void mark_free(int block);
   void unmark_free(int block);
-  std::vector<Free>::iterator entry_of(int block);
+  FreeList::iterator entry_of(int block);
   // The free block `was` goes, `now` stands for it or for what it grew into.
   void replace_free(int was, int now, std::int64_t bytes);
   void unlink(int block);
@@ -94,8 +89,7 @@ class BlockList {
   std::vector<Block> blocks_;
   int last_ = kNoBlock;                          // at the highest offset
   std::vector<int> unused_;                      // recycled entries of blocks_
-  std::vector<Free> free_;                       // sorted
-  Taken taken_;
+  FreeList free_;                                // sorted
 };
 
 // One range that grows at its end, alignment 256 B. Buffers allocated first lie at the bottom.
@@ -108,11 +102,14 @@ class Arena {
 
   explicit Arena(core::Bytes = {}) {}  // boundless, whatever the device has
 
-  std::int64_t allocate(core::Bytes bytes);
-  void free(std::int64_t offset) { list_.give(offset); }
+  Place allocate(core::Bytes bytes);
+  void free(const Place& place) { list_.give(place.block); }
   core::Bytes reserved() const { return core::Bytes(end_); }
   void reset() { *this = Arena(); }
-  void append_state(std::vector<std::int64_t>& state) const { list_.append_state(state); }
+  template <class Visit>
+  bool visit_state(Visit&& visit) const {
+    return list_.visit_state(visit);
+  }
 
  private:
   BlockList list_;
@@ -131,20 +128,23 @@ class CachingAllocator {
   static constexpr std::int64_t kLargeBuffer = 20 << 20;    // segments below kMinLargeAlloc
   static constexpr std::int64_t kMinLargeAlloc = 10 << 20;  // from here up, a segment of its own
   static constexpr std::int64_t kRoundLarge = 2 << 20;      // rounded to this
-  static constexpr std::int64_t kOutOfMemory = -1;
+  static constexpr Place kOutOfMemory{-1, -1};
   static constexpr core::Bytes kUnlimited{std::numeric_limits<std::int64_t>::max()};
 
   explicit CachingAllocator(core::Bytes capacity = kUnlimited) : capacity_(capacity.value()) {}
 
   // kOutOfMemory when the capacity is exhausted even after free segments were returned.
-  std::int64_t allocate(core::Bytes bytes);
-  void free(std::int64_t offset) { (small_.holds(offset) ? small_ : large_).give(offset); }
+  Place allocate(core::Bytes bytes);
+  void free(const Place& place);
   core::Bytes reserved() const { return core::Bytes(reserved_); }
   void empty_cache();
   // From here on the device has all that is asked of it.
   void lift_capacity() { capacity_ = kUnlimited.value(); }
   void reset() { *this = CachingAllocator(core::Bytes(capacity_)); }
-  void append_state(std::vector<std::int64_t>& state) const;
+  template <class Visit>
+  bool visit_state(Visit&& visit) const {
+    return visit(reserved_) && small_.visit_state(visit) && large_.visit_state(visit);
+  }
 
  private:
   // A segment from the device for a request of `bytes`, or kNoBlock.

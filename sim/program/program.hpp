@@ -219,11 +219,13 @@ int layer_index(const Ref& ref, const Call& call) {
 }
 template <class Thing, class Ref>  // Thing: Buffer or Event
 int instance_of(const Thing& thing, const Ref& ref, const Call& call) {
+  const int first = layer_index(ref, call) * thing.slots;
+  if (thing.slots == 1) return first;
   std::int64_t mb = call.micro_batch;
   if constexpr (requires { thing.share; }) mb /= thing.share;
   mb += ref.micro_batch_shift;
-  return layer_index(ref, call) * thing.slots +
-         static_cast<int>((mb % thing.slots + thing.slots) % thing.slots);
+  const int slot = static_cast<int>(mb % thing.slots);
+  return first + (slot < 0 ? slot + thing.slots : slot);
 }
 
 // Straight-line list of calls; micro_batch is filled in by the cursor. O(layers) long

@@ -21,7 +21,7 @@ class AddressReplay {
       base_.push_back(size);
       size += static_cast<std::size_t>(b.extent) * static_cast<std::size_t>(b.slots);
     }
-    offsets_.assign(size, kAbsent);
+    places_.assign(size, kAbsent);
     for (const Buffer& b : k.buffers) place_persistent(b);
   }
 
@@ -37,19 +37,18 @@ class AddressReplay {
   // All that the rest of the step depends on, seen from micro-batch `now`: equal states of two
   // micro-batches are followed by equal sequences of addresses.
   std::vector<std::int64_t> state(std::int64_t now) const {
-    std::vector<std::int64_t> all{allocator_.reserved().value()};
-    allocator_.append_state(all);
-    for (std::size_t b = 0; b < base_.size(); ++b) {
-      const Buffer& buffer = class_.buffers[b];
-      if (buffer.persistent) continue;
-      for (int layer = 0; layer < buffer.extent; ++layer) {
-        for (std::int64_t i = 0; i < buffer.slots; ++i) {
-          const std::int64_t slot = layer * buffer.slots + (now + i) % buffer.slots;
-          all.push_back(offsets_[base_[b] + static_cast<std::size_t>(slot)]);
-        }
-      }
-    }
+    std::vector<std::int64_t> all;
+    visit_state(now, [&](std::int64_t number) {
+      all.push_back(number);
+      return true;
+    });
     return all;
+  }
+  bool is_state(std::int64_t now, const std::vector<std::int64_t>& kept) const {
+    std::size_t i = 0;
+    return visit_state(now, [&](std::int64_t number) {
+      return i < kept.size() && kept[i++] == number;
+    }) && i == kept.size();
   }
 
   // The most that was reserved at once.
@@ -57,7 +56,24 @@ class AddressReplay {
   bool is_enough() const { return peak_ > enough_; }
 
  private:
-  static constexpr std::int64_t kAbsent = -1;
+  static constexpr Place kAbsent{-1, -1};
+
+  // visit(number) -> whether to go on.
+  template <class Visit>
+  bool visit_state(std::int64_t now, Visit&& visit) const {
+    if (!visit(allocator_.reserved().value()) || !allocator_.visit_state(visit)) return false;
+    for (std::size_t b = 0; b < base_.size(); ++b) {
+      const Buffer& buffer = class_.buffers[b];
+      if (buffer.persistent) continue;
+      for (int layer = 0; layer < buffer.extent; ++layer) {
+        for (std::int64_t i = 0; i < buffer.slots; ++i) {
+          const std::int64_t slot = layer * buffer.slots + (now + i) % buffer.slots;
+          if (!visit(places_[base_[b] + static_cast<std::size_t>(slot)].offset)) return false;
+        }
+      }
+    }
+    return true;
+  }
 
   void place_persistent(const Buffer& b) {
     if (!b.persistent || b.host) return;
@@ -66,16 +82,16 @@ class AddressReplay {
     }
   }
 
-  std::int64_t place(core::Bytes bytes) {
-    std::int64_t offset = allocator_.allocate(bytes);
+  Place place(core::Bytes bytes) {
+    Place place = allocator_.allocate(bytes);
     if constexpr (std::is_same_v<Allocator, CachingAllocator>) {
-      if (offset == CachingAllocator::kOutOfMemory) {
+      if (place == CachingAllocator::kOutOfMemory) {
         allocator_.lift_capacity();
-        offset = allocator_.allocate(bytes);
+        place = allocator_.allocate(bytes);
       }
     }
     peak_ = std::max(peak_, allocator_.reserved());
-    return offset;
+    return place;
   }
 
   void apply(const Change& c, const Call& call) {
@@ -83,21 +99,21 @@ class AddressReplay {
     const int layer = layer_index(c.view, call);
     PLANNER_CHECK(layer >= 0 && layer < buffer.extent, "layer index outside the buffer");
     const auto instance = static_cast<std::size_t>(instance_of(buffer, c.view, call));
-    std::int64_t& offset = offsets_[base_[c.view.buffer] + instance];
-    PLANNER_CHECK((offset == kAbsent) == c.is_alloc,
+    Place& at = places_[base_[c.view.buffer] + instance];
+    PLANNER_CHECK((at == kAbsent) == c.is_alloc,
                   "alloc of what is there or free of what is not");
     if (c.is_alloc) {
-      offset = place(buffer.instance_bytes(layer));
+      at = place(buffer.instance_bytes(layer));
     } else {
-      allocator_.free(offset);
-      offset = kAbsent;
+      allocator_.free(at);
+      at = kAbsent;
     }
   }
 
   const RankClass& class_;
   BlockChanges changes_;
-  std::vector<std::size_t> base_;      // of each buffer in offsets_
-  std::vector<std::int64_t> offsets_;  // of each instance, kAbsent: not allocated
+  std::vector<std::size_t> base_;      // of each buffer in places_
+  std::vector<Place> places_;          // of each instance, kAbsent: not allocated
   Allocator allocator_;
   core::Bytes enough_, peak_{};
 };
@@ -144,8 +160,7 @@ class ScheduleReplay {
       for (std::int64_t j = 0; j < count; ++j) take_one();
       const std::int64_t rest = periods - 1 - i;
       if (rest == 0 || addresses_.is_enough()) return;
-      std::vector<std::int64_t> now = addresses_.state(i * step);
-      if (!kept.empty() && now == kept) {
+      if (!kept.empty() && addresses_.is_state(i * step, kept)) {
         const std::int64_t found = i - kept_at, left_out = rest / found * found;
         return leave_out(left_out, step);
       }
@@ -155,7 +170,7 @@ class ScheduleReplay {
         return leave_out(rest, step);
       }
       if (i + 1 != next_kept) continue;
-      kept = std::move(now);
+      kept = addresses_.state(i * step);
       kept_at = i;
       next_kept *= 2;
     }

@@ -12,12 +12,15 @@ using core::kib;
 using core::mib;
 using program::Arena;
 using program::CachingAllocator;
+using program::Place;
+
+static std::int64_t offset(const Place& place) { return place.offset; }
 
 TEST_CASE("the arena rounds to 256 bytes and packs from the bottom") {
   Arena a;
-  CHECK(a.allocate(Bytes(1)) == 0);
-  CHECK(a.allocate(Bytes(257)) == 256);
-  CHECK(a.allocate(Bytes(512)) == 768);  // 256 + 512
+  CHECK(offset(a.allocate(Bytes(1))) == 0);
+  CHECK(offset(a.allocate(Bytes(257))) == 256);
+  CHECK(offset(a.allocate(Bytes(512))) == 768);  // 256 + 512
   CHECK(a.reserved() == Bytes(1280));
 }
 
@@ -32,10 +35,10 @@ TEST_CASE("the arena takes the smallest block that fits, the lowest on ties") {
   a.free(big);
   a.free(twin);
   a.free(small);
-  CHECK(a.allocate(Bytes(512)) == 1280);
-  CHECK(a.allocate(Bytes(512)) == 2048);
-  CHECK(a.allocate(Bytes(512)) == 0);
-  CHECK(a.allocate(Bytes(512)) == 512);
+  CHECK(offset(a.allocate(Bytes(512))) == 1280);
+  CHECK(offset(a.allocate(Bytes(512))) == 2048);
+  CHECK(offset(a.allocate(Bytes(512))) == 0);
+  CHECK(offset(a.allocate(Bytes(512))) == 512);
   CHECK(a.reserved() == Bytes(2816));
 }
 
@@ -45,10 +48,10 @@ TEST_CASE("the arena merges a freed block with both neighbours and extends the o
   a.free(x);
   a.free(z);
   a.free(y);
-  CHECK(a.allocate(Bytes(768)) == 0);
+  CHECK(offset(a.allocate(Bytes(768))) == 0);
   CHECK(a.reserved() == Bytes(768));
-  a.free(0);
-  CHECK(a.allocate(Bytes(1024)) == 0);  // 768 free at the end grow by 256
+  a.free({0, 0});
+  CHECK(offset(a.allocate(Bytes(1024))) == 0);  // 768 free at the end grow by 256
   CHECK(a.reserved() == Bytes(1024));
   a.reset();
   CHECK(a.reserved() == Bytes(0));
@@ -56,9 +59,9 @@ TEST_CASE("the arena merges a freed block with both neighbours and extends the o
 
 TEST_CASE("the caching allocator rounds to 512 bytes in 2 MiB segments up to 1 MiB") {
   CachingAllocator a;
-  CHECK(a.allocate(Bytes(1)) == 0);
-  CHECK(a.allocate(Bytes(513)) == 512);
-  CHECK(a.allocate(Bytes(512)) == 1536);  // 512 + 1024
+  CHECK(offset(a.allocate(Bytes(1))) == 0);
+  CHECK(offset(a.allocate(Bytes(513))) == 512);
+  CHECK(offset(a.allocate(Bytes(512))) == 1536);  // 512 + 1024
   CHECK(a.reserved() == mib(2));
   a.allocate(mib(1));
   CHECK(a.reserved() == mib(2));
@@ -70,7 +73,7 @@ TEST_CASE("the caching allocator takes 20 MiB segments below 10 MiB and 2 MiB mu
   CachingAllocator a;
   a.allocate(mib(1) + Bytes(1));
   CHECK(a.reserved() == mib(20));
-  CHECK(a.allocate(mib(9)) == mib(1).value() + 512);  // from the same segment
+  CHECK(offset(a.allocate(mib(9))) == mib(1).value() + 512);  // from the same segment
   CHECK(a.reserved() == mib(20));
   CachingAllocator b;
   b.allocate(mib(10));
@@ -89,7 +92,7 @@ TEST_CASE("a large block is split only when more than 1 MiB remains") {
   CachingAllocator b;
   b.free(b.allocate(mib(12)));
   b.allocate(mib(11) - Bytes(512));  // 1 MiB + 512 B remain: split
-  CHECK(b.allocate(mib(1) + Bytes(1)) == mib(11).value() - 512);
+  CHECK(offset(b.allocate(mib(1) + Bytes(1))) == mib(11).value() - 512);
   CHECK(b.reserved() == mib(12));
 }
 
@@ -113,7 +116,7 @@ TEST_CASE("segments return to the device only on demand") {
   const auto x = a.allocate(mib(30));
   a.free(x);
   CHECK(a.reserved() == mib(30));
-  CHECK(a.allocate(mib(34)) >= 0);  // does not fit beside: the 30 MiB are returned first
+  CHECK(offset(a.allocate(mib(34))) >= 0);  // does not fit beside: the 30 MiB are returned first
   CHECK(a.reserved() == mib(34));
   CHECK(a.allocate(mib(10)) == CachingAllocator::kOutOfMemory);
   a.empty_cache();
@@ -124,11 +127,11 @@ TEST_CASE("an extreme sequence leaves over 30 % of reserved memory unusable (M8)
   // Each segment of 20 MiB holds 9 MiB kept, 9 MiB freed again and 2 MiB never used: a hole of
   // 11 MiB that a request of 12 MiB cannot use. 64 x 11 of 64 x 20 + 96 MiB = 51 %.
   CachingAllocator a;
-  std::vector<std::int64_t> holes;
+  std::vector<Place> holes;
   Bytes live{};
   for (int i = 0; i < 64; ++i) {
     const auto kept = a.allocate(mib(9));
-    CHECK(kept >= 0);
+    CHECK(kept.offset >= 0);
     holes.push_back(a.allocate(mib(9)));
     live += mib(9);
   }
@@ -148,24 +151,25 @@ void check_disjoint(unsigned seed, int largest) {
   CAPTURE(seed);
   std::mt19937 random(seed);
   Allocator a;
-  std::map<std::int64_t, std::int64_t> live;
+  std::map<std::int64_t, std::pair<std::int64_t, Place>> live;  // bytes by offset
   for (int i = 0; i < 2000; ++i) {
     if (!live.empty() && random() % 5 < 2) {
       auto victim = live.begin();
       std::advance(victim, random() % live.size());
-      a.free(victim->first);
+      a.free(victim->second.second);
       live.erase(victim);
       continue;
     }
     const auto bytes = static_cast<std::int64_t>(random() % static_cast<unsigned>(largest)) + 1;
-    const auto offset = a.allocate(Bytes(bytes));
+    const Place place = a.allocate(Bytes(bytes));
+    const std::int64_t offset = place.offset;
     const auto after = live.lower_bound(offset);
     REQUIRE((after == live.end() || offset + bytes <= after->first));
     if (after != live.begin()) {
       const auto before = std::prev(after);
-      REQUIRE(before->first + before->second <= offset);
+      REQUIRE(before->first + before->second.first <= offset);
     }
-    live.emplace(offset, bytes);
+    live.emplace(offset, std::pair(bytes, place));
   }
 }
 
@@ -190,7 +194,7 @@ TEST_CASE("the arena places a repeated sequence alike, whatever grew before") {
     a.free(end);
     const auto wanted = a.allocate(unit(2)), large = a.allocate(unit(9));
     for (auto x : {between, wanted, large}) a.free(x);
-    return std::vector<std::int64_t>{hole, between, end, wanted, large};
+    return std::vector{hole.offset, between.offset, end.offset, wanted.offset, large.offset};
   };
   const auto first = step();
   const core::Bytes reserved = a.reserved();
@@ -202,11 +206,11 @@ TEST_CASE("the arena places a repeated sequence alike, whatever grew before") {
 TEST_CASE("the arena merges all that is given back") {
   std::mt19937 random(7);
   Arena a;
-  std::vector<std::int64_t> live;
+  std::vector<Place> live;
   for (int i = 0; i < 500; ++i) live.push_back(a.allocate(Bytes(random() % 4096 + 1)));
   const Bytes full = a.reserved();
   std::shuffle(live.begin(), live.end(), random);
-  for (const auto offset : live) a.free(offset);
-  CHECK(a.allocate(full) == 0);
+  for (const auto place : live) a.free(place);
+  CHECK(offset(a.allocate(full)) == 0);
   CHECK(a.reserved() == full);
 }
