@@ -170,18 +170,49 @@ void read_runs(core::JsonReader& reader, std::vector<Framework::Runs>& out) {
   }
 }
 
-// The part's file where a profile names one; a part may also be written out in the profile.
+// The shipped file of that name, or nothing.
+std::optional<core::Json> shipped_part(const Part& part, const std::string& wanted) {
+  for (const core::EmbeddedFile& file : hw_profiles_data())
+    if (belongs(file, part) && id_of(file) == wanted) return *core::parse_json(file.text, file.name);
+  return std::nullopt;
+}
+
+// What a part says of itself over what the shipped one says that it is like; of `runs` key by key.
+core::Json over(core::Json base, const core::Json& own) {
+  for (const auto& [key, value] : own.members()) {
+    if (key == "like") continue;
+    core::Json merged = value;
+    if (const core::Json* runs = key == "runs" ? base.find(key) : nullptr; runs != nullptr) {
+      merged = *runs;
+      for (const auto& [of, values] : value.members()) merged.set(of, values);
+    }
+    base.set(key, std::move(merged));
+  }
+  return base;
+}
+
+// The part's file where a profile names one; a part may also be written out in the profile. "like"
+// names the shipped part of which it takes what it does not state.
 core::Result<core::Json> with_part(core::Json profile, const Part& part, std::string_view where) {
   const core::Json* named = profile.find(part.key);
-  if (named == nullptr || !named->is_string()) return profile;
-  const std::string wanted = named->as_string();
-  for (const core::EmbeddedFile& file : hw_profiles_data()) {
-    if (!belongs(file, part) || id_of(file) != wanted) continue;
-    profile.set(part.key, *core::parse_json(file.text, file.name));
-    return profile;
+  if (named == nullptr) return profile;
+  const auto missing = [&](const core::Json& at) {
+    return unknown(at.as_string(), part,
+                   fmt::format("{}:{}:{} /{}", where, at.line(), at.column(), part.key));
+  };
+  core::Json own = *named;
+  if (named->is_string()) {
+    auto shipped = shipped_part(part, named->as_string());
+    if (!shipped) return missing(*named);
+    own = *std::move(shipped);
   }
-  return unknown(wanted, part,
-                 fmt::format("{}:{}:{} /{}", where, named->line(), named->column(), part.key));
+  if (const core::Json* like = own.find("like"); like != nullptr && like->is_string()) {
+    auto base = shipped_part(part, like->as_string());
+    if (!base) return missing(*like);
+    own = over(*std::move(base), own);
+  }
+  profile.set(part.key, std::move(own));
+  return profile;
 }
 
 core::Result<core::Json> with_parts(core::Json profile, std::string_view where) {

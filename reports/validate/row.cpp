@@ -148,6 +148,11 @@ void read_checkpoint(const CsvRow& row, planner::Strategy& s, Problems& problems
   choose(row, "checkpoint", kKinds, recomputed, problems);
   s.checkpoint = recomputed.first;
   s.checkpoint_every = recomputed.second;
+  // Megatron's --recompute-modules: of a mixture it has norms and the activations of experts.
+  const std::string_view modules = row.text("recompute_modules");
+  const auto names = [&](std::string_view what) { return modules.find(what) != modules.npos; };
+  if (s.checkpoint == planner::Checkpoint::none && names("layernorm") && names("moe"))
+    s.checkpoint = planner::Checkpoint::pointwise;
 }
 
 void read_pipeline(const CsvRow& row, std::int64_t layers, planner::Strategy& s,
@@ -268,6 +273,10 @@ std::string framework_of(const CsvRow& cells, const std::string& named,
   };
   const bool trainer =
       cells.text("framework_version").find("transformers") != std::string_view::npos;
+  const bool hooked = named == "deepspeed" &&
+                      (cells.text("sharding") == "zero3" ||
+                       cells.text("assumed").find("ZeRO-3") != std::string_view::npos);
+  if (trainer && hooked && shipped("trainer_zero3")) return "trainer_zero3";
   if (trainer && shipped("trainer")) return "trainer";
   if (named == "native" && shipped("torch")) return "torch";
   return shipped(named) ? named : std::string(kGeneric);
@@ -321,6 +330,8 @@ Row read_row(const CsvRow& cells, const std::string& source,
   // whatever type they were read in (huggingface/accelerate, pull request 2674).
   const bool casts = cells.text("assumed").find("autocast") != std::string_view::npos;
   row.nccl_minor = nccl_minor_in(cells.text("framework_version"));
+  const std::string_view dispatcher = cells.text("moe_dispatcher");
+  row.tokens_once = dispatcher == "deepep" || dispatcher == "hybridep";
   row.graphs = cells.text("cuda_graphs").find("full_iteration") != std::string_view::npos;
   read_network(cells, row, problems);
   read_model(cells, row.model, row.job.seq_len, problems);

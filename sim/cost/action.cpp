@@ -110,6 +110,9 @@ ActionCost::ActionCost(const program::Program& program, const program::RankClass
             return b.name == program::kWideGradients;
           });
   rank_ = rank >= 0 ? rank : first;
+  if (!machine.tokens_once) return;
+  for (const models::Operator& op : rank_class.operators)
+    if (op.kind == models::OpKind::top_k) routed_ = {.experts = op.n, .chosen = op.k};
 }
 
 bool ActionCost::is_transfer(ActionKind kind) {
@@ -202,7 +205,9 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
   if (op.kind == models::OpKind::lora_up)
     time += memory_time(core::bytes_of(op.rows * samples_ * op.n * op.groups, stored), *machine_) *
             machine_->adapter_traffic;
-  return with_host(time, machine_->host.gemm, *machine_);
+  const bool routed = op.kind == models::OpKind::expert_linear;
+  const core::Seconds waited = routed ? machine_->host.experts : core::Seconds{};
+  return with_host(time, machine_->host.gemm, *machine_) + waited;
 }
 
 // The input is cast before the forward product, the gradient of the result before the first

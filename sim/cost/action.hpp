@@ -12,6 +12,7 @@
 #include "core/units.hpp"
 #include "sim/cost/link.hpp"
 #include "sim/cost/machine.hpp"
+#include "sim/cost/nccl.hpp"
 #include "sim/program/program.hpp"
 
 namespace cost {
@@ -86,6 +87,7 @@ class ActionCost {
   std::int64_t samples_;
   int part_ = 0;
   bool wide_ = false;                  // holds gradients in f32 beside
+  Routed routed_;                      // of the class's layers, where tokens are sent once
   int rank_ = 0;                       // whose turn is over no link
   std::array<Place, program::kGroups> places_{};  // by program::Group, of the class's first rank
 };

@@ -34,10 +34,13 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   if (scales_with_samples(transfer.what, buffer(action, full).term) &&
       samples_ != program_->samples)
     n = n / program_->samples * samples_;
+  const Place& place = places_[static_cast<std::size_t>(transfer.group)];
+  if (transfer.what == program::Traffic::expert && routed_.chosen > 0 && machine_->fabric)
+    return core::to_seconds(once_each_time(core::bytes_of(n, transfer.wire_type), routed_, place,
+                                           *machine_->fabric));
   const core::Seconds time =
       collective_time(transfer.collective, transfer.algorithm,
-                      places_[static_cast<std::size_t>(transfer.group)], n, transfer.wire_type,
-                      *machine_);
+                      place, n, transfer.wire_type, *machine_);
   if (time.value() == 0) return time;
   if (transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence)
     return activation_time(transfer, time);

@@ -32,14 +32,15 @@ struct Machine {
   // long its host takes to issue an operator's pass; a pass lasts at least that.
   struct Host {
     core::Seconds gemm{}, norm{}, elementwise{}, attention{}, collective{}, update{}, unfused{},
-        adapter{};
+        adapter{}, experts{};
   };
   Host host;
   // host_ahead: a block lasts as long as the longer of its kernels and what issues them; `block` is
   // its host time beside kernels. Else each kernel lasts at least its own issue.
   bool host_ahead = false;
   core::Seconds block_host{};
-  double activation_waits = 1;     // hw_profiles::Framework
+  bool tokens_once = false;        // hw_profiles::Framework, as the next
+  double activation_waits = 1;
   core::Seconds rank_wait{};       // hw_profiles::Node
   double launch_blend = 0;         // n of (gpu^n + host^n)^(1/n); 0: the longer of the two
   double elementwise_traffic = 1, norm_traffic = 1, loss_traffic = 1;

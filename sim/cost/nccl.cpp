@@ -259,4 +259,31 @@ core::Picoseconds exchange_time(core::Bytes payload, const Place& place, const F
   return picoseconds((s.ranks - 1) * hop / kMicro + std::max(near, far));
 }
 
+// Of `parts` equal groups of the experts, how many hold some of the k that a token chose, its own
+// group apart.
+static double others_reached(int parts, const Routed& r) {
+  double none = 1;
+  const double experts = static_cast<double>(r.experts), mine = experts / parts;
+  for (std::int64_t i = 0; i < r.chosen; ++i)
+    none *= std::max(0.0, experts - mine - static_cast<double>(i)) /
+            (experts - static_cast<double>(i));
+  return (parts - 1) * (1 - none);
+}
+
+core::Picoseconds once_each_time(core::Bytes payload, const Routed& routed, const Place& place,
+                                 const Fabric& f) {
+  if (place.size <= 1) return {};
+  const Shape s = shape_of(place, f, f.network * f.network_efficiency, false);
+  const double tokens =
+      static_cast<double>(payload.value()) / static_cast<double>(routed.chosen);
+  const double near = tokens * others_reached(place.size, routed) / (1000 * s.in);
+  const double far =
+      place.nodes > 1
+          ? tokens * s.per_node * others_reached(place.nodes, routed) / (1000 * s.out)
+          : 0;
+  const double hops =
+      f.hop.value() + (place.nodes > 1 ? f.network_hop.value() : 0);
+  return picoseconds(hops / kMicro + std::max(near, far));
+}
+
 }  // namespace cost

@@ -57,4 +57,14 @@ core::Picoseconds message_time(core::Bytes bytes, const Place& place, const Fabr
 // over its share of the network at the same time.
 core::Picoseconds exchange_time(core::Bytes payload, const Place& place, const Fabric& fabric);
 
+// Rows on their way to experts, or back, where a kernel sends a token once to each rank that holds
+// some of the `chosen` of `experts` that are its own, and over the network once to each node,
+// whose ranks forward it (deepseek-ai/DeepEP, README, normal kernels; its hybrid-ep branch). Chosen
+// evenly. `payload`: as if each expert's copy were sent.
+struct Routed {
+  std::int64_t experts = 0, chosen = 0;
+};
+core::Picoseconds once_each_time(core::Bytes payload, const Routed& routed, const Place& place,
+                                 const Fabric& fabric);
+
 }  // namespace cost

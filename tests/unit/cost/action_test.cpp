@@ -248,7 +248,7 @@ TEST_CASE("a compiler makes one kernel of a norm, as a fused norm is") {
   hw_profiles::Profile a100 = *hw_profiles::find_profile("a100-sxm-80g");
   REQUIRE(hw_profiles::use_framework(a100, "fsdp2", "test").ok());
   // What torch's operators move for a weight of gptq, over what one kernel would.
-  CHECK(make_machine(a100, {.quantization = "gptq"}).decode_traffic == Approx(16.5 / 2.5));
+  CHECK(make_machine(a100, {.quantization = "gptq"}).decode_traffic == Approx(1.5 * 16.5 / 2.5));
   CHECK(make_machine(a100, {.quantization = "nf4"}).decode_traffic == 1);
   const Machine eager = make_machine(a100, {.fused_norm = false});
   const Machine compiled = make_machine(a100, {.fused_norm = false, .compile = true});
@@ -369,4 +369,14 @@ TEST_CASE("casts to 8 bits are of the rows that experts share, not of all rows f
   f.machine.f8_cast = 0;
   // 64 x 2 rows of 512, 4 bytes each at 1 TB/s.
   CHECK(cast - f.seconds(product) == Approx(64 * 2 * 512 * 4 / 1e12).epsilon(1e-3));
+}
+
+TEST_CASE("a product of experts waits for its host, whatever its kernel takes") {
+  Fixture f;
+  models::Operator& op = f.rank.operators[0];
+  const Action product = f.action(ActionKind::forward, 0, 0, 1);
+  f.machine.host.experts = core::Seconds{600e-6};
+  const double dense = f.seconds(product);
+  op.kind = models::OpKind::expert_linear;
+  CHECK(f.seconds(product) - dense == Approx(600e-6).epsilon(1e-3));
 }

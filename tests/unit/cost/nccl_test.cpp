@@ -313,6 +313,28 @@ TEST_CASE("as many channels as NCCL fits on a card's links, twice") {
   CHECK(fabric_of("rtx5090").channels == 2);
 }
 
+TEST_CASE("a token is sent once to each rank and node that hold some of its experts") {
+  // 8 ranks on 2 nodes of 4, 8 experts, two of them chosen, 1,000 bytes a token, 1,000 tokens. A
+  // rank has one expert: a token's two are on two ranks, 1 / 8 of the time one is its own. None of
+  // the other node's four is chosen with probability (4 x 3) / (8 x 7).
+  Fabric f;
+  f.gpus_per_node = 4;
+  f.ring = core::BytesPerSecond(1e9);
+  f.network = core::BytesPerSecond(40e9);
+  f.hop = core::Seconds(2e-6);
+  f.network_hop = core::Seconds(10e-6);
+  const auto seconds = [&](Place place, Routed routed) {
+    const core::Bytes copies(1'000'000 * routed.chosen);
+    return static_cast<double>(once_each_time(copies, routed, place, f).value()) * 1e-12;
+  };
+  CHECK(seconds({8, 2, 4}, {8, 2}) == Approx(12e-6 + 1e6 * 2 * 7 / 8 / 1e9));
+  f.ring = core::BytesPerSecond(1e12);
+  CHECK(seconds({8, 2, 4}, {8, 2}) == Approx(12e-6 + 4 * 1e6 * (1 - 12.0 / 56) / 40e9));
+  CHECK(seconds({8, 1, 8}, {8, 2}) == Approx(2e-6 + 1e6 * 2 * 7 / 8 / 1e12));
+  // Both of 8 experts are on one of two ranks now and then: fewer than two copies.
+  CHECK(seconds({2, 1, 2}, {8, 2}) == Approx(2e-6 + 1e6 * (1 - 12.0 / 56) / 1e12));
+}
+
 TEST_CASE("an exchange moves near and far parts at once") {
   // 8 ranks on 2 nodes of 4, S = 8 MB, 1 MB to each: far 4 x 4 MB over 40 GB/s = 400 us, near
   // 3 MB at 100 GB/s = 30 us; 7 messages of 10 us to start.

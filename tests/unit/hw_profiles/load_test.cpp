@@ -271,3 +271,13 @@ TEST_CASE(
   CHECK(has(problems_of(profile_from_json_text("{\"node\": \"dgx\"}", "mine.json")),
             "mine.json:1:10 /node"));
 }
+
+TEST_CASE("a framework like another states what differs, and runs key by key") {
+  hw_profiles::Profile base = *hw_profiles::find_profile("a100-sxm-80g"), own = base;
+  REQUIRE(hw_profiles::use_framework(base, "trainer", "a test").ok());
+  REQUIRE(hw_profiles::use_framework(own, "trainer_zero3", "a test").ok());
+  CHECK(own.framework.id == "trainer_zero3");
+  CHECK(own.framework.kernel_submit == base.framework.kernel_submit);
+  CHECK(own.framework.block_host > base.framework.block_host);
+  CHECK(own.framework.runs.size() == base.framework.runs.size() + 1);  // of sharding
+}

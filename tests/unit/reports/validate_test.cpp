@@ -233,7 +233,7 @@ TEST_CASE("the machine form names every score of validate/1") {
 TEST_CASE("shipped frameworks are named for software, never for a file of runs") {
   for (const std::string& name : hw_profiles::framework_names())
     for (const char* dataset : {"vtrain", "aleph", "foundry", "bloom", "qlora", "simumax", "dgxc",
-                                "torchtitan", "korthikanti", "zero"})
+                                "torchtitan", "korthikanti", "bubble"})
       CHECK(name.find(dataset) == std::string::npos);
 }
 
@@ -294,6 +294,16 @@ TEST_CASE("published runs of no framework ran in a plain torch loop, or in the T
   CHECK(read_with("note", "", plain).rows.front().job.framework == "torch");
   CHECK(read_with("framework_version", "transformers 4.38", plain).rows.front().job.framework ==
         "trainer");
+  std::string hooked = row("a", kPlain, "none,1,1");
+  hooked.replace(hooked.find("megatron"), 8, "deepspeed");
+  CHECK(read_with("framework_version,assumed", "transformers 4.38,ZeRO-3 config", hooked)
+            .rows.front().job.framework == "trainer_zero3");
+}
+
+TEST_CASE("a published mixture says how its tokens travel") {
+  CHECK(read_with("moe_dispatcher", "hybridep").rows.front().tokens_once);
+  CHECK(read_with("moe_dispatcher", "deepep").rows.front().tokens_once);
+  CHECK_FALSE(read_with("moe_dispatcher", "alltoall").rows.front().tokens_once);
 }
 
 TEST_CASE("a run's measured network replaces its profile's") {
