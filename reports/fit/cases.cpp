@@ -50,7 +50,7 @@ Cases::Cases(const std::vector<validation::Row>& rows, std::vector<Constant> con
     const std::size_t place = place_of(row, *ready);
     const std::string& architecture = ready->question.profile.gpu.architecture;
     cases_.push_back({row.id, row.dataset, row.job.framework,
-                      architecture.substr(0, architecture.find(' ')), row.gpus,
+                      architecture.substr(0, architecture.find(' ')), row.group, row.gpus,
                       row.step->value(), place, std::move(ready).value()});
   }
 }

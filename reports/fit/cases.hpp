@@ -20,6 +20,7 @@ namespace reports::fit {
 
 struct Case {
   std::string id, dataset, framework, family;  // family: of the GPU, Hopper
+  std::string group;                   // alternatives for one job have the same; empty: none
   std::int64_t gpus = 0;
   double measured = 0;                 // seconds
   std::size_t place = 0;               // index among the machines

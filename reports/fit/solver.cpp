@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -18,11 +19,39 @@ constexpr int kInnerEvaluations = 400;
 
 using Vector = std::vector<double>;
 
+// Alternatives for one job: their cases, and by how much each is slower than the fastest.
+struct Alternatives {
+  std::vector<std::size_t> cases;
+  Vector slower, log_measured;
+};
+
+// The regret that is expected of a pick which prefers one case over another as far as it is
+// predicted faster: sum_i p_i slower_i, p = softmax(-log(predicted) / soft).
+struct Regret {
+  double value = 0;
+  Vector slopes;                       // by the residual of each case
+};
+Regret regret_of(const Alternatives& group, const Vector& r, double soft) {
+  Vector p;
+  double least = std::numeric_limits<double>::infinity(), sum = 0;
+  for (std::size_t i = 0; i < group.cases.size(); ++i) {
+    p.push_back(group.log_measured[i] + r[group.cases[i]]);
+    least = std::min(least, p.back());
+  }
+  for (double& x : p) sum += x = std::exp((least - x) / soft);
+  Regret regret;
+  for (std::size_t i = 0; i < p.size(); ++i) regret.value += (p[i] /= sum) * group.slower[i];
+  for (std::size_t i = 0; i < p.size(); ++i)
+    regret.slopes.push_back(p[i] * (regret.value - group.slower[i]) / soft);
+  return regret;
+}
+
 // What one linearisation minimises, as a function of the step d.
 struct Linear {
   const SolverOptions& options;
   const std::vector<Constant>& constants;
   const Vector& weights;               // w
+  const std::vector<Alternatives>& groups;
   Vector at, ratios;                   // u, r(u)
   std::vector<Slopes> slopes;
 
@@ -34,6 +63,8 @@ struct Linear {
       common += r[i] / static_cast<double>(r.size());
     }
     sum += options.shift * common * common;
+    for (const Alternatives& group : groups)
+      sum += rank_weight() * regret_of(group, r, options.soft).value;
     for (std::size_t k = 0; k < d.size(); ++k) sum += options.trust * square(apart(d, k));
     return sum;
   }
@@ -54,10 +85,17 @@ struct Linear {
                           2 * options.shift * common / static_cast<double>(r.size());
       for (const Slope& s : slopes[i]) out[s.constant] += pull * s.value;
     }
+    for (const Alternatives& group : groups) {
+      const Regret regret = regret_of(group, r, options.soft);
+      for (std::size_t i = 0; i < group.cases.size(); ++i)
+        for (const Slope& s : slopes[group.cases[i]])
+          out[s.constant] += rank_weight() * regret.slopes[i] * s.value;
+    }
   }
 
  private:
   static double square(double x) { return x * x; }
+  double rank_weight() const { return options.rank / static_cast<double>(groups.size()); }
   double apart(const Vector& d, std::size_t k) const {
     return (at[k] + d[k] - std::log(constants[k].prior)) / constants[k].spread;
   }
@@ -106,6 +144,29 @@ Vector weights_of(const Cases& cases, std::span<const std::size_t> chosen, doubl
   return weights;
 }
 
+// Groups of which two cases at least are chosen.
+std::vector<Alternatives> alternatives_of(const Cases& cases,
+                                          std::span<const std::size_t> chosen) {
+  std::map<std::pair<std::string_view, std::string_view>, Alternatives> groups;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const Case& c = cases.all()[chosen[i]];
+    if (!c.group.empty()) groups[{c.dataset, c.group}].cases.push_back(i);
+  }
+  std::vector<Alternatives> all;
+  for (auto& [name, group] : groups) {
+    if (group.cases.size() < 2) continue;
+    double least = std::numeric_limits<double>::infinity();
+    const auto measured = [&](std::size_t i) { return cases.all()[chosen[i]].measured; };
+    for (const std::size_t i : group.cases) least = std::min(least, measured(i));
+    for (const std::size_t i : group.cases) {
+      group.slower.push_back(measured(i) / least - 1);
+      group.log_measured.push_back(std::log(measured(i)));
+    }
+    all.push_back(std::move(group));
+  }
+  return all;
+}
+
 Vector exponentials(const Vector& u, const Vector& d) {
   Vector values;
   for (std::size_t k = 0; k < u.size(); ++k) values.push_back(std::exp(u[k] + d[k]));
@@ -117,8 +178,9 @@ Vector exponentials(const Vector& u, const Vector& d) {
 Solution solve(const Cases& cases, std::span<const std::size_t> chosen,
                std::span<const double> start, const SolverOptions& options) {
   const Vector weights = weights_of(cases, chosen, options.balance);
+  const std::vector<Alternatives> groups = alternatives_of(cases, chosen);
   const Vector still(start.size(), 0.0);
-  Linear linear{options, cases.constants(), weights, {}, {}, {}};
+  Linear linear{options, cases.constants(), weights, groups, {}, {}, {}};
   for (const double v : start) linear.at.push_back(std::log(v));
   Solution best{{start.begin(), start.end()}, 0, 0};
   linear.ratios = cases.log_ratios(chosen, best.values);

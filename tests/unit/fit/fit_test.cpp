@@ -55,6 +55,32 @@ TEST_CASE("a fit finds the constant that made the times") {
   CHECK(fitted.left_out.front().time.mape < 0.01);
 }
 
+TEST_CASE("what a fit minimises includes the regret of a soft pick among alternatives") {
+  // Runs of 2 to 16 samples a micro-batch, seconds for 16 micro-batches each: twice as long each.
+  auto rows = fit_test::rows();
+  rows.resize(2);
+  fit_test::measure(rows, 0.6);
+  *rows[0].step = 1.06 * *rows[1].step;          // the second is faster, against the prediction
+  for (auto& row : rows) row.group = "one job";
+  const Cases fixed(rows, {{"gpu.gemm_sustained", {"a100-sxm-80g"}, 0.6, 0.6, 0.6, 0.5, "a test"}});
+  const std::vector<std::size_t> chosen{0, 1};
+  const std::vector<double> start{0.6};
+  const auto objective = [&](const Cases& cases, double rank) {
+    SolverOptions options;
+    options.rank = rank;
+    return solve(cases, chosen, start, options).objective;
+  };
+  const std::vector<double> ratios = fixed.log_ratios(chosen, start);
+  const double apart = (ratios[0] + std::log(fixed.all()[0].measured)) -
+                       (ratios[1] + std::log(fixed.all()[1].measured));
+  const double first = 1 / (1 + std::exp(apart / SolverOptions{}.soft));
+  CHECK(first > 0.99);
+  CHECK(objective(fixed, 1) - objective(fixed, 0) == Approx(0.06 * first).epsilon(1e-6));
+  for (auto& row : rows) row.group.clear();
+  const Cases apart_jobs(rows, fixed.constants());
+  CHECK(objective(apart_jobs, 1) == objective(apart_jobs, 0));
+}
+
 TEST_CASE("a fit does not leave the bounds") {
   auto rows = fit_test::rows();
   fit_test::measure(rows, 0.2);
