@@ -78,9 +78,14 @@ std::string because_text(const Plan& plan) {
     case Because::least_risky:
       return fmt::format("No strategy that fits is within the {} cap on the risk. This one is the "
                          "fastest of the least risky.", cap);
-    case Because::simplest: {
+    case Because::simplest:
+    case Because::best_known: {
       const Candidate* faster = fastest_safe(plan);
-      std::string text = "It is the simplest of the plans that are about as fast as the fastest";
+      std::string text =
+          plan.because == Because::simplest
+              ? "It is the simplest of the plans that are about as fast as the fastest"
+              : "Of the plans that are about as fast as the fastest, published runs tell most of "
+                "its kind";
       if (faster != nullptr && faster->time.step < plan.chosen->time.step)
         text += fmt::format(" ({}: {} faster)",
                             changed_keys(plan.chosen->strategy, faster->strategy),

@@ -20,9 +20,11 @@
 namespace planner {
 
 // Why the chosen candidate was chosen (planner/search/preference.hpp).
-enum class Because : std::uint8_t { fastest, simplest, least_risky, least_memory, asked };
-inline constexpr std::array<std::string_view, 5> kBecause{"fastest", "simplest", "least_risky",
-                                                          "least_memory", "asked"};
+enum class Because : std::uint8_t {
+  fastest, simplest, best_known, least_risky, least_memory, asked
+};
+inline constexpr std::array<std::string_view, 6> kBecause{
+    "fastest", "simplest", "best_known", "least_risky", "least_memory", "asked"};
 std::string_view name(Because because);
 
 struct Rejection {

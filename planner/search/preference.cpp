@@ -116,6 +116,17 @@ Rank rank_of(const Job& job, const Candidate& c, const Request& request) {
   return {RiskClasses::of_probability(c.uncertainty.out_of_memory, request.max_risk), step, device};
 }
 
+// Whether runs tell more of plans like a than of those like b: its step's interval, as a factor, is
+// narrower by more than regimes that hardly differ make it.
+static bool better_known(const Candidate& a, const Candidate& b) {
+  constexpr double kTold = 0.9;
+  const auto width = [](const Candidate& c) {
+    const Uncertainty& u = c.uncertainty;
+    return u.step_low.value() > 0 ? u.step_high / u.step_low - 1 : 0;
+  };
+  return width(a) < kTold * width(b);
+}
+
 Because order_by_preference(std::vector<Candidate>& all, const Job& job, const Request& request) {
   std::ranges::stable_sort(all, {}, [&](const Candidate& c) { return rank_of(job, c, request); });
   if (request.objective == Objective::memory) return Because::least_memory;
@@ -123,16 +134,21 @@ Because order_by_preference(std::vector<Candidate>& all, const Job& job, const R
   const Rank best = rank_of(job, all.front(), request);
   const double risk = std::max(all.front().uncertainty.out_of_memory, kHardlyRisky);
   auto chosen = all.begin();
+  bool simpler = false;                // than the fastest; else it is better known
   for (auto c = all.begin(); c != all.end(); ++c) {
     const Rank rank = rank_of(job, *c, request);
     if (rank.risk != best.risk || rank.first > (1 + request.simpler_within) * best.first) break;
-    if (within_risk(*c, risk) &&
-        complexity(c->strategy, job.seq_len) < complexity(chosen->strategy, job.seq_len))
-      chosen = c;
+    const Complexity here = complexity(c->strategy, job.seq_len);
+    const Complexity there = complexity(chosen->strategy, job.seq_len);
+    if (!within_risk(*c, risk) || here > there) continue;
+    if (here == there && !better_known(*c, *chosen)) continue;
+    simpler |= here < there;
+    chosen = c;
   }
-  const bool simpler = chosen != all.begin();
+  const bool moved = chosen != all.begin();
   std::rotate(all.begin(), chosen, chosen + 1);
-  return best.risk > 0 ? Because::least_risky : simpler ? Because::simplest : Because::fastest;
+  if (best.risk > 0) return Because::least_risky;
+  return !moved ? Because::fastest : simpler ? Because::simplest : Because::best_known;
 }
 
 std::vector<UnusualPart> unusual_parts(const Strategy& s, std::int64_t seq_len) {

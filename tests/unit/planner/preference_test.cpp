@@ -129,6 +129,29 @@ TEST_CASE("within 2 % of the fastest the simplest is put first, and beyond it is
   CHECK(first(1.001) == std::pair(true, Because::fastest));
 }
 
+TEST_CASE("of equally simple plans that are about as fast, the better known is put first") {
+  Request r;
+  Job job;
+  job.seq_len = kShort;
+  Strategy near = data_ranks(4), far = data_ranks(2);
+  near.tensor = 2;
+  far.tensor = 4;
+  const auto ranged = [](Candidate c, double factor) {
+    c.uncertainty.step_low = c.time.step / factor;
+    c.uncertainty.step_high = c.time.step * factor;
+    return c;
+  };
+  const auto first = [&](double slower, double factor) {
+    std::vector<Candidate> all{ranged(candidate(far, 1), 1.3),
+                               ranged(candidate(near, slower), factor)};
+    const Because because = order_by_preference(all, job, r);
+    return std::pair(all.front().strategy == far, because);
+  };
+  CHECK(first(1.01, 1.2) == std::pair(false, Because::best_known));
+  CHECK(first(1.01, 1.29) == std::pair(true, Because::fastest));
+  CHECK(first(1.03, 1.2) == std::pair(true, Because::fastest));
+}
+
 TEST_CASE("a split backward pass is put first where it gains more than 5 %") {
   Request r;
   r.simpler_within = 0;
