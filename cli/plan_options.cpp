@@ -25,8 +25,7 @@ namespace {
 
 constexpr std::string_view kDefaultGpu = "h100-sxm-80g";
 constexpr std::string_view kAllLinear = "all-linear";
-constexpr std::int64_t kMaxGpus = std::int64_t{1} << 20;
-constexpr std::int64_t kMaxBatch = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxGpus = std::int64_t{1} << 20, kMaxBatch = std::int64_t{1} << 30;
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
@@ -39,8 +38,9 @@ std::vector<std::string> split(std::string_view text) {
 }
 
 template <class T>
-void append(core::Problems& problems, const core::Result<T>& failed) {
-  problems.insert(problems.end(), failed.problems().begin(), failed.problems().end());
+void append(core::Problems& problems, const core::Result<T>& done) {
+  if (!done.ok())
+    problems.insert(problems.end(), done.problems().begin(), done.problems().end());
 }
 
 using Names = std::vector<std::string_view>;
@@ -184,8 +184,8 @@ std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
 
 void set_site(const std::string& path, hw_profiles::Profile& profile, core::Problems& problems) {
   const core::Result<hw_profiles::SiteFile> site = hw_profiles::load_site(path);
-  if (site.ok()) hw_profiles::use_site(profile, *site, "--site " + path);
-  else append(problems, site);
+  if (!site.ok()) return append(problems, site);
+  append(problems, hw_profiles::use_site(profile, *site, "--site " + path));
 }
 
 void set_node(const PlanOptions& options, hw_profiles::Profile& profile, core::Problems& problems) {

@@ -108,6 +108,14 @@ void write_reason(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, lines.data(), lines.size());
 }
 
+void write_row_problems(const core::Problems& problems) {
+  constexpr std::size_t kShown = 20;
+  for (std::size_t i = 0; i < std::min(problems.size(), kShown); ++i)
+    write_reason(core::to_text(problems[i]));
+  if (problems.size() > kShown)
+    write_reason(std::to_string(problems.size() - kShown) + " more problems of rows");
+}
+
 bool stdout_has_colour() {
   const char* terminal = std::getenv("TERM");
   const char* no_colour = std::getenv("NO_COLOR");

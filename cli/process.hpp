@@ -36,6 +36,8 @@ const volatile std::sig_atomic_t& pending_signal();
 core::Status write_stdout(std::string_view text);
 // Every line is prefixed "planner: ", and hidden characters are made visible.
 void write_reason(std::string_view text);
+// Problems of rows that were left out: the first twenty, and how many more there are.
+void write_row_problems(const core::Problems& problems);
 
 bool stdout_has_colour();  // a terminal that is not dumb, and NO_COLOR is not set
 bool stderr_is_terminal();

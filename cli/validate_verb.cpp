@@ -23,7 +23,6 @@ constexpr std::string_view kValidateExamples =
     "  planner validate nccl_busbw.csv\n"
     "  planner validate runs.csv --collectives nccl_busbw.csv --report reports/validation.md";
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
-constexpr std::size_t kShownProblems = 20;
 
 // gpu.memory_efficiency=0.9 or a100-sxm-80g:gpu.memory_efficiency=0.9.
 core::Result<reports::validation::Override> read_override(const std::string& text) {
@@ -36,13 +35,6 @@ core::Result<reports::validation::Override> read_override(const std::string& tex
   one.field = text.substr(begin, equals - begin);
   one.text = text.substr(equals + 1);
   return one;
-}
-
-void report(const core::Problems& problems) {
-  for (std::size_t i = 0; i < std::min(problems.size(), kShownProblems); ++i)
-    write_reason(core::to_text(problems[i]));
-  if (problems.size() > kShownProblems)
-    write_reason(std::to_string(problems.size() - kShownProblems) + " more problems of rows");
 }
 
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -77,7 +69,7 @@ core::Result<reports::validation::CollectiveScores> scores_of(const std::string&
   if (!text.ok()) return text.problems();
   auto scores = reports::validation::score_collectives(*text, path);
   if (!scores.ok()) return scores.problems();
-  report(scores->problems);
+  write_row_problems(scores->problems);
   if (scores->rows.empty())
     return core::Problem{path, "at least one timing that can be predicted",
                          std::to_string(scores->skipped.size()) + " rows, none of them",
@@ -174,7 +166,7 @@ int validate_verb(Arguments arguments) {
     if (!other.ok()) return refuse(other.problems());
     validation = reports::validation::joined(std::move(*validation), std::move(*other));
   }
-  report(validation->problems);
+  write_row_problems(validation->problems);
   const reports::validation::Scores& scores = validation->scores;
   if (scores.predicted == 0)
     return refuse({{path, "at least one row that can be predicted",

@@ -238,6 +238,7 @@ constexpr std::array kFields{
     site<&Site::host_left>("site.host_left", Kind::ratio),
     site<&Site::links_left>("site.links_left", Kind::ratio),
     site<&Site::network_left>("site.network_left", Kind::ratio),
+    site<&Site::measured>("site.measured", Kind::count),
 };
 
 }  // namespace

@@ -16,14 +16,12 @@
 #include "core/untrusted.hpp"
 #include "hw_profiles/fields.hpp"
 #include "hw_profiles/names.hpp"
-
-std::span<const core::EmbeddedFile> hw_profiles_data();
+#include "hw_profiles/parts.hpp"
 
 namespace hw_profiles {
 namespace {
 
 constexpr std::string_view kMemTotal = "MemTotal";  // as a bytes value: this machine's memory
-
 
 // Whether two stated fields contradict each other.
 struct Contradiction {
@@ -56,36 +54,6 @@ std::vector<Contradiction> contradictions(const Profile& p) {
   at_most(p, "node.link_bandwidth",
           whole ? "gpu.nvlink_bandwidth" : "gpu.pcie_bandwidth", found);
   return found;
-}
-
-// What a profile states itself, or names: "node": "dgx-h100".
-struct Part {
-  std::string_view key, kind, folder;
-};
-constexpr Part kNode{"node", "node", "nodes/"};
-constexpr Part kFramework{"framework", "framework", "frameworks/"};
-constexpr Part kProfile{"", "profile", "data/"};
-
-bool belongs(const core::EmbeddedFile& file, const Part& part) {
-  return file.name.starts_with(part.folder);
-}
-
-std::string id_of(const core::EmbeddedFile& file) {
-  std::string_view name = file.name;
-  name.remove_prefix(name.rfind('/') + 1);
-  return std::string(name.substr(0, name.size() - std::string_view(".json").size()));
-}
-
-std::vector<std::string> ids(const Part& part) {
-  std::vector<std::string> names;
-  for (const core::EmbeddedFile& file : hw_profiles_data())
-    if (belongs(file, part)) names.push_back(id_of(file));
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-core::Problem unknown(const std::string& wanted, const Part& part, std::string where) {
-  return unknown_name(wanted, ids(part), part.kind, std::move(where));
 }
 
 constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;  // ours are 5 KB
@@ -170,59 +138,6 @@ void read_runs(core::JsonReader& reader, std::vector<Framework::Runs>& out) {
   }
 }
 
-// The shipped file of that name, or nothing.
-std::optional<core::Json> shipped_part(const Part& part, const std::string& wanted) {
-  for (const core::EmbeddedFile& file : hw_profiles_data())
-    if (belongs(file, part) && id_of(file) == wanted) return *core::parse_json(file.text, file.name);
-  return std::nullopt;
-}
-
-// What a part says of itself over what the shipped one says that it is like; of `runs` key by key.
-core::Json over(core::Json base, const core::Json& own) {
-  for (const auto& [key, value] : own.members()) {
-    if (key == "like") continue;
-    core::Json merged = value;
-    if (const core::Json* runs = key == "runs" ? base.find(key) : nullptr; runs != nullptr) {
-      merged = *runs;
-      for (const auto& [of, values] : value.members()) merged.set(of, values);
-    }
-    base.set(key, std::move(merged));
-  }
-  return base;
-}
-
-// The part's file where a profile names one; a part may also be written out in the profile. "like"
-// names the shipped part of which it takes what it does not state.
-core::Result<core::Json> with_part(core::Json profile, const Part& part, std::string_view where) {
-  const core::Json* named = profile.find(part.key);
-  if (named == nullptr) return profile;
-  const auto missing = [&](const core::Json& at) {
-    return unknown(at.as_string(), part,
-                   fmt::format("{}:{}:{} /{}", where, at.line(), at.column(), part.key));
-  };
-  core::Json own = *named;
-  if (named->is_string()) {
-    auto shipped = shipped_part(part, named->as_string());
-    if (!shipped) return missing(*named);
-    own = *std::move(shipped);
-  }
-  if (const core::Json* like = own.find("like"); like != nullptr && like->is_string()) {
-    auto base = shipped_part(part, like->as_string());
-    if (!base) return missing(*like);
-    own = over(*std::move(base), own);
-  }
-  profile.set(part.key, std::move(own));
-  return profile;
-}
-
-core::Result<core::Json> with_parts(core::Json profile, std::string_view where) {
-  if (profile.is_object() && profile.find(kFramework.key) == nullptr)
-    profile.set(kFramework.key, "native");
-  core::Result<core::Json> with_node = with_part(std::move(profile), kNode, where);
-  if (!with_node.ok()) return with_node;
-  return with_part(std::move(with_node).value(), kFramework, where);
-}
-
 core::Result<Profile> read_profile(core::Json text, std::string_view where) {
   core::Result<core::Json> json = with_parts(std::move(text), where);
   if (!json.ok()) return json.problems();
@@ -283,9 +198,8 @@ std::vector<std::string> node_names() { return ids(kNode); }
 std::vector<std::string> framework_names() { return ids(kFramework); }
 
 core::Result<Profile> find_profile(const std::string& wanted) {
-  for (const core::EmbeddedFile& file : hw_profiles_data())
-    if (belongs(file, kProfile) && id_of(file) == wanted)
-      return profile_from_json_text(file.text, file.name);
+  if (const core::EmbeddedFile* file = shipped_file(kProfile, wanted))
+    return profile_from_json_text(file->text, file->name);
   if (is_path(wanted)) return load_file(wanted);
   const core::Result<Meant> meant = gpu_meant(wanted, "profile");
   if (!meant.ok()) return meant.problems();
@@ -332,18 +246,17 @@ core::Status use_node(Profile& profile, const std::string& wanted, std::string_v
 // What a shipped framework's releases before `as_of` did otherwise: "until": {"2025-04": {fields}}.
 static core::Status use_earlier(Profile& profile, const std::string& wanted,
                                 std::string_view as_of) {
-  for (const core::EmbeddedFile& file : hw_profiles_data()) {
-    if (!belongs(file, kFramework) || id_of(file) != wanted) continue;
-    const core::Json json = *core::parse_json(file.text, file.name);
-    const core::Json* until = json.find("until");
-    if (until == nullptr) break;
-    for (const auto& [date, fields] : until->members()) {
-      if (as_of >= date) continue;
-      for (const auto& [name, stated] : fields.members()) {
-        auto done = set(profile, "framework." + name, stated.items()[0].as_string(),
-                        stated.items()[1].as_string());
-        if (!done.ok()) return done;
-      }
+  const core::EmbeddedFile* file = shipped_file(kFramework, wanted);
+  if (file == nullptr) return core::Done{};
+  const core::Json json = *core::parse_json(file->text, file->name);
+  const core::Json* until = json.find("until");
+  if (until == nullptr) return core::Done{};
+  for (const auto& [date, fields] : until->members()) {
+    if (as_of >= date) continue;
+    for (const auto& [name, stated] : fields.members()) {
+      auto done = set(profile, "framework." + name, stated.items()[0].as_string(),
+                      stated.items()[1].as_string());
+      if (!done.ok()) return done;
     }
   }
   return core::Done{};

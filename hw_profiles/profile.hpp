@@ -249,6 +249,7 @@ struct Framework {
 // already (hw_profiles/site.hpp).
 struct Site {
   std::optional<int> runs;               // that it was learnt from; empty: none
+  std::optional<int> measured;           // fields of the node that its timed collectives gave
   std::optional<double> pace;            // of everything, where no parts were told apart
   std::optional<double> device, host, links, network;  // empty: no run was on this GPU
   std::optional<double> device_left, host_left, links_left, network_left;

@@ -5,10 +5,13 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/file.hpp"
 #include "core/json_reader.hpp"
 #include "hw_profiles/fields.hpp"
+#include "hw_profiles/load.hpp"
+#include "hw_profiles/quantity_text.hpp"
 
 namespace hw_profiles {
 namespace {
@@ -44,6 +47,12 @@ constexpr std::array kPaced{
     Paced{"node.pair_latency", SitePart::links, false},
     Paced{"node.internode_latency", SitePart::network, false},
     Paced{"framework.collective_sync", SitePart::links, false}};
+
+// What timed collectives show of a node.
+constexpr std::array<std::string_view, 9> kMeasurable{
+    "node.link_bandwidth",       "node.link_latency",       "node.pair_bandwidth",
+    "node.pair_latency",         "node.internode_efficiency", "node.internode_latency",
+    "node.rank_wait",            "node.tree_wait",          "node.nccl_low_latency"};
 
 // What a rate may not exceed, by what the profile states.
 double most_of(const Field& field, const Profile& p) {
@@ -122,6 +131,31 @@ void read_parts(core::JsonReader& root, SiteFile& site, bool network_apart) {
   if (!network_apart && !site.gpus.empty()) site.network = site.gpus.front().links;
 }
 
+void read_measured(core::JsonReader& root, SiteFile& site) {
+  for (core::JsonReader& one : root.objects("measured")) {
+    MeasuredField m;
+    one.required("field", m.field);
+    one.required("value", m.value);
+    one.required("source", m.source);
+    one.optional("gpu", m.gpu);
+    one.allow_only_known();
+    if (!m.field.empty() && !measurable(m.field))
+      one.problem("field", fmt::format("one of {}", fmt::join(kMeasurable, ", ")), m.field);
+    else if (!m.field.empty())
+      if (const auto number = parse_quantity(m.value, find_field(m.field)->kind); !number.ok())
+        one.problem("value", number.problems().front().expected, m.value);
+    site.measured.push_back(std::move(m));
+  }
+}
+
+core::Json measured_json(const SiteFile& site) {
+  core::Json all = core::Json::array();
+  for (const MeasuredField& m : site.measured)
+    all.push_back(core::Json::object(
+        {{"field", m.field}, {"value", m.value}, {"gpu", m.gpu}, {"source", m.source}}));
+  return all;
+}
+
 core::Json part_json(const PartPace& part) {
   return core::Json::object({{"pace", part.pace}, {"left", part.left}});
 }
@@ -144,6 +178,8 @@ const GpuPace* SiteFile::of(std::string_view gpu) const {
   return nullptr;
 }
 
+bool measurable(std::string_view field) { return std::ranges::count(kMeasurable, field) > 0; }
+
 core::Result<SiteFile> read_site(std::string_view text, std::string_view where) {
   const core::Result<core::Json> json = core::parse_json(text, where);
   if (!json.ok()) return json.problems();
@@ -161,12 +197,13 @@ core::Result<SiteFile> read_site(std::string_view text, std::string_view where) 
     root.optional("gpu", gpu);
     if (problems.empty()) check_pace(root, pace);
     site.pace = pace;
-  } else if (!schema.empty()) {
+  } else if (!schema.empty() && !site.runs.empty()) {
     read_parts(root, site, schema == kSchema);
   }
+  if (schema == kSchema && root.has("measured")) read_measured(root, site);
   root.allow_only_known();
-  if (problems.empty() && site.runs.empty())
-    root.problem("runs", "ids of the runs it was learnt from", "none");
+  if (problems.empty() && site.runs.empty() && site.measured.empty())
+    root.problem("runs", "ids of the runs it was learnt from, or fields in `measured`", "none");
   if (!problems.empty()) return problems;
   return site;
 }
@@ -178,23 +215,39 @@ core::Result<SiteFile> load_site(const std::string& path) {
 }
 
 std::string to_json_text(const SiteFile& site) {
-  core::Json gpus = core::Json::array();
-  for (const GpuPace& g : site.gpus)
-    gpus.push_back(core::Json::object({{"gpu", g.gpu},
-                                       {"device", part_json(g.device)},
-                                       {"links", part_json(g.links)}}));
-  return core::dump(core::Json::object(
-             {{"schema", kSchema},
-              {"runs", core::Json::array_of(site.runs)},
-              {"framework", site.framework},
-              {"measured_over_predicted", site.measured_over_predicted},
-              {"host", part_json(site.host)},
-              {"network", part_json(site.network)},
-              {"gpus", std::move(gpus)}})) +
-         '\n';
+  core::Json root =
+      core::Json::object({{"schema", kSchema}, {"runs", core::Json::array_of(site.runs)}});
+  if (!site.runs.empty()) {
+    core::Json gpus = core::Json::array();
+    for (const GpuPace& g : site.gpus)
+      gpus.push_back(core::Json::object({{"gpu", g.gpu},
+                                         {"device", part_json(g.device)},
+                                         {"links", part_json(g.links)}}));
+    root.set("framework", site.framework);
+    root.set("measured_over_predicted", site.measured_over_predicted);
+    root.set("host", part_json(site.host));
+    root.set("network", part_json(site.network));
+    root.set("gpus", std::move(gpus));
+  }
+  if (!site.measured.empty()) root.set("measured", measured_json(site));
+  return core::dump(root) + '\n';
 }
 
-void use_site(Profile& profile, const SiteFile& site, std::string_view source) {
+// How many of the measured fields are this GPU's, or its problem.
+static core::Result<int> use_measured(Profile& profile, const SiteFile& site,
+                                      std::string_view source) {
+  int used = 0;
+  for (const MeasuredField& m : site.measured) {
+    if (!m.gpu.empty() && m.gpu != profile.gpu.id) continue;
+    const core::Status done =
+        set(profile, m.field, m.value, fmt::format("{}: {}", source, m.source));
+    if (!done.ok()) return done.problems();
+    ++used;
+  }
+  return used;
+}
+
+static void use_paces(Profile& profile, const SiteFile& site, std::string_view source) {
   const std::string said = runs_text(site, source);
   state(profile, "site.runs", static_cast<double>(site.runs.size()), said);
   if (site.pace) {
@@ -218,6 +271,18 @@ void use_site(Profile& profile, const SiteFile& site, std::string_view source) {
   each([&](SitePart part, const PartPace& p) {
     state(profile, fmt::format("site.{}_left", name(part)), p.left, said);
   });
+}
+
+core::Status use_site(Profile& profile, const SiteFile& site, std::string_view source) {
+  Profile changed = profile;
+  const core::Result<int> measured = use_measured(changed, site, source);
+  if (!measured.ok()) return measured.problems();
+  if (!site.runs.empty()) use_paces(changed, site, source);
+  if (*measured > 0)
+    state(changed, "site.measured", *measured,
+          fmt::format("{}: {}", source, site.measured.front().source));
+  profile = std::move(changed);
+  return core::Done{};
 }
 
 void pace_part(Profile& profile, SitePart part, double pace) {

@@ -198,7 +198,8 @@ constexpr std::array kFormulas{
             "memory.device", kLeftOut},
     Formula{"uncertainty.device_high", "device x upper quantile of measured / predicted",
             "memory.device", kLeftOut},
-    Formula{"uncertainty.out_of_memory", "0.9 Phi(z) + 0.1 Phi(z / 5), z = log(device / usable) / sd",
+    Formula{"uncertainty.out_of_memory",
+            "0.9 Phi(z) + 0.1 Phi(z / 5), z = log(device / usable) / sd",
             "memory.device memory.usable", kLeftOut},
     Formula{"uncertainty.similar_runs",
             "runs of other sites, left out of a fit, that wait for the same; 0: none of this "

@@ -77,7 +77,8 @@ Operand RankMemory::persistent(std::uint16_t buffer, int layer, int slot) const 
   const Buffer& b = class_.buffers[buffer];
   PLANNER_CHECK(b.persistent && slot < b.slots, "not a persistent instance: " + b.name);
   std::byte* const base = b.host ? host_base_ : base_;
-  return {base + place_of(buffer, layer * b.slots + slot).offset, b.instance_elements(layer), b.type};
+  const program::Place& at = place_of(buffer, layer * b.slots + slot);
+  return {base + at.offset, b.instance_elements(layer), b.type};
 }
 
 }  // namespace exec

@@ -69,6 +69,10 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile,
   const std::string interval =
       fmt::format("{:.0f} % of steps are expected at {:.2f} to {:.2f} times the prediction",
                   100 * known.coverage, 1 / factor, factor);
+  if (runs == 0 && site.measured)
+    return fmt::format("of your site its links are known ({}): {}; planner calibrate --from learns "
+                       "from runs, which narrows this range",
+                       profile.lookup("site.measured")->source, interval);
   if (runs == 0) {
     const std::string unscored = is_gpu ? unscored_text(profile, framework) : "";
     return fmt::format("nothing measured at your site is known: {}{}; planner calibrate makes a "

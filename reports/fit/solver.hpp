@@ -11,8 +11,9 @@
 // objective is taken back and the reach shortened. h(r) = s^2 (sqrt(1 + (r/s)^2) - 1), a quadratic
 // near 0 and |r| s beyond s, so that a row which no constant explains pulls no harder than others.
 // w_i = n^-balance, n rows of the case's dataset, scaled to sum 1: balance 0 counts rows, 1
-// datasets. The last term is the regret to be expected of a pick among alternatives for one job, made
-// smooth (decision 0015). Deterministic. O(rounds x (evaluation of all cases x constants of each)).
+// datasets. The last term is the regret to be expected of a pick among alternatives for one job,
+// made smooth (decision 0015). Deterministic.
+// O(rounds x (evaluation of all cases x constants of each)).
 
 #include <span>
 #include <vector>

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hw_profiles/numbers.hpp"
+#include "reports/fit/clusters.hpp"
 #include "reports/fit/left_out_accuracy.hpp"
 #include "reports/validate/neighbours.hpp"
 
@@ -17,6 +18,7 @@ using validation::Predicted;
 
 constexpr std::size_t kWorstTimes = 25;
 constexpr double kBadMemory = 0.08;
+constexpr std::size_t kWorstClusters = 10;
 
 constexpr std::string_view kClaims =
     "## Beside what others claim\n\n"
@@ -26,13 +28,12 @@ constexpr std::string_view kClaims =
     "| SimuMax | memory | 0.46 % | the same |\n"
     "| Calculon | time | 3.65 % | 8 rows |\n"
     "| Calculon | memory of the state | 8.5 % | the same |\n"
-    "| vTrain | time | 8.37 % | the single-node rows of this file, from profiles of their kernels "
-    "|\n"
-    "| vTrain | time | 14.73 % | the multi-node rows of this file |\n"
-    "| a constant MFU | time | 43 % | the rows of this file |\n\n"
+    "| vTrain | time | 8.37 % | the rows of vtrain-single, from profiles of their kernels |\n"
+    "| vTrain | time | 14.73 % | the rows of vtrain-multi |\n"
+    "| a constant MFU | time | 43 % | the rows of runs.csv |\n\n"
     "These are their authors' figures on rows they chose, most of them with profiles of the "
     "machine "
-    "at hand. Ours are for every timed row of the file, from shipped profiles; what a new site "
+    "at hand. Ours are for every timed row of the files, from shipped profiles; what a new site "
     "gets "
     "is the column \"left out\".\n";
 
@@ -105,6 +106,18 @@ std::string left_out_regimes(const Fitted& f) {
   return text + '\n';
 }
 
+std::string left_out_clusters(const Fitted& f) {
+  std::string text =
+      "The worst clusters, of runs of one source that wait for the same, by constants that never "
+      "saw the source:\n\n| source | runs | rows | error | bias | cause |\n"
+      "|---|---|---|---|---|---|\n";
+  for (const WorstCluster& c : worst_clusters(f.left_out, kWorstClusters))
+    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", c.dataset, words(c.regime), c.rows,
+                        percent(c.mape), signed_percent_text(c.bias),
+                        c.cause.empty() ? "not known" : c.cause);
+  return text + '\n';
+}
+
 std::string left_out(const Fitted& f) {
   if (f.left_out.empty()) return "";
   std::string text =
@@ -129,6 +142,7 @@ std::string left_out(const Fitted& f) {
       percent(mean_of_rows(f.left_out, &LeftOut::one_run)));
   text += left_out_groups(f);
   text += left_out_regimes(f);
+  text += left_out_clusters(f);
   const planner::Accuracy a = planner::accuracy();
   text += "Between sites, by all left-out rows:";
   for (const hw_profiles::SitePart part : hw_profiles::kSiteParts)
@@ -224,9 +238,9 @@ std::string validation_page(const validation::Validation& v, const Fitted& fitte
                             std::string_view file, std::string_view scatter,
                             std::string_view collectives) {
   std::string text = fmt::format(
-      "# Predictions against published runs\n\nMade by `planner validate {} --report FILE`; "
-      "nothing "
-      "here is written by hand. Errors are (predicted - measured) / measured.\n\n",
+      "# Predictions against published runs\n\nMade by `planner validate --report FILE` from {}; "
+      "but for the causes of clusters nothing here is written by hand. Errors are (predicted - "
+      "measured) / measured.\n\n",
       file);
   text += headline(v.scores);
   text += fmt::format("![predicted against measured step times]({})\n\n", scatter);

@@ -11,7 +11,15 @@
 
 namespace reports::validation {
 
-core::Result<Calibration> calibrate(std::string_view text, std::string_view source) {
+static Predictor predictor_with(const std::vector<hw_profiles::MeasuredField>& measured) {
+  if (measured.empty()) return Predictor();
+  hw_profiles::SiteFile site;
+  site.measured = measured;
+  return Predictor({}, std::move(site));
+}
+
+core::Result<Calibration> calibrate(std::string_view text, std::string_view source,
+                                    std::vector<hw_profiles::MeasuredField> measured) {
   Calibration out;
   const core::Result<core::CsvTable> table = core::parse_csv(text, source, &out.problems);
   if (!table.ok()) return table.problems();
@@ -20,7 +28,7 @@ core::Result<Calibration> calibrate(std::string_view text, std::string_view sour
   Rows read = read_rows(*table);
   out.problems.insert(out.problems.end(), read.problems.begin(), read.problems.end());
 
-  Predictor predictor;
+  Predictor predictor = predictor_with(measured);
   double sum = 0;
   std::vector<planner::SiteRun> runs;
   std::vector<std::string> ids;
@@ -53,6 +61,7 @@ core::Result<Calibration> calibrate(std::string_view text, std::string_view sour
   out.site = planner::SiteEvidence(runs).learnt(known.site);
   out.site.runs = std::move(ids);
   out.site.framework = std::move(framework);
+  out.site.measured = std::move(measured);
   out.site.measured_over_predicted = std::exp(sum / static_cast<double>(runs.size()));
   out.factor_before = known.step_factor(0);
   double variance = 0;

@@ -18,8 +18,10 @@ struct Calibration {
 // text: a CSV as row.hpp reads it; its timed rows are runs of one site. What of log(measured /
 // predicted) is the site's, and of which of its parts, follows from what the runs spend their time
 // on (planner/evaluate/site_model.hpp). Errors: no header, missing columns, no row that is timed
-// and predicted.
-core::Result<Calibration> calibrate(std::string_view text, std::string_view source);
+// and predicted. `measured`: fields of the node that the site's collectives showed before; the runs
+// are predicted with them, and the site states them beside what the runs say.
+core::Result<Calibration> calibrate(std::string_view text, std::string_view source,
+                                    std::vector<hw_profiles::MeasuredField> measured = {});
 
 std::string calibration_text(const Calibration& calibration, TextStyle style);
 

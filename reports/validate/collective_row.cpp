@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "hw_profiles/load.hpp"
-#include "sim/cost/nccl.hpp"
 
 namespace reports::validation {
 namespace {
-
-using program::Collective;
 
 constexpr core::IntRange kGpus{1, 1 << 20};
 constexpr double kLeastBus = 0.1;  // GB/s; tables print two decimals: 5 % and more below
@@ -29,9 +25,9 @@ std::string plain(std::string_view text) {
   return out;
 }
 
-// The shipped GPU that "A100-SXM4 80GB" names: of its family (the longest that fits: H200, not
-// H20), on the card that it says (SXM where it says none), of its memory where several are.
-std::optional<hw_profiles::Profile> gpu_of(std::string_view text) {
+}  // namespace
+
+std::optional<hw_profiles::Profile> gpu_called(std::string_view text) {
   const std::string said = plain(text);
   const bool pcie = said.find("pcie") != std::string::npos;
   std::optional<std::string> best;
@@ -59,6 +55,8 @@ std::optional<hw_profiles::Profile> gpu_of(std::string_view text) {
   return std::move(profile).value();
 }
 
+namespace {
+
 // "8x400Gb/s": cards of a node times their rate.
 std::optional<double> network_gbps(std::string_view topology) {
   const std::size_t unit = topology.find("Gb/s");
@@ -75,26 +73,6 @@ std::optional<double> network_gbps(std::string_view topology) {
   return cards > 0 ? std::optional(cards * rate) : std::nullopt;
 }
 
-enum class Kind { collective, message, exchange };
-struct Named {
-  std::string_view starts;
-  Kind kind;
-  Collective collective;
-};
-constexpr std::array kNames{Named{"all_reduce", Kind::collective, Collective::all_reduce},
-                            Named{"all_gather", Kind::collective, Collective::all_gather},
-                            Named{"reduce_scatter", Kind::collective, Collective::reduce_scatter},
-                            Named{"broadcast", Kind::collective, Collective::broadcast},
-                            Named{"sendrecv", Kind::message, Collective::all_reduce},
-                            Named{"alltoall", Kind::exchange, Collective::all_reduce}};
-
-// Bus bandwidth over algorithm bandwidth, nccl-tests' doc/PERFORMANCE.md.
-double bus_factor(const Named& named, double n) {
-  if (named.kind == Kind::message || named.collective == Collective::broadcast) return 1;
-  if (named.kind == Kind::exchange) return (n - 1) / n;
-  return (named.collective == Collective::all_reduce ? 2 : 1) * (n - 1) / n;
-}
-
 bool bridged(std::string_view topology) {
   return topology.find("bridge") != std::string_view::npos;
 }
@@ -109,27 +87,6 @@ constexpr std::array kNetworks{
     Network{"TCPXO", {"gcp-a3-mega"}}, Network{"TCPX", {"gcp-a3-high"}},
     Network{"EFA", {"aws-p4d", "aws-p4de", "aws-p5", "aws-p5en", "aws-p6-b200"}},
     Network{"IB", {}}, Network{"RoCE", {}}};
-
-void predict(CollectiveRow& row, const Named& named, const cost::Fabric& fabric, bool paired) {
-  const cost::Place place{row.gpus, row.nodes, row.gpus / row.nodes, paired};
-  const core::Bytes size(row.bytes);
-  const auto seconds = [](core::Picoseconds t) { return static_cast<double>(t.value()) * 1e-12; };
-  row.choice = "message";
-  if (named.kind == Kind::message) {
-    // Neighbours round a ring at once: those on two nodes are the last to end.
-    const bool far = row.nodes > 1;
-    const cost::Place two{2, far ? 2 : 1, far ? 1 : 2, paired};
-    row.predicted = seconds(cost::message_time(size, two, fabric, paired));
-  } else if (named.kind == Kind::exchange) {
-    row.choice = "exchange";
-    row.predicted = seconds(cost::exchange_time(size, place, fabric));
-  } else {
-    const cost::CollectiveCost c =
-        cost::nccl_collective(named.collective, size, place, fabric, std::nullopt, paired);
-    row.choice = fmt::format("{} {}", name(c.method), name(c.protocol));
-    row.predicted = seconds(c.time);
-  }
-}
 
 // The profile on the machine that `topology` tells of, and its name in row.network: a cloud's node
 // where its words say one that has this GPU, cards in bridged pairs, else the GPU's own node. Its
@@ -164,46 +121,61 @@ std::optional<std::string> place_on_network(std::string_view topology, Collectiv
 
 }  // namespace
 
-std::optional<std::string> score_row(const core::CsvRow& cells, CollectiveRow& row,
-                                     core::Problems& problems) {
+std::optional<std::string> read_timing(const core::CsvRow& cells, Timing& timing,
+                                       core::Problems& problems) {
   const std::size_t before = problems.size();
-  std::int64_t gpus = 0, nodes = 1;
+  std::int64_t gpus = 0, nodes = 1, bytes = 0;
   double microseconds = 0, bus = 0;
-  cells.required("id", row.id, problems);
   cells.required("n_gpus", gpus, kGpus, problems);
   cells.required("nodes", nodes, kGpus, problems);
-  cells.optional("bytes", row.bytes, core::IntRange{1, kMostBytes}, problems);
+  cells.optional("bytes", bytes, core::IntRange{1, kMostBytes}, problems);
   cells.optional("time_us", microseconds, core::positive(), problems);
   cells.optional("busbw_GBps", bus, core::NumberRange{0, 1e9}, problems);
   if (problems.size() == before && gpus % nodes != 0)
     cells.problem("nodes", "a divisor of n_gpus", "as many GPUs on each node", problems);
   if (problems.size() != before) return "";
-  row.gpus = static_cast<int>(gpus), row.nodes = static_cast<int>(nodes);
-  cells.optional("collective", row.collective, problems);
-  const auto named = std::ranges::find_if(
-      kNames, [&](const Named& n) { return row.collective.starts_with(n.starts); });
-  if (named == kNames.end()) return "no collective of a known name: " + row.collective;
-  row.collective = named->starts;
-  if (row.bytes == 0) return "states no size of a message";
-  if (row.gpus < 2) return "one GPU alone";
-  if (microseconds > 0) row.measured = microseconds * 1e-6;
+  const std::string_view called = cells.text("collective");
+  const auto pattern = pattern_called(called);
+  if (!pattern) return "names no known collective: " + std::string(called);
+  timing = {*pattern, static_cast<int>(gpus), static_cast<int>(nodes), core::Bytes(bytes), {}};
+  if (bytes == 0) return "states no size of a message";
+  if (gpus < 2) return "has one GPU alone";
+  if (microseconds > 0)
+    timing.time = core::Seconds(microseconds * 1e-6);
   else if (bus >= kLeastBus)
-    row.measured = static_cast<double>(row.bytes) * bus_factor(*named, row.gpus) / (bus * 1e9);
-  else return "states neither a time nor a bandwidth above its rounding";
+    timing.time =
+        timing.bytes / core::BytesPerSecond(bus * 1e9) * bus_factor(*pattern, timing.gpus);
+  else
+    return "states neither a time nor a bandwidth above its rounding";
+  return std::nullopt;
+}
+
+std::optional<std::string> score_row(const core::CsvRow& cells, CollectiveRow& row,
+                                     core::Problems& problems) {
+  Timing timing;
+  cells.required("id", row.id, problems);
+  if (auto reason = read_timing(cells, timing, problems)) return reason;
+  row.gpus = timing.gpus, row.nodes = timing.nodes, row.bytes = timing.bytes.value();
+  row.collective = timing.pattern.name;
+  row.measured = timing.time.value();
   const std::string_view topology = cells.text("topology");
   if (topology.find("SHARP") != std::string_view::npos)
     return "switches that reduce (SHARP) are not modelled";
   if (cells.text("note").find("uncertain") != std::string_view::npos)
     return "which collective was timed is uncertain";
-  std::optional<hw_profiles::Profile> profile = gpu_of(cells.text("gpu"));
+  std::optional<hw_profiles::Profile> profile = gpu_called(cells.text("gpu"));
   if (!profile) return fmt::format("no profile of the GPU \"{}\"", cells.text("gpu"));
   row.gpu = profile->gpu.id;
   if (auto reason = place_on_network(topology, row, *profile)) return reason;
   cost::Fabric fabric = cost::make_fabric(*profile);
   if (const auto gbps = network_gbps(topology))
     fabric.network = core::BytesPerSecond(*gbps * 1.25e8);
-  if (gpus / nodes > fabric.gpus_per_node) return "more GPUs on a node than the profile's node has";
-  predict(row, *named, fabric, bridged(topology) && row.gpus == 2);
+  if (row.gpus / row.nodes > fabric.gpus_per_node)
+    return "more GPUs on a node than the profile's node has";
+  const PredictedTiming predicted =
+      predicted_timing(timing, fabric, bridged(topology) && row.gpus == 2);
+  row.choice = predicted.choice;
+  row.predicted = predicted.time.value();
   return std::nullopt;
 }
 

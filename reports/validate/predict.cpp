@@ -75,8 +75,8 @@ core::Result<hw_profiles::Profile> Predictor::make_profile(const Row& row) {
   for (const Override& o : overrides_)
     if (done.ok() && (o.of.empty() || o.of == row.gpu || o.of == profile->framework.id))
       done = set(o.field, o.text, "--set");
+  if (done.ok() && site_) done = hw_profiles::use_site(*profile, *site_, "--site");
   if (!done.ok()) return done.problems();
-  if (site_) hw_profiles::use_site(*profile, *site_, "--site");
   return profile;
 }
 

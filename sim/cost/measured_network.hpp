@@ -1,6 +1,6 @@
 #pragma once
 // What a job's own measurement of its network says of a profile: two bus bandwidths over all of its
-// ranks (conventions of nccl-tests), of messages of kMeasuredBytes. Beside what the profile's links
+// ranks (conventions of nccl-tests), of messages of one size. Beside what the profile's links
 // explain:
 //   nccl_low_latency   no, where a gather is slower than its links: such networks run Simple
 //   internode_latency  a gather's excess, shared by its nodes, up to kLongestHop each: a ring's hop
@@ -25,6 +25,7 @@ inline constexpr core::Seconds kLongestHop(50e-6), kLate(30e-6);
 struct MeasuredNetwork {
   std::int64_t gpus = 1;
   core::BytesPerSecond all_reduce{}, gather{};  // bus bandwidth
+  core::Bytes bytes = kMeasuredBytes;
 };
 
 void use_measured_network(hw_profiles::Profile& profile, const MeasuredNetwork& measured);

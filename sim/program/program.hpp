@@ -211,8 +211,7 @@ struct Call {
   std::uint32_t micro_batch = 0;
 };
 
-// Instance of the buffer (or event) that a view (or reference) names in a call:
-// layer index x slots + micro-batch slot.
+// Instance that a view or reference names in a call: layer index x slots + micro-batch slot.
 template <class Ref>
 int layer_index(const Ref& ref, const Call& call) {
   return ref.index == Index::layer ? call.layer + ref.layer_shift : ref.instance;
@@ -220,12 +219,11 @@ int layer_index(const Ref& ref, const Call& call) {
 template <class Thing, class Ref>  // Thing: Buffer or Event
 int instance_of(const Thing& thing, const Ref& ref, const Call& call) {
   const int first = layer_index(ref, call) * thing.slots;
-  if (thing.slots == 1) return first;
   std::int64_t mb = call.micro_batch;
+  if (thing.slots == 1) return first;
   if constexpr (requires { thing.share; }) mb /= thing.share;
   mb += ref.micro_batch_shift;
-  const int slot = static_cast<int>(mb % thing.slots);
-  return first + (slot < 0 ? slot + thing.slots : slot);
+  return first + static_cast<int>((mb % thing.slots + thing.slots) % thing.slots);
 }
 
 // Straight-line list of calls; micro_batch is filled in by the cursor. O(layers) long

@@ -61,7 +61,7 @@ TEST_CASE("the first kind of site file is read, and paces everything on any GPU"
   REQUIRE(read.ok());
   auto profile = *hw_profiles::find_profile("h100-sxm-80g");
   const hw_profiles::Profile plain = profile;
-  hw_profiles::use_site(profile, *read, "--site site.json");
+  REQUIRE(hw_profiles::use_site(profile, *read, "--site site.json").ok());
   for (const char* rate : {"gpu.gemm_sustained", "node.link_bandwidth"})
     CHECK(std::abs(*hw_profiles::number_of(profile, rate) * 1.3 /
                        *hw_profiles::number_of(plain, rate) -
@@ -116,7 +116,7 @@ TEST_CASE("each part's pace scales its own numbers alone, and together they scal
   const hw_profiles::Profile plain = *hw_profiles::find_profile("a100-sxm-80g");
   const auto pace_with = [&](double device, double host, double links) {
     auto profile = plain;
-    hw_profiles::use_site(profile, site(device, host, links), "a test");
+    REQUIRE(hw_profiles::use_site(profile, site(device, host, links), "a test").ok());
     return profile;
   };
   const auto moved = [&](const hw_profiles::Profile& profile, const char* field) {
@@ -138,7 +138,7 @@ TEST_CASE("each part's pace scales its own numbers alone, and together they scal
 TEST_CASE("a GPU that the site's runs were not on is given the host's and the network's paces") {
   auto profile = *hw_profiles::find_profile("h100-sxm-80g");
   const hw_profiles::Profile plain = profile;
-  hw_profiles::use_site(profile, site(1.5, 1.2, 2), "--site site.json");
+  REQUIRE(hw_profiles::use_site(profile, site(1.5, 1.2, 2), "--site site.json").ok());
   CHECK(profile.gpu == plain.gpu);
   CHECK(profile.node.link_bandwidth == plain.node.link_bandwidth);
   CHECK(*hw_profiles::number_of(profile, "node.internode_bandwidth") * 2 ==
@@ -153,7 +153,7 @@ TEST_CASE("a profile with a site is read back from a plan file equal") {
   for (const char* gpu : {"h100-sxm-80g", "a100-sxm-80g"}) {
     auto profile = *hw_profiles::find_profile(gpu);
     CHECK(to_json_text(profile).find("\"site\"") == std::string::npos);
-    hw_profiles::use_site(profile, site(0.7, 1.1, 0.9), "--site site.json");
+    REQUIRE(hw_profiles::use_site(profile, site(0.7, 1.1, 0.9), "--site site.json").ok());
     const auto read = hw_profiles::profile_from_json_text(to_json_text(profile), "plan.json");
     REQUIRE(read.ok());
     CHECK(*read == profile);

@@ -277,10 +277,10 @@ TEST_CASE("a plan says what its calibration knows, and that it knows nothing of 
   hw_profiles::SiteFile site;
   site.runs = {"a", "b"};
   site.host = {1.25, 0.01}, site.network = {2, 0.01};
-  site.gpus = {{"rtx3090", {1.1, 0.004}, {1.5, 0.02}}};
+  site.gpus = {{"rtx3090", {1.1, 0.002}, {1.5, 0.02}}};
   const auto calibrated = [&](const char* gpu) {
     Request r = question("gpt2-124m", 4, gpu);
-    hw_profiles::use_site(r.profile, site, "--site s.json");
+    REQUIRE(hw_profiles::use_site(r.profile, site, "--site s.json").ok());
     auto plan = make_plan(r);
     REQUIRE(plan.ok());
     REQUIRE(plan->chosen);

@@ -90,7 +90,7 @@ TEST_CASE("a timing that cannot be predicted is skipped with its reason") {
   CHECK(skipped_for("a,RTX7090,PCIe5,8,1,all_reduce,1024,10,,,,,\n") ==
         "no profile of the GPU \"RTX7090\"");
   CHECK(skipped_for("a,H100,NVSwitch,8,1,gossip,1024,10,,,,,\n") ==
-        "no collective of a known name: gossip");
+        "names no known collective: gossip");
   CHECK(skipped_for("a,H100,NVSwitch,8,1,all_reduce,,,,480,,,\n") == "states no size of a message");
   CHECK(skipped_for("a,H100,NVSwitch,8,1,all_reduce,1024,,,0.00,,,\n") ==
         "states neither a time nor a bandwidth above its rounding");
