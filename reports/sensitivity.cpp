@@ -136,11 +136,11 @@ std::string links_text(const Plan& plan) {
                      change, changed_keys(plan.chosen->strategy, winner->strategy));
 }
 
-// The value as a change tells it: every_k with its k; of a group that is all data ranks, as it is
-// unasked, nothing.
+// The value as a change tells it: every_k and first_k with their k. A group that is all data ranks,
+// as it is unasked, is not told.
 std::string told_value(const planner::StrategyKey& key, const planner::Strategy& s) {
-  if (key.name == "checkpoint" && s.checkpoint == planner::Checkpoint::every_k)
-    return fmt::format("every_k({})", s.checkpoint_every);
+  if (key.name == "checkpoint" && counts_layers(s.checkpoint))
+    return fmt::format("{}({})", name(s.checkpoint), s.checkpoint_every);
   if (key.name == "checkpoint_every") return "";
   if (key.name == "shard_group" &&
       (s.sharding == planner::Sharding::none || s.shard_group == s.data_ranks()))

@@ -27,6 +27,7 @@ bool unusual_schedule(const Strategy& s) {
 bool chunks_loss(const Strategy& s) { return s.loss_chunks > 1; }
 bool unusual_recomputation(const Strategy& s) {
   return s.checkpoint == Checkpoint::pointwise || s.checkpoint == Checkpoint::memory_poor ||
+         s.checkpoint == Checkpoint::first_k ||
          (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1);
 }
 bool reorders_mesh(const Strategy& s) { return s.mesh_order != defaults().mesh_order; }

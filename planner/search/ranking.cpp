@@ -74,7 +74,7 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Q
       add(fmt::format("sharding={}", name(z)), changed);
     }
   const bool some = keeps_some(s, q);
-  if (s.checkpoint == Checkpoint::none || some) {
+  if (s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::first_k || some) {
     Strategy changed = s;
     changed.checkpoint = Checkpoint::every_k;
     changed.checkpoint_every = 1;

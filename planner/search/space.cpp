@@ -208,7 +208,10 @@ class Space {
     for (std::int64_t value : constraints_.pinned("checkpoint")) {
       const auto pinned = static_cast<Checkpoint>(value);
       const bool proposed_above = pinned == Checkpoint::pointwise && options_.pointwise;
-      if (pinned >= Checkpoint::memory_poor && !proposed_above) add(pinned, 0);
+      if (pinned < Checkpoint::memory_poor || proposed_above) continue;
+      if (!counts_layers(pinned)) add(pinned, 0);
+      for (std::int64_t k : every)
+        if (counts_layers(pinned) && k >= 1 && k <= options_.layers) add(pinned, k);
     }
   }
 

@@ -140,20 +140,22 @@ StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const St
 }
 
 // every_k keeps each k-th layer's input and runs the layers between again, k at a time, or one
-// layer in k alone: each layer its mean share. memory_poor keeps nothing and runs them ever again:
-// its proportions are those of every_k.
+// layer in k alone, and first_k some layers of each chunk: each layer its mean share. memory_poor
+// keeps nothing and runs them ever again: its proportions are those of every_k.
 StageLoads recomputed(const StageCosts& costs, const Strategy& s, const stage::Policy& policy) {
   StageLoads loads = costs.loads;
-  if (s.checkpoint != Checkpoint::every_k && s.checkpoint != Checkpoint::memory_poor) return loads;
-  const std::int64_t every = std::max<std::int64_t>(1, s.checkpoint_every);
-  const std::int64_t again = stage::layers_again(policy, every), kept = every - again;
+  const std::int64_t chunks = s.pipeline * s.virtual_stages;
+  const std::int64_t chunk = std::max<std::int64_t>(1, loads.count() / chunks);
+  const auto [again, every, together] = stage::layers_again(policy, s, chunk);
+  if (again == 0) return loads;
+  const std::int64_t kept = every - again;
   std::int64_t most = 0;
   for (std::size_t l = 0; l < loads.layers.size(); ++l) {
     most = std::max(most, loads.layers[l].kept);
     loads.layers[l].time += costs.forward[l] * again / every;
     loads.layers[l].kept = (costs.boundary + kept * loads.layers[l].kept) / every;
   }
-  loads.working += again * most;
+  loads.working += together * most;
   return loads;
 }
 
@@ -276,7 +278,7 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   StageLoads loads = recomputed(known->second, s, policy_of(*question_));
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
   if (in_v(s.schedule)) return folded(std::move(loads), s.pipeline);
-  const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline};
+  const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline, s.virtual_stages};
   std::vector<std::int64_t>& fastest = fastest_[kept];
   if (fastest.empty() || !equal) fastest = *divide(loads, StageLimits{.stages = s.pipeline});
   scale(loads, samples, s.micro_batch);

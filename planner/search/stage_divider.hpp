@@ -56,8 +56,9 @@ class StageDivider {
   // The graph, what layers make again by themselves, micro-batch, chunks of the loss.
   using CostsKey =
       std::tuple<const models::ModelGraph*, Checkpoint, std::int64_t, std::int64_t>;
-  // With recomputation, and the number of stages.
-  using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t>;
+  // With recomputation, the number of stages, and of a stage's chunks.
+  using FastestKey =
+      std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t, std::int64_t>;
 
   void add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
   void add_update(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;

@@ -67,7 +67,9 @@ struct Stage {
   bool training() const { return job->mode != Mode::inference; }
   // The rules of planner/stage/policy.hpp.
   std::int64_t segment() const { return stage::segment_layers(policy, *strategy); }
-  bool keeps(int l) const { return stage::keeps_layer(policy, *strategy, l); }
+  bool keeps(int l) const {
+    return stage::keeps_layer(policy, *strategy, l, l - chunk_of(l).begin);
+  }
   bool sharded_gradients() const { return stage::shards_gradients(*strategy); }
   bool sharded_weights() const { return stage::shards_weights(*strategy); }
   bool servers() const { return strategy->grad_sync == GradSync::parameter_server; }

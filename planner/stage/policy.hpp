@@ -3,6 +3,7 @@
 // rule is a function of the framework's facts and the strategy, stated here alone: the lowering
 // follows it action by action and the closed form sums it, so the two cannot part. Pure.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "hw_profiles/profile.hpp"
@@ -131,15 +132,26 @@ inline std::int64_t stand_in_elements(std::int64_t layer, std::int64_t experts, 
 inline std::int64_t segment_layers(const Policy& policy, const Strategy& s) {
   return s.checkpoint == Checkpoint::every_k && !policy.one_in_k ? s.checkpoint_every : 1;
 }
-// Whether the rank's l-th layer keeps for its backward pass what its forward pass made, or parts.
-inline bool keeps_layer(const Policy& policy, const Strategy& s, std::int64_t l) {
+// Whether the rank's l-th layer, the in_chunk-th of its chunk, keeps for its backward pass what its
+// forward pass made, or parts.
+inline bool keeps_layer(const Policy& policy, const Strategy& s, std::int64_t l,
+                        std::int64_t in_chunk) {
+  if (s.checkpoint == Checkpoint::first_k) return in_chunk >= s.checkpoint_every;
   if (s.checkpoint == Checkpoint::every_k)
     return policy.one_in_k && (l + 1) % s.checkpoint_every != 0;
   return s.checkpoint != Checkpoint::memory_poor;
 }
-// Of k layers of every_k, those that are computed again: all, or one alone.
-inline std::int64_t layers_again(const Policy& policy, std::int64_t every) {
-  return policy.one_in_k ? 1 : every;
+// So many layers of each `of` are computed again, at most `together` of them in one go. `chunk`:
+// layers of a chunk.
+struct LayersAgain {
+  std::int64_t again = 0, of = 1, together = 0;
+};
+inline LayersAgain layers_again(const Policy& policy, const Strategy& s, std::int64_t chunk) {
+  const std::int64_t k = std::max<std::int64_t>(1, s.checkpoint_every);
+  if (s.checkpoint == Checkpoint::first_k) return {std::min(k, chunk), chunk, 1};
+  if (s.checkpoint == Checkpoint::every_k && policy.one_in_k) return {1, k, 1};
+  if (s.checkpoint == Checkpoint::every_k) return {k, k, k};
+  return s.checkpoint == Checkpoint::memory_poor ? LayersAgain{1, 1, 1} : LayersAgain{};
 }
 // Layers are computed again, and others keep all.
 inline bool keeps_some_layers(const Policy& policy, const Strategy& s) {

@@ -8,6 +8,10 @@ namespace {
 class Describer {
  public:
   Describer(const ScriptQuestion& q, const ChunkShape& c) : q_(q), c_(c) {
+    if (q.training && q.strategy.checkpoint == Checkpoint::first_k) {
+      alone_ = true;
+      again_ = std::min(q.strategy.checkpoint_every, c.layers);
+    }
     if (!q.training || q.strategy.checkpoint != Checkpoint::every_k) return;
     every_ = q.strategy.checkpoint_every;
     alone_ = q.policy.one_in_k;
@@ -29,6 +33,8 @@ class Describer {
       forward_poor();
     else if (every_ > 0)
       forward_segments();
+    else if (again_ > 0)
+      forward_first();
     else
       up(open(), q_.training ? Piece::layer_keep : Piece::layer_drop, 0, c_.layers);
     std::erase_if(pass.groups, [](const Group& g) { return g.count == 0; });
@@ -54,6 +60,8 @@ class Describer {
       backward_poor();
     else if (every_ > 0)
       backward_segments();
+    else if (again_ > 0)
+      backward_first();
     else
       down(open(), c_.layers - 1, c_.layers, true);
     std::erase_if(pass.groups, [](const Group& g) { return g.count == 0; });
@@ -132,6 +140,19 @@ class Describer {
     if (lead_ > 0) backward_segment(open(), lead_ - 1, lead_, true, true);
   }
 
+  // ---- first_k: the first layers of the chunk are computed again, each alone from its own input.
+  void forward_first() {
+    Group& g = open();
+    up(g, Piece::layer_hold, 0, again_);
+    up(g, Piece::layer_keep, again_, c_.layers - again_);
+  }
+  void backward_first() {
+    down(open(), c_.layers - 1, c_.layers - again_, false);
+    const std::int64_t apart = c_.first && !q_.embeddings_train;  // the last one
+    if (again_ > apart) backward_segment(open(again_ - apart, -1), again_ - 1, 1, true, false);
+    if (apart > 0) backward_segment(open(), 0, 1, true, true);
+  }
+
   // ---- memory_poor: the first layer's input alone is kept, and every layer is computed again from
   // it. Without a pipeline the last layer's backward pass follows its forward pass at once.
   bool keeps_last() const { return q_.strategy.pipeline == 1; }
@@ -159,6 +180,7 @@ class Describer {
   const ChunkShape& c_;
   Pass* pass_ = nullptr;
   std::int64_t every_ = 0, lead_ = 0, full_ = 0, rest_ = 0;
+  std::int64_t again_ = 0;             // of first_k
   bool alone_ = false;
 };
 

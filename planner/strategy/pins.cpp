@@ -78,21 +78,24 @@ core::Problem unknown_key(std::string_view name, const std::string& where) {
 
 // "tp=8" is tensor=8. "checkpoint=every_k(2)|none", as plans print it, is two pins:
 // checkpoint=every_k|none and checkpoint_every=2|0. Forbidding every_k(2) leaves the other k.
+// first_k(2) alike.
 std::vector<Constraints::PlainPin> Constraints::plain_pins(const StrategyKey& key,
                                                            std::string_view text, bool forbid) {
-  constexpr std::string_view kEvery = "every_k";
   PlainPin own{&key, {}}, every{find_strategy_key("checkpoint_every"), {}};
   bool counted = false, any_count = false;
   for (std::string_view part : split(text, '|')) {
     std::string value;
     for (std::string_view item : key.is_list() ? split(part, ',') : std::vector{part})
       value.append(value.empty() ? "" : ",").append(value_meant(key, item));
-    const bool has_count = value.starts_with("every_k(") && value.ends_with(')');
-    any_count = any_count || value == kEvery;
+    const std::string named = value.substr(0, value.find('('));
+    const auto kind = key.name == "checkpoint" ? checkpoint_from_name(named) : std::nullopt;
+    const bool counts = kind && counts_layers(*kind);
+    const bool has_count = counts && value.size() > named.size() && value.ends_with(')');
+    any_count = any_count || (counts && value == named);
     counted = counted || has_count;
     if (has_count) {
-      every.values.push_back(value.substr(kEvery.size() + 1, value.size() - kEvery.size() - 2));
-      value = kEvery;
+      every.values.push_back(value.substr(named.size() + 1, value.size() - named.size() - 2));
+      value = named;
     } else if (!forbid) {
       every.values.emplace_back("0");
     }

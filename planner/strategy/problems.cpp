@@ -275,9 +275,9 @@ class Rules {
   }
 
   void checkpoint() {
-    const bool every = s_.checkpoint == Checkpoint::every_k;
     NEED(!drops_within_layers(s_.checkpoint) || spec_.heads > 0, "checkpoint",
-         "none, every_k or memory_poor for a model without attention", Phrase(name(s_.checkpoint)),
+         "none, every_k, first_k or memory_poor for a model without attention",
+         Phrase(name(s_.checkpoint)),
          "use checkpoint=every_k");
     NEED(s_.checkpoint != Checkpoint::selective_op || spec_.variants.experts == 0, "checkpoint",
          "another than selective_op for a mixture of experts", "selective_op");
@@ -286,11 +286,11 @@ class Rules {
              std::ranges::none_of(job_.lora_targets, of_feed_forward),
          "checkpoint", "another than selective_op with adapters of gate, up or down",
          "selective_op");
-    if (every)
+    if (counts_layers(s_.checkpoint))
       NEED(s_.checkpoint_every >= 1 && s_.checkpoint_every <= layers_, "checkpoint_every",
            "1 to " + text(layers_) + " layers", text(s_.checkpoint_every));
     else
-      NEED(s_.checkpoint_every == 0, "checkpoint_every", "0 without checkpoint=every_k",
+      NEED(s_.checkpoint_every == 0, "checkpoint_every", "0 without checkpoint=every_k or first_k",
            text(s_.checkpoint_every));
     NEED(job_.mode != Mode::inference || s_.checkpoint == Checkpoint::none, "checkpoint",
          "none for inference", Phrase(name(s_.checkpoint)));

@@ -49,7 +49,7 @@ void resolve_in_place(const models::ModelSpec& spec, Strategy& s) {
   }
   if (s.stages.empty() && placed && !cut)
     s.stages = even_stages(layers, s.pipeline * s.virtual_stages);
-  if (s.checkpoint != Checkpoint::every_k) s.checkpoint_every = 0;
+  if (!counts_layers(s.checkpoint)) s.checkpoint_every = 0;
 }
 
 }  // namespace planner

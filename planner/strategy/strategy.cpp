@@ -19,8 +19,9 @@ std::optional<E> from_name(const std::array<std::string_view, N>& names, std::st
 }
 
 std::string checkpoint_text(const Strategy& s) {
-  if (s.checkpoint != Checkpoint::every_k) return std::string(name(s.checkpoint));
-  return fmt::format("every_k({})", s.checkpoint_every);
+  const std::string_view called = name(s.checkpoint);
+  return counts_layers(s.checkpoint) ? fmt::format("{}({})", called, s.checkpoint_every)
+                                     : std::string(called);
 }
 
 }  // namespace

@@ -16,9 +16,13 @@ namespace planner {
 
 enum class Sharding : std::uint8_t { none, zero1, zero2, zero3 };
 enum class Checkpoint : std::uint8_t {
-  none, every_k, selective, memory_poor, selective_op, pointwise
+  none, every_k, selective, memory_poor, selective_op, pointwise, first_k
 };
-inline constexpr std::size_t kCheckpoints = 6;
+inline constexpr std::size_t kCheckpoints = 7;
+// Values that come with a number of layers (Strategy::checkpoint_every).
+inline bool counts_layers(Checkpoint c) {
+  return c == Checkpoint::every_k || c == Checkpoint::first_k;
+}
 // Every layer keeps what its backward pass reads, less what is made again within the layer.
 inline bool drops_within_layers(Checkpoint c) {
   return c == Checkpoint::selective || c == Checkpoint::selective_op || c == Checkpoint::pointwise;
@@ -47,7 +51,8 @@ struct Strategy {
   std::int64_t micro_batch = 1;        // samples per model replica
   std::int64_t grad_accum = 1;         // micro-batches per step
   Checkpoint checkpoint = Checkpoint::none;
-  // k of every_k, else 0: segments of k layers or one layer in k (framework.recomputes_one_in_k).
+  // k of every_k: segments of k layers or one layer in k (framework.recomputes_one_in_k). k of
+  // first_k: the first k layers of each chunk, one by one. Else 0.
   std::int64_t checkpoint_every = 0;
   GradSync grad_sync = GradSync::automatic;
   std::int64_t servers = 0;            // M; 0 unless parameter_server

@@ -63,10 +63,10 @@ void check_for_megatron(Question& q) {
             "plan with --pin sharding=zero1, or emit for torchtitan");
   q.require(s.sharding == Sharding::none || s.shard_group == s.data_ranks(),
             fmt::format("shard_group={}", s.shard_group), "all data ranks in one group", "");
-  q.require(s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k ||
+  q.require(s.checkpoint == Checkpoint::none || counts_layers(s.checkpoint) ||
                 s.checkpoint == Checkpoint::selective,
             fmt::format("checkpoint={}", name(s.checkpoint)),
-            "checkpoint=none, every_k or selective",
+            "checkpoint=none, every_k, first_k or selective",
             fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));
   q.require(v.experts == 0 || s.tensor == 1 || s.sequence_parallel,
             "experts and tensor ranks with sequence_parallel=false",
@@ -160,6 +160,9 @@ void add_parallelism(Options& o, const Question& q) {
   o.add_if(s.offloads("optimizer"), "--use-precision-aware-optimizer");
   if (s.checkpoint == Checkpoint::every_k)
     o.add("--recompute-granularity full --recompute-method uniform --recompute-num-layers",
+          s.checkpoint_every);
+  if (s.checkpoint == Checkpoint::first_k)
+    o.add("--recompute-granularity full --recompute-method block --recompute-num-layers",
           s.checkpoint_every);
   if (s.checkpoint == Checkpoint::selective) o.add("--recompute-granularity selective");
   o.close();

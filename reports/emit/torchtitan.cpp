@@ -36,7 +36,8 @@ void check_for_torchtitan(Question& q) {
             fmt::format("sharding={}", name(s.sharding)),
             "sharding=none (replicas), zero2 or zero3 (fully_shard)",
             "plan with --pin sharding=zero3, or emit for megatron");
-  q.require(s.checkpoint != Checkpoint::memory_poor && s.checkpoint != Checkpoint::selective,
+  q.require(s.checkpoint != Checkpoint::memory_poor && s.checkpoint != Checkpoint::selective &&
+                s.checkpoint != Checkpoint::first_k,
             fmt::format("checkpoint={}", name(s.checkpoint)),
             "checkpoint=none, every_k or selective_op",
             fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -137,17 +138,34 @@ void read_job(const CsvRow& row, planner::Job& job, Problems& problems) {
   if (row.text("fp8_scaling") == "rowwise") job.fp8_scaling = "rowwise";
 }
 
+// The first whole number in a text: "first 12 layers of each stage".
+std::optional<std::int64_t> first_number(std::string_view text) {
+  const std::size_t begin = text.find_first_of("0123456789");
+  if (begin == text.npos) return std::nullopt;
+  std::int64_t number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data() + begin, text.data() + text.size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 void read_checkpoint(const CsvRow& row, planner::Strategy& s, Problems& problems) {
   using planner::Checkpoint;
   using Recomputed = std::pair<Checkpoint, std::int64_t>;
-  constexpr std::array<std::pair<std::string_view, Recomputed>, 5> kKinds{
+  constexpr std::array<std::pair<std::string_view, Recomputed>, 6> kKinds{
       {{"none", {Checkpoint::none, 0}}, {"full", {Checkpoint::every_k, 1}},
+       {"full_part", {Checkpoint::first_k, 0}},
        {"every_2", {Checkpoint::every_k, 2}}, {"selective", {Checkpoint::selective, 0}},
        {"selective_op", {Checkpoint::selective_op, 0}}}};
   Recomputed recomputed{Checkpoint::none, 0};
   choose(row, "checkpoint", kKinds, recomputed, problems);
   s.checkpoint = recomputed.first;
   s.checkpoint_every = recomputed.second;
+  if (s.checkpoint == Checkpoint::first_k) {
+    s.checkpoint_every = first_number(row.text("recompute_modules")).value_or(0);
+    if (s.checkpoint_every < 1)
+      row.problem("recompute_modules", "the number of layers that are computed again", "",
+                  problems);
+  }
   // Megatron's --recompute-modules: of a mixture it has norms and the activations of experts.
   const std::string_view modules = row.text("recompute_modules");
   const auto names = [&](std::string_view what) { return modules.find(what) != modules.npos; };

@@ -66,6 +66,39 @@ TEST_CASE("a rank counts one layer in k through all its chunks, odd ones too") {
   check_one_in_k(tiny_llama(), s, 2, "mixed");
 }
 
+TEST_CASE("the first k layers of each chunk may be computed again, as predicted and bit by bit") {
+  const auto check = [](const models::ModelSpec& spec, Strategy s, std::int64_t k) {
+    s.checkpoint = Checkpoint::first_k;
+    s.checkpoint_every = k;
+    INFO(spec.name << " " << to_text(s));
+    const Job job = tiny_job(spec, 12, "mixed");
+    const ProgramRun run = run_program(spec, job, s, kSteps, kSeed);
+    CHECK(difference(run, reference(spec, job, run.program, s, kSteps)) == "");
+    CHECK(program::check(run.program).empty());
+    check_prediction(run);
+    const std::int64_t chunk = spec.layers / (s.pipeline * s.virtual_stages);
+    for (const RankResult& rank : run.ranks) {
+      const std::int64_t held = run.program.classes[rank.class_index].layers;
+      const std::int64_t micro_batches = 12 / (s.data * s.micro_batch);
+      if (spec.layers % (s.pipeline * s.virtual_stages) == 0)
+        CHECK(rank.evaluations ==
+              micro_batches * (held + std::min(k, chunk) * s.virtual_stages));
+    }
+  };
+  for (const std::int64_t k : {1, 2, 4}) {
+    for (const Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero3})
+      check(tiny_gpt(4), strategy(2, 12, 2, sharded(z)), k);
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
+      check(tiny_gpt(7), strategy(1, 12, 2, stages(2, schedule)), k);
+    Strategy s = strategy(1, 12, 2, stages(2, Schedule::interleaved));
+    s.virtual_stages = 2;
+    check(tiny_gpt(8), s, k);
+    s = strategy(2, 12, 2, sharded(Sharding::zero3));
+    s.offload = {"activations"};
+    check(tiny_llama(), s, k);
+  }
+}
+
 TEST_CASE("where one layer in k is computed again the others' tensors may wait on the host") {
   for (std::int64_t k : {1, 2, 3}) {
     Strategy s = strategy(2, 12, 2, sharded(Sharding::zero3));

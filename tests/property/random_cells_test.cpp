@@ -56,8 +56,9 @@ Strategy draw_strategy(Draw& draw) {
   s.grad_sync = draw.one_of({GradSync::ring, GradSync::tree, GradSync::naive_all_reduce});
   s.checkpoint =
       draw.one_of({Checkpoint::none, Checkpoint::every_k, Checkpoint::selective,
-                   Checkpoint::selective_op, Checkpoint::pointwise, Checkpoint::memory_poor});
-  s.checkpoint_every = s.checkpoint == Checkpoint::every_k ? draw.between(1, 3) : 0;
+                   Checkpoint::selective_op, Checkpoint::pointwise, Checkpoint::memory_poor,
+                   Checkpoint::first_k});
+  s.checkpoint_every = counts_layers(s.checkpoint) ? draw.between(1, 3) : 0;
   s.micro_batch = draw.between(1, 3);
   s.grad_accum = draw.between(1, 5);
   s.sequence_parallel = s.tensor > 1 && draw.between(0, 1) > 0;

@@ -109,6 +109,7 @@ TEST_CASE("keys and values may have the names that papers and launchers use") {
   same("ac=selective", {"checkpoint=selective"});
   same("recompute=full", {"checkpoint=every_k", "checkpoint_every=1"});
   same("checkpoint=every_k(2)|none", {"checkpoint=every_k|none", "checkpoint_every=2|0"});
+  same("checkpoint=first_k(3)", {"checkpoint=first_k", "checkpoint_every=3"});
   same("mesh_order=tp,cp,dp,pp", {"mesh_order=tensor,context,data,pipeline"});
 }
 

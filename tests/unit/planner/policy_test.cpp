@@ -185,9 +185,17 @@ TEST_CASE("what every_k keeps and computes again, by hand") {
   CHECK(stage::segment_layers(segments, s) == 3);
   CHECK(stage::segment_layers(alone, s) == 1);
   for (int l = 0; l < 6; ++l) {
-    CHECK_FALSE(stage::keeps_layer(segments, s, l));
-    CHECK(stage::keeps_layer(alone, s, l) == (l % 3 != 2));  // the third and the sixth again
+    CHECK_FALSE(stage::keeps_layer(segments, s, l, l));
+    CHECK(stage::keeps_layer(alone, s, l, l) == (l % 3 != 2));  // the third and the sixth again
   }
-  CHECK(stage::layers_again(segments, 3) == 3);
-  CHECK(stage::layers_again(alone, 3) == 1);
+  const auto share = [&](const stage::Policy& policy) {
+    const auto [again, of, together] = stage::layers_again(policy, s, 4);
+    return std::array{again, of, together};
+  };
+  CHECK(share(segments) == std::array<std::int64_t, 3>{3, 3, 3});
+  CHECK(share(alone) == std::array<std::int64_t, 3>{1, 3, 1});
+  s.checkpoint = Checkpoint::first_k;
+  for (int l = 0; l < 8; ++l)          // chunks of four layers
+    CHECK(stage::keeps_layer(segments, s, l, l % 4) == (l % 4 == 3));
+  CHECK(share(segments) == std::array<std::int64_t, 3>{3, 4, 1});
 }

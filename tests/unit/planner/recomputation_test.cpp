@@ -115,6 +115,27 @@ TEST_CASE("with k = 1 a segment of one layer and one layer in one are the same p
   CHECK(program::replay(alone).peaks == program::replay(segments).peaks);
 }
 
+TEST_CASE("first_k computes the first layers of each chunk again, one by one, and keeps the rest") {
+  Strategy s = every(2, 1);
+  s.checkpoint = Checkpoint::first_k;
+  s.grad_accum = 4;
+  const auto whole = sound(job_of(4), s, "gpt2-124m").classes[0];
+  CHECK(computed_again(whole) == std::vector<int>{1, 0});
+  s.pipeline = 2;
+  s.schedule = Schedule::interleaved;
+  s.virtual_stages = 2;
+  s.stages = {3, 3, 3, 3};             // local layers 0 to 2, 3 to 5
+  const auto chunks = sound(job_of(4), s, "gpt2-124m");
+  CHECK(computed_again(chunks.classes[0]) == std::vector<int>{1, 0, 4, 3});
+  // More than a chunk has: all of them, as every_k with k = 1.
+  s.checkpoint_every = 5;
+  const auto all = sound(job_of(4), s, "gpt2-124m").classes[0];
+  s.checkpoint = Checkpoint::every_k, s.checkpoint_every = 1;
+  const auto each = sound(job_of(4), s, "gpt2-124m").classes[0];
+  CHECK(all.forward_evaluations == each.forward_evaluations);
+  CHECK(program::replay(all).peaks == program::replay(each).peaks);
+}
+
 // torchtitan counts wrapped layers through all model parts of a process, from one.
 TEST_CASE("each pipeline rank counts its own layers, through all its chunks") {
   Strategy s = every(2, 1);

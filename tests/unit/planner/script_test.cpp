@@ -40,6 +40,8 @@ std::vector<Case> cases() {
           all.push_back({Checkpoint::none, 0, layers, 0, false, first, last, trains});
           all.push_back({Checkpoint::memory_poor, 0, layers, 0, false, first, last, trains});
           for (std::int64_t k = 1; k <= 4; ++k)
+            all.push_back({Checkpoint::first_k, k, layers, 0, false, first, last, trains});
+          for (std::int64_t k = 1; k <= 4; ++k)
             for (std::int64_t before = 0; before < k; ++before)
               for (const bool one_in_k : {true, false})
                 all.push_back({Checkpoint::every_k, k, layers, before, one_in_k, first, last,
@@ -97,6 +99,7 @@ TEST_CASE("each layer is differentiated once, from tensors that are there") {
     const auto again = static_cast<std::int64_t>(forward.size()) - c.layers;
     if (c.checkpoint == Checkpoint::none) CHECK(again == 0);
     if (c.checkpoint == Checkpoint::every_k && !c.one_in_k) CHECK(again == c.layers);
+    if (c.checkpoint == Checkpoint::first_k) CHECK(again == std::min(c.every, c.layers));
     if (c.checkpoint == Checkpoint::every_k && c.one_in_k)
       CHECK(again == (c.layers + c.before % c.every) / c.every);
   }

@@ -230,6 +230,20 @@ TEST_CASE("what every_k meant to the plan's framework is said where the other do
     for (const bool one_in_k : {false, true}) CHECK_FALSE(said(framework, one_in_k, 1));
 }
 
+TEST_CASE("first_k is Megatron's block method, and torchtitan has nothing like it") {
+  const auto first = [](Plan&, Strategy& s) {
+    s.sharding = Sharding::none;
+    s.shard_group = 1;
+    s.sequence_parallel = true;
+    s.checkpoint = Checkpoint::first_k;
+    s.checkpoint_every = 3;
+  };
+  const auto launch = emitted("llama3-8b", "megatron", first);
+  REQUIRE(launch.ok());
+  CHECK(has(launch->text, "--recompute-method block --recompute-num-layers 3"));
+  CHECK_FALSE(emitted("llama3-8b", "torchtitan", first).ok());
+}
+
 TEST_CASE("a plan of data ranks becomes DeepSpeed's configuration") {
   const auto launch = emitted("gpt2-124m", "deepspeed", [](Plan& plan, Strategy& s) {
     fully_sharded(plan, s);

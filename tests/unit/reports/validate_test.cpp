@@ -300,6 +300,19 @@ TEST_CASE("published runs of no framework ran in a plain torch loop, or in the T
             .rows.front().job.framework == "trainer_zero3");
 }
 
+TEST_CASE("a published run may have computed some layers again") {
+  const auto partly = [](const std::string& layers) {
+    std::string text = row("a", kPlain, "none,1,1");
+    text.replace(text.find(",full,"), 6, ",full_part,");
+    return read_with("recompute_modules", layers, text);
+  };
+  const Rows rows = partly("first 3 layers of each stage");
+  REQUIRE(rows.rows.size() == 1);
+  CHECK(rows.rows.front().strategy.checkpoint == planner::Checkpoint::first_k);
+  CHECK(rows.rows.front().strategy.checkpoint_every == 3);
+  CHECK(partly("some layers").rows.empty());
+}
+
 TEST_CASE("a published mixture says how its tokens travel") {
   CHECK(read_with("moe_dispatcher", "hybridep").rows.front().tokens_once);
   CHECK(read_with("moe_dispatcher", "deepep").rows.front().tokens_once);
