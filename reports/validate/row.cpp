@@ -296,6 +296,7 @@ std::string framework_of(const CsvRow& cells, const std::string& named,
                        cells.text("assumed").find("ZeRO-3") != std::string_view::npos);
   if (trainer && hooked && shipped("trainer_zero3")) return "trainer_zero3";
   if (trainer && shipped("trainer")) return "trainer";
+  if (hooked && shipped("deepspeed_zero3")) return "deepspeed_zero3";
   if (named == "native" && shipped("torch")) return "torch";
   return shipped(named) ? named : std::string(kGeneric);
 }

@@ -9,7 +9,8 @@
 //   no effect    sequence_parallel with tensor 1, sharding over a group of 1: left out
 //   framework    one that is not shipped: `generic`, and the row keeps its own name in reports;
 //                native, of somebody else's run: a plain torch loop (`torch`); what the version
-//                says ran in the Trainer of transformers: `trainer`
+//                says ran in the Trainer of transformers: `trainer`; with ZeRO-3 `trainer_zero3`
+//                or `deepspeed_zero3`
 //   precision    tf32: fp32 whose products run on tensor cores; nvfp4: fp8 at the 4-bit peak
 //   fp8_scaling  mxfp8, delayed, blockwise, nvfp4: tensorwise, whose kernels cast as many bytes
 //   quantization gptq: nf4, which has as many bits but for the scales

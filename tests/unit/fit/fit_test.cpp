@@ -4,6 +4,9 @@
 
 #include <cmath>
 
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "reports/fit/clusters.hpp"
 #include "reports/fit/left_out_accuracy.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/fit/runs.hpp"
@@ -119,4 +122,46 @@ TEST_CASE("one run of a slow site sets the pace of its others") {
   CHECK(south.time.bias < -0.2);       // 1 / 1.3 - 1 = -23 %
   CHECK(south.one_run_of_all.mape < 0.05);
   CHECK(fitted.site.parts[0] > 4 * fitted.site.run);  // devices differ, their runs do not
+}
+
+TEST_CASE("the worst clusters are runs of one dataset that wait for the same, the worst first") {
+  const auto set = [](const char* name, planner::Regime regime, double error, std::size_t rows) {
+    LeftOut out;
+    out.dataset = name;
+    for (std::size_t i = 0; i < rows; ++i) {
+      out.errors.emplace_back(std::to_string(i), i % 2 == 0 ? error : -error);
+      out.regimes.push_back(regime);
+    }
+    return out;
+  };
+  using planner::Regime;
+  const std::vector<LeftOut> left_out{set("far", Regime::communication, 0.3, 6),
+                                      set("near", Regime::computing, 0.1, 6),
+                                      set("few", Regime::computing, 0.9, kClusterRows - 1)};
+  const auto worst = worst_clusters(left_out, 10);
+  REQUIRE(worst.size() == 2);
+  CHECK(worst[0].dataset == "far");
+  CHECK(worst[0].mape == Approx(0.3));
+  CHECK(worst[0].bias == Approx(0).margin(1e-12));
+  CHECK(worst[0].cause.empty());
+  CHECK(worst_clusters(left_out, 1).size() == 1);
+}
+
+TEST_CASE("each cause is of a regime, and whole sentences") {
+  const std::string path = std::string(PLANNER_GOLDEN) + "/../../reports/fit/causes.json";
+  const std::string text = core::read_file(path, 1 << 20).value();
+  const auto json = core::parse_json(text, "causes.json");
+  REQUIRE(json.ok());
+  std::size_t told = 0, known = 0;
+  for (const auto& [dataset, causes] : json->members()) {
+    told += causes.members().size();
+    for (std::size_t r = 0; r < planner::kRegimes; ++r) {
+      const std::string cause = cause_of(dataset, static_cast<planner::Regime>(r));
+      if (cause.empty()) continue;
+      ++known;
+      CHECK(cause.ends_with('.'));
+    }
+  }
+  CHECK(told >= 10);
+  CHECK(known == told);
 }

@@ -281,3 +281,11 @@ TEST_CASE("a framework like another states what differs, and runs key by key") {
   CHECK(own.framework.block_host > base.framework.block_host);
   CHECK(own.framework.runs.size() == base.framework.runs.size() + 1);  // of sharding
 }
+
+TEST_CASE("before 2022 DeepSpeed's ZeRO-3 gathered nothing ahead of its use") {
+  hw_profiles::Profile then = *hw_profiles::find_profile("a100-sxm-80g"), now = then;
+  REQUIRE(hw_profiles::use_framework(then, "deepspeed_zero3", "a test", "2021-06").ok());
+  REQUIRE(hw_profiles::use_framework(now, "deepspeed_zero3", "a test", "2022-03").ok());
+  CHECK(then.framework.overlap_divided == false);
+  CHECK_FALSE(now.framework.overlap_divided.has_value());
+}

@@ -298,6 +298,8 @@ TEST_CASE("published runs of no framework ran in a plain torch loop, or in the T
   hooked.replace(hooked.find("megatron"), 8, "deepspeed");
   CHECK(read_with("framework_version,assumed", "transformers 4.38,ZeRO-3 config", hooked)
             .rows.front().job.framework == "trainer_zero3");
+  CHECK(read_with("assumed", "ZeRO-3 config", hooked).rows.front().job.framework ==
+        "deepspeed_zero3");
 }
 
 TEST_CASE("a published run may have computed some layers again") {
