@@ -22,6 +22,16 @@ void check_for_deepspeed(Question& q) {
   q.require(s.sharding == Sharding::none || s.shard_group == s.data_ranks() ||
                 s.sharding == Sharding::zero3,
             fmt::format("shard_group={}", s.shard_group), "all data ranks in one group", "");
+  const bool whole = s.checkpoint == Checkpoint::every_k && s.checkpoint_every == 1;
+  q.require(s.checkpoint == Checkpoint::none || whole,
+            s.checkpoint == Checkpoint::every_k
+                ? fmt::format("checkpoint=every_k({})", s.checkpoint_every)
+                : fmt::format("checkpoint={}", name(s.checkpoint)),
+            "checkpoint=none, or every_k(1), which gradient_checkpointing_enable() means",
+            "plan with --pin checkpoint='none|every_k(1)'");
+  q.require(q.job().precision != core::DType::f8, "precision fp8",
+            "16 bits or f32: DeepSpeed's configuration has no 8-bit products",
+            "plan with --precision bf16, or emit for megatron");
   q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
             "plan with --pin loss_chunks=1");
 }
@@ -41,6 +51,21 @@ core::Json zero(const planner::Strategy& s) {
   return zero;
 }
 
+// As DeepSpeed makes it itself: its own kernels, on the host where the state is there.
+core::Json own_optimizer(planner::OptimizerKind kind) {
+  core::Json params = core::Json::object({{"lr", 1e-4}});
+  if (kind == planner::OptimizerKind::adamw) params.set("weight_decay", 0.01);
+  const std::string_view type = kind == planner::OptimizerKind::adamw  ? "AdamW"
+                                : kind == planner::OptimizerKind::adam ? "Adam"
+                                                                       : "SGD";
+  return core::Json::object({{"type", type}, {"params", std::move(params)}});
+}
+
+bool has_own(planner::OptimizerKind kind) {
+  return kind == planner::OptimizerKind::adamw || kind == planner::OptimizerKind::adam ||
+         kind == planner::OptimizerKind::sgd;
+}
+
 std::vector<std::string> notes_for_deepspeed(const Question& q) {
   const planner::Strategy& s = q.s;
   std::vector<std::string> all;
@@ -48,6 +73,13 @@ std::vector<std::string> notes_for_deepspeed(const Question& q) {
     all.push_back(fmt::format("checkpoint={}: turn it on in the model's code "
                               "(gradient_checkpointing_enable() recomputes every layer)",
                               name(s.checkpoint)));
+  if (has_own(q.job().optimizer))
+    all.push_back("optimizer: DeepSpeed makes it, with a learning rate of 1e-4. Give your own rate "
+                  "and schedule there, and no optimizer to deepspeed.initialize");
+  else
+    all.push_back(fmt::format("optimizer {}: make it in your code and give it to "
+                              "deepspeed.initialize",
+                              planner::optimizer(q.job().optimizer).name));
   if (s.sharding == Sharding::zero3 && s.shard_group < s.data_ranks())
     all.push_back("shard_group: zero_hpz_partition_size keeps a second copy of the weights within "
                   "the group; optimizer and gradients are divided over all ranks");
@@ -74,7 +106,11 @@ core::Result<Launch> deepspeed(Question& q) {
     file.set("communication_data_type",
              *q.job().reduce_dtype == core::DType::f32   ? "fp32"
              : *q.job().reduce_dtype == core::DType::f16 ? "fp16"
-                                                         : "bfp16");
+                                                         : "bf16");
+  if (has_own(q.job().optimizer)) file.set("optimizer", own_optimizer(q.job().optimizer));
+  if (s.sharding != Sharding::none && q.job().optimizer != planner::OptimizerKind::adamw &&
+      q.job().optimizer != planner::OptimizerKind::adam)
+    file.set("zero_allow_untested_optimizer", true);
   file.set("zero_optimization", zero(s));
   file.set("gradient_clipping", 1.0);
   Launch launch;

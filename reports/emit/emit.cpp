@@ -57,6 +57,15 @@ std::string Question::order_text() const {
   return fmt::format("mesh_order={}", fmt::join(names, ","));
 }
 
+std::vector<std::int64_t> Question::chunks() const {
+  return s.stages.empty() ? std::vector{models::layers_of(model())} : s.stages;
+}
+
+bool Question::uneven() const {
+  const std::vector<std::int64_t> all = chunks();
+  return std::ranges::adjacent_find(all, std::ranges::not_equal_to{}) != all.end();
+}
+
 void Question::require_common(std::string_view framework, std::string_view offload_allowed) {
   const bool transformer = models::is_transformer(model().family);
   require(transformer && model().variants.token_features == 0,

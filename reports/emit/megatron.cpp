@@ -68,6 +68,18 @@ void check_for_megatron(Question& q) {
             fmt::format("checkpoint={}", name(s.checkpoint)),
             "checkpoint=none, every_k, first_k or selective",
             fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));
+  const auto divides = [&](std::int64_t layers) { return layers % s.checkpoint_every == 0; };
+  q.require(s.checkpoint != Checkpoint::every_k || std::ranges::all_of(q.chunks(), divides),
+            fmt::format("checkpoint=every_k({})", s.checkpoint_every),
+            "a k that divides the layers of each stage: releases before 0.17 fail otherwise",
+            "plan with --pin checkpoint='every_k(1)'");
+  q.require(!s.offloads("optimizer") || s.sharding == Sharding::zero1 || s.data_ranks() == 1,
+            "offload=optimizer without zero1",
+            "offload=optimizer with sharding=zero1: Megatron offloads its distributed optimizer",
+            "plan with --pin sharding=zero1");
+  q.require(q.job().optimizer != planner::OptimizerKind::sgd || s.sharding == Sharding::none,
+            "optimizer=sgd with zero1", "sgd with sharding=none: its distributed optimizer is Adam",
+            "plan with --pin sharding=none");
   q.require(v.experts == 0 || s.tensor == 1 || s.sequence_parallel,
             "experts and tensor ranks with sequence_parallel=false",
             "sequence_parallel=true, which Megatron demands of experts beside tensor ranks",
@@ -119,7 +131,9 @@ void add_model(Options& o, const Question& q) {
     o.add("--moe-router-topk", v.experts_per_token);
     o.add("--moe-grouped-gemm");
     o.add("--moe-token-dispatcher-type alltoall");
+    o.add("--moe-router-force-load-balancing");
   }
+  o.add("--attention-dropout 0.0 --hidden-dropout 0.0");
   o.close();
 }
 
@@ -137,8 +151,7 @@ void add_parallelism(Options& o, const Question& q) {
   o.add("--tensor-model-parallel-size", s.tensor);
   o.add_if(s.sequence_parallel, "--sequence-parallel");
   o.add("--pipeline-model-parallel-size", s.pipeline);
-  const bool uneven = std::ranges::adjacent_find(s.stages, std::ranges::not_equal_to{}) !=
-                      s.stages.end();
+  const bool uneven = q.uneven();
   if (uneven) o.add("--pipeline-model-parallel-layout", layout(s));
   if (s.virtual_stages > 1 && !uneven)
     o.add("--num-virtual-stages-per-pipeline-rank", s.virtual_stages);
@@ -151,7 +164,9 @@ void add_parallelism(Options& o, const Question& q) {
   o.add_if(!q.has_order({tensor, context, data, pipeline}), "--use-tp-pp-dp-mapping");
   if (s.expert > 1) o.add("--expert-model-parallel-size", s.expert);
   if (q.model().variants.experts > 0) o.add("--expert-tensor-parallel-size", s.tensor);
-  o.add_if(s.sharding == Sharding::zero1, "--use-distributed-optimizer");
+  // On one data rank it divides nothing; offloading asks for it.
+  o.add_if(s.sharding == Sharding::zero1 || s.offloads("optimizer"),
+           "--use-distributed-optimizer");
   o.add_if(s.overlap && s.data_ranks() > 1, "--overlap-grad-reduce");
   o.add_if(s.overlap && s.sharding == Sharding::zero1, "--overlap-param-gather");
   o.add_if(s.tp_overlap, "--tp-comm-overlap");
@@ -168,6 +183,15 @@ void add_parallelism(Options& o, const Question& q) {
   o.close();
 }
 
+// The kernels that the plan counts on: cuDNN's where the framework takes them, from Hopper on.
+std::string_view attention_backend(const Question& q) {
+  constexpr int kHopper = 90;
+  if (!q.job().attention.starts_with("flash")) return "unfused";
+  const hw_profiles::Profile& p = q.plan.profile;
+  const bool vendor = p.framework.vendor_attention && p.gpu.compute_capability >= kHopper;
+  return vendor ? "fused" : "flash";
+}
+
 void add_job(Options& o, const Question& q) {
   const planner::Job& job = q.job();
   o.group("JOB");
@@ -181,10 +205,12 @@ void add_job(Options& o, const Question& q) {
   if (f8) o.add("--fp8-recipe", job.fp8_scaling == "tensorwise" ? "tensorwise" : "blockwise");
   o.add_if(q.recipe.compute == core::DType::bf16 && q.recipe.gradient == core::DType::bf16,
            "--grad-reduce-in-bf16");
-  o.add("--attention-backend", job.attention.starts_with("flash") ? "flash" : "unfused");
+  o.add("--attention-backend", attention_backend(q));
   o.add_if(job.attention == "unfused", "--no-masked-softmax-fusion");
   o.add("--lr 1.0e-4 --train-iters 20 --log-interval 1 --eval-iters 0");
+  o.add("--cross-entropy-loss-fusion");
   o.add("--mock-data --tokenizer-type NullTokenizer --vocab-size", q.model().vocab - 1);
+  o.add("--make-vocab-size-divisible-by 1");  // and by the tensor ranks, as planned
   o.close();
 }
 
@@ -195,6 +221,11 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
     all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
                               "them, as recipe megatron does",
                               q.recipe.name));
+  if (q.model().variants.position_kind == models::Positions::rotary)
+    all.push_back("rotary base: 10000, unless you add --rotary-base with that of your checkpoint");
+  if (q.model().variants.experts > 0)
+    all.push_back("--moe-router-force-load-balancing gives each expert as many tokens, as the plan "
+                  "counts them: remove it to train");
   const bool alone = q.plan.profile.framework.recomputes_one_in_k;
   if (q.s.checkpoint == Checkpoint::every_k && q.s.checkpoint_every > 1 && alone)
     all.push_back(fmt::format("checkpoint=every_k: Megatron recomputes all layers, in segments of "

@@ -4,6 +4,7 @@
 // core/untrusted.hpp alone.
 
 #include <initializer_list>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -29,6 +30,9 @@ struct Question {
   // Which of these degrees come from the fastest link outward, of those that are more than one.
   bool has_order(std::initializer_list<planner::Degree> order) const;
   std::string order_text() const;
+  // Layers of each chunk of the chain, in the model's order.
+  std::vector<std::int64_t> chunks() const;
+  bool uneven() const;                 // these differ
   // Of neither framework: server exchange, other weights than the last, offload but `allowed`.
   void require_common(std::string_view framework, std::string_view offload_allowed);
 };

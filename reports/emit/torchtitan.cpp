@@ -36,8 +36,16 @@ void check_for_torchtitan(Question& q) {
             fmt::format("sharding={}", name(s.sharding)),
             "sharding=none (replicas), zero2 or zero3 (fully_shard)",
             "plan with --pin sharding=zero3, or emit for megatron");
-  q.require(s.checkpoint != Checkpoint::memory_poor && s.checkpoint != Checkpoint::selective &&
-                s.checkpoint != Checkpoint::first_k,
+  q.require(s.sharding != Sharding::none || s.data == 1 || (s.tensor == 1 && s.pipeline == 1),
+            "sharding=none with data ranks beside tensor ranks or stages",
+            "sharding=zero2 or zero3 there: torch's DDP divides along one dimension alone",
+            "plan with --pin sharding=zero3");
+  q.require(q.job().optimizer == planner::OptimizerKind::adamw ||
+                q.job().optimizer == planner::OptimizerKind::adam,
+            fmt::format("optimizer={}", planner::optimizer(q.job().optimizer).name),
+            "adam or adamw, which torchtitan has", "plan with --optimizer adamw");
+  q.require(s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k ||
+                s.checkpoint == Checkpoint::selective_op,
             fmt::format("checkpoint={}", name(s.checkpoint)),
             "checkpoint=none, every_k or selective_op",
             fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));
@@ -63,10 +71,24 @@ class Toml {
   void comment(std::string_view text) { text_ += fmt::format("# {}\n", core::visible(text)); }
   void section(std::string_view name) { text_ += fmt::format("\n[{}]\n", name); }
   void set(std::string_view key, std::string_view text) { line(key, core::toml_string(text)); }
+  // A list of lists, one of them a line.
+  void set(std::string_view key, const std::vector<std::vector<std::string>>& lists) {
+    text_ += fmt::format("{} = [\n", key);
+    for (const std::vector<std::string>& list : lists) {
+      text_ += "  [";
+      for (std::size_t i = 0; i < list.size(); ++i)
+        text_ += (i > 0 ? ", " : "") + core::toml_string(list[i]);
+      text_ += "],\n";
+    }
+    text_ += "]\n";
+  }
   template <class Number>
     requires std::is_arithmetic_v<Number>
   void set(std::string_view key, Number value) {
     line(key, fmt::format("{}", value));
+  }
+  void converters(std::string_view one) {
+    line("converters", fmt::format("[{}]", core::toml_string(one)));
   }
   std::string text() && { return std::move(text_); }
 
@@ -83,6 +105,9 @@ void add_training(Toml& toml, const Question& q) {
   toml.section("model");
   toml.set("name", "llama3");
   toml.set("flavor", own.empty() ? "of_your_own" : own);
+  if (q.job().precision == core::DType::f8) toml.converters("quantize.linear.float8");
+  toml.section("optimizer");
+  toml.set("name", q.job().optimizer == planner::OptimizerKind::adam ? "Adam" : "AdamW");
   toml.section("training");
   // Without stages a batch is a micro-batch; torchtitan accumulates up to global_batch_size.
   toml.set("local_batch_size", s.pipeline > 1 ? s.micro_batch * s.grad_accum : s.micro_batch);
@@ -95,7 +120,21 @@ void add_training(Toml& toml, const Question& q) {
   toml.set("enable_cpu_offload", s.offloads("params"));
 }
 
-void add_parallelism(Toml& toml, const planner::Strategy& s) {
+// The modules of each chunk of the chain, by torchtitan's names.
+std::vector<std::vector<std::string>> modules_of(const std::vector<std::int64_t>& chunks) {
+  std::vector<std::vector<std::string>> parts;
+  std::int64_t layer = 0;
+  for (const std::int64_t layers : chunks) {
+    std::vector<std::string>& part = parts.emplace_back();
+    if (parts.size() == 1) part.emplace_back("tok_embeddings");
+    for (std::int64_t i = 0; i < layers; ++i) part.push_back(fmt::format("layers.{}", layer++));
+    if (parts.size() == chunks.size()) part.insert(part.end(), {"norm", "output"});
+  }
+  return parts;
+}
+
+void add_parallelism(Toml& toml, const Question& q) {
+  const planner::Strategy& s = q.s;
   const std::int64_t sharded = s.sharding == Sharding::none ? 1 : s.shard_group / s.context;
   toml.section("parallelism");
   toml.set("data_parallel_replicate_degree", s.data / std::max<std::int64_t>(1, sharded));
@@ -112,6 +151,7 @@ void add_parallelism(Toml& toml, const planner::Strategy& s) {
   if (s.pipeline > 1) {
     toml.set("pipeline_parallel_schedule", planner::schedule_def(s.schedule).torch);
     toml.set("pipeline_parallel_microbatch_size", s.micro_batch);
+    toml.set("module_fqns_per_model_part", modules_of(q.chunks()));
   }
 }
 
@@ -136,19 +176,25 @@ void add_float8(Toml& toml, const planner::Job& job) {
 std::vector<std::string> notes_for_torchtitan(const Question& q) {
   const planner::Strategy& s = q.s;
   std::vector<std::string> all;
-  if (flavor(q.model()).empty())
-    all.push_back(fmt::format("[model] flavor: add one of {} layers and width {} to "
-                              "torchtitan's llama3 and name it there",
-                              q.model().layers, q.model().hidden));
+  const models::ModelSpec& m = q.model();
+  // Its width of the feed-forward is 8/3 of the model's, times a factor, rounded up to a multiple.
+  if (flavor(m).empty())
+    all.push_back(fmt::format(
+        "[model] flavor: add llama3_args[\"of_your_own\"] = TransformerModelArgs(dim={}, "
+        "n_layers={}, n_heads={}, n_kv_heads={}, vocab_size={}, multiple_of={}, "
+        "ffn_dim_multiplier={:.4f}, max_seq_len={}) to torchtitan's llama3, with the rope_theta of "
+        "your checkpoint",
+        m.hidden, m.layers, m.heads, m.kv_heads, m.vocab, m.ffn_hidden,
+        0.5 * static_cast<double>(m.ffn_hidden) * 3 / (8 * static_cast<double>(m.hidden)),
+        q.job().seq_len));
+  if (s.tp_overlap && !q.job().compile)
+    all.push_back("[compile] enable: asynchronous tensor parallelism needs it, so the run is "
+                  "faster than the plan, which counts on no compiler");
   const bool alone = q.plan.profile.framework.recomputes_one_in_k;
   if (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1 && !alone)
     all.push_back(fmt::format("checkpoint=every_k: torchtitan recomputes one layer in {0}, the "
                               "plan's framework {1} all of them, in segments of {0}",
                               s.checkpoint_every, q.job().framework));
-  if (std::ranges::adjacent_find(s.stages, std::ranges::not_equal_to{}) != s.stages.end())
-    all.push_back(fmt::format("stages={}: torchtitan divides layers by weights of its own "
-                              "(pipeline_parallel_first_stage_less_layers and so on)",
-                              planner::stages_text(s.stages)));
   if (q.recipe.name != "fsdp2")
     all.push_back(fmt::format("recipe {}: torchtitan keeps weights in f32 and computes in 16 "
                               "bits, as recipe fsdp2 does",
@@ -167,14 +213,20 @@ core::Result<Launch> torchtitan(Question& q) {
   const planner::Job& job = q.job();
   Toml toml;
   toml.comment(q.title());
-  toml.comment(
-      fmt::format("CONFIG_FILE=this.toml NGPU={} ./run_train.sh in a checkout of torchtitan.",
-                  std::min(q.plan.gpus, q.plan.gpus_per_node)));
+  const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
+  toml.comment("For torchtitan 0.2, in a checkout of it. Release 0.3 reads no TOML.");
+  if (q.plan.nodes <= 1)
+    toml.comment(fmt::format("CONFIG_FILE=this.toml NGPU={} ./run_train.sh", per_node));
+  else
+    toml.comment(fmt::format("On each node: torchrun --nnodes {} --nproc_per_node {} --node_rank "
+                             "$NODE_RANK --master_addr $MASTER_ADDR --master_port 29500 -m "
+                             "torchtitan.train --job.config_file this.toml",
+                             q.plan.nodes, per_node));
   add_training(toml, q);
-  add_parallelism(toml, q.s);
+  add_parallelism(toml, q);
   add_checkpointing(toml, q.s);
   toml.section("compile");
-  toml.set("enable", job.compile);
+  toml.set("enable", job.compile || q.s.tp_overlap);
   if (job.precision == core::DType::f8) add_float8(toml, job);
   Launch launch;
   launch.notes = notes_for_torchtitan(q);

@@ -182,6 +182,108 @@ TEST_CASE("what Megatron-LM does not have is refused with what to plan instead")
   CHECK(emitted("qwen3-8b", "megatron").ok());
 }
 
+TEST_CASE("Megatron-LM is asked for what the plan counts on") {
+  const auto dense = emitted("llama3-8b", "megatron");
+  REQUIRE(dense.ok());
+  for (const char* option :
+       {"--attention-dropout 0.0 --hidden-dropout 0.0\n", "--cross-entropy-loss-fusion\n",
+        "--make-vocab-size-divisible-by 1\n", "--attention-backend flash\n"})
+    CHECK((has(dense->text, option) ? "" : option) == std::string());
+  CHECK_FALSE(has(dense->text, "force-load-balancing"));
+  CHECK(has(fmt::format("{}", fmt::join(dense->notes, "\n")), "--rotary-base"));
+  const auto hopper = emitted("llama3-8b", "megatron", [](Plan& plan, Strategy&) {
+    plan.profile = hw_profiles::find_profile("h100-sxm-80g").value();
+    REQUIRE(hw_profiles::use_framework(plan.profile, "megatron_core", "a test").ok());
+  });
+  REQUIRE(hopper.ok());
+  CHECK(has(hopper->text, "--attention-backend fused\n"));  // cuDNN's, as megatron_core counts
+  const auto mixture = emitted("mixtral-8x7b", "megatron", [](Plan&, Strategy& s) {
+    s.sequence_parallel = true;
+  });
+  REQUIRE(mixture.ok());
+  CHECK(has(mixture->text, "--moe-router-force-load-balancing\n"));
+}
+
+TEST_CASE("what Megatron-LM accepts and then fails at is refused") {
+  const auto every = [](std::int64_t k, std::vector<std::int64_t> stages) {
+    return [=](Plan&, Strategy& s) {
+      s.pipeline = std::ssize(stages);
+      s.schedule = s.pipeline > 1 ? Schedule::one_f_one_b : Schedule::none;
+      s.stages = stages;
+      s.checkpoint = Checkpoint::every_k;
+      s.checkpoint_every = k;
+    };
+  };
+  CHECK(emitted("gpt2-124m", "megatron", every(3, {12})).ok());
+  CHECK(is_refused("gpt2-124m", "megatron", every(5, {12}), "checkpoint=every_k(5)",
+                   "every_k(1)"));
+  CHECK(is_refused("gpt2-124m", "megatron", every(3, {6, 4, 2}), "checkpoint=every_k(3)",
+                   "every_k(1)"));
+  const auto offloaded = [](Plan&, Strategy& s) {
+    s.offload = {"optimizer"};
+    s.sharding = Sharding::none;
+    s.shard_group = 1;
+  };
+  CHECK(is_refused("gpt2-124m", "megatron", offloaded, "offload=optimizer without zero1",
+                   "--pin sharding=zero1"));
+  const auto alone = emitted("gpt2-124m", "megatron", [&](Plan& plan, Strategy& s) {
+    offloaded(plan, s);
+    s.data = 1;
+  });
+  REQUIRE(alone.ok());
+  CHECK(has(alone->text, "--use-distributed-optimizer\n"));
+  const auto sgd = [](Plan& plan, Strategy&) { plan.job.optimizer = OptimizerKind::sgd; };
+  CHECK(is_refused("gpt2-124m", "megatron", sgd, "optimizer=sgd with zero1",
+                   "--pin sharding=none"));
+}
+
+TEST_CASE("torchtitan's file has every stage's modules, the optimizer and 8-bit products") {
+  const auto launch = emitted("llama3-8b", "torchtitan", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    plan.job.precision = core::DType::f8;
+    plan.gpus = 16, plan.nodes = 2;
+    s.pipeline = 2;
+    s.virtual_stages = 2;
+    s.schedule = Schedule::interleaved;
+    s.stages = {1, 14, 15, 2};
+  });
+  REQUIRE(launch.ok());
+  for (const char* line :
+       {"[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = "
+        "[\"quantize.linear.float8\"]\n",
+        "[optimizer]\nname = \"AdamW\"\n",
+        "module_fqns_per_model_part = [\n  [\"tok_embeddings\", \"layers.0\"],\n  "
+        "[\"layers.1\", ",
+        "  [\"layers.30\", \"layers.31\", \"norm\", \"output\"],\n]\n",
+        "--nnodes 2 --nproc_per_node 8"})
+    CHECK((has(launch->text, line) ? "" : line) == std::string());
+  CHECK(has(emitted("llama3-8b", "torchtitan", fully_sharded)->text, "NGPU=8 ./run_train.sh\n"));
+}
+
+TEST_CASE("what torchtitan would run as another job, or not at all, is refused") {
+  CHECK(is_refused("llama3-8b", "torchtitan", [](Plan&, Strategy& s) {
+    s.sharding = Sharding::none;
+    s.shard_group = 1;
+    s.sequence_parallel = true;
+  }, "sharding=none with data ranks", "--pin sharding=zero3"));
+  CHECK(is_refused("llama3-8b", "torchtitan", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    s.checkpoint = Checkpoint::pointwise;
+  }, "checkpoint=pointwise", "--forbid checkpoint=pointwise"));
+  CHECK(is_refused("llama3-8b", "torchtitan", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    plan.job.optimizer = OptimizerKind::sgd;
+  }, "optimizer=sgd", "--optimizer adamw"));
+  const auto hidden = emitted("llama3-8b", "torchtitan", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    s.tensor = 2;
+    s.data = s.shard_group = 4;
+    s.sequence_parallel = s.tp_overlap = true;
+  });
+  REQUIRE(hidden.ok());
+  CHECK(has(hidden->text, "[compile]\nenable = true\n"));
+}
+
 TEST_CASE("a plan of Llama becomes torchtitan's job file") {
   const auto launch = emitted("llama3-8b", "torchtitan", [](Plan& plan, Strategy& s) {
     fully_sharded(plan, s);
@@ -206,7 +308,8 @@ TEST_CASE("a plan of Llama becomes torchtitan's job file") {
   const auto own = emitted("llama2-13b", "torchtitan", fully_sharded);
   REQUIRE(own.ok());
   CHECK(has(own->text, "flavor = \"of_your_own\""));
-  CHECK(has(own->notes.front(), "40 layers and width 5120"));
+  CHECK(has(own->notes.front(), "dim=5120, n_layers=40, n_heads=40, n_kv_heads=40"));
+  CHECK(has(own->notes.front(), "multiple_of=13824, ffn_dim_multiplier=0.5062"));
 }
 
 TEST_CASE("what every_k meant to the plan's framework is said where the other does otherwise") {
@@ -215,7 +318,7 @@ TEST_CASE("what every_k meant to the plan's framework is said where the other do
       plan.profile.framework.recomputes_one_in_k = one_in_k;
       s.sharding = Sharding::none;
       s.shard_group = 1;
-      s.sequence_parallel = true;
+      s.tensor = 1;
       s.checkpoint = Checkpoint::every_k;
       s.checkpoint_every = k;
     });
@@ -258,5 +361,24 @@ TEST_CASE("a plan of data ranks becomes DeepSpeed's configuration") {
   CHECK(zero.find("stage")->as_int64() == 3);
   CHECK(zero.find("offload_optimizer")->find("device")->as_string() == "cpu");
   CHECK(zero.find("offload_param") == nullptr);
+  CHECK(file->find("optimizer")->find("type")->as_string() == "AdamW");
+  CHECK(file->find("zero_allow_untested_optimizer") == nullptr);
+  const auto sgd = emitted("gpt2-124m", "deepspeed", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    plan.job.optimizer = OptimizerKind::sgd;
+    plan.job.reduce_dtype = core::DType::bf16;
+  });
+  REQUIRE(sgd.ok());
+  CHECK(has(sgd->text, "\"zero_allow_untested_optimizer\": true"));
+  CHECK(has(sgd->text, "\"communication_data_type\": \"bf16\""));
+  CHECK(is_refused("gpt2-124m", "deepspeed", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    s.checkpoint = Checkpoint::every_k;
+    s.checkpoint_every = 2;
+  }, "checkpoint=every_k(2)", "none|every_k(1)"));
+  CHECK(is_refused("gpt2-124m", "deepspeed", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    plan.job.precision = core::DType::f8;
+  }, "precision fp8", "--precision bf16"));
   CHECK(is_refused("gpt2-124m", "deepspeed", {}, "tensor=2", "--pin tensor=1"));
 }
