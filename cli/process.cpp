@@ -34,7 +34,18 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
   ::_exit(128 + signal);
 }
 
-void on_signal(int signal) {
+// A library that is refused memory or threads ends its process so (OpenBLAS's blas_memory_alloc
+// and blas_thread_init raise SIGINT): that is no interruption.
+[[noreturn]] void end_by_library() {
+  const char text[] =
+      "planner: a library of this process was refused memory or threads; allow it more (ulimit -v, "
+      "ulimit -u) or run fewer ranks\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  ::_exit(kFailed);
+}
+
+void on_signal(int signal, siginfo_t* info, void*) {
+  if (info->si_code == SI_TKILL && info->si_pid == ::getpid()) end_by_library();
   const bool second = pending != 0;
   pending = signal;
   stopping = true;
@@ -51,9 +62,11 @@ void hold(int fd, int flags) {
 void handle(int signal) {
   struct sigaction previous{};
   ::sigaction(signal, nullptr, &previous);
-  if (previous.sa_handler == SIG_IGN) return;  // started by nohup or in the background
+  if ((previous.sa_flags & SA_SIGINFO) == 0 && previous.sa_handler == SIG_IGN)
+    return;  // started by nohup or in the background
   struct sigaction action{};
-  action.sa_handler = on_signal;  // no SA_RESTART: a blocked open ends
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO;        // no SA_RESTART: a blocked open ends
   ::sigaction(signal, &action, nullptr);
 }
 

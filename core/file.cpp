@@ -157,11 +157,22 @@ Status write_directly(const std::string& path, std::string_view text) {
 
 }  // namespace
 
+static constexpr std::size_t kPiece = std::size_t{1} << 16;  // that is read at once
+
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return cannot_open(path, "a file that can be read", errno);
+  struct stat status{};
+  if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0)
+    return cannot_open(path, "a file that can be read", errno);
+  // Some devices never end; a terminal does.
+  if (S_ISCHR(status.st_mode) && ::isatty(fd.get()) == 0)
+    return Problem{path, "a file or a pipe", "a device", ""};
+  const Problem too_long{path, fmt::format("at most {} bytes", max_bytes), "more", ""};
   std::string text;
-  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  if (S_ISREG(status.st_mode)) {
+    if (static_cast<std::uintmax_t>(status.st_size) > max_bytes) return too_long;
+    text.reserve(static_cast<std::size_t>(status.st_size) + kPiece);
+  }
   while (text.size() <= max_bytes) {
     const std::size_t before = text.size();
     text.resize(before + kPiece);
@@ -171,7 +182,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
     if (got == 0) return text;
     if (got < 0 && error != EINTR) return cannot_open(path, "a file that can be read", error);
   }
-  return Problem{path, fmt::format("at most {} bytes", max_bytes), "more", ""};
+  return too_long;
 }
 
 Status check_writable(const std::string& path) {

@@ -1,5 +1,8 @@
 #include "exec/run/platform.hpp"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,6 +14,23 @@
 namespace exec {
 namespace {
 
+// The matrix library maps a buffer of this size for each thread that multiplies at once, and tries
+// for ever where it may not (OpenBLAS, driver/others/memory.c, BUFFER_SIZE of x86-64, and pages).
+constexpr core::Bytes kProductBuffer = core::mib(130);
+// Stacks of a rank's threads, 8 MiB each, and what its samples and messages take.
+constexpr core::Bytes kBesideBuffers = core::mib(128);
+
+// Under a limit of addresses (ulimit -v): whether the process may still map that much.
+bool may_map(core::Bytes bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+  const auto size = static_cast<std::size_t>(bytes.value());
+  void* const range = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (range == MAP_FAILED) return false;
+  ::munmap(range, size);
+  return true;
+}
+
 core::Problems memory_problems(const program::Program& p, std::span<const int> here) {
   core::Bytes need{0};
   for (std::size_t c = 0; c < p.classes.size(); ++c) {
@@ -20,8 +40,17 @@ core::Problems memory_problems(const program::Program& p, std::span<const int> h
             });
   }
   const core::Bytes have = available_memory();
-  if (need <= have) return {};
   core::Problem problem;
+  const auto threads = static_cast<std::int64_t>(here.size());
+  const core::Bytes addresses = need + (kProductBuffer + kBesideBuffers) * threads;
+  if (!may_map(addresses)) {
+    problem.statement = fmt::format(
+        "The plan's ranks need {} of address space, {} of it for matrix products and threads. This "
+        "process may not have so much more: raise its limit (ulimit -v), or run fewer ranks.",
+        core::to_text(addresses), core::to_text(addresses - need));
+    return {problem};
+  }
+  if (need <= have) return {};
   problem.statement = fmt::format(
       "The plan needs {} for all ranks; this machine has {} free. Add --scale-down to run a small "
       "job of the same strategy here, or plan for this machine: planner calibrate --backend host "

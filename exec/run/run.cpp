@@ -24,6 +24,10 @@
 namespace exec {
 namespace {
 
+constexpr std::string_view kNoMemory =
+    "out of memory: the run needs more than this process may have (ulimit -v); plan with fewer "
+    "ranks, or run a smaller job with --scale-down";
+
 Platform& platform_of(const RunOptions& options) {
   return options.platform != nullptr ? *options.platform : host_platform();
 }
@@ -143,6 +147,8 @@ class Run {
       world.run([&](int rank) { run_rank(context, rank); });
     } catch (const core::ThreadRefused& refused) {
       throw RunFailure(in_words(refused));
+    } catch (const std::bad_alloc&) {
+      throw RunFailure(std::string(kNoMemory));
     } catch (const std::exception& e) {
       throw RunFailure(e.what());
     }
@@ -164,6 +170,8 @@ class Run {
       if (processes.rank() == 0) write_trace();
     } catch (const core::ThreadRefused& refused) {
       throw RunFailure(processes.fail(in_words(refused)));
+    } catch (const std::bad_alloc&) {
+      throw RunFailure(processes.fail(std::string(kNoMemory)));
     } catch (const std::exception& e) {
       throw RunFailure(processes.fail(e.what()));
     }

@@ -96,6 +96,8 @@ expect 2 "more than the $steps that lie behind" run --steps 5 --checkpoint-dir f
 expect 2 "checkpoint-every: expected a --checkpoint-dir" run --checkpoint-every 2
 expect 2 "checkpoint-dir /dev/null/x" run --checkpoint-dir /dev/null/x
 expect 2 "no-such-file" "$planner" exec plan.json --data no-such-file
+expect 2 "/dev/zero: expected a file or a pipe, found a device" \
+  "$planner" exec plan.json --data /dev/zero
 expect 2 "t.json: expected its folder" run --trace no/such/folder/t.json
 : >empty.txt
 expect 2 "at least 17 tokens" "$planner" exec plan.json --data empty.txt

@@ -44,6 +44,17 @@ cmp <(without_time all.json) <(without_time few-2.json) || fail 'fewer threads, 
   --threads 4 >/dev/null 2>err.txt) || code=$?
 [[ ${code:-0} -eq 0 || ${code:-0} -eq 3 ]] || fail "planning in 60 MB: exit $code ($(cat err.txt))"
 
+# ---- running in little memory: all of it, or one message that is no interruption ----------------
+for kib in 100000 150000 200000 300000 400000 500000 700000 1000000; do
+  code=0
+  (ulimit -v $kib; exec timeout --signal=KILL 60 "$planner" exec plan.json --steps 1 --quiet \
+    >/dev/null 2>err.txt) || code=$?
+  [[ $code -eq 0 || $code -eq 2 || $code -eq 3 ]] ||
+    fail "running in $kib KiB: exit $code ($(cat err.txt))"
+  if [[ $code -ne 0 ]]; then says_one_line "running in $kib KiB"; fi
+  if grep -q interrupted err.txt; then fail "in $kib KiB: $(cat err.txt)"; fi
+done
+
 # ---- running: all of them, or one message --------------------------------------------------------
 done_with=0
 for n in 2 3 4 5 6 8 10 12 16 20 24 28 32 40 48; do
