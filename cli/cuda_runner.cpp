@@ -50,6 +50,19 @@ int local_rank_of(const exec::Processes& control) {
   return static_cast<int>(std::ranges::find(here, control.rank()) - here.begin());
 }
 
+// Of the smallest and of the largest call: sizes between them are nearer to these than to others'.
+// Channels stay NCCL's: it takes a tuner's number as it is, also where a communicator has fewer
+// (src/enqueue.cc of v2.28.9, ncclGetAlgoInfo).
+void add_choices(int function, int ranks, const program::LibraryCalls& calls,
+                 std::vector<exec::cuda::nccl::Choice>& choices) {
+  const auto algorithm = exec::cuda::nccl::algorithm_from_name(calls.algorithm);
+  const auto protocol = exec::cuda::nccl::protocol_from_name(calls.protocol);
+  if (!algorithm || !protocol) return;
+  for (const core::Bytes bytes : {calls.smallest, calls.largest})
+    choices.push_back({function, ranks, std::max<std::int64_t>(bytes.value(), 1), *algorithm,
+                       *protocol, std::nullopt});
+}
+
 // What the library is to run where it is to follow the plan; empty: what it likes.
 std::vector<exec::cuda::nccl::Choice> choices_of(const planner::Plan& plan,
                                                  const RunRequest& request) {
@@ -62,8 +75,11 @@ std::vector<exec::cuda::nccl::Choice> choices_of(const planner::Plan& plan,
     const auto function = exec::cuda::nccl::function_from_name(e.collective);
     const auto algorithm = exec::cuda::nccl::algorithm_from_name(e.algorithm);
     if (!function || !algorithm || e.count == 0) continue;
-    choices.push_back(
-        {*function, e.group_size, e.payload.value() / e.count, *algorithm, {}, {}});
+    for (const program::LibraryCalls& c : e.library)
+      add_choices(*function, e.group_size, c, choices);
+    if (e.library.empty())             // the plan assumes nothing more of it
+      choices.push_back(
+          {*function, e.group_size, e.payload.value() / e.count, *algorithm, {}, {}});
   }
   return choices;
 }
@@ -84,7 +100,7 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
       exec::cuda::stay_near(exec::cuda::cpus_near((*api)->device().pci));
   const exec::cuda::PluginUse plugin(sibling("libplanner-nccl.so"), choices_of(plan, request));
   exec::cuda::NcclOptions options;
-  options.calls = [&plugin] { return plugin.calls(); };
+  options.ran = [&plugin] { return plugin.take(); };
   options.own_collectives = request.collectives == "own";
   options.deadline = request.deadline;
   if (control.rank() == 0) options.tell = [](const std::string& text) { write_reason(text); };
@@ -96,7 +112,10 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   run.processes = &world;
   run.platform = &platform;
   auto record = exec::run(plan, run);
-  if (record.ok()) record->environment["cpu_affinity"] = affinity;
+  if (record.ok()) {
+    record->environment["cpu_affinity"] = affinity;
+    record->environment["nccl_calls"] = plugin.told();
+  }
   return record;
 }
 

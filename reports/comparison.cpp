@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "planner/strategy/keys.hpp"
+#include "reports/comparison_library.hpp"
 
 namespace reports {
 namespace {
@@ -107,6 +108,17 @@ void add_communication(const Candidate& planned, const RunRecord& run,
   }
 }
 
+// What NCCL is assumed to run for the entries of a key, or ran. Nothing: it has no such call.
+template <class Entry>
+std::vector<program::LibraryCalls> library_calls(const std::vector<Entry>& entries,
+                                                 std::string_view key) {
+  std::vector<program::LibraryCalls> all;
+  for (const Entry& e : entries)
+    if (e.what + '.' + e.collective == key)
+      for (const program::LibraryCalls& c : e.library) program::add_calls(all, c);
+  return all;
+}
+
 void add_time(const planner::Time& planned, const exec::MeasuredTime& run,
               std::vector<ComparedTerm>& terms) {
   const auto add = [&](std::string_view name, core::Seconds predicted,
@@ -184,7 +196,7 @@ std::optional<double> ComparedTerm::relative_error() const {
 EqualTerms equal_terms(const Comparison& comparison) {
   EqualTerms n;
   for (const ComparedTerm& t : comparison.terms) {
-    if (t.unit == TermUnit::seconds) continue;
+    if (t.unit == TermUnit::seconds || t.assumed) continue;
     ++n.all;
     n.equal += t.differs() ? 0 : 1;
   }
@@ -219,10 +231,13 @@ core::Result<Comparison> compare(const Plan& plan, const RunRecord& run,
                          fmt::format("memory of rank {}, which the plan names",
                                      planned->memory.rank),
                          fmt::format("rank {}", run.memory.rank), ""};
-  Comparison comparison{std::string(run_name), {}, {}, other_hardware(run)};
+  Comparison comparison{std::string(run_name), {}, {}, other_hardware(run), {}};
   if (run.scaled_from) comparison.scaled = run.scaled_from->figures;
   add_memory(planned->memory.worst, run.memory, comparison.terms);
   add_communication(*planned, run, comparison.terms);
+  for (const std::string& key : entry_keys(*planned, run))
+    add_library(key, library_calls(planned->communication, key),
+                library_calls(run.communication, key), comparison);
   add_time(planned->time, run.time, comparison.terms);
   for (ComparedTerm& t : comparison.terms)
     t.comparable = t.unit != TermUnit::seconds || !comparison.other_hardware;

@@ -25,6 +25,8 @@ struct ComparedTerm {
   TermUnit unit{};
   std::optional<double> predicted, measured;
   bool comparable = true;  // false: a time of other hardware than planned
+  // Of what the cost model assumes that NCCL chooses: shown, and no promise of the plan.
+  bool assumed = false;
 
   std::optional<double> relative_error() const;
   // Bytes and counts must agree exactly, and an entry that stands on one side alone differs. Times
@@ -37,9 +39,10 @@ struct Comparison {
   std::vector<ComparedTerm> terms;
   std::vector<planner::ScaledFigure> scaled;    // of a run that was scaled down
   std::optional<OtherHardware> other_hardware;  // its times are shown, and not compared
+  std::vector<std::string> library;  // where NCCL ran something else than was assumed, in words
 };
 
-// Bytes and counts, and how many of them are exactly as predicted.
+// Bytes and counts, but for what is assumed, and how many of them are exactly as predicted.
 struct EqualTerms {
   int equal = 0, all = 0;
 };
@@ -50,6 +53,8 @@ EqualTerms equal_terms(const Comparison& comparison);
 // was predicted of the small job, which its record holds.
 // Communication: entries of like `what` and `collective` are summed on each side; an entry that
 // stands on one side alone has no value on the other. Time: every part; step against step_median.
+// Where NCCL told what it ran (comparison_library.cpp): its calls and their payload, which are
+// exact; calls by algorithm and by protocol, and channels, beside what the plan assumes.
 //
 // Problems, when the two do not belong together: another model, job or number of ranks, a strategy
 // that is not in the plan (the differing keys are named), memory of another rank.

@@ -61,6 +61,7 @@ std::string_view name(TermUnit unit) {
 }
 
 std::string error_text(const ComparedTerm& t) {
+  if (t.assumed) return t.differs() ? "other choice" : "as assumed";
   if (t.unit != TermUnit::seconds) return t.differs() ? "differs" : "equal";
   if (!t.comparable && t.predicted && t.measured) return "not comparable";
   const auto error = t.relative_error();
@@ -71,6 +72,15 @@ std::string error_text(const ComparedTerm& t) {
 // What was predicted and measured, where that is not the planned job.
 std::string scaled_text(const Comparison& c) {
   return "Predicted and measured are both of the scaled-down job: " + planner::to_text(c.scaled);
+}
+
+Json library_json(const Comparison& c) { return Json::array_of(c.library); }
+
+// Where NCCL ran something else than the plan assumes; each a line.
+std::string library_text(const Comparison& c, TextStyle style) {
+  std::string text;
+  for (const std::string& sentence : c.library) text += wrapped(sentence, 0, 2, style);
+  return text;
 }
 
 // Why times stand side by side without an error; empty where they have one.
@@ -95,12 +105,13 @@ std::string to_json_text(const std::vector<Comparison>& comparisons) {
   root.set("terms", comparisons.empty() ? Json::array() : terms_json(comparisons.front()));
   if (!comparisons.empty()) root.set("other_hardware", hardware_json(comparisons.front()));
   if (!comparisons.empty()) root.set("scaled_down", scaled_json(comparisons.front()));
+  if (!comparisons.empty()) root.set("library", library_json(comparisons.front()));
   if (comparisons.size() > 1) {
     Json runs = Json::array();
     for (const Comparison& c : comparisons)
       runs.push_back(Json::object(
           {{"run", c.run}, {"terms", terms_json(c)}, {"other_hardware", hardware_json(c)},
-                                   {"scaled_down", scaled_json(c)}}));
+           {"scaled_down", scaled_json(c)}, {"library", library_json(c)}}));
     root.set("runs", std::move(runs));
   }
   return core::dump(root) + '\n';
@@ -130,6 +141,7 @@ std::string comparisons_markdown(const std::vector<Comparison>& comparisons) {
       text += fmt::format("| {} | {} | {} | {} |\n", markdown_field(short_name(t.term)),
                           value_text(t.predicted, t.unit), value_text(t.measured, t.unit),
                           error_text(t));
+    for (const std::string& sentence : c.library) text += '\n' + markdown_field(sentence) + '\n';
     if (c.other_hardware) text += '\n' + markdown_field(times_text(c)) + '\n';
     text += '\n' + verdict(c).text + '\n';
   }
@@ -144,7 +156,7 @@ std::string comparison_text(const Comparison& comparison, TextStyle style) {
   const Verdict said = verdict(comparison);
   std::string text = painted(comparison.run, Ink::heading, style) + '\n';
   if (!comparison.scaled.empty()) text += wrapped(scaled_text(comparison), 2, 4, style);
-  text += table.text(style);
+  text += table.text(style) + library_text(comparison, style);
   if (comparison.other_hardware) text += wrapped(times_text(comparison), 0, 2, style);
   return text + painted(said.text, said.all ? Ink::good : Ink::bad, style) + '\n';
 }

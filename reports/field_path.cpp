@@ -38,18 +38,27 @@ std::string entry_name(const Json& entry) {
   return entry.at("what").as_string() + '.' + entry.at("collective").as_string();
 }
 
-// Parts after "communication": an index and a field, or the names of an entry and a field.
+// Parts after "communication": an index and a field, or the names of an entry and a field. Of the
+// field `library` an index and a field follow.
 FieldPath follow_entry(const Json& entries, std::span<const std::string_view> parts) {
   FieldPath found;
   if (!entries.is_array() || parts.size() < 2) return found;
+  const auto library = std::ranges::find(parts, "library");
+  const auto own = library == parts.end() ? parts.size() - 1
+                                          : static_cast<std::size_t>(library - parts.begin());
   const auto index = index_of(parts.front());
-  const std::string name = joined(parts.first(parts.size() - 1));
+  const std::string name = joined(parts.first(own));
   for (std::size_t i = 0; i < entries.size() && found.entry == nullptr; ++i)
-    if (index ? parts.size() == 2 && *index == i : entry_name(entries.items()[i]) == name)
+    if (index ? own == 1 && *index == i : entry_name(entries.items()[i]) == name)
       found.entry = &entries.items()[i];
   if (found.entry == nullptr) return found;
-  found.value = found.entry->find(parts.back());
-  found.canonical = fmt::format("communication.{}.{}", entry_name(*found.entry), parts.back());
+  found.value = found.entry;
+  found.canonical = "communication." + entry_name(*found.entry);
+  for (const std::string_view part : parts.subspan(own)) {
+    found.value = child(*found.value, part);
+    if (found.value == nullptr) return {};
+    if (!index_of(part)) found.canonical.append(".").append(part);
+  }
   return found;
 }
 

@@ -171,6 +171,10 @@ constexpr std::array kFormulas{
             kDefinition},
     Formula{"communication.*.*.group_size", "ranks of the group that the collective runs among",
             "strategy.data strategy.tensor strategy.pipeline strategy.context", kDefinition},
+    Formula{"communication.*.*.library.*",
+            "what NCCL is assumed to run: the algorithm and protocol of least time in NCCL's own "
+            "model, on the channels that the links take; counts and bytes are of a step",
+            "", "[nccl] src/graph/tuning.cc"},
     Formula{"communication.*.*.*", "what the entry is about", "", kDefinition},
     Formula{"memory.rank", "the rank of greatest device memory, the lowest on ties",
             "memory.device", kReplay},

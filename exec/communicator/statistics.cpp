@@ -22,6 +22,8 @@ TrafficTotals& TrafficTotals::operator+=(const TrafficTotals& b) {
 
 void CommunicatorStatistics::merge(const CommunicatorStatistics& other) {
   for (const auto& [key, totals] : other.entries) entries[key] += totals;
+  for (const auto& [key, calls] : other.library)
+    for (const program::LibraryCalls& c : calls) program::add_calls(library[key], c);
   emulated_links = emulated_links || other.emulated_links;
 }
 

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/units.hpp"
 #include "sim/program/collective.hpp"
+#include "sim/program/library_calls.hpp"
 
 namespace exec {
 
@@ -42,6 +44,8 @@ struct TrafficTotals {
 
 struct CommunicatorStatistics {
   std::map<TrafficKey, TrafficTotals> entries;
+  // Of those entries, what a library told that it ran; none where it tells nothing.
+  std::map<TrafficKey, std::vector<program::LibraryCalls>> library;
   bool emulated_links = false;  // true: the times are those of paced links, not of this machine
 
   // Adds another communicator of the same rank.

@@ -77,7 +77,8 @@ Json communication_json(const std::vector<MeasuredCommunication>& entries) {
                                   {"count", e.count},
                                   {"payload_bytes", number(e.payload)},
                                   {"wire_bytes_per_rank", number(e.wire_per_rank)},
-                                  {"seconds", number(e.seconds)}}));
+                                  {"seconds", number(e.seconds)},
+                                  {"library", planner::to_json(e.library)}}));
   return array;
 }
 

@@ -95,6 +95,7 @@ MeasuredCommunication read_communication(JsonReader reader) {
   reader.optional("payload_bytes", e.payload, kFileBytes);
   reader.optional("wire_bytes_per_rank", e.wire_per_rank, kFileBytes);
   reader.optional("seconds", e.seconds, kFileSeconds);
+  e.library = planner::read_library_calls(reader);
   return e;
 }
 

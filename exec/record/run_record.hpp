@@ -36,6 +36,7 @@ struct MeasuredCommunication {
   std::optional<std::int64_t> count;
   std::optional<core::Bytes> payload, wire_per_rank;
   std::optional<core::Seconds> seconds;
+  std::vector<program::LibraryCalls> library = {};  // that NCCL told of; empty: it told nothing
 };
 
 // Between two processes, in the whole run, without framing: for a witness that counts per peer.

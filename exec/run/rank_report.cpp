@@ -20,21 +20,35 @@ void fill_memory(RunRecord& r, const RankReport& named, int rank) {
   r.memory.device = named.beside.device;
 }
 
+std::vector<program::LibraryCalls> library_of(const RankReport& report, const TrafficKey& key,
+                                              std::int64_t steps) {
+  const auto at = report.traffic.library.find(key);
+  if (at == report.traffic.library.end()) return {};
+  std::vector<program::LibraryCalls> calls = at->second;
+  for (program::LibraryCalls& c : calls) {
+    c.count /= steps;
+    c.payload = c.payload / steps;
+  }
+  return calls;
+}
+
 void fill_communication(RunRecord& r, const std::vector<RankReport>& reports) {
-  std::map<TrafficKey, TrafficTotals> busiest;
+  std::map<TrafficKey, const RankReport*> busiest;
   for (const RankReport& report : reports)
     for (const auto& [key, totals] : report.traffic.entries) {
-      const auto [at, fresh] = busiest.try_emplace(key, totals);
-      if (!fresh && totals.wire > at->second.wire) at->second = totals;
+      const auto [at, fresh] = busiest.try_emplace(key, &report);
+      if (!fresh && totals.wire > at->second->traffic.entries.at(key).wire) at->second = &report;
     }
   const auto steps = static_cast<std::int64_t>(reports.front().times.size());
-  for (const auto& [key, t] : busiest) {
+  for (const auto& [key, report] : busiest) {
+    const TrafficTotals& t = report->traffic.entries.at(key);
     if (t.wire == core::Bytes(0) && !key.library) continue;
     std::optional<core::Bytes> wire;
     if (!key.library || t.wire > core::Bytes(0)) wire = t.wire / steps;
     r.communication.push_back({std::string(program::name(key.what)), collective_name(key),
                                algorithm_name(key), key.group_size, t.calls / steps,
-                               t.payload / steps, wire, t.busy / static_cast<double>(steps)});
+                               t.payload / steps, wire, t.busy / static_cast<double>(steps),
+                               library_of(*report, key, steps)});
   }
   for (std::size_t from = 0; from < reports.size(); ++from)
     for (const SentTo& s : reports[from].sent)

@@ -27,6 +27,25 @@ core::Problems unpack_problems(Unpacker& u) {
   return problems;
 }
 
+void pack(Packer& p, const program::LibraryCalls& c) {
+  p.text(c.algorithm);
+  p.text(c.protocol);
+  p.value(c.channels);
+  p.value(c.count);
+  for (const core::Bytes bytes : {c.payload, c.smallest, c.largest}) p.value(bytes);
+}
+
+program::LibraryCalls unpack_calls(Unpacker& u) {
+  program::LibraryCalls c;
+  c.algorithm = u.text();
+  c.protocol = u.text();
+  c.channels = u.value<int>();
+  c.count = u.value<std::int64_t>();
+  for (core::Bytes* bytes : {&c.payload, &c.smallest, &c.largest})
+    *bytes = u.value<core::Bytes>();
+  return c;
+}
+
 void pack(Packer& p, const RankReport& r) {
   p.value(r.terms);
   p.value(r.peaks);
@@ -37,6 +56,12 @@ void pack(Packer& p, const RankReport& r) {
   for (const auto& [key, totals] : r.traffic.entries) {
     p.value(key);
     p.value(totals);
+  }
+  p.value(r.traffic.library.size());
+  for (const auto& [key, calls] : r.traffic.library) {
+    p.value(key);
+    p.value(calls.size());
+    for (const program::LibraryCalls& c : calls) pack(p, c);
   }
   p.values(r.times);
   p.values(r.loss);
@@ -60,6 +85,10 @@ RankReport unpack_report(Unpacker& u) {
   for (auto n = u.value<std::size_t>(); n > 0; --n) {
     const auto key = u.value<TrafficKey>();
     r.traffic.entries[key] = u.value<TrafficTotals>();
+  }
+  for (auto n = u.value<std::size_t>(); n > 0; --n) {
+    auto& calls = r.traffic.library[u.value<TrafficKey>()];
+    for (auto m = u.value<std::size_t>(); m > 0; --m) calls.push_back(unpack_calls(u));
   }
   r.times = u.values<StepTimes>();
   r.loss = u.values<double>();

@@ -10,6 +10,7 @@
 
 #include "core/units.hpp"
 #include "planner/strategy/strategy.hpp"
+#include "sim/program/library_calls.hpp"
 #include "sim/program/program.hpp"
 
 namespace planner {
@@ -51,6 +52,9 @@ struct CommunicationEntry {
   std::int64_t count = 0;
   core::Bytes payload{}, wire_per_rank{};
   core::Seconds seconds{};
+  // What NCCL is assumed to run, whose time `seconds` is; empty: `seconds` has another model, or
+  // NCCL has no such call. `algorithm` says whose wire bytes are counted.
+  std::vector<program::LibraryCalls> library = {};
 };
 
 struct Throughput {

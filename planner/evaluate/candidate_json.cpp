@@ -88,7 +88,21 @@ Json to_json(const std::vector<CommunicationEntry>& entries) {
                                   {"count", e.count},
                                   {"payload_bytes", bytes(e.payload)},
                                   {"wire_bytes_per_rank", bytes(e.wire_per_rank)},
-                                  {"seconds", seconds(e.seconds)}}));
+                                  {"seconds", seconds(e.seconds)},
+                                  {"library", to_json(e.library)}}));
+  return array;
+}
+
+Json to_json(const std::vector<program::LibraryCalls>& calls) {
+  Json array = Json::array();
+  for (const program::LibraryCalls& c : calls)
+    array.push_back(Json::object({{"algorithm", c.algorithm},
+                                  {"protocol", c.protocol},
+                                  {"channels", c.channels},
+                                  {"count", c.count},
+                                  {"payload_bytes", bytes(c.payload)},
+                                  {"smallest_bytes", bytes(c.smallest)},
+                                  {"largest_bytes", bytes(c.largest)}}));
   return array;
 }
 

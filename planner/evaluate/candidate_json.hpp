@@ -17,6 +17,7 @@ core::Json to_json(const Strategy& strategy);
 core::Json to_json(const Memory& memory);
 core::Json to_json(const Time& time);
 core::Json to_json(const std::vector<CommunicationEntry>& entries);
+core::Json to_json(const std::vector<program::LibraryCalls>& calls);
 core::Json to_json(const Throughput& throughput);
 core::Json to_json(const Uncertainty& uncertainty);
 core::Json to_json(const Candidate& candidate);
@@ -26,6 +27,8 @@ Strategy read_strategy(core::JsonReader reader);
 Memory read_memory(core::JsonReader reader);
 Time read_time(core::JsonReader reader);
 CommunicationEntry read_communication(core::JsonReader reader);
+// Of the key `library` of an entry; files from before it have none.
+std::vector<program::LibraryCalls> read_library_calls(core::JsonReader& entry);
 Candidate read_candidate(core::JsonReader reader);
 Job read_job(core::JsonReader reader);
 

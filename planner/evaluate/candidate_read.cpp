@@ -136,7 +136,24 @@ CommunicationEntry read_communication(JsonReader reader) {
   reader.required("payload_bytes", entry.payload, kFileBytes);
   reader.required("wire_bytes_per_rank", entry.wire_per_rank, kFileBytes);
   reader.optional("seconds", entry.seconds, kFileSeconds);
+  entry.library = read_library_calls(reader);
   return entry;
+}
+
+std::vector<program::LibraryCalls> read_library_calls(JsonReader& entry) {
+  std::vector<program::LibraryCalls> all;
+  for (JsonReader& reader : entry.optional_objects("library")) {
+    program::LibraryCalls c;
+    reader.required("algorithm", c.algorithm);
+    reader.required("protocol", c.protocol);
+    reader.required("channels", c.channels, core::IntRange{0, 1 << 16});
+    reader.required("count", c.count, kFileCount);
+    reader.required("payload_bytes", c.payload, kFileBytes);
+    reader.required("smallest_bytes", c.smallest, kFileBytes);
+    reader.required("largest_bytes", c.largest, kFileBytes);
+    all.push_back(std::move(c));
+  }
+  return all;
 }
 
 Candidate read_candidate(JsonReader reader) {

@@ -1,5 +1,6 @@
 #include "planner/evaluate/evaluate.hpp"
 
+#include <cctype>
 #include <map>
 #include <utility>
 
@@ -111,6 +112,41 @@ core::Result<Question> make_question(const models::ModelSpec& model, const Job& 
   return question;
 }
 
+// NCCL's words in the letters of its plugins' names.
+static std::string lower(std::string_view text) {
+  std::string all(text);
+  for (char& c : all) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return all;
+}
+
+// Of an entry's busiest rank.
+static std::vector<program::LibraryCalls> assumed_calls(const program::Program& program,
+                                                        const program::TrafficEntry& t,
+                                                        const cost::Machine& machine) {
+  const auto collective = program::collective_from_name(t.collective);
+  std::vector<program::LibraryCalls> all;
+  if (!collective) return all;         // a server's
+  for (const program::CallSize& size : t.sizes) {
+    const cost::Place place =
+        cost::place_of(program.mesh, size.group, t.busiest_rank, machine.gpus_per_node);
+    const auto assumed = cost::nccl_assumed(
+        *collective, t.algorithm, place,
+        program::payload_bytes(*collective, t.algorithm, place.size, 1, size.elements, size.type),
+        machine);
+    const core::Bytes bytes =
+        program::library_bytes(*collective, place.size, size.elements, size.type);
+    if (assumed)
+      program::add_calls(all, {.algorithm = std::string(cost::name(assumed->method)),
+                      .protocol = lower(cost::name(assumed->protocol)),
+                      .channels = assumed->channels,
+                      .count = size.count,
+                      .payload = bytes * size.count,
+                      .smallest = bytes,
+                      .largest = bytes});
+  }
+  return all;
+}
+
 std::vector<CommunicationEntry> communication_of(const program::Program& program,
                                                  const cost::Machine& machine) {
   std::map<int, BusyTimes> by_class;
@@ -131,7 +167,8 @@ std::vector<CommunicationEntry> communication_of(const program::Program& program
                        .count = t.count,
                        .payload = t.payload,
                        .wire_per_rank = t.wire,
-                       .seconds = core::to_seconds(time)});
+                       .seconds = core::to_seconds(time),
+                       .library = assumed_calls(program, t, machine)});
   }
   return entries;
 }

@@ -106,6 +106,19 @@ double held_share(const Place& place, const Machine& machine) {
   return machine.hold.value() == 0 ? 0 : link_of(place, machine).bandwidth / machine.hold;
 }
 
+std::optional<CollectiveCost> nccl_assumed(Collective collective, Algorithm algorithm,
+                                           const Place& place, core::Bytes payload,
+                                           const Machine& machine) {
+  const bool ring = algorithm == Algorithm::ring && collective != Collective::send;
+  if (!ring || !machine.fabric || place.size <= 1) return std::nullopt;
+  // Over nodes NCCL sums through trees where it finds them faster; of two ranks both are alike.
+  const bool chooses =
+      collective == Collective::all_reduce && place.nodes > 1 && place.size > 2;
+  const std::optional<Method> method =
+      chooses ? std::nullopt : std::optional<Method>(Method::ring);
+  return nccl_collective(collective, payload, place, *machine.fabric, method, place.paired);
+}
+
 static core::Seconds punctual_time(Collective collective, Algorithm algorithm,
                                    const Place& place, std::int64_t elements,
                                    core::DType wire_type, const Machine& machine) {
@@ -119,15 +132,8 @@ static core::Seconds punctual_time(Collective collective, Algorithm algorithm,
   const core::Bytes wire =
       program::wire_bytes(collective, algorithm, place.size, 0, elements, wire_type);
   if (collective == Collective::exchange) return pairwise_time(payload, place, machine);
-  if (algorithm == Algorithm::ring && machine.fabric) {
-    // Over nodes NCCL sums through trees where it finds them faster; of two ranks both are alike.
-    const bool chooses =
-        collective == Collective::all_reduce && place.nodes > 1 && place.size > 2;
-    const std::optional<Method> method =
-        chooses ? std::nullopt : std::optional<Method>(Method::ring);
-    return core::to_seconds(
-        nccl_collective(collective, payload, place, *machine.fabric, method, place.paired).time);
-  }
+  if (const auto assumed = nccl_assumed(collective, algorithm, place, payload, machine))
+    return core::to_seconds(assumed->time);
   if (algorithm == Algorithm::ring) {
     const int passes = collective == Collective::all_reduce ? 2 : 1;
     return ring_latency(place, machine, passes) + wire / link.bandwidth;

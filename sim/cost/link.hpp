@@ -8,12 +8,16 @@
 // the other groups of the same kind communicate at the same time (NCCL's view of a ring,
 // src/graph/tuning.cc).
 
+#include <optional>
+
 #include "core/units.hpp"
 #include "sim/cost/machine.hpp"
 #include "sim/program/collective.hpp"
 #include "sim/program/mesh.hpp"
 
 namespace cost {
+
+struct CollectiveCost;  // sim/cost/nccl.hpp
 
 struct Place {
   int size = 1;      // ranks of the group
@@ -38,6 +42,12 @@ Link link_of(const Place& place, const Machine& machine);
 // Of a transfer's time beside computing, what the computing of a rank stands still: its cores move
 // the bytes. 0 where engines of their own do.
 double held_share(const Place& place, const Machine& machine);
+
+// What NCCL is assumed to run for a collective whose time is taken from its model. Empty: one that
+// another model times (plain messages, the Program's tree), or a group of one rank.
+std::optional<CollectiveCost> nccl_assumed(program::Collective collective,
+                                           program::Algorithm algorithm, const Place& place,
+                                           core::Bytes payload, const Machine& machine);
 
 // elements as in program::payload_bytes (unpadded). Not parameter_server (see below).
 core::Seconds collective_time(program::Collective collective, program::Algorithm algorithm,

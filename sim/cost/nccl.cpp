@@ -91,18 +91,23 @@ double message_chunk(Method m, double bytes, double heads, const Shape& s, const
   return chunk;
 }
 
+int channels_of(Method m, const Shape& s, const Fabric& f) {
+  const auto& multicast = kNvlsChannels[at(f.generation)];
+  if (reduces_in_switch(m)) return static_cast<int>(multicast[s.nodes > 1 ? 1 : 0]);
+  return static_cast<int>(2 * s.paths);
+}
+
 // Bytes that NCCL's channels have in one step of a pipeline together.
 double step_bytes(Method m, Protocol p, double bytes, const Shape& s, const Fabric& f) {
   if (reduces_in_switch(m)) {
-    const auto& channels = kNvlsChannels[at(f.generation)];
-    const double heads = channels[s.nodes > 1 ? 1 : 0] * s.per_node;
+    const double heads = channels_of(m, s, f) * s.per_node;
     return heads * message_chunk(m, bytes, heads, s, f);
   }
   const double buffer = static_cast<double>(f.buffer.value());
   const double chunk = p == Protocol::ll      ? kLlChunk
                        : p == Protocol::ll128 ? ll128_chunk(bytes, s)
                        : (buffer > 0 ? buffer : kSimpleBuffer) / kBufferSteps;
-  return 2 * s.paths * chunk;
+  return channels_of(m, s, f) * chunk;
 }
 
 // Microseconds for each 1000 bytes of a step to pass all hops of the pipeline, one after another.
@@ -225,6 +230,7 @@ CollectiveCost nccl_collective(Collective c, core::Bytes payload, const Place& p
   }
   const bool tree = best.method == Method::tree || best.method == Method::nvls_tree;
   const Shape achieved = shape_of(place, f, f.network * f.network_efficiency, paired);
+  best.channels = channels_of(best.method, achieved, f);
   const double late = tree ? f.tree_wait.value() * place.size : 0;
   best.time =
       picoseconds(real_time(c, best.method, best.protocol, bytes, achieved, f) + late / kMicro);

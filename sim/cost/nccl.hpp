@@ -31,6 +31,7 @@ struct CollectiveCost {
   core::Picoseconds time{};
   Method method = Method::ring;
   Protocol protocol = Protocol::simple;
+  int channels = 0;         // that carry a large message; NCCL takes fewer for small ones
 };
 
 // payload: S in the conventions of program/collective.hpp. `paired`: the two ranks share a bridge.

@@ -82,6 +82,13 @@ std::optional<Algorithm> algorithm_from_name(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<Collective> collective_from_name(std::string_view text) {
+  for (std::size_t i = 0; i < kCollectives.size(); ++i) {
+    if (kCollectives[i] == text) return static_cast<Collective>(i);
+  }
+  return std::nullopt;
+}
+
 core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std::int64_t elements,
                           core::DType wire_type) {
   PLANNER_CHECK(pairs(c, a), "no such algorithm for this collective");
@@ -94,6 +101,11 @@ core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std
   if (chunks || a == Algorithm::pairwise)
     return chunk_bytes(elements, group, wire_type) * group;
   return core::bytes_of(elements, wire_type);
+}
+
+core::Bytes library_bytes(Collective c, int group, std::int64_t elements, core::DType type) {
+  const bool chunks = c == Collective::reduce_scatter || c == Collective::all_gather;
+  return core::bytes_of(chunks ? padded(elements, group) : elements, type);
 }
 
 core::Bytes wire_bytes(Collective c, Algorithm a, int group, int index, std::int64_t elements,

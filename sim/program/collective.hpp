@@ -40,6 +40,7 @@ std::string_view name(Collective c);
 std::string_view name(Algorithm a);
 std::string_view name(Traffic t);
 std::optional<Algorithm> algorithm_from_name(std::string_view text);
+std::optional<Collective> collective_from_name(std::string_view text);
 
 // n rounded up to a multiple of `parts`. REQUIRES: parts >= 1.
 constexpr std::int64_t padded(std::int64_t n, std::int64_t parts) {
@@ -51,6 +52,10 @@ constexpr std::int64_t padded(std::int64_t n, std::int64_t parts) {
 // tree, broadcast and every send not at all. parameter_server pads to a multiple of `servers`.
 core::Bytes payload_bytes(Collective c, Algorithm a, int group, int servers, std::int64_t elements,
                           core::DType wire_type);
+
+// Bytes of a collective as a library like NCCL is given it: chunks of gathers and scatters are
+// equal, a vector to reduce is not padded.
+core::Bytes library_bytes(Collective c, int group, std::int64_t elements, core::DType type);
 
 // Bytes that the rank of index `index` in a group of `group` sends for one call:
 //   ring all_reduce        2 S (K-1)/K          [C4]   chunks of S/K

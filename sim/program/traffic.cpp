@@ -95,6 +95,7 @@ EntryKey key_of(const Program& p, ActionKind kind, const Transfer& t) {
 struct Volume {
   std::int64_t count = 0;
   core::Bytes payload{}, wire{};
+  std::int64_t elements = 0;           // without padding
 };
 
 // One push or reply, to all workers or to the one whose turn it is. Stand-alone servers have no
@@ -109,11 +110,12 @@ Volume server_volume(const Program& p, const Issue& issue, int rank) {
   const core::Bytes whole =
       payload_bytes(Collective::parameter_server, Algorithm::parameter_server, workers, p.servers,
                     issue.elements, type);
-  if (issue.kind == ActionKind::push) return {1, whole, t.push_per_worker};
-  if (!takes_turns(issue.transfer)) return {1, whole, t.reply_per_server};
+  const std::int64_t n = issue.elements;
+  if (issue.kind == ActionKind::push) return {1, whole, t.push_per_worker, n};
+  if (!takes_turns(issue.transfer)) return {1, whole, t.reply_per_server, n};
   // In turns each worker elsewhere is sent one of equal parts.
-  if (is_own_turn(p, issue.transfer, rank)) return {1, whole, core::Bytes(0)};
-  return {1, whole, t.reply_per_server / (apart ? workers : workers - 1)};
+  if (is_own_turn(p, issue.transfer, rank)) return {1, whole, core::Bytes(0), n};
+  return {1, whole, t.reply_per_server / (apart ? workers : workers - 1), n};
 }
 
 Volume volume(const Program& p, const Issue& issue, int rank) {
@@ -122,7 +124,7 @@ Volume volume(const Program& p, const Issue& issue, int rank) {
   const Transfer& t = issue.transfer;
   if (issue.kind == ActionKind::copy) {
     const core::Bytes all = core::bytes_of(issue.elements, t.wire_type);
-    return {1, all, all};
+    return {1, all, all, issue.elements};
   }
   const int group = p.mesh.group_size(t.group);
   const int index = p.mesh.index(t.group, rank);
@@ -130,10 +132,19 @@ Volume volume(const Program& p, const Issue& issue, int rank) {
   if (issue.divided > 0)
     n = std::clamp<std::int64_t>(issue.divided - p.part_of(rank) / issue.expert_ways * n, 0, n);
   return {1, payload_bytes(t.collective, t.algorithm, group, 1, n, t.wire_type),
-          wire_bytes(t.collective, t.algorithm, group, index, n, t.wire_type)};
+          wire_bytes(t.collective, t.algorithm, group, index, n, t.wire_type), n};
 }
 
 using Entries = std::map<EntryKey, TrafficEntry>;
+
+void add_size(std::vector<CallSize>& sizes, const CallSize& more) {
+  const auto order = [](const CallSize& s) { return std::tuple(s.group, s.elements, s.type); };
+  const auto at = std::ranges::lower_bound(sizes, order(more), {}, order);
+  if (at != sizes.end() && order(*at) == order(more))
+    at->count += more.count;
+  else
+    sizes.insert(at, more);
+}
 
 Entries entries_of(const Program& p, const std::vector<Issue>& issues, int rank) {
   Entries all;
@@ -149,6 +160,8 @@ Entries entries_of(const Program& p, const std::vector<Issue>& issues, int rank)
     e.count += v.count * issue.times;
     e.payload += v.payload * issue.times;
     e.wire += v.wire * issue.times;
+    add_size(e.sizes, {issue.transfer.group, v.elements, issue.transfer.wire_type,
+                       v.count * issue.times});
   }
   std::erase_if(all, [](const auto& entry) { return entry.second.wire == core::Bytes(0); });
   return all;

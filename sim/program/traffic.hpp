@@ -24,6 +24,14 @@
 
 namespace program {
 
+// Calls of one size in groups of one kind.
+struct CallSize {
+  Group group{};
+  std::int64_t elements = 0;           // of one call, without the padding of an algorithm
+  core::DType type{};
+  std::int64_t count = 0;
+};
+
 struct TrafficEntry {
   Traffic what{};
   std::string_view collective;         // "all_reduce", ..., "parameter_server.server"
@@ -33,6 +41,7 @@ struct TrafficEntry {
   std::int64_t count = 0;              // of that rank, as are payload and wire
   core::Bytes payload{};
   core::Bytes wire{};
+  std::vector<CallSize> sizes;         // what count and payload sum; by group, then by elements
 };
 
 // What tells entries apart: what for, which collective, how, among how many ranks.

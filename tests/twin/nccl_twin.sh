@@ -76,24 +76,34 @@ kept_by four.json by-own-4 --collectives own
 same_bits threads-4 by-own-4 4
 
 # ---- what NCCL chose, and what it was told to choose --------------------------------------------------
-# ran PATTERN OPTION...: the record says that the library ran it.
+# ran PATTERN OPTION...: compare says it of the run, each call as often as planned.
 ran() {
   local pattern=$1
   shift
   nccl plan.json --steps 2 --out ran.json "$@" >/dev/null
-  grep '"nccl_calls"' ran.json | grep -q -- "$pattern" || fail "no $pattern: $(grep nccl_calls ran.json)"
+  "$planner" compare plan.json ran.json --format md >ran.txt || true
+  grep -q -- "$pattern" ran.txt || fail "no $pattern: $(grep nccl ran.txt)"
+  ! grep 'nccl.\(count\|payload\) .*differs' ran.txt || fail "other calls than planned: $*"
 }
+# By itself the fake takes rings in LL on 2 channels, whatever was planned.
 plan plan.json 4 data=4 grad_sync=tree
-# By itself the fake takes a ring: 2 steps of as many all-reduces.
-ran '"AllReduce of 4 ranks by ring, ll, 2 channels: [1-9][0-9]* calls, [1-9][0-9]* bytes"'
-ran '"AllReduce of 4 ranks by tree, ll128, 2 channels: [1-9]' --collectives plan
+ran '| gradients.all_reduce.nccl.ring.count | - | [1-9]'
+ran '| gradients.all_reduce.nccl.tree.count | - | [1-9]' --collectives plan
 plan plan.json 4 data=2 tensor=2 sharding=zero1 grad_sync=ring
-ran 'AllGather of 2 ranks by ring, ll, 2 channels: .*ReduceScatter of 2 ranks by ring, ll' --collectives plan
+ran 'parameters.all_gather: expected NCCL to run .* calls by ring, .* it ran .* by ring, ll, 2 channels'
+ran '| gradients.reduce_scatter.nccl.ring.count | \([0-9]*\) | \1 | as assumed |' --collectives plan
+# A plan that assumes another protocol gets it.
+sed -i 's/"protocol": "[a-z0-9]*"/"protocol": "simple"/' plan.json
+ran '| gradients.reduce_scatter.nccl.simple.count | [1-9][0-9]* | 0 | other choice |'
+ran '| gradients.reduce_scatter.nccl.simple.count | \([1-9][0-9]*\) | \1 | as assumed |' --collectives plan
 [[ -z $(find . -maxdepth 1 -name 'planner-nccl-*') ]] || fail "a file of choices is left"
 expect 3 'expected no other tuner, found NCCL_TUNER_PLUGIN=theirs.so; unset it' \
   env NCCL_TUNER_PLUGIN=theirs.so "$planner" exec plan.json --backend cuda --communicator nccl \
   --nccl "$work/libnccl.so.2" --quiet --collectives plan
-NCCL_PROFILER_PLUGIN=theirs.so ran 'unknown: NCCL_PROFILER_PLUGIN is theirs.so'
+NCCL_PROFILER_PLUGIN=theirs.so nccl plan.json --steps 2 --out ran.json >/dev/null
+grep -q '"nccl_calls": "unknown: NCCL_PROFILER_PLUGIN is theirs.so"' ran.json || fail "$(grep nccl_calls ran.json)"
+"$planner" compare plan.json ran.json >ran.txt || true
+! grep '\.nccl\.' ran.txt || fail 'calls that nobody told of'
 plan plan.json 2 data=2 sharding=zero1
 
 # ---- started by a launcher ------------------------------------------------------------------------------

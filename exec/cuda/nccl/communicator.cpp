@@ -80,6 +80,24 @@ void NcclCommunicator::record(TrafficKey key, std::int64_t calls, core::Bytes pa
   if (size() == 1) return;
   statistics_.entries[key] +=
       TrafficTotals{calls, payload, sent_ - before, core::Seconds(busy.count())};
+  if (world_.options().ran) record_library(key);
+}
+
+// The library tells of a call before it has taken it, and one call is given at a time: all that it
+// tells now is of this one.
+void NcclCommunicator::record_library(const TrafficKey& key) {
+  const bool chunks = key.collective == Collective::all_gather ||
+                      key.collective == Collective::reduce_scatter;
+  for (const Ran& r : world_.options().ran()) {
+    const core::Bytes bytes(r.bytes * (chunks ? size() : 1));
+    program::add_calls(statistics_.library[key], {.algorithm = r.algorithm,
+                                                  .protocol = r.protocol,
+                                                  .channels = r.channels,
+                                                  .count = 1,
+                                                  .payload = bytes,
+                                                  .smallest = bytes,
+                                                  .largest = bytes});
+  }
 }
 
 TrafficKey NcclCommunicator::key_of(Traffic what, Collective collective, Algorithm algorithm,

@@ -96,6 +96,7 @@ class NcclCommunicator final : public Communicator {
   // communicator.cpp
   void record(TrafficKey key, std::int64_t calls, core::Bytes payload,
               const std::function<void()>& body);
+  void record_library(const TrafficKey& key);
   TrafficKey key_of(Traffic what, program::Collective collective, program::Algorithm algorithm,
                     bool library = false) const;
   bool is_library(program::Algorithm algorithm) const;

@@ -76,7 +76,6 @@ std::map<std::string, std::string> NcclWorld::environment() const {
       options_.own_collectives
           ? "own kernels over the library's send and receive"
           : "the library's; its wire bytes are those of the plan's algorithm, not read from it";
-  if (options_.calls) all["nccl_calls"] = options_.calls();
   return all;
 }
 

@@ -28,6 +28,7 @@
 #include "exec/cuda/api/api.hpp"
 #include "exec/cuda/api/watch.hpp"
 #include "exec/cuda/nccl/library.hpp"
+#include "exec/cuda/nccl/plugin/use.hpp"
 
 namespace exec::cuda {
 
@@ -39,8 +40,8 @@ struct NcclOptions {
   core::Seconds deadline{1800};        // of what is given between two moments of rest: a step
   // Where half of a step's deadline is over, once; null: nobody is told.
   std::function<void(const std::string&)> tell;
-  // What the library ran, for the record; null: not known.
-  std::function<std::string()> calls;
+  // The collectives that the library ran since this was last asked; null: not known.
+  std::function<std::vector<Ran>()> ran;
 };
 
 class NcclWorld final : public Processes, public Watch {

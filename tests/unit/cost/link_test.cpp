@@ -129,3 +129,39 @@ TEST_CASE("a group that begins inside a node is cut where the node ends") {
   CHECK(place_of(0, 6, 3, 8).nodes == 2);
   CHECK(place_of(0, 6, 3, 8).per_node == 3);
 }
+
+TEST_CASE("what NCCL is assumed to run is what the time is of, or nothing") {
+  const Machine a100 = make_machine(*hw_profiles::find_profile("a100-sxm-80g"), {});
+  const Place node{8, 1, 8};
+  const auto assumed = [&](Collective c, Algorithm a, const Place& place, core::Bytes bytes) {
+    return nccl_assumed(c, a, place, bytes, a100);
+  };
+  const auto small = assumed(Collective::all_reduce, Algorithm::ring, node, core::Bytes(4096));
+  const auto large = assumed(Collective::all_reduce, Algorithm::ring, node, core::gib(1));
+  REQUIRE(small);
+  REQUIRE(large);
+  CHECK(small->method == Method::ring);
+  CHECK(small->protocol == Protocol::ll);
+  CHECK(large->protocol == Protocol::simple);
+  CHECK(large->channels == 24);        // of an A100's NVLink (linked_channels)
+  CHECK(collective_time(Collective::all_gather, Algorithm::ring, node, 1 << 20, DType::f32, a100) ==
+        core::to_seconds(assumed(Collective::all_gather, Algorithm::ring, node,
+                                 core::mib(4))->time));
+  // Over nodes small sums go through trees.
+  const auto far =
+      assumed(Collective::all_reduce, Algorithm::ring, {64, 8, 8}, core::Bytes(4096));
+  REQUIRE(far);
+  CHECK(far->method == Method::tree);
+  // The Program's own tree, messages and a group of one have no such model; nor has a host.
+  CHECK_FALSE(assumed(Collective::all_reduce, Algorithm::tree, node, core::gib(1)));
+  CHECK_FALSE(assumed(Collective::send, Algorithm::ring, node, core::gib(1)));
+  CHECK_FALSE(assumed(Collective::all_reduce, Algorithm::ring, {1, 1, 1}, core::gib(1)));
+  CHECK_FALSE(nccl_assumed(Collective::all_reduce, Algorithm::ring, node, core::gib(1),
+                           round_machine()));
+}
+
+TEST_CASE("sums in the switch have the channels that NCCL gives them") {
+  const Fabric h100 = make_fabric(*hw_profiles::find_profile("h100-sxm-80g"));
+  CHECK(nccl_collective(Collective::all_reduce, core::gib(1), {8, 1, 8}, h100, Method::nvls)
+            .channels == nvls_channels(h100));
+}

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/program/cursor.hpp"
+#include "sim/program/library_calls.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/program/program_builder.hpp"
 
@@ -245,4 +246,38 @@ TEST_CASE("traffic is the maximum over all ranks of what each rank sends") {
       REQUIRE(e.payload == expected.payload);
     }
   }
+}
+
+TEST_CASE("the sizes of an entry's calls sum to its count, in elements without padding") {
+  Program p;
+  p.classes = {spans_class(kRing)};
+  p.mesh = mesh(1, 4);
+  const std::vector<TrafficEntry> all = traffic(p);
+  REQUIRE(all.size() == 1);
+  // Spans of 10 and of 6 elements, each in one call.
+  REQUIRE(all[0].sizes.size() == 2);
+  CHECK(all[0].sizes[0].elements == 6);
+  CHECK(all[0].sizes[1].elements == 10);
+  for (const CallSize& size : all[0].sizes) {
+    CHECK(size.group == Group::data);
+    CHECK(size.type == DType::bf16);
+    CHECK(size.count == 1);
+  }
+  CHECK(all[0].count == 2);
+}
+
+TEST_CASE("a library is given equal chunks to gather, and a vector to reduce as it is") {
+  CHECK(library_bytes(Collective::all_gather, 4, 10, DType::bf16) == Bytes(24));
+  CHECK(library_bytes(Collective::reduce_scatter, 4, 10, DType::bf16) == Bytes(24));
+  CHECK(library_bytes(Collective::all_reduce, 4, 10, DType::bf16) == Bytes(20));
+}
+
+TEST_CASE("a library's calls of one algorithm, protocol and number of channels are one entry") {
+  std::vector<LibraryCalls> all;
+  add_calls(all, {"ring", "ll", 2, 3, Bytes(30), Bytes(10), Bytes(10)});
+  add_calls(all, {"ring", "ll", 4, 1, Bytes(50), Bytes(50), Bytes(50)});
+  add_calls(all, {"ring", "ll", 2, 1, Bytes(8), Bytes(8), Bytes(8)});
+  REQUIRE(all.size() == 2);
+  CHECK(all[0] == LibraryCalls{"ring", "ll", 2, 4, Bytes(38), Bytes(8), Bytes(10)});
+  CHECK(all[1].channels == 4);
 }

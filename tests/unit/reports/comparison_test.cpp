@@ -134,6 +134,62 @@ TEST_CASE("entries of like purpose and collective are summed") {
   CHECK(term(c, "communication.gradients.all_reduce.wire_bytes_per_rank").predicted == 170.0);
 }
 
+TEST_CASE("what NCCL ran stands beside what the plan assumes, and differences are said in words") {
+  planner::Plan plan = sample_plan();
+  exec::RunRecord run = sample_run();
+  const auto calls = [](const char* algorithm, const char* protocol, int channels,
+                        std::int64_t count) {
+    return program::LibraryCalls{algorithm, protocol, channels, count, core::Bytes(10 * count),
+                                 core::Bytes(10), core::Bytes(10)};
+  };
+  plan.chosen->communication[0].library = {calls("ring", "ll", 24, 3),
+                                           calls("ring", "simple", 24, 4)};
+  // A run that was told nothing has no such terms.
+  const Comparison silent = compare(plan, run, "run.json").value();
+  CHECK(std::ranges::none_of(silent.terms,
+                             [](const ComparedTerm& t) { return has(t.term, ".nccl."); }));
+  run.communication[0].library = {calls("ring", "ll", 24, 5), calls("tree", "ll", 2, 2)};
+  const Comparison c = compare(plan, run, "run.json").value();
+  const std::string key = "communication.gradients.all_reduce.nccl.";
+  CHECK_FALSE(term(c, key + "count").differs());  // 3 + 4 and 5 + 2 calls
+  CHECK_FALSE(term(c, key + "count").assumed);
+  CHECK(term(c, key + "payload_bytes").measured == 70.0);
+  CHECK(term(c, key + "ring.count").predicted == 7.0);
+  CHECK(term(c, key + "ring.count").measured == 5.0);
+  CHECK(term(c, key + "tree.count").predicted == 0.0);
+  CHECK(term(c, key + "tree.count").measured == 2.0);
+  CHECK(term(c, key + "ll.count").measured == 7.0);
+  CHECK(term(c, key + "simple.count").measured == 0.0);
+  CHECK(term(c, key + "channels").predicted == 24.0);
+  // Counts and bytes are promised; which of NCCL's ways they go is assumed.
+  CHECK(equal_terms(c).all == equal_terms(silent).all + 2);
+  CHECK(equal_terms(c).equal == equal_terms(silent).equal + 2);
+  const std::string words =
+      "gradients.all_reduce: expected NCCL to run 3 calls by ring, ll, 24 channels; 4 calls by "
+      "ring, simple, 24 channels; it ran 5 calls by ring, ll, 24 channels; 2 calls by tree, ll, 2 "
+      "channels.";
+  REQUIRE(c.library.size() == 1);
+  CHECK(c.library[0] == words);
+  CHECK(has(comparison_text(c, {.width = 300}), words + "\n"));
+  CHECK(has(comparison_text(c, {}), "other choice"));
+  CHECK(has(comparisons_markdown({c}), words));
+  CHECK(core::parse_json(to_json_text({c}), "c").value().at("library").items().size() == 1);
+  run.communication[0].library = plan.chosen->communication[0].library;
+  CHECK(compare(plan, run, "run.json").value().library.empty());
+}
+
+TEST_CASE("one call less of NCCL than planned is a difference") {
+  planner::Plan plan = sample_plan();
+  exec::RunRecord run = sample_run();
+  plan.chosen->communication[0].library = {
+      {"ring", "ll", 2, 7, core::Bytes(70), core::Bytes(10), core::Bytes(10)}};
+  run.communication[0].library = {
+      {"ring", "ll", 2, 6, core::Bytes(60), core::Bytes(10), core::Bytes(10)}};
+  const Comparison c = compare(plan, run, "run.json").value();
+  CHECK(term(c, "communication.gradients.all_reduce.nccl.count").differs());
+  CHECK(equal_terms(c).equal == equal_terms(c).all - 2);
+}
+
 TEST_CASE("what the device did not measure is left out or null, never 0") {
   exec::RunRecord run = sample_run();
   run.memory.terms[0].reset();

@@ -60,6 +60,20 @@ TEST_CASE("an unknown field is answered with the nearest") {
   CHECK(has(core::to_text(misspelt.problems()), "memory.weights"));
 }
 
+TEST_CASE("what NCCL is assumed to run answers why, by the entry's place or by its names") {
+  planner::Plan plan = sample_plan();
+  plan.chosen->communication[0].library = {
+      {"ring", "ll128", 24, 7, core::Bytes{100}, core::Bytes{10}, core::Bytes{20}}};
+  for (const char* path : {"communication.0.library.0.channels",
+                           "communication.gradients.all_reduce.library.0.channels"}) {
+    INFO(path);
+    const Explanation e = explain(plan, path).value();
+    CHECK(e.value == "24");
+    CHECK(has(e.formula, "what NCCL is assumed to run"));
+  }
+  CHECK_FALSE(explain(plan, "communication.0.library.1.channels").ok());
+}
+
 TEST_CASE("every input of every formula is a field of a plan") {
   planner::Plan plan = sample_plan();
   for (const auto& [what, collective, algorithm] :

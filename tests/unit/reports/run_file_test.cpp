@@ -16,6 +16,21 @@ TEST_CASE("a run record comes back from its file as it was") {
   CHECK(read->loss == std::vector{10.5, 10.25});
 }
 
+TEST_CASE("what NCCL ran comes back from a run's file, and an older file has none") {
+  exec::RunRecord run = reports_test::sample_run();
+  run.communication[0].library = {{"nvls", "simple", 16, 7, core::Bytes(100), core::Bytes(10),
+                                   core::Bytes(20)}};
+  std::string text = exec::to_json_text(run);
+  CHECK(exec::parse_run(text, "run.json").value().communication[0].library ==
+        run.communication[0].library);
+  run.communication[0].library.clear();
+  text = exec::to_json_text(run);
+  const std::size_t at = text.find("\"library\": []");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, 13, "\"library\": null");
+  CHECK(exec::parse_run(text, "run.json").value().communication[0].library.empty());
+}
+
 TEST_CASE("a run that was scaled down holds what was planned") {
   exec::RunRecord run = sample_run();
   run.scaled_from = exec::ScaledFrom{run.model, run.job, run.candidate.strategy,

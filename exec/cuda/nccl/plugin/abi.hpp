@@ -72,8 +72,15 @@ struct Profiler {                      // ncclProfiler_v4_t
 };
 inline constexpr const char* kProfilerSymbol = "ncclProfiler_v4";
 
-// Of this project's plugin: what NCCL ran since the process began, as text.
-using CallsText = const char* (*)();
-inline constexpr const char* kCallsSymbol = "planner_nccl_calls";
+// Of this project's plugin: a collective that NCCL ran, in the letters of the names above.
+struct Ran {
+  const char* algorithm;
+  const char* protocol;
+  int channels;
+  std::int64_t bytes;                  // that each rank contributed
+};
+// Tells each that ran since it was last asked, in their order.
+using TakeRan = void (*)(void* to, void (*each)(void* to, const Ran* ran));
+inline constexpr const char* kTakeSymbol = "planner_nccl_take";
 
 }  // namespace exec::cuda::nccl

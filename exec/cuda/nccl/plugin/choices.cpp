@@ -49,7 +49,7 @@ std::optional<Choice> choice_from(const std::vector<std::string_view>& words) {
   if (!function || !ranks || !bytes || !algorithm) return std::nullopt;
   Choice c{*function, static_cast<int>(*ranks), *bytes, *algorithm, {}, {}};
   if (words[4] != "auto") {
-    c.protocol = index_of(kProtocolNames, words[4]);
+    c.protocol = protocol_from_name(words[4]);
     if (!c.protocol) return std::nullopt;
   }
   if (words[5] != "auto") {
@@ -70,6 +70,10 @@ std::optional<int> function_from_name(std::string_view name) {
 
 std::optional<int> algorithm_from_name(std::string_view name) {
   return index_of(kAlgorithmNames, name);
+}
+
+std::optional<int> protocol_from_name(std::string_view name) {
+  return index_of(kProtocolNames, name);
 }
 
 std::string to_text(const std::vector<Choice>& choices) {

@@ -29,6 +29,7 @@ std::optional<std::vector<Choice>> choices_from(std::string_view text, int& wron
 
 std::optional<int> function_from_name(std::string_view name);   // "all_reduce"
 std::optional<int> algorithm_from_name(std::string_view name);  // "ring"
+std::optional<int> protocol_from_name(std::string_view name);   // "ll128"
 
 // The one of this call and as many ranks whose bytes are nearest by ratio; null: none.
 const Choice* choose(const std::vector<Choice>& choices, int function, int ranks,

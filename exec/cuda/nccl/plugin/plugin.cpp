@@ -1,18 +1,15 @@
 // libplanner-nccl.so: a plugin that NCCL loads (NCCL_TUNER_PLUGIN, NCCL_PROFILER_PLUGIN). As tuner
 // it takes algorithms, protocols and channels from the file that PLANNER_NCCL_CHOICES names. As
-// profiler it counts what NCCL ran. The executor reads the counts by planner_nccl_calls().
+// profiler it keeps what NCCL ran until the executor takes it by planner_nccl_take().
 // Thread-safe.
 
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -77,18 +74,16 @@ Result end_tuning(void* context) {
 
 // ---- profiler
 
-struct Profiled {
-  int ranks = 0;
+// A call, until the executor takes it.
+struct Kept {
+  std::string algorithm, protocol;
+  int channels = 0;
+  std::int64_t bytes = 0;
 };
-struct Counted {
-  std::int64_t calls = 0, bytes = 0;   // that each rank contributed
-};
-// Call, ranks, algorithm, protocol, channels.
-using Kind = std::tuple<std::string, int, std::string, std::string, int>;
 
-std::mutex counting;
-std::map<Kind, Counted>& counted() {
-  static std::map<Kind, Counted> all;
+std::mutex keeping;
+std::vector<Kept>& kept() {
+  static std::vector<Kept> all;
   return all;
 }
 
@@ -108,24 +103,20 @@ std::int64_t bytes_of(const char* datatype) {
   return name == "ncclDouble" ? 8 : 1;
 }
 
-Result begin_profile(void** context, int* wanted, const char*, std::uint64_t, int, int ranks, int,
-                     Log) {
-  *context = new (std::nothrow) Profiled{ranks};
+Result begin_profile(void** context, int* wanted, const char*, std::uint64_t, int, int, int, Log) {
+  *context = &kept();                  // none of a communicator's own
   *wanted = kCollectiveEvent;
-  return *context != nullptr ? kSuccess : kSystemError;
+  return kSuccess;
 }
 
-Result start_event(void* context, void** event, Event* described) try {
+Result start_event(void*, void** event, Event* described) try {
   *event = nullptr;
   if (described->type != kCollectiveEvent) return kSuccess;
   const auto& c = described->collective;
-  const Kind kind{c.function != nullptr ? c.function : "unknown",
-                  static_cast<const Profiled*>(context)->ranks, lower(c.algorithm),
-                  lower(c.protocol), c.channels};
-  const std::scoped_lock lock(counting);
-  Counted& all = counted()[kind];
-  ++all.calls;
-  all.bytes += static_cast<std::int64_t>(c.count) * bytes_of(c.datatype);
+  Kept one{lower(c.algorithm), lower(c.protocol), c.channels,
+           static_cast<std::int64_t>(c.count) * bytes_of(c.datatype)};
+  const std::scoped_lock lock(keeping);
+  kept().push_back(std::move(one));
   return kSuccess;
 } catch (const std::exception&) {
   return kSystemError;
@@ -133,10 +124,7 @@ Result start_event(void* context, void** event, Event* described) try {
 
 Result stop_event(void*) { return kSuccess; }
 Result record_state(void*, int, void*) { return kSuccess; }
-Result end_profile(void* context) {
-  delete static_cast<Profiled*>(context);
-  return kSuccess;
-}
+Result end_profile(void*) { return kSuccess; }
 
 }  // namespace
 
@@ -148,18 +136,16 @@ PLANNER_EXPORTED Tuner ncclTunerPlugin_v4{"planner", begin_tuning, tune, end_tun
 PLANNER_EXPORTED Profiler ncclProfiler_v4{"planner",  begin_profile, start_event,
                                           stop_event, record_state,  end_profile};
 
-PLANNER_EXPORTED const char* planner_nccl_calls() {
-  static std::string text;             // what is returned holds until the next call
-  const std::scoped_lock lock(counting);
-  text.clear();
-  for (const auto& [kind, all] : counted()) {
-    const auto& [call, ranks, algorithm, protocol, channels] = kind;
-    text += (text.empty() ? "" : "; ") + call + " of " + std::to_string(ranks) +
-            " ranks by " + algorithm + ", " + protocol + ", " + std::to_string(channels) +
-            " channels: " + std::to_string(all.calls) + " calls, " + std::to_string(all.bytes) +
-            " bytes";
+PLANNER_EXPORTED void planner_nccl_take(void* to, void (*each)(void* to, const Ran* ran)) {
+  std::vector<Kept> all;
+  {
+    const std::scoped_lock lock(keeping);
+    all.swap(kept());
   }
-  return text.c_str();
+  for (const Kept& k : all) {
+    const Ran ran{k.algorithm.c_str(), k.protocol.c_str(), k.channels, k.bytes};
+    each(to, &ran);
+  }
 }
 
 }  // extern "C"

@@ -38,6 +38,8 @@ PluginUse::PluginUse(const std::string& path, const std::vector<nccl::Choice>& c
     if (!choices.empty()) throw std::runtime_error(unknown_);
     return;
   }
+  take_ = reinterpret_cast<nccl::TakeRan>(::dlsym(library_, nccl::kTakeSymbol));
+  if (take_ == nullptr) throw std::runtime_error(path + ": expected this program's plugin");
   // Whoever set a profiler wants that one.
   if (const char* const other = std::getenv("NCCL_PROFILER_PLUGIN"))
     unknown_ = fmt::format("NCCL_PROFILER_PLUGIN is {}", other);
@@ -57,11 +59,19 @@ PluginUse::~PluginUse() {
   if (!file_.empty()) ::unlink(file_.c_str());
 }
 
-std::string PluginUse::calls() const {
+std::vector<Ran> PluginUse::take() const {
+  std::vector<Ran> all;
+  if (take_ == nullptr) return all;
+  take_(&all, [](void* to, const nccl::Ran* r) {
+    static_cast<std::vector<Ran>*>(to)->push_back(
+        {r->algorithm, r->protocol, r->channels, r->bytes});
+  });
+  return all;
+}
+
+std::string PluginUse::told() const {
   if (!unknown_.empty()) return "unknown: " + unknown_;
-  const auto calls = reinterpret_cast<nccl::CallsText>(::dlsym(library_, nccl::kCallsSymbol));
-  const std::string text = calls != nullptr ? calls() : "";
-  return text.empty() ? "none that NCCL told its profiler of" : text;
+  return "told by NCCL to its profiler: `library` of each entry of communication";
 }
 
 }  // namespace exec::cuda

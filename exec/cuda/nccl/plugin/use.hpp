@@ -1,14 +1,22 @@
 #pragma once
 // PluginUse: this project's plugin as NCCL is told of it, for the life of this object. The plugin
-// counts what NCCL ran. With choices it makes NCCL run what a plan says. Made before NCCL makes its
+// keeps what NCCL ran. With choices it makes NCCL run what a plan says. Made before NCCL makes its
 // first communicator, on one thread. It sets variables of the environment, which NCCL reads then.
 
 #include <string>
 #include <vector>
 
+#include "exec/cuda/nccl/plugin/abi.hpp"
 #include "exec/cuda/nccl/plugin/choices.hpp"
 
 namespace exec::cuda {
+
+// A collective that NCCL ran.
+struct Ran {
+  std::string algorithm, protocol;     // "ring", "ll128": kAlgorithmNames, kProtocolNames
+  int channels = 0;
+  std::int64_t bytes = 0;              // that each rank contributed
+};
 
 class PluginUse {
  public:
@@ -19,11 +27,14 @@ class PluginUse {
   PluginUse(const PluginUse&) = delete;
   PluginUse& operator=(const PluginUse&) = delete;
 
-  // What NCCL ran in this process until now, or why that is not known.
-  std::string calls() const;
+  // The collectives that NCCL ran in this process since this was last asked.
+  std::vector<Ran> take() const;
+  // Where the record has them, or why they are not known.
+  std::string told() const;
 
  private:
   void* library_ = nullptr;            // it stays open: NCCL may still use it
+  nccl::TakeRan take_ = nullptr;
   std::string file_;                   // of the choices
   std::string unknown_;                // why calls are not known
 };
