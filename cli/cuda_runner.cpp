@@ -1,6 +1,7 @@
 #include "cli/cuda_runner.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "cli/requirements.hpp"
 #include "cli/run_options.hpp"
@@ -84,6 +85,22 @@ std::vector<exec::cuda::nccl::Choice> choices_of(const planner::Plan& plan,
   return choices;
 }
 
+// How the GPUs of this machine are joined, for the record. What is not as the plan's profile says
+// is told when the run begins: times that were predicted for other links will not come true.
+std::map<std::string, std::string> note_topology(Api& api, const planner::Plan& plan, bool tells) {
+  const exec::cuda::Topology topology = api.topology();
+  const std::vector<std::string> found = exec::cuda::differences(topology, plan.profile);
+  constexpr std::size_t kTold = 3;
+  if (tells && !found.empty())
+    write_reason("this machine is not as the plan's profile says: " +
+                 exec::cuda::to_text(found, kTold));
+  const std::string all = exec::cuda::to_text(found, found.size());
+  return {{"topology", to_text(topology)},
+          {"topology_differences", !topology.problem.empty() ? "unknown"
+                                   : all.empty()             ? "none"
+                                                             : all}};
+}
+
 // One rank of several, with a GPU of its own. What one of them lacks all of them say.
 core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const planner::Plan& plan,
                                             const RunRequest& request, const OpenDevice& open) {
@@ -98,6 +115,7 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   if (!problems.empty()) return problems;
   const std::string affinity =
       exec::cuda::stay_near(exec::cuda::cpus_near((*api)->device().pci));
+  auto topology = note_topology(**api, plan, control.rank() == 0);
   const exec::cuda::PluginUse plugin(sibling("libplanner-nccl.so"), choices_of(plan, request));
   exec::cuda::NcclOptions options;
   options.ran = [&plugin] { return plugin.take(); };
@@ -115,6 +133,7 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   if (record.ok()) {
     record->environment["cpu_affinity"] = affinity;
     record->environment["nccl_calls"] = plugin.told();
+    record->environment.merge(topology);
   }
   return record;
 }
@@ -137,7 +156,10 @@ int run_planner_on_gpu(int count, char** arguments, const OpenDevice& open, bool
     exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention),
                                       request.gelu == "product",
                                       request.device_times == "cupti");
-    return run_on(&platform, plan, request);
+    auto topology = note_topology(**api, plan, true);
+    auto record = run_on(&platform, plan, request);
+    if (record.ok()) record->environment.merge(topology);
+    return record;
   };
   const auto calibrate = [&](const CalibrateRequest& request) -> core::Result<HostCalibration> {
     const auto api = open_device(open, {});

@@ -20,7 +20,9 @@
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
 #include "exec/cuda/nccl/library.hpp"
+#include "exec/cuda/nvml/topology.hpp"
 #include "hw_profiles/detect.hpp"
+#include "hw_profiles/load.hpp"
 #include "reports/text.hpp"
 
 namespace cli {
@@ -119,7 +121,18 @@ struct Machine {
   std::vector<hw_profiles::LocalGpu> gpus;
   Disk disk;
   std::vector<Finding> findings;
+  // How GPUs are joined, and where that is not as their profile says.
+  std::string topology;
+  std::vector<std::string> differences;
 };
+
+void examine_links(Machine& m) {
+  const exec::cuda::Topology topology = exec::cuda::read_topology(exec::cuda::NvmlLibrary());
+  m.topology = to_text(topology);
+  if (m.gpus.empty() || !m.gpus.front().profile) return;
+  const auto profile = hw_profiles::find_profile(*m.gpus.front().profile);
+  if (profile.ok()) m.differences = exec::cuda::differences(topology, *profile);
+}
 
 Machine examine(const std::string& folder) {
   Machine m;
@@ -133,6 +146,7 @@ Machine examine(const std::string& folder) {
   m.memory = memory("MemTotal");
   m.free_memory = memory("MemAvailable");
   m.gpus = hw_profiles::local_gpus();
+  examine_links(m);
   m.disk = disk_of(folder);
   for (const Way& way : kWays) m.findings.push_back({way, missing_for(way.needs)});
   return m;
@@ -166,6 +180,8 @@ std::string to_json(const Machine& m) {
                                   {"free_memory_bytes", bytes_json(m.free_memory)},
                                   {"kernel", m.kernel},
                                   {"gpus", gpus},
+                                  {"topology", m.topology},
+                                  {"topology_differences", Json::array_of(m.differences)},
                                   {"driver", m.driver},
                                   {"mpi_launcher", m.launcher},
                                   {"nccl", m.nccl},
@@ -194,10 +210,13 @@ std::string to_text(const Machine& m) {
                                     : fmt::format("{} free at {}", size(m.disk.free),
                                                   m.disk.path)});
   table.add({"GPUs", gpus.empty() ? "none" : gpus});
+  table.add({"links", m.topology});
   table.add({"driver", m.driver.value_or("none")});
   table.add({"MPI", m.launcher.value_or("none")});
   table.add({"NCCL", m.nccl.value_or("none")});
   std::string text = table.text(style) + '\n';
+  for (const std::string& d : m.differences)
+    text += reports::wrapped("not as the profile says: " + d, 0, 2, style);
   for (const Finding& f : m.findings) {
     const bool runs = f.missing.empty();
     text += fmt::format("{}  exec {}\n",

@@ -28,6 +28,8 @@ class Platform {
   // After the run: what the device itself recorded of a rank's step that was looked into, by start;
   // nothing where it was not asked, or refused.
   virtual std::optional<std::vector<LoggedKernel>> kernels(int /*rank*/) { return std::nullopt; }
+  // After a rank's steps: its GPU before and after them, in words; empty: nothing is known.
+  virtual std::string device_states() { return ""; }
   // After the run, and after kernels(): device and environment.
   virtual void describe(RunRecord& record, RanksAre ranks) = 0;
 };

@@ -22,6 +22,7 @@ struct RankReport {
   KeptSteps kept;                      // of a device
   Staleness staleness;                 // no pushes: not an asynchronous server
   std::string host;                    // where it ran; empty: threads of one process
+  std::string device_states;           // Platform::device_states
 };
 
 // Fills losses, memory, communication and time. reports: by rank; steps: all that lie behind;

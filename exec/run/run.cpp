@@ -241,7 +241,10 @@ class Run {
     report.traffic = interpreter.statistics();
     report.staleness = interpreter.staleness();
     report.kept = interpreter.kept_steps();
-    if (options_.processes != nullptr) report.host = host_name();
+    if (options_.processes != nullptr) {
+      report.host = host_name();
+      report.device_states = platform_.device_states();
+    }
     report.beside = interpreter.backend().beside();
   }
 
@@ -320,6 +323,9 @@ class Run {
     std::set<std::string> hosts;
     for (const RankReport& report : reports_) hosts.insert(report.host);
     environment["machines"] = std::to_string(hosts.size());
+    for (std::size_t r = 0; r < reports_.size(); ++r)
+      if (!reports_[r].device_states.empty())
+        environment["gpu_of_rank_" + std::to_string(r)] = reports_[r].device_states;
   }
 
   const planner::Plan& plan_;

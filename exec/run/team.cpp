@@ -68,6 +68,7 @@ void pack(Packer& p, const RankReport& r) {
   p.values(r.sent);
   p.value(r.staleness);
   p.text(r.host);
+  p.text(r.device_states);
   for (const auto* bytes :
        {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.device})
     p.value(*bytes);
@@ -95,6 +96,7 @@ RankReport unpack_report(Unpacker& u) {
   r.sent = u.values<SentTo>();
   r.staleness = u.value<Staleness>();
   r.host = u.text();
+  r.device_states = u.text();
   for (auto* bytes :
        {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.device})
     *bytes = u.value<std::optional<core::Bytes>>();

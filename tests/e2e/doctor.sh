@@ -51,6 +51,13 @@ answers 0 '' "$bin/planner" doctor --for tcp
 "$bin/planner" doctor --for nccl >out.txt 2>err.txt
 if ! grep -q 'no GPU has run' out.txt; then complain "not said of nccl: $(cat out.txt)"; fi
 if ! grep -q '^ *NCCL ' out.txt; then complain 'no word of NCCL'; fi
+# How GPUs are joined, by NVML; a fake of it says so.
+fake_nvml=$bin/../tests/fake_nvml
+if [[ -e $fake_nvml/libnvidia-ml.so.1 ]]; then
+  LD_LIBRARY_PATH=$fake_nvml PLANNER_FAKE_NVML=gpus=2 "$bin/planner" doctor --for tcp --json >out.txt 2>err.txt
+  grep -q '"topology": "2 GPUs; 18 NVLinks of version 4, 478 GB/s, to switches; PCIe 5 x16;' out.txt ||
+    complain "links: $(grep topology out.txt)"
+fi
 answers 2 'dctor.*did you mean doctor' "$bin/planner" dctor
 if ! compgen -G '/sys/module/nvidia' >/dev/null; then
   answers 1 'planner-exec-cuda|an NVIDIA GPU' "$bin/planner" doctor --for cuda

@@ -5,7 +5,7 @@ function report(line, text) { printf "%s:%d: %s\n", FILENAME, line, text }
 function columns(text) { gsub(/[\200-\277]/, "", text); return length(text) }
 
 # Folders whose headers may name the libraries that they wrap.
-function may_wrap() { return FILENAME ~ /^\.\/(cli|exec|tests)\// }
+function may_wrap() { return FILENAME ~ /^\.\/(cli|exec|tools|tests)\// }
 
 function finish_file() {
   if (file == "") return
@@ -37,7 +37,7 @@ header && !may_wrap() && /^#include [<"](nlohmann|cuda|cublas|cudnn|nccl|mpi)/ {
   report(FNR, "a library type in a public header; include it in the .cpp, use core/json.hpp")
 }
 header && !may_wrap() && /^#include [<"](cuda_|cuda\/|cooperative_groups|thrust)/ {
-  report(FNR, "CUDA below cli and exec; move it to exec")
+  report(FNR, "CUDA below cli, exec and tools; move it to exec")
 }
 /^#include <(regex|iostream|cassert|assert\.h)>/ {
   report(FNR, "this header; write fmt, from_chars or PLANNER_CHECK (core/check.hpp) instead")

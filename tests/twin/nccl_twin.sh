@@ -106,6 +106,21 @@ grep -q '"nccl_calls": "unknown: NCCL_PROFILER_PLUGIN is theirs.so"' ran.json ||
 ! grep '\.nccl\.' ran.txt || fail 'calls that nobody told of'
 plan plan.json 2 data=2 sharding=zero1
 
+# ---- the GPUs as NVML shows them ------------------------------------------------------------------------
+nvml=$(dirname "$3")/../fake_nvml/libnvidia-ml.so.1
+PLANNER_TWIN_NVML=$nvml PLANNER_FAKE_NVML='generation=4 reasons=4' nccl plan.json --steps 2 --out ran.json >/dev/null 2>err.txt
+grep -q "not as the plan's profile says: GPU 00000000:1B:00.0: expected PCIe 5 x16, found PCIe 4 x16.*and 5 more" err.txt ||
+  fail "no warning of PCIe: $(cat err.txt)"
+[[ $(wc -l <err.txt) -eq 1 ]] || fail "told more than once: $(cat err.txt)"
+for word in '"topology": "8 GPUs; 18 NVLinks of version 4' '"topology_differences": "GPU 00000000:1B' \
+  '"gpu_of_rank_0": "before: SM 1755 MHz, memory 1755 MHz, 345 W, clocks lowered by: SW power cap; after: ' \
+  '"gpu_of_rank_1": .*sent over NVLink: 0 bytes'; do
+  grep -q "$word" ran.json || fail "no $word in $(grep 'topology\|gpu_of' ran.json)"
+done
+PLANNER_TWIN_NVML=$nvml nccl plan.json --steps 2 --out ran.json >/dev/null 2>err.txt
+grep -q '"topology_differences": "none"' ran.json || fail "$(grep topology ran.json)"
+[[ ! -s err.txt ]] || fail "a warning without a reason: $(cat err.txt)"
+
 # ---- started by a launcher ------------------------------------------------------------------------------
 port=$((20000 + $$ % 10000))
 while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done

@@ -17,6 +17,8 @@
 #include "exec/cuda/api/activity_library.hpp"
 #include "exec/cuda/api/attention_library.hpp"
 #include "exec/cuda/api/failure.hpp"
+#include "exec/cuda/nvml/readings.hpp"
+#include "exec/cuda/nvml/topology.hpp"
 #include "exec/host/gemm.hpp"
 #include "exec/interpret/backend.hpp"
 
@@ -48,12 +50,6 @@ struct PoolMarks {
 
 struct DeviceMemory {
   core::Bytes free{}, total{};
-};
-
-// What NVML reads, where it can.
-struct Readings {
-  std::optional<double> sm_mhz, memory_mhz, watts, joules, celsius;
-  std::string driver;
 };
 
 // What a product reads and writes beside its matrices lies so, in bytes: the library asks for the
@@ -88,6 +84,8 @@ class Api {
   // What the driver and libraries took of the device when they were opened.
   virtual core::Bytes context_bytes() = 0;
   virtual Readings readings() = 0;
+  // Of all GPUs of this machine.
+  virtual Topology topology() = 0;
 
   // ---- memory
   virtual PoolHandle create_pool() = 0;

@@ -143,6 +143,23 @@ std::unique_ptr<Backend> CudaPlatform::backend(const program::Program& program,
   return std::make_unique<CudaBackend>(*device_, rank_class, program.samples, rank);
 }
 
+std::string CudaPlatform::device_states() {
+  const Readings after = api_.readings();
+  std::string text;
+  const auto add = [&](const std::string& more, const char* when) {
+    if (!more.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", when, more);
+  };
+  add(to_text(before_), "before");
+  add(to_text(after), "after");
+  const auto carried = [&](const char* way, const std::optional<core::Bytes>& from,
+                           const std::optional<core::Bytes>& to) {
+    if (from && to) add(fmt::format("{} bytes", (*to - *from).value()), way);
+  };
+  carried("sent over NVLink", before_.nvlink_sent, after.nvlink_sent);
+  carried("received over NVLink", before_.nvlink_received, after.nvlink_received);
+  return text;
+}
+
 void CudaPlatform::describe(RunRecord& r, RanksAre) {
   const DeviceInfo& d = device_->info;
   r.device = d.name;
@@ -163,6 +180,8 @@ void CudaPlatform::describe(RunRecord& r, RanksAre) {
   put(r, "temperature", after.celsius, "C");
   if (before_.joules && after.joules)
     put(r, "energy_of_the_run", *after.joules - *before_.joules, "J");
+  if (const std::string states = device_states(); !states.empty() && !own_)
+    r.environment["gpu"] = states;
 }
 
 }  // namespace exec::cuda

@@ -32,6 +32,7 @@ class CudaPlatform final : public Platform {
   std::optional<std::vector<LoggedKernel>> kernels(int rank) override {
     return recorder_.kernels(rank);
   }
+  std::string device_states() override;
   void describe(RunRecord& record, RanksAre ranks) override;
 
  private:

@@ -15,7 +15,7 @@
 #include "exec/cuda/real/cudnn_attention.hpp"
 #include "exec/cuda/real/cupti_activity.hpp"
 #include "exec/cuda/real/products.hpp"
-#include "exec/probe/nvml.hpp"
+#include "exec/cuda/nvml/nvml.hpp"
 
 namespace exec::cuda {
 namespace {
@@ -84,6 +84,7 @@ class CudaApi final : public Api {
   }
   core::Bytes context_bytes() override { return context_; }
   Readings readings() override;
+  Topology topology() override;
 
   PoolHandle create_pool() override;
   void destroy(PoolHandle pool) noexcept override { quietly(cudaMemPoolDestroy(raw(pool))); }
@@ -200,7 +201,7 @@ class CudaApi final : public Api {
   core::Bytes context_{};
   cudaStream_t idle_ = nullptr;        // for allocations
   std::unique_ptr<Products> products_;
-  std::unique_ptr<probe::Nvml> nvml_;
+  std::unique_ptr<Nvml> nvml_;
   std::mutex mutex_;
   std::map<const void*, std::size_t> granted_;  // dynamic shared memory, by kernel
 };
@@ -212,7 +213,7 @@ CudaApi::CudaApi(int device) {
   std::array<char, 32> pci{};
   check(cudaDeviceGetPCIBusId(pci.data(), static_cast<int>(pci.size()), device),
         "cudaDeviceGetPCIBusId");
-  nvml_ = std::make_unique<probe::Nvml>(pci.data());
+  nvml_ = std::make_unique<Nvml>(pci.data());
   const auto before = nvml_->memory();
   bind();
   check(cudaFree(nullptr), "cudaFree(0)");
@@ -240,20 +241,8 @@ void CudaApi::read_device() {
            bytes(p.totalGlobalMem), version(driver), version(runtime), "", info_.index};
 }
 
-Readings CudaApi::readings() {
-  using Clock = probe::Nvml::Clock;
-  const auto wide = [](const std::optional<unsigned>& v) {
-    return v ? std::optional<double>(*v) : std::nullopt;
-  };
-  Readings r;
-  r.sm_mhz = wide(nvml_->clock_mhz(Clock::sm));
-  r.memory_mhz = wide(nvml_->clock_mhz(Clock::memory));
-  r.watts = nvml_->power_watts();
-  r.joules = nvml_->energy_joules();
-  r.celsius = wide(nvml_->temperature_celsius());
-  r.driver = nvml_->driver_version().value_or("");
-  return r;
-}
+Readings CudaApi::readings() { return readings_of(*nvml_); }
+Topology CudaApi::topology() { return read_topology(NvmlLibrary()); }
 
 PoolHandle CudaApi::create_pool() {
   cudaMemPoolProps properties{};

@@ -159,8 +159,6 @@ DeviceMemory Twin::memory() {
   return {state_->options.memory - core::Bytes(state_->used), state_->options.memory};
 }
 
-Readings Twin::readings() { return {}; }
-
 PoolHandle Twin::create_pool() {
   const std::scoped_lock lock(state_->mutex);
   state_->called("create_pool");

@@ -42,7 +42,9 @@ class Twin final : public Api {
   DeviceInfo device() override;
   DeviceMemory memory() override;
   core::Bytes context_bytes() override { return core::Bytes(0); }
+  // By the library that PLANNER_TWIN_NVML names; empty without one.
   Readings readings() override;
+  Topology topology() override;
   PoolHandle create_pool() override;
   void destroy(PoolHandle pool) noexcept override;
   PoolMarks marks(PoolHandle pool) override;

@@ -1,4 +1,4 @@
-#include "exec/probe/child.hpp"
+#include "tools/probe/child.hpp"
 
 #include <signal.h>
 

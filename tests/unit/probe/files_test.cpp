@@ -1,10 +1,10 @@
-#include "exec/probe/files.hpp"
+#include "tools/probe/files.hpp"
 
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 
-#include "exec/probe/worker.hpp"
+#include "tools/probe/worker.hpp"
 #include "tests/catch.hpp"
 
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "exec/probe/json.hpp"
+#include "tools/probe/json.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "exec/probe/options.hpp"
+#include "tools/probe/options.hpp"
 
 #include "tests/catch.hpp"
 

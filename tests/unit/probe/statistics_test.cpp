@@ -1,4 +1,4 @@
-#include "exec/probe/statistics.hpp"
+#include "tools/probe/statistics.hpp"
 
 #include <algorithm>
 #include <random>
