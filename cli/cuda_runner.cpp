@@ -125,7 +125,7 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   exec::cuda::NcclWorld world(control, **api, *opened.library, options);
   exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention), request.gelu == "product",
                                     request.device_times == "cupti",
-                                    exec::cuda::OwnRank{control.rank(), &world});
+                                    exec::cuda::OwnRank{control.rank(), &world, &world});
   exec::RunOptions run = run_options(request);
   run.processes = &world;
   run.platform = &platform;

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "exec/cuda/nccl/abi.hpp"
 #include "tests/fake_nccl/board.hpp"
@@ -57,6 +58,7 @@ struct CommOf {
   std::set<std::pair<int, bool>> peers;  // connected to send, or to receive
   void* tuner = nullptr;               // contexts of plugins
   void* profiler = nullptr;
+  std::vector<void*> registered;       // memory that it reaches
   void* memory_of = nullptr;           // the device that the connections' buffers lie on
   std::int64_t buffers = 0;            // bytes of them
 };

@@ -15,7 +15,9 @@
 //   refuse=N       the Nth call is refused at once
 //   serial=1       calls of one rank begin when the one before is over, whatever their streams
 //   serial=2       the same, but a send begins when what came before is over, and holds up nothing
+//   memory=0       there is none that it could give
 //   channels=N     channels of each communicator, which its connections take memory for (2)
+//   nvls=N         channels of sums in the switch, of communicators of three ranks or more (0)
 
 #include <dlfcn.h>
 
@@ -78,20 +80,28 @@ thread_local Group group;
 // A ring sends to one peer and receives from another.
 constexpr std::int64_t kToSend = std::int64_t{2} << 20, kToReceive = std::int64_t{10} << 20;
 
+// Of sums in the switch, a channel takes for each rank eight chunks of 128 KiB both ways
+// (src/transport/nvls.cc, ncclNvlsSetup).
+constexpr std::int64_t kNvlsChannel = std::int64_t{128} << 14;
+constexpr int kFewestInSwitch = 3;
+
 void connect(Comm comm, void* stream, const std::vector<Part>& parts) {
   static const auto take = reinterpret_cast<void* (*)(void*, std::int64_t)>(
       ::dlsym(RTLD_DEFAULT, "planner_twin_take"));
   std::int64_t bytes = 0;
+  bool fresh = false;                  // for collectives
   for (const Part& p : parts) {
     const bool sends = p.kind == Part::Kind::send;
     if (sends || p.kind == Part::Kind::recv) {
       if (comm->peers.emplace(p.peer, sends).second) bytes += sends ? kToSend : kToReceive;
     } else if (!comm->connected) {
-      comm->connected = true;
+      comm->connected = fresh = true;
       bytes += kToSend + kToReceive;
     }
   }
   bytes *= number("channels", 2);
+  if (fresh && comm->ranks >= kFewestInSwitch)
+    bytes += kNvlsChannel * comm->ranks * number("nvls", 0);
   if (bytes > 0) comm->memory_of = take(stream, bytes);
   comm->buffers += bytes;
 }
@@ -177,6 +187,9 @@ void begin_meeting(Comm comm, const std::string& claim) {
     return kSuccess;
   });
 }
+
+std::mutex registering;
+std::map<void*, int> registered;        // memory: communicators that reach it
 
 bool is_sound(const Config* config) {
   return config == nullptr || (config->magic == kConfigMagic && config->size >= 40 &&
@@ -281,6 +294,40 @@ FAKE_NCCL Result ncclCommGetAsyncError(Comm comm, Result* state) {
   return kSuccess;
 }
 
+// The range that is registered, and with how many communicators: all must let go of it before it
+// goes, and no call may use other memory of the library.
+FAKE_NCCL Result ncclMemAlloc(void** memory, std::size_t bytes) {
+  static const auto allocate = reinterpret_cast<void* (*)(std::int64_t)>(
+      ::dlsym(RTLD_DEFAULT, "planner_twin_allocate"));
+  if (number("memory", 1) == 0) return kSystemError;
+  *memory = allocate(static_cast<std::int64_t>(bytes));
+  return kSuccess;
+}
+FAKE_NCCL Result ncclMemFree(void* memory) {
+  static const auto release =
+      reinterpret_cast<void (*)(void*)>(::dlsym(RTLD_DEFAULT, "planner_twin_release"));
+  const std::scoped_lock lock(registering);
+  if (registered[memory] != 0) std::abort();  // a communicator still reaches it
+  release(memory);
+  return kSuccess;
+}
+FAKE_NCCL Result ncclCommRegister(Comm comm, void* memory, std::size_t bytes, void** handle) {
+  const std::scoped_lock lock(comm->mutex, registering);
+  if (comm->aborted || !comm->going.empty() || bytes == 0) return kInvalidUsage;
+  ++registered[memory];
+  comm->registered.push_back(memory);
+  *handle = memory;
+  return kSuccess;
+}
+FAKE_NCCL Result ncclCommDeregister(Comm comm, void* handle) {
+  const std::scoped_lock lock(comm->mutex, registering);
+  const auto at = std::ranges::find(comm->registered, handle);
+  if (at == comm->registered.end()) return kInvalidArgument;
+  comm->registered.erase(at);
+  --registered[handle];
+  return kSuccess;
+}
+
 FAKE_NCCL Result ncclCommFinalize(Comm) { return kSuccess; }
 FAKE_NCCL Result ncclCommDestroy(Comm comm) {
   static const auto give_back = reinterpret_cast<void (*)(void*, std::int64_t)>(
@@ -292,8 +339,10 @@ FAKE_NCCL Result ncclCommDestroy(Comm comm) {
 }
 FAKE_NCCL Result ncclCommAbort(Comm comm) {
   {
-    const std::scoped_lock lock(comm->mutex);
+    const std::scoped_lock lock(comm->mutex, registering);
     comm->aborted = true;
+    for (void* memory : comm->registered) --registered[memory];
+    comm->registered.clear();
   }
   return ncclCommDestroy(comm);
 }

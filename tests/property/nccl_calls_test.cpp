@@ -14,16 +14,6 @@ using program::Traffic;
 
 namespace {
 
-// A stream of a rank, and the memory of its messages there.
-struct Lane {
-  Lane(cuda::Twin& twin, cuda::MessagePool& pool)
-      : queue{twin, twin.create_stream(false), 4, nullptr, 0},
-        messages(pool, [this]() -> const cuda::Queue& { return queue; }) {}
-  ~Lane() { queue.api.destroy(queue.stream); }
-  cuda::Queue queue;
-  cuda::StreamMessages messages;
-};
-
 // A rank with two streams, and numbers on its device that the host reads and writes.
 struct Rank {
   cuda::Twin& twin;

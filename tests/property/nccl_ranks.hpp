@@ -23,6 +23,16 @@ class Words {
   Words& operator=(const Words&) = delete;
 };
 
+// A stream of a rank, and the memory of its messages there.
+struct Lane {
+  Lane(exec::cuda::Twin& twin, exec::cuda::MessagePool& pool)
+      : queue{twin, twin.create_stream(false), 4, nullptr, 0},
+        messages(pool, [this]() -> const exec::cuda::Queue& { return queue; }) {}
+  ~Lane() { queue.api.destroy(queue.stream); }
+  exec::cuda::Queue queue;
+  exec::cuda::StreamMessages messages;
+};
+
 inline const exec::cuda::CollectiveLibrary& fake_library() {
   static const exec::cuda::OpenedCollectives opened = exec::cuda::open_collectives(FAKE_NCCL_PATH);
   if (!opened.library) throw std::runtime_error(opened.found);
@@ -41,7 +51,7 @@ inline Ranks nccl_ranks(const exec::cuda::NcclOptions& options, std::uint64_t se
       {
         exec::cuda::NcclWorld world(control, twin, fake_library(), options);
         exec::cuda::CudaPlatform platform(twin, exec::cuda::AttentionKernel::own, false, false,
-                                          exec::cuda::OwnRank{control.rank(), &world});
+                                          exec::cuda::OwnRank{control.rank(), &world, &world});
         body(world, control.rank(), [&](const auto& p, const auto& k, int rank) {
           return platform.backend(p, k, rank);
         });

@@ -44,6 +44,9 @@ bool looks_for(const std::string& file, const std::string& symbol) {
 
 void check_library(const CollectiveLibrary& library) {
   expect(library.version >= nccl::kLeastVersion, "a version that will do");
+  constexpr int kFirstWithMemory = nccl::version_code(2, 19, 1);
+  expect(library.registers() == (library.version >= kFirstWithMemory),
+         "memory of its own from 2.19 on");
   const char* const words = library.get_error_string(nccl::kInvalidUsage);
   expect(std::strstr(words, "invalid usage") != nullptr, "the number of invalid usage");
   expect(std::strstr(library.get_error_string(nccl::kRemoteError), "remote") != nullptr,

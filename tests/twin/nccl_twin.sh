@@ -17,7 +17,7 @@ as_host() {
   if [[ $* == *@(naive_all_reduce|parameter_server)* ]]; then unlike+='\|communicators'; fi
   plan plan.json "$@"
   "$planner" exec plan.json --steps 2 --quiet --out host.json >/dev/null
-  PLANNER_FAKE_NCCL=channels=24 nccl plan.json --steps 2 --out nccl.json >/dev/null
+  PLANNER_FAKE_NCCL='channels=24 nvls=16' nccl plan.json --steps 2 --out nccl.json >/dev/null
   # A twin has no context, and its libraries take less than a GPU's.
   "$planner" compare plan.json nccl.json | grep ' differs$' |
     grep -v "^  memory\\.\\($unlike\\) " >differs.txt || true
@@ -38,6 +38,7 @@ traffic = lambda run: sorted((c["what"], c["collective"], c["count"], c["payload
                               c["wire_bytes_per_rank"]) for c in run["communication"])
 assert traffic(nccl) == traffic(host), (sys.argv[1], traffic(nccl), traffic(host))
 assert nccl["environment"]["nccl"] == "2.28.9", nccl["environment"]
+assert " of ncclMemAlloc, registered with " in nccl["environment"]["nccl_buffers"], nccl["environment"]
 assert nccl["environment"]["cpu_affinity"].startswith("as it was: "), nccl["environment"]
 PYTHON
 }

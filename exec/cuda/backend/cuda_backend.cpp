@@ -79,7 +79,8 @@ void CudaBackend::close() noexcept {
   if (bounce_.data != nullptr) api_.release_pinned(bounce_.data);
   if (host_range_ != nullptr) api_.release_pinned(host_range_);
   for (std::byte* a : allocations_) api_.release(beside_, a);
-  if (range_ != nullptr) api_.release(pool_, range_);
+  if (range_ != nullptr && range_is_pooled_) api_.release(pool_, range_);
+  if (range_ != nullptr && !range_is_pooled_) device_.ranges->release_range(range_);
   if (beside_ != nullptr) api_.destroy(beside_);
   if (pool_ != nullptr) api_.destroy(pool_);
 }
@@ -101,7 +102,11 @@ std::byte* CudaBackend::allocate(std::size_t bytes) {
 
 std::byte* CudaBackend::reserve(std::size_t bytes) {
   PLANNER_CHECK(range_ == nullptr, "a rank has one range");
-  range_ = static_cast<std::byte*>(api_.allocate(pool_, std::max<std::size_t>(bytes, 256)));
+  const std::size_t size = std::max<std::size_t>(bytes, 256);
+  if (device_.ranges != nullptr)
+    range_ = static_cast<std::byte*>(device_.ranges->allocate_range(size));
+  range_is_pooled_ = range_ == nullptr;
+  if (range_is_pooled_) range_ = static_cast<std::byte*>(api_.allocate(pool_, size));
   const Queue& q = queue(Stream::compute);
   api_.set_zero(range_, bytes, q.stream);
   api_.synchronise(q.stream);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/cuda/api/range_memory.hpp"
 #include "exec/cuda/api/watch.hpp"
 #include "exec/cuda/backend/attention_choice.hpp"
 #include "exec/cuda/backend/device_records.hpp"
@@ -34,6 +35,7 @@ struct SharedDevice {
   DeviceRecorder& records;
   DeviceInfo info;
   Watch* watch = nullptr;              // null: nothing ends a wait for the device
+  RangeMemory* ranges = nullptr;       // null: ranges are of the driver's pools
   const float* maps = nullptr;         // of exec/host/quantise.hpp, on the device
   // Held by the driver and libraries before any rank began; the free bytes then.
   core::Bytes context{}, free{};
@@ -161,6 +163,7 @@ class CudaBackend final : public Backend {
   PoolHandle pool_ = nullptr;          // the rank's range
   PoolHandle beside_ = nullptr;        // workspaces, scratch
   std::byte* range_ = nullptr;
+  bool range_is_pooled_ = true;        // else of device_.ranges
   std::byte* host_range_ = nullptr;    // pinned: streams and kernels reach it
   std::array<std::unique_ptr<Lane>, program::kStreams> lanes_;
   std::vector<std::byte*> allocations_;        // of beside_

@@ -91,6 +91,7 @@ CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_pro
   device_ = std::make_unique<SharedDevice>(
       SharedDevice{api, *messages_, attention_, gelu_, recorder_, info});
   if (own_) device_->watch = own_->watch;
+  if (own_) device_->ranges = own_->ranges;
   device_->context = api.context_bytes();
   device_->free = api.memory().free;   // before the first pool takes more than it is asked for
   device_->maps = upload_maps(api, pool_);

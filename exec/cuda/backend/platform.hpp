@@ -13,6 +13,7 @@ namespace exec::cuda {
 struct OwnRank {
   int rank = 0;
   Watch* watch = nullptr;              // of its communicators; outlives the platform
+  RangeMemory* ranges = nullptr;       // of its buffers; outlives the platform
 };
 
 class CudaPlatform final : public Platform {

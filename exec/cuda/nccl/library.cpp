@@ -27,6 +27,11 @@ class Reader {
     into = reinterpret_cast<Function>(::dlsym(handle_, name));
     if (into == nullptr && missing_.empty()) missing_ = name;
   }
+  template <class Function>
+  bool has(const char* name, Function& into) {
+    into = reinterpret_cast<Function>(::dlsym(handle_, name));
+    return into != nullptr;
+  }
   const std::string& missing() const { return missing_; }
 
  private:
@@ -53,6 +58,10 @@ std::string read_table(void* handle, CollectiveLibrary& l) {
   r.read("ncclRecv", l.recv);
   r.read("ncclGroupStart", l.group_start);
   r.read("ncclGroupEnd", l.group_end);
+  const bool registers =
+      r.has("ncclMemAlloc", l.mem_alloc) && r.has("ncclMemFree", l.mem_free) &&
+      r.has("ncclCommRegister", l.comm_register) && r.has("ncclCommDeregister", l.comm_deregister);
+  if (!registers) l.mem_alloc = nullptr;
   return r.missing();
 }
 

@@ -39,6 +39,13 @@ struct CollectiveLibrary {
                        nccl::Stream) = nullptr;
   nccl::Result (*group_start)() = nullptr;
   nccl::Result (*group_end)() = nullptr;
+
+  // Since 2.19; null in older ones. All or none.
+  nccl::Result (*mem_alloc)(void**, std::size_t) = nullptr;
+  nccl::Result (*mem_free)(void*) = nullptr;
+  nccl::Result (*comm_register)(nccl::Comm, void*, std::size_t, void** handle) = nullptr;
+  nccl::Result (*comm_deregister)(nccl::Comm, void* handle) = nullptr;
+  bool registers() const { return mem_alloc != nullptr; }
 };
 
 struct OpenedCollectives {

@@ -80,6 +80,7 @@ std::map<std::string, std::string> NcclWorld::environment() const {
   all["nccl"] = nccl_version_text(library_.version);
   all["nccl_library"] = library_.path;
   all["nccl_communicators"] = std::to_string(comms_.size());
+  all["nccl_buffers"] = range_text();
   all["nccl_collectives"] =
       options_.own_collectives
           ? "own kernels over the library's send and receive"
@@ -111,6 +112,7 @@ void NcclWorld::opened() {
   count_taken([&] {
     make_first();
     make_communicators(all, mine);
+    register_range();
   });
   drained();
 }
@@ -313,6 +315,7 @@ void NcclWorld::drained() {
 
 void NcclWorld::close() {
   if (aborted_ || first_ == nullptr) return;
+  deregister_range();
   std::vector<nccl::Comm> all;
   for (const auto& [key, comm] : comms_) all.push_back(comm);
   all.push_back(first_);

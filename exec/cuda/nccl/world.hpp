@@ -26,6 +26,7 @@
 
 #include "exec/communicator/processes.hpp"
 #include "exec/cuda/api/api.hpp"
+#include "exec/cuda/api/range_memory.hpp"
 #include "exec/cuda/api/watch.hpp"
 #include "exec/cuda/nccl/library.hpp"
 #include "exec/cuda/nccl/plugin/use.hpp"
@@ -44,7 +45,7 @@ struct NcclOptions {
   std::function<std::vector<Ran>()> ran;
 };
 
-class NcclWorld final : public Processes, public Watch {
+class NcclWorld final : public Processes, public Watch, public RangeMemory {
  public:
   // Of a communicator of the library: the ranks in the order of their indices, and what keeps it
   // apart from others of the same ranks.
@@ -84,6 +85,12 @@ class NcclWorld final : public Processes, public Watch {
   // each call until the first step is over: the library connects ranks when they first talk.
   core::Bytes taken() const override { return taken_; }
 
+  // ---- RangeMemory: of the library, and registered with every communicator. That lets NVLink's
+  // switches and network cards reach it without a copy to the library's own buffers. Null where the
+  // library has no such memory (before 2.19).
+  void* allocate_range(std::size_t bytes) override;
+  void release_range(void* range) noexcept override;
+
   // ---- for communicators of this world
   Api& api() const { return api_; }
   const CollectiveLibrary& library() const { return library_; }
@@ -115,6 +122,10 @@ class NcclWorld final : public Processes, public Watch {
   void split(const std::vector<Key>& round);
   void await(nccl::Comm comm, const std::string& what);
   std::string words_of(nccl::Result result, nccl::Comm comm) const;
+  // registered.cpp
+  void register_range();
+  void deregister_range();
+  std::string range_text() const;
   void close();
   [[noreturn]] void throw_ended();
   void note(const std::string& what, StreamHandle stream);
@@ -137,6 +148,10 @@ class NcclWorld final : public Processes, public Watch {
   // they may not move, and outlive a split that fails.
   std::deque<nccl::Comm> made_;
   std::map<Key, nccl::Comm> comms_;
+  void* range_ = nullptr;              // of the library
+  std::size_t range_bytes_ = 0;        // that were allocated, also when they are given back
+  std::vector<std::pair<nccl::Comm, void*>> registered_;  // handles of the range
+  std::size_t registrations_ = 0;      // that there were
   core::Bytes taken_{0};
   bool measures_ = true;               // until the first step is over
 

@@ -30,6 +30,9 @@ __attribute__((visibility("default"))) void planner_twin_meet(void* stream,
 __attribute__((visibility("default"))) void* planner_twin_take(void* stream, std::int64_t bytes);
 __attribute__((visibility("default"))) void planner_twin_give_back(void* device,
                                                                    std::int64_t bytes);
+// Memory of the device that the calling thread has bound, which the fake gives its caller.
+__attribute__((visibility("default"))) void* planner_twin_allocate(std::int64_t bytes);
+__attribute__((visibility("default"))) void planner_twin_release(void* memory);
 }
 
 namespace exec::cuda {

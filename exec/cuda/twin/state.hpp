@@ -63,6 +63,10 @@ struct PoolOf {
 struct Twin::State {
   explicit State(const TwinOptions& given) : options(given), random(given.seed, 0) {}
 
+  // Of the device's memory, for a pool; the caller holds the mutex.
+  void* allocate(PoolOf& pool, std::size_t bytes);
+  void release(PoolOf& pool, void* memory) noexcept;
+
   // Counts a call, and fails it where a test said so.
   void called(const std::string& call) {
     PLANNER_CHECK(bound == this, "a thread that has not bound the device");
@@ -104,7 +108,8 @@ struct Twin::State {
     return streams.back();
   }
 
-  inline static thread_local const State* bound = nullptr;  // the device of this thread
+  PoolOf library;                      // what a fake of a library took for its caller
+  inline static thread_local State* bound = nullptr;  // the device of this thread
 
   // Named here so that every binary with a twin has it to export.
   void (*const way_in)(void*, const planner_twin_meeting*) = &planner_twin_meet;

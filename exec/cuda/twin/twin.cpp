@@ -144,7 +144,7 @@ std::size_t Twin::pending() const {
 std::size_t Twin::leaked() const {
   const std::scoped_lock lock(state_->mutex);
   return state_->streams.size() + state_->events.size() + state_->pools.size() +
-         state_->pinned.size() + state_->graphs.size();
+         state_->pinned.size() + state_->graphs.size() + state_->library.blocks.size();
 }
 
 DeviceInfo Twin::device() {
@@ -178,33 +178,6 @@ void Twin::destroy(PoolHandle pool) noexcept {
 PoolMarks Twin::marks(PoolHandle pool) {
   const std::scoped_lock lock(state_->mutex);
   return {core::Bytes(pool->most), core::Bytes(pool->most)};
-}
-
-void* Twin::allocate(PoolHandle pool, std::size_t bytes) {
-  const std::scoped_lock lock(state_->mutex);
-  state_->called("allocate");
-  const auto size = static_cast<std::int64_t>((std::max<std::size_t>(bytes, 1) + 255) / 256 * 256);
-  const std::string call = "allocate(" + core::to_text(core::Bytes(size)) + ")";
-  if (state_->used + size > state_->options.memory.value())
-    throw DeviceFailure(FailureKind::out_of_memory, call, "the twin has no more");
-  void* memory = std::aligned_alloc(256, static_cast<std::size_t>(size));
-  if (memory == nullptr) throw DeviceFailure(FailureKind::out_of_memory, call, "the host has none");
-  std::memset(memory, 0xFF, static_cast<std::size_t>(size));
-  pool->blocks[memory] = size;
-  pool->used += size;
-  pool->most = std::max(pool->most, pool->used);
-  state_->used += size;
-  return memory;
-}
-
-void Twin::release(PoolHandle pool, void* memory) noexcept {
-  const std::scoped_lock lock(state_->mutex);
-  const auto block = pool->blocks.find(memory);
-  if (block == pool->blocks.end()) return;
-  pool->used -= block->second;
-  state_->used -= block->second;
-  std::free(memory);
-  pool->blocks.erase(block);
 }
 
 void* Twin::allocate_pinned(std::size_t bytes) {

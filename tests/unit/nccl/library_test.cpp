@@ -32,6 +32,7 @@ TEST_CASE("a library with NCCL's functions is opened, and says its version and i
   CHECK(cuda::nccl_version_text(opened.library->version) == "2.28.9");
   CHECK(std::filesystem::equivalent(opened.library->path, FAKE_NCCL_PATH));
   CHECK(opened.library->group_end != nullptr);
+  CHECK(opened.library->registers());
 }
 
 TEST_CASE("a version that lacks what is called is refused with the least that will do") {
