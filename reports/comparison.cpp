@@ -42,6 +42,11 @@ void add_memory(const planner::MemoryTerms& planned, const MeasuredMemory& run,
   if (run.workspace) add("workspace", planned.workspace, run.workspace);
   if (run.context) add("context", planned.context, run.context);
   if (run.communicators) add("communicators", planned.communicators, run.communicators);
+  // Shown where there are any; no plan predicts them.
+  if (run.message_blocks && *run.message_blocks > core::Bytes(0))
+    terms.push_back({.term = "memory.message_blocks", .unit = TermUnit::bytes,
+                     .predicted = std::nullopt, .measured = value(run.message_blocks),
+                     .assumed = true});
   if (run.device) add("device", planned.device, run.device);
 }
 

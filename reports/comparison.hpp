@@ -25,7 +25,8 @@ struct ComparedTerm {
   TermUnit unit{};
   std::optional<double> predicted, measured;
   bool comparable = true;  // false: a time of other hardware than planned
-  // Of what the cost model assumes that NCCL chooses: shown, and no promise of the plan.
+  // No promise of the plan: what the cost model assumes that NCCL chooses, or what it does not
+  // predict. Shown, and not counted as equal or different.
   bool assumed = false;
 
   std::optional<double> relative_error() const;

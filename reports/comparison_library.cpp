@@ -33,12 +33,16 @@ Value channels(const Calls& calls) {
   return std::ranges::max(calls, {}, &LibraryCalls::channels).channels;
 }
 
+std::string counted(std::int64_t n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 // "12 calls by ring, ll128, 24 channels".
 std::string words(const Calls& calls) {
   std::string text;
   for (const LibraryCalls& c : calls)
-    text += fmt::format("{}{} calls by {}, {}, {} channels", text.empty() ? "" : "; ", c.count,
-                        c.algorithm, c.protocol, c.channels);
+    text += fmt::format("{}{} by {}, {}, {}", text.empty() ? "" : "; ", counted(c.count, "call"),
+                        c.algorithm, c.protocol, counted(c.channels, "channel"));
   return text;
 }
 

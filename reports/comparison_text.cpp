@@ -61,6 +61,7 @@ std::string_view name(TermUnit unit) {
 }
 
 std::string error_text(const ComparedTerm& t) {
+  if (t.assumed && (!t.predicted || !t.measured)) return "-";
   if (t.assumed) return t.differs() ? "other choice" : "as assumed";
   if (t.unit != TermUnit::seconds) return t.differs() ? "differs" : "equal";
   if (!t.comparable && t.predicted && t.measured) return "not comparable";

@@ -37,7 +37,9 @@ struct RowCopy {
 
 // What a rank's device holds beside its range, as measured; absent where nothing measures it.
 struct MemoryBeside {
-  std::optional<core::Bytes> workspace, context, communicators, device;
+  std::optional<core::Bytes> workspace, context, device;
+  std::optional<core::Bytes> communicators;   // what a communication library took
+  std::optional<core::Bytes> message_blocks;  // of own kernels and servers, padded vectors
 };
 // Of a rank whose steps are kept.
 struct KeptSteps {

@@ -60,6 +60,7 @@ Json memory_json(const MeasuredMemory& m) {
   object.set("workspace", number(m.workspace));
   object.set("context", number(m.context));
   object.set("communicators", number(m.communicators));
+  object.set("message_blocks", number(m.message_blocks));
   object.set("device", number(m.device));
   Json peaks = Json::object();
   set_terms(peaks, m.peaks);

@@ -80,6 +80,7 @@ MeasuredMemory read_memory(JsonReader reader) {
   reader.optional("workspace", m.workspace, kFileBytes);
   reader.optional("context", m.context, kFileBytes);
   reader.optional("communicators", m.communicators, kFileBytes);
+  reader.optional("message_blocks", m.message_blocks, kFileBytes);
   reader.optional("device", m.device, kFileBytes);
   if (auto peaks = reader.optional_object("peaks")) read_terms(*peaks, m.peaks);
   return m;

@@ -27,6 +27,8 @@ struct MeasuredMemory {
   std::array<std::optional<core::Bytes>, program::kTerms> terms{};
   std::array<std::optional<core::Bytes>, program::kTerms> peaks{};  // each tag's own peak
   std::optional<core::Bytes> live, reserved, workspace, context, communicators, device;
+  // Of own kernels over send and receive, of servers, of padded vectors. No plan predicts them.
+  std::optional<core::Bytes> message_blocks;
 };
 
 // Totals of one step of the rank with most wire bytes in the entry, as in the plan.

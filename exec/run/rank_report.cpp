@@ -17,6 +17,7 @@ void fill_memory(RunRecord& r, const RankReport& named, int rank) {
   r.memory.workspace = named.beside.workspace;
   r.memory.context = named.beside.context;
   r.memory.communicators = named.beside.communicators;
+  r.memory.message_blocks = named.beside.message_blocks;
   r.memory.device = named.beside.device;
 }
 

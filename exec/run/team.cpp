@@ -70,7 +70,8 @@ void pack(Packer& p, const RankReport& r) {
   p.text(r.host);
   p.text(r.device_states);
   for (const auto* bytes :
-       {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.device})
+       {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.message_blocks,
+        &r.beside.device})
     p.value(*bytes);
   p.value(r.kept.replayed);
   p.text(r.kept.refused);
@@ -98,7 +99,8 @@ RankReport unpack_report(Unpacker& u) {
   r.host = u.text();
   r.device_states = u.text();
   for (auto* bytes :
-       {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.device})
+       {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.message_blocks,
+        &r.beside.device})
     *bytes = u.value<std::optional<core::Bytes>>();
   r.kept.replayed = u.value<std::int64_t>();
   r.kept.refused = u.text();

@@ -156,8 +156,8 @@ MemoryBeside CudaBackend::beside() const {
   core::Bytes messages{0};
   for (const auto& l : lanes_)
     if (l) messages += l->messages.made();
-  m.communicators = messages;
-  if (device_.watch != nullptr) *m.communicators += device_.watch->taken();
+  m.message_blocks = messages;
+  m.communicators = device_.watch != nullptr ? device_.watch->taken() : core::Bytes(0);
   // Alone on the card the driver's own figure is this rank's; else it is put together.
   m.device = device_.ranks == 1
                  ? device_.context + (device_.free - api_.memory().free)

@@ -190,6 +190,19 @@ TEST_CASE("one call less of NCCL than planned is a difference") {
   CHECK(equal_terms(c).equal == equal_terms(c).all - 2);
 }
 
+TEST_CASE("blocks of messages are shown where a run had some, and count neither way") {
+  exec::RunRecord run = sample_run();
+  run.memory.message_blocks = core::Bytes(0);
+  const EqualTerms without = equal_terms(compare(sample_plan(), run, "run.json").value());
+  run.memory.message_blocks = core::Bytes(4096);
+  const Comparison c = compare(sample_plan(), run, "run.json").value();
+  CHECK(term(c, "memory.message_blocks").measured == 4096.0);
+  CHECK_FALSE(term(c, "memory.message_blocks").predicted);
+  CHECK(equal_terms(c).all == without.all);
+  CHECK(equal_terms(c).equal == without.equal);
+  CHECK(has(comparisons_markdown({c}), "| memory.message_blocks | - | 4096 | - |"));
+}
+
 TEST_CASE("what the device did not measure is left out or null, never 0") {
   exec::RunRecord run = sample_run();
   run.memory.terms[0].reset();

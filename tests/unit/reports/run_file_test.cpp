@@ -20,7 +20,9 @@ TEST_CASE("what NCCL ran comes back from a run's file, and an older file has non
   exec::RunRecord run = reports_test::sample_run();
   run.communication[0].library = {{"nvls", "simple", 16, 7, core::Bytes(100), core::Bytes(10),
                                    core::Bytes(20)}};
+  run.memory.message_blocks = core::Bytes(4096);
   std::string text = exec::to_json_text(run);
+  CHECK(exec::parse_run(text, "run.json").value().memory.message_blocks == core::Bytes(4096));
   CHECK(exec::parse_run(text, "run.json").value().communication[0].library ==
         run.communication[0].library);
   run.communication[0].library.clear();
