@@ -254,7 +254,7 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
            "each");
   set.text("--collectives", options.collectives, "WHOSE",
            "own: the plan's algorithms; mpi, nccl: the library's (default over nccl); "
-           "plan: NCCL's, told to use the plan's algorithms");
+           "plan: NCCL's, told to run what the plan assumes");
   set.text("--device", options.device, "N",
            "the GPU to use, of those that the driver shows (0); over nccl LOCAL_RANK says which");
   set.text("--nccl", options.nccl, "PATH",
