@@ -21,61 +21,10 @@
 
 #include "core/result.hpp"
 #include "core/units.hpp"
+#include "models/ops/schemas.hpp"
 #include "models/spec.hpp"
 
 namespace models {
-
-// rows = samples x tokens. Weights are stored [out, in] row-major, one contiguous shard per rank.
-enum class OpKind : std::uint8_t {
-  token_embedding,      // y[rows,h] = wte[token] (rows of another vocabulary shard: 0)
-  position_embedding,   // y = x + wpe[position]                 y may take x's place
-  layer_norm,           // y = (x - mean) rstd gamma + beta      keeps x, mean, rstd
-  linear,               // y = x W^T (+ b)                       keeps x when W is trained; or
-                        // the operator that makes x also makes a copy of it in
-                        // fewer bits, and that copy is kept
-  lora_up,              // y = base + scale u B^T, per group     keeps u; y takes base's place
-  attention,            // softmax(q k^T / sqrt(d)) v            keeps qkv, y, lse
-  gelu,                 // of the form that `activation` says    keeps x
-  add,                  // y = a + b                             keeps nothing
-  bias_add,             // y = x + b (row-parallel bias, after the reduction); y takes x's place
-  dense,                // y = act(x W^T + b)                    keeps x; y unless act is identity
-  tensor_copy,          // f: identity forward, all-reduce of the gradient backward
-  tensor_reduce,        // g: all-reduce forward, identity backward; y takes x's place
-  softmax_max,          // stats: row maximum of the local logits
-  softmax_sum,          // stats: sum of exp, target logit (0 if the target is another shard's)
-  cross_entropy,        // loss += ..., logits become their own gradient in place
-  squared_error,        // loss += 1/2 scale |y - target|^2, y becomes its own gradient in place
-  rms_norm,             // y = x rstd gamma                      keeps x, rstd
-  rope,                 // rotates q and k of qkv by position; y takes qkv's place, keeps nothing
-  swiglu,               // y = silu(gate) up of x = [gate, up]   keeps x
-  type_embedding,       // y = x + wtt[type]; y takes x's place  keeps the types
-  first_token,          // y = first row of each sample          keeps nothing
-  top_k,                // gates: softmax of each row's k chosen logits; places: of its k copies
-                        // among all, expert by expert          keeps both
-  dispatch,             // y[rows k,n] = x's rows, by place      keeps the places
-  expert_exchange,      // y = what the expert ranks' x hold for this one; backward: the same of dy
-  expert_linear,        // y = x W^T of each row's expert; rows lie by rank of origin, then by
-                        // expert                                keeps x when W is trained
-  combine,              // y[rows,n] = sum over k of gate x      keeps x, gates, places
-  sequence_gather,      // y = all rows of the tensor ranks' x; y is gathered again for backward
-  sequence_scatter,     // y = this rank's rows of the ranks' sum of x
-  qk_norm,              // y = qkv, each q and k head by its RMS norm  keeps qkv, rstd
-  relu,                 // y = max(x, 0); y may take x's place   keeps y
-  convolution,          // y = x * W (+ b): rows are places of the result, k a window's inputs;
-                        //                                       keeps x when W is trained
-  max_pool,             // y, places of the greatest in windows  keeps the places
-  average_pool,         // y = mean of each window, padding is 0  keeps nothing
-  local_response_norm,  // y = x / (2 + 1e-4 / w sum over w channels of x^2)^0.75    keeps x
-  dropout,              // y = x mask / (1 - p), p = 1/2         keeps the mask
-  concat,               // y[rows,n] = the inputs side by side   keeps nothing
-  cut_send,             // x goes to the other part (backward: its gradient comes back); k: number
-  cut_receive,          // y comes from the other part (backward: its gradient goes back)
-  cut_sent,             // all that was sent has arrived: it may go
-  head_exchange,  // y[rows ranks, (heads / ranks) ...] of qkv: all rows of some heads; backward:
-                  // row_exchange of dy                    keeps nothing
-  row_exchange,   // y[rows, heads ...] of attention's output: all heads of some rows; backward:
-                  // head_exchange of dy                   keeps nothing
-};
 
 // Which type of the recipe a tensor is stored in.
 enum class TensorRole : std::uint8_t {
@@ -136,9 +85,11 @@ struct Window { std::int64_t kernel = 1, stride = 1, padding = 0; };
 struct Operator {
   std::string name;                    // "attn.qkv"
   OpKind kind{};
-  std::vector<TensorIndex> inputs;     // in the order of the kernel's signature
+  // In the order of the kind's schema; behind the outputs that it names come copies of them in
+  // fewer bits, which readers of the outputs keep.
+  std::vector<TensorIndex> inputs;
   std::vector<TensorIndex> outputs;
-  std::vector<ParameterIndex> parameters;  // weight, then bias
+  std::vector<ParameterIndex> parameters;
   // What backward reads: inputs or outputs of this operator, or narrow copies of its inputs.
   std::vector<TensorIndex> saved;
   // Shape: rows per sample x (n outputs, k inputs), and what the kind needs beside.

@@ -1,6 +1,7 @@
 #pragma once
-// Which of an action's views it writes; the others it reads. Follows the argument tables of
-// sim/program/README.md. An added-to or in-place view counts as written. Pure; thread-safe.
+// Which of an action's views it writes; the others it reads. Of a kernel the operator's schema says
+// so, of other actions the table of sim/program/README.md. A view that is added to or changed in
+// place counts as written. Pure; thread-safe.
 
 #include <cstdint>
 

@@ -67,8 +67,8 @@ enum class ActionKind : std::uint8_t {
   alloc,            // args {buffer}
   free,             // args {buffer}
   load,             // args {tokens | features | targets}: this micro-batch's samples (op: Input)
-  forward,          // args {inputs..., parameters..., outputs...}
-  input_gradient,   // see sim/program/README.md for the argument order of each operator kind
+  forward,          // of these three the operator's schema names the args (models/ops)
+  input_gradient,
   weight_gradient,
   fence,            // no work: its waits and its signal, at its place in its stream
   zero,             // args {view}

@@ -1,0 +1,394 @@
+#pragma once
+// The operators: a kind, its formula, and its schema (schema.hpp; README.md has the notation). All
+// readers follow these declarations: the builders of graphs, the lowering, the checker, the costs,
+// and the kernels of both backends. rows = samples x tokens; matrices are [out, in], row-major.
+
+#include "models/ops/schema.hpp"
+
+namespace models {
+
+// In the order in which Programs number them.
+enum class OpKind : std::uint8_t {
+  token_embedding, position_embedding, layer_norm, linear, lora_up, attention, gelu, add, bias_add,
+  dense, tensor_copy, tensor_reduce, softmax_max, softmax_sum, cross_entropy, squared_error,
+  rms_norm, rope, swiglu, type_embedding, first_token, top_k, dispatch, expert_exchange,
+  expert_linear, combine, sequence_gather, sequence_scatter, qk_norm, relu, convolution, max_pool,
+  average_pool, local_response_norm, dropout, concat, cut_send, cut_receive, cut_sent,
+  head_exchange, row_exchange,
+};
+
+namespace ops {
+
+// ---- embeddings
+
+// y[rows,h] = wte[token]; rows of another rank's part of the vocabulary are 0.
+inline constexpr Schema token_embedding{
+    .kind = OpKind::token_embedding,
+    .inputs = "tokens", .parameters = "wte", .outputs = "y",
+    .keeps = "tokens?",
+    .weight_gradient = "d_y tokens -> d_wte",
+    .gradient = Gradient::lookup, .divides = kSample | kRow | kOut | kVocabulary,
+    .work = {.by = WorkOf::lookup}};
+
+// y = x + wpe[position]
+inline constexpr Schema position_embedding{
+    .kind = OpKind::position_embedding,
+    .inputs = "x", .parameters = "wpe", .outputs = "y",
+    .weight_gradient = "d_y -> d_wpe",
+    .in_place = "y=x",
+    .gradient = Gradient::embeds, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::table_rows}};
+
+// y = x + wtt[type]
+inline constexpr Schema type_embedding{
+    .kind = OpKind::type_embedding,
+    .inputs = "x types", .parameters = "wtt", .outputs = "y",
+    .keeps = "types?",
+    .weight_gradient = "d_y types -> d_wtt",
+    .in_place = "y=x",
+    .gradient = Gradient::embeds, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::table_rows}};
+
+// ---- norms
+
+// y = (x - mean) rstd gamma + beta
+inline constexpr Schema layer_norm{
+    .kind = OpKind::layer_norm,
+    .inputs = "x", .parameters = "gamma beta?", .outputs = "y mean rstd",
+    .keeps = "x mean rstd",
+    .input_gradient = "d_y x mean rstd gamma -> d_x d_gamma? d_beta?",
+    .gradient = Gradient::joint, .divides = kSample | kRow,
+    .work = {.by = WorkOf::layer_norm}};
+
+// y = x rstd gamma. `copies` are what a framework keeps of a norm made of several kernels.
+inline constexpr Schema rms_norm{
+    .kind = OpKind::rms_norm,
+    .inputs = "x", .parameters = "gamma", .outputs = "y rstd copies?",
+    .keeps = "x rstd copies?",
+    .input_gradient = "d_y x rstd copies? gamma -> d_x d_gamma?",
+    .gradient = Gradient::joint, .divides = kSample | kRow,
+    .work = {.by = WorkOf::rms_norm}};
+
+// Each head of q and of k by an RMS norm of its own, v as it is.
+inline constexpr Schema qk_norm{
+    .kind = OpKind::qk_norm,
+    .inputs = "qkv", .parameters = "q_gamma k_gamma", .outputs = "y rstd",
+    .keeps = "qkv rstd",
+    .input_gradient = "d_y qkv rstd q_gamma k_gamma -> d_qkv d_q_gamma? d_k_gamma?",
+    .gradient = Gradient::joint, .divides = kSample | kRow | kHead,
+    .work = {.by = WorkOf::head_norm}};
+
+// y = x / (2 + 1e-4 / w sum over w channels of x^2)^0.75
+inline constexpr Schema local_response_norm{
+    .kind = OpKind::local_response_norm,
+    .inputs = "x", .outputs = "y",
+    .keeps = "x",
+    .input_gradient = "d_y x -> d_x",
+    .gradient = Gradient::joint, .divides = kSample,
+    .work = {.by = WorkOf::response_norm}};
+
+// ---- products
+
+// y = x W^T (+ b). Keeps x when W is trained; or the operator that makes x also makes a copy of it
+// in fewer bits, and that copy is kept. A product of which half was kept makes the other half.
+inline constexpr Schema linear{
+    .kind = OpKind::linear,
+    .inputs = "x", .parameters = "w b?", .outputs = "y", .beside = "<- half?",
+    .keeps = "x?",
+    .input_gradient = "d_y w -> d_x",
+    .weight_gradient = "d_y x -> d_w d_b?",
+    .gradient = Gradient::product, .divides = kSample | kRow | kOut | kIn,
+    .work = {.by = WorkOf::product}};
+
+// y = act(x W^T + b). The weight gradient comes first: it turns d_y into d_y act'(y) in place. Of
+// the identity, which reads no y, d_y stands in its place.
+inline constexpr Schema dense{
+    .kind = OpKind::dense,
+    .inputs = "x", .parameters = "w b?", .outputs = "y",
+    .keeps = "x y?",
+    .input_gradient = "d_y w -> d_x",
+    .weight_gradient = "d_y! y x -> d_w d_b?",
+    .in_place = "d_y=y",
+    .gradient = Gradient::product, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::dense}};
+
+// y = base + scale u B^T, a block of columns of y for each group
+inline constexpr Schema lora_up{
+    .kind = OpKind::lora_up,
+    .inputs = "base u", .parameters = "B", .outputs = "y",
+    .keeps = "u",
+    .input_gradient = "d_y u B -> d_u d_B",
+    .in_place = "y=base",
+    .gradient = Gradient::adapter, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::adapter}};
+
+// y = x W^T of each row's expert; rows lie by rank of origin, then by expert
+inline constexpr Schema expert_linear{
+    .kind = OpKind::expert_linear,
+    .inputs = "x", .parameters = "w", .outputs = "y",
+    .keeps = "x?",
+    .input_gradient = "d_y w -> d_x",
+    .weight_gradient = "d_y x -> d_w",
+    .gradient = Gradient::product, .divides = kSample | kRow | kOut | kIn | kExpert,
+    .work = {.by = WorkOf::expert_product}};
+
+// y = x * W (+ b): rows are places of the result, k a window's inputs
+inline constexpr Schema convolution{
+    .kind = OpKind::convolution,
+    .inputs = "x", .parameters = "w b?", .outputs = "y",
+    .keeps = "x?",
+    .input_gradient = "d_y w -> d_x",
+    .weight_gradient = "d_y x -> d_w d_b?",
+    .gradient = Gradient::product, .divides = kSample | kOut | kIn,
+    .work = {.by = WorkOf::convolution}};
+
+// ---- attention: softmax(q k^T / sqrt(d)) v
+
+constexpr Schema attends(std::string_view beside, std::string_view input_gradient) {
+  return {.kind = OpKind::attention,
+          .inputs = "qkv", .outputs = "out lse probabilities?", .beside = beside,
+          .keeps = "qkv out lse probabilities?",
+          .input_gradient = input_gradient,
+          .gradient = Gradient::attention,
+          .divides = kSample | kRow | kHead,
+          .work = {.by = WorkOf::attention}};
+}
+// Where context ranks divide the rows, `keys` are the keys and values of all of them, in ascending
+// positions, [samples, keys, (k, v)]. The input gradient overwrites them with what this rank adds
+// to their gradients. A kind that stores its scores keeps `probabilities`, [samples, heads, rows,
+// keys].
+inline constexpr Schema attention =
+    attends("<- keys?", "d_out qkv out lse probabilities? -> d_qkv keys?");
+// The steps of a ring: keys come block by block. The first step finds its own keys in qkv. `sum`
+// collects the queries' results, and in backward their gradients, in the statistics' type; where
+// activations have that type, out and d_qkv serve as the sum. The last step writes out.
+inline constexpr Schema ring_own =
+    attends("-> sum?", "d_out qkv out lse probabilities? -> d_qkv sum?");
+// The other steps merge the block of another rank. The gradients of its keys are summed as a ring's
+// reduce-scatter does.
+inline constexpr Schema ring_block =
+    attends("-> sum? <- keys", "d_out qkv out lse probabilities? -> d_qkv sum? d_keys <- keys");
+
+// Rotates q and k of qkv by position; backward turns the gradient back. A pair (a, b) becomes
+// (a cos - b sin, a sin + b cos): 6 operations for two elements.
+inline constexpr Schema rope{
+    .kind = OpKind::rope,
+    .inputs = "qkv", .outputs = "y copies?",
+    .keeps = "copies?",
+    .input_gradient = "d_y!",
+    .in_place = "y=qkv",
+    .gradient = Gradient::turns, .divides = kSample | kRow | kHead,
+    .work = {.by = WorkOf::pointwise, .flops_forward = 3, .flops_backward = 3,
+             .moved_forward = 2, .moved_backward = 2}};
+
+// ---- elementwise. FLOPs count the arithmetic of the formula, an exp or tanh as one.
+
+// One input, one result of its size, and a gradient from what it keeps: x or y.
+constexpr Schema unary(OpKind kind, std::string_view outputs, std::string_view keeps,
+                       std::string_view input_gradient, Work work) {
+  return {.kind = kind,
+          .inputs = "x", .outputs = outputs,
+          .keeps = keeps,
+          .input_gradient = input_gradient,
+          .in_place = "y=x d_x=d_y",
+          .gradient = Gradient::elementwise,
+          .divides = kSample | kRow | kOut,
+          .work = work};
+}
+
+// The tanh form is 0.5 x (1 + tanh(c (x + 0.044715 x^3))); its gradient computes the tanh again
+// (6), then its derivative. `half` is what checkpoint=selective_op keeps of x: its latter columns.
+inline constexpr Schema gelu =
+    unary(OpKind::gelu, "y half?", "x half?", "d_y x -> d_x",
+          {.by = WorkOf::pointwise, .flops_forward = 9, .flops_backward = 18,
+           .moved_forward = 2, .moved_backward = 3});
+
+// y = max(x, 0)
+inline constexpr Schema relu =
+    unary(OpKind::relu, "y", "y", "d_y y -> d_x",
+          {.by = WorkOf::pointwise, .flops_forward = 1, .flops_backward = 1,
+           .moved_forward = 2, .moved_backward = 3});
+
+// y = x mask / (1 - p), p = 1/2
+inline constexpr Schema dropout =
+    unary(OpKind::dropout, "y mask", "mask", "d_y mask -> d_x",
+          {.by = WorkOf::pointwise, .flops_forward = 2, .flops_backward = 2,
+           .moved_forward = 2, .moved_backward = 2, .masks = 1});
+
+// y = silu(gate) up of x = [gate, up]. silu: exp, + 1, divide, multiply 4; gate times up 1.
+// Backward: the sigmoid again 3, silu 1, d_up 1, derivative 4, d_gate 1. `half` as of gelu.
+inline constexpr Schema swiglu{
+    .kind = OpKind::swiglu,
+    .inputs = "x", .outputs = "y half?",
+    .keeps = "x half?",
+    .input_gradient = "d_y x half? -> d_x",
+    .gradient = Gradient::joint, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::pointwise, .flops_forward = 5, .flops_backward = 10,
+             .moved_forward = 3, .moved_backward = 5}};
+
+// y = a + b. Of a residual stream a is kept by a norm, so y takes the place of b, the branch.
+inline constexpr Schema add{
+    .kind = OpKind::add,
+    .inputs = "a b", .outputs = "y",
+    .in_place = "y=b",
+    .gradient = Gradient::sum, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::pointwise, .flops_forward = 1, .flops_backward = 1,
+             .moved_forward = 3, .moved_backward = 3}};
+
+// y = x + b: the bias of a row-parallel product, after the reduction
+inline constexpr Schema bias_add{
+    .kind = OpKind::bias_add,
+    .inputs = "x", .parameters = "b", .outputs = "y",
+    .weight_gradient = "d_y -> d_b",
+    .in_place = "y=x",
+    .gradient = Gradient::passes, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::bias}};
+
+// y[rows,n] = the inputs side by side. There is a d_x of every input, needed or not.
+inline constexpr Schema concat{
+    .kind = OpKind::concat,
+    .inputs = "x*", .outputs = "y",
+    .input_gradient = "d_y -> d_x*",
+    .gradient = Gradient::joint, .divides = kSample | kRow,
+    .work = {.by = WorkOf::pointwise, .moved_forward = 2, .moved_backward = 2}};
+
+// y = first row of each sample
+inline constexpr Schema first_token{
+    .kind = OpKind::first_token,
+    .inputs = "x", .outputs = "y",
+    .input_gradient = "d_y -> d_x",
+    .gradient = Gradient::joint, .divides = kSample | kOut,
+    .work = {.by = WorkOf::pointwise, .moved_forward = 2, .moved_backward = 2}};
+
+// ---- mixtures of experts
+
+// gates: softmax of each row's k chosen logits; places: of its k copies among all, by expert
+inline constexpr Schema top_k{
+    .kind = OpKind::top_k,
+    .inputs = "logits", .outputs = "gates places",
+    .keeps = "gates places",
+    .input_gradient = "d_gates gates places -> d_logits",
+    .gradient = Gradient::joint, .divides = kSample | kRow,
+    .work = {.by = WorkOf::routing}};
+
+// y[rows k,n] = x's rows, by place
+inline constexpr Schema dispatch{
+    .kind = OpKind::dispatch,
+    .inputs = "x places", .outputs = "y",
+    .keeps = "places",
+    .input_gradient = "d_y places -> d_x",
+    .gradient = Gradient::joint, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::dispatching}};
+
+// y[rows,n] = sum over k of gate x
+inline constexpr Schema combine{
+    .kind = OpKind::combine,
+    .inputs = "x gates places", .outputs = "y",
+    .keeps = "x gates places",
+    .input_gradient = "d_y x gates places -> d_x d_gates",
+    .gradient = Gradient::joint, .divides = kSample | kRow | kOut,
+    .work = {.by = WorkOf::combining}};
+
+// ---- images
+
+// y, and places of the greatest in windows
+inline constexpr Schema max_pool{
+    .kind = OpKind::max_pool,
+    .inputs = "x", .outputs = "y places?",
+    .keeps = "places",
+    .input_gradient = "d_y places -> d_x",
+    .gradient = Gradient::joint, .divides = kSample | kOut,
+    .work = {.by = WorkOf::pool}};
+
+// y = mean of each window, padding is 0
+inline constexpr Schema average_pool{
+    .kind = OpKind::average_pool,
+    .inputs = "x", .outputs = "y",
+    .input_gradient = "d_y -> d_x",
+    .gradient = Gradient::joint, .divides = kSample | kOut,
+    .work = {.by = WorkOf::pool}};
+
+// ---- losses: the logits (or y) become their own gradient in place
+
+// row maximum of the local logits
+inline constexpr Schema softmax_max{
+    .kind = OpKind::softmax_max,
+    .inputs = "logits", .outputs = "max",
+    .divides = kSample | kRow | kVocabulary,
+    .work = {.by = WorkOf::pointwise, .flops_forward = 1, .moved_forward = 1, .statistics = 1}};
+
+// sum of exp, and the target's logit (0 if the target is another rank's)
+inline constexpr Schema softmax_sum{
+    .kind = OpKind::softmax_sum,
+    .inputs = "logits max targets", .outputs = "sums",
+    .divides = kSample | kRow | kVocabulary,
+    .work = {.by = WorkOf::pointwise, .flops_forward = 3, .moved_forward = 1, .statistics = 3,
+             .tokens = 1}};
+
+// loss += ... `copies` are wider copies of logits that a framework keeps.
+inline constexpr Schema cross_entropy{
+    .kind = OpKind::cross_entropy,
+    .inputs = "logits! max sums targets", .outputs = "copies?", .beside = "-> loss",
+    .keeps = "logits copies?",
+    .divides = kSample | kRow | kVocabulary,
+    .work = {.by = WorkOf::pointwise, .flops_forward = 5, .moved_forward = 2, .statistics = 3,
+             .tokens = 1}};
+
+// loss += 1/2 scale |y - target|^2
+inline constexpr Schema squared_error{
+    .kind = OpKind::squared_error,
+    .inputs = "y! target", .beside = "-> loss",
+    .keeps = "y",
+    .divides = kSample | kRow,
+    .work = {.by = WorkOf::pointwise, .flops_forward = 4, .moved_forward = 3}};
+
+// ---- transfers: their actions are collectives and messages, not kernels
+
+constexpr Schema transfer(OpKind kind, Gradient gradient = Gradient::transfer,
+                          std::string_view in_place = {}) {
+  return {.kind = kind, .inputs = "x", .outputs = "y", .in_place = in_place, .gradient = gradient};
+}
+// [megatron] f: the identity forward, a sum of the gradients backward; g: a sum (or maximum)
+// forward, the identity backward.
+inline constexpr Schema tensor_copy = transfer(OpKind::tensor_copy, Gradient::passes, "y=x");
+inline constexpr Schema tensor_reduce = transfer(OpKind::tensor_reduce, Gradient::passes, "y=x");
+// All rows of the tensor ranks' x, gathered again for backward; this rank's rows of their sum.
+inline constexpr Schema sequence_gather = transfer(OpKind::sequence_gather);
+inline constexpr Schema sequence_scatter = transfer(OpKind::sequence_scatter);
+// What the expert ranks' x hold for this one; backward: the same of d_y.
+inline constexpr Schema expert_exchange = transfer(OpKind::expert_exchange);
+// All rows of some heads of qkv; all heads of some rows of attention's output. Each is the other's
+// backward.
+inline constexpr Schema head_exchange = transfer(OpKind::head_exchange);
+inline constexpr Schema row_exchange = transfer(OpKind::row_exchange);
+// x goes to the other part of a cut graph, y comes from it; backward their gradients go the other
+// way. cut_sent: all that was sent has arrived.
+inline constexpr Schema cut_send{
+    .kind = OpKind::cut_send, .inputs = "x", .gradient = Gradient::transfer};
+inline constexpr Schema cut_receive{
+    .kind = OpKind::cut_receive, .outputs = "y", .gradient = Gradient::transfer};
+inline constexpr Schema cut_sent{.kind = OpKind::cut_sent};
+
+// By kind; then the other forms of a kind.
+inline constexpr std::array kSchemas{
+    &token_embedding, &position_embedding, &layer_norm, &linear, &lora_up, &attention, &gelu, &add,
+    &bias_add, &dense, &tensor_copy, &tensor_reduce, &softmax_max, &softmax_sum, &cross_entropy,
+    &squared_error, &rms_norm, &rope, &swiglu, &type_embedding, &first_token, &top_k, &dispatch,
+    &expert_exchange, &expert_linear, &combine, &sequence_gather, &sequence_scatter, &qk_norm,
+    &relu, &convolution, &max_pool, &average_pool, &local_response_norm, &dropout, &concat,
+    &cut_send, &cut_receive, &cut_sent, &head_exchange, &row_exchange, &ring_own, &ring_block};
+
+constexpr const Schema& schema(OpKind kind) { return *kSchemas[static_cast<std::size_t>(kind)]; }
+
+// What an operator made by unary() keeps of its own input and result, x or y; empty of others.
+constexpr std::string_view kept_of_unary(OpKind kind) {
+  const Schema& s = schema(kind);
+  if (s.gradient != Gradient::elementwise) return {};
+  std::string_view keeps = s.keeps;
+  const std::string_view first = next_word(keeps);
+  return first == "x" || first == "y" ? first : std::string_view{};
+}
+constexpr bool is_unary(OpKind kind) { return !kept_of_unary(kind).empty(); }
+
+}  // namespace ops
+}  // namespace models
