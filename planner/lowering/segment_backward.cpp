@@ -8,6 +8,8 @@ namespace planner::lowering {
 
 using models::OpKind;
 using models::TensorIndex;
+using models::ops::Gradient;
+using models::ops::Kernel;
 
 // A tensor needs a gradient when something trained lies before it.
 void SegmentEmitter::find_needs_gradient(bool input_needs) {
@@ -19,9 +21,7 @@ void SegmentEmitter::find_needs_gradient(bool input_needs) {
     // What another part made, some trained operator there made.
     const bool needs = op.kind == OpKind::cut_receive ||
                        std::ranges::any_of(op.parameters, [&](auto p) { return trained(p); }) ||
-                       std::ranges::any_of(op.inputs, [&](auto t) {
-                         return needs_gradient_[static_cast<std::size_t>(t)];
-                       });
+                       std::ranges::any_of(op.inputs, [&](auto t) { return needs_gradient(t); });
     for (TensorIndex t : op.outputs) {
       const auto& tensor = segment_.tensors[static_cast<std::size_t>(t)];
       needs_gradient_[static_cast<std::size_t>(t)] =
@@ -31,10 +31,8 @@ void SegmentEmitter::find_needs_gradient(bool input_needs) {
   }
 }
 
-// Operators whose input has the gradient of their output.
-static bool hands_gradient_on(OpKind kind) {
-  return kind == OpKind::add || kind == OpKind::tensor_copy || kind == OpKind::tensor_reduce ||
-         kind == OpKind::bias_add;
+static Gradient gradient_of(const models::Operator& op) {
+  return models::ops::schema(op.kind).gradient;
 }
 
 // Whether the gradient of t becomes the gradient of the segment's input: along a residual stream,
@@ -43,7 +41,9 @@ bool SegmentEmitter::leads_to_input(TensorIndex t) const {
   if (!segment_.shares_gradients) return t == segment_.input;
   for (auto at = order_.rbegin(); at != order_.rend() && t != segment_.input; ++at) {
     const Op& op = segment_.graph[*at];
-    if (hands_gradient_on(op.kind) && op.outputs[0] == t) t = op.inputs[0];
+    const Gradient rule = gradient_of(op);
+    const bool hands_on = rule == Gradient::sum || rule == Gradient::passes;
+    if (hands_on && op.outputs[0] == t) t = op.inputs[0];
   }
   return t == segment_.input;
 }
@@ -104,42 +104,27 @@ void SegmentEmitter::consume(int storage) {
   if (--s.pending == 0) builder_.free(s.view);
 }
 
-void SegmentEmitter::emit_backward(ActionKind kind, const Op& op, std::vector<View> args,
-                                   bool accumulate) {
-  const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
-  builder_.emit({.kind = kind,
-                 .args = std::move(args),
-                 .op = op_index_[static_cast<std::size_t>(at - order_.begin())],
-                 .flags = static_cast<std::uint8_t>(accumulate ? program::kAccumulate : 0)});
-}
-
-// linear, dense, lora_up: weight gradient first, so that the kept input can go before the input's
-// gradient comes.
+// Products: weight gradient first, so that the kept input can go before the input's gradient comes.
 void SegmentEmitter::backward_gemm(const Op& op, int dy) {
-  const View d = storages_[static_cast<std::size_t>(dy)].view;
+  const View d = view_of(dy);
   const TensorIndex x = op.inputs[0];
   const bool later = splits_ && op.kind == OpKind::linear && trained(op.parameters[0]);
   const bool handed_over = later && defer(op, dy);
   if (trained(op.parameters[0]) && !later) {
-    std::vector<View> args{d};
+    Given given{{"d_y", d}};
     // The derivative of the identity reads nothing, and its output is not kept.
-    if (op.kind == OpKind::dense)
-      args.push_back(op.activation == models::Activation::identity ? d
-                                                                   : tensor_view(op.outputs[0]));
-    args.push_back(tensor_view(op.saved.front()));
-    for (auto p : op.parameters) args.push_back(gradient_view(p));
-    emit_backward(ActionKind::weight_gradient, op, std::move(args));
+    if (op.kind == OpKind::dense && op.activation == models::Activation::identity)
+      given.emplace_back("y", d);
+    emit_backward(Kernel::weight_gradient, op, given);
   }
   free_kept_after_backward(static_cast<std::size_t>(
       std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; }) -
       order_.begin()));
-  if (needs_gradient_[static_cast<std::size_t>(x)]) {
+  if (needs_gradient(x)) {
     bool accumulate = false;
     const int dx = gradient_target(x, &accumulate);
     decode(op);
-    emit_backward(ActionKind::input_gradient, op,
-                  {d, weight_view(op.parameters[0]), storages_[static_cast<std::size_t>(dx)].view},
-                  accumulate);
+    emit_backward(Kernel::input_gradient, op, {{"d_y", d}, {"d_x", view_of(dx)}}, accumulate);
     release_decoded(op);
   }
   if (!handed_over) consume(dy);
@@ -148,14 +133,13 @@ void SegmentEmitter::backward_gemm(const Op& op, int dy) {
 // dy is the gradient of both inputs; where one has some already, dy is added to it.
 void SegmentEmitter::backward_add(const Op& op, int dy) {
   for (TensorIndex t : op.inputs) {
-    if (!needs_gradient_[static_cast<std::size_t>(t)]) continue;
+    if (!needs_gradient(t)) continue;
     if (storage_of(t) < 0) {
       alias_gradient(t, dy);
       continue;
     }
-    builder_.emit({.kind = ActionKind::accumulate,
-                   .args = {storages_[static_cast<std::size_t>(dy)].view,
-                            storages_[static_cast<std::size_t>(storage_of(t))].view}});
+    builder_.emit(
+        {.kind = ActionKind::accumulate, .args = {view_of(dy), view_of(storage_of(t))}});
   }
   consume(dy);
 }
@@ -163,132 +147,89 @@ void SegmentEmitter::backward_add(const Op& op, int dy) {
 // The gradient of the output is the input's; where the input has one already, it is added.
 void SegmentEmitter::backward_identity(const Op& op, int dy) {
   const TensorIndex x = op.inputs[0];
-  if (!needs_gradient_[static_cast<std::size_t>(x)]) return consume(dy);
+  if (!needs_gradient(x)) return consume(dy);
   if (storage_of(x) < 0) {
     alias_gradient(x, dy);
   } else {
     bool accumulate = false;
     const int dx = gradient_target(x, &accumulate);
-    builder_.emit({.kind = ActionKind::accumulate,
-                   .args = {storages_[static_cast<std::size_t>(dy)].view,
-                            storages_[static_cast<std::size_t>(dx)].view}});
+    builder_.emit({.kind = ActionKind::accumulate, .args = {view_of(dy), view_of(dx)}});
   }
   consume(dy);
 }
 
+void SegmentEmitter::backward_transfer(const Op& op, int dy) {
+  switch (op.kind) {
+    case OpKind::sequence_gather: return backward_gather(op, dy);
+    case OpKind::sequence_scatter: return backward_scatter(op, dy);
+    case OpKind::expert_exchange: return backward_exchange(op, dy);
+    case OpKind::head_exchange:
+    case OpKind::row_exchange: return backward_heads(op, dy);
+    default: PLANNER_CHECK(false, "a transfer without a counterpart: " + op.name);
+  }
+}
+
+void SegmentEmitter::backward_attention(const Op& op, int dy) {
+  const TensorIndex x = op.inputs[0];
+  bool accumulate = false;
+  const int dx = gradient_target(x, &accumulate);
+  PLANNER_CHECK(!accumulate, "attention overwrites its input's gradient");
+  const View d_out = view_of(dy), d_qkv = view_of(dx);
+  if (!ring_.steps.empty()) {
+    ring_backward(op, d_out, d_qkv);
+    return consume(dy);
+  }
+  Given given{{"d_out", d_out}, {"d_qkv", d_qkv}};
+  if (keys_ != program::kNone) given.emplace_back("keys", constant_view(keys_));
+  gather_keys(tensor_view(x));
+  emit_backward(Kernel::input_gradient, op, given);
+  scatter_keys(d_qkv);
+  consume(dy);
+}
+
+void SegmentEmitter::backward_adapter(const Op& op, int dy) {
+  bool accumulate = false;
+  const int du = gradient_target(op.inputs[1], &accumulate);
+  emit_backward(Kernel::input_gradient, op, {{"d_y", view_of(dy)}, {"d_u", view_of(du)}},
+                accumulate);
+  if (needs_gradient(op.inputs[0])) alias_gradient(op.inputs[0], dy);
+  consume(dy);
+}
+
+// The rule is the schema's.
 void SegmentEmitter::backward_operator(const Op& op) {
   if (op.kind == OpKind::cut_send) return backward_cut_send(op);
   if (op.kind == OpKind::cut_receive) return backward_cut_receive(op);
-  const TensorIndex y = op.outputs.empty() ? models::kNoTensor : op.outputs[0];
-  const int dy = y >= 0 ? storage_of(y) : -1;
+  const int dy = op.outputs.empty() ? -1 : storage_of(op.outputs[0]);
   if (dy < 0) return;
-  const View d = storages_[static_cast<std::size_t>(dy)].view;
-  const TensorIndex x = op.inputs[0];
-  const bool needs = needs_gradient_[static_cast<std::size_t>(x)];
-  bool accumulate = false;
-  switch (op.kind) {
-    case OpKind::linear:
-    case OpKind::dense:
-    case OpKind::expert_linear:
-    case OpKind::convolution:
-      return backward_gemm(op, dy);
-    case OpKind::add:
+  const models::ops::Schema& schema = models::ops::schema(op.kind);
+  const Given d_y{{"d_y", view_of(dy)}};
+  const auto weight_gradient = [&] {
+    if (!schema.weight_gradient.empty() && trained(op.parameters[0]))
+      emit_backward(Kernel::weight_gradient, op, d_y);
+  };
+  switch (schema.gradient) {
+    case Gradient::none: return;
+    case Gradient::transfer: return backward_transfer(op, dy);
+    case Gradient::product: return backward_gemm(op, dy);
+    case Gradient::sum:
       return segment_.shares_gradients ? backward_add(op, dy) : backward_sum(op, dy);
-    case OpKind::tensor_copy:  // f: the gradients of the ranks' parts add up
-      emit_reduction(op, d);
+    case Gradient::passes:  // of f the gradients of the ranks' parts add up
+      if (op.kind == OpKind::tensor_copy) emit_reduction(op, view_of(dy));
       [[fallthrough]];
-    case OpKind::tensor_reduce:
-    case OpKind::bias_add:
-    case OpKind::position_embedding:
-      if (op.kind == OpKind::bias_add || op.kind == OpKind::position_embedding)
-        if (trained(op.parameters[0]))
-          emit_backward(ActionKind::weight_gradient, op, {d, gradient_view(op.parameters[0])});
+    case Gradient::embeds:
+      weight_gradient();
       return backward_identity(op, dy);
-    case OpKind::rope:
-      emit_backward(ActionKind::input_gradient, op, {d});
+    case Gradient::turns:
+      emit_backward(Kernel::input_gradient, op, d_y);
       return backward_identity(op, dy);
-    case OpKind::type_embedding:
-      if (trained(op.parameters[0]))
-        emit_backward(ActionKind::weight_gradient, op,
-                      {d, tensor_view(op.inputs[1]), gradient_view(op.parameters[0])});
-      return backward_identity(op, dy);
-    case OpKind::token_embedding:
-      if (trained(op.parameters[0]))
-        emit_backward(ActionKind::weight_gradient, op,
-                      {d, tensor_view(x), gradient_view(op.parameters[0])});
+    case Gradient::lookup:
+      weight_gradient();
       return consume(dy);
-    case OpKind::layer_norm: {
-      if (!needs && !trained(op.parameters[0])) return consume(dy);
-      const int dx = gradient_target(x, &accumulate);
-      std::vector<View> args{d, tensor_view(x), tensor_view(op.outputs[1]),
-                             tensor_view(op.outputs[2]), weight_view(op.parameters[0]),
-                             storages_[static_cast<std::size_t>(dx)].view};
-      if (trained(op.parameters[0]))
-        for (auto p : op.parameters) args.push_back(gradient_view(p));
-      emit_backward(ActionKind::input_gradient, op, std::move(args), accumulate);
-      if (!needs) consume(dx);  // of the model's input: nobody reads it
-      return consume(dy);
-    }
-    case OpKind::attention: {
-      const int dx = gradient_target(x, &accumulate);
-      PLANNER_CHECK(!accumulate, "attention overwrites its input's gradient");
-      const View d_qkv = storages_[static_cast<std::size_t>(dx)].view;
-      if (!ring_.steps.empty()) {
-        ring_backward(op, d, d_qkv);
-        return consume(dy);
-      }
-      std::vector<View> args{d, tensor_view(x)};
-      for (TensorIndex made : op.outputs) args.push_back(tensor_view(made));
-      args.push_back(d_qkv);
-      if (keys_ != program::kNone) args.push_back(constant_view(keys_));
-      gather_keys(tensor_view(x));
-      emit_backward(ActionKind::input_gradient, op, std::move(args));
-      scatter_keys(d_qkv);
-      return consume(dy);
-    }
-    case OpKind::gelu:
-    case OpKind::relu:
-    case OpKind::dropout:
-      return backward_elementwise(op, dy);
-    case OpKind::lora_up: {
-      const TensorIndex u = op.inputs[1];
-      const int du = gradient_target(u, &accumulate);
-      emit_backward(ActionKind::input_gradient, op,
-                    {d, tensor_view(u), weight_view(op.parameters[0]),
-                     storages_[static_cast<std::size_t>(du)].view,
-                     gradient_view(op.parameters[0])});
-      if (needs) alias_gradient(x, dy);
-      return consume(dy);
-    }
-    case OpKind::softmax_max:
-    case OpKind::softmax_sum:
-    case OpKind::cross_entropy:
-    case OpKind::squared_error:
-    case OpKind::cut_send:
-    case OpKind::cut_receive:
-    case OpKind::cut_sent:
-      return;
-    case OpKind::sequence_gather:
-      return backward_gather(op, dy);
-    case OpKind::sequence_scatter:
-      return backward_scatter(op, dy);
-    case OpKind::expert_exchange:
-      return backward_exchange(op, dy);
-    case OpKind::head_exchange:
-    case OpKind::row_exchange:
-      return backward_heads(op, dy);
-    case OpKind::rms_norm:
-    case OpKind::swiglu:
-    case OpKind::first_token:
-    case OpKind::top_k:
-    case OpKind::dispatch:
-    case OpKind::combine:
-    case OpKind::qk_norm:
-    case OpKind::max_pool:
-    case OpKind::average_pool:
-    case OpKind::local_response_norm:
-    case OpKind::concat:
-      return backward_plain(op, dy);
+    case Gradient::joint: return backward_joint(op, dy);
+    case Gradient::elementwise: return backward_elementwise(op, dy);
+    case Gradient::attention: return backward_attention(op, dy);
+    case Gradient::adapter: return backward_adapter(op, dy);
   }
 }
 
@@ -297,9 +238,8 @@ void SegmentEmitter::backward_operator(const Op& op) {
 void SegmentEmitter::backward_operators(std::size_t end) {
   for (std::size_t i = end; i-- > 0;) {
     const Op& op = segment_.graph[order_[i]];
-    const bool product = op.kind == OpKind::linear || op.kind == OpKind::dense ||
-                         op.kind == OpKind::expert_linear || op.kind == OpKind::convolution;
-    const bool frees_itself = product && storage_of(op.outputs[0]) >= 0;
+    const bool frees_itself =
+        gradient_of(op) == Gradient::product && storage_of(op.outputs[0]) >= 0;
     restore_for(i);
     backward_operator(op);
     if (!frees_itself) free_kept_after_backward(i);
@@ -346,9 +286,8 @@ void SegmentEmitter::backward(const Boundary& boundary) {
 }
 
 void SegmentEmitter::forward_and_backward(Boundary boundary) {
-  const auto last = order_.empty() ? OpKind::add : segment_.graph[order_.back()].kind;
-  const bool has_loss = last == OpKind::cross_entropy || last == OpKind::squared_error;
-  PLANNER_CHECK(has_loss, "an epilogue without a loss has no backward");
+  PLANNER_CHECK(!order_.empty() && is_loss(segment_.graph[order_.back()]),
+                "an epilogue without a loss has no backward");
   if (is_chunked()) return forward_and_backward_in_chunks(boundary);
   const Op& loss = segment_.graph[order_.back()];
   const bool in_input = root_of(loss.inputs[0]) == root_of(segment_.input);

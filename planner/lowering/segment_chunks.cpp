@@ -20,6 +20,7 @@ namespace planner::lowering {
 
 using models::OpKind;
 using models::TensorIndex;
+using models::ops::Kernel;
 
 void SegmentEmitter::find_chunked() {
   head_ = order_.size();
@@ -78,16 +79,11 @@ void SegmentEmitter::emit_chunk(int dx) {
     if (chunked_[r] && roots_[r] == r && r != root_of(logits))
       builder_.free(tensor_view(static_cast<TensorIndex>(r)));
   const View d = tensor_view(logits);  // by now their own gradient
-  if (trained(head.parameters[0])) {
-    std::vector<View> args{d, input_view(x)};
-    for (auto p : head.parameters) args.push_back(gradient_view(p));
-    emit_backward(ActionKind::weight_gradient, head, std::move(args));
-  }
+  if (trained(head.parameters[0])) emit_backward(Kernel::weight_gradient, head, {{"d_y", d}});
   if (dx >= 0) {
     decode(head);
-    emit_backward(ActionKind::input_gradient, head,
-                  {d, weight_view(head.parameters[0]),
-                   chunk_view(x, storages_[static_cast<std::size_t>(dx)].view)});
+    emit_backward(Kernel::input_gradient, head,
+                  {{"d_y", d}, {"d_x", chunk_view(x, view_of(dx))}});
     release_decoded(head);
   }
   builder_.free(d);
@@ -112,7 +108,7 @@ void SegmentEmitter::forward_and_backward_in_chunks(const Boundary& boundary) {
   builder_.alloc(tensor_view(targets));
   load(targets);
   int dx = -1;
-  if (needs_gradient_[static_cast<std::size_t>(x)]) {
+  if (needs_gradient(x)) {
     bool accumulate = false;
     dx = gradient_target(x, &accumulate);
     PLANNER_CHECK(!accumulate, "the head's input has one reader");

@@ -67,8 +67,7 @@ void SegmentEmitter::backward_heads(const Op& op, int dy) {
   bool accumulate = false;
   const int dx = gradient_target(x, &accumulate);
   PLANNER_CHECK(!accumulate, "exchanged heads have one reader");
-  emit_heads(op, storages_[static_cast<std::size_t>(dy)].view,
-             storages_[static_cast<std::size_t>(dx)].view, false);
+  emit_heads(op, view_of(dy), view_of(dx), false);
   consume(dy);
 }
 

@@ -66,7 +66,7 @@ void SegmentEmitter::backward_cut_send(const Op& op) {
   const TensorIndex x = op.inputs[0];
   const bool first = storage_of(x) < 0;
   if (first) alias_gradient(x, new_storage(x));
-  const View own = storages_[static_cast<std::size_t>(storage_of(x))].view;
+  const View own = view_of(storage_of(x));
   if (first) return emit_cut_receive(op, own, kGradient);
   const View part =
       gradient_buffer(part_buffers_[static_cast<std::size_t>(x)], x, ".part_d_");
@@ -79,7 +79,7 @@ void SegmentEmitter::backward_cut_send(const Op& op) {
 void SegmentEmitter::backward_cut_receive(const Op& op) {
   const int dy = storage_of(op.outputs[0]);
   PLANNER_CHECK(dy >= 0, "a value that a part reads has a gradient");
-  emit_cut_send(op, storages_[static_cast<std::size_t>(dy)].view, kGradient);
+  emit_cut_send(op, view_of(dy), kGradient);
   cut_sent_.emplace_back(cut_event(op.name + ".gradient"), dy);
 }
 

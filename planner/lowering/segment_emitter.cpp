@@ -34,15 +34,18 @@ SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
   declare_halved();
 }
 
+bool is_loss(const models::Operator& op) {
+  return models::ops::index_in(models::ops::schema(op.kind).beside, "loss") >= 0;
+}
+
 void SegmentEmitter::find_kept() {
   kept_.assign(roots_.size(), false);
   produced_.assign(roots_.size(), false);
   for (auto v : order_) {
     const Op& op = segment_.graph[v];
     // What a loss keeps is its own gradient by then; its storage is the gradient's.
-    const bool loss = op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error;
     for (TensorIndex t : op.saved)
-      if (!loss) kept_[root_of(t)] = true;
+      if (!is_loss(op)) kept_[root_of(t)] = true;
     for (TensorIndex t : op.outputs) produced_[root_of(t)] = true;
     saved_.push_back(op.saved);
   }
@@ -239,19 +242,14 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   if (op.kind == OpKind::attention && !ring_.steps.empty()) return ring_forward(op);
   decode(op);
   if (op.kind == OpKind::attention) gather_keys(tensor_view(op.inputs[0]));
-  Emit e{.kind = ActionKind::forward};
-  for (TensorIndex t : op.inputs) e.args.push_back(input_view(t));
-  for (models::ParameterIndex p : op.parameters) e.args.push_back(weight_view(p));
-  for (TensorIndex t : op.outputs) e.args.push_back(tensor_view(t));
-  if (op.kind == OpKind::cross_entropy || op.kind == OpKind::squared_error)
-    e.args.push_back(constant_view(state_.loss));
+  Given given;
+  if (is_loss(op)) given.emplace_back("loss", constant_view(state_.loss));
   if (op.kind == OpKind::attention && keys_ != program::kNone)
-    e.args.push_back(constant_view(keys_));
-  if (instead != program::kNone) e.args.push_back(kept_half(op));
-  const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
-  e.op = instead != program::kNone ? instead
-                                   : op_index_[static_cast<std::size_t>(at - order_.begin())];
-  builder_.emit(e);
+    given.emplace_back("keys", constant_view(keys_));
+  if (instead != program::kNone) given.emplace_back("half", kept_half(op));
+  builder_.emit({.kind = ActionKind::forward,
+                 .args = arguments(op, models::ops::Kernel::forward, given),
+                 .op = instead != program::kNone ? instead : index_of(op)});
   if (op.kind == OpKind::attention && keys_ != program::kNone)
     builder_.free(constant_view(keys_));
   release_decoded(op);

@@ -53,6 +53,9 @@ enum class ForwardMode : std::uint8_t {
   recompute,  // keep, without what only the output needs
 };
 
+// Whether the operator adds to the loss, and leaves the gradient in place of what it reads.
+bool is_loss(const models::Operator& op);
+
 class SegmentEmitter {
  public:
   // Declares the segment's buffers. slots: micro-batches whose kept tensors are alive at once.
@@ -81,6 +84,9 @@ class SegmentEmitter {
 
  private:
   using Op = models::Operator;
+  // Arguments that are no tensor or parameter of the operator, by the names of its schema: a name
+  // several times where the schema has any number of it.
+  using Given = std::vector<std::pair<std::string_view, View>>;
   struct GradientStorage { View view; int pending = 0; };  // pending: readers to come
 
   std::size_t root_of(models::TensorIndex t) const { return roots_[static_cast<std::size_t>(t)]; }
@@ -122,6 +128,8 @@ class SegmentEmitter {
   void declare_ring(const Op& op);
   void ring_forward(const Op& op);
   void ring_backward(const Op& op, View dy, View d_qkv);
+  Given ring_sum() const;
+  Emit ring_step(int step, models::ops::Kernel kernel, const Given& given) const;
   void start_ring(View qkv, bool backward);
   void end_ring(bool backward);
   void pass_keys(int step, View qkv, bool backward);
@@ -159,11 +167,21 @@ class SegmentEmitter {
   bool gradient_is_sent(models::TensorIndex t) const;
   void backward_scatter(const Op& op, int dy);
   void backward_operator(const Op& op);
+  void backward_transfer(const Op& op, int dy);
+  void backward_attention(const Op& op, int dy);
+  void backward_adapter(const Op& op, int dy);
   void backward_gemm(const Op& op, int dy);
   void backward_add(const Op& op, int dy);
   void backward_identity(const Op& op, int dy);
-  // segment_graph.cpp: what has no rule of its own, and arbitrary graphs.
-  void backward_plain(const Op& op, int dy);
+  // segment_graph.cpp: one action for all gradients, and arbitrary graphs.
+  // An input whose gradient one action makes, and its name there; joins: beside any others.
+  struct Target {
+    std::string_view name;
+    models::TensorIndex input;
+    bool joins;
+  };
+  std::vector<Target> joint_targets(const Op& op) const;
+  void backward_joint(const Op& op, int dy);
   void backward_elementwise(const Op& op, int dy);
   void backward_sum(const Op& op, int dy);
   // segment_chunks.cpp: head and loss in chunks of the micro-batch's tokens.
@@ -192,7 +210,17 @@ class SegmentEmitter {
   int gradient_target(models::TensorIndex t, bool* accumulate);
   int new_storage(models::TensorIndex t);
   void consume(int storage);
-  void emit_backward(ActionKind kind, const Op& op, std::vector<View> args,
+  const View& view_of(int storage) const {
+    return storages_[static_cast<std::size_t>(storage)].view;
+  }
+  bool needs_gradient(models::TensorIndex t) const {
+    return needs_gradient_[static_cast<std::size_t>(t)];
+  }
+  // segment_arguments.cpp
+  void append_own(const models::ops::Argument& a, const Op& op, std::vector<View>& args) const;
+  std::vector<View> arguments(const Op& op, models::ops::Kernel kernel, const Given& given) const;
+  std::uint16_t index_of(const Op& op) const;
+  void emit_backward(models::ops::Kernel kernel, const Op& op, const Given& given,
                      bool accumulate = false);
   void free_kept_after_backward(std::size_t position);
   int storage_of(models::TensorIndex t) const { return gradient_of_[static_cast<std::size_t>(t)]; }

@@ -25,12 +25,11 @@ bool SegmentEmitter::gradient_is_sent(TensorIndex t) const {
 
 void SegmentEmitter::backward_exchange(const Op& op, int dy) {
   const TensorIndex x = op.inputs[0];
-  if (!needs_gradient_[static_cast<std::size_t>(x)]) return consume(dy);
+  if (!needs_gradient(x)) return consume(dy);
   bool accumulate = false;
   const int dx = gradient_target(x, &accumulate);
   PLANNER_CHECK(!accumulate, "exchanged rows have one reader");
-  emit_exchange(storages_[static_cast<std::size_t>(dy)].view,
-                storages_[static_cast<std::size_t>(dx)].view);
+  emit_exchange(view_of(dy), view_of(dx));
   consume(dy);
 }
 

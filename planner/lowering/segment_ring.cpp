@@ -14,11 +14,13 @@
 #include <algorithm>
 
 #include "planner/lowering/segment_emitter.hpp"
+#include "sim/program/arguments.hpp"
 
 namespace planner::lowering {
 
 using program::EventRef;
 using program::Wait;
+using models::ops::Kernel;
 
 // A step's work: a part of the scores as large as the others' (sequence.hpp), the queries and one
 // block of keys; sums of earlier steps are read besides.
@@ -111,6 +113,18 @@ void SegmentEmitter::end_ring(bool backward) {
   if (ring_.sum != program::kNone) builder_.free(constant_view(ring_.sum));
 }
 
+SegmentEmitter::Given SegmentEmitter::ring_sum() const {
+  if (ring_.sum == program::kNone) return {};
+  return {{"sum", constant_view(ring_.sum)}};
+}
+
+Emit SegmentEmitter::ring_step(int step, Kernel kernel, const Given& given) const {
+  const std::uint16_t op = ring_.steps[static_cast<std::size_t>(step)];
+  return {.kind = program::kind_of(kernel),
+          .args = arguments(builder_.target().operators[op], kernel, given),
+          .op = op};
+}
+
 void SegmentEmitter::ring_forward(const Op& op) {
   const View qkv = tensor_view(op.inputs[0]);
   const auto steps = static_cast<int>(ring_.steps.size());
@@ -118,12 +132,10 @@ void SegmentEmitter::ring_forward(const Op& op) {
   start_ring(qkv, false);
   for (int s = 0; s < steps; ++s) {
     if (s > 0 && s + 1 < steps) pass_keys(s + 1, qkv, false);
-    Emit e{
-        .kind = ActionKind::forward, .args = {qkv}, .op = ring_.steps[static_cast<std::size_t>(s)]};
-    for (models::TensorIndex made : op.outputs) e.args.push_back(tensor_view(made));
-    if (ring_.sum != program::kNone) e.args.push_back(constant_view(ring_.sum));
+    Given given = ring_sum();
+    if (s > 0) given.emplace_back("keys", ring_keys(s));
+    Emit e = ring_step(s, Kernel::forward, given);
     if (s > 0) {
-      e.args.push_back(ring_keys(s));
       e.waits = {{ring_arrived(s), false}};
       e.signal = &used;
     }
@@ -137,20 +149,17 @@ void SegmentEmitter::ring_backward(const Op& op, View dy, View d_qkv) {
   const auto steps = static_cast<int>(ring_.steps.size());
   const EventRef used = single_event(ring_.used), added = single_event(ring_.added),
                  returned = single_event(ring_.returned);
-  const auto gradient = [&](int step) {
-    Emit e{.kind = ActionKind::input_gradient, .args = {dy, qkv},
-           .op = ring_.steps[static_cast<std::size_t>(step)]};
-    for (models::TensorIndex made : op.outputs) e.args.push_back(tensor_view(made));
-    e.args.push_back(d_qkv);
-    if (ring_.sum != program::kNone) e.args.push_back(constant_view(ring_.sum));
-    return e;
+  const auto gradient = [&](int step, const Given& keys) {
+    Given given = ring_sum();
+    given.insert(given.end(), {{"d_out", dy}, {"d_qkv", d_qkv}});
+    given.insert(given.end(), keys.begin(), keys.end());
+    return ring_step(step, Kernel::input_gradient, given);
   };
   start_ring(qkv, true);
   for (int s = 1; s < steps; ++s) {
     if (s + 1 < steps) pass_keys(s + 1, qkv, true);
     const View part = constant_view(ring_.parts, (s - 1) % ring_.blocks);
-    Emit e = gradient(s);
-    e.args.insert(e.args.end(), {part, ring_keys(s)});
+    Emit e = gradient(s, {{"d_keys", part}, {"keys", ring_keys(s)}});
     e.waits = {{ring_arrived(s), false}};
     e.signal = &used;
     builder_.emit(e);
@@ -159,7 +168,7 @@ void SegmentEmitter::ring_backward(const Op& op, View dy, View d_qkv) {
                      .waits = {{returned, false}}, .signal = &added});
     pass_on(part, came, {{s > 1 ? added : used, false}}, returned);
   }
-  builder_.emit(gradient(0));
+  builder_.emit(gradient(0, {}));
   builder_.emit({.kind = ActionKind::accumulate, .args = {came, d_qkv},
                  .op = ring_.steps.front(), .waits = {{returned, false}}});
   end_ring(true);

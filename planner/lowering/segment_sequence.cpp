@@ -43,34 +43,31 @@ void SegmentEmitter::emit_rows(program::Collective collective, View rows, View a
 // Each rank has a part of the gradient of all rows; this rank's rows are summed.
 void SegmentEmitter::backward_gather(const Op& op, int dy) {
   const TensorIndex x = op.inputs[0];
-  if (!needs_gradient_[static_cast<std::size_t>(x)]) return consume(dy);
-  const View all = storages_[static_cast<std::size_t>(dy)].view;
+  if (!needs_gradient(x)) return consume(dy);
+  const View all = view_of(dy);
   const std::uint16_t beside = product_of(op, true);
   const int existing = storage_of(x);
   if (existing < 0) {
     bool accumulate = false;
     const int dx = gradient_target(x, &accumulate);
-    emit_rows(program::Collective::reduce_scatter,
-              storages_[static_cast<std::size_t>(dx)].view, all, beside);
+    emit_rows(program::Collective::reduce_scatter, view_of(dx), all, beside);
     return consume(dy);
   }
   const int part = new_storage(x);
-  const View rows = storages_[static_cast<std::size_t>(part)].view;
+  const View rows = view_of(part);
   emit_rows(program::Collective::reduce_scatter, rows, all, beside);
-  builder_.emit({.kind = ActionKind::accumulate,
-                 .args = {rows, storages_[static_cast<std::size_t>(existing)].view}});
+  builder_.emit({.kind = ActionKind::accumulate, .args = {rows, view_of(existing)}});
   builder_.free(rows);
   consume(dy);
 }
 
 void SegmentEmitter::backward_scatter(const Op& op, int dy) {
   const TensorIndex x = op.inputs[0];
-  if (!needs_gradient_[static_cast<std::size_t>(x)]) return consume(dy);
+  if (!needs_gradient(x)) return consume(dy);
   bool accumulate = false;
   const int dx = gradient_target(x, &accumulate);
   PLANNER_CHECK(!accumulate, "scattered rows have one reader");
-  emit_rows(program::Collective::all_gather, storages_[static_cast<std::size_t>(dy)].view,
-            storages_[static_cast<std::size_t>(dx)].view);
+  emit_rows(program::Collective::all_gather, view_of(dy), view_of(dx));
   consume(dy);
 }
 

@@ -38,9 +38,7 @@ void SegmentEmitter::weight_gradients() {
     const models::TensorIndex x = op->saved.front();
     const std::size_t r = root_of(x);
     PLANNER_CHECK(kept_[r], "a weight gradient reads what was not kept");
-    std::vector<View> args{dy, tensor_view(x)};
-    for (auto p : op->parameters) args.push_back(gradient_view(p));
-    emit_backward(ActionKind::weight_gradient, *op, std::move(args));
+    emit_backward(models::ops::Kernel::weight_gradient, *op, {{"d_y", dy}});
     builder_.free(dy);
     if (read_later(r, i + 1)) continue;
     if (r == root_of(segment_.input) && !boundary_.free_input) continue;
