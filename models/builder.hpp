@@ -116,8 +116,11 @@ TensorIndex head_exchange(SegmentBuilder& b, const std::string& name, TensorInde
                           std::int64_t rows, HeadShape shape);
 TensorIndex row_exchange(SegmentBuilder& b, const std::string& name, TensorIndex attended,
                          std::int64_t rows, HeadShape shape);
-TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                 std::int64_t n, Activation form = Activation::gelu_tanh);
+// One function of each element, of a kind that models/ops declares by unary(); in x's place or in
+// storage of its own. form: of gelu.
+struct UnaryUse { bool in_place = false; Activation form = Activation::identity; };
+TensorIndex unary(SegmentBuilder& b, const std::string& name, OpKind kind, TensorIndex x,
+                  std::int64_t rows, std::int64_t n, UnaryUse use = {});
 // y[rows,n] = silu(x[:, :n]) x[:, n:].
 TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                    std::int64_t n);
@@ -152,9 +155,6 @@ TensorIndex add(SegmentBuilder& b, const std::string& name, TensorIndex x, Tenso
                 std::int64_t rows, std::int64_t n);
 TensorIndex bias_add(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                      std::int64_t n, ParameterIndex bias);
-// y = max(x, 0), in x's place or in storage of its own.
-TensorIndex relu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                 std::int64_t n, bool in_place);
 // Each query and key head by an RMS norm of its own; gammas {q, k} of head_dim [qwen3].
 TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
                     HeadShape shape, ParameterIndex q_gamma, ParameterIndex k_gamma);

@@ -27,7 +27,7 @@ class EndBuilder {
     return layer_norm(b_, name, x, rows_, n, {gamma, beta});
   }
   TensorIndex gelu(const std::string& name, TensorIndex x, std::int64_t n) {
-    return models::gelu(b_, name, x, rows_, n, Activation::gelu_erf);
+    return unary(b_, name, OpKind::gelu, x, rows_, n, {.form = Activation::gelu_erf});
   }
 
  private:

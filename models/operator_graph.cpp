@@ -156,8 +156,12 @@ class LayerBuilder {
         const ParameterIndex own = bias(b, op);
         return linear(b, op.name, x, {rows, op.width, from.back()}, w, own);
       }
-      case Kind::relu: return relu(b, op.name, x, rows, n / rows, may_replace(value, x));
-      case Kind::gelu: return gelu(b, op.name, x, rows, n / rows);
+      case Kind::relu:
+        return unary(b, op.name, OpKind::relu, x, rows, n / rows,
+                     {.in_place = may_replace(value, x)});
+      case Kind::gelu:
+        return unary(b, op.name, OpKind::gelu, x, rows, n / rows,
+                     {.form = Activation::gelu_tanh});
       case Kind::max_pool:
       case Kind::average_pool:
         return pool(b, op.name, x, image(from), image(to), {op.kernel, op.stride, op.padding},

@@ -21,6 +21,15 @@ inline Operator shaped(const std::string& name, OpKind kind, std::int64_t rows, 
   return op;
 }
 
+// By the numbers of the kind's schema: operations and elements for each of rows x n.
+inline void count_pointwise(Operator& op) {
+  const ops::Work& work = ops::schema(op.kind).work;
+  op.flops_forward = flops(work.flops_forward, op.rows, op.n);
+  op.flops_input_gradient = flops(work.flops_backward, op.rows, op.n);
+  op.elements_forward = work.moved_forward * op.rows * op.n;
+  op.elements_backward = work.moved_backward * op.rows * op.n;
+}
+
 // Forward, dx and (trained) dW of y[rows,n] = x[rows,k] W^T: forward reads x and writes y; dx
 // reads dy and writes dx; dW reads dy and x.
 inline void count_product(Operator& op, std::int64_t groups, bool trained) {

@@ -8,8 +8,6 @@ namespace models {
 // Per element. layer_norm: mean 1, variance 3, (x - mean) rstd gamma + beta 4; backward: normalise
 // 2, dy gamma 1, two row sums 3, dx 4; dgamma 2, dbeta 1.
 constexpr double kNormForward = 8, kNormInputGradient = 10, kNormWeightGradient = 3;
-// 0.5 x (1 + tanh(c (x + 0.044715 x^3))); backward recomputes the tanh (6), then its derivative.
-constexpr double kGeluForward = 9, kGeluInputGradient = 18;
 // x - max, exp, sum.
 constexpr double kSoftmaxSum = 3;
 // exp(x - max), / sum, - 1 at the target, scale.
@@ -122,7 +120,9 @@ TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, Lin
   if (op.activation != Activation::identity) op.elements_backward += shape.rows * shape.n;  // y
   op.parameter_elements = parameter_elements(b, op);
   b.add(std::move(op));
-  return split ? gelu(b, name + ".gelu", y, shape.rows, shape.n) : y;
+  return split ? unary(b, name + ".gelu", OpKind::gelu, y, shape.rows, shape.n,
+                       {.form = Activation::gelu_tanh})
+               : y;
 }
 
 TensorIndex lora_up(SegmentBuilder& b, const std::string& name, TensorIndex base, TensorIndex u,
@@ -144,19 +144,19 @@ TensorIndex lora_up(SegmentBuilder& b, const std::string& name, TensorIndex base
   return y;
 }
 
-TensorIndex gelu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                 std::int64_t n, Activation form) {
-  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
-  Operator op = shaped(name, OpKind::gelu, rows, n, n);
+TensorIndex unary(SegmentBuilder& b, const std::string& name, OpKind kind, TensorIndex x,
+                  std::int64_t rows, std::int64_t n, UnaryUse use) {
+  const bool in_place = use.in_place;
+  const TensorIndex y =
+      b.tensor(name + ".out", TensorRole::activation, rows * n, in_place ? x : kNoTensor);
+  Operator op = shaped(name, kind, rows, n, n);
   op.inputs = {x};
   op.outputs = {y};
-  op.saved = {x};
-  op.activation = form;
-  op.flops_forward = flops(kGeluForward, rows, n);
-  op.flops_input_gradient = flops(kGeluInputGradient, rows, n);
-  op.elements_forward = 2 * rows * n;
-  op.elements_backward = 3 * rows * n;  // x, dy, dx
-  if (n % 2 == 0) b.keep_beside(op, b.kept.activated * static_cast<double>(rows * (n / 2)));
+  op.saved = {ops::kept_of_unary(kind) == "x" ? x : y};
+  op.activation = use.form;
+  count_pointwise(op);
+  const bool halves = ops::index_in(ops::schema(kind).outputs, "half") >= 0 && n % 2 == 0;
+  if (halves) b.keep_beside(op, b.kept.activated * static_cast<double>(rows * (n / 2)));
   b.add(std::move(op));
   return y;
 }
@@ -169,8 +169,7 @@ TensorIndex add(SegmentBuilder& b, const std::string& name, TensorIndex x, Tenso
   Operator op = shaped(name, OpKind::add, rows, n, n);
   op.inputs = {x, branch};
   op.outputs = {y};
-  op.flops_forward = op.flops_input_gradient = flops(1, rows, n);
-  op.elements_forward = op.elements_backward = 3 * rows * n;
+  count_pointwise(op);
   b.add(std::move(op));
   return y;
 }

@@ -8,21 +8,6 @@ namespace models {
 // divide 2. Backward: the sums again, their counterpart over dy y / d, and five products.
 constexpr double kResponseForward = 4, kResponseBackward = 7;
 
-TensorIndex relu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                 std::int64_t n, bool in_place) {
-  const TensorIndex y =
-      b.tensor(name + ".out", TensorRole::activation, rows * n, in_place ? x : kNoTensor);
-  Operator op = shaped(name, OpKind::relu, rows, n, n);
-  op.inputs = {x};
-  op.outputs = {y};
-  op.saved = {y};
-  op.flops_forward = op.flops_input_gradient = flops(1, rows, n);
-  op.elements_forward = 2 * rows * n;
-  op.elements_backward = 3 * rows * n;  // y, dy, dx
-  b.add(std::move(op));
-  return y;
-}
-
 // As the GEMM that it is, per group: rows are the places of the result, k the inputs of a window.
 // What moves are the images, each once: a kernel gathers windows on chip.
 TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
@@ -98,8 +83,9 @@ TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, s
   op.inputs = {x};
   op.outputs = {y, mask};
   op.saved = {mask};
-  op.flops_forward = op.flops_input_gradient = flops(2, 1, n);
-  op.elements_forward = op.elements_backward = 2 * n + n / 2;
+  count_pointwise(op);
+  op.elements_forward += n / 2;        // the mask
+  op.elements_backward += n / 2;
   b.add(std::move(op));
   return y;
 }
@@ -117,7 +103,7 @@ TensorIndex concat(SegmentBuilder& b, const std::string& name,
   op.column_offsets = std::move(offsets);
   op.inputs = inputs;
   op.outputs = {y};
-  op.elements_forward = op.elements_backward = 2 * rows * n;
+  count_pointwise(op);
   b.add(std::move(op));
   return y;
 }
@@ -128,8 +114,9 @@ TensorIndex sum(SegmentBuilder& b, const std::string& name, TensorIndex a, Tenso
   Operator op = shaped(name, OpKind::add, 1, n, n);
   op.inputs = {a, c};
   op.outputs = {y};
-  op.flops_forward = flops(1, 1, n);
-  op.elements_forward = 3 * n;
+  count_pointwise(op);
+  op.flops_input_gradient = {};        // the gradient is handed on or copied
+  op.elements_backward = 0;
   b.add(std::move(op));
   return y;
 }

@@ -7,11 +7,6 @@ namespace models {
 // Per element. rms_norm: squares and sum 2, x rstd gamma 2; backward: dy gamma 1, x dy gamma and
 // its sum 2, x rstd and dx 3; dgamma 2.
 constexpr double kRmsForward = 4, kRmsInputGradient = 6, kRmsWeightGradient = 2;
-// A pair (a, b) becomes (a cos - b sin, a sin + b cos): 6 for two elements.
-constexpr double kRotation = 3;
-// Per element of y. silu: exp, + 1, divide, multiply 4; gate times up 1. Backward: the sigmoid
-// again 3, silu 1, dup 1, derivative 4, dgate 1.
-constexpr double kSwigluForward = 5, kSwigluInputGradient = 10;
 
 TensorIndex rms_norm(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                      std::int64_t n, ParameterIndex gamma) {
@@ -51,8 +46,7 @@ TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, st
   op.n = (shape.heads + shape.kv_heads) * rotated;
   op.inputs = {qkv};
   op.outputs = {y};
-  op.flops_forward = op.flops_input_gradient = flops(kRotation, rows, op.n);
-  op.elements_forward = op.elements_backward = 2 * rows * op.n;
+  count_pointwise(op);
   if (shape.heads == shape.kv_heads)
     b.keep_beside(op, b.kept.rotary * static_cast<double>(rows * 2 * shape.kv_heads *
                                                           shape.head_dim));
@@ -138,10 +132,7 @@ TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, st
   op.inputs = {x};
   op.outputs = {y};
   op.saved = {x};
-  op.flops_forward = flops(kSwigluForward, rows, n);
-  op.flops_input_gradient = flops(kSwigluInputGradient, rows, n);
-  op.elements_forward = 3 * rows * n;
-  op.elements_backward = 5 * rows * n;  // gate, up, dy; dgate, dup
+  count_pointwise(op);
   b.keep_beside(op, (b.kept.gated + b.kept.activated) * static_cast<double>(rows * n));
   b.add(std::move(op));
   return y;
@@ -174,7 +165,7 @@ TensorIndex first_token(SegmentBuilder& b, const std::string& name, TensorIndex 
   Operator op = shaped(name, OpKind::first_token, 1, n, n);
   op.inputs = {x};
   op.outputs = {y};
-  op.elements_forward = op.elements_backward = 2 * n;
+  count_pointwise(op);
   b.add(std::move(op));
   return y;
 }

@@ -264,8 +264,8 @@ Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered) co
         adapt(b, "mlp.fc", entered, linear(b, "mlp.fc", entered, {s_, f / t_, h_}, weight, own),
               h_, {{"up", 0, f}}, By::columns);
     const bool plain = spec_.activation == Activation::relu;
-    y = plain ? relu(b, "mlp.relu", up, s_, f / t_, true)
-              : gelu(b, "mlp.gelu", up, s_, f / t_, spec_.activation);
+    y = plain ? unary(b, "mlp.relu", OpKind::relu, up, s_, f / t_, {.in_place = true})
+              : unary(b, "mlp.gelu", OpKind::gelu, up, s_, f / t_, {.form = spec_.activation});
   }
   return row_matrix(b, "mlp.proj", y, f, v_.ffn_bias, {"down"});
 }

@@ -115,18 +115,18 @@ std::vector<AttentionRow> attention_points(PointBook& book) {
     const host::AttentionShape s{1, seq, kHeads, kHeads, kHeadDim, true};
     const std::int64_t q = seq * kHeads * kHeadDim;
     const models::Operator op = attention_operator(seq, kHeads);
-    const auto add = [&](host::Pass pass, const char* name,
+    const auto add = [&](models::ops::Kernel kernel, const char* name,
                          const std::function<Call(Pool&)>& make) {
-      const host::Work w = host::work(models::OpKind::attention, pass, op, 1, {});
+      const host::Work w = host::work(kernel, op, 1, {});
       rows.push_back({seq, kHeadDim, w.flops, w.bytes,
                       timed(book, fmt::format("attention {} of {} tokens", name, seq), make)});
     };
-    add(host::Pass::forward, "forward", [&](Pool& p) -> Call {
+    add(models::ops::Kernel::forward, "forward", [&](Pool& p) -> Call {
       const auto out = p.real(q), lse = p.real(seq * kHeads), qkv = p.real(3 * q);
       const auto ws = p.workspace(host::attention_workspace(DType::f32, s));
       return [=] { host::attention(out, lse, qkv, s, ws); };
     });
-    add(host::Pass::input_gradient, "backward", [&](Pool& p) -> Call {
+    add(models::ops::Kernel::input_gradient, "backward", [&](Pool& p) -> Call {
       const auto out = p.real(q), lse = p.real(seq * kHeads, DType::f32, 4), qkv = p.real(3 * q);
       const auto dout = p.real(q), dqkv = p.real(3 * q);
       const auto ws = p.workspace(host::attention_workspace(DType::f32, s));

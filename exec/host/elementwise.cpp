@@ -3,6 +3,7 @@
 #include "exec/host/convert.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/vector_math.hpp"
+#include "models/ops/schemas.hpp"
 
 namespace exec::host {
 namespace {
@@ -106,6 +107,23 @@ void relu_gradient(View dx, View dy, View y, std::int64_t n, bool accumulate) {
   with_compute_type(dy.type, [&]<class T>() {
     gradient<T>(dx, dy, y, n, accumulate, [](T d, T v) { return v > T(0) ? d : T(0); });
   });
+}
+
+void unary(View y, View x, std::int64_t n, models::OpKind kind, models::Activation form) {
+  switch (kind) {
+    case models::OpKind::gelu: return gelu(y, x, n, form);
+    case models::OpKind::relu: return relu(y, x, n);
+    default: PLANNER_CHECK(false, "not a function of one element");
+  }
+}
+
+void unary_gradient(View dx, View dy, View kept, std::int64_t n, models::OpKind kind,
+                    models::Activation form, bool accumulate) {
+  switch (kind) {
+    case models::OpKind::gelu: return gelu_gradient(dx, dy, kept, n, form, accumulate);
+    case models::OpKind::relu: return relu_gradient(dx, dy, kept, n, accumulate);
+    default: PLANNER_CHECK(false, "not a function of one element");
+  }
 }
 
 void activate(View z, models::Activation act, std::int64_t n) {

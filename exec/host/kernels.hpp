@@ -22,6 +22,10 @@
 #include "exec/host/view.hpp"
 #include "models/spec.hpp"
 
+namespace models {
+enum class OpKind : std::uint8_t;
+}
+
 namespace exec::host {
 
 // ---- embeddings: tokens are i32 ---------------------------------------------------------------
@@ -182,6 +186,12 @@ void attention_block_gradient(const BlockGradients& to, View dout, View qkv, Vie
 core::Bytes attention_workspace(core::DType activation, const AttentionShape& s);
 
 // ---- elementwise ------------------------------------------------------------------------------
+
+// Of the operators that models/ops declares by unary(): y = f(x), and dx (=|+=) of dy and what the
+// operator keeps, x or y. y may be x, dx may be dy.
+void unary(View y, View x, std::int64_t n, models::OpKind kind, models::Activation form);
+void unary_gradient(View dx, View dy, View kept, std::int64_t n, models::OpKind kind,
+                    models::Activation form, bool accumulate);
 
 // y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) [gelu], or of form gelu_erf x/2 (1 +
 // erf(x / sqrt 2)); y may be x.

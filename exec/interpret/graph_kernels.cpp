@@ -1,6 +1,7 @@
 // Actions of operator graphs, and of ends that are no transformer's, to their kernels.
 #include "exec/host/graph_shapes.hpp"
 #include "exec/host/kernels.hpp"
+#include "exec/interpret/arguments.hpp"
 #include "exec/interpret/initialise.hpp"
 #include "exec/interpret/kernel_parts.hpp"
 
@@ -39,82 +40,114 @@ void for_types(const Operator& op, const Operand& types, const KernelContext& c,
 
 }  // namespace
 
-void graph_forward(const Operator& op, std::span<const Operand> a, const KernelContext& c,
+void graph_forward(const Operator& op, std::span<const Operand> args, const KernelContext& c,
                    host::Workspace ws) {
   const std::int64_t samples = c.samples;
-  const auto v = [&](std::size_t i) { return i < a.size() ? view(a[i]) : host::View{}; };
   switch (op.kind) {
-    case OpKind::convolution: {  // x, w, [b], y
-      const bool bias = op.parameters.size() > 1;
-      return host::convolution(v(bias ? 3 : 2), v(0), v(1), bias ? v(2) : host::View{},
+    case OpKind::convolution: {
+      const Forward<ops::convolution> a(op, args);
+      return host::convolution(a["y"], a["x"], a["w"], a["b"],
                                host::convolution_shape(op, samples), ws);
     }
-    case OpKind::max_pool:
-      return host::max_pool(v(1), v(2), v(0), host::window_shape(op, samples), ws);
-    case OpKind::average_pool:
-      return host::average_pool(v(1), v(0), host::window_shape(op, samples), ws);
-    case OpKind::local_response_norm:
-      return host::local_response_norm(v(1), v(0), host::response_shape(op, samples), ws);
-    case OpKind::dropout:
-      return host::dropout(v(1), v(2), v(0), samples, op.n, draws(op, c));
-    case OpKind::concat:
-      for (std::size_t i = 0; i + 1 < a.size(); ++i)
-        host::put_columns(v(a.size() - 1), v(i), column_block(op, i, a[i].elements, samples));
+    case OpKind::max_pool: {
+      const Forward<ops::max_pool> a(op, args);
+      return host::max_pool(a["y"], a["places"], a["x"], host::window_shape(op, samples), ws);
+    }
+    case OpKind::average_pool: {
+      const Forward<ops::average_pool> a(op, args);
+      return host::average_pool(a["y"], a["x"], host::window_shape(op, samples), ws);
+    }
+    case OpKind::local_response_norm: {
+      const Forward<ops::local_response_norm> a(op, args);
+      return host::local_response_norm(a["y"], a["x"], host::response_shape(op, samples), ws);
+    }
+    case OpKind::dropout: {
+      const Forward<ops::dropout> a(op, args);
+      return host::dropout(a["y"], a["mask"], a["x"], samples, op.n, draws(op, c));
+    }
+    case OpKind::concat: {
+      const Forward<ops::concat> a(op, args);
+      const std::span<const Operand> x = a.all("x");
+      for (std::size_t i = 0; i < x.size(); ++i)
+        host::put_columns(a["y"], view(x[i]), column_block(op, i, x[i].elements, samples));
       return;
-    case OpKind::first_token:
-      return host::first_token(v(1), v(0), samples, token_rows(op, a[0], samples), op.n);
-    case OpKind::type_embedding:  // x, types, table, y
-      return for_types(op, a[1], c, [&](std::int64_t at, host::View types) {
-        host::type_embedding(v(3).at(at), v(0).at(at), v(2), types, op.rows, op.n);
+    }
+    case OpKind::first_token: {
+      const Forward<ops::first_token> a(op, args);
+      return host::first_token(a["y"], a["x"], samples, token_rows(op, a.operand("x"), samples),
+                               op.n);
+    }
+    case OpKind::type_embedding: {
+      const Forward<ops::type_embedding> a(op, args);
+      return for_types(op, a.operand("types"), c, [&](std::int64_t at, host::View types) {
+        host::type_embedding(a["y"].at(at), a["x"].at(at), a["wtt"], types, op.rows, op.n);
       });
-    default:
-      PLANNER_CHECK(false, "operator without a kernel: " + op.name);  // run() refused it
+    }
+    default: return expert_forward(op, args, c, ws);
   }
 }
 
-void graph_input_gradient(const Operator& op, std::span<const Operand> a, bool accumulate,
+void graph_input_gradient(const Operator& op, std::span<const Operand> args, bool accumulate,
                           const KernelContext& c, host::Workspace ws) {
   const std::int64_t samples = c.samples;
-  const auto v = [&](std::size_t i) { return view(a[i]); };
   switch (op.kind) {
-    case OpKind::convolution:  // dy, w, dx
-      return host::convolution_input_gradient(v(2), v(0), v(1),
+    case OpKind::convolution: {
+      const InputGradient<ops::convolution> a(op, args);
+      return host::convolution_input_gradient(a["d_x"], a["d_y"], a["w"],
                                               host::convolution_shape(op, samples), accumulate, ws);
-    case OpKind::max_pool:  // dy, chosen, dx
-      return host::max_pool_gradient(v(2), v(0), v(1), host::window_shape(op, samples), accumulate,
-                                     ws);
-    case OpKind::average_pool:  // dy, dx
-      return host::average_pool_gradient(v(1), v(0), host::window_shape(op, samples), accumulate,
-                                         ws);
-    case OpKind::local_response_norm:  // dy, x, dx
-      return host::local_response_norm_gradient(v(2), v(0), v(1),
+    }
+    case OpKind::max_pool: {
+      const InputGradient<ops::max_pool> a(op, args);
+      return host::max_pool_gradient(a["d_x"], a["d_y"], a["places"],
+                                     host::window_shape(op, samples), accumulate, ws);
+    }
+    case OpKind::average_pool: {
+      const InputGradient<ops::average_pool> a(op, args);
+      return host::average_pool_gradient(a["d_x"], a["d_y"], host::window_shape(op, samples),
+                                         accumulate, ws);
+    }
+    case OpKind::local_response_norm: {
+      const InputGradient<ops::local_response_norm> a(op, args);
+      return host::local_response_norm_gradient(a["d_x"], a["d_y"], a["x"],
                                                 host::response_shape(op, samples), accumulate, ws);
-    case OpKind::dropout:  // dy, mask, dx
-      return host::dropout_gradient(v(2), v(0), v(1), op.n * samples, accumulate);
-    case OpKind::concat:  // dy, dx of every input
-      for (std::size_t i = 1; i < a.size(); ++i)
-        host::take_columns(v(i), v(0), column_block(op, i - 1, a[i].elements, samples),
+    }
+    case OpKind::dropout: {
+      const InputGradient<ops::dropout> a(op, args);
+      return host::dropout_gradient(a["d_x"], a["d_y"], a["mask"], op.n * samples, accumulate);
+    }
+    case OpKind::concat: {
+      const InputGradient<ops::concat> a(op, args);
+      const std::span<const Operand> dx = a.all("d_x");
+      for (std::size_t i = 0; i < dx.size(); ++i)
+        host::take_columns(view(dx[i]), a["d_y"], column_block(op, i, dx[i].elements, samples),
                            accumulate);
       return;
-    case OpKind::first_token:  // dy, dx
-      return host::first_token_gradient(v(1), v(0), samples, token_rows(op, a[1], samples), op.n,
+    }
+    case OpKind::first_token: {
+      const InputGradient<ops::first_token> a(op, args);
+      return host::first_token_gradient(a["d_x"], a["d_y"], samples,
+                                        token_rows(op, a.operand("d_x"), samples), op.n,
                                         accumulate);
-    default: PLANNER_CHECK(false, "operator without an input gradient: " + op.name);
+    }
+    default: return expert_input_gradient(op, args, accumulate, c, ws);
   }
 }
 
-void graph_weight_gradient(const Operator& op, std::span<const Operand> a, const KernelContext& c,
-                           host::Workspace ws) {
-  const auto v = [&](std::size_t i) { return i < a.size() ? view(a[i]) : host::View{}; };
+void graph_weight_gradient(const Operator& op, std::span<const Operand> args,
+                           const KernelContext& c, host::Workspace ws) {
   switch (op.kind) {
-    case OpKind::convolution:  // dy, x, d_w, [d_b]
-      return host::convolution_weight_gradient(v(2), v(3), v(0), v(1),
+    case OpKind::convolution: {
+      const WeightGradient<ops::convolution> a(op, args);
+      return host::convolution_weight_gradient(a["d_w"], a["d_b"], a["d_y"], a["x"],
                                                host::convolution_shape(op, c.samples), ws);
-    case OpKind::type_embedding:  // dy, types, d_table
-      return for_types(op, a[1], c, [&](std::int64_t at, host::View types) {
-        host::type_embedding_weight_gradient(v(2), v(0).at(at), types, op.rows, op.n);
+    }
+    case OpKind::type_embedding: {
+      const WeightGradient<ops::type_embedding> a(op, args);
+      return for_types(op, a.operand("types"), c, [&](std::int64_t at, host::View types) {
+        host::type_embedding_weight_gradient(a["d_wtt"], a["d_y"].at(at), types, op.rows, op.n);
       });
-    default: PLANNER_CHECK(false, "operator without a weight gradient: " + op.name);
+    }
+    default: return expert_weight_gradient(op, args, c, ws);
   }
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "exec/host/experts.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/work.hpp"
+#include "exec/interpret/arguments.hpp"
 #include "exec/interpret/kernel_parts.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
@@ -18,21 +18,11 @@ namespace {
 
 using Args = std::span<const Operand>;
 
-host::RoutingShape routing_shape(const Operator& op, const KernelContext& c) {
-  return {c.samples, op.rows, op.n, op.k};
-}
-
-host::ExpertShape expert_shape(const Operator& op, const KernelContext& c) {
-  return {c.samples, op.rows, op.n, op.k, op.groups, op.origins};
-}
-
-// Keys and values of all ranks, where these divide the sequence.
-host::View keys_of(const Operator& op, Args a) {
-  return op.keys == op.rows ? host::View{} : view(a.back());
-}
 // Probabilities, where attention keeps them: bytes of as many activations.
-host::View scores_of(const Operator& op, Args a, std::size_t at) {
-  return op.outputs.size() > 2 ? host::View{a[at].data, a[0].type} : host::View{};
+template <class A>
+host::View scores_of(const A& a) {
+  return a.has("probabilities") ? host::View{a.operand("probabilities").data, a["qkv"].type}
+                                : host::View{};
 }
 
 // Columns [op.n, 2 op.n) of rows of 2 op.n elements: what checkpoint=selective_op keeps of them.
@@ -43,16 +33,16 @@ void keep_half(const Operand& kept, host::View from, std::int64_t rows, std::int
 }
 
 // Where half of the product was kept, the operator makes the other half.
-void linear(const Operator& op, Args a, std::int64_t rows, host::Workspace ws) {
-  const bool bias = op.parameters.size() > 1;
-  const std::size_t out = bias ? 3 : 2;
-  const bool half = a.size() > out + 1;
+void linear(const Operator& op, Args args, std::int64_t rows, host::Workspace ws) {
+  const Forward<ops::linear> a(op, args);
+  const bool half = a.has("half");
   host::LinearShape shape = linear_shape(op, rows);
   if (half) shape.ldy = 2 * op.n;
-  const host::View y = view(a[out]);
-  host::linear(y, view(a[0]), view(a[1]), bias ? view(a[2]) : host::View{}, shape, false, ws);
-  const host::View kept{a.back().data, y.type};
-  for (std::int64_t r = 0; r < rows && half; ++r)
+  const host::View y = a["y"];
+  host::linear(y, a["x"], a["w"], a["b"], shape, false, ws);
+  if (!half) return;
+  const host::View kept{a["half"].data, y.type};
+  for (std::int64_t r = 0; r < rows; ++r)
     host::copy(y.at(r * 2 * op.n + op.n), kept.at(r * op.n), op.n);
 }
 
@@ -63,157 +53,205 @@ void turn(host::View qkv, const Operator& op, bool inverse, const KernelContext&
   });
 }
 
-void forward(const Operator& op, Args a, const KernelContext& c, host::Workspace ws) {
+// One function of each element: from x to y, from d_y and what is kept to d_x.
+void unary(const Operator& op, ops::Kernel kernel, Args args, bool accumulate,
+           std::int64_t rows) {
+  const auto a = [&](std::string_view name) -> const Operand& {
+    return args[program::argument(op, kernel, args.size(), name)];
+  };
+  const std::int64_t n = rows * op.n;
+  if (kernel == ops::Kernel::input_gradient)
+    return host::unary_gradient(view(a("d_x")), view(a("d_y")),
+                                view(a(ops::kept_of_unary(op.kind))), n, op.kind, op.activation,
+                                accumulate);
+  if (args.size() > 2) keep_half(a("half"), view(a("x")), rows, op.n / 2);
+  host::unary(view(a("y")), view(a("x")), n, op.kind, op.activation);
+}
+
+void loss(const Operator& op, Args args, const KernelContext& c) {
+  const std::int64_t rows = op.rows * c.samples;
+  const double samples = static_cast<double>(c.global_batch);
+  if (op.kind == OpKind::squared_error) {
+    const Forward<ops::squared_error> a(op, args);
+    return host::squared_error(static_cast<double*>(a["loss"].data), a["y"], a["target"],
+                               rows * op.n, 1.0 / samples);
+  }
+  const Forward<ops::cross_entropy> a(op, args);
+  const std::int64_t tokens = op.rows * op.parts * c.slice.ranks;
+  host::cross_entropy(static_cast<double*>(a["loss"].data), a["logits"], a["max"], a["sums"],
+                      a["targets"], logit_shape(op, rows, c),
+                      1.0 / static_cast<double>(c.global_batch * tokens));
+}
+
+void forward(const Operator& op, Args args, const KernelContext& c, host::Workspace ws) {
   const std::int64_t rows = op.rows * c.samples, n = rows * op.n;
-  const auto v = [&](std::size_t i) { return i < a.size() ? view(a[i]) : host::View{}; };
   switch (op.kind) {
-    case OpKind::token_embedding:
-      return host::token_embedding(v(2), v(1), v(0), rows, op.n, {c.tensor_rank * op.k, op.k});
-    case OpKind::position_embedding:
-      return each_run(op, c, [&](std::int64_t row, std::int64_t count, std::int64_t position) {
-        host::position_embedding(v(2).at(row * op.n), v(0).at(row * op.n), v(1).at(position * op.n),
-                                 count, op.n, count);
-      });
-    case OpKind::layer_norm: {  // x, gamma, [beta], y, mean, rstd
-      const std::size_t y = op.inputs.size() + op.parameters.size();
-      return host::layer_norm(v(y), v(y + 1), v(y + 2), v(0), v(1), y > 2 ? v(2) : host::View{},
-                              rows, op.n, c.norm_epsilon);
+    case OpKind::token_embedding: {
+      const Forward<ops::token_embedding> a(op, args);
+      return host::token_embedding(a["y"], a["wte"], a["tokens"], rows, op.n,
+                                   {c.tensor_rank * op.k, op.k});
     }
-    case OpKind::rms_norm:
-      return host::rms_norm(v(2), v(3), v(0), v(1), rows, op.n, c.norm_epsilon);
-    case OpKind::qk_norm:
-      return host::qk_norm(v(3), v(4), v(0), v(1), v(2), head_shape(op, rows), c.norm_epsilon);
-    case OpKind::rope:  // qkv, in place
-      return turn(v(1), op, false, c);
-    case OpKind::swiglu:
-      if (a.size() > 2) keep_half(a[2], v(0), rows, op.n);
-      return host::swiglu(v(1), v(0), rows, op.n);
-    case OpKind::relu:
-      return host::relu(v(1), v(0), n);
-    case OpKind::linear:
-      return linear(op, a, rows, ws);
-    case OpKind::lora_up:  // base, u, B, y (in place of base)
-      return host::lora_up(v(3), v(1), v(2), lora_shape(op, rows, a[3].elements / rows), ws);
-    case OpKind::attention:
-      if (op.ring_steps > 0) return ring_forward(op, a, c, ws);
-      return host::attention(v(1), v(2), v(0), attention_shape(op, c), ws, keys_of(op, a),
-                             scores_of(op, a, 3));
-    case OpKind::gelu:
-      if (a.size() > 2) keep_half(a[2], v(0), rows, op.n / 2);
-      return host::gelu(v(1), v(0), n, op.activation);
-    case OpKind::add:
-      return host::add(v(2), v(0), v(1), n);
-    case OpKind::bias_add:
-      return host::bias_add(v(2), v(0), v(1), rows, op.n, op.n);
-    case OpKind::dense:
-      host::linear(v(3), v(0), v(1), v(2), linear_shape(op, rows), false, ws);
-      return host::activate(v(3), op.activation, n);
-    case OpKind::softmax_max:
-      return host::softmax_max(v(1), v(0), logit_shape(op, rows, c));
-    case OpKind::softmax_sum:
-      return host::softmax_sum(v(3), v(0), v(1), v(2), logit_shape(op, rows, c));
+    case OpKind::position_embedding: {
+      const Forward<ops::position_embedding> a(op, args);
+      return each_run(op, c, [&](std::int64_t row, std::int64_t count, std::int64_t position) {
+        host::position_embedding(a["y"].at(row * op.n), a["x"].at(row * op.n),
+                                 a["wpe"].at(position * op.n), count, op.n, count);
+      });
+    }
+    case OpKind::layer_norm: {
+      const Forward<ops::layer_norm> a(op, args);
+      return host::layer_norm(a["y"], a["mean"], a["rstd"], a["x"], a["gamma"], a["beta"], rows,
+                              op.n, c.norm_epsilon);
+    }
+    case OpKind::rms_norm: {
+      const Forward<ops::rms_norm> a(op, args);
+      return host::rms_norm(a["y"], a["rstd"], a["x"], a["gamma"], rows, op.n, c.norm_epsilon);
+    }
+    case OpKind::qk_norm: {
+      const Forward<ops::qk_norm> a(op, args);
+      return host::qk_norm(a["y"], a["rstd"], a["qkv"], a["q_gamma"], a["k_gamma"],
+                           head_shape(op, rows), c.norm_epsilon);
+    }
+    case OpKind::rope: return turn(Forward<ops::rope>(op, args)["y"], op, false, c);
+    case OpKind::swiglu: {
+      const Forward<ops::swiglu> a(op, args);
+      if (a.has("half")) keep_half(a.operand("half"), a["x"], rows, op.n);
+      return host::swiglu(a["y"], a["x"], rows, op.n);
+    }
+    case OpKind::linear: return linear(op, args, rows, ws);
+    case OpKind::lora_up: {
+      const Forward<ops::lora_up> a(op, args);
+      return host::lora_up(a["y"], a["u"], a["B"],
+                           lora_shape(op, rows, a.operand("y").elements / rows), ws);
+    }
+    case OpKind::attention: {
+      if (op.ring_steps > 0) return ring_forward(op, args, c, ws);
+      const Forward<ops::attention> a(op, args);
+      return host::attention(a["out"], a["lse"], a["qkv"], attention_shape(op, c), ws, a["keys"],
+                             scores_of(a));
+    }
+    case OpKind::add: {
+      const Forward<ops::add> a(op, args);
+      return host::add(a["y"], a["a"], a["b"], n);
+    }
+    case OpKind::bias_add: {
+      const Forward<ops::bias_add> a(op, args);
+      return host::bias_add(a["y"], a["x"], a["b"], rows, op.n, op.n);
+    }
+    case OpKind::dense: {
+      const Forward<ops::dense> a(op, args);
+      host::linear(a["y"], a["x"], a["w"], a["b"], linear_shape(op, rows), false, ws);
+      return host::activate(a["y"], op.activation, n);
+    }
+    case OpKind::softmax_max: {
+      const Forward<ops::softmax_max> a(op, args);
+      return host::softmax_max(a["max"], a["logits"], logit_shape(op, rows, c));
+    }
+    case OpKind::softmax_sum: {
+      const Forward<ops::softmax_sum> a(op, args);
+      return host::softmax_sum(a["sums"], a["logits"], a["max"], a["targets"],
+                               logit_shape(op, rows, c));
+    }
     case OpKind::cross_entropy:
-      return host::cross_entropy(static_cast<double*>(a[4].data), v(0), v(1), v(2), v(3),
-                                 logit_shape(op, rows, c),
-                                 1.0 / static_cast<double>(c.global_batch * op.rows * op.parts *
-                                                           c.slice.ranks));
-    case OpKind::squared_error:
-      return host::squared_error(static_cast<double*>(a[2].data), v(0), v(1), n,
-                                 1.0 / static_cast<double>(c.global_batch));
-    case OpKind::top_k:
-      return host::top_k(v(1), v(2), v(0), routing_shape(op, c), ws);
-    case OpKind::dispatch:
-      return host::dispatch(v(2), v(0), v(1), {rows, op.n, op.k});
-    case OpKind::expert_linear:
-      return host::expert_linear(v(2), v(0), v(1), expert_shape(op, c), ws);
-    case OpKind::combine:
-      return host::combine(v(3), v(0), v(1), v(2), {rows, op.n, op.k});
-    default: return graph_forward(op, a, c, ws);
+    case OpKind::squared_error: return loss(op, args, c);
+    default: return graph_forward(op, args, c, ws);
   }
 }
 
-void input_gradient(const Operator& op, Args a, bool accumulate, const KernelContext& c,
+void input_gradient(const Operator& op, Args args, bool accumulate, const KernelContext& c,
                     host::Workspace ws) {
   const std::int64_t rows = op.rows * c.samples;
-  const auto v = [&](std::size_t i) { return view(a[i]); };
   switch (op.kind) {
-    case OpKind::layer_norm:  // dy, x, mean, rstd, gamma, dx, [d_gamma, [d_beta]]
-      if (a.size() > 6)
-        host::layer_norm_weight_gradient(v(6), a.size() > 7 ? v(7) : host::View{}, v(0), v(1),
-                                         v(2), v(3), rows, op.n);
-      return host::layer_norm_input_gradient(v(5), v(0), v(1), v(4), v(2), v(3), rows, op.n,
-                                             accumulate);
-    case OpKind::rms_norm:  // dy, x, rstd, gamma, dx, [d_gamma]
-      if (a.size() > 5) host::rms_norm_weight_gradient(v(5), v(0), v(1), v(2), rows, op.n);
-      return host::rms_norm_input_gradient(v(4), v(0), v(1), v(3), v(2), rows, op.n, accumulate);
-    case OpKind::qk_norm: {  // dy, qkv, rstd, q_gamma, k_gamma, dqkv, [dq_gamma, dk_gamma]
+    case OpKind::layer_norm: {
+      const InputGradient<ops::layer_norm> a(op, args);
+      if (a.has("d_gamma"))
+        host::layer_norm_weight_gradient(a["d_gamma"], a["d_beta"], a["d_y"], a["x"], a["mean"],
+                                         a["rstd"], rows, op.n);
+      return host::layer_norm_input_gradient(a["d_x"], a["d_y"], a["x"], a["gamma"], a["mean"],
+                                             a["rstd"], rows, op.n, accumulate);
+    }
+    case OpKind::rms_norm: {
+      const InputGradient<ops::rms_norm> a(op, args);
+      if (a.has("d_gamma"))
+        host::rms_norm_weight_gradient(a["d_gamma"], a["d_y"], a["x"], a["rstd"], rows, op.n);
+      return host::rms_norm_input_gradient(a["d_x"], a["d_y"], a["x"], a["gamma"], a["rstd"], rows,
+                                           op.n, accumulate);
+    }
+    case OpKind::qk_norm: {
+      const InputGradient<ops::qk_norm> a(op, args);
       const host::HeadShape shape = head_shape(op, rows);
       PLANNER_CHECK(!accumulate, "qk_norm overwrites its input's gradient");
-      if (a.size() > 6) host::qk_norm_weight_gradient(v(6), v(7), v(0), v(1), v(2), shape);
-      return host::qk_norm_input_gradient(v(5), v(0), v(1), v(3), v(4), v(2), shape);
+      if (a.has("d_q_gamma"))
+        host::qk_norm_weight_gradient(a["d_q_gamma"], a["d_k_gamma"], a["d_y"], a["qkv"],
+                                      a["rstd"], shape);
+      return host::qk_norm_input_gradient(a["d_qkv"], a["d_y"], a["qkv"], a["q_gamma"],
+                                          a["k_gamma"], a["rstd"], shape);
     }
-    case OpKind::rope:
-      return turn(v(0), op, true, c);
-    case OpKind::swiglu:
+    case OpKind::rope: return turn(InputGradient<ops::rope>(op, args)["d_y"], op, true, c);
+    case OpKind::swiglu: {
+      const InputGradient<ops::swiglu> a(op, args);
       PLANNER_CHECK(!accumulate, "swiglu overwrites its input's gradient");
-      return host::swiglu_gradient(v(a.size() - 1), v(0), v(1), rows, op.n);
-    case OpKind::relu:
-      return host::relu_gradient(v(2), v(0), v(1), rows * op.n, accumulate);
-    case OpKind::linear:
-    case OpKind::dense:
-      return host::linear_input_gradient(v(2), v(0), v(1), linear_shape(op, rows), accumulate, ws);
-    case OpKind::lora_up: {  // dy, u, B, du, dB
-      const host::LoraShape shape = lora_shape(op, rows, a[0].elements / rows);
-      host::lora_up_weight_gradient(v(4), v(0), v(1), shape, ws);
-      return host::lora_up_input_gradient(v(3), v(0), v(2), shape, ws);
+      return host::swiglu_gradient(a["d_x"], a["d_y"], a["x"], rows, op.n);
     }
-    case OpKind::top_k:  // dgates, gates, places, dlogits
-      PLANNER_CHECK(!accumulate, "top_k overwrites its input's gradient");
-      return host::top_k_gradient(v(3), v(0), v(1), v(2), routing_shape(op, c));
-    case OpKind::dispatch:  // dy, places, dx
-      return host::dispatch_gradient(v(2), v(0), v(1), {rows, op.n, op.k}, accumulate);
-    case OpKind::expert_linear:  // dy, w, dx
-      return host::expert_linear_input_gradient(v(2), v(0), v(1), expert_shape(op, c), accumulate,
-                                                ws);
-    case OpKind::combine:  // dy, x, gates, places, dx, dgates
-      PLANNER_CHECK(!accumulate, "combine overwrites its inputs' gradients");
-      return host::combine_gradient(v(4), v(5), v(0), v(1), v(2), v(3), {rows, op.n, op.k});
-    case OpKind::attention:
-      if (op.ring_steps > 0) return ring_input_gradient(op, a, c, ws);
-      return host::attention_input_gradient(v(2 + op.outputs.size()), v(0), v(1), v(2), v(3),
-                                            attention_shape(op, c), ws, keys_of(op, a),
-                                            scores_of(op, a, 4));
-    case OpKind::gelu:
-      return host::gelu_gradient(v(2), v(0), v(1), rows * op.n, op.activation, accumulate);
-    default: return graph_input_gradient(op, a, accumulate, c, ws);
+    case OpKind::linear: {
+      const InputGradient<ops::linear> a(op, args);
+      return host::linear_input_gradient(a["d_x"], a["d_y"], a["w"], linear_shape(op, rows),
+                                         accumulate, ws);
+    }
+    case OpKind::dense: {
+      const InputGradient<ops::dense> a(op, args);
+      return host::linear_input_gradient(a["d_x"], a["d_y"], a["w"], linear_shape(op, rows),
+                                         accumulate, ws);
+    }
+    case OpKind::lora_up: {
+      const InputGradient<ops::lora_up> a(op, args);
+      const host::LoraShape shape =
+          lora_shape(op, rows, a.operand("d_y").elements / rows);
+      host::lora_up_weight_gradient(a["d_B"], a["d_y"], a["u"], shape, ws);
+      return host::lora_up_input_gradient(a["d_u"], a["d_y"], a["B"], shape, ws);
+    }
+    case OpKind::attention: {
+      if (op.ring_steps > 0) return ring_input_gradient(op, args, c, ws);
+      const InputGradient<ops::attention> a(op, args);
+      return host::attention_input_gradient(a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"],
+                                            attention_shape(op, c), ws, a["keys"], scores_of(a));
+    }
+    default: return graph_input_gradient(op, args, accumulate, c, ws);
   }
 }
 
-void weight_gradient(const Operator& op, Args a, const KernelContext& c, host::Workspace ws) {
+void weight_gradient(const Operator& op, Args args, const KernelContext& c, host::Workspace ws) {
   const std::int64_t rows = op.rows * c.samples;
-  const auto v = [&](std::size_t i) { return view(a[i]); };
   switch (op.kind) {
-    case OpKind::token_embedding:
-      return host::token_embedding_weight_gradient(v(2), v(0), v(1), rows, op.n,
+    case OpKind::token_embedding: {
+      const WeightGradient<ops::token_embedding> a(op, args);
+      return host::token_embedding_weight_gradient(a["d_wte"], a["d_y"], a["tokens"], rows, op.n,
                                                    {c.tensor_rank * op.k, op.k});
-    case OpKind::position_embedding:
+    }
+    case OpKind::position_embedding: {
+      const WeightGradient<ops::position_embedding> a(op, args);
       return each_run(op, c, [&](std::int64_t row, std::int64_t count, std::int64_t position) {
-        host::position_embedding_weight_gradient(v(1).at(position * op.n), v(0).at(row * op.n),
-                                                 count, op.n, count);
+        host::position_embedding_weight_gradient(
+            a["d_wpe"].at(position * op.n), a["d_y"].at(row * op.n), count, op.n, count);
       });
-    case OpKind::linear:  // dy, x, d_w, [d_b]
-      host::linear_weight_gradient(v(2), v(0), v(1), linear_shape(op, rows), ws);
-      if (a.size() > 3) host::bias_gradient(v(3), v(0), rows, op.n, op.n);
+    }
+    case OpKind::linear: {
+      const WeightGradient<ops::linear> a(op, args);
+      host::linear_weight_gradient(a["d_w"], a["d_y"], a["x"], linear_shape(op, rows), ws);
+      if (a.has("d_b")) host::bias_gradient(a["d_b"], a["d_y"], rows, op.n, op.n);
       return;
-    case OpKind::dense:  // dy, y, x, d_w, d_b
-      host::activate_gradient(v(0), v(1), op.activation, rows * op.n);
-      host::linear_weight_gradient(v(3), v(0), v(2), linear_shape(op, rows), ws);
-      return host::bias_gradient(v(4), v(0), rows, op.n, op.n);
-    case OpKind::expert_linear:  // dy, x, d_w
-      return host::expert_linear_weight_gradient(v(2), v(0), v(1), expert_shape(op, c), ws);
-    case OpKind::bias_add:
-      return host::bias_gradient(v(1), v(0), rows, op.n, op.n);
-    default: return graph_weight_gradient(op, a, c, ws);
+    }
+    case OpKind::dense: {
+      const WeightGradient<ops::dense> a(op, args);
+      host::activate_gradient(a["d_y"], a["y"], op.activation, rows * op.n);
+      host::linear_weight_gradient(a["d_w"], a["d_y"], a["x"], linear_shape(op, rows), ws);
+      return host::bias_gradient(a["d_b"], a["d_y"], rows, op.n, op.n);
+    }
+    case OpKind::bias_add: {
+      const WeightGradient<ops::bias_add> a(op, args);
+      return host::bias_gradient(a["d_b"], a["d_y"], rows, op.n, op.n);
+    }
+    default: return graph_weight_gradient(op, args, c, ws);
   }
 }
 
@@ -232,6 +270,8 @@ core::Bytes workspace_bytes(const program::RankClass& rank_class, std::int64_t s
 void run_kernel(const program::Action& action, const Operator& op, Args args,
                 const KernelContext& context, host::Workspace workspace) {
   const bool accumulate = (action.flags & program::kAccumulate) != 0;
+  if (ops::is_unary(op.kind))
+    return unary(op, program::kernel_of(action.kind), args, accumulate, op.rows * context.samples);
   switch (action.kind) {
     case ActionKind::forward: return forward(op, args, context, workspace);
     case ActionKind::input_gradient:

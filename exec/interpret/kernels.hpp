@@ -1,6 +1,6 @@
 #pragma once
-// From an action to a host kernel: argument orders of sim/program/README.md on one side, the
-// signatures of exec/host/kernels.hpp on the other. Stateless but for the workspace.
+// From an action to a host kernel: arguments by the names of models/ops on one side, the signatures
+// of exec/host/kernels.hpp on the other. Stateless but for the workspace.
 
 #include <span>
 #include <vector>

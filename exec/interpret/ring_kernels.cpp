@@ -1,41 +1,68 @@
-// Attention over keys that come block by block round a ring of ranks (context_method=ring): what a
-// step reads, which block is the first and the last, and where sums stand in between.
+// Attention over keys that come block by block round a ring of ranks (context_method=ring): which
+// block is the first and the last, and where sums stand in between.
 #include "exec/host/kernels.hpp"
+#include "exec/interpret/arguments.hpp"
 #include "exec/interpret/kernel_parts.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
 namespace exec {
+namespace {
 
-// qkv, out, lse, [sum], [keys]: steps 0, 1, ... The sum is out where activations have its type.
-void ring_forward(const models::Operator& op, std::span<const Operand> a, const KernelContext& c,
-                  host::Workspace ws) {
-  const bool first = op.ring_step == 0, last = op.ring_step + 1 == op.ring_steps;
-  const bool apart = a.size() > (first ? 3U : 4U);
-  const host::View out = view(a[1]), sum = apart ? view(a[3]) : out;
-  const host::View keys = first ? host::View{} : view(a.back());
-  host::attention(sum, view(a[2]), view(a[0]), attention_shape(op, c), ws, keys);
-  if (last && apart) host::cast(out, sum, a[1].elements);
+using models::Operator;
+using Args = std::span<const Operand>;
+
+// keys: of the block; without data: those of qkv.
+template <class Names>
+void merge(const Names& a, host::View keys, const Operator& op, const KernelContext& c,
+           host::Workspace ws) {
+  const bool last = op.ring_step + 1 == op.ring_steps;
+  const host::View sum = a.has("sum") ? a["sum"] : a["out"];
+  host::attention(sum, a["lse"], a["qkv"], attention_shape(op, c), ws, keys);
+  if (last && a.has("sum")) host::cast(a["out"], sum, a.operand("out").elements);
 }
 
-// dout, qkv, out, lse, dqkv, [sum], then of every block but the own {gradients of its keys, keys}.
-// Steps 1, 2, ..., then 0.
-void ring_input_gradient(const models::Operator& op, std::span<const Operand> a,
-                         const KernelContext& c, host::Workspace ws) {
-  const bool first = op.ring_step == 1, own = op.ring_step == 0;
-  const bool apart = a.size() > (own ? 5U : 7U);
+// What a step adds to: the gradients of queries in the sum or in d_qkv, those of its keys.
+template <class Names>
+host::BlockGradients targets(const Names& a, const Operator& op) {
   const std::int64_t q = op.heads * op.head_dim, kv = 2 * op.kv_heads * op.head_dim;
-  const host::View d_qkv = view(a[4]), sum = apart ? view(a[5]) : d_qkv;
-  if (first) host::fill_zero(sum, a[apart ? 5 : 4].elements);
-  host::BlockGradients to{sum, apart ? q : q + kv, d_qkv.at(q), q + kv};
-  if (!own) {
-    to.d_keys = view(a[a.size() - 2]);
+  const bool apart = a.has("sum");
+  return {apart ? a["sum"] : a["d_qkv"], apart ? q : q + kv, a["d_qkv"].at(q), q + kv};
+}
+
+template <class Names>
+void add(const Names& a, const host::BlockGradients& to, host::View keys, const Operator& op,
+         const KernelContext& c, host::Workspace ws) {
+  host::attention_block_gradient(to, a["d_out"], a["qkv"], a["out"], a["lse"],
+                                 attention_shape(op, c), ws, keys);
+}
+
+}  // namespace
+
+// Steps 0, 1, ...
+void ring_forward(const Operator& op, Args args, const KernelContext& c, host::Workspace ws) {
+  if (op.ring_step == 0) return merge(Forward<ops::ring_own>(op, args), {}, op, c, ws);
+  const Forward<ops::ring_block> a(op, args);
+  merge(a, a["keys"], op, c, ws);
+}
+
+// Steps 1, 2, ..., then 0.
+void ring_input_gradient(const Operator& op, Args args, const KernelContext& c,
+                         host::Workspace ws) {
+  const std::int64_t q = op.heads * op.head_dim, kv = 2 * op.kv_heads * op.head_dim;
+  if (op.ring_step > 0) {
+    const InputGradient<ops::ring_block> a(op, args);
+    const Operand& sum = a.has("sum") ? a.operand("sum") : a.operand("d_qkv");
+    if (op.ring_step == 1) host::fill_zero(view(sum), sum.elements);
+    host::BlockGradients to = targets(a, op);
+    to.d_keys = a["d_keys"];
     to.key_columns = kv;
+    return add(a, to, a["keys"], op, c, ws);
   }
-  host::attention_block_gradient(to, view(a[0]), view(a[1]), view(a[2]), view(a[3]),
-                                 attention_shape(op, c), ws, own ? host::View{} : view(a.back()));
-  if (!own || !apart) return;
+  const InputGradient<ops::ring_own> a(op, args);
+  add(a, targets(a, op), {}, op, c, ws);
+  if (!a.has("sum")) return;
   for (std::int64_t row = 0; row < op.rows * c.samples; ++row)
-    host::cast(d_qkv.at(row * (q + kv)), sum.at(row * q), q);
+    host::cast(a["d_qkv"].at(row * (q + kv)), a["sum"].at(row * q), q);
 }
 
 }  // namespace exec

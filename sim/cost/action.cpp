@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/program/arguments.hpp"
 
 namespace cost {
 namespace {
@@ -13,6 +14,7 @@ using program::Action;
 using program::ActionKind;
 using program::Call;
 using program::Group;
+using models::ops::WorkOf;
 
 // NVIDIA/Megatron-LM, fused_softmax.py, is_kernel_available: batch x heads is a multiple of 4.
 constexpr std::int64_t kFusedSoftmaxHeads = 4;
@@ -22,9 +24,11 @@ constexpr std::int64_t kFusedSoftmaxHeads = 4;
 // runtime/bf16_optimizer.py, update_hp_grads: add_(grad.to(float32))).
 constexpr std::int64_t kWideGradient = 2 + 4 + 4 + 4 + 4;
 
-bool is_matrix_product(models::OpKind kind) {
-  return kind == models::OpKind::linear || kind == models::OpKind::dense ||
-         kind == models::OpKind::lora_up || kind == models::OpKind::expert_linear;
+WorkOf work_of(const models::Operator& op) { return models::ops::schema(op.kind).work.by; }
+
+bool is_matrix_product(WorkOf work) {
+  return work == WorkOf::product || work == WorkOf::dense || work == WorkOf::adapter ||
+         work == WorkOf::expert_product;
 }
 
 // y[rows,n] = x[rows,k] W^T; dx[rows,k] = dy W; dW[n,k] = dy^T x.
@@ -287,11 +291,11 @@ core::Picoseconds ActionCost::wide_time(const program::Block& block) const {
 }
 
 core::Seconds ActionCost::operator_issue_time(const models::Operator& op) const {
-  if (op.kind == models::OpKind::lora_up) return machine_->host.adapter;
-  if (is_matrix_product(op.kind) || op.kind == models::OpKind::convolution)
-    return machine_->host.gemm;
-  if (op.kind == models::OpKind::attention) return machine_->host.attention;
-  return op.kind == models::OpKind::rms_norm ? machine_->host.norm : machine_->host.elementwise;
+  const WorkOf work = work_of(op);
+  if (work == WorkOf::adapter) return machine_->host.adapter;
+  if (is_matrix_product(work) || work == WorkOf::convolution) return machine_->host.gemm;
+  if (work == WorkOf::attention) return machine_->host.attention;
+  return work == WorkOf::rms_norm ? machine_->host.norm : machine_->host.elementwise;
 }
 
 // Of an operator's pass, and of a collective over activations: each of its ranks is late by so
@@ -327,18 +331,21 @@ ActionCost::BlockWait ActionCost::block_wait(const program::Block& block, const 
 }
 
 core::Seconds ActionCost::pass_time(const models::Operator& op, const Action& action) const {
-  if (op.kind == models::OpKind::convolution) return convolution_time(op, action);
-  if (is_matrix_product(op.kind)) return product_time(op, action);
-  if (op.kind == models::OpKind::attention) return attention_pass_time(op, action);
+  const WorkOf work = work_of(op);
+  if (work == WorkOf::convolution) return convolution_time(op, action);
+  if (is_matrix_product(work)) return product_time(op, action);
+  if (work == WorkOf::attention) return attention_pass_time(op, action);
   return elementwise_time(op, action);
 }
 
 core::Seconds ActionCost::elementwise_time(const models::Operator& op,
                                            const Action& action) const {
   const bool forward = action.kind == ActionKind::forward;
-  // Tokens come first in a lookup, integers of another size than what is moved.
-  const bool lookup = op.kind == models::OpKind::token_embedding && forward;
-  const core::DType type = buffer(action, lookup ? action.arg_count - 1 : 0).type;
+  // Of the first argument, an activation or its gradient; of a lookup those are tokens.
+  const bool lookup = forward && work_of(op) == WorkOf::lookup;
+  const std::size_t typed =
+      lookup ? program::argument(op, models::ops::Kernel::forward, action.arg_count, "y") : 0;
+  const core::DType type = buffer(action, static_cast<int>(typed)).type;
   const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
   const std::int64_t parameters = forward ? op.parameter_elements : 2 * op.parameter_elements;
   const bool norm = op.kind == models::OpKind::rms_norm;

@@ -6,6 +6,7 @@
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "exec/cuda/backend/kernel_table.hpp"
+#include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
 namespace exec::cuda {
@@ -166,16 +167,17 @@ MemoryBeside CudaBackend::beside() const {
   return m;
 }
 
-// Attention, whose operands kernel_table.cpp orders as here.
 bool CudaBackend::launch_by_library(const program::Action& action, const models::Operator& op,
                                     std::span<const Operand> args, const KernelContext& context) {
   if (op.kind != models::OpKind::attention) return false;
   const Queue& q = queue(action.stream);
   const host::AttentionShape shape = attention_shape(op, context);
-  const auto v = [&](std::size_t i) { return view(args[i]); };
-  if (action.kind == ActionKind::forward)
-    return device_.attention.forward(q, v(1), v(2), v(0), shape);
-  return device_.attention.backward(q, v(4), v(0), v(1), v(2), v(3), shape);
+  if (action.kind == ActionKind::forward) {
+    const Forward<ops::attention> a(op, args);
+    return device_.attention.forward(q, a["out"], a["lse"], a["qkv"], shape);
+  }
+  const InputGradient<ops::attention> a(op, args);
+  return device_.attention.backward(q, a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"], shape);
 }
 
 void CudaBackend::run(const program::Action& action, const models::Operator& op,

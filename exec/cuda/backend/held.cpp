@@ -4,6 +4,7 @@
 
 #include "core/check.hpp"
 #include "exec/cuda/backend/cuda_backend.hpp"
+#include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
 namespace exec::cuda {
@@ -58,25 +59,26 @@ bool CudaBackend::launch_with_held_sum(const program::Action& action, const mode
   const std::int64_t rows = op.rows * context.samples;
   if (op.kind == models::OpKind::add) {
     launch_held();
-    held_ = {view(args[2]), view(args[0]), view(args[1]), rows * op.n};
+    const Forward<ops::add> a(op, args);
+    held_ = {a["y"], a["a"], a["b"], rows * op.n};
     return true;
   }
   if (op.kind != models::OpKind::layer_norm || held_.elements != rows * op.n) return false;
   const HeldSum& s = held_;
   const std::int64_t bytes = core::bytes_of(s.elements, s.y.type).value();
-  if (args[0].data != s.y.data || args[3].type != s.y.type) return false;
+  const Forward<ops::layer_norm> a(op, args);
+  if (a["x"].data != s.y.data || a["y"].type != s.y.type) return false;
   // A result may take the place of an addend, but only row by row.
-  for (std::size_t out : {std::size_t{3}, std::size_t{4}, std::size_t{5}})
-    for (const host::View& in : {s.a, s.b}) {
-      const bool statistics = out > 3 && args[out].data == in.data;
-      if (statistics || crosses(view(args[out]), args[out].bytes().value(), in, bytes))
-        return false;
-    }
+  for (const host::View& in : {s.a, s.b}) {
+    if (crosses(a["y"], a.operand("y").bytes().value(), in, bytes)) return false;
+    for (const Operand& out : {a.operand("mean"), a.operand("rstd")})
+      if (out.data == in.data || crosses(view(out), out.bytes().value(), in, bytes)) return false;
+  }
   for (const host::View& in : {s.a, s.b})
     if (crosses(s.y, bytes, in, bytes)) return false;
   const HeldSum sum = std::exchange(held_, {});
-  add_layer_norm(lane(Stream::compute).queue, sum.y, sum.a, sum.b, view(args[3]), view(args[4]),
-                 view(args[5]), view(args[1]), view(args[2]), rows, op.n, context.norm_epsilon);
+  add_layer_norm(lane(Stream::compute).queue, sum.y, sum.a, sum.b, a["y"], a["mean"], a["rstd"],
+                 a["gamma"], a["beta"], rows, op.n, context.norm_epsilon);
   return true;
 }
 
@@ -100,13 +102,16 @@ bool CudaBackend::hold_product(const program::Action& action, const models::Oper
   const bool backward = action.kind == ActionKind::input_gradient &&
                         (action.flags & program::kAccumulate) == 0;
   if (op.kind != models::OpKind::linear || !(forward || backward)) return false;
-  const bool bias = forward && op.parameters.size() > 1;
-  const HeldProduct p{forward ? Pass::forward : Pass::backward,
-                      view(args[bias ? 3 : 2]),
-                      view(args[0]),
-                      view(args[1]),
-                      bias ? view(args[2]) : host::View{},
-                      linear_shape(op, op.rows * context.samples)};
+  HeldProduct p;
+  p.pass = forward ? Pass::forward : Pass::backward;
+  p.shape = linear_shape(op, op.rows * context.samples);
+  if (forward) {
+    const Forward<ops::linear> a(op, args);
+    p.out = a["y"], p.in = a["x"], p.w = a["w"], p.bias = a["b"];
+  } else {
+    const InputGradient<ops::linear> a(op, args);
+    p.out = a["d_x"], p.in = a["d_y"], p.w = a["w"];
+  }
   if (!half(p.out)) return false;
   launch_held();
   product_ = p;
@@ -123,13 +128,16 @@ bool CudaBackend::launch_with_held_product(const program::Action& action,
   const bool backward = p.pass == Pass::backward && action.kind == ActionKind::input_gradient &&
                         (action.flags & program::kAccumulate) == 0;
   if (op.kind != models::OpKind::gelu || op.activation != models::Activation::gelu_tanh ||
-      op.outputs.size() > 1 || !(forward || backward))
+      program::has_output(op, "half") || !(forward || backward))
     return false;
   const std::int64_t columns = forward ? p.shape.n : p.shape.k;
   const std::int64_t elements = p.shape.rows * columns;
-  // Forward: x, y. Backward: dy, x, dx.
-  const host::View to = view(args[forward ? 1 : 2]), before = view(args[forward ? 0 : 1]);
-  if (view(args[0]).data != p.out.data || op.rows * context.samples * op.n != elements ||
+  const ops::Kernel kernel = program::kernel_of(action.kind);
+  const auto a = [&](std::string_view name) {
+    return view(args[program::argument(op, kernel, args.size(), name)]);
+  };
+  const host::View to = a(forward ? "y" : "d_x"), before = a("x");
+  if (a(forward ? "x" : "d_y").data != p.out.data || op.rows * context.samples * op.n != elements ||
       to.type != p.out.type || before.type != p.out.type)
     return false;
   // The product's results may take the place of nothing that it reads.

@@ -1,5 +1,6 @@
 #include "exec/cuda/backend/kernel_table.hpp"
 
+#include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
 namespace exec::cuda {
@@ -12,125 +13,193 @@ namespace {
 
 using Args = std::span<const Operand>;
 
-void forward(const Queue& q, const Operator& op, Args a, const KernelContext& c) {
+void unary(const Queue& q, const Operator& op, ops::Kernel kernel, Args args, bool accumulate,
+           std::int64_t rows) {
+  const auto a = [&](std::string_view name) {
+    return view(args[program::argument(op, kernel, args.size(), name)]);
+  };
+  const std::int64_t n = rows * op.n;
+  if (kernel == ops::Kernel::forward) return unary(q, a("y"), a("x"), n, op.kind, op.activation);
+  PLANNER_CHECK(!accumulate, op.name + " overwrites its input's gradient");
+  unary_gradient(q, a("d_x"), a("d_y"), a(ops::kept_of_unary(op.kind)), n, op.kind, op.activation);
+}
+
+void forward(const Queue& q, const Operator& op, Args args, const KernelContext& c) {
   const std::int64_t rows = op.rows * c.samples, n = rows * op.n;
-  const auto v = [&](std::size_t i) { return view(a[i]); };
   switch (op.kind) {
-    case OpKind::token_embedding:
-      return token_embedding(q, v(2), v(1), v(0), rows, op.n, {c.tensor_rank * op.k, op.k});
-    case OpKind::position_embedding:
-      return position_embedding(q, v(2), v(0), v(1).at(first_row(op, c) * op.n), rows, op.n,
-                                op.rows);
-    case OpKind::layer_norm:
-      return layer_norm(q, v(3), v(4), v(5), v(0), v(1), v(2), rows, op.n, c.norm_epsilon);
-    case OpKind::rms_norm:
-      return rms_norm(q, v(2), v(3), v(0), v(1), rows, op.n, c.norm_epsilon);
-    case OpKind::qk_norm:
-      return qk_norm(q, v(3), v(4), v(0), v(1), v(2), head_shape(op, rows), c.norm_epsilon);
-    case OpKind::rope: return rotate(q, v(1), head_shape(op, rows), rotation(op, false));
-    case OpKind::swiglu: return swiglu(q, v(1), v(0), rows, op.n);
-    case OpKind::relu: return relu(q, v(1), v(0), n);
-    case OpKind::linear: {
-      const bool bias = op.parameters.size() > 1;
-      return linear(q, v(bias ? 3 : 2), v(0), v(1), bias ? v(2) : View{}, linear_shape(op, rows),
-                    false);
+    case OpKind::token_embedding: {
+      const Forward<ops::token_embedding> a(op, args);
+      return token_embedding(q, a["y"], a["wte"], a["tokens"], rows, op.n,
+                             {c.tensor_rank * op.k, op.k});
     }
-    case OpKind::lora_up:
-      return lora_up(q, v(3), v(1), v(2), lora_shape(op, rows, a[3].elements / rows));
-    case OpKind::attention: return attention(q, v(1), v(2), v(0), attention_shape(op, c));
-    case OpKind::gelu: return gelu(q, v(1), v(0), n, op.activation);
-    case OpKind::add: return add(q, v(2), v(0), v(1), n);
-    case OpKind::bias_add: return bias_add(q, v(2), v(0), v(1), rows, op.n);
-    case OpKind::dense:
-      linear(q, v(3), v(0), v(1), v(2), linear_shape(op, rows), false);
-      return activate(q, v(3), op.activation, n);
-    case OpKind::softmax_max: return softmax_max(q, v(1), v(0), logit_shape(op, rows, c));
-    case OpKind::softmax_sum:
-      return softmax_sum(q, v(3), v(0), v(1), v(2), logit_shape(op, rows, c));
-    case OpKind::cross_entropy:
-      return cross_entropy(q, static_cast<double*>(a[4].data), v(0), v(1), v(2), v(3),
-                           logit_shape(op, rows, c),
+    case OpKind::position_embedding: {
+      const Forward<ops::position_embedding> a(op, args);
+      return position_embedding(q, a["y"], a["x"], a["wpe"].at(first_row(op, c) * op.n), rows, op.n,
+                                op.rows);
+    }
+    case OpKind::layer_norm: {
+      const Forward<ops::layer_norm> a(op, args);
+      return layer_norm(q, a["y"], a["mean"], a["rstd"], a["x"], a["gamma"], a["beta"], rows, op.n,
+                        c.norm_epsilon);
+    }
+    case OpKind::rms_norm: {
+      const Forward<ops::rms_norm> a(op, args);
+      return rms_norm(q, a["y"], a["rstd"], a["x"], a["gamma"], rows, op.n, c.norm_epsilon);
+    }
+    case OpKind::qk_norm: {
+      const Forward<ops::qk_norm> a(op, args);
+      return qk_norm(q, a["y"], a["rstd"], a["qkv"], a["q_gamma"], a["k_gamma"],
+                     head_shape(op, rows), c.norm_epsilon);
+    }
+    case OpKind::rope:
+      return rotate(q, Forward<ops::rope>(op, args)["y"], head_shape(op, rows),
+                    rotation(op, false));
+    case OpKind::swiglu: {
+      const Forward<ops::swiglu> a(op, args);
+      return swiglu(q, a["y"], a["x"], rows, op.n);
+    }
+    case OpKind::linear: {
+      const Forward<ops::linear> a(op, args);
+      return linear(q, a["y"], a["x"], a["w"], a["b"], linear_shape(op, rows), false);
+    }
+    case OpKind::lora_up: {
+      const Forward<ops::lora_up> a(op, args);
+      return lora_up(q, a["y"], a["u"], a["B"],
+                     lora_shape(op, rows, a.operand("y").elements / rows));
+    }
+    case OpKind::attention: {
+      const Forward<ops::attention> a(op, args);
+      return attention(q, a["out"], a["lse"], a["qkv"], attention_shape(op, c));
+    }
+    case OpKind::add: {
+      const Forward<ops::add> a(op, args);
+      return add(q, a["y"], a["a"], a["b"], n);
+    }
+    case OpKind::bias_add: {
+      const Forward<ops::bias_add> a(op, args);
+      return bias_add(q, a["y"], a["x"], a["b"], rows, op.n);
+    }
+    case OpKind::dense: {
+      const Forward<ops::dense> a(op, args);
+      linear(q, a["y"], a["x"], a["w"], a["b"], linear_shape(op, rows), false);
+      return activate(q, a["y"], op.activation, n);
+    }
+    case OpKind::softmax_max: {
+      const Forward<ops::softmax_max> a(op, args);
+      return softmax_max(q, a["max"], a["logits"], logit_shape(op, rows, c));
+    }
+    case OpKind::softmax_sum: {
+      const Forward<ops::softmax_sum> a(op, args);
+      return softmax_sum(q, a["sums"], a["logits"], a["max"], a["targets"],
+                         logit_shape(op, rows, c));
+    }
+    case OpKind::cross_entropy: {
+      const Forward<ops::cross_entropy> a(op, args);
+      return cross_entropy(q, static_cast<double*>(a["loss"].data), a["logits"], a["max"],
+                           a["sums"], a["targets"], logit_shape(op, rows, c),
                            1.0 / static_cast<double>(c.global_batch * op.rows * op.parts));
-    case OpKind::squared_error:
-      return squared_error(q, static_cast<double*>(a[2].data), v(0), v(1), n,
+    }
+    case OpKind::squared_error: {
+      const Forward<ops::squared_error> a(op, args);
+      return squared_error(q, static_cast<double*>(a["loss"].data), a["y"], a["target"], n,
                            1.0 / static_cast<double>(c.global_batch));
+    }
     default:
       PLANNER_CHECK(false, "operator without a kernel: " + op.name);  // the platform refused it
   }
 }
 
-// Norms: dy, what was saved..., gamma, dx, [gradients of parameters].
-void norm_gradient(const Queue& q, const Operator& op, Args a, bool accumulate,
-                   const KernelContext& c) {
-  const std::int64_t rows = op.rows * c.samples;
-  const auto v = [&](std::size_t i) { return view(a[i]); };
-  if (op.kind == OpKind::layer_norm) {
-    if (a.size() > 6)
-      layer_norm_weight_gradient(q, v(6), v(7), v(0), v(1), v(2), v(3), rows, op.n);
-    return layer_norm_input_gradient(q, v(5), v(0), v(1), v(4), v(2), v(3), rows, op.n, accumulate);
-  }
-  if (op.kind == OpKind::rms_norm) {
-    if (a.size() > 5) rms_norm_weight_gradient(q, v(5), v(0), v(1), v(2), rows, op.n);
-    return rms_norm_input_gradient(q, v(4), v(0), v(1), v(3), v(2), rows, op.n, accumulate);
-  }
-  const host::HeadShape shape = head_shape(op, rows);
-  PLANNER_CHECK(!accumulate, "qk_norm overwrites its input's gradient");
-  if (a.size() > 6) qk_norm_weight_gradient(q, v(6), v(7), v(0), v(1), v(2), shape);
-  qk_norm_input_gradient(q, v(5), v(0), v(1), v(3), v(4), v(2), shape);
-}
-
-void input_gradient(const Queue& q, const Operator& op, Args a, bool accumulate,
+void input_gradient(const Queue& q, const Operator& op, Args args, bool accumulate,
                     const KernelContext& c) {
   const std::int64_t rows = op.rows * c.samples;
-  const auto v = [&](std::size_t i) { return view(a[i]); };
   switch (op.kind) {
-    case OpKind::layer_norm:
-    case OpKind::rms_norm:
-    case OpKind::qk_norm: return norm_gradient(q, op, a, accumulate, c);
-    case OpKind::rope: return rotate(q, v(0), head_shape(op, rows), rotation(op, true));
-    case OpKind::swiglu:
-      PLANNER_CHECK(!accumulate, "swiglu overwrites its input's gradient");
-      return swiglu_gradient(q, v(2), v(0), v(1), rows, op.n);
-    case OpKind::relu:
-      PLANNER_CHECK(!accumulate, "relu overwrites its input's gradient");
-      return relu_gradient(q, v(2), v(0), v(1), rows * op.n);
-    case OpKind::linear:
-    case OpKind::dense:
-      return linear_input_gradient(q, v(2), v(0), v(1), linear_shape(op, rows), accumulate);
-    case OpKind::lora_up: {
-      const host::LoraShape shape = lora_shape(op, rows, a[0].elements / rows);
-      lora_up_weight_gradient(q, v(4), v(0), v(1), shape);
-      return lora_up_input_gradient(q, v(3), v(0), v(2), shape);
+    case OpKind::layer_norm: {
+      const InputGradient<ops::layer_norm> a(op, args);
+      if (a.has("d_gamma"))
+        layer_norm_weight_gradient(q, a["d_gamma"], a["d_beta"], a["d_y"], a["x"], a["mean"],
+                                   a["rstd"], rows, op.n);
+      return layer_norm_input_gradient(q, a["d_x"], a["d_y"], a["x"], a["gamma"], a["mean"],
+                                       a["rstd"], rows, op.n, accumulate);
     }
-    case OpKind::attention:
-      return attention_input_gradient(q, v(4), v(0), v(1), v(2), v(3),
+    case OpKind::rms_norm: {
+      const InputGradient<ops::rms_norm> a(op, args);
+      if (a.has("d_gamma"))
+        rms_norm_weight_gradient(q, a["d_gamma"], a["d_y"], a["x"], a["rstd"], rows, op.n);
+      return rms_norm_input_gradient(q, a["d_x"], a["d_y"], a["x"], a["gamma"], a["rstd"], rows,
+                                     op.n, accumulate);
+    }
+    case OpKind::qk_norm: {
+      const InputGradient<ops::qk_norm> a(op, args);
+      const host::HeadShape shape = head_shape(op, rows);
+      PLANNER_CHECK(!accumulate, "qk_norm overwrites its input's gradient");
+      if (a.has("d_q_gamma"))
+        qk_norm_weight_gradient(q, a["d_q_gamma"], a["d_k_gamma"], a["d_y"], a["qkv"], a["rstd"],
+                                shape);
+      return qk_norm_input_gradient(q, a["d_qkv"], a["d_y"], a["qkv"], a["q_gamma"], a["k_gamma"],
+                                    a["rstd"], shape);
+    }
+    case OpKind::rope:
+      return rotate(q, InputGradient<ops::rope>(op, args)["d_y"], head_shape(op, rows),
+                    rotation(op, true));
+    case OpKind::swiglu: {
+      const InputGradient<ops::swiglu> a(op, args);
+      PLANNER_CHECK(!accumulate, "swiglu overwrites its input's gradient");
+      return swiglu_gradient(q, a["d_x"], a["d_y"], a["x"], rows, op.n);
+    }
+    case OpKind::linear: {
+      const InputGradient<ops::linear> a(op, args);
+      return linear_input_gradient(q, a["d_x"], a["d_y"], a["w"], linear_shape(op, rows),
+                                   accumulate);
+    }
+    case OpKind::dense: {
+      const InputGradient<ops::dense> a(op, args);
+      return linear_input_gradient(q, a["d_x"], a["d_y"], a["w"], linear_shape(op, rows),
+                                   accumulate);
+    }
+    case OpKind::lora_up: {
+      const InputGradient<ops::lora_up> a(op, args);
+      const host::LoraShape shape = lora_shape(op, rows, a.operand("d_y").elements / rows);
+      lora_up_weight_gradient(q, a["d_B"], a["d_y"], a["u"], shape);
+      return lora_up_input_gradient(q, a["d_u"], a["d_y"], a["B"], shape);
+    }
+    case OpKind::attention: {
+      const InputGradient<ops::attention> a(op, args);
+      return attention_input_gradient(q, a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"],
                                       attention_shape(op, c));
-    case OpKind::gelu:
-      PLANNER_CHECK(!accumulate, "gelu overwrites its input's gradient");
-      return gelu_gradient(q, v(2), v(0), v(1), rows * op.n, op.activation);
+    }
     default: PLANNER_CHECK(false, "operator without an input gradient: " + op.name);
   }
 }
 
-void weight_gradient(const Queue& q, const Operator& op, Args a, const KernelContext& c) {
+void weight_gradient(const Queue& q, const Operator& op, Args args, const KernelContext& c) {
   const std::int64_t rows = op.rows * c.samples;
-  const auto v = [&](std::size_t i) { return view(a[i]); };
   switch (op.kind) {
-    case OpKind::token_embedding:
-      return token_embedding_weight_gradient(q, v(2), v(0), v(1), rows, op.n,
+    case OpKind::token_embedding: {
+      const WeightGradient<ops::token_embedding> a(op, args);
+      return token_embedding_weight_gradient(q, a["d_wte"], a["d_y"], a["tokens"], rows, op.n,
                                              {c.tensor_rank * op.k, op.k});
-    case OpKind::position_embedding:
-      return position_embedding_weight_gradient(q, v(1).at(first_row(op, c) * op.n), v(0), rows,
-                                                op.n, op.rows);
-    case OpKind::linear:  // dy, x, d_w, [d_b]
-      linear_weight_gradient(q, v(2), v(0), v(1), linear_shape(op, rows));
-      if (a.size() > 3) bias_gradient(q, v(3), v(0), rows, op.n);
+    }
+    case OpKind::position_embedding: {
+      const WeightGradient<ops::position_embedding> a(op, args);
+      return position_embedding_weight_gradient(q, a["d_wpe"].at(first_row(op, c) * op.n),
+                                                a["d_y"], rows, op.n, op.rows);
+    }
+    case OpKind::linear: {
+      const WeightGradient<ops::linear> a(op, args);
+      linear_weight_gradient(q, a["d_w"], a["d_y"], a["x"], linear_shape(op, rows));
+      if (a.has("d_b")) bias_gradient(q, a["d_b"], a["d_y"], rows, op.n);
       return;
-    case OpKind::dense:  // dy, y, x, d_w, d_b
-      activate_gradient(q, v(0), v(1), op.activation, rows * op.n);
-      linear_weight_gradient(q, v(3), v(0), v(2), linear_shape(op, rows));
-      return bias_gradient(q, v(4), v(0), rows, op.n);
-    case OpKind::bias_add: return bias_gradient(q, v(1), v(0), rows, op.n);
+    }
+    case OpKind::dense: {
+      const WeightGradient<ops::dense> a(op, args);
+      activate_gradient(q, a["d_y"], a["y"], op.activation, rows * op.n);
+      linear_weight_gradient(q, a["d_w"], a["d_y"], a["x"], linear_shape(op, rows));
+      return bias_gradient(q, a["d_b"], a["d_y"], rows, op.n);
+    }
+    case OpKind::bias_add: {
+      const WeightGradient<ops::bias_add> a(op, args);
+      return bias_gradient(q, a["d_b"], a["d_y"], rows, op.n);
+    }
     default: PLANNER_CHECK(false, "operator without a weight gradient: " + op.name);
   }
 }
@@ -140,6 +209,9 @@ void weight_gradient(const Queue& q, const Operator& op, Args a, const KernelCon
 void launch_action(const Queue& queue, const program::Action& action, const Operator& op, Args args,
                    const KernelContext& context) {
   const bool accumulate = (action.flags & program::kAccumulate) != 0;
+  if (ops::is_unary(op.kind))
+    return unary(queue, op, program::kernel_of(action.kind), args, accumulate,
+                 op.rows * context.samples);
   switch (action.kind) {
     case ActionKind::forward: return forward(queue, op, args, context);
     case ActionKind::input_gradient: return input_gradient(queue, op, args, accumulate, context);

@@ -1,6 +1,6 @@
 #pragma once
-// From an action to a kernel: argument orders of sim/program/README.md on one side, the functions
-// of exec/cuda/kernels on the other. As exec/interpret/kernels.hpp does for the host.
+// From an action to a kernel: arguments by the names of models/ops on one side, the functions of
+// exec/cuda/kernels on the other. As exec/interpret/kernels.hpp does for the host.
 
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/interpret/kernels.hpp"

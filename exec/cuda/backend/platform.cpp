@@ -9,6 +9,7 @@
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/host/quantise.hpp"
 #include "exec/run/environment.hpp"
+#include "sim/program/arguments.hpp"
 #include "sim/program/replay.hpp"
 
 namespace exec::cuda {
@@ -54,18 +55,17 @@ core::Problems shared_inputs(const program::Program& p) {
                         (a.flags & program::kAccumulate) != 0;
       if (!adds) continue;
       const models::Operator& op = k.operators[a.op];
-      if (op.kind != models::OpKind::relu && op.kind != models::OpKind::gelu) continue;
+      if (!models::ops::is_unary(op.kind)) continue;
       found.push_back({"--backend cuda", "activations that alone read their input", op.name,
                        "execute the graph with --backend host"});
     }
   return found;
 }
 
-// Whether operators of the kind write what they keep for backward (models::KeptBeside).
-bool keeps_beside(const program::Program& p, models::OpKind kind) {
-  const auto keeps = [&](const models::Operator& op) {
-    return op.kind == kind && op.outputs.size() > (kind == models::OpKind::attention ? 2u : 1u);
-  };
+// Whether operators write what they keep for backward (models::KeptBeside) to an output of that
+// name.
+bool keeps_beside(const program::Program& p, std::string_view output) {
+  const auto keeps = [&](const models::Operator& op) { return program::has_output(op, output); };
   return std::ranges::any_of(p.classes, [&](const program::RankClass& k) {
     return std::ranges::any_of(k.operators, keeps);
   });
@@ -114,10 +114,10 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
   if (job.quantization == "two_factor")
     found.push_back({"quantization", "none, int8 or nf4 on a GPU", job.quantization,
                      "plan with --quantization nf4"});
-  if (keeps_beside(program, models::OpKind::swiglu) || keeps_beside(program, models::OpKind::gelu))
+  if (keeps_beside(program, "half"))
     found.push_back({"checkpoint", "none, every_k, selective or memory_poor on a GPU",
                      "selective_op", "plan with --pin checkpoint=selective"});
-  if (keeps_beside(program, models::OpKind::attention))
+  if (keeps_beside(program, "probabilities"))
     found.push_back({"attention", "flash2 or flash1 on a GPU", job.attention,
                      "plan with --attention flash2"});
   if (program.mesh.context > 1)

@@ -173,6 +173,22 @@ void relu_gradient(const Queue& q, View dx, View dy, View y, int64_t n) {
   with_type(one_type(dx, dy, y),
             [&]<class A>() { two<A>(q, "relu_gradient", dx, dy, y, n, ReluGradient{}); });
 }
+void unary(const Queue& q, View y, View x, int64_t n, models::OpKind kind,
+           models::Activation form) {
+  switch (kind) {
+    case models::OpKind::gelu: return gelu(q, y, x, n, form);
+    case models::OpKind::relu: return relu(q, y, x, n);
+    default: PLANNER_CHECK(false, "not a function of one element");
+  }
+}
+void unary_gradient(const Queue& q, View dx, View dy, View kept, int64_t n, models::OpKind kind,
+                    models::Activation form) {
+  switch (kind) {
+    case models::OpKind::gelu: return gelu_gradient(q, dx, dy, kept, n, form);
+    case models::OpKind::relu: return relu_gradient(q, dx, dy, kept, n);
+    default: PLANNER_CHECK(false, "not a function of one element");
+  }
+}
 void activate(const Queue& q, View z, models::Activation act, int64_t n) {
   using models::Activation;
   if (act == Activation::gelu_tanh || act == Activation::gelu_erf) return gelu(q, z, z, n, act);

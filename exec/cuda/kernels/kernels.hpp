@@ -79,6 +79,10 @@ void plain_attention_input_gradient(const Queue& q, View dqkv, View dout, View q
                                     View lse, const host::AttentionShape& s);
 
 // ---- elementwise
+void unary(const Queue& q, View y, View x, std::int64_t n, models::OpKind kind,
+           models::Activation form);
+void unary_gradient(const Queue& q, View dx, View dy, View kept, std::int64_t n,
+                    models::OpKind kind, models::Activation form);
 void gelu(const Queue& q, View y, View x, std::int64_t n, models::Activation form);
 void gelu_gradient(const Queue& q, View dx, View dy, View x, std::int64_t n,
                    models::Activation form);
