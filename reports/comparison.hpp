@@ -54,8 +54,8 @@ EqualTerms equal_terms(const Comparison& comparison);
 // was predicted of the small job, which its record holds.
 // Communication: entries of like `what` and `collective` are summed on each side; an entry that
 // stands on one side alone has no value on the other. Time: every part; step against step_median.
-// Where NCCL told what it ran (comparison_library.cpp): its calls and their payload, which are
-// exact; calls by algorithm and by protocol, and channels, beside what the plan assumes.
+// Where NCCL reported its calls (comparison_library.cpp): their number and payload must be equal.
+// Algorithm, protocol and channels are compared with what the plan assumes, which may differ.
 //
 // Problems, when the two do not belong together: another model, job or number of ranks, a strategy
 // that is not in the plan (the differing keys are named), memory of another rank.

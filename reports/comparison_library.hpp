@@ -1,5 +1,5 @@
 #pragma once
-// What NCCL was assumed to run beside what it told that it ran. Internal to reports. Pure.
+// Compares the NCCL calls that a plan assumes with those that a run reported. Internal. Pure.
 
 #include <string>
 #include <string_view>

@@ -44,7 +44,7 @@ struct TrafficTotals {
 
 struct CommunicatorStatistics {
   std::map<TrafficKey, TrafficTotals> entries;
-  // Of those entries, what a library told that it ran; none where it tells nothing.
+  // The calls that a library reported for these entries; empty where it reports none.
   std::map<TrafficKey, std::vector<program::LibraryCalls>> library;
   bool emulated_links = false;  // true: the times are those of paced links, not of this machine
 

@@ -113,7 +113,7 @@ core::Result<Question> make_question(const models::ModelSpec& model, const Job& 
 }
 
 // NCCL's words in the letters of its plugins' names.
-static std::string lower(std::string_view text) {
+static std::string in_small_letters(std::string_view text) {
   std::string all(text);
   for (char& c : all) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return all;
@@ -135,14 +135,14 @@ static std::vector<program::LibraryCalls> assumed_calls(const program::Program& 
         machine);
     const core::Bytes bytes =
         program::library_bytes(*collective, place.size, size.elements, size.type);
-    if (assumed)
-      program::add_calls(all, {.algorithm = std::string(cost::name(assumed->method)),
-                      .protocol = lower(cost::name(assumed->protocol)),
-                      .channels = assumed->channels,
-                      .count = size.count,
-                      .payload = bytes * size.count,
-                      .smallest = bytes,
-                      .largest = bytes});
+    if (!assumed) continue;
+    program::add_calls(all, {.algorithm = std::string(cost::name(assumed->method)),
+                             .protocol = in_small_letters(cost::name(assumed->protocol)),
+                             .channels = assumed->channels,
+                             .count = size.count,
+                             .payload = bytes * size.count,
+                             .smallest = bytes,
+                             .largest = bytes});
   }
   return all;
 }

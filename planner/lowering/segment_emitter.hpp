@@ -174,11 +174,11 @@ class SegmentEmitter {
   void backward_add(const Op& op, int dy);
   void backward_identity(const Op& op, int dy);
   // segment_graph.cpp: one action for all gradients, and arbitrary graphs.
-  // An input whose gradient one action makes, and its name there; joins: beside any others.
+  // An input whose gradient one action computes, and the name of that argument in its schema.
   struct Target {
     std::string_view name;
     models::TensorIndex input;
-    bool joins;
+    bool joins;  // computed with the others even where its input needs no gradient
   };
   std::vector<Target> joint_targets(const Op& op) const;
   void backward_joint(const Op& op, int dy);

@@ -1,6 +1,6 @@
 #pragma once
-// LibraryCalls: collectives that a library runs in one way. Of a plan: what NCCL is assumed to run,
-// whose time is predicted. Of a run: what NCCL told that it ran. Value type.
+// LibraryCalls: collectives that a library runs in one way. In a plan: the calls that NCCL is
+// assumed to make, whose time is predicted. In a run: those that NCCL reported. Value type.
 
 #include <cstdint>
 #include <string>
