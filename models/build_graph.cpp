@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "models/builder.hpp"
+#include "models/layer_kinds.hpp"
 
 namespace models {
 
@@ -47,14 +47,14 @@ void check_features(const ModelSpec& spec, const GraphOptions& options, Problems
 }
 
 void check_transformer(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
-  const std::int64_t common = std::gcd(spec.kv_heads, spec.ffn_hidden);
+  const std::int64_t common = tensor_divisor(spec);
   if (common % options.tensor != 0) {
     const std::string heads = spec.kv_heads == spec.heads
                                   ? fmt::format("{} heads", spec.heads)
                                   : fmt::format("{} key-value heads", spec.kv_heads);
     problems.push_back({"tensor",
                         fmt::format("a divisor of {} and of the MLP's width {}", heads,
-                                    spec.ffn_hidden),
+                                    fmt::join(ffn_widths(spec), " and ")),
                         std::to_string(options.tensor), "use " + divisors(common)});
   }
   if (spec.variants.token_features > 0) check_features(spec, options, problems);
@@ -65,9 +65,12 @@ void check_transformer(const ModelSpec& spec, const GraphOptions& options, Probl
          std::to_string(options.seq_len),
          fmt::format("use --seq {} or a model with more positions", spec.positions)});
   }
-  const auto active = std::max<std::int64_t>(spec.variants.experts_per_token, 1);
-  const double width = 16.0 * static_cast<double>(spec.hidden) +
-                       3.0 * static_cast<double>(spec.ffn_hidden * active) +
+  std::int64_t widest = 0;             // of all experts that a token meets
+  for_each_kind(spec, [&](const LayerView& kind) {
+    const auto active = std::max<std::int64_t>(kind.variants.experts_per_token, 1);
+    widest = std::max(widest, kind.ffn_hidden * active);
+  });
+  const double width = 16.0 * static_cast<double>(spec.hidden) + 3.0 * static_cast<double>(widest) +
                        3.0 * static_cast<double>(spec.heads * head_dim_of(spec)) +
                        static_cast<double>(options.seq_len);
   const double saved = static_cast<double>(options.seq_len) *
@@ -119,17 +122,16 @@ void check_not_built(const GraphOptions& options, Problems& problems) {
 void check_experts(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
   if (options.expert == 1) return;
   const std::string found = std::to_string(options.expert);
-  const std::int64_t experts = spec.variants.experts;
+  const std::int64_t experts = expert_divisor(spec);
   if (experts == 0)
-    problems.push_back({"expert", "1 for a model without experts", found, "pin expert=1"});
-  else if (options.expert < 1 || experts % options.expert != 0)
-    problems.push_back({"expert", fmt::format("a divisor of {} experts", experts), found,
-                        "use " + divisors(experts)});
-  else if (options.seq_len / options.context * spec.variants.experts_per_token % options.expert)
+    return problems.push_back({"expert", "1 for a model without experts", found, "pin expert=1"});
+  if (options.expert < 1 || experts % options.expert != 0)
+    return problems.push_back({"expert", fmt::format("a divisor of {} experts", experts), found,
+                               "use " + divisors(experts)});
+  const std::int64_t copies = token_copies_divisor(spec, options.seq_len / options.context);
+  if (copies % options.expert != 0)
     problems.push_back({"expert",
-                        fmt::format("a divisor of the {} copies of a sample's tokens",
-                                    options.seq_len / options.context *
-                                        spec.variants.experts_per_token),
+                        fmt::format("a divisor of the {} copies of a sample's tokens", copies),
                         found, "choose a sequence length that it divides"});
 }
 
@@ -153,9 +155,12 @@ Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
 
 std::vector<std::string_view> lora_targets_of(const ModelSpec& spec) {
   std::vector<std::string_view> all{"q", "k", "v", "o"};
-  if (spec.variants.experts > 0) return all;
-  if (spec.variants.ffn == Ffn::swiglu) all.emplace_back("gate");
-  all.insert(all.end(), {"up", "down"});
+  const auto dense = [](const LayerView& kind) { return kind.variants.experts == 0; };
+  const auto gated = [&](const LayerView& kind) {
+    return dense(kind) && kind.variants.ffn == Ffn::swiglu;
+  };
+  if (any_kind(spec, gated)) all.emplace_back("gate");
+  if (any_kind(spec, dense)) all.insert(all.end(), {"up", "down"});
   return all;
 }
 

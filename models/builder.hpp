@@ -194,6 +194,8 @@ void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targe
 void squared_error_loss(SegmentBuilder& b, TensorIndex y, TensorIndex target, std::int64_t n);
 
 // ---- Families.
+// [gpt2] as released: every matrix; those that add to the residual stream / sqrt(2 L).
+inline constexpr double kInitStddev = 0.02;
 // Ends of a transformer whose tokens arrive as features (cell_embedding.cpp).
 Segment token_encoder(const ModelSpec& spec, const GraphOptions& options);
 Segment cell_decoder(const ModelSpec& spec, const GraphOptions& options);

@@ -6,8 +6,6 @@ namespace models {
 
 namespace {
 
-constexpr double kInitStddev = 0.02;
-
 class EndBuilder {
  public:
   EndBuilder(const char* name, const GraphOptions& options)

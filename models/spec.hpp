@@ -30,7 +30,8 @@ enum class Ffn : std::uint8_t { gelu, swiglu };
 // post: norm(x + f(x)).
 enum class Residual : std::uint8_t { pre, parallel, post };
 
-// How the blocks of a transformer differ from GPT-2's, which are the default.
+// How the blocks of a transformer differ from GPT-2's, which are the default. The model's ends read
+// some of these: check_spec names those in which kinds of layers must agree.
 struct Variants {
   Norm norm = Norm::layer_norm;
   Positions position_kind = Positions::learned;
@@ -53,6 +54,21 @@ struct Variants {
   friend bool operator==(const Variants&, const Variants&) = default;
 };
 
+// What a layer is like, where layers are of several kinds.
+struct LayerKind {
+  std::string name;                     // "dense": unique in its model
+  std::int64_t ffn_hidden = 0;          // of one expert
+  Variants variants;
+  friend bool operator==(const LayerKind&, const LayerKind&) = default;
+};
+
+// A row of layers, `times` times over: five local layers and a global one, ten times.
+struct LayerRun {
+  std::vector<int> kinds;               // indexes into ModelSpec::kinds
+  std::int64_t times = 1;
+  friend bool operator==(const LayerRun&, const LayerRun&) = default;
+};
+
 struct ModelSpec {
   std::string name;
   Family family = Family::gpt2;
@@ -70,6 +86,12 @@ struct ModelSpec {
   bool tied_embeddings = true;
   double layer_norm_epsilon = 1e-5;     // of either norm
   Variants variants;
+  // Layers of several kinds: two or more, and the runs in which they follow each other, `layers`
+  // in all. Both empty: every layer is what ffn_hidden and variants say. Not empty: those two
+  // describe no layer, but the model's ends and what a model file's kinds have unless they say
+  // otherwise. layer_kinds.hpp answers for both forms.
+  std::vector<LayerKind> kinds;
+  std::vector<LayerRun> runs;
 
   // Feed-forward chains: widths[0] inputs, then one dense layer per further entry; `layers` is
   // their number, or 0.
@@ -135,6 +157,7 @@ core::Problems check_spec(const ModelSpec& spec);
 inline constexpr std::int64_t kMaxLayers = 65'536;
 inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 26;
 inline constexpr std::int64_t kMaxExperts = 65'536;
+inline constexpr std::int64_t kMaxLayerKinds = 64;
 inline constexpr double kMaxParameters = 1e15;
 
 }  // namespace models

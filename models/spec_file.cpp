@@ -1,6 +1,8 @@
 #include "models/spec_file.hpp"
 
+#include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "core/json_reader.hpp"
 #include "models/graph_file.hpp"
@@ -29,29 +31,65 @@ constexpr std::array kResidualValues{Residual::pre, Residual::parallel, Residual
 constexpr std::array kLossValues{Loss::cross_entropy, Loss::squared_error};
 constexpr IntRange kWidthRange{1, kMaxWidth};
 
-// A family's blocks, but for what the file says otherwise.
-void read_variants(JsonReader& r, ModelSpec& spec) {
-  Variants& v = spec.variants = variants_of(spec.family);
-  spec.activation = activation_of(spec.family);
-  r.optional_named("activation", kActivationValues, spec.activation);
-  r.optional_named("norm", kNormValues, v.norm);
-  r.optional_named("position_kind", kPositionValues, v.position_kind);
-  r.optional_named("ffn", kFfnValues, v.ffn);
-  r.optional_named("residual", kResidualValues, v.residual);
-  r.optional("qkv_bias", v.qkv_bias);
-  r.optional("output_bias", v.output_bias);
-  r.optional("ffn_bias", v.ffn_bias);
-  r.optional("norm_bias", v.norm_bias);
-  r.optional("causal", v.causal);
-  r.optional("embedding_norm", v.embedding_norm);
-  r.optional("pooler", v.pooler);
-  r.optional("token_types", v.token_types, IntRange{0, kMaxWidth});
-  r.optional("qk_norm", v.qk_norm);
-  r.optional("token_features", v.token_features, IntRange{0, kMaxWidth});
-  r.optional("decoder_hidden", v.decoder_hidden, IntRange{0, kMaxWidth});
-  r.optional("rotary_fraction", v.rotary_fraction, core::positive());
-  r.optional("experts", v.experts, IntRange{0, kMaxExperts});
-  r.optional("experts_per_token", v.experts_per_token, IntRange{0, kMaxExperts});
+enum class Whose : std::uint8_t { layer, model };
+
+// The fields of Variants, for reading and writing: visit(whose, key, member, limits or names). A
+// kind of layers may state those of a layer.
+template <class Visit>
+void for_each_variant(Visit visit) {
+  visit(Whose::layer, "norm", &Variants::norm, kNormValues);
+  visit(Whose::layer, "position_kind", &Variants::position_kind, kPositionValues);
+  visit(Whose::layer, "ffn", &Variants::ffn, kFfnValues);
+  visit(Whose::layer, "residual", &Variants::residual, kResidualValues);
+  visit(Whose::layer, "qkv_bias", &Variants::qkv_bias);
+  visit(Whose::layer, "output_bias", &Variants::output_bias);
+  visit(Whose::layer, "ffn_bias", &Variants::ffn_bias);
+  visit(Whose::layer, "norm_bias", &Variants::norm_bias);
+  visit(Whose::layer, "causal", &Variants::causal);
+  visit(Whose::model, "embedding_norm", &Variants::embedding_norm);
+  visit(Whose::model, "pooler", &Variants::pooler);
+  visit(Whose::model, "token_types", &Variants::token_types, IntRange{0, kMaxWidth});
+  visit(Whose::layer, "qk_norm", &Variants::qk_norm);
+  visit(Whose::model, "token_features", &Variants::token_features, IntRange{0, kMaxWidth});
+  visit(Whose::model, "decoder_hidden", &Variants::decoder_hidden, IntRange{0, kMaxWidth});
+  visit(Whose::layer, "rotary_fraction", &Variants::rotary_fraction, core::positive());
+  visit(Whose::layer, "experts", &Variants::experts, IntRange{0, kMaxExperts});
+  visit(Whose::layer, "experts_per_token", &Variants::experts_per_token, IntRange{0, kMaxExperts});
+}
+
+void read_variants(JsonReader& r, Variants& v, bool of_kind) {
+  for_each_variant([&](Whose whose, const char* key, auto member, const auto&... limits) {
+    if (of_kind && whose == Whose::model) return;
+    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(v.*member)>>)
+      r.optional_named(key, limits..., v.*member);
+    else
+      r.optional(key, v.*member, limits...);
+  });
+}
+
+// Kinds are read as the model's own layer, but for what each says otherwise.
+void read_kinds(JsonReader& r, ModelSpec& spec) {
+  for (JsonReader& kind : r.optional_objects("kinds")) {
+    spec.kinds.push_back({"", spec.ffn_hidden, spec.variants});
+    LayerKind& read = spec.kinds.back();
+    kind.required("name", read.name);
+    kind.optional("ffn_hidden", read.ffn_hidden, kWidthRange);
+    read_variants(kind, read.variants, true);
+    kind.allow_only_known();
+  }
+  for (JsonReader& run : r.optional_objects("runs")) {
+    std::vector<std::string> names;
+    spec.runs.emplace_back();
+    run.required("kinds", names);
+    run.optional("times", spec.runs.back().times, IntRange{1, kMaxLayers});
+    for (const std::string& name : names) {
+      const auto kind = std::ranges::find(spec.kinds, name, &LayerKind::name);
+      spec.runs.back().kinds.push_back(static_cast<int>(kind - spec.kinds.begin()));
+      if (kind == spec.kinds.end())
+        run.problem("kinds", "names of kinds", "\"" + name + "\"", "state it under kinds");
+    }
+    run.allow_only_known();
+  }
 }
 
 void read_transformer(JsonReader& r, ModelSpec& spec) {
@@ -65,7 +103,11 @@ void read_transformer(JsonReader& r, ModelSpec& spec) {
   r.optional("ffn_hidden", spec.ffn_hidden, kWidthRange);
   r.required("positions", spec.positions, kWidthRange);
   r.optional("layer_norm_epsilon", spec.layer_norm_epsilon, core::positive());
-  read_variants(r, spec);
+  spec.variants = variants_of(spec.family);
+  spec.activation = activation_of(spec.family);
+  r.optional_named("activation", kActivationValues, spec.activation);
+  read_variants(r, spec.variants, false);
+  read_kinds(r, spec);
   spec.tied_embeddings = spec.variants.token_features == 0;
   if (spec.variants.token_features > 0) return;  // no vocabulary
   r.required("vocab", spec.vocab, kWidthRange);
@@ -121,35 +163,32 @@ core::Result<ModelSpec> parse_spec(std::string_view text, const std::string& sou
   return spec;
 }
 
-// What differs from the family's own.
-static void write_variants(const ModelSpec& spec, Json& out) {
-  const Variants& v = spec.variants;
-  const Variants usual = variants_of(spec.family);
-  const auto text = [&](const char* key, auto value, auto preset) {
-    if (value != preset) out.set(key, name(value));
-  };
-  const auto plain = [&](const char* key, auto value, auto preset) {
-    if (value != preset) out.set(key, value);
-  };
-  text("activation", spec.activation, activation_of(spec.family));
-  text("norm", v.norm, usual.norm);
-  text("position_kind", v.position_kind, usual.position_kind);
-  text("ffn", v.ffn, usual.ffn);
-  text("residual", v.residual, usual.residual);
-  plain("qkv_bias", v.qkv_bias, usual.qkv_bias);
-  plain("output_bias", v.output_bias, usual.output_bias);
-  plain("ffn_bias", v.ffn_bias, usual.ffn_bias);
-  plain("norm_bias", v.norm_bias, usual.norm_bias);
-  plain("causal", v.causal, usual.causal);
-  plain("embedding_norm", v.embedding_norm, usual.embedding_norm);
-  plain("pooler", v.pooler, usual.pooler);
-  plain("token_types", v.token_types, usual.token_types);
-  plain("qk_norm", v.qk_norm, usual.qk_norm);
-  plain("token_features", v.token_features, usual.token_features);
-  plain("decoder_hidden", v.decoder_hidden, usual.decoder_hidden);
-  plain("rotary_fraction", v.rotary_fraction, usual.rotary_fraction);
-  plain("experts", v.experts, usual.experts);
-  plain("experts_per_token", v.experts_per_token, usual.experts_per_token);
+// What differs from `usual`.
+static void write_variants(const Variants& v, const Variants& usual, Json& out) {
+  for_each_variant([&](Whose, const char* key, auto member, const auto&...) {
+    if (v.*member == usual.*member) return;
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(v.*member)>>)
+      out.set(key, name(v.*member));
+    else
+      out.set(key, v.*member);
+  });
+}
+
+static void write_kinds(const ModelSpec& spec, Json& out) {
+  Json kinds = Json::array(), runs = Json::array();
+  for (const LayerKind& kind : spec.kinds) {
+    Json one = Json::object({{"name", kind.name}});
+    if (kind.ffn_hidden != spec.ffn_hidden) one.set("ffn_hidden", kind.ffn_hidden);
+    write_variants(kind.variants, spec.variants, one);
+    kinds.push_back(std::move(one));
+  }
+  for (const LayerRun& run : spec.runs) {
+    std::vector<std::string> names;
+    for (const int kind : run.kinds)
+      names.push_back(spec.kinds[static_cast<std::size_t>(kind)].name);
+    runs.push_back(Json::object({{"kinds", Json::array_of(names)}, {"times", run.times}}));
+  }
+  out.set("kinds", std::move(kinds)).set("runs", std::move(runs));
 }
 
 std::string spec_to_json(const ModelSpec& spec, int indent) {
@@ -166,7 +205,10 @@ std::string spec_to_json(const ModelSpec& spec, int indent) {
     if (looked_up) out.set("tied_embeddings", spec.tied_embeddings);
     out.set("layer_norm_epsilon", spec.layer_norm_epsilon);
     if (spec.head_dim > 0) out.set("head_dim", spec.head_dim);
-    write_variants(spec, out);
+    if (spec.activation != activation_of(spec.family))
+      out.set("activation", name(spec.activation));
+    write_variants(spec.variants, variants_of(spec.family), out);
+    if (!spec.kinds.empty()) write_kinds(spec, out);
   } else if (spec.family == Family::graph) {
     write_graph(spec, out);
   } else {

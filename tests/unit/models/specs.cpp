@@ -45,6 +45,22 @@ ModelSpec mlp(std::vector<std::int64_t> widths, Activation activation, Loss loss
   return spec;
 }
 
+ModelSpec tiny_mixed() {
+  ModelSpec spec = tiny_gpt2();
+  spec.name = "mixed";
+  spec.family = Family::llama;
+  spec.variants = variants_of(Family::llama);
+  spec.layers = 5;
+  spec.ffn_hidden = 48;
+  spec.tied_embeddings = false;
+  LayerKind moe{"moe", 16, spec.variants};
+  moe.variants.experts = 4;
+  moe.variants.experts_per_token = 2;
+  spec.kinds = {{"dense", spec.ffn_hidden, spec.variants}, moe};
+  spec.runs = {{{0}, 1}, {{0, 1}, 2}};
+  return spec;
+}
+
 static const Operator* search(const Segment& segment, std::string_view name) {
   for (std::size_t v = 0; v < boost::num_vertices(segment.graph); ++v)
     if (segment.graph[v].name == name) return &segment.graph[v];

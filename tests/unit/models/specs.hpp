@@ -10,6 +10,9 @@ namespace models_test {
 models::ModelSpec gpt2_124m();
 // 2 layers, hidden 24, 6 heads, vocabulary 521 (a prime), MLP 96: divisible by 1, 2, 3, 6.
 models::ModelSpec tiny_gpt2();
+// The same as a Llama of five layers: dense, then dense (48 wide) and mixture (4 experts of 16, 2 a
+// token) twice in turn.
+models::ModelSpec tiny_mixed();
 models::ModelSpec mlp(std::vector<std::int64_t> widths, models::Activation activation,
                       models::Loss loss);
 

@@ -1,0 +1,119 @@
+#include "models/layer_kinds.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace models {
+
+namespace {
+
+constexpr std::size_t kLongestPattern = 128;  // layers of a repeated pattern that is looked for
+
+bool same_layer(const LayerKind& a, const LayerKind& b) {
+  return a.ffn_hidden == b.ffn_hidden && a.variants == b.variants;
+}
+
+// How often the `length` numbers from `at` follow each other, from 1.
+std::size_t repeats(const std::vector<int>& of, std::size_t at, std::size_t length) {
+  std::size_t end = at + length;
+  while (end < of.size() && of[end] == of[end - length]) ++end;
+  return (end - at) / length;
+}
+
+// The pattern from `at` that covers the most layers, the shortest of those; what does not repeat is
+// a layer by itself.
+LayerRun run_from(const std::vector<int>& of, std::size_t at) {
+  std::size_t length = 1, times = repeats(of, at, 1);
+  const std::size_t longest = std::min(kLongestPattern, (of.size() - at) / 2);
+  for (std::size_t l = 2; l <= longest; ++l) {
+    const std::size_t t = repeats(of, at, l);
+    if (t < 2 || t * l <= times * length) continue;
+    length = l;
+    times = t;
+  }
+  const auto first = of.begin() + static_cast<std::ptrdiff_t>(at);
+  return {{first, first + static_cast<std::ptrdiff_t>(length)}, static_cast<std::int64_t>(times)};
+}
+
+}  // namespace
+
+std::vector<int> kind_of_layers(const ModelSpec& spec) {
+  if (spec.kinds.empty()) return std::vector<int>(static_cast<std::size_t>(spec.layers), 0);
+  std::vector<int> of;
+  of.reserve(static_cast<std::size_t>(spec.layers));
+  for (const LayerRun& run : spec.runs)
+    for (std::int64_t i = 0; i < run.times; ++i)
+      of.insert(of.end(), run.kinds.begin(), run.kinds.end());
+  return of;
+}
+
+std::int64_t layers_of_runs(const ModelSpec& spec) {
+  constexpr std::int64_t kMost = kMaxLayers + 1;
+  std::int64_t layers = 0;
+  for (const LayerRun& run : spec.runs) {
+    const std::int64_t length = std::ssize(run.kinds);
+    if (length > 0 && run.times > (kMost - layers) / length) return kMost;
+    layers += length * run.times;
+  }
+  return layers;
+}
+
+void set_layers(ModelSpec& spec, std::span<const LayerKind> layers) {
+  spec.layers = std::ssize(layers);
+  spec.kinds.clear();
+  spec.runs.clear();
+  std::vector<int> of;
+  for (const LayerKind& layer : layers) {
+    const auto known = std::ranges::find_if(
+        spec.kinds, [&](const LayerKind& kind) { return same_layer(kind, layer); });
+    of.push_back(static_cast<int>(known - spec.kinds.begin()));
+    if (known == spec.kinds.end()) spec.kinds.push_back(layer);
+  }
+  if (spec.kinds.size() == 1) {
+    spec.ffn_hidden = layers.front().ffn_hidden;
+    spec.variants = layers.front().variants;
+    spec.kinds.clear();
+    return;
+  }
+  for (std::size_t at = 0; at < of.size();) {
+    spec.runs.push_back(run_from(of, at));
+    at += spec.runs.back().kinds.size() * static_cast<std::size_t>(spec.runs.back().times);
+  }
+}
+
+bool has_experts(const ModelSpec& spec) {
+  return any_kind(spec, [](const LayerView& kind) { return kind.variants.experts > 0; });
+}
+
+std::int64_t expert_divisor(const ModelSpec& spec) {
+  std::int64_t common = 0;
+  for_each_kind(spec, [&](const LayerView& kind) {
+    common = std::gcd(common, kind.variants.experts);
+  });
+  return common;
+}
+
+std::int64_t token_copies_divisor(const ModelSpec& spec, std::int64_t tokens) {
+  std::int64_t common = 0;
+  for_each_kind(spec, [&](const LayerView& kind) {
+    common = std::gcd(common, tokens * kind.variants.experts_per_token);
+  });
+  return common;
+}
+
+std::vector<std::int64_t> ffn_widths(const ModelSpec& spec) {
+  std::vector<std::int64_t> widths;
+  for_each_kind(spec, [&](const LayerView& kind) {
+    if (std::ranges::find(widths, kind.ffn_hidden) == widths.end())
+      widths.push_back(kind.ffn_hidden);
+  });
+  return widths;
+}
+
+std::int64_t tensor_divisor(const ModelSpec& spec) {
+  std::int64_t common = spec.kv_heads;
+  for_each_kind(spec, [&](const LayerView& kind) { common = std::gcd(common, kind.ffn_hidden); });
+  return common;
+}
+
+}  // namespace models

@@ -1,0 +1,61 @@
+#pragma once
+// Questions to a model whose layers may be of several kinds (dense layers and mixtures, local and
+// global attention): every answer holds for all of its kinds. Everything above models/ that must
+// know what layers are like asks here, or asks the graph. Pure and thread-safe.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "models/spec.hpp"
+
+namespace models {
+
+// One kind, in the place where the spec states it.
+struct LayerView {
+  std::string_view name;               // "" where the model has one kind
+  std::int64_t ffn_hidden = 0;
+  const Variants& variants;
+};
+
+// Visits each kind once, in the order of kind_of_layers' numbers. Allocates nothing: searches ask
+// for every strategy. REQUIRES: a transformer.
+template <class Visit>
+void for_each_kind(const ModelSpec& spec, Visit visit) {
+  if (spec.kinds.empty()) visit(LayerView{{}, spec.ffn_hidden, spec.variants});
+  for (const LayerKind& kind : spec.kinds)
+    visit(LayerView{kind.name, kind.ffn_hidden, kind.variants});
+}
+template <class Holds>
+bool any_kind(const ModelSpec& spec, Holds holds) {
+  bool found = false;
+  for_each_kind(spec, [&](const LayerView& kind) { found = found || holds(kind); });
+  return found;
+}
+
+// Of each layer, in order, the number of its kind, from 0. O(layers).
+// REQUIRES: a transformer whose runs name existing kinds.
+std::vector<int> kind_of_layers(const ModelSpec& spec);
+// The layers that the runs add up to, at most kMaxLayers + 1.
+std::int64_t layers_of_runs(const ModelSpec& spec);
+
+// States the layers one by one: kinds that agree in all but their names become one, a row of equal
+// layers or a repeated pattern one run. Where all agree the spec becomes one of a single kind.
+// Sets `layers` too. REQUIRES: at least one layer.
+void set_layers(ModelSpec& spec, std::span<const LayerKind> layers);
+
+// Whether some layer is a mixture of experts.
+bool has_experts(const ModelSpec& spec);
+// What a number of expert ranks must divide: the experts of a mixture, or the greatest number that
+// divides those of all kinds; 0 without experts.
+std::int64_t expert_divisor(const ModelSpec& spec);
+// Copies of a sample's tokens that a mixture sends to its experts, of `tokens` on this rank; where
+// mixtures differ, the greatest number that divides those of all. 0 without experts.
+std::int64_t token_copies_divisor(const ModelSpec& spec, std::int64_t tokens);
+// What a tensor degree must divide: key-value heads and the feed-forward's width of every kind.
+std::int64_t tensor_divisor(const ModelSpec& spec);
+// Of every kind, each once, in the order of kinds.
+std::vector<std::int64_t> ffn_widths(const ModelSpec& spec);
+
+}  // namespace models
