@@ -187,7 +187,7 @@ struct Framework {
   // Where a GPU has no flash2 it takes another kernel that keeps no scores; else it stores them.
   bool memory_efficient_attention = true;
   double exposed_tensor = 1;             // share of a tensor collective that its GEMM does not hide
-  double exposed_overlapped = 0.3;       // the same under tp_overlap
+  double exposed_overlapped = 0.3;       // the same under tp_overlap; of exchanges, expert_overlap
   // Rows that sequence parallelism gathers or scatters in the backward pass travel while one of the
   // two gradients of the matrix that reads them is computed.
   bool hides_rows = false;

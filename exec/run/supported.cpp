@@ -10,6 +10,8 @@ core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) 
       problems.push_back({std::move(where), std::move(expected), std::move(found), std::move(fix)});
   };
   refuse(s.tp_overlap, "tp_overlap", "false", "true", "plan with --pin tp_overlap=false");
+  refuse(s.expert_overlap, "expert_overlap", "false", "true",
+         "plan with --pin expert_overlap=false");
   refuse(job.precision == core::DType::f8, "precision", "bf16 or fp16", "fp8",
          "plan with --precision bf16");
   refuse(job.quantization == "gptq", "quantization", "none, int8, nf4 or two_factor", "gptq",

@@ -9,9 +9,10 @@ namespace planner::lowering {
 using models::TensorIndex;
 
 void SegmentEmitter::emit_exchange(View out, View in) {
-  const program::Transfer t =
+  program::Transfer t =
       over(program::Group::expert, program::Collective::exchange, program::Algorithm::pairwise,
            program::Traffic::expert, builder_.target().buffers[in.buffer].type);
+  t.overlapped = stage_.strategy->expert_overlap;
   builder_.emit({.kind = ActionKind::collective, .args = {out, in}, .op = builder_.transfer(t)});
 }
 

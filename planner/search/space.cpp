@@ -30,8 +30,8 @@ class Space {
     base_.overlap = options_.overlap;
     constraints_.put(base_, {"context", "expert", "sequence_parallel", "stages", "partition",
                              "parts", "grad_sync", "servers", "servers_colocated", "server_mode",
-                             "overlap", "bucket_bytes", "tp_overlap", "offload", "mesh_order",
-                             "context_method"});
+                             "overlap", "bucket_bytes", "tp_overlap", "expert_overlap",
+                             "offload", "mesh_order", "context_method"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
     structures_.reserve(kUsual);
     for (const ScheduleDef& def : kSchedules)

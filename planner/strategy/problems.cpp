@@ -340,12 +340,24 @@ class Rules {
          "frozen experts are not gathered apart");
   }
 
+  // Megatron-Core's combined 1F1B pairs the forward pass of a micro-batch with the backward pass of
+  // another: its rules (user guide, "Expert-Parallel All-to-All Overlap").
+  void expert_overlap() {
+    if (!s_.expert_overlap) return;
+    NEED(s_.expert > 1, "expert_overlap", "false with expert=1", "true");
+    NEED(s_.pipeline == 1 || s_.virtual_stages > 1, "expert_overlap",
+         "virtual_stages of 2 or more where there are stages", "true");
+    NEED(s_.checkpoint == Checkpoint::none || drops_within_layers(s_.checkpoint),
+         "expert_overlap", "false where whole layers are recomputed", "true");
+  }
+
   // Values of the vocabulary that this version does not lower.
   void not_lowered() {
     NEED(job_.seq_len % (s_.context * (s_.sequence_parallel ? s_.tensor : 1)) == 0, "context",
          "a degree that divides " + text(job_.seq_len) + " tokens", text(s_.context));
     add_context_problems(spec_, job_, s_, problems_);
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
+    expert_overlap();
     add_saver_problems(spec_, job_, s_, problems_);
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
     unsigned seen = 0;

@@ -61,6 +61,7 @@ struct Strategy {
   bool overlap = true;
   std::int64_t bucket_bytes = 25 << 20;
   bool tp_overlap = false;
+  bool expert_overlap = false;         // exchanges of experts beside a neighbouring micro-batch
   std::int64_t loss_chunks = 1;        // of a micro-batch's tokens: head and loss are computed so
   std::vector<std::string> offload;
   // From the fastest link outward.

@@ -170,6 +170,7 @@ void add_parallelism(Options& o, const Question& q) {
   o.add_if(s.overlap && s.data_ranks() > 1, "--overlap-grad-reduce");
   o.add_if(s.overlap && s.sharding == Sharding::zero1, "--overlap-param-gather");
   o.add_if(s.tp_overlap, "--tp-comm-overlap");
+  o.add_if(s.expert_overlap, "--overlap-moe-expert-parallel-comm");
   o.add_if(s.offloads("optimizer"), "--optimizer-cpu-offload");
   o.add_if(s.offloads("optimizer"), "--optimizer-offload-fraction 1.0");
   o.add_if(s.offloads("optimizer"), "--use-precision-aware-optimizer");

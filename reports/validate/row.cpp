@@ -237,6 +237,7 @@ void read_strategy(const CsvRow& row, const models::ModelSpec& model, std::int64
   row.required("micro_batch", s.micro_batch, kDegree, problems);
   row.optional("tp_overlap", s.tp_overlap, problems);
   s.tp_overlap = s.tp_overlap && s.tensor > 1;
+  row.optional("a2a_overlap", s.expert_overlap, problems);
   if (const std::string_view what = row.text("offload"); !what.empty() && what != "none")
     s.offload = {std::string(what)};
   const std::int64_t together = s.micro_batch * s.data;

@@ -74,6 +74,8 @@ class ActionCost {
   core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds transfer_time(const program::Action& action, const program::Call& call) const;
   core::Seconds hidden_time(const program::Transfer& transfer) const;
+  core::Seconds exchange_time(const program::Transfer& transfer, const Place& place,
+                              std::int64_t n) const;
   core::Seconds activation_time(const program::Transfer& transfer, core::Seconds time) const;
   core::Seconds wide_time(const program::Action& action) const;
   core::Seconds issue_time(const program::Action& action) const;

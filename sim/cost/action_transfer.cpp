@@ -35,9 +35,7 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
       samples_ != program_->samples)
     n = n / program_->samples * samples_;
   const Place& place = places_[static_cast<std::size_t>(transfer.group)];
-  if (transfer.what == program::Traffic::expert && routed_.chosen > 0 && machine_->fabric)
-    return core::to_seconds(once_each_time(core::bytes_of(n, transfer.wire_type), routed_, place,
-                                           *machine_->fabric));
+  if (transfer.what == program::Traffic::expert) return exchange_time(transfer, place, n);
   const core::Seconds time =
       collective_time(transfer.collective, transfer.algorithm,
                       place, n, transfer.wire_type, *machine_);
@@ -45,6 +43,23 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   if (transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence)
     return activation_time(transfer, time);
   return time;
+}
+
+// Of n elements. Beside a neighbouring micro-batch it costs what overlapped collectives leave
+// exposed: the kernels of a layer are taken to last longer than its exchanges. Of m micro-batches
+// the first forward pass and the last backward pass have no neighbour: 1 / m of the exchanges.
+core::Seconds ActionCost::exchange_time(const program::Transfer& transfer, const Place& place,
+                                        std::int64_t n) const {
+  const bool once = routed_.chosen > 0 && machine_->fabric;
+  const core::Seconds time =
+      once ? core::to_seconds(once_each_time(core::bytes_of(n, transfer.wire_type), routed_, place,
+                                             *machine_->fabric))
+           : collective_time(transfer.collective, transfer.algorithm, place, n,
+                             transfer.wire_type, *machine_);
+  if (!transfer.overlapped) return time;
+  const std::int64_t m = std::max<std::int64_t>(1, class_->schedule.micro_batches);
+  const double alone = 1 / static_cast<double>(m);
+  return time * (alone + (1 - alone) * machine_->exposed_overlapped);
 }
 
 // Beside a matrix product, in the midst of a step.

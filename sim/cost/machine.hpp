@@ -55,7 +55,7 @@ struct Machine {
   double accumulate_traffic = 0;   // bytes of a gradient that is added up by a kernel of its own
   bool gathers_logits = false;     // each tensor rank computes the loss over all columns
   double exposed_tensor = 1;       // share of a tensor collective that its GEMM does not hide
-  double exposed_overlapped = 1;   // the same under tp_overlap
+  double exposed_overlapped = 1;   // the same under tp_overlap; of exchanges, expert_overlap
   bool hides_rows = false;         // see hw_profiles::Framework
   core::Seconds collective_sync{}; // ranks waiting for each other at a tensor collective
 

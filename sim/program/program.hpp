@@ -187,7 +187,7 @@ struct Transfer {
   ReduceOp reduce = ReduceOp::sum;
   core::DType wire_type{};
   std::uint16_t tag = 0;               // tells apart messages between the same two ranks
-  bool overlapped = false;             // goes in pieces, beside the GEMM that makes or reads it
+  bool overlapped = false;             // in pieces beside its GEMM; of experts: beside another pass
   // The operator (index) one gradient of which can be computed meanwhile: rows that its weight
   // gradient reads are gathered beside its input gradient, those of its input gradient summed and
   // scattered beside its weight gradient.

@@ -102,6 +102,16 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
                              "--untie-embeddings-and-output-weights\n", "--disable-bias-linear\n",
         "--expert-tensor-parallel-size 2\n", "--sequence-parallel\n"})
     CHECK((has(launch->text, option) ? "" : option) == std::string());
+  const auto beside = emitted("mixtral-8x7b", "megatron", [](Plan& plan, Strategy& s) {
+    plan.job.recipe = "megatron";
+    s.tensor = 1;
+    s.data = s.shard_group = 8;
+    s.sharding = Sharding::zero1;
+    s.expert = 4;
+    s.expert_overlap = true;
+  });
+  REQUIRE(beside.ok());
+  CHECK(has(beside->text, "--overlap-moe-expert-parallel-comm\n"));
   CHECK_FALSE(has(launch->text, "--grad-reduce-in-bf16"));  // recipe megatron adds up in f32
   const auto uneven = emitted("gpt2-124m", "megatron", [](Plan&, Strategy& s) {
     s.pipeline = 3;

@@ -274,6 +274,9 @@ TEST_CASE("a mixture is read with its experts and the width of its heads") {
   CHECK(r.model.head_dim == 64);
   CHECK(r.strategy.expert == 4);
   CHECK(read_with("head_dim", "32").rows.front().model.head_dim == 0);  // 8 heads of 256: as usual
+  const std::string columns = "experts,experts_per_token,expert_parallel,a2a_overlap";
+  CHECK(read_with(columns, "16,2,4,1").rows.front().strategy.expert_overlap);
+  CHECK_FALSE(read_with(columns, "16,2,4,0").rows.front().strategy.expert_overlap);
 }
 
 TEST_CASE("what no graph here has is named and left out") {

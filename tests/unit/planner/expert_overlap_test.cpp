@@ -1,0 +1,53 @@
+// Exchanges of experts beside a neighbouring micro-batch.
+
+#include <cmath>
+
+#include "planner/strategy/problems.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/unit/planner/asked.hpp"
+
+using namespace planner;
+using namespace planner_test;
+
+TEST_CASE("exchanges of experts beside a neighbouring micro-batch are exposed in part") {
+  Request r = question("mixtral-8x7b", 64, "h200-sxm-141g");
+  r.job.seq_len = 2048;
+  r.job.global_batch = 256;
+  const auto exchanged = [&](const char* overlap) {
+    const Plan plan = pinned_plan(r, {"data=64", "tensor=1", "pipeline=1", "expert=8",
+                                      "sharding=zero1", "micro_batch=1", "checkpoint=none",
+                                      overlap});
+    REQUIRE(plan.chosen);
+    return *plan.chosen;
+  };
+  const Candidate alone = exchanged("expert_overlap=false");
+  const Candidate beside = exchanged("expert_overlap=true");
+  const auto busy = [](const Candidate& c) {
+    for (const CommunicationEntry& e : c.communication)
+      if (e.what == "expert") return e.seconds.value();
+    return 0.0;
+  };
+  // Of 4 micro-batches a quarter has no neighbour; of the others' exchanges 0.3 stays.
+  CHECK(std::abs(busy(beside) / busy(alone) - (0.25 + 0.75 * 0.3)) < 1e-6);
+  CHECK(beside.time.step < alone.time.step);
+}
+
+TEST_CASE("experts that nobody divides, and recomputed layers, leave nothing to exchange beside") {
+  const Request r = question("mixtral-8x7b", 64, "h200-sxm-141g");
+  const auto refused = [&](auto&& change) {
+    Strategy s;
+    s.data = s.shard_group = 64;
+    s.sharding = Sharding::zero1;
+    s.expert = 8;
+    s.expert_overlap = true;
+    change(s);
+    for (const core::Problem& p : strategy_problems(r.model, r.job, s, r.gpus))
+      if (p.where == "expert_overlap") return true;
+    return false;
+  };
+  CHECK_FALSE(refused([](Strategy&) {}));
+  CHECK(refused([](Strategy& s) { s.expert = 1; }));
+  CHECK(refused([](Strategy& s) { s.checkpoint = Checkpoint::every_k; }));
+  CHECK(refused([](Strategy& s) { s.pipeline = 2, s.data = s.shard_group = 32; }));
+}
