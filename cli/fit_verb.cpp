@@ -34,7 +34,8 @@ std::vector<reports::validation::Predicted> predicted_rows(
     core::Result<reports::validation::Prediction> made = predictor.predict(row);
     if (made.ok())
       predicted.push_back(
-          {row, std::move(made->candidate), made->closed_form, made->parameters});
+          {row, std::move(made->candidate), made->closed_form, made->parameters,
+           made->memory_regime});
   }
   return predicted;
 }

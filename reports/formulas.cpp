@@ -203,7 +203,9 @@ constexpr std::array kFormulas{
     Formula{"uncertainty.device_high", "device x upper quantile of measured / predicted",
             "memory.device", kLeftOut},
     Formula{"uncertainty.out_of_memory",
-            "0.9 Phi(z) + 0.1 Phi(z / 5), z = log(device / usable) / sd",
+            "0.9 Phi(z / sqrt(s^2 + m)) + 0.1 Phi(z / sqrt(25 s^2 + m)), z = log(device / "
+            "usable); s: spread of runs, m: variance between frameworks or of the layout where no "
+            "memory is known",
             "memory.device memory.usable", kLeftOut},
     Formula{"uncertainty.similar_runs",
             "runs of other sites, left out of a fit, that wait for the same; 0: none of this "

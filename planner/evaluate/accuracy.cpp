@@ -14,7 +14,7 @@ std::span<const core::EmbeddedFile> evaluate_data();
 
 namespace planner {
 
-static constexpr std::string_view kSchema = "accuracy/5";
+static constexpr std::string_view kSchema = "accuracy/6";
 
 double Accuracy::share_of_site(int runs) const {
   return runs <= 0 ? 0 : between / (between + within / runs);
@@ -54,29 +54,56 @@ double Accuracy::step_factor(const hw_profiles::Site& known, const SiteSlopes& s
 
 double Accuracy::tie_factor() const { return std::exp(std::sqrt(within)); }
 
-double Accuracy::out_of_memory(double device, double usable) const {
-  if (device <= 0 || usable <= 0) return 0;
+bool Accuracy::has_scored_memory(std::string_view framework) const {
+  return std::ranges::find(memory_frameworks, framework) != memory_frameworks.end();
+}
+
+MemoryError Accuracy::memory_error(std::string_view framework, MemoryRegime regime) const {
+  return {memory_spread, memory_regimes[static_cast<std::size_t>(regime)].more +
+                             (has_scored_memory(framework) ? 0 : memory_between)};
+}
+
+double MemoryError::deviation(double width) const {
+  return std::sqrt(width * width * spread * spread + more);
+}
+
+double out_of_memory(const MemoryRisk& r) {
+  if (r.device <= 0 || r.usable <= 0) return 0;
   constexpr double kCertain = 4;         // erfc(4) is 1.5e-8
-  const double spread = memory_spread * std::numbers::sqrt2;
-  if (1 - device / usable > kCertain * kOutlierWidth * spread) return 0;  // log(x) >= 1 - 1 / x
-  const double spreads = std::log(usable / device) / spread;
-  return 0.5 * ((1 - kOutlierShare) * std::erfc(spreads) +
-                kOutlierShare * std::erfc(spreads / kOutlierWidth));
+  const double usual = r.error.deviation() * std::numbers::sqrt2;
+  const double outlier = r.error.deviation(kOutlierWidth) * std::numbers::sqrt2;
+  if (1 - r.device / r.usable > kCertain * outlier) return 0;  // log(x) >= 1 - 1 / x
+  const double left = std::log(r.usable / r.device);
+  return 0.5 * ((1 - kOutlierShare) * std::erfc(left / usual) +
+                kOutlierShare * std::erfc(left / outlier));
 }
 
 // Halving finds it: out_of_memory ascends with the bytes.
-double Accuracy::safe_device(double usable, double risk) const {
+double safe_device(double usable, double probability, const MemoryError& error) {
   double low = 0, high = usable;
-  if (out_of_memory(high, usable) <= risk) return high;
+  if (out_of_memory({high, usable, error}) <= probability) return high;
   for (int i = 0; i < 64; ++i) {
     const double middle = (low + high) / 2;
-    (out_of_memory(middle, usable) <= risk ? low : high) = middle;
+    (out_of_memory({middle, usable, error}) <= probability ? low : high) = middle;
   }
   return low;
 }
 
-double Accuracy::expected_step(double step, double device, double usable) const {
-  return step * (1 + kFailedRun * out_of_memory(device, usable));
+double expected_step(double step, double out_of_memory) {
+  return step * (1 + kFailedRun * out_of_memory);
+}
+
+// "regimes" and "memory_regimes" of the file, by name.
+template <class Regime, std::size_t N>
+static void read_regimes(core::JsonReader all, std::array<RegimeAccuracy, N>& regimes) {
+  for (std::size_t r = 0; r < N; ++r) {
+    core::JsonReader one = all.object(name(static_cast<Regime>(r)));
+    one.required("runs", regimes[r].runs, core::at_least(0));
+    one.required("datasets", regimes[r].datasets, core::at_least(0));
+    one.required("more", regimes[r].more, core::NumberRange{0, 100, false});
+    one.allow_only_known();
+  }
+  all.allow_only_known();
 }
 
 core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view where) {
@@ -105,15 +132,11 @@ core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view whe
   root.required("families", a.families);
   root.required("between_frameworks", a.between_frameworks, core::positive());
   root.required("between_frameworks_source", source);
-  core::JsonReader regimes = root.object("regimes");
-  for (std::size_t r = 0; r < kRegimes; ++r) {
-    core::JsonReader one = regimes.object(name(static_cast<Regime>(r)));
-    one.required("runs", a.regimes[r].runs, core::at_least(0));
-    one.required("datasets", a.regimes[r].datasets, core::at_least(0));
-    one.required("more", a.regimes[r].more, core::NumberRange{0, 100, false});
-    one.allow_only_known();
-  }
-  regimes.allow_only_known();
+  read_regimes<Regime>(root.object("regimes"), a.regimes);
+  read_regimes<MemoryRegime>(root.object("memory_regimes"), a.memory_regimes);
+  root.required("memory_frameworks", a.memory_frameworks);
+  root.required("memory_between", a.memory_between, core::positive());
+  root.required("memory_between_source", source);
   root.allow_only_known();
   if (!problems.empty()) return problems;
   return a;

@@ -48,6 +48,20 @@ struct RegimeAccuracy {
   double more = 0;
 };
 
+// Of log(measured / predicted) memory: the standard deviation of a run's own error, but for outliers,
+// and the variance of an error that all runs of a framework or regime share.
+struct MemoryError {
+  double spread = 0, more = 0;
+
+  double deviation(double width = 1) const;  // of runs that are so many times further off
+};
+
+// How much of the device is asked for, in bytes, and how far off that may be.
+struct MemoryRisk {
+  double device = 0, usable = 0;
+  MemoryError error;
+};
+
 struct Accuracy {
   double coverage = 0, between = 0, within = 0, reach = 0;
   SiteVariances site;
@@ -55,6 +69,11 @@ struct Accuracy {
   // Measured over predicted memory: quantiles (1 +- coverage) / 2, and the standard deviation of
   // its logarithm, but for outliers, that makes verdicts of fit likeliest.
   double memory_low = 1, memory_high = 1, memory_spread = 0;
+  // By regime: runs with a verdict or a peak, and the variance beside memory_spread's. Frameworks
+  // with such runs, and the variance of the mean logarithmic error between frameworks.
+  std::array<RegimeAccuracy, kMemoryRegimes> memory_regimes{};
+  std::vector<std::string> memory_frameworks;
+  double memory_between = 0;
   // Whose runs were scored: frameworks, and GPU families by the first word of their architecture.
   std::vector<std::string> frameworks, families;
   // Variance of log(step) between frameworks on one job. A step in a framework that was not scored
@@ -81,14 +100,19 @@ struct Accuracy {
   // Of two strategies on one machine, whose site's error is the same: steps further apart than this
   // factor are told apart.
   double tie_factor() const;
-  // Probability that what is predicted to take `device` of `usable` does not fit.
-  double out_of_memory(double device, double usable) const;
-  // The most bytes of `usable` that are predicted with at most that probability of not fitting;
-  // usable at 1/2 and more.
-  double safe_device(double usable, double risk) const;
-  // What a choice counts a step as: kFailedRun times the step more where it is sure not to fit.
-  double expected_step(double step, double device, double usable) const;
+  // Of predicted memory: wider in regimes whose runs are further off, and for frameworks of which
+  // no memory is known.
+  MemoryError memory_error(std::string_view framework, MemoryRegime regime) const;
+  bool has_scored_memory(std::string_view framework) const;
 };
+
+// Probability that it does not fit.
+double out_of_memory(const MemoryRisk& risk);
+// The most bytes of `usable` that are predicted with at most that probability of not fitting;
+// usable at 1/2 and more.
+double safe_device(double usable, double probability, const MemoryError& error);
+// What a choice counts a step as: kFailedRun times the step more where it is sure not to fit.
+double expected_step(double step, double out_of_memory);
 
 core::Result<Accuracy> read_accuracy(std::string_view text, std::string_view where);
 const Accuracy& accuracy();

@@ -1,11 +1,11 @@
 #include "planner/evaluate/evaluate.hpp"
 
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <utility>
 
 #include "core/check.hpp"
-#include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/evaluate/played_time.hpp"
 #include "planner/evaluate/site_model.hpp"
@@ -62,6 +62,19 @@ static double step_factor_of(const Question& q, const program::Program& program,
   return accuracy().step_factor(q.profile.site, slopes);
 }
 
+// A machine that is no GPU is the host that runs the plan: its buffers equal the prediction.
+MemoryError memory_error_of(const Question& q, MemoryRegime regime) {
+  const bool is_gpu = q.profile.gpu.compute_capability.has_value();
+  return is_gpu ? accuracy().memory_error(q.job.framework, regime)
+                : MemoryError{accuracy().memory_spread};
+}
+
+MemoryRisk memory_risk(const Question& q, MemoryRegime regime, core::Bytes device) {
+  return {.device = static_cast<double>(device.value()),
+          .usable = static_cast<double>(q.profile.gpu.usable.value()),
+          .error = memory_error_of(q, regime)};
+}
+
 Uncertainty uncertainty_of(const Question& q, const program::Program& program, Schedule schedule,
                            const Time& time, const Memory& memory) {
   const auto scaled = [](core::Bytes b, double factor) {
@@ -69,14 +82,16 @@ Uncertainty uncertainty_of(const Question& q, const program::Program& program, S
   };
   const core::Bytes device = memory.worst.device;
   const Accuracy& known = accuracy();
+  const MemoryRisk risk =
+      memory_risk(q, memory_regime_of(program.mesh, q.profile.node.gpus_per_node), device);
+  const double wider = risk.error.deviation() / known.memory_spread;
   const Regime regime = regime_of(program.mesh, q.profile.node.gpus_per_node, time);
   const double factor = step_factor_of(q, program, schedule, regime);
   return {.step_low = time.step / factor,
           .step_high = time.step * factor,
-          .device_low = scaled(device, known.memory_low),
-          .device_high = scaled(device, known.memory_high),
-          .out_of_memory = known.out_of_memory(static_cast<double>(device.value()),
-                                               static_cast<double>(memory.usable.value())),
+          .device_low = scaled(device, std::pow(known.memory_low, wider)),
+          .device_high = scaled(device, std::pow(known.memory_high, wider)),
+          .out_of_memory = out_of_memory(risk),
           .calibration_runs = q.profile.site.runs.value_or(0),
           .similar_runs =
               known.has_scored_framework(q.job.framework) ? known.of(regime).runs : 0};

@@ -10,6 +10,7 @@
 #include "core/result.hpp"
 #include "hw_profiles/profile.hpp"
 #include "models/graph.hpp"
+#include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/candidate.hpp"
 #include "planner/question/job.hpp"
 #include "planner/stage/policy.hpp"
@@ -63,6 +64,9 @@ struct Timed {
   std::string evaluator;
 };
 Timed timed(const program::Program& program, const cost::Machine& machine, Schedule schedule);
+// Of what a strategy of the regime is predicted to take of a device of the question's.
+MemoryError memory_error_of(const Question& question, MemoryRegime regime);
+MemoryRisk memory_risk(const Question& question, MemoryRegime regime, core::Bytes device);
 Uncertainty uncertainty_of(const Question& question, const program::Program& program,
                            Schedule schedule, const Time& time, const Memory& memory);
 

@@ -24,4 +24,13 @@ std::string_view words(Regime regime);
 // tenth; none of these.
 Regime regime_of(const program::Mesh& mesh, int gpus_per_node, const Time& time);
 
+// How a rank's part of the model is cut out, as far as errors of predicted memory differ by it.
+enum class MemoryRegime : std::uint8_t { tensor_over_nodes, pipeline, one_stage };
+inline constexpr std::size_t kMemoryRegimes = 3;
+
+std::string_view name(MemoryRegime regime);
+// The first that holds: tensor ranks lie in several nodes; there are several stages; neither.
+MemoryRegime memory_regime_of(const program::Mesh& mesh, int gpus_per_node);
+MemoryRegime memory_regime_of(const Strategy& strategy, int gpus_per_node);
+
 }  // namespace planner

@@ -63,7 +63,12 @@ Explorer::Explorer(std::vector<Question> questions, double max_risk)
       missed_(questions_.size()),
       graph_options_(questions_.front().job, questions_.front().profile.framework) {
   PLANNER_CHECK(questions_.size() < 32, "a bit of served_ and full_ for each machine");
-  for (const Question& q : questions_) risks_.emplace_back(q.profile.gpu.usable, max_risk);
+  for (const Question& q : questions_) {
+    std::vector<RiskClasses>& of_machine = risks_.emplace_back();
+    for (std::size_t r = 0; r < kMemoryRegimes; ++r)
+      of_machine.emplace_back(q.profile.gpu.usable, max_risk,
+                              memory_error_of(q, static_cast<MemoryRegime>(r)));
+  }
 }
 
 const models::ModelGraph& Explorer::graph(const Strategy& strategy) {
@@ -205,8 +210,8 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
     if (i == 0) ++counts_.enumerated, ++counts_.evaluated;
     const bool host_full = host_overflows(questions_[i].profile.node, questions_[i].gpus, host);
     if (!host_full && !cannot_fit(figures[i].device, questions_[i].profile.gpu.usable)) {
-      entries_[i].push_back({index, micro_batch, figures[i].device, figures[i].step,
-                             counted(structures_[index].strategy, i, figures[i])});
+      const Measure m = measured(structures_[index].strategy, i, figures[i]);
+      entries_[i].push_back({index, micro_batch, m.device, m.step, m.expected, m.regime});
       continue;
     }
     full_ |= 1U << i;
@@ -216,10 +221,12 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
   }
 }
 
-core::Seconds Explorer::counted(const Strategy& s, std::size_t machine,
-                                const closed_form::Figures& figures) const {
-  return counted_step(questions_[machine].job, s, figures.step, figures.device,
-                      questions_[machine].profile.gpu.usable);
+Explorer::Measure Explorer::measured(const Strategy& s, std::size_t machine,
+                                     const closed_form::Figures& figures) const {
+  const Question& q = questions_[machine];
+  const MemoryRegime regime = memory_regime_of(s, q.profile.node.gpus_per_node);
+  const double risk = risks(machine, regime).probability(figures.device);
+  return {figures.device, figures.step, counted_step(q.job, s, figures.step, risk), regime};
 }
 
 // On the machine asked about. Of hosts, what all ranks of a node keep there is told.
@@ -367,15 +374,14 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
   program_.reset();
   const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
   if (host_overflows(q.profile.node, q.gpus, host_bytes(s, closed))) return std::nullopt;
-  return Measure{figures.front().device, figures.front().step,
-                 counted(s, 0, figures.front())};
+  return measured(s, 0, figures.front());
 }
 
 std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
   if (!evaluator_.prepare(s, graph(s))) return std::nullopt;
   ++counts_.evaluated;
   const closed_form::Figures& figures = evaluator_.at(s.micro_batch, s.grad_accum).front();
-  return Measure{figures.device, figures.step, counted(s, 0, figures)};
+  return measured(s, 0, figures);
 }
 
 }  // namespace planner

@@ -29,6 +29,7 @@ struct Entry {
   core::Bytes device{};                // bound
   core::Seconds step{};
   core::Seconds expected{};            // counted_step
+  MemoryRegime regime{};
 };
 
 // The smallest micro-batch of a structure that does not fit, or a strategy that cannot be.
@@ -52,12 +53,14 @@ class Explorer {
   // Structures that come to a forbidden value (an `auto` that resolves to it) are misses.
   // constraints outlives the explorer.
   void explore(std::vector<Structure> structures, const Constraints& constraints);
-  const RiskClasses& risks(std::size_t machine) const { return risks_[machine]; }
+  const RiskClasses& risks(std::size_t machine, MemoryRegime regime) const {
+    return risks_[machine][static_cast<std::size_t>(regime)];
+  }
   // Whether its bound alone says that it is safe, with what the allocator may hold beside what
   // lives (the few percent that replays show).
   bool is_safe(const Entry& e, std::size_t machine) const {
     return kAllocatorSlack * static_cast<double>(e.device.value()) <=
-           static_cast<double>(risks_[machine].safe().value());
+           static_cast<double>(risks(machine, e.regime).safe().value());
   }
   // Whether on each machine something is safe, no slower by more than `slack`, a factor, than
   // whatever needs more memory.
@@ -102,6 +105,7 @@ class Explorer {
     core::Bytes device{};
     core::Seconds step{};
     core::Seconds expected{};          // counted_step
+    MemoryRegime regime{};
   };
   std::optional<Measure> measure(const Strategy& strategy);
   // What the framework runs (Constraints::limit).
@@ -125,8 +129,8 @@ class Explorer {
   bool has_problems(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
              const std::vector<closed_form::Figures>& figures);
-  core::Seconds counted(const Strategy& s, std::size_t machine,
-                        const closed_form::Figures& figures) const;
+  Measure measured(const Strategy& s, std::size_t machine,
+                   const closed_form::Figures& figures) const;
   void miss(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
             const closed_form::Figures& figures);
   void reject(std::uint32_t index, std::int64_t micro_batch, const core::Problems& problems);
@@ -140,7 +144,7 @@ class Explorer {
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
 
   const std::vector<Question> questions_;
-  std::vector<RiskClasses> risks_;     // by machine
+  std::vector<std::vector<RiskClasses>> risks_;  // by machine and regime
   closed_form::Evaluator evaluator_;
   StageDivider divider_;               // on the first machine
   std::vector<Structure> structures_;

@@ -94,18 +94,21 @@ class Finalists {
   }
 
  private:
-  int risk(const Entry& e) const { return explorer_.risks(0).of_bound(e.device); }
+  int risk(const Entry& e) const { return explorer_.risks(0, e.regime).of_bound(e.device); }
   int risk(std::size_t i) const { return risk(*entries_[i]); }
-  int risk(const Candidate& c) const { return explorer_.risks(0).of(c.memory.worst.device); }
+  int risk(const Candidate& c) const {
+    return RiskClasses::of_probability(c.uncertainty.out_of_memory, request_.max_risk);
+  }
   // What the allocator holds beside what lives may put it into the next class.
   bool is_doubtful(std::size_t i) const {
-    const auto most = kAllocatorSlack * static_cast<double>(entries_[i]->device.value());
-    return explorer_.risks(0).of(core::Bytes(static_cast<std::int64_t>(most))) > risk(i);
+    const Entry& e = *entries_[i];
+    const auto most = kAllocatorSlack * static_cast<double>(e.device.value());
+    return explorer_.risks(0, e.regime).of(core::Bytes(static_cast<std::int64_t>(most))) > risk(i);
   }
   std::int64_t seq_len() const { return explorer_.question().job.seq_len; }
   core::Seconds counted(const Candidate& c) const {
-    return counted_step(explorer_.question().job, c.strategy, c.time.step, c.memory.worst.device,
-                        c.memory.usable);
+    return counted_step(explorer_.question().job, c.strategy, c.time.step,
+                        c.uncertainty.out_of_memory);
   }
 
   bool reach(std::size_t i) {
@@ -249,7 +252,7 @@ class Improvement {
   // Of a bound.
   int risk_of(const Explorer::Measure& m) const {
     if (request_.objective == Objective::memory) return 0;
-    return explorer_.risks(0).of_bound(m.device);
+    return explorer_.risks(0, m.regime).of_bound(m.device);
   }
   const Job& job() const { return explorer_.question().job; }
   double objective_of(const Explorer::Measure& m) const {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "planner/evaluate/accuracy.hpp"
 #include "planner/search/space.hpp"
 
 namespace planner {
@@ -60,11 +59,8 @@ static double must_gain(const Job& job, const Strategy& s) {
 }
 
 core::Seconds counted_step(const Job& job, const Strategy& s, core::Seconds step,
-                           core::Bytes device, core::Bytes usable) {
-  const double expected =
-      accuracy().expected_step(step.value(), static_cast<double>(device.value()),
-                               static_cast<double>(usable.value()));
-  return core::Seconds(expected * must_gain(job, s));
+                           double out_of_memory) {
+  return core::Seconds(expected_step(step.value(), out_of_memory) * must_gain(job, s));
 }
 
 bool divides_unevenly(const Strategy& s) {
@@ -86,10 +82,11 @@ int RiskClasses::of_probability(double risk, double max_risk) {
   return k;
 }
 
-RiskClasses::RiskClasses(core::Bytes usable, double max_risk) {
+RiskClasses::RiskClasses(core::Bytes usable, double max_risk, MemoryError error)
+    : usable_(usable), error_(error) {
   double cap = max_risk;
   for (std::size_t k = 0; k < most_.size(); ++k) {
-    const double most = accuracy().safe_device(static_cast<double>(usable.value()), cap);
+    const double most = safe_device(static_cast<double>(usable.value()), cap, error);
     most_[k] = core::Bytes(static_cast<std::int64_t>(most));
     most_bound_[k] = core::Bytes(static_cast<std::int64_t>(kBoundSlack * most));
     cap = next_cap(cap);
@@ -112,7 +109,7 @@ Complexity complexity(const Strategy& s, std::int64_t seq_len) {
 Rank rank_of(const Job& job, const Candidate& c, const Request& request) {
   const auto device = static_cast<double>(c.memory.worst.device.value());
   const double step =
-      counted_step(job, c.strategy, c.time.step, c.memory.worst.device, c.memory.usable).value();
+      counted_step(job, c.strategy, c.time.step, c.uncertainty.out_of_memory).value();
   if (request.objective == Objective::memory) return {0, device, step};
   return {RiskClasses::of_probability(c.uncertainty.out_of_memory, request.max_risk), step, device};
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/units.hpp"
+#include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/candidate.hpp"
 #include "planner/search/search.hpp"
 
@@ -25,11 +26,12 @@ inline constexpr double kBoundSlack = 1.02;
 // What a replay holds beside what lives is at most this many times that, by what replays show.
 inline constexpr double kAllocatorSlack = 1.03;
 
-// Classes of risk on one machine: class 0 is at most max_risk, each next one doubles the cap (from
-// at least a percent), the last one is everything that fits.
+// Classes of risk on one machine, of predictions that are as far off (Accuracy::memory_error): class
+// 0 is at most max_risk, each next one doubles the cap (from at least a percent), the last one is
+// everything that fits.
 class RiskClasses {
  public:
-  RiskClasses(core::Bytes usable, double max_risk);
+  RiskClasses(core::Bytes usable, double max_risk, MemoryError error);
   int of(core::Bytes device) const { return first_within(most_, device); }
   // The least that a bound (Entry::device) may come to when it is replayed.
   int of_bound(core::Bytes bound) const { return first_within(most_bound_, bound); }
@@ -37,6 +39,10 @@ class RiskClasses {
   static int of_probability(double risk, double max_risk);
   // The most bytes of class 0.
   core::Bytes safe() const { return most_.front(); }
+  double probability(core::Bytes device) const {
+    return out_of_memory({static_cast<double>(device.value()),
+                          static_cast<double>(usable_.value()), error_});
+  }
 
  private:
   static constexpr int kCaps = 5;
@@ -47,14 +53,16 @@ class RiskClasses {
     while (k < kCaps && bytes > limits[static_cast<std::size_t>(k)]) ++k;
     return k;
   }
+  core::Bytes usable_;
+  MemoryError error_;
   Limits most_{}, most_bound_{};
 };
 
-// What a choice counts a step as: Accuracy::expected_step, longer by what parts that depend on more
-// of the machine must gain: each of what hosts keep, and samples cut short (docs/decisions/0011).
-// usable: of a GPU.
+// What a choice counts a step as: expected_step (planner/evaluate/accuracy.hpp), longer by what
+// parts that depend on more of the machine must gain: each of what hosts keep, and samples cut
+// short (docs/decisions/0011). out_of_memory: a probability.
 core::Seconds counted_step(const Job& job, const Strategy& strategy, core::Seconds step,
-                           core::Bytes device, core::Bytes usable);
+                           double out_of_memory);
 
 // How unusual a strategy is, compared from the first number on, in the order that decision 0011
 // states: parallel dimensions beside data, offload, context ranks of short samples, virtual stages,

@@ -162,7 +162,7 @@ std::string more_gpus(std::int64_t gpus, const Rejection& r) {
 Ranking::Ranking(const Explorer& explorer, std::size_t machine, Objective objective)
     : explorer_(explorer),
       entries_(explorer.entries(machine)),
-      risks_(explorer.risks(machine)),
+      machine_(machine),
       objective_(objective) {
   order_.resize(entries_.size());
   std::iota(order_.begin(), order_.end(), std::uint32_t{0});
@@ -176,7 +176,8 @@ bool Ranking::before(std::uint32_t i, std::uint32_t j) const {
     if (by_memory != 0) return by_memory < 0;
     if (a.expected != b.expected) return a.expected < b.expected;
   } else {
-    const int risk = risks_.of_bound(a.device), other = risks_.of_bound(b.device);
+    const int risk = explorer_.risks(machine_, a.regime).of_bound(a.device);
+    const int other = explorer_.risks(machine_, b.regime).of_bound(b.device);
     if (risk != other) return risk < other;
     if (a.expected != b.expected) return a.expected < b.expected;
     if (by_memory != 0) return by_memory < 0;
@@ -205,7 +206,7 @@ std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine,
   const Job& job = explorer.question().job;
   Ranking ranking(explorer, machine, request.objective);
   while (const Entry* entry = ranking.next()) {
-    const int risk = explorer.risks(machine).of_bound(entry->device);
+    const int risk = explorer.risks(machine, entry->regime).of_bound(entry->device);
     if (risky && rank_of(job, *risky, request).risk <= risk) return risky;
     if (!explorer.is_safe(*entry, machine) && ++replayed > kDoubtful) continue;
     std::optional<Candidate> c = explorer.fitting(explorer.strategy(*entry), machine);

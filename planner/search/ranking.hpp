@@ -23,7 +23,7 @@ class Ranking {
 
   const Explorer& explorer_;
   const std::vector<Entry>& entries_;
-  const RiskClasses& risks_;
+  const std::size_t machine_;
   const Objective objective_;
   std::vector<std::uint32_t> order_;   // a heap, the best on top
 };

@@ -151,7 +151,9 @@ core::Result<Prediction> Predictor::predict(const Row& row) {
   c.memory = memory_of(p, row);
   c.uncertainty =
       planner::uncertainty_of(p.question, p.program, p.strategy.schedule, c.time, c.memory);
-  return Prediction{std::move(c), closed_form, p.question.parameters};
+  const int gpus_per_node = p.question.profile.node.gpus_per_node;
+  return Prediction{std::move(c), closed_form, p.question.parameters,
+                    planner::memory_regime_of(p.program.mesh, gpus_per_node)};
 }
 
 }  // namespace reports::validation

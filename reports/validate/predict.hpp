@@ -10,6 +10,7 @@
 
 #include "hw_profiles/site.hpp"
 #include "planner/evaluate/evaluate.hpp"
+#include "planner/evaluate/regime.hpp"
 #include "reports/validate/row.hpp"
 
 namespace reports::validation {
@@ -32,6 +33,7 @@ struct Prediction {
   planner::Candidate candidate;
   std::optional<core::Seconds> closed_form;
   std::int64_t parameters = 0;           // of the model
+  planner::MemoryRegime memory_regime{};
 };
 
 class Predictor {

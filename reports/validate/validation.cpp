@@ -37,7 +37,7 @@ core::Result<Validation> validate(std::string_view text, std::string_view source
     if (prediction.ok())
       rows.push_back(
           {std::move(row), std::move(prediction->candidate), prediction->closed_form,
-           prediction->parameters});
+           prediction->parameters, prediction->memory_regime});
     else
       skip(row, prediction.problems(), skipped, problems);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/random.hpp"
+#include "planner/evaluate/regime.hpp"
 #include "reports/fit/left_out_accuracy.hpp"
 #include "tests/catch.hpp"
 
@@ -126,16 +127,53 @@ TEST_CASE("a calibration narrows a step by the variance that its runs left of ea
 }
 
 TEST_CASE("what takes exactly the memory there is runs out half of the time") {
-  planner::Accuracy a;
-  a.memory_spread = 0.05;
-  CHECK(a.out_of_memory(80, 80) == 0.5);
+  using planner::out_of_memory;
+  CHECK(out_of_memory({80, 80, {0.05}}) == 0.5);
   // 0.9 Phi(-1) + 0.1 Phi(-0.2)
-  CHECK(std::abs(a.out_of_memory(80, 80 * std::exp(0.05)) - 0.184863) < 1e-5);
-  CHECK(a.out_of_memory(40, 80) < 0.001);  // 0.1 Phi(-2.77)
-  CHECK(a.out_of_memory(8, 80) < 1e-12);
-  CHECK(a.out_of_memory(0, 80) == 0);
-  CHECK(std::abs(a.expected_step(4, 80, 80) - 4 * (1 + planner::kFailedRun / 2)) < 1e-12);
-  CHECK(std::abs(a.expected_step(4, 40, 80) - 4) < 1e-3);
+  CHECK(std::abs(out_of_memory({80, 80 * std::exp(0.05), {0.05}}) - 0.184863) < 1e-5);
+  CHECK(out_of_memory({40, 80, {0.05}}) < 0.001);  // 0.1 Phi(-2.77)
+  CHECK(out_of_memory({8, 80, {0.05}}) < 1e-12);
+  CHECK(out_of_memory({0, 80, {0.05}}) == 0);
+  CHECK(planner::expected_step(4, 0.5) == 4 * (1 + planner::kFailedRun / 2));
+}
+
+TEST_CASE("memory is less sure in regimes that are further off and where no memory is known") {
+  using planner::MemoryRegime;
+  planner::Accuracy a;
+  a.memory_spread = 0.06;
+  a.memory_between = 0.0064;
+  a.memory_frameworks = {"fsdp2"};
+  a.memory_regimes[static_cast<std::size_t>(MemoryRegime::pipeline)].more = 0.0028;
+  const auto deviation = [&](const char* framework, MemoryRegime regime) {
+    return a.memory_error(framework, regime).deviation();
+  };
+  CHECK(std::abs(deviation("fsdp2", MemoryRegime::one_stage) - 0.06) < 1e-12);
+  CHECK(std::abs(deviation("fsdp2", MemoryRegime::pipeline) - 0.08) < 1e-12);
+  CHECK(std::abs(deviation("other", MemoryRegime::one_stage) - 0.1) < 1e-12);
+  // Outliers are further off by their own error alone: 0.3^2 + 0.08^2.
+  const planner::MemoryError other = a.memory_error("other", MemoryRegime::one_stage);
+  CHECK(std::abs(other.deviation(planner::kOutlierWidth) - std::sqrt(0.0964)) < 1e-12);
+  CHECK(planner::out_of_memory({70, 80, other}) >
+        planner::out_of_memory({70, 80, a.memory_error("fsdp2", MemoryRegime::one_stage)}));
+  const planner::Accuracy& known = planner::accuracy();
+  CHECK(known.has_scored_memory("nanotron"));
+  CHECK(known.has_scored_memory("native"));  // its buffers equal the prediction
+  CHECK_FALSE(known.has_scored_memory("generic"));
+  for (std::size_t r = 0; r < planner::kMemoryRegimes; ++r)
+    CHECK(known.memory_regimes[r].runs > 0);
+}
+
+TEST_CASE("the memory of a rank is cut out in one of three ways") {
+  using planner::MemoryRegime;
+  planner::Strategy s;
+  s.data = 4;
+  CHECK(memory_regime_of(s, 8) == MemoryRegime::one_stage);
+  s.pipeline = 2;
+  CHECK(memory_regime_of(s, 8) == MemoryRegime::pipeline);
+  s.tensor = 8;
+  CHECK(memory_regime_of(s, 8) == MemoryRegime::pipeline);
+  s.tensor = 16;
+  CHECK(memory_regime_of(s, 8) == MemoryRegime::tensor_over_nodes);
 }
 
 TEST_CASE("variances of sites and runs are found again, and intervals cover what they claim") {
