@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "models/layer_kinds.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/search/finalists.hpp"
 #include "planner/search/variants.hpp"
@@ -89,8 +90,8 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Q
     changed.loss_chunks = kLossChunks;
     add(fmt::format("loss_chunks={}", kLossChunks), changed);
   }
-  const std::int64_t expert = std::gcd(q.model.variants.experts, s.data_ranks());
-  if (q.model.variants.experts > 0 && expert > s.expert) {
+  const std::int64_t expert = std::gcd(models::expert_divisor(q.model), s.data_ranks());
+  if (models::has_experts(q.model) && expert > s.expert) {
     Strategy changed = s;
     changed.expert = expert;
     add(fmt::format("expert={}", expert), changed);

@@ -10,6 +10,7 @@
 #include "core/parse_units.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/graph.hpp"
+#include "models/layer_kinds.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/rules_of_thumb.hpp"
 #include "planner/search/assumptions.hpp"
@@ -67,10 +68,13 @@ void complete(const Request& request, Plan& plan) {
     assume(fmt::format("framework {} does not run what is pinned of {}: predicted as if it did",
                        plan.job.framework, key));
   assume(uncertainty_assumption(plan.profile, plan.job.framework));
-  if (const auto& v = plan.model.variants; v.experts > 0)
+  models::for_each_kind(plan.model, [&](const models::LayerView& kind) {
+    const models::Variants& v = kind.variants;
+    if (v.experts == 0) return;
     assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's tokens, "
                        "none is dropped",
                        v.experts, v.experts_per_token, v.experts));
+  });
   if (plan.model.window > 0 && plan.job.seq_len > plan.model.window)
     assume(fmt::format("attention over all {} tokens: the model's own window of {} is not modelled "
                        "(with it attention would take less time)",
@@ -165,7 +169,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   const Constraints& constraints = request.constraints;
   SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
-                       .layers = layers_of(plan.model), .experts = plan.model.variants.experts};
+                       .layers = layers_of(plan.model),
+                       .experts = models::expert_divisor(plan.model)};
   if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
   const hw_profiles::Framework& framework = explorer.question().profile.framework;
   options.pointwise = framework.recomputes_pointwise;

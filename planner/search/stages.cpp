@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "models/layer_kinds.hpp"
 
 namespace planner {
 namespace {
@@ -243,14 +244,21 @@ bool fits(const StageLoads& loads, const StageLimits& limits,
 std::vector<std::int64_t> stages_by_cost(const models::ModelSpec& spec, std::int64_t stages) {
   PLANNER_CHECK(stages >= 1 && stages <= spec.layers && models::is_transformer(spec.family));
   const std::int64_t heads = spec.heads * models::head_dim_of(spec);
-  const std::int64_t layer = spec.hidden * (4 * heads + 3 * spec.ffn_hidden);
-  const std::int64_t whole = spec.layers * layer + spec.hidden * spec.vocab;
+  std::vector<std::int64_t> of_kind;
+  models::for_each_kind(spec, [&](const models::LayerView& kind) {
+    of_kind.push_back(spec.hidden * (4 * heads + 3 * kind.ffn_hidden));
+  });
+  std::vector<std::int64_t> before{0};  // of the layers before each, and of all
+  for (const int kind : models::kind_of_layers(spec))
+    before.push_back(before.back() + of_kind[static_cast<std::size_t>(kind)]);
+  const std::int64_t whole = before.back() + spec.hidden * spec.vocab;
   std::vector<std::int64_t> counts;
   std::int64_t taken = 0;
   for (std::int64_t r = 0; r < stages; ++r) {
     const std::int64_t first = taken, left = stages - r - 1;
     const std::int64_t most = spec.layers - left;  // one for each that follows
-    while (taken < most && (left == 0 || taken * layer * stages <= whole * (r + 1))) ++taken;
+    const auto passed = [&] { return before[static_cast<std::size_t>(taken)] * stages; };
+    while (taken < most && (left == 0 || passed() <= whole * (r + 1))) ++taken;
     counts.push_back(taken - first);
   }
   return counts;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "models/layer_kinds.hpp"
+
 namespace planner {
 namespace {
 
@@ -37,9 +39,8 @@ void add_method(const models::ModelSpec& spec, const Job& job, const Strategy& s
 
 // A rank's rows are two runs of a sample: of whole windows, it routes them as one rank with all of
 // them does.
-void add_routing(const models::ModelSpec& spec, const Job& job, const Strategy& s,
+void add_routing(const models::Variants& v, const Job& job, const Strategy& s,
                  core::Problems& problems) {
-  const models::Variants& v = spec.variants;
   const std::int64_t window = models::routing_window(v.experts, v.experts_per_token);
   const std::int64_t rows = job.seq_len / s.context, early = rows / 2;
   if (early % window == 0 && (rows - early) % window == 0) return;
@@ -62,7 +63,9 @@ void add_context_problems(const models::ModelSpec& spec, const Job& job, const S
     if (spec.heads == 0) refuse("1 for a model without attention");
     if (s.grad_sync == GradSync::parameter_server || job.mode == Mode::inference)
       refuse("1 for inference and with parameter servers");
-    if (spec.variants.experts > 0) add_routing(spec, job, s, problems);
+    models::for_each_kind(spec, [&](const models::LayerView& kind) {
+      if (kind.variants.experts > 0) add_routing(kind.variants, job, s, problems);
+    });
   }
   if (s.context_method != ContextMethod::gather) add_method(spec, job, s, problems);
 }

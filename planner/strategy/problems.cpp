@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/layer_kinds.hpp"
 #include "planner/question/phrase.hpp"
 #include "planner/strategy/context_problems.hpp"
 #include "planner/strategy/graph_cut.hpp"
@@ -26,8 +27,7 @@ class Rules {
         s_(s),
         gpus_(gpus),
         keys_alone_(keys_alone),
-        layers_(spec.layers > 0 ? spec.layers : static_cast<std::int64_t>(spec.widths.size()) - 1) {
-  }
+        layers_(models::layers_of(spec)) {}
 
   core::Problems run() {
     if (!degrees()) return problems_;  // the rest divides by them
@@ -93,8 +93,10 @@ class Rules {
     NEED(spec_.kv_heads % s_.tensor == 0, "tensor",
          "a divisor of " + text(spec_.kv_heads) + (grouped ? " key-value heads" : " heads"),
          text(s_.tensor));
-    NEED(spec_.ffn_hidden % s_.tensor == 0, "tensor",
-         "a divisor of ffn_hidden " + text(spec_.ffn_hidden), text(s_.tensor));
+    models::for_each_kind(spec_, [&](const models::LayerView& kind) {
+      NEED(kind.ffn_hidden % s_.tensor == 0, "tensor",
+           "a divisor of ffn_hidden " + text(kind.ffn_hidden), text(s_.tensor));
+    });
   }
 
   void batch() {
@@ -279,7 +281,7 @@ class Rules {
          "none, every_k, first_k or memory_poor for a model without attention",
          Phrase(name(s_.checkpoint)),
          "use checkpoint=every_k");
-    NEED(s_.checkpoint != Checkpoint::selective_op || spec_.variants.experts == 0, "checkpoint",
+    NEED(s_.checkpoint != Checkpoint::selective_op || !models::has_experts(spec_), "checkpoint",
          "another than selective_op for a mixture of experts", "selective_op");
     const auto of_feed_forward = [](const std::string& target) { return target.size() > 1; };
     NEED(s_.checkpoint != Checkpoint::selective_op || job_.lora_rank == 0 ||
@@ -319,15 +321,14 @@ class Rules {
   // same ones, add up their gradients and divide their state.
   void experts() {
     if (s_.expert == 1) return;
-    const std::int64_t all = spec_.variants.experts;
+    const std::int64_t all = models::expert_divisor(spec_);
     NEED(all > 0, "expert", "1 for a model without experts", text(s_.expert));
     if (all == 0) return;
     NEED(all % s_.expert == 0, "expert", "a divisor of " + text(all) + " experts",
          text(s_.expert));
     NEED(s_.data_ranks() % s_.expert == 0, "expert",
          "a divisor of data x context " + text(s_.data_ranks()), text(s_.expert));
-    const std::int64_t copies =
-        job_.seq_len / s_.context * spec_.variants.experts_per_token;
+    const std::int64_t copies = models::token_copies_divisor(spec_, job_.seq_len / s_.context);
     NEED(copies % s_.expert == 0, "expert",
          "a divisor of the " + text(copies) + " copies of a sample's tokens", text(s_.expert),
          "every pair of ranks exchanges as many");
