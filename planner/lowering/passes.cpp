@@ -31,7 +31,9 @@ std::vector<int> StageLowering::indices(const stage::Units& units, int layer) co
   std::vector<int> list;
   for (const UnitKind kind : units) {
     if (kind == UnitKind::layer) {
-      if (divides_experts_) list.push_back(stage_.layers + layer);
+      const int experts = stage_.layers + layer;  // of a mixture; other layers' are empty
+      if (divides_experts_ && layout_.units[static_cast<std::size_t>(experts)].elements > 0)
+        list.push_back(experts);
       list.push_back(layer);
       continue;
     }

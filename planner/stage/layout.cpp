@@ -18,7 +18,8 @@ class Layouter {
 
   StageLayout run() {
     const auto layers = static_cast<std::size_t>(stage_.layers);
-    layout_.units.resize(stage_.divides_experts() ? 2 * layers : layers);
+    const bool experts = stage_.divides_experts();
+    layout_.units.resize(experts ? 2 * layers : layers);
     layout_.layer_offset.resize(layout_.units.size());
     layout_.frozen_layer_offset.resize(layers);
     layout_.templates.resize(graph_.templates.size());
@@ -28,7 +29,7 @@ class Layouter {
     if (stage_.last) place_epilogue();
     for (int l = stage_.layers - 1; l >= 0; --l) place_layer(l);
     if (stage_.first) place_prologue();
-    for (int l = stage_.layers - 1; l >= 0 && stage_.divides_experts(); --l) place_experts(l);
+    for (int l = stage_.layers - 1; l >= 0 && experts; --l) place_experts(l);
     layout_.trained_elements = trained_;
     layout_.frozen_elements = frozen_;
     divide();
@@ -272,9 +273,15 @@ class Layouter {
 
 bool Stage::divides_experts() const {
   const auto divided = [](const Parameter& p) { return p.trainable && p.expert_ways > 1; };
-  return std::ranges::any_of(graph->templates, [&](const Segment& layer) {
-    return std::ranges::any_of(layer.parameters, divided);
-  });
+  std::vector<bool> asked(graph->templates.size(), false);
+  for (int l = 0; l < layers; ++l) {
+    const auto t =
+        static_cast<std::size_t>(graph->layer_template[static_cast<std::size_t>(global_layer(l))]);
+    if (asked[t]) continue;
+    asked[t] = true;
+    if (std::ranges::any_of(graph->templates[t].parameters, divided)) return true;
+  }
+  return false;
 }
 
 StageLayout lay_out(const Stage& stage) { return Layouter(stage).run(); }

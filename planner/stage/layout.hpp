@@ -89,7 +89,7 @@ struct Stage {
   }
   // The same of a span or unit that only every so-manieth rank has.
   int parts(int expert_ways) const { return std::max(1, parts() / expert_ways); }
-  // Ranks beside this one that hold other experts, which are trained.
+  // Some of its layers have experts that are trained, and ranks beside this one hold others.
   bool divides_experts() const;
   core::DType reduce_type() const { return stage::reduce_type(*job, recipe); }
 };

@@ -58,6 +58,8 @@ class Units {
 struct Use {
   Piece piece{};
   Units reads{}, opens{}, completes{};
+  std::uint8_t kind = 0;               // of the layer; scripts leave it to who reads them
+  friend bool operator==(const Use&, const Use&) = default;
 };
 
 // So many uses alike, each of the next layer.
@@ -97,6 +99,7 @@ struct ChunkShape {
   bool first = true, last = true;      // has the model's embeddings; its head
   std::int64_t layers = 0;
   std::int64_t before = 0;             // layers of the rank's chunks before it
+  std::int64_t kinds = 0;              // what its layers are, as who asks numbers them: see there
   friend bool operator==(const ChunkShape&, const ChunkShape&) = default;
 };
 

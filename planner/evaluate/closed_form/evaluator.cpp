@@ -47,26 +47,26 @@ bool Evaluator::covers(const Strategy& s) const {
   const bool schedule = has_formula(s.schedule);
   const bool checkpoint = s.checkpoint != Checkpoint::memory_poor &&
                           s.checkpoint != Checkpoint::selective_op;
-  // The second rank must stand for all between the first and the last, chunk by chunk.
-  const auto inner = [&] {
-    const auto p = static_cast<std::size_t>(s.pipeline);
-    for (std::size_t first = 0; first + p <= s.stages.size(); first += p)
-      for (std::size_t i = 2; i + 1 < p; ++i)
-        if (s.stages[first + i] > s.stages[first + 1]) return false;
-    return true;
-  };
   const bool exchanges = s.expert > 1 || s.context > 1;
   return job.mode != Mode::inference && schedule && checkpoint &&
          !(exchanges && stride_of(s, Degree::data) != s.tensor) &&
          s.grad_sync != GradSync::parameter_server && !s.tp_overlap && !s.expert_overlap &&
-         !s.offloads("params") &&
-         !s.offloads("activations") && inner();
+         !s.offloads("params") && !s.offloads("activations");
+}
+
+// Chunk by chunk.
+bool Evaluator::second_is_fullest(const Strategy& s) const {
+  const auto p = static_cast<std::size_t>(s.pipeline);
+  for (std::size_t first = 0; first + p <= s.stages.size(); first += p)
+    for (std::size_t i = 2; i + 1 < p; ++i)
+      if (s.stages[first + i] > s.stages[first + 1]) return false;
+  return true;
 }
 
 bool Evaluator::prepare(const Strategy& resolved, const models::ModelGraph& graph) {
   if (!covers(resolved)) return false;
   std::optional<Pieces>& known = pieces(resolved, graph);
-  return known && take(resolved, *known);
+  return known && (rows_.several() || second_is_fullest(resolved)) && take(resolved, *known);
 }
 
 std::optional<Pieces>& Evaluator::pieces(const Strategy& s, const models::ModelGraph& graph) {
@@ -76,6 +76,7 @@ std::optional<Pieces>& Evaluator::pieces(const Strategy& s, const models::ModelG
   auto found = pieces_.find(key);
   if (found == pieces_.end())
     found = pieces_.emplace(key, Pieces::of(graph, questions_.front().job, s, machines_)).first;
+  if (found->second) rows_.take(graph.layer_template);
   latest_ = &*found;
   return latest_->second;
 }
@@ -110,6 +111,10 @@ bool Evaluator::take(const Strategy& s, Pieces& pieces) {
   known_count_ = 0;
   shared_.forget_passes();
   if (!stages) {
+    if (!number_kinds()) {
+      current_ = nullptr;              // nothing to share with the next structure
+      return false;
+    }
     make_places();
     make_roles();
   }
@@ -147,16 +152,20 @@ void Evaluator::make_places() {
   }
 }
 
+// Whether rank r of a pipeline sends to the next one over the network.
+bool Evaluator::crosses(std::int64_t r, std::int64_t stride, std::int64_t per_node) const {
+  const std::int64_t p = strategy_.pipeline;
+  if (stride * p <= per_node) return false;
+  return per_node % stride != 0 || r * stride / per_node != (r + 1) % p * stride / per_node;
+}
+
 Evaluator::Links Evaluator::links_of(std::int64_t stride, std::int64_t per_node) const {
   const std::int64_t p = strategy_.pipeline;
   Links links{.inside = p - 1};
   if (stride * p <= per_node) return links;
-  const auto across = [&](std::int64_t r) {
-    return per_node % stride != 0 || r * stride / per_node != (r + 1) % p * stride / per_node;
-  };
-  bool before = links.back_across = across(p - 1);
+  bool before = links.back_across = crosses(p - 1, stride, per_node);
   for (std::int64_t r = 0; r + 1 < p; ++r) {
-    const bool now = across(r);
+    const bool now = crosses(r, stride, per_node);
     links.across += now;
     links.ring_pair = std::max(links.ring_pair, before + now);
     if (r > 0) links.pair = std::max(links.pair, before + now);
@@ -167,6 +176,18 @@ Evaluator::Links Evaluator::links_of(std::int64_t stride, std::int64_t per_node)
   return links;
 }
 
+bool Evaluator::number_kinds() {
+  kinds_.clear();
+  if (!rows_.several()) return true;
+  std::int64_t first = 0;
+  for (const std::int64_t layers : strategy_.stages) {
+    kinds_.push_back(rows_.row(first, layers));
+    first += layers;
+    if (kinds_.back() >= KindRows::kMost) return false;
+  }
+  return true;
+}
+
 std::vector<stage::ChunkShape> Evaluator::chunks_of(std::size_t rank) const {
   const std::vector<std::int64_t>& stages = strategy_.stages;
   const auto p = static_cast<std::size_t>(strategy_.pipeline);
@@ -175,7 +196,8 @@ std::vector<stage::ChunkShape> Evaluator::chunks_of(std::size_t rank) const {
   chunks.reserve((stages.size() - rank + p - 1) / p);
   std::int64_t before = 0;
   for (std::size_t place = rank; place < stages.size(); place += p) {
-    chunks.push_back({place == 0, place + 1 == stages.size(), stages[place], before % every});
+    chunks.push_back({place == 0, place + 1 == stages.size(), stages[place], before % every,
+                      kinds_of(place)});
     before += stages[place];
   }
   return chunks;
@@ -183,7 +205,7 @@ std::vector<stage::ChunkShape> Evaluator::chunks_of(std::size_t rank) const {
 
 void Evaluator::make_roles() {
   roles_.clear();
-  roles_.reserve(3);                   // of most; they are large
+  roles_.reserve(by_rank() ? static_cast<std::size_t>(strategy_.pipeline) : 3);  // they are large
   shared_.forget();
   const std::vector<std::int64_t>& stages = strategy_.stages;
   const auto p = static_cast<std::size_t>(strategy_.pipeline);
@@ -191,18 +213,18 @@ void Evaluator::make_roles() {
   const auto add = [&](std::size_t rank) {
     const int stage = static_cast<int>(rank);
     const std::int64_t delay = schedule_of(strategy_, stage, 1).delay;
-    roles_.push_back(
-        {StageForm(structure_, *current_, chunks_of(rank), shared_, 1 + delay), stage});
+    roles_.emplace_back(structure_, *current_, rows_, chunks_of(rank), shared_, 1 + delay, stage);
     Role& role = roles_.back();
     for (std::size_t i = 0; i < machines_.size(); ++i)
       role.beside[i] = overhead_bytes(mesh, role.form.groups(), questions_[i].profile).value();
   };
   // Ranks further on hold less, but more gradients that wait for a weight pass: of a row of equal
   // ranks the first or the last holds most.
-  const bool split = splits_backward(strategy_.schedule), counts = counted(strategy_) > 1;
+  const bool split = splits_backward(strategy_.schedule), apart = by_rank();
   const auto differ = [&](std::size_t a, std::size_t b) {
     for (std::size_t first = 0; first < stages.size(); first += p)
-      if (stages[first + a] != stages[first + b]) return true;
+      if (stages[first + a] != stages[first + b] || kinds_of(first + a) != kinds_of(first + b))
+        return true;
     return false;
   };
   middle_layers_ = 0;
@@ -210,19 +232,20 @@ void Evaluator::make_roles() {
   for (std::size_t place = 0; place < stages.size(); ++place) {
     if (place % p == 0 || place % p + 1 == p) continue;
     middle_layers_ += stages[place];
-    if (runs_.empty() || runs_.back().layers != stages[place])
-      runs_.push_back({stages[place], 0});
+    const std::int64_t kinds = kinds_of(place);
+    if (runs_.empty() || runs_.back().layers != stages[place] || runs_.back().kinds != kinds)
+      runs_.push_back({stages[place], kinds, 0});
     ++runs_.back().ranks;
   }
   add(0);
   for (std::size_t rank = 1; rank + 1 < p; ++rank) {
-    const bool own = (split || counts) && differ(rank, rank - 1);
+    const bool own = (split || apart) && differ(rank, rank - 1);
     if (rank == 1 || own || (split && (rank + 2 == p || differ(rank, rank + 1)))) {
       add(rank);
-      roles_.back().times = counts ? 0 : rank == 1 ? middle_layers_ : 0;
-      roles_.back().parts = counts ? 1 : roles_.back().form.layers();
+      roles_.back().times = apart ? 0 : rank == 1 ? middle_layers_ : 0;
+      roles_.back().parts = apart ? 1 : roles_.back().form.layers();
     }
-    if (counts) ++roles_.back().times;
+    if (apart) ++roles_.back().times;
   }
   if (p > 1) add(p - 1);
 }
@@ -252,16 +275,34 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
       form.live(forms, grad_accum, of.live, shared_);
     for (std::size_t i = 0; i < machines_.size(); ++i)
       of.time[i] = form.time(forms, i, lands, shared_);
+    for (std::size_t i = 0; i < machines_.size() && plays(); ++i)
+      form.chunk_passes(forms, i, lands, shared_, of.chunks[i]);
   }
-  for (std::size_t i = 0; i < machines_.size() && strategy_.pipeline > 1; ++i)
+  for (std::size_t i = 0; i < machines_.size() && strategy_.pipeline > 1; ++i) {
     at.messages[i] = messages(i, forms.message[i]);
+    at.message[i] = forms.message[i];
+  }
   return at;
+}
+
+std::int64_t Evaluator::near_message(const MessageTime& time) const {
+  const bool paired = strategy_.pipeline == 2 && stride_of(strategy_, Degree::pipeline) == 1;
+  return paired ? time.paired : time.inside;
+}
+
+std::vector<std::int64_t> Evaluator::message_of_links(const MessageTime& time,
+                                                      std::size_t machine) const {
+  const std::int64_t stride = stride_of(strategy_, Degree::pipeline);
+  std::vector<std::int64_t> links;
+  for (std::int64_t r = 0; r < strategy_.pipeline; ++r)
+    links.push_back(crosses(r, stride, machines_[machine]->gpus_per_node) ? time.across
+                                                                          : near_message(time));
+  return links;
 }
 
 Messages Evaluator::messages(std::size_t machine, const MessageTime& time) const {
   const Links& links = links_[machine];
-  const bool paired = strategy_.pipeline == 2 && stride_of(strategy_, Degree::pipeline) == 1;
-  const std::int64_t near = paired ? time.paired : time.inside, far = time.across;
+  const std::int64_t near = near_message(time), far = time.across;
   const bool any = links.across > 0 || links.back_across;
   // messages_over() these links.
   const std::int64_t v = strategy_.virtual_stages, p = strategy_.pipeline;

@@ -44,6 +44,10 @@ class Evaluator {
   using PiecesKey = std::tuple<const models::ModelGraph*, Checkpoint, bool, std::int64_t>;
   // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
   struct Role {
+    Role(const Structure& structure, const Pieces& pieces, const KindRows& rows,
+         std::vector<stage::ChunkShape> chunks, StageForm::Shared& shared, std::int64_t versions,
+         int rank)
+        : form(structure, pieces, rows, std::move(chunks), shared, versions), stage(rank) {}
     StageForm form;
     int stage = 0;
     // In what all ranks take it counts times / parts: the layers that it stands for, or ranks.
@@ -54,12 +58,14 @@ class Evaluator {
     StageForm::Live live;
     std::int64_t peak = 0;             // interleaved: of `live`
     std::array<StageTime, kMachines> time;
+    std::array<std::vector<PassTimes>, kMachines> chunks;  // where plays()
   };
   struct AtMicroBatch {
     std::int64_t micro_batch = 0, grad_accum = 0;
     std::int64_t boundary = 0;         // bytes
     std::vector<RoleFigures> roles;
     std::array<Messages, kMachines> messages;
+    std::array<MessageTime, kMachines> message;
   };
 
   bool covers(const Strategy& s) const;
@@ -67,9 +73,14 @@ class Evaluator {
   bool take(const Strategy& s, Pieces& pieces);
   bool same_stages(const Strategy& s) const;
   // k, where every_k k means that one layer in k is computed again (stage::Policy::one_in_k):
-  // what a rank takes follows which of its layers are, so that each that differs from the one
-  // before has a role. Else 1.
+  // what a rank takes follows which of its layers are. Else 1.
   std::int64_t counted(const Strategy& s) const;
+  // What a rank takes follows which layers it has, so that each that differs from the one before
+  // has a role.
+  bool by_rank() const { return counted(strategy_) > 1 || rows_.several(); }
+  // Whether the second rank may stand for all between the first and the last.
+  bool second_is_fullest(const Strategy& s) const;
+  bool number_kinds();                 // false: too many rows
   std::vector<stage::ChunkShape> chunks_of(std::size_t rank) const;
   void make_places();
   void make_roles();
@@ -82,6 +93,11 @@ class Evaluator {
   std::int64_t of_run(const AtMicroBatch& known, std::size_t machine, std::size_t run,
                       Part part) const;
   std::int64_t of_middle(const AtMicroBatch& known, std::size_t machine, Part part) const;
+  // Whether passes are played one by one: of chunks that differ, under schedules whose formulas are
+  // those of equal ones, where they are few. Of many the formulas are not far off.
+  bool plays() const;
+  // Of a step, in picoseconds.
+  std::int64_t played(const AtMicroBatch& known, std::size_t machine) const;
   // All passes of 1f1b, in picoseconds, for any stages, where messages are free.
   std::int64_t in_turns(const AtMicroBatch& known, std::size_t machine) const;
   // All passes of a step of pipelines without flush, and what their messages hold up.
@@ -95,6 +111,9 @@ class Evaluator {
   TransferTimes transfers_;
   Structure structure_;
   Pieces* current_ = nullptr;
+  KindRows rows_;
+  std::vector<std::int64_t> kinds_;    // of each stage its row; empty where all layers are alike
+  std::int64_t kinds_of(std::size_t place) const { return kinds_.empty() ? 0 : kinds_[place]; }
   // By machine: links of the pipeline's line inside and across nodes, whether that from the last
   // rank to the first is across, and of the two links of one rank (in the line; in the ring) how
   // many at most are.
@@ -104,10 +123,15 @@ class Evaluator {
     int pair = 0, ring_pair = 0;
   };
   Links links_of(std::int64_t stride, std::int64_t per_node) const;
+  bool crosses(std::int64_t rank, std::int64_t stride, std::int64_t per_node) const;
+  std::int64_t near_message(const MessageTime& time) const;
+  // Of each rank's link to the next, of the last one's to the first.
+  std::vector<std::int64_t> message_of_links(const MessageTime& time, std::size_t machine) const;
   std::vector<Links> links_;
-  // Ranks between first and last: layers of all, and rows of ranks that hold equally many.
+  // Ranks between first and last: layers of all, and rows of ranks that hold equally many (and the
+  // same kinds of them).
   struct Run {
-    std::int64_t layers = 0, ranks = 0;
+    std::int64_t layers = 0, kinds = 0, ranks = 0;
   };
   std::int64_t middle_layers_ = 0;
   std::vector<Run> runs_;

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "planner/evaluate/closed_form/evaluator.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/schedules.hpp"
 
 namespace planner::closed_form {
 namespace {
@@ -14,13 +16,13 @@ std::int64_t period_of(const StageTime& t) { return t.period(); }
 
 std::int64_t Evaluator::of_run(const AtMicroBatch& known, std::size_t i, std::size_t run,
                                Part part) const {
-  if (counted(strategy_) > 1) return part(known.roles[1 + run].time[i]);
+  if (by_rank()) return part(known.roles[1 + run].time[i]);
   return part(known.roles[1].time[i]) * runs_[run].layers / roles_[1].form.layers();
 }
 
 std::int64_t Evaluator::of_middle(const AtMicroBatch& known, std::size_t i, Part part) const {
   if (runs_.empty()) return 0;
-  if (counted(strategy_) == 1)
+  if (!by_rank())
     return part(known.roles[1].time[i]) * middle_layers_ / roles_[1].form.layers();
   std::int64_t all = 0;
   for (std::size_t run = 0; run < runs_.size(); ++run)
@@ -79,7 +81,43 @@ std::int64_t Evaluator::without_flush(const AtMicroBatch& known, std::size_t i) 
   add(first.period(), 1);
   const std::int64_t back = first.backward + of_middle(known, i, backward_of);
   return strategy_.grad_accum * slot +
-         (current_->units.tied > 0 ? back + messages.all : 0);
+         (current_->ends.tied > 0 ? back + messages.all : 0);
+}
+
+bool Evaluator::plays() const {
+  const Strategy& s = strategy_;
+  const bool chunked = interleaves(s.schedule) || splits_backward(s.schedule);
+  if (!rows_.several() || s.pipeline == 1 || !chunked || !flushes(s.schedule)) return false;
+  // Forward passes; chunks of a single layer differ most.
+  const bool single = std::ranges::any_of(s.stages, [](std::int64_t n) { return n < 2; });
+  return s.pipeline * s.virtual_stages * s.grad_accum <= (single ? 1024 : 128);
+}
+
+// As of lowered ranks (compose.cpp).
+std::int64_t Evaluator::played(const AtMicroBatch& known, std::size_t i) const {
+  const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
+  std::vector<program::Schedule> ranks;
+  std::vector<PassTimes> chunks;
+  std::size_t role = 0;
+  for (int r = 0; r < static_cast<int>(p); ++r) {
+    while (role + 1 < roles_.size() && roles_[role + 1].stage <= r) ++role;
+    ranks.push_back(schedule_of(strategy_, r, m));
+    const std::vector<PassTimes>& own = known.roles[role].chunks[i];
+    chunks.insert(chunks.end(), own.begin(), own.end());
+  }
+  std::vector<PassSpan> spans = played_spans(ranks, chunks, message_of_links(known.message[i], i));
+  if (current_->ends.tied > 0 && strategy_.data_ranks() > 1)
+    spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
+  std::int64_t longest = 0;
+  role = 0;
+  for (int r = 0; r < static_cast<int>(p); ++r) {
+    while (role + 1 < roles_.size() && roles_[role + 1].stage <= r) ++role;
+    const StageTime& time = known.roles[role].time[i];
+    const PassSpan& span = spans[static_cast<std::size_t>(r)];
+    longest = std::max(longest, std::max(span.end - span.begin, m * time.period()) +
+                                    time.beside_periods());
+  }
+  return longest;
 }
 
 Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
@@ -104,6 +142,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     turn.backward += time.backward * role.times / role.parts;
     turn.weight_gradient += time.weight_gradient * role.times / role.parts;
   }
+  if (plays()) return {core::Bytes(device), core::to_seconds(core::Picoseconds(played(known, i)))};
   std::int64_t passes = m * slot(*slow);
   if (!flushes(strategy_.schedule)) {
     passes = without_flush(known, i);
@@ -113,7 +152,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     const PassTimes own = slow->passes();
     PassTimes all = turn.passes();
     if (slow != &first) all.forward -= first.embeddings;
-    const bool joined = current_->units.tied > 0 && strategy_.data_ranks() > 1;
+    const bool joined = current_->ends.tied > 0 && strategy_.data_ranks() > 1;
     passes += bubble(strategy_, mean_of_others(all, own, p), joined);
     // The first group of micro-batches passes the embeddings, and the last one comes back to them,
     // while nobody else has anything to do.

@@ -9,7 +9,8 @@ namespace {
 
 using stage::Row;
 
-UnitSet bit(stage::UnitKind unit) { return static_cast<UnitSet>(1 << stage::index(unit)); }
+UnitSet bit(std::size_t unit) { return static_cast<UnitSet>(1 << unit); }
+UnitSet reads_of(const stage::Use& use) { return set_of(use.reads, use.kind); }
 
 class Outliner {
  public:
@@ -34,7 +35,7 @@ class Outliner {
 
  private:
   void count(const Outline::Leaf& leaf, std::int64_t times) {
-    outline_.pieces.add(leaf.piece, times);
+    outline_.pieces.add(leaf.slot, times);
     if (leaf.asks != 0) outline_.asks.add(leaf.asks, times);
     if (leaf.opens != 0) outline_.opens.add(leaf.opens, times);
     for (std::size_t c = 0; c < leaf.completes; ++c)
@@ -54,7 +55,7 @@ class Outliner {
   bool alike(const Row& row, const Row* next, const Row* other) const {
     if (!manner_.copies) return true;
     if (next == nullptr || other == nullptr) return next == other;
-    return shares(row, next) == shares(row, other) && next->use.reads == other->use.reads;
+    return shares(row, next) == shares(row, other) && reads_of(next->use) == reads_of(other->use);
   }
   bool begins() const { return outline_.leaves.empty() && manner_.gathers_ahead; }
 
@@ -63,25 +64,26 @@ class Outliner {
     const stage::Use& use = row.use;
     const bool asks = !(first && row.same_layer) && (begins() || !manner_.gathers_ahead);
     Outline::Leaf& leaf = outline_.leaves.emplace_back();
-    leaf.piece = use.piece;
+    leaf.slot = static_cast<std::uint8_t>(slot_of(use.piece, use.kind));
     leaf.times = static_cast<std::int32_t>(times);
     if (manner_.copies) {
-      const UnitSet reads = set_of(use.reads);
+      const UnitSet reads = reads_of(use);
       leaf.reads = manner_.keeps_root && use.piece == Piece::prologue ? 0 : reads;
       if (asks) leaf.asks = reads;
       if (shares(row, next))
         leaf.keeps = leaf.reads;
       else if (next != nullptr)
-        leaf.next = set_of(next->use.reads);
+        leaf.next = reads_of(next->use);
     }
-    leaf.opens = set_of(use.opens) & trains_;
+    leaf.opens = set_of(use.opens, use.kind) & trains_;
     state_.open |= leaf.opens;
     leaf.open = state_.open;
     leaf.done = state_.done;
     leaf.reducing = state_.reducing;
-    for (const stage::UnitKind unit : use.completes) {
+    for (const UnitKind of : use.completes) {
+      const std::size_t unit = unit_of(of, use.kind);
       if ((trains_ & bit(unit)) == 0) continue;
-      leaf.completions[leaf.completes++] = {unit, state_.open};
+      leaf.completions[leaf.completes++] = {static_cast<std::uint8_t>(unit), state_.open};
       state_.open &= static_cast<UnitSet>(~bit(unit));
       if (manner_.stages_buckets) state_.done |= bit(unit);
       state_.reducing = bit(unit);
@@ -146,7 +148,7 @@ const Outline* Outlines::kept(const stage::Pass& pass, UnitSet trains, const Man
   std::uint64_t hash = 0;
   const auto add = [&](std::uint64_t part) { hash = (hash ^ part) * 0x100000001b3; };
   for (const Outline::Leaf& leaf : outline_.leaves) {
-    add((static_cast<std::uint64_t>(leaf.times) << 8) | stage::index(leaf.piece));
+    add((static_cast<std::uint64_t>(leaf.times) << 8) | leaf.slot);
     add(leaf.reads | static_cast<std::uint64_t>(leaf.open) << 8);
   }
   for (const Outline::Block& block : outline_.blocks) add(static_cast<std::uint64_t>(block.times));
@@ -157,20 +159,26 @@ const Outline* Outlines::kept(const stage::Pass& pass, UnitSet trains, const Man
 }
 
 const Outlines::Passes& Outlines::of(const stage::ScriptQuestion& q, const stage::ChunkShape& c,
-                                     UnitSet trains, const Manner& m) {
+                                     const KindRows& rows, UnitSet trains, const Manner& m) {
   const auto every = static_cast<std::uint64_t>(q.strategy.checkpoint_every);
   const auto layers = static_cast<std::uint64_t>(c.layers);
   const auto before = static_cast<std::uint64_t>(c.before);
   PLANNER_CHECK(std::max({every, layers, before}) < 1 << 12, "too many layers for a key");
-  std::uint64_t key = (every << 24) | (layers << 12) | before;
+  std::uint64_t key = static_cast<std::uint64_t>(c.kinds) << 36;
+  key |= (every << 24) | (layers << 12) | before;
   for (const bool flag : {c.first, c.last, q.keeps_root, m.gathers_ahead, m.reduces,
                           m.stages_buckets, m.copies})
     key = (key << 1) | static_cast<std::uint64_t>(flag);
-  key = (key << 7) | (static_cast<std::uint64_t>(q.strategy.checkpoint) << 4) | trains;
+  key = (key << 10) | (static_cast<std::uint64_t>(q.strategy.checkpoint) << 7) | trains;
   const auto [at, fresh] = known_.try_emplace(key);
   if (!fresh) return at->second;
   describe(q, c, script_);
-  at->second = {kept(script_.forward, trains, m), kept(script_.backward, trains, m)};
+  const stage::ChunkScript& script = c.kinds == 0 ? script_ : apart_;
+  if (c.kinds > 0) {
+    by_kind(script_.forward, rows.kinds(c.kinds), apart_.forward);
+    by_kind(script_.backward, rows.kinds(c.kinds), apart_.backward);
+  }
+  at->second = {kept(script.forward, trains, m), kept(script.backward, trains, m)};
   return at->second;
 }
 

@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "core/check.hpp"
+#include "planner/evaluate/closed_form/kind_rows.hpp"
 #include "planner/stage/script.hpp"
 
 namespace planner::closed_form {
-
-using stage::Piece;
 
 // How a stage's passes treat its units.
 struct Manner {
@@ -28,12 +27,12 @@ struct Manner {
   bool keeps_root = false;             // the root's copies stay from the first use to the last
 };
 
-// Kinds of units, a bit of each.
+// Units, a bit of each.
 using UnitSet = std::uint8_t;
-inline constexpr std::size_t kUnitSets = 1 << stage::kUnitKinds;
-inline UnitSet set_of(const stage::Units& units) {
+inline constexpr std::size_t kUnitSets = 1 << kUnits;
+inline UnitSet set_of(const stage::Units& units, std::size_t kind) {
   UnitSet set = 0;
-  for (const stage::UnitKind u : units) set |= static_cast<UnitSet>(1 << stage::index(u));
+  for (const UnitKind u : units) set |= static_cast<UnitSet>(1 << unit_of(u, kind));
   return set;
 }
 
@@ -67,13 +66,13 @@ class Counts {
 // Small, since a search keeps thousands and reads them in any order.
 struct Outline {
   struct Completion {
-    stage::UnitKind unit{};
+    std::uint8_t unit = 0;
     UnitSet open = 0;                  // whole gradients, this one among them
     friend bool operator==(const Completion&, const Completion&) = default;
   };
   // Uses alike.
   struct Leaf {
-    Piece piece{};
+    std::uint8_t slot = 0;             // of its piece
     UnitSet reads = 0, asks = 0;       // copies of units; of them, those that nobody asked for
     UnitSet next = 0, keeps = 0;       // the next use's other copies; own ones that it shares
     UnitSet opens = 0, open = 0;       // gradients: opened here; open while the piece runs
@@ -93,11 +92,11 @@ struct Outline {
   std::vector<Leaf> leaves;
   std::vector<Block> blocks;           // leaves in turn, so many times
   bool stages_buckets = false;         // of a last backward pass, which reduces through staging
-  // How often pieces run, sets of copies are asked for one by one, gradients are opened, and units
-  // are complete.
-  Counts<Piece, stage::kPieces> pieces;
+  // How often pieces (slots) run, sets of copies are asked for one by one, gradients are opened,
+  // and units are complete. Of each kind of layer three pieces, and of the model's ends four.
+  Counts<std::uint8_t, 3 * kMostKinds + 4> pieces;
   Counts<UnitSet, 8> asks, opens;
-  Counts<stage::UnitKind, stage::kUnitKinds> completes;
+  Counts<std::uint8_t, kUnits> completes;
   friend bool operator==(const Outline&, const Outline&) = default;
 };
 
@@ -110,15 +109,16 @@ void outline_of(const stage::Pass& pass, UnitSet trains, const Manner& manner, O
 class Outlines {
  public:
   struct Passes { const Outline *forward = nullptr, *backward = nullptr; };
+  // rows: has the chunk's.
   const Passes& of(const stage::ScriptQuestion& question, const stage::ChunkShape& chunk,
-                   UnitSet trains, const Manner& manner);
+                   const KindRows& rows, UnitSet trains, const Manner& manner);
 
  private:
   const Outline* kept(const stage::Pass& pass, UnitSet trains, const Manner& manner);
 
   std::unordered_map<std::uint64_t, Passes> known_;
   std::unordered_multimap<std::uint64_t, Outline> kept_;  // by a hash
-  stage::ChunkScript script_;          // for a moment
+  stage::ChunkScript script_, apart_;  // for a moment; of several kinds
   Outline outline_;                    // for a moment
 };
 

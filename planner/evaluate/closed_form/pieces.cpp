@@ -67,16 +67,8 @@ std::vector<Call> computing_calls(const RankClass& k, const program::Routine& ro
   return calls;
 }
 
-bool homogeneous(const models::ModelGraph& graph) {
-  if (graph.options.inference || graph.templates.size() != 1) return false;
-  if (graph.layer_template.size() < static_cast<std::size_t>(kProbeLayers)) return false;
-  // An encoder of features is as long as layers: passes that split around it are further from their
-  // algebra (11 % on uce-33l over 8 ranks) than those around lookups.
-  const models::Segment& prologue = graph.prologue;
-  if (prologue.input < 0 || prologue.tensors[static_cast<std::size_t>(prologue.input)].role !=
-                                models::TensorRole::tokens)
-    return false;
-  const models::Segment& layer = graph.templates.front();
+// A residual layer whose backward pass does not read its output.
+bool is_summed(const models::Segment& layer) {
   bool residual = false;
   for (auto v : topological_order(layer)) {
     const models::Operator& op = layer.graph[v];
@@ -87,8 +79,52 @@ bool homogeneous(const models::ModelGraph& graph) {
       if (t == layer.output) return false;
     }
   }
-  return residual && num_vertices(graph.prologue.graph) > 0 &&
-         num_vertices(graph.epilogue.graph) > 0;
+  return residual;
+}
+
+bool is_summed(const models::ModelGraph& graph) {
+  if (graph.options.inference || graph.templates.size() > kMostKinds) return false;
+  if (graph.layer_template.size() < static_cast<std::size_t>(kProbeLayers)) return false;
+  // An encoder of features is as long as layers: passes that split around it are further from their
+  // algebra (11 % on uce-33l over 8 ranks) than those around lookups.
+  const models::Segment& prologue = graph.prologue;
+  if (prologue.input < 0 || prologue.tensors[static_cast<std::size_t>(prologue.input)].role !=
+                                models::TensorRole::tokens)
+    return false;
+  return num_vertices(graph.prologue.graph) > 0 && num_vertices(graph.epilogue.graph) > 0 &&
+         std::ranges::all_of(graph.templates,
+                             [](const models::Segment& layer) { return is_summed(layer); });
+}
+
+bool is_partial(const models::Parameter& p) { return p.trainable && p.tensor_partial; }
+
+// In the order of the flat space (stage/layout.cpp).
+template <class Use>
+void each_parameter(const models::Segment& segment, Use&& use) {
+  for (const bool first : {true, false})
+    for (std::size_t i = segment.parameters.size(); i-- > 0;)
+      if (is_partial(segment.parameters[i]) == first) use(segment.parameters[i]);
+}
+
+LayerElements elements_of(const models::Segment& layer, Quantization quantization) {
+  LayerElements of;
+  each_parameter(layer, [&](const models::Parameter& p) {
+    of.exchanges |= p.expert_ways > 1;
+    if (is_quantised(quantization, p.trainable, p.shape)) {
+      of.quantised += quantised_bytes(quantization, p.shape).value();
+      of.decoding += decoding_bytes(quantization, p.shape).value();
+      return;
+    }
+    if (p.trainable && p.expert_ways > 1) {
+      of.experts += p.elements;
+      of.expert_parameters.push_back(p.elements);
+      return;
+    }
+    if (is_partial(p)) of.partial += p.elements;
+    (p.trainable ? of.trained : of.frozen) += p.elements;
+    if (p.trainable) of.parameters.push_back(p.elements);
+  });
+  return of;
 }
 
 }  // namespace
@@ -96,12 +132,41 @@ bool homogeneous(const models::ModelGraph& graph) {
 std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job,
                                  const Strategy& shape,
                                  std::span<const cost::Machine* const> machines) {
-  if (job.mode == Mode::inference || !homogeneous(graph)) return std::nullopt;
+  if (job.mode == Mode::inference || !is_summed(graph)) return std::nullopt;
   Pieces p;
   p.machines_ = machines;
   p.ring_ = shape.context_method == ContextMethod::ring;
-  p.probe_ = probe(graph, job, shape, 1);
-  const RankClass& k = p.probe_.classes.front();
+  const auto quantization = quantization_from_name(job.quantization).value_or(Quantization::none);
+  for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
+    std::optional<Probe> probe = probe_of(graph, job, shape, kind);
+    if (!probe) return std::nullopt;
+    p.probes_.push_back(std::move(*probe));
+    p.layers.push_back(elements_of(graph.templates[kind], quantization));
+  }
+  const std::int64_t elements = graph.boundary_elements(1);
+  const auto recipe = resolve_recipe(job.recipe, job.precision);
+  p.boundary_type_ = recipe->activation;
+  p.boundary_ = {0, core::bytes_of(elements, recipe->activation).value()};
+  p.count_ends(graph);
+  return p;
+}
+
+std::optional<Pieces::Probe> Pieces::probe_of(const models::ModelGraph& graph, const Job& job,
+                                              const Strategy& shape, std::size_t kind) {
+  Probe p;
+  if (graph.templates.size() == 1) {
+    p.program = probe(graph, job, shape, 1);
+  } else {
+    models::ModelGraph alike = graph;
+    std::ranges::fill(alike.layer_template, static_cast<int>(kind));
+    p.program = probe(alike, job, shape, 1);
+  }
+  if (!read_calls(shape, p) || !read_changes(shape, p)) return std::nullopt;
+  return p;
+}
+
+bool Pieces::read_calls(const Strategy& shape, Probe& p) {
+  const RankClass& k = p.program.classes.front();
   const std::vector<Call> forward = computing_calls(k, k.forward);
   std::vector<Call> backward = computing_calls(k, k.backward);
   const Call none{program::kNone, 0, 0};
@@ -109,93 +174,64 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   const bool keeps = split || drops_within_layers(shape.checkpoint);
   const std::size_t passes = keeps ? 3 : 5;  // epilogue, recomputations, layers
   if (backward.size() == passes) backward.push_back(none);  // frozen embeddings
-  if (forward.size() != 3 || backward.size() != passes + 1) return std::nullopt;
+  if (forward.size() != 3 || backward.size() != passes + 1) return false;
   if (keeps)
-    p.calls_ = {forward[0], forward[1], none, none, none,
-                backward[1], backward[2], backward[0], backward[3],
-                split ? k.weight_gradient.front() : none};
+    p.calls = {forward[0], forward[1], none, none, none,
+               backward[1], backward[2], backward[0], backward[3],
+               split ? k.weight_gradient.front() : none};
   else
-    p.calls_ = {forward[0], backward[1], forward[1], forward[2], backward[2],
-                backward[3], backward[4], backward[0], backward[5], none};
-
-  if (!p.read_changes(shape)) return std::nullopt;
-  const std::int64_t elements = graph.boundary_elements(1);
-  const auto recipe = resolve_recipe(job.recipe, job.precision);
-  p.boundary_type_ = recipe->activation;
-  p.boundary_ = {0, core::bytes_of(elements, recipe->activation).value()};
-  p.count_units(graph, quantization_from_name(job.quantization).value_or(Quantization::none));
-  return p;
+    p.calls = {forward[0], backward[1], forward[1], forward[2], backward[2],
+               backward[3], backward[4], backward[0], backward[5], none};
+  return true;
 }
 
 // Bytes at one sample and at two: the probe is scaled to two, and back.
-bool Pieces::read_changes(const Strategy& shape) {
-  const RankClass& k = probe_.classes.front();
+bool Pieces::read_changes(const Strategy& shape, Probe& p) {
+  const RankClass& k = p.program.classes.front();
   const program::BlockChanges changes = program::block_changes(k);
   const auto each = [&](auto&& use) {
     for (std::size_t i = 0; i < kPieces; ++i) {
-      const Call& call = calls_[i];
+      const Call& call = p.calls[i];
       if (call.block == program::kNone) continue;
       std::size_t at = 0;
       for (const program::Change& c : changes.blocks[call.block].changes) {
         const int layer = program::layer_index(c.view, call);
         const std::int64_t bytes = k.buffers[c.view.buffer].instance_bytes(layer).value();
-        use(changes_[i], at++, c.is_alloc ? bytes : -bytes);
+        use(p.changes[i], at++, c.is_alloc ? bytes : -bytes);
       }
     }
   };
   each([](std::vector<Change>& of, std::size_t, std::int64_t one) { of.push_back({one, 0}); });
-  if (!rescale(probe_, probe_strategy(shape, 2))) return false;
+  if (!rescale(p.program, probe_strategy(shape, 2))) return false;
   each([](std::vector<Change>& of, std::size_t at, std::int64_t two) {
     const std::int64_t one = of[at].fixed;
     of[at] = {2 * one - two, two - one};
   });
-  return rescale(probe_, probe_strategy(shape, 1));
+  return rescale(p.program, probe_strategy(shape, 1));
 }
 
-static bool is_partial(const models::Parameter& p) { return p.trainable && p.tensor_partial; }
-
-void Pieces::count_units(const models::ModelGraph& graph, Quantization quantization) {
+void Pieces::count_ends(const models::ModelGraph& graph) {
   std::string tied;
   for (const models::Parameter& p : graph.epilogue.parameters)
     if (!p.tied_to.empty()) tied = p.tied_to;
-  const auto each = [](const models::Segment& segment, auto&& use) {
-    for (const bool first : {true, false})
-      for (std::size_t i = segment.parameters.size(); i-- > 0;)
-        if (is_partial(segment.parameters[i]) == first) use(segment.parameters[i]);
-  };
-  each(graph.epilogue, [&](const models::Parameter& p) {
+  each_parameter(graph.epilogue, [&](const models::Parameter& p) {
     if (!p.tied_to.empty()) return;
-    if (is_partial(p)) units.partial_final += p.elements;
-    (p.trainable ? units.final : units.frozen_epilogue) += p.elements;
+    if (is_partial(p)) ends.partial_final += p.elements;
+    (p.trainable ? ends.final : ends.frozen_epilogue) += p.elements;
     if (p.trainable) epilogue_parameters.push_back(p.elements);
-  });
-  each(graph.templates.front(), [&](const models::Parameter& p) {
-    if (is_quantised(quantization, p.trainable, p.shape)) {
-      units.quantised_layer += quantised_bytes(quantization, p.shape).value();
-      units.decoding_layer += decoding_bytes(quantization, p.shape).value();
-      return;
-    }
-    if (p.trainable && p.expert_ways > 1) {
-      units.experts += p.elements;
-      expert_parameters.push_back(p.elements);
-      return;
-    }
-    if (is_partial(p)) units.partial_layer += p.elements;
-    (p.trainable ? units.layer : units.frozen_layer) += p.elements;
-    if (p.trainable) layer_parameters.push_back(p.elements);
   });
   prologue_trains = false;
   prologue_reads = stage::backward_reads_weights(graph.prologue);
-  each(graph.prologue, [&](const models::Parameter& p) {
+  each_parameter(graph.prologue, [&](const models::Parameter& p) {
     prologue_trains |= p.trainable;
     if (!p.trainable) {
-      units.frozen_prologue += p.elements;
-      if (p.name == tied) units.frozen_tied += p.elements;
+      ends.frozen_prologue += p.elements;
+      if (p.name == tied) ends.frozen_tied += p.elements;
     } else if (p.name == tied) {
-      units.tied += p.elements;
+      ends.tied += p.elements;
     } else {
-      units.embeddings += p.elements;
-      if (is_partial(p)) units.partial_embeddings += p.elements;
+      ends.embeddings += p.elements;
+      if (is_partial(p)) ends.partial_embeddings += p.elements;
       prologue_parameters.push_back(p.elements);
     }
   });
@@ -241,38 +277,48 @@ static PieceTime ring_time(const RankClass& k, const Call& call, const cost::Act
   return time;
 }
 
+// Of the pieces of a kind's probe.
+void Pieces::add_kernels(const cost::Machine& machine, std::int64_t b, std::size_t kind,
+                         Forms::Kernels& kernels) const {
+  const Probe& p = probes_[kind];
+  const RankClass& k = p.program.classes.front();
+  const cost::ActionCost cost(p.program, k, machine, b);
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    if (p.calls[i].block == program::kNone) continue;
+    const std::size_t slot = slot_of(static_cast<Piece>(i), kind);
+    const program::Block& block = k.blocks[p.calls[i].block];
+    PieceTime time;
+    if (ring_) {
+      time = ring_time(k, p.calls[i], cost, b, core::to_picoseconds(machine.launch).value());
+      kernels.whole[slot] = kernels.divided[slot] = time.kernels + time.transfers;
+      continue;
+    }
+    for (std::uint32_t a = block.first; a < block.last; ++a) {
+      const ActionKind action = k.actions[a].kind;
+      const std::int64_t took = cost(k.actions[a], p.calls[i]).value();
+      (cost::ActionCost::is_transfer(action) ? time.transfers : time.kernels) += took;
+    }
+    time.kernels += cost.block_wait(block, p.calls[i]).time.value();
+    time.wide = cost.wide_time(block).value();
+    kernels.whole[slot] = time.kernels + time.transfers;
+    kernels.divided[slot] = kernels.whole[slot] - time.wide;
+  }
+}
+
 Forms Pieces::build(std::int64_t b) const {
   Forms forms;
-  const RankClass& k = probe_.classes.front();
   forms.boundary = boundary_.fixed + boundary_.per_sample * b;
-  for (std::size_t i = 0; i < kPieces; ++i) {
-    std::int64_t net = 0, peak = 0;
-    for (const Change& c : changes_[i]) peak = std::max(peak, net += c.fixed + c.per_sample * b);
-    forms.live[i] = {net, peak};
-  }
+  for (std::size_t kind = 0; kind < probes_.size(); ++kind)
+    for (std::size_t i = 0; i < kPieces; ++i) {
+      std::int64_t net = 0, peak = 0;
+      for (const Change& c : probes_[kind].changes[i])
+        peak = std::max(peak, net += c.fixed + c.per_sample * b);
+      forms.live[slot_of(static_cast<Piece>(i), kind)] = {net, peak};
+    }
   for (const cost::Machine* machine : machines_) {
-    const cost::ActionCost cost(probe_, k, *machine, b);
-    std::array<PieceTime, kPieces> times{};
-    for (std::size_t i = 0; i < kPieces; ++i) {
-      if (calls_[i].block == program::kNone) continue;
-      const program::Block& block = k.blocks[calls_[i].block];
-      if (ring_) {
-        times[i] = ring_time(k, calls_[i], cost, b, core::to_picoseconds(machine->launch).value());
-        continue;
-      }
-      for (std::uint32_t a = block.first; a < block.last; ++a) {
-        const ActionKind kind = k.actions[a].kind;
-        const std::int64_t time = cost(k.actions[a], calls_[i]).value();
-        (cost::ActionCost::is_transfer(kind) ? times[i].transfers : times[i].kernels) += time;
-      }
-      times[i].kernels += cost.block_wait(block, calls_[i]).time.value();
-      times[i].wide = cost.wide_time(block).value();
-    }
     Forms::Kernels& kernels = forms.kernels.emplace_back();
-    for (std::size_t i = 0; i < kPieces; ++i) {
-      kernels.whole[i] = times[i].kernels + times[i].transfers;
-      kernels.divided[i] = kernels.whole[i] - times[i].wide;
-    }
+    for (std::size_t kind = 0; kind < probes_.size(); ++kind)
+      add_kernels(*machine, b, kind, kernels);
     const core::Seconds copy = cost::memory_time(core::Bytes(2 * forms.boundary), *machine);
     forms.landing.push_back(core::to_picoseconds(copy + machine->launch).value());
     forms.message.push_back(message_time(forms.boundary, *machine));

@@ -26,15 +26,16 @@ std::int64_t moving(std::int64_t bytes, const cost::Machine& machine) {
 
 }  // namespace
 
-StageForm::StageForm(const Structure& structure, const Pieces& pieces,
+StageForm::StageForm(const Structure& structure, const Pieces& pieces, const KindRows& rows,
                      std::vector<stage::ChunkShape> chunks, Shared& shared,
                      std::int64_t versions)
-    : s_(&structure), chunks_(std::move(chunks)), versions_(versions) {
+    : s_(&structure), rows_(&rows), chunks_(std::move(chunks)), versions_(versions) {
   for (const stage::ChunkShape& c : chunks_) {
     first_ |= c.first;
     last_ |= c.last;
     layers_ += c.layers;
-    equal_ &= c.layers == chunks_.front().layers && c.before == chunks_.front().before;
+    equal_ &= c.layers == chunks_.front().layers && c.before == chunks_.front().before &&
+              c.kinds == chunks_.front().kinds;
   }
   PLANNER_CHECK(structure.machines.size() <= kMachines);
   const Strategy& s = *structure.strategy;
@@ -55,9 +56,10 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces,
   split_ = splits_backward(s.schedule);
   offloads_ = s.offloads("optimizer");
   embeddings_read_ = pieces.prologue_reads;
-  make_units(pieces.units);
+  count_layers();
+  make_units(pieces);
   make_spans(pieces);
-  sum_state(pieces.units);
+  sum_state(pieces);
   time_end();
   share_buckets();
   make_runs(shared);
@@ -107,22 +109,37 @@ void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
   }
 }
 
-void StageForm::make_units(const UnitElements& u) {
-  auto& [layer, head, tied, embeddings] = units_.units;
-  layer.elements = u.layer;
-  head.elements = last_ ? u.final : 0;
-  tied.elements = first_ || last_ ? u.tied : 0;
-  embeddings.elements = first_ ? u.embeddings : 0;
-  experts_ = u.experts;
-  for (Unit& unit : units_.units) add_trained(unit, unit.elements, false);
-  add_trained(layer, experts_, true);
-  add_partial(layer, u.partial_layer);
-  add_partial(head, u.partial_final);
-  add_partial(embeddings, u.partial_embeddings);
-  add_frozen(layer, u.frozen_layer, u.quantised_layer);
-  if (last_) add_frozen(head, u.frozen_epilogue, 0);
-  if (first_ || last_) add_frozen(tied, u.frozen_tied, 0);
-  if (first_) add_frozen(embeddings, u.frozen_prologue - u.frozen_tied, 0);
+void StageForm::count_layers() {
+  each_run([&](std::size_t kind, std::int64_t layers) { layers_of_[kind] += layers; });
+}
+
+void StageForm::make_units(const Pieces& pieces) {
+  const EndElements& ends = pieces.ends;
+  Unit& head = units_.of(UnitKind::final);
+  Unit& tied = units_.of(UnitKind::tied);
+  Unit& embeddings = units_.of(UnitKind::embeddings);
+  units_.count = stage::kUnitKinds + pieces.layers.size() - 1;
+  head.elements = last_ ? ends.final : 0;
+  tied.elements = first_ || last_ ? ends.tied : 0;
+  embeddings.elements = first_ ? ends.embeddings : 0;
+  for (Unit* unit : {&head, &tied, &embeddings}) add_trained(*unit, unit->elements, false);
+  for (std::size_t kind = 0; kind < pieces.layers.size(); ++kind) {
+    const LayerElements& of = pieces.layers[kind];
+    Unit& layer = units_.of(UnitKind::layer, kind);
+    layer.elements = of.trained;
+    experts_of_[kind] = of.experts;
+    experts_ += of.experts * layers_of_[kind];
+    exchanges_ |= of.exchanges && layers_of_[kind] > 0;
+    add_trained(layer, of.trained, false);
+    add_trained(layer, of.experts, true);
+    add_partial(layer, of.partial);
+    add_frozen(layer, of.frozen, of.quantised);
+  }
+  add_partial(head, ends.partial_final);
+  add_partial(embeddings, ends.partial_embeddings);
+  if (last_) add_frozen(head, ends.frozen_epilogue, 0);
+  if (first_ || last_) add_frozen(tied, ends.frozen_tied, 0);
+  if (first_) add_frozen(embeddings, ends.frozen_prologue - ends.frozen_tied, 0);
 }
 
 // Norms and biases of split rows, one side of adapters (StageLowering::partial_block).
@@ -147,20 +164,23 @@ void StageForm::add_frozen(Unit& unit, std::int64_t n, std::int64_t codes) {
                                            s_->gradients[i], elements, of, *s_->machines[i]);
 }
 
-void StageForm::sum_state(const UnitElements& u) {
-  const auto& [layer, head, tied, embeddings] = units_.units;
+void StageForm::sum_state(const Pieces& pieces) {
+  const EndElements& ends = pieces.ends;
   const Strategy& s = *s_->strategy;
   const std::int64_t divided = stage::shards_weights(s) ? parts() : 1;
-  sizes_.add_unit({.elements = layer.elements, .frozen = u.frozen_layer,
-                  .quantised = u.quantised_layer, .decoding = u.decoding_layer},
-                 divided, layers_);
-  sizes_.add_unit({.elements = experts_, .experts = true}, divided, layers_);
+  for (std::size_t kind = 0; kind < pieces.layers.size(); ++kind) {
+    const LayerElements& of = pieces.layers[kind];
+    sizes_.add_unit({.elements = of.trained, .frozen = of.frozen, .quantised = of.quantised,
+                    .decoding = of.decoding},
+                   divided, layers_of_[kind]);
+    sizes_.add_unit({.elements = of.experts, .experts = true}, divided, layers_of_[kind]);
+  }
   const auto add = [&](const Unit& unit, std::int64_t frozen) {
     sizes_.add_unit({.elements = unit.elements, .frozen = frozen, .of_layer = false}, divided);
   };
-  if (last_) add(head, u.frozen_epilogue);
-  if (first_ || last_) add(tied, u.frozen_tied);
-  if (first_) add(embeddings, u.frozen_prologue - u.frozen_tied);
+  if (last_) add(unit(UnitKind::final), ends.frozen_epilogue);
+  if (first_ || last_) add(unit(UnitKind::tied), ends.frozen_tied);
+  if (first_) add(unit(UnitKind::embeddings), ends.frozen_prologue - ends.frozen_tied);
   const stage::State state = state_of(stage::StateQuestion{
       .policy = s_->policy, .recipe = s_->recipe, .optimizer = s_->optimizer, .strategy = s,
       .reduce = stage::reduce_type(*s_->job, s_->recipe), .sizes = sizes_, .layers = layers_,
@@ -189,7 +209,7 @@ std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double r
 
 // What happens once a step: gradients zeroed, buckets reduced, weights updated and gathered.
 void StageForm::time_end() {
-  const auto& [layer, head, tied, embeddings] = units_.units;
+  const Unit& tied = unit(UnitKind::tied);
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
   const Optimizer& o = s_->optimizer;
@@ -240,8 +260,11 @@ void StageForm::time_end() {
       if (elements > 0) per_element = static_cast<double>(all) / static_cast<double>(elements);
     });
     update = std::max(update, gathered);
-    if (!manner().reduces)
-      update += layers_ * layer.partial[i] + head.partial[i] + embeddings.partial[i];
+    if (!manner().reduces) {
+      for (std::size_t kind = 0; kind < units_.kinds(); ++kind)
+        update += layers_of_[kind] * units_.of(UnitKind::layer, kind).partial[i];
+      update += unit(UnitKind::final).partial[i] + unit(UnitKind::embeddings).partial[i];
+    }
     const bool early = split_ && !communicates_;  // beside the last weight gradients
     if (tied.elements > 0 && s.pipeline > 1)
       (early ? tied_early_[i] : update) +=
@@ -253,17 +276,20 @@ void StageForm::time_end() {
 
 // What a unit's gradients take of the time of all buckets, and of their staging at the most.
 void StageForm::share_buckets() {
-  auto& [layer, head, tied, embeddings] = units_.units;
-  layer.bucket = row_staging_;
-  head.bucket = head_staging_;
-  tied.bucket = first_ ? largest_staging_ : head_staging_;
-  embeddings.bucket = largest_staging_;
+  units_.of(UnitKind::final).bucket = head_staging_;
+  units_.of(UnitKind::tied).bucket = first_ ? largest_staging_ : head_staging_;
+  units_.of(UnitKind::embeddings).bucket = largest_staging_;
   const auto share = [](std::int64_t elements, double rate) {
     return static_cast<std::int64_t>(static_cast<double>(elements) * rate);
   };
-  for (std::size_t i = 0; i < s_->machines.size(); ++i) {
-    for (Unit& u : units_.units) u.share[i] = share(u.elements, reduce_rate_[i]);
-    layer.share[i] += share(experts_, expert_rate_[i]);
+  for (std::size_t i = 0; i < s_->machines.size(); ++i)
+    for (std::size_t u = 0; u < units_.count; ++u)
+      units_.units[u].share[i] = share(units_.units[u].elements, reduce_rate_[i]);
+  for (std::size_t kind = 0; kind < units_.kinds(); ++kind) {
+    Unit& layer = units_.of(UnitKind::layer, kind);
+    layer.bucket = row_staging_;
+    for (std::size_t i = 0; i < s_->machines.size(); ++i)
+      layer.share[i] += share(experts_of_[kind], expert_rate_[i]);
   }
   units_.manner.stages_buckets = stages_early();
   units_.sum(s_->machines.size());
@@ -278,7 +304,7 @@ void StageForm::record_passes(Shared& shared) {
         {.policy = s_->policy, .strategy = *s_->strategy, .both_ends = c.first && c.last,
          .keeps_root = manner().keeps_root, .embeddings_train = embeddings_train_,
          .embeddings_read = embeddings_read_},
-        c, units_.trained(), of);
+        c, *rows_, units_.trained(), of);
   };
   const auto record = [&](Tape& tape, const Outline* outline, bool anew) {
     if (anew || tape.outline() != outline) tape.record(*outline, units_, machines);
@@ -311,7 +337,7 @@ void StageForm::count_groups() {
   add(program::Group::previous, wraps || !first_);
   add(program::Group::next, wraps || !last_);
   add(program::Group::embedding, s.pipeline > 1 && unit(UnitKind::tied).elements > 0);
-  add(program::Group::expert, s.expert > 1);
+  add(program::Group::expert, exchanges_);
   add(program::Group::expert_data, experts_ > 0 && s_->experts.front().size > 1);
 }
 

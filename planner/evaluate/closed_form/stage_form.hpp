@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "planner/evaluate/closed_form/tape.hpp"
@@ -24,8 +25,6 @@
 #include "sim/program/footprint.hpp"
 
 namespace planner::closed_form {
-
-using stage::UnitKind;
 
 // What every stage of a structure shares.
 struct Structure {
@@ -67,8 +66,8 @@ class StageForm {
 
   // chunks: in the order of the model, at least one. versions: of the weights (without flush: one
   // more than the steps that they are behind).
-  // shared: of this structure.
-  StageForm(const Structure& structure, const Pieces& pieces,
+  // rows: has those of the chunks. shared: of this structure.
+  StageForm(const Structure& structure, const Pieces& pieces, const KindRows& rows,
             std::vector<stage::ChunkShape> chunks, Shared& shared, std::int64_t versions = 1);
   // Before anything is asked of its passes, and whenever what they recompute changed.
   void record_passes(Shared& shared);
@@ -96,6 +95,9 @@ class StageForm {
   }
   // `lands`: messages come by way of landing buffers (receives_ahead).
   StageTime time(const Forms& forms, std::size_t machine, bool lands, Shared& shared) const;
+  // Of each chunk's passes, written to `passes`. REQUIRES: time() was asked the same before.
+  void chunk_passes(const Forms& forms, std::size_t machine, bool lands, const Shared& shared,
+                    std::vector<PassTimes>& passes) const;
 
  private:
   using Unit = UnitForm;
@@ -111,12 +113,15 @@ class StageForm {
   };
 
   const Manner& manner() const { return units_.manner; }
-  Unit& unit(UnitKind kind) { return units_.of(kind); }
-  const Unit& unit(UnitKind kind) const { return units_.of(kind); }
+  const Unit& unit(UnitKind of) const { return units_.of(of); }
+  // visit(kind, layers): layers alike that follow each other, from the last layer to the first.
+  template <class Visit>
+  void each_run(Visit&& visit) const;
+  void count_layers();
   void add_trained(Unit& unit, std::int64_t elements, bool experts);
   void add_partial(Unit& unit, std::int64_t elements);
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
-  void make_units(const UnitElements& units);
+  void make_units(const Pieces& pieces);
   // stage::Policy::root_unit
   std::int64_t root_weights() const {
     if (!manner().keeps_root) return 0;
@@ -140,7 +145,7 @@ class StageForm {
     if (s.sharding == Sharding::none) return 1;
     return experts ? s.shard_group / s.expert : s.shard_group;
   }
-  void sum_state(const UnitElements& units);
+  void sum_state(const Pieces& pieces);
   void make_runs(Shared& shared);
   void time_end();
   void share_buckets();
@@ -159,6 +164,7 @@ class StageForm {
   using ChunkLive = Live::Chunk;
   program::LiveFootprint backward_live(const Forms& forms, const stage::ChunkShape& c,
                                        const Tape& pass) const;
+  program::LiveFootprint weight_gradients(const Forms& forms, const stage::ChunkShape& c) const;
   void chunk_live(const Forms& forms, std::size_t run, std::int64_t micro_batches,
                   const Passes& passes, ChunkLive& live) const;
   // The last buckets' staging, and later what the update copies.
@@ -173,13 +179,18 @@ class StageForm {
                            const Shared& shared) const;
 
   const Structure* s_;
+  const KindRows* rows_;
   std::vector<stage::ChunkShape> chunks_;
   std::vector<Run> runs_;              // of chunks_
   std::int64_t sent_ = 0;              // messages of one pass of each kind through all chunks
   bool first_ = false, last_ = false, split_ = false;  // of all chunks
   bool equal_ = true;                  // chunks with equally many layers, alike
   std::int64_t layers_ = 0, versions_ = 1;
-  std::int64_t experts_ = 0;           // elements of a layer's experts that lie apart
+  std::array<std::int64_t, kMostKinds> layers_of_{};  // by kind
+  // Elements of a layer's experts that lie apart, by kind, and of all layers'.
+  std::array<std::int64_t, kMostKinds> experts_of_{};
+  std::int64_t experts_ = 0;
+  bool exchanges_ = false;             // rows with expert ranks
   bool staged_ = false, communicates_ = false, offloads_ = false;
   bool embeddings_train_ = true;
   bool embeddings_read_ = false;       // by their backward pass, weights of their own
@@ -196,6 +207,23 @@ class StageForm {
   std::array<double, kMachines> reduce_rate_{}, expert_rate_{};
   ByMachine begin_{}, update_{}, reduce_all_{}, tied_early_{};
 };
+
+template <class Visit>
+void StageForm::each_run(Visit&& visit) const {
+  std::size_t kind = 0;
+  std::int64_t layers = 0;             // of this kind, not visited yet
+  const auto add = [&](std::size_t next, std::int64_t count) {
+    if (next != kind && layers > 0) visit(kind, std::exchange(layers, 0));
+    kind = next;
+    layers += count;
+  };
+  for (std::size_t c = chunks_.size(); c-- > 0;) {
+    const KindRows::Kinds& kinds = rows_->kinds(chunks_[c].kinds);
+    if (kinds.empty()) add(0, chunks_[c].layers);
+    for (std::size_t l = kinds.size(); l-- > 0;) add(kinds[l], 1);
+  }
+  if (layers > 0) visit(kind, layers);
+}
 
 class StageForm::Shared {
  public:

@@ -18,6 +18,16 @@ LiveFootprint StageForm::backward_live(const Forms& forms, const stage::ChunkSha
   return c.first ? program::then(all, change(-root_weights())) : all;
 }
 
+// Layer by layer, from the last to the first, in the order of the backward pass.
+LiveFootprint StageForm::weight_gradients(const Forms& forms, const stage::ChunkShape& c) const {
+  const KindRows::Kinds& kinds = rows_->kinds(c.kinds);
+  if (kinds.empty()) return program::repeat(forms.live[slot_of(Piece::weight_gradient)], c.layers);
+  LiveFootprint all{};
+  for (std::size_t l = kinds.size(); l-- > 0;)
+    all = program::then(all, forms.live[slot_of(Piece::weight_gradient, kinds[l])]);
+  return all;
+}
+
 void StageForm::chunk_live(const Forms& forms, std::size_t run, std::int64_t micro_batches,
                            const Passes& passes, ChunkLive& live) const {
   const stage::ChunkShape& c = runs_[run].chunk;
@@ -39,7 +49,7 @@ void StageForm::chunk_live(const Forms& forms, std::size_t run, std::int64_t mic
       after_send(stages_early() ? backward_live(forms, c, last_backward_[run]) : backward,
                  !c.first && before);
   if (!split_) return;
-  live.weight_gradient = program::repeat(forms.live[index(Piece::weight_gradient)], c.layers);
+  live.weight_gradient = weight_gradients(forms, c);
   live.first_weight_gradient = live.last_weight_gradient = live.weight_gradient;
 }
 

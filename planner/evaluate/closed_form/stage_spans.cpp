@@ -62,12 +62,14 @@ class Buckets {
 }  // namespace
 
 void StageForm::make_spans(const Pieces& pieces) {
-  const auto& [layer, head, tied, embeddings] = units_.units;
   if (manner().reduces) {
     spans_.reserve(4);
-    add_span(spans_, layer.elements, layers_);
-    for (const Unit* u : {&head, &embeddings, &tied}) add_span(spans_, u->elements, 1);
-    add_span(expert_spans_, experts_, layers_);
+    each_run([&](std::size_t kind, std::int64_t layers) {
+      add_span(spans_, units_.of(UnitKind::layer, kind).elements, layers);
+      add_span(expert_spans_, experts_of_[kind], layers);
+    });
+    for (const UnitKind u : {UnitKind::final, UnitKind::embeddings, UnitKind::tied})
+      add_span(spans_, unit(u).elements, 1);
   } else {
     make_buckets(pieces);
   }
@@ -92,7 +94,9 @@ void StageForm::make_buckets(const Pieces& pieces) {
   if (last_) buckets.add(pieces.epilogue_parameters);
   if (last_ && !first_) tied();
   const Spans head = buckets.spans;    // buckets that close there
-  buckets.add(pieces.layer_parameters, layers_);
+  each_run([&](std::size_t kind, std::int64_t layers) {
+    buckets.add(pieces.layers[kind].parameters, layers);
+  });
   Spans row = buckets.spans;
   for (std::size_t i = 0; i < head.size(); ++i) row[i].count -= head[i].count;
   std::erase_if(row, [](const SpanCount& span) { return span.count == 0; });
@@ -102,7 +106,9 @@ void StageForm::make_buckets(const Pieces& pieces) {
   spans_ = std::move(buckets.spans);
   if (experts_ > 0) {
     Buckets experts(s.bucket_bytes, gradient, communicates_, false);
-    experts.add(pieces.expert_parameters, layers_);
+    each_run([&](std::size_t kind, std::int64_t layers) {
+      experts.add(pieces.layers[kind].expert_parameters, layers);
+    });
     experts.close();
     expert_spans_ = std::move(experts.spans);
   }

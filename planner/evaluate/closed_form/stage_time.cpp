@@ -54,7 +54,8 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
     if (c.first && chunks_.size() > 1) t.embeddings = of.forward + of.backward + back;
   }
   if (reduces_early()) t.last_backward = last_passes(clock, copy, shared);
-  t.weight_gradient = layers_ * kernels.whole[index(Piece::weight_gradient)];
+  for (std::size_t kind = 0; kind < units_.kinds(); ++kind)
+    t.weight_gradient += layers_of_[kind] * kernels.whole[slot_of(Piece::weight_gradient, kind)];
   if (t.embeddings > 0) {
     const auto others = static_cast<std::int64_t>(chunks_.size()) - 1;
     t.embeddings =
@@ -62,6 +63,23 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
   }
   t.end += std::max<std::int64_t>(0, tied_early_[machine] - t.weight_gradient);
   return t;
+}
+
+void StageForm::chunk_passes(const Forms& forms, std::size_t machine, bool lands,
+                             const Shared& shared, std::vector<PassTimes>& passes) const {
+  const Forms::Kernels& kernels = forms.kernels[machine];
+  const std::int64_t copy = lands ? forms.landing[machine] : 0;
+  passes.clear();
+  for (const Run& run : runs_) {
+    const stage::ChunkShape& c = run.chunk;
+    const ChunkTime& of = shared.time_[run.kind * kMachines + machine].time;
+    PassTimes one{of.forward + (c.first ? 0 : copy), of.backward + (c.last ? 0 : copy), 0};
+    const KindRows::Kinds& kinds = rows_->kinds(c.kinds);
+    for (std::int64_t l = 0; l < c.layers; ++l)
+      one.weight_gradient += kernels.whole[slot_of(
+          Piece::weight_gradient, kinds.empty() ? 0 : kinds[static_cast<std::size_t>(l)])];
+    passes.insert(passes.end(), static_cast<std::size_t>(run.count), one);
+  }
 }
 
 }  // namespace planner::closed_form

@@ -15,25 +15,24 @@ UnitSet StageUnits::trained() const {
 }
 
 void StageUnits::sum(std::size_t machines) {
-  const auto each = [&](BySet& by_set, auto&& figure) {
-    for (std::size_t set = 1; set < kUnitSets; ++set)
+  const std::size_t sets = std::size_t{1} << count;
+  const auto each = [&](BySet& by_set, bool any, auto&& figure) {
+    by_set[0] = 0;
+    if (!any) return void(std::fill_n(by_set.begin(), sets, 0));
+    for (std::size_t set = 1; set < sets; ++set)
       by_set[set] =
           by_set[set & (set - 1)] + figure(units[static_cast<std::size_t>(std::countr_zero(set))]);
   };
-  if (manner.copies) {
-    each(weights, [](const UnitForm& u) { return u.weights; });
-    for (std::size_t m = 0; m < machines; ++m) {
-      each(cast[m], [&](const UnitForm& u) { return u.cast[m]; });
-      each(gather[m], [&](const UnitForm& u) { return u.gather[m]; });
-    }
+  each(weights, manner.copies, [](const UnitForm& u) { return u.weights; });
+  each(gradients, manner.reduces, [](const UnitForm& u) { return u.gradient; });
+  for (std::size_t m = 0; m < machines; ++m) {
+    each(cast[m], manner.copies, [&](const UnitForm& u) { return u.cast[m]; });
+    each(gather[m], manner.copies, [&](const UnitForm& u) { return u.gather[m]; });
+    each(open[m], manner.reduces, [&](const UnitForm& u) { return u.open[m]; });
   }
-  if (manner.reduces) {
-    each(gradients, [](const UnitForm& u) { return u.gradient; });
-    for (std::size_t m = 0; m < machines; ++m)
-      each(open[m], [&](const UnitForm& u) { return u.open[m]; });
-  }
+  std::fill_n(buckets.begin(), sets, 0);
   if (!manner.stages_buckets) return;
-  for (std::size_t set = 1; set < kUnitSets; ++set)
+  for (std::size_t set = 1; set < sets; ++set)
     buckets[set] = std::max(buckets[set & (set - 1)],
                             units[static_cast<std::size_t>(std::countr_zero(set))].bucket);
 }
@@ -75,9 +74,9 @@ Tape::Held Tape::held(const Leaf& leaf, const StageUnits& s) const {
   const std::int64_t left = s.weights[leaf.keeps] + (asked ? later : 0);
   UnitSet done = leaf.done;
   for (std::size_t c = 0; c < leaf.completes; ++c) {
-    const auto [kind, still_open] = leaf.completions[c];
-    done |= static_cast<UnitSet>(1 << stage::index(kind));
-    const std::int64_t staging = manner_.reduces ? s.of(kind).staging : s.buckets[done];
+    const auto [unit, still_open] = leaf.completions[c];
+    done |= static_cast<UnitSet>(1 << unit);
+    const std::int64_t staging = manner_.reduces ? s.units[unit].staging : s.buckets[done];
     held.after = std::max(held.after, left + s.gradients[still_open] + staging);
   }
   return held;
@@ -90,7 +89,7 @@ LiveFootprint Tape::live(const Forms& forms) const {
     LiveFootprint body{};
     for (std::size_t i = block.first; i < block.last; ++i) {
       const Leaf& leaf = outline_->leaves[i];
-      const LiveFootprint& one = forms.live[index(leaf.piece)];
+      const LiveFootprint& one = forms.live[leaf.slot];
       std::int64_t top = one.peak;
       if (holds_) top = std::max(top + held_[i].beside, one.net + held_[i].after);
       const std::int64_t others = one.net * (leaf.times - 1);
@@ -110,9 +109,9 @@ Tape::Sum Tape::sum(const StageUnits& s, std::size_t m) const {
     sum.beside += times * (s.cast[m][set] + s.gather[m][set]);
   if (!manner_.reduces) return sum;
   for (const auto& [set, times] : outline_->opens) sum.beside += times * s.open[m][set];
-  for (const auto& [kind, times] : outline_->completes) {
-    sum.beside += times * (s.of(kind).partial[m] + s.of(kind).reduce[m]);
-    sum.replica += times * s.of(kind).replica[m];
+  for (const auto& [unit, times] : outline_->completes) {
+    sum.beside += times * (s.units[unit].partial[m] + s.units[unit].reduce[m]);
+    sum.replica += times * s.units[unit].replica[m];
   }
   return sum;
 }
@@ -126,7 +125,7 @@ Tape::Transfers Tape::transfers(const Leaf& leaf, const StageUnits& s, std::size
   }
   if (!manner_.reduces) return t;
   for (std::size_t c = 0; c < leaf.completes; ++c) {
-    const UnitForm& u = s.of(leaf.completions[c].unit);
+    const UnitForm& u = s.units[leaf.completions[c].unit];
     t.reductions[t.reduces++] = {u.partial[m], u.reduce[m], u.replica[m]};
   }
   return t;
@@ -146,7 +145,7 @@ Tape::Hidden Tape::hidden(std::size_t m) const {
       if (leaf.times > 1) before = std::max(before, t.left());
       // Its own gather: of the first use alone, which waits for it.
       const std::int64_t casts = t.cast + std::max(t.gather, t.next_cast);
-      std::int64_t& least = hidden.least[index(leaf.piece)];
+      std::int64_t& least = hidden.least[leaf.slot];
       least = std::max(least, std::max(before, casts) + t.next_gather - casts - t.open);
       const std::int64_t count = block.times * leaf.times;
       hidden.beside += count * (casts + t.open);
@@ -168,7 +167,7 @@ bool Tape::hides_all(const Clock& clock) const {
   if (clock.replicas) return false;
   const auto& least = hidden_[clock.machine].least;
   return std::ranges::all_of(outline_->pieces, [&](const auto& piece) {
-    return clock.kernels[index(piece.what)] >= least[index(piece.what)];
+    return clock.kernels[piece.what] >= least[piece.what];
   });
 }
 
@@ -227,7 +226,7 @@ std::int64_t Tape::walk(const Clock& clock, Streams& streams) const {
       for (std::size_t i = block.first; i < block.last; ++i) {
         const Leaf& leaf = outline_->leaves[i];
         body += repeated(leaf.times, [&] {
-          return step(transfers[i], clock.kernels[index(leaf.piece)], clock, streams);
+          return step(transfers[i], clock.kernels[leaf.slot], clock, streams);
         });
       }
       return body;
@@ -248,7 +247,7 @@ std::int64_t Tape::time(const Clock& clock) const {
     all = walk(clock, streams);
     return all + streams.reduced;
   }
-  for (const auto& [piece, times] : outline_->pieces) all += times * clock.kernels[index(piece)];
+  for (const auto& [slot, times] : outline_->pieces) all += times * clock.kernels[slot];
   return all;
 }
 
@@ -272,10 +271,10 @@ BucketTime Tape::time_with_buckets(const StageUnits& stage, const Clock& clock) 
   std::int64_t held = 0;               // by what the use before completed
   const auto use = [&](const Leaf& leaf) {
     const std::int64_t now =
-        clock.kernels[index(leaf.piece)] + stage.cast[clock.machine][leaf.asks] + held;
+        clock.kernels[leaf.slot] + stage.cast[clock.machine][leaf.asks] + held;
     std::int64_t shares = 0;
     for (std::size_t c = 0; c < leaf.completes; ++c)
-      shares += stage.of(leaf.completions[c].unit).share[clock.machine];
+      shares += stage.units[leaf.completions[c].unit].share[clock.machine];
     held = clock.holds(shares);
     return BucketTime{now, shares - now, shares};
   };

@@ -30,18 +30,23 @@ struct UnitForm {
   ByMachine cast{}, gather{}, open{}, partial{}, reduce{}, replica{};
   ByMachine share{};                   // of the time of all buckets
 };
-using UnitForms = std::array<UnitForm, stage::kUnitKinds>;
+using UnitForms = std::array<UnitForm, kUnits>;
 
 // Of one stage: its units, their figures summed by set, and how passes treat them.
 struct StageUnits {
   using BySet = std::array<std::int64_t, kUnitSets>;
   UnitForms units{};
+  std::size_t count = stage::kUnitKinds;       // of units: each kind of layer has one
   Manner manner;
-  BySet weights{}, gradients{}, buckets{};     // buckets: the greatest
-  std::array<BySet, kMachines> cast{}, gather{}, open{};
+  // By sets of these units; the others are never asked for. buckets: the greatest.
+  BySet weights, gradients, buckets;
+  std::array<BySet, kMachines> cast, gather, open;
 
-  UnitForm& of(stage::UnitKind kind) { return units[stage::index(kind)]; }
-  const UnitForm& of(stage::UnitKind kind) const { return units[stage::index(kind)]; }
+  std::size_t kinds() const { return count - stage::kUnitKinds + 1; }
+  UnitForm& of(UnitKind unit, std::size_t kind = 0) { return units[unit_of(unit, kind)]; }
+  const UnitForm& of(UnitKind unit, std::size_t kind = 0) const {
+    return units[unit_of(unit, kind)];
+  }
   UnitSet trained() const;
   // When all units and the manner are known.
   void sum(std::size_t machines);
@@ -49,7 +54,7 @@ struct StageUnits {
 
 // One machine's figures of a micro-batch.
 struct Clock {
-  const std::array<std::int64_t, kPieces>& kernels;
+  const std::array<std::int64_t, kSlots>& kernels;
   std::size_t machine = 0;
   double held = 0;                     // of a transfer's time beside computing (cost::held_share)
   bool replicas = false;               // whether gradients are added up over these too
@@ -95,7 +100,7 @@ class Tape {
   // The same where all is hidden but for the ends: what each piece must last for that, and the
   // transfers that hold some of its time.
   struct Hidden {
-    std::array<std::int64_t, kPieces> least{};
+    std::array<std::int64_t, kSlots> least{};
     std::int64_t beside = 0, transfers = 0;
   };
   struct Streams;

@@ -1,44 +1,11 @@
 // The closed form against the lowering, on every structure of small spaces: each with or without
 // overlap at one micro-batch size, in turn; all of them in the full tier (PLANNER_WHOLE_SPACES).
-#include <algorithm>
-#include <cmath>
-
-#include "hw_profiles/load.hpp"
-#include "models/zoo.hpp"
-#include "planner/evaluate/communicators.hpp"
-#include "planner/evaluate/closed_form/evaluator.hpp"
-#include "planner/evaluate/memory.hpp"
-#include "planner/evaluate/step_time.hpp"
-#include "planner/lowering/lower.hpp"
-#include "planner/search/space.hpp"
-#include "sim/program/bound.hpp"
-#include "sim/program/replay.hpp"
-#include "tests/catch.hpp"
+#include "tests/unit/planner/against_lowering.hpp"
 
 using namespace planner;
+using namespace planner_test;
 
 namespace {
-
-#ifdef PLANNER_WHOLE_SPACES
-constexpr bool kWhole = true;
-#else
-constexpr bool kWhole = false;
-#endif
-
-// Of the sizes of the structure at `index`.
-std::vector<std::int64_t> tried(const std::vector<std::int64_t>& sizes, std::size_t index,
-                                bool overlap) {
-  if (kWhole || sizes.empty()) return sizes;
-  if ((index % 2 == 0) != overlap) return {};
-  return {sizes[index / 2 % sizes.size()]};
-}
-
-core::Bytes lowered_device(const program::Program& program, const hw_profiles::Profile& profile) {
-  core::Bytes most{};
-  for (const program::RankClass& k : program.classes)
-    most = std::max(most, program::closed_form_live(k) + overhead_bytes(program, k, profile));
-  return most;
-}
 
 struct Case {
   const char* model;
@@ -135,59 +102,15 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
   Constraints constraints;
   if (!overlap) REQUIRE(constraints.pin("overlap=false").ok());
   for (const char* pin : c.pins) REQUIRE(constraints.pin(pin).ok());
-  const std::vector<Question> questions{make_question(model, job, profile, c.gpus).value()};
-  closed_form::Evaluator evaluator(questions);
-  std::map<Schedule, int> schedules;
-  int declined = 0;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>, models::ModelGraph> graphs;
-  const auto graph = [&](const Strategy& s) -> const models::ModelGraph& {
-    const std::tuple key{s.tensor, s.context, s.expert, s.sequence_parallel};
-    const auto found = graphs.find(key);
-    if (found != graphs.end()) return found->second;
-    return graphs
-        .emplace(key, models::build_graph(model, graph_options(job, s, profile.framework)).value())
-        .first->second;
-  };
-  std::vector<double> errors;
-  const std::vector<Structure> space =
-      structures(job, {c.gpus, 8, model.layers, model.variants.experts}, constraints);
-  for (std::size_t i = 0; i < space.size(); ++i) {
-    const Structure& structure = space[i];
-    for (const std::int64_t size : tried(structure.micro_batches, i, overlap)) {
-      const Strategy s = with_micro_batch(structure.strategy, size, c.batch);
-      if (!strategy_problems(model, job, s, c.gpus).empty()) continue;
-      const Strategy resolved = resolve(model, job, s);
-      INFO(to_text(resolved));
-      if (!evaluator.prepare(resolved, graph(resolved))) {
-        REQUIRE(c.wide);  // its staging buffers are too large a part for a sum
-        ++declined;
-        continue;
-      }
-      ++schedules[resolved.schedule];
-      const closed_form::Figures f = evaluator.at(resolved.micro_batch, resolved.grad_accum)[0];
-      const program::Program program =
-          lower(graph(resolved), job, resolved, stage::policy_of(job, profile.framework));
-      core::Bytes host{};
-      for (const program::RankClass& k : program.classes)
-        host = std::max(host, program::host_bytes(k));
-      CHECK(evaluator.host_bytes() == host);
-      const auto device = static_cast<double>(lowered_device(program, profile).value());
-      const auto bound = static_cast<double>(f.device.value());
-      CHECK(bound >= device);
-      CHECK(bound <= 1.02 * device);
-      const double step =
-          step_time(program, questions[0].machine, resolved.schedule).step.value();
-      errors.push_back(std::abs(f.step.value() / step - 1));
-      CHECK(errors.back() < 0.10);
-    }
-  }
-  REQUIRE(errors.size() > (c.pins.empty() ? 100 : kWhole ? 50 : 10));
-  CHECK((declined > 0) == c.wide);
-  std::ranges::sort(errors);
-  CHECK(errors[errors.size() / 2] < 0.01);
+  const Compared all =
+      against_lowering(make_question(model, job, profile, c.gpus).value(), constraints, overlap);
+  REQUIRE(all.errors.size() > (c.pins.empty() ? 100 : kWhole ? 50 : 10));
+  // Staging buffers of wide gradients are too large a part for a sum.
+  CHECK((all.declined > 0) == c.wide);
+  CHECK(all.median() < 0.01);
   for (Schedule s : {Schedule::one_f_one_b, Schedule::gpipe, Schedule::interleaved,
                      Schedule::zb_h1, Schedule::zb_h2})
-    CHECK((!c.pins.empty() || schedules[s] > 0));
+    CHECK((!c.pins.empty() || all.schedules.contains(s)));
 }
 
 // Whether the closed form says something of fsdp2 training GPT-2 so, which it then holds against

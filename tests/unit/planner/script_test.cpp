@@ -122,7 +122,7 @@ TEST_CASE("an outline has the uses of its script, in order, whatever it counts t
           for (std::int64_t b = 0; b < block.times; ++b)
             for (std::size_t i = block.first; i < block.last; ++i)
               met.insert(met.end(), static_cast<std::size_t>(outline.leaves[i].times),
-                         outline.leaves[i].piece);
+                         static_cast<Piece>(outline.leaves[i].slot));
         REQUIRE(met == expected);
         std::int64_t uses = 0;
         for (const auto& [piece, times] : outline.pieces) uses += times;
@@ -133,4 +133,39 @@ TEST_CASE("an outline has the uses of its script, in order, whatever it counts t
           CHECK(outline.leaves[i].asks == 0);
       }
     }
+}
+
+TEST_CASE("a pass through layers of several kinds has the same uses, each of its layer's kind") {
+  using Kinds = closed_form::KindRows::Kinds;
+  const auto row = [](std::int64_t layers, int pattern) {
+    Kinds kinds;
+    for (std::int64_t l = 0; l < layers; ++l) {
+      const std::int64_t kind = pattern == 0 ? l % 2 : pattern == 1 ? l < 2 : l % 3;
+      kinds.push_back(static_cast<std::uint8_t>(kind));
+    }
+    return kinds;
+  };
+  using Met = std::tuple<Piece, std::int64_t, std::uint8_t>;
+  std::size_t most = 0;
+  for (const Case& c : cases())
+    for (int pattern = 0; pattern < 3; ++pattern) {
+      const Kinds kinds = row(c.layers, pattern);
+      const stage::ChunkScript script = script_of(c);
+      for (const stage::Pass* pass : {&script.forward, &script.backward}) {
+        std::vector<Met> expected, met;
+        pass->each([&](const stage::Use& use, std::int64_t l) {
+          const auto at = static_cast<std::size_t>(std::max<std::int64_t>(l, 0));
+          expected.emplace_back(use.piece, l, l < 0 ? std::uint8_t{0} : kinds.at(at));
+        });
+        stage::Pass apart;
+        closed_form::by_kind(*pass, kinds, apart);
+        apart.each([&](const stage::Use& use, std::int64_t l) {
+          met.emplace_back(use.piece, l, use.kind);
+        });
+        REQUIRE(met == expected);
+        if (c.checkpoint == Checkpoint::none && pattern == 0)
+          most = std::max(most, apart.groups.size());
+      }
+    }
+  CHECK(most <= 6);  // ends, pairs of layers, what is left of them, the first layer apart
 }

@@ -1,0 +1,105 @@
+#include "planner/evaluate/closed_form/kind_rows.hpp"
+
+#include <algorithm>
+
+namespace planner::closed_form {
+namespace {
+
+using stage::Group;
+using stage::Row;
+
+// Uses one by one as rows of uses alike. A use of the same layer as the one before begins a row.
+std::vector<Row> rows_of(const stage::Pass& pass, std::span<const std::uint8_t> kinds) {
+  std::vector<Row> rows;
+  const auto add = [&](Row one) {
+    if (one.layer != Row::kNoLayer) one.use.kind = kinds[static_cast<std::size_t>(one.layer)];
+    if (!rows.empty() && !one.same_layer && rows.back().use == one.use) {
+      Row& last = rows.back();
+      const std::int64_t next = last.layer + last.count * one.step;
+      if (one.layer == next && (last.count == 1 || last.step == one.step)) {
+        last.step = one.step;
+        ++last.count;
+        return;
+      }
+    }
+    rows.push_back(one);
+  };
+  for (const Group& g : pass.groups)
+    for (std::int64_t t = 0; t < g.times; ++t)
+      for (std::size_t r = 0; r < g.count; ++r)
+        for (std::int64_t i = 0; i < g.rows[r].count; ++i) {
+          Row one = g.rows[r];
+          if (one.layer != Row::kNoLayer) one.layer += t * g.shift + i * one.step;
+          one.count = 1;
+          one.same_layer = one.same_layer && i == 0;
+          add(one);
+        }
+  return rows;
+}
+
+bool alike(const Row& a, const Row& b, std::int64_t shift) {
+  return a.use == b.use && a.count == b.count && a.same_layer == b.same_layer &&
+         (a.count == 1 || a.step == b.step) && a.layer != Row::kNoLayer &&
+         a.layer + shift == b.layer;
+}
+
+// How often the `length` rows from `at` follow each other, each time `shift` layers further.
+std::size_t repeats(const std::vector<Row>& rows, std::size_t at, std::size_t length,
+                    std::int64_t shift) {
+  std::size_t end = at + length;
+  while (end < rows.size() && alike(rows[end - length], rows[end], shift)) ++end;
+  return (end - at) / length;
+}
+
+// The repeated rows from `at` that cover the most, the fewest of those; else the one row.
+Group group_from(const std::vector<Row>& rows, std::size_t at) {
+  Group best;
+  best.count = 1;
+  for (std::size_t length = 1; length <= best.rows.size(); ++length) {
+    if (at + 2 * length > rows.size()) break;
+    const std::int64_t shift = rows[at + length].layer - rows[at].layer;
+    const auto times = static_cast<std::int64_t>(repeats(rows, at, length, shift));
+    if (times < 2 || times * static_cast<std::int64_t>(length) <=
+                         best.times * static_cast<std::int64_t>(best.count))
+      continue;
+    best.count = length;
+    best.times = times;
+    best.shift = shift;
+  }
+  std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(at), best.count, best.rows.begin());
+  return best;
+}
+
+}  // namespace
+
+void KindRows::take(const std::vector<int>& layers) {
+  const auto same = [](int a, std::uint8_t b) { return a == b; };
+  if (std::ranges::equal(layers, layers_, same)) return;
+  layers_.assign(layers.begin(), layers.end());
+  several_ = std::ranges::any_of(layers_, [](std::uint8_t kind) { return kind > 0; });
+  known_.clear();
+}
+
+std::int64_t KindRows::row(std::int64_t first, std::int64_t count) {
+  if (!several_) return 0;
+  const auto [known, fresh] = known_.try_emplace(std::pair{first, count}, 0);
+  if (!fresh) return known->second;
+  const auto begin = layers_.begin() + first;
+  const Kinds kinds(begin, begin + count);
+  if (std::ranges::all_of(kinds, [](std::uint8_t kind) { return kind == 0; })) return 0;
+  const auto at = std::ranges::find(rows_, kinds);
+  known->second = at - rows_.begin();
+  if (at == rows_.end() && known->second < kMost) rows_.push_back(kinds);
+  return known->second;
+}
+
+void by_kind(const stage::Pass& pass, std::span<const std::uint8_t> kinds, stage::Pass& out) {
+  const std::vector<Row> rows = rows_of(pass, kinds);
+  out.groups.clear();
+  for (std::size_t at = 0; at < rows.size();) {
+    out.groups.push_back(group_from(rows, at));
+    at += out.groups.back().count * static_cast<std::size_t>(out.groups.back().times);
+  }
+}
+
+}  // namespace planner::closed_form
