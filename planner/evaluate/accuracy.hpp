@@ -48,8 +48,8 @@ struct RegimeAccuracy {
   double more = 0;
 };
 
-// Of log(measured / predicted) memory: the standard deviation of a run's own error, but for outliers,
-// and the variance of an error that all runs of a framework or regime share.
+// Of log(measured / predicted) memory: the standard deviation of a run's own error, but for
+// outliers, and the variance of an error that all runs of a framework or regime share.
 struct MemoryError {
   double spread = 0, more = 0;
 

@@ -32,8 +32,8 @@ std::string unscored_text(const hw_profiles::Profile& profile, const std::string
     text = fmt::format("no run in {} has been compared with its prediction, so the range is wider "
                        "by how much frameworks differ", framework);
   if (!known.has_scored_memory(framework))
-    text += fmt::format("{}no memory of {} has been compared, so the risk of running out counts what "
-                        "frameworks differ by", text.empty() ? "" : "; ", framework);
+    text += fmt::format("{}no memory of {} has been compared, so the risk of running out counts "
+                        "what frameworks differ by", text.empty() ? "" : "; ", framework);
   if (!known.has_scored_family(profile.gpu.architecture))
     text += fmt::format("{}no run on GPUs like {} has been compared, so it is wider by how much "
                         "sites differ", text.empty() ? "" : "; ", profile.gpu.id);

@@ -26,9 +26,9 @@ inline constexpr double kBoundSlack = 1.02;
 // What a replay holds beside what lives is at most this many times that, by what replays show.
 inline constexpr double kAllocatorSlack = 1.03;
 
-// Classes of risk on one machine, of predictions that are as far off (Accuracy::memory_error): class
-// 0 is at most max_risk, each next one doubles the cap (from at least a percent), the last one is
-// everything that fits.
+// Classes of risk on one machine, of predictions that are as far off (Accuracy::memory_error):
+// class 0 is at most max_risk, each next one doubles the cap (from at least a percent), and the
+// last one is everything that fits.
 class RiskClasses {
  public:
   RiskClasses(core::Bytes usable, double max_risk, MemoryError error);
