@@ -4,6 +4,8 @@
 #include <array>
 #include <initializer_list>
 
+#include "models/hugging_face_layers.hpp"
+
 namespace models {
 
 using core::IntRange;
@@ -138,11 +140,13 @@ void read_bloom(JsonReader& r, ModelSpec& spec) {
   set_defaults(spec, kTokensPerStep, 2048);
 }
 
-// A window that is used: Qwen's configurations state one and say apart whether it is.
+// A window that some layer uses: Qwen's configurations state one and say apart whether it is.
 void read_window(JsonReader& r, ModelSpec& spec) {
   bool used = true;
   r.optional("use_sliding_window", used);
-  if (used && r.has("sliding_window")) r.required("sliding_window", spec.window, kWidthRange);
+  const std::vector<bool> layers = window_layers(r, spec.layers);
+  if (used && r.has("sliding_window") && std::ranges::count(layers, true) > 0)
+    r.required("sliding_window", spec.window, kWidthRange);
 }
 
 // The largest of its kinds: each is one elementwise kernel, which the graph leaves out.
@@ -180,23 +184,30 @@ void read_qwen3(JsonReader& r, ModelSpec& spec) {
   read_llama(r, spec, Family::qwen3);
 }
 
-// Every layer is a mixture; the gates of the chosen experts add up to one, as Mixtral's do.
+// The gates of the chosen experts add up to one, as Mixtral's do. Layers between may be dense.
 void read_qwen3_moe(JsonReader& r, ModelSpec& spec) {
   read_qwen3(r, spec);
-  r.required("num_experts", spec.variants.experts, IntRange{1, kMaxExperts});
-  r.required("num_experts_per_tok", spec.variants.experts_per_token, IntRange{1, kMaxExperts});
-  r.required("moe_intermediate_size", spec.ffn_hidden, kWidthRange);
+  LayerKind dense{"dense", spec.ffn_hidden, spec.variants}, mixture = dense;
+  mixture.name = "mixture";
+  Variants& v = mixture.variants;
+  r.required("num_experts", v.experts, IntRange{1, kMaxExperts});
+  r.required("num_experts_per_tok", v.experts_per_token, IntRange{1, kMaxExperts});
+  r.required("moe_intermediate_size", mixture.ffn_hidden, kWidthRange);
   bool sums_to_one = false;
-  std::int64_t step = 1;
-  std::vector<std::int64_t> dense;
   if (r.required("norm_topk_prob", sums_to_one) && !sums_to_one)
     r.problem("norm_topk_prob", "true", "false", "this variant of the model is not supported");
-  if (r.optional("decoder_sparse_step", step) && step != 1)
-    r.problem("decoder_sparse_step", "1: experts in every layer", std::to_string(step),
-              "dense layers between are not supported");
-  if (r.optional("mlp_only_layers", dense, IntRange{0, kMaxLayers}) && !dense.empty())
-    r.problem("mlp_only_layers", "none: experts in every layer",
-              std::to_string(dense.size()) + " layers", "dense layers between are not supported");
+  set_layers_by(spec, mixture_layers(r, spec.layers), mixture, dense);
+}
+
+// Every fourth layer, or those that are named, attends without rotation.
+void read_smollm3(JsonReader& r, ModelSpec& spec) {
+  read_llama(r, spec, Family::llama);
+  if (!r.has("tie_word_embeddings")) spec.tied_embeddings = true;
+  const LayerKind rotary{"rotary", spec.ffn_hidden, spec.variants};
+  LayerKind still = rotary;
+  still.name = "no_positions";
+  still.variants.position_kind = Positions::none;
+  set_layers_by(spec, rotary_layers(r, spec.layers), rotary, still);
 }
 
 // Joined matrices (qkv, gate and up) that compute what Llama's do.
@@ -269,9 +280,9 @@ void read_gpt_neox(JsonReader& r, ModelSpec& spec) {
 }  // namespace
 
 ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
-  static constexpr std::array<std::string_view, 13> kSupported{
-      "gpt2",      "opt",     "bloom", "llama", "mistral", "phi3", "qwen2", "qwen3",
-      "qwen3_moe", "mixtral", "mpt",   "bert",  "gpt_neox"};
+  static constexpr std::array<std::string_view, 14> kSupported{
+      "gpt2",      "opt",     "bloom", "llama", "mistral",  "phi3",   "qwen2", "qwen3",
+      "qwen3_moe", "mixtral", "mpt",   "bert",  "gpt_neox", "smollm3"};
   ModelSpec spec;
   spec.name = name;
   spec.source = "Hugging Face config.json";
@@ -284,6 +295,7 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   if (type == "qwen2") read_llama(reader, spec, Family::qwen2);
   if (type == "qwen3") read_qwen3(reader, spec);
   if (type == "qwen3_moe") read_qwen3_moe(reader, spec);
+  if (type == "smollm3") read_smollm3(reader, spec);
   if (type == "phi3") read_phi3(reader, spec);
   if (type == "mixtral") read_mixtral(reader, spec);
   if (type == "mpt") read_mpt(reader, spec);

@@ -1,5 +1,7 @@
 #include "models/layer_kinds.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -79,6 +81,43 @@ void set_layers(ModelSpec& spec, std::span<const LayerKind> layers) {
     spec.runs.push_back(run_from(of, at));
     at += spec.runs.back().kinds.size() * static_cast<std::size_t>(spec.runs.back().times);
   }
+}
+
+void keep_layers(ModelSpec& spec, std::int64_t count) {
+  if (spec.kinds.empty()) {
+    spec.layers = count;
+    return;
+  }
+  const std::vector<int> of = kind_of_layers(spec);
+  std::vector<std::size_t> kept;       // evenly chosen layers
+  for (std::int64_t i = 0; i < count; ++i)
+    kept.push_back(static_cast<std::size_t>(i * spec.layers / count));
+  const auto kind_at = [&](std::size_t l) { return of[l]; };
+  for (int kind = 0; kind < static_cast<int>(spec.kinds.size()); ++kind) {
+    if (std::ranges::count(kept, kind, kind_at) > 0) continue;
+    // In the place of the nearest one of a kind that is there more than once.
+    const auto first = static_cast<std::size_t>(std::ranges::find(of, kind) - of.begin());
+    auto spare = kept.end();
+    for (auto at = kept.begin(); at != kept.end(); ++at) {
+      const auto away = [&](std::size_t l) { return l > first ? l - first : first - l; };
+      const bool several = std::ranges::count(kept, of[*at], kind_at) > 1;
+      if (several && (spare == kept.end() || away(*at) <= away(*spare))) spare = at;
+    }
+    if (spare != kept.end()) *spare = first;
+  }
+  std::ranges::sort(kept);
+  std::vector<LayerKind> layers;
+  for (const std::size_t l : kept) layers.push_back(spec.kinds[static_cast<std::size_t>(of[l])]);
+  set_layers(spec, layers);
+}
+
+std::string kinds_text(const ModelSpec& spec) {
+  std::string text;
+  const std::vector<int> of = kind_of_layers(spec);
+  for (std::size_t k = 0; k < spec.kinds.size(); ++k)
+    text += fmt::format("{}{} {}", k > 0 ? ", " : "",
+                        std::ranges::count(of, static_cast<int>(k)), spec.kinds[k].name);
+  return text;
 }
 
 bool has_experts(const ModelSpec& spec) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +45,12 @@ std::int64_t layers_of_runs(const ModelSpec& spec);
 // layers or a repeated pattern one run. Where all agree the spec becomes one of a single kind.
 // Sets `layers` too. REQUIRES: at least one layer.
 void set_layers(ModelSpec& spec, std::span<const LayerKind> layers);
+
+// Keeps `count` of the layers, evenly chosen, and of each kind one where the count allows it.
+// REQUIRES: a transformer that check_spec accepts; 1 <= count <= layers.
+void keep_layers(ModelSpec& spec, std::int64_t count);
+// "3 dense, 58 moe": how many layers each kind has; "" where all are of one.
+std::string kinds_text(const ModelSpec& spec);
 
 // Whether some layer is a mixture of experts.
 bool has_experts(const ModelSpec& spec);

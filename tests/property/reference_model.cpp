@@ -1,4 +1,5 @@
 #include "exec/host/experts.hpp"
+#include "models/layer_kinds.hpp"
 #include "tests/property/reference_attention.hpp"
 #include "tests/property/reference_ends.hpp"
 #include "tests/property/reference_slices.hpp"
@@ -10,18 +11,28 @@ class Transformer : TransformerEnds {
  public:
   explicit Transformer(MicroBatch& batch)
       : TransformerEnds(batch), d_(models::head_dim_of(spec_)), q_(spec_.heads * d_),
-        kv_(spec_.kv_heads * d_) {}
+        kv_(spec_.kv_heads * d_), kinds_(models::kind_of_layers(spec_)) {}
 
   void train(double* loss) {
     Typed x = embed();
-    for (std::int64_t l = 0; l < spec_.layers; ++l) x = layer("h." + std::to_string(l) + ".", x);
+    for (std::int64_t l = 0; l < spec_.layers; ++l) x = layer(enter(l), x);
     Typed d = head(x, loss);
     for (std::int64_t l = spec_.layers - 1; l >= 0; --l)
-      layer_backward("h." + std::to_string(l) + ".", kept_[static_cast<std::size_t>(l)], d);
+      layer_backward(enter(l), kept_[static_cast<std::size_t>(l)], d);
     embed_backward(d);
   }
 
  private:
+  // What the layer is like, from here on; its path.
+  std::string enter(std::int64_t l) {
+    if (!spec_.kinds.empty()) {
+      const int kind = kinds_[static_cast<std::size_t>(l)];
+      v_ = spec_.kinds[static_cast<std::size_t>(kind)].variants;
+      ffn_hidden_ = spec_.kinds[static_cast<std::size_t>(kind)].ffn_hidden;
+    }
+    return "h." + std::to_string(l) + ".";
+  }
+
   struct Adapter {
     std::string path;
     Typed u;
@@ -222,16 +233,16 @@ class Transformer : TransformerEnds {
     host::top_k(k.gates.at(), k.places.at(), logits.at(), routing(),
                 workspace(host::top_k_workspace(routing())));
     host::dispatch(k.copies.at(), k.ln_2.y.at(), k.places.at(), copying());
-    k.up = experts_product(path + "moe.gate_up.weight", k.copies, 2 * spec_.ffn_hidden);
-    k.activated = {b_.activation, copies() * spec_.ffn_hidden};
-    host::swiglu(k.activated.at(), k.up.at(), copies(), spec_.ffn_hidden);
+    k.up = experts_product(path + "moe.gate_up.weight", k.copies, 2 * ffn_hidden_);
+    k.activated = {b_.activation, copies() * ffn_hidden_};
+    host::swiglu(k.activated.at(), k.up.at(), copies(), ffn_hidden_);
     k.made = experts_product(path + "moe.proj.weight", k.activated, h_);
     host::combine(y.at(), k.made.at(), k.gates.at(), k.places.at(), copying());
     return y;
   }
 
   void mixture_backward(const std::string& path, Layer& k, Typed& d, Typed& d_normed) {
-    const std::int64_t f = spec_.ffn_hidden;
+    const std::int64_t f = ffn_hidden_;
     Typed d_made(b_.activation, k.made.size()), d_gates(b_.activation, copies());
     host::combine_gradient(d_made.at(), d_gates.at(), d.at(), k.made.at(), k.gates.at(),
                            k.places.at(), copying());
@@ -274,16 +285,16 @@ class Transformer : TransformerEnds {
 
   std::string first_product() const { return gated() ? "mlp.gate_up" : "mlp.fc"; }
   void activate(Layer& k) const {
-    k.activated = activation(spec_.ffn_hidden);
+    k.activated = activation(ffn_hidden_);
     if (gated())
-      host::swiglu(k.activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
+      host::swiglu(k.activated.at(), k.up.at(), rows_, ffn_hidden_);
     else if (spec_.activation == models::Activation::relu)
       host::relu(k.activated.at(), k.up.at(), k.up.size());
     else
       host::gelu(k.activated.at(), k.up.at(), k.up.size(), spec_.activation);
   }
   Typed dense(const std::string& path, Layer& k) {
-    const std::int64_t f = spec_.ffn_hidden;
+    const std::int64_t f = ffn_hidden_;
     k.up = linear(path + first_product(), ffn_input(k), gated() ? 2 * f : f);
     adapt(k.up_adapters, path + first_product(), ffn_input(k), k.up, f,
           gated() ? std::vector<std::int64_t>{0, f} : std::vector<std::int64_t>{0});
@@ -305,12 +316,12 @@ class Transformer : TransformerEnds {
 
   void dense_backward(const std::string& path, Layer& k, Typed& d, Typed& d_normed) {
     if (b_.halves) remake_half(path, k);
-    Typed d_activated = activation(spec_.ffn_hidden);
+    Typed d_activated = activation(ffn_hidden_);
     const bool down = adapt_backward(k.down_adapters, d, k.activated, d_activated);
     linear_backward(path + "mlp.proj", d, k.activated, d_activated, down);
     if (gated()) {
-      Typed d_up = activation(2 * spec_.ffn_hidden);
-      host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), rows_, spec_.ffn_hidden);
+      Typed d_up = activation(2 * ffn_hidden_);
+      host::swiglu_gradient(d_up.at(), d_activated.at(), k.up.at(), rows_, ffn_hidden_);
       const bool up = adapt_backward(k.up_adapters, d_up, k.ln_2.y, d_normed);
       return linear_backward(path + "mlp.gate_up", d_up, k.ln_2.y, d_normed, up);
     }
@@ -362,6 +373,9 @@ class Transformer : TransformerEnds {
   }
 
   const std::int64_t d_, q_, kv_;
+  const std::vector<int> kinds_;       // of each layer
+  models::Variants v_ = spec_.variants;  // of the layer under way; the ends have the model's
+  std::int64_t ffn_hidden_ = spec_.ffn_hidden;
   std::vector<Layer> kept_;
 };
 

@@ -6,6 +6,7 @@
 #include "exec/communicator/local.hpp"
 #include "exec/communicator/processes.hpp"
 #include "exec/interpret/interpreter.hpp"
+#include "models/layer_kinds.hpp"
 #include "planner/lowering/lower.hpp"
 
 namespace tests {
@@ -165,6 +166,23 @@ models::ModelSpec tiny_mixture(std::int64_t experts, std::int64_t chosen) {
   spec.default_seq_len = 8;
   spec.variants.experts = experts;
   spec.variants.experts_per_token = chosen;
+  return spec;
+}
+
+models::ModelSpec tiny_mixed(const std::string& letters) {
+  models::ModelSpec spec = tiny_mixture();
+  spec.name = "tiny-" + letters;
+  models::LayerKind mixture{"mixture", spec.ffn_hidden, spec.variants}, dense = mixture;
+  dense.name = "dense";
+  dense.ffn_hidden = 36;
+  dense.variants.experts = dense.variants.experts_per_token = 0;
+  models::LayerKind still = dense;     // attention without places
+  still.name = "still";
+  still.variants.position_kind = models::Positions::none;
+  std::vector<models::LayerKind> layers;
+  for (const char letter : letters)
+    layers.push_back(letter == 'm' ? mixture : letter == 'd' ? dense : still);
+  models::set_layers(spec, layers);
   return spec;
 }
 

@@ -70,6 +70,8 @@ models::ModelSpec tiny_gpt(std::int64_t layers = 4);
 models::ModelSpec tiny_llama(models::Family family = models::Family::llama);
 // A Llama whose layers have so many experts, of which each token takes `chosen`; 8 tokens a sample.
 models::ModelSpec tiny_mixture(std::int64_t experts = 4, std::int64_t chosen = 2);
+// The same with layers by letters: mixtures (m), dense 36 wide (d), dense without rotation (s).
+models::ModelSpec tiny_mixed(const std::string& letters = "dmdm");
 // GPT's sizes with the blocks of mpt, bert or uce; the last takes 7 features for a token, and
 // decodes through 10.
 models::ModelSpec tiny_of(models::Family family);

@@ -155,3 +155,25 @@ TEST_CASE("a kind in a file may not state what belongs to the whole model") {
   CHECK(with(R"("token_types":2)").find("/kinds/0/token_types") != std::string::npos);
   CHECK(with(R"("hidden":2)").find("/kinds/0/hidden") != std::string::npos);
 }
+
+TEST_CASE("fewer layers are evenly chosen, and keep one of each kind where there is room") {
+  const auto kept = [](const std::string& letters, std::int64_t count) {
+    ModelSpec spec = tiny_mixed();
+    set_layers(spec, layers_as(letters, spec));
+    keep_layers(spec, count);
+    CHECK(spec.layers == count);
+    CHECK(check_spec(spec).empty());
+    if (spec.kinds.empty()) return spec.variants.experts > 0 ? std::string("m") : "d";
+    std::string text;
+    for (const int kind : kind_of_layers(spec))
+      text += spec.kinds[static_cast<std::size_t>(kind)].name;
+    return text;
+  };
+  CHECK(kept("dddmmmmmm", 3) == "dmm");
+  CHECK(kept("dmdmdmdm", 4) == "dmdd");  // of the dense layers 0, 2, 4, 6 one makes room
+  CHECK(kept("mmmmmmmd", 2) == "md");
+  CHECK(kept("dmmm", 1) == "d");
+  CHECK(kept("dm", 2) == "dm");
+  CHECK(kinds_text(tiny_mixed()) == "3 dense, 2 moe");
+  CHECK(kinds_text(tiny_gpt2()).empty());
+}

@@ -1,5 +1,6 @@
 #include "models/spec_file.hpp"
 
+#include "models/layer_kinds.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/models/specs.hpp"
@@ -133,29 +134,33 @@ TEST_CASE("configurations of the zoo's models, as published, give the zoo's para
         "moe_intermediate_size": 768, "norm_topk_prob": true, "num_attention_heads": 32,
         "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48,
         "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "tie_word_embeddings": false,
-        "vocab_size": 151936})"}};
+        "vocab_size": 151936})"},
+      {"smollm3-3b", R"({"model_type": "smollm3", "attention_bias": false, "hidden_act": "silu",
+        "hidden_size": 2048, "intermediate_size": 11008, "max_position_embeddings": 65536,
+        "max_window_layers": 28, "mlp_bias": false, "no_rope_layer_interval": 4,
+        "num_attention_heads": 16, "num_hidden_layers": 36, "num_key_value_heads": 4,
+        "rms_norm_eps": 1e-06, "sliding_window": null, "use_sliding_window": false,
+        "vocab_size": 128256})"}};
   for (const auto& [name, text] : configs) {
     INFO(name);
     const auto spec = parse_spec(text, "config.json", name);
     if (!spec) FAIL(core::to_text(spec.problems()));
     const ModelSpec known = *find_model(name);
     CHECK(spec->variants == known.variants);
+    CHECK(spec->kinds == known.kinds);
+    CHECK(spec->runs == known.runs);
     CHECK((spec->activation == models::Activation::relu) == (known.family == Family::opt));
     CHECK(parameter_count(*build_graph(*spec, {})) == parameter_count(*build_graph(known, {})));
   }
 }
 
-TEST_CASE(
-    "mixtures with dense layers between, and OPT that norms after, are refused with the key") {
+TEST_CASE("mixtures whose gates do not add up, and OPT that norms after, are refused by key") {
   const std::string mixture = R"({"model_type": "qwen3_moe", "hidden_size": 64,
     "intermediate_size": 96, "max_position_embeddings": 64, "moe_intermediate_size": 32,
     "num_attention_heads": 2, "num_experts": 4, "num_experts_per_tok": 2,
     "num_hidden_layers": 3, "vocab_size": 100, "norm_topk_prob": )";
   CHECK(parse_spec(mixture + "true}", "config.json").ok());
   CHECK(pointer_of(mixture + "false}") == "/norm_topk_prob");
-  CHECK(pointer_of(mixture + R"(true, "decoder_sparse_step": 2})").ends_with(
-      "/decoder_sparse_step"));
-  CHECK(pointer_of(mixture + R"(true, "mlp_only_layers": [0]})").ends_with("/mlp_only_layers"));
   const std::string opt = R"({"model_type": "opt", "ffn_dim": 256, "hidden_size": 64,
     "max_position_embeddings": 64, "num_attention_heads": 2, "num_hidden_layers": 2,
     "vocab_size": 100, )";
@@ -163,6 +168,77 @@ TEST_CASE(
   CHECK(parse_spec(opt + R"("word_embed_proj_dim": 64})", "config.json")->default_seq_len == 64);
   CHECK(pointer_of(opt + R"("word_embed_proj_dim": 32})").ends_with("/word_embed_proj_dim"));
   CHECK(pointer_of(opt + R"("do_layer_norm_before": false})").ends_with("/do_layer_norm_before"));
+}
+
+// m: a mixture, 32 wide, d: dense, 96 wide.
+static std::string layers_of_mixture(const std::string& more) {
+  const auto spec = parse_spec(R"({"model_type": "qwen3_moe", "hidden_size": 64,
+    "intermediate_size": 96, "max_position_embeddings": 64, "moe_intermediate_size": 32,
+    "num_attention_heads": 2, "num_experts": 4, "num_experts_per_tok": 2,
+    "num_hidden_layers": 6, "vocab_size": 100, "norm_topk_prob": true)" + more + "}",
+                               "config.json");
+  if (!spec) return spec.problems()[0].where;
+  if (spec->kinds.empty()) return spec->variants.experts > 0 ? "m" : "d";
+  std::string text;
+  for (const int k : kind_of_layers(*spec)) {
+    const LayerKind& kind = spec->kinds[static_cast<std::size_t>(k)];
+    const bool mixture = kind.variants.experts == 4;
+    CHECK(kind.ffn_hidden == (mixture ? 32 : 96));
+    text += mixture ? "m" : "d";
+  }
+  return text;
+}
+
+TEST_CASE("every way in which Hugging Face says which layers are mixtures is read") {
+  CHECK(layers_of_mixture("") == "m");
+  CHECK(layers_of_mixture(R"(, "decoder_sparse_step": 2)") == "dmdmdm");
+  CHECK(layers_of_mixture(R"(, "decoder_sparse_step": 2, "mlp_only_layers": [3, 0])") == "dmdddm");
+  CHECK(layers_of_mixture(R"(, "mlp_only_layers": [0])") == "dmmmmm");
+  CHECK(layers_of_mixture(R"(, "first_k_dense_replace": 2)") == "ddmmmm");
+  CHECK(layers_of_mixture(R"(, "first_k_dense_replace": 1, "moe_layer_freq": 2)") == "ddmdmd");
+  CHECK(layers_of_mixture(R"(, "interleave_moe_layer_step": 3)") == "ddmddm");
+  CHECK(layers_of_mixture(R"(, "moe_layers": [5, 1])") == "dmdddm");
+  CHECK(layers_of_mixture(R"(, "decoder_sparse_step": 7)") == "d");
+  CHECK(layers_of_mixture(R"(, "decoder_sparse_step": 0)").ends_with("/decoder_sparse_step"));
+}
+
+TEST_CASE("windows are read layer by layer, and types of layers that no builder makes refused") {
+  const auto read = [](const std::string& more) {
+    const auto spec = parse_spec(R"({"model_type": "qwen3", "hidden_size": 64,
+      "intermediate_size": 128, "max_position_embeddings": 512, "num_attention_heads": 4,
+      "num_hidden_layers": 2, "vocab_size": 100, "sliding_window": 128)" + more + "}",
+                                 "config.json");
+    return spec ? std::to_string(spec->window) : spec.problems()[0].where;
+  };
+  CHECK(read("") == "128");
+  CHECK(read(R"(, "layer_types": ["full_attention", "full_attention"])") == "0");
+  CHECK(read(R"(, "layer_types": ["full_attention", "sliding_attention"])") == "128");
+  CHECK(read(R"(, "layer_types": ["full_attention"])").ends_with("/layer_types"));
+  CHECK(read(R"(, "layer_types": ["full_attention", "linear_attention"])").ends_with(
+      "/layer_types"));
+  CHECK(read(R"(, "max_window_layers": 2)") == "0");
+  CHECK(read(R"(, "max_window_layers": 1)") == "128");
+  CHECK(read(R"(, "sliding_window_pattern": 1)") == "0");
+  CHECK(read(R"(, "sliding_window_pattern": 2)") == "128");
+}
+
+TEST_CASE("layers without rotation are read as a list, or every so-manieth") {
+  const auto read = [](const std::string& more) {
+    const auto spec = parse_spec(R"({"model_type": "smollm3", "hidden_size": 64,
+      "intermediate_size": 128, "max_position_embeddings": 512, "num_attention_heads": 4,
+      "num_hidden_layers": 5, "vocab_size": 100)" + more + "}", "config.json");
+    if (!spec) return spec.problems()[0].where;
+    if (spec->kinds.empty()) return std::string("one kind");
+    std::string text;
+    for (const int k : kind_of_layers(*spec))
+      text += spec->kinds[static_cast<std::size_t>(k)].name.substr(0, 1);
+    return text;
+  };
+  CHECK(read("") == "rrrnr");
+  CHECK(read(R"(, "no_rope_layer_interval": 2)") == "rnrnr");
+  CHECK(read(R"(, "no_rope_layers": [1, 0, 1, 1, 1])") == "rnrrr");
+  CHECK(read(R"(, "no_rope_layers": [1, 1, 1, 1, 1])") == "one kind");
+  CHECK(read(R"(, "no_rope_layers": [1, 0])").ends_with("/no_rope_layers"));
 }
 
 TEST_CASE("a window and dropout that the graph leaves out are kept, to be said") {

@@ -74,6 +74,8 @@ TEST_CASE("the zoo's parameter counts are the published ones") {
       {"llama3.2-3b", 3'212'749'824},
       {"mistral-small-24b", 23'572'403'200},
       {"phi-4", 14'659'507'200},
+      // 36 (2048 (2 x 2048 + 2 x 512) + 3 x 2048 x 11008 + 2 x 2048) + 128,257 x 2048.
+      {"smollm3-3b", 3'075'098'624},
       // With biases of q, k and v.
       {"qwen2.5-0.5b", 494'032'768},
       {"qwen2.5-1.5b", 1'543'714'304},
