@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "models/layer_kinds.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/lowering/lower.hpp"
@@ -93,7 +94,7 @@ class Shrinker {
     const std::int64_t layers = chunks * 2 * std::max<std::int64_t>(1, s.checkpoint_every);
     if (layers < planned_.model.layers)
       try_size(layers, [](Size& size, std::int64_t count) {
-        size.model.layers = count;
+        models::keep_layers(size.model, count);
         size.strategy.stages.clear();  // as even as can be
       });
   }
@@ -134,7 +135,19 @@ class Shrinker {
     s.model.heads = heads;
     s.model.hidden = from.hidden == all ? heads * width : scaled(from.hidden);
     if (from.head_dim != 0) s.model.head_dim = width;
-    s.model.ffn_hidden = scaled(from.ffn_hidden);
+    s.model.ffn_hidden = scaled(planned_ffn({{}, 0, s.model.variants}));
+    for (models::LayerKind& kind : s.model.kinds)
+      kind.ffn_hidden = scaled(planned_ffn({kind.name, 0, kind.variants}));
+  }
+
+  // Of a kind of layer that is still there, in the model as planned.
+  std::int64_t planned_ffn(const models::LayerView& kind) const {
+    std::int64_t width = planned_.model.ffn_hidden;
+    models::for_each_kind(planned_.model, [&](const models::LayerView& was) {
+      const bool named = kind.name.empty() || was.name == kind.name;
+      if (named && was.variants == kind.variants) width = was.ffn_hidden;
+    });
+    return width;
   }
 
   std::int64_t head_dim() const { return models::head_dim_of(planned_.model); }

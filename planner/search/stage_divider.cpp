@@ -107,12 +107,10 @@ HeldParameters held(const Question& q, const models::Segment& segment) {
   return sum;
 }
 
-StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                    std::int64_t micro_batch) {
-  const bool varies = StageDivider::varies(graph);
-  // Two layers stand for any number of equal ones.
-  const auto all = std::ssize(graph.layer_template), few = std::min<std::ptrdiff_t>(all, 2);
-  const program::Program p = probe(q, graph, s, micro_batch, varies ? all : few);
+// As lowered, of the first `layers` layers.
+StageCosts costs_of_first(const Question& q, const models::ModelGraph& graph, const Strategy& s,
+                          std::int64_t micro_batch, std::int64_t layers) {
+  const program::Program p = probe(q, graph, s, micro_batch, layers);
   const RankClass& k = p.classes.front();
   StageCosts costs;
   costs.loads.layers.resize(static_cast<std::size_t>(k.layers));
@@ -125,12 +123,52 @@ StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const St
                               core::bytes_of(graph.boundary_elements(l) * micro_batch,
                                              resolve_recipe(q.job.recipe, q.job.precision)
                                                  ->activation).value());
-  for (const int t : graph.layer_template) {
-    if (!varies && !costs.layers.empty()) break;
-    costs.layers.push_back(held(q, graph.templates[static_cast<std::size_t>(t)]));
-  }
   costs.embeddings = held(q, graph.prologue);
   costs.head = held(q, graph.epilogue);
+  return costs;
+}
+
+// Of several kinds of layers that follow each other in runs: two layers of each kind stand for all
+// of them.
+StageCosts costs_of_kinds(const Question& q, const models::ModelGraph& graph, const Strategy& s,
+                          std::int64_t micro_batch) {
+  StageCosts costs;
+  std::vector<StageLoad> layers;
+  std::vector<std::int64_t> forward;
+  models::ModelGraph alike = graph;
+  for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
+    std::ranges::fill(alike.layer_template, static_cast<int>(kind));
+    StageCosts of = costs_of_first(q, alike, s, micro_batch, 2);
+    layers.push_back(of.loads.layers.back());
+    forward.push_back(of.forward.back());
+    of.loads.working = std::max(of.loads.working, costs.loads.working);
+    costs = std::move(of);
+  }
+  costs.loads.layers.clear();
+  costs.forward.clear();
+  for (const int kind : graph.layer_template) {
+    costs.loads.layers.push_back(layers[static_cast<std::size_t>(kind)]);
+    costs.forward.push_back(forward[static_cast<std::size_t>(kind)]);
+  }
+  return costs;
+}
+
+StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const Strategy& s,
+                    std::int64_t micro_batch) {
+  const bool varies = StageDivider::varies(graph);
+  const auto all = std::ssize(graph.layer_template);
+  // Two layers stand for any number of equal ones.
+  StageCosts costs = !varies ? costs_of_first(q, graph, s, micro_batch,
+                                              std::min<std::ptrdiff_t>(all, 2))
+                     : models::is_transformer(graph.spec.family) && all > 2
+                         ? costs_of_kinds(q, graph, s, micro_batch)
+                         : costs_of_first(q, graph, s, micro_batch, all);
+  std::vector<HeldParameters> of_template;
+  for (const models::Segment& layer : graph.templates) of_template.push_back(held(q, layer));
+  for (const int t : graph.layer_template) {
+    if (!varies && !costs.layers.empty()) break;
+    costs.layers.push_back(of_template[static_cast<std::size_t>(t)]);
+  }
   if (!varies) {
     costs.loads.layers = {costs.loads.layers.back()};
     costs.loads.repeat = std::ssize(graph.layer_template);
@@ -212,9 +250,14 @@ StageDivider::StageDivider(const Question& question) : question_(&question) {
            o.second_moments * (o.quantised ? 1.0 : bytes(recipe->second_moment));
 }
 
+// Ranks that divide the update of a parameter.
+static std::int64_t update_parts(const Strategy& s) {
+  return s.sharding == Sharding::none ? 1 : s.shard_group;
+}
+
 // What parameters hold on one rank, as the sharding divides it.
 void StageDivider::add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const {
-  const double group = s.sharding == Sharding::none ? 1.0 : static_cast<double>(s.shard_group);
+  const auto group = static_cast<double>(update_parts(s));
   const double weights = stage::shards_weights(s) ? group : 1.0;
   const double gradients = s.sharding >= Sharding::zero2 ? group : 1.0;
   double whole = 0, divided = 0;       // bytes of an element: on each rank; over the group
@@ -237,7 +280,7 @@ void StageDivider::add_state(const StageCosts& costs, const Strategy& s, StageLo
 // The optimizer reads and writes weights and slots and reads gradients, each rank its share.
 void StageDivider::add_update(const StageCosts& costs, const Strategy& s,
                               StageLoads& loads) const {
-  const double group = s.sharding == Sharding::none ? 1.0 : static_cast<double>(s.shard_group);
+  const auto group = static_cast<double>(update_parts(s));
   const double moved = (2 * weight_ + gradient_ + 2 * slots_) / group;
   const auto add = [&](StageLoad& load, const HeldParameters& p) {
     const core::Bytes bytes(static_cast<std::int64_t>(p.trained * moved));
@@ -278,9 +321,11 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   StageLoads loads = recomputed(known->second, s, policy_of(*question_));
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
   if (in_v(s.schedule)) return folded(std::move(loads), s.pipeline);
-  const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline, s.virtual_stages};
+  // Of unequal layers the update counts, which follows the step's micro-batches and the sharding.
+  const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline, s.virtual_stages,
+                        equal ? 0 : s.grad_accum, equal ? 0 : update_parts(s)};
   std::vector<std::int64_t>& fastest = fastest_[kept];
-  if (fastest.empty() || !equal) fastest = *divide(loads, StageLimits{.stages = s.pipeline});
+  if (fastest.empty()) fastest = *divide(loads, StageLimits{.stages = s.pipeline});
   scale(loads, samples, s.micro_batch);
   add_state(known->second, s, loads);
   const StageLimits limits = limits_of(*question_, s, equal);

@@ -1,7 +1,8 @@
 #pragma once
 // Internal: what layers, embeddings and head cost on a machine, and the pipeline boundaries that
 // follow (stages.hpp), for `stages=auto`. Costs are those of the lowered actions, read once for
-// each way to build the graph; what recomputation adds is composed. Not thread-safe.
+// each way to build the graph, of a transformer from two layers of each kind; what recomputation
+// adds is composed. Not thread-safe.
 //
 // A stage's time is that of a micro-batch where layers are equal; of unequal ones that of a step:
 // the micro-batches' and the update of its parameters, which may be another layer's affair.
@@ -56,9 +57,9 @@ class StageDivider {
   // The graph, what layers make again by themselves, micro-batch, chunks of the loss.
   using CostsKey =
       std::tuple<const models::ModelGraph*, Checkpoint, std::int64_t, std::int64_t>;
-  // With recomputation, the number of stages, and of a stage's chunks.
-  using FastestKey =
-      std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t, std::int64_t>;
+  // With recomputation, the number of stages, and of a stage's chunks; micro-batches and shards.
+  using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t, std::int64_t,
+                                std::int64_t, std::int64_t>;
 
   void add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
   void add_update(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;

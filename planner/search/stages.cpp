@@ -1,6 +1,9 @@
 #include "planner/search/stages.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <tuple>
+#include <utility>
 
 #include "core/check.hpp"
 #include "models/layer_kinds.hpp"
@@ -60,30 +63,53 @@ bool holds(const StageLoad& s, std::int64_t working, const StageLimits& limits, 
   return bytes <= static_cast<double>(limits.bytes);
 }
 
-// longest[r][l]: least longest time of the first l layers on the first r stages.
+// The first layer of the last of r stages that hold the first l layers: of the least longest time,
+// the earliest. `before` is the least longest time of r - 1 stages, by layers. It does not fall
+// with more layers, and a stage's own time does not grow with a later first layer, so that the best
+// lies where they meet. from: the earliest whose stage fits. O(log l).
+std::pair<std::int64_t, std::size_t> earliest_best(const std::vector<std::int64_t>& before,
+                                                   std::size_t from, std::size_t l,
+                                                   const auto& time_of) {
+  std::size_t low = from, high = l;    // the first at which `before` is no less
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (before[middle] >= time_of(middle)) high = middle;
+    else low = middle + 1;
+  }
+  const std::int64_t later = low < l ? before[low] : kNoTime;
+  if (low == from || later < time_of(low - 1)) return {later, low};
+  const std::int64_t own = time_of(low - 1);
+  std::size_t first = low - 1;         // stages of layers without time are as long
+  while (first > from && time_of(first - 1) == own) --first;
+  return {own, first};
+}
+
+// longest[r][l]: least longest time of the first l layers on the first r stages. What it says of
+// `before` holds where later stages keep no more micro-batches than earlier ones: a stage may then
+// be cut in two, and those behind move on. REQUIRES: that.
 std::optional<std::vector<std::int64_t>> divide_unequal(const StageLoads& loads,
                                                         const StageLimits& limits) {
   const Sums sums(loads);
   const auto p = static_cast<std::size_t>(limits.stages), count = loads.layers.size();
-  std::vector<std::vector<std::int64_t>> longest(p + 1,
-                                                 std::vector<std::int64_t>(count + 1, kNoTime));
+  std::vector<std::int64_t> before(count + 1, kNoTime), longest;
   std::vector<std::vector<std::size_t>> from(p + 1, std::vector<std::size_t>(count + 1, 0));
-  longest[0][0] = 0;
+  before[0] = 0;
   for (std::size_t r = 1; r <= p; ++r) {
     const auto index = static_cast<std::int64_t>(r) - 1;
-    for (std::size_t l = r; l + (p - r) <= count; ++l) {
-      for (std::size_t first = r - 1; first < l; ++first) {
-        if (longest[r - 1][first] == kNoTime) continue;
-        const StageLoad s = sums.stage(first, l, index, limits.stages);
-        if (!holds(s, loads.working, limits, index)) continue;
-        const std::int64_t time = std::max(longest[r - 1][first], s.time);
-        if (time >= longest[r][l]) continue;
-        longest[r][l] = time;
-        from[r][l] = first;
-      }
+    longest.assign(count + 1, kNoTime);
+    std::size_t fits = r - 1;          // the earliest first layer whose stage holds in memory
+    for (std::size_t l = r == p ? count : r; l + (p - r) <= count; ++l) {
+      const auto stage = [&](std::size_t first) {
+        return sums.stage(first, l, index, limits.stages);
+      };
+      while (fits < l && !holds(stage(fits), loads.working, limits, index)) ++fits;
+      if (fits == l) continue;
+      const auto time_of = [&](std::size_t first) { return stage(first).time; };
+      std::tie(longest[l], from[r][l]) = earliest_best(before, fits, l, time_of);
     }
+    std::swap(before, longest);
   }
-  if (longest[p][count] == kNoTime) return std::nullopt;
+  if (before[count] == kNoTime) return std::nullopt;
   std::vector<std::int64_t> stages(p);
   for (std::size_t r = p, l = count; r > 0; l = from[r--][l])
     stages[r - 1] = static_cast<std::int64_t>(l - from[r][l]);
@@ -207,7 +233,10 @@ std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
   PLANNER_CHECK(loads.repeat == 1 || loads.layers.size() == 1);
   const bool equal = std::ranges::all_of(
       loads.layers, [&](const StageLoad& layer) { return layer == loads.layers.front(); });
-  if (!equal) return divide_unequal(loads, limits);
+  if (!equal) {
+    PLANNER_CHECK(std::ranges::is_sorted(limits.in_flight, std::ranges::greater{}));
+    return divide_unequal(loads, limits);
+  }
   return EqualLayers(loads, limits).divide();
 }
 

@@ -41,7 +41,8 @@ struct StageLimits {
 // Layers per stage, each at least 1, of least longest stage time; nullopt: no division fits the
 // memory. Of equals: equal layers as even as can be, with fewer at the ends; unequal ones the
 // division of the earliest boundaries. REQUIRES: 1 <= stages <= count(); repeat > 1 of one layer.
-// Equal layers: O(p log(L p)); others O(p L^2).
+// Where layers differ, no stage keeps more micro-batches than the one before it.
+// Equal layers: O(p log(L p)); others O(p L log L).
 std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
                                                 const StageLimits& limits);
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/random.hpp"
+#include "planner/strategy/schedules.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;
@@ -87,6 +88,22 @@ TEST_CASE("the slowest stage is as fast as in the best of all divisions, within 
   }
   CHECK(unequal > 1000);
   CHECK(without > 100);  // both answers were put to the test
+}
+
+// What the division of unequal layers relies on.
+TEST_CASE("under no schedule does a stage keep more micro-batches than the one before it") {
+  for (const ScheduleDef& def : kSchedules)
+    for (std::int64_t p = 2; p <= 8; ++p)
+      for (std::int64_t m = 1; m <= 20; ++m) {
+        if (in_v(def.schedule) || !schedule_takes(def.schedule, p, m)) continue;
+        Strategy s;
+        s.schedule = def.schedule;
+        s.pipeline = p;
+        s.grad_accum = m;
+        INFO(name(s.schedule) << " p=" << p << " m=" << m);
+        for (int r = 1; r < static_cast<int>(p); ++r)
+          CHECK(schedule_of(s, r, m).in_flight() <= schedule_of(s, r - 1, m).in_flight());
+      }
 }
 
 TEST_CASE("layers + 2 over the stages: the first and the last hold one layer less") {
