@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "models/layer_kinds.hpp"
 #include "reports/candidate_text.hpp"
 #include "reports/plan_headline.hpp"
 #include "reports/plan_next.hpp"
@@ -37,8 +38,9 @@ std::string model_shape(const models::ModelSpec& m) {
   if (m.variants.token_features > 0)
     return fmt::format("{} layers, hidden {}, {} heads, tokens of {} features", m.layers, m.hidden,
                        m.heads, m.variants.token_features);
-  return fmt::format("{} layers, hidden {}, {} heads, vocabulary {}", m.layers, m.hidden, m.heads,
-                     m.vocab);
+  const std::string kinds = models::kinds_text(m);
+  return fmt::format("{} layers{}, hidden {}, {} heads, vocabulary {}", m.layers,
+                     kinds.empty() ? "" : " (" + kinds + ")", m.hidden, m.heads, m.vocab);
 }
 
 std::string job_text(const models::ModelSpec& model, const planner::Job& job) {

@@ -4,6 +4,8 @@
 #include <type_traits>
 
 #include "core/untrusted.hpp"
+#include "models/layer_kinds.hpp"
+#include "reports/emit/megatron_layers.hpp"
 #include "reports/emit/parts.hpp"
 
 namespace reports::emit {
@@ -43,8 +45,11 @@ class Options {
 
 void check_for_megatron(Question& q) {
   const planner::Strategy& s = q.s;
-  const models::Variants& v = q.model().variants;
   q.require_common("megatron", "optimizer");
+  const MegatronLayers own = megatron_layers(q.model());
+  const models::Variants& v = own.variants;
+  q.require(own.sayable, "layers of several kinds: " + models::kinds_text(q.model()),
+            "kinds that differ in experts and rotation alone, for pretrain_gpt.py", "");
   q.require(v.residual == models::Residual::pre && v.causal && !v.embedding_norm &&
                 (v.position_kind == models::Positions::learned ||
                  v.position_kind == models::Positions::rotary),
@@ -106,11 +111,12 @@ void check_for_megatron(Question& q) {
 
 void add_model(Options& o, const Question& q) {
   const models::ModelSpec& m = q.model();
-  const models::Variants& v = m.variants;
+  const MegatronLayers layers = megatron_layers(m);
+  const models::Variants& v = layers.variants;
   o.group("MODEL");
   o.add("--num-layers", models::layers_of(m));
   o.add("--hidden-size", m.hidden);
-  o.add("--ffn-hidden-size", m.ffn_hidden);
+  o.add("--ffn-hidden-size", layers.ffn_hidden);
   o.add("--num-attention-heads", m.heads);
   if (models::head_dim_of(m) * m.heads != m.hidden) o.add("--kv-channels", models::head_dim_of(m));
   if (m.kv_heads != m.heads) o.add("--group-query-attention --num-query-groups", m.kv_heads);
@@ -119,6 +125,7 @@ void add_model(Options& o, const Question& q) {
   const bool rotary = v.position_kind == models::Positions::rotary;
   o.add("--position-embedding-type", rotary ? "rope" : "learned_absolute");
   if (rotary && v.rotary_fraction < 1) o.add("--rotary-percent", v.rotary_fraction);
+  if (!layers.unrotated.empty()) o.add("--no-rope-freq", layers.unrotated);
   o.add("--normalization", v.norm == models::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
   o.add("--norm-epsilon", m.layer_norm_epsilon);
   o.add_if(v.ffn == models::Ffn::swiglu, "--swiglu");
@@ -129,6 +136,8 @@ void add_model(Options& o, const Question& q) {
   if (v.experts > 0) {
     o.add("--num-experts", v.experts);
     o.add("--moe-router-topk", v.experts_per_token);
+    if (!layers.mixtures.empty()) o.add("--moe-layer-freq", layers.mixtures);
+    if (layers.expert_ffn_hidden > 0) o.add("--moe-ffn-hidden-size", layers.expert_ffn_hidden);
     o.add("--moe-grouped-gemm");
     o.add("--moe-token-dispatcher-type alltoall");
     o.add("--moe-router-force-load-balancing");
@@ -163,7 +172,7 @@ void add_parallelism(Options& o, const Question& q) {
   using enum planner::Degree;
   o.add_if(!q.has_order({tensor, context, data, pipeline}), "--use-tp-pp-dp-mapping");
   if (s.expert > 1) o.add("--expert-model-parallel-size", s.expert);
-  if (q.model().variants.experts > 0) o.add("--expert-tensor-parallel-size", s.tensor);
+  if (models::has_experts(q.model())) o.add("--expert-tensor-parallel-size", s.tensor);
   // On one data rank it divides nothing; offloading asks for it.
   o.add_if(s.sharding == Sharding::zero1 || s.offloads("optimizer"),
            "--use-distributed-optimizer");
@@ -222,9 +231,9 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
     all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
                               "them, as recipe megatron does",
                               q.recipe.name));
-  if (q.model().variants.position_kind == models::Positions::rotary)
+  if (megatron_layers(q.model()).variants.position_kind == models::Positions::rotary)
     all.push_back("rotary base: 10000, unless you add --rotary-base with that of your checkpoint");
-  if (q.model().variants.experts > 0)
+  if (models::has_experts(q.model()))
     all.push_back("--moe-router-force-load-balancing gives each expert as many tokens, as the plan "
                   "counts them: remove it to train");
   const bool alone = q.plan.profile.framework.recomputes_one_in_k;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/untrusted.hpp"
+#include "models/layer_kinds.hpp"
 #include "reports/emit/parts.hpp"
 
 namespace reports::emit {
@@ -27,6 +28,9 @@ void check_for_torchtitan(Question& q) {
   q.require(q.model().family == models::Family::llama,
             fmt::format("family {}", models::name(q.model().family)),
             "family llama, torchtitan's llama3", "emit for megatron");
+  q.require(q.model().kinds.empty(),
+            "layers of several kinds: " + models::kinds_text(q.model()),
+            "layers that are all alike, torchtitan's llama3", "emit for megatron");
   q.require(s.pipeline == 1 || !planner::schedule_def(s.schedule).torch.empty(),
             fmt::format("schedule={}", name(s.schedule)),
             "schedule=gpipe, 1f1b, interleaved or zb_v, which torch's pipelining has",

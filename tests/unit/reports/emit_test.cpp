@@ -1,50 +1,14 @@
 #include "reports/emit/emit.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include <fmt/ranges.h>
 
 #include "core/json.hpp"
-#include "tests/catch.hpp"
-#include "tests/unit/reports/sample.hpp"
+#include "tests/unit/reports/emitted.hpp"
 
 using namespace planner;
-using reports::emit::launch_of;
-using reports_test::has;
-
-namespace {
-
-using Change = std::function<void(Plan&, Strategy&)>;
-
-core::Result<reports::emit::Launch> emitted(const char* model, const char* framework,
-                                            const Change& change = {}) {
-  Plan plan = reports_test::sample_plan();
-  plan.model = models::find_model(model).value();
-  Candidate c = *plan.chosen;
-  if (change) change(plan, c.strategy);
-  return launch_of(plan, c, framework);
-}
-
-// Whether the framework refuses it, and says both words.
-bool is_refused(const char* model, const char* framework, const Change& change, const char* found,
-                const char* fix) {
-  const auto launch = emitted(model, framework, change);
-  if (launch.ok()) return false;
-  const std::string text = core::to_text(launch.problems());
-  INFO(text);
-  CHECK(has(text, found));
-  CHECK(has(text, fix));
-  return has(text, found) && has(text, fix);
-}
-
-void fully_sharded(Plan&, Strategy& s) {
-  s.tensor = 1;
-  s.data = s.shard_group = 8;
-  s.sharding = Sharding::zero3;
-}
-
-}  // namespace
+using namespace reports_test;
 
 TEST_CASE("a plan of GPT-2 becomes options of Megatron-LM, degree by degree") {
   const auto launch = emitted("gpt2-124m", "megatron");

@@ -1,0 +1,23 @@
+#pragma once
+// Internal: what Megatron-LM can say of a model's layers. Layers of several kinds are patterns:
+// --moe-layer-freq and --no-rope-freq take a Python list with an entry for each layer.
+
+#include <cstdint>
+#include <string>
+
+#include "models/spec.hpp"
+
+namespace reports::emit {
+
+struct MegatronLayers {
+  bool sayable = true;                 // kinds differ in experts and in rotation alone
+  models::Variants variants;           // of all layers; of experts, what the mixtures have
+  std::int64_t ffn_hidden = 0;
+  std::int64_t expert_ffn_hidden = 0;  // where both kinds of feed-forward are there, else 0
+  std::string mixtures, unrotated;     // "([0]*3+[1]*1)*12": the layers that are; "" no pattern
+};
+
+// REQUIRES: check_spec accepts it.
+MegatronLayers megatron_layers(const models::ModelSpec& spec);
+
+}  // namespace reports::emit
