@@ -44,6 +44,7 @@ std::vector<models::ModelSpec> families() {
   all.back().name = "mixtral";
   all.back().variants.experts = 6;
   all.back().variants.experts_per_token = 2;
+  all.push_back(tiny_mixed("dmsd"));
   all.push_back(tiny(models::Family::qwen3));
   all.back().name = "qwen3 with experts";
   all.back().kv_heads = 2;
@@ -104,6 +105,12 @@ TEST_CASE("programs of divided experts are sound under every kind of strategy") 
       if (s.sharding != Sharding::none) s.shard_group = data;
       check_sound(spec, tiny_job(spec, 12), s);
     }
+  spec = tiny_mixed("ddmm");           // a stage without experts
+  for (Strategy s : strategies()) {
+    s.grad_accum = 6;
+    s.expert = 2;
+    check_sound(spec, tiny_job(spec, 12), s);
+  }
 }
 
 TEST_CASE("programs of every family are sound with chunks and with split backward passes") {
