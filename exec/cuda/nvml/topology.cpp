@@ -1,9 +1,7 @@
 #include "exec/cuda/nvml/topology.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <fstream>
 
 #include <fmt/format.h>
 
@@ -19,16 +17,6 @@ std::optional<int> reading(const NvmlLibrary& library, const char* name, Device 
   unsigned value = 0;
   if (!library.call(name, device, &value)) return std::nullopt;
   return static_cast<int>(value);
-}
-
-// Of sysfs, whose domains have four digits and whose letters are small: "0000:1b:00.0".
-std::optional<int> numa_node(const std::string& folder, std::string pci) {
-  for (char& c : pci) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (pci.size() == 16) pci = pci.substr(4);
-  std::ifstream file(folder + "/" + pci + "/numa_node");
-  int node = -1;
-  if (!(file >> node) || node < 0) return std::nullopt;
-  return node;
 }
 
 void read_links(const NvmlLibrary& library, Device device, GpuLinks& gpu) {
@@ -150,7 +138,7 @@ Topology read_topology(const NvmlLibrary& library, const std::string& pci_device
     gpu.pci = pci.bus_id;
     gpu.pcie_generation = reading(library, "nvmlDeviceGetMaxPcieLinkGeneration", device);
     gpu.pcie_width = reading(library, "nvmlDeviceGetMaxPcieLinkWidth", device);
-    gpu.numa_node = numa_node(pci_devices, gpu.pci);
+    gpu.numa_node = exec::cuda::numa_node(gpu.pci, pci_devices);
     read_links(library, device, gpu);
     t.gpus.push_back(std::move(gpu));
     devices.push_back(device);

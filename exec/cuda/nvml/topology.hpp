@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/units.hpp"
+#include "exec/cuda/affinity.hpp"
 #include "exec/cuda/nvml/library.hpp"
 #include "hw_profiles/profile.hpp"
 
@@ -32,7 +33,7 @@ struct Topology {
 
 // `pci_devices`: the folder of sysfs that names NUMA nodes.
 Topology read_topology(const NvmlLibrary& library,
-                       const std::string& pci_devices = "/sys/bus/pci/devices");
+                       const std::string& pci_devices = kPciDevices);
 
 // One line: "8 GPUs; 18 NVLinks of version 4 each, 478 GB/s, to switches; PCIe 5 x16; ...".
 std::string to_text(const Topology& topology);

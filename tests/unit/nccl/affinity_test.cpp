@@ -1,4 +1,4 @@
-#include "exec/cuda/nccl/affinity.hpp"
+#include "exec/cuda/affinity.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -58,6 +58,8 @@ TEST_CASE("the CPUs near a GPU are those of its slot, whose letters may be capit
   const auto near = cpus_near("0000:1B:00.0", sysfs.root());
   CHECK(near.node == 1);
   CHECK(near.cpus == std::vector<int>{2, 3, 6});
+  CHECK(exec::cuda::numa_node("00000000:1B:00.0", sysfs.root()) == 1);  // as NVML writes it
+  CHECK(cpus_near("00000000:1B:00.0", sysfs.root()).cpus == near.cpus);
 }
 
 TEST_CASE("where the machine does not say which CPUs are near, a rank stays where it is") {

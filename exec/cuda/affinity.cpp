@@ -1,4 +1,4 @@
-#include "exec/cuda/nccl/affinity.hpp"
+#include "exec/cuda/affinity.hpp"
 
 #include <sched.h>
 
@@ -48,12 +48,24 @@ std::optional<std::vector<int>> cpus_from(std::string_view list) {
   return cpus;
 }
 
-NearCpus cpus_near(std::string pci, const std::string& root) {
+// Of sysfs, whose domains have four digits (NVML's eight) and whose letters are small.
+static std::string folder_of(std::string pci, const std::string& root) {
   for (char& c : pci) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  constexpr std::size_t kLongDomain = sizeof "00000000:1b:00.0" - 1;
+  if (pci.size() == kLongDomain) pci = pci.substr(4);
+  return root + "/" + pci;
+}
+
+std::optional<int> numa_node(const std::string& pci, const std::string& root) {
+  const auto node = number_from(line_of(folder_of(pci, root) + "/numa_node"));
+  return node && *node >= 0 ? node : std::nullopt;
+}
+
+NearCpus cpus_near(const std::string& pci, const std::string& root) {
   NearCpus near;
-  const std::string folder = root + "/" + pci;
-  const auto node = number_from(line_of(folder + "/numa_node"));
-  if (!node || *node < 0) {  // -1: the firmware does not say, or there is one node alone
+  const std::string folder = folder_of(pci, root);
+  const auto node = numa_node(pci, root);
+  if (!node) {
     near.unknown = fmt::format("{} names no NUMA node", folder);
     return near;
   }

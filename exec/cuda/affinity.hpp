@@ -18,8 +18,12 @@ struct NearCpus {
   std::vector<int> cpus;               // empty: not known
   std::string unknown;                 // why
 };
-// pci: as the driver writes it, "0000:1B:00.0". root: where sysfs has PCI devices.
-NearCpus cpus_near(std::string pci, const std::string& root = "/sys/bus/pci/devices");
+inline constexpr const char* kPciDevices = "/sys/bus/pci/devices";
+// Of a PCI device; nothing where the firmware does not say, or there is one node alone.
+// pci: as the driver ("0000:1B:00.0") or NVML ("00000000:1B:00.0") writes it. root: where sysfs has
+// PCI devices.
+std::optional<int> numa_node(const std::string& pci, const std::string& root = kPciDevices);
+NearCpus cpus_near(const std::string& pci, const std::string& root = kPciDevices);
 
 // Keeps the calling thread, and those that it starts from now on, on the near ones of the CPUs that
 // it may run on. It stays where it is where none of these is near, so that what a launcher decided
