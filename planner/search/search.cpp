@@ -261,7 +261,7 @@ static void state_fewer_gpus(const Request& request, Plan& plan) {
 // With the limits of what the framework runs.
 static core::Result<Request> within_framework(Request request) {
   for (const hw_profiles::Framework::Runs& r : request.profile.framework.runs)
-    if (const core::Status done = request.constraints.limit(r.key + '=' + r.values); !done.ok())
+    if (const core::Status done = request.constraints.limit(r.key, r.values); !done.ok())
       return done.problems();
   return request;
 }

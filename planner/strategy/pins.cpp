@@ -174,6 +174,35 @@ core::Status Constraints::pin(std::string_view text) { return add(text, Kind::pi
 core::Status Constraints::forbid(std::string_view text) { return add(text, Kind::forbid); }
 core::Status Constraints::limit(std::string_view text) { return add(text, Kind::limit); }
 
+core::Status Constraints::limit(std::string_view key, std::string_view values) {
+  constexpr std::string_view kWhere = " where ";
+  const std::size_t at = key.find(kWhere);
+  const std::string own = fmt::format("{}={}", key.substr(0, at), values);
+  if (at == std::string_view::npos) return limit(own);
+  return add_conditional(own, key.substr(at + kWhere.size()));
+}
+
+// Both sides are read as limits are.
+core::Status Constraints::add_conditional(std::string_view own_limit, std::string_view where) {
+  Constraints sides;
+  if (core::Status done = sides.limit(own_limit); !done.ok()) return done;
+  if (core::Status done = sides.limit(where); !done.ok()) return done;
+  PLANNER_CHECK(sides.keys_.size() == 2, "a limit of one key where another has a value");
+  const KeyRule &own = sides.keys_.front(), &other = sides.keys_.back();
+  const Conditional added{own.key, own.limits, other.key, other.limits};
+  if (std::ranges::find(conditionals_, added) == conditionals_.end())
+    conditionals_.push_back(added);
+  return core::Done{};
+}
+
+bool Constraints::meets(const Conditional& c, const Strategy& strategy) const {
+  const auto has = [&](const StrategyKey& key, const std::vector<Value>& values) {
+    return std::ranges::find(values, value_of(key, strategy)) != values.end();
+  };
+  if (c.key->name == "sharding" && strategy.data_ranks() == 1) return true;
+  return !has(*c.other, c.when) || has(*c.key, c.limits);
+}
+
 void Constraints::release(std::string_view key) {
   for (KeyRule& r : keys_)
     if (r.key->name == key) r.pinned.clear();
@@ -203,6 +232,8 @@ Constraints::Value Constraints::value_of(const StrategyKey& key, const Strategy&
 std::string_view Constraints::broken(const Strategy& strategy) const {
   for (const KeyRule& r : keys_)
     if (!r.admits(value_of(*r.key, strategy))) return r.key->name;
+  for (const Conditional& c : conditionals_)
+    if (!is_pinned(c.key->name) && !meets(c, strategy)) return c.key->name;
   return {};
 }
 
@@ -216,9 +247,11 @@ std::string_view Constraints::forbids(const Strategy& strategy) const {
 
 bool Constraints::is_within_limits(const Strategy& strategy) const {
   return std::ranges::all_of(keys_, [&](const KeyRule& r) {
-    return r.limits.empty() ||
-           std::ranges::find(r.limits, value_of(*r.key, strategy)) != r.limits.end();
-  });
+           return r.limits.empty() ||
+                  std::ranges::find(r.limits, value_of(*r.key, strategy)) != r.limits.end();
+         }) &&
+         std::ranges::all_of(conditionals_,
+                             [&](const Conditional& c) { return meets(c, strategy); });
 }
 
 std::vector<std::string_view> Constraints::beyond_limits() const {
@@ -228,6 +261,16 @@ std::vector<std::string_view> Constraints::beyond_limits() const {
       return std::ranges::find(r.limits, value) == r.limits.end();
     };
     if (!r.limits.empty() && std::ranges::any_of(r.pinned, is_beyond)) found.push_back(r.key->name);
+  }
+  for (const Conditional& c : conditionals_) {
+    const auto any_pinned = [&](const StrategyKey& key, const std::vector<Value>& among, bool in) {
+      const KeyRule* r = find(key.name);
+      return r != nullptr && std::ranges::any_of(r->pinned, [&](const Value& v) {
+               return (std::ranges::find(among, v) != among.end()) == in;
+             });
+    };
+    if (any_pinned(*c.other, c.when, true) && any_pinned(*c.key, c.limits, false))
+      found.push_back(c.key->name);
   }
   return found;
 }

@@ -22,6 +22,9 @@ class Constraints {
   core::Status forbid(std::string_view text);
   // Only these values, unless the key is pinned, which then decides: "key=a|b". Not in texts().
   core::Status limit(std::string_view text);
+  // The same of values "a|b" of a key, or of "key where other=c": of strategies with other=c alone.
+  // Such limits of sharding leave one data rank alone, which has nothing to shard.
+  core::Status limit(std::string_view key, std::string_view values);
   // Takes back what was pinned of the key; what is forbidden of it stays.
   void release(std::string_view key);
 
@@ -59,6 +62,17 @@ class Constraints {
     bool admits(const Value& value) const;
   };
 
+  // A limit of strategies that have one of `when`.
+  struct Conditional {
+    const StrategyKey* key = nullptr;
+    std::vector<Value> limits;
+    const StrategyKey* other = nullptr;
+    std::vector<Value> when;
+    friend bool operator==(const Conditional&, const Conditional&) = default;
+  };
+  bool meets(const Conditional& conditional, const Strategy& strategy) const;
+  core::Status add_conditional(std::string_view own_limit, std::string_view where);
+
   static core::Result<Value> parse_value(const StrategyKey& key, std::string_view text,
                                          std::string_view where);
   static Value value_of(const StrategyKey& key, const Strategy& strategy);
@@ -76,6 +90,7 @@ class Constraints {
   const KeyRule* find(std::string_view key) const;
 
   std::vector<KeyRule> keys_;
+  std::vector<Conditional> conditionals_;
   std::vector<std::string> texts_;
 };
 

@@ -53,6 +53,31 @@ TEST_CASE("a limit holds where its key is not pinned, and a pin beyond it is nam
   CHECK(c.limit("sharding=zero4").problems().at(0).where == "framework.runs sharding=zero4");
 }
 
+TEST_CASE("a limit may hold for strategies that have a value of another key alone") {
+  Constraints c;
+  REQUIRE(c.limit("sharding where offload=optimizer", "zero1").ok());
+  REQUIRE(c.limit("sharding where offload=optimizer", "zero1").ok());  // said twice
+  Strategy s;
+  s.data = 4;
+  CHECK(c.admits(s));
+  s.offload = {"optimizer"};
+  CHECK(c.broken(s) == "sharding");
+  CHECK_FALSE(c.is_within_limits(s));
+  s.sharding = Sharding::zero1;
+  CHECK(c.admits(s));
+  s.sharding = Sharding::none;
+  s.data = 1;                          // nothing to shard
+  CHECK(c.admits(s));
+  s.data = 4;
+  CHECK(c.beyond_limits().empty());
+  REQUIRE(c.pin("sharding=none").ok());
+  CHECK(c.admits(s));
+  CHECK(c.beyond_limits().empty());
+  REQUIRE(c.pin("offload=optimizer").ok());
+  CHECK(c.beyond_limits() == std::vector<std::string_view>{"sharding"});
+  CHECK_FALSE(c.limit("sharding where nothing=1", "zero1").ok());
+}
+
 TEST_CASE("every plan for a framework is of what it runs: choice, alternatives, frontier, fixes") {
   for (const std::string& framework : hw_profiles::framework_names())
     for (const char* gpu : {"a100-sxm-80g", "rtx3090"}) {
@@ -61,7 +86,7 @@ TEST_CASE("every plan for a framework is of what it runs: choice, alternatives, 
       Constraints limits;
       for (const auto& runs : r.profile.framework.runs) {
         CHECK_FALSE(runs.source.empty());
-        REQUIRE(limits.limit(runs.key + '=' + runs.values).ok());
+        REQUIRE(limits.limit(runs.key, runs.values).ok());
       }
       const Plan plan = pinned_plan(r);
       std::vector<Candidate> all = plan.alternatives;
