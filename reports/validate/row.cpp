@@ -13,6 +13,7 @@
 #include "planner/lowering/lower.hpp"
 #include "planner/strategy/keys.hpp"
 #include "planner/strategy/schedules.hpp"
+#include "reports/validate/row_experts.hpp"
 
 namespace reports::validation {
 namespace {
@@ -56,20 +57,6 @@ void read_family(const CsvRow& row, models::ModelSpec& model, Problems& problems
   constexpr std::array<std::pair<std::string_view, models::Ffn>, 3> kFfn{
       {{"gelu", models::Ffn::gelu}, {"relu2", models::Ffn::gelu}, {"swiglu", models::Ffn::swiglu}}};
   choose(row, "ffn", kFfn, model.variants.ffn, problems);
-}
-
-// Experts in every layer: what the graphs here have.
-void read_experts(const CsvRow& row, models::ModelSpec& model, Problems& problems) {
-  row.optional("experts", model.variants.experts, core::IntRange{0, models::kMaxExperts}, problems);
-  if (model.variants.experts == 0) return;
-  row.required("experts_per_token", model.variants.experts_per_token,
-               core::IntRange{1, models::kMaxExperts}, problems);
-  row.optional("expert_ffn", model.ffn_hidden, kWidth, problems);
-  for (const std::string_view column : {"dense_layers", "shared_experts", "mtp_layers"}) {
-    std::int64_t n = 0;
-    row.optional(column, n, core::IntRange{0, models::kMaxLayers}, problems);
-    if (n > 0) row.problem(column, "none: experts alone in every layer", "", problems);
-  }
 }
 
 void read_model(const CsvRow& row, models::ModelSpec& model, std::int64_t& seq_len,

@@ -6,6 +6,7 @@
 
 #include "core/json.hpp"
 #include "hw_profiles/load.hpp"
+#include "models/layer_kinds.hpp"
 #include "reports/validate/neighbours.hpp"
 #include "tests/catch.hpp"
 
@@ -277,6 +278,16 @@ TEST_CASE("a mixture is read with its experts and the width of its heads") {
   const std::string columns = "experts,experts_per_token,expert_parallel,a2a_overlap";
   CHECK(read_with(columns, "16,2,4,1").rows.front().strategy.expert_overlap);
   CHECK_FALSE(read_with(columns, "16,2,4,0").rows.front().strategy.expert_overlap);
+}
+
+TEST_CASE("dense layers before mixtures are read as a kind of their own") {
+  const Rows rows = read_with("experts,experts_per_token,expert_ffn,dense_layers", "16,2,512,1");
+  REQUIRE(rows.rows.size() == 1);
+  const models::ModelSpec& m = rows.rows.front().model;
+  CHECK(models::kinds_text(m) == "1 dense, " + std::to_string(m.layers - 1) + " mixture");
+  CHECK(m.kinds.front().ffn_hidden == m.ffn_hidden);
+  CHECK(m.kinds.back().ffn_hidden == 512);
+  CHECK(models::check_spec(m).empty());
 }
 
 TEST_CASE("what no graph here has is named and left out") {
