@@ -154,10 +154,12 @@ Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
 }  // namespace
 
 std::vector<std::string_view> lora_targets_of(const ModelSpec& spec) {
+  const auto latent = [](const LayerView& kind) { return kind.variants.kv_rank > 0; };
   std::vector<std::string_view> all{"q", "k", "v", "o"};
+  if (any_kind(spec, latent)) all = {"o"};
   const auto dense = [](const LayerView& kind) { return kind.variants.experts == 0; };
   const auto gated = [&](const LayerView& kind) {
-    return dense(kind) && kind.variants.ffn == Ffn::swiglu;
+    return dense(kind) && is_gated(kind.variants.ffn);
   };
   if (any_kind(spec, gated)) all.emplace_back("gate");
   if (any_kind(spec, dense)) all.insert(all.end(), {"up", "down"});

@@ -86,7 +86,7 @@ TensorIndex linear(SegmentBuilder& b, const std::string& name, TensorIndex x, Li
 // The same, never in 8 bits: heads, routers, adapters.
 TensorIndex wide_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
                         LinearShape shape, ParameterIndex weight,
-                        TensorRole role = TensorRole::activation);
+                        TensorRole role = TensorRole::activation, ParameterIndex bias = -1);
 // act(x W^T + b). gelu_tanh cannot be undone from y: it becomes a dense identity and a gelu.
 TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
                   ParameterIndex weight, ParameterIndex bias, Activation activation,
@@ -95,15 +95,19 @@ TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, Lin
 TensorIndex lora_up(SegmentBuilder& b, const std::string& name, TensorIndex base, TensorIndex u,
                     LinearShape per_group, ParameterIndex weight,
                     std::vector<std::int64_t> column_offsets);
-// y = x rstd gamma.
+// y = x rstd (offset + gamma).
 TensorIndex rms_norm(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                     std::int64_t n, ParameterIndex gamma);
-// Heads of this rank; qkv[rows, (heads + 2 kv_heads) head_dim], q first, then k, then v.
-struct HeadShape { std::int64_t heads, kv_heads, head_dim; };
+                     std::int64_t n, ParameterIndex gamma, double offset = 0);
+// Heads of this rank; a row of qkv has q first, then k, then v, which may be narrower (value_dim 0:
+// they are not).
+struct HeadShape { std::int64_t heads, kv_heads, head_dim, value_dim = 0; };
 struct AttentionUse {
   bool causal = true;
   bool alibi = false;
   std::int64_t keys = 0;  // rows of keys and values; 0: as many as of queries
+  std::int64_t window = 0, chunk = 0;   // as Operator's
+  double soft_cap = 0, score_scale = 0;
+  ParameterIndex sinks = -1;            // [heads]; -1: none
 };
 // Rotates the first `rotated` dimensions of each query and key head, in place.
 TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
@@ -118,16 +122,36 @@ TensorIndex row_exchange(SegmentBuilder& b, const std::string& name, TensorIndex
                          std::int64_t rows, HeadShape shape);
 // One function of each element, of a kind that models/ops declares by unary(); in x's place or in
 // storage of its own. form: of gelu.
-struct UnaryUse { bool in_place = false; Activation form = Activation::identity; };
+struct UnaryUse {
+  bool in_place = false;
+  Activation form = Activation::identity;
+  double factor = 1.0;                  // of soft_cap: the cap
+  TensorRole role = TensorRole::activation;
+};
 TensorIndex unary(SegmentBuilder& b, const std::string& name, OpKind kind, TensorIndex x,
                   std::int64_t rows, std::int64_t n, UnaryUse use = {});
-// y[rows,n] = silu(x[:, :n]) x[:, n:].
-TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                   std::int64_t n);
+// y[rows,n] = act(x[:, :n]) x[:, n:], of a kind that models/ops declares by gated().
+TensorIndex gated(SegmentBuilder& b, const std::string& name, OpKind kind, TensorIndex x,
+                  std::int64_t rows, std::int64_t n);
+// y = factor x, in x's place.
+TensorIndex scale(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                  std::int64_t n, double factor);
+// y[rows,n] = sigmoid(gate[rows]) x, or gate x where the gates are open already.
+enum class Gate : std::uint8_t { sigmoid, open };
+TensorIndex row_gate(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorIndex gate,
+                     std::int64_t rows, std::int64_t n, Gate kind = Gate::sigmoid);
+// qkv of `shape` from q, kv and the keys' rotated part, of `rotated` columns, that heads share.
+TensorIndex latent_join(SegmentBuilder& b, const std::string& name, TensorIndex q, TensorIndex kv,
+                        TensorIndex k_rope, std::int64_t rows, HeadShape shape,
+                        std::int64_t rotated);
+// Queries and keys by an RMS norm each over all heads of all `tensor` ranks [olmo2].
+TensorIndex width_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
+                       std::int64_t rows, HeadShape shape, ParameterIndex q_gamma,
+                       ParameterIndex k_gamma, std::int64_t tensor);
 // Mixture of experts: rows are tokens, of which each goes to `chosen` experts.
 struct Routing { TensorIndex gates, places; };  // [rows, chosen] each
 Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, std::int64_t rows,
-              std::int64_t experts, std::int64_t chosen);
+              std::int64_t experts, std::int64_t chosen, const Router& router = {});
 TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorRole role,
                      TensorIndex places, std::int64_t rows, std::int64_t n, std::int64_t chosen);
 // Rows of n to and from the ranks that hold the experts. x, and backward y's gradient, is `sent`.
@@ -137,13 +161,17 @@ TensorIndex expert_exchange(SegmentBuilder& b, const std::string& name, TensorIn
 // `origins` ranks hold as many of each layer.
 TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
                           LinearShape shape, ParameterIndex weight, std::int64_t origins,
-                          TensorRole role = TensorRole::activation);
+                          TensorRole role = TensorRole::activation,
+                          ParameterIndex bias = -1, std::int64_t bias_ways = 1);
 TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, Routing routing,
-                    std::int64_t rows, std::int64_t n, std::int64_t chosen);
+                    std::int64_t rows, std::int64_t n, std::int64_t chosen, bool weighs = true);
 // All of that but the router: each expert a gated feed-forward, divided over tensor ranks like a
 // dense one; `ways` ranks hold experts / ways each, and exchange rows before and after.
 struct ExpertsShape {
   std::int64_t rows, hidden, ffn_hidden, experts, chosen, tensor, ways;
+  OpKind gate = OpKind::swiglu;         // of the kinds that gated() takes
+  bool biases = false;                  // of both matrices of each expert
+  bool weighs = true;                   // results by their gates
 };
 struct ExpertsInit { double first_stddev, second_stddev; bool frozen; };
 TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
@@ -155,9 +183,10 @@ TensorIndex add(SegmentBuilder& b, const std::string& name, TensorIndex x, Tenso
                 std::int64_t rows, std::int64_t n);
 TensorIndex bias_add(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                      std::int64_t n, ParameterIndex bias);
-// Each query and key head by an RMS norm of its own; gammas {q, k} of head_dim [qwen3].
+// Each query and key head by an RMS norm of its own; gammas {q, k} of head_dim [qwen3], or none.
 TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
-                    HeadShape shape, ParameterIndex q_gamma, ParameterIndex k_gamma);
+                    HeadShape shape, ParameterIndex q_gamma, ParameterIndex k_gamma,
+                    double offset = 0);
 
 // ---- Operators of images.
 // The weight is [y.channels, x.channels / groups, kernel, kernel].

@@ -113,7 +113,9 @@ core::Flops count_gemm_flops(const ModelGraph& graph, double (*passes)(const Ope
 
 double once(const Operator&) { return 1; }
 double trained(const Operator& op) {
-  const bool frozen = !op.parameters.empty() && op.flops_weight_gradient.value() == 0;
+  const bool product = ops::schema(op.kind).gradient == ops::Gradient::product;  // has a weight
+  const bool frozen =
+      product && !op.parameters.empty() && op.flops_weight_gradient.value() == 0;
   return frozen ? 2 : 3;
 }
 
@@ -121,6 +123,19 @@ double masked(const Operator& op) { return op.causal && op.kind == OpKind::atten
 double masked_trained(const Operator& op) { return masked(op) * trained(op); }
 
 }  // namespace
+
+double reach(const Operator& op) {
+  const auto keys = static_cast<double>(op.keys);
+  if (op.window_keys > 0 && op.window_keys < op.keys) {
+    const auto window = static_cast<double>(op.window_keys);
+    return window * (2 * keys - window) / keys;
+  }
+  if (op.chunk_keys > 0 && op.chunk_keys < op.keys) {
+    const std::int64_t whole = op.keys / op.chunk_keys, rest = op.keys % op.chunk_keys;
+    return static_cast<double>(whole * op.chunk_keys * op.chunk_keys + rest * rest) / keys;
+  }
+  return keys;
+}
 
 OperatorGraph expand(const ModelGraph& graph) {
   OperatorGraph whole;

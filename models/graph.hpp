@@ -82,6 +82,16 @@ struct Parameter {
 struct ImageShape { std::int64_t channels = 0, height = 0, width = 0; };
 struct Window { std::int64_t kernel = 1, stride = 1, padding = 0; };
 
+// How a router's logits become gates (schemas_experts.hpp).
+struct Router {
+  bool sigmoid = false;                // else softmax
+  bool normalised = true;              // the gates of a row add up to `scale`
+  double scale = 1.0;
+  // A softmax over the chosen logits alone is the same as one over all that is then normalised.
+  bool chosen_alone() const { return !sigmoid && normalised && scale == 1.0; }
+  friend bool operator==(const Router&, const Router&) = default;
+};
+
 struct Operator {
   std::string name;                    // "attn.qkv"
   OpKind kind{};
@@ -106,6 +116,14 @@ struct Operator {
   Window window;                       // the same
   std::int64_t origins = 1;            // expert_linear: ranks whose rows it has, as many of each
   bool causal = true, alibi = false;   // attention
+  // attention: keys that a query sees, the last `window` or those of its chunk of so many; 0: all.
+  std::int64_t window_keys = 0, chunk_keys = 0;
+  double soft_cap = 0;                 // attention: of its scores; 0: none
+  double score_scale = 0;              // attention: 0: 1 / sqrt(head_dim)
+  std::int64_t value_dim = 0;          // of a head's values; 0: head_dim
+  Router router{};                     // top_k
+  bool weighs = true;                  // combine: by the gates; else rows were weighed before
+  double gamma_offset = 0;             // norms: added to gamma
   std::int64_t keys = 0;               // attention: rows of keys that exist, of all context ranks
   // attention over keys that come block by block round a ring of context ranks: those of the rank
   // `ring_step` places before this one. ring_steps 0: all keys at once.
@@ -120,6 +138,19 @@ struct Operator {
   // backward passes read and write about twice that, stated separately.
   std::int64_t elements_forward = 0, elements_backward = 0, parameter_elements = 0;
 };
+
+// Width of a head's values.
+inline std::int64_t value_dim_of(const Operator& op) {
+  return op.value_dim > 0 ? op.value_dim : op.head_dim;
+}
+// Columns of q, k and v together.
+inline std::int64_t qkv_columns(const Operator& op) {
+  return (op.heads + op.kv_heads) * op.head_dim + op.kv_heads * value_dim_of(op);
+}
+// Keys that a query of attention sees on average, twice over where the mask is causal: all that
+// exist, as the convention of FLOPs counts the square of causal attention; of a window w of k keys
+// w (2 k - w) / k; of chunks their own squares.
+double reach(const Operator& attention);
 
 struct TensorEdge { TensorIndex tensor = kNoTensor; };
 

@@ -144,9 +144,11 @@ void read_bloom(JsonReader& r, ModelSpec& spec) {
 void read_window(JsonReader& r, ModelSpec& spec) {
   bool used = true;
   r.optional("use_sliding_window", used);
-  const std::vector<bool> layers = window_layers(r, spec.layers);
-  if (used && r.has("sliding_window") && std::ranges::count(layers, true) > 0)
-    r.required("sliding_window", spec.window, kWidthRange);
+  const std::vector<bool> local = window_layers(r, spec.layers);
+  std::int64_t window = 0;
+  if (used && r.has("sliding_window") && std::ranges::count(local, true) > 0)
+    r.required("sliding_window", window, kWidthRange);
+  if (window > 0) set_window_by(spec, local, window);
 }
 
 // The largest of its kinds: each is one elementwise kernel, which the graph leaves out.
@@ -174,7 +176,6 @@ void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
   if (spec.variants.output_bias) spec.variants.qkv_bias = true;
   r.optional("mlp_bias", spec.variants.ffn_bias);
   read_silu(r);
-  read_window(r, spec);
   set_defaults(spec, kTokensPerStep, 2048);
 }
 
@@ -301,6 +302,7 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   if (type == "mpt") read_mpt(reader, spec);
   if (type == "bert") read_bert(reader, spec);
   if (type == "gpt_neox") read_gpt_neox(reader, spec);
+  read_window(reader, spec);
   read_dropout(reader, spec);
   reader.ignore_unknown();
   return spec;

@@ -95,4 +95,19 @@ void set_layers_by(ModelSpec& spec, const std::vector<bool>& chosen, const Layer
   set_layers(spec, layers);
 }
 
+void set_window_by(ModelSpec& spec, const std::vector<bool>& local, std::int64_t window) {
+  std::vector<LayerKind> layers;
+  const bool one = spec.kinds.empty();
+  for (const int kind : kind_of_layers(spec)) {
+    LayerKind layer = one ? LayerKind{"", spec.ffn_hidden, spec.variants}
+                          : spec.kinds[static_cast<std::size_t>(kind)];
+    const bool within = local[layers.size()];
+    const std::string where = within ? "local" : "global";
+    layer.name = layer.name.empty() ? where : layer.name + "_" + where;
+    layer.variants.window = within ? window : 0;
+    layers.push_back(std::move(layer));
+  }
+  set_layers(spec, layers);
+}
+
 }  // namespace models

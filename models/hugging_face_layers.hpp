@@ -27,4 +27,7 @@ std::vector<bool> rotary_layers(core::JsonReader& r, std::int64_t layers);
 void set_layers_by(ModelSpec& spec, const std::vector<bool>& chosen, const LayerKind& kind,
                    const LayerKind& others);
 
+// The spec's layers, of which these attend within `window`.
+void set_window_by(ModelSpec& spec, const std::vector<bool>& local, std::int64_t window);
+
 }  // namespace models

@@ -151,7 +151,9 @@ std::vector<std::int64_t> ffn_widths(const ModelSpec& spec) {
 
 std::int64_t tensor_divisor(const ModelSpec& spec) {
   std::int64_t common = spec.kv_heads;
-  for_each_kind(spec, [&](const LayerView& kind) { common = std::gcd(common, kind.ffn_hidden); });
+  for_each_kind(spec, [&](const LayerView& kind) {
+    common = std::gcd(common, std::gcd(kind.ffn_hidden, kind.variants.shared_ffn));
+  });
   return common;
 }
 

@@ -100,8 +100,9 @@ TensorIndex linear(SegmentBuilder& b, const std::string& name, TensorIndex x, Li
 }
 
 TensorIndex wide_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
-                        LinearShape shape, ParameterIndex weight, TensorRole role) {
-  return product(b, name, x, x, shape, weight, -1, role);
+                        LinearShape shape, ParameterIndex weight, TensorRole role,
+                        ParameterIndex bias) {
+  return product(b, name, x, x, shape, weight, bias, role);
 }
 
 TensorIndex dense(SegmentBuilder& b, const std::string& name, TensorIndex x, LinearShape shape,
@@ -147,15 +148,15 @@ TensorIndex lora_up(SegmentBuilder& b, const std::string& name, TensorIndex base
 TensorIndex unary(SegmentBuilder& b, const std::string& name, OpKind kind, TensorIndex x,
                   std::int64_t rows, std::int64_t n, UnaryUse use) {
   const bool in_place = use.in_place;
-  const TensorIndex y =
-      b.tensor(name + ".out", TensorRole::activation, rows * n, in_place ? x : kNoTensor);
+  const TensorIndex y = b.tensor(name + ".out", use.role, rows * n, in_place ? x : kNoTensor);
   Operator op = shaped(name, kind, rows, n, n);
+  op.scale = use.factor;
   op.inputs = {x};
   op.outputs = {y};
   op.saved = {ops::kept_of_unary(kind) == "x" ? x : y};
   op.activation = use.form;
   count_pointwise(op);
-  const bool halves = ops::index_in(ops::schema(kind).outputs, "half") >= 0 && n % 2 == 0;
+  const bool halves = ops::is_activation(kind) && n % 2 == 0;
   if (halves) b.keep_beside(op, b.kept.activated * static_cast<double>(rows * (n / 2)));
   b.add(std::move(op));
   return y;

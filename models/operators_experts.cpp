@@ -12,7 +12,7 @@ constexpr double kRouteForward = 4;
 constexpr double kRouteInputGradient = 4;
 
 Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, std::int64_t rows,
-              std::int64_t experts, std::int64_t chosen) {
+              std::int64_t experts, std::int64_t chosen, const Router& router) {
   Routing routing;
   routing.gates = b.tensor(name + ".gates", TensorRole::activation, rows * chosen);
   routing.places = b.tensor(name + ".places", TensorRole::tokens, rows * chosen);
@@ -20,6 +20,8 @@ Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, st
   op.inputs = {logits};
   op.outputs = {routing.gates, routing.places};
   op.saved = {routing.gates, routing.places};
+  if (!router.chosen_alone()) op.saved.push_back(logits);
+  op.router = router;
   op.flops_forward = flops(kRouteForward + static_cast<double>(chosen), rows, experts);
   op.flops_input_gradient = flops(kRouteInputGradient, rows, experts);
   op.elements_forward = op.elements_backward = rows * (experts + 2 * chosen);
@@ -53,12 +55,16 @@ TensorIndex expert_exchange(SegmentBuilder& b, const std::string& name, TensorIn
 
 TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
                           LinearShape shape, ParameterIndex weight, std::int64_t origins,
-                          TensorRole role) {
+                          TensorRole role, ParameterIndex bias, std::int64_t bias_ways) {
   const TensorIndex y = b.tensor(name + ".out", role, shape.rows * shape.n);
   Operator op = shaped(name, OpKind::expert_linear, shape.rows, shape.n, shape.k);
   op.inputs = {x};
   op.outputs = {y};
   op.parameters = {weight};
+  if (bias >= 0) {
+    op.parameters.push_back(bias);
+    op.scale = static_cast<double>(bias_ways);  // ranks that divide its columns
+  }
   if (trained(b, weight)) op.saved = {b.kept_input(x)};
   count_product(op, 1, trained(b, weight));
   op.groups = b.parameter_at(weight).shape.front();
@@ -69,9 +75,10 @@ TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorInde
 }
 
 TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, Routing routing,
-                    std::int64_t rows, std::int64_t n, std::int64_t chosen) {
+                    std::int64_t rows, std::int64_t n, std::int64_t chosen, bool weighs) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
   Operator op = shaped(name, OpKind::combine, rows, n, chosen);
+  op.weighs = weighs;
   op.inputs = {x, routing.gates, routing.places};
   op.outputs = {y};
   op.saved = {x, routing.gates, routing.places};
@@ -88,14 +95,22 @@ TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
                     const ExpertsShape& s, const ExpertsInit& init) {
   const std::int64_t rows = s.rows * s.chosen, f = s.ffn_hidden, h = s.hidden;
   const TensorRole outward = s.ways > 1 ? TensorRole::sent : TensorRole::activation;
-  const auto weights = [&](const char* name, std::int64_t out, std::int64_t in, Split split,
-                           double stddev) {
-    Parameter p = make_parameter(name, {s.experts, out, in}, split, Init::normal, stddev);
+  const auto of_experts = [&](Parameter p) {
     p.expert_ways = s.ways;
     p.shape[0] /= s.ways;
     p.elements /= s.ways;
     p.trainable = !init.frozen;
     return b.parameter(std::move(p));
+  };
+  const auto weights = [&](const char* name, std::int64_t out, std::int64_t in, Split split,
+                           double stddev) {
+    return of_experts(make_parameter(name, {s.experts, out, in}, split, Init::normal, stddev));
+  };
+  const auto biases = [&](const char* name, std::int64_t out, Split split) -> ParameterIndex {
+    if (!s.biases) return -1;
+    Parameter p = make_parameter(name, {s.experts, out}, split, Init::zero);
+    p.decays = false;
+    return of_experts(std::move(p));
   };
   const auto exchanged = [&](const char* name, TensorIndex from) {
     return s.ways > 1 ? expert_exchange(b, name, from, rows, h) : from;
@@ -105,15 +120,20 @@ TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
   const TensorIndex here = exchanged("moe.to_experts", sent);
   const ParameterIndex first =
       weights("moe.gate_up.weight", 2 * f, h, {1, s.tensor, 2}, init.first_stddev);
+  const ParameterIndex first_bias = biases("moe.gate_up.bias", 2 * f, {1, s.tensor, 2});
   const TensorIndex both =
-      expert_linear(b, "moe.gate_up", here, {rows, 2 * f / s.tensor, h}, first, s.ways);
-  const TensorIndex gated = swiglu(b, "moe.swiglu", both, rows, f / s.tensor);
+      expert_linear(b, "moe.gate_up", here, {rows, 2 * f / s.tensor, h}, first, s.ways,
+                    TensorRole::activation, first_bias);
+  const char* const name = s.gate == OpKind::geglu ? "moe.geglu" : "moe.swiglu";
+  const TensorIndex activated = gated(b, name, s.gate, both, rows, f / s.tensor);
   const ParameterIndex second =
       weights("moe.proj.weight", h, f, {2, s.tensor, 1}, init.second_stddev);
+  const ParameterIndex second_bias = biases("moe.proj.bias", h, {1, s.tensor, 1});
   const TensorIndex made =
-      expert_linear(b, "moe.proj", gated, {rows, h, f / s.tensor}, second, s.ways, outward);
+      expert_linear(b, "moe.proj", activated, {rows, h, f / s.tensor}, second, s.ways, outward,
+                    second_bias, s.tensor);
   const TensorIndex back = exchanged("moe.from_experts", made);
-  return combine(b, "moe.combine", back, routing, s.rows, h, s.chosen);
+  return combine(b, "moe.combine", back, routing, s.rows, h, s.chosen, s.weighs);
 }
 
 }  // namespace models

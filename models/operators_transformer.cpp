@@ -9,13 +9,14 @@ namespace models {
 constexpr double kRmsForward = 4, kRmsInputGradient = 6, kRmsWeightGradient = 2;
 
 TensorIndex rms_norm(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                     std::int64_t n, ParameterIndex gamma) {
+                     std::int64_t n, ParameterIndex gamma, double offset) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
   const TensorIndex rstd = b.tensor(name + ".rstd", TensorRole::statistic, rows);
   Operator op = shaped(name, OpKind::rms_norm, rows, n, n);
   op.inputs = {x};
   op.outputs = {y, rstd};
   op.parameters = {gamma};
+  op.gamma_offset = offset;
   op.saved = {x, rstd};
   op.flops_forward = flops(kRmsForward, rows, n);
   op.flops_input_gradient = flops(kRmsInputGradient, rows, n);
@@ -29,11 +30,13 @@ TensorIndex rms_norm(SegmentBuilder& b, const std::string& name, TensorIndex x, 
 }
 
 static Operator of_heads(const std::string& name, OpKind kind, std::int64_t rows, HeadShape shape) {
-  const std::int64_t qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-  Operator op = shaped(name, kind, rows, shape.heads * shape.head_dim, qkv);
+  Operator op = shaped(name, kind, rows, 0, 0);
   op.heads = shape.heads;
   op.kv_heads = shape.kv_heads;
   op.head_dim = shape.head_dim;
+  op.value_dim = shape.value_dim;
+  op.n = shape.heads * value_dim_of(op);
+  op.k = qkv_columns(op);
   return op;
 }
 
@@ -48,22 +51,25 @@ TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, st
   op.outputs = {y};
   count_pointwise(op);
   if (shape.heads == shape.kv_heads)
-    b.keep_beside(op, b.kept.rotary * static_cast<double>(rows * 2 * shape.kv_heads *
-                                                          shape.head_dim));
+    b.keep_beside(op, b.kept.rotary * static_cast<double>(
+                                          rows * shape.kv_heads *
+                                          (shape.head_dim + value_dim_of(op))));
   b.add(std::move(op));
   return y;
 }
 
 // q and k are normalised, v is copied. Backward reads the original and makes a gradient of its own.
 TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
-                    HeadShape shape, ParameterIndex q_gamma, ParameterIndex k_gamma) {
+                    HeadShape shape, ParameterIndex q_gamma, ParameterIndex k_gamma,
+                    double offset) {
   Operator op = of_heads(name, OpKind::qk_norm, rows, shape);
   const std::int64_t heads = shape.heads + shape.kv_heads;
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * op.k);
   const TensorIndex rstd = b.tensor(name + ".rstd", TensorRole::statistic, rows * heads);
   op.inputs = {qkv};
   op.outputs = {y, rstd};
-  op.parameters = {q_gamma, k_gamma};
+  if (q_gamma >= 0) op.parameters = {q_gamma, k_gamma};
+  op.gamma_offset = offset;
   op.saved = {qkv, rstd};
   op.flops_forward = flops(kRmsForward, rows, heads * shape.head_dim);
   op.flops_input_gradient = flops(kRmsInputGradient, rows, heads * shape.head_dim);
@@ -77,8 +83,9 @@ TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
 }
 
 // Scores and context are two GEMMs of 2 s s h each, full square: kernels that skip the causal half
-// do half of it. Backward recomputes the scores and has five GEMMs for the forward's two, so 2.5
-// times as much ([flash2] section 3.1). Elements are those of a kernel that keeps the scores on
+// do half of it; of a window or of chunks, the keys in reach. Backward recomputes the scores and
+// has five GEMMs for the forward's two ([flash2] section 3.1): three as wide as a head's queries,
+// two as wide as its values. Elements are those of a kernel that keeps the scores on
 // chip; one that stores them moves heads x s x s more per pass.
 TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                       std::int64_t rows, HeadShape shape, AttentionUse use) {
@@ -90,10 +97,17 @@ TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qk
   op.saved = {qkv, y, lse};
   op.causal = use.causal;
   op.alibi = use.alibi;
+  op.soft_cap = use.soft_cap;
+  op.score_scale = use.score_scale;
   op.is_gemm = true;
   op.keys = use.keys > 0 ? use.keys : rows;
-  op.flops_forward = flops(4.0 * static_cast<double>(op.keys), rows, op.n);
-  op.flops_input_gradient = op.flops_forward * 2.5;
+  if (use.window < op.keys) op.window_keys = use.window;
+  if (use.chunk < op.keys) op.chunk_keys = use.chunk;
+  const double column = 2 * reach(op) * static_cast<double>(op.heads);
+  op.flops_forward = flops(column, rows, op.head_dim + value_dim_of(op));
+  op.flops_input_gradient = flops(column, rows, 3 * op.head_dim + 2 * value_dim_of(op));
+  if (use.sinks >= 0) op.parameters = {use.sinks};
+  if (trained(b, use.sinks)) op.flops_weight_gradient = flops(3, rows, op.heads);
   op.elements_forward = rows * (op.k + op.n + op.heads);
   op.elements_backward = rows * (op.k + op.n + op.n + op.k + op.heads);  // qkv, y, dy, dqkv, lse
   b.keep_beside(op, b.kept.scores * static_cast<double>(rows * op.keys * shape.heads));
@@ -115,7 +129,7 @@ static TensorIndex exchanged(SegmentBuilder& b, const std::string& name, OpKind 
 
 TensorIndex head_exchange(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                           std::int64_t rows, HeadShape shape) {
-  const std::int64_t n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+  const std::int64_t n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;  // no narrow values
   return exchanged(b, name, OpKind::head_exchange, qkv, rows, shape, n);
 }
 
@@ -125,10 +139,10 @@ TensorIndex row_exchange(SegmentBuilder& b, const std::string& name, TensorIndex
                    shape.heads * shape.head_dim);
 }
 
-TensorIndex swiglu(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
-                   std::int64_t n) {
+TensorIndex gated(SegmentBuilder& b, const std::string& name, OpKind kind, TensorIndex x,
+                  std::int64_t rows, std::int64_t n) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
-  Operator op = shaped(name, OpKind::swiglu, rows, n, 2 * n);
+  Operator op = shaped(name, kind, rows, n, 2 * n);
   op.inputs = {x};
   op.outputs = {y};
   op.saved = {x};

@@ -26,19 +26,32 @@ constexpr Names<Family, 13> kFamilies{{{Family::gpt2, "gpt2"},
                                       {Family::uce, "uce"},
                                       {Family::chain, "chain"},
                                       {Family::graph, "graph"}}};
-constexpr Names<Activation, 5> kActivations{{{Activation::identity, "identity"},
+constexpr Names<Activation, 6> kActivations{{{Activation::identity, "identity"},
                                              {Activation::relu, "relu"},
                                              {Activation::tanh, "tanh"},
                                              {Activation::gelu_tanh, "gelu_tanh"},
-                                             {Activation::gelu_erf, "gelu_erf"}}};
+                                             {Activation::gelu_erf, "gelu_erf"},
+                                             {Activation::relu_squared, "relu_squared"}}};
 constexpr Names<Norm, 2> kNorms{{{Norm::layer_norm, "layer_norm"}, {Norm::rms_norm, "rms_norm"}}};
 constexpr Names<Positions, 4> kPositions{{{Positions::learned, "learned"},
                                           {Positions::rotary, "rotary"},
                                           {Positions::alibi, "alibi"},
                                           {Positions::none, "none"}}};
-constexpr Names<Ffn, 2> kFfns{{{Ffn::gelu, "gelu"}, {Ffn::swiglu, "swiglu"}}};
-constexpr Names<Residual, 3> kResiduals{
-    {{Residual::pre, "pre"}, {Residual::parallel, "parallel"}, {Residual::post, "post"}}};
+constexpr Names<Ffn, 4> kFfns{{{Ffn::gelu, "gelu"},
+                               {Ffn::swiglu, "swiglu"},
+                               {Ffn::geglu, "geglu"},
+                               {Ffn::clamped_swiglu, "clamped_swiglu"}}};
+constexpr Names<Residual, 5> kResiduals{{{Residual::pre, "pre"},
+                                         {Residual::parallel, "parallel"},
+                                         {Residual::post, "post"},
+                                         {Residual::post_branch, "post_branch"},
+                                         {Residual::sandwich, "sandwich"}}};
+constexpr Names<QkNorm, 4> kQkNorms{{{QkNorm::none, "none"},
+                                     {QkNorm::heads, "heads"},
+                                     {QkNorm::plain, "plain"},
+                                     {QkNorm::width, "width"}}};
+constexpr Names<Scoring, 2> kScorings{
+    {{Scoring::softmax, "softmax"}, {Scoring::sigmoid, "sigmoid"}}};
 constexpr Names<Loss, 2> kLosses{
     {{Loss::cross_entropy, "cross_entropy"}, {Loss::squared_error, "squared_error"}}};
 
@@ -65,6 +78,8 @@ std::string_view name(Norm norm) { return name_in(kNorms, norm); }
 std::string_view name(Positions positions) { return name_in(kPositions, positions); }
 std::string_view name(Ffn ffn) { return name_in(kFfns, ffn); }
 std::string_view name(Residual residual) { return name_in(kResiduals, residual); }
+std::string_view name(QkNorm norm) { return name_in(kQkNorms, norm); }
+std::string_view name(Scoring scoring) { return name_in(kScorings, scoring); }
 
 std::optional<Family> family_from_name(std::string_view text) { return find_in(kFamilies, text); }
 std::optional<Activation> activation_from_name(std::string_view text) {
@@ -113,7 +128,7 @@ Variants variants_of(Family family) {
       v.ffn = Ffn::swiglu;
       v.output_bias = v.ffn_bias = v.norm_bias = false;
       v.qkv_bias = family == Family::qwen2;
-      v.qk_norm = family == Family::qwen3;
+      v.qk_norm = family == Family::qwen3 ? QkNorm::heads : QkNorm::none;
       return v;
     case Family::mpt:
       v.position_kind = Positions::alibi;

@@ -18,17 +18,24 @@ namespace models {
 enum class Family : std::uint8_t {
   gpt2, opt, bloom, llama, qwen2, qwen3, mixtral, mpt, gpt_neox, bert, uce, chain, graph
 };
-// gelu_tanh and gelu_erf: the two forms of GELU; they differ in the fourth decimal.
-enum class Activation : std::uint8_t { identity, relu, tanh, gelu_tanh, gelu_erf };
+// gelu_tanh and gelu_erf: the two forms of GELU; they differ in the fourth decimal. relu_squared:
+// max(x, 0)^2.
+enum class Activation : std::uint8_t { identity, relu, tanh, gelu_tanh, gelu_erf, relu_squared };
 enum class Loss : std::uint8_t { cross_entropy, squared_error };
 
 enum class Norm : std::uint8_t { layer_norm, rms_norm };
 enum class Positions : std::uint8_t { learned, rotary, alibi, none };
-// gelu: two matrices with the spec's activation between; swiglu: gate, up and down.
-enum class Ffn : std::uint8_t { gelu, swiglu };
+// gelu: two matrices with the spec's activation between; swiglu, geglu (its gate a gelu of the tanh
+// form) and clamped_swiglu [gpt-oss]: gate, up and down.
+enum class Ffn : std::uint8_t { gelu, swiglu, geglu, clamped_swiglu };
 // pre: x + f(norm x), one branch after the other; parallel: x + attention(norm x) + ffn(norm' x);
-// post: norm(x + f(x)).
-enum class Residual : std::uint8_t { pre, parallel, post };
+// post: norm(x + f(x)); post_branch: x + norm f(x) [olmo2]; sandwich: x + norm f(norm' x) [gemma2].
+enum class Residual : std::uint8_t { pre, parallel, post, post_branch, sandwich };
+// Of queries and keys: each head by an RMS norm [qwen3]; the same without gammas [llama4]; all
+// heads together by one norm [olmo2].
+enum class QkNorm : std::uint8_t { none, heads, plain, width };
+// What a router makes of its logits: a softmax over all experts, or each logit's sigmoid.
+enum class Scoring : std::uint8_t { softmax, sigmoid };
 
 // How the blocks of a transformer differ from GPT-2's, which are the default. The model's ends read
 // some of these: check_spec names those in which kinds of layers must agree.
@@ -42,7 +49,7 @@ struct Variants {
   bool embedding_norm = false;          // a norm between the embeddings and the first block
   bool pooler = false;                  // dense and tanh on the first token [bert]
   std::int64_t token_types = 0;         // rows of the segment table [bert]
-  bool qk_norm = false;                 // an RMS norm of each query and key head [qwen3]
+  QkNorm qk_norm = QkNorm::none;
   // Tokens arrive as so many features, not as numbers of a vocabulary [uce]; 0: they are looked up.
   std::int64_t token_features = 0;
   // Width of the first layer of a decoder to an embedding of each sample, in place of a head over
@@ -51,6 +58,32 @@ struct Variants {
   double rotary_fraction = 1.0;         // of each head's dimensions that are rotated
   std::int64_t experts = 0;             // feed-forward experts of a layer; 0: one dense
   std::int64_t experts_per_token = 0;
+  // Attention: keys that a token sees, the last so many or those of its own chunk; 0: all before.
+  std::int64_t window = 0, chunk = 0;
+  double attention_soft_cap = 0;        // scores become cap tanh(score / cap); 0: none
+  double score_scale = 0;               // of scores; 0: 1 / sqrt(head_dim)
+  bool sinks = false;                   // a logit of each head that has no value [gpt-oss]
+  // Latent attention [deepseekv2]: keys and values come from a latent of kv_rank, 0: they do not;
+  // queries from one of q_rank, 0: from the residual stream. Of a head's head_dim dimensions
+  // rope_dim turn by position; those of the keys are shared by all heads. Values have value_dim.
+  std::int64_t kv_rank = 0, q_rank = 0, rope_dim = 0, value_dim = 0;
+  bool head_bias = false;               // of the head over the vocabulary [phi]
+  bool shared_norm = false;             // of parallel branches: both read one norm [cohere]
+  bool norm_offset = false;             // RMS norms multiply by 1 + gamma, gamma from 0 [gemma]
+  // Factors of embeddings, of what a branch adds to the residual stream, and of logits; and the
+  // cap of logits, 0: none.
+  double embedding_scale = 1, residual_scale = 1, logit_scale = 1, logit_soft_cap = 0;
+  // Mixtures: gates from scores of the chosen experts, which are divided by their sum or not, times
+  // a factor.
+  Scoring scoring = Scoring::softmax;
+  bool normalised_gates = true;
+  double gate_scale = 1;
+  bool gated_inputs = false;            // gates weigh what goes in, not what comes out [llama4]
+  bool router_bias = false, expert_bias = false;
+  // Width of an expert that every token goes to, 0: none; and whether a sigmoid of its own gates it
+  // [qwen2-moe].
+  std::int64_t shared_ffn = 0;
+  bool shared_gate = false;
   friend bool operator==(const Variants&, const Variants&) = default;
 };
 
@@ -104,9 +137,8 @@ struct ModelSpec {
   Activation activation = Activation::gelu_tanh;
   Loss loss = Loss::cross_entropy;
 
-  // What its own definition has and the graph here leaves out; planner says so. Tokens that each
-  // token attends over, where they are not all, and the probability of dropout; 0: none.
-  std::int64_t window = 0;
+  // What its own definition has and the graph here leaves out; planner says so: the probability of
+  // dropout; 0: none.
   double dropout = 0;
 
   // Defaults of a job on this model.
@@ -130,6 +162,8 @@ std::int64_t layers_of(const ModelSpec& spec);
 Variants variants_of(Family family);
 // The activation of the family's ffn, where a file names none.
 Activation activation_of(Family family);
+// Whether a feed-forward has a gate: three matrices, not two.
+inline bool is_gated(Ffn ffn) { return ffn != Ffn::gelu; }
 // Width of one head. REQUIRES: a transformer that check_spec accepts.
 std::int64_t head_dim_of(const ModelSpec& spec);
 // The fewest tokens that every expert can have as many of: routing is balanced in windows of so
@@ -144,6 +178,8 @@ std::string_view name(Norm norm);
 std::string_view name(Positions positions);
 std::string_view name(Ffn ffn);
 std::string_view name(Residual residual);
+std::string_view name(QkNorm norm);
+std::string_view name(Scoring scoring);
 std::optional<Family> family_from_name(std::string_view text);
 std::optional<Activation> activation_from_name(std::string_view text);
 std::optional<Loss> loss_from_name(std::string_view text);

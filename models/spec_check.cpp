@@ -26,6 +26,8 @@ class SpecChecker {
   void check_transformer();
   void check_variants();
   void check_layer(const LayerView& kind);
+  void check_attention(const Variants& v);
+  void check_latent(const Variants& v);
   void check_kinds();
   void check_agreement(const LayerKind& kind);
   double weights_of(const LayerView& kind) const;
@@ -100,10 +102,12 @@ void SpecChecker::check_transformer() {
 double SpecChecker::weights_of(const LayerView& kind) const {
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   const double h = number(spec_.hidden), d = number(head_dim_of(spec_));
-  const double attention = 2.0 * d * (number(spec_.heads) + number(spec_.kv_heads));
-  const double matrices = kind.variants.ffn == Ffn::swiglu ? 3.0 : 2.0;
-  const double experts = number(std::max<std::int64_t>(kind.variants.experts, 1));
-  const double ffn = experts * matrices * number(kind.ffn_hidden);
+  const Variants& v = kind.variants;
+  const double attention = 2.0 * d * (number(spec_.heads) + number(spec_.kv_heads)) +
+                           number(v.q_rank + v.kv_rank) * (1 + 2 * number(spec_.heads) * d / h);
+  const double matrices = is_gated(v.ffn) ? 3.0 : 2.0;
+  const double experts = number(std::max<std::int64_t>(v.experts, 1));
+  const double ffn = matrices * (experts * number(kind.ffn_hidden) + number(v.shared_ffn));
   return h * (attention + ffn + experts + 13.0);
 }
 
@@ -115,8 +119,9 @@ void SpecChecker::check_variants() {
         v.token_features > 0 ? kMaxWidth : 0);
   const bool known = spec_.activation == Activation::gelu_tanh ||
                      spec_.activation == Activation::gelu_erf ||
-                     spec_.activation == Activation::relu;
-  need(known, "activation", "gelu_tanh, gelu_erf or relu", name(spec_.activation));
+                     spec_.activation == Activation::relu ||
+                     spec_.activation == Activation::relu_squared;
+  need(known, "activation", "gelu_tanh, gelu_erf, relu or relu_squared", name(spec_.activation));
   if (spec_.kinds.empty() && spec_.runs.empty()) {
     check_layer({{}, spec_.ffn_hidden, v});
     return;
@@ -138,10 +143,52 @@ void SpecChecker::check_layer(const LayerView& kind) {
   range("experts_per_token", v.experts_per_token, v.experts > 0 ? 1 : 0, v.experts);
   need(v.rotary_fraction > 0.0 && v.rotary_fraction <= 1.0, "rotary_fraction",
        "a number above 0, at most 1", "another");
-  need(v.residual == Residual::pre || v.experts == 0, "residual", "pre with experts",
+  const bool branches = v.residual != Residual::parallel && v.residual != Residual::post;
+  need(branches || v.experts == 0, "residual", "pre, post_branch or sandwich with experts",
        name(v.residual));
-  need(v.experts == 0 || v.ffn == Ffn::swiglu, "ffn", "swiglu with experts", "gelu");
-  need(v.experts == 0 || !v.ffn_bias, "ffn_bias", "false with experts", "true");
+  need(v.experts == 0 || is_gated(v.ffn), "ffn", "swiglu, geglu or clamped_swiglu with experts",
+       name(v.ffn));
+  need(v.experts == 0 || !v.ffn_bias, "ffn_bias", "false with experts (they have expert_bias)",
+       "true");
+  check_attention(v);
+  if (v.kv_rank > 0) check_latent(v);
+  const bool mixes = v.scoring != Scoring::softmax || !v.normalised_gates || v.gate_scale != 1 ||
+                     v.router_bias || v.expert_bias || v.shared_ffn > 0;
+  need(v.experts > 0 || !mixes, "experts",
+       "at least 1 with scoring, normalised_gates, gate_scale, router_bias, expert_bias or "
+       "shared_ffn",
+       "0");
+  need(v.experts_per_token == 1 || !v.gated_inputs, "gated_inputs",
+       "false unless a token takes one expert", "true");
+  need(v.shared_ffn > 0 || !v.shared_gate, "shared_gate", "false without shared_ffn", "true");
+  need(v.residual == Residual::parallel || !v.shared_norm, "shared_norm",
+       "false unless residual is parallel", "true");
+  need(!v.norm_offset || v.qk_norm != QkNorm::width, "qk_norm",
+       "heads, plain or none with norm_offset", "width");
+  need(v.norm == Norm::rms_norm || !v.norm_offset, "norm_offset", "false with layer_norm", "true");
+}
+
+// What restricts the keys that a token sees looks back, and counts places.
+void SpecChecker::check_attention(const Variants& v) {
+  range("window", v.window, 0, kMaxWidth);
+  range("chunk", v.chunk, 0, v.window > 0 ? 0 : kMaxWidth);
+  const bool within = v.window > 0 || v.chunk > 0;
+  need(!within || v.causal, "causal", "true with a window or chunks", "false");
+  need(!within || v.position_kind != Positions::alibi, "position_kind",
+       "another than alibi with a window or chunks", "alibi");
+}
+
+// The spec's head_dim is that of queries and keys.
+void SpecChecker::check_latent(const Variants& v) {
+  range("head_dim", spec_.head_dim, 2, kMaxWidth);
+  range("kv_heads", spec_.kv_heads, spec_.heads, spec_.heads);
+  range("rope_dim", v.rope_dim, 2, spec_.head_dim - 1);
+  range("value_dim", v.value_dim, 1, spec_.head_dim);
+  need(v.rope_dim % 2 == 0, "rope_dim", "an even number", std::to_string(v.rope_dim));
+  need(v.position_kind == Positions::rotary, "position_kind", "rotary with kv_rank",
+       name(v.position_kind));
+  need(v.qk_norm == QkNorm::none, "qk_norm", "none with kv_rank", name(v.qk_norm));
+  need(!v.qkv_bias, "qkv_bias", "false with kv_rank", "true");
 }
 
 // What the model's ends have or leave out, and its layers therefore do not choose one by one.
@@ -153,6 +200,11 @@ void SpecChecker::check_agreement(const LayerKind& kind) {
   };
   agree(&Variants::norm, "norm");
   agree(&Variants::norm_bias, "norm_bias");
+  agree(&Variants::norm_offset, "norm_offset");
+  agree(&Variants::embedding_scale, "embedding_scale");
+  agree(&Variants::logit_scale, "logit_scale");
+  agree(&Variants::head_bias, "head_bias");
+  agree(&Variants::logit_soft_cap, "logit_soft_cap");
   agree(&Variants::embedding_norm, "embedding_norm");
   agree(&Variants::pooler, "pooler");
   agree(&Variants::token_types, "token_types");

@@ -22,12 +22,16 @@ constexpr std::array kFamilyValues{Family::gpt2,  Family::opt,   Family::bloom, 
                                    Family::gpt_neox, Family::bert, Family::uce, Family::chain,
                                    Family::graph};
 constexpr std::array kActivationValues{Activation::identity, Activation::relu, Activation::tanh,
-                                       Activation::gelu_tanh, Activation::gelu_erf};
+                                       Activation::gelu_tanh, Activation::gelu_erf,
+                                       Activation::relu_squared};
 constexpr std::array kNormValues{Norm::layer_norm, Norm::rms_norm};
 constexpr std::array kPositionValues{Positions::learned, Positions::rotary, Positions::alibi,
                                      Positions::none};
-constexpr std::array kFfnValues{Ffn::gelu, Ffn::swiglu};
-constexpr std::array kResidualValues{Residual::pre, Residual::parallel, Residual::post};
+constexpr std::array kFfnValues{Ffn::gelu, Ffn::swiglu, Ffn::geglu, Ffn::clamped_swiglu};
+constexpr std::array kResidualValues{Residual::pre, Residual::parallel, Residual::post,
+                                     Residual::post_branch, Residual::sandwich};
+constexpr std::array kQkNormValues{QkNorm::none, QkNorm::heads, QkNorm::plain, QkNorm::width};
+constexpr std::array kScoringValues{Scoring::softmax, Scoring::sigmoid};
 constexpr std::array kLossValues{Loss::cross_entropy, Loss::squared_error};
 constexpr IntRange kWidthRange{1, kMaxWidth};
 
@@ -49,12 +53,36 @@ void for_each_variant(Visit visit) {
   visit(Whose::model, "embedding_norm", &Variants::embedding_norm);
   visit(Whose::model, "pooler", &Variants::pooler);
   visit(Whose::model, "token_types", &Variants::token_types, IntRange{0, kMaxWidth});
-  visit(Whose::layer, "qk_norm", &Variants::qk_norm);
+  visit(Whose::layer, "qk_norm", &Variants::qk_norm, kQkNormValues);
   visit(Whose::model, "token_features", &Variants::token_features, IntRange{0, kMaxWidth});
   visit(Whose::model, "decoder_hidden", &Variants::decoder_hidden, IntRange{0, kMaxWidth});
   visit(Whose::layer, "rotary_fraction", &Variants::rotary_fraction, core::positive());
   visit(Whose::layer, "experts", &Variants::experts, IntRange{0, kMaxExperts});
   visit(Whose::layer, "experts_per_token", &Variants::experts_per_token, IntRange{0, kMaxExperts});
+  visit(Whose::layer, "window", &Variants::window, IntRange{0, kMaxWidth});
+  visit(Whose::layer, "chunk", &Variants::chunk, IntRange{0, kMaxWidth});
+  visit(Whose::layer, "attention_soft_cap", &Variants::attention_soft_cap, core::positive());
+  visit(Whose::layer, "score_scale", &Variants::score_scale, core::positive());
+  visit(Whose::layer, "sinks", &Variants::sinks);
+  visit(Whose::layer, "kv_rank", &Variants::kv_rank, IntRange{0, kMaxWidth});
+  visit(Whose::layer, "q_rank", &Variants::q_rank, IntRange{0, kMaxWidth});
+  visit(Whose::layer, "rope_dim", &Variants::rope_dim, IntRange{0, kMaxWidth});
+  visit(Whose::layer, "value_dim", &Variants::value_dim, IntRange{0, kMaxWidth});
+  visit(Whose::model, "head_bias", &Variants::head_bias);
+  visit(Whose::layer, "shared_norm", &Variants::shared_norm);
+  visit(Whose::model, "norm_offset", &Variants::norm_offset);
+  visit(Whose::model, "embedding_scale", &Variants::embedding_scale, core::positive());
+  visit(Whose::layer, "residual_scale", &Variants::residual_scale, core::positive());
+  visit(Whose::model, "logit_scale", &Variants::logit_scale, core::positive());
+  visit(Whose::model, "logit_soft_cap", &Variants::logit_soft_cap, core::positive());
+  visit(Whose::layer, "scoring", &Variants::scoring, kScoringValues);
+  visit(Whose::layer, "normalised_gates", &Variants::normalised_gates);
+  visit(Whose::layer, "gate_scale", &Variants::gate_scale, core::positive());
+  visit(Whose::layer, "gated_inputs", &Variants::gated_inputs);
+  visit(Whose::layer, "router_bias", &Variants::router_bias);
+  visit(Whose::layer, "expert_bias", &Variants::expert_bias);
+  visit(Whose::layer, "shared_ffn", &Variants::shared_ffn, IntRange{0, kMaxWidth});
+  visit(Whose::layer, "shared_gate", &Variants::shared_gate);
 }
 
 void read_variants(JsonReader& r, Variants& v, bool of_kind) {
@@ -130,7 +158,6 @@ static ModelSpec read_own(JsonReader& r) {
   r.one_of("schema", kSchemas, schema);
   r.required("name", spec.name);
   r.optional("source", spec.source);
-  r.optional("window", spec.window, IntRange{0, kMaxWidth});
   r.optional("dropout", spec.dropout, core::NumberRange{0, 1, false});
   r.optional("default_seq_len", spec.default_seq_len, kWidthRange);
   r.optional("default_global_batch", spec.default_global_batch, kWidthRange);
@@ -215,7 +242,6 @@ std::string spec_to_json(const ModelSpec& spec, int indent) {
     out.set("widths", Json::array_of(spec.widths));
     out.set("activation", name(spec.activation)).set("loss", name(spec.loss));
   }
-  if (spec.window > 0) out.set("window", spec.window);
   if (spec.dropout > 0) out.set("dropout", spec.dropout);
   out.set("default_seq_len", spec.default_seq_len);
   out.set("default_global_batch", spec.default_global_batch);

@@ -30,29 +30,30 @@ ParameterIndex TransformerBuilder::vector(SegmentBuilder& b, const std::string& 
   return b.parameter(std::move(p));
 }
 
-TensorIndex TransformerBuilder::norm(SegmentBuilder& b, const std::string& name,
-                                     TensorIndex x) const {
-  const ParameterIndex gamma = vector(b, name + ".weight", h_, Init::one);
-  if (v_.norm == Norm::rms_norm) return rms_norm(b, name, x, r_, h_, gamma);
-  const ParameterIndex beta = bias(b, v_.norm_bias, name + ".bias", h_);
-  return layer_norm(b, name, x, r_, h_, {gamma, beta});
+TensorIndex TransformerBuilder::norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                                     std::int64_t n) const {
+  const ParameterIndex gamma =
+      vector(b, name + ".weight", n, v_.norm_offset ? Init::zero : Init::one);
+  if (v_.norm == Norm::rms_norm)
+    return rms_norm(b, name, x, r_, n, gamma, v_.norm_offset ? 1 : 0);
+  const ParameterIndex beta = bias(b, v_.norm_bias, name + ".bias", n);
+  return layer_norm(b, name, x, r_, n, {gamma, beta});
 }
 
 // x enters a matrix divided by columns: f where there is more than one rank, or all rows where each
 // rank has some.
-TensorIndex TransformerBuilder::enter(SegmentBuilder& b, const std::string& name,
-                                      TensorIndex x) const {
-  if (split_rows_) return sequence_gather(b, name + ".gather", x, s_, h_);
+TensorIndex TransformerBuilder::enter(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                                      std::int64_t n) const {
+  if (split_rows_) return sequence_gather(b, name + ".gather", x, s_, n);
   if (t_ == 1 || options_.inference) return x;  // f matters to the backward pass alone
-  return tensor_copy(b, name + ".copy", x, s_, h_);
+  return tensor_copy(b, name + ".copy", x, s_, n);
 }
 
 // y = x W^T, W divided by columns of the input. The bias must not be summed t times, so with t > 1
 // it follows the reduction.
-Branch TransformerBuilder::row_matrix(SegmentBuilder& b, const char* name, TensorIndex x,
+Branch TransformerBuilder::row_matrix(SegmentBuilder& b, const std::string& base, TensorIndex x,
                                       std::int64_t inputs, bool with_bias,
                                       const std::vector<std::string>& adapted) const {
-  const std::string base = name;
   const double stddev = kInitStddev / std::sqrt(2.0 * static_cast<double>(spec_.layers));
   const ParameterIndex weight = matrix(b, base + ".weight", h_, inputs, inner(), stddev);
   const ParameterIndex own = bias(b, with_bias, base + ".bias", h_);
@@ -124,121 +125,49 @@ TensorIndex TransformerBuilder::adapt(SegmentBuilder& b, const std::string& name
   return base;
 }
 
-// Queries, keys and values in one matrix, each divided over the ranks by itself.
-TensorIndex TransformerBuilder::qkv(SegmentBuilder& b, TensorIndex normed) const {
-  const std::int64_t q = spec_.heads * d_, kv = spec_.kv_heads * d_, n = q + 2 * kv;
-  const Split split = columns(q == kv ? 3 : 1);
-  const auto with_blocks = [&](Parameter p) {
-    if (q != kv) p.split_blocks = {q, kv, kv};
-    p.trainable = !frozen_;
-    return b.parameter(std::move(p));
-  };
-  const ParameterIndex weight = with_blocks(
-      make_parameter("attn.qkv.weight", {n, h_}, split, Init::normal, kInitStddev));
-  const ParameterIndex own =
-      v_.qkv_bias ? with_blocks(make_parameter("attn.qkv.bias", {n}, split, Init::zero)) : -1;
-  const TensorIndex y = linear(b, "attn.qkv", normed, {s_, n / t_, h_}, weight, own);
-  return adapt(b, "attn.qkv", normed, y, h_, {{"q", 0, q}, {"k", q, kv}, {"v", q + kv, kv}},
-               By::columns);
+// What a branch adds to the residual stream: normed where norms follow branches, and scaled.
+TensorIndex TransformerBuilder::joined(SegmentBuilder& b, const std::string& name,
+                                       const std::string& norm_name, TensorIndex x,
+                                       TensorIndex y) const {
+  const bool after = v_.residual == Residual::post_branch || v_.residual == Residual::sandwich;
+  if (after) y = norm(b, norm_name, y);
+  if (v_.residual_scale != 1) y = scale(b, name + ".scale", y, r_, h_, v_.residual_scale);
+  return add(b, name + ".add", x, y, r_, h_);
 }
 
-Branch TransformerBuilder::attention_branch(SegmentBuilder& b, TensorIndex entered) const {
-  const HeadShape shape{spec_.heads / t_, spec_.kv_heads / t_, d_};
-  TensorIndex x = qkv(b, entered);
-  if (v_.qk_norm) {  // one head wide and shared by all heads, of which each rank has some
-    const auto gamma = [&](const char* of) { return vector(b, of, d_, Init::one, {}, t_ > 1); };
-    const ParameterIndex q = gamma("attn.q_norm.weight"), k = gamma("attn.k_norm.weight");
-    x = qk_norm(b, "attn.qk_norm", x, s_, shape, q, k);
-  }
-  if (v_.position_kind == Positions::rotary) {
-    const double share = v_.rotary_fraction * static_cast<double>(d_);
-    x = rope(b, "attn.rope", x, s_, shape, static_cast<std::int64_t>(share));
-  }
-  const bool alibi = v_.position_kind == Positions::alibi;
-  TensorIndex y = kNoTensor;
-  if (options_.exchange_heads && options_.context > 1) {
-    const std::int64_t c = options_.context;
-    const TensorIndex all_rows = head_exchange(b, "attn.to_heads", x, s_, shape);
-    y = attention(b, "attn.core", all_rows, options_.seq_len,
-                  {shape.heads / c, shape.kv_heads / c, d_}, {v_.causal, alibi, 0});
-    y = row_exchange(b, "attn.to_rows", y, s_, shape);
-  } else {
-    y = attention(b, "attn.core", x, s_, shape, {v_.causal, alibi, options_.seq_len});
-  }
-  return row_matrix(b, "attn.proj", y, spec_.heads * d_, v_.output_bias, {"o"});
-}
-
-Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered) const {
-  const std::int64_t f = ffn_hidden_;
-  TensorIndex y = kNoTensor;
-  if (v_.ffn == Ffn::swiglu) {
-    const ParameterIndex weight = matrix(b, "mlp.gate_up.weight", 2 * f, h_, columns(2));
-    const ParameterIndex own = bias(b, v_.ffn_bias, "mlp.gate_up.bias", 2 * f, columns(2));
-    const TensorIndex both =
-        adapt(b, "mlp.gate_up", entered,
-              linear(b, "mlp.gate_up", entered, {s_, 2 * f / t_, h_}, weight, own), h_,
-              {{"gate", 0, f}, {"up", f, f}}, By::columns);
-    y = swiglu(b, "mlp.swiglu", both, s_, f / t_);
-  } else {
-    const ParameterIndex weight = matrix(b, "mlp.fc.weight", f, h_, columns());
-    const ParameterIndex own = bias(b, v_.ffn_bias, "mlp.fc.bias", f, columns());
-    const TensorIndex up =
-        adapt(b, "mlp.fc", entered, linear(b, "mlp.fc", entered, {s_, f / t_, h_}, weight, own),
-              h_, {{"up", 0, f}}, By::columns);
-    const bool plain = spec_.activation == Activation::relu;
-    y = plain ? unary(b, "mlp.relu", OpKind::relu, up, s_, f / t_, {.in_place = true})
-              : unary(b, "mlp.gelu", OpKind::gelu, up, s_, f / t_, {.form = spec_.activation});
-  }
-  return row_matrix(b, "mlp.proj", y, f, v_.ffn_bias, {"down"});
-}
-
-// Mixture of experts [mixtral]. A tensor rank's outputs are partial sums, and so is what its gates
-// are told. Their gradients add up over the ranks (tensor_copy) before a router that reads all
-// rows; with sequence parallelism a router reads its rank's rows, the logits are gathered, and
-// their gradients, linear in those of the gates, add up on the way back.
-TensorIndex TransformerBuilder::experts_branch(SegmentBuilder& b, TensorIndex normed) const {
-  const std::int64_t e = v_.experts, k = v_.experts_per_token;
-  const ParameterIndex router = matrix(b, "moe.router.weight", e, h_);
-  TensorIndex logits = wide_linear(b, "moe.router", normed, {r_, e, h_}, router);
-  if (split_rows_) logits = sequence_gather(b, "moe.router.gather", logits, s_, e);
-  Routing routing = top_k(b, "moe.top_k", logits, s_, e, k);
-  if (t_ > 1 && !split_rows_ && !options_.inference)
-    routing.gates = tensor_copy(b, "moe.gates.copy", routing.gates, s_, k);
-  const TensorIndex entered = enter(b, "moe", normed);
-  const ExpertsShape shape{.rows = s_, .hidden = h_, .ffn_hidden = ffn_hidden_, .experts = e,
-                           .chosen = k, .tensor = t_, .ways = options_.expert};
-  const double stddev = kInitStddev / std::sqrt(2.0 * static_cast<double>(spec_.layers));
-  return leave(b, "moe", experts(b, entered, routing, shape, {kInitStddev, stddev, frozen_}), {});
-}
-
-TensorIndex TransformerBuilder::pre_norm_layer(SegmentBuilder& b, TensorIndex x) const {
-  const TensorIndex first = enter(b, "attn", norm(b, "ln_1", x));
-  const TensorIndex attended = row_parallel(b, "attn.proj", attention_branch(b, first));
-  const TensorIndex middle = add(b, "attn.add", x, attended, r_, h_);
-  const TensorIndex second = norm(b, "ln_2", middle);
-  const TensorIndex fed =
-      v_.experts > 0 ? experts_branch(b, second)
-                     : row_parallel(b, "mlp.proj", ffn_branch(b, enter(b, "mlp", second)));
-  return add(b, "mlp.add", middle, fed, r_, h_);
+// One branch after the other; of post_branch [olmo2] no norm stands before them.
+TensorIndex TransformerBuilder::serial_layer(SegmentBuilder& b, TensorIndex x) const {
+  const bool before = v_.residual != Residual::post_branch;
+  const TensorIndex first = before ? norm(b, "ln_1", x) : x;
+  const TensorIndex attended = row_parallel(b, "attn.proj", attend(b, first));
+  const TensorIndex middle = joined(b, "attn", before ? "ln_1_post" : "ln_1", x, attended);
+  const TensorIndex second = before ? norm(b, "ln_2", middle) : middle;
+  const TensorIndex fed = v_.experts > 0 ? experts_branch(b, second)
+                                         : row_parallel(b, "mlp.proj", feed(b, second));
+  return joined(b, "mlp", before ? "ln_2_post" : "ln_2", middle, fed);
 }
 
 // [gpt_neox]: both branches read x, and one reduction sums both. The norms come first, so that in
 // the backward pass both branches are done with the gradient of the sum before a norm adds to it.
+// Of a shared norm [cohere] both read one result, which enters their matrices once.
 TensorIndex TransformerBuilder::parallel_layer(SegmentBuilder& b, TensorIndex x) const {
-  const TensorIndex first = norm(b, "ln_1", x), second = norm(b, "ln_2", x);
-  const Branch attended = attention_branch(b, enter(b, "attn", first));
-  const Branch fed = ffn_branch(b, enter(b, "mlp", second));
+  const TensorIndex first = norm(b, "ln_1", x);
+  const bool shared = v_.shared_norm && v_.kv_rank == 0;
+  const TensorIndex second = v_.shared_norm ? first : norm(b, "ln_2", x);
+  const TensorIndex entered = shared ? enter(b, "attn", first) : kNoTensor;
+  const Branch attended = shared ? attention_branch(b, entered) : attend(b, first);
+  const Branch fed = shared ? ffn_branch(b, entered, dense_feed()) : feed(b, second);
   const TensorIndex sum = add(b, "branches.add", attended.y, fed.y, s_, h_);
-  return add(b, "layer.add", x, leave(b, "branches", sum, {attended, fed}), r_, h_);
+  return joined(b, "layer", "", x, leave(b, "branches", sum, {attended, fed}));
 }
 
 // [bert], as in the first transformer.
 TensorIndex TransformerBuilder::post_norm_layer(SegmentBuilder& b, TensorIndex x) const {
-  const Branch attended = attention_branch(b, enter(b, "attn", x));
-  const TensorIndex sum = add(b, "attn.add", x, row_parallel(b, "attn.proj", attended), r_, h_);
+  const TensorIndex sum =
+      joined(b, "attn", "", x, row_parallel(b, "attn.proj", attend(b, x)));
   const TensorIndex middle = norm(b, "ln_1", sum);
-  const Branch fed = ffn_branch(b, enter(b, "mlp", middle));
-  const TensorIndex both = add(b, "mlp.add", middle, row_parallel(b, "mlp.proj", fed), r_, h_);
+  const TensorIndex both =
+      joined(b, "mlp", "", middle, row_parallel(b, "mlp.proj", feed(b, middle)));
   return norm(b, "ln_2", both);
 }
 
@@ -254,6 +183,7 @@ Segment TransformerBuilder::prologue() const {
     x = sequence_scatter(b, "wte.scatter", x, s_, h_, t_);
   else if (t_ > 1)
     x = tensor_reduce(b, "wte.reduce", x, s_, h_);
+  if (v_.embedding_scale != 1) x = scale(b, "wte.scale", x, r_, h_, v_.embedding_scale);
   if (table) x = position_embedding(b, "wpe", x, r_, wpe);
   if (v_.token_types > 0) {
     const TensorIndex types = b.tensor("token_types", TensorRole::tokens, s_);
@@ -268,9 +198,9 @@ Segment TransformerBuilder::layer() const {
   const TensorIndex x = b.tensor("x", TensorRole::activation, r_ * h_);
   TensorIndex y = kNoTensor;
   switch (v_.residual) {
-    case Residual::pre: y = pre_norm_layer(b, x); break;
     case Residual::parallel: y = parallel_layer(b, x); break;
     case Residual::post: y = post_norm_layer(b, x); break;
+    default: y = serial_layer(b, x); break;
   }
   return std::move(b).finish(x, y);
 }
@@ -297,8 +227,14 @@ Segment TransformerBuilder::epilogue() const {
   if (spec_.tied_embeddings) head.tied_to = "wte.weight";
   const std::int64_t columns_here = head.shape[0];
   const ParameterIndex weight = b.parameter(std::move(head));
-  const TensorIndex logits =
-      wide_linear(b, "head", normed, {s_, columns_here, h_}, weight, TensorRole::logits);
+  const ParameterIndex own = bias(b, v_.head_bias, "lm_head.bias", spec_.vocab, columns());
+  TensorIndex logits =
+      wide_linear(b, "head", normed, {s_, columns_here, h_}, weight, TensorRole::logits, own);
+  if (v_.logit_scale != 1)
+    logits = scale(b, "head.scale", logits, s_, columns_here, v_.logit_scale);
+  if (v_.logit_soft_cap > 0)
+    logits = unary(b, "head.cap", OpKind::soft_cap, logits, s_, columns_here,
+                   {.factor = v_.logit_soft_cap, .role = TensorRole::logits});
   if (options_.inference) return std::move(b).finish(x, logits);
   const TensorIndex targets = b.tensor("targets", TensorRole::tokens, s_);
   cross_entropy_loss(b, logits, targets, s_, columns_here, t_);

@@ -54,9 +54,17 @@ class TransformerBuilder {
                       Split split = {}) const {
     return wanted ? vector(b, name, n, Init::zero, split) : -1;
   }
-  TensorIndex norm(SegmentBuilder& b, const std::string& name, TensorIndex x) const;
-  TensorIndex enter(SegmentBuilder& b, const std::string& name, TensorIndex x) const;
-  Branch row_matrix(SegmentBuilder& b, const char* name, TensorIndex x, std::int64_t inputs,
+  TensorIndex norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                   std::int64_t n) const;
+  TensorIndex norm(SegmentBuilder& b, const std::string& name, TensorIndex x) const {
+    return norm(b, name, x, h_);
+  }
+  TensorIndex enter(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                    std::int64_t n) const;
+  TensorIndex enter(SegmentBuilder& b, const std::string& name, TensorIndex x) const {
+    return enter(b, name, x, h_);
+  }
+  Branch row_matrix(SegmentBuilder& b, const std::string& base, TensorIndex x, std::int64_t inputs,
                     bool with_bias, const std::vector<std::string>& adapted = {}) const;
   TensorIndex leave(SegmentBuilder& b, const std::string& name, TensorIndex y,
                     const std::vector<Branch>& branches) const;
@@ -67,11 +75,35 @@ class TransformerBuilder {
   TensorIndex adapt_equal(SegmentBuilder& b, const std::string& name, TensorIndex x,
                           TensorIndex base, std::int64_t inputs,
                           const std::vector<AdaptedBlock>& blocks, By by) const;
-  TensorIndex qkv(SegmentBuilder& b, TensorIndex normed) const;
+
+  // transformer_attention.cpp
+  Branch attend(SegmentBuilder& b, TensorIndex normed) const;
   Branch attention_branch(SegmentBuilder& b, TensorIndex entered) const;
-  Branch ffn_branch(SegmentBuilder& b, TensorIndex entered) const;
+  Branch latent_branch(SegmentBuilder& b, TensorIndex normed) const;
+  TensorIndex qkv(SegmentBuilder& b, TensorIndex normed) const;
+  TensorIndex normed_heads(SegmentBuilder& b, TensorIndex x, const HeadShape& shape) const;
+  TensorIndex core(SegmentBuilder& b, TensorIndex x, const HeadShape& shape) const;
+  TensorIndex latent(SegmentBuilder& b, const std::string& name, TensorIndex normed,
+                     std::int64_t rank) const;
+
+  // transformer_feed_forward.cpp
+  struct Feed {                         // a dense feed-forward; adapts: LoRA may
+    std::string name;
+    std::int64_t width = 0;
+    bool adapts = true;
+  };
+  Feed dense_feed() const { return {"mlp", ffn_hidden_, true}; }
+  Branch feed(SegmentBuilder& b, TensorIndex normed) const;
+  Branch ffn_branch(SegmentBuilder& b, TensorIndex entered, const Feed& of) const;
+  TensorIndex activated(SegmentBuilder& b, TensorIndex entered, const Feed& of) const;
   TensorIndex experts_branch(SegmentBuilder& b, TensorIndex normed) const;
-  TensorIndex pre_norm_layer(SegmentBuilder& b, TensorIndex x) const;
+  TensorIndex shared_expert(SegmentBuilder& b, TensorIndex normed, TensorIndex entered) const;
+  TensorIndex router_logits(SegmentBuilder& b, const std::string& name, TensorIndex normed,
+                            std::int64_t n, bool with_bias) const;
+
+  TensorIndex joined(SegmentBuilder& b, const std::string& name, const std::string& norm_name,
+                     TensorIndex x, TensorIndex y) const;
+  TensorIndex serial_layer(SegmentBuilder& b, TensorIndex x) const;
   TensorIndex parallel_layer(SegmentBuilder& b, TensorIndex x) const;
   TensorIndex post_norm_layer(SegmentBuilder& b, TensorIndex x) const;
   void pool_first(SegmentBuilder& b, TensorIndex x) const;

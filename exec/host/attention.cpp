@@ -7,6 +7,7 @@
 #include "exec/host/convert.hpp"
 #include "exec/host/gemm.hpp"
 #include "exec/host/kernels.hpp"
+#include "exec/host/row_sum.hpp"
 #include "exec/host/vector_math.hpp"
 
 namespace exec::host {
@@ -34,10 +35,16 @@ void write(const View& v, std::int64_t ld, std::int64_t rows, std::int64_t d, co
 }
 
 // A block of query rows of one head: [first, first + rows), from a position on, against keys
-// [0, keys).
+// [from, from + keys).
 struct Block {
-  std::int64_t first, rows, position, keys;
+  std::int64_t first, rows, position, from, keys;
 };
+
+// The first key that a query at this position sees.
+std::int64_t first_key(const AttentionShape& s, std::int64_t position) {
+  if (s.chunk > 0) return position / s.chunk * s.chunk;
+  return s.window > 0 ? std::max<std::int64_t>(0, position + 1 - s.window) : 0;
+}
 
 // Of rows [begin, end), the first of which stands at `position`; keys: that all see, without a
 // mask.
@@ -46,7 +53,8 @@ void for_run(const AttentionShape& s, std::int64_t begin, std::int64_t end, std:
              std::int64_t keys, Body&& body) {
   for (std::int64_t i = begin; i < end && keys > 0; i += kQueryRows) {
     const std::int64_t rows = std::min(kQueryRows, end - i), at = position + i - begin;
-    body(Block{i, rows, at, s.causal ? at + rows : keys});
+    const std::int64_t from = first_key(s, at);
+    body(Block{i, rows, at, from, (s.causal ? at + rows : keys) - from});
   }
 }
 
@@ -57,15 +65,20 @@ void for_blocks(const AttentionShape& s, Body&& body) {
   for_run(s, s.early, s.seq, s.late_at, s.block ? s.late_keys : s.keys, body);
 }
 
-// Keys that row r of the block sees.
-std::int64_t visible(const AttentionShape& s, const Block& b, std::int64_t r) {
-  return s.causal ? b.position + r + 1 : b.keys;
+// Keys of the block that its row r sees: [from, to).
+struct Seen {
+  std::int64_t from, to;
+};
+Seen visible(const AttentionShape& s, const Block& b, std::int64_t r) {
+  if (!s.causal) return {0, b.keys};
+  return {first_key(s, b.position + r) - b.from, b.position + r + 1 - b.from};
 }
 
 template <class T>
 struct Scratch {
   Scratch(const AttentionShape& s, Workspace ws) {
-    const std::int64_t head = s.key_rows() * s.head_dim, block = kQueryRows * s.head_dim;
+    const std::int64_t wide = std::max(s.head_dim, s.values());
+    const std::int64_t head = s.key_rows() * wide, block = kQueryRows * wide;
     for (T** p : {&k, &v, &dk, &dv}) *p = ws.take<T>(head);
     for (T** p : {&q, &out, &dout, &dq}) *p = ws.take<T>(block);
     for (T** p : {&scores, &dscores}) *p = ws.take<T>(kQueryRows * s.key_rows());
@@ -75,44 +88,50 @@ struct Scratch {
 
 template <class T>
 T score_scale(const AttentionShape& s) {
-  return static_cast<T>(1.0 / std::sqrt(static_cast<double>(s.head_dim)));
+  return static_cast<T>(s.scale != 0 ? s.scale
+                                     : 1.0 / std::sqrt(static_cast<double>(s.head_dim)));
 }
 
-// The row becomes exp(row - max), 0 beyond `seen`; returns {max, sum}.
+// The row becomes exp(row - max), 0 beyond what is seen; returns {max, sum}, a sink's part in both.
 template <class T>
-std::pair<T, T> exponentiate(T* row, std::int64_t seen, std::int64_t keys) {
-  T max = row[0];
-  for (std::int64_t i = 1; i < seen; ++i) max = max_of(max, row[i]);
+std::pair<T, T> exponentiate(T* row, const Seen& seen, std::int64_t keys, const View& sink) {
+  T* const at = row + seen.from;
+  const std::int64_t count = seen.to - seen.from;
+  T max = at[0];
+  for (std::int64_t i = 1; i < count; ++i) max = max_of(max, at[i]);
+  if (sink) max = max_of(max, get<T>(sink, 0));
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < seen; ++i) row[i] = exp_of(row[i] - max);
+  for (std::int64_t i = 0; i < count; ++i) at[i] = exp_of(at[i] - max);
   LaneSum<T> sum;
-  sum.add(seen, [&](std::int64_t i) { return row[i]; });
-  std::fill(row + seen, row + keys, T(0));
-  return {max, sum.value()};
+  sum.add(count, [&](std::int64_t i) { return at[i]; });
+  std::fill(row, at, T(0));
+  std::fill(row + seen.to, row + keys, T(0));
+  return {max, sink ? sum.value() + exp_of(get<T>(sink, 0) - max) : sum.value()};
 }
 
 // One head of one sample: where its rows start.
 struct Head {
-  View q, k, v, out, lse, scores;
+  View q, k, v, out, lse, scores, sink;
   std::int64_t ld, key_ld;
   double slope;                        // of linear biases; 0: none
 };
 
 // keys: apart from qkv, or absent; scores: kept, or absent.
 Head locate(const AttentionShape& s, std::int64_t sample, std::int64_t head, View qkv, View keys,
-            View out, View lse, View scores = {}) {
-  const std::int64_t d = s.head_dim, ld = s.qkv_columns();
+            View out, View lse, View scores = {}, View sinks = {}) {
+  const std::int64_t d = s.head_dim, dv = s.values(), ld = s.qkv_columns();
   const std::int64_t group = head / (s.heads / s.kv_heads);
-  const std::int64_t key_ld = keys ? 2 * s.kv_heads * d : ld;
+  const std::int64_t key_ld = keys ? s.key_columns() : ld;
   const LinearBiases& biases = s.biases;
   const View row = qkv.at(sample * s.seq * ld);
   const View key = keys ? keys.at(sample * s.keys * key_ld) : row.at(s.heads * d);
   return {row.at(head * d),
           key.at(group * d),
-          key.at((s.kv_heads + group) * d),
-          out.at(sample * s.seq * s.heads * d + head * d),
+          key.at(s.kv_heads * d + group * dv),
+          out.at(sample * s.seq * s.heads * dv + head * dv),
           lse.at((sample * s.heads + head) * s.seq),
           scores ? scores.at((sample * s.heads + head) * s.seq * s.key_rows()) : View{},
+          sinks ? sinks.at(head) : View{},
           ld,
           key_ld,
           biases.all_heads > 0 ? alibi_slope(biases.first_head + head, biases.all_heads) : 0};
@@ -127,12 +146,19 @@ void add_biases(T* row, std::int64_t keys, T slope, std::int64_t distance) {
     row[i] += slope * (first + static_cast<T>(static_cast<std::int32_t>(i)));
 }
 
-// scores = q k^T / sqrt(d), and linear biases
+// score = cap tanh(score / cap) [gemma2]
+template <class T>
+void cap_scores(T cap, std::int64_t n, T* scores) {
+  for (std::int64_t i = 0; i < n; ++i) scores[i] = cap * std::tanh(scores[i] / cap);
+}
+
+// scores = scale q k^T, capped, and linear biases
 template <class T>
 void score_block(const AttentionShape& s, const Block& b, const Head& h, Panel<T> q, Panel<T> k,
                  T* scores) {
-  gemm(false, true, b.rows, b.keys, s.head_dim, score_scale<T>(s), q.data, q.ld, k.data, k.ld, T(0),
-       scores, b.keys);
+  gemm(false, true, b.rows, b.keys, s.head_dim, score_scale<T>(s), q.data, q.ld,
+       k.data + b.from * k.ld, k.ld, T(0), scores, b.keys);
+  if (s.soft_cap > 0) cap_scores(static_cast<T>(s.soft_cap), b.rows * b.keys, scores);
   if (h.slope == 0) return;
   const Places& keys = s.biases.keys;
   const std::int64_t early = std::min(keys.early, b.keys);
@@ -149,7 +175,7 @@ template <class T>
 void keep_row(const AttentionShape& s, const Block& b, std::int64_t r, T sum, T* row,
               const View& to) {
   for (std::int64_t i = 0; i < b.keys; ++i) row[i] /= sum;
-  const View at = to.at((b.first + r) * s.key_rows());
+  const View at = to.at((b.first + r) * s.key_rows() + b.from);
   store(at, b.keys, row);
   load(at, b.keys, row);
 }
@@ -160,7 +186,7 @@ T merge_row(const AttentionShape& s, T lse, T own, View other, T* y) {
   const T most = max_of(lse, own);
   const T both = most + std::log(std::exp(lse - most) + std::exp(own - most));
   const T keep = std::exp(lse - both), add = std::exp(own - both);
-  for (std::int64_t i = 0; i < s.head_dim; ++i) y[i] = get<T>(other, i) * keep + y[i] * add;
+  for (std::int64_t i = 0; i < s.values(); ++i) y[i] = get<T>(other, i) * keep + y[i] * add;
   return both;
 }
 
@@ -168,17 +194,18 @@ template <class T>
 void forward_block(const AttentionShape& s, const Block& b, const Head& h, Panel<T> q, Panel<T> k,
                    Panel<T> v, Scratch<T>& w) {
   const View &out = h.out, &lse = h.lse;
-  const std::int64_t d = s.head_dim;
+  const std::int64_t d = s.values();
   T sums[kQueryRows], lses[kQueryRows];
   score_block(s, b, h, q, k, w.scores);
   for (std::int64_t r = 0; r < b.rows; ++r) {
     T* const row = w.scores + r * b.keys;
-    const auto [max, sum] = exponentiate(row, visible(s, b, r), b.keys);
+    const auto [max, sum] = exponentiate(row, visible(s, b, r), b.keys, h.sink);
     lses[r] = max + std::log(sum);
     sums[r] = h.scores ? T(1) : sum;
     if (h.scores) keep_row(s, b, r, sum, row, h.scores);
   }
-  gemm(false, false, b.rows, d, b.keys, T(1), w.scores, b.keys, v.data, v.ld, T(0), w.out, d);
+  gemm(false, false, b.rows, d, b.keys, T(1), w.scores, b.keys, v.data + b.from * v.ld, v.ld, T(0),
+       w.out, d);
   for (std::int64_t r = 0; r < b.rows; ++r) {
     T* const y = w.out + r * d;
     for (std::int64_t i = 0; i < d; ++i) y[i] /= sums[r];
@@ -191,29 +218,36 @@ void forward_block(const AttentionShape& s, const Block& b, const Head& h, Panel
 }
 
 // Scores become probabilities from the saved log sum exp, unless they are; dscores become their
-// gradient: ds = p (dp - sum(dout out)) / sqrt(d) [flash2] section 3.1.2.
+// gradient: ds = scale p (dp - sum(dout out)) [flash2] section 3.1.2, times 1 - (score / cap)^2
+// where scores are capped; of probabilities that were stored, score = lse + log p.
 template <class T>
 void softmax_gradient(const AttentionShape& s, const Block& b, Panel<T> out, Panel<T> dout,
                       const Head& h, Scratch<T>& w) {
   const bool kept = static_cast<bool>(h.scores);
-  const T factor = score_scale<T>(s);
+  const T factor = score_scale<T>(s), cap = static_cast<T>(s.soft_cap);
   for (std::int64_t r = 0; r < b.rows; ++r) {
     const T* const o = out.data + r * out.ld;
     const T* const g = dout.data + r * dout.ld;
     LaneSum<T> dot;
-    dot.add(s.head_dim, [&](std::int64_t i) { return o[i] * g[i]; });
+    dot.add(s.values(), [&](std::int64_t i) { return o[i] * g[i]; });
     const T delta = dot.value(), log_sum = get<T>(h.lse, b.first + r);
     T* const p = w.scores + r * b.keys;
     T* const ds = w.dscores + r * b.keys;
-    const std::int64_t seen = visible(s, b, r);
+    const auto [from, to] = visible(s, b, r);
+    for (std::int64_t i = from; i < to && cap > 0; ++i) {
+      const T score = (kept ? log_sum + std::log(p[i]) : p[i]) / cap;
+      ds[i] = delta + (p[i] == 0 && kept ? T(0) : (ds[i] - delta) * (T(1) - score * score));
+    }
     if (!kept) {
 #pragma GCC ivdep
-      for (std::int64_t i = 0; i < seen; ++i) p[i] = exp_of(p[i] - log_sum);
+      for (std::int64_t i = from; i < to; ++i) p[i] = exp_of(p[i] - log_sum);
     }
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < seen; ++i) ds[i] = p[i] * (ds[i] - delta) * factor;
-    std::fill(p + seen, p + b.keys, T(0));
-    std::fill(ds + seen, ds + b.keys, T(0));
+    for (std::int64_t i = from; i < to; ++i) ds[i] = p[i] * (ds[i] - delta) * factor;
+    for (T* const row : {p, ds}) {
+      std::fill(row, row + from, T(0));
+      std::fill(row + to, row + b.keys, T(0));
+    }
   }
 }
 
@@ -221,19 +255,22 @@ template <class T>
 void backward_block(const AttentionShape& s, const Block& b, const Head& h, Panel<T> k, Panel<T> v,
                     const View& dout_head, const View& dq_head, std::int64_t dq_columns,
                     bool adds, Scratch<T>& w) {
-  const std::int64_t d = s.head_dim, ldo = s.heads * d;
+  const std::int64_t d = s.head_dim, dv = s.values(), ldo = s.heads * dv;
   const Panel<T> q = fetch(h.q.at(b.first * h.ld), h.ld, b.rows, d, w.q);
-  const Panel<T> out = fetch(h.out.at(b.first * ldo), ldo, b.rows, d, w.out);
-  const Panel<T> dout = fetch(dout_head.at(b.first * ldo), ldo, b.rows, d, w.dout);
+  const Panel<T> out = fetch(h.out.at(b.first * ldo), ldo, b.rows, dv, w.out);
+  const Panel<T> dout = fetch(dout_head.at(b.first * ldo), ldo, b.rows, dv, w.dout);
   if (!h.scores) score_block(s, b, h, q, k, w.scores);
   for (std::int64_t r = 0; r < b.rows && h.scores; ++r)
-    load(h.scores.at((b.first + r) * s.key_rows()), b.keys, w.scores + r * b.keys);
-  gemm(false, true, b.rows, b.keys, d, T(1), dout.data, dout.ld, v.data, v.ld, T(0), w.dscores,
-       b.keys);
+    load(h.scores.at((b.first + r) * s.key_rows() + b.from), b.keys, w.scores + r * b.keys);
+  gemm(false, true, b.rows, b.keys, dv, T(1), dout.data, dout.ld, v.data + b.from * v.ld, v.ld,
+       T(0), w.dscores, b.keys);
   softmax_gradient(s, b, out, dout, h, w);
-  gemm(true, false, b.keys, d, b.rows, T(1), w.scores, b.keys, dout.data, dout.ld, T(1), w.dv, d);
-  gemm(true, false, b.keys, d, b.rows, T(1), w.dscores, b.keys, q.data, q.ld, T(1), w.dk, d);
-  gemm(false, false, b.rows, d, b.keys, T(1), w.dscores, b.keys, k.data, k.ld, T(0), w.dq, d);
+  gemm(true, false, b.keys, dv, b.rows, T(1), w.scores, b.keys, dout.data, dout.ld, T(1),
+       w.dv + b.from * dv, dv);
+  gemm(true, false, b.keys, d, b.rows, T(1), w.dscores, b.keys, q.data, q.ld, T(1),
+       w.dk + b.from * d, d);
+  gemm(false, false, b.rows, d, b.keys, T(1), w.dscores, b.keys, k.data + b.from * k.ld, k.ld,
+       T(0), w.dq, d);
   const View dq = dq_head.at(b.first * dq_columns);
   for (std::int64_t r = 0; r < b.rows && adds; ++r) {
     load(dq.at(r * dq_columns), d, w.q);
@@ -253,15 +290,16 @@ struct Pass {
 template <class T>
 void backward_group(const AttentionShape& s, std::int64_t sample, std::int64_t group,
                     const Pass& p, Scratch<T>& w) {
-  const std::int64_t d = s.head_dim, queries = s.heads / s.kv_heads, rows = s.key_rows();
+  const std::int64_t d = s.head_dim, dv = s.values(), queries = s.heads / s.kv_heads;
+  const std::int64_t rows = s.key_rows();
   std::fill_n(w.dk, rows * d, T(0));
-  std::fill_n(w.dv, rows * d, T(0));
+  std::fill_n(w.dv, rows * dv, T(0));
   const Head first = locate(s, sample, group * queries, p.qkv, p.keys, p.out, p.lse);
   const Panel<T> k = fetch(first.k, first.key_ld, rows, d, w.k);
-  const Panel<T> v = fetch(first.v, first.key_ld, rows, d, w.v);
+  const Panel<T> v = fetch(first.v, first.key_ld, rows, dv, w.v);
   for (std::int64_t head = group * queries; head < (group + 1) * queries; ++head) {
     const Head h = locate(s, sample, head, p.qkv, p.keys, p.out, p.lse, p.scores);
-    const View dout = p.dout.at(sample * s.seq * s.heads * d + head * d);
+    const View dout = p.dout.at(sample * s.seq * s.heads * dv + head * dv);
     const View dq = p.to.dq.at(sample * s.seq * p.to.dq_columns + head * d);
     for_blocks(s, [&](const Block& b) {
       backward_block(s, b, h, k, v, dout, dq, p.to.dq_columns, p.adds, w);
@@ -270,12 +308,21 @@ void backward_group(const AttentionShape& s, std::int64_t sample, std::int64_t g
   // Over the keys where they lie apart and are given back: nothing reads them any more.
   const View dk = p.to.d_keys.at(sample * rows * p.to.key_columns + group * d);
   write(dk, p.to.key_columns, rows, d, w.dk);
-  write(dk.at(s.kv_heads * d), p.to.key_columns, rows, d, w.dv);
+  const View dv_rows = p.to.d_keys.at(sample * rows * p.to.key_columns + s.kv_heads * d);
+  write(dv_rows.at(group * dv), p.to.key_columns, rows, dv, w.dv);
+}
+
+// What the kernel takes for granted.
+void check_shape(const AttentionShape& s, const View& keys) {
+  PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
+  PLANNER_CHECK(static_cast<bool>(keys) == (s.keys > 0), "keys of a slice lie apart from it");
+  const bool within = s.window > 0 || s.chunk > 0;
+  PLANNER_CHECK(!within || (s.causal && s.biases.all_heads == 0),
+                "windows and chunks are of causal attention without biases");
 }
 
 void backward(const AttentionShape& s, const Pass& p, Workspace ws) {
-  PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
-  PLANNER_CHECK(static_cast<bool>(p.keys) == (s.keys > 0), "keys of a slice lie apart from it");
+  check_shape(s, p.keys);
   with_compute_type(p.qkv.type, [&]<class T>() {
     Scratch<T> w(s, ws);
     for (std::int64_t i = 0; i < s.samples * s.kv_heads; ++i)
@@ -286,15 +333,14 @@ void backward(const AttentionShape& s, const Pass& p, Workspace ws) {
 }  // namespace
 
 void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws, View keys,
-               View scores) {
-  PLANNER_CHECK(s.heads % s.kv_heads == 0, "query heads share key heads evenly");
-  PLANNER_CHECK(static_cast<bool>(keys) == (s.keys > 0), "keys of a slice lie apart from it");
+               View scores, View sinks) {
+  check_shape(s, keys);
   with_compute_type(qkv.type, [&]<class T>() {
     Scratch<T> w(s, ws);
     for (std::int64_t i = 0; i < s.samples * s.heads; ++i) {
-      const Head h = locate(s, i / s.heads, i % s.heads, qkv, keys, out, lse, scores);
+      const Head h = locate(s, i / s.heads, i % s.heads, qkv, keys, out, lse, scores, sinks);
       const Panel<T> k = fetch(h.k, h.key_ld, s.key_rows(), s.head_dim, w.k);
-      const Panel<T> v = fetch(h.v, h.key_ld, s.key_rows(), s.head_dim, w.v);
+      const Panel<T> v = fetch(h.v, h.key_ld, s.key_rows(), s.values(), w.v);
       for_blocks(s, [&](const Block& b) {
         const Panel<T> q = fetch(h.q.at(b.first * h.ld), h.ld, b.rows, s.head_dim, w.q);
         forward_block(s, b, h, q, k, v, w);
@@ -315,10 +361,28 @@ void attention_block_gradient(const BlockGradients& to, View dout, View qkv, Vie
   backward(s, {dout, qkv, keys, out, lse, {}, to, true}, ws);
 }
 
+void attention_sink_gradient(View dsinks, View dout, View out, View lse, View sinks,
+                             const AttentionShape& s) {
+  const std::int64_t dv = s.values();
+  with_compute_type(dout.type, [&]<class T>() {
+    for (std::int64_t i = 0; i < s.samples * s.heads; ++i) {
+      const std::int64_t sample = i / s.heads, head = i % s.heads;
+      T sum = get<T>(dsinks, head);
+      for (std::int64_t r = 0; r < s.seq; ++r) {
+        const std::int64_t at = ((sample * s.seq + r) * s.heads + head) * dv;
+        const T delta = row_sum<T>(dv, [](T a, T b) { return a * b; }, dout.at(at), out.at(at));
+        sum -= exp_of(get<T>(sinks, head) - get<T>(lse, i * s.seq + r)) * delta;
+      }
+      put(dsinks, head, sum);
+    }
+  });
+}
+
 core::Bytes attention_workspace(core::DType activation, const AttentionShape& s) {
   const std::int64_t size = activation == core::DType::f64 ? 8 : 4;
+  const std::int64_t wide = std::max(s.head_dim, s.values());
   const std::int64_t elements =
-      4 * s.key_rows() * s.head_dim + 4 * kQueryRows * s.head_dim + 2 * kQueryRows * s.key_rows();
+      4 * s.key_rows() * wide + 4 * kQueryRows * wide + 2 * kQueryRows * s.key_rows();
   return core::Bytes(elements * size + 10 * 63);
 }
 

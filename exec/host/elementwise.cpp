@@ -1,31 +1,13 @@
 #include <cstring>
 
 #include "exec/host/convert.hpp"
+#include "exec/host/gelu.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/vector_math.hpp"
 #include "models/ops/schemas.hpp"
 
 namespace exec::host {
 namespace {
-
-// gelu(x) = x logistic(2u), u = sqrt(2/pi) (x + 0.044715 x^3): the tanh form without cancellation.
-constexpr double kTwiceRoot = 1.5957691216057308;  // 2 sqrt(2/pi)
-constexpr double kCubic = 0.044715;
-
-template <class T>
-T gelu_of(T x) {
-  const T u2 = static_cast<T>(kTwiceRoot) * x * (T(1) + static_cast<T>(kCubic) * x * x);
-  return x * logistic(u2);
-}
-
-template <class T>
-T gelu_slope(T x) {
-  const T x2 = x * x;
-  const T u2 = static_cast<T>(kTwiceRoot) * x * (T(1) + static_cast<T>(kCubic) * x2);
-  const T du2 = static_cast<T>(kTwiceRoot) * (T(1) + static_cast<T>(3 * kCubic) * x2);
-  const T s = logistic(u2);
-  return s + x * s * (T(1) - s) * du2;
-}
 
 // The normal distribution's own form, and its slope: the distribution plus x times its density.
 template <class T>
@@ -109,19 +91,57 @@ void relu_gradient(View dx, View dy, View y, std::int64_t n, bool accumulate) {
   });
 }
 
-void unary(View y, View x, std::int64_t n, models::OpKind kind, models::Activation form) {
+// y = max(x, 0)^2
+static void relu_squared(View y, View x, std::int64_t n) {
+  with_compute_type(x.type, [&]<class T>() {
+    elementwise<T>(n, y, [](T v) { return v < T(0) ? T(0) : v * v; }, x);
+  });
+}
+
+static void relu_squared_gradient(View dx, View dy, View x, std::int64_t n, bool accumulate) {
+  with_compute_type(x.type, [&]<class T>() {
+    gradient<T>(dx, dy, x, n, accumulate,
+                [](T d, T v) { return v > T(0) ? T(2) * v * d : T(0); });
+  });
+}
+
+// y = cap tanh(x / cap)
+static void soft_cap(View y, View x, std::int64_t n, double cap) {
+  with_compute_type(x.type, [&]<class T>() {
+    const T c = static_cast<T>(cap);
+    elementwise<T>(n, y, [c](T v) { return c * std::tanh(v / c); }, x);
+  });
+}
+
+static void soft_cap_gradient(View dx, View dy, View x, std::int64_t n, double cap,
+                              bool accumulate) {
+  with_compute_type(x.type, [&]<class T>() {
+    const T c = static_cast<T>(cap);
+    gradient<T>(dx, dy, x, n, accumulate, [c](T d, T v) {
+      const T t = std::tanh(v / c);
+      return d * (T(1) - t * t);
+    });
+  });
+}
+
+void unary(View y, View x, std::int64_t n, models::OpKind kind, const UnaryForm& form) {
   switch (kind) {
-    case models::OpKind::gelu: return gelu(y, x, n, form);
+    case models::OpKind::gelu: return gelu(y, x, n, form.form);
     case models::OpKind::relu: return relu(y, x, n);
+    case models::OpKind::relu_squared: return relu_squared(y, x, n);
+    case models::OpKind::soft_cap: return soft_cap(y, x, n, form.factor);
     default: PLANNER_CHECK(false, "not a function of one element");
   }
 }
 
 void unary_gradient(View dx, View dy, View kept, std::int64_t n, models::OpKind kind,
-                    models::Activation form, bool accumulate) {
+                    const UnaryForm& form, bool accumulate) {
   switch (kind) {
-    case models::OpKind::gelu: return gelu_gradient(dx, dy, kept, n, form, accumulate);
+    case models::OpKind::gelu: return gelu_gradient(dx, dy, kept, n, form.form, accumulate);
     case models::OpKind::relu: return relu_gradient(dx, dy, kept, n, accumulate);
+    case models::OpKind::relu_squared: return relu_squared_gradient(dx, dy, kept, n, accumulate);
+    case models::OpKind::soft_cap:
+      return soft_cap_gradient(dx, dy, kept, n, form.factor, accumulate);
     default: PLANNER_CHECK(false, "not a function of one element");
   }
 }

@@ -54,6 +54,38 @@ void open_gates(const View& gates, const T* logits, const std::int64_t* chosen,
     put<T>(gates, i, exp_of(logits[chosen[i]] - most) / sum);
 }
 
+// Scores of a row's logits: their sigmoids, or a softmax over all of them.
+template <class T>
+class Scores {
+ public:
+  Scores(const View& logits, const RoutingShape& s) : logits_(logits), sigmoid_(s.router.sigmoid) {
+    if (sigmoid_) return;
+    most_ = get<T>(logits, 0);
+    for (std::int64_t e = 1; e < s.experts; ++e) most_ = std::max(most_, get<T>(logits, e));
+    for (std::int64_t e = 0; e < s.experts; ++e) sum_ += exp_of(get<T>(logits, e) - most_);
+  }
+  T of(std::int64_t expert) const {
+    const T logit = get<T>(logits_, expert);
+    return sigmoid_ ? logistic(logit) : exp_of(logit - most_) / sum_;
+  }
+
+ private:
+  View logits_;
+  bool sigmoid_;
+  T most_{}, sum_{};
+};
+
+// gates = scores of the chosen ones, over their sum where they are normalised, times a factor.
+template <class T>
+void open_scored(const View& gates, const View& logits, const std::int64_t* chosen,
+                 const RoutingShape& s) {
+  const Scores<T> scores(logits, s);
+  T sum{};
+  for (std::int64_t i = 0; i < s.chosen; ++i) sum += scores.of(chosen[i]);
+  const T factor = static_cast<T>(s.router.scale) / (s.router.normalised ? sum : T(1));
+  for (std::int64_t i = 0; i < s.chosen; ++i) put<T>(gates, i, scores.of(chosen[i]) * factor);
+}
+
 // body(first row, rows, expert) for each block of rows of one origin and expert.
 template <class Body>
 void for_blocks(const ExpertShape& s, Body&& body) {
@@ -87,7 +119,10 @@ void top_k(View gates, View places, View logits, const RoutingShape& s, Workspac
           room[e] = s.first_of(tokens, e + 1) - s.first_of(tokens, e);
         load(logits.at(r * s.experts), s.experts, row);
         choose(row, room, tokens - in_window, s, chosen);
-        open_gates(gates.at(r * s.chosen), row, chosen, s.chosen);
+        if (s.router.chosen_alone())
+          open_gates(gates.at(r * s.chosen), row, chosen, s.chosen);
+        else
+          open_scored<T>(gates.at(r * s.chosen), logits.at(r * s.experts), chosen, s);
         for (std::int64_t i = 0; i < s.chosen; ++i) {
           const std::int64_t e = chosen[i], first = s.first(e), quota = s.first(e + 1) - first;
           place[r * s.chosen + i] =
@@ -104,8 +139,42 @@ core::Bytes top_k_workspace(const RoutingShape& s) {
          Workspace::room<std::int64_t>(s.chosen) + Workspace::room<double>(s.experts);
 }
 
-void top_k_gradient(View dlogits, View dgates, View gates, View places, const RoutingShape& s) {
+// With scores a of the chosen ones, A their sum: gate = factor a / A, or factor a. Then the score's
+// own derivative: a (1 - a) of a sigmoid; of a softmax every logit of the row takes part.
+template <class T>
+static void scored_gradient(const View& dlogits, const View& dgates, const View& logits,
+                            const std::int32_t* place, const RoutingShape& s) {
+  const Scores<T> scores(logits, s);
+  const auto factor = static_cast<T>(s.router.scale);
+  const auto score = [&](std::int64_t i) { return scores.of(expert_at(place[i], s)); };
+  T sum{}, dot{}, all{};
+  for (std::int64_t i = 0; i < s.chosen; ++i) {
+    sum += score(i);
+    dot += score(i) * get<T>(dgates, i);
+  }
+  const auto by_score = [&](std::int64_t i) {
+    const T d = get<T>(dgates, i);
+    return s.router.normalised ? factor / sum * (d - dot / sum) : factor * d;
+  };
+  for (std::int64_t i = 0; i < s.chosen; ++i) all += score(i) * by_score(i);
+  for (std::int64_t e = 0; e < s.experts; ++e)
+    put<T>(dlogits, e, s.router.sigmoid ? T(0) : -scores.of(e) * all);
+  for (std::int64_t i = 0; i < s.chosen; ++i) {
+    const std::int64_t e = expert_at(place[i], s);
+    const T a = score(i), d = by_score(i);
+    put<T>(dlogits, e, s.router.sigmoid ? d * a * (T(1) - a) : a * (d - all));
+  }
+}
+
+void top_k_gradient(View dlogits, View dgates, View gates, View places, View logits,
+                    const RoutingShape& s) {
   const std::int32_t* const place = integers(places);
+  if (!s.router.chosen_alone())
+    return with_compute_type(dgates.type, [&]<class T>() {
+      for (std::int64_t r = 0; r < s.rows(); ++r)
+        scored_gradient<T>(dlogits.at(r * s.experts), dgates.at(r * s.chosen),
+                           logits.at(r * s.experts), place + r * s.chosen, s);
+    });
   with_compute_type(dgates.type, [&]<class T>() {
     for (std::int64_t r = 0; r < s.rows(); ++r) {
       T sum{};
@@ -156,7 +225,7 @@ void combine(View y, View x, View gates, View places, const CopyShape& s) {
         T sum[kChunk] = {}, buffer[kChunk];
         for (std::int64_t i = 0; i < s.chosen; ++i) {
           const std::int64_t at = r * s.chosen + i;
-          const T gate = get<T>(gates, at);
+          const T gate = s.weighs ? get<T>(gates, at) : T(1);
           const T* const v = read(x.at(place[at] * s.n + c), m, buffer);
           for (std::int64_t j = 0; j < m; ++j) sum[j] += gate * v[j];
         }
@@ -171,17 +240,20 @@ void combine_gradient(View dx, View dgates, View dy, View x, View gates, View pl
   with_compute_type(dy.type, [&]<class T>() {
     for (std::int64_t at = 0; at < s.rows * s.chosen; ++at) {
       const View d = dy.at(at / s.chosen * s.n), row = x.at(place[at] * s.n);
-      const T gate = get<T>(gates, at);
+      const T gate = s.weighs ? get<T>(gates, at) : T(1);
       elementwise<T>(s.n, dx.at(place[at] * s.n), [gate](T v) { return gate * v; }, d);
-      put<T>(dgates, at, row_sum<T>(s.n, [](T a, T b) { return a * b; }, row, d));
+      const T dot = row_sum<T>(s.n, [](T a, T b) { return a * b; }, row, d);
+      put<T>(dgates, at, s.weighs ? dot : T(0));
     }
   });
 }
 
-void expert_linear(View y, View x, View w, const ExpertShape& s, Workspace ws) {
+void expert_linear(View y, View x, View w, View b, const ExpertShape& s, Workspace ws) {
   for_blocks(s, [&](std::int64_t first, std::int64_t rows, std::int64_t e) {
     linear(y.at(first * s.n), x.at(first * s.k), w.at(e * s.n * s.k), {}, product(s, rows), false,
            ws);
+    const View to = y.at(first * s.n + s.first_biased);
+    if (b) bias_add(to, to, b.at(e * s.bias_ld), rows, s.biased, s.n);
   });
 }
 
@@ -193,10 +265,13 @@ void expert_linear_input_gradient(View dx, View dy, View w, const ExpertShape& s
   });
 }
 
-void expert_linear_weight_gradient(View dw, View dy, View x, const ExpertShape& s, Workspace ws) {
+void expert_linear_weight_gradient(View dw, View db, View dy, View x, const ExpertShape& s,
+                                   Workspace ws) {
   for_blocks(s, [&](std::int64_t first, std::int64_t rows, std::int64_t e) {
     linear_weight_gradient(dw.at(e * s.n * s.k), dy.at(first * s.n), x.at(first * s.k),
                            product(s, rows), ws);
+    if (db)
+      bias_gradient(db.at(e * s.bias_ld), dy.at(first * s.n + s.first_biased), rows, s.biased, s.n);
   });
 }
 

@@ -8,16 +8,18 @@
 // their experts in order, each the best by logit (ties: the lower index) among those with room; an
 // expert whose room is as large as the number of the window's tokens left takes all of them, so
 // none is dropped and none is left over. A token's experts depend on it and on the tokens before it
-// in its window alone. The gates train by the softmax of the chosen logits [mixtral]; the choice
-// itself has no gradient.
+// in its window alone. The gates train by the softmax of the chosen logits [mixtral], or as
+// models::Router says; the choice itself has no gradient.
 
-#include "exec/host/view.hpp"
 #include "core/units.hpp"
+#include "exec/host/view.hpp"
+#include "models/graph.hpp"
 
 namespace exec::host {
 
 struct RoutingShape {
   std::int64_t samples = 0, tokens = 0, experts = 0, chosen = 0;  // tokens of a sample
+  models::Router router{};
   std::int64_t rows() const { return samples * tokens; }
   std::int64_t first(std::int64_t expert) const { return first_of(tokens, expert); }
   // Of so many tokens.
@@ -29,10 +31,15 @@ struct RoutingShape {
 // copies' rows among all: expert by expert, within one sample by sample, within one by token.
 void top_k(View gates, View places, View logits, const RoutingShape& s, Workspace ws);
 core::Bytes top_k_workspace(const RoutingShape& s);
-// dlogits = gate (dgate - sum of gate dgate) of the chosen ones, 0 of the others.
-void top_k_gradient(View dlogits, View dgates, View gates, View places, const RoutingShape& s);
+// dlogits = gate (dgate - sum of gate dgate) of the chosen ones, 0 of the others. A router that
+// does not take a softmax of the chosen logits alone reads the logits for it.
+void top_k_gradient(View dlogits, View dgates, View gates, View places, View logits,
+                    const RoutingShape& s);
 
-struct CopyShape { std::int64_t rows = 0, n = 0, chosen = 0; };
+struct CopyShape {
+  std::int64_t rows = 0, n = 0, chosen = 0;
+  bool weighs = true;                  // else gates count as 1, and take no gradient
+};
 // y[places[r, i]] = x[r].
 void dispatch(View y, View x, View places, const CopyShape& s);
 // dx[r] (=|+=) sum over i of dy[places[r, i]], i ascending.
@@ -47,13 +54,17 @@ void combine_gradient(View dx, View dgates, View dy, View x, View gates, View pl
 struct ExpertShape {
   std::int64_t samples = 0, rows = 0, n = 0, k = 0;  // rows of a sample, n outputs, k inputs
   std::int64_t experts = 1, origins = 1;
+  // The bias is added to `biased` columns of y from first_biased on.
+  std::int64_t first_biased = 0, biased = 0, bias_ld = 0;
 };
 // As linear, with w[experts, n, k] of each row's expert, a product for each origin and expert: a
 // row's bits do not depend on which ranks others come from, and dw adds up origins in order.
-void expert_linear(View y, View x, View w, const ExpertShape& s, Workspace ws);
+// b[experts, bias_ld], and its gradient, may be absent.
+void expert_linear(View y, View x, View w, View b, const ExpertShape& s, Workspace ws);
 void expert_linear_input_gradient(View dx, View dy, View w, const ExpertShape& s, bool accumulate,
                                   Workspace ws);
-void expert_linear_weight_gradient(View dw, View dy, View x, const ExpertShape& s, Workspace ws);
+void expert_linear_weight_gradient(View dw, View db, View dy, View x, const ExpertShape& s,
+                                   Workspace ws);
 core::Bytes expert_linear_workspace(core::DType activation, const ExpertShape& s);
 
 }  // namespace exec::host

@@ -67,12 +67,12 @@ void layer_norm_weight_gradient(View dgamma, View dbeta, View dy, View x, View m
 
 // ---- root mean square norm --------------------------------------------------------------------
 
-// y = x rstd gamma, rstd = 1 / sqrt(mean(x^2) + epsilon); rstd[rows].
+// y = x rstd (offset + gamma), rstd = 1 / sqrt(mean(x^2) + epsilon); rstd[rows].
 void rms_norm(View y, View rstd, View x, View gamma, std::int64_t rows, std::int64_t n,
-              double epsilon);
-// dx (=|+=) rstd (g - xhat mean(g xhat)), g = dy gamma, xhat = x rstd. dx may be dy.
+              double epsilon, double offset = 0);
+// dx (=|+=) rstd (g - xhat mean(g xhat)), g = dy (offset + gamma), xhat = x rstd. dx may be dy.
 void rms_norm_input_gradient(View dx, View dy, View x, View gamma, View rstd, std::int64_t rows,
-                             std::int64_t n, bool accumulate);
+                             std::int64_t n, bool accumulate, double offset = 0);
 // dgamma += sum dy xhat.
 void rms_norm_weight_gradient(View dgamma, View dy, View x, View rstd, std::int64_t rows,
                               std::int64_t n);
@@ -80,13 +80,16 @@ void rms_norm_weight_gradient(View dgamma, View dy, View x, View rstd, std::int6
 // Rows of queries, keys and values: the heads of q, then of k, then of v.
 struct HeadShape {
   std::int64_t rows = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t columns() const { return (heads + 2 * kv_heads) * head_dim; }
+  std::int64_t value_dim = 0;          // of a head's values; 0: head_dim
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+  std::int64_t columns() const { return (heads + kv_heads) * head_dim + kv_heads * values(); }
 };
-// Each head of q and of k by its own RMS norm, v copied; rstd[rows, heads + kv_heads].
+// Each head of q and of k by its own RMS norm, v copied; rstd[rows, heads + kv_heads]. Absent
+// gammas are 1.
 void qk_norm(View y, View rstd, View qkv, View q_gamma, View k_gamma, const HeadShape& s,
-             double epsilon);
+             double epsilon, double offset = 0);
 void qk_norm_input_gradient(View dqkv, View dy, View qkv, View q_gamma, View k_gamma, View rstd,
-                            const HeadShape& s);
+                            const HeadShape& s, double offset = 0);
 // dq_gamma, dk_gamma += their heads' sums, rows ascending, then heads.
 void qk_norm_weight_gradient(View dq_gamma, View dk_gamma, View dy, View qkv, View rstd,
                              const HeadShape& s);
@@ -139,7 +142,7 @@ void lora_up_input_gradient(View du, View dy, View b, const LoraShape& s, Worksp
 void lora_up_weight_gradient(View db, View dy, View u, const LoraShape& s, Workspace ws);
 core::Bytes lora_up_workspace(core::DType activation, const LoraShape& s);
 
-// ---- attention: softmax(q k^T / sqrt(d) + biases) v, grouped queries --------------------------
+// ---- attention: softmax(scale q k^T + biases) v, grouped queries ------------------------------
 
 struct AttentionShape {
   std::int64_t samples = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -153,24 +156,36 @@ struct AttentionShape {
   bool block = false;
   std::int64_t early_keys = 0, late_keys = 0;
   LinearBiases biases{};
+  // Of causal attention without biases: queries see their last `window` keys, or those of their
+  // `chunk`; 0: all before them. Keys outside are skipped.
+  std::int64_t window = 0, chunk = 0;
+  double soft_cap = 0;                 // scores become cap tanh(score / cap); 0: they do not
+  double scale = 0;                    // of scores; 0: 1 / sqrt(head_dim)
+  std::int64_t value_dim = 0;          // of a head's values; 0: head_dim
   // A row of qkv: the heads of q, then of k, then of v.
-  std::int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+  std::int64_t key_columns() const { return kv_heads * (head_dim + values()); }
+  std::int64_t qkv_columns() const { return heads * head_dim + key_columns(); }
   std::int64_t key_rows() const { return keys > 0 ? keys : seq; }
 };
-// out[samples*seq, heads*d]; lse[samples, heads, seq] = log sum exp of the scaled scores. A block
-// of 64 query rows at a time, softmax as in [flash2]: never more than 64 x keys scores.
+// sinks[heads]: logits that take part in each head's softmax and have no value; or absent.
+// out[samples*seq, heads*values]; lse[samples, heads, seq] = log sum exp of the scaled scores. A
+// block of 64 query rows at a time, softmax as in [flash2]: never more than 64 x keys scores.
 // keys[samples, s.keys, (k, v)], positions ascending, where s.keys > 0. Where `scores` is given it
 // receives the probabilities, [samples, heads, seq, keys], and out is the sum over what it holds.
 // Of a block, out and lse hold those of other keys, into which these are merged (online softmax):
 // with m = log(e^lse + e^lse') they become out e^(lse - m) + out' e^(lse' - m) and m.
 void attention(View out, View lse, View qkv, const AttentionShape& s, Workspace ws, View keys = {},
-               View scores = {});
+               View scores = {}, View sinks = {});
 // dqkv from the saved out and lse (scores are computed again). Where s.keys > 0, dq alone, and keys
 // become these queries' part of their gradients. Where `scores` is given, the probabilities are
 // read from there.
 void attention_input_gradient(View dqkv, View dout, View qkv, View out, View lse,
                               const AttentionShape& s, Workspace ws, View keys = {},
                               View scores = {});
+// dsinks[head] -= sum over rows of e^(sink - lse) (dout . out), samples, then rows ascending.
+void attention_sink_gradient(View dsinks, View dout, View out, View lse, View sinks,
+                             const AttentionShape& s);
 // Of one block among several: from out and lse of all, adds to dq[samples*seq, dq_columns], of
 // which a row begins with the heads of q, and writes the keys' part, [samples*keys, key_columns],
 // of which a row begins with the heads of k, then those of v.
@@ -189,9 +204,13 @@ core::Bytes attention_workspace(core::DType activation, const AttentionShape& s)
 
 // Of the operators that models/ops declares by unary(): y = f(x), and dx (=|+=) of dy and what the
 // operator keeps, x or y. y may be x, dx may be dy.
-void unary(View y, View x, std::int64_t n, models::OpKind kind, models::Activation form);
+struct UnaryForm {
+  models::Activation form = models::Activation::identity;  // of gelu
+  double factor = 1.0;                                     // of soft_cap: the cap
+};
+void unary(View y, View x, std::int64_t n, models::OpKind kind, const UnaryForm& form);
 void unary_gradient(View dx, View dy, View kept, std::int64_t n, models::OpKind kind,
-                    models::Activation form, bool accumulate);
+                    const UnaryForm& form, bool accumulate);
 
 // y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) [gelu], or of form gelu_erf x/2 (1 +
 // erf(x / sqrt 2)); y may be x.

@@ -4,28 +4,43 @@
 namespace exec::host {
 namespace {
 
-// y = x rstd gamma; returns rstd.
+// y = x rstd (offset + gamma), without gamma x rstd; returns rstd.
 template <class T>
-T forward_row(const View& y, const View& x, const View& gamma, std::int64_t n, double epsilon) {
+T forward_row(const View& y, const View& x, const View& gamma, std::int64_t n, double epsilon,
+              T offset) {
   const T square = row_sum<T>(n, [](T v) { return v * v; }, x) / static_cast<T>(n);
   const T rstd = T(1) / std::sqrt(square + static_cast<T>(epsilon));
-  elementwise<T>(n, y, [=](T v, T g) { return v * rstd * g; }, x, gamma);
+  if (gamma)
+    elementwise<T>(n, y, [=](T v, T g) { return v * rstd * (offset + g); }, x, gamma);
+  else
+    elementwise<T>(n, y, [=](T v) { return v * rstd; }, x);
   return rstd;
 }
 
-// dx (=|+=) rstd (g - xhat mean(g xhat)), g = dy gamma, xhat = x rstd.
+// dx (=|+=) rstd (g - xhat mean(g xhat)), g = dy (offset + gamma), xhat = x rstd.
 template <class T>
 void input_gradient_row(const View& dx, const View& dy, const View& x, const View& gamma,
-                        std::int64_t n, T rstd, bool accumulate) {
-  const T sum = row_sum<T>(n, [=](T d, T w, T v) { return d * w * (v * rstd); }, dy, gamma, x);
+                        std::int64_t n, T rstd, bool accumulate, T offset) {
+  const T sum = row_sum<T>(
+      n, [=](T d, T w, T v) { return d * (offset + w) * (v * rstd); }, dy, gamma, x);
   const T b = sum / static_cast<T>(n);
-  const auto gradient = [=](T d, T w, T v) { return (d * w - v * rstd * b) * rstd; };
+  const auto gradient = [=](T d, T w, T v) {
+    return (d * (offset + w) - v * rstd * b) * rstd;
+  };
   if (accumulate) {
     elementwise<T>(
         n, dx, [=](T d, T w, T v, T old) { return old + gradient(d, w, v); }, dy, gamma, x, dx);
   } else {
     elementwise<T>(n, dx, gradient, dy, gamma, x);
   }
+}
+
+// The same without gamma.
+template <class T>
+void plain_gradient_row(const View& dx, const View& dy, const View& x, std::int64_t n, T rstd) {
+  const T sum = row_sum<T>(n, [=](T d, T v) { return d * (v * rstd); }, dy, x);
+  const T b = sum / static_cast<T>(n);
+  elementwise<T>(n, dx, [=](T d, T v) { return (d - v * rstd * b) * rstd; }, dy, x);
 }
 
 // Of the normalised heads of a row of q, k and v: queries, then keys.
@@ -48,25 +63,26 @@ void copy_values(const HeadShape& s, View to, View from) {
   const std::int64_t first = (s.heads + s.kv_heads) * s.head_dim;
   for (std::int64_t r = 0; r < s.rows; ++r)
     cast(to.at(r * s.columns() + first), from.at(r * s.columns() + first),
-         s.kv_heads * s.head_dim);
+         s.columns() - first);
 }
 
 }  // namespace
 
 void rms_norm(View y, View rstd, View x, View gamma, std::int64_t rows, std::int64_t n,
-              double epsilon) {
+              double epsilon, double offset) {
   with_compute_type(x.type, [&]<class T>() {
     for (std::int64_t r = 0; r < rows; ++r)
-      put(rstd, r, forward_row<T>(y.at(r * n), x.at(r * n), gamma, n, epsilon));
+      put(rstd, r, forward_row<T>(y.at(r * n), x.at(r * n), gamma, n, epsilon,
+                                  static_cast<T>(offset)));
   });
 }
 
 void rms_norm_input_gradient(View dx, View dy, View x, View gamma, View rstd, std::int64_t rows,
-                             std::int64_t n, bool accumulate) {
+                             std::int64_t n, bool accumulate, double offset) {
   with_compute_type(dy.type, [&]<class T>() {
     for (std::int64_t r = 0; r < rows; ++r)
       input_gradient_row(dx.at(r * n), dy.at(r * n), x.at(r * n), gamma, n, get<T>(rstd, r),
-                         accumulate);
+                         accumulate, static_cast<T>(offset));
   });
 }
 
@@ -88,23 +104,28 @@ void rms_norm_weight_gradient(View dgamma, View dy, View x, View rstd, std::int6
 }
 
 void qk_norm(View y, View rstd, View qkv, View q_gamma, View k_gamma, const HeadShape& s,
-             double epsilon) {
+             double epsilon, double offset) {
   copy_values(s, y, qkv);
   with_compute_type(qkv.type, [&]<class T>() {
     for_heads(s, q_gamma, k_gamma, [&](const NormedHead& h) {
       put(rstd, h.statistic,
-          forward_row<T>(y.at(h.column), qkv.at(h.column), h.gamma, s.head_dim, epsilon));
+          forward_row<T>(y.at(h.column), qkv.at(h.column), h.gamma, s.head_dim, epsilon,
+                         static_cast<T>(offset)));
     });
   });
 }
 
 void qk_norm_input_gradient(View dqkv, View dy, View qkv, View q_gamma, View k_gamma, View rstd,
-                            const HeadShape& s) {
+                            const HeadShape& s, double offset) {
   copy_values(s, dqkv, dy);
   with_compute_type(dy.type, [&]<class T>() {
     for_heads(s, q_gamma, k_gamma, [&](const NormedHead& h) {
-      input_gradient_row(dqkv.at(h.column), dy.at(h.column), qkv.at(h.column), h.gamma, s.head_dim,
-                         get<T>(rstd, h.statistic), false);
+      const View dx = dqkv.at(h.column), d = dy.at(h.column), x = qkv.at(h.column);
+      const T of = get<T>(rstd, h.statistic);
+      if (h.gamma)
+        input_gradient_row(dx, d, x, h.gamma, s.head_dim, of, false, static_cast<T>(offset));
+      else
+        plain_gradient_row(dx, d, x, s.head_dim, of);
     });
   });
 }

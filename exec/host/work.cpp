@@ -82,6 +82,31 @@ Count head_norm(Kernel kernel, const models::Operator& op, const Dims& d) {
              2 * op.head_dim);
 }
 
+// Of q and k: squares and their sum 2; their derivative 2.
+Count squares(Kernel kernel, const models::Operator& op, const Dims& d) {
+  if (kernel == Kernel::weight_gradient) return {};
+  const std::int64_t e = d.rows * (op.heads + op.kv_heads) * op.head_dim;
+  return {.flops = 2 * static_cast<double>(e),
+          .activation = kernel == Kernel::forward ? e : 2 * e,
+          .statistic = 2 * d.rows};
+}
+
+// x rstd gamma 2; dy gamma and its sum with x 3, dx 2; dgamma 3. Values pass.
+Count width_norm(Kernel kernel, const models::Operator& op, const Dims& d) {
+  const std::int64_t n = (op.heads + op.kv_heads) * op.head_dim, e = d.rows * n;
+  const std::int64_t all = d.rows * models::qkv_columns(op);
+  const auto flops = [&](double per) { return per * static_cast<double>(e); };
+  switch (kernel) {
+    case Kernel::forward:
+      return {.flops = flops(2), .activation = 2 * all, .statistic = 2 * d.rows, .weight = n};
+    case Kernel::input_gradient:
+      return {.flops = flops(5), .activation = 3 * all, .statistic = 4 * d.rows, .weight = n};
+    case Kernel::weight_gradient:
+      return {.flops = flops(3), .activation = 2 * e, .statistic = 2 * d.rows, .gradient = 2 * n};
+  }
+  return {};
+}
+
 // 2 m n k per group in every pass; biases are epilogues.
 Count product(Kernel kernel, const Dims& d, bool in_place, std::int64_t biases) {
   const std::int64_t ends = d.rows * d.groups * (d.n + d.k), weights = d.groups * d.n * d.k;
@@ -96,24 +121,30 @@ Count product(Kernel kernel, const Dims& d, bool in_place, std::int64_t biases) 
   return c;
 }
 
-// Two products of 2 rows seq n forward, five backward (scores are computed again).
+// Two products of 2 rows reach n forward, five backward (scores are computed again).
 // A kernel that stores the probabilities writes them forward, and reads them instead of one
 // product.
 Count attend(Kernel kernel, const models::Operator& op, const Dims& d) {
   PLANNER_CHECK(op.keys > 0, "attention without keys to attend to");
   const bool stores = op.outputs.size() > 2;
   const std::int64_t scores = stores ? d.rows * op.heads * op.keys : 0;
-  const std::int64_t heads = op.heads, qkv = (op.heads + 2 * op.kv_heads) * op.head_dim;
-  const std::int64_t out = heads * op.head_dim;
-  const double product_flops =
-      2.0 * static_cast<double>(d.rows * op.keys) * static_cast<double>(out);
+  const std::int64_t heads = op.heads, qkv = models::qkv_columns(op);
+  const std::int64_t out = heads * models::value_dim_of(op);
+  const double column =
+      2.0 * models::reach(op) * static_cast<double>(d.rows) * static_cast<double>(heads);
+  const auto key = static_cast<double>(op.head_dim);
+  const auto value = static_cast<double>(models::value_dim_of(op));
   if (kernel == Kernel::forward) {
-    return {.flops = 2 * product_flops,
+    return {.flops = column * (key + value),
             .activation = d.rows * (qkv + out) + scores,
             .statistic = d.rows * heads};
   }
-  if (kernel == Kernel::weight_gradient) return {};
-  return {.flops = (stores ? 4 : 5) * product_flops,
+  if (kernel == Kernel::weight_gradient) {  // of sinks: a number of each row and head
+    if (op.parameters.empty()) return {};
+    return {.flops = 3.0 * static_cast<double>(d.rows * heads),
+            .activation = 2 * d.rows * out, .statistic = d.rows * heads, .gradient = 2 * heads};
+  }
+  return {.flops = column * ((stores ? 2 : 3) * key + 2 * value),
           .activation = d.rows * 2 * (qkv + out) + scores,
           .statistic = d.rows * heads};
 }
@@ -175,8 +206,8 @@ Count weighted(Kernel kernel, const Dims& d) {
 }
 
 // As product, of rows that are all experts' together.
-Count expert_product(Kernel kernel, const Dims& d) {
-  Count c = product(kernel, {d.rows, d.n, d.k, 1}, false, 0);
+Count expert_product(Kernel kernel, const Dims& d, std::int64_t biases) {
+  Count c = product(kernel, {d.rows, d.n, d.k, 1}, false, biases);
   c.weight *= d.groups;
   c.gradient *= d.groups;
   return c;
@@ -219,10 +250,13 @@ Count count(Kernel kernel, const models::Operator& op, const Dims& d) {
     case WorkOf::layer_norm: return norm(kernel, d);
     case WorkOf::rms_norm: return rms(kernel, d.rows, d.n, 1, 0, d.n);
     case WorkOf::head_norm: return head_norm(kernel, op, d);
+    case WorkOf::square_sums: return squares(kernel, op, d);
+    case WorkOf::width_norm: return width_norm(kernel, op, d);
     case WorkOf::product: return product(kernel, d, false, op.parameters.size() > 1 ? d.n : 0);
     case WorkOf::adapter: return product(kernel, d, true, 0);
     case WorkOf::dense: return dense(kernel, op, d);
-    case WorkOf::expert_product: return expert_product(kernel, d);
+    case WorkOf::expert_product:
+      return expert_product(kernel, d, op.parameters.size() > 1 ? d.n : 0);
     case WorkOf::convolution: return convolve(kernel, op, d);
     case WorkOf::attention: return attend(kernel, op, d);
     case WorkOf::bias: return bias(kernel, d);
@@ -271,7 +305,7 @@ core::Bytes workspace_bytes(const models::Operator& op, std::int64_t samples,
     case OpKind::attention: {
       const AttentionShape shape{.samples = samples, .seq = op.rows, .heads = op.heads,
                                  .kv_heads = op.kv_heads, .head_dim = op.head_dim,
-                                 .keys = op.keys};
+                                 .keys = op.keys, .value_dim = op.value_dim};
       return attention_workspace(types.activation, shape);
     }
     case OpKind::convolution:

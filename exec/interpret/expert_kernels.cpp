@@ -1,4 +1,6 @@
 // Actions of mixtures of experts to their kernels.
+#include <algorithm>
+
 #include "exec/host/experts.hpp"
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/kernel_parts.hpp"
@@ -11,11 +13,14 @@ using models::Operator;
 namespace {
 
 host::RoutingShape routing_shape(const Operator& op, const KernelContext& c) {
-  return {c.samples, op.rows, op.n, op.k};
+  return {c.samples, op.rows, op.n, op.k, op.router};
 }
 
 host::ExpertShape expert_shape(const Operator& op, const KernelContext& c) {
-  return {c.samples, op.rows, op.n, op.k, op.groups, op.origins};
+  const auto ways = static_cast<std::int64_t>(op.scale);
+  const std::int64_t own = (op.n + ways - 1) / ways, first = ways > 1 ? c.tensor_rank * own : 0;
+  const std::int64_t biased = std::clamp<std::int64_t>(op.n - first, 0, own);
+  return {c.samples, op.rows, op.n, op.k, op.groups, op.origins, first, biased, own};
 }
 
 }  // namespace
@@ -34,14 +39,14 @@ void expert_forward(const Operator& op, std::span<const Operand> args, const Ker
     }
     case OpKind::expert_linear: {
       const Forward<ops::expert_linear> a(op, args);
-      return host::expert_linear(a["y"], a["x"], a["w"], expert_shape(op, c), ws);
+      return host::expert_linear(a["y"], a["x"], a["w"], a["b"], expert_shape(op, c), ws);
     }
     case OpKind::combine: {
       const Forward<ops::combine> a(op, args);
-      return host::combine(a["y"], a["x"], a["gates"], a["places"], {rows, op.n, op.k});
+      return host::combine(a["y"], a["x"], a["gates"], a["places"],
+                           {rows, op.n, op.k, op.weighs});
     }
-    default:
-      PLANNER_CHECK(false, "operator without a kernel: " + op.name);  // run() refused it
+    default: return decoder_forward(op, args, c);
   }
 }
 
@@ -53,7 +58,7 @@ void expert_input_gradient(const Operator& op, std::span<const Operand> args, bo
       const InputGradient<ops::top_k> a(op, args);
       PLANNER_CHECK(!accumulate, "top_k overwrites its input's gradient");
       return host::top_k_gradient(a["d_logits"], a["d_gates"], a["gates"], a["places"],
-                                  routing_shape(op, c));
+                                  a["logits"], routing_shape(op, c));
     }
     case OpKind::dispatch: {
       const InputGradient<ops::dispatch> a(op, args);
@@ -69,9 +74,9 @@ void expert_input_gradient(const Operator& op, std::span<const Operand> args, bo
       const InputGradient<ops::combine> a(op, args);
       PLANNER_CHECK(!accumulate, "combine overwrites its inputs' gradients");
       return host::combine_gradient(a["d_x"], a["d_gates"], a["d_y"], a["x"], a["gates"],
-                                    a["places"], {rows, op.n, op.k});
+                                    a["places"], {rows, op.n, op.k, op.weighs});
     }
-    default: PLANNER_CHECK(false, "operator without an input gradient: " + op.name);
+    default: return decoder_input_gradient(op, args, accumulate, c);
   }
 }
 
@@ -79,7 +84,8 @@ void expert_weight_gradient(const Operator& op, std::span<const Operand> args,
                             const KernelContext& c, host::Workspace ws) {
   PLANNER_CHECK(op.kind == OpKind::expert_linear, "no weight gradient: " + op.name);
   const WeightGradient<ops::expert_linear> a(op, args);
-  host::expert_linear_weight_gradient(a["d_w"], a["d_y"], a["x"], expert_shape(op, c), ws);
+  host::expert_linear_weight_gradient(a["d_w"], a["d_b"], a["d_y"], a["x"], expert_shape(op, c),
+                                      ws);
 }
 
 }  // namespace exec

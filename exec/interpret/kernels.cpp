@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exec/host/decoder.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/work.hpp"
 #include "exec/interpret/arguments.hpp"
@@ -23,6 +24,11 @@ template <class A>
 host::View scores_of(const A& a) {
   return a.has("probabilities") ? host::View{a.operand("probabilities").data, a["qkv"].type}
                                 : host::View{};
+}
+
+// Of a parameter with a number for each head of a tensor rank, those of the heads of this rank.
+host::View own_heads(const host::View& v, const Operator& op, const KernelContext& c) {
+  return v ? v.at(first_head(op, c)) : v;
 }
 
 // Columns [op.n, 2 op.n) of rows of 2 op.n elements: what checkpoint=selective_op keeps of them.
@@ -60,12 +66,13 @@ void unary(const Operator& op, ops::Kernel kernel, Args args, bool accumulate,
     return args[program::argument(op, kernel, args.size(), name)];
   };
   const std::int64_t n = rows * op.n;
+  const host::UnaryForm form{op.activation, op.scale};
   if (kernel == ops::Kernel::input_gradient)
     return host::unary_gradient(view(a("d_x")), view(a("d_y")),
-                                view(a(ops::kept_of_unary(op.kind))), n, op.kind, op.activation,
+                                view(a(ops::kept_of_unary(op.kind))), n, op.kind, form,
                                 accumulate);
   if (args.size() > 2) keep_half(a("half"), view(a("x")), rows, op.n / 2);
-  host::unary(view(a("y")), view(a("x")), n, op.kind, op.activation);
+  host::unary(view(a("y")), view(a("x")), n, op.kind, form);
 }
 
 void loss(const Operator& op, Args args, const KernelContext& c) {
@@ -105,18 +112,21 @@ void forward(const Operator& op, Args args, const KernelContext& c, host::Worksp
     }
     case OpKind::rms_norm: {
       const Forward<ops::rms_norm> a(op, args);
-      return host::rms_norm(a["y"], a["rstd"], a["x"], a["gamma"], rows, op.n, c.norm_epsilon);
+      return host::rms_norm(a["y"], a["rstd"], a["x"], a["gamma"], rows, op.n, c.norm_epsilon,
+                            op.gamma_offset);
     }
     case OpKind::qk_norm: {
       const Forward<ops::qk_norm> a(op, args);
       return host::qk_norm(a["y"], a["rstd"], a["qkv"], a["q_gamma"], a["k_gamma"],
-                           head_shape(op, rows), c.norm_epsilon);
+                           head_shape(op, rows), c.norm_epsilon, op.gamma_offset);
     }
     case OpKind::rope: return turn(Forward<ops::rope>(op, args)["y"], op, false, c);
-    case OpKind::swiglu: {
+    case OpKind::swiglu:
+    case OpKind::geglu:
+    case OpKind::clamped_swiglu: {
       const Forward<ops::swiglu> a(op, args);
       if (a.has("half")) keep_half(a.operand("half"), a["x"], rows, op.n);
-      return host::swiglu(a["y"], a["x"], rows, op.n);
+      return host::gated(a["y"], a["x"], rows, op.n, op.kind);
     }
     case OpKind::linear: return linear(op, args, rows, ws);
     case OpKind::lora_up: {
@@ -128,7 +138,7 @@ void forward(const Operator& op, Args args, const KernelContext& c, host::Worksp
       if (op.ring_steps > 0) return ring_forward(op, args, c, ws);
       const Forward<ops::attention> a(op, args);
       return host::attention(a["out"], a["lse"], a["qkv"], attention_shape(op, c), ws, a["keys"],
-                             scores_of(a));
+                             scores_of(a), own_heads(a["sinks"], op, c));
     }
     case OpKind::add: {
       const Forward<ops::add> a(op, args);
@@ -175,7 +185,7 @@ void input_gradient(const Operator& op, Args args, bool accumulate, const Kernel
       if (a.has("d_gamma"))
         host::rms_norm_weight_gradient(a["d_gamma"], a["d_y"], a["x"], a["rstd"], rows, op.n);
       return host::rms_norm_input_gradient(a["d_x"], a["d_y"], a["x"], a["gamma"], a["rstd"], rows,
-                                           op.n, accumulate);
+                                           op.n, accumulate, op.gamma_offset);
     }
     case OpKind::qk_norm: {
       const InputGradient<ops::qk_norm> a(op, args);
@@ -185,13 +195,15 @@ void input_gradient(const Operator& op, Args args, bool accumulate, const Kernel
         host::qk_norm_weight_gradient(a["d_q_gamma"], a["d_k_gamma"], a["d_y"], a["qkv"],
                                       a["rstd"], shape);
       return host::qk_norm_input_gradient(a["d_qkv"], a["d_y"], a["qkv"], a["q_gamma"],
-                                          a["k_gamma"], a["rstd"], shape);
+                                          a["k_gamma"], a["rstd"], shape, op.gamma_offset);
     }
     case OpKind::rope: return turn(InputGradient<ops::rope>(op, args)["d_y"], op, true, c);
-    case OpKind::swiglu: {
+    case OpKind::swiglu:
+    case OpKind::geglu:
+    case OpKind::clamped_swiglu: {
       const InputGradient<ops::swiglu> a(op, args);
-      PLANNER_CHECK(!accumulate, "swiglu overwrites its input's gradient");
-      return host::swiglu_gradient(a["d_x"], a["d_y"], a["x"], rows, op.n);
+      PLANNER_CHECK(!accumulate, "a gate overwrites its input's gradient");
+      return host::gated_gradient(a["d_x"], a["d_y"], a["x"], rows, op.n, op.kind);
     }
     case OpKind::linear: {
       const InputGradient<ops::linear> a(op, args);
@@ -213,6 +225,10 @@ void input_gradient(const Operator& op, Args args, bool accumulate, const Kernel
     case OpKind::attention: {
       if (op.ring_steps > 0) return ring_input_gradient(op, args, c, ws);
       const InputGradient<ops::attention> a(op, args);
+      if (a.has("d_sinks"))
+        host::attention_sink_gradient(own_heads(a["d_sinks"], op, c), a["d_out"], a["out"],
+                                      a["lse"], own_heads(a["sinks"], op, c),
+                                      attention_shape(op, c));
       return host::attention_input_gradient(a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"],
                                             attention_shape(op, c), ws, a["keys"], scores_of(a));
     }

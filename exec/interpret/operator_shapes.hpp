@@ -52,6 +52,11 @@ inline host::LinearBiases biases(const models::Operator& op, const KernelContext
 
 inline host::AttentionShape attention_shape(const models::Operator& op, const KernelContext& c) {
   host::AttentionShape s{c.samples, op.rows, op.heads, op.kv_heads, op.head_dim, op.causal};
+  s.window = op.window_keys;
+  s.chunk = op.chunk_keys;
+  s.soft_cap = op.soft_cap;
+  s.scale = op.score_scale;
+  s.value_dim = op.value_dim;
   if (op.alibi) s.biases = biases(op, c);
   if (op.ring_step > 0) see_block(op, c, s);
   if (op.keys == op.rows) return s;
@@ -64,7 +69,13 @@ inline host::AttentionShape attention_shape(const models::Operator& op, const Ke
 }
 
 inline host::HeadShape head_shape(const models::Operator& op, std::int64_t rows) {
-  return {rows, op.heads, op.kv_heads, op.head_dim};
+  return {rows, op.heads, op.kv_heads, op.head_dim, op.value_dim};
+}
+
+// Where heads are divided over the context ranks as well, the first of this rank's among those of
+// its tensor rank.
+inline std::int64_t first_head(const models::Operator& op, const KernelContext& c) {
+  return op.rows > c.slice.rows ? c.slice.index * op.heads : 0;
 }
 
 inline host::Rotation rotation(const models::Operator& op, bool inverse, std::int64_t first = 0) {

@@ -58,7 +58,8 @@ inline constexpr std::uint8_t kSums = kIn | kVocabulary;
 // Which function of exec/host/work.cpp counts an operator's FLOPs and bytes.
 enum class WorkOf : std::uint8_t {
   nothing,      // a transfer: its cost is the wire's
-  lookup, table_rows, layer_norm, rms_norm, head_norm, product, adapter, dense, expert_product,
+  lookup, table_rows, layer_norm, rms_norm, head_norm, square_sums, width_norm, product, adapter,
+  dense, expert_product,
   convolution, attention, bias, routing, dispatching, combining, pool, response_norm,
   pointwise     // counted by the numbers of Work
 };

@@ -3,21 +3,12 @@
 // readers follow these declarations: the builders of graphs, the lowering, the checker, the costs,
 // and the kernels of both backends. rows = samples x tokens; matrices are [out, in], row-major.
 
+#include "models/ops/op_kind.hpp"
 #include "models/ops/schema.hpp"
+#include "models/ops/schemas_attention.hpp"
+#include "models/ops/schemas_experts.hpp"
 
-namespace models {
-
-// In the order in which Programs number them.
-enum class OpKind : std::uint8_t {
-  token_embedding, position_embedding, layer_norm, linear, lora_up, attention, gelu, add, bias_add,
-  dense, tensor_copy, tensor_reduce, softmax_max, softmax_sum, cross_entropy, squared_error,
-  rms_norm, rope, swiglu, type_embedding, first_token, top_k, dispatch, expert_exchange,
-  expert_linear, combine, sequence_gather, sequence_scatter, qk_norm, relu, convolution, max_pool,
-  average_pool, local_response_norm, dropout, concat, cut_send, cut_receive, cut_sent,
-  head_exchange, row_exchange,
-};
-
-namespace ops {
+namespace models::ops {
 
 // ---- embeddings
 
@@ -60,7 +51,8 @@ inline constexpr Schema layer_norm{
     .gradient = Gradient::joint, .divides = kSample | kRow,
     .work = {.by = WorkOf::layer_norm}};
 
-// y = x rstd gamma. `copies` are what a framework keeps of a norm made of several kernels.
+// y = x rstd (offset + gamma): offset 0, or 1 [gemma]. `copies` are what a framework keeps of a
+// norm made of several kernels.
 inline constexpr Schema rms_norm{
     .kind = OpKind::rms_norm,
     .inputs = "x", .parameters = "gamma", .outputs = "y rstd copies?",
@@ -69,12 +61,12 @@ inline constexpr Schema rms_norm{
     .gradient = Gradient::joint, .divides = kSample | kRow,
     .work = {.by = WorkOf::rms_norm}};
 
-// Each head of q and of k by an RMS norm of its own, v as it is.
+// Each head of q and of k by an RMS norm of its own, v as it is. Without gammas: by 1 [llama4].
 inline constexpr Schema qk_norm{
     .kind = OpKind::qk_norm,
-    .inputs = "qkv", .parameters = "q_gamma k_gamma", .outputs = "y rstd",
+    .inputs = "qkv", .parameters = "q_gamma? k_gamma?", .outputs = "y rstd",
     .keeps = "qkv rstd",
-    .input_gradient = "d_y qkv rstd q_gamma k_gamma -> d_qkv d_q_gamma? d_k_gamma?",
+    .input_gradient = "d_y qkv rstd q_gamma? k_gamma? -> d_qkv d_q_gamma? d_k_gamma?",
     .gradient = Gradient::joint, .divides = kSample | kRow | kHead,
     .work = {.by = WorkOf::head_norm}};
 
@@ -86,6 +78,24 @@ inline constexpr Schema local_response_norm{
     .input_gradient = "d_y x -> d_x",
     .gradient = Gradient::joint, .divides = kSample,
     .work = {.by = WorkOf::response_norm}};
+
+// Queries and keys by one RMS norm each over the whole width of their heads, of all tensor ranks
+// together [olmo2]. Two operators, between which the ranks' sums are added: sums[rows, 2], of the
+// squares of q and of k; then the norm, which leaves v as it is.
+inline constexpr Schema square_sums{
+    .kind = OpKind::square_sums,
+    .inputs = "qkv", .outputs = "sums",
+    .keeps = "qkv",
+    .input_gradient = "d_sums qkv -> d_qkv",
+    .gradient = Gradient::joint, .divides = kSample | kRow | kHead,
+    .work = {.by = WorkOf::square_sums}};
+inline constexpr Schema width_norm{
+    .kind = OpKind::width_norm,
+    .inputs = "qkv sums", .parameters = "q_gamma k_gamma", .outputs = "y",
+    .keeps = "qkv sums",
+    .input_gradient = "d_y qkv sums q_gamma k_gamma -> d_qkv d_sums d_q_gamma? d_k_gamma?",
+    .gradient = Gradient::joint, .divides = kSample | kRow | kHead,
+    .work = {.by = WorkOf::width_norm}};
 
 // ---- products
 
@@ -122,13 +132,15 @@ inline constexpr Schema lora_up{
     .gradient = Gradient::adapter, .divides = kSample | kRow | kOut,
     .work = {.by = WorkOf::adapter}};
 
-// y = x W^T of each row's expert; rows lie by rank of origin, then by expert
+// y = x W^T (+ b) of each row's expert; rows lie by rank of origin, then by expert. Tensor ranks
+// that divide the columns of x each add the bias to some columns of y, so that their sum has it
+// once.
 inline constexpr Schema expert_linear{
     .kind = OpKind::expert_linear,
-    .inputs = "x", .parameters = "w", .outputs = "y",
+    .inputs = "x", .parameters = "w b?", .outputs = "y",
     .keeps = "x?",
     .input_gradient = "d_y w -> d_x",
-    .weight_gradient = "d_y x -> d_w",
+    .weight_gradient = "d_y x -> d_w d_b?",
     .gradient = Gradient::product, .divides = kSample | kRow | kOut | kIn | kExpert,
     .work = {.by = WorkOf::expert_product}};
 
@@ -141,45 +153,6 @@ inline constexpr Schema convolution{
     .weight_gradient = "d_y x -> d_w d_b?",
     .gradient = Gradient::product, .divides = kSample | kOut | kIn,
     .work = {.by = WorkOf::convolution}};
-
-// ---- attention: softmax(q k^T / sqrt(d)) v
-
-constexpr Schema attends(std::string_view beside, std::string_view input_gradient) {
-  return {.kind = OpKind::attention,
-          .inputs = "qkv", .outputs = "out lse probabilities?", .beside = beside,
-          .keeps = "qkv out lse probabilities?",
-          .input_gradient = input_gradient,
-          .gradient = Gradient::attention,
-          .divides = kSample | kRow | kHead,
-          .work = {.by = WorkOf::attention}};
-}
-// Where context ranks divide the rows, `keys` are the keys and values of all of them, in ascending
-// positions, [samples, keys, (k, v)]. The input gradient overwrites them with what this rank adds
-// to their gradients. A kind that stores its scores keeps `probabilities`, [samples, heads, rows,
-// keys].
-inline constexpr Schema attention =
-    attends("<- keys?", "d_out qkv out lse probabilities? -> d_qkv keys?");
-// The steps of a ring: keys come block by block. The first step finds its own keys in qkv. `sum`
-// collects the queries' results, and in backward their gradients, in the statistics' type; where
-// activations have that type, out and d_qkv serve as the sum. The last step writes out.
-inline constexpr Schema ring_own =
-    attends("-> sum?", "d_out qkv out lse probabilities? -> d_qkv sum?");
-// The other steps merge the block of another rank. The gradients of its keys are summed as a ring's
-// reduce-scatter does.
-inline constexpr Schema ring_block =
-    attends("-> sum? <- keys", "d_out qkv out lse probabilities? -> d_qkv sum? d_keys <- keys");
-
-// Rotates q and k of qkv by position; backward turns the gradient back. A pair (a, b) becomes
-// (a cos - b sin, a sin + b cos): 6 operations for two elements.
-inline constexpr Schema rope{
-    .kind = OpKind::rope,
-    .inputs = "qkv", .outputs = "y copies?",
-    .keeps = "copies?",
-    .input_gradient = "d_y!",
-    .in_place = "y=qkv",
-    .gradient = Gradient::turns, .divides = kSample | kRow | kHead,
-    .work = {.by = WorkOf::pointwise, .flops_forward = 3, .flops_backward = 3,
-             .moved_forward = 2, .moved_backward = 2}};
 
 // ---- elementwise. FLOPs count the arithmetic of the formula, an exp or tanh as one.
 
@@ -215,16 +188,46 @@ inline constexpr Schema dropout =
           {.by = WorkOf::pointwise, .flops_forward = 2, .flops_backward = 2,
            .moved_forward = 2, .moved_backward = 2, .masks = 1});
 
-// y = silu(gate) up of x = [gate, up]. silu: exp, + 1, divide, multiply 4; gate times up 1.
-// Backward: the sigmoid again 3, silu 1, d_up 1, derivative 4, d_gate 1. `half` as of gelu.
-inline constexpr Schema swiglu{
-    .kind = OpKind::swiglu,
-    .inputs = "x", .outputs = "y half?",
-    .keeps = "x half?",
-    .input_gradient = "d_y x half? -> d_x",
-    .gradient = Gradient::joint, .divides = kSample | kRow | kOut,
-    .work = {.by = WorkOf::pointwise, .flops_forward = 5, .flops_backward = 10,
-             .moved_forward = 3, .moved_backward = 5}};
+// y = max(x, 0)^2
+inline constexpr Schema relu_squared =
+    unary(OpKind::relu_squared, "y half?", "x half?", "d_y x -> d_x",
+          {.by = WorkOf::pointwise, .flops_forward = 2, .flops_backward = 3,
+           .moved_forward = 2, .moved_backward = 3});
+
+// y = cap tanh(x / cap). The gradient computes the tanh again (2), then 1 - tanh^2 and d_y of it.
+inline constexpr Schema soft_cap =
+    unary(OpKind::soft_cap, "y", "x", "d_y x -> d_x",
+          {.by = WorkOf::pointwise, .flops_forward = 3, .flops_backward = 5,
+           .moved_forward = 2, .moved_backward = 3});
+
+// y = factor x. Keeps nothing.
+inline constexpr Schema scale{
+    .kind = OpKind::scale,
+    .inputs = "x", .outputs = "y",
+    .input_gradient = "d_y -> d_x",
+    .in_place = "y=x d_x=d_y",
+    .gradient = Gradient::elementwise, .divides = kSample | kRow | kOut | kVocabulary,
+    .work = {.by = WorkOf::pointwise, .flops_forward = 1, .flops_backward = 1,
+             .moved_forward = 2, .moved_backward = 2}};
+
+// y = act(gate) up of x = [gate, up]. `half` as of gelu.
+constexpr Schema gated(OpKind kind, double flops_forward, double flops_backward) {
+  return {.kind = kind,
+          .inputs = "x", .outputs = "y half?",
+          .keeps = "x half?",
+          .input_gradient = "d_y x half? -> d_x",
+          .gradient = Gradient::joint, .divides = kSample | kRow | kOut,
+          .work = {.by = WorkOf::pointwise, .flops_forward = flops_forward,
+                   .flops_backward = flops_backward, .moved_forward = 3, .moved_backward = 5}};
+}
+// silu: exp, + 1, divide, multiply 4; gate times up 1. Backward: the sigmoid again 3, silu 1, d_up
+// 1, derivative 4, d_gate 1.
+inline constexpr Schema swiglu = gated(OpKind::swiglu, 5, 10);
+// The tanh form of gelu 9, its derivative 18, of which the function is a part.
+inline constexpr Schema geglu = gated(OpKind::geglu, 10, 21);
+// (up + 1) gate sigmoid(1.702 gate), gate at most 7, up between -7 and 7 [gpt-oss]: clamps 3, the
+// factor 1, silu 4, up + 1 and the product 2. Backward: those again, derivatives and their zeros.
+inline constexpr Schema clamped_swiglu = gated(OpKind::clamped_swiglu, 10, 19);
 
 // y = a + b. Of a residual stream a is kept by a norm, so y takes the place of b, the branch.
 inline constexpr Schema add{
@@ -259,35 +262,6 @@ inline constexpr Schema first_token{
     .input_gradient = "d_y -> d_x",
     .gradient = Gradient::joint, .divides = kSample | kOut,
     .work = {.by = WorkOf::pointwise, .moved_forward = 2, .moved_backward = 2}};
-
-// ---- mixtures of experts
-
-// gates: softmax of each row's k chosen logits; places: of its k copies among all, by expert
-inline constexpr Schema top_k{
-    .kind = OpKind::top_k,
-    .inputs = "logits", .outputs = "gates places",
-    .keeps = "gates places",
-    .input_gradient = "d_gates gates places -> d_logits",
-    .gradient = Gradient::joint, .divides = kSample | kRow,
-    .work = {.by = WorkOf::routing}};
-
-// y[rows k,n] = x's rows, by place
-inline constexpr Schema dispatch{
-    .kind = OpKind::dispatch,
-    .inputs = "x places", .outputs = "y",
-    .keeps = "places",
-    .input_gradient = "d_y places -> d_x",
-    .gradient = Gradient::joint, .divides = kSample | kRow | kOut,
-    .work = {.by = WorkOf::dispatching}};
-
-// y[rows,n] = sum over k of gate x
-inline constexpr Schema combine{
-    .kind = OpKind::combine,
-    .inputs = "x gates places", .outputs = "y",
-    .keeps = "x gates places",
-    .input_gradient = "d_y x gates places -> d_x d_gates",
-    .gradient = Gradient::joint, .divides = kSample | kRow | kOut,
-    .work = {.by = WorkOf::combining}};
 
 // ---- images
 
@@ -376,7 +350,9 @@ inline constexpr std::array kSchemas{
     &squared_error, &rms_norm, &rope, &swiglu, &type_embedding, &first_token, &top_k, &dispatch,
     &expert_exchange, &expert_linear, &combine, &sequence_gather, &sequence_scatter, &qk_norm,
     &relu, &convolution, &max_pool, &average_pool, &local_response_norm, &dropout, &concat,
-    &cut_send, &cut_receive, &cut_sent, &head_exchange, &row_exchange, &ring_own, &ring_block};
+    &cut_send, &cut_receive, &cut_sent, &head_exchange, &row_exchange, &scale, &soft_cap,
+    &relu_squared, &geglu, &clamped_swiglu, &row_gate, &latent_join, &square_sums, &width_norm,
+    &ring_own, &ring_block};
 
 constexpr const Schema& schema(OpKind kind) { return *kSchemas[static_cast<std::size_t>(kind)]; }
 
@@ -390,5 +366,11 @@ constexpr std::string_view kept_of_unary(OpKind kind) {
 }
 constexpr bool is_unary(OpKind kind) { return !kept_of_unary(kind).empty(); }
 
-}  // namespace ops
-}  // namespace models
+// Whether it is the activation of a feed-forward, of which checkpoint=selective_op keeps half.
+constexpr bool is_activation(OpKind kind) { return index_in(schema(kind).outputs, "half") >= 0; }
+// Of those, a gate's function times the other half of its input.
+constexpr bool is_gated(OpKind kind) {
+  return is_activation(kind) && schema(kind).gradient == Gradient::joint;
+}
+
+}  // namespace models::ops

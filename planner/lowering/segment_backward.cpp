@@ -59,7 +59,8 @@ View SegmentEmitter::gradient_buffer(std::uint16_t& buffer, TensorIndex t, const
     program::Buffer b;
     b.name = segment_.name + prefix + tensor.name;
     b.term = gradient_is_sent(t) ? program::Term::communication : program::Term::activations;
-    b.type = stage_.recipe.activation;
+    const bool statistic = tensor.role == models::TensorRole::statistic;
+    b.type = statistic ? stage_.recipe.statistic : stage_.recipe.activation;
     b.elements = {tensor.per_sample * stage_.samples};
     b.extent = splits_ ? extent_ : 1;
     b.slots = splits_ ? slots_ : 1;
@@ -281,6 +282,7 @@ void SegmentEmitter::backward(const Boundary& boundary) {
   if (segment_.output >= 0) {
     storages_.push_back({boundary_.d_output, 0});
     alias_gradient(segment_.output, 0);
+    input_gradient_placed_ = gradient_in_place();
   }
   backward_operators(order_.size());
 }

@@ -148,6 +148,7 @@ class SegmentEmitter {
   void find_dropped();
   bool feeds_activation(const Op& op) const;
   bool makes_middle(const Op& op) const;
+  bool is_added(const Op& op) const;
   bool is_core(const Op& op) const;
   void declare_halved();
   View kept_half(const Op& op) const;

@@ -23,8 +23,8 @@ using models::TensorIndex;
 bool SegmentEmitter::feeds_activation(const Op& op) const {
   const auto reads = [&](auto v) {
     const Op& reader = segment_.graph[v];
-    const bool activation = reader.kind == OpKind::swiglu || reader.kind == OpKind::gelu;
-    return activation && root_of(reader.inputs[0]) == root_of(op.outputs[0]);
+    return models::ops::is_activation(reader.kind) &&
+           root_of(reader.inputs[0]) == root_of(op.outputs[0]);
   };
   return op.kind == OpKind::linear && std::ranges::any_of(order_, reads);
 }
@@ -32,12 +32,17 @@ bool SegmentEmitter::feeds_activation(const Op& op) const {
 // The sum between the branches, and the product that it adds to the input.
 bool SegmentEmitter::makes_middle(const Op& op) const {
   if (stage_.strategy->tensor > 1 || op.outputs.empty()) return false;
-  const std::size_t made = root_of(op.outputs[0]);
+  return root_of(op.outputs[0]) != root_of(segment_.output) && is_added(op);
+}
+
+// A norm behind a branch [olmo2]: the addition to the residual stream takes its result's place, so
+// that to make it again would be to make the sum again.
+bool SegmentEmitter::is_added(const Op& op) const {
   const auto adds = [&](auto v) {
     const Op& sum = segment_.graph[v];
-    return sum.kind == OpKind::add && root_of(sum.outputs[0]) == made;
+    return sum.kind == OpKind::add && root_of(sum.outputs[0]) == root_of(op.outputs[0]);
   };
-  return made != root_of(segment_.output) && std::ranges::any_of(order_, adds);
+  return std::ranges::any_of(order_, adds);
 }
 
 // Whether what the operator makes is dropped by the forward pass, and made with the others again.
@@ -45,12 +50,13 @@ bool SegmentEmitter::is_core(const Op& op) const {
   const Checkpoint checkpoint = stage_.strategy->checkpoint;
   if (checkpoint != Checkpoint::selective_op && checkpoint != Checkpoint::pointwise)
     return op.kind == OpKind::attention;
+  if (models::ops::is_activation(op.kind)) return true;
   switch (op.kind) {
+    case OpKind::sequence_gather: return true;
     case OpKind::layer_norm:
     case OpKind::rms_norm:
-    case OpKind::sequence_gather:
-    case OpKind::swiglu:
-    case OpKind::gelu: return true;
+      if (!is_added(op)) return true;
+      [[fallthrough]];
     default:
       return checkpoint == Checkpoint::selective_op && (feeds_activation(op) || makes_middle(op));
   }
@@ -70,7 +76,7 @@ void SegmentEmitter::find_dropped() {
       const bool rows = op.kind == OpKind::sequence_gather && t != op.outputs.front();
       if (rows) continue;  // codes of a rank's own rows, from which all are gathered again
       const bool half = checkpoint == Checkpoint::selective_op &&
-                        (op.kind == OpKind::swiglu || op.kind == OpKind::gelu) &&
+                        models::ops::is_activation(op.kind) &&
                         segment_.tensors[static_cast<std::size_t>(t)].role ==
                             models::TensorRole::bytes;
       dropped_[root_of(t)] = kept_[root_of(t)] && !half;

@@ -53,8 +53,16 @@ void SegmentEmitter::backward_gather(const Op& op, int dy) {
     emit_rows(program::Collective::reduce_scatter, view_of(dx), all, beside);
     return consume(dy);
   }
-  const int part = new_storage(x);
-  const View rows = view_of(part);
+  // Apart from what is there, which may have the buffer of x's gradient.
+  const auto at = static_cast<std::size_t>(x);
+  const bool taken = view_of(existing).buffer == d_buffers_[at];
+  View rows;
+  if (taken) {
+    rows = gradient_buffer(part_buffers_[at], x, ".part_d_");
+    builder_.alloc(rows);
+  } else {
+    rows = view_of(new_storage(x));
+  }
   emit_rows(program::Collective::reduce_scatter, rows, all, beside);
   builder_.emit({.kind = ActionKind::accumulate, .args = {rows, view_of(existing)}});
   builder_.free(rows);

@@ -75,10 +75,6 @@ void complete(const Request& request, Plan& plan) {
                        "none is dropped",
                        v.experts, v.experts_per_token, v.experts));
   });
-  if (plan.model.window > 0 && plan.job.seq_len > plan.model.window)
-    assume(fmt::format("attention over all {} tokens: the model's own window of {} is not modelled "
-                       "(with it attention would take less time)",
-                       plan.job.seq_len, plan.model.window));
   if (plan.model.dropout > 0 && plan.job.mode != Mode::inference)
     assume(fmt::format("dropout of {} is left out: its elementwise kernels are not counted",
                        plan.model.dropout));

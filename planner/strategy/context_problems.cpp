@@ -26,6 +26,14 @@ void add_method(const models::ModelSpec& spec, const Job& job, const Strategy& s
     if (s.context > kMostSteps)
       refuse("context", fmt::format("at most {} with context_method=ring", kMostSteps),
              fmt::format("{}", s.context), "pin context_method=gather");
+    const auto own_keys = [&](const models::LayerView& kind) {
+      const models::Variants& v = kind.variants;
+      const auto within = [&](std::int64_t keys) { return keys > 0 && keys < job.seq_len; };
+      return v.sinks || within(v.window) || within(v.chunk);
+    };
+    if (models::any_kind(spec, own_keys))
+      refuse("context_method", "gather or exchange with windows, chunks or sinks of attention", own,
+             "pin context_method=gather");
     return;
   }
   const bool grouped = spec.kv_heads != spec.heads;  // which are not replicated
@@ -60,6 +68,8 @@ void add_context_problems(const models::ModelSpec& spec, const Job& job, const S
     problems.push_back({"context", expected, fmt::format("{}", s.context), ""});
   };
   if (s.context > 1) {
+    if (models::any_kind(spec, [](const auto& kind) { return kind.variants.kv_rank > 0; }))
+      refuse("1 for latent attention, whose keys and values differ in width");
     if (spec.heads == 0) refuse("1 for a model without attention");
     if (s.grad_sync == GradSync::parameter_server || job.mode == Mode::inference)
       refuse("1 for inference and with parameter servers");

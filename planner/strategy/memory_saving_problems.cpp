@@ -17,6 +17,8 @@ void add_offload(const models::ModelSpec& spec, const Job& job, const Strategy& 
     refuse(!models::is_transformer(spec.family) || !spec.kinds.empty(),
            "optimizer or params for another than a transformer of equal layers", "activations",
            "its layers have shapes of their own");
+    refuse(!spec.kinds.empty(), "optimizer or params for layers of several kinds", "activations",
+           "each kind keeps other tensors");
     refuse(s.checkpoint == Checkpoint::memory_poor || s.checkpoint == Checkpoint::selective_op,
            "activations with checkpoint=none, every_k, selective or pointwise",
            "another checkpoint", "pin checkpoint=selective");
@@ -41,6 +43,9 @@ void add_loss_chunks(const models::ModelSpec& spec, const Job& job, const Strate
     return refuse("1 for inference", "its logits are the result, all of them");
   if (!models::has_language_head(spec))
     return refuse("1 for a model without a head over a vocabulary", "pin loss_chunks=1");
+  const models::Variants& v = spec.variants;
+  if (v.logit_scale != 1 || v.logit_soft_cap > 0)
+    return refuse("1 for a model that scales or caps its logits", "pin loss_chunks=1");
   const std::int64_t tokens = job.seq_len / s.context;
   if (s.loss_chunks < 1 || tokens % s.loss_chunks != 0)
     refuse(fmt::format("a divisor of the {} tokens that a rank has of a sample", tokens), "");

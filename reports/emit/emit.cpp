@@ -8,6 +8,7 @@
 
 #include "core/check.hpp"
 #include "core/untrusted.hpp"
+#include "models/features.hpp"
 #include "planner/strategy/names.hpp"
 #include "reports/emit/parts.hpp"
 
@@ -71,6 +72,10 @@ void Question::require_common(std::string_view framework, std::string_view offlo
   require(transformer && model().variants.token_features == 0,
           fmt::format("family {}", models::name(model().family)),
           fmt::format("a transformer over a vocabulary, for {}", framework), "");
+  const std::string_view feature = models::newest_feature(model(), job().seq_len);
+  require(feature.empty() || framework == "deepspeed", fmt::format("a model with {}", feature),
+          fmt::format("layers as GPT's or Llama's: the options of {} for this are not known here",
+                      framework), "");
   require(job().mode != planner::Mode::inference, "mode=inference", "training", "");
   require(job().lora_rank == 0 && job().quantization == "none",
           job().quantization == "none" ? fmt::format("lora_rank={}", job().lora_rank)

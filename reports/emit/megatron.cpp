@@ -131,7 +131,7 @@ void add_model(Options& o, const Question& q) {
   o.add_if(v.ffn == models::Ffn::swiglu, "--swiglu");
   o.add_if(!v.ffn_bias, "--disable-bias-linear");
   o.add_if(!v.ffn_bias && v.qkv_bias, "--add-qkv-bias");
-  o.add_if(v.qk_norm, "--qk-layernorm");
+  o.add_if(v.qk_norm == models::QkNorm::heads, "--qk-layernorm");
   o.add_if(!m.tied_embeddings, "--untie-embeddings-and-output-weights");
   if (v.experts > 0) {
     o.add("--num-experts", v.experts);

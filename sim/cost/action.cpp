@@ -42,6 +42,14 @@ GemmShape shape_of(const models::Operator& op, ActionKind kind, std::int64_t sam
   return {op.n, op.k, rows, op.groups};
 }
 
+// The most keys that a query sees.
+std::int64_t longest_reach(const models::Operator& op) {
+  std::int64_t keys = op.keys;
+  for (const std::int64_t most : {op.window_keys, op.chunk_keys})
+    if (most > 0) keys = std::min(keys, most);
+  return keys;
+}
+
 // What a convolution's kernel computes: whole tiles of its result, of which the narrowest are taken
 // to be 64 x 64 (derived, not fitted). Layers of few channels pay for it.
 GemmShape tiled(GemmShape shape) {
@@ -71,8 +79,8 @@ double traffic_of(models::OpKind kind, int tensor, const Machine& machine) {
     case models::OpKind::softmax_sum:
       return machine.loss_traffic * (machine.gathers_logits ? tensor : 1);
     case models::OpKind::rope: return machine.rotary_traffic;
-    case models::OpKind::swiglu: return machine.gated_traffic;
-    default: return machine.elementwise_traffic;
+    default:
+      return models::ops::is_gated(kind) ? machine.gated_traffic : machine.elementwise_traffic;
   }
 }
 
@@ -252,8 +260,8 @@ core::Seconds ActionCost::attention_pass_time(const models::Operator& op,
     const core::Flops square = forward ? op.flops_forward : op.flops_input_gradient;
     // The causal kernel does half of the FLOPs it is given.
     const core::Flops flops = op.causal ? square : square * 2.0;
-    time = attention_time(flops * static_cast<double>(samples_), op.keys, op.head_dim, type, bytes,
-                          *machine_);
+    time = attention_time(flops * static_cast<double>(samples_), longest_reach(op), op.head_dim,
+                          type, bytes, *machine_);
   }
   return with_host(time, host, *machine_);
 }

@@ -21,10 +21,12 @@ bool has_output(const Argument& a, const Operator& op) {
   return !a.optional || std::ranges::count(op.saved, op.outputs[a.index]) > 0;
 }
 
+// Whether its parameters are trained: all of them are, or none.
+bool takes_gradients(const Operator& op) { return op.flops_weight_gradient.value() > 0; }
+
 // Whether the operator does not say if the argument is there.
-bool undecided(const Argument& a, const Operator& op) {
+bool undecided(const Argument& a) {
   if (!a.optional) return false;
-  if (a.source == Source::gradient_of_parameter) return a.index < op.parameters.size();
   return a.source == Source::gradient_of_input || a.source == Source::beside;
 }
 
@@ -40,6 +42,7 @@ std::size_t count_of(const Argument& a, const Operator& op, std::size_t outputs)
     case Source::kept: return !a.optional || a.index < op.saved.size() ? 1 : 0;
     case Source::narrow: return op.outputs.size() - outputs;
     case Source::gradient_of_parameter:
+      return !a.optional || (a.index < op.parameters.size() && takes_gradients(op)) ? 1 : 0;
     case Source::gradient_of_output:
     case Source::beside: return a.optional ? 0 : 1;
   }
@@ -80,12 +83,12 @@ std::optional<ArgumentRuns> find_arguments(const Signature& signature, const Ope
     runs[i].count = static_cast<std::uint8_t>(count_of(a, op, outputs));
     decided += runs[i].count;
     outputs += a.source == Source::output ? runs[i].count : 0;
-    open += undecided(a, op) ? 1 : 0;
+    open += undecided(a) ? 1 : 0;
   }
   if (count != decided && count != decided + open) return std::nullopt;
   std::size_t at = 0;
   for (std::size_t i = 0; i < signature.count; ++i) {
-    if (count > decided && undecided(signature.arguments[i], op)) runs[i].count = 1;
+    if (count > decided && undecided(signature.arguments[i])) runs[i].count = 1;
     runs[i].first = static_cast<std::uint8_t>(at);
     at += runs[i].count;
   }

@@ -41,7 +41,7 @@ TEST_CASE("experts that divide no sample evenly, and tokens that take all of the
 TEST_CASE("Qwen3's experts, beside norms of its heads, equal the reference") {
   models::ModelSpec spec = tiny_mixture();
   spec.family = models::Family::qwen3;
-  spec.variants.qk_norm = true;
+  spec.variants.qk_norm = models::QkNorm::heads;
   check_mixture(divided(1, 1, 2), "fp32", spec);
   check_mixture(divided(4, 2), "mixed", spec);
   check_mixture(divided(2, 2, 2, recomputing(Checkpoint::pointwise)), "mixed", spec);

@@ -127,7 +127,7 @@ class Transformer : TransformerEnds {
       adapt(k.qkv_adapters, path + "attn.qkv", k.ln_1.y, k.qkv, q_, {0});
       adapt(k.qkv_adapters, path + "attn.qkv.kv", k.ln_1.y, k.qkv, kv_, {q_, q_ + kv_});
     }
-    if (v_.qk_norm) {
+    if (v_.qk_norm != models::QkNorm::none) {
       k.raw_qkv = k.qkv;
       k.qk_rstd = statistic(spec_.heads + spec_.kv_heads);
       host::qk_norm(k.qkv.at(), k.qk_rstd.at(), k.raw_qkv.at(), weight(path + "attn.q_norm.weight"),
@@ -174,7 +174,7 @@ class Transformer : TransformerEnds {
     }
   }
   void normalise_backward(const std::string& path, Layer& k, Typed& d_qkv) {
-    if (!v_.qk_norm) return;
+    if (v_.qk_norm == models::QkNorm::none) return;
     const std::string q = path + "attn.q_norm.weight", key = path + "attn.k_norm.weight";
     Typed dy = d_qkv;
     if (const View dq = gradient(q))
@@ -252,7 +252,7 @@ class Transformer : TransformerEnds {
     Typed d_copies(b_.activation, k.copies.size()), d_logits = activation(v_.experts);
     experts_product_backward(path + "moe.gate_up.weight", d_up, k.copies, d_copies);
     host::dispatch_gradient(d_normed.at(), d_copies.at(), k.places.at(), copying(), false);
-    host::top_k_gradient(d_logits.at(), d_gates.at(), k.gates.at(), k.places.at(), routing());
+    host::top_k_gradient(d_logits.at(), d_gates.at(), k.gates.at(), k.places.at(), {}, routing());
     linear_backward(path + "moe.router", d_logits, k.ln_2.y, d_normed, true);
   }
 

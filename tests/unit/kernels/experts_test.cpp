@@ -136,17 +136,17 @@ TEST_CASE("gradients of a mixture's gates, copies and products are those of cent
     Routed to(logits, routing);
     Buffer copies(f64, all), made(f64, all), y(f64, copying.rows * n);
     dispatch(copies, x, to.places, copying);
-    expert_linear(made, copies, w, product, ws);
+    expert_linear(made, copies, w, {}, product, ws);
     combine(y, made, to.gates, to.places, copying);
     return dot(y, dy);
   };
   Routed to(logits, routing);
   Buffer copies(f64, all), made(f64, all), d_made(f64, all), d_copies(f64, all);
   dispatch(copies, x, to.places, copying);
-  expert_linear(made, copies, w, product, ws);
+  expert_linear(made, copies, w, {}, product, ws);
   Buffer d_gates(f64, copying.rows * chosen), d_logits(f64, logits.size());
   combine_gradient(d_made, d_gates, dy, made, to.gates, to.places, copying);
-  top_k_gradient(d_logits, d_gates, to.gates, to.places, routing);
+  top_k_gradient(d_logits, d_gates, to.gates, to.places, {}, routing);
   check_gradient(logits, d_logits, loss);
   expert_linear_input_gradient(d_copies, d_made, w, product, false, ws);
   Buffer dx(f64, x.size());
@@ -157,7 +157,7 @@ TEST_CASE("gradients of a mixture's gates, copies and products are those of cent
   Buffer added = minus(sum, before);
   check_gradient(x, added, loss);
   Buffer dw = zeros(f64, w.size());
-  expert_linear_weight_gradient(dw, d_made, copies, product, ws);
+  expert_linear_weight_gradient(dw, {}, d_made, copies, product, ws);
   check_gradient(w, dw, loss);
 }
 
@@ -167,13 +167,13 @@ TEST_CASE("rows of several origins give the bits that each origin gives alone") 
   Buffer x = random(r, f32, 8 * 3), w = random(r, f32, 2 * 5 * 3), y(f32, 8 * 5),
          dw = zeros(f32, 30);
   Scratch ws(expert_linear_workspace(f32, both));
-  expert_linear(y, x, w, both, ws);
-  expert_linear_weight_gradient(dw, y, x, both, ws);
+  expert_linear(y, x, w, {}, both, ws);
+  expert_linear_weight_gradient(dw, {}, y, x, both, ws);
   Buffer apart(f32, 8 * 5), sum = zeros(f32, 30);
   for (const std::int64_t origin : {0, 1}) {
     const View own = apart.view().at(origin * 20), from = x.view().at(origin * 12);
-    expert_linear(own, from, w, one, ws);
-    expert_linear_weight_gradient(sum, own, from, one, ws);
+    expert_linear(own, from, w, {}, one, ws);
+    expert_linear_weight_gradient(sum, {}, own, from, one, ws);
   }
   CHECK(apart == y);
   CHECK(sum == dw);

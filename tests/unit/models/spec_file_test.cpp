@@ -208,18 +208,23 @@ TEST_CASE("windows are read layer by layer, and types of layers that no builder 
       "intermediate_size": 128, "max_position_embeddings": 512, "num_attention_heads": 4,
       "num_hidden_layers": 2, "vocab_size": 100, "sliding_window": 128)" + more + "}",
                                  "config.json");
-    return spec ? std::to_string(spec->window) : spec.problems()[0].where;
+    if (!spec) return spec.problems()[0].where;
+    if (spec->kinds.empty()) return std::to_string(spec->variants.window);
+    std::string windows;               // layer by layer
+    for (const int k : kind_of_layers(*spec))
+      windows += std::to_string(spec->kinds[static_cast<std::size_t>(k)].variants.window) + " ";
+    return windows;
   };
   CHECK(read("") == "128");
   CHECK(read(R"(, "layer_types": ["full_attention", "full_attention"])") == "0");
-  CHECK(read(R"(, "layer_types": ["full_attention", "sliding_attention"])") == "128");
+  CHECK(read(R"(, "layer_types": ["full_attention", "sliding_attention"])") == "0 128 ");
   CHECK(read(R"(, "layer_types": ["full_attention"])").ends_with("/layer_types"));
   CHECK(read(R"(, "layer_types": ["full_attention", "linear_attention"])").ends_with(
       "/layer_types"));
   CHECK(read(R"(, "max_window_layers": 2)") == "0");
-  CHECK(read(R"(, "max_window_layers": 1)") == "128");
+  CHECK(read(R"(, "max_window_layers": 1)") == "0 128 ");
   CHECK(read(R"(, "sliding_window_pattern": 1)") == "0");
-  CHECK(read(R"(, "sliding_window_pattern": 2)") == "128");
+  CHECK(read(R"(, "sliding_window_pattern": 2)") == "128 0 ");
 }
 
 TEST_CASE("layers without rotation are read as a list, or every so-manieth") {
@@ -241,16 +246,19 @@ TEST_CASE("layers without rotation are read as a list, or every so-manieth") {
   CHECK(read(R"(, "no_rope_layers": [1, 0])").ends_with("/no_rope_layers"));
 }
 
-TEST_CASE("a window and dropout that the graph leaves out are kept, to be said") {
+TEST_CASE("a window is read, and dropout that the graph leaves out is kept, to be said") {
   const auto read = [](const std::string& type, const std::string& more) {
     return parse_spec(R"({"model_type": ")" + type + R"(", "hidden_size": 64,
       "intermediate_size": 128, "max_position_embeddings": 512, "num_attention_heads": 4,
       "num_hidden_layers": 2, "vocab_size": 100, )" + more + "}", "config.json").value();
   };
-  CHECK(read("mistral", R"("sliding_window": 128)").window == 128);
-  CHECK(read("mistral", R"("sliding_window": null)").window == 0);
-  CHECK(read("qwen2", R"("sliding_window": 128, "use_sliding_window": false)").window == 0);
-  CHECK(read("qwen2", R"("sliding_window": 128, "use_sliding_window": true)").window == 128);
+  const auto window = [&](const std::string& type, const std::string& more) {
+    return read(type, more).variants.window;
+  };
+  CHECK(window("mistral", R"("sliding_window": 128)") == 128);
+  CHECK(window("mistral", R"("sliding_window": null)") == 0);
+  CHECK(window("qwen2", R"("sliding_window": 128, "use_sliding_window": false)") == 0);
+  CHECK(window("qwen2", R"("sliding_window": 128, "use_sliding_window": true)") == 128);
   CHECK(read("llama", R"("attention_dropout": 0.0)").dropout == 0);
   const ModelSpec dropped = read("llama", R"("attention_dropout": 0.1, "hidden_dropout": 0.2)");
   CHECK(dropped.dropout == 0.2);

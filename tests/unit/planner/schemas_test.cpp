@@ -103,6 +103,8 @@ TEST_CASE("a list of arguments says who comes from where, and who is written, by
   op.parameters = {0, 1};
   op.saved = {0, 2, 3};
   CHECK(program::find_arguments(s, op, 6).has_value());    // gamma is frozen
+  op.flops_weight_gradient = core::Flops(1);               // it is trained
+  CHECK(!program::find_arguments(s, op, 6).has_value());
   CHECK(!program::find_arguments(s, op, 7).has_value());   // one gradient of two
   CHECK((*program::find_arguments(s, op, 8))[7].first == 7);
   op.parameters = {0};
