@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
+
+#include "models/hugging_face_parts.hpp"
 
 #include "models/hugging_face_layers.hpp"
 
@@ -11,20 +12,11 @@ namespace models {
 using core::IntRange;
 using core::JsonReader;
 
-namespace {
+namespace hf {
 
 constexpr std::int64_t kGpt2TokensPerStep = 512 * 1024;  // GPT-2's batch, for the default
-constexpr std::int64_t kTokensPerStep = 4 * 1024 * 1024;  // of later models: Llama 2's
 constexpr std::int64_t kLongestDefault =
     8192;  // tokens: long contexts are trained on last, briefly
-constexpr IntRange kWidthRange{1, kMaxWidth};
-
-// Keys whose other value computes something else.
-struct Fixed {
-  std::string_view key;
-  bool supported;
-};
-
 void refuse(JsonReader& r, std::initializer_list<Fixed> fixed) {
   for (const auto& [key, supported] : fixed) {
     bool value = supported;
@@ -92,7 +84,7 @@ void read_gpt2(JsonReader& r, ModelSpec& spec) {
 
 // The keys that most of transformers' later configurations share.
 void read_common(JsonReader& r, ModelSpec& spec,
-                 std::string_view ffn_hidden = "intermediate_size") {
+                 std::string_view ffn_hidden) {
   r.required("num_hidden_layers", spec.layers, IntRange{1, kMaxLayers});
   r.required("hidden_size", spec.hidden, kWidthRange);
   r.required("num_attention_heads", spec.heads, kWidthRange);
@@ -278,12 +270,14 @@ void read_gpt_neox(JsonReader& r, ModelSpec& spec) {
   set_defaults(spec, kTokensPerStep, 2048);
 }
 
-}  // namespace
+}  // namespace hf
 
 ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
-  static constexpr std::array<std::string_view, 14> kSupported{
-      "gpt2",      "opt",     "bloom", "llama", "mistral",  "phi3",   "qwen2", "qwen3",
-      "qwen3_moe", "mixtral", "mpt",   "bert",  "gpt_neox", "smollm3"};
+  using namespace hf;
+  static constexpr std::array<std::string_view, 21> kSupported{
+      "gpt2",    "opt",     "bloom", "llama", "mistral",  "phi3",  "qwen2",  "qwen3",
+      "qwen3_moe", "mixtral", "mpt", "bert",  "gpt_neox", "olmo2", "cohere", "falcon",
+      "phi",     "granite", "starcoder2",     "stablelm", "smollm3"};
   ModelSpec spec;
   spec.name = name;
   spec.source = "Hugging Face config.json";
@@ -302,6 +296,13 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   if (type == "mpt") read_mpt(reader, spec);
   if (type == "bert") read_bert(reader, spec);
   if (type == "gpt_neox") read_gpt_neox(reader, spec);
+  if (type == "olmo2") read_olmo2(reader, spec);
+  if (type == "cohere") read_cohere(reader, spec);
+  if (type == "falcon") read_falcon(reader, spec);
+  if (type == "phi") read_phi(reader, spec);
+  if (type == "granite") read_granite(reader, spec);
+  if (type == "starcoder2") read_starcoder2(reader, spec);
+  if (type == "stablelm") read_stablelm(reader, spec);
   read_window(reader, spec);
   read_dropout(reader, spec);
   reader.ignore_unknown();

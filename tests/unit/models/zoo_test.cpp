@@ -117,6 +117,42 @@ TEST_CASE("the zoo's parameter counts are the published ones") {
       // +
       // 3 x 1024 + 1024 h + 3 h + h^2 + 3 h + h^2 + h at h = 1280.
       {"uce-33l", 661'823'232},
+      // Main models, without multi-token prediction and without selection biases of routers.
+      {"deepseek-v2-lite", 15'706'484'224},
+      {"deepseek-v2", 235'741'434'880},
+      {"deepseek-v3", 671'026'404'352},
+      {"kimi-k2", 1'026'408'209'408},
+      {"glm-4.5", 352'797'814'784},
+      {"glm-4.5-air", 106'852'245'504},
+      {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},
+      {"llama-4-scout", 107'769'861'120},
+      {"llama-4-maverick", 400'711'848'960},
+      {"gemma-2-2b", 2'614'341'888},
+      {"gemma-2-9b", 9'241'705'984},
+      {"gemma-2-27b", 27'227'128'320},
+      // h (262208 + 1) + L (q, o 2 h d a, k, v 2 h d g, 3 h f, 4 h + 2 d); 1B with 262144 tokens.
+      {"gemma-3-1b", 999'885'952},
+      {"gemma-3-4b", 3'880'263'168},
+      {"gemma-3-12b", 11'766'034'176},
+      {"gemma-3-27b", 27'009'346'304},
+      // 4 h^2 (32B: 2 h^2 + 2 h 1024) + 3 h f + 2 h + a gamma for each column of queries and keys.
+      {"olmo-2-7b", 7'298'617'344},
+      {"olmo-2-13b", 13'716'198'400},
+      {"olmo-2-32b", 32'234'279'936},
+      // One norm a layer; Phi-2 has 51200 biases of its head.
+      {"command-r-35b", 34'980'831'232},
+      {"falcon-7b", 6'921'720'704},
+      {"phi-2", 2'779'683'840},
+      {"granite-3-2b", 2'533'531'648},
+      {"granite-3-8b", 8'170'848'256},
+      {"starcoder2-3b", 3'030'371'328},
+      {"starcoder2-7b", 7'173'923'840},
+      {"starcoder2-15b", 15'957'889'024},
+      {"stablelm-2-1.6b", 1'644'515'328},
+      {"stablelm-3b-4e1t", 2'795'443'200},
+      // 28 (64 x 3 h 2560 + 64 h + 3 h 20480 + h + attention 29,364,736 + 2 h) + 2 x 151936 h + h.
+      {"qwen2-57b-a14b", 57'408'658'944},
       {"alexnet", 60'965'224}};  // operator_graph_test.cpp
   std::size_t found = 0;
   for (const ZooEntry& entry : zoo()) {

@@ -1,0 +1,41 @@
+#pragma once
+// Private to the readers of Hugging Face's config.json: what they share, and the readers of
+// hugging_face_decoders.cpp. Each reads the keys of one model_type that change the arithmetic or
+// the sizes, and names at its key what is not supported.
+
+#include <initializer_list>
+#include <string_view>
+
+#include "core/json_reader.hpp"
+#include "models/spec.hpp"
+
+namespace models::hf {
+
+inline constexpr std::int64_t kTokensPerStep = 4 * 1024 * 1024;  // of later models: Llama 2's
+inline constexpr core::IntRange kWidthRange{1, kMaxWidth};
+
+// Keys whose other value computes something else.
+struct Fixed {
+  std::string_view key;
+  bool supported;
+};
+void refuse(core::JsonReader& r, std::initializer_list<Fixed> fixed);
+void set_family(ModelSpec& spec, Family family);
+// Samples of as many tokens as positions, at most 8192, and a batch of so many tokens.
+void set_defaults(ModelSpec& spec, std::int64_t tokens, std::int64_t most_samples);
+void read_gelu(core::JsonReader& r, std::string_view key, ModelSpec& spec);
+// The keys that most of transformers' later configurations share.
+void read_common(core::JsonReader& r, ModelSpec& spec,
+                 std::string_view ffn_hidden = "intermediate_size");
+// LlamaConfig and what was derived from it.
+void read_llama(core::JsonReader& r, ModelSpec& spec, Family family);
+
+void read_olmo2(core::JsonReader& r, ModelSpec& spec);
+void read_cohere(core::JsonReader& r, ModelSpec& spec);
+void read_falcon(core::JsonReader& r, ModelSpec& spec);
+void read_phi(core::JsonReader& r, ModelSpec& spec);
+void read_granite(core::JsonReader& r, ModelSpec& spec);
+void read_starcoder2(core::JsonReader& r, ModelSpec& spec);
+void read_stablelm(core::JsonReader& r, ModelSpec& spec);
+
+}  // namespace models::hf
