@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "models/hugging_face_parts.hpp"
-
 #include "models/hugging_face_layers.hpp"
+#include "models/hugging_face_parts.hpp"
 
 namespace models {
 
@@ -133,10 +132,13 @@ void read_bloom(JsonReader& r, ModelSpec& spec) {
 }
 
 // A window that some layer uses: Qwen's configurations state one and say apart whether it is.
-void read_window(JsonReader& r, ModelSpec& spec) {
+// pattern: each so-manieth layer sees all tokens where the file says nothing; 0: none does.
+void read_window(JsonReader& r, ModelSpec& spec, std::size_t pattern) {
   bool used = true;
   r.optional("use_sliding_window", used);
-  const std::vector<bool> local = window_layers(r, spec.layers);
+  std::vector<bool> local = window_layers(r, spec.layers);
+  if (pattern > 0 && !r.has("layer_types") && !r.has("sliding_window_pattern"))
+    for (std::size_t l = 0; l < local.size(); ++l) local[l] = (l + 1) % pattern != 0;
   std::int64_t window = 0;
   if (used && r.has("sliding_window") && std::ranges::count(local, true) > 0)
     r.required("sliding_window", window, kWidthRange);
@@ -155,8 +157,7 @@ void read_dropout(JsonReader& r, ModelSpec& spec) {
   }
 }
 
-// LlamaConfig and what was derived from it.
-void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
+void read_llama_sizes(JsonReader& r, ModelSpec& spec, Family family) {
   set_family(spec, family);
   spec.tied_embeddings = false;
   read_common(r, spec);
@@ -167,8 +168,12 @@ void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
   r.optional("attention_bias", spec.variants.output_bias);
   if (spec.variants.output_bias) spec.variants.qkv_bias = true;
   r.optional("mlp_bias", spec.variants.ffn_bias);
-  read_silu(r);
   set_defaults(spec, kTokensPerStep, 2048);
+}
+
+void read_llama(JsonReader& r, ModelSpec& spec, Family family) {
+  read_llama_sizes(r, spec, family);
+  read_silu(r);
 }
 
 // Qwen3Config: heads have a width of their own, 128 unless it says another.
@@ -274,10 +279,12 @@ void read_gpt_neox(JsonReader& r, ModelSpec& spec) {
 
 ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   using namespace hf;
-  static constexpr std::array<std::string_view, 21> kSupported{
-      "gpt2",    "opt",     "bloom", "llama", "mistral",  "phi3",  "qwen2",  "qwen3",
-      "qwen3_moe", "mixtral", "mpt", "bert",  "gpt_neox", "olmo2", "cohere", "falcon",
-      "phi",     "granite", "starcoder2",     "stablelm", "smollm3"};
+  static constexpr std::array<std::string_view, 29> kSupported{
+      "gpt2",      "opt",     "bloom",      "llama",    "mistral",   "phi3",    "qwen2",
+      "qwen3",     "qwen3_moe", "mixtral",  "mpt",      "bert",      "gpt_neox", "olmo2",
+      "cohere",    "falcon",  "phi",        "granite",  "starcoder2", "stablelm", "smollm3",
+      "qwen2_moe", "gemma2",  "gemma3_text", "gpt_oss", "glm4_moe",  "deepseek_v2",
+      "deepseek_v3", "kimi_k2"};
   ModelSpec spec;
   spec.name = name;
   spec.source = "Hugging Face config.json";
@@ -303,7 +310,13 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   if (type == "granite") read_granite(reader, spec);
   if (type == "starcoder2") read_starcoder2(reader, spec);
   if (type == "stablelm") read_stablelm(reader, spec);
-  read_window(reader, spec);
+  if (type == "qwen2_moe") read_qwen2_moe(reader, spec);
+  if (type == "gemma2" || type == "gemma3_text") read_gemma(reader, spec, type == "gemma3_text");
+  if (type == "gpt_oss") read_gpt_oss(reader, spec);
+  if (type == "glm4_moe") read_glm4_moe(reader, spec);
+  if (type == "deepseek_v2") read_deepseek(reader, spec, Scoring::softmax);
+  if (type == "deepseek_v3" || type == "kimi_k2") read_deepseek(reader, spec, Scoring::sigmoid);
+  read_window(reader, spec, type == "gemma2" ? 2 : type == "gemma3_text" ? 6 : 0);
   read_dropout(reader, spec);
   reader.ignore_unknown();
   return spec;

@@ -1,6 +1,12 @@
 // Readers of decoders since Llama (hugging_face_parts.hpp). Defaults are those of transformers.
 #include "models/hugging_face_parts.hpp"
 
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "models/hugging_face_layers.hpp"
+
 namespace models::hf {
 
 using core::IntRange;
@@ -110,6 +116,108 @@ void read_stablelm(JsonReader& r, ModelSpec& spec) {
   r.optional("use_qkv_bias", v.qkv_bias);
   r.optional("partial_rotary_factor", v.rotary_fraction, core::positive());
   refuse(r, {{"qk_layernorm", false}, {"use_parallel_residual", false}});
+}
+
+// Layers as they are but for their experts, of which `change` says the rest; the others are dense.
+template <class Change>
+static void set_mixtures(JsonReader& r, ModelSpec& spec, std::string_view experts, Change change) {
+  const LayerKind dense{"dense", spec.ffn_hidden, spec.variants};
+  LayerKind mixture = dense;
+  mixture.name = "mixture";
+  r.required(experts, mixture.variants.experts, IntRange{1, kMaxExperts});
+  r.required("num_experts_per_tok", mixture.variants.experts_per_token, IntRange{1, kMaxExperts});
+  change(mixture);
+  set_layers_by(spec, mixture_layers(r, spec.layers), mixture, dense);
+}
+
+// A shared expert that a sigmoid gates; gates need not add up to one.
+void read_qwen2_moe(JsonReader& r, ModelSpec& spec) {
+  read_llama(r, spec, Family::qwen2);
+  set_mixtures(r, spec, "num_experts", [&](LayerKind& mixture) {
+    Variants& v = mixture.variants;
+    v.normalised_gates = false;
+    r.required("moe_intermediate_size", mixture.ffn_hidden, kWidthRange);
+    r.required("shared_expert_intermediate_size", v.shared_ffn, kWidthRange);
+    r.optional("norm_topk_prob", v.normalised_gates);
+    v.shared_gate = true;
+  });
+}
+
+// [gemma2]; the third [gemma3] has norms of heads in place of caps.
+void read_gemma(JsonReader& r, ModelSpec& spec, bool third) {
+  spec.head_dim = 256;
+  read_llama_sizes(r, spec, Family::llama);
+  Variants& v = spec.variants;
+  if (!r.has("tie_word_embeddings")) spec.tied_embeddings = true;
+  v.ffn = Ffn::geglu;
+  v.residual = Residual::sandwich;
+  v.norm_offset = true;
+  v.embedding_scale = std::sqrt(static_cast<double>(spec.hidden));
+  double scalar = 256;
+  r.optional("query_pre_attn_scalar", scalar, core::positive());
+  v.score_scale = 1 / std::sqrt(scalar);
+  if (third) v.qk_norm = QkNorm::heads;
+  static constexpr std::array<std::string_view, 1> kTanh{"gelu_pytorch_tanh"};
+  std::string activation;
+  r.optional_one_of("hidden_activation", kTanh, activation);
+  r.optional("attn_logit_softcapping", v.attention_soft_cap, core::positive());
+  r.optional("final_logit_softcapping", v.logit_soft_cap, core::positive());
+}
+
+void read_gpt_oss(JsonReader& r, ModelSpec& spec) {
+  spec.head_dim = 64;
+  read_llama(r, spec, Family::llama);
+  spec.variants.sinks = true;
+  if (!r.has("attention_bias")) spec.variants.qkv_bias = spec.variants.output_bias = true;
+  spec.variants.ffn = Ffn::clamped_swiglu;
+  set_mixtures(r, spec, "num_local_experts", [&](LayerKind& mixture) {
+    mixture.variants.router_bias = mixture.variants.expert_bias = true;
+  });
+}
+
+// What DeepSeek's and GLM's mixtures share.
+static void read_routed(JsonReader& r, LayerKind& mixture) {
+  Variants& v = mixture.variants;
+  std::int64_t shared = 0;
+  r.required("moe_intermediate_size", mixture.ffn_hidden, kWidthRange);
+  r.optional("n_shared_experts", shared, IntRange{0, kMaxExperts});
+  r.optional("norm_topk_prob", v.normalised_gates);
+  r.optional("routed_scaling_factor", v.gate_scale, core::positive());
+  v.shared_ffn = shared * mixture.ffn_hidden;
+}
+
+void read_glm4_moe(JsonReader& r, ModelSpec& spec) {
+  read_llama(r, spec, Family::llama);
+  Variants& v = spec.variants;
+  v.output_bias = false;               // attention_bias is of q, k and v alone
+  v.rotary_fraction = 0.5;
+  bool normed = false;
+  r.optional("partial_rotary_factor", v.rotary_fraction, core::positive());
+  if (r.optional("use_qk_norm", normed) && normed) v.qk_norm = QkNorm::heads;
+  set_mixtures(r, spec, "n_routed_experts", [&](LayerKind& mixture) {
+    mixture.variants.scoring = Scoring::sigmoid;
+    read_routed(r, mixture);
+  });
+}
+
+// [deepseekv2]: groups that limit the choice of experts, and a bias that ranks them, are not in the
+// graph (schemas_experts.hpp).
+void read_deepseek(JsonReader& r, ModelSpec& spec, Scoring scoring) {
+  read_llama(r, spec, Family::llama);
+  Variants& v = spec.variants;
+  std::int64_t plain = 0;
+  r.required("kv_lora_rank", v.kv_rank, kWidthRange);
+  if (r.has("q_lora_rank")) r.required("q_lora_rank", v.q_rank, kWidthRange);
+  r.required("qk_rope_head_dim", v.rope_dim, kWidthRange);
+  r.required("qk_nope_head_dim", plain, kWidthRange);
+  r.required("v_head_dim", v.value_dim, kWidthRange);
+  spec.head_dim = plain + v.rope_dim;
+  spec.kv_heads = spec.heads;
+  set_mixtures(r, spec, "n_routed_experts", [&](LayerKind& mixture) {
+    mixture.variants.scoring = scoring;
+    mixture.variants.normalised_gates = scoring == Scoring::sigmoid;
+    read_routed(r, mixture);
+  });
 }
 
 }  // namespace models::hf

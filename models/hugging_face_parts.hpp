@@ -29,6 +29,8 @@ void read_common(core::JsonReader& r, ModelSpec& spec,
                  std::string_view ffn_hidden = "intermediate_size");
 // LlamaConfig and what was derived from it.
 void read_llama(core::JsonReader& r, ModelSpec& spec, Family family);
+// The same of another activation.
+void read_llama_sizes(core::JsonReader& r, ModelSpec& spec, Family family);
 
 void read_olmo2(core::JsonReader& r, ModelSpec& spec);
 void read_cohere(core::JsonReader& r, ModelSpec& spec);
@@ -37,5 +39,10 @@ void read_phi(core::JsonReader& r, ModelSpec& spec);
 void read_granite(core::JsonReader& r, ModelSpec& spec);
 void read_starcoder2(core::JsonReader& r, ModelSpec& spec);
 void read_stablelm(core::JsonReader& r, ModelSpec& spec);
+void read_qwen2_moe(core::JsonReader& r, ModelSpec& spec);
+void read_gemma(core::JsonReader& r, ModelSpec& spec, bool third);
+void read_gpt_oss(core::JsonReader& r, ModelSpec& spec);
+void read_glm4_moe(core::JsonReader& r, ModelSpec& spec);
+void read_deepseek(core::JsonReader& r, ModelSpec& spec, Scoring scoring);
 
 }  // namespace models::hf

@@ -1,6 +1,7 @@
 // Decoders since Llama: their configurations, and what their graphs hold, by hand. Counts of their
 // parameters: zoo_test.cpp.
 #include "models/graph.hpp"
+#include "models/layer_kinds.hpp"
 #include "models/spec_file.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
@@ -43,16 +44,89 @@ TEST_CASE("published configurations of decoders give the zoo's layers and parame
         "hidden_size": 2048, "intermediate_size": 5632, "layer_norm_eps": 1e-05,
         "max_position_embeddings": 4096, "num_attention_heads": 32, "num_hidden_layers": 24,
         "num_key_value_heads": 32, "partial_rotary_factor": 0.25, "tie_word_embeddings": false,
-        "use_qkv_bias": true, "vocab_size": 100352})"}};
+        "use_qkv_bias": true, "vocab_size": 100352})"},
+      {"qwen2-57b-a14b", R"({"model_type": "qwen2_moe", "decoder_sparse_step": 1,
+        "hidden_act": "silu", "hidden_size": 3584, "intermediate_size": 18944,
+        "max_position_embeddings": 131072, "moe_intermediate_size": 2560,
+        "norm_topk_prob": false, "num_attention_heads": 28, "num_experts": 64,
+        "num_experts_per_tok": 8, "num_hidden_layers": 28, "num_key_value_heads": 4,
+        "rms_norm_eps": 1e-06, "shared_expert_intermediate_size": 20480,
+        "sliding_window": 65536, "tie_word_embeddings": false, "use_sliding_window": false,
+        "vocab_size": 151936})"},
+      {"gemma-2-27b", R"({"model_type": "gemma2", "attention_bias": false,
+        "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "head_dim": 128,
+        "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 4608, "intermediate_size": 36864, "max_position_embeddings": 8192,
+        "num_attention_heads": 32, "num_hidden_layers": 46, "num_key_value_heads": 16,
+        "query_pre_attn_scalar": 144, "rms_norm_eps": 1e-06, "sliding_window": 4096,
+        "vocab_size": 256000})"},
+      {"gemma-3-1b", R"({"model_type": "gemma3_text", "attention_bias": false,
+        "attn_logit_softcapping": null, "final_logit_softcapping": null, "head_dim": 256,
+        "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 1152,
+        "intermediate_size": 6912, "max_position_embeddings": 32768, "num_attention_heads": 4,
+        "num_hidden_layers": 26, "num_key_value_heads": 1, "query_pre_attn_scalar": 256,
+        "rms_norm_eps": 1e-06, "sliding_window": 512, "sliding_window_pattern": 6,
+        "vocab_size": 262144})"},
+      {"glm-4.5-air", R"({"model_type": "glm4_moe", "attention_bias": true,
+        "first_k_dense_replace": 1, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
+        "intermediate_size": 10944, "max_position_embeddings": 131072,
+        "moe_intermediate_size": 1408, "n_group": 1, "n_routed_experts": 128,
+        "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 96,
+        "num_experts_per_tok": 8, "num_hidden_layers": 46, "num_key_value_heads": 8,
+        "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "routed_scaling_factor": 1.0,
+        "tie_word_embeddings": false, "use_qk_norm": false, "vocab_size": 151552})"},
+      {"deepseek-v2-lite", R"({"model_type": "deepseek_v2", "attention_bias": false,
+        "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 2048,
+        "intermediate_size": 10944, "kv_lora_rank": 512, "max_position_embeddings": 163840,
+        "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_routed_experts": 64,
+        "n_shared_experts": 2, "norm_topk_prob": false, "num_attention_heads": 16,
+        "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16,
+        "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+        "rms_norm_eps": 1e-06, "routed_scaling_factor": 1.0, "scoring_func": "softmax",
+        "tie_word_embeddings": false, "v_head_dim": 128, "vocab_size": 102400})"},
+      {"deepseek-v3", R"({"model_type": "deepseek_v3", "attention_bias": false,
+        "first_k_dense_replace": 3, "hidden_act": "silu", "hidden_size": 7168,
+        "intermediate_size": 18432, "kv_lora_rank": 512, "max_position_embeddings": 163840,
+        "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 8,
+        "n_routed_experts": 256, "n_shared_experts": 1, "norm_topk_prob": true,
+        "num_attention_heads": 128, "num_experts_per_tok": 8, "num_hidden_layers": 61,
+        "num_key_value_heads": 128, "num_nextn_predict_layers": 1, "q_lora_rank": 1536,
+        "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+        "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "tie_word_embeddings": false,
+        "topk_group": 4, "v_head_dim": 128, "vocab_size": 129280})"}};
   for (const auto& [name, text] : configs) {
     INFO(name);
     const auto spec = parse_spec(text, "config.json", name);
     if (!spec) FAIL(core::to_text(spec.problems()));
     const ModelSpec known = *find_model(name);
-    CHECK(spec->variants == known.variants);
+    CHECK(kind_of_layers(*spec) == kind_of_layers(known));
+    std::vector<Variants> own, expected;
+    for_each_kind(*spec, [&](const LayerView& kind) { own.push_back(kind.variants); });
+    for_each_kind(known, [&](const LayerView& kind) { expected.push_back(kind.variants); });
+    CHECK(own == expected);
     CHECK(spec->activation == known.activation);
     CHECK(parameter_count(*build_graph(*spec, {})) == parameter_count(*build_graph(known, {})));
   }
+}
+
+TEST_CASE("gpt-oss: windows by layer_types, sinks, and biases of attention, router and experts") {
+  const auto spec = parse_spec(R"({"model_type": "gpt_oss", "head_dim": 8, "hidden_act": "silu",
+    "hidden_size": 64, "intermediate_size": 32, "max_position_embeddings": 512,
+    "num_attention_heads": 8, "num_experts_per_tok": 2, "num_hidden_layers": 3,
+    "num_key_value_heads": 2, "num_local_experts": 4, "sliding_window": 128,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    "tie_word_embeddings": false, "vocab_size": 100})", "config.json");
+  if (!spec) FAIL(core::to_text(spec.problems()));
+  CHECK(kind_of_layers(*spec) == std::vector<int>{0, 1, 0});
+  std::vector<std::int64_t> windows;
+  for_each_kind(*spec, [&](const LayerView& kind) {
+    const Variants& v = kind.variants;
+    windows.push_back(v.window);
+    CHECK((v.sinks && v.qkv_bias && v.output_bias && v.router_bias && v.expert_bias));
+    CHECK(v.ffn == Ffn::clamped_swiglu);
+    CHECK(v.experts == 4);
+  });
+  CHECK(windows == std::vector<std::int64_t>{128, 0});
 }
 
 TEST_CASE("a window's attention does the FLOPs of its keys, and keeps what any attention keeps") {
