@@ -35,7 +35,7 @@ models::ModelSpec llama_of(const std::string& letters) {
 }
 
 struct MixedCase {
-  const char* layers;
+  const char* layers;                  // letters, or a model of the zoo
   const char* recipe = "mixed";
   std::int64_t gpus = 8, seq_len = 512, batch = 32;
   std::vector<const char*> pins{};
@@ -63,6 +63,9 @@ TEST_CASE("the closed form follows the lowering of models whose layers differ") 
                 {"pipeline=4", "stages=1,2,4,1", "sharding=zero2"}},
       MixedCase{"mdddddmd", "mixed", 8, 512, 64,
                 {"pipeline=2", "virtual_stages=2", "stages=1,3,2,2", "schedule=interleaved"}},
+      MixedCase{"gemma-3-1b", "mixed", 8, 1024, 32, {"tensor=1"}},
+      MixedCase{"gpt-oss-20b", "mixed", 8, 512, 32, {"data=4", "sharding=zero1|zero3"}},
+      MixedCase{"deepseek-v2-lite", "mixed", 8, 512, 32, {"expert=2", "pipeline=1|4"}},
       MixedCase{"dddmdddm", "mixed", 8, 512, 32, {"sharding=zero3"}, "native", 16, "nf4"},
       MixedCase{"ddmmmmmm", "mixed", 16, 2048, 16, {"context=2"}});
   INFO(c.layers << " on " << c.gpus << ", " << c.recipe);
@@ -81,7 +84,9 @@ TEST_CASE("the closed form follows the lowering of models whose layers differ") 
     INFO(pin);
     REQUIRE(constraints.pin(pin).ok());
   }
-  const Question q = make_question(llama_of(c.layers), job, profile, c.gpus).value();
+  const auto known = models::find_model(c.layers);
+  const models::ModelSpec model = known ? *known : llama_of(c.layers);
+  const Question q = make_question(model, job, profile, c.gpus).value();
   const Compared all = against_lowering(q, constraints, overlap);
   REQUIRE(all.errors.size() > (c.pins.empty() ? 100 : 5));
   CHECK(all.declined == 0);
