@@ -85,9 +85,10 @@ std::int64_t Evaluator::without_flush(const AtMicroBatch& known, std::size_t i) 
 }
 
 bool Evaluator::plays() const {
+  if (!rows_.several()) return false;
   const Strategy& s = strategy_;
   const bool chunked = interleaves(s.schedule) || splits_backward(s.schedule);
-  if (!rows_.several() || s.pipeline == 1 || !chunked || !flushes(s.schedule)) return false;
+  if (s.pipeline == 1 || !chunked || !flushes(s.schedule)) return false;
   // Forward passes; chunks of a single layer differ most.
   const bool single = std::ranges::any_of(s.stages, [](std::int64_t n) { return n < 2; });
   return s.pipeline * s.virtual_stages * s.grad_accum <= (single ? 1024 : 128);

@@ -73,11 +73,9 @@ Group group_from(const std::vector<Row>& rows, std::size_t at) {
 }  // namespace
 
 void KindRows::take(const std::vector<int>& layers) {
-  const auto same = [](int a, std::uint8_t b) { return a == b; };
-  if (std::ranges::equal(layers, layers_, same)) return;
+  if (!layers_.empty()) return;
   layers_.assign(layers.begin(), layers.end());
   several_ = std::ranges::any_of(layers_, [](std::uint8_t kind) { return kind > 0; });
-  known_.clear();
 }
 
 std::int64_t KindRows::row(std::int64_t first, std::int64_t count) {

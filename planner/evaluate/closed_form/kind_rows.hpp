@@ -39,7 +39,8 @@ class KindRows {
   using Kinds = std::vector<std::uint8_t>;
   static constexpr std::int64_t kMost = 1024;  // rows
 
-  // The kind of each layer of the model. Rows keep their numbers.
+  // The kind of each layer of the model, which is the same in all of its graphs: the first time
+  // counts.
   void take(const std::vector<int>& layers);
   bool several() const { return several_; }
   // The number of layers [first, first + count): 0 if all are of kind 0. kMost: too many rows.
