@@ -38,6 +38,6 @@ TEST_CASE("Megatron-LM gets layers of several kinds as patterns, torchtitan refu
   CHECK(is_refused("mixtral-8x7b", "megatron", [](Plan& plan, Strategy& s) {
     begin_dense(plan, s);
     s.sequence_parallel = true;
-    plan.model.kinds[0].variants.qk_norm = true;
+    plan.model.kinds[0].variants.rotary_fraction = 0.5;
   }, "3 dense, 29 moe", "differ in experts and rotation alone"));
 }
