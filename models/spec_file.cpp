@@ -85,9 +85,19 @@ void for_each_variant(Visit visit) {
   visit(Whose::layer, "shared_gate", &Variants::shared_gate);
 }
 
+// Earlier files say true, of a norm of each head, or false.
+bool reads_earlier_qk_norm(JsonReader& r, Variants& v) {
+  Json said;
+  if (!r.has("qk_norm") || !r.optional("qk_norm", said) || !said.is_bool()) return false;
+  v.qk_norm = said.as_bool() ? QkNorm::heads : QkNorm::none;
+  return true;
+}
+
 void read_variants(JsonReader& r, Variants& v, bool of_kind) {
+  const bool earlier = reads_earlier_qk_norm(r, v);
   for_each_variant([&](Whose whose, const char* key, auto member, const auto&... limits) {
     if (of_kind && whose == Whose::model) return;
+    if (earlier && std::string_view(key) == "qk_norm") return;
     if constexpr (std::is_enum_v<std::remove_reference_t<decltype(v.*member)>>)
       r.optional_named(key, limits..., v.*member);
     else

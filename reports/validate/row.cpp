@@ -13,7 +13,7 @@
 #include "planner/lowering/lower.hpp"
 #include "planner/strategy/keys.hpp"
 #include "planner/strategy/schedules.hpp"
-#include "reports/validate/row_experts.hpp"
+#include "reports/validate/row_layers.hpp"
 
 namespace reports::validation {
 namespace {
@@ -46,17 +46,20 @@ void choose(const CsvRow& row, std::string_view column,
 
 void read_family(const CsvRow& row, models::ModelSpec& model, Problems& problems) {
   using models::Family;
-  constexpr std::array<std::pair<std::string_view, Family>, 12> kFamilies{
+  constexpr std::array<std::pair<std::string_view, Family>, 16> kFamilies{
       {{"gpt", Family::gpt2}, {"gpt2", Family::gpt2}, {"llama", Family::llama},
        {"mpt", Family::mpt}, {"gpt_neox", Family::gpt_neox}, {"qwen2", Family::qwen2},
        {"bert", Family::bert}, {"mistral", Family::llama}, {"gpt_bigcode", Family::gpt2},
-       {"mixtral", Family::mixtral}, {"qwen3_moe", Family::qwen3}, {"gpt_oss", Family::mixtral}}};
+       {"mixtral", Family::mixtral}, {"qwen3_moe", Family::qwen3}, {"gpt_oss", Family::llama},
+       {"deepseek_v2", Family::llama}, {"deepseek_v3", Family::llama}, {"kimi_k2", Family::llama},
+       {"glm4_moe", Family::llama}}};
   choose(row, "family", kFamilies, model.family, problems);
   model.variants = models::variants_of(model.family);
   model.activation = models::activation_of(model.family);
   constexpr std::array<std::pair<std::string_view, models::Ffn>, 3> kFfn{
       {{"gelu", models::Ffn::gelu}, {"relu2", models::Ffn::gelu}, {"swiglu", models::Ffn::swiglu}}};
   choose(row, "ffn", kFfn, model.variants.ffn, problems);
+  if (row.text("ffn") == "relu2") model.activation = models::Activation::relu_squared;
 }
 
 void read_model(const CsvRow& row, models::ModelSpec& model, std::int64_t& seq_len,
@@ -71,9 +74,7 @@ void read_model(const CsvRow& row, models::ModelSpec& model, std::int64_t& seq_l
   row.required("ffn_hidden", model.ffn_hidden, kWidth, problems);
   row.optional("head_dim", model.head_dim, core::IntRange{0, 1 << 16}, problems);
   if (model.heads > 0 && model.head_dim * model.heads == model.hidden) model.head_dim = 0;
-  read_experts(row, model, problems);
-  if (row.text("attention_kind") == "mla")
-    row.problem("attention_kind", "heads of their own keys: mha, gqa or mqa", "", problems);
+  read_layers(row, model, problems);
   row.required("vocab", model.vocab, kWidth, problems);
   row.optional("tied_embeddings", model.tied_embeddings, problems);
   row.required("seq_len", seq_len, core::IntRange{1, 1 << 24}, problems);

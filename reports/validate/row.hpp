@@ -14,7 +14,7 @@
 //   precision    tf32: fp32 whose products run on tensor cores; nvfp4: fp8 at the 4-bit peak
 //   fp8_scaling  mxfp8, delayed, blockwise, nvfp4: tensorwise, whose kernels cast as many bytes
 //   quantization gptq: nf4, which has as many bits but for the scales
-//   family       qwen3_moe, gpt_oss: mixtures with their heads' width; gpt_oss attends over all
+//   family       qwen3_moe, gpt_oss, deepseek_v3 and others: mixtures (row_layers.hpp)
 //   gpus_per_node of one GPU that many share a domain with: the domain's
 //   note         foak: the loss is one kernel (fms-acceleration's); liger: with the head, in
 //                pieces; before the fix of the pipeline code: its host polls for each message

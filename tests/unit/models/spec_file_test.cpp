@@ -298,6 +298,19 @@ TEST_CASE("Qwen3 norms each head and has a head width of its own: 596,049,920 pa
   CHECK(norm.elements_forward == 8 * (2 * (8 + 2 * 4) * 128 + 12));
 }
 
+TEST_CASE("files from before norms of queries and keys had kinds are read as they were meant") {
+  const auto read = [](const char* said) {
+    const std::string model = R"({"schema": "model/1", "name": "a", "family": "llama", "layers": 2,
+      "hidden": 64, "heads": 4, "vocab": 100, "positions": 32, "qk_norm": )";
+    const auto spec = parse_spec(model + said + "}", "a.json");
+    REQUIRE(spec.ok());
+    return spec->variants.qk_norm;
+  };
+  CHECK(read("true") == QkNorm::heads);
+  CHECK(read("false") == QkNorm::none);
+  CHECK(read("\"width\"") == QkNorm::width);
+}
+
 TEST_CASE("a configuration that lacks a key, or computes something else, names the key") {
   CHECK(pointer_of(R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2,
     "max_seq_len": 64, "vocab_size": 100, "attn_config": {"qk_ln": true}})") ==

@@ -289,16 +289,44 @@ TEST_CASE("dense layers before mixtures are read as a kind of their own") {
   CHECK(m.kinds.back().ffn_hidden == 512);
 }
 
+TEST_CASE("layers are read as their columns say: windows in turn, shared experts, latents") {
+  std::string oss = row("a", kPlain, "none,1,1");
+  const std::size_t family = oss.find("llama");
+  REQUIRE(family != std::string::npos);
+  oss.replace(family, 5, "gpt_oss");
+  const Rows turns = read_with("experts,experts_per_token,expert_ffn,sliding_window",
+                               "16,2,512,128 on every 2nd layer", oss);
+  REQUIRE(turns.rows.size() == 1);
+  const models::ModelSpec& model = turns.rows.front().model;
+  REQUIRE(model.kinds.size() == 2);
+  CHECK(model.kinds[0].variants.window == 128);
+  CHECK(model.kinds[1].variants.window == 0);
+  CHECK(model.kinds[1].variants.sinks);
+  CHECK(model.kinds[1].variants.expert_bias);
+  CHECK(model.runs.front().kinds == std::vector<int>{0, 1});
+  const Rows shared = read_with(
+      "experts,experts_per_token,expert_ffn,shared_experts,shared_expert_ffn,mtp_layers",
+      "16,2,512,2,256,1");
+  REQUIRE(shared.rows.size() == 1);
+  CHECK(shared.rows.front().model.variants.shared_ffn == 512);
+  const std::int64_t layers = read_with("experts", "0").rows.front().model.layers;
+  CHECK(shared.rows.front().model.layers == layers + 1);
+  const Rows latent = read_with("attention_kind,q_lora_rank,kv_lora_rank,qk_nope,qk_rope,v_head",
+                                "mla,64,32,128,64,128");
+  REQUIRE(latent.rows.size() == 1);
+  CHECK(latent.rows.front().model.head_dim == 192);
+  CHECK(latent.rows.front().model.variants.kv_rank == 32);
+}
+
 TEST_CASE("what no graph here has is named and left out") {
-  const Rows shared = read_with("experts,experts_per_token,shared_experts", "16,2,1");
-  REQUIRE(shared.skipped.size() == 1);
-  CHECK(shared.skipped.front().reason.find("shared_experts") != std::string::npos);
   const std::string divided = row("a", "4,2,1,1,none,1,2,32", "none,1,1");
   const Rows apart = read_with("experts,experts_per_token,expert_parallel,expert_tensor_parallel",
                                "16,2,4,1", divided);
   REQUIRE(apart.skipped.size() == 1);
   CHECK(apart.skipped.front().reason.find("expert_tensor_parallel") != std::string::npos);
-  CHECK(read_with("attention_kind", "mla").skipped.size() == 1);
+  const Rows latent = read_with("attention_kind", "mla");
+  REQUIRE(latent.skipped.size() == 1);
+  CHECK(latent.skipped.front().reason.find("kv_lora_rank") != std::string::npos);
 }
 
 TEST_CASE("published runs of no framework ran in a plain torch loop, or in the Trainer") {
