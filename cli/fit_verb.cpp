@@ -32,10 +32,7 @@ std::vector<reports::validation::Predicted> predicted_rows(
   for (const reports::validation::Row& row : rows) {
     if (!row.peak_bytes && !row.fits && !row.step) continue;
     core::Result<reports::validation::Prediction> made = predictor.predict(row);
-    if (made.ok())
-      predicted.push_back(
-          {row, std::move(made->candidate), made->closed_form, made->parameters,
-           made->memory_regime});
+    if (made.ok()) predicted.push_back({std::move(made).value(), row});
   }
   return predicted;
 }

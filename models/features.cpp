@@ -7,10 +7,9 @@
 namespace models {
 
 static std::string_view feature_of(const Variants& v, std::int64_t seq_len) {
-  const auto within = [&](std::int64_t keys) { return keys > 0 && keys < seq_len; };
   const std::pair<bool, std::string_view> features[] = {
-      {within(v.window), "window"},
-      {within(v.chunk), "chunk"},
+      {leaves_keys_out(v.window, seq_len), "window"},
+      {leaves_keys_out(v.chunk, seq_len), "chunk"},
       {v.attention_soft_cap > 0, "attention_soft_cap"},
       {v.score_scale != 0, "score_scale"},
       {v.sinks, "sinks"},

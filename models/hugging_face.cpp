@@ -131,14 +131,12 @@ void read_bloom(JsonReader& r, ModelSpec& spec) {
   set_defaults(spec, kTokensPerStep, 2048);
 }
 
-// A window that some layer uses: Qwen's configurations state one and say apart whether it is.
-// pattern: each so-manieth layer sees all tokens where the file says nothing; 0: none does.
-void read_window(JsonReader& r, ModelSpec& spec, std::size_t pattern) {
+// A window that some layer uses: Qwen's configurations state one and say apart whether it is used.
+// usual_pattern: as window_layers takes it.
+void read_window(JsonReader& r, ModelSpec& spec, std::int64_t usual_pattern) {
   bool used = true;
   r.optional("use_sliding_window", used);
-  std::vector<bool> local = window_layers(r, spec.layers);
-  if (pattern > 0 && !r.has("layer_types") && !r.has("sliding_window_pattern"))
-    for (std::size_t l = 0; l < local.size(); ++l) local[l] = (l + 1) % pattern != 0;
+  const std::vector<bool> local = window_layers(r, spec.layers, usual_pattern);
   std::int64_t window = 0;
   if (used && r.has("sliding_window") && std::ranges::count(local, true) > 0)
     r.required("sliding_window", window, kWidthRange);

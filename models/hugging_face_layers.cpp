@@ -56,7 +56,7 @@ std::vector<bool> mixture_layers(JsonReader& r, std::int64_t layers) {
   });
 }
 
-std::vector<bool> window_layers(JsonReader& r, std::int64_t layers) {
+std::vector<bool> window_layers(JsonReader& r, std::int64_t layers, std::int64_t usual_pattern) {
   std::vector<std::string> types;
   if (r.optional("layer_types", types) && covers(r, "layer_types", types.size(), layers)) {
     for (const std::string& type : types)
@@ -69,8 +69,9 @@ std::vector<bool> window_layers(JsonReader& r, std::int64_t layers) {
       return types[static_cast<std::size_t>(l)] == "sliding_attention";
     });
   }
-  std::int64_t pattern = 0, full_first = 0;
-  if (r.optional("sliding_window_pattern", pattern, kStepRange))
+  std::int64_t pattern = usual_pattern, full_first = 0;
+  r.optional("sliding_window_pattern", pattern, kStepRange);
+  if (pattern > 0)
     return by_layer(layers, [&](std::int64_t l) { return (l + 1) % pattern != 0; });
   r.optional("max_window_layers", full_first, kLayerRange);
   return by_layer(layers, [&](std::int64_t l) { return l >= full_first; });

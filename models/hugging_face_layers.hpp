@@ -17,10 +17,13 @@ namespace models {
 // interleave_moe_layer_step or moe_layers (Llama 4).
 std::vector<bool> mixture_layers(core::JsonReader& r, std::int64_t layers);
 // Which layers attend within the window that the configuration states. layer_types (most since
-// 2025), sliding_window_pattern (Gemma 3), max_window_layers (Qwen 2: from that layer on).
-std::vector<bool> window_layers(core::JsonReader& r, std::int64_t layers);
-// Which layers rotate queries and keys. no_rope_layers (1: it does), or no_rope_layer_interval: all
-// but each so-manieth (SmolLM 3, Llama 4).
+// 2025), sliding_window_pattern (Gemma 3: every n-th layer attends to all tokens),
+// max_window_layers (Qwen 2: from that layer on). usual_pattern: the n of a family whose files may
+// say nothing; 0: it has none.
+std::vector<bool> window_layers(core::JsonReader& r, std::int64_t layers,
+                                std::int64_t usual_pattern);
+// Which layers rotate queries and keys (SmolLM 3, Llama 4). no_rope_layers has a 1 for each layer
+// that does; without it, every n-th layer does not, n being no_rope_layer_interval.
 std::vector<bool> rotary_layers(core::JsonReader& r, std::int64_t layers);
 
 // The spec's layers: `others` where `chosen` says no. Where all are alike the spec has one kind.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/repeats.hpp"
+
 namespace models {
 
 namespace {
@@ -15,26 +17,14 @@ bool same_layer(const LayerKind& a, const LayerKind& b) {
   return a.ffn_hidden == b.ffn_hidden && a.variants == b.variants;
 }
 
-// How often the `length` numbers from `at` follow each other, from 1.
-std::size_t repeats(const std::vector<int>& of, std::size_t at, std::size_t length) {
-  std::size_t end = at + length;
-  while (end < of.size() && of[end] == of[end - length]) ++end;
-  return (end - at) / length;
-}
-
-// The pattern from `at` that covers the most layers, the shortest of those; what does not repeat is
-// a layer by itself.
+// The pattern from `at`; what does not repeat is a layer by itself.
 LayerRun run_from(const std::vector<int>& of, std::size_t at) {
-  std::size_t length = 1, times = repeats(of, at, 1);
-  const std::size_t longest = std::min(kLongestPattern, (of.size() - at) / 2);
-  for (std::size_t l = 2; l <= longest; ++l) {
-    const std::size_t t = repeats(of, at, l);
-    if (t < 2 || t * l <= times * length) continue;
-    length = l;
-    times = t;
-  }
+  const core::Repeats found = core::most_repeated(
+      at, of.size(), kLongestPattern,
+      [&](std::size_t i, std::size_t length) { return of[i] == of[i - length]; });
   const auto first = of.begin() + static_cast<std::ptrdiff_t>(at);
-  return {{first, first + static_cast<std::ptrdiff_t>(length)}, static_cast<std::int64_t>(times)};
+  return {{first, first + static_cast<std::ptrdiff_t>(found.length)},
+          static_cast<std::int64_t>(found.times)};
 }
 
 }  // namespace

@@ -35,6 +35,11 @@ bool any_kind(const ModelSpec& spec, Holds holds) {
   return found;
 }
 
+// Whether a window or a chunk of so many keys leaves some of a sample's out; 0: there is none.
+inline bool leaves_keys_out(std::int64_t keys, std::int64_t seq_len) {
+  return keys > 0 && keys < seq_len;
+}
+
 // Of each layer, in order, the number of its kind, from 0. O(layers).
 // REQUIRES: a transformer whose runs name existing kinds.
 std::vector<int> kind_of_layers(const ModelSpec& spec);

@@ -82,11 +82,12 @@ TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
   return y;
 }
 
-// Scores and context are two GEMMs of 2 s s h each, full square: kernels that skip the causal half
-// do half of it; of a window or of chunks, the keys in reach. Backward recomputes the scores and
-// has five GEMMs for the forward's two ([flash2] section 3.1): three as wide as a head's queries,
-// two as wide as its values. Elements are those of a kernel that keeps the scores on
-// chip; one that stores them moves heads x s x s more per pass.
+// Scores and context are two GEMMs of 2 s s h each: every query with every key. Kernels that skip
+// the causal half do half of this work. Where attention has a window or chunks, only the keys that
+// a query sees count (reach). The backward pass computes the scores again, and has five GEMMs for
+// the two of the forward pass ([flash2] section 3.1): three as wide as a head's queries, two as
+// wide as its values. Elements are those of a kernel that keeps the scores on chip; a kernel that
+// stores them moves heads x s x s more in each pass.
 TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                       std::int64_t rows, HeadShape shape, AttentionUse use) {
   Operator op = of_heads(name, OpKind::attention, rows, shape);

@@ -59,19 +59,23 @@ bool Accuracy::has_scored_memory(std::string_view framework) const {
 }
 
 MemoryError Accuracy::memory_error(std::string_view framework, MemoryRegime regime) const {
-  return {memory_spread, memory_regimes[static_cast<std::size_t>(regime)].more +
-                             (has_scored_memory(framework) ? 0 : memory_between)};
+  const double of_regime = memory_regimes[static_cast<std::size_t>(regime)].more;
+  const double of_framework = has_scored_memory(framework) ? 0 : memory_between;
+  return planner::memory_error(memory_spread, of_regime + of_framework);
 }
 
-double MemoryError::deviation(double width) const {
-  return std::sqrt(width * width * spread * spread + more);
+MemoryError memory_error(double spread, double more) {
+  const auto deviation = [&](double width) {
+    return std::sqrt(width * width * spread * spread + more);
+  };
+  return {deviation(1), deviation(kOutlierWidth)};
 }
 
 double out_of_memory(const MemoryRisk& r) {
   if (r.device <= 0 || r.usable <= 0) return 0;
   constexpr double kCertain = 4;         // erfc(4) is 1.5e-8
-  const double usual = r.error.deviation() * std::numbers::sqrt2;
-  const double outlier = r.error.deviation(kOutlierWidth) * std::numbers::sqrt2;
+  const double usual = r.error.usual * std::numbers::sqrt2;
+  const double outlier = r.error.outlier * std::numbers::sqrt2;
   if (1 - r.device / r.usable > kCertain * outlier) return 0;  // log(x) >= 1 - 1 / x
   const double left = std::log(r.usable / r.device);
   return 0.5 * ((1 - kOutlierShare) * std::erfc(left / usual) +

@@ -48,15 +48,17 @@ struct RegimeAccuracy {
   double more = 0;
 };
 
-// Of log(measured / predicted) memory: the standard deviation of a run's own error, but for
-// outliers, and the variance of an error that all runs of a framework or regime share.
+// Standard deviations of log(measured / predicted) memory: of most runs, and of outliers, whose own
+// error is kOutlierWidth times as wide.
 struct MemoryError {
-  double spread = 0, more = 0;
-
-  double deviation(double width = 1) const;  // of runs that are so many times further off
+  double usual = 0, outlier = 0;
 };
+// spread: of a run's own error. more: the variance of an error that all runs of a framework or of a
+// memory regime have in common.
+MemoryError memory_error(double spread, double more = 0);
 
-// How much of the device is asked for, in bytes, and how far off that may be.
+// The bytes that a prediction asks for, the bytes that there are, and how far off the prediction
+// may be.
 struct MemoryRisk {
   double device = 0, usable = 0;
   MemoryError error;
@@ -69,9 +71,11 @@ struct Accuracy {
   // Measured over predicted memory: quantiles (1 +- coverage) / 2, and the standard deviation of
   // its logarithm, but for outliers, that makes verdicts of fit likeliest.
   double memory_low = 1, memory_high = 1, memory_spread = 0;
-  // By regime: runs with a verdict or a peak, and the variance beside memory_spread's. Frameworks
-  // with such runs, and the variance of the mean logarithmic error between frameworks.
+  // For each memory regime: its runs whose memory was compared (a peak, or whether the run fitted),
+  // and the variance that is added to the square of memory_spread.
   std::array<RegimeAccuracy, kMemoryRegimes> memory_regimes{};
+  // Frameworks whose memory was compared; and the variance between frameworks of the logarithm of
+  // memory, which is added for the others.
   std::vector<std::string> memory_frameworks;
   double memory_between = 0;
   // Whose runs were scored: frameworks, and GPU families by the first word of their architecture.

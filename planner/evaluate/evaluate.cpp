@@ -66,13 +66,7 @@ static double step_factor_of(const Question& q, const program::Program& program,
 MemoryError memory_error_of(const Question& q, MemoryRegime regime) {
   const bool is_gpu = q.profile.gpu.compute_capability.has_value();
   return is_gpu ? accuracy().memory_error(q.job.framework, regime)
-                : MemoryError{accuracy().memory_spread};
-}
-
-MemoryRisk memory_risk(const Question& q, MemoryRegime regime, core::Bytes device) {
-  return {.device = static_cast<double>(device.value()),
-          .usable = static_cast<double>(q.profile.gpu.usable.value()),
-          .error = memory_error_of(q, regime)};
+                : memory_error(accuracy().memory_spread);
 }
 
 Uncertainty uncertainty_of(const Question& q, const program::Program& program, Schedule schedule,
@@ -82,10 +76,12 @@ Uncertainty uncertainty_of(const Question& q, const program::Program& program, S
   };
   const core::Bytes device = memory.worst.device;
   const Accuracy& known = accuracy();
-  const MemoryRisk risk =
-      memory_risk(q, memory_regime_of(program.mesh, q.profile.node.gpus_per_node), device);
-  const double wider = risk.error.deviation() / known.memory_spread;
-  const Regime regime = regime_of(program.mesh, q.profile.node.gpus_per_node, time);
+  const int gpus_per_node = q.profile.node.gpus_per_node;
+  const MemoryRisk risk{.device = static_cast<double>(device.value()),
+                        .usable = static_cast<double>(memory.usable.value()),
+                        .error = memory_error_of(q, memory_regime_of(program.mesh, gpus_per_node))};
+  const double wider = risk.error.usual / known.memory_spread;
+  const Regime regime = regime_of(program.mesh, gpus_per_node, time);
   const double factor = step_factor_of(q, program, schedule, regime);
   return {.step_low = time.step / factor,
           .step_high = time.step * factor,

@@ -66,7 +66,6 @@ struct Timed {
 Timed timed(const program::Program& program, const cost::Machine& machine, Schedule schedule);
 // Of what a strategy of the regime is predicted to take of a device of the question's.
 MemoryError memory_error_of(const Question& question, MemoryRegime regime);
-MemoryRisk memory_risk(const Question& question, MemoryRegime regime, core::Bytes device);
 Uncertainty uncertainty_of(const Question& question, const program::Program& program,
                            Schedule schedule, const Time& time, const Memory& memory);
 

@@ -31,9 +31,6 @@ std::string unscored_text(const hw_profiles::Profile& profile, const std::string
   if (!known.has_scored_framework(framework))
     text = fmt::format("no run in {} has been compared with its prediction, so the range is wider "
                        "by how much frameworks differ", framework);
-  if (!known.has_scored_memory(framework))
-    text += fmt::format("{}no memory of {} has been compared, so the risk of running out counts "
-                        "what frameworks differ by", text.empty() ? "" : "; ", framework);
   if (!known.has_scored_family(profile.gpu.architecture))
     text += fmt::format("{}no run on GPUs like {} has been compared, so it is wider by how much "
                         "sites differ", text.empty() ? "" : "; ", profile.gpu.id);
@@ -48,7 +45,12 @@ std::string unscored_text(const hw_profiles::Profile& profile, const std::string
 void state_known_runs(Plan& plan) {
   constexpr std::int64_t kFewDatasets = 2, kFewRuns = 30;
   const bool is_gpu = plan.profile.gpu.compute_capability.has_value();
-  if (!plan.chosen || !is_gpu || plan.chosen->uncertainty.calibration_runs > 0) return;
+  if (!plan.chosen || !is_gpu) return;
+  if (!accuracy().has_scored_memory(plan.job.framework))
+    plan.assumptions.push_back(
+        fmt::format("the memory of no run in {} has been compared with its prediction; the risk of "
+                    "running out of memory is higher for that", plan.job.framework));
+  if (plan.chosen->uncertainty.calibration_runs > 0) return;
   const Candidate& c = *plan.chosen;
   const Regime regime =
       regime_of(mesh_of(c.strategy), plan.profile.node.gpus_per_node, c.time);

@@ -20,8 +20,8 @@ void state_masked_share(const Question& question, Plan& plan);
 // What a choice that keeps something in the memory of its hosts assumes.
 void state_hosts(const Request& request, Plan& plan);
 
-// That predictions of few runs like the chosen one have been compared with measurements, where no
-// run of the site has been either.
+// Adds what the plan's figures do not rest on: memory of the framework that was compared with
+// predictions; and, where no run of the site is known, enough runs like the chosen one.
 void state_known_runs(Plan& plan);
 
 }  // namespace planner

@@ -61,6 +61,7 @@ Explorer::Explorer(std::vector<Question> questions, double max_risk)
       divider_(questions_.front()),
       entries_(questions_.size()),
       missed_(questions_.size()),
+      regimes_(questions_.size()),
       graph_options_(questions_.front().job, questions_.front().profile.framework) {
   PLANNER_CHECK(questions_.size() < 32, "a bit of served_ and full_ for each machine");
   for (const Question& q : questions_) {
@@ -183,6 +184,7 @@ Explorer::Verdict Explorer::prepare(std::uint32_t index, Prepared& prepared) {
     return Verdict::forbidden;
   }
   prepared.closed = evaluator_.prepare(s, built);
+  for (std::size_t i = 0; i < questions_.size(); ++i) regimes_[i] = regime_on(i, s);
   prepared.any = true;
   return Verdict::holds;
 }
@@ -210,8 +212,8 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
     if (i == 0) ++counts_.enumerated, ++counts_.evaluated;
     const bool host_full = host_overflows(questions_[i].profile.node, questions_[i].gpus, host);
     if (!host_full && !cannot_fit(figures[i].device, questions_[i].profile.gpu.usable)) {
-      const Measure m = measured(structures_[index].strategy, i, figures[i]);
-      entries_[i].push_back({index, micro_batch, m.device, m.step, m.expected, m.regime});
+      entries_[i].push_back(
+          {measured(structures_[index].strategy, i, regimes_[i], figures[i]), index, micro_batch});
       continue;
     }
     full_ |= 1U << i;
@@ -221,12 +223,15 @@ void Explorer::enter(std::uint32_t index, std::int64_t micro_batch, std::size_t 
   }
 }
 
-Explorer::Measure Explorer::measured(const Strategy& s, std::size_t machine,
-                                     const closed_form::Figures& figures) const {
-  const Question& q = questions_[machine];
-  const MemoryRegime regime = memory_regime_of(s, q.profile.node.gpus_per_node);
+MemoryRegime Explorer::regime_on(std::size_t machine, const Strategy& s) const {
+  return memory_regime_of(s, questions_[machine].profile.node.gpus_per_node);
+}
+
+Measure Explorer::measured(const Strategy& s, std::size_t machine, MemoryRegime regime,
+                           const closed_form::Figures& figures) const {
   const double risk = risks(machine, regime).probability(figures.device);
-  return {figures.device, figures.step, counted_step(q.job, s, figures.step, risk), regime};
+  const Job& job = questions_[machine].job;
+  return {figures.device, figures.step, counted_step(job, s, figures.step, risk), regime};
 }
 
 // On the machine asked about. Of hosts, what all ranks of a node keep there is told.
@@ -365,7 +370,7 @@ void Explorer::count(const std::optional<Candidate>& c) {
   if (c && c->evaluator != "closed_form") ++counts_.simulated;
 }
 
-std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
+std::optional<Measure> Explorer::measure(const Strategy& strategy) {
   const Question& q = questions_.front();
   if (!strategy_problems(q.model, q.job, strategy, q.gpus).empty()) return std::nullopt;
   const Strategy s = resolved(strategy);
@@ -374,14 +379,14 @@ std::optional<Explorer::Measure> Explorer::measure(const Strategy& strategy) {
   program_.reset();
   const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
   if (host_overflows(q.profile.node, q.gpus, host_bytes(s, closed))) return std::nullopt;
-  return measured(s, 0, figures.front());
+  return measured(s, 0, regime_on(0, s), figures.front());
 }
 
-std::optional<Explorer::Measure> Explorer::foreseen(const Strategy& s) {
+std::optional<Measure> Explorer::foreseen(const Strategy& s) {
   if (!evaluator_.prepare(s, graph(s))) return std::nullopt;
   ++counts_.evaluated;
   const closed_form::Figures& figures = evaluator_.at(s.micro_batch, s.grad_accum).front();
-  return measured(s, 0, figures);
+  return measured(s, 0, regime_on(0, s), figures);
 }
 
 }  // namespace planner

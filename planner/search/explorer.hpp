@@ -22,14 +22,18 @@
 
 namespace planner {
 
-// A candidate that fits by the closed-form bound.
-struct Entry {
-  std::uint32_t structure = 0;         // index into structures()
-  std::int64_t micro_batch = 1;
+// The bound and step of a strategy on one machine.
+struct Measure {
   core::Bytes device{};                // bound
   core::Seconds step{};
   core::Seconds expected{};            // counted_step
   MemoryRegime regime{};
+};
+
+// A candidate that fits by the closed-form bound.
+struct Entry : Measure {
+  std::uint32_t structure = 0;         // index into structures()
+  std::int64_t micro_batch = 1;
 };
 
 // The smallest micro-batch of a structure that does not fit, or a strategy that cannot be.
@@ -100,13 +104,7 @@ class Explorer {
   // Each with its exact memory, where that fits.
   std::vector<std::optional<Candidate>> settled(std::vector<Candidate> candidates, int threads);
 
-  // The bound and step of one strategy on the first machine, or nothing where it cannot be lowered.
-  struct Measure {
-    core::Bytes device{};
-    core::Seconds step{};
-    core::Seconds expected{};          // counted_step
-    MemoryRegime regime{};
-  };
+  // Of one strategy on the first machine, or nothing where it cannot be lowered.
   std::optional<Measure> measure(const Strategy& strategy);
   // What the framework runs (Constraints::limit).
   bool is_within_limits(const Strategy& s) const { return constraints_->is_within_limits(s); }
@@ -129,7 +127,8 @@ class Explorer {
   bool has_problems(std::uint32_t index);
   void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
              const std::vector<closed_form::Figures>& figures);
-  Measure measured(const Strategy& s, std::size_t machine,
+  MemoryRegime regime_on(std::size_t machine, const Strategy& s) const;
+  Measure measured(const Strategy& s, std::size_t machine, MemoryRegime regime,
                    const closed_form::Figures& figures) const;
   void miss(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
             const closed_form::Figures& figures);
@@ -158,6 +157,7 @@ class Explorer {
   };
   std::vector<std::vector<Missed>> missed_;
   std::vector<Miss> misses_;
+  std::vector<MemoryRegime> regimes_;  // by machine, of the structure under way
   // Bits by machine: not to ask at all; the structure's micro-batches overflow from here.
   std::uint32_t served_ = 0, full_ = 0;
   std::optional<program::Program> program_;  // of the micro-batch before, changed in place

@@ -223,7 +223,7 @@ class Improvement {
   // the closed form describes, which compares them with the same eyes, the most promising.
   std::vector<Strategy> admitted(const Candidate& origin, const Candidate& best) {
     const Question& q = explorer_.question();
-    const std::optional<Explorer::Measure> own = explorer_.foreseen(origin.strategy);
+    const std::optional<Measure> own = explorer_.foreseen(origin.strategy);
     const double now = rank_of(job(), origin, request_).first;
     std::vector<Strategy> found;
     std::optional<Strategy> promising;
@@ -250,12 +250,12 @@ class Improvement {
   }
 
   // Of a bound.
-  int risk_of(const Explorer::Measure& m) const {
+  int risk_of(const Measure& m) const {
     if (request_.objective == Objective::memory) return 0;
     return explorer_.risks(0, m.regime).of_bound(m.device);
   }
   const Job& job() const { return explorer_.question().job; }
-  double objective_of(const Explorer::Measure& m) const {
+  double objective_of(const Measure& m) const {
     return request_.objective == Objective::memory ? static_cast<double>(m.device.value())
                                                    : m.expected.value();
   }

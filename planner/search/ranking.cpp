@@ -130,7 +130,7 @@ std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
   core::Seconds fastest{};
   const auto consider = [&](const std::string& text, const Strategy& s) {
     if (!explorer.is_within_limits(s)) return;
-    const std::optional<Explorer::Measure> entry = explorer.measure(s);
+    const std::optional<Measure> entry = explorer.measure(s);
     if (!entry || entry->device.value() > r.available) return;
     if (!best.empty() && entry->step >= fastest) return;
     best = text;

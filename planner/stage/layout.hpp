@@ -87,7 +87,7 @@ struct Stage {
     if (servers()) return static_cast<int>(strategy->servers);
     return strategy->sharding == Sharding::none ? 1 : static_cast<int>(strategy->shard_group);
   }
-  // The same of a span or unit that only every so-manieth rank has.
+  // The same of a span or unit that one in `expert_ways` ranks has.
   int parts(int expert_ways) const { return std::max(1, parts() / expert_ways); }
   // Some of its layers have experts that are trained, and ranks beside this one hold others.
   bool divides_experts() const;

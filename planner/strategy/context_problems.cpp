@@ -28,8 +28,8 @@ void add_method(const models::ModelSpec& spec, const Job& job, const Strategy& s
              fmt::format("{}", s.context), "pin context_method=gather");
     const auto own_keys = [&](const models::LayerView& kind) {
       const models::Variants& v = kind.variants;
-      const auto within = [&](std::int64_t keys) { return keys > 0 && keys < job.seq_len; };
-      return v.sinks || within(v.window) || within(v.chunk);
+      return v.sinks || models::leaves_keys_out(v.window, job.seq_len) ||
+             models::leaves_keys_out(v.chunk, job.seq_len);
     };
     if (models::any_kind(spec, own_keys))
       refuse("context_method", "gather or exchange with windows, chunks or sinks of attention", own,

@@ -17,8 +17,6 @@ void add_offload(const models::ModelSpec& spec, const Job& job, const Strategy& 
     refuse(!models::is_transformer(spec.family) || !spec.kinds.empty(),
            "optimizer or params for another than a transformer of equal layers", "activations",
            "its layers have shapes of their own");
-    refuse(!spec.kinds.empty(), "optimizer or params for layers of several kinds", "activations",
-           "each kind keeps other tensors");
     refuse(s.checkpoint == Checkpoint::memory_poor || s.checkpoint == Checkpoint::selective_op,
            "activations with checkpoint=none, every_k, selective or pointwise",
            "another checkpoint", "pin checkpoint=selective");

@@ -231,7 +231,9 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
     all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
                               "them, as recipe megatron does",
                               q.recipe.name));
-  if (megatron_layers(q.model()).variants.position_kind == models::Positions::rotary)
+  if (models::any_kind(q.model(), [](const models::LayerView& kind) {
+        return kind.variants.position_kind == models::Positions::rotary;
+      }))
     all.push_back("rotary base: 10000, unless you add --rotary-base with that of your checkpoint");
   if (models::has_experts(q.model()))
     all.push_back("--moe-router-force-load-balancing gives each expert as many tokens, as the plan "

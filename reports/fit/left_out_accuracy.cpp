@@ -137,7 +137,7 @@ double log_likelihood(const std::vector<const validation::Predicted*>& rows, dou
     const double fails =
         planner::out_of_memory({.device = static_cast<double>(m.worst.device.value()),
                                 .usable = static_cast<double>(m.usable.value()),
-                                .error = {spread}});
+                                .error = planner::memory_error(spread)});
     sum += std::log(std::max(1e-12, *p->row.fits ? 1 - fails : fails));
   }
   return sum;

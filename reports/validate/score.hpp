@@ -13,21 +13,15 @@
 #include <vector>
 
 #include "core/json.hpp"
-#include "planner/evaluate/candidate.hpp"
-#include "planner/evaluate/regime.hpp"
 #include "reports/validate/groups.hpp"
-#include "reports/validate/row.hpp"
+#include "reports/validate/predict.hpp"
 
 namespace reports::validation {
 
 inline constexpr std::size_t kGroupRows = 3;
 
-struct Predicted {
+struct Predicted : Prediction {
   Row row;
-  planner::Candidate candidate;
-  std::optional<core::Seconds> closed_form{};  // its step, of a timed row
-  std::int64_t parameters = 0;                 // of the model
-  planner::MemoryRegime memory_regime{};
 
   bool fits() const { return candidate.memory.worst.device <= candidate.memory.usable; }
   // Bytes of the kind of memory that the row measured.

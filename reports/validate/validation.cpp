@@ -35,9 +35,7 @@ core::Result<Validation> validate(std::string_view text, std::string_view source
     if (std::ranges::count(request.leave_out, row.dataset) > 0) continue;
     core::Result<Prediction> prediction = predictor.predict(row);
     if (prediction.ok())
-      rows.push_back(
-          {std::move(row), std::move(prediction->candidate), prediction->closed_form,
-           prediction->parameters, prediction->memory_regime});
+      rows.push_back({std::move(prediction).value(), std::move(row)});
     else
       skip(row, prediction.problems(), skipped, problems);
   }

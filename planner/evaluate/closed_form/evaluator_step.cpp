@@ -98,23 +98,23 @@ bool Evaluator::plays() const {
 std::int64_t Evaluator::played(const AtMicroBatch& known, std::size_t i) const {
   const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
   std::vector<program::Schedule> ranks;
+  std::vector<const RoleFigures*> roles;  // of each rank
   std::vector<PassTimes> chunks;
   std::size_t role = 0;
   for (int r = 0; r < static_cast<int>(p); ++r) {
     while (role + 1 < roles_.size() && roles_[role + 1].stage <= r) ++role;
+    roles.push_back(&known.roles[role]);
     ranks.push_back(schedule_of(strategy_, r, m));
-    const std::vector<PassTimes>& own = known.roles[role].chunks[i];
+    const std::vector<PassTimes>& own = roles.back()->chunks[i];
     chunks.insert(chunks.end(), own.begin(), own.end());
   }
   std::vector<PassSpan> spans = played_spans(ranks, chunks, message_of_links(known.message[i], i));
   if (current_->ends.tied > 0 && strategy_.data_ranks() > 1)
     spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
   std::int64_t longest = 0;
-  role = 0;
-  for (int r = 0; r < static_cast<int>(p); ++r) {
-    while (role + 1 < roles_.size() && roles_[role + 1].stage <= r) ++role;
-    const StageTime& time = known.roles[role].time[i];
-    const PassSpan& span = spans[static_cast<std::size_t>(r)];
+  for (std::size_t r = 0; r < roles.size(); ++r) {
+    const StageTime& time = roles[r]->time[i];
+    const PassSpan& span = spans[r];
     longest = std::max(longest, std::max(span.end - span.begin, m * time.period()) +
                                     time.beside_periods());
   }

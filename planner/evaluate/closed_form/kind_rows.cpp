@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/repeats.hpp"
+
 namespace planner::closed_form {
 namespace {
 
@@ -43,31 +45,19 @@ bool alike(const Row& a, const Row& b, std::int64_t shift) {
          a.layer + shift == b.layer;
 }
 
-// How often the `length` rows from `at` follow each other, each time `shift` layers further.
-std::size_t repeats(const std::vector<Row>& rows, std::size_t at, std::size_t length,
-                    std::int64_t shift) {
-  std::size_t end = at + length;
-  while (end < rows.size() && alike(rows[end - length], rows[end], shift)) ++end;
-  return (end - at) / length;
-}
-
-// The repeated rows from `at` that cover the most, the fewest of those; else the one row.
+// The repeated rows from `at`; else the one row.
 Group group_from(const std::vector<Row>& rows, std::size_t at) {
-  Group best;
-  best.count = 1;
-  for (std::size_t length = 1; length <= best.rows.size(); ++length) {
-    if (at + 2 * length > rows.size()) break;
-    const std::int64_t shift = rows[at + length].layer - rows[at].layer;
-    const auto times = static_cast<std::int64_t>(repeats(rows, at, length, shift));
-    if (times < 2 || times * static_cast<std::int64_t>(length) <=
-                         best.times * static_cast<std::int64_t>(best.count))
-      continue;
-    best.count = length;
-    best.times = times;
-    best.shift = shift;
-  }
-  std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(at), best.count, best.rows.begin());
-  return best;
+  Group group;
+  const auto shift = [&](std::size_t length) { return rows[at + length].layer - rows[at].layer; };
+  const core::Repeats found = core::most_repeated(
+      at, rows.size(), group.rows.size(), [&](std::size_t i, std::size_t length) {
+        return alike(rows[i - length], rows[i], shift(length));
+      });
+  group.count = found.length;
+  group.times = static_cast<std::int64_t>(found.times);
+  if (found.times > 1) group.shift = shift(found.length);
+  std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(at), group.count, group.rows.begin());
+  return group;
 }
 
 }  // namespace

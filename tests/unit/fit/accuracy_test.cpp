@@ -128,12 +128,13 @@ TEST_CASE("a calibration narrows a step by the variance that its runs left of ea
 
 TEST_CASE("what takes exactly the memory there is runs out half of the time") {
   using planner::out_of_memory;
-  CHECK(out_of_memory({80, 80, {0.05}}) == 0.5);
+  const planner::MemoryError error = planner::memory_error(0.05);
+  CHECK(out_of_memory({80, 80, error}) == 0.5);
   // 0.9 Phi(-1) + 0.1 Phi(-0.2)
-  CHECK(std::abs(out_of_memory({80, 80 * std::exp(0.05), {0.05}}) - 0.184863) < 1e-5);
-  CHECK(out_of_memory({40, 80, {0.05}}) < 0.001);  // 0.1 Phi(-2.77)
-  CHECK(out_of_memory({8, 80, {0.05}}) < 1e-12);
-  CHECK(out_of_memory({0, 80, {0.05}}) == 0);
+  CHECK(std::abs(out_of_memory({80, 80 * std::exp(0.05), error}) - 0.184863) < 1e-5);
+  CHECK(out_of_memory({40, 80, error}) < 0.001);  // 0.1 Phi(-2.77)
+  CHECK(out_of_memory({8, 80, error}) < 1e-12);
+  CHECK(out_of_memory({0, 80, error}) == 0);
   CHECK(planner::expected_step(4, 0.5) == 4 * (1 + planner::kFailedRun / 2));
 }
 
@@ -145,14 +146,14 @@ TEST_CASE("memory is less sure in regimes that are further off and where no memo
   a.memory_frameworks = {"fsdp2"};
   a.memory_regimes[static_cast<std::size_t>(MemoryRegime::pipeline)].more = 0.0028;
   const auto deviation = [&](const char* framework, MemoryRegime regime) {
-    return a.memory_error(framework, regime).deviation();
+    return a.memory_error(framework, regime).usual;
   };
   CHECK(std::abs(deviation("fsdp2", MemoryRegime::one_stage) - 0.06) < 1e-12);
   CHECK(std::abs(deviation("fsdp2", MemoryRegime::pipeline) - 0.08) < 1e-12);
   CHECK(std::abs(deviation("other", MemoryRegime::one_stage) - 0.1) < 1e-12);
   // Outliers are further off by their own error alone: 0.3^2 + 0.08^2.
   const planner::MemoryError other = a.memory_error("other", MemoryRegime::one_stage);
-  CHECK(std::abs(other.deviation(planner::kOutlierWidth) - std::sqrt(0.0964)) < 1e-12);
+  CHECK(std::abs(other.outlier - std::sqrt(0.0964)) < 1e-12);
   CHECK(planner::out_of_memory({70, 80, other}) >
         planner::out_of_memory({70, 80, a.memory_error("fsdp2", MemoryRegime::one_stage)}));
   const planner::Accuracy& known = planner::accuracy();

@@ -227,7 +227,7 @@ TEST_CASE("windows are read layer by layer, and types of layers that no builder 
   CHECK(read(R"(, "sliding_window_pattern": 2)") == "128 0 ");
 }
 
-TEST_CASE("layers without rotation are read as a list, or every so-manieth") {
+TEST_CASE("layers without rotation are read as a list, or as every n-th layer") {
   const auto read = [](const std::string& more) {
     const auto spec = parse_spec(R"({"model_type": "smollm3", "hidden_size": 64,
       "intermediate_size": 128, "max_position_embeddings": 512, "num_attention_heads": 4,

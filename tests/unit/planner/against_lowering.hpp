@@ -53,6 +53,31 @@ struct Compared {
   double median() const { return errors[errors.size() / 2]; }
 };
 
+// Of a case: what is asked of a GPU, and of which part of the space.
+template <class Case>
+planner::Question question_of(const Case& c, const models::ModelSpec& model, const char* gpu) {
+  hw_profiles::Profile profile = hw_profiles::find_profile(gpu).value();
+  REQUIRE(hw_profiles::use_framework(profile, c.framework, "test").ok());
+  planner::Job job;
+  job.recipe = c.recipe;
+  job.seq_len = c.seq_len;
+  job.global_batch = c.batch;
+  job.lora_rank = c.lora_rank;
+  job.quantization = c.quantization;
+  if (c.wide) job.reduce_dtype = core::DType::f32;
+  return planner::make_question(model, job, profile, c.gpus).value();
+}
+template <class Case>
+planner::Constraints constraints_of(const Case& c, bool overlap) {
+  planner::Constraints constraints;
+  if (!overlap) REQUIRE(constraints.pin("overlap=false").ok());
+  for (const char* pin : c.pins) {
+    INFO(pin);
+    REQUIRE(constraints.pin(pin).ok());
+  }
+  return constraints;
+}
+
 // constraints: with overlap=false pinned unless `overlap`.
 inline Compared against_lowering(const planner::Question& q,
                                  const planner::Constraints& constraints, bool overlap) {

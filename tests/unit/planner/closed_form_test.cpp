@@ -89,21 +89,9 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                                {"schedule=pipedream|pipedream_2bw"}});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();
-  hw_profiles::Profile profile = hw_profiles::find_profile(c.gpu).value();
-  REQUIRE(hw_profiles::use_framework(profile, c.framework, "test").ok());
-  Job job;
-  job.recipe = c.recipe;
-  job.seq_len = c.seq_len;
-  job.global_batch = c.batch;
-  job.lora_rank = c.lora_rank;
-  job.quantization = c.quantization;
-  if (c.wide) job.reduce_dtype = core::DType::f32;
   const bool overlap = GENERATE(true, false);
-  Constraints constraints;
-  if (!overlap) REQUIRE(constraints.pin("overlap=false").ok());
-  for (const char* pin : c.pins) REQUIRE(constraints.pin(pin).ok());
   const Compared all =
-      against_lowering(make_question(model, job, profile, c.gpus).value(), constraints, overlap);
+      against_lowering(question_of(c, model, c.gpu), constraints_of(c, overlap), overlap);
   REQUIRE(all.errors.size() > (c.pins.empty() ? 100 : kWhole ? 50 : 10));
   // Staging buffers of wide gradients are too large a part for a sum.
   CHECK((all.declined > 0) == c.wide);

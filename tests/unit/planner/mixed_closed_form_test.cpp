@@ -42,6 +42,7 @@ struct MixedCase {
   const char* framework = "native";
   std::int64_t lora_rank = 0;
   const char* quantization = "none";
+  bool wide = false;                   // gradients travel in f32
 };
 
 }  // namespace
@@ -69,25 +70,11 @@ TEST_CASE("the closed form follows the lowering of models whose layers differ") 
       MixedCase{"dddmdddm", "mixed", 8, 512, 32, {"sharding=zero3"}, "native", 16, "nf4"},
       MixedCase{"ddmmmmmm", "mixed", 16, 2048, 16, {"context=2"}});
   INFO(c.layers << " on " << c.gpus << ", " << c.recipe);
-  hw_profiles::Profile profile = hw_profiles::find_profile("h100-sxm-80g").value();
-  REQUIRE(hw_profiles::use_framework(profile, c.framework, "test").ok());
-  Job job;
-  job.recipe = c.recipe;
-  job.seq_len = c.seq_len;
-  job.global_batch = c.batch;
-  job.lora_rank = c.lora_rank;
-  job.quantization = c.quantization;
   const bool overlap = GENERATE(true, false);
-  Constraints constraints;
-  if (!overlap) REQUIRE(constraints.pin("overlap=false").ok());
-  for (const char* pin : c.pins) {
-    INFO(pin);
-    REQUIRE(constraints.pin(pin).ok());
-  }
   const auto known = models::find_model(c.layers);
   const models::ModelSpec model = known ? *known : llama_of(c.layers);
-  const Question q = make_question(model, job, profile, c.gpus).value();
-  const Compared all = against_lowering(q, constraints, overlap);
+  const Compared all = against_lowering(question_of(c, model, "h100-sxm-80g"),
+                                        constraints_of(c, overlap), overlap);
   REQUIRE(all.errors.size() > (c.pins.empty() ? 100 : 5));
   CHECK(all.declined == 0);
   CHECK(all.median() < 0.02);

@@ -32,7 +32,7 @@ Candidate candidate(const Strategy& s, double step, double share_of_usable = 0.5
   c.memory.worst.device =
       core::Bytes(static_cast<std::int64_t>(share_of_usable * core::gib(100).value()));
   c.uncertainty.out_of_memory =
-      out_of_memory({share_of_usable, 1, {accuracy().memory_spread}});
+      out_of_memory({share_of_usable, 1, memory_error(accuracy().memory_spread)});
   return c;
 }
 
@@ -40,7 +40,7 @@ Candidate candidate(const Strategy& s, double step, double share_of_usable = 0.5
 
 TEST_CASE("classes of risk double the cap until everything that fits is in one") {
   const core::Bytes usable = core::gib(80);
-  const RiskClasses classes(usable, 0.05, {0.07});
+  const RiskClasses classes(usable, 0.05, memory_error(0.07));
   const auto risk = [&](core::Bytes device) { return classes.probability(device); };
   CHECK(risk(classes.safe()) <= 0.05);
   CHECK(risk(classes.safe() + core::mib(1)) > 0.05);
@@ -53,7 +53,7 @@ TEST_CASE("classes of risk double the cap until everything that fits is in one")
 }
 
 TEST_CASE("a bound's class is that of the least it may come to") {
-  const RiskClasses classes(core::gib(80), 0.05, {0.07});
+  const RiskClasses classes(core::gib(80), 0.05, memory_error(0.07));
   const core::Bytes safe = classes.safe();
   CHECK(classes.of_bound(core::Bytes(static_cast<std::int64_t>(
             1.019 * static_cast<double>(safe.value())))) == 0);
