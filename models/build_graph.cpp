@@ -128,7 +128,12 @@ void check_experts(const ModelSpec& spec, const GraphOptions& options, Problems&
   if (options.expert < 1 || experts % options.expert != 0)
     return problems.push_back({"expert", fmt::format("a divisor of {} experts", experts), found,
                                "use " + divisors(experts)});
-  const std::int64_t copies = token_copies_divisor(spec, options.seq_len / options.context);
+  const bool over = options.expert_over_tensor();
+  if (over && (!options.sequence_parallel || options.expert % options.tensor != 0))
+    return problems.push_back({"expert_tensor", "0 without sequence_parallel, or where tensor does "
+                               "not divide expert", "1", "pin expert_tensor=0"});
+  const std::int64_t ranks = options.context * (over ? options.tensor : 1);
+  const std::int64_t copies = token_copies_divisor(spec, options.seq_len / ranks);
   if (copies % options.expert != 0)
     problems.push_back({"expert",
                         fmt::format("a divisor of the {} copies of a sample's tokens", copies),

@@ -168,7 +168,9 @@ TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, R
 // All of that but the router: each expert a gated feed-forward, divided over tensor ranks like a
 // dense one; `ways` ranks hold experts / ways each, and exchange rows before and after.
 struct ExpertsShape {
-  std::int64_t rows, hidden, ffn_hidden, experts, chosen, tensor, ways;
+  // tensor: ranks that divide each expert; ways: that divide the experts; data_ways: those of them
+  // that are data ranks.
+  std::int64_t rows, hidden, ffn_hidden, experts, chosen, tensor, ways, data_ways;
   OpKind gate = OpKind::swiglu;         // of the kinds that gated() takes
   bool biases = false;                  // of both matrices of each expert
   bool weighs = true;                   // results by their gates

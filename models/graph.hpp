@@ -67,6 +67,7 @@ struct Parameter {
   std::vector<std::int64_t> split_blocks;
   // Ranks among which the first axis, of experts, is divided; each has shape[0] neighbouring ones.
   std::int64_t expert_ways = 1;
+  std::int64_t data_ways = 1;          // those of them that are data ranks; the others are tensor's
   // Each tensor rank has a part of the gradient, although it stores the whole parameter: it met
   // some of the rows (sequence parallelism) or of the columns (adapters) alone.
   bool tensor_partial = false;
@@ -199,6 +200,9 @@ struct GraphOptions {
   std::int64_t context = 1;            // ranks that divide the sequence: rows of one of them
   bool exchange_heads = false;         // attention has all rows of heads / context instead
   std::int64_t expert = 1;             // ranks that divide the experts of each layer
+  std::int64_t expert_tensor = 0;      // ranks that divide each expert: 0, all tensor ranks; or 1
+  // Expert ranks are drawn from the tensor ranks first, which all have different experts.
+  bool expert_over_tensor() const { return expert_tensor == 1 && tensor > 1 && expert > 1; }
   friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
 

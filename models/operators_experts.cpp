@@ -95,8 +95,13 @@ TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
                     const ExpertsShape& s, const ExpertsInit& init) {
   const std::int64_t rows = s.rows * s.chosen, f = s.ffn_hidden, h = s.hidden;
   const TensorRole outward = s.ways > 1 ? TensorRole::sent : TensorRole::activation;
+  // On tensor ranks that hold different experts, each is whole.
+  const auto divided = [&](int axis, int groups) {
+    return s.ways == s.data_ways ? Split{axis, s.tensor, groups} : Split{};
+  };
   const auto of_experts = [&](Parameter p) {
     p.expert_ways = s.ways;
+    p.data_ways = s.data_ways;
     p.shape[0] /= s.ways;
     p.elements /= s.ways;
     p.trainable = !init.frozen;
@@ -119,16 +124,16 @@ TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
       dispatch(b, "moe.dispatch", x, outward, routing.places, s.rows, h, s.chosen);
   const TensorIndex here = exchanged("moe.to_experts", sent);
   const ParameterIndex first =
-      weights("moe.gate_up.weight", 2 * f, h, {1, s.tensor, 2}, init.first_stddev);
-  const ParameterIndex first_bias = biases("moe.gate_up.bias", 2 * f, {1, s.tensor, 2});
+      weights("moe.gate_up.weight", 2 * f, h, divided(1, 2), init.first_stddev);
+  const ParameterIndex first_bias = biases("moe.gate_up.bias", 2 * f, divided(1, 2));
   const TensorIndex both =
       expert_linear(b, "moe.gate_up", here, {rows, 2 * f / s.tensor, h}, first, s.ways,
                     TensorRole::activation, first_bias);
   const char* const name = s.gate == OpKind::geglu ? "moe.geglu" : "moe.swiglu";
   const TensorIndex activated = gated(b, name, s.gate, both, rows, f / s.tensor);
   const ParameterIndex second =
-      weights("moe.proj.weight", h, f, {2, s.tensor, 1}, init.second_stddev);
-  const ParameterIndex second_bias = biases("moe.proj.bias", h, {1, s.tensor, 1});
+      weights("moe.proj.weight", h, f, divided(2, 1), init.second_stddev);
+  const ParameterIndex second_bias = biases("moe.proj.bias", h, divided(1, 1));
   const TensorIndex made =
       expert_linear(b, "moe.proj", activated, {rows, h, f / s.tensor}, second, s.ways, outward,
                     second_bias, s.tensor);

@@ -97,6 +97,12 @@ class TransformerBuilder {
   Branch ffn_branch(SegmentBuilder& b, TensorIndex entered, const Feed& of) const;
   TensorIndex activated(SegmentBuilder& b, TensorIndex entered, const Feed& of) const;
   TensorIndex experts_branch(SegmentBuilder& b, TensorIndex normed) const;
+  TensorIndex whole_experts_branch(SegmentBuilder& b, TensorIndex normed) const;
+  ExpertsShape experts_shape(std::int64_t rows) const;
+  ExpertsInit experts_init() const;
+  Router router() const {
+    return {v_.scoring == Scoring::sigmoid, v_.normalised_gates, v_.gate_scale};
+  }
   TensorIndex shared_expert(SegmentBuilder& b, TensorIndex normed, TensorIndex entered) const;
   TensorIndex router_logits(SegmentBuilder& b, const std::string& name, TensorIndex normed,
                             std::int64_t n, bool with_bias) const;

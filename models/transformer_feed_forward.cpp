@@ -48,7 +48,8 @@ Branch TransformerBuilder::ffn_branch(SegmentBuilder& b, TensorIndex entered,
   return row_matrix(b, of.name + ".proj", y, of.width, v_.ffn_bias, adapted);
 }
 
-// Of all rows, although a rank of sequence parallelism reads its own.
+// Of all rows, although a rank of sequence parallelism reads its own; of those alone where experts
+// lie whole on the tensor ranks.
 TensorIndex TransformerBuilder::router_logits(SegmentBuilder& b, const std::string& name,
                                               TensorIndex normed, std::int64_t n,
                                               bool with_bias) const {
@@ -56,7 +57,8 @@ TensorIndex TransformerBuilder::router_logits(SegmentBuilder& b, const std::stri
   const ParameterIndex own = bias(b, with_bias, name + ".bias", n);
   const TensorIndex logits =
       wide_linear(b, name, normed, {r_, n, h_}, weight, TensorRole::activation, own);
-  return split_rows_ ? sequence_gather(b, name + ".gather", logits, s_, n) : logits;
+  const bool gathers = split_rows_ && !options_.expert_over_tensor();
+  return gathers ? sequence_gather(b, name + ".gather", logits, s_, n) : logits;
 }
 
 // The expert that every token goes to: a tensor rank's result is a part of a sum, and so is what
@@ -71,27 +73,59 @@ TensorIndex TransformerBuilder::shared_expert(SegmentBuilder& b, TensorIndex nor
   return row_gate(b, "moe.shared.gated", y, gate, s_, h_);
 }
 
+// The shape of the experts of a rank that sends them so many rows.
+ExpertsShape TransformerBuilder::experts_shape(std::int64_t rows) const {
+  const bool over = options_.expert_over_tensor();
+  return {.rows = rows, .hidden = h_, .ffn_hidden = ffn_hidden_, .experts = v_.experts,
+          .chosen = v_.experts_per_token, .tensor = over ? 1 : t_, .ways = options_.expert,
+          .data_ways = over ? options_.expert / t_ : options_.expert, .gate = gate_of(v_.ffn),
+          .biases = v_.expert_bias, .weighs = !v_.gated_inputs};
+}
+
+ExpertsInit TransformerBuilder::experts_init() const {
+  const double stddev = kInitStddev / std::sqrt(2.0 * static_cast<double>(spec_.layers));
+  return {kInitStddev, stddev, frozen_};
+}
+
+// Experts that lie whole on one of all tensor ranks of some data ranks: a tensor rank routes the
+// rows that are its own under sequence parallelism, and gets them back whole. The expert that every
+// token goes to is divided as a dense feed-forward is.
+TensorIndex TransformerBuilder::whole_experts_branch(SegmentBuilder& b,
+                                                     TensorIndex normed) const {
+  const std::int64_t k = v_.experts_per_token;
+  const TensorIndex logits = router_logits(b, "moe.router", normed, v_.experts, v_.router_bias);
+  const Routing routing = top_k(b, "moe.top_k", logits, r_, v_.experts, k, router());
+  const TensorIndex sent =
+      v_.gated_inputs ? row_gate(b, "moe.gated", normed, routing.gates, r_, h_, Gate::open)
+                      : normed;
+  const TensorIndex y = experts(b, sent, routing, experts_shape(r_), experts_init());
+  if (v_.shared_ffn == 0) return y;
+  const TensorIndex parts =
+      ffn_branch(b, enter(b, "moe", normed), {"moe.shared", v_.shared_ffn, false}).y;
+  TensorIndex shared = leave(b, "moe.shared", parts, {});
+  if (v_.shared_gate) {
+    const TensorIndex gate = router_logits(b, "moe.shared_gate", normed, 1, false);
+    shared = row_gate(b, "moe.shared.gated", shared, gate, r_, h_);
+  }
+  return add(b, "moe.shared.add", y, shared, r_, h_);
+}
+
 // Mixture of experts [mixtral]. A tensor rank's outputs are partial sums, and so is what its gates
 // are told. Their gradients add up over the ranks (tensor_copy) before a router that reads all
 // rows; with sequence parallelism a router reads its rank's rows, the logits are gathered, and
 // their gradients, linear in those of the gates, add up on the way back.
 TensorIndex TransformerBuilder::experts_branch(SegmentBuilder& b, TensorIndex normed) const {
+  if (options_.expert_over_tensor()) return whole_experts_branch(b, normed);
   const std::int64_t e = v_.experts, k = v_.experts_per_token;
   const TensorIndex logits = router_logits(b, "moe.router", normed, e, v_.router_bias);
-  const Router router{v_.scoring == Scoring::sigmoid, v_.normalised_gates, v_.gate_scale};
-  Routing routing = top_k(b, "moe.top_k", logits, s_, e, k, router);
+  Routing routing = top_k(b, "moe.top_k", logits, s_, e, k, router());
   if (t_ > 1 && !split_rows_ && !options_.inference)
     routing.gates = tensor_copy(b, "moe.gates.copy", routing.gates, s_, k);
   const TensorIndex entered = enter(b, "moe", normed);
-  const ExpertsShape shape{.rows = s_, .hidden = h_, .ffn_hidden = ffn_hidden_, .experts = e,
-                           .chosen = k, .tensor = t_, .ways = options_.expert,
-                           .gate = gate_of(v_.ffn), .biases = v_.expert_bias,
-                           .weighs = !v_.gated_inputs};
-  const double stddev = kInitStddev / std::sqrt(2.0 * static_cast<double>(spec_.layers));
   const TensorIndex sent =
       v_.gated_inputs ? row_gate(b, "moe.gated", entered, routing.gates, s_, h_, Gate::open)
                       : entered;
-  TensorIndex y = experts(b, sent, routing, shape, {kInitStddev, stddev, frozen_});
+  TensorIndex y = experts(b, sent, routing, experts_shape(s_), experts_init());
   if (v_.shared_ffn > 0)
     y = add(b, "moe.shared.add", y, shared_expert(b, normed, entered), s_, h_);
   return leave(b, "moe", y, {});

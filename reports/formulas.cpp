@@ -261,6 +261,12 @@ constexpr std::array kFormulas{
             "their gradients and state, which (data x context) / expert ranks add up and shard",
             "memory.weights memory.gradients memory.optimizer strategy.data strategy.context",
             "[gshard]"},
+    Formula{"strategy.expert_tensor",
+            "0: tensor ranks divide each expert. 1: each lies whole on one of `expert` ranks, that "
+            "is all tensor ranks of expert / tensor neighbouring data ranks; (tensor x data x "
+            "context) / expert ranks add up and shard its gradients and state",
+            "strategy.expert strategy.tensor strategy.data strategy.context",
+            "docs/decisions/0007-balanced-routing.md"},
     Formula{
         "strategy.context_method",
         "how queries of context ranks meet all keys. gather: keys and values of all rows on each "

@@ -22,13 +22,14 @@ namespace {
 class ShardMap {
  public:
   ShardMap(const models::Parameter& p, int tensor_rank, int expert_rank) {
-    const auto axis = static_cast<std::size_t>(p.split_axis < 0 ? 0 : p.split_axis);
+    // Experts lie on the first axis, which tensor ranks leave whole.
+    const int first = p.expert_ways > 1 ? 1 : 0;
+    const auto axis = static_cast<std::size_t>(p.split_axis < 0 ? first : p.split_axis);
     for (std::size_t i = 0; i < p.shape.size(); ++i)
       (i < axis ? outer_ : i == axis ? axis_ : inner_) *= p.shape[i];
     full_axis_ = p.full_shape[axis];
     const bool whole = p.split_axis < 0;
     rank_ = whole ? 0 : tensor_rank;
-    // Experts lie on the first axis, which tensor ranks leave whole.
     PLANNER_CHECK(p.expert_ways == 1 || axis > 0, "experts are divided by their first axis");
     if (p.expert_ways > 1) first_outer_ = expert_rank * outer_;
     if (!whole && !p.split_blocks.empty()) {

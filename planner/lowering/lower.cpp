@@ -85,6 +85,7 @@ program::Mesh mesh_of(const Strategy& s) {
   mesh.data = static_cast<int>(s.data_ranks());
   mesh.context = static_cast<int>(s.context);
   mesh.expert = static_cast<int>(s.expert);
+  mesh.expert_over_tensor = s.expert_over_tensor();
   mesh.pipeline = static_cast<int>(s.pipeline);
   mesh.shard_group = static_cast<int>(s.shard_group);
   mesh.separate_servers = static_cast<int>(s.separate_servers());

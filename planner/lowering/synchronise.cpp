@@ -187,7 +187,7 @@ void StageLowering::emit_update(Stream stream, View gradient) {
 
 // Whether updated weights of the ranks' parts are gathered.
 bool StageLowering::regathers(bool experts) const {
-  const int parts = stage_.parts(experts ? stage_.mesh.expert : 1);
+  const int parts = stage_.parts(experts ? stage_.mesh.expert_data_ranks() : 1);
   return stage::gathers_updates(*stage_.strategy) && parts > 1;
 }
 

@@ -21,7 +21,9 @@ core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies
   s.data = copies;
   if (whole || copies % s.shard_group != 0) s.shard_group = copies;
   s.servers = std::min(s.servers, copies);
-  s.expert = std::gcd(s.expert, s.data_ranks());  // as far as so few can divide them
+  // As far as so few can divide them.
+  const std::int64_t over = s.expert_over_tensor() ? s.tensor : 1;
+  s.expert = std::gcd(s.expert / over, s.data_ranks()) * over;
   Job job = plan.job;
   job.global_batch = s.micro_batch * s.grad_accum * copies;
   ScalePoint p;

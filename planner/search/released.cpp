@@ -28,8 +28,8 @@ const std::array<Keys, 6>& small_groups() {
 // Other degrees mean other values of these too.
 const Keys& follow_degrees() {
   static const Keys all{"data",           "tensor",  "pipeline",    "context",
-                        "context_method", "expert",  "sequence_parallel", "schedule",
-                        "virtual_stages", "stages",  "shard_group", "mesh_order",
+                        "context_method", "expert",  "expert_tensor", "sequence_parallel",
+                        "schedule", "virtual_stages", "stages", "shard_group", "mesh_order",
                         "micro_batch",    "grad_accum"};
   return all;
 }

@@ -28,10 +28,10 @@ class Space {
   Space(const Job& job, const SpaceOptions& options, const Constraints& constraints)
       : job_(job), options_(options), constraints_(constraints) {
     base_.overlap = options_.overlap;
-    constraints_.put(base_, {"context", "expert", "sequence_parallel", "stages", "partition",
-                             "parts", "grad_sync", "servers", "servers_colocated", "server_mode",
-                             "overlap", "bucket_bytes", "tp_overlap", "expert_overlap",
-                             "offload", "mesh_order", "context_method"});
+    constraints_.put(base_, {"context", "expert", "expert_tensor", "sequence_parallel", "stages",
+                             "partition", "parts", "grad_sync", "servers", "servers_colocated",
+                             "server_mode", "overlap", "bucket_bytes", "tp_overlap",
+                             "expert_overlap", "offload", "mesh_order", "context_method"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
     structures_.reserve(kUsual);
     for (const ScheduleDef& def : kSchedules)
@@ -87,6 +87,9 @@ class Space {
       }
     }
     if (options_.experts == 0 && !constraints_.is_pinned("expert")) return with_experts(s);
+    const bool pinned_tensor = constraints_.is_pinned("expert_tensor");
+    if (!pinned_tensor || s.expert_tensor == 1) with_whole_experts(s);
+    if (s.expert_tensor == 1 && s.tensor > 1) return;
     const std::int64_t most = std::gcd(options_.experts, s.data_ranks());
     for (const std::int64_t e : degrees("expert", divisors(most), most)) {
       s.expert = e;
@@ -94,10 +97,27 @@ class Space {
     }
   }
 
+  // Experts that lie on tensor ranks whole, each rank's different from the others'.
+  void with_whole_experts(Strategy s) {
+    if (s.tensor == 1 || !may_divide_rows(s)) return;
+    s.expert_tensor = 1;
+    s.sequence_parallel = true;
+    const std::int64_t most = std::gcd(options_.experts, s.data_ranks() * s.tensor);
+    for (const std::int64_t e : degrees("expert", divisors(most), most)) {
+      s.expert = e;
+      if (e % s.tensor == 0) with_experts(s);
+    }
+  }
+  bool may_divide_rows(const Strategy& s) const {
+    const bool pinned = constraints_.is_pinned("sequence_parallel");
+    return pinned ? constraints_.pinned("sequence_parallel").front() != 0
+                  : job_.seq_len % s.tensor == 0;
+  }
+
   void with_experts(Strategy s) {
     const std::int64_t tensor = s.tensor;
     // A residual stream of whole rows, and one of 1 / tensor of them.
-    const bool either = tensor > 1 && job_.seq_len % tensor == 0 &&
+    const bool either = tensor > 1 && job_.seq_len % tensor == 0 && s.expert_tensor == 0 &&
                         !constraints_.is_pinned("sequence_parallel");
     for (const bool rows : {false, true}) {
       if (rows && !either) continue;

@@ -28,7 +28,9 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   Strategy one;
   one.tensor = s.tensor;
   one.sequence_parallel = s.sequence_parallel;
-  one.data = one.expert = s.expert;
+  one.expert = s.expert;
+  one.expert_tensor = s.expert_tensor;
+  one.data = s.expert_data_ranks();
   one.overlap = false;
   one.micro_batch = micro_batch;
   one.grad_sync = GradSync::ring;

@@ -62,6 +62,7 @@ models::GraphOptions GraphOptionsOf::operator()(const Strategy& strategy) const 
   options.context = strategy.context;
   options.exchange_heads = strategy.context_method == ContextMethod::exchange;
   options.expert = strategy.expert;
+  options.expert_tensor = strategy.expert_tensor;
   options.kept = kept_[static_cast<std::size_t>(strategy.checkpoint)];
   return options;
 }

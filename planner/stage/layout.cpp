@@ -67,7 +67,7 @@ class Layouter {
     return "h." + std::to_string(stage_.global_layer(l)) + "." + p.name;
   }
 
-  static bool lies_apart(const Parameter& p) { return p.trainable && p.expert_ways > 1; }
+  static bool lies_apart(const Parameter& p) { return p.trainable && p.data_ways > 1; }
 
   // Appends a parameter to its flat space; returns its place with offsets from the space's start.
   ParameterPlace place(const Parameter& p, std::string path, int unit, bool tied_copy = false) {
@@ -154,7 +154,7 @@ class Layouter {
     const auto at = static_cast<std::size_t>(index);
     Unit& unit = layout_.units[at];
     unit = {.name = "experts", .offset = trained_, .frozen_offset = frozen_, .layer = l,
-            .expert_ways = stage_.mesh.expert};
+            .expert_ways = stage_.mesh.expert_data_ranks()};
     layout_.layer_offset[at] = trained_;
     std::vector<ParameterPlace>& places = layout_.templates[template_of(l)];
     for (const std::size_t i : flat_order(segment)) {
@@ -272,7 +272,7 @@ class Layouter {
 }  // namespace
 
 bool Stage::divides_experts() const {
-  const auto divided = [](const Parameter& p) { return p.trainable && p.expert_ways > 1; };
+  const auto divided = [](const Parameter& p) { return p.trainable && p.data_ways > 1; };
   std::vector<bool> asked(graph->templates.size(), false);
   for (int l = 0; l < layers; ++l) {
     const auto t =

@@ -87,9 +87,9 @@ struct Stage {
     if (servers()) return static_cast<int>(strategy->servers);
     return strategy->sharding == Sharding::none ? 1 : static_cast<int>(strategy->shard_group);
   }
-  // The same of a span or unit that one in `expert_ways` ranks has.
+  // The same of a span or unit that one in `expert_ways` data ranks has.
   int parts(int expert_ways) const { return std::max(1, parts() / expert_ways); }
-  // Some of its layers have experts that are trained, and ranks beside this one hold others.
+  // Some of its layers have experts that are trained, and other data ranks hold others.
   bool divides_experts() const;
   core::DType reduce_type() const { return stage::reduce_type(*job, recipe); }
 };
@@ -105,7 +105,7 @@ struct Unit {
   std::int64_t quantised_bytes = 0, decoding_bytes = 0;  // these among those
   SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient
   int layer = -1;                         // local layer of layer units
-  int expert_ways = 1;                    // more: the layer's experts, divided over so many ranks
+  int expert_ways = 1;                    // more: experts, divided over so many data ranks
   UnitSizes sizes() const {
     return {elements, frozen_elements, quantised_bytes, decoding_bytes, layer >= 0,
             expert_ways > 1};

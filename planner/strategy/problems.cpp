@@ -5,15 +5,11 @@
 #include <numeric>
 
 #include "models/layer_kinds.hpp"
-#include "planner/question/phrase.hpp"
 #include "planner/strategy/context_problems.hpp"
+#include "planner/strategy/expert_problems.hpp"
 #include "planner/strategy/graph_cut.hpp"
 #include "planner/strategy/memory_saving_problems.hpp"
 #include "planner/strategy/schedules.hpp"
-
-// Most rules hold, and the search asks them all for each structure: what a message is made of is
-// not even evaluated then.
-#define NEED(holds, ...) ((holds) ? void() : fail(__VA_ARGS__))
 
 namespace planner {
 namespace {
@@ -26,8 +22,8 @@ class Rules {
         job_(job),
         s_(s),
         gpus_(gpus),
-        keys_alone_(keys_alone),
-        layers_(models::layers_of(spec)) {}
+        layers_(models::layers_of(spec)),
+        failures_(problems_, keys_alone) {}
 
   core::Problems run() {
     if (!degrees()) return problems_;  // the rest divides by them
@@ -40,16 +36,12 @@ class Rules {
     checkpoint();
     sequence();
     partial_gradients();
-    experts();
+    add_expert_problems(spec_, job_, s_, failures_);
     not_lowered();
     return std::move(problems_);
   }
 
  private:
-  void fail(const char* key, const Phrase& expected, const Phrase& found, const Phrase& fix = "") {
-    if (keys_alone_) return void(problems_.push_back({key, "", "", ""}));
-    problems_.push_back({key, expected.text(), found.text(), fix.text()});
-  }
   static Phrase text(std::int64_t n) { return Phrase(n); }
 
   bool degrees() {
@@ -184,16 +176,16 @@ class Rules {
     if (takes.take(m, p)) return;
     const Phrase own(def.name);
     if (takes.whole_groups)
-      fail("grad_accum", "a multiple of pipeline " + text(p) + " with " + own, text(m),
-           "choose a micro-batch that makes it one");
+      failures_.add("grad_accum", "a multiple of pipeline " + text(p) + " with " + own, text(m),
+                    "choose a micro-batch that makes it one");
     else if (takes.single)
-      fail("grad_accum", Phrase("1 with ") + own, text(m),
-           "it updates by each micro-batch, so that a step has one: a --global-batch of "
-           "micro_batch x data, or pin schedule=pipedream_2bw");
+      failures_.add("grad_accum", Phrase("1 with ") + own, text(m),
+                    "it updates by each micro-batch, so that a step has one: a --global-batch of "
+                    "micro_batch x data, or pin schedule=pipedream_2bw");
     else
-      fail("grad_accum",
-           "at least " + text(takes.fewest(p)) + " micro-batches with " + own, text(m),
-           "use a smaller micro-batch, or 1f1b");
+      failures_.add("grad_accum",
+                    "at least " + text(takes.fewest(p)) + " micro-batches with " + own, text(m),
+                    "use a smaller micro-batch, or 1f1b");
   }
 
   void schedule() {
@@ -317,48 +309,12 @@ class Rules {
          "parameter_server");
   }
 
-  // Neighbouring data ranks hold experts / expert each; the other ranks of the data group hold the
-  // same ones, add up their gradients and divide their state.
-  void experts() {
-    if (s_.expert == 1) return;
-    const std::int64_t all = models::expert_divisor(spec_);
-    NEED(all > 0, "expert", "1 for a model without experts", text(s_.expert));
-    if (all == 0) return;
-    NEED(all % s_.expert == 0, "expert", "a divisor of " + text(all) + " experts",
-         text(s_.expert));
-    NEED(s_.data_ranks() % s_.expert == 0, "expert",
-         "a divisor of data x context " + text(s_.data_ranks()), text(s_.expert));
-    const std::int64_t copies = models::token_copies_divisor(spec_, job_.seq_len / s_.context);
-    NEED(copies % s_.expert == 0, "expert",
-         "a divisor of the " + text(copies) + " copies of a sample's tokens", text(s_.expert),
-         "every pair of ranks exchanges as many");
-    NEED(s_.sharding == Sharding::none || s_.shard_group % s_.expert == 0, "expert",
-         "a divisor of shard_group " + text(s_.shard_group), text(s_.expert));
-    NEED(s_.grad_sync != GradSync::parameter_server, "expert", "1 with parameter servers",
-         text(s_.expert));
-    NEED(s_.sharding != Sharding::zero3 || job_.lora_rank == 0, "expert",
-         "1 with LoRA and sharding=zero3", text(s_.expert),
-         "frozen experts are not gathered apart");
-  }
-
-  // Megatron-Core's combined 1F1B pairs the forward pass of a micro-batch with the backward pass of
-  // another: its rules (user guide, "Expert-Parallel All-to-All Overlap").
-  void expert_overlap() {
-    if (!s_.expert_overlap) return;
-    NEED(s_.expert > 1, "expert_overlap", "false with expert=1", "true");
-    NEED(s_.pipeline == 1 || s_.virtual_stages > 1, "expert_overlap",
-         "virtual_stages of 2 or more where there are stages", "true");
-    NEED(s_.checkpoint == Checkpoint::none || drops_within_layers(s_.checkpoint),
-         "expert_overlap", "false where whole layers are recomputed", "true");
-  }
-
   // Values of the vocabulary that this version does not lower.
   void not_lowered() {
     NEED(job_.seq_len % (s_.context * (s_.sequence_parallel ? s_.tensor : 1)) == 0, "context",
          "a degree that divides " + text(job_.seq_len) + " tokens", text(s_.context));
     add_context_problems(spec_, job_, s_, problems_);
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
-    expert_overlap();
     add_saver_problems(spec_, job_, s_, problems_);
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
     unsigned seen = 0;
@@ -372,9 +328,9 @@ class Rules {
   const Job& job_;
   const Strategy& s_;
   const std::int64_t gpus_;
-  const bool keys_alone_;
   const std::int64_t layers_;
   core::Problems problems_;
+  Failures failures_;
 };
 
 }  // namespace

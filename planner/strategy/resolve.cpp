@@ -33,6 +33,7 @@ Strategy resolve(const models::ModelSpec& spec, const Job& job, Strategy s) {
 
 void resolve_in_place(const models::ModelSpec& spec, Strategy& s) {
   const std::int64_t layers = models::layers_of(spec);
+  if (s.expert_tensor == s.tensor) s.expert_tensor = 0;
   if (s.shard_group == 1 || s.sharding == Sharding::none) s.shard_group = s.data_ranks();
   // One rank's shard is the whole; unit by unit it still comes from the host.
   if (s.shard_group == 1 && !s.offloads("params")) s.sharding = Sharding::none;

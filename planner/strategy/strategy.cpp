@@ -66,6 +66,18 @@ std::optional<ServerMode> server_mode_from_name(std::string_view text) {
   return from_name<ServerMode>(kServerModeNames, text);
 }
 
+std::int64_t stride_of(const Strategy& s, Degree degree) {
+  std::int64_t stride = 1;
+  for (const Degree d : s.mesh_order) {
+    if (d == degree) break;
+    stride *= d == Degree::tensor    ? s.tensor
+              : d == Degree::context ? 1
+              : d == Degree::data    ? s.data_ranks()
+                                     : s.pipeline;
+  }
+  return stride;
+}
+
 std::vector<std::string> parts_of(const Strategy& s) {
   std::vector<std::string> parts{fmt::format("data={}", s.data)};
   const auto add = [&](std::string part) { parts.push_back(std::move(part)); };
@@ -78,6 +90,7 @@ std::vector<std::string> parts_of(const Strategy& s) {
   if (s.context_method != ContextMethod::gather)
     add(fmt::format("context_method={}", name(s.context_method)));
   degree("expert", s.expert);
+  if (s.expert_tensor > 0) add(fmt::format("expert_tensor={}", s.expert_tensor));
   if (s.sequence_parallel) add("sequence_parallel");
   if (s.schedule != Schedule::none) add(std::string(name(s.schedule)));
   degree("virtual_stages", s.virtual_stages);

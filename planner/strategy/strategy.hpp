@@ -38,6 +38,9 @@ enum class Degree : std::uint8_t { tensor, context, data, pipeline };
 
 struct Strategy {
   std::int64_t data = 1, tensor = 1, pipeline = 1, context = 1, expert = 1;
+  // Ranks that divide each expert: 0, all tensor ranks, or 1: each lies whole on one rank, and the
+  // expert ranks are the tensor ranks of neighbouring data ranks.
+  std::int64_t expert_tensor = 0;
   ContextMethod context_method = ContextMethod::gather;
   bool sequence_parallel = false;
   std::int64_t virtual_stages = 1;
@@ -72,6 +75,11 @@ struct Strategy {
   std::int64_t workers() const { return data * tensor * pipeline * context; }
   // Ranks that hold equal weights (of one tensor and pipeline place) and add up gradients.
   std::int64_t data_ranks() const { return data * context; }
+  bool expert_over_tensor() const { return expert_tensor == 1 && tensor > 1 && expert > 1; }
+  // Neighbouring data ranks between which experts differ.
+  std::int64_t expert_data_ranks() const {
+    return expert_over_tensor() ? expert / tensor : expert;
+  }
   bool offloads(std::string_view what) const {
     return std::find(offload.begin(), offload.end(), what) != offload.end();
   }
@@ -79,6 +87,10 @@ struct Strategy {
 
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
+
+// Ranks between neighbours in a degree. Context ranks are neighbours within data
+// (sim/program/mesh.hpp).
+std::int64_t stride_of(const Strategy& s, Degree degree);
 
 std::string_view name(Schedule s);
 std::string_view name(Sharding s);

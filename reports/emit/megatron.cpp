@@ -172,7 +172,8 @@ void add_parallelism(Options& o, const Question& q) {
   using enum planner::Degree;
   o.add_if(!q.has_order({tensor, context, data, pipeline}), "--use-tp-pp-dp-mapping");
   if (s.expert > 1) o.add("--expert-model-parallel-size", s.expert);
-  if (models::has_experts(q.model())) o.add("--expert-tensor-parallel-size", s.tensor);
+  if (models::has_experts(q.model()))
+    o.add("--expert-tensor-parallel-size", s.expert_over_tensor() ? 1 : s.tensor);
   // On one data rank it divides nothing; offloading asks for it.
   o.add_if(s.sharding == Sharding::zero1 || s.offloads("optimizer"),
            "--use-distributed-optimizer");

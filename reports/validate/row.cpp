@@ -211,11 +211,10 @@ void read_strategy(const CsvRow& row, const models::ModelSpec& model, std::int64
   row.optional("tensor", s.tensor, kDegree, problems);
   row.optional("context", s.context, kDegree, problems);
   row.optional("expert_parallel", s.expert, kDegree, problems);
-  std::int64_t expert_tensor = s.tensor;
+  const bool over_tensor = s.expert > 1 && s.data_ranks() % s.expert != 0;
+  std::int64_t expert_tensor = over_tensor ? 1 : s.tensor;
   row.optional("expert_tensor_parallel", expert_tensor, kDegree, problems);
-  if (s.expert > 1 && expert_tensor != s.tensor)
-    row.problem("expert_tensor_parallel", "as many as tensor ranks: experts on all of them apart "
-                "are not modelled", "", problems);
+  if (s.expert > 1 && expert_tensor != s.tensor) s.expert_tensor = expert_tensor;
   bool sequence = false;
   row.optional("sequence_parallel", sequence, problems);
   s.sequence_parallel = sequence && s.tensor > 1;

@@ -58,8 +58,8 @@ int Mesh::group_size(Group group) const {
     case Group::previous: return 2;
     case Group::context: return context;
     case Group::expert: return expert;
-    case Group::expert_data: return data / expert;
-    case Group::expert_shard: return std::max(1, shard_group / expert);
+    case Group::expert_data: return data / expert_data_ranks();
+    case Group::expert_shard: return std::max(1, shard_group / expert_data_ranks());
   }
   return 1;
 }
@@ -73,11 +73,12 @@ int Mesh::in_node(Group group, int ranks_per_node) const {
     case Group::tensor: return count(stride(Axis::tensor));
     case Group::data:
     case Group::shard:
-    case Group::context:
-    case Group::expert: return count(data_stride);
+    case Group::context: return count(data_stride);
+    case Group::expert: return count(expert_over_tensor ? stride(Axis::tensor) : data_stride);
     case Group::replica: return count(data_stride * shard_group);
-    case Group::expert_data: return count(data_stride * expert);
-    case Group::expert_shard: return count(data_stride * std::min(expert, shard_group));
+    case Group::expert_data: return count(data_stride * expert_data_ranks());
+    case Group::expert_shard:
+      return count(data_stride * std::min(expert_data_ranks(), shard_group));
     case Group::embedding: return count(stride(Axis::pipeline) * std::max(1, pipeline - 1));
     case Group::next:
     case Group::previous: return count(stride(Axis::pipeline));
@@ -90,28 +91,31 @@ std::vector<int> Mesh::members(Group group, int rank_id) const {
   const Coordinates self = c;
   std::vector<int> ranks;
   const auto add = [&] { ranks.push_back(rank(c)); };
-  const auto add_neighbours = [&](int size) {
+  const auto add_tensor = [&] {
+    for (c.tensor = 0; c.tensor < tensor; ++c.tensor) add();
+  };
+  const auto add_neighbours = [&](int size, bool with_tensor = false) {
     for (int i = 0; i < size; ++i) {
       c.data = self.data / size * size + i;
-      add();
+      if (with_tensor) add_tensor();
+      else add();
     }
   };
+  const int ways = expert_data_ranks();
   switch (group) {
-    case Group::tensor:
-      for (c.tensor = 0; c.tensor < tensor; ++c.tensor) add();
-      break;
+    case Group::tensor: add_tensor(); break;
     case Group::data:
       for (c.data = 0; c.data < data; ++c.data) add();
       break;
     case Group::shard: add_neighbours(shard_group); break;
     case Group::context: add_neighbours(context); break;
-    case Group::expert: add_neighbours(expert); break;
+    case Group::expert: add_neighbours(ways, expert_over_tensor); break;
     case Group::expert_data:
-      for (c.data = self.data % expert; c.data < data; c.data += expert) add();
+      for (c.data = self.data % ways; c.data < data; c.data += ways) add();
       break;
     case Group::expert_shard: {
-      const int ways = std::min(expert, shard_group), block = self.data / shard_group * shard_group;
-      for (c.data = block + self.data % ways; c.data < block + shard_group; c.data += ways) add();
+      const int each = std::min(ways, shard_group), block = self.data / shard_group * shard_group;
+      for (c.data = block + self.data % each; c.data < block + shard_group; c.data += each) add();
       break;
     }
     case Group::replica:
@@ -149,9 +153,12 @@ int Mesh::index(Group group, int rank_id) const {
     case Group::next:
     case Group::previous: return 0;
     case Group::context: return c.data % context;
-    case Group::expert: return c.data % expert;
-    case Group::expert_data: return c.data / expert;
-    case Group::expert_shard: return c.data % shard_group / std::min(expert, shard_group);
+    case Group::expert:
+      return expert_over_tensor ? c.tensor + tensor * (c.data % expert_data_ranks())
+                                : c.data % expert;
+    case Group::expert_data: return c.data / expert_data_ranks();
+    case Group::expert_shard:
+      return c.data % shard_group / std::min(expert_data_ranks(), shard_group);
   }
   return 0;
 }

@@ -24,7 +24,9 @@ enum class Group : std::uint8_t {
   next,       // this rank and the same place in the next stage, round to the first (index 0 sends)
   previous,   // this rank and the same place in the previous stage (index 0 sends)
   context,    // neighbours within data that share samples, each with a part of the sequence
-  expert,     // neighbours within data that hold different experts and exchange their rows
+  // Ranks that hold different experts and exchange their rows: neighbours within data, or all
+  // tensor ranks of such neighbours (Mesh::expert_over_tensor).
+  expert,
   expert_data,   // the ranks of data that hold the same experts
   expert_shard,  // those of them in one shard group
 };
@@ -44,13 +46,19 @@ struct Coordinates { int tensor = 0, data = 0, pipeline = 0; };
 struct Mesh {
   int tensor = 1, data = 1, pipeline = 1, shard_group = 1;
   int context = 1;                     // of `data`, which counts data x context
-  int expert = 1;                      // of `data`, too; divides shard_group where that is not 1
+  int expert = 1;                      // ranks that divide the experts of a layer
+  // Whether tensor ranks are among these. Else they are of `data` alone, and each expert is
+  // divided over the tensor ranks. REQUIRES then: tensor divides expert, and the mesh's order is
+  // tensor, data, pipeline.
+  bool expert_over_tensor = false;
   int separate_servers = 0;
   std::array<Axis, 3> order{Axis::tensor, Axis::data, Axis::pipeline};
 
   int workers() const { return tensor * data * pipeline; }
   int ranks() const { return workers() + separate_servers; }
   bool is_server(int rank) const { return rank >= workers(); }
+  // Neighbouring data ranks that an expert group lies on; divides shard_group where that is not 1.
+  int expert_data_ranks() const { return expert_over_tensor ? expert / tensor : expert; }
 
   int stride(Axis axis) const;
   // REQUIRES: rank is a worker.

@@ -247,8 +247,8 @@ struct Span {
   std::int64_t shard_elements = 0;     // padded(elements, ranks) / ranks of those that share it
   std::int64_t shard_offset = 0;       // of this span in the flat space of shards
   std::int64_t scale_offset = 0;       // of this span's shard in the space of quantisation scales
-  // Expert ranks, between which the span's parameters differ: it is summed and divided over the
-  // others of its group alone (Group::expert_data, expert_shard). 1: all hold the same.
+  // Data ranks between which the span's experts differ: it is summed and divided over the others
+  // of its group alone (Group::expert_data, expert_shard). 1: all hold the same.
   int expert_ways = 1;
   // This rank's part among those that share the span, of its part of the whole group.
   int part_of(int part) const { return part / expert_ways; }

@@ -126,6 +126,9 @@ std::vector<Strategy> strategies(const models::ModelSpec& spec) {
     Strategy divided = mesh(2, 2, 1, Sharding::zero1);
     divided.expert = 2;
     all.push_back(divided);
+    divided.sequence_parallel = true;
+    divided.expert_tensor = 1;         // each expert on one tensor rank
+    all.push_back(divided);
   }
   return all;
 }

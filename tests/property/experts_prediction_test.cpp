@@ -52,6 +52,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("executed memory and traffic equal the prediction for whole experts on tensor ranks") {
+  for (const std::int64_t data : {1, 2, 4})
+    for (const std::int64_t expert : {2, 4}) {
+      if (data * 2 % expert != 0) continue;
+      for (const Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3})
+        for (const Checkpoint c : {Checkpoint::none, Checkpoint::every_k, Checkpoint::pointwise}) {
+          Strategy s = spread(data, expert);
+          s.tensor = 2;
+          s.sequence_parallel = true;
+          s.expert_tensor = 1;
+          recomputing(c)(s);
+          if (z != Sharding::none) sharded(z)(s);
+          check_cell(tiny_mixture(), {"whole", s, 0}, "mixed");
+          if (c == Checkpoint::none && z != Sharding::zero3)
+            check_cell(tiny_mixture(), {"adapters", s, 3}, "mixed");
+        }
+    }
+}
+
 TEST_CASE("executed memory and traffic equal the prediction for adapters beside frozen experts") {
   for (const std::int64_t expert : {1, 2})
     for (const Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero2}) {
@@ -109,11 +128,12 @@ TEST_CASE("experts hold 1 / expert of their state, and their gradients are summe
 
 TEST_CASE("an expert degree that nothing divides is refused with the reason") {
   const models::ModelSpec spec = tiny_mixture();
-  const auto problem = [&](const models::ModelSpec& of, Strategy s) {
+  const auto problem = [&](const models::ModelSpec& of, Strategy s,
+                           const char* key = "expert") {
     const Job job = tiny_job(of, 12);
     const core::Problems all = strategy_problems(of, job, resolve(of, job, s), s.workers());
     for (const core::Problem& p : all)
-      if (p.where == "expert") return p.expected;
+      if (p.where == key) return p.expected;
     return std::string();
   };
   CHECK(problem(tiny_gpt(), spread(2, 2)) == "1 for a model without experts");
@@ -129,4 +149,27 @@ TEST_CASE("an expert degree that nothing divides is refused with the reason") {
   servers(1, true)(s);
   CHECK(problem(spec, s) == "1 with parameter servers");
   CHECK(problem(spec, spread(4, 4)).empty());
+  // Drawn from tensor ranks, too.
+  s = spread(2, 4);
+  s.tensor = 2;
+  CHECK(problem(spec, s) == "a divisor of data x context 2");
+  s.expert_tensor = 1;
+  s.sequence_parallel = true;
+  CHECK(problem(spec, s).empty());
+  s.expert = 1;
+  CHECK(problem(spec, s, "expert_tensor") == "0 with expert=1");
+  s.expert = 2;
+  s.sequence_parallel = false;
+  CHECK(problem(spec, s, "expert_tensor") == "0 without sequence_parallel");
+  s = spread(4, 2);
+  s.tensor = 4;
+  s.expert_tensor = 1;
+  s.sequence_parallel = true;
+  CHECK(problem(spec, s) == "a multiple of tensor 4 with expert_tensor=1");
+  models::ModelSpec wide = tiny_mixture(8, 1);  // windows of 8 tokens, 4 to a tensor rank
+  s = spread(1, 2);
+  s.tensor = 2;
+  s.expert_tensor = 1;
+  s.sequence_parallel = true;
+  CHECK(problem(wide, s, "expert_tensor").starts_with("0 where a tensor rank's 4 tokens"));
 }

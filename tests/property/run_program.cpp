@@ -45,11 +45,13 @@ void collect_weights(ProgramRun& run) {
                                  flat.begin() + placed.offset + placed.parameter.elements);
       auto& by_tensor_rank = run.weights[placed.path];
       by_tensor_rank.resize(static_cast<std::size_t>(p.mesh.tensor));
-      auto& kept = by_tensor_rank[static_cast<std::size_t>(c.tensor)];
-      // Experts of the ranks that divide them, one behind the other; the first data ranks ascend.
-      const std::size_t ways = static_cast<std::size_t>(placed.parameter.expert_ways);
-      const std::size_t at =
-          ways > 1 ? values.size() * (static_cast<std::size_t>(c.data) % ways) : 0;
+      // Experts of the ranks that divide them, one behind the other: whole ones on tensor ranks are
+      // the first's. The first ranks ascend.
+      const bool divided = placed.parameter.expert_ways > 1;
+      const bool whole = divided && p.mesh.expert_over_tensor;
+      auto& kept = by_tensor_rank[whole ? 0 : static_cast<std::size_t>(c.tensor)];
+      const auto index = static_cast<std::size_t>(p.mesh.index(program::Group::expert, rank));
+      const std::size_t at = divided ? values.size() * index : 0;
       if (kept.size() <= at) kept.insert(kept.end(), values.begin(), values.end());
       run.replicas_agree =
           run.replicas_agree &&

@@ -165,6 +165,30 @@ TEST_CASE("tensor ranks train mixtures of experts, divided or not, as one rank d
   check_close(momentum, expected, s, tiny_mixture());
 }
 
+TEST_CASE("experts that lie whole on tensor ranks train as one rank does") {
+  Job job = tiny_job(tiny_mixture(), 12, "fp64");
+  job.optimizer = OptimizerKind::momentum;
+  const ReferenceResult expected = single_rank(job, tiny_mixture());
+  const auto whole = [&](Strategy s, std::int64_t expert, Checkpoint c = Checkpoint::none) {
+    s.sequence_parallel = true;
+    s.expert = expert;
+    s.expert_tensor = 1;
+    recomputing(c)(s);
+    check_close(job, expected, s, tiny_mixture());
+  };
+  whole(mesh(1, 2, 1), 2);
+  whole(mesh(2, 2, 1), 2, Checkpoint::selective);
+  whole(mesh(2, 2, 1), 4);
+  for (const Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+    whole(mesh(2, 2, 1, z), 2);
+    whole(mesh(2, 2, 1, z), 4, Checkpoint::every_k);
+  }
+  whole(mesh(3, 2, 2, Sharding::zero1), 2);
+  Strategy context = mesh(1, 2, 1);
+  context.context = 2;
+  whole(context, 4);
+}
+
 TEST_CASE("tensor ranks train GPT-NeoX, one sum for both branches, as one rank does") {
   const Job job = double_job(OptimizerKind::momentum);
   models::ModelSpec spec = tiny_llama(models::Family::gpt_neox);

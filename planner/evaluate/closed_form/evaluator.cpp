@@ -10,22 +10,6 @@
 #include "planner/strategy/schedules.hpp"
 
 namespace planner::closed_form {
-namespace {
-
-// Context ranks are neighbours within data (sim/program/mesh.hpp).
-std::int64_t stride_of(const Strategy& s, Degree degree) {
-  std::int64_t stride = 1;
-  for (const Degree d : s.mesh_order) {
-    if (d == degree) break;
-    stride *= d == Degree::tensor    ? s.tensor
-              : d == Degree::context ? 1
-              : d == Degree::data    ? s.data_ranks()
-                                     : s.pipeline;
-  }
-  return stride;
-}
-
-}  // namespace
 
 Evaluator::Evaluator(const std::vector<Question>& questions)
     : questions_(questions), figures_(questions.size()) {
@@ -140,9 +124,8 @@ void Evaluator::make_places() {
   for (const cost::Machine* m : machines_) {
     const std::int64_t n = m->gpus_per_node;
     structure_.gradients.push_back(cost::place_of(0, group, data, n));
-    if (strategy_.expert > 1)
-      structure_.experts.push_back(
-          cost::place_of(0, group / strategy_.expert, data * strategy_.expert, n));
+    if (const std::int64_t ways = strategy_.expert_data_ranks(); ways > 1)
+      structure_.experts.push_back(cost::place_of(0, group / ways, data * ways, n));
     structure_.replicas.push_back(
         cost::place_of(0, strategy_.data_ranks() / group, data * group, n));
     structure_.tensor.push_back(

@@ -31,7 +31,9 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   Strategy s;
   s.tensor = shape.tensor;
   s.sequence_parallel = shape.sequence_parallel;
-  s.data = s.expert = shape.expert;    // whose rows are exchanged
+  s.expert = shape.expert;             // ranks whose rows are exchanged
+  s.data = shape.expert_data_ranks();
+  s.expert_tensor = shape.expert_tensor;
   s.context = shape.context;
   s.context_method = shape.context_method;
   s.mesh_order = shape.mesh_order;
@@ -115,7 +117,7 @@ LayerElements elements_of(const models::Segment& layer, Quantization quantizatio
       of.decoding += decoding_bytes(quantization, p.shape).value();
       return;
     }
-    if (p.trainable && p.expert_ways > 1) {
+    if (p.trainable && p.data_ways > 1) {
       of.experts += p.elements;
       of.expert_parameters.push_back(p.elements);
       return;

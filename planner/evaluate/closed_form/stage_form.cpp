@@ -40,8 +40,9 @@ StageForm::StageForm(const Structure& structure, const Pieces& pieces, const Kin
   PLANNER_CHECK(structure.machines.size() <= kMachines);
   const Strategy& s = *structure.strategy;
   // Where the logits are small, the other ranks' bounds count: they must be exact. So they must
-  // where the first chunk keeps more than others do: what a norm of the embeddings reads.
-  equal_ &= s.loss_chunks == 1 && !(first_ && pieces.prologue_reads);
+  // where the first chunk keeps more than others do, what a norm of the embeddings reads, and where
+  // chunks of other ranks keep more: of other kinds of layers.
+  equal_ &= s.loss_chunks == 1 && !(first_ && pieces.prologue_reads) && !rows.several();
   const Recipe& r = structure.recipe;
   communicates_ = s.data * s.context > 1;
   units_.manner = {.overlaps = s.overlap,

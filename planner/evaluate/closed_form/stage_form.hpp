@@ -143,7 +143,7 @@ class StageForm {
   std::int64_t parts(bool experts = false) const {
     const Strategy& s = *s_->strategy;
     if (s.sharding == Sharding::none) return 1;
-    return experts ? s.shard_group / s.expert : s.shard_group;
+    return experts ? s.shard_group / s.expert_data_ranks() : s.shard_group;
   }
   void sum_state(const Pieces& pieces);
   void make_runs(Shared& shared);

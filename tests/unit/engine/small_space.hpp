@@ -85,7 +85,8 @@ int each_candidate(const Space& space, const Visit& visit) {
       if (!strategy_problems(model, job, s, space.gpus).empty()) continue;
       if (index++ % space.every != 0) continue;
       const planner::Strategy resolved = resolve(model, job, s);
-      const std::tuple key{resolved.tensor, resolved.context, resolved.expert,
+      const std::tuple key{resolved.tensor, resolved.context,
+                           resolved.expert + 1000 * resolved.expert_tensor,
                            resolved.sequence_parallel,
                            resolved.checkpoint == planner::Checkpoint::selective_op};
       if (!graphs.contains(key))

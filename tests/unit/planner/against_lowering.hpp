@@ -84,9 +84,11 @@ inline Compared against_lowering(const planner::Question& q,
   using namespace planner;
   const std::vector<Question> questions{q};
   closed_form::Evaluator evaluator(questions);
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>, models::ModelGraph> graphs;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>,
+           models::ModelGraph>
+      graphs;
   const auto graph = [&](const Strategy& s) -> const models::ModelGraph& {
-    const std::tuple key{s.tensor, s.context, s.expert, s.sequence_parallel};
+    const std::tuple key{s.tensor, s.context, s.expert, s.expert_tensor, s.sequence_parallel};
     const auto found = graphs.find(key);
     if (found != graphs.end()) return found->second;
     const auto options = graph_options(q.job, s, q.profile.framework);

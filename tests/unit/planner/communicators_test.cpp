@@ -58,6 +58,24 @@ TEST_CASE("communicators: transfers staged through the host keep nothing on the 
   CHECK(communicator_bytes(Mesh{.data = 2}, of({Group::data}), profile) == core::Bytes{});
 }
 
+TEST_CASE("mesh: expert ranks drawn from tensor ranks first") {
+  // Tensor pairs 0 1, 2 3, 4 5 and 6 7; experts on 4 neighbours, which two groups of ranks hold.
+  const Mesh mesh{.tensor = 2, .data = 4, .expert = 4, .expert_over_tensor = true};
+  CHECK(mesh.members(Group::expert, 5) == std::vector{4, 5, 6, 7});
+  CHECK(mesh.index(Group::expert, 5) == 1);
+  CHECK(mesh.members(Group::expert_data, 5) == std::vector{1, 5});
+  CHECK(mesh.index(Group::expert_data, 5) == 1);
+  for (const int per_node : {2, 4, 8})
+    for (const Group g : {Group::expert, Group::expert_data}) {
+      int inside = 0;
+      for (const int rank : mesh.members(g, 0)) inside += rank < per_node;
+      CHECK(mesh.in_node(g, per_node) == inside);
+    }
+  // Of whole tensor groups alone, all data ranks hold the same experts.
+  const Mesh one{.tensor = 2, .data = 2, .expert = 2, .expert_over_tensor = true};
+  CHECK(one.members(Group::expert_data, 3) == one.members(Group::data, 3));
+}
+
 TEST_CASE("mesh: ranks of a group in one node, as members() lists them") {
   for (const int tensor : {1, 2, 8})
     for (const int shard : {1, 2, 4})

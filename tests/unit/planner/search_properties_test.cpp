@@ -50,7 +50,7 @@ double step_of(const Request& r) {
 // The fastest candidate of the space that fits, each lowered, replayed and swept.
 Candidate fastest_of_all(const Request& r) {
   const Question q = make_question(r.model, r.job, r.profile, r.gpus).value();
-  std::map<std::tuple<std::int64_t, std::int64_t, bool>, models::ModelGraph> graphs;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>, models::ModelGraph> graphs;
   std::optional<Candidate> best;
   const SpaceOptions options{r.gpus, r.profile.node.gpus_per_node, r.model.layers,
                              r.model.variants.experts};
@@ -59,7 +59,8 @@ Candidate fastest_of_all(const Request& r) {
       const Strategy s = with_micro_batch(structure.strategy, size, q.job.global_batch);
       if (!strategy_problems(r.model, q.job, s, r.gpus).empty()) continue;
       const Strategy resolved = resolve(r.model, q.job, s);
-      const std::tuple key{resolved.tensor, resolved.expert, resolved.sequence_parallel};
+      const std::tuple key{resolved.tensor, resolved.expert, resolved.expert_tensor,
+                           resolved.sequence_parallel};
       if (!graphs.contains(key))
         graphs.emplace(key,
                        models::build_graph(r.model, graph_options(q.job, resolved)).value());

@@ -76,6 +76,17 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
   });
   REQUIRE(beside.ok());
   CHECK(has(beside->text, "--overlap-moe-expert-parallel-comm\n"));
+  const auto whole = emitted("mixtral-8x7b", "megatron", [](Plan&, Strategy& s) {
+    s.tensor = 2;
+    s.sequence_parallel = true;
+    s.data = s.shard_group = 4;
+    s.sharding = Sharding::zero1;
+    s.expert = 8;
+    s.expert_tensor = 1;
+  });
+  if (!whole.ok()) FAIL(core::to_text(whole.problems()));
+  CHECK(has(whole->text, "--expert-model-parallel-size 8\n"));
+  CHECK(has(whole->text, "--expert-tensor-parallel-size 1\n"));
   CHECK_FALSE(has(launch->text, "--grad-reduce-in-bf16"));  // recipe megatron adds up in f32
   const auto uneven = emitted("gpt2-124m", "megatron", [](Plan&, Strategy& s) {
     s.pipeline = 3;

@@ -278,6 +278,15 @@ TEST_CASE("a mixture is read with its experts and the width of its heads") {
   const std::string columns = "experts,experts_per_token,expert_parallel,a2a_overlap";
   CHECK(read_with(columns, "16,2,4,1").rows.front().strategy.expert_overlap);
   CHECK_FALSE(read_with(columns, "16,2,4,0").rows.front().strategy.expert_overlap);
+  const std::string tensor = "experts,experts_per_token,expert_parallel,expert_tensor_parallel";
+  const auto whole = [&](const char* cells) {
+    const std::string two = row("a", "4,2,1,1,none,1,2,32", "none,1,1");
+    return read_with(tensor, cells, two).rows.front().strategy.expert_tensor;
+  };
+  CHECK(whole("16,2,4,1") == 1);
+  CHECK(whole("16,2,4,2") == 0);
+  CHECK(whole("16,2,4,") == 0);
+  CHECK(whole("16,2,8,") == 1);        // which do not divide 4 data ranks
 }
 
 TEST_CASE("dense layers before mixtures are read as a kind of their own") {
@@ -317,11 +326,6 @@ TEST_CASE("layers are read as their columns say: windows in turn, shared experts
 }
 
 TEST_CASE("what no graph here has is named and left out") {
-  const std::string divided = row("a", "4,2,1,1,none,1,2,32", "none,1,1");
-  const Rows apart = read_with("experts,experts_per_token,expert_parallel,expert_tensor_parallel",
-                               "16,2,4,1", divided);
-  REQUIRE(apart.skipped.size() == 1);
-  CHECK(apart.skipped.front().reason.find("expert_tensor_parallel") != std::string::npos);
   const Rows latent = read_with("attention_kind", "mla");
   REQUIRE(latent.skipped.size() == 1);
   CHECK(latent.skipped.front().reason.find("kv_lora_rank") != std::string::npos);
