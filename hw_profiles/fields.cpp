@@ -221,7 +221,6 @@ constexpr std::array kFields{
     framework<&Framework::collective_submit>("framework.collective_submit", Kind::seconds),
     framework<&Framework::activation_waits>("framework.activation_waits", Kind::ratio),
     framework<&Framework::accumulate_traffic>("framework.accumulate_traffic", Kind::ratio),
-    framework<&Framework::tokens_once>("framework.tokens_once", Kind::flag),
     framework<&Framework::expert_submit>("framework.expert_submit", Kind::seconds),
     framework<&Framework::divides_by_cost>("framework.divides_by_cost", Kind::flag),
     framework<&Framework::kernels_adapter>("framework.kernels_adapter", Kind::ratio),

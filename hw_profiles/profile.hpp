@@ -231,11 +231,8 @@ struct Framework {
   // Bytes that each gradient costs after each micro-batch where a kernel of its own adds it to the
   // sum; absent: the product that makes it does.
   std::optional<double> accumulate_traffic;
-  // Mixtures. A token is sent once to each rank that holds experts of it, and over the network once
-  // to each node; absent: once for each of its experts.
-  std::optional<bool> tokens_once;
-  // Host time of a pass through a product of experts. Nothing hides it: before, the host waits for
-  // the counts of their rows.
+  // Mixtures. Host time of a pass through a product of experts. Nothing hides it: before, the host
+  // waits for the counts of their rows.
   std::optional<core::Seconds> expert_submit;
   std::optional<bool> divides_by_cost;     // pipelines: planner::stages_by_cost
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.

@@ -27,6 +27,7 @@ static std::string_view feature_of(const Variants& v, std::int64_t seq_len) {
       {v.scoring != Scoring::softmax, "scoring"},
       {!v.normalised_gates, "normalised_gates"},
       {v.gate_scale != 1, "gate_scale"},
+      {v.expert_groups > 0, "expert_groups"},
       {v.router_bias, "router_bias"},
       {v.expert_bias, "expert_bias"},
       {v.shared_ffn > 0, "shared_ffn"}};

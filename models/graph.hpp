@@ -88,6 +88,8 @@ struct Router {
   bool sigmoid = false;                // else softmax
   bool normalised = true;              // the gates of a row add up to `scale`
   double scale = 1.0;
+  // A row's experts are of so many of equal groups (0: of all), which sets how far rows travel.
+  std::int64_t groups = 0, groups_chosen = 0;
   // A softmax over the chosen logits alone is the same as one over all that is then normalised.
   bool chosen_alone() const { return !sigmoid && normalised && scale == 1.0; }
   friend bool operator==(const Router&, const Router&) = default;

@@ -183,6 +183,10 @@ static void read_routed(JsonReader& r, LayerKind& mixture) {
   r.optional("n_shared_experts", shared, IntRange{0, kMaxExperts});
   r.optional("norm_topk_prob", v.normalised_gates);
   r.optional("routed_scaling_factor", v.gate_scale, core::positive());
+  std::int64_t groups = 1, chosen = 1;
+  r.optional("n_group", groups, IntRange{1, kMaxExperts});
+  r.optional("topk_group", chosen, IntRange{1, kMaxExperts});
+  if (chosen < groups) v.expert_groups = groups, v.groups_per_token = chosen;
   v.shared_ffn = shared * mixture.ffn_hidden;
 }
 

@@ -78,6 +78,8 @@ struct Variants {
   Scoring scoring = Scoring::softmax;
   bool normalised_gates = true;
   double gate_scale = 1;
+  // Experts are chosen from so many of equal groups alone, 0: from all [deepseekv2].
+  std::int64_t expert_groups = 0, groups_per_token = 0;
   bool gated_inputs = false;            // gates weigh what goes in, not what comes out [llama4]
   bool router_bias = false, expert_bias = false;
   // Width of an expert that every token goes to, 0: none; and whether a sigmoid of its own gates it

@@ -25,6 +25,7 @@ class SpecChecker {
   void need(bool holds, const char* field, std::string_view expected, std::string_view found);
   void check_transformer();
   void check_variants();
+  void check_groups(const Variants& v);
   void check_layer(const LayerView& kind);
   void check_attention(const Variants& v);
   void check_latent(const Variants& v);
@@ -136,6 +137,17 @@ void SpecChecker::check_variants() {
   check_kinds();
 }
 
+void SpecChecker::check_groups(const Variants& v) {
+  const std::int64_t groups = v.expert_groups, chosen = v.groups_per_token;
+  if (groups == 0 && chosen == 0) return;
+  need(v.experts > 0 && groups > 0 && v.experts % groups == 0, "expert_groups",
+       "a divisor of the experts", std::to_string(groups));
+  if (groups == 0) return;
+  need(chosen >= 1 && chosen <= groups && chosen * (v.experts / groups) >= v.experts_per_token,
+       "groups_per_token", "as many groups as hold a token's experts, of those there are",
+       std::to_string(chosen));
+}
+
 void SpecChecker::check_layer(const LayerView& kind) {
   const Variants& v = kind.variants;
   range("ffn_hidden", kind.ffn_hidden, 1, kMaxWidth);
@@ -158,6 +170,7 @@ void SpecChecker::check_layer(const LayerView& kind) {
        "at least 1 with scoring, normalised_gates, gate_scale, router_bias, expert_bias or "
        "shared_ffn",
        "0");
+  check_groups(v);
   need(v.experts_per_token == 1 || !v.gated_inputs, "gated_inputs",
        "false unless a token takes one expert", "true");
   need(v.shared_ffn > 0 || !v.shared_gate, "shared_gate", "false without shared_ffn", "true");

@@ -78,6 +78,8 @@ void for_each_variant(Visit visit) {
   visit(Whose::layer, "scoring", &Variants::scoring, kScoringValues);
   visit(Whose::layer, "normalised_gates", &Variants::normalised_gates);
   visit(Whose::layer, "gate_scale", &Variants::gate_scale, core::positive());
+  visit(Whose::layer, "expert_groups", &Variants::expert_groups, IntRange{0, kMaxExperts});
+  visit(Whose::layer, "groups_per_token", &Variants::groups_per_token, IntRange{0, kMaxExperts});
   visit(Whose::layer, "gated_inputs", &Variants::gated_inputs);
   visit(Whose::layer, "router_bias", &Variants::router_bias);
   visit(Whose::layer, "expert_bias", &Variants::expert_bias);

@@ -101,7 +101,8 @@ class TransformerBuilder {
   ExpertsShape experts_shape(std::int64_t rows) const;
   ExpertsInit experts_init() const;
   Router router() const {
-    return {v_.scoring == Scoring::sigmoid, v_.normalised_gates, v_.gate_scale};
+    return {v_.scoring == Scoring::sigmoid, v_.normalised_gates, v_.gate_scale, v_.expert_groups,
+            v_.groups_per_token};
   }
   TensorIndex shared_expert(SegmentBuilder& b, TensorIndex normed, TensorIndex entered) const;
   TensorIndex router_logits(SegmentBuilder& b, const std::string& name, TensorIndex normed,

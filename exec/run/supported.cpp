@@ -12,6 +12,8 @@ core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) 
   refuse(s.tp_overlap, "tp_overlap", "false", "true", "plan with --pin tp_overlap=false");
   refuse(s.expert_overlap, "expert_overlap", "false", "true",
          "plan with --pin expert_overlap=false");
+  refuse(s.expert_dispatch != planner::ExpertDispatch::all_to_all, "expert_dispatch",
+         "all_to_all", "deepep", "plan with --pin expert_dispatch=all_to_all");
   refuse(job.precision == core::DType::f8, "precision", "bf16 or fp16", "fp8",
          "plan with --precision bf16");
   refuse(job.quantization == "gptq", "quantization", "none, int8, nf4 or two_factor", "gptq",

@@ -13,6 +13,7 @@ void SegmentEmitter::emit_exchange(View out, View in) {
       over(program::Group::expert, program::Collective::exchange, program::Algorithm::pairwise,
            program::Traffic::expert, builder_.target().buffers[in.buffer].type);
   t.overlapped = stage_.strategy->expert_overlap;
+  t.once = stage_.strategy->expert_dispatch == ExpertDispatch::deepep;
   builder_.emit({.kind = ActionKind::collective, .args = {out, in}, .op = builder_.transfer(t)});
 }
 

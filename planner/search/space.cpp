@@ -31,7 +31,8 @@ class Space {
     constraints_.put(base_, {"context", "expert", "expert_tensor", "sequence_parallel", "stages",
                              "partition", "parts", "grad_sync", "servers", "servers_colocated",
                              "server_mode", "overlap", "bucket_bytes", "tp_overlap",
-                             "expert_overlap", "offload", "mesh_order", "context_method"});
+                             "expert_dispatch", "expert_overlap", "offload", "mesh_order",
+                             "context_method"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
     structures_.reserve(kUsual);
     for (const ScheduleDef& def : kSchedules)

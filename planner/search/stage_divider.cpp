@@ -30,6 +30,7 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   one.sequence_parallel = s.sequence_parallel;
   one.expert = s.expert;
   one.expert_tensor = s.expert_tensor;
+  one.expert_dispatch = s.expert_dispatch;
   one.data = s.expert_data_ranks();
   one.overlap = false;
   one.micro_batch = micro_batch;

@@ -94,6 +94,8 @@ class ExpertRules {
   // Megatron-Core's combined 1F1B pairs the forward pass of a micro-batch with the backward pass of
   // another: its rules (user guide, "Expert-Parallel All-to-All Overlap").
   void overlap() {
+    NEED(s_.expert_dispatch == ExpertDispatch::all_to_all || s_.expert > 1, "expert_dispatch",
+         "all_to_all with expert=1", "deepep");
     if (!s_.expert_overlap) return;
     NEED(s_.expert > 1, "expert_overlap", "false with expert=1", "true");
     NEED(s_.pipeline == 1 || s_.virtual_stages > 1, "expert_overlap",

@@ -112,6 +112,7 @@ std::vector<std::string> parts_of(const Strategy& s) {
                     name(s.server_mode)));
   if (!s.overlap) add("no overlap");
   if (s.tp_overlap) add("tp_overlap");
+  if (s.expert_dispatch == ExpertDispatch::deepep) add("expert_dispatch=deepep");
   if (s.expert_overlap) add("expert_overlap");
   degree("loss_chunks", s.loss_chunks);
   for (const std::string& what : s.offload) add("offload " + what);

@@ -34,6 +34,9 @@ enum class Partition : std::uint8_t { layers, operators };
 // How the queries of a context rank meet the keys of the others: keys gathered, keys passed round,
 // or heads instead of rows for the time of the attention core.
 enum class ContextMethod : std::uint8_t { gather, ring, exchange };
+// How rows travel to experts and back: a copy for each expert, or once to each rank that holds some
+// of a token's experts and once over the network to each node, whose ranks forward it.
+enum class ExpertDispatch : std::uint8_t { all_to_all, deepep };
 enum class Degree : std::uint8_t { tensor, context, data, pipeline };
 
 struct Strategy {
@@ -64,6 +67,7 @@ struct Strategy {
   bool overlap = true;
   std::int64_t bucket_bytes = 25 << 20;
   bool tp_overlap = false;
+  ExpertDispatch expert_dispatch = ExpertDispatch::all_to_all;
   bool expert_overlap = false;         // exchanges of experts beside a neighbouring micro-batch
   std::int64_t loss_chunks = 1;        // of a micro-batch's tokens: head and loss are computed so
   std::vector<std::string> offload;

@@ -180,6 +180,8 @@ void add_parallelism(Options& o, const Question& q) {
   o.add_if(s.overlap && s.data_ranks() > 1, "--overlap-grad-reduce");
   o.add_if(s.overlap && s.sharding == Sharding::zero1, "--overlap-param-gather");
   o.add_if(s.tp_overlap, "--tp-comm-overlap");
+  o.add_if(s.expert_dispatch == planner::ExpertDispatch::deepep,
+           "--moe-token-dispatcher-type flex --moe-enable-deepep");
   o.add_if(s.expert_overlap, "--overlap-moe-expert-parallel-comm");
   o.add_if(s.offloads("optimizer"), "--optimizer-cpu-offload");
   o.add_if(s.offloads("optimizer"), "--optimizer-offload-fraction 1.0");

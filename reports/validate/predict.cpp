@@ -20,7 +20,7 @@ Predictor::Key Predictor::key_of(const Row& row) {
           row.gather_gbs,
           (row.tf32 ? 1 : 0) + (row.four_bits ? 2 : 0) + (row.graphs ? 4 : 0) +
               (row.fused_loss ? 8 : 0) + (row.fused_head ? 16 : 0) +
-              (row.polls ? 32 : 0) + (row.tokens_once ? 64 : 0) + 128 * row.nccl_minor};
+              (row.polls ? 32 : 0) + 64 * row.nccl_minor};
 }
 
 // Bytes kept of a logit where one kernel makes the loss and turns logits into gradients in place:
@@ -40,7 +40,6 @@ static void use_row(const Row& row, hw_profiles::Profile& profile) {
   if (row.fused_head) profile.framework.kept_logits = 0;
   if (row.graphs) profile.framework.kernel_submit.reset();
   if (row.graphs) profile.framework.expert_submit.reset();
-  if (row.tokens_once) profile.framework.tokens_once = true;
   if (row.polls) profile.framework.rows_waiting.reset();
   if (row.nccl_minor > 0) profile.node.nccl_minor = row.nccl_minor;
   if (row.all_reduce_gbs <= 0 || row.gather_gbs <= 0) return;

@@ -225,6 +225,9 @@ void read_strategy(const CsvRow& row, const models::ModelSpec& model, std::int64
   row.optional("tp_overlap", s.tp_overlap, problems);
   s.tp_overlap = s.tp_overlap && s.tensor > 1;
   row.optional("a2a_overlap", s.expert_overlap, problems);
+  const std::string_view dispatcher = row.text("moe_dispatcher");
+  if (s.expert > 1 && (dispatcher == "deepep" || dispatcher == "hybridep"))
+    s.expert_dispatch = planner::ExpertDispatch::deepep;
   if (const std::string_view what = row.text("offload"); !what.empty() && what != "none")
     s.offload = {std::string(what)};
   const std::int64_t together = s.micro_batch * s.data;
@@ -337,8 +340,6 @@ Row read_row(const CsvRow& cells, const std::string& source,
   // whatever type they were read in (huggingface/accelerate, pull request 2674).
   const bool casts = cells.text("assumed").find("autocast") != std::string_view::npos;
   row.nccl_minor = nccl_minor_in(cells.text("framework_version"));
-  const std::string_view dispatcher = cells.text("moe_dispatcher");
-  row.tokens_once = dispatcher == "deepep" || dispatcher == "hybridep";
   row.graphs = cells.text("cuda_graphs").find("full_iteration") != std::string_view::npos;
   read_network(cells, row, problems);
   read_model(cells, row.model, row.job.seq_len, problems);

@@ -60,7 +60,6 @@ struct Row {
   bool tf32 = false, four_bits = false;  // products on tensor cores; at the 4-bit peak
   // The loss is one kernel, or one with the head that makes a few logits at a time.
   bool fused_loss = false, fused_head = false;
-  bool tokens_once = false;            // how a mixture's rows travel (moe_dispatcher)
   bool graphs = false;                   // a whole step is replayed as one CUDA graph
   bool first_stage = false;              // memory is of the first stage's rank
   int nccl_minor = 0;                    // of the NCCL that the torch which ran brings; 0: not said

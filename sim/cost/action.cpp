@@ -122,9 +122,10 @@ ActionCost::ActionCost(const program::Program& program, const program::RankClass
             return b.name == program::kWideGradients;
           });
   rank_ = rank >= 0 ? rank : first;
-  if (!machine.tokens_once) return;
   for (const models::Operator& op : rank_class.operators)
-    if (op.kind == models::OpKind::top_k) routed_ = {.experts = op.n, .chosen = op.k};
+    if (op.kind == models::OpKind::top_k)
+      routed_ = {.experts = op.n, .chosen = op.k, .groups = op.router.groups,
+                 .groups_chosen = op.router.groups_chosen};
 }
 
 bool ActionCost::is_transfer(ActionKind kind) {

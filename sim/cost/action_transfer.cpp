@@ -50,7 +50,7 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
 // the first forward pass and the last backward pass have no neighbour: 1 / m of the exchanges.
 core::Seconds ActionCost::exchange_time(const program::Transfer& transfer, const Place& place,
                                         std::int64_t n) const {
-  const bool once = routed_.chosen > 0 && machine_->fabric;
+  const bool once = transfer.once && routed_.chosen > 0 && machine_->fabric;
   const core::Seconds time =
       once ? core::to_seconds(once_each_time(core::bytes_of(n, transfer.wire_type), routed_, place,
                                              *machine_->fabric))

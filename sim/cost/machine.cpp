@@ -72,7 +72,6 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.exposed_overlapped = f.exposed_overlapped;
   machine.hides_rows = f.hides_rows;
   machine.collective_sync = f.collective_sync;
-  machine.tokens_once = f.tokens_once.value_or(false);
   machine.wide_gradients = f.wide_gradients && use.bf16;
   machine.gathers_logits = f.gathers_logits;
   machine.accumulate_traffic = f.accumulate_traffic.value_or(0);

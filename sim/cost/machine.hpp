@@ -39,8 +39,7 @@ struct Machine {
   // its host time beside kernels. Else each kernel lasts at least its own issue.
   bool host_ahead = false;
   core::Seconds block_host{};
-  bool tokens_once = false;        // hw_profiles::Framework, as the next
-  double activation_waits = 1;
+  double activation_waits = 1;     // hw_profiles::Framework
   core::Seconds rank_wait{};       // hw_profiles::Node
   double launch_blend = 0;         // n of (gpu^n + host^n)^(1/n); 0: the longer of the two
   double elementwise_traffic = 1, norm_traffic = 1, loss_traffic = 1;

@@ -265,15 +265,35 @@ core::Picoseconds exchange_time(core::Bytes payload, const Place& place, const F
   return picoseconds((s.ranks - 1) * hop / kMicro + std::max(near, far));
 }
 
-// Of `parts` equal groups of the experts, how many hold some of the k that a token chose, its own
-// group apart.
-static double others_reached(int parts, const Routed& r) {
+// That none of k things drawn from n is one of `mine` among them.
+static double none_of(double n, double mine, std::int64_t k) {
   double none = 1;
+  for (std::int64_t i = 0; i < k; ++i)
+    none *= std::max(0.0, n - mine - static_cast<double>(i)) / (n - static_cast<double>(i));
+  return none;
+}
+
+// Ways to choose k of n.
+static double ways(double n, double k) {
+  return std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1));
+}
+
+// Of `parts` equal parts of the experts, how many hold some of the k that a token chose, its own
+// part apart.
+static double others_reached(int parts, const Routed& r) {
   const double experts = static_cast<double>(r.experts), mine = experts / parts;
-  for (std::int64_t i = 0; i < r.chosen; ++i)
-    none *= std::max(0.0, experts - mine - static_cast<double>(i)) /
-            (experts - static_cast<double>(i));
-  return (parts - 1) * (1 - none);
+  if (r.groups == 0) return (parts - 1) * (1 - none_of(experts, mine, r.chosen));
+  // A part is one of several in a group; or of its groups, j are chosen.
+  const auto groups = static_cast<double>(r.groups), taken = static_cast<double>(r.groups_chosen);
+  const double group = experts / groups, of = taken * group;
+  if (parts >= r.groups)
+    return (parts - 1) * taken / groups * (1 - none_of(of, mine, r.chosen));
+  const double within = groups / parts;
+  double reached = 0;
+  for (double j = std::max(0.0, taken + within - groups); j <= std::min(within, taken); ++j)
+    reached += ways(within, j) * ways(groups - within, taken - j) / ways(groups, taken) *
+               (1 - none_of(of, j * group, r.chosen));
+  return (parts - 1) * reached;
 }
 
 core::Picoseconds once_each_time(core::Bytes payload, const Routed& routed, const Place& place,

@@ -61,9 +61,10 @@ core::Picoseconds exchange_time(core::Bytes payload, const Place& place, const F
 // Rows on their way to experts, or back, where a kernel sends a token once to each rank that holds
 // some of the `chosen` of `experts` that are its own, and over the network once to each node,
 // whose ranks forward it (deepseek-ai/DeepEP, README, normal kernels; its hybrid-ep branch). Chosen
-// evenly. `payload`: as if each expert's copy were sent.
+// evenly, of groups_chosen of so many equal groups (0: of all). `payload`: as if each expert's copy
+// were sent.
 struct Routed {
-  std::int64_t experts = 0, chosen = 0;
+  std::int64_t experts = 0, chosen = 0, groups = 0, groups_chosen = 0;
 };
 core::Picoseconds once_each_time(core::Bytes payload, const Routed& routed, const Place& place,
                                  const Fabric& fabric);

@@ -187,10 +187,10 @@ struct Transfer {
   ReduceOp reduce = ReduceOp::sum;
   core::DType wire_type{};
   std::uint16_t tag = 0;               // tells apart messages between the same two ranks
+  bool once = false;                   // of experts: a row goes once to each rank, each node
   bool overlapped = false;             // in pieces beside its GEMM; of experts: beside another pass
-  // The operator (index) one gradient of which can be computed meanwhile: rows that its weight
-  // gradient reads are gathered beside its input gradient, those of its input gradient summed and
-  // scattered beside its weight gradient.
+  // The operator one gradient of which can be computed meanwhile: rows that its weight gradient
+  // reads are gathered beside its input gradient, those of this one scattered beside the other.
   std::uint16_t beside = kNone;
   // An exchange between rows of all heads and all rows of some (traffic context): columns of a row
   // that the heads of q have, those that the heads of k have (v as many; 0: of q alone), and which

@@ -55,7 +55,7 @@ bool Evaluator::prepare(const Strategy& resolved, const models::ModelGraph& grap
 
 std::optional<Pieces>& Evaluator::pieces(const Strategy& s, const models::ModelGraph& graph) {
   const PiecesKey key{&graph, drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
-                      splits_backward(s.schedule), s.loss_chunks};
+                      splits_backward(s.schedule), s.loss_chunks, s.expert_dispatch};
   if (latest_ != nullptr && latest_->first == key) return latest_->second;
   auto found = pieces_.find(key);
   if (found == pieces_.end())

@@ -34,6 +34,7 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   s.expert = shape.expert;             // ranks whose rows are exchanged
   s.data = shape.expert_data_ranks();
   s.expert_tensor = shape.expert_tensor;
+  s.expert_dispatch = shape.expert_dispatch;
   s.context = shape.context;
   s.context_method = shape.context_method;
   s.mesh_order = shape.mesh_order;

@@ -331,6 +331,14 @@ TEST_CASE("a token is sent once to each rank and node that hold some of its expe
   f.ring = core::BytesPerSecond(1e12);
   CHECK(seconds({8, 2, 4}, {8, 2}) == Approx(12e-6 + 4 * 1e6 * (1 - 12.0 / 56) / 40e9));
   CHECK(seconds({8, 1, 8}, {8, 2}) == Approx(2e-6 + 1e6 * 2 * 7 / 8 / 1e12));
+  // Experts of one of two groups alone, which are the nodes: half of the tokens go to the other
+  // one, and there both copies do.
+  const Routed grouped{8, 2, 2, 1};
+  CHECK(seconds({8, 2, 4}, grouped) == Approx(12e-6 + 4 * 1e6 * 0.5 / 40e9));
+  // Two of four groups, of two experts each: a node has both, one or none of them, by 1, 4 and 1
+  // of 6 ways; of one, both experts are the other's with probability (2 x 1) / (4 x 3).
+  CHECK(seconds({8, 2, 4}, {8, 2, 4, 2}) ==
+        Approx(12e-6 + 4 * 1e6 * (1 + 4 * (1 - 2.0 / 12)) / 6 / 40e9));
   // Both of 8 experts are on one of two ranks now and then: fewer than two copies.
   CHECK(seconds({2, 1, 2}, {8, 2}) == Approx(2e-6 + 1e6 * (1 - 12.0 / 56) / 1e12));
 }

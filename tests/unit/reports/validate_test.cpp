@@ -359,9 +359,13 @@ TEST_CASE("a published run may have computed some layers again") {
 }
 
 TEST_CASE("a published mixture says how its tokens travel") {
-  CHECK(read_with("moe_dispatcher", "hybridep").rows.front().tokens_once);
-  CHECK(read_with("moe_dispatcher", "deepep").rows.front().tokens_once);
-  CHECK_FALSE(read_with("moe_dispatcher", "alltoall").rows.front().tokens_once);
+  const auto dispatch = [](const char* said) {
+    return read_with("experts,experts_per_token,expert_parallel,moe_dispatcher",
+                     std::string("16,2,4,") + said).rows.front().strategy.expert_dispatch;
+  };
+  CHECK(dispatch("hybridep") == planner::ExpertDispatch::deepep);
+  CHECK(dispatch("deepep") == planner::ExpertDispatch::deepep);
+  CHECK(dispatch("alltoall") == planner::ExpertDispatch::all_to_all);
 }
 
 TEST_CASE("a run's measured network replaces its profile's") {
