@@ -84,7 +84,7 @@ int calibrate_host_verb(Arguments arguments, const HostCalibrator& calibrator, A
   core::Problems problems;
   const CalibrateRequest request = request_of(words, output, problems);
   if (const core::Status target = check_output(output); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+    core::append(problems, target);
   if (!problems.empty()) return refuse(problems);
   const core::Result<HostCalibration> made = calibrator(request);
   if (!made.ok()) return refuse(made.problems());

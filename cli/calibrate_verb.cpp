@@ -61,7 +61,7 @@ core::Result<reports::validation::TimedCollectives> read_all(
     if (!text.ok()) return text.problems();
     auto read = reports::validation::read_timed_collectives(*text, file);
     if (!read.ok()) {
-      problems.insert(problems.end(), read.problems().begin(), read.problems().end());
+      core::append(problems, read);
       continue;
     }
     if (!all.gpu.empty() && !read->gpu.empty() && read->gpu != all.gpu)

@@ -47,7 +47,7 @@ core::Result<std::vector<Document>> read_documents(const std::vector<std::string
       return reports::html::parse_document(std::move(text).value(), path);
     }();
     if (!document.ok()) {
-      problems.insert(problems.end(), document.problems().begin(), document.problems().end());
+      core::append(problems, document);
       continue;
     }
     if (document->kind != DocumentKind::plan && document->kind != DocumentKind::run)
@@ -190,7 +190,7 @@ int compare_verb(Arguments arguments) {
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems problems = check(words);
   if (const core::Status target = check_output(output); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+    core::append(problems, target);
   if (!problems.empty()) return refuse(problems);
 
   const auto documents = read_documents(words.files);

@@ -76,7 +76,7 @@ int emit_verb(Arguments arguments) {
 
   core::Problems problems;
   if (const core::Status target = check_output(output); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+    core::append(problems, target);
   const auto known = reports::emit::frameworks();
   if (!framework || std::ranges::find(known, *framework) == known.end()) {
     const std::string_view near =

@@ -344,10 +344,10 @@ int exec_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   core::Problems problems;
   const RunRequest request = request_of(options, output, problems);
   if (const core::Status target = check_output(output); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+    core::append(problems, target);
   const core::Result<planner::Plan> plan = read_plan(options.plan);
   if (!plan.ok())
-    problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
+    core::append(problems, plan);
   if (!problems.empty()) return refuse(problems);
   if (!plan->chosen) {
     write_reason(options.plan + ": the plan found no feasible strategy, there is nothing to run");

@@ -187,7 +187,7 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   const std::int64_t servers = whole_number(laws.servers, "--servers", 1, problems).value_or(2);
   const core::Result<planner::Plan> plan = plan_to_explain(plan_path, options);
   if (!plan.ok())
-    problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
+    core::append(problems, plan);
   if (!problems.empty()) return refuse(problems);
   return explain_field(*plan, question, static_cast<double>(servers), plan_path, output);
 }

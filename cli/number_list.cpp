@@ -34,6 +34,16 @@ std::vector<std::int64_t> item(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string> split_list(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t at = text.find(separator);
+    parts.emplace_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
 std::optional<std::int64_t> parse_number(std::string_view text) {
   std::int64_t factor = 1;
   if (text.ends_with('k') || text.ends_with('K')) factor = 1024;

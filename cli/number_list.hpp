@@ -1,6 +1,7 @@
 #pragma once
-// Lists of whole numbers as a sweep takes them: "8,16,32", "2k,4k" (k is 1024, as sequences and
-// GPUs are counted), "8..64" (doubling: 8, 16, 32, 64), "8..64+8" (in steps of 8). Thread-safe.
+// Lists in options, and lists of whole numbers as a sweep takes them: "8,16,32", "2k,4k" (k is
+// 1024, as sequences and GPUs are counted), "8..64" (doubling: 8, 16, 32, 64), "8..64+8" (in steps
+// of 8). Thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,9 @@
 namespace cli {
 
 inline constexpr std::size_t kMostNumbers = 1024;
+
+// The parts of a list, as they are.
+std::vector<std::string> split_list(std::string_view text, char separator = ',');
 
 // One such number: "16", "2k", "1m". Empty: none, or below 1.
 std::optional<std::int64_t> parse_number(std::string_view text);

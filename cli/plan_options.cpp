@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/gpu_count.hpp"
+#include "cli/machine_options.hpp"
 #include "cli/number_list.hpp"
 #include "cli/output.hpp"
 #include "cli/price_option.hpp"
@@ -23,25 +24,8 @@
 namespace cli {
 namespace {
 
-constexpr std::string_view kDefaultGpu = "h100-sxm-80g";
 constexpr std::string_view kAllLinear = "all-linear";
 constexpr std::int64_t kMaxGpus = std::int64_t{1} << 20, kMaxBatch = std::int64_t{1} << 30;
-
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t at = text.find(',');
-    parts.emplace_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
-template <class T>
-void append(core::Problems& problems, const core::Result<T>& done) {
-  if (!done.ok())
-    problems.insert(problems.end(), done.problems().begin(), done.problems().end());
-}
 
 using Names = std::vector<std::string_view>;
 
@@ -84,7 +68,7 @@ void read_lora(const PlanOptions& options, const models::ModelSpec& model, plann
     return;
   }
   names.push_back(kAllLinear);
-  job.lora_targets = split(*options.lora_targets);
+  job.lora_targets = split_list(*options.lora_targets);
   std::string ignored;
   for (const std::string& target : job.lora_targets)
     choose(target, "--lora-targets", names, ignored, problems);
@@ -121,98 +105,12 @@ planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model
   return job;
 }
 
-// The first shipped GPU that a machine named with --node is sold with; empty: it takes any.
-std::optional<std::string> sold_gpu(const PlanOptions& options) {
-  if (!options.node) return std::nullopt;
-  for (const std::string& id : hw_profiles::profile_names()) {
-    hw_profiles::Profile p = *hw_profiles::find_profile(id);
-    if (!hw_profiles::use_node(p, *options.node, "--node").ok()) continue;
-    return p.node.gpus.empty() ? std::nullopt : std::optional(id);
-  }
-  return std::nullopt;
-}
-
-// A plan for a GPU of this machine knows how much memory its host has.
-void use_own_memory(hw_profiles::Profile& profile) {
-  const core::Result<core::Bytes> own = hw_profiles::machine_memory();
-  if (!own.ok()) return;               // the node's own figure stands
-  const core::Status done =
-      hw_profiles::set(profile, "node.host_memory", fmt::format("{} B", own->value()),
-                       "this machine's memory, MemTotal of /proc/meminfo");
-  PLANNER_CHECK(done.ok(), "a size in bytes is a host's memory");
-}
-
-// Profiles of --gpu, or the default one with the assumption that it is.
-std::vector<hw_profiles::Profile> read_profiles(const PlanOptions& options,
-                                                std::vector<std::string>& assumptions,
-                                                core::Problems& problems) {
-  std::vector<std::string> names;
-  bool is_local = false;
-  if (options.gpu) {
-    names = split(*options.gpu);
-  } else if (const auto sold = sold_gpu(options)) {
-    names.push_back(*sold);
-    assumptions.push_back(fmt::format("GPU {}: {} is sold with it", *sold, *options.node));
-  } else if (const auto local = hw_profiles::detect_local_gpu()) {
-    names.push_back(*local);
-    is_local = true;
-    assumptions.push_back(
-        fmt::format("GPU {}: found in this machine; name one with --gpu", *local));
-  } else {
-    names.emplace_back(kDefaultGpu);
-    assumptions.push_back(
-        fmt::format("GPU {}: none was named with --gpu, none found here", kDefaultGpu));
-  }
-  std::vector<hw_profiles::Profile> profiles;
-  for (const std::string& name : names) {
-    const auto meant = hw_profiles::gpu_meant(name);
-    if (!meant.ok()) {
-      append(problems, meant);
-      continue;
-    }
-    if (!meant->assumption.empty())
-      assumptions.push_back(fmt::format("GPU {}: {}", meant->id, meant->assumption));
-    auto profile = hw_profiles::find_profile(meant->id);
-    if (profile.ok())
-      profiles.push_back(std::move(profile).value());
-    else
-      append(problems, profile);
-  }
-  if (is_local && !profiles.empty() && !options.node) use_own_memory(profiles.front());
-  return profiles;
-}
-
-void set_site(const std::string& path, hw_profiles::Profile& profile, core::Problems& problems) {
-  const core::Result<hw_profiles::SiteFile> site = hw_profiles::load_site(path);
-  if (!site.ok()) return append(problems, site);
-  append(problems, hw_profiles::use_site(profile, *site, "--site " + path));
-}
-
-void set_node(const PlanOptions& options, hw_profiles::Profile& profile, core::Problems& problems) {
-  const auto set = [&](std::string_view field, const std::string& text, std::string_view option) {
-    const core::Status done = hw_profiles::set(profile, field, text, option);
-    if (done.ok()) return;
-    core::Problems found = done.problems();
-    for (core::Problem& p : found) p.where = std::string(option);
-    problems.insert(problems.end(), found.begin(), found.end());
-  };
-  if (options.node)
-    if (const auto done = hw_profiles::use_node(profile, *options.node, "--node"); !done.ok())
-      append(problems, done);
-  if (options.gpus_per_node) set("node.gpus_per_node", *options.gpus_per_node, "--gpus-per-node");
-  if (options.host_memory) set("node.host_memory", *options.host_memory, "--host-memory");
-  if (options.host_bandwidth)
-    set("node.host_bandwidth", *options.host_bandwidth, "--host-bandwidth");
-  if (options.internode_gbps)
-    set("node.internode_bandwidth", *options.internode_gbps + " Gbps", "--internode-gbps");
-}
-
 planner::Constraints read_constraints(const PlanOptions& options, core::Problems& problems) {
   planner::Constraints constraints;
   for (const std::string& text : options.pins)
-    if (const core::Status done = constraints.pin(text); !done.ok()) append(problems, done);
+    core::append(problems, constraints.pin(text));
   for (const std::string& text : options.forbids)
-    if (const core::Status done = constraints.forbid(text); !done.ok()) append(problems, done);
+    core::append(problems, constraints.forbid(text));
   return constraints;
 }
 
@@ -257,7 +155,7 @@ planner::Request read_question(const PlanOptions& options, core::Problems& probl
     if (model.ok())
       request.model = std::move(model).value();
     else
-      append(problems, model);
+      core::append(problems, model);
   } else {
     problems.push_back({"--model", "a model", "none",
                         "name one of `planner models`, a config.json, its folder or a model file"});
@@ -369,17 +267,19 @@ std::string command_of(const PlanOptions& typed) {
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed) {
   core::Problems problems;
   PlanOptions options = typed;
-  if (const core::Status done = split_counted_gpu(options); !done.ok()) append(problems, done);
+  core::append(problems, split_counted_gpu(options));
   planner::Request request = read_question(options, problems);
+  if (options.framework)
+    options.framework = framework_named(*options.framework, request.assumptions);
   request.job = read_job(options, request.model, problems);
   std::vector<hw_profiles::Profile> profiles =
       read_profiles(options, request.assumptions, problems);
   for (hw_profiles::Profile& profile : profiles) {
     set_node(options, profile, problems);
     if (const auto priced = set_price(options.prices, profile); !priced.ok())
-      append(problems, priced);
+      core::append(problems, priced);
     const auto done = hw_profiles::use_framework(profile, request.job.framework, "--framework");
-    if (!done.ok()) append(problems, done);
+    if (!done.ok()) core::append(problems, done);
     if (done.ok() && options.site) set_site(*options.site, profile, problems);
   }
   read_search(options, request, problems);

@@ -42,12 +42,12 @@ core::Result<std::vector<reports::html::Document>> read_documents(
   for (const std::string& path : paths) {
     core::Result<std::string> text = core::read_file(path, core::kMaxJsonBytes);
     if (!text.ok()) {
-      problems.insert(problems.end(), text.problems().begin(), text.problems().end());
+      core::append(problems, text);
       continue;
     }
     auto document = reports::html::parse_document(std::move(text).value(), path);
     if (!document.ok()) {
-      problems.insert(problems.end(), document.problems().begin(), document.problems().end());
+      core::append(problems, document);
       continue;
     }
     document->index = documents.size();
@@ -83,7 +83,7 @@ int report_verb(Arguments arguments) {
     problems.push_back({"--json", "a page", "the machine form",
                         "the files given are the machine form"});
   if (const core::Status target = check_output(output); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+    core::append(problems, target);
   const core::Result<bool> markdown = wants_markdown(output.out, format);
   if (!markdown.ok()) problems.push_back(markdown.problems().front());
   if (!problems.empty()) return refuse(problems);

@@ -134,7 +134,7 @@ void read_failures(const SimulateWords& words, planner::SimulateOptions& o,
     }
     const core::Result<core::Seconds> value = core::parse_duration(*text, name);
     if (!value.ok())
-      problems.insert(problems.end(), value.problems().begin(), value.problems().end());
+      core::append(problems, value);
     else if (!(value->value() >= low && value->value() <= 1e12))
       problems.push_back({name, fmt::format("from {:g} s to 10^12 s", low), *text, ""});
     else
@@ -232,7 +232,7 @@ int simulate_verb(Arguments arguments) {
 
   core::Problems problems;
   if (const core::Status target = check_output(output); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+    core::append(problems, target);
   if (names_traces(words.plan)) {
     refuse_beside_traces(words, problems);
     return simulate_traces(words.plan, words.traces, output, std::move(problems));
@@ -243,7 +243,7 @@ int simulate_verb(Arguments arguments) {
   chakra.open(options, problems);
   const core::Result<planner::Plan> plan = read_plan(words.plan);
   if (!plan.ok())
-    problems.insert(problems.end(), plan.problems().begin(), plan.problems().end());
+    core::append(problems, plan);
   if (!problems.empty()) return refuse(problems);
   if (!plan->chosen) {
     write_reason(words.plan + ": the plan found no feasible strategy, there is nothing to play");

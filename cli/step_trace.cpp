@@ -32,7 +32,7 @@ std::optional<program::IndexRanges> ranges_of(const std::optional<std::string>& 
   if (!text) return std::nullopt;
   core::Result<program::IndexRanges> ranges = program::parse_index_ranges(*text, option);
   if (ranges.ok()) return std::move(ranges).value();
-  problems.insert(problems.end(), ranges.problems().begin(), ranges.problems().end());
+  core::append(problems, ranges);
   return std::nullopt;
 }
 
@@ -77,7 +77,7 @@ std::optional<StepTrace> read_step_trace(const StepTraceWords& words, core::Prob
   trace.choice.ranks = ranges_of(words.ranks, "--ranks", problems);
   trace.choice.micro_batches = ranges_of(words.micro_batches, "--micro-batches", problems);
   if (const core::Status target = core::check_writable(*words.file); !target.ok())
-    problems.insert(problems.end(), target.problems().begin(), target.problems().end());
+    core::append(problems, target);
   return trace;
 }
 

@@ -24,16 +24,6 @@ constexpr std::string_view kOwnLists[] = {"--lora-targets"};
 // Options that count in k = 1024.
 constexpr std::string_view kCounted[] = {"--gpus", "--seq", "--global-batch"};
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t at = text.find(separator);
-    parts.emplace_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 // "8..64", and not "../site.json".
@@ -44,12 +34,12 @@ bool is_range(std::string_view text) {
 }
 
 core::Result<std::vector<std::string>> values_of(std::string_view text, std::string_view option) {
-  if (text.find(';') != std::string_view::npos) return split(text, ';');
+  if (text.find(';') != std::string_view::npos) return split_list(text, ';');
   if (std::ranges::find(kOwnLists, option) != std::end(kOwnLists))
     return std::vector{std::string(text)};
   const bool counted = std::ranges::find(kCounted, option) != std::end(kCounted);
   const bool named = option == "--gpus" && counted_gpu(text.substr(0, text.find(',')));
-  if (named || (!counted && !is_range(text))) return split(text, ',');
+  if (named || (!counted && !is_range(text))) return split_list(text, ',');
   const auto numbers = parse_number_list(text, option);
   if (!numbers.ok()) return numbers.problems();
   std::vector<std::string> values;
@@ -75,7 +65,7 @@ core::Result<std::vector<Axis>> axes_of(const std::vector<NamedValue>& named,
   const auto add = [&](Axis axis, std::string_view text, std::string_view option) {
     auto values = values_of(text, option);
     if (!values.ok()) {
-      problems.insert(problems.end(), values.problems().begin(), values.problems().end());
+      core::append(problems, values);
       return;
     }
     axis.values = std::move(values).value();

@@ -74,6 +74,13 @@ class [[nodiscard]] Result {
 struct Done {};                  // the value of an operation that returns nothing
 using Status = Result<Done>;
 
+// What went wrong, if anything did, behind what did before.
+template <class T>
+void append(Problems& problems, const Result<T>& done) {
+  if (!done.ok())
+    problems.insert(problems.end(), done.problems().begin(), done.problems().end());
+}
+
 // The candidate that `text` was meant for: one that is an edit away, one whose words are in it
 // ("--seq" for "--seq-len"), or the closest in edit distance; "" when none is near.
 std::string_view nearest(std::string_view text, const std::vector<std::string_view>& candidates);

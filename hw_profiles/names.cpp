@@ -178,6 +178,18 @@ core::Result<Meant> node_meant(std::string_view typed, std::string_view where) {
   return meant_of(typed, where, node_entries(), node_spellings(), "node");
 }
 
+// Of one shipped: its own spelling, whatever the letter case and the joint.
+Meant framework_meant(std::string_view typed) {
+  std::string plain(typed);
+  for (char& c : plain)
+    c = c == '-' || c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (is_id_or_path(plain, framework_names())) return {is_path(typed) ? std::string(typed) : plain};
+  for (const auto& [known, id] : framework_spellings())
+    if (known == plain) return {id, fmt::format("{} is predicted as {}", typed, id)};
+  return {std::string(typed)};
+}
+
+Spellings framework_spellings() { return spellings("frameworks"); }
 Spellings gpu_spellings() { return spellings("gpus"); }
 Spellings node_spellings() { return spellings("nodes"); }
 

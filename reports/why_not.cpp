@@ -35,7 +35,7 @@ core::Result<Constraints> constraints_of(const planner::Plan& plan,
   Constraints asked;
   core::Problems problems;
   const auto note = [&](const core::Status& done) {
-    if (!done.ok()) problems.insert(problems.end(), done.problems().begin(), done.problems().end());
+    if (!done.ok()) core::append(problems, done);
   };
   for (const std::string& text : pins) note(asked.pin(text));
   const std::vector<std::string> named = asked.texts();

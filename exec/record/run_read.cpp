@@ -24,7 +24,7 @@ void take(core::Result<T> parsed, T& out, core::Problems& problems) {
   if (parsed.ok())
     out = std::move(parsed).value();
   else
-    problems.insert(problems.end(), parsed.problems().begin(), parsed.problems().end());
+    core::append(problems, parsed);
 }
 
 void read_model(JsonReader model, std::string_view source, RunRecord& record,

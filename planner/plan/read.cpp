@@ -23,7 +23,7 @@ void read_spec(JsonReader& model, std::string_view source, Plan& plan, core::Pro
   if (parsed.ok())
     plan.model = std::move(parsed).value();
   else
-    problems.insert(problems.end(), parsed.problems().begin(), parsed.problems().end());
+    core::append(problems, parsed);
 }
 
 void read_profile(JsonReader& cluster, std::string_view source, Plan& plan,
@@ -35,7 +35,7 @@ void read_profile(JsonReader& cluster, std::string_view source, Plan& plan,
   if (parsed.ok())
     plan.profile = std::move(parsed).value();
   else
-    problems.insert(problems.end(), parsed.problems().begin(), parsed.problems().end());
+    core::append(problems, parsed);
 }
 
 void read_cluster(JsonReader cluster, std::string_view source, Plan& plan,

@@ -108,3 +108,22 @@ TEST_CASE("every spelling and every usual GPU is shipped, and every id means its
     CHECK(gpu(id) == as_shipped);
   }
 }
+
+TEST_CASE("frameworks are meant by how people write them, and by what is built on them") {
+  const auto meant = [](const char* typed) { return hw_profiles::framework_meant(typed); };
+  CHECK(meant("megatron_core").id == "megatron_core");
+  CHECK(meant("Megatron-Core").id == "megatron_core");
+  CHECK(meant("Megatron-Core").assumption.empty());
+  CHECK(meant("NeMo").id == "megatron_core");
+  CHECK(meant("NeMo").assumption == "NeMo is predicted as megatron_core");
+  CHECK(meant("torchtitan").id == "fsdp2");
+  CHECK(meant("My/Own.json").id == "My/Own.json");
+  CHECK(meant("colossal").id == "colossal");
+  const std::vector<std::string> ids = hw_profiles::framework_names();
+  for (const auto& [typed, id] : hw_profiles::framework_spellings()) {
+    INFO(typed);
+    CHECK(std::ranges::find(ids, id) != ids.end());
+    CHECK(std::ranges::find(ids, typed) == ids.end());
+    CHECK(meant(typed.c_str()).id == id);
+  }
+}
