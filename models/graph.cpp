@@ -99,16 +99,25 @@ std::int64_t count_parameters(const Segment& segment, bool with_adapters) {
 }
 
 // passes(operator): how often its forward FLOPs count.
+core::Flops count_gemm_flops(const Segment& segment, double (*passes)(const Operator&)) {
+  core::Flops total{};
+  const auto [first, last] = boost::vertices(segment.graph);
+  for (auto v = first; v != last; ++v) {
+    const Operator& op = segment.graph[*v];
+    if (op.is_gemm) total += passes(op) * op.flops_forward;
+  }
+  return total;
+}
+
 core::Flops count_gemm_flops(const ModelGraph& graph, double (*passes)(const Operator&)) {
   core::Flops total{};
-  for_each_segment(graph, [&](const Segment& segment) {
-    const auto [first, last] = boost::vertices(segment.graph);
-    for (auto v = first; v != last; ++v) {
-      const Operator& op = segment.graph[*v];
-      if (op.is_gemm) total += passes(op) * op.flops_forward;
-    }
-  });
+  for_each_segment(graph,
+                   [&](const Segment& segment) { total += count_gemm_flops(segment, passes); });
   return total;
+}
+
+const Segment& last_layer(const ModelGraph& graph) {
+  return graph.templates.at(static_cast<std::size_t>(graph.layer_template.back()));
 }
 
 double once(const Operator&) { return 1; }
@@ -151,6 +160,25 @@ std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters) {
     total += count_parameters(segment, with_adapters);
   });
   return total;
+}
+
+std::int64_t mtp_parameter_count(const ModelGraph& graph) {
+  const ModelSpec& spec = graph.spec;
+  if (spec.mtp_layers == 0) return 0;
+  const Variants& v = spec.variants;
+  const std::int64_t h = spec.hidden;
+  const std::int64_t norm = v.norm == Norm::layer_norm && v.norm_bias ? 2 * h : h;
+  return spec.mtp_layers * (3 * norm + 2 * h * h + count_parameters(last_layer(graph), false));
+}
+
+core::Flops mtp_step_gemm_flops(const ModelGraph& graph) {
+  const ModelSpec& spec = graph.spec;
+  if (spec.mtp_layers == 0) return {};
+  const auto h = static_cast<double>(spec.hidden);
+  const double projection = 2 * 2 * h * h * static_cast<double>(graph.options.seq_len);
+  return static_cast<double>(spec.mtp_layers) *
+         (core::Flops(3 * projection) + count_gemm_flops(last_layer(graph), trained) +
+          count_gemm_flops(graph.epilogue, trained));
 }
 
 core::Flops forward_gemm_flops(const ModelGraph& graph) { return count_gemm_flops(graph, once); }

@@ -243,6 +243,10 @@ OperatorGraph expand(const ModelGraph& graph);
 
 // Total, unpadded, unsharded, tied storage counted once; adapters not counted unless asked.
 std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters = false);
+// Of the modules for multi-token prediction that the graph leaves out: each has two norms and a
+// final one, a projection of 2h to h, and a layer of the last one's kind. Embedding and head are
+// the model's and not counted again. 0: none.
+std::int64_t mtp_parameter_count(const ModelGraph& graph);
 // GEMM FLOPs of the forward pass of one sample, attention not halved for causality, LM head once
 // (the mfu convention of the plan file). Of one rank: build with tensor = 1 for the whole model.
 core::Flops forward_gemm_flops(const ModelGraph& graph);
@@ -250,7 +254,10 @@ core::Flops forward_gemm_flops(const ModelGraph& graph);
 // product's two operands, no recomputation; weights that take no gradient (LoRA's base) have none.
 // Of a graph for inference, the forward pass alone.
 core::Flops step_gemm_flops(const ModelGraph& graph);
-// Of these, what a causal mask leaves out and kernels do not compute: half of causal attention.
+// By the same convention, of the modules for multi-token prediction: layer, projection and head.
+core::Flops mtp_step_gemm_flops(const ModelGraph& graph);
+// Of step_gemm_flops, what a causal mask leaves out and kernels do not compute: half of causal
+// attention.
 core::Flops masked_step_flops(const ModelGraph& graph);
 
 }  // namespace models

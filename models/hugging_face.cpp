@@ -316,6 +316,7 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   if (type == "deepseek_v3" || type == "kimi_k2") read_deepseek(reader, spec, Scoring::sigmoid);
   read_window(reader, spec, type == "gemma2" ? 2 : type == "gemma3_text" ? 6 : 0);
   read_dropout(reader, spec);
+  reader.optional("num_nextn_predict_layers", spec.mtp_layers, IntRange{0, kMaxMtpLayers});
   reader.ignore_unknown();
   return spec;
 }

@@ -142,6 +142,9 @@ struct ModelSpec {
   // What its own definition has and the graph here leaves out; planner says so: the probability of
   // dropout; 0: none.
   double dropout = 0;
+  // The same of modules that predict further tokens, one a depth [deepseekv3] section 2.2: planner
+  // says how large they are (mtp_parameter_count), and that it leaves them out.
+  std::int64_t mtp_layers = 0;
 
   // Defaults of a job on this model.
   std::int64_t default_seq_len = 1;     // tokens per sample; 1 for chains and graphs
@@ -196,6 +199,7 @@ inline constexpr std::int64_t kMaxLayers = 65'536;
 inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 26;
 inline constexpr std::int64_t kMaxExperts = 65'536;
 inline constexpr std::int64_t kMaxLayerKinds = 64;
+inline constexpr std::int64_t kMaxMtpLayers = 16;
 inline constexpr double kMaxParameters = 1e15;
 
 }  // namespace models

@@ -148,6 +148,7 @@ void read_transformer(JsonReader& r, ModelSpec& spec) {
   r.optional_named("activation", kActivationValues, spec.activation);
   read_variants(r, spec.variants, false);
   read_kinds(r, spec);
+  r.optional("mtp_layers", spec.mtp_layers, IntRange{0, kMaxMtpLayers});
   spec.tied_embeddings = spec.variants.token_features == 0;
   if (spec.variants.token_features > 0) return;  // no vocabulary
   r.required("vocab", spec.vocab, kWidthRange);
@@ -248,6 +249,7 @@ std::string spec_to_json(const ModelSpec& spec, int indent) {
       out.set("activation", name(spec.activation));
     write_variants(spec.variants, variants_of(spec.family), out);
     if (!spec.kinds.empty()) write_kinds(spec, out);
+    if (spec.mtp_layers > 0) out.set("mtp_layers", spec.mtp_layers);
   } else if (spec.family == Family::graph) {
     write_graph(spec, out);
   } else {

@@ -21,8 +21,9 @@ namespace models {
 // Hugging Face: model_type gpt2, llama, mistral, qwen2, qwen3, mixtral, mpt, bert and gpt_neox;
 // absent keys have transformers' defaults where it has them. Options that change the mathematics to
 // something that no builder makes are refused; a sliding window is left out (attention is full, the
-// source says so); dropout is not modelled and ignored, as are the many keys that concern neither
-// shape nor arithmetic. Default batch: gpt2 as many samples as make 524,288 tokens, at most 512;
+// source says so); dropout and modules for multi-token prediction are read, for planner to say that
+// it leaves them out; the many keys that concern neither shape nor arithmetic are ignored.
+// Default batch: gpt2 as many samples as make 524,288 tokens, at most 512;
 // bert 131,072; others 4,194,304 tokens of sequences of at most 8192.
 core::Result<ModelSpec> parse_spec(std::string_view text, const std::string& source_name,
                                    const std::string& name = "model");

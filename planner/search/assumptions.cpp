@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "core/check.hpp"
 #include "core/parse_units.hpp"
+#include "models/graph.hpp"
 #include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/regime.hpp"
 #include "planner/lowering/lower.hpp"
@@ -97,6 +99,17 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile,
                      "expected within the stated range",
                      where, *site.device, site.host.value_or(1), site.links.value_or(1),
                      site.network.value_or(1), 100 * known.coverage);
+}
+
+std::string left_out_mtp(const models::ModelSpec& spec, std::int64_t seq_len) {
+  const auto graph = models::build_graph(spec, {.seq_len = seq_len});
+  PLANNER_CHECK(graph.ok(), "a model that was refused is not planned");
+  const double more = models::mtp_step_gemm_flops(*graph) / models::step_gemm_flops(*graph);
+  return fmt::format("multi-token prediction is left out: {} of {:.2f} billion parameters, "
+                     "{:.1f} % of the step's products",
+                     spec.mtp_layers == 1 ? "1 module"
+                                          : fmt::format("{} modules", spec.mtp_layers),
+                     static_cast<double>(models::mtp_parameter_count(*graph)) / 1e9, more * 100);
 }
 
 void state_masked_share(const Question& question, Plan& plan) {

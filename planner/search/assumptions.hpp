@@ -2,6 +2,7 @@
 // Internal to the search: sentences of Plan::assumptions that need more than the question to say.
 // Pure; thread-safe.
 
+#include <cstdint>
 #include <string>
 
 #include "planner/evaluate/evaluate.hpp"
@@ -16,6 +17,10 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile,
 // Attention of long samples makes mfu look better than the kernels are: how much of what it counts
 // a causal mask leaves out, where that is worth telling.
 void state_masked_share(const Question& question, Plan& plan);
+
+// That the modules for multi-token prediction are left out, and what they would add.
+// REQUIRES: the model has some, and can be built.
+std::string left_out_mtp(const models::ModelSpec& spec, std::int64_t seq_len);
 
 // What a choice that keeps something in the memory of its hosts assumes.
 void state_hosts(const Request& request, Plan& plan);

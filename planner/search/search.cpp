@@ -78,6 +78,8 @@ void complete(const Request& request, Plan& plan) {
   if (plan.model.dropout > 0 && plan.job.mode != Mode::inference)
     assume(fmt::format("dropout of {} is left out: its elementwise kernels are not counted",
                        plan.model.dropout));
+  if (plan.model.mtp_layers > 0 && plan.job.mode != Mode::inference)
+    assume(left_out_mtp(plan.model, plan.job.seq_len));
   if (plan.model.variants.pooler)
     assume("the pooled token is computed, the loss of its sentence task is not");
   if (plan.job.mode == Mode::inference)

@@ -73,6 +73,7 @@ TEST_CASE("published configurations of decoders give the zoo's layers and parame
         "moe_intermediate_size": 1408, "n_group": 1, "n_routed_experts": 128,
         "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 96,
         "num_experts_per_tok": 8, "num_hidden_layers": 46, "num_key_value_heads": 8,
+        "num_nextn_predict_layers": 1,
         "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "routed_scaling_factor": 1.0,
         "tie_word_embeddings": false, "use_qk_norm": false, "vocab_size": 151552})"},
       {"deepseek-v2-lite", R"({"model_type": "deepseek_v2", "attention_bias": false,
@@ -105,6 +106,7 @@ TEST_CASE("published configurations of decoders give the zoo's layers and parame
     for_each_kind(known, [&](const LayerView& kind) { expected.push_back(kind.variants); });
     CHECK(own == expected);
     CHECK(spec->activation == known.activation);
+    CHECK(spec->mtp_layers == known.mtp_layers);
     CHECK(parameter_count(*build_graph(*spec, {})) == parameter_count(*build_graph(known, {})));
   }
 }
@@ -166,6 +168,28 @@ TEST_CASE("latent attention keeps latents, and joins heads of 192 and 128 column
   CHECK(find_parameter(layer, "attn.q_b.weight").elements == 128 / 8 * 192 * 1536);
   CHECK(find_parameter(layer, "attn.kv_b.weight").elements == 128 / 8 * 256 * 512);
   CHECK(find_parameter(layer, "attn.k_rope.weight").elements == 64 * 7168);
+}
+
+TEST_CASE("a module for multi-token prediction is a layer, a projection and three norms, by hand") {
+  ModelSpec spec = *find_model("deepseek-v3");
+  const auto graph = build_graph(spec, {.seq_len = 8});
+  // h = 7168. Attention: 1536 h + 128 x 192 x 1536 + (512 + 64) h + 128 x 256 x 512 + 128 x 128 h
+  // and norms of 1536 and 512: 187,107,328. Router 256 h, experts 257 x 3 x 2048 h, two norms.
+  const std::int64_t h = 7168;
+  const std::int64_t layer = 187'107'328 + 256 * h + 257 * 3 * 2048 * h + 2 * h;
+  CHECK(layer == 11'507'286'016);
+  CHECK(mtp_parameter_count(*graph) == layer + 2 * h * h + 3 * h);  // published: 11.5 billion
+  // Products: those of one mixture more, of the head, and of the projection.
+  ModelSpec deeper = spec;
+  deeper.layers = 62;
+  deeper.runs.back().times = 59;
+  const double one_more = (step_gemm_flops(*build_graph(deeper, {.seq_len = 8})) -
+                           step_gemm_flops(*graph)).value();
+  const double head = 6.0 * 8 * 7168 * 129280, projection = 6.0 * 8 * 2 * 7168 * 7168;
+  CHECK(std::abs(mtp_step_gemm_flops(*graph).value() / (one_more + head + projection) - 1) < 1e-12);
+  spec.mtp_layers = 0;
+  CHECK(mtp_parameter_count(*build_graph(spec, {})) == 0);
+  CHECK(parse_spec(spec_to_json(*find_model("glm-4.5")), "again")->mtp_layers == 1);
 }
 
 TEST_CASE("what contradicts itself in a decoder is named") {
