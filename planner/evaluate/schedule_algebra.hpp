@@ -11,8 +11,9 @@
 //                 ranks (tied embeddings), m >= 2p-1
 //   pipedream, pipedream_2bw   zero as a period [pipedream, pipedream-2bw]; (p-1)(B+W) where the
 //                 step's end joins the ranks: the last one's next pass waits for the first one's
-// Of others (zb_v) the passes are played, over at most 2p+1 micro-batches: more of them leave it
-// unchanged. naive is one stage after the other: its stages' other turns, which its caller knows.
+// Of others (zb_v, dualpipe_v) the passes are played, over at most 2p+1 micro-batches: more of them
+// leave it unchanged. naive is one stage after the other: its stages' other turns, which its caller
+// knows.
 // No optimizer here needs a global norm, so that zb_h2 and zb_v run from step to step without a
 // pause; tied embeddings, which add two ranks' gradients, end that for zb_h2 (zb_v keeps them on
 // one rank). Pure; thread-safe.

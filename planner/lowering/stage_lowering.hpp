@@ -91,7 +91,7 @@ class StageLowering {
 
   // stage_lowering.cpp: layers, boundaries, routines.
   // Where a layer's forward pass leaves its output: for the next layer, for the message to the next
-  // rank, or (zb_v, last rank) for the next chunk.
+  // rank, or (in a V, last rank) for the next chunk.
   enum class Output : std::uint8_t { boundary, message, next_chunk };
   static constexpr int kBackward = 3, kWeightGradient = 4;  // LayerKey::kind beside ForwardMode
   struct LayerKey {

@@ -17,7 +17,8 @@
 namespace planner {
 
 enum class Schedule : std::uint8_t {
-  none, naive, gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, zb_v, pipedream, pipedream_2bw
+  none, naive, gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, zb_v, dualpipe_v, pipedream,
+  pipedream_2bw
 };
 
 // A rank of a pipeline, and what it has to do in a step.
@@ -53,6 +54,7 @@ struct ScheduleDef {
   std::array<std::string_view, 2> other_names{};  // what papers and frameworks call it
   std::string_view source{};           // the paper
   program::Order order = program::Order::straight;
+  bool pairs = false;                  // of a V: see program::Schedule
   // Forward passes before the first backward pass; weight passes behind their input gradients, in
   // micro-batches; updates that the weights of a pass are behind. See program::Schedule.
   OfPlace warm_up = nullptr, lag = nullptr, delay = nullptr;  // null: 0
@@ -108,6 +110,11 @@ inline constexpr std::array kSchedules{
                 .source = "zb-v", .order = program::Order::v_shape,
                 .chunks = ChunksOfRank::two_in_v, .micro_batches = {.of_rank = 2, .less = 1},
                 .splits_backward = true, .torch = "ZBVZeroBubble"},
+    ScheduleDef{.schedule = Schedule::dualpipe_v, .name = "dualpipe_v",
+                .other_names = {"dualpipev"}, .source = "dualpipe",
+                .order = program::Order::v_shape, .pairs = true,
+                .chunks = ChunksOfRank::two_in_v, .micro_batches = {.of_rank = 2},
+                .splits_backward = true},
     ScheduleDef{.schedule = Schedule::pipedream, .name = "pipedream", .source = "pipedream",
                 .warm_up = [](const PipelinePlace& p) { return p.behind(); },
                 .delay = [](const PipelinePlace& p) { return p.behind(); },

@@ -41,6 +41,7 @@ program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_b
   schedule.rank = stage;
   schedule.chunks = static_cast<int>(s.virtual_stages);
   schedule.order = def.order;
+  schedule.pairs = def.pairs;
   schedule.split = def.splits_backward;
   schedule.flushes = def.flushes;
   schedule.lag = slots(def.lag);

@@ -11,7 +11,7 @@
 //                members of a group call the same collectives in the same order per stream
 //   passes       in training each layer's forward has exactly one backward in each micro-batch;
 //                where the schedule splits it, each input gradient has its weight gradient
-//   accumulation persistent gradients add up in ascending micro-batches; under zb_v those of each
+//   accumulation persistent gradients add up in ascending micro-batches; in a V those of each
 //                operator do (tied embeddings and head are passes of their own on one rank)
 //   versions     without flush: each micro-batch of step s reads, in every pass, the weights that
 //                s - delay updates made, and an update starts from those of the one before

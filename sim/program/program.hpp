@@ -16,7 +16,7 @@
 // and must be marked as such (Wait::may_precede).
 //
 // Accumulation order, so that "equal" is well defined: micro-batches ascend in every schedule;
-// within a micro-batch parameter gradients are added in action order (under zb_v a rank may hold
+// within a micro-batch parameter gradients are added in action order (in a V a rank may hold
 // both ends of the model: tied embeddings and head add to one gradient in the order of its passes);
 // over ranks by reduction_order() of each collective; see Accumulation.
 //
@@ -50,7 +50,7 @@ inline constexpr int kTerms = 6;
 std::string_view name(Term term);
 
 // context carries what passes round a ring of context ranks beside the computation on it.
-// send_back and receive_back carry the messages of zb_v's second arm, from the last rank back to
+// send_back and receive_back carry the messages of a V's second arm, from the last rank back to
 // the first, whose order is its own. Without a pipeline, send has the turns of a server that
 // answers beside its worker's step (turns.hpp).
 enum class Stream : std::uint8_t {

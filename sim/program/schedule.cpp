@@ -10,8 +10,9 @@ std::int64_t Schedule::in_flight() const {
   const std::int64_t m = micro_batches;
   if (!flushes) return warm_up + 1;
   if (order != Order::v_shape) return std::min(warm_up + 1, m * chunks);
-  // Both chunks, before the first weight gradients and ever after (phases of plan_v).
-  return std::min<std::int64_t>(2 * ranks, 2 * m);
+  // Both chunks, before the first weight gradients and ever after (phases of plan_v); of a pair the
+  // forward pass comes first (plan_pairs).
+  return std::min<std::int64_t>(2 * ranks + (pairs ? 1 : 0), 2 * m);
 }
 
 std::int64_t Schedule::slots() const {
@@ -30,7 +31,7 @@ Passes::Passes(const Schedule& s, StepOf which)
   if (!s.flushes)
     plan_endless(s, which);
   else if (s.order == Order::v_shape)
-    plan_v(s);
+    s.pairs ? plan_pairs(s) : plan_v(s);
   else
     plan_line(s);
   settle();
@@ -95,6 +96,36 @@ void Passes::plan_v(const Schedule& s) {
   add(r, {w1, w0});
 }
 
+// The eight steps of DeepSeek's DualPipeV [dualpipe]: forward passes; both chunks in turn; backward
+// passes with their weight gradients between; pairs; the last backward passes, of which the second
+// half leaves its weight gradients to the end, where they are taken in the order in which they were
+// left. A rank has at least 2p micro-batches: fewer are the same with passes left out.
+void Passes::plan_pairs(const Schedule& s) {
+  const std::int64_t p = s.ranks, r = s.rank, n = std::max(s.micro_batches, 2 * p);
+  const Phase::Step f0{PassKind::forward, 0}, f1{PassKind::forward, 1};
+  const Phase::Step b0{PassKind::input_gradient, 0}, b1{PassKind::input_gradient, 1};
+  const Phase::Step w0{PassKind::weight_gradient, 0}, w1{PassKind::weight_gradient, 1};
+  const std::int64_t behind = p - r - 1, last = r + 1, odd = last % 2, half = last / 2;
+  add(2 * behind, {f0});
+  add(last, {f0, f1});
+  add(behind, {b1, w1, f1});
+  add(n - 2 * p + last, {f0, b1, w1, f1, b0, w0});
+  add(behind, {b1, w1, f1, b0, w0});
+  add(half, {b1, w1, b0, w0});
+  add(odd, {b1, w1, b0});
+  add(half, {b1, b0});
+  // Left so far: w0 where odd, and half times w1 w0. Each further b0 takes one and leaves w0.
+  const std::int64_t first = std::min(odd, behind), rest = behind - first;
+  const std::int64_t pairs = std::min(half, rest / 2), single = rest % 2 == 1 && pairs < half;
+  add(first, {w0, b0});
+  add(pairs, {w1, b0, w0, b0});
+  add(single, {w1, b0});
+  add(pairs < half ? 0 : rest - 2 * pairs, {w0, b0});
+  add(odd - first + single, {w0});
+  add(half - pairs - single, {w1, w0});
+  add(behind, {w0});
+}
+
 Pass Passes::pass_of(const Phase::Step& step) const {
   const std::int64_t k = counter(step);
   if (order_ != Order::interleaved) return {step.kind, std::max(step.chunk, 0), k};
@@ -128,12 +159,17 @@ void Passes::advance() {
   settle();
 }
 
+static bool same(const Phase::Step& a, const Phase::Step& b) {
+  return a.kind == b.kind && a.chunk == b.chunk;
+}
+
 std::int64_t Passes::ordinary_periods() const {
   if (step_ != 0) return 0;
   const Phase& phase = phases_[phase_];
   std::int64_t periods = (phase.rounds - round_) / period_rounds_;
   for (int i = 0; i < phase.count && periods > 0; ++i) {
     const Phase::Step& step = phase.steps[static_cast<std::size_t>(i)];
+    if (i >= 2 && same(step, phase.steps[static_cast<std::size_t>(i - 2)])) return 0;  // twice
     std::int64_t first = counter(step), beyond = last_of(step) - first;
     if (order_ == Order::interleaved) {  // by groups; one begun counts as begun anew
       first /= period_rounds_;

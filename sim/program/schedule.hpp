@@ -8,7 +8,9 @@
 //                              passes take the chunks in descending order)
 //   zb_h1, zb_h2 [zero-bubble] B makes input gradients alone; the weight gradients W follow `lag`
 //                              micro-batches behind: w = p-r-1, lag r and w = 2(p-r-1), lag 2r
-//   zb_v [zb-v]          two chunks in V shape (r and 2p-1-r), phases of phases_of()
+//   zb_v [zb-v]          two chunks in V shape (r and 2p-1-r), phases of plan_v()
+//   dualpipe_v [dualpipe] the same chunks, phases of plan_pairs(): a forward pass of one chunk and
+//                        the backward pass of the other that may run beside it stand together
 //   pipedream_2bw [pipedream-2bw], pipedream [pipedream] (of one micro-batch a step)
 //                        1f1b that never flushes: w = p-r-1 forward passes fill the pipeline before
 //                        the first step, each step is (F B)^m, its forward passes w micro-batches
@@ -47,6 +49,7 @@ struct Schedule {
   std::int64_t micro_batches = 1;
   std::int64_t warm_up = 0;            // forward passes before the first backward pass
   Order order = Order::straight;
+  bool pairs = false;                  // v_shape: a forward pass beside the other chunk's backward
   bool split = false;                  // weight gradients are passes of their own
   std::int64_t lag = 0;                // micro-batches that they follow behind (straight)
   int chunks = 1;                      // parts of the model on this rank
@@ -110,12 +113,13 @@ class Passes {
   void skip_rounds(std::int64_t rounds);
 
  private:
-  static constexpr std::size_t kPhases = 8;
+  static constexpr std::size_t kPhases = 15;
   using Counter = std::array<std::int64_t, 2>;  // of each chunk, or the first of all chunks
 
   void plan_line(const Schedule& s);
   void plan_endless(const Schedule& s, StepOf which);
   void plan_v(const Schedule& s);
+  void plan_pairs(const Schedule& s);
   void add(std::int64_t rounds, std::initializer_list<Phase::Step> steps);
   std::int64_t& counter(const Phase::Step& step) {
     return counters_[static_cast<std::size_t>(step.kind)]

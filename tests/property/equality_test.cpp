@@ -114,6 +114,7 @@ TEST_CASE("chunks and split backward passes change no bit") {
   for (std::int64_t p : {2, 3}) cell(Schedule::zb_h1, p, 1);
   cell(Schedule::zb_h2, 2, 1);
   for (std::int64_t p : {2, 3}) cell(Schedule::zb_v, p, 2);
+  for (std::int64_t p : {2, 3}) cell(Schedule::dualpipe_v, p, 2);
   Strategy s = strategy(2, 12, 1, stages(2, Schedule::interleaved));
   s.virtual_stages = 2;
   for (std::int64_t chunks : {2, 3})

@@ -74,11 +74,12 @@ TEST_CASE(
 
 TEST_CASE("executed memory and traffic equal the prediction with chunks and split passes") {
   for (Schedule schedule :
-       {Schedule::interleaved, Schedule::zb_h1, Schedule::zb_h2, Schedule::zb_v}) {
+       {Schedule::interleaved, Schedule::zb_h1, Schedule::zb_h2, Schedule::zb_v,
+        Schedule::dualpipe_v}) {
     Strategy s = with(1, 12);
     s.pipeline = 2;
     s.schedule = schedule;
-    const bool several = schedule == Schedule::interleaved || schedule == Schedule::zb_v;
+    const bool several = schedule == Schedule::interleaved || in_v(schedule);
     s.virtual_stages = several ? 2 : 1;
     check_cell(tiny_gpt(), {"chunks", s, 0}, "fp32");
     if (schedule != Schedule::interleaved) continue;
@@ -90,16 +91,17 @@ TEST_CASE("executed memory and traffic equal the prediction with chunks and spli
 TEST_CASE("executed memory and traffic equal the prediction on both arms of the V") {
   for (const models::ModelSpec& spec : {tiny_gpt(), tiny_llama(), tiny_gpt(7)})
     for (const std::int64_t p : {2, 3})
-      for (const std::int64_t data : {1, 2}) {
-        Strategy s = with(data, 12);
-        s.pipeline = p;
-        s.schedule = Schedule::zb_v;
-        s.virtual_stages = 2;
-        if (data > 1) s.sharding = Sharding::zero1, s.shard_group = data;
-        check_cell(spec, {"V", s, 0}, "mixed");
-        s.checkpoint = Checkpoint::selective;
-        check_cell(spec, {"V", s, 0}, "fp32");
-      }
+      for (const std::int64_t data : {1, 2})
+        for (const Schedule schedule : {Schedule::zb_v, Schedule::dualpipe_v}) {
+          Strategy s = with(data, 12);
+          s.pipeline = p;
+          s.schedule = schedule;
+          s.virtual_stages = 2;
+          if (data > 1) s.sharding = Sharding::zero1, s.shard_group = data;
+          check_cell(spec, {"V", s, 0}, "mixed");
+          s.checkpoint = Checkpoint::selective;
+          check_cell(spec, {"V", s, 0}, "fp32");
+        }
 }
 
 TEST_CASE("executed memory and traffic equal the prediction with untied embeddings") {

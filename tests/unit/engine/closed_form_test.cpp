@@ -41,6 +41,8 @@ TEST_CASE("closed forms follow the sweep: within 2 % at the median, 10 % at wors
                                Space{"gpt2-1.5b", "h100-sxm-80g", 8, 1024, 512,
                                      {"schedule=zb_v"}},
                                Space{"gpt2-124m", "rtx3090", 8, 1024, 64, {"schedule=zb_v"}},
+                               Space{"gpt2-124m", "rtx3090", 8, 1024, 64,
+                                     {"schedule=dualpipe_v"}},
                                Space{"llama2-7b", "a100-sxm-80g", 16, 4096, 64,
                                      {"schedule=zb_v"}},
                                Space{"gpt2-1.5b", "h100-sxm-80g", 8, 1024, 512,

@@ -65,6 +65,7 @@ TEST_CASE("sweep and engine agree on candidates of every kind, folded and unfold
       Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 32, {"schedule=zb_h1", "pipeline=4"}},
       Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 32, {"schedule=zb_h2", "pipeline=4"}},
       Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 32, {"schedule=zb_v", "pipeline=4"}},
+      Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 32, {"schedule=dualpipe_v", "pipeline=4"}},
       Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 32, {"schedule=pipedream_2bw", "pipeline=4"}},
       Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 8, {"schedule=pipedream", "pipeline=4"}},
       Space{"gpt2-124m", "rtx3090", 8, 128, 16, {"schedule=naive", "pipeline=2"}},

@@ -71,4 +71,8 @@ TEST_CASE("experts that nobody divides, and recomputed layers, leave nothing to 
   CHECK(refused([](Strategy& s) { s.expert = 1; }));
   CHECK(refused([](Strategy& s) { s.checkpoint = Checkpoint::every_k; }));
   CHECK(refused([](Strategy& s) { s.pipeline = 2, s.data = s.shard_group = 32; }));
+  CHECK_FALSE(refused([](Strategy& s) {  // pairs of its two chunks
+    s.pipeline = s.virtual_stages = 2, s.data = s.shard_group = 32;
+    s.schedule = Schedule::dualpipe_v;
+  }));
 }

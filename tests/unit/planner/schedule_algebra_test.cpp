@@ -36,6 +36,26 @@ TEST_CASE("four equal stages idle as worked by hand") {
   CHECK(bubble(shape(Schedule::zb_v, 4, 2, 8), {2, 2, 2}, false) == 0);
 }
 
+TEST_CASE("dualpipe_v idles as worked by hand, and no more than published") {
+  // p = 2, m = 4, F = B = W = 1, messages free. Rank 0: F0 F1 F2 until 3, when rank 1 has F0';
+  // F0' B0' W0' F1' F3 B1' W1' F2' until 11, B0 of rank 1 since 10; B0 W0 B2' W2' F3' B1 W1 B3' W3'
+  // B2 W2 until 22. Rank 1 ends B3 at 23: B3 W3 until 25, of which 24 are passes.
+  const Idle idle = played(shape(Schedule::dualpipe_v, 2, 2, 4), {1, 1, 1});
+  CHECK(idle.makespan == 1);
+  CHECK(idle.period == 1);
+  // [dualpipe]: (p - 1)(F&B + B - 3W) of half stages; B has its W. There both messages of a pair
+  // leave when both passes have ended; here a forward pass ends, and sends, before the backward.
+  for (const std::int64_t p : {2, 4, 5})
+    for (const std::int64_t m : {2 * p, 2 * p + 1, 3 * p})
+      for (const PassTimes& t : {PassTimes{1, 1, 1}, {2, 2, 1}, {3, 4, 2}}) {
+        CAPTURE(p, m, t.forward, t.input_gradient, t.weight_gradient);
+        const std::int64_t b = t.input_gradient + t.weight_gradient;
+        const Strategy s = shape(Schedule::dualpipe_v, p, 2, m);
+        CHECK(played(s, t).makespan <= (p - 1) * (t.forward + b + b - 3 * t.weight_gradient));
+        CHECK(played(s, t).makespan >= p - 1);
+      }
+}
+
 TEST_CASE("messages travel beside the passes, as worked by hand") {
   // Four ranks, links of 1, 5 and 1 between them and 5 back to the first.
   const std::vector<std::int64_t> links{1, 5, 1, 5};

@@ -25,6 +25,12 @@ Schedule v_shape(int p, int r, std::int64_t m) {
           .rank = r};
 }
 
+Schedule pairs(int p, int r, std::int64_t m) {
+  Schedule s = v_shape(p, r, m);
+  s.pairs = true;
+  return s;
+}
+
 Schedule without_flush(int p, int r, std::int64_t m) {
   return {.micro_batches = m, .warm_up = p - r - 1, .ranks = p, .rank = r, .flushes = false};
 }
@@ -79,6 +85,24 @@ TEST_CASE("passes come in hand-worked orders") {
         "F0 F0' F1 F1' B0' W0' F2 B0 W0 F2' B1' W1' B1 B2' B2 W1 W2' W2");
 }
 
+TEST_CASE("dualpipe_v takes DeepSeek's eight steps, by hand") {
+  // p = 2, 4 micro-batches; | between the steps that a rank has.
+  CHECK(text(pairs(2, 0, 4)) ==
+        "F0 F1 "                          // 1: 2 (p - r - 1) forward passes
+        "F2 F0' "                         // 2: r + 1 of both chunks
+        "B0' W0' F1' "                    // 3: p - r - 1
+        "F3 B1' W1' F2' B0 W0 "           // 4: m - 2p + r + 1 pairs of pairs
+        "B2' W2' F3' B1 W1 "              // 5: p - r - 1
+        "B3' W3' B2 "                     // 6: r + 1, the second half without W
+        "W2 B3 "                          // 7: p - r - 1
+        "W3");                            // 8: r + 1
+  CHECK(text(pairs(2, 1, 4)) ==
+        "F0 F0' F1 F1' "                  // 2
+        "F2 B0' W0' F2' B0 W0 F3 B1' W1' F3' B1 W1 "  // 4
+        "B2' W2' B2 W2 B3' B3 "           // 6
+        "W3' W3");                        // 8
+}
+
 TEST_CASE("without flush a run fills, repeats and drains") {
   const Schedule first = without_flush(3, 0, 3), last = without_flush(3, 2, 3);
   CHECK(text(first, {0, 4}) == "F0 F1 F2 B0 F3 B1 F4 B2");
@@ -127,6 +151,7 @@ TEST_CASE("passes in flight are those of the published table") {
   CHECK(split(4, 3, 16, 1).slots() == 4);   // as many as 1f1b's rank 0 on every rank
   CHECK(split(4, 0, 16, 2).in_flight() == 7);  // 2p - 1
   CHECK(v_shape(4, 2, 16).in_flight() == 8);  // 2p half stages: 1f1b's p stages
+  CHECK(pairs(4, 2, 16).in_flight() == 9);    // 2p + 1 half stages, as DeepSeek's table says
 }
 
 TEST_CASE("every order takes each pass once, and holds what it says") {
@@ -142,6 +167,9 @@ TEST_CASE("every order takes each pass once, and holds what it says") {
         }
         const Held held = walk(v_shape(p, r, m));
         CHECK(held.slots <= v_shape(p, r, m).slots());
+        const Held paired = walk(pairs(p, r, m));
+        CHECK(paired.slots <= pairs(p, r, m).slots());
+        if (m >= 2 * p) CHECK(paired.in_flight == pairs(p, r, m).in_flight());
         if (m % p != 0) continue;
         for (int v : {2, 3}) {
           const Schedule s = interleaved(p, r, v, m);
@@ -199,7 +227,7 @@ TEST_CASE("memory over a schedule equals that of its passes joined one by one") 
     for (int r = 0; r < p; ++r)
       for (const Schedule& s :
            {interleaved(p, r, 2, p), interleaved(p, r, 3, 2 * p), interleaved(p, r, 4, 9 * p),
-            split(p, r, 12, 1), split(p, r, 12, 2), v_shape(p, r, 12)}) {
+            split(p, r, 12, 1), split(p, r, 12, 2), v_shape(p, r, 12), pairs(p, r, 12)}) {
         RoutineFootprints<LiveFootprint> f;
         f.begin = any(up_to(5));
         f.end = any(-up_to(5));
@@ -226,6 +254,7 @@ TEST_CASE("memory over a schedule equals that of its passes joined one by one") 
 
 TEST_CASE("leaving periods out comes to the same passes") {
   for (const Schedule& s : {interleaved(3, 1, 2, 30), split(3, 1, 30, 2), v_shape(3, 1, 30),
+                            pairs(3, 1, 30), pairs(6, 2, 30),
                             Schedule{.micro_batches = 30, .warm_up = 2}}) {
     Passes a(s), b(s);
     while (!a.done()) {
