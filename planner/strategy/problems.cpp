@@ -202,9 +202,9 @@ class Rules {
     const Phrase own(name(s_.schedule));
     NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
          Phrase(name(s_.sharding)), "gradients of a unit must wait for its weight gradients");
-    NEED(s_.checkpoint == Checkpoint::none || s_.checkpoint == Checkpoint::selective, "checkpoint",
-         "none or selective with " + own, Phrase(name(s_.checkpoint)),
-         "what recomputation frees must be kept again for the weight gradients");
+    NEED(s_.checkpoint == Checkpoint::none || drops_within_layers(s_.checkpoint), "checkpoint",
+         "none, selective, selective_op or pointwise with " + own, Phrase(name(s_.checkpoint)),
+         "what whole layers recompute must be kept again for the weight gradients");
     NEED(!s_.sequence_parallel, "sequence_parallel", "false with " + own, "true",
          "gathered rows would have to be gathered again for the weight gradients");
     NEED(models::is_transformer(spec_.family), "schedule",

@@ -104,6 +104,10 @@ TEST_CASE("chunks and split backward passes change no bit") {
     check_gpt(s);
     if (schedule == Schedule::interleaved) return;
     check_gpt(s, "mixed");
+    for (const Checkpoint again : {Checkpoint::selective_op, Checkpoint::pointwise}) {
+      s.checkpoint = again;
+      check_gpt(s);
+    }
     s = strategy(2, 12, 1, stages(p, schedule));
     s.virtual_stages = chunks;
     sharded(Sharding::zero1)(s);

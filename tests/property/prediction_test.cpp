@@ -99,8 +99,11 @@ TEST_CASE("executed memory and traffic equal the prediction on both arms of the 
           s.virtual_stages = 2;
           if (data > 1) s.sharding = Sharding::zero1, s.shard_group = data;
           check_cell(spec, {"V", s, 0}, "mixed");
-          s.checkpoint = Checkpoint::selective;
-          check_cell(spec, {"V", s, 0}, "fp32");
+          for (const Checkpoint again :
+               {Checkpoint::selective, Checkpoint::selective_op, Checkpoint::pointwise}) {
+            s.checkpoint = again;
+            check_cell(spec, {"V", s, 0}, "fp32");
+          }
         }
 }
 
