@@ -21,6 +21,9 @@ using program::RankClass;
 
 constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
 
+// Micro-batches beside which exchanges of experts are hidden: of so many, one has no neighbour.
+std::int64_t hidden_beside(const Strategy& s) { return s.expert_overlap ? s.grad_accum : 1; }
+
 // The first layers of the model on one rank (of a group that exchanges rows), one micro-batch.
 // Reductions of gradients, which are not a layer's, come after the passes.
 program::Program probe(const Question& q, const models::ModelGraph& graph, const Strategy& s,
@@ -31,6 +34,8 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   one.expert = s.expert;
   one.expert_tensor = s.expert_tensor;
   one.expert_dispatch = s.expert_dispatch;
+  one.expert_overlap = s.expert_overlap;
+  one.grad_accum = hidden_beside(s);
   one.data = s.expert_data_ranks();
   one.overlap = false;
   one.micro_batch = micro_batch;
@@ -39,7 +44,7 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   one.stages = {layers};
   if (drops_within_layers(s.checkpoint)) one.checkpoint = s.checkpoint;
   Job job = q.job;
-  job.global_batch = micro_batch * one.data;
+  job.global_batch = micro_batch * one.data * one.grad_accum;
   return lower(graph, job, one, {});   // of its layers alone
 }
 
@@ -317,7 +322,7 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   const std::int64_t tokens = question_->job.seq_len, few = (kTokens + tokens - 1) / tokens;
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
   const CostsKey key{&graph, drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
-                     samples, s.loss_chunks};
+                     samples, s.loss_chunks, s.expert_dispatch, hidden_beside(s)};
   auto known = costs_.find(key);
   if (known == costs_.end())
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;

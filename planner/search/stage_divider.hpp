@@ -54,9 +54,10 @@ class StageDivider {
   static bool varies(const models::ModelGraph& graph) { return graph.templates.size() > 1; }
 
  private:
-  // The graph, what layers make again by themselves, micro-batch, chunks of the loss.
-  using CostsKey =
-      std::tuple<const models::ModelGraph*, Checkpoint, std::int64_t, std::int64_t>;
+  // The graph, what layers make again by themselves, micro-batch, chunks of the loss; how rows
+  // travel to experts, and beside how many micro-batches.
+  using CostsKey = std::tuple<const models::ModelGraph*, Checkpoint, std::int64_t, std::int64_t,
+                              ExpertDispatch, std::int64_t>;
   // With recomputation, the number of stages, and of a stage's chunks; micro-batches and shards.
   using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t, std::int64_t,
                                 std::int64_t, std::int64_t>;
