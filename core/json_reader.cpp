@@ -201,6 +201,16 @@ void JsonReader::allow_only_known() {
     problem("", "known keys", fmt::format("{} more unknown ones", unknown - kMaxUnknownNamed));
 }
 
+std::vector<std::string> JsonReader::unknown() const {
+  std::vector<std::string> found;
+  if (!value_) return found;
+  for (const Json::Member& m : value_->members())
+    if (!m.value.is_null() && std::find(known_.begin(), known_.end(), m.key) == known_.end() &&
+        !hidden_problem(m.key, source_))
+      found.push_back(m.key);
+  return found;
+}
+
 bool JsonReader::read(const Json& value, std::string_view pointer, bool& out) {
   if (!value.is_bool()) mismatch(value, pointer, "true or false");
   else out = value.as_bool();

@@ -89,8 +89,9 @@ class JsonReader {
 
   // Every key not asked for so far is a problem (the first 20 of an object are named).
   void allow_only_known();
-  // States that unknown keys are meant to be allowed here.
-  void ignore_unknown() {}
+  // Keys with values that were not asked for so far, in order. Those with hidden characters are
+  // left out.
+  std::vector<std::string> unknown() const;
 
  private:
   JsonReader(const Json* value, const JsonReader& parent, std::string pointer);

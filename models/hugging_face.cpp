@@ -138,9 +138,8 @@ void read_window(JsonReader& r, ModelSpec& spec, std::int64_t usual_pattern) {
   r.optional("use_sliding_window", used);
   const std::vector<bool> local = window_layers(r, spec.layers, usual_pattern);
   std::int64_t window = 0;
-  if (used && r.has("sliding_window") && std::ranges::count(local, true) > 0)
-    r.required("sliding_window", window, kWidthRange);
-  if (window > 0) set_window_by(spec, local, window);
+  const bool read = r.optional("sliding_window", window, kWidthRange);
+  if (read && used && std::ranges::count(local, true) > 0) set_window_by(spec, local, window);
 }
 
 // The largest of its kinds: each is one elementwise kernel, which the graph leaves out.
@@ -237,7 +236,6 @@ void read_mpt(JsonReader& r, ModelSpec& spec) {
     attention->optional("alibi", alibi);
     attention->optional("kv_n_heads", spec.kv_heads, kWidthRange);
     refuse(*attention, {{"qk_ln", false}, {"rope", false}, {"prefix_lm", false}});
-    attention->ignore_unknown();
   }
   v.position_kind = alibi ? Positions::alibi : Positions::learned;
   r.optional("tie_word_embeddings", spec.tied_embeddings);
@@ -317,7 +315,7 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
   read_window(reader, spec, type == "gemma2" ? 2 : type == "gemma3_text" ? 6 : 0);
   read_dropout(reader, spec);
   reader.optional("num_nextn_predict_layers", spec.mtp_layers, IntRange{0, kMaxMtpLayers});
-  reader.ignore_unknown();
+  spec.not_read = hf::left_over(reader);
   return spec;
 }
 

@@ -4,7 +4,9 @@
 // the sizes, and names at its key what is not supported.
 
 #include <initializer_list>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/json_reader.hpp"
 #include "models/spec.hpp"
@@ -31,6 +33,10 @@ void read_common(core::JsonReader& r, ModelSpec& spec,
 void read_llama(core::JsonReader& r, ModelSpec& spec, Family family);
 // The same of another activation.
 void read_llama_sizes(core::JsonReader& r, ModelSpec& spec, Family family);
+
+// hugging_face_unread.cpp: keys that no reader asked for and that are not known to change neither
+// the plan nor a run.
+std::vector<std::string> left_over(const core::JsonReader& r);
 
 void read_olmo2(core::JsonReader& r, ModelSpec& spec);
 void read_cohere(core::JsonReader& r, ModelSpec& spec);

@@ -145,6 +145,9 @@ struct ModelSpec {
   // The same of modules that predict further tokens, one a depth [deepseekv3] section 2.2: planner
   // says how large they are (mtp_parameter_count), and that it leaves them out.
   std::int64_t mtp_layers = 0;
+  // Keys of its configuration that nobody read and that may matter; planner says which. Not kept in
+  // files.
+  std::vector<std::string> not_read{};
 
   // Defaults of a job on this model.
   std::int64_t default_seq_len = 1;     // tokens per sample; 1 for chains and graphs

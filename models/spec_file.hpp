@@ -22,7 +22,8 @@ namespace models {
 // absent keys have transformers' defaults where it has them. Options that change the mathematics to
 // something that no builder makes are refused; a sliding window is left out (attention is full, the
 // source says so); dropout and modules for multi-token prediction are read, for planner to say that
-// it leaves them out; the many keys that concern neither shape nor arithmetic are ignored.
+// it leaves them out; keys that nobody knows are named (ModelSpec::not_read), those that
+// concern neither shape nor arithmetic are passed over.
 // Default batch: gpt2 as many samples as make 524,288 tokens, at most 512;
 // bert 131,072; others 4,194,304 tokens of sequences of at most 8192.
 core::Result<ModelSpec> parse_spec(std::string_view text, const std::string& source_name,

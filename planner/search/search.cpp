@@ -80,6 +80,9 @@ void complete(const Request& request, Plan& plan) {
                        plan.model.dropout));
   if (plan.model.mtp_layers > 0 && plan.job.mode != Mode::inference)
     assume(left_out_mtp(plan.model, plan.job.seq_len));
+  if (!plan.model.not_read.empty())
+    assume(fmt::format("not read in the model's configuration: {}",
+                       fmt::join(plan.model.not_read, ", ")));
   if (plan.model.variants.pooler)
     assume("the pooled token is computed, the loss of its sentence task is not");
   if (plan.job.mode == Mode::inference)

@@ -320,6 +320,20 @@ TEST_CASE("a configuration that lacks a key, or computes something else, names t
   CHECK(core::to_text(missing.problems()).find("num_hidden_layers") != std::string::npos);
 }
 
+TEST_CASE("keys of a configuration that nobody read are named, but those that do not matter") {
+  const auto spec = parse_spec(R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+      "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100,
+      "max_position_embeddings": 128, "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
+      "rope_scaling": {"factor": 8.0}, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+      "transformers_version": "4.43.0", "use_cache": true, "mlp_bias": false, "hidden_act": "silu",
+      "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+      "initializer_range": 0.02, "pretraining_tp": 1, "quantization_config": {"bits": 4},
+      "value_residual": true, "expert_bonus": null})", "config.json");
+  REQUIRE(spec.ok());
+  CHECK(spec->not_read == std::vector<std::string>{"quantization_config", "value_residual"});
+}
+
 TEST_CASE("hostile configurations give problems and allocate nothing large") {
   const std::pair<const char*, const char*> keys[] = {{"\"n_layer\": 12", "/n_layer"},
                                                       {"\"n_embd\": 768", "/n_embd"},
