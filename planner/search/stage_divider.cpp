@@ -21,7 +21,8 @@ using program::RankClass;
 
 constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
 
-// Micro-batches beside which exchanges of experts are hidden: of so many, one has no neighbour.
+// How many micro-batches a probe needs. With expert_overlap, the kernels of one micro-batch hide
+// the exchanges of the next, and only those of the first are not hidden.
 std::int64_t hidden_beside(const Strategy& s) { return s.expert_overlap ? s.grad_accum : 1; }
 
 // The first layers of the model on one rank (of a group that exchanges rows), one micro-batch.

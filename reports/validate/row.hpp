@@ -18,8 +18,8 @@
 //   gpus_per_node of one GPU that many share a domain with: the domain's
 //   note         foak: the loss is one kernel (fms-acceleration's); liger: with the head, in
 //                pieces; before the fix of the pipeline code: its host polls for each message
-//   expert_tensor_parallel 1 beside tensor ranks: strategy.expert_tensor; not said, 1 where the
-//                experts' ranks do not divide data x context, else as many as tensor ranks
+//   expert_tensor_parallel 1 with several tensor ranks: strategy.expert_tensor. Without a value: 1
+//                where the expert ranks do not divide data x context, else all tensor ranks
 //   framework_version torch 2.1: the NCCL that it is installed with
 //   assumed      autocast: what the ranks divide is f32
 //   *_busbw_gbs  the run's network (sim/cost/measured_network.hpp)
