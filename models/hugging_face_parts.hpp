@@ -34,8 +34,8 @@ void read_llama(core::JsonReader& r, ModelSpec& spec, Family family);
 // The same of another activation.
 void read_llama_sizes(core::JsonReader& r, ModelSpec& spec, Family family);
 
-// hugging_face_unread.cpp: keys that no reader asked for and that are not known to change neither
-// the plan nor a run.
+// hugging_face_unread.cpp: the keys that no reader asked for, without those that are known to
+// change neither a plan nor a run.
 std::vector<std::string> left_over(const core::JsonReader& r);
 
 void read_olmo2(core::JsonReader& r, ModelSpec& spec);

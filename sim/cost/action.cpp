@@ -122,6 +122,7 @@ ActionCost::ActionCost(const program::Program& program, const program::RankClass
             return b.name == program::kWideGradients;
           });
   rank_ = rank >= 0 ? rank : first;
+  if (std::ranges::none_of(rank_class.transfers, &program::Transfer::once)) return;
   for (const models::Operator& op : rank_class.operators)
     if (op.kind == models::OpKind::top_k)
       routed_ = {.experts = op.n, .chosen = op.k, .groups = op.router.groups,

@@ -189,8 +189,8 @@ struct Transfer {
   std::uint16_t tag = 0;               // tells apart messages between the same two ranks
   bool once = false;                   // of experts: a row goes once to each rank, each node
   bool overlapped = false;             // in pieces beside its GEMM; of experts: beside another pass
-  // The operator one gradient of which can be computed meanwhile: rows that its weight gradient
-  // reads are gathered beside its input gradient, those of this one scattered beside the other.
+  // The operator that computes one gradient meanwhile: its input gradient, while the rows that its
+  // weight gradient reads are gathered; its weight gradient, while its input gradient is scattered.
   std::uint16_t beside = kNone;
   // An exchange between rows of all heads and all rows of some (traffic context): columns of a row
   // that the heads of q have, those that the heads of k have (v as many; 0: of q alone), and which

@@ -10,7 +10,7 @@
 //                              micro-batches behind: w = p-r-1, lag r and w = 2(p-r-1), lag 2r
 //   zb_v [zb-v]          two chunks in V shape (r and 2p-1-r), phases of plan_v()
 //   dualpipe_v [dualpipe] the same chunks, phases of plan_pairs(): a forward pass of one chunk and
-//                        the backward pass of the other that may run beside it stand together
+//                        a backward pass of the other follow each other and may overlap
 //   pipedream_2bw [pipedream-2bw], pipedream [pipedream] (of one micro-batch a step)
 //                        1f1b that never flushes: w = p-r-1 forward passes fill the pipeline before
 //                        the first step, each step is (F B)^m, its forward passes w micro-batches
@@ -49,7 +49,7 @@ struct Schedule {
   std::int64_t micro_batches = 1;
   std::int64_t warm_up = 0;            // forward passes before the first backward pass
   Order order = Order::straight;
-  bool pairs = false;                  // v_shape: a forward pass beside the other chunk's backward
+  bool pairs = false;                  // v_shape: passes follow plan_pairs()
   bool split = false;                  // weight gradients are passes of their own
   std::int64_t lag = 0;                // micro-batches that they follow behind (straight)
   int chunks = 1;                      // parts of the model on this rank
