@@ -74,6 +74,23 @@ void read_lora(const PlanOptions& options, const models::ModelSpec& model, plann
     choose(target, "--lora-targets", names, ignored, problems);
 }
 
+void read_fp8_tensors(const PlanOptions& options, planner::Job& job, core::Problems& problems) {
+  const bool given = options.fp8_scaling || options.fp8_tensors;
+  if (given && job.precision != core::DType::f8)
+    problems.push_back({"--fp8-scaling, --fp8-tensors", "with --precision fp8 alone",
+                        std::string(planner::precision_name(job.precision)),
+                        "add --precision fp8"});
+  if (!options.fp8_tensors) return;
+  for (const std::string& name : split_list(*options.fp8_tensors)) {
+    const bool known = std::ranges::count(planner::kFp8Tensors, name) > 0;
+    if (known && std::ranges::count(job.fp8_tensors, name) == 0) job.fp8_tensors.push_back(name);
+    if (!known)
+      problems.push_back({"--fp8-tensors",
+                          fmt::format("of {}", fmt::join(planner::kFp8Tensors, ", ")),
+                          fmt::format("\"{}\"", name), ""});
+  }
+}
+
 planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model,
                       core::Problems& problems) {
   planner::Job job;
@@ -86,6 +103,9 @@ planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model
          job.mode, problems);
   choose(options.precision, "--precision", planner::precision_from_name, {"bf16", "fp16", "fp8"},
          job.precision, problems);
+  choose(options.fp8_scaling, "--fp8-scaling",
+         {planner::kFp8Scalings.begin(), planner::kFp8Scalings.end()}, job.fp8_scaling, problems);
+  read_fp8_tensors(options, job, problems);
   Names optimizers;
   for (const planner::Optimizer& o : planner::optimizers()) optimizers.push_back(o.name);
   choose(options.optimizer, "--optimizer", planner::optimizer_from_name, optimizers, job.optimizer,
@@ -218,6 +238,10 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--recipe", p.recipe, "NAME",
                "number types of weights, gradients, optimizer: mixed, fp32, lean, ...");
   options.text("--precision", p.precision, "TYPE", "the recipe's short type: bf16, fp16, fp8");
+  options.text("--fp8-scaling", p.fp8_scaling, "NAME",
+               "of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8");
+  options.text("--fp8-tensors", p.fp8_tensors, "LIST",
+               "few bits beside products: dispatch,activation_input,attention_output");
   options.text("--optimizer", p.optimizer, "NAME", "adamw, adam, sgd, ...");
   options.text("--lora-rank", p.lora_rank, "R",
                "rank of LoRA adapters; 0 (default) trains all weights");

@@ -14,7 +14,8 @@ namespace cli {
 // As typed; empty: not given.
 struct PlanOptions {
   std::optional<std::string> model, gpus, gpu, node, gpus_per_node, internode_gbps, site;
-  std::optional<std::string> seq, global_batch, mode, recipe, precision, optimizer, lora_rank,
+  std::optional<std::string> seq, global_batch, mode, recipe, precision, fp8_scaling,
+      fp8_tensors, optimizer, lora_rank,
       lora_targets, quantization, attention, framework, reduce_dtype;
   std::optional<std::string> objective, tokens, top, candidate, threads, max_risk, simpler_within,
       host_memory, host_bandwidth;

@@ -192,6 +192,7 @@ struct Framework {
   // two gradients of the matrix that reads them is computed.
   bool hides_rows = false;
   bool recomputes_pointwise = false;     // offers checkpoint=pointwise
+  bool recomputes_modules = false;       // offers checkpoint=modules
   // What checkpoint=every_k means to it: one layer in k computed again, see
   // planner::stage::Policy; else all of them, in segments of k that are kept at their first input.
   bool recomputes_one_in_k = false;
@@ -200,6 +201,7 @@ struct Framework {
   // models::KeptBeside.
   double kept_norm = 0, kept_gated = 0, kept_softmax = 0, kept_unfused = 0;
   std::optional<double> kept_rotary;   // of keys and values whose heads are not grouped
+  std::optional<double> kept_returned_row;   // of rows from experts; absent: the row itself
   std::optional<double> kept_product_input;  // of 8-bit products; absent: the 16-bit input
   double kept_probabilities = 1;       // of a stored score, in the type of activations
   double kept_logits = 0, kept_logits_compiled = 0;

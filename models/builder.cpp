@@ -63,6 +63,30 @@ bool SegmentBuilder::keeps(TensorIndex x) const {
   return std::any_of(first, last, [&](auto v) { return reads(segment_.graph[v]); });
 }
 
+TensorIndex SegmentBuilder::kept_as(Operator& op, TensorIndex y, double bytes) {
+  if (inference_ || bytes < 1) return y;
+  const TensorIndex copy =
+      tensor(tensor_at(y).name + ".narrow", TensorRole::bytes, std::llround(bytes));
+  op.outputs.push_back(copy);
+  return kept_inputs_[y] = copy;
+}
+
+TensorIndex SegmentBuilder::kept_as(TensorIndex x, double bytes) {
+  const bool made_here = producer_.at(static_cast<std::size_t>(x)) >= 0;
+  if (inference_ || bytes < 1 || !made_here || keeps(x)) return x;
+  return kept_inputs_[x] = written_beside(x, bytes);
+}
+
+TensorIndex SegmentBuilder::written_beside(TensorIndex x, double bytes) {
+  const std::int64_t made_by = producer_.at(static_cast<std::size_t>(x));
+  PLANNER_CHECK(made_by >= 0, "bytes beside what nothing here makes");
+  const TensorIndex copy =
+      tensor(tensor_at(x).name + ".narrow", TensorRole::bytes, std::llround(bytes));
+  segment_.graph[static_cast<std::size_t>(made_by)].outputs.push_back(copy);
+  producer_.at(static_cast<std::size_t>(copy)) = made_by;
+  return copy;
+}
+
 TensorIndex SegmentBuilder::kept_input(TensorIndex x) {
   if (const auto known = kept_inputs_.find(x); known != kept_inputs_.end()) return known->second;
   const std::int64_t made_by = producer_.at(static_cast<std::size_t>(x));
@@ -70,13 +94,14 @@ TensorIndex SegmentBuilder::kept_input(TensorIndex x) {
   const auto producer = static_cast<std::size_t>(made_by);
   const bool gathers = segment_.graph[producer].kind == OpKind::sequence_gather;
   const TensorIndex of = gathers ? segment_.graph[producer].inputs.front() : x;
+  const std::int64_t source = producer_.at(static_cast<std::size_t>(of));
+  const bool again =
+      source >= 0 &&
+      (segment_.graph[static_cast<std::size_t>(source)].modules & kept.again) != 0;
+  if (again) return x;
   const double bytes = kept.product_input * static_cast<double>(tensor_at(of).per_sample);
-  const TensorIndex copy =
-      tensor(tensor_at(x).name + ".narrow", TensorRole::bytes, std::llround(bytes));
-  Operator& maker = segment_.graph[producer];
-  maker.outputs.push_back(copy);
-  if (gathers) maker.saved.push_back(copy);
-  producer_.at(static_cast<std::size_t>(copy)) = made_by;
+  const TensorIndex copy = written_beside(x, bytes);
+  if (gathers) segment_.graph[producer].saved.push_back(copy);
   return kept_inputs_[x] = gathers ? x : copy;
 }
 
@@ -86,7 +111,18 @@ ParameterIndex SegmentBuilder::parameter(Parameter parameter) {
   return static_cast<ParameterIndex>(segment_.parameters.size() - 1);
 }
 
+// A routed expert's activation is moe_act; any other mlp_act.
+static ModuleSet modules_of(OpKind kind, ModuleSet within) {
+  if (kind == OpKind::attention) return both(within, set_of(Module::core_attn));
+  if (kind == OpKind::layer_norm || kind == OpKind::rms_norm)
+    return both(within, set_of(Module::layernorm));
+  if (!ops::is_activation(kind)) return within;
+  const bool routed = has(within, Module::moe) && !has(within, Module::shared_experts);
+  return both(within, set_of(routed ? Module::moe_act : Module::mlp_act));
+}
+
 void SegmentBuilder::add(Operator op) {
+  op.modules = modules_of(op.kind, within);
   if (inference_) {
     op.saved.clear();
     op.flops_input_gradient = op.flops_weight_gradient = core::Flops{};

@@ -36,6 +36,15 @@ class SegmentBuilder {
   // reads. None under inference or where there are none.
   void keep_beside(Operator& op, double bytes, TensorRole role = TensorRole::bytes);
 
+  // What readers of x keep of it: a copy of so many bytes per sample that the operator which makes
+  // x writes beside it; x where there are none, where something keeps x anyway or nothing here
+  // makes it.
+  TensorIndex kept_as(TensorIndex x, double bytes);
+  // The same of y, which `op` makes, before op is added.
+  TensorIndex kept_as(Operator& op, TensorIndex y, double bytes);
+  // Bytes per sample that the operator which makes x writes beside it. REQUIRES: one here does.
+  TensorIndex written_beside(TensorIndex x, double bytes);
+
   // What a product in 8 bits keeps of its input x for its weight gradient: x where something keeps
   // it anyway or nothing here makes it; else a copy of kept.product_input bytes per element, which
   // is an output of the operator that makes x. Of rows gathered from tensor ranks, the copy is of
@@ -53,6 +62,9 @@ class SegmentBuilder {
   const Parameter& parameter_at(ParameterIndex index) const;
   const Tensor& tensor_at(TensorIndex index) const;
 
+  // Modules of the operators that are added from here on, beside those of their kind.
+  ModuleSet within = 0;
+
   bool inference() const { return inference_; }
   Segment finish(TensorIndex input, TensorIndex output) &&;
 
@@ -63,7 +75,22 @@ class SegmentBuilder {
   bool inference_;
   Segment segment_;
   std::vector<std::int64_t> producer_;  // per tensor: vertex, or -1
-  std::map<TensorIndex, TensorIndex> kept_inputs_;  // what kept_input() has answered
+  std::map<TensorIndex, TensorIndex> kept_inputs_;  // of tensors, what readers keep of them
+};
+
+// Operators that are added while it lives belong to the module.
+class Within {
+ public:
+  Within(SegmentBuilder& b, Module m) : builder_(b), before_(b.within) {
+    b.within = both(b.within, set_of(m));
+  }
+  ~Within() { builder_.within = before_; }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  SegmentBuilder& builder_;
+  const ModuleSet before_;
 };
 
 // ---- Operators: each appends one vertex with its shapes, work and saved tensors, and returns its
@@ -164,7 +191,8 @@ TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorInde
                           TensorRole role = TensorRole::activation,
                           ParameterIndex bias = -1, std::int64_t bias_ways = 1);
 TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, Routing routing,
-                    std::int64_t rows, std::int64_t n, std::int64_t chosen, bool weighs = true);
+                    std::int64_t rows, std::int64_t n, std::int64_t chosen, bool weighs = true,
+                    TensorIndex kept = kNoTensor);
 // All of that but the router: each expert a gated feed-forward, divided over tensor ranks like a
 // dense one; `ways` ranks hold experts / ways each, and exchange rows before and after.
 struct ExpertsShape {

@@ -21,6 +21,7 @@
 
 #include "core/result.hpp"
 #include "core/units.hpp"
+#include "models/modules.hpp"
 #include "models/ops/schemas.hpp"
 #include "models/spec.hpp"
 
@@ -98,6 +99,7 @@ struct Router {
 struct Operator {
   std::string name;                    // "attn.qkv"
   OpKind kind{};
+  ModuleSet modules = 0;                // of its layer, that it belongs to
   // In the order of the kind's schema; behind the outputs that it names come copies of them in
   // fewer bits, which readers of the outputs keep.
   std::vector<TensorIndex> inputs;
@@ -186,7 +188,12 @@ struct KeptBeside {
   double activated = 0;                // what an activation reads: half of it, where it is even
   double logits = 0;                   // wider copies, gradient; while the loss is computed
   // What products in 8 bits keep of their input instead of it, where nothing else keeps it; 0: it.
+  // Inputs that the modules `again` make are made again instead.
   double product_input = 0;
+  ModuleSet again = 0;
+  // Of what activations of feed-forwards read and of what the attention core makes, per element,
+  // and of each row that experts send back to be weighed, kept in their places; 0: they themselves.
+  double activation_input = 0, attention_output = 0, returned_row = 0;
   bool gathered_logits = false;        // those of all tensor ranks, on each
   friend bool operator==(const KeptBeside&, const KeptBeside&) = default;
 };

@@ -110,6 +110,24 @@ std::string kinds_text(const ModelSpec& spec) {
   return text;
 }
 
+ModuleSet modules_of(const ModelSpec& spec) {
+  using enum Module;
+  if (!is_transformer(spec.family)) return 0;
+  ModuleSet found = both(set_of(core_attn), set_of(layernorm));
+  const auto add = [&](bool has, Module m) { found = has ? both(found, set_of(m)) : found; };
+  for_each_kind(spec, [&](const LayerView& kind) {
+    const Variants& v = kind.variants;
+    const bool routed = v.experts > 0, shared = routed && v.shared_ffn > 0;
+    add(!routed, mlp);
+    add(!routed || shared, mlp_act);
+    add(routed, moe);
+    add(routed, moe_act);
+    add(shared, shared_experts);
+    add(v.kv_rank > 0, mla_up_proj);
+  });
+  return found;
+}
+
 bool has_experts(const ModelSpec& spec) {
   return any_kind(spec, [](const LayerView& kind) { return kind.variants.experts > 0; });
 }

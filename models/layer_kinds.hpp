@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/modules.hpp"
 #include "models/spec.hpp"
 
 namespace models {
@@ -59,6 +60,8 @@ std::string kinds_text(const ModelSpec& spec);
 
 // Whether some layer is a mixture of experts.
 bool has_experts(const ModelSpec& spec);
+// Modules that some layer has. 0 without attention.
+ModuleSet modules_of(const ModelSpec& spec);
 // What a number of expert ranks must divide: the experts of a mixture, or the greatest number that
 // divides those of all kinds; 0 without experts.
 std::int64_t expert_divisor(const ModelSpec& spec);

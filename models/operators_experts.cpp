@@ -75,13 +75,14 @@ TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorInde
 }
 
 TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, Routing routing,
-                    std::int64_t rows, std::int64_t n, std::int64_t chosen, bool weighs) {
+                    std::int64_t rows, std::int64_t n, std::int64_t chosen, bool weighs,
+                    TensorIndex kept) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
   Operator op = shaped(name, OpKind::combine, rows, n, chosen);
   op.weighs = weighs;
   op.inputs = {x, routing.gates, routing.places};
   op.outputs = {y};
-  op.saved = {x, routing.gates, routing.places};
+  op.saved = {kept == kNoTensor ? x : kept, routing.gates, routing.places};
   const double k = static_cast<double>(chosen);
   op.flops_forward = flops(2 * k, rows, n);
   op.flops_input_gradient = flops(3 * k, rows, n);  // dx = gate dy; dgate = x . dy
@@ -138,7 +139,12 @@ TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
       expert_linear(b, "moe.proj", activated, {rows, h, f / s.tensor}, second, s.ways, outward,
                     second_bias, s.tensor);
   const TensorIndex back = exchanged("moe.from_experts", made);
-  return combine(b, "moe.combine", back, routing, s.rows, h, s.chosen, s.weighs);
+  // Where rows are weighed before they come back, what was made of them is not kept: the gates that
+  // went with them are.
+  const double gates = b.kept.returned_row * static_cast<double>(rows);
+  const TensorIndex weighed =
+      gates > 0 && !b.inference() ? b.written_beside(sent, gates) : kNoTensor;
+  return combine(b, "moe.combine", back, routing, s.rows, h, s.chosen, s.weighs, weighed);
 }
 
 }  // namespace models

@@ -95,7 +95,8 @@ TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qk
   const TensorIndex lse = b.tensor(name + ".lse", TensorRole::statistic, rows * shape.heads);
   op.inputs = {qkv};
   op.outputs = {y, lse};
-  op.saved = {qkv, y, lse};
+  const double bytes = b.kept.attention_output * static_cast<double>(rows * op.n);
+  op.saved = {qkv, b.kept_as(op, y, bytes), lse};
   op.causal = use.causal;
   op.alibi = use.alibi;
   op.soft_cap = use.soft_cap;
@@ -146,7 +147,7 @@ TensorIndex gated(SegmentBuilder& b, const std::string& name, OpKind kind, Tenso
   Operator op = shaped(name, kind, rows, n, 2 * n);
   op.inputs = {x};
   op.outputs = {y};
-  op.saved = {x};
+  op.saved = {b.kept_as(x, b.kept.activation_input * static_cast<double>(2 * rows * n))};
   count_pointwise(op);
   b.keep_beside(op, (b.kept.gated + b.kept.activated) * static_cast<double>(rows * n));
   b.add(std::move(op));

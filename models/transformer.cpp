@@ -142,7 +142,7 @@ TensorIndex TransformerBuilder::serial_layer(SegmentBuilder& b, TensorIndex x) c
   const TensorIndex attended = row_parallel(b, "attn.proj", attend(b, first));
   const TensorIndex middle = joined(b, "attn", before ? "ln_1_post" : "ln_1", x, attended);
   const TensorIndex second = before ? norm(b, "ln_2", middle) : middle;
-  const TensorIndex fed = v_.experts > 0 ? experts_branch(b, second)
+  const TensorIndex fed = v_.experts > 0 ? mixture(b, second)
                                          : row_parallel(b, "mlp.proj", feed(b, second));
   return joined(b, "mlp", before ? "ln_2_post" : "ln_2", middle, fed);
 }
@@ -156,7 +156,7 @@ TensorIndex TransformerBuilder::parallel_layer(SegmentBuilder& b, TensorIndex x)
   const TensorIndex second = v_.shared_norm ? first : norm(b, "ln_2", x);
   const TensorIndex entered = shared ? enter(b, "attn", first) : kNoTensor;
   const Branch attended = shared ? attention_branch(b, entered) : attend(b, first);
-  const Branch fed = shared ? ffn_branch(b, entered, dense_feed()) : feed(b, second);
+  const Branch fed = shared ? dense_branch(b, entered) : feed(b, second);
   const TensorIndex sum = add(b, "branches.add", attended.y, fed.y, s_, h_);
   return joined(b, "layer", "", x, leave(b, "branches", sum, {attended, fed}));
 }

@@ -82,6 +82,7 @@ TensorIndex TransformerBuilder::latent(SegmentBuilder& b, const std::string& nam
                                        TensorIndex normed, std::int64_t rank) const {
   const ParameterIndex weight = matrix(b, name + ".weight", rank, h_);
   const TensorIndex y = linear(b, name, normed, {r_, rank, h_}, weight);
+  const Within up(b, Module::mla_up_proj);
   return enter(b, name, norm(b, name + "_norm", y, rank), rank);
 }
 
@@ -93,6 +94,7 @@ Branch TransformerBuilder::latent_branch(SegmentBuilder& b, TensorIndex normed) 
   const auto heads_of = [&](const std::string& name, TensorIndex x, std::int64_t each,
                             std::int64_t inputs) {
     const ParameterIndex weight = matrix(b, name + ".weight", heads * each, inputs, columns());
+    const Within up(b, Module::mla_up_proj);
     return linear(b, name, x, {s_, heads * each / t_, inputs}, weight);
   };
   const bool narrow = v_.q_rank > 0;
@@ -104,9 +106,13 @@ Branch TransformerBuilder::latent_branch(SegmentBuilder& b, TensorIndex normed) 
   const ParameterIndex rope_weight = matrix(b, "attn.k_rope.weight", rope_dim, h_);
   const TensorIndex turned = linear(b, "attn.k_rope", normed, {r_, rope_dim, h_}, rope_weight);
   const HeadShape shape{heads / t_, heads / t_, d_, v_.value_dim};
-  TensorIndex x = latent_join(b, "attn.join", q, kv, enter(b, "attn.k_rope", turned, rope_dim), s_,
-                              shape, rope_dim);
-  x = rope(b, "attn.rope", x, s_, shape, rope_dim);
+  const TensorIndex entered = enter(b, "attn.k_rope", turned, rope_dim);
+  const auto joined = [&] {
+    const Within up(b, Module::mla_up_proj);
+    const TensorIndex x = latent_join(b, "attn.join", q, kv, entered, s_, shape, rope_dim);
+    return rope(b, "attn.rope", x, s_, shape, rope_dim);
+  };
+  const TensorIndex x = joined();
   return row_matrix(b, "attn.proj", core(b, x, shape), heads * v_.value_dim, v_.output_bias,
                     {"o"});
 }

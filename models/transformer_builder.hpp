@@ -94,8 +94,10 @@ class TransformerBuilder {
   };
   Feed dense_feed() const { return {"mlp", ffn_hidden_, true}; }
   Branch feed(SegmentBuilder& b, TensorIndex normed) const;
+  Branch dense_branch(SegmentBuilder& b, TensorIndex entered) const;
   Branch ffn_branch(SegmentBuilder& b, TensorIndex entered, const Feed& of) const;
   TensorIndex activated(SegmentBuilder& b, TensorIndex entered, const Feed& of) const;
+  TensorIndex mixture(SegmentBuilder& b, TensorIndex normed) const;
   TensorIndex experts_branch(SegmentBuilder& b, TensorIndex normed) const;
   TensorIndex whole_experts_branch(SegmentBuilder& b, TensorIndex normed) const;
   ExpertsShape experts_shape(std::int64_t rows) const;
@@ -105,6 +107,7 @@ class TransformerBuilder {
             v_.groups_per_token};
   }
   TensorIndex shared_expert(SegmentBuilder& b, TensorIndex normed, TensorIndex entered) const;
+  TensorIndex whole_shared_expert(SegmentBuilder& b, TensorIndex normed) const;
   TensorIndex router_logits(SegmentBuilder& b, const std::string& name, TensorIndex normed,
                             std::int64_t n, bool with_bias) const;
 

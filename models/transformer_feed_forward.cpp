@@ -11,7 +11,18 @@ static OpKind gate_of(Ffn ffn) {
 }
 
 Branch TransformerBuilder::feed(SegmentBuilder& b, TensorIndex normed) const {
-  return ffn_branch(b, enter(b, "mlp", normed), dense_feed());
+  return dense_branch(b, enter(b, "mlp", normed));
+}
+
+Branch TransformerBuilder::dense_branch(SegmentBuilder& b, TensorIndex entered) const {
+  const Within mlp(b, Module::mlp);
+  return ffn_branch(b, entered, dense_feed());
+}
+
+TensorIndex TransformerBuilder::mixture(SegmentBuilder& b, TensorIndex normed) const {
+  const Within moe(b, Module::moe);
+  return options_.expert_over_tensor() ? whole_experts_branch(b, normed)
+                                       : experts_branch(b, normed);
 }
 
 // The first matrix, which is divided by columns, and the activation.
@@ -65,6 +76,7 @@ TensorIndex TransformerBuilder::router_logits(SegmentBuilder& b, const std::stri
 // its gate is told, as of the gates of chosen experts.
 TensorIndex TransformerBuilder::shared_expert(SegmentBuilder& b, TensorIndex normed,
                                               TensorIndex entered) const {
+  const Within shared(b, Module::shared_experts);
   const TensorIndex y = ffn_branch(b, entered, {"moe.shared", v_.shared_ffn, false}).y;
   if (!v_.shared_gate) return y;
   TensorIndex gate = router_logits(b, "moe.shared_gate", normed, 1, false);
@@ -100,6 +112,12 @@ TensorIndex TransformerBuilder::whole_experts_branch(SegmentBuilder& b,
                       : normed;
   const TensorIndex y = experts(b, sent, routing, experts_shape(r_), experts_init());
   if (v_.shared_ffn == 0) return y;
+  const TensorIndex shared = whole_shared_expert(b, normed);
+  return add(b, "moe.shared.add", y, shared, r_, h_);
+}
+
+TensorIndex TransformerBuilder::whole_shared_expert(SegmentBuilder& b, TensorIndex normed) const {
+  const Within shared_experts(b, Module::shared_experts);
   const TensorIndex parts =
       ffn_branch(b, enter(b, "moe", normed), {"moe.shared", v_.shared_ffn, false}).y;
   TensorIndex shared = leave(b, "moe.shared", parts, {});
@@ -107,7 +125,7 @@ TensorIndex TransformerBuilder::whole_experts_branch(SegmentBuilder& b,
     const TensorIndex gate = router_logits(b, "moe.shared_gate", normed, 1, false);
     shared = row_gate(b, "moe.shared.gated", shared, gate, r_, h_);
   }
-  return add(b, "moe.shared.add", y, shared, r_, h_);
+  return shared;
 }
 
 // Mixture of experts [mixtral]. A tensor rank's outputs are partial sums, and so is what its gates
@@ -115,7 +133,6 @@ TensorIndex TransformerBuilder::whole_experts_branch(SegmentBuilder& b,
 // rows; with sequence parallelism a router reads its rank's rows, the logits are gathered, and
 // their gradients, linear in those of the gates, add up on the way back.
 TensorIndex TransformerBuilder::experts_branch(SegmentBuilder& b, TensorIndex normed) const {
-  if (options_.expert_over_tensor()) return whole_experts_branch(b, normed);
   const std::int64_t e = v_.experts, k = v_.experts_per_token;
   const TensorIndex logits = router_logits(b, "moe.router", normed, e, v_.router_bias);
   Routing routing = top_k(b, "moe.top_k", logits, s_, e, k, router());

@@ -195,6 +195,7 @@ Job read_job(JsonReader reader) {
   reader.optional("fused_norm", job.fused_norm);
   reader.optional("compile", job.compile);
   reader.optional("fp8_scaling", job.fp8_scaling);
+  reader.optional("fp8_tensors", job.fp8_tensors);
   std::string reduce;
   if (reader.optional("reduce_dtype", reduce)) {
     job.reduce_dtype = core::dtype_from_name(reduce);

@@ -233,7 +233,8 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
     return emit_rows(program::Collective::reduce_scatter, tensor_view(op.outputs[0]),
                      tensor_view(op.inputs[0]));
   if (op.kind == OpKind::expert_exchange)
-    return emit_exchange(tensor_view(op.inputs[0]), tensor_view(op.outputs[0]));
+    return emit_exchange(tensor_view(op.inputs[0]), tensor_view(op.outputs[0]),
+                         goes_to_experts(op));
   const bool crosses = op.kind == OpKind::cut_send || op.kind == OpKind::cut_receive ||
                        op.kind == OpKind::cut_sent;
   if (crosses) return forward_cut(op);
@@ -246,6 +247,8 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   if (is_loss(op)) given.emplace_back("loss", constant_view(state_.loss));
   if (op.kind == OpKind::attention && keys_ != program::kNone)
     given.emplace_back("keys", constant_view(keys_));
+  const TensorIndex copy = restores_ ? copy_read_again(op) : models::kNoTensor;
+  if (copy != models::kNoTensor) given.emplace_back("x", tensor_view(copy));
   if (instead != program::kNone) given.emplace_back("half", kept_half(op));
   builder_.emit({.kind = ActionKind::forward,
                  .args = arguments(op, models::ops::Kernel::forward, given),

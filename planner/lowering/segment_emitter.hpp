@@ -150,11 +150,17 @@ class SegmentEmitter {
   bool makes_middle(const Op& op) const;
   bool is_added(const Op& op) const;
   bool is_core(const Op& op) const;
+  bool makes_alone(std::size_t root) const;
+  bool by_need() const;                // else all at once, as soon as one is needed
+  void keep_what_is_read_again();
   void declare_halved();
   View kept_half(const Op& op) const;
-  std::vector<bool> select_core() const;
+  std::vector<bool> select_core(std::vector<bool> wanted) const;
   void restore_for(std::size_t position);  // what backward of this operator reads
-  void restore_core();
+  void restore_core(std::vector<bool> wanted);
+  // What an activation read again keeps of what it reads, if it is a copy in fewer bits.
+  models::TensorIndex copy_read_again(const Op& op) const;
+  void restore_rows(const Op& gather, models::TensorIndex all);
   // segment_sequence.cpp: rows gathered from and scattered over the tensor ranks.
   void keep_gathered_inputs();
   void emit_rows(program::Collective collective, View rows, View all,
@@ -163,7 +169,8 @@ class SegmentEmitter {
   std::uint16_t product_of(const Op& gather, bool trains = false) const;
   void backward_gather(const Op& op, int dy);
   // segment_experts.cpp: rows to and from the ranks that hold other experts.
-  void emit_exchange(View out, View in);
+  bool goes_to_experts(const Op& exchange) const;
+  void emit_exchange(View out, View in, bool to_experts);
   void backward_exchange(const Op& op, int dy);
   bool gradient_is_sent(models::TensorIndex t) const;
   void backward_scatter(const Op& op, int dy);
@@ -273,6 +280,7 @@ class SegmentEmitter {
   // State of the block being emitted.
   Boundary boundary_;
   std::vector<std::pair<program::EventRef, int>> cut_sent_;  // storages on their way
+  bool restores_ = false;              // what is emitted makes dropped tensors again
   std::vector<bool> restored_;         // by root: dropped_, and there again in backward
   std::vector<bool> needs_gradient_;   // by tensor
   std::vector<int> gradient_of_;       // by tensor: index into storages_, -1 none

@@ -3,6 +3,8 @@
 // data: planner/question/recipes.cpp, planner/question/optimizers.cpp. Value types,
 // thread-compatible.
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -69,6 +71,17 @@ bool recipe_accepts(std::string_view name, core::DType half);
 // with Adam. Fractional for block-quantised optimizers.
 double state_bytes_per_parameter(const Recipe& recipe, const Optimizer& optimizer);
 
+// Which numbers share a scale: all of a tensor, by this step's values or (delayed) by earlier ones;
+// those of a row or column [torchao]; 128 of a row of activations and 128 x 128 of weights
+// [deepseekv3] 3.3.2; 32 of a row, with a power of two [mx].
+inline constexpr std::array<std::string_view, 5> kFp8Scalings{"tensorwise", "delayed", "rowwise",
+                                                              "blockwise", "mxfp8"};
+// dispatch: rows and gradients on their way to experts. activation_input: what activations of
+// feed-forwards read, kept for the backward pass in 8 bits. attention_output: what the attention
+// core makes, kept in 12 bits (E5M6) [deepseekv3] 3.3.3.
+inline constexpr std::array<std::string_view, 3> kFp8Tensors{"dispatch", "activation_input",
+                                                             "attention_output"};
+
 struct Job {
   Mode mode = Mode::train;
   std::int64_t seq_len = 0;
@@ -83,7 +96,12 @@ struct Job {
   std::string framework = "native";
   bool fused_norm = true;                   // norms are one kernel each, not several
   bool compile = false;                     // the framework's compiler fuses elementwise kernels
-  std::string fp8_scaling = "tensorwise";   // one scale per tensor, or `rowwise`; with fp8 alone
+  std::string fp8_scaling = "tensorwise";   // of kFp8Scalings; with fp8 alone
+  // What is in few bits beside products, of kFp8Tensors; with fp8 alone.
+  std::vector<std::string> fp8_tensors{};
+  bool in_few_bits(std::string_view what) const {
+    return precision == core::DType::f8 && std::ranges::count(fp8_tensors, what) > 0;
+  }
   std::optional<core::DType> reduce_dtype;  // of gradients on the wire; default: gradient type
 
   friend bool operator==(const Job&, const Job&) = default;

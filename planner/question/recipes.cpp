@@ -19,12 +19,14 @@ struct Row {
 
 constexpr DType kF64 = DType::f64, kF32 = DType::f32, kB16 = DType::bf16;
 // Where a row says bf16 and takes_half, the job's own 16-bit type is put in its place.
-constexpr std::array<Row, 7> kRows{{
+constexpr std::array<Row, 8> kRows{{
     // name       weight compute master   gradient  m     v     activation statistic
     {"fp32",      kF32, kSame, std::nullopt, kF32, kF32, kF32, kF32, kF32},
     {"mixed",     kB16, kSame, kF32,         kB16, kF32, kF32, kB16, kF32},
     {"lean",      kF32, kB16,  std::nullopt, kB16, kB16, kF32, kB16, kF32},
     {"megatron",  kB16, kSame, kF32,         kF32, kF32, kF32, kB16, kF32},
+    {"megatron_bf16_moments",
+                  kB16, kSame, kF32,         kF32, kB16, kB16, kB16, kF32},
     {"fsdp2",     kF32, kB16,  std::nullopt, kF32, kF32, kF32, kB16, kF32},
     {"pure_bf16", kB16, kSame, std::nullopt, kB16, kB16, kB16, kB16, kF32},
     {"fp64",      kF64, kSame, std::nullopt, kF64, kF64, kF64, kF64, kF64},
@@ -43,7 +45,7 @@ const Row* find_row(std::string_view name) {
 }
 
 bool takes_half(const Row& row) {
-  return row.name == "mixed" || row.name == "megatron" || row.name == "fsdp2";
+  return row.name == "mixed" || row.name.starts_with("megatron") || row.name == "fsdp2";
 }
 
 double bytes(DType type) { return core::bits(type) / 8.0; }

@@ -20,7 +20,7 @@ constexpr int kRounds = 3;             // of changes on top of each other
 // Pipelines without flush apart: of what flushes, V shapes may be the fastest.
 auto family(const Strategy& s) {
   return std::make_tuple(s.data, s.tensor, s.pipeline, s.expert, s.expert_tensor, s.sharding,
-                         s.checkpoint, s.offload.size(), flushes(s.schedule));
+                         s.checkpoint, s.recompute_modules, s.offload.size(), flushes(s.schedule));
 }
 
 // The best of each family that fit by replay, in the order of the ranking. Those that would be the

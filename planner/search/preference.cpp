@@ -25,7 +25,8 @@ bool unusual_schedule(const Strategy& s) {
 }
 bool chunks_loss(const Strategy& s) { return s.loss_chunks > 1; }
 bool unusual_recomputation(const Strategy& s) {
-  return s.checkpoint == Checkpoint::pointwise || s.checkpoint == Checkpoint::memory_poor ||
+  return s.checkpoint == Checkpoint::pointwise || s.checkpoint == Checkpoint::modules ||
+         s.checkpoint == Checkpoint::memory_poor ||
          s.checkpoint == Checkpoint::first_k ||
          (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1);
 }

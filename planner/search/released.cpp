@@ -16,7 +16,7 @@ using Keys = std::vector<std::string_view>;
 const std::array<Keys, 6>& small_groups() {
   static const std::array<Keys, 6> all{{
       {"micro_batch", "grad_accum"},
-      {"checkpoint", "checkpoint_every"},
+      {"checkpoint", "checkpoint_every", "recompute_modules"},
       {"sharding", "shard_group"},
       {"schedule", "virtual_stages", "stages"},
       {"grad_sync", "servers", "servers_colocated", "server_mode"},

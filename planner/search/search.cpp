@@ -167,6 +167,16 @@ constexpr double kMostForMemory = 1.05;
 constexpr std::int64_t kFewGpus = 32;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// Of the model's modules, those that cost little to make again: DeepSeek's ([deepseekv3] 3.2.3),
+// without the activation of dense feed-forwards where a framework has no word for it.
+models::ModuleSet cheap_modules(const models::ModelSpec& model, const hw_profiles::Framework& f) {
+  using enum models::Module;
+  models::ModuleSet cheap = 0;
+  for (const models::Module m : {layernorm, mlp_act, moe_act, mla_up_proj})
+    if (m != mlp_act || f.recomputes_pointwise) cheap = models::both(cheap, models::set_of(m));
+  return static_cast<models::ModuleSet>(cheap & models::modules_of(model));
+}
+
 void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   const Constraints& constraints = request.constraints;
   SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
@@ -175,6 +185,11 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
   const hw_profiles::Framework& framework = explorer.question().profile.framework;
   options.pointwise = framework.recomputes_pointwise;
+  options.modules = cheap_modules(plan.model, framework);
+  options.tries_modules = framework.recomputes_modules &&
+                          (models::has(options.modules, models::Module::mla_up_proj) ||
+                           (models::has(options.modules, models::Module::moe_act) &&
+                            !framework.recomputes_pointwise));
   options.overlap = overlaps(plan.job, framework, Sharding::none);
   options.overlap_divided = overlaps(plan.job, framework, Sharding::zero1);
   explorer.explore(structures(plan.job, options, constraints), constraints);

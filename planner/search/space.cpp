@@ -208,9 +208,11 @@ class Space {
 
   void checkpoints(Strategy s, const Family& family) {
     s.virtual_stages = family.virtual_stages;
-    const auto add = [&](Checkpoint checkpoint, std::int64_t every) {
+    const auto add = [&](Checkpoint checkpoint, std::int64_t every,
+                         models::ModuleSet modules = 0) {
       s.checkpoint = checkpoint;
       s.checkpoint_every = every;
+      s.recompute_modules = modules;
       for (Schedule schedule : family.schedules) {  // fastest: they share their stages' passes
         s.schedule = schedule;
         this->add(s);
@@ -226,8 +228,16 @@ class Space {
       if (recomputes && k >= 1 && k <= options_.layers) add(Checkpoint::every_k, k);
     add(Checkpoint::selective, 0);
     if (options_.pointwise && recomputes) add(Checkpoint::pointwise, 0);
-    for (std::int64_t value : constraints_.pinned("checkpoint")) {
+    std::vector<models::ModuleSet> sets = constraints_.pinned_modules();
+    const std::vector<std::int64_t> asked = constraints_.pinned("checkpoint");
+    const auto by_modules = static_cast<std::int64_t>(Checkpoint::modules);
+    const bool names = std::ranges::count(asked, by_modules) > 0;
+    if (sets.empty() && options_.modules != 0 && (names || (options_.tries_modules && recomputes)))
+      sets.push_back(options_.modules);
+    for (const models::ModuleSet modules : sets) add(Checkpoint::modules, 0, modules);
+    for (std::int64_t value : asked) {
       const auto pinned = static_cast<Checkpoint>(value);
+      if (pinned == Checkpoint::modules) continue;
       const bool proposed_above = pinned == Checkpoint::pointwise && options_.pointwise;
       if (pinned < Checkpoint::memory_poor || proposed_above) continue;
       if (!counts_layers(pinned)) add(pinned, 0);

@@ -30,6 +30,9 @@ struct SpaceOptions {
   // Context ranks share a sample unasked where each keeps this many of its tokens; 0: never.
   std::int64_t least_tokens = 0;
   bool pointwise = true;               // whether checkpoint=pointwise is tried unasked
+  // What checkpoint=modules makes again where nothing says which, and whether it is tried unasked.
+  models::ModuleSet modules = 0;
+  bool tries_modules = false;
   bool overlap = true;                 // the value unasked (planner::overlaps)
   bool overlap_divided = true;         // the same with a divided optimizer
 };

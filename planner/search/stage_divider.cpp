@@ -44,6 +44,7 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   one.loss_chunks = s.loss_chunks;
   one.stages = {layers};
   if (drops_within_layers(s.checkpoint)) one.checkpoint = s.checkpoint;
+  one.recompute_modules = within_layer(s).modules;
   Job job = q.job;
   job.global_batch = micro_batch * one.data * one.grad_accum;
   return lower(graph, job, one, {});   // of its layers alone
@@ -322,8 +323,8 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   // Layers that are alike keep their proportions from about so many tokens on.
   const std::int64_t tokens = question_->job.seq_len, few = (kTokens + tokens - 1) / tokens;
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
-  const CostsKey key{&graph, drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
-                     samples, s.loss_chunks, s.expert_dispatch, hidden_beside(s)};
+  const CostsKey key{&graph,        within_layer(s),   samples,
+                     s.loss_chunks, s.expert_dispatch, hidden_beside(s)};
   auto known = costs_.find(key);
   if (known == costs_.end())
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;

@@ -56,7 +56,7 @@ class StageDivider {
  private:
   // The graph, what layers make again by themselves, micro-batch, chunks of the loss; how rows
   // travel to experts, and how many micro-batches a probe needs.
-  using CostsKey = std::tuple<const models::ModelGraph*, Checkpoint, std::int64_t, std::int64_t,
+  using CostsKey = std::tuple<const models::ModelGraph*, WithinLayer, std::int64_t, std::int64_t,
                               ExpertDispatch, std::int64_t>;
   // With recomputation, the number of stages, and of a stage's chunks; micro-batches and shards.
   using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t, std::int64_t,

@@ -5,6 +5,13 @@
 namespace planner {
 namespace {
 
+// Bytes of an element with its share of the scales: a block of 128 has one of f32, a block of 32
+// one of 8 bits.
+double fp8_bytes(const Job& job) {
+  return job.fp8_scaling == "blockwise" || job.fp8_scaling == "mxfp8" ? 1 + 1.0 / 32 : 1;
+}
+constexpr double kE5M6 = 12.0 / 8;
+
 models::KeptBeside kept_beside(const Job& job, Checkpoint checkpoint, const Recipe& recipe,
                                const hw_profiles::Framework& f) {
   models::KeptBeside kept;
@@ -17,11 +24,12 @@ models::KeptBeside kept_beside(const Job& job, Checkpoint checkpoint, const Reci
   if (job.attention == "unfused") kept.scores = f.kept_unfused;
   if (job.attention == "fused_softmax" || job.attention == "unfused")
     kept.scores += f.kept_probabilities * activation;
-  // What layers make again by themselves they do not keep in 8 bits either.
-  const bool again =
-      checkpoint == Checkpoint::selective_op || checkpoint == Checkpoint::pointwise;
-  if (job.precision == core::DType::f8 && !again)
-    kept.product_input = f.kept_product_input.value_or(0);
+  // torch's checkpoints by operator keep no input of a product beside what they list.
+  if (job.precision == core::DType::f8 && checkpoint != Checkpoint::selective_op)
+    kept.product_input = f.kept_product_input.value_or(0) * fp8_bytes(job);
+  if (job.in_few_bits("activation_input")) kept.activation_input = fp8_bytes(job);
+  if (job.in_few_bits("attention_output")) kept.attention_output = kE5M6 + fp8_bytes(job) - 1;
+  kept.returned_row = f.kept_returned_row.value_or(0);
   if (checkpoint == Checkpoint::selective_op) {  // segment_restore.cpp
     kept.gated = 0;
     kept.activated = activation;
@@ -64,6 +72,9 @@ models::GraphOptions GraphOptionsOf::operator()(const Strategy& strategy) const 
   options.expert = strategy.expert;
   options.expert_tensor = strategy.expert_tensor;
   options.kept = kept_[static_cast<std::size_t>(strategy.checkpoint)];
+  // What layers make again by themselves they do not keep in 8 bits either.
+  if (strategy.context > 1) options.kept.attention_output = 0;  // parts of it travel
+  if (options.kept.product_input > 0) options.kept.again = strategy.made_again();
   return options;
 }
 

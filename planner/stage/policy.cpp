@@ -20,6 +20,7 @@ Policy policy_of(const Job& job, const hw_profiles::Framework& framework) {
           .row_buffers = framework.row_buffers.value_or(0),
           .update_copies = framework.update_copies.value_or(false),
           .frozen_f8 = framework.frozen_f8.value_or(false) && job.precision == core::DType::f8,
+          .dispatch_f8 = job.in_few_bits("dispatch"),
           .adapter_inputs = framework.adapter_inputs.value_or(false) && job.lora_rank > 0};
 }
 

@@ -42,6 +42,8 @@ struct Policy {
   bool update_copies = false;
   // Weights of layers that nothing trains are stored in 8 bits, which products read.
   bool frozen_f8 = false;
+  // Rows, and gradients of rows, travel to their experts in 8 bits.
+  bool dispatch_f8 = false;
   // Of adapters whose base is sharded, each layer's input is kept twice where it is kept.
   bool adapter_inputs = false;
   friend bool operator==(const Policy&, const Policy&) = default;

@@ -102,6 +102,9 @@ class ExpertRules {
          "virtual_stages of 2 or more where there are stages", "true");
     NEED(s_.checkpoint == Checkpoint::none || drops_within_layers(s_.checkpoint),
          "expert_overlap", "false where whole layers are recomputed", "true");
+    NEED(!models::has(s_.made_again(), models::Module::moe), "expert_overlap",
+         "false where whole mixtures are recomputed", "true",
+         "their exchanges would wait for the exchanges of the forward pass made again");
   }
 
   const models::ModelSpec& spec_;

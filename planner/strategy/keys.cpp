@@ -82,6 +82,8 @@ std::vector<StrategyKey> make_keys() {
       scalar<&S::grad_accum>("grad_accum", schedule, KeyKind::count, 1, kMaxBatch),
       choice<&S::checkpoint>("checkpoint", passes, kCheckpointNames),
       scalar<&S::checkpoint_every>("checkpoint_every", passes, KeyKind::count, 0, kMaxDegree),
+      since_then({.name = "recompute_modules", .kind = KeyKind::words, .shapes = passes,
+                  .choices = models::kModuleNames, .set = &S::recompute_modules}),
       choice<&S::grad_sync>("grad_sync", stage, kGradSyncNames),
       scalar<&S::servers>("servers", stage, KeyKind::count, 0, kMaxDegree),
       flag<&S::servers_colocated>("servers_colocated", stage),
@@ -204,6 +206,7 @@ bool same(KeyShapes shapes, const Strategy& a, const Strategy& b) {
     const bool equal = key.get != nullptr       ? key.get(a) == key.get(b)
                        : key.numbers != nullptr ? a.*key.numbers == b.*key.numbers
                        : key.words != nullptr   ? a.*key.words == b.*key.words
+                       : key.set != nullptr     ? a.*key.set == b.*key.set
                                                 : a.mesh_order == b.mesh_order;
     if (!equal) return false;
   }
@@ -242,7 +245,8 @@ std::string value_meant(const StrategyKey& key, std::string_view typed) {
   for (const OtherValueName& other : other_value_names())
     if (other.key == key.name && other.name == name) return std::string(other.value);
   const bool own = std::ranges::find(key.choices, name) != key.choices.end();
-  return own || name.starts_with("every_k(") ? name : std::string(typed);
+  const bool carries = name.starts_with("every_k(") || name.starts_with("modules(");
+  return own || carries ? name : std::string(typed);
 }
 
 std::string strategy_key_list() {
@@ -272,6 +276,7 @@ std::vector<std::string> expanded(const StrategyKey& key, std::vector<std::strin
 std::vector<std::string> list_value(const StrategyKey& key, const Strategy& strategy) {
   PLANNER_CHECK(key.is_list());
   if (key.words != nullptr) return strategy.*key.words;
+  if (key.set != nullptr) return models::names_of(strategy.*key.set);
   std::vector<std::string> items;
   if (key.numbers != nullptr)
     for (std::int64_t n : strategy.*key.numbers) items.push_back(fmt::format("{}", n));
@@ -285,6 +290,13 @@ void put_list(const StrategyKey& key, Strategy& strategy, const std::vector<std:
   PLANNER_CHECK(key.is_list() && !list_problem(key, items));
   if (key.words != nullptr) {
     strategy.*key.words = items;
+  } else if (key.set != nullptr) {
+    models::ModuleSet& set = strategy.*key.set;
+    set = 0;
+    for (const std::string& item : items) {
+      const auto at = std::ranges::find(key.choices, item) - key.choices.begin();
+      set = models::both(set, models::set_of(static_cast<models::Module>(at)));
+    }
   } else if (key.numbers == nullptr) {
     for (std::size_t i = 0; i < strategy.mesh_order.size(); ++i)
       strategy.mesh_order[i] =
@@ -312,7 +324,8 @@ std::optional<std::string> list_problem(const StrategyKey& key,
   const bool known = std::ranges::all_of(items, [&](const std::string& item) {
     return std::ranges::find(key.choices, item) != key.choices.end();
   });
-  const bool whole = key.words != nullptr || items.size() == key.choices.size();
+  const bool part = key.words != nullptr || key.set != nullptr;
+  const bool whole = part || items.size() == key.choices.size();
   return known && whole && !twice ? std::nullopt : std::optional(allowed_values(key));
 }
 
@@ -325,7 +338,7 @@ std::string allowed_values(const StrategyKey& key) {
     case KeyKind::numbers: return std::string(key.example);
     case KeyKind::words: break;
   }
-  if (key.words == nullptr)
+  if (key.words == nullptr && key.set == nullptr)
     return fmt::format("an order of all of {}", joined(key.choices, ","));
   return fmt::format("none or a list of {}", joined(key.choices, ","));
 }

@@ -35,9 +35,10 @@ struct StrategyKey {
   // Scalars (count, bytes, boolean, choice): the value as an integer.
   std::int64_t (*get)(const Strategy&) = nullptr;
   void (*put)(Strategy&, std::int64_t) = nullptr;
-  // Lists; of words neither: the order of all `choices`.
+  // Lists; of words none of the three: the order of all `choices`.
   std::vector<std::int64_t> Strategy::*numbers = nullptr;
   std::vector<std::string> Strategy::*words = nullptr;
+  models::ModuleSet Strategy::*set = nullptr;  // of words: a bit for each of `choices`
   std::string_view example{};          // of numbers, what allowed_values says
   bool optional = false;               // in a plan file: its default where it is absent
 

@@ -18,7 +18,7 @@ void add_offload(const models::ModelSpec& spec, const Job& job, const Strategy& 
            "optimizer or params for another than a transformer of equal layers", "activations",
            "its layers have shapes of their own");
     refuse(s.checkpoint == Checkpoint::memory_poor || s.checkpoint == Checkpoint::selective_op,
-           "activations with checkpoint=none, every_k, selective or pointwise",
+           "activations with checkpoint=none, every_k, selective, pointwise or modules",
            "another checkpoint", "pin checkpoint=selective");
   }
   refuse(s.grad_sync == GradSync::parameter_server, "nothing with parameter servers", "offload");

@@ -12,7 +12,7 @@ namespace planner {
 inline constexpr std::array<std::string_view, 4> kShardingNames{"none", "zero1", "zero2", "zero3"};
 inline constexpr std::array<std::string_view, kCheckpoints> kCheckpointNames{
     "none", "every_k", "selective", "memory_poor", "selective_op", "pointwise",
-    "first_k"};
+    "first_k", "modules"};
 inline constexpr std::array<std::string_view, 5> kGradSyncNames{
     "auto", "ring", "tree", "naive_all_reduce", "parameter_server"};
 inline constexpr std::array<std::string_view, 2> kServerModeNames{"sync", "async"};

@@ -78,32 +78,48 @@ core::Problem unknown_key(std::string_view name, const std::string& where) {
 
 // "tp=8" is tensor=8. "checkpoint=every_k(2)|none", as plans print it, is two pins:
 // checkpoint=every_k|none and checkpoint_every=2|0. Forbidding every_k(2) leaves the other k.
-// first_k(2) alike.
+// first_k(2) alike, and modules(layernorm+moe) with recompute_modules.
 std::vector<Constraints::PlainPin> Constraints::plain_pins(const StrategyKey& key,
                                                            std::string_view text, bool forbid) {
-  PlainPin own{&key, {}}, every{find_strategy_key("checkpoint_every"), {}};
-  bool counted = false, any_count = false;
+  // What stands in brackets is another key's value: given, or left open by a name alone.
+  struct Bracket {
+    PlainPin pin;
+    std::string_view otherwise;        // of values that carry none
+    bool given = false, open = false;
+  };
+  std::array<Bracket, 2> brackets{Bracket{{find_strategy_key("checkpoint_every"), {}}, "0"},
+                                  Bracket{{find_strategy_key("recompute_modules"), {}}, "none"}};
+  PlainPin own{&key, {}};
   for (std::string_view part : split(text, '|')) {
     std::string value;
     for (std::string_view item : key.is_list() ? split(part, ',') : std::vector{part})
       value.append(value.empty() ? "" : ",").append(value_meant(key, item));
     const std::string named = value.substr(0, value.find('('));
     const auto kind = key.name == "checkpoint" ? checkpoint_from_name(named) : std::nullopt;
-    const bool counts = kind && counts_layers(*kind);
-    const bool has_count = counts && value.size() > named.size() && value.ends_with(')');
-    any_count = any_count || (counts && value == named);
-    counted = counted || has_count;
-    if (has_count) {
-      every.values.push_back(value.substr(named.size() + 1, value.size() - named.size() - 2));
-      value = named;
-    } else if (!forbid) {
-      every.values.emplace_back("0");
+    const bool closes = value.size() > named.size() && value.ends_with(')');
+    bool carried = false;
+    for (Bracket& bracket : brackets) {
+      const bool counts = &bracket == brackets.data();
+      const bool carries =
+          kind && (counts ? counts_layers(*kind) : *kind == Checkpoint::modules);
+      if (carries && closes) {
+        std::string inside = value.substr(named.size() + 1, value.size() - named.size() - 2);
+        std::ranges::replace(inside, '+', ',');
+        bracket.pin.values.push_back(std::move(inside));
+        bracket.given = carried = true;
+      } else if (carries) {
+        bracket.open = bracket.open || value == named;
+      } else if (!forbid) {
+        bracket.pin.values.emplace_back(bracket.otherwise);
+      }
     }
-    if (!has_count || !forbid) own.values.push_back(std::move(value));
+    if (!carried || !forbid) own.values.push_back(carried ? named : std::move(value));
   }
-  if (!counted || any_count) return {own};
-  if (own.values.empty()) return {every};
-  return {own, every};
+  std::vector<PlainPin> pins;
+  if (!own.values.empty()) pins.push_back(std::move(own));
+  for (Bracket& bracket : brackets)
+    if (bracket.given && !bracket.open) pins.push_back(std::move(bracket.pin));
+  return pins;
 }
 
 bool Constraints::KeyRule::admits(const Value& value) const {
@@ -128,6 +144,11 @@ core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key
     for (std::string_view item : split(text, ',')) items.emplace_back(item);
   items = expanded(key, std::move(items));
   if (list_problem(key, items)) return bad_value(key, text, where);
+  if (key.set != nullptr) {            // in one order, whatever was typed
+    Strategy put;
+    put_list(key, put, items);
+    items = list_value(key, put);
+  }
   return Value{.number = 0, .items = std::move(items)};
 }
 
@@ -296,6 +317,17 @@ std::vector<std::int64_t> Constraints::pinned(std::string_view key) const {
   if (const KeyRule* r = find(key); r != nullptr && !r->key->is_list())
     for (const Value& value : r->pinned) values.push_back(value.number);
   return values;
+}
+
+std::vector<models::ModuleSet> Constraints::pinned_modules() const {
+  std::vector<models::ModuleSet> sets;
+  if (const KeyRule* r = find("recompute_modules"))
+    for (const Value& value : r->pinned) {
+      Strategy s;
+      put_list(*r->key, s, value.items);
+      if (s.recompute_modules != 0) sets.push_back(s.recompute_modules);
+    }
+  return sets;
 }
 
 void Constraints::put(Strategy& strategy, std::initializer_list<std::string_view> keys) const {

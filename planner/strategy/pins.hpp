@@ -37,6 +37,8 @@ class Constraints {
   // Values of a pinned scalar key, ascending; empty when it is not pinned.
   std::vector<std::int64_t> pinned(std::string_view key) const;
   // Puts the first pinned value of every pinned key whose name is in `keys` into the strategy.
+  // What recompute_modules is pinned to, but for none.
+  std::vector<models::ModuleSet> pinned_modules() const;
   void put(Strategy& strategy, std::initializer_list<std::string_view> keys) const;
   // Key of the first constraint that the strategy breaks, or "".
   std::string_view broken(const Strategy& strategy) const;

@@ -203,7 +203,8 @@ class Rules {
     NEED(s_.sharding <= Sharding::zero1, "sharding", "none or zero1 with " + own,
          Phrase(name(s_.sharding)), "gradients of a unit must wait for its weight gradients");
     NEED(s_.checkpoint == Checkpoint::none || drops_within_layers(s_.checkpoint), "checkpoint",
-         "none, selective, selective_op or pointwise with " + own, Phrase(name(s_.checkpoint)),
+         "none, selective, selective_op, pointwise or modules with " + own,
+         Phrase(name(s_.checkpoint)),
          "what whole layers recompute must be kept again for the weight gradients");
     NEED(!s_.sequence_parallel, "sequence_parallel", "false with " + own, "true",
          "gathered rows would have to be gathered again for the weight gradients");
@@ -286,8 +287,25 @@ class Rules {
     else
       NEED(s_.checkpoint_every == 0, "checkpoint_every", "0 without checkpoint=every_k or first_k",
            text(s_.checkpoint_every));
+    modules();
     NEED(job_.mode != Mode::inference || s_.checkpoint == Checkpoint::none, "checkpoint",
          "none for inference", Phrase(name(s_.checkpoint)));
+  }
+
+  void modules() {
+    const bool asked = s_.checkpoint == Checkpoint::modules;
+    NEED(asked == (s_.recompute_modules != 0), "recompute_modules",
+         asked ? "one or more modules with checkpoint=modules" : "none without checkpoint=modules",
+         asked ? "none" : "some",
+         asked ? "pin checkpoint='modules(layernorm)', or several with + between them" : "");
+    if (!asked) return;
+    const models::ModuleSet there = models::modules_of(spec_);
+    const auto beyond = static_cast<models::ModuleSet>(s_.recompute_modules & ~there);
+    const auto listed = [](models::ModuleSet set) {  // lives as long as the statement
+      return fmt::format("{}", fmt::join(models::names_of(set), ", "));
+    };
+    NEED(beyond == 0, "recompute_modules",
+         "modules that a layer of the model has: " + Phrase(listed(there)), Phrase(listed(beyond)));
   }
 
   void sequence() {

@@ -50,6 +50,7 @@ void resolve_in_place(const models::ModelSpec& spec, Strategy& s) {
   if (s.stages.empty() && placed && !cut)
     s.stages = even_stages(layers, s.pipeline * s.virtual_stages);
   if (!counts_layers(s.checkpoint)) s.checkpoint_every = 0;
+  if (s.checkpoint != Checkpoint::modules) s.recompute_modules = 0;
 }
 
 }  // namespace planner

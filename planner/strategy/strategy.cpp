@@ -20,6 +20,8 @@ std::optional<E> from_name(const std::array<std::string_view, N>& names, std::st
 
 std::string checkpoint_text(const Strategy& s) {
   const std::string_view called = name(s.checkpoint);
+  if (s.checkpoint == Checkpoint::modules)
+    return fmt::format("{}({})", called, fmt::join(models::names_of(s.recompute_modules), "+"));
   return counts_layers(s.checkpoint) ? fmt::format("{}({})", called, s.checkpoint_every)
                                      : std::string(called);
 }
@@ -64,6 +66,23 @@ std::optional<GradSync> grad_sync_from_name(std::string_view text) {
 }
 std::optional<ServerMode> server_mode_from_name(std::string_view text) {
   return from_name<ServerMode>(kServerModeNames, text);
+}
+
+models::ModuleSet Strategy::made_again() const {
+  using enum models::Module;
+  using models::set_of;
+  switch (checkpoint) {
+    case Checkpoint::selective: return set_of(core_attn);
+    case Checkpoint::pointwise:
+      return models::both(set_of(layernorm), models::both(set_of(mlp_act), set_of(moe_act)));
+    case Checkpoint::modules: return recompute_modules;
+    default: return 0;
+  }
+}
+
+WithinLayer within_layer(const Strategy& s) {
+  if (!drops_within_layers(s.checkpoint)) return {};
+  return {s.checkpoint, s.recompute_modules};
 }
 
 std::int64_t stride_of(const Strategy& s, Degree degree) {

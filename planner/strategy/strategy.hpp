@@ -10,22 +10,24 @@
 #include <string_view>
 #include <vector>
 
+#include "models/modules.hpp"
 #include "planner/strategy/schedule_table.hpp"
 
 namespace planner {
 
 enum class Sharding : std::uint8_t { none, zero1, zero2, zero3 };
 enum class Checkpoint : std::uint8_t {
-  none, every_k, selective, memory_poor, selective_op, pointwise, first_k
+  none, every_k, selective, memory_poor, selective_op, pointwise, first_k, modules
 };
-inline constexpr std::size_t kCheckpoints = 7;
+inline constexpr std::size_t kCheckpoints = 8;
 // Values that come with a number of layers (Strategy::checkpoint_every).
 inline bool counts_layers(Checkpoint c) {
   return c == Checkpoint::every_k || c == Checkpoint::first_k;
 }
 // Every layer keeps what its backward pass reads, less what is made again within the layer.
 inline bool drops_within_layers(Checkpoint c) {
-  return c == Checkpoint::selective || c == Checkpoint::selective_op || c == Checkpoint::pointwise;
+  return c == Checkpoint::selective || c == Checkpoint::selective_op ||
+         c == Checkpoint::pointwise || c == Checkpoint::modules;
 }
 enum class GradSync : std::uint8_t { automatic, ring, tree, naive_all_reduce, parameter_server };
 enum class ServerMode : std::uint8_t { sync, async };
@@ -60,6 +62,7 @@ struct Strategy {
   // k of every_k: segments of k layers or one layer in k (framework.recomputes_one_in_k). k of
   // first_k: the first k layers of each chunk, one by one. Else 0.
   std::int64_t checkpoint_every = 0;
+  models::ModuleSet recompute_modules = 0;  // of checkpoint=modules, what each layer makes again
   GradSync grad_sync = GradSync::automatic;
   std::int64_t servers = 0;            // M; 0 unless parameter_server
   bool servers_colocated = true;
@@ -87,10 +90,20 @@ struct Strategy {
   bool offloads(std::string_view what) const {
     return std::find(offload.begin(), offload.end(), what) != offload.end();
   }
+  // What each layer makes again for its backward pass, of the checkpoints that say it by modules.
+  models::ModuleSet made_again() const;
   std::int64_t separate_servers() const { return servers_colocated ? 0 : servers; }
 
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
+
+// What of a checkpoint decides what the passes of a layer do: a part of keys of caches.
+struct WithinLayer {
+  Checkpoint checkpoint = Checkpoint::none;
+  models::ModuleSet modules = 0;
+  auto operator<=>(const WithinLayer&) const = default;
+};
+WithinLayer within_layer(const Strategy& s);
 
 // Ranks between neighbours in a degree. Context ranks are neighbours within data
 // (sim/program/mesh.hpp).

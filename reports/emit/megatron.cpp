@@ -43,6 +43,9 @@ class Options {
   std::string text_;
 };
 
+// Both moments in bf16 beside a master copy in f32: its precision-aware optimizer.
+bool has_narrow_moments(const Question& q) { return q.recipe.name == "megatron_bf16_moments"; }
+
 void check_for_megatron(Question& q) {
   const planner::Strategy& s = q.s;
   q.require_common("megatron", "optimizer");
@@ -69,10 +72,24 @@ void check_for_megatron(Question& q) {
   q.require(s.sharding == Sharding::none || s.shard_group == s.data_ranks(),
             fmt::format("shard_group={}", s.shard_group), "all data ranks in one group", "");
   q.require(s.checkpoint == Checkpoint::none || counts_layers(s.checkpoint) ||
-                s.checkpoint == Checkpoint::selective,
+                s.checkpoint == Checkpoint::selective || s.checkpoint == Checkpoint::modules,
             fmt::format("checkpoint={}", name(s.checkpoint)),
-            "checkpoint=none, every_k, first_k or selective",
+            "checkpoint=none, every_k, first_k, selective or modules",
             fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));
+  q.require(q.job().precision != core::DType::f8 || q.job().fp8_scaling != "rowwise",
+            "fp8_scaling=rowwise", "tensorwise, delayed, blockwise or mxfp8, which Megatron has",
+            "plan with --fp8-scaling tensorwise");
+  q.require(!has_narrow_moments(q) || s.sharding == Sharding::zero1,
+            "recipe=megatron_bf16_moments without zero1",
+            "sharding=zero1: moments in bf16 are its distributed optimizer's",
+            "plan with --pin sharding=zero1");
+  q.require(q.job().fp8_tensors.empty(), "fp8_tensors",
+            "none: its command line has no flags for what is in few bits beside products",
+            "plan without --fp8-tensors");
+  q.require(!models::has(s.recompute_modules, models::Module::mlp_act),
+            "recompute_modules with mlp_act",
+            "modules that Megatron has a word for: mlp makes dense feed-forwards again whole",
+            "plan with --pin checkpoint='modules(layernorm)'");
   const auto divides = [&](std::int64_t layers) { return layers % s.checkpoint_every == 0; };
   q.require(s.checkpoint != Checkpoint::every_k || std::ranges::all_of(q.chunks(), divides),
             fmt::format("checkpoint=every_k({})", s.checkpoint_every),
@@ -185,7 +202,9 @@ void add_parallelism(Options& o, const Question& q) {
   o.add_if(s.expert_overlap, "--overlap-moe-expert-parallel-comm");
   o.add_if(s.offloads("optimizer"), "--optimizer-cpu-offload");
   o.add_if(s.offloads("optimizer"), "--optimizer-offload-fraction 1.0");
-  o.add_if(s.offloads("optimizer"), "--use-precision-aware-optimizer");
+  const bool narrow = has_narrow_moments(q);
+  o.add_if(s.offloads("optimizer") || narrow, "--use-precision-aware-optimizer");
+  o.add_if(narrow, "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
   if (s.checkpoint == Checkpoint::every_k)
     o.add("--recompute-granularity full --recompute-method uniform --recompute-num-layers",
           s.checkpoint_every);
@@ -193,6 +212,9 @@ void add_parallelism(Options& o, const Question& q) {
     o.add("--recompute-granularity full --recompute-method block --recompute-num-layers",
           s.checkpoint_every);
   if (s.checkpoint == Checkpoint::selective) o.add("--recompute-granularity selective");
+  if (s.checkpoint == Checkpoint::modules)
+    o.add("--recompute-granularity selective --recompute-modules",
+          fmt::format("{}", fmt::join(models::names_of(s.recompute_modules), " ")));
   o.close();
 }
 
@@ -215,7 +237,7 @@ void add_job(Options& o, const Question& q) {
   if (q.recipe.compute == core::DType::bf16) o.add("--bf16");
   if (q.recipe.compute == core::DType::f16) o.add("--fp16");
   if (f8) o.add("--fp8-format hybrid");
-  if (f8) o.add("--fp8-recipe", job.fp8_scaling == "tensorwise" ? "tensorwise" : "blockwise");
+  if (f8) o.add("--fp8-recipe", job.fp8_scaling);
   o.add_if(q.recipe.compute == core::DType::bf16 && q.recipe.gradient == core::DType::bf16,
            "--grad-reduce-in-bf16");
   o.add("--attention-backend", attention_backend(q));
@@ -230,7 +252,7 @@ void add_job(Options& o, const Question& q) {
 std::vector<std::string> notes_for_megatron(const Question& q) {
   std::vector<std::string> all{
       "random tokens, 20 steps: give --data-path, a tokenizer and a schedule of your own"};
-  if (q.recipe.name != "megatron" && q.recipe.name != "fp32")
+  if (!q.recipe.name.starts_with("megatron") && q.recipe.name != "fp32")
     all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
                               "them, as recipe megatron does",
                               q.recipe.name));

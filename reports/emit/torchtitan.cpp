@@ -48,6 +48,11 @@ void check_for_torchtitan(Question& q) {
                 q.job().optimizer == planner::OptimizerKind::adam,
             fmt::format("optimizer={}", planner::optimizer(q.job().optimizer).name),
             "adam or adamw, which torchtitan has", "plan with --optimizer adamw");
+  q.require(q.job().fp8_tensors.empty() &&
+                (q.job().fp8_scaling == "tensorwise" || q.job().fp8_scaling == "rowwise"),
+            fmt::format("fp8_scaling={}", q.job().fp8_scaling),
+            "fp8_scaling=tensorwise or rowwise, and no fp8_tensors",
+            "plan with --fp8-scaling tensorwise");
   q.require(s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k ||
                 s.checkpoint == Checkpoint::selective_op,
             fmt::format("checkpoint={}", name(s.checkpoint)),

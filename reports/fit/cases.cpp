@@ -15,7 +15,8 @@ constexpr double kStep = 0.02;         // of a constant's logarithm: beyond roun
 // Whether kernels of the two jobs take as long on one machine.
 bool times_alike(const planner::Job& a, const planner::Job& b) {
   return a.attention == b.attention && a.precision == b.precision &&
-         a.fp8_scaling == b.fp8_scaling && a.fused_norm == b.fused_norm &&
+         a.fp8_scaling == b.fp8_scaling && a.fp8_tensors == b.fp8_tensors &&
+         a.fused_norm == b.fused_norm &&
          a.compile == b.compile && a.quantization == b.quantization;
 }
 

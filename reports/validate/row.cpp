@@ -136,6 +136,19 @@ std::optional<std::int64_t> first_number(std::string_view text) {
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
+// Megatron's --recompute-modules, with blanks between. Other texts stand there too, of offload.
+void read_modules(std::string_view text, planner::Strategy& s) {
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    const auto at = std::ranges::find(models::kModuleNames, word);
+    if (at == models::kModuleNames.end()) continue;
+    const auto m = static_cast<models::Module>(at - models::kModuleNames.begin());
+    s.recompute_modules = models::both(s.recompute_modules, models::set_of(m));
+  }
+  if (s.recompute_modules != 0) s.checkpoint = planner::Checkpoint::modules;
+}
+
 void read_checkpoint(const CsvRow& row, planner::Strategy& s, Problems& problems) {
   using planner::Checkpoint;
   using Recomputed = std::pair<Checkpoint, std::int64_t>;
@@ -154,11 +167,7 @@ void read_checkpoint(const CsvRow& row, planner::Strategy& s, Problems& problems
       row.problem("recompute_modules", "the number of layers that are computed again", "",
                   problems);
   }
-  // Megatron's --recompute-modules: of a mixture it has norms and the activations of experts.
-  const std::string_view modules = row.text("recompute_modules");
-  const auto names = [&](std::string_view what) { return modules.find(what) != modules.npos; };
-  if (s.checkpoint == planner::Checkpoint::none && names("layernorm") && names("moe"))
-    s.checkpoint = planner::Checkpoint::pointwise;
+  if (s.checkpoint == Checkpoint::none) read_modules(row.text("recompute_modules"), s);
 }
 
 void read_pipeline(const CsvRow& row, std::int64_t layers, planner::Strategy& s,

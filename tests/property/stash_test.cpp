@@ -156,7 +156,7 @@ TEST_CASE("what offload=activations does not take is refused by name") {
     Strategy other = s;
     recomputing(c)(other);
     CHECK(first(tiny_gpt(), other) ==
-          "offload: activations with checkpoint=none, every_k, selective or pointwise");
+          "offload: activations with checkpoint=none, every_k, selective, pointwise or modules");
   }
   CHECK(first(tiny_gpt(), offloading(strategy(2, 12, 2, servers(1, true)))) ==
         "offload: nothing with parameter servers");

@@ -54,8 +54,8 @@ bool Evaluator::prepare(const Strategy& resolved, const models::ModelGraph& grap
 }
 
 std::optional<Pieces>& Evaluator::pieces(const Strategy& s, const models::ModelGraph& graph) {
-  const PiecesKey key{&graph, drops_within_layers(s.checkpoint) ? s.checkpoint : Checkpoint::none,
-                      splits_backward(s.schedule), s.loss_chunks, s.expert_dispatch};
+  const PiecesKey key{&graph, within_layer(s), splits_backward(s.schedule), s.loss_chunks,
+                      s.expert_dispatch};
   if (latest_ != nullptr && latest_->first == key) return latest_->second;
   auto found = pieces_.find(key);
   if (found == pieces_.end())
@@ -83,11 +83,13 @@ bool Evaluator::same_stages(const Strategy& s) const {
 bool Evaluator::take(const Strategy& s, Pieces& pieces) {
   const bool stages = same_stages(s);
   const bool routines = stages && s.checkpoint == strategy_.checkpoint &&
+                        s.recompute_modules == strategy_.recompute_modules &&
                         s.checkpoint_every == strategy_.checkpoint_every &&
                         interleaves(s.schedule) == interleaves(strategy_.schedule);
   if (!stages) strategy_ = s;
   strategy_.checkpoint = s.checkpoint;
   strategy_.checkpoint_every = s.checkpoint_every;
+  strategy_.recompute_modules = s.recompute_modules;
   strategy_.schedule = s.schedule;
   strategy_.virtual_stages = s.virtual_stages;
   current_ = &pieces;

@@ -42,7 +42,7 @@ class Evaluator {
  private:
   // The graph; what layers make again by themselves; split passes; chunks of the loss.
   using PiecesKey =
-      std::tuple<const models::ModelGraph*, Checkpoint, bool, std::int64_t, ExpertDispatch>;
+      std::tuple<const models::ModelGraph*, WithinLayer, bool, std::int64_t, ExpertDispatch>;
   // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
   struct Role {
     Role(const Structure& structure, const Pieces& pieces, const KindRows& rows,

@@ -46,6 +46,7 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   s.checkpoint = drops_within_layers(shape.checkpoint) ? shape.checkpoint
                  : split                               ? Checkpoint::none
                                                        : Checkpoint::every_k;
+  s.recompute_modules = within_layer(shape).modules;
   s.checkpoint_every = s.checkpoint == Checkpoint::every_k ? kProbeLayers : 0;
   s.micro_batch = samples;
   s.grad_accum = 2;

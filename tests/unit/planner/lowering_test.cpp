@@ -190,7 +190,8 @@ TEST_CASE("codes of product inputs live where the inputs would, and change no ca
   Job job = job_of(6);
   job.precision = core::DType::f8;
   for (const bool sequence : {false, true})
-    for (const Checkpoint c : {Checkpoint::none, Checkpoint::every_k, Checkpoint::selective}) {
+    for (const Checkpoint c : {Checkpoint::none, Checkpoint::every_k, Checkpoint::selective,
+                               Checkpoint::pointwise}) {
       Strategy s = small_tensor(sequence);
       s.pipeline = 2;
       s.schedule = Schedule::one_f_one_b;

@@ -9,6 +9,7 @@ TEST_CASE("a pin of each key admits its value and refuses another") {
   pinned.stages = {12, 12};
   pinned.parts = {1, 2};
   pinned.offload = {"optimizer"};
+  pinned.recompute_modules = models::set_of(models::Module::moe);
   pinned.mesh_order = {Degree::data, Degree::tensor, Degree::context, Degree::pipeline};
   for (const StrategyKey& key : strategy_keys()) {
     INFO(key.name);

@@ -45,6 +45,30 @@ TEST_CASE("pointwise drops norms and activations; selective_op more, and half of
   sound(job_of(1, kTokens), s, "llama2-7b");
 }
 
+TEST_CASE("modules drop what their operators make, by hand") {
+  constexpr std::int64_t kTokens = 1024, kMixtures = 26, kLayers = 27;
+  constexpr std::int64_t kHeads = 16, kChosen = 6, kExpert = 1408, kShared = 2 * 1408;
+  const auto all = [&](Checkpoint checkpoint, models::ModuleSet modules = 0) {
+    Strategy s;
+    s.checkpoint = checkpoint;
+    s.recompute_modules = modules;
+    return kept(sound(job_of(1, kTokens), s, "deepseek-v2-lite"));
+  };
+  const auto drops = [&](models::Module m) {
+    return all(Checkpoint::none) - all(Checkpoint::modules, models::set_of(m));
+  };
+  using enum models::Module;
+  CHECK(drops(core_attn) == all(Checkpoint::none) - all(Checkpoint::selective));
+  CHECK(drops(moe_act) == kMixtures * kTokens * 2 * kChosen * kExpert);
+  CHECK(drops(mlp_act) == kTokens * 2 * (10944 + kMixtures * kShared));
+  CHECK(drops(layernorm) + drops(moe_act) + drops(mlp_act) ==
+        all(Checkpoint::none) - all(Checkpoint::pointwise));
+  // Queries and keys of 192, values of 128; the latent's norm, 512 and its f32 statistic; the 64 of
+  // keys that turn are kept instead.
+  CHECK(drops(mla_up_proj) == kLayers * kTokens * (2 * kHeads * (192 + 192 + 128) + 2 * 512 + 4 -
+                                                   2 * 64));
+}
+
 namespace {
 
 hw_profiles::Framework one_in_k() {
