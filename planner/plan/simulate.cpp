@@ -1,6 +1,7 @@
 #include "planner/plan/simulate.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -16,15 +17,16 @@
 #include "sim/engine/engine.hpp"
 #include "sim/engine/sweep.hpp"
 #include "sim/program/checker.hpp"
+#include "sim/program/traffic.hpp"
 
 namespace planner {
 namespace {
 
 // What can be played in a minute or two of one core, and recorded in memory.
 constexpr double kMostSimulated = 5e8, kMostRecorded = 5e7;
-// Where links are shared: rates are found anew whenever a message begins or ends.
-constexpr double kMostShared = 3e5;
-constexpr std::int64_t kMostRanksSharing = 64;
+// Where links are shared: messages that are played one by one, operations, and edges that are
+// compared to find ranks alike. A minute or two each.
+constexpr double kMostMessages = 5e8, kMostShared = 2e7, kMostEdges = 2e7;
 constexpr double kMostFailures = 1e7;
 
 // "500 M": a count that may be beyond what an int64 holds.
@@ -57,9 +59,6 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
            whole_text(failures), "a shorter --horizon"});
   }
   if (!o.flows) return problems;
-  if (plan.gpus > kMostRanksSharing)
-    problems.push_back({"--collectives flows", fmt::format("at most {} ranks", kMostRanksSharing),
-                        fmt::format("{}", plan.gpus), "leave it out, or plan fewer --gpus"});
   for (const engine::WeakLink& w : o.flows->weak) {
     if (w.rank >= plan.gpus)
       problems.push_back({"--link-down", fmt::format("a rank below {}", plan.gpus),
@@ -71,15 +70,63 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
   return problems;
 }
 
+bool is_slowed(const SimulateOptions& o) {
+  return !o.stragglers.empty() || o.jitter > 0 || (o.flows && !o.flows->weak.empty());
+}
+
+// Messages of a step where so many ranks are played, at most: a collective of K members takes
+// K - 1 of each, an all-reduce twice as many.
+double messages_of(const program::Program& program, std::size_t played) {
+  double sum = 0;
+  for (const program::TrafficEntry& t : program::traffic(program))
+    sum += static_cast<double>(t.count) * 2 * (t.group_size - 1);
+  return sum * static_cast<double>(played);
+}
+
+// What messages move over, and who is alike on it. Null symmetry: every rank is played.
+struct Stage {
+  std::unique_ptr<const engine::Topology> topology;
+  std::unique_ptr<const engine::Symmetry> symmetry;
+
+  engine::Scene scene(const program::Program& program, const cost::Machine& machine,
+                      const SimulateOptions& o) const {
+    return {program, machine,
+            {.unfold = o.unfold || (o.flows && !symmetry),
+             .fold = symmetry ? &symmetry->fold() : nullptr, .parts = true,
+             .stragglers = o.stragglers, .jitter = o.jitter, .seed = o.seed}};
+  }
+  std::optional<engine::FlowOptions> flows(const SimulateOptions& o) const {
+    std::optional<engine::FlowOptions> flows = o.flows;
+    if (!flows) return flows;
+    flows->topology = topology.get();
+    flows->symmetry = symmetry.get();
+    return flows;
+  }
+};
+
+Stage make_stage(const program::Program& program, const cost::Machine& machine,
+                 const SimulateOptions& o) {
+  Stage stage;
+  if (!o.flows) return stage;
+  const int ranks = program.mesh.ranks();
+  stage.topology = std::make_unique<engine::Topology>(ranks, machine, o.flows->weak);
+  const bool folds = !o.unfold && o.jitter == 0 &&
+                     o.flows->sharing == engine::Sharing::shared && engine::can_fold(program) &&
+                     engine::count_edges(program) <= kMostEdges;
+  if (folds)
+    stage.symmetry = std::make_unique<engine::Symmetry>(
+        program, engine::groups_of(program, machine.gpus_per_node), *stage.topology,
+        engine::straggler_marks(ranks, o.stragglers));
+  return stage;
+}
+
 class Player {
  public:
   Player(const Plan& plan, const program::Program& program, const cost::Machine& machine,
          const SimulateOptions& options)
       : plan_(plan), program_(program), machine_(machine), options_(options),
-        scene_(program, machine,
-               {.unfold = options.unfold || options.flows, .parts = true,
-                .stragglers = options.stragglers,
-                .jitter = options.jitter, .seed = options.seed}) {}
+        stage_(make_stage(program, machine, options)),
+        scene_(stage_.scene(program, machine, options)) {}
 
   core::Problems problems() const {
     if (options_.flows && scene_.draining_steps() > 0)
@@ -89,19 +136,29 @@ class Player {
     const double most = options_.flows   ? kMostShared
                         : options_.trace ? kMostRecorded
                                          : kMostSimulated;
-    if (operations <= most) return {};
-    return {{"plan", fmt::format("a step of at most {} operations", whole_text(most)),
-             fmt::format("{} of {} ranks", whole_text(operations), scene_.actors().size()),
-             options_.flows   ? "leave --collectives flows out"
-             : options_.trace ? "leave --trace out"
-                              : "leave --unfold and --jitter out"}};
+    if (operations > most)
+      return {{"plan", fmt::format("a step of at most {} operations", whole_text(most)),
+               fmt::format("{} of {} ranks", whole_text(operations), scene_.actors().size()),
+               options_.flows   ? "leave --collectives flows out"
+               : options_.trace ? "leave --trace out"
+                                : "leave --unfold and --jitter out"}};
+    if (!options_.flows) return {};
+    const double messages = messages_of(program_, scene_.actors().size());
+    if (messages <= kMostMessages) return {};
+    return {{"--collectives flows",
+             fmt::format("a step of at most {} messages", whole_text(kMostMessages)),
+             fmt::format("{} between {} ranks that are not alike", whole_text(messages),
+                         scene_.actors().size()),
+             is_slowed(options_) ? "leave out what tells ranks apart: --straggler, --link-down, "
+                                   "--jitter"
+                                 : "leave --unfold out, or plan fewer --gpus"}};
   }
 
   core::Result<Simulation> play(Simulation s) {
     std::vector<engine::Played> record;
     engine::EngineOptions o;
     o.record = &record;
-    o.flows = options_.flows;
+    o.flows = stage_.flows(options_);
     o.machine = &machine_;
     s.memory = memory_of(program_, plan_.profile);
     const auto worst = static_cast<std::uint32_t>(
@@ -176,20 +233,20 @@ class Player {
   const program::Program& program_;
   const cost::Machine& machine_;
   const SimulateOptions& options_;
+  const Stage stage_;
   engine::Scene scene_;
 };
-
-bool is_slowed(const SimulateOptions& o) {
-  return !o.stragglers.empty() || o.jitter > 0 || (o.flows && !o.flows->weak.empty());
-}
 
 // The step that the options would slow down, as it is without them.
 Time healthy_time(const program::Program& program, const cost::Machine& machine,
                   const SimulateOptions& slowed) {
-  const engine::Scene scene(program, machine, {.unfold = slowed.flows.has_value()});
+  SimulateOptions healthy;
+  healthy.flows = slowed.flows;
+  if (healthy.flows) healthy.flows->weak.clear();
+  const Stage stage = make_stage(program, machine, healthy);
+  const engine::Scene scene = stage.scene(program, machine, healthy);
   engine::EngineOptions o;
-  o.flows = slowed.flows;
-  if (o.flows) o.flows->weak.clear();
+  o.flows = stage.flows(healthy);
   o.machine = &machine;
   return time_of(engine::critical_terms(engine::run(scene, o)), machine);
 }

@@ -42,8 +42,7 @@ struct SimulateOptions {
   std::vector<engine::Straggler> stragglers{};
   double jitter = 0;
   std::uint64_t seed = 1;
-  // Transfers as messages that share the machine's links, instead of each in its own time; every
-  // rank is played.
+  // Transfers as messages that share the machine's links, instead of each in its own time.
   std::optional<engine::FlowOptions> flows{};
   std::vector<std::int64_t> scale{};   // data-parallel copies to ask about
   std::optional<FailureOptions> failures{};

@@ -190,6 +190,7 @@ class Engine {
     }
     if (exchanges_) {                  // what is posted counts when it has arrived
       set_out(n, node.ready);
+      if (late_) return;
       const Party self{actor(node).rank, n};
       if (!exchanges_->post(scene_.timetable(actor(node)), operation(node), self, node.start))
         return begin(n, node.start, 0);
@@ -232,6 +233,7 @@ class Engine {
       parties_.push_back({actor(nodes_[n]).rank, n});
       if (scene_.seat(actor(nodes_[n]), operation(nodes_[n])).times) speaker = n;
     }
+    if (late_) return;                 // the clock of the wires is beyond that start
     const Node& node = nodes_[speaker];
     std::ranges::stable_partition(parties_, [&](const Party& p) { return p.node == speaker; });
     exchanges_->start(scene_.timetable(actor(node)), operation(node), parties_, m.latest);
@@ -245,16 +247,18 @@ class Engine {
 
   void schedule_tick() {
     const std::int64_t next = exchanges_->next();
-    if (next == Network::kNever || late_ || (next >= ticking_ && ticking_ > queue_.now())) return;
+    if (late_ || next >= ticking_) return;
     ticking_ = next;
     queue_.push({next, kAbsent, kTick});
   }
 
+  // A tick that an earlier one has overtaken is none.
   void tick(std::int64_t now) {
+    if (now != ticking_) return;
+    ticking_ = Network::kNever;
     arrived_.clear();
     exchanges_->advance(now, arrived_);
     for (const std::uint32_t n : arrived_) queue_.push({now, order_of(nodes_[n]), n});
-    ticking_ = now;
     schedule_tick();
   }
 
@@ -352,7 +356,7 @@ class Engine {
   std::optional<Exchanges> exchanges_;
   std::vector<Party> parties_;
   std::vector<std::uint32_t> arrived_;
-  std::int64_t ticking_ = 0;           // when the wires are looked at next
+  std::int64_t ticking_ = Network::kNever;  // when the wires are looked at next
   std::uint32_t free_ = kAbsent;
   std::size_t pending_ = 0;
   bool late_ = false;

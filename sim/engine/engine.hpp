@@ -26,8 +26,9 @@ namespace engine {
 
 struct EngineOptions {
   int steps = 2;                       // the last of them is accounted (Scene::steps_of)
-  // Transfers as messages that share wires, instead of each in its own time. REQUIRES: an unfolded
-  // scene, the machine that it was made for, and broken links that have a way around.
+  // Transfers as messages that share wires, instead of each in its own time. REQUIRES: a scene that
+  // is unfolded or folded by flows.symmetry, the machine that it was made for, and broken links
+  // that have a way around.
   std::optional<FlowOptions> flows{};
   const cost::Machine* machine = nullptr;
   std::vector<Played>* record = nullptr;  // of the first step (without flush: of the run)

@@ -1,8 +1,12 @@
 #include "sim/engine/exchanges.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "core/check.hpp"
+#include "sim/cost/link.hpp"
+#include "sim/cost/nccl.hpp"
 #include "sim/program/turns.hpp"
 
 namespace engine {
@@ -10,11 +14,32 @@ namespace engine {
 using program::ActionKind;
 using program::Group;
 
+namespace {
+
+const Topology& topology_of(const Scene& scene, const cost::Machine& machine,
+                            const FlowOptions& options, std::optional<Topology>& own) {
+  if (options.topology != nullptr) return *options.topology;
+  return own.emplace(scene.program().mesh.ranks(), machine, options.weak);
+}
+
+// Whose duration sim/cost states for the way that the plan goes.
+bool is_timed(const program::Transfer& t) {
+  return t.algorithm == program::Algorithm::ring ||
+         (t.algorithm == program::Algorithm::direct &&
+          t.collective == program::Collective::send);
+}
+
+}  // namespace
+
 Exchanges::Exchanges(const Scene& scene, const cost::Machine& machine, const FlowOptions& options)
-    : scene_(scene),
-      wires_(scene.program().mesh.ranks(), machine, options.sharing, options.weak) {
-  PLANNER_CHECK(scene.fold().count() == scene.program().mesh.ranks(),
-                "messages move between ranks, not between folds of them");
+    : scene_(scene), machine_(machine),
+      wires_(topology_of(scene, machine, options, own_topology_), options.sharing,
+             options.symmetry),
+      node_of_(static_cast<std::size_t>(scene.program().mesh.ranks()), kAbsent) {
+  const int ranks = scene.program().mesh.ranks();
+  const int played = options.symmetry == nullptr ? ranks : options.symmetry->fold().count();
+  PLANNER_CHECK(scene.fold().count() == played && wires_.topology().ranks() == ranks,
+                "messages move between ranks, or between folds that their links keep");
 }
 
 std::uint32_t Exchanges::take_token(std::vector<std::uint32_t> nodes) {
@@ -34,45 +59,137 @@ void Exchanges::start(const Timetable& table, const Operation& op, std::span<con
                       std::int64_t now) {
   const MeetingPoint& point = table.points()[op.point];
   const program::Transfer& t = table.rank_class().transfers[point.transfer];
-  // The sender of a message is the op's own rank, which comes first among its members.
-  const program::Mesh& mesh = scene_.program().mesh;
-  std::vector<int> members;
+  const Troupe& troupe = troupe_of(t, point.kind == ActionKind::send, parties);
+  for (const Party& p : parties) node_of_[static_cast<std::size_t>(p.rank)] = p.node;
   std::vector<std::uint32_t> nodes;
-  if (point.kind == ActionKind::send) {
-    for (const Party& p : parties) members.push_back(p.rank);
-  } else {
-    members = mesh.members(t.group, parties.front().rank);
+  for (const int rank : troupe.cast.members) {
+    std::uint32_t& node = node_of_[static_cast<std::size_t>(rank)];
+    PLANNER_CHECK(node != kAbsent, "a member of a group that did not come");
+    nodes.push_back(std::exchange(node, kAbsent));
   }
-  for (const int rank : members) {
-    const auto at = std::ranges::find(parties, rank, &Party::rank);
-    PLANNER_CHECK(at != parties.end(), "a member of a group that did not come");
-    nodes.push_back(at->node);
-  }
-  const MessagePlan& plan =
-      collective_plan(t, static_cast<int>(members.size()), op.transfer_elements);
-  const std::int64_t beside = beside_wires(t, plan, members, op.duration);
-  wires_.start(take_token(std::move(nodes)), plan, std::move(members), now, beside);
+  PLANNER_CHECK(nodes.size() == parties.size(), "somebody came who is no member of the group");
+  const MessagePlan& plan = collective_plan(t, troupe, op.transfer_elements);
+  const std::uint32_t token = take_token(std::move(nodes));
+  if (!is_timed(t)) return wires_.start(token, plan, troupe.cast, now);
+  // Of the timed duration what one round has beyond its slowest message. Other algorithms share
+  // ports among their own messages: these go plain.
+  const Expected slowest = expected(machine_, troupe.slowest_from, troupe.slowest_to,
+                                    plan.messages.front().bytes, troupe.share);
+  const double part = network_part(t, troupe, op.transfer_elements, plan.rounds * slowest.wire);
+  const std::int64_t beside = op.duration / plan.rounds - slowest.latency -
+                              static_cast<std::int64_t>(static_cast<double>(slowest.wire) * part);
+  wires_.start(token, plan, part < 1 ? thin_cast(plan, troupe, part) : troupe.cast, now, beside);
 }
 
-// Of the timed duration what one step has beyond its slowest message. Other algorithms share ports
-// among their own messages: these go plain.
-std::int64_t Exchanges::beside_wires(const program::Transfer& t, const MessagePlan& plan,
-                                     const std::vector<int>& members,
-                                     std::int64_t duration) const {
-  const bool message = t.algorithm == program::Algorithm::direct &&
-                       t.collective == program::Collective::send;
-  if (t.algorithm != program::Algorithm::ring && !message) return 0;
-  const std::size_t each = message ? 1 : members.size();
-  const auto steps = static_cast<std::int64_t>(plan.messages.size() / each);
-  std::int64_t slowest = 0;
-  for (std::size_t m = 0; m < each; ++m) {
-    const Message& of = plan.messages[m];
-    const auto alone = wires_.alone(members[static_cast<std::size_t>(of.from)],
-                                    members[static_cast<std::size_t>(of.to)], of.bytes);
-    if (!alone) return 0;
-    slowest = std::max(slowest, *alone);
+// Of a ring's bytes between nodes, what NCCL's method moves there: by its time, where it is
+// shorter than the ring's wires alone take.
+double Exchanges::network_part(const program::Transfer& t, const Troupe& troupe,
+                               std::int64_t elements, std::int64_t ring_wires) const {
+  if (troupe.place.nodes == 1 || ring_wires == 0) return 1;
+  const core::Bytes payload = program::payload_bytes(t.collective, t.algorithm, troupe.place.size,
+                                                     1, elements, t.wire_type);
+  const auto assumed =
+      cost::nccl_assumed(t.collective, t.algorithm, troupe.place, payload, machine_);
+  if (!assumed || assumed->method == cost::Method::ring) return 1;
+  // Few binary digits: sums of such parts are exact, folded and unfolded.
+  constexpr double kSteps = 4096;
+  const double part =
+      static_cast<double>(assumed->time.value()) / static_cast<double>(ring_wires);
+  return std::min(1.0, std::ceil(part * kSteps) / kSteps);
+}
+
+const Cast& Exchanges::thin_cast(const MessagePlan& plan, const Troupe& troupe, double part) {
+  const auto [at, fresh] = thin_casts_.try_emplace({&troupe, part});
+  if (fresh)
+    at->second =
+        wires_.cast(plan, troupe.cast.members, troupe.senders, troupe.receivers, part);
+  return at->second;
+}
+
+const Exchanges::Troupe& Exchanges::troupe_of(const program::Transfer& t, bool message,
+                                              std::span<const Party> parties) {
+  int rank = parties.front().rank;
+  for (const Party& p : parties) rank = message ? rank : std::min(rank, p.rank);
+  const TroupeKey key{static_cast<int>(t.group), static_cast<int>(t.algorithm),
+                      static_cast<int>(t.collective), rank};
+  const auto at = troupes_.find(key);
+  if (at != troupes_.end()) return at->second;
+  std::vector<int> ranks = scene_.program().mesh.members(t.group, rank);
+  PLANNER_CHECK(!message || (ranks.size() == 2 && ranks.front() == rank));
+  return troupes_.emplace(key, make_troupe(t, std::move(ranks))).first->second;
+}
+
+Exchanges::Troupe Exchanges::make_troupe(const program::Transfer& t, std::vector<int> ranks) {
+  Troupe troupe;
+  troupe.ranks = std::move(ranks);
+  const auto size = static_cast<int>(troupe.ranks.size());
+  const MessagePlan plan = message_plan(t.collective, t.algorithm, size, size, core::DType::u8);
+  std::map<int, int> kinds;
+  std::vector<int> members;
+  for (const int rank : troupe.ranks) {
+    const int of = scene_.fold().of[static_cast<std::size_t>(rank)];
+    const auto [at, fresh] = kinds.try_emplace(of, static_cast<int>(kinds.size()));
+    troupe.kinds.push_back(at->second);
+    if (fresh) members.push_back(scene_.fold().first[static_cast<std::size_t>(of)]);
   }
-  return std::max<std::int64_t>(0, duration / steps - slowest);
+  tell_messages(plan, troupe);
+  std::vector<std::uint32_t> first;
+  const MessagePlan folded = fold_plan(plan, troupe.kinds, troupe.message_kinds, &first);
+  for (const std::uint32_t m : first) {
+    troupe.senders.push_back(troupe.ranks[static_cast<std::size_t>(plan.messages[m].from)]);
+    troupe.receivers.push_back(troupe.ranks[static_cast<std::size_t>(plan.messages[m].to)]);
+  }
+  const int per_node = machine_.gpus_per_node;
+  troupe.place =
+      cost::place_of(scene_.program().mesh, t.group, troupe.ranks.front(), per_node);
+  if (troupe.place.nodes > 1)
+    troupe.share = static_cast<double>(troupe.place.per_node) / per_node;
+  std::int64_t slowest = -1;
+  for (std::size_t m = 0; m < troupe.senders.size(); ++m) {
+    const std::int64_t time =
+        expected(machine_, troupe.senders[m], troupe.receivers[m], 1e9, troupe.share).time();
+    if (time <= slowest) continue;
+    slowest = time;
+    troupe.slowest_from = troupe.senders[m];
+    troupe.slowest_to = troupe.receivers[m];
+  }
+  troupe.cast = wires_.cast(folded, std::move(members), troupe.senders, troupe.receivers);
+  return troupe;
+}
+
+// Alike are messages at one level of the plan, between alike ranks over alike links.
+void Exchanges::tell_messages(const MessagePlan& plan, Troupe& troupe) const {
+  if (plan.ring) return;
+  std::map<std::vector<std::uint32_t>, std::int64_t> known;
+  const std::vector<int> level = levels(plan);
+  Route route;
+  for (std::size_t m = 0; m < plan.messages.size(); ++m) {
+    const auto from = static_cast<std::size_t>(plan.messages[m].from);
+    const auto to = static_cast<std::size_t>(plan.messages[m].to);
+    std::vector<std::uint32_t> key{static_cast<std::uint32_t>(level[m]),
+                                   static_cast<std::uint32_t>(troupe.kinds[from]),
+                                   static_cast<std::uint32_t>(troupe.kinds[to])};
+    if (const Symmetry* symmetry = wires_.symmetry()) {
+      wires_.topology().route(troupe.ranks[from], troupe.ranks[to], route);
+      for (const std::uint32_t link : route.links) key.push_back(symmetry->class_of(link));
+    }
+    troupe.message_kinds.push_back(
+        known.try_emplace(std::move(key), static_cast<std::int64_t>(known.size())).first->second);
+  }
+}
+
+const MessagePlan& Exchanges::collective_plan(const program::Transfer& t, const Troupe& troupe,
+                                              std::int64_t elements) {
+  // Unfolded, groups of one size share a plan.
+  const Troupe* own = wires_.symmetry() == nullptr ? nullptr : &troupe;
+  const auto size = static_cast<int>(troupe.ranks.size());
+  const PlanKey key{static_cast<int>(t.collective), static_cast<int>(t.algorithm),
+                    size * 64 + static_cast<int>(t.wire_type), elements, own};
+  const auto at = plans_.find(key);
+  if (at != plans_.end()) return at->second;
+  MessagePlan plan = message_plan(t.collective, t.algorithm, size, elements, t.wire_type);
+  if (own != nullptr) plan = fold_plan(plan, troupe.kinds, troupe.message_kinds);
+  return plans_.emplace(key, std::move(plan)).first->second;
 }
 
 bool Exchanges::post(const Timetable& table, const Operation& op, Party from, std::int64_t now) {
@@ -96,19 +213,11 @@ bool Exchanges::post(const Timetable& table, const Operation& op, Party from, st
   nodes[0] = from.node;
   const std::int64_t bytes = core::bytes_of(op.transfer_elements, t.wire_type).value();
   const MessagePlan& plan = fan_out_plan(static_cast<int>(members.size()) - 1, bytes);
-  wires_.start(take_token(std::move(nodes)), plan, std::move(members), now);
+  auto cast = fan_out_casts_.find(members);
+  if (cast == fan_out_casts_.end())
+    cast = fan_out_casts_.emplace(members, wires_.cast(plan, members)).first;
+  wires_.start(take_token(std::move(nodes)), plan, cast->second, now);
   return true;
-}
-
-const MessagePlan& Exchanges::collective_plan(const program::Transfer& t, int group,
-                                              std::int64_t elements) {
-  const PlanKey key{static_cast<int>(t.collective), static_cast<int>(t.algorithm), group, elements,
-                    static_cast<int>(t.wire_type)};
-  const auto at = plans_.find(key);
-  if (at != plans_.end()) return at->second;
-  return plans_
-      .emplace(key, message_plan(t.collective, t.algorithm, group, elements, t.wire_type))
-      .first->second;
 }
 
 const MessagePlan& Exchanges::fan_out_plan(int others, std::int64_t bytes) {

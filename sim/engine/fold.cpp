@@ -6,6 +6,7 @@
 #include "core/check.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/cost/link.hpp"
+#include "sim/engine/fold_parts.hpp"
 #include "sim/program/turns.hpp"
 
 namespace engine {
@@ -29,14 +30,6 @@ unsigned groups_used(const program::Program& p, const program::RankClass& k) {
       used |= 1u << group_kind(group);
   }
   return used;
-}
-
-// Spreads the bits of a value (splitmix64's finaliser [splitmix]).
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
 }
 
 class GroupFinder {
@@ -95,18 +88,28 @@ class GroupFinder {
   std::map<std::tuple<int, int, int, bool>, int> places_;
 };
 
-// What tells a rank from others, as two independent digests: equal digests are taken for equal.
-using Key = std::array<std::uint64_t, 2>;
-Key key_of(std::uint64_t value) { return {mixed(value), mixed(~value)}; }
-void add(Key& key, std::uint64_t value) {
+}  // namespace
+
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+FoldKey key_of(std::uint64_t value) { return {mixed(value), mixed(~value)}; }
+void add(FoldKey& key, std::uint64_t value) {
   key[0] = mixed(key[0] ^ value);
   key[1] = mixed(key[1] + ~value);
 }
+void add_any_order(FoldKey& key, const FoldKey& other) {
+  key[0] += other[0];
+  key[1] += other[1];
+}
 
-// Numbers keys in the order of the lowest rank that has them.
-Fold number(const std::vector<Key>& keys) {
+Fold number(const std::vector<FoldKey>& keys) {
   Fold fold;
-  std::map<Key, int> known;
+  std::map<FoldKey, int> known;
   fold.of.reserve(keys.size());
   for (std::size_t rank = 0; rank < keys.size(); ++rank) {
     const auto [at, fresh] = known.try_emplace(keys[rank], fold.count());
@@ -120,12 +123,12 @@ Fold number(const std::vector<Key>& keys) {
   return fold;
 }
 
-std::vector<Key> place_keys(const program::Program& p, const Groups& groups,
+std::vector<FoldKey> place_keys(const program::Program& p, const Groups& groups,
                             std::span<const std::uint32_t> marks) {
-  std::vector<Key> keys;
+  std::vector<FoldKey> keys;
   for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    Key key = key_of(static_cast<std::uint64_t>(p.class_of(rank)));
+    FoldKey key = key_of(static_cast<std::uint64_t>(p.class_of(rank)));
     for (std::size_t g = 0; g < kGroupKinds; ++g)
       if (groups.label[g][at] != Groups::kNone)
         add(key, g * 1'000'003 + static_cast<std::uint64_t>(groups.place[g][at]));
@@ -138,10 +141,9 @@ std::vector<Key> place_keys(const program::Program& p, const Groups& groups,
   return keys;
 }
 
-// A rank's key, and for each of its groups how often which fold is among the members.
-std::vector<Key> refined(const Groups& groups, const Fold& fold) {
+std::vector<FoldKey> refined(const Groups& groups, const Fold& fold) {
   const std::size_t ranks = fold.of.size();
-  std::vector<Key> keys;
+  std::vector<FoldKey> keys;
   for (const int f : fold.of) keys.push_back(key_of(static_cast<std::uint64_t>(f)));
   std::vector<std::uint64_t> sums(ranks);
   for (std::size_t g = 0; g < kGroupKinds; ++g) {
@@ -163,7 +165,15 @@ std::vector<Key> refined(const Groups& groups, const Fold& fold) {
   return keys;
 }
 
-}  // namespace
+Fold unfolded(int ranks) {
+  Fold each;
+  for (int rank = 0; rank < ranks; ++rank) {
+    each.of.push_back(rank);
+    each.first.push_back(rank);
+    each.ranks.push_back(1);
+  }
+  return each;
+}
 
 Groups groups_of(const program::Program& program, int gpus_per_node) {
   return GroupFinder(program, gpus_per_node).run();
@@ -172,15 +182,7 @@ Groups groups_of(const program::Program& program, int gpus_per_node) {
 Fold fold_ranks(const program::Program& p, const Groups& groups,
                 std::span<const std::uint32_t> marks, bool unfold) {
   PLANNER_CHECK(marks.empty() || marks.size() == static_cast<std::size_t>(p.mesh.ranks()));
-  if (unfold) {
-    Fold each;
-    for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
-      each.of.push_back(rank);
-      each.first.push_back(rank);
-      each.ranks.push_back(1);
-    }
-    return each;
-  }
+  if (unfold) return unfolded(p.mesh.ranks());
   Fold fold = number(place_keys(p, groups, marks));
   while (true) {
     Fold finer = number(refined(groups, fold));

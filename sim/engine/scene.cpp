@@ -83,24 +83,30 @@ class Seating {
 
 }  // namespace
 
+std::vector<std::uint32_t> straggler_marks(int ranks, const std::vector<Straggler>& stragglers) {
+  if (stragglers.empty()) return {};
+  std::vector<std::uint32_t> marks(static_cast<std::size_t>(ranks), 0);
+  std::uint32_t mark = 0;
+  for (const Straggler& s : stragglers) {
+    PLANNER_CHECK(s.rank >= 0 && s.rank < ranks && s.slowdown > 0);
+    marks[static_cast<std::size_t>(s.rank)] = ++mark;
+  }
+  return marks;
+}
+
 Scene::Scene(const program::Program& program, const cost::Machine& machine, SceneOptions options)
     : program_(&program), jitter_(options.jitter), seed_(options.seed) {
   PLANNER_CHECK(options.jitter >= 0);
   varies_ = jitter_ > 0 || !options.stragglers.empty();
   const Groups groups = groups_of(program, machine.gpus_per_node);
-  std::vector<std::uint32_t> marks;
-  if (!options.stragglers.empty())
-    marks.assign(static_cast<std::size_t>(program.mesh.ranks()), 0);
-  std::uint32_t mark = 0;
-  for (const Straggler& s : options.stragglers) {
-    PLANNER_CHECK(s.rank >= 0 && s.rank < program.mesh.ranks() && s.slowdown > 0);
-    marks[static_cast<std::size_t>(s.rank)] = ++mark;
-  }
+  const std::vector<std::uint32_t> marks =
+      straggler_marks(program.mesh.ranks(), options.stragglers);
   // Workers whose turns come one after another are not alike.
   const bool apart = options.unfold || jitter_ > 0 || program::takes_turns(program);
-  fold_ = fold_ranks(program, groups, marks, apart);
+  PLANNER_CHECK(options.fold == nullptr || !apart, "folds of ranks that are not alike");
+  fold_ = options.fold != nullptr ? *options.fold : fold_ranks(program, groups, marks, apart);
   add_actors(groups, machine, options);
-  seat_actors(groups);
+  seat_actors(groups, options.fold != nullptr);
 }
 
 void Scene::add_actors(const Groups& groups, const cost::Machine& machine,
@@ -149,7 +155,7 @@ double Scene::operations() const {
   return all;
 }
 
-void Scene::seat_actors(const Groups& groups) {
+void Scene::seat_actors(const Groups& groups, bool flows) {
   const Seating seating(*program_, groups, fold_);
   std::map<ChannelKey, std::uint32_t> known;
   for (std::uint32_t a = 0; a < actors_.size(); ++a) {
@@ -178,9 +184,11 @@ void Scene::seat_actors(const Groups& groups) {
     }
     turn_counters_ += static_cast<std::uint32_t>(counters.size());
   }
+  // Where messages share links, an actor alone still sends to those that it stands for.
   for (Seat& seat : seats_) {
     const Channel& channel = channels_[seat.channel];
-    if (channel.kind == ChannelKind::collective && channel.parties == 1) seat.channel = kAbsent;
+    if (channel.kind == ChannelKind::collective && channel.parties == 1 && !flows)
+      seat.channel = kAbsent;
   }
 }
 

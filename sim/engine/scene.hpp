@@ -25,6 +25,9 @@ struct Straggler {
 
 struct SceneOptions {
   bool unfold = false;
+  // Folds to play, where messages share links and tell more ranks apart (symmetry.hpp). REQUIRES:
+  // no jitter, and the marks of the stragglers.
+  const Fold* fold = nullptr;
   bool parts = false;                  // for traces: TimetableOptions::parts
   std::vector<Straggler> stragglers{};  // REQUIRES: ranks of the mesh, slowdown > 0
   // Compute kernels take (1 + jitter x N(0, 1)) times as long, at least half and at most twice,
@@ -32,6 +35,9 @@ struct SceneOptions {
   double jitter = 0;
   std::uint64_t seed = 1;
 };
+
+// By rank, what tells it apart: 0, or the number of the straggler that it is.
+std::vector<std::uint32_t> straggler_marks(int ranks, const std::vector<Straggler>& stragglers);
 
 enum class ChannelKind : std::uint8_t { collective, message, push, pull };
 
@@ -86,7 +92,7 @@ class Scene {
 
  private:
   void add_actors(const Groups& groups, const cost::Machine& machine, const SceneOptions& options);
-  void seat_actors(const Groups& groups);
+  void seat_actors(const Groups& groups, bool flows);
   std::int64_t varied(const Actor& actor, const Operation& op, std::uint64_t index) const;
 
   const program::Program* program_;

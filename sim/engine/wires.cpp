@@ -1,126 +1,209 @@
 #include "sim/engine/wires.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/check.hpp"
 
 namespace engine {
-namespace {
 
-double per_picosecond(core::BytesPerSecond rate) { return rate.value() * 1e-12; }
-
-}  // namespace
-
-Wires::Wires(int ranks, const cost::Machine& m, Sharing sharing, std::span<const WeakLink> weak)
-    : per_node_(m.gpus_per_node), has_pairs_(m.pair.value() > 0 && !m.meshed),
-      latency_(core::to_picoseconds(m.link_latency).value()),
-      pair_latency_(core::to_picoseconds(m.pair_latency).value()),
-      network_latency_(core::to_picoseconds(m.internode_latency).value()),
-      port_rate_(per_picosecond(m.link)), pair_rate_(per_picosecond(m.pair)), network_(sharing),
-      broken_(static_cast<std::size_t>(ranks), false),
-      sent_(static_cast<std::size_t>(ranks), 0), received_(static_cast<std::size_t>(ranks), 0) {
-  std::vector<double> share(static_cast<std::size_t>(ranks), 1);
-  for (const WeakLink& w : weak) {
-    PLANNER_CHECK(w.rank >= 0 && w.rank < ranks && w.share >= 0 && w.share <= 1);
-    broken_[static_cast<std::size_t>(w.rank)] = w.share == 0;
-    if (w.share > 0) share[static_cast<std::size_t>(w.rank)] = w.share;
-  }
-  const double network = per_picosecond(m.internode);
-  for (const double s : share) {
-    port_out_.push_back(network_.add_link(port_rate_ * s));
-    port_in_.push_back(network_.add_link(port_rate_ * s));
-  }
-  for (int first = 0; has_pairs_ && first + 1 < ranks; first += 2)
-    pair_.push_back(network_.add_link(pair_rate_));
-  for (int first = 0; network > 0 && first < ranks; first += per_node_) {
-    node_out_.push_back(network_.add_link(network));
-    node_in_.push_back(network_.add_link(network));
-  }
+Wires::Wires(const Topology& topology, Sharing sharing, const Symmetry* symmetry)
+    : topology_(topology), symmetry_(symmetry), sharing_(sharing), network_(sharing),
+      sent_(static_cast<std::size_t>(topology.ranks()), 0),
+      received_(static_cast<std::size_t>(topology.ranks()), 0) {
+  PLANNER_CHECK(symmetry == nullptr || sharing == Sharing::shared,
+                "links that are taken in turns tell alike messages apart");
+  if (symmetry != nullptr)
+    for (const LinkClass& c : symmetry->classes()) network_.add_link(c.rate);
+  else
+    for (const TopologyLink& link : topology.links()) network_.add_link(link.rate);
+  holders_.resize(network_.links());
 }
 
-bool Wires::reaches(int from, int to) const {
-  const bool apart = from / per_node_ != to / per_node_;
-  const bool around = broken_[static_cast<std::size_t>(from)] ||
-                      broken_[static_cast<std::size_t>(to)];
-  return (!apart && !around) || !node_out_.empty();
+std::size_t Wires::stand_in(int rank) const {
+  if (symmetry_ == nullptr) return static_cast<std::size_t>(rank);
+  const Fold& fold = symmetry_->fold();
+  return static_cast<std::size_t>(
+      fold.first[static_cast<std::size_t>(fold.of[static_cast<std::size_t>(rank)])]);
 }
 
-Wires::Route Wires::route(int from, int to) const {
-  const auto a = static_cast<std::size_t>(from), b = static_cast<std::size_t>(to);
-  const auto node_a = static_cast<std::size_t>(from / per_node_);
-  const auto node_b = static_cast<std::size_t>(to / per_node_);
-  const bool around = broken_[a] || broken_[b];
-  if (node_a == node_b && !around) {
-    if (has_pairs_ && from / 2 == to / 2) return {{pair_[a / 2]}, pair_latency_};
-    return {{port_out_[a], port_in_[b]}, latency_};
+double Wires::carried(std::uint32_t link) const {
+  return network_.carried(symmetry_ == nullptr ? link : symmetry_->class_of(link));
+}
+
+// messages: as many alike ones as there are on the whole machine, of which `copies` leave each
+// sender.
+std::uint32_t Wires::path(const Route& route, double messages, double copies, double thin) {
+  std::map<std::uint32_t, double> weights;
+  for (const std::uint32_t link : route.links) {
+    const double part = is_network(topology_.links()[link].kind) ? thin : 1;
+    if (symmetry_ == nullptr) {
+      weights[link] += part;
+      continue;
+    }
+    const std::uint32_t c = symmetry_->class_of(link);
+    weights[c] += messages * copies / symmetry_->classes()[c].links * part;
   }
-  PLANNER_CHECK(!node_out_.empty(), "a message to another node without a network");
-  return {{port_out_[a], node_out_[node_a], node_in_[node_b], port_in_[b]}, network_latency_};
+  std::vector<std::pair<std::uint32_t, double>> key(weights.begin(), weights.end());
+  const auto at = paths_.find(key);
+  if (at != paths_.end()) return at->second;
+  std::vector<Network::Hop> hops;
+  for (const auto& [link, weight] : key) hops.push_back({link, weight});
+  return paths_.emplace(std::move(key), network_.add_path(hops)).first->second;
 }
 
-std::optional<std::int64_t> Wires::alone(int from, int to, double bytes) const {
-  if (from / per_node_ != to / per_node_) return std::nullopt;
-  const bool paired = has_pairs_ && from / 2 == to / 2;
-  const double wire = std::ceil(bytes / (paired ? pair_rate_ : port_rate_));
-  return (paired ? pair_latency_ : latency_) + static_cast<std::int64_t>(wire);
-}
-
-void Wires::start(std::uint32_t token, const MessagePlan& plan, std::vector<int> members,
-                  std::int64_t now, std::int64_t beside) {
-  std::uint32_t e = static_cast<std::uint32_t>(exchanges_.size());
-  if (free_exchanges_.empty()) {
-    exchanges_.emplace_back();
-  } else {
-    e = free_exchanges_.back();
-    free_exchanges_.pop_back();
-  }
-  Exchange& x = exchanges_[e];
-  x = {token, &plan, std::move(members), {}, {}, plan.messages.size(), beside};
-  x.left.assign(x.members.size(), 0);
+Cast Wires::cast(const MessagePlan& plan, std::vector<int> members) {
+  std::vector<int> senders, receivers;
   for (const Message& m : plan.messages) {
-    x.awaits.push_back(m.after);
-    ++x.left[static_cast<std::size_t>(m.from)];
-    ++x.left[static_cast<std::size_t>(m.to)];
+    senders.push_back(members[static_cast<std::size_t>(m.from)]);
+    receivers.push_back(members[static_cast<std::size_t>(m.to)]);
   }
-  for (std::uint32_t m = 0; m < plan.messages.size(); ++m)
-    if (plan.messages[m].after == 0) launch(e, m, now);
+  return cast(plan, std::move(members), senders, receivers);
 }
 
-void Wires::launch(std::uint32_t exchange, std::uint32_t message, std::int64_t now) {
-  std::uint32_t f = static_cast<std::uint32_t>(flights_.size());
-  if (free_flights_.empty()) {
-    flights_.push_back({exchange, message});
-  } else {
-    f = free_flights_.back();
-    free_flights_.pop_back();
-    flights_[f] = {exchange, message};
+Cast Wires::cast(const MessagePlan& plan, std::vector<int> members, std::span<const int> senders,
+                 std::span<const int> receivers, double thin) {
+  PLANNER_CHECK(senders.size() == plan.messages.size() && receivers.size() == senders.size());
+  Cast cast;
+  cast.members = std::move(members);
+  Route route;
+  std::size_t crossed = 0;
+  for (std::size_t m = 0; m < senders.size(); ++m) {
+    topology_.route(senders[m], receivers[m], route);
+    double alike = 1;
+    if (symmetry_ != nullptr) {
+      const Fold& fold = symmetry_->fold();
+      const int of = fold.of[static_cast<std::size_t>(senders[m])];
+      alike = fold.ranks[static_cast<std::size_t>(of)];
+    }
+    cast.paths.push_back(path(route, alike, plan.messages[m].copies, thin));
+    cast.latencies.push_back(route.latency);
+    for (const Network::Hop& h : network_.hops(cast.paths.back())) cast.links.push_back(h.link);
   }
-  const Exchange& x = exchanges_[exchange];
-  const Message& m = x.plan->messages[message];
-  const Route r = route(x.members[static_cast<std::size_t>(m.from)],
-                        x.members[static_cast<std::size_t>(m.to)]);
-  begins_.push({now + r.latency + x.beside, f});
+  crossed = cast.links.size();
+  std::ranges::sort(cast.links);
+  const auto again = std::ranges::unique(cast.links);
+  cast.links.erase(again.begin(), again.end());
+  cast.apart = crossed == cast.links.size();
+  return cast;
+}
+
+std::uint32_t Wires::take_exchange() {
+  if (free_exchanges_.empty()) {
+    free_exchanges_.push_back(static_cast<std::uint32_t>(exchanges_.size()));
+    exchanges_.emplace_back();
+  }
+  const std::uint32_t e = free_exchanges_.back();
+  free_exchanges_.pop_back();
+  return e;
+}
+
+void Wires::start(std::uint32_t token, const MessagePlan& plan, const Cast& cast,
+                  std::int64_t now, std::int64_t beside) {
+  ++started_;
+  const bool free = free_of_others(cast, now);
+  const std::uint32_t e = take_exchange();
+  Exchange& x = exchanges_[e];
+  x.token = token;
+  x.plan = &plan;
+  x.cast = &cast;
+  x.start = now;
+  x.beside = beside;
+  x.together = free && plan.ring && cast.apart && sharing_ == Sharing::shared;
+  ++x.life;
+  for (const std::uint32_t link : cast.links) {
+    ++holders_[link].exchanges;
+    if (x.together) holders_[link].together = e;
+  }
+  if (x.together)
+    step_together(e);
+  else
+    play(e, now);
+}
+
+// Takes apart what is stepped together on the links of the cast.
+bool Wires::free_of_others(const Cast& cast, std::int64_t now) {
+  bool free = true;
+  for (const std::uint32_t link : cast.links) {
+    free &= holders_[link].exchanges == 0;
+    if (holders_[link].together != kNobody) take_apart(holders_[link].together, now);
+  }
+  return free;
+}
+
+std::int64_t Wires::set_out_delay(const Exchange& x, std::uint32_t message) const {
+  return std::max<std::int64_t>(0, x.cast->latencies[message] + x.beside);
+}
+
+void Wires::play(std::uint32_t e, std::int64_t now) {
+  Exchange& x = exchanges_[e];
+  const std::vector<Message>& messages = x.plan->messages;
+  x.left.assign(x.cast->members.size(), 0);
+  x.unfinished = messages.size();
+  x.awaits.assign(messages.size(), 0);
+  x.ended.assign(x.plan->ring ? messages.size() : 0, 0);
+  for (std::size_t m = 0; m < messages.size(); ++m) {
+    x.awaits[m] = messages[m].after;
+    ++x.left[static_cast<std::size_t>(messages[m].from)];
+    ++x.left[static_cast<std::size_t>(messages[m].to)];
+  }
+  for (std::uint32_t m = 0; m < messages.size(); ++m)
+    if (messages[m].after == 0) launch(e, m, now);
+}
+
+std::uint32_t Wires::take_flight(std::uint32_t exchange, std::uint32_t message) {
+  if (free_flights_.empty()) {
+    free_flights_.push_back(static_cast<std::uint32_t>(flights_.size()));
+    flights_.emplace_back();
+  }
+  const std::uint32_t f = free_flights_.back();
+  free_flights_.pop_back();
+  flights_[f] = {exchange, message};
+  return f;
+}
+
+void Wires::launch(std::uint32_t e, std::uint32_t message, std::int64_t now) {
+  const std::uint32_t f = take_flight(e, message);
+  begins_.push({now + set_out_delay(exchanges_[e], message), f, 0});
+}
+
+// The next message of a ring's edge, where the edge before has ended as many.
+void Wires::launch_edge(std::uint32_t e, std::size_t edge, std::int64_t now) {
+  Exchange& x = exchanges_[e];
+  const std::size_t before = edge == 0 ? x.ended.size() - 1 : edge - 1;
+  if (x.awaits[edge] == 0 || x.ended[edge] == x.plan->rounds || x.ended[before] < x.ended[edge])
+    return;
+  x.awaits[edge] = 0;
+  launch(e, static_cast<std::uint32_t>(edge), now);
 }
 
 std::int64_t Wires::next() const {
-  const std::int64_t begin = begins_.empty() ? Network::kNever : begins_.top().time;
-  return std::min(begin, network_.next_end());
+  std::int64_t first = network_.next_end();
+  if (!begins_.empty()) first = std::min(first, begins_.top().time);
+  if (!courses_due_.empty()) first = std::min(first, courses_due_.top().time);
+  return due_.empty() ? first : std::min(first, due_since_);
+}
+
+void Wires::begin_due(std::int64_t now) {
+  while (!begins_.empty() && begins_.top().time <= now) {
+    const std::uint32_t f = begins_.top().of;
+    begins_.pop();
+    const Exchange& x = exchanges_[flights_[f].exchange];
+    const std::uint32_t m = flights_[f].message;
+    network_.send(f, x.cast->paths[m], x.plan->messages[m].bytes, now);
+  }
 }
 
 void Wires::advance(std::int64_t now, std::vector<Done>& done) {
   while (next() <= now) {
-    while (!begins_.empty() && begins_.top().time <= now) {
-      const std::uint32_t f = begins_.top().flight;
-      begins_.pop();
-      const Exchange& x = exchanges_[flights_[f].exchange];
-      const Message& m = x.plan->messages[flights_[f].message];
-      network_.add(f,
-                   route(x.members[static_cast<std::size_t>(m.from)],
-                         x.members[static_cast<std::size_t>(m.to)])
-                       .path,
-                   m.bytes, now);
+    done.insert(done.end(), due_.begin(), due_.end());
+    due_.clear();
+    while (!courses_due_.empty() && courses_due_.top().time <= now) {
+      const Timer timer = courses_due_.top();
+      courses_due_.pop();
+      const Exchange& x = exchanges_[timer.of];
+      if (x.together && x.life == timer.life) end_course(timer.of, now, done);
     }
+    begin_due(now);
     ended_.clear();
     network_.settle(now, ended_);
     for (const std::uint32_t f : ended_) {
@@ -130,21 +213,47 @@ void Wires::advance(std::int64_t now, std::vector<Done>& done) {
   }
 }
 
+void Wires::count(const Exchange& x, std::uint32_t message, double times) {
+  const Message& m = x.plan->messages[message];
+  const double bytes = m.bytes * times;
+  sent_[stand_in(x.cast->members[static_cast<std::size_t>(m.from)])] += bytes * m.copies;
+  received_[stand_in(x.cast->members[static_cast<std::size_t>(m.to)])] += bytes * m.arrivals;
+}
+
 void Wires::arrive(InFlight flight, std::int64_t now, std::vector<Done>& done) {
-  const MessagePlan& plan = *exchanges_[flight.exchange].plan;
-  const Message& m = plan.messages[flight.message];
   Exchange& x = exchanges_[flight.exchange];
-  sent_[static_cast<std::size_t>(x.members[static_cast<std::size_t>(m.from)])] += m.bytes;
-  received_[static_cast<std::size_t>(x.members[static_cast<std::size_t>(m.to)])] += m.bytes;
+  count(x, flight.message, 1);
+  if (x.plan->ring) {
+    arrive_round(flight, now);
+    if (x.ended[flight.message] < x.plan->rounds) return;
+  }
+  const Message& m = x.plan->messages[flight.message];
   for (const std::uint32_t next : m.then)
     if (--x.awaits[next] == 0) launch(flight.exchange, next, now);
   leave(x, m.from, done);
   leave(x, m.to, done);
-  if (--x.unfinished == 0) free_exchanges_.push_back(flight.exchange);
+  if (--x.unfinished == 0) finish(flight.exchange);
+}
+
+void Wires::arrive_round(InFlight flight, std::int64_t now) {
+  Exchange& x = exchanges_[flight.exchange];
+  ++x.ended[flight.message];
+  x.awaits[flight.message] = 1;        // it is not on its way
+  launch_edge(flight.exchange, flight.message, now);
+  const std::size_t following = flight.message + 1 == x.ended.size() ? 0 : flight.message + 1;
+  if (following != flight.message) launch_edge(flight.exchange, following, now);
 }
 
 void Wires::leave(Exchange& x, int member, std::vector<Done>& done) {
   if (--x.left[static_cast<std::size_t>(member)] == 0) done.push_back({x.token, member});
+}
+
+void Wires::finish(std::uint32_t e) {
+  for (const std::uint32_t link : exchanges_[e].cast->links) {
+    --holders_[link].exchanges;
+    if (holders_[link].together == e) holders_[link].together = kNobody;
+  }
+  free_exchanges_.push_back(e);
 }
 
 }  // namespace engine

@@ -75,6 +75,15 @@ if ! grep -q 'Longer than in the healthy step: compute by' out.txt; then complai
 expect 0 '' simulate plan.json --collectives flows --json
 if ! grep -q 'wire_bytes_by_rank' out.txt; then complain 'flows count no bytes'; fi
 if ! grep -A3 '"critical_path": \[' out.txt | grep '"kind"' >/dev/null; then complain 'flows have no path'; fi
+# Ranks that are alike are played once, and the trace is the one of all ranks.
+expect 0 '' --model gpt2-124m --gpus 16xh100-sxm-80g --seq 64 --pin data=16 --quiet --out data.json
+expect 0 '' simulate data.json --collectives flows --trace flows.json --json
+if grep -q '"ranks_played": 16' out.txt; then complain 'alike ranks were played one by one'; fi
+expect 0 '' simulate data.json --collectives flows --trace every.json --json --unfold
+if ! grep -q '"ranks_played": 16' out.txt; then complain 'not every rank was played'; fi
+if ! cmp -s flows.json every.json; then complain 'flows of alike ranks are not those of all'; fi
+expect 0 '' --model gpt2-124m --gpus 1024xh100-sxm-80g --quiet --out many.json
+expect 0 '' simulate many.json --collectives flows
 expect 0 '' simulate plan.json --links exclusive --link-down rank=1,share=0.5
 if ! grep -q 'rank 1 keep 50.0 %' out.txt; then complain 'no word of a weak link'; fi
 expect 0 '' simulate plan.json --link-down rank=1

@@ -1,4 +1,6 @@
 // The founding laws of communication, from the counters and the clock of whole simulated steps.
+#include <deque>
+
 #include "hw_profiles/load.hpp"
 #include "sim/cost/machine.hpp"
 #include "sim/engine/engine.hpp"
@@ -46,7 +48,10 @@ Step step_of(std::vector<const char*> pins, int gpus, double latency = 0,
   engine_test::each_candidate({"gpt2-124m", "rtx3090", gpus, 128, batch, pins},
                               [&](const Lowered& c) {
     cost::Machine machine = c.question.machine;
-    if (latency > 0) machine.link_latency = core::Seconds{latency};
+    if (latency > 0) {
+      machine.link_latency = core::Seconds{latency};
+      if (machine.fabric) machine.fabric->hop = core::Seconds{latency};
+    }
     const Outcome o = played(c.program, machine);
     s.makespan = o.makespan();
     s.sent = o.wire_sent;
@@ -107,28 +112,35 @@ TEST_CASE("servers and ring cross over where incast says") {
   const double a = 60'000;
   machine.link_latency = core::Seconds{a * 1e-12};
   const auto ring = [&](int k, std::int64_t d) {
-    engine::Wires wires(k, machine, engine::Sharing::shared, {});
+    const engine::Topology topology(k, machine, {});
+    engine::Wires wires(topology, engine::Sharing::shared);
     std::vector<int> members;
     for (int r = 0; r < k; ++r) members.push_back(r);
     const engine::MessagePlan plan = engine::message_plan(
         program::Collective::all_reduce, program::Algorithm::ring, k, d, core::DType::u8);
-    wires.start(0, plan, members, 0);
+    const engine::Cast cast = wires.cast(plan, members);
+    wires.start(0, plan, cast, 0);
     std::vector<engine::Wires::Done> done;
     std::int64_t last = 0;
     while (wires.next() != engine::Network::kNever) wires.advance(last = wires.next(), done);
     return last;
   };
   const auto servers = [&](int k, int m, std::int64_t d) {
-    engine::Wires wires(k, machine, engine::Sharing::shared, {});
+    const engine::Topology topology(k, machine, {});
+    engine::Wires wires(topology, engine::Sharing::shared);
     engine::MessagePlan one;
     one.messages.push_back({0, 1, static_cast<double>(d) / m});
+    std::deque<engine::Cast> casts;
     std::vector<engine::Wires::Done> done;
     std::int64_t last = 0;
     for (const bool replies : {false, true}) {
       for (int s = 0; s < m; ++s)
         for (int w = 0; w < k; ++w)
           if (w != s)
-            wires.start(0, one, replies ? std::vector{s, w} : std::vector{w, s}, last);
+            wires.start(0, one,
+                        casts.emplace_back(wires.cast(
+                            one, replies ? std::vector{s, w} : std::vector{w, s})),
+                        last);
       while (wires.next() != engine::Network::kNever) wires.advance(last = wires.next(), done);
     }
     return last;

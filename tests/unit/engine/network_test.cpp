@@ -1,6 +1,7 @@
 #include "sim/engine/network.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/random.hpp"
 #include "sim/cost/link.hpp"
@@ -37,10 +38,12 @@ struct Played {
 };
 Played play(const engine::MessagePlan& plan, int group, const cost::Machine& machine,
             Sharing sharing = Sharing::shared) {
-  engine::Wires wires(group, machine, sharing, {});
+  const engine::Topology topology(group, machine, {});
+  engine::Wires wires(topology, sharing);
   std::vector<int> members;
   for (int r = 0; r < group; ++r) members.push_back(r);
-  wires.start(0, plan, members, 0);
+  const engine::Cast cast = wires.cast(plan, members);
+  wires.start(0, plan, cast, 0);
   std::vector<engine::Wires::Done> done;
   Played p;
   while (wires.next() != Network::kNever) {
@@ -132,6 +135,103 @@ TEST_CASE("no link carries more than its capacity, and none that is wanted stand
   CHECK(static_cast<double>(last) <= all + 40);  // some link is always full; a picosecond each
 }
 
+namespace {
+
+// A message of a random load: its links, and the bytes that it has left.
+struct Load {
+  Network::Path path;
+  double left = 0;
+};
+
+// The rates of max-min fairness by their definition, one link after another; no shared code.
+std::vector<double> fair_rates(const std::vector<Load>& load, std::vector<double> room) {
+  std::vector<double> rates(load.size(), -1);
+  while (std::ranges::find(rates, -1.0) != rates.end()) {
+    double least = 1e300;
+    std::uint32_t tightest = 0;
+    for (std::uint32_t l = 0; l < room.size(); ++l) {
+      int users = 0;
+      for (std::size_t m = 0; m < load.size(); ++m)
+        users += rates[m] < 0 && std::ranges::count(load[m].path, l) > 0;
+      if (users > 0 && room[l] / users < least) least = room[l] / users, tightest = l;
+    }
+    for (std::size_t m = 0; m < load.size(); ++m) {
+      if (rates[m] >= 0 || std::ranges::count(load[m].path, tightest) == 0) continue;
+      rates[m] = least;
+      for (const std::uint32_t l : load[m].path) room[l] -= least;
+    }
+  }
+  return rates;
+}
+
+}  // namespace
+
+TEST_CASE("messages that come and go at random get the rates of everybody's fair shares") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    const core::Random random(seed, 9);
+    std::uint64_t i = 0;
+    Network n(Sharing::shared);
+    std::vector<double> capacity;
+    for (int l = 0; l < 9; ++l) {
+      capacity.push_back(1.0 + static_cast<double>(random.below(i++, 5)));
+      n.add_link(capacity.back());
+    }
+    std::vector<Load> load(30);
+    std::vector<std::size_t> flying;
+    std::vector<std::uint32_t> ended;
+    std::int64_t now = 0;
+    std::size_t next = 0;
+    while (next < load.size() || !flying.empty()) {
+      if (next < load.size() && (flying.empty() || random.below(i++, 2) == 0)) {
+        const auto first = static_cast<std::uint32_t>(random.below(i++, 9));
+        load[next] = {{first}, 5000 + static_cast<double>(random.below(i++, 90'000))};
+        if (random.below(i++, 2) == 0)
+          load[next].path.push_back(
+              (first + 1 + static_cast<std::uint32_t>(random.below(i++, 8))) % 9);
+        n.add(static_cast<std::uint32_t>(next), load[next].path, load[next].left, now);
+        flying.push_back(next++);
+      } else {
+        now = n.next_end();
+      }
+      ended.clear();
+      n.settle(now, ended);
+      for (const std::uint32_t m : ended) std::erase(flying, m);
+      std::vector<Load> rest;
+      for (const std::size_t m : flying) rest.push_back(load[m]);
+      const std::vector<double> rates = fair_rates(rest, capacity);
+      for (std::uint32_t l = 0; l < 9; ++l) {
+        double all = 0;
+        for (std::size_t m = 0; m < rest.size(); ++m)
+          if (std::ranges::count(rest[m].path, l) > 0) all += rates[m];
+        CHECK(std::abs(n.load(l) - all) <= 1e-9 * capacity[l]);
+        CHECK(n.load(l) <= capacity[l] * (1 + 1e-12));
+      }
+    }
+  }
+}
+
+TEST_CASE("one message for many alike takes as much of a link as they do, to the bit") {
+  // Three messages over link a, of which two also cross b, beside one over b and c.
+  Network apart(Sharing::shared), folded(Sharing::shared);
+  for (Network* n : {&apart, &folded})
+    for (const double capacity : {0.7, 0.3, 0.11}) n->add_link(capacity);
+  apart.add(0, {0}, 9000, 0);
+  apart.add(1, {0, 1}, 7000, 0);
+  apart.add(2, {0, 1}, 7000, 0);
+  apart.add(3, {1, 2}, 5000, 0);
+  const Network::Hop twice[] = {{0, 2}, {1, 2}};
+  folded.add(0, {0}, 9000, 0);
+  folded.send(1, folded.add_path(twice), 7000, 0);
+  folded.add(3, {1, 2}, 5000, 0);
+  const auto one = ends(apart, 4), other = ends(folded, 4);
+  CHECK(one[0] == other[0]);
+  CHECK(one[1] == other[1]);
+  CHECK(one[2] == other[1]);
+  CHECK(one[3] == other[3]);
+  for (std::uint32_t l = 0; l < 3; ++l) CHECK(apart.carried(l) == folded.carried(l));
+}
+
 TEST_CASE("a ring moves 2d(K-1)/K from each rank, in as long as one port takes for it") {
   const cost::Machine machine = engine_test::unit_machine();
   for (const int k : {2, 3, 4, 8}) {
@@ -181,11 +281,14 @@ TEST_CASE("what is played over wires is what the laws count and the cost model s
 TEST_CASE("incast: a server's one port takes as long as all workers' parts together") {
   const cost::Machine machine = engine_test::unit_machine();
   for (const int workers : {2, 4, 7}) {
-    engine::Wires wires(workers + 1, machine, Sharing::shared, {});
+    const engine::Topology topology(workers + 1, machine, {});
+    engine::Wires wires(topology, Sharing::shared);
     engine::MessagePlan one;
     one.messages.push_back({0, 1, 1000});
+    std::vector<engine::Cast> casts;
+    for (int w = 0; w < workers; ++w) casts.push_back(wires.cast(one, {w, workers}));
     for (int w = 0; w < workers; ++w)
-      wires.start(static_cast<std::uint32_t>(w), one, {w, workers}, 0);
+      wires.start(static_cast<std::uint32_t>(w), one, casts[static_cast<std::size_t>(w)], 0);
     std::vector<engine::Wires::Done> done;
     std::int64_t last = 0;
     while (wires.next() != Network::kNever) wires.advance(last = wires.next(), done);
@@ -201,9 +304,11 @@ TEST_CASE("a weak port holds up the whole ring; a broken one sends it around by 
       engine::message_plan(Collective::all_reduce, Algorithm::ring, 4, 4000, core::DType::u8);
   const auto time = [&](double share) {
     const engine::WeakLink weak[] = {{2, share}};
-    engine::Wires wires(4, machine, Sharing::shared, weak);
+    const engine::Topology topology(4, machine, weak);
+    engine::Wires wires(topology, Sharing::shared);
     CHECK(wires.reaches(0, 2));
-    wires.start(0, plan, {0, 1, 2, 3}, 0);
+    const engine::Cast cast = wires.cast(plan, {0, 1, 2, 3});
+    wires.start(0, plan, cast, 0);
     std::vector<engine::Wires::Done> done;
     std::int64_t last = 0;
     while (wires.next() != Network::kNever) wires.advance(last = wires.next(), done);
@@ -214,5 +319,5 @@ TEST_CASE("a weak port holds up the whole ring; a broken one sends it around by 
   CHECK(time(0) == 48000);             // in and out share the node's network: an eighth each
   machine.internode = core::BytesPerSecond{0};
   const engine::WeakLink broken[] = {{2, 0}};
-  CHECK(!engine::Wires(4, machine, Sharing::shared, broken).reaches(0, 2));
+  CHECK(!engine::Topology(4, machine, broken).reaches(0, 2));
 }
