@@ -96,7 +96,7 @@ int emit_verb(Arguments arguments) {
 
   if (!output.quiet && !output.json)
     for (const std::string& note : launch->notes)
-      fmt::print(stderr, "note: {}\n", core::visible(note));
+      write_note(note);
   OutputOptions file = output;         // --out takes the launch itself
   file.json = false;
   const core::Status delivered = deliver(file, launch->text, [&] {

@@ -8,6 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
+#include "core/json.hpp"
 #include "planner/strategy/keys.hpp"
 
 namespace cli {
@@ -122,12 +123,13 @@ void OptionSet::texts(std::string_view name, std::vector<std::string>& out,
                       std::string_view value_name, std::string_view help) {
   auto* option = parser_->app.add_option(std::string(name), out, std::string(help));
   parser_->placed(option, value_name)->allow_extra_args(false);
-  described_.push_back({group_, std::string(name), std::string(value_name), std::string(help)});
+  described_.push_back(
+      {group_, std::string(name), std::string(value_name), std::string(help), "values"});
 }
 
 void OptionSet::flag(std::string_view name, bool& out, std::string_view help) {
   parser_->placed(parser_->app.add_flag(std::string(name), out, std::string(help)), "");
-  described_.push_back({group_, std::string(name), "", std::string(help)});
+  described_.push_back({group_, std::string(name), "", std::string(help), "flag"});
 }
 
 void OptionSet::positional(std::string_view name, std::optional<std::string>& out,
@@ -136,17 +138,17 @@ void OptionSet::positional(std::string_view name, std::optional<std::string>& ou
       .add_option_function<std::string>(
           std::string(name), [&out](const std::string& value) { out = value; }, std::string(help))
       ->type_name("");
-  described_.push_back({"", fmt::format("[{}]", name), "", std::string(help)});
+  described_.push_back({"", std::string(name), "", std::string(help), "value", true});
 }
 
 void OptionSet::positional(std::string_view name, std::string& out, std::string_view help) {
-  described_.push_back({"", std::string(name), "", std::string(help)});
+  described_.push_back({"", std::string(name), "", std::string(help), "value", true, true});
   parser_->app.add_option(std::string(name), out, std::string(help))->required()->type_name("");
 }
 
 void OptionSet::positionals(std::string_view name, std::vector<std::string>& out,
                             std::string_view help) {
-  described_.push_back({"", fmt::format("{} ...", name), "", std::string(help)});
+  described_.push_back({"", std::string(name), "", std::string(help), "values", true, true});
   parser_->app.add_option(std::string(name), out, std::string(help))->required()->type_name("");
 }
 
@@ -157,6 +159,12 @@ std::string OptionSet::markdown() const {
       text.insert(at, 1, '\\');
     return text;
   };
+  // "PLAN", "[NAME]", "FILE ...", "--top N"
+  const auto usage = [](const Described& d) {
+    if (!d.positional) return d.value.empty() ? d.name : fmt::format("{} {}", d.name, d.value);
+    if (!d.required) return fmt::format("[{}]", d.name);
+    return d.takes == "values" ? fmt::format("{} ...", d.name) : d.name;
+  };
   std::string text = fmt::format("## {}\n\n{}\n\n```\n{}\n```\n", title_, purpose_, examples_);
   std::vector<std::string> groups;
   for (const Described& d : described_)
@@ -165,14 +173,42 @@ std::string OptionSet::markdown() const {
     text += fmt::format("\n| {} | |\n|---|---|\n", group.empty() ? "arguments" : group);
     for (const Described& d : described_)
       if (d.group == group)
-        text += fmt::format("| `{}{}{}` | {} |\n", d.name, d.value.empty() ? "" : " ", d.value,
-                            cell(d.help));
+        text += fmt::format("| `{}` | {} |\n", usage(d), cell(d.help));
   }
   return text + '\n';
 }
 
+std::string OptionSet::json() const {
+  using core::Json;
+  Json arguments = Json::array(), options = Json::array();
+  for (const Described& d : described_) {
+    Json one = Json::object({{"name", d.name}, {"takes", d.takes}, {"help", d.help}});
+    if (d.positional) {
+      one.set("required", d.required);
+      arguments.push_back(std::move(one));
+      continue;
+    }
+    one.set("value", d.value);
+    one.set("group", d.group);
+    options.push_back(std::move(one));
+  }
+  constexpr std::string_view kStart = "planner ";
+  const bool plans = title_.size() < kStart.size();
+  return core::dump(Json::object({{"name", plans ? "plan" : title_.substr(kStart.size())},
+                                  {"purpose", purpose_},
+                                  {"examples", examples_},
+                                  {"arguments", std::move(arguments)},
+                                  {"options", std::move(options)}}));
+}
+
+bool is_help_form(Arguments arguments) {
+  return arguments.size() == 1 &&
+         (arguments.front() == kMarkdownHelp || arguments.front() == kJsonHelp);
+}
+
 core::Result<std::optional<std::string>> OptionSet::parse(Arguments arguments) {
-  if (arguments.size() == 1 && arguments.front() == kMarkdownHelp) return std::optional(markdown());
+  if (is_help_form(arguments))
+    return std::optional(arguments.front() == kJsonHelp ? json() : markdown());
   CLI::App& app = parser_->app;
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {

@@ -22,8 +22,10 @@ struct NamedValue {
   std::optional<std::string>* value = nullptr;
 };
 
-// What `planner help --markdown` gives each verb instead of arguments.
+// What `planner help --markdown` and `planner help --json` give each verb instead of arguments.
 inline constexpr std::string_view kMarkdownHelp = "--help-as-markdown";
+inline constexpr std::string_view kJsonHelp = "--help-as-json";
+bool is_help_form(Arguments arguments);
 
 class OptionSet {
  public:
@@ -51,16 +53,20 @@ class OptionSet {
   const std::vector<NamedValue>& named() const { return named_; }
 
   // The help page when it was asked for (with kMarkdownHelp alone: as a section of docs/cli.md),
-  // else empty and the references are filled.
+  // else empty and the references are filled. With kJsonHelp alone: as an element of `verbs` of
+  // `planner help --json`.
   core::Result<std::optional<std::string>> parse(Arguments arguments);
 
  private:
   struct Parser;
-  // As the reference prints it.
+  // As the reference prints it. takes: flag, value, values (may be given several times).
   struct Described {
     std::string group, name, value, help;
+    std::string_view takes = "value";
+    bool positional = false, required = false;
   };
   std::string markdown() const;
+  std::string json() const;
 
   std::unique_ptr<Parser> parser_;
   std::vector<NamedValue> named_;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/kept_output.hpp"
 #include "cli/process.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
@@ -42,12 +43,22 @@ core::Status deliver(const OutputOptions& output, std::string_view machine_form,
     const core::Status written = core::write_atomically(*output.out, machine_form);
     if (!written.ok()) return written;
   }
-  return output.json ? write_stdout(machine_form) : write_stdout(page());
+  if (!output.json) return write_stdout(page());
+  if (KeptOutput* kept = kept_output()) kept->page = page();
+  return write_stdout(machine_form);
 }
 
-ProgressLine::ProgressLine(bool quiet) : wanted_(!quiet && stderr_is_terminal()) {}
+// Empty: output is not kept, or nobody asks, or quiet.
+static std::function<void(std::string_view)> kept_progress(bool quiet) {
+  const KeptOutput* kept = kept_output();
+  return kept == nullptr || quiet ? nullptr : kept->progress;
+}
+
+ProgressLine::ProgressLine(bool quiet)
+    : told_(kept_progress(quiet)), wanted_(!quiet && stderr_is_terminal()) {}
 
 void ProgressLine::show(std::string_view text) {
+  if (told_) told_(text);
   if (!wanted_) return;
   shown_ = true;
   std::string line;  // a file's name may hold anything
@@ -73,7 +84,8 @@ std::string next_text(const std::vector<reports::NextStep>& steps) {
 }
 
 std::function<void(std::string_view)> progress_on_terminal(bool quiet) {
-  if (quiet || ::isatty(STDERR_FILENO) == 0) return {};
+  if (auto told = kept_progress(quiet)) return told;
+  if (quiet || !stderr_is_terminal()) return {};
   return [](std::string_view done) {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(done.size()), done.data());
   };

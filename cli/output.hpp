@@ -32,7 +32,8 @@ core::Status deliver(const OutputOptions& output, std::string_view machine_form,
                      const std::function<std::string()>& page);
 
 // One line on standard error, written over as work goes on; nothing where that is no terminal or
-// --quiet was given. clear() before anything else is printed.
+// --quiet was given. clear() before anything else is printed. Where output is kept, its progress is
+// told instead.
 class ProgressLine {
  public:
   explicit ProgressLine(bool quiet);
@@ -43,6 +44,7 @@ class ProgressLine {
   void clear();
 
  private:
+  std::function<void(std::string_view)> told_;
   bool wanted_, shown_ = false;
 };
 
@@ -53,7 +55,8 @@ reports::TextStyle page_style();
 // The end of a page: what to type next.
 std::string next_text(const std::vector<reports::NextStep>& steps);
 
-// Tells what is done, a line each, on a standard error that is a terminal; else, or if quiet, none.
+// Tells what is done, a line each, on a standard error that is a terminal or where output is kept;
+// else, or if quiet, none.
 std::function<void(std::string_view)> progress_on_terminal(bool quiet);
 
 // Says why on standard error, one line each, and gives the exit code.

@@ -48,9 +48,12 @@ int plan_verb(Arguments arguments) {
   }
   const core::Status target = check_output(output);
   if (!target.ok()) return refuse(target.problems());
-  const auto requests = requests_of(options);
+  auto requests = requests_of(options);
   if (!requests.ok()) return refuse(requests.problems());
+  ProgressLine progress(output.quiet);
+  requests->front().progress = [&](std::string_view done) { progress.show(done); };
   const core::Result<planner::Plan> plan = plan_of(options, *requests);
+  progress.clear();
   if (!plan.ok()) return refuse(plan.problems());
 
   const reports::PlanTextOptions look{.style = page_style(),

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/kept_output.hpp"
 #include "cli/process.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
@@ -250,8 +251,10 @@ core::Status deliver_points(const PointsOutput& options, const Points& points) {
         *output.out, form.empty() ? machine : in_form(form, points));
     if (!written.ok()) return written;
   }
-  if (output.json) return write_stdout(machine);
-  return write_stdout(in_form(options.format.value_or("text"), points));
+  const auto page = [&] { return in_form(options.format.value_or("text"), points); };
+  if (!output.json) return write_stdout(page());
+  if (KeptOutput* kept = kept_output()) kept->page = page();
+  return write_stdout(machine);
 }
 
 }  // namespace cli

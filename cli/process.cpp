@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "cli/kept_output.hpp"
 #include "core/untrusted.hpp"
 
 namespace cli {
@@ -99,6 +100,10 @@ WriteInProgress::~WriteInProgress() {
 const volatile std::sig_atomic_t& pending_signal() { return pending; }
 
 core::Status write_stdout(std::string_view text) {
+  if (KeptOutput* kept = kept_output()) {
+    kept->out += text;
+    return core::Done{};
+  }
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -112,13 +117,28 @@ core::Status write_stdout(std::string_view text) {
 
 void write_reason(std::string_view text) {
   std::string lines;
+  KeptOutput* const kept = kept_output();
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.append("planner: ").append(core::visible(text.substr(0, end))).append(1, '\n');
+    if (kept == nullptr) lines += "planner: ";
+    lines.append(core::visible(text.substr(0, end))).append(1, '\n');
     text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (kept != nullptr) {
+    kept->reasons += lines;
+    return;
   }
   // Nobody is left to tell when this fails.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, lines.data(), lines.size());
+}
+
+void write_note(std::string_view text) {
+  const std::string line = "note: " + core::visible(text) + '\n';
+  if (KeptOutput* kept = kept_output()) {
+    kept->reasons += line;
+    return;
+  }
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 void write_row_problems(const core::Problems& problems) {
@@ -132,11 +152,13 @@ void write_row_problems(const core::Problems& problems) {
 bool stdout_has_colour() {
   const char* terminal = std::getenv("TERM");
   const char* no_colour = std::getenv("NO_COLOR");
-  return ::isatty(STDOUT_FILENO) != 0 && terminal != nullptr &&
+  return kept_output() == nullptr && ::isatty(STDOUT_FILENO) != 0 && terminal != nullptr &&
          std::string_view(terminal) != "dumb" && (no_colour == nullptr || *no_colour == '\0');
 }
 
-bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
+bool stderr_is_terminal() {
+  return kept_output() == nullptr && ::isatty(STDERR_FILENO) != 0;
+}
 
 int stdout_columns() {
   if (const char* columns = std::getenv("COLUMNS")) {
@@ -147,6 +169,7 @@ int stdout_columns() {
       return number;
   }
   winsize size{};
+  if (kept_output() != nullptr) return 0;
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The process around a verb: exit codes, signals, standard output. Process-wide state; call
-// prepare_process() first, from the main thread.
+// prepare_process() first, from the main thread. Where a thread's output is kept (kept_output.hpp),
+// what is written here goes there.
 
 #include <csignal>
 #include <string>
@@ -12,7 +13,8 @@ namespace cli {
 
 // Design, command line: 0 done; 1 a valid question whose answer is no; 2 bad input, found before
 // work; 3 failed while running; 130 interrupted.
-inline constexpr int kDone = 0, kAnswerIsNo = 1, kBadInput = 2, kFailed = 3;
+inline constexpr int kDone = 0, kAnswerIsNo = 1, kBadInput = 2, kFailed = 3,
+                     kInterrupted = 130;
 
 // Standard streams that are closed are held, so that no file takes their number; a reader that
 // left and a file too large are errors of write(), not signals; OPENBLAS_NUM_THREADS is 1 for
@@ -36,6 +38,8 @@ const volatile std::sig_atomic_t& pending_signal();
 core::Status write_stdout(std::string_view text);
 // Every line is prefixed "planner: ", and hidden characters are made visible.
 void write_reason(std::string_view text);
+// A line "note: ..." on standard error.
+void write_note(std::string_view text);
 // Problems of rows that were left out: the first twenty, and how many more there are.
 void write_row_problems(const core::Problems& problems);
 

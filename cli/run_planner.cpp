@@ -8,10 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "cli/call.hpp"
+#include "cli/kept_output.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/requirements.hpp"
 #include "cli/verbs.hpp"
+#include "core/json.hpp"
 
 namespace cli {
 namespace {
@@ -45,28 +48,65 @@ constexpr std::string_view kReferenceHead =
     "Exit codes: 0 done; 1 a valid question whose answer is no; 2 bad input; 3 failed while\n"
     "running; 130 interrupted.\n\n";
 
-// `help VERB` is VERB --help; `help --markdown` is docs/cli.md.
+// What each verb says of itself in a form (kMarkdownHelp, kJsonHelp), in their order.
+std::vector<std::string> described_verbs(std::string_view form, const Runner& runner,
+                                         const HostCalibrator& calibrator) {
+  std::vector<std::string> texts;
+  const auto keep = [&](const auto& say) {
+    KeptOutput kept;
+    const KeepOutput here(kept);
+    const int code = say();
+    PLANNER_CHECK(code == kDone, kept.reasons);
+    texts.push_back(std::move(kept.out));
+  };
+  const std::vector<std::string> alone{std::string(form)};
+  for (const std::string_view verb : kVerbs)
+    keep([&] {
+      const std::vector<std::string> words{std::string(verb), alone.front()};
+      return run_verb(words, runner, calibrator);
+    });
+  keep([&] { return calibrate_host_verb(alone, calibrator, alone); });
+  return texts;
+}
+
+// `help VERB` is VERB --help; `help --markdown` is docs/cli.md; `help --json` is that for programs.
 int help_verb(Arguments rest, const Runner& runner, const HostCalibrator& calibrator) {
   const bool markdown = rest.size() == 1 && rest.front() == "--markdown";
-  if (!markdown) {
+  const bool json = rest.size() == 1 && rest.front() == "--json";
+  if (!markdown && !json) {
     std::vector<std::string> words(rest.begin(), rest.end());
     words.emplace_back("--help");
     return run_verb(words, runner, calibrator);
   }
-  if (const core::Status head = write_stdout(kReferenceHead); !head.ok())
-    return refuse(head.problems());
-  for (const std::string_view verb : kVerbs) {
-    const std::vector<std::string> words{std::string(verb), std::string(kMarkdownHelp)};
-    if (const int code = run_verb(words, runner, calibrator); code != kDone) return code;
+  std::string text(kReferenceHead);
+  if (markdown) {
+    for (const std::string& verb : described_verbs(kMarkdownHelp, runner, calibrator)) text += verb;
+  } else {
+    core::Json verbs = core::Json::array();
+    for (const std::string& verb : described_verbs(kJsonHelp, runner, calibrator))
+      verbs.push_back(core::parse_json(verb, "help").value());
+    text = core::dump(core::Json::object({{"schema", "options/1"}, {"verbs", std::move(verbs)}})) +
+           '\n';
   }
-  const std::vector<std::string> words{std::string(kMarkdownHelp)};
-  return calibrate_host_verb(words, calibrator, words);
+  const core::Status shown = write_stdout(text);
+  return shown.ok() ? kDone : refuse(shown.problems());
+}
+
+// Verbs that start other programs, or whose answer is about the process they run in.
+constexpr std::array<std::string_view, 3> kOwnProcess{"exec", "bench", "doctor"};
+
+core::Problem own_process_only(Arguments whole) {
+  return {fmt::format("planner {}", whole.empty() ? "" : whole.front()), "a process of its own",
+          "a call inside another program", "run it in a shell"};
 }
 
 int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibrator) {
   if (whole.empty() || whole.front().starts_with("-")) return plan_verb(whole);
   const std::string& verb = whole.front();
   const Arguments rest = whole.subspan(1);
+  const bool kept = kept_output() != nullptr && !is_help_form(rest);
+  if (kept && std::ranges::find(kOwnProcess, verb) != kOwnProcess.end())
+    return refuse({own_process_only(whole)});
   if (verb == "plan") return plan_verb(rest);
   if (verb == "simulate") return simulate_verb(rest);
   if (verb == "exec") return exec_verb(rest, runner, whole);
@@ -95,7 +135,7 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
 }  // namespace
 
 std::optional<std::string_view> other_binary(Arguments arguments, bool runs) {
-  if (arguments.size() == 1 && arguments.front() == kMarkdownHelp) return std::nullopt;
+  if (is_help_form(arguments)) return std::nullopt;
   bool cuda = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const bool apart = arguments[i] == "--backend" && i + 1 < arguments.size();
@@ -107,6 +147,7 @@ std::optional<std::string_view> other_binary(Arguments arguments, bool runs) {
 }
 
 int hand_over(std::string_view name, Arguments whole) {
+  if (kept_output() != nullptr) return refuse({own_process_only(whole)});
   const Needs needs = name == kCudaBinary  ? Needs::cuda
                       : name == kMpiBinary ? Needs::mpi
                                            : Needs::host;
@@ -126,18 +167,34 @@ int hand_over(std::string_view name, Arguments whole) {
   return kFailed;
 }
 
-int run_planner(int count, char** arguments, const Runner& runner,
-                const HostCalibrator& calibrator) {
-  prepare_process();
-  const std::vector<std::string> words(arguments + std::min(count, 1), arguments + count);
+static int guarded_verb(Arguments words, const Runner& runner, const HostCalibrator& calibrator) {
   try {
     return run_verb(words, runner, calibrator);
+  } catch (const core::Stopped& stopped) {
+    write_reason(stopped.what());
+    return kInterrupted;
   } catch (const std::bad_alloc&) {
     write_reason("out of memory");
   } catch (const std::exception& error) {
     write_reason(error.what());
   }
   return kFailed;
+}
+
+int run_planner(int count, char** arguments, const Runner& runner,
+                const HostCalibrator& calibrator) {
+  prepare_process();
+  const std::vector<std::string> words(arguments + std::min(count, 1), arguments + count);
+  return guarded_verb(words, runner, calibrator);
+}
+
+CallAnswer answer_call(const std::vector<std::string>& words, const core::Call& call,
+                       std::function<void(std::string_view)> progress) {
+  KeptOutput kept{.progress = std::move(progress)};
+  const core::CallScope scope(&call);
+  const KeepOutput keep(kept);
+  const int code = guarded_verb(words, {}, {});
+  return {code, std::move(kept.out), std::move(kept.reasons), std::move(kept.page)};
 }
 
 }  // namespace cli

@@ -67,5 +67,9 @@ function(planner_library target)
   add_library(${target} STATIC ${ARG_SOURCES} ${embedded} ${alone})
   target_include_directories(${target} PUBLIC ${view})
   target_link_libraries(${target} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  # The Python module is a shared library of the same objects. Hidden symbols cannot be replaced by
+  # another library's, so the compiler may inline them as it does for an executable.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-fPIC;-fvisibility=hidden;-fno-semantic-interposition>)
   planner_compile_settings(${target})
 endfunction()

@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "core/call.hpp"
+
 namespace core {
 namespace {
 
@@ -160,6 +162,11 @@ Status write_directly(const std::string& path, std::string_view text) {
 static constexpr std::size_t kPiece = std::size_t{1} << 16;  // that is read at once
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  const Problem too_long{path, fmt::format("at most {} bytes", max_bytes), "more", ""};
+  if (const std::string* brought = file_of_call(path)) {
+    if (brought->size() > max_bytes) return too_long;
+    return *brought;
+  }
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status{};
   if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0)
@@ -167,7 +174,6 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   // Some devices never end; a terminal does.
   if (S_ISCHR(status.st_mode) && ::isatty(fd.get()) == 0)
     return Problem{path, "a file or a pipe", "a device", ""};
-  const Problem too_long{path, fmt::format("at most {} bytes", max_bytes), "more", ""};
   std::string text;
   if (S_ISREG(status.st_mode)) {
     if (static_cast<std::uintmax_t>(status.st_size) > max_bytes) return too_long;

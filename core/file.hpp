@@ -11,7 +11,8 @@
 
 namespace core {
 
-// The whole file, or a pipe until its end; refused beyond max_bytes.
+// The whole file, or a pipe until its end; refused beyond max_bytes. A file that the Call of this
+// thread brought (call.hpp) comes before one of the system.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
 // Call before the work whose result goes to path: its folder is there and takes new files, and it

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/call.hpp"
+
 namespace core {
 
 int usable_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
@@ -16,13 +18,18 @@ void for_each_index(std::size_t count, int threads, const std::function<void(std
   const std::size_t most = std::min(
       count, static_cast<std::size_t>(threads > 0 ? threads : usable_threads()));
   if (most < 2) {
-    for (std::size_t i = 0; i < count; ++i) work(i);
+    for (std::size_t i = 0; i < count; ++i) {
+      stop_point();
+      work(i);
+    }
     return;
   }
   std::vector<std::exception_ptr> thrown(count);
   std::atomic<std::size_t> next{0};
-  const auto take_pieces = [&] {
+  const auto take_pieces = [&, call = current_call()] {
+    const CallScope scope(call);
     for (std::size_t i = next++; i < count; i = next++) try {
+        stop_point();
         work(i);
       } catch (...) {
         thrown[i] = std::current_exception();

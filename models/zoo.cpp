@@ -9,6 +9,7 @@
 #include <span>
 #include <tuple>
 
+#include "core/call.hpp"
 #include "core/embedded.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
@@ -71,6 +72,7 @@ std::string plain_name(std::string_view text, bool drop) {
 }
 
 bool exists(const std::string& path) {
+  if (core::file_of_call(path) != nullptr) return true;
   std::error_code error;
   return fs::exists(path, error);
 }

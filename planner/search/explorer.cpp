@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/call.hpp"
 #include "core/check.hpp"
 #include "core/parallel.hpp"
 #include "planner/evaluate/communicators.hpp"
@@ -324,7 +325,13 @@ void Explorer::explore_unserved(std::vector<Structure> more) {
     structures_ = std::move(more);
   else
     std::ranges::move(more, std::back_inserter(structures_));
-  for (std::size_t i = before; i < structures_.size(); ++i) explore(static_cast<std::uint32_t>(i));
+  constexpr std::size_t kStretch = 1024;  // structures, some tens of milliseconds
+  for (std::size_t i = before; i < structures_.size(); ++i) {
+    core::stop_point();
+    if (progress_ && i % kStretch == kStretch - 1)
+      progress_(fmt::format("evaluated {} of {} structures", i + 1, structures_.size()));
+    explore(static_cast<std::uint32_t>(i));
+  }
 }
 
 Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {

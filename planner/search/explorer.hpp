@@ -4,6 +4,7 @@
 // made again for the few that are looked at. Not thread-safe.
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -57,6 +58,8 @@ class Explorer {
   // Structures that come to a forbidden value (an `auto` that resolves to it) are misses.
   // constraints outlives the explorer.
   void explore(std::vector<Structure> structures, const Constraints& constraints);
+  // Is told now and then how many structures were evaluated; empty: nobody asks.
+  void tell(std::function<void(std::string_view)> progress) { progress_ = std::move(progress); }
   const RiskClasses& risks(std::size_t machine, MemoryRegime regime) const {
     return risks_[machine][static_cast<std::size_t>(regime)];
   }
@@ -170,6 +173,7 @@ class Explorer {
   SearchCounts counts_;
   std::map<std::string, std::int64_t> per_limit_;
   std::int64_t* of_memory_ = nullptr;  // in per_limit_
+  std::function<void(std::string_view)> progress_;
 };
 
 // Whether a bound is certain not to fit: bounds are at most kBoundSlack of the replay.

@@ -78,6 +78,7 @@ std::optional<Candidate> best_without(const Request& request, const Keys& keys) 
   freed.fewer = false;
   freed.gpu_given = true;              // no other machine is asked about
   freed.tokens.reset();
+  freed.progress = {};
   core::Result<Plan> plan = make_plan(freed);
   return plan.ok() ? std::move(plan->chosen) : std::nullopt;
 }

@@ -257,6 +257,7 @@ static void state_fewer_gpus(const Request& request, Plan& plan) {
   smaller.top = 0;
   smaller.candidate = 1;
   smaller.tokens.reset();
+  smaller.progress = {};
   smaller.job = plan.job;              // the same samples a step
   double least = plan.chosen->time.step.value();
   std::string said;
@@ -292,7 +293,11 @@ core::Result<Plan> make_plan(const Request& asked) {
   if (!question.ok()) return question.problems();
   const std::vector<Question> questions = questions_for(request, plan, *question);
   Explorer explorer(questions, request.max_risk);
+  explorer.tell(request.progress);
   explore(explorer, request, plan);
+  if (request.progress)
+    request.progress(fmt::format("evaluated {} strategies, now lowering the best",
+                                 explorer.counts().evaluated));
   choose(explorer, request, plan);
   if (!plan.chosen && !plan.alternatives.empty())
     return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),

@@ -14,6 +14,7 @@
 // first that does not fit are skipped and counted.
 // Pure but for the clock that fills search.seconds; thread-safe.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ struct Request {
   bool hosts = true;                   // where nothing or little fits, search what hosts hold too
   int threads = 0;                     // that replay and simulate finalists; 0: all there are
   std::vector<std::string> assumptions;  // the caller's, listed before the planner's own
+  // Is told what the search is doing, on the thread of make_plan; empty: nobody asks.
+  std::function<void(std::string_view)> progress = {};
 };
 
 // The assumption by which a plan states Request::stale.

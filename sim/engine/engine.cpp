@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/call.hpp"
 #include "core/check.hpp"
 #include "sim/engine/engine_parts.hpp"
 #include "sim/engine/event_queue.hpp"
@@ -40,7 +41,9 @@ class Engine {
   // Empty: something could have started before it was issued.
   std::optional<Outcome> run() {
     for (std::uint32_t a = 0; a < players_.size(); ++a) issue_ahead(a);
-    while (!queue_.empty() && !late_) {
+    constexpr std::uint64_t kStretch = 1 << 14;  // events, about a millisecond
+    for (std::uint64_t events = 0; !queue_.empty() && !late_; ++events) {
+      if (events % kStretch == 0) core::stop_point();
       const Event event = queue_.pop();
       if (event.data == kTick)
         tick(event.time);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/call.hpp"
 #include "core/check.hpp"
 
 namespace engine {
@@ -49,6 +50,7 @@ class Sweep {
   Outcome run() {
     for (std::uint32_t a = 0; a < players_.size(); ++a) resume_.push_back(a);
     while (true) {
+      core::stop_point();
       settle();
       bool moved = false;              // nothing moves by itself: look one operation further
       for (std::uint32_t a = 0; a < players_.size(); ++a) {
