@@ -21,16 +21,20 @@ constexpr std::string_view kReportExamples =
     "  planner report plan.json run.json simulate.json --out page.html\n"
     "  planner report plan.json --out plan.md            # for a wiki or a review";
 
+enum class Form : std::uint8_t { html, part, markdown };
+
 // Markdown for a name that ends so, else HTML.
-core::Result<bool> wants_markdown(const std::optional<std::string>& out,
-                                  const std::optional<std::string>& format) {
+core::Result<Form> form_of(const std::optional<std::string>& out,
+                           const std::optional<std::string>& format) {
   if (format) {
-    if (*format == "html" || *format == "md") return *format == "md";
-    return core::Problem{"--format", "html or md", fmt::format("\"{}\"", *format), ""};
+    if (*format == "html") return Form::html;
+    if (*format == "part") return Form::part;
+    if (*format == "md") return Form::markdown;
+    return core::Problem{"--format", "html, part or md", fmt::format("\"{}\"", *format), ""};
   }
-  if (!out) return true;
-  if (out->ends_with(".md") || out->ends_with(".markdown")) return true;
-  if (out->ends_with(".html") || out->ends_with(".htm")) return false;
+  if (!out) return Form::markdown;
+  if (out->ends_with(".md") || out->ends_with(".markdown")) return Form::markdown;
+  if (out->ends_with(".html") || out->ends_with(".htm")) return Form::html;
   return core::Problem{"--out " + *out, "a name that ends with .html or .md", "another",
                        "say which with --format html or --format md"};
 }
@@ -58,12 +62,12 @@ core::Result<std::vector<reports::html::Document>> read_documents(
 }
 
 // A page on standard output is all that is there.
-std::string next_of(const std::optional<std::string>& out, bool markdown) {
+std::string next_of(const std::optional<std::string>& out, Form form) {
   if (!out) return "";
   const std::string file = core::visible(*out);
-  return next_text({markdown ? reports::NextStep{"cat " + core::shell_word(*out), "shows it"}
-                             : reports::NextStep{"open " + file + " in a browser",
-                                                 "it needs no network and no other file"}});
+  if (form == Form::markdown)
+    return next_text({{"cat " + core::shell_word(*out), "shows it"}});
+  return next_text({{"open " + file + " in a browser", "it needs no network and no other file"}});
 }
 
 }  // namespace
@@ -75,7 +79,9 @@ int report_verb(Arguments arguments) {
   OptionSet set("report", kReportPurpose, kReportExamples);
   set.positionals("FILE", paths, "files that planner wrote with --out");
   set.group("Page");
-  set.text("--format", format, "html|md", "the form, where the name of --out does not say it (md)");
+  set.text("--format", format, "html|part|md",
+           "the form, where the name of --out does not say it (md); part: a piece of HTML without "
+           "scripts, for another page");
   add_output_options(set, output, "the page");
   if (const auto ended = ended_by(set, arguments)) return *ended;
   core::Problems problems;
@@ -84,8 +90,8 @@ int report_verb(Arguments arguments) {
                         "the files given are the machine form"});
   if (const core::Status target = check_output(output); !target.ok())
     core::append(problems, target);
-  const core::Result<bool> markdown = wants_markdown(output.out, format);
-  if (!markdown.ok()) problems.push_back(markdown.problems().front());
+  const core::Result<Form> form = form_of(output.out, format);
+  if (!form.ok()) problems.push_back(form.problems().front());
   if (!problems.empty()) return refuse(problems);
   const auto documents = read_documents(paths);
   if (!documents.ok()) return refuse(documents.problems());
@@ -93,13 +99,15 @@ int report_verb(Arguments arguments) {
   ProgressLine progress(output.quiet);
   const auto page = reports::html::build_page(
       *documents, "planner " + std::string(version_text()),
-      [&](const std::string& what) { progress.show(what); });
+      [&](const std::string& what) { progress.show(what); },
+      *form == Form::part ? reports::html::Extent::summary : reports::html::Extent::whole);
   progress.clear();
   if (!page.ok()) return refuse(page.problems());
-  const std::string text =
-      *markdown ? reports::html::to_markdown(*page) : reports::html::to_html(*page);
+  const std::string text = *form == Form::markdown ? reports::html::to_markdown(*page)
+                           : *form == Form::part   ? reports::html::to_html_part(*page)
+                                                   : reports::html::to_html(*page);
   const core::Status delivered =
-      deliver(output, text, [&] { return output.out ? next_of(output.out, *markdown) : text; });
+      deliver(output, text, [&] { return output.out ? next_of(output.out, *form) : text; });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 

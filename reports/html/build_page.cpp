@@ -71,7 +71,7 @@ std::string title_of(const std::vector<Document>& documents) {
 }  // namespace
 
 core::Result<Page> build_page(const std::vector<Document>& documents, std::string made_by,
-                              const Progress& progress) {
+                              const Progress& progress, Extent extent) {
   Page page;
   page.title = title_of(documents);
   if (documents.size() == 1 && documents[0].plan) page.about = question_text(*documents[0].plan);
@@ -85,7 +85,7 @@ core::Result<Page> build_page(const std::vector<Document>& documents, std::strin
     progress(d.name);
     switch (d.kind) {
       case DocumentKind::plan: {
-        core::Result<Part> part = plan_part(d, runs_of(documents, d), progress);
+        core::Result<Part> part = plan_part(d, runs_of(documents, d), progress, extent);
         if (!part.ok()) return part.problems();
         page.parts.push_back(std::move(part).value());
         break;

@@ -14,6 +14,6 @@ namespace reports::html {
 // other; then a part for each file, in their order.
 // Problems: as working a plan's curves out says.
 core::Result<Page> build_page(const std::vector<Document>& documents, std::string made_by,
-                              const Progress& progress);
+                              const Progress& progress, Extent extent = Extent::whole);
 
 }  // namespace reports::html

@@ -66,9 +66,41 @@ std::string sentence(std::string_view text) {
   return out;
 }
 
+// The style of the page, for the elements inside one element alone: nested rules, in which `&` is
+// that element.
+std::string style_inside(std::string_view selector) {
+  std::string style(embedded("page.css"));
+  for (const auto& [whole, inside] : {std::pair(":root", "&"), std::pair("\nbody {", "\n& {"),
+                                      std::pair("  body {", "  & {")})
+    for (std::size_t at = 0; (at = style.find(whole, at)) != std::string::npos;)
+      style.replace(at, std::string_view(whole).size(), inside);
+  return fmt::format("{} {{\n{}}}\n", selector, style);
+}
+
 class ElementWriter {
  public:
-  explicit ElementWriter(const Page& page) : page_(page) {}
+  explicit ElementWriter(const Page& page, bool charts = true)
+      : page_(page), draws_charts_(charts) {}
+
+  std::string run_part() {
+    out_ = fmt::format("<div class=\"planner-part\">\n<style>\n{}</style>\n"
+                       "<p class=\"lead\">{}</p>\n",
+                       style_inside(".planner-part"), sentence(page_.title));
+    if (!page_.about.empty())
+      out_ += fmt::format("<p class=\"small\">{}</p>\n", sentence(page_.about));
+    bool first = true;
+    for (const Part& part : page_.parts)
+      for (const Section& section : part.sections) {
+        const std::string title =
+            page_.parts.size() == 1 ? section.title : part.title + ": " + section.title;
+        if (!first) out_ += fmt::format("<details><summary>{}</summary>\n", escaped(title));
+        for (const Block& block : section.blocks)
+          std::visit([&](const auto& b) { write(b); }, block);
+        if (!first) out_ += "</details>\n";
+        first = false;
+      }
+    return std::move(out_) + "</div>\n";
+  }
 
   std::string run() {
     std::string body;
@@ -232,6 +264,7 @@ class ElementWriter {
     out_ += "</ul>\n";
   }
   void write(const Chart& chart) {
+    if (!draws_charts_) return;
     const std::size_t n = charts_.size() + 1;
     out_ += fmt::format(
         "<figure>\n<figcaption id=\"c{0}t\">{1}</figcaption>\n"
@@ -284,6 +317,7 @@ class ElementWriter {
   }
 
   const Page& page_;
+  const bool draws_charts_;
   std::string out_;
   Json charts_ = Json::array();
 };
@@ -327,5 +361,7 @@ std::string script_json(const core::Json& value) {
 }
 
 std::string to_html(const Page& page) { return ElementWriter(page).run(); }
+
+std::string to_html_part(const Page& page) { return ElementWriter(page, false).run_part(); }
 
 }  // namespace reports::html

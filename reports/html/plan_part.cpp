@@ -311,20 +311,21 @@ core::Result<Section> rejected_section(const Context& context) {
 struct SectionMaker {
   core::Result<Section> (*make)(const Context&);
   bool of_choice;  // says something about the chosen candidate: left out where there is none
+  bool in_summary = false;
 };
 constexpr SectionMaker kSections[] = {
-    {memory_section, true},
+    {memory_section, true, true},
     {[](const Context& c) { return timeline_section(c.d, c.progress); }, true},
     {changes_section, true},
-    {time_section, true},
-    {candidates_section, true},
+    {time_section, true, true},
+    {candidates_section, true, true},
     {[](const Context& c) { return communication_section(c.d, c.runs); }, true},
     {[](const Context& c) { return plan_scaling_section(c.d, c.progress); }, true},
     {[](const Context& c) { return checkpoint_section(c.d, c.progress); }, true},
-    {machines_section, false},
-    {frameworks_section, false},
-    {question_section, false},
-    {assumptions_section, false},
+    {machines_section, false, true},
+    {frameworks_section, false, true},
+    {question_section, false, true},
+    {assumptions_section, false, true},
     {rejected_section, false},
     {[](const Context& c) { return core::Result<Section>(words_section(*c.d.plan)); }, true},
 };
@@ -356,13 +357,14 @@ std::vector<CandidateRow> candidate_rows(const Plan& plan) {
 }
 
 core::Result<Part> plan_part(const Document& d, const std::vector<const Document*>& runs,
-                             const Progress& progress) {
+                             const Progress& progress, Extent extent) {
   const Plan& plan = *d.plan;
   Part part{fmt::format("Plan {}: {} on {}", d.name, plan.model.name, machine_text(plan)), {}};
   part.sections.push_back(answer_section(d));
   const Context context{d, runs, progress, candidate_rows(plan)};
   for (const SectionMaker& maker : kSections) {
     if (maker.of_choice && !plan.chosen) continue;
+    if (extent == Extent::summary && !maker.in_summary) continue;
     core::Result<Section> section = maker.make(context);
     if (!section.ok()) return section.problems();
     if (!section->blocks.empty()) part.sections.push_back(std::move(section).value());

@@ -17,10 +17,13 @@ namespace reports::html {
 // Tells what is being worked out ("timeline of plan.json").
 using Progress = std::function<void(const std::string&)>;
 
+// summary: of a plan, what its file says, without playing it.
+enum class Extent : std::uint8_t { whole, summary };
+
 // A plan: the answer, memory, timeline, time, candidates, communication (with what `runs` of it
 // measured), scaling, checkpoints, machines, assumptions, what was rejected.
 core::Result<Part> plan_part(const Document& plan, const std::vector<const Document*>& runs,
-                             const Progress& progress);
+                             const Progress& progress, Extent extent);
 Part simulate_part(const Document& simulation);
 Part run_part(const Document& run);
 // A compare/1 file: one section per run.

@@ -1,5 +1,6 @@
 #pragma once
-// A Page written: as one HTML file that needs nothing else, or as Markdown. Pure; thread-safe.
+// A Page written: as one HTML file that needs nothing else, as a piece of another HTML page, or as
+// Markdown. Pure; thread-safe.
 
 #include <string>
 #include <string_view>
@@ -18,6 +19,11 @@ std::string script_json(const core::Json& value);
 // The page with its style, its script, the plotting library and the charts' data inside. Its
 // content security policy allows the two scripts by their hashes and no request at all.
 std::string to_html(const Page& page);
+
+// The same texts and tables as one element to put into another page, a notebook's say: no script
+// and no charts, and a style that holds for this element alone. The first section is open, the
+// others are behind a click.
+std::string to_html_part(const Page& page);
 
 // The same texts and tables; of a chart its words.
 std::string to_markdown(const Page& page);

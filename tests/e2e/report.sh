@@ -38,7 +38,9 @@ cmp page.md page2.md || fail 'Markdown differs between a file and standard outpu
 cmp page.html again.html || fail 'the same files make another page'
 expect 2 'ends with .html or .md' report plan.json --out page.pdf
 expect 0 '' report plan.json --format html --out page.pdf
-expect 2 'html or md' report plan.json --format pdf
+expect 0 '' report plan.json simulate.json --format part --out part.html
+grep -q '^<div class="planner-part">' part.html || fail 'no part'
+expect 2 'html, part or md' report plan.json --format pdf
 expect 2 'machine form' report plan.json --json
 expect 2 'missing.json' report missing.json
 expect 2 'folder' report plan.json --out missing/page.html

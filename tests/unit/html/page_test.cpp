@@ -93,6 +93,29 @@ TEST_CASE("a hostile text never becomes markup, wherever a page holds it") {
   CHECK(markdown.find("\n# x") == std::string::npos);
 }
 
+TEST_CASE("a part has no script, no markup of a stranger, and a style that holds inside it alone") {
+  const std::string hostile = "</style></div><script>hit()</script><img src=x onerror=hit()>'\"";
+  const std::string part = to_html_part(page_saying(hostile));
+  CHECK(times(part, "<script") == 0);
+  CHECK(times(part, "<img") == 0);
+  CHECK(times(part, "</style>") == 1);
+  CHECK(times(part, "id=\"") == 0);     // a notebook shows several
+  CHECK(part.starts_with("<div class=\"planner-part\">\n<style>\n.planner-part {\n"));
+  CHECK(part.find(":root") == std::string::npos);
+  CHECK(part.find("body {") == std::string::npos);
+  CHECK(times(part, "{") == times(part, "}"));
+  const std::string table = "data-value=\"1\" data-source=\"0/a\">1</td>";
+  CHECK(times(part, table) == times(to_html(page_saying(hostile)), table));
+}
+
+TEST_CASE("the first section of a part is open, the others are behind a click") {
+  Page page;
+  page.parts = {{"p", {{"one", {Text{"first"}}}, {"two", {Text{"second"}}}}}};
+  const std::string part = to_html_part(page);
+  CHECK(times(part, "<details>") == 1);
+  CHECK(part.find("first") < part.find("<details><summary>two</summary>"));
+}
+
 TEST_CASE("Markdown prints the table that HTML prints") {
   const Page page = page_saying("a_b | c");
   const std::string markdown = to_markdown(page);

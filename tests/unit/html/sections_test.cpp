@@ -120,6 +120,21 @@ TEST_CASE("a plan's page opens with the verdict, five figures, why, memory and t
                "### Words"});
 }
 
+TEST_CASE("the summary of a plan leaves out what has to be played") {
+  auto document = parse_document(planner::to_json_text(reports_test::sample_plan()), "plan.json");
+  REQUIRE(document.ok());
+  int played = 0;
+  const auto page = build_page({*document}, "planner", [&](const std::string& what) {
+    played += what == "plan.json" ? 0 : 1;
+  }, Extent::summary);
+  REQUIRE(page.ok());
+  CHECK(played == 0);
+  const std::string text = to_markdown(*page);
+  check_order(text, {"### Recommendation", "### Time of a step", "### Candidates",
+                     "### Assumptions and sources"});
+  CHECK_FALSE(has(text, "### Timeline of a step"));
+}
+
 TEST_CASE("a plan without an answer says so first") {
   planner::Plan plan = reports_test::sample_plan();
   plan.chosen.reset();
