@@ -97,7 +97,7 @@ constexpr std::array<std::string_view, 3> kOwnProcess{"exec", "bench", "doctor"}
 
 core::Problem own_process_only(Arguments whole) {
   return {fmt::format("planner {}", whole.empty() ? "" : whole.front()), "a process of its own",
-          "a call inside another program", "run it in a shell"};
+          "a call inside another program", "run the planner binary in a shell"};
 }
 
 int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibrator) {

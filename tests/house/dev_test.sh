@@ -89,5 +89,10 @@ stand_in sudo 'exec "$@"'
 check 'a package of a few tests that is nowhere' 0 '100% tests passed*' \
   'without chromium its test is skipped' test full
 
+check 'without the headers of Python the rest is tested' 0 '100% tests passed*' \
+  'without python3-dev its test is skipped' test
+rm "$tree/bin/apt-get"
+check 'neither with another distribution' 0 '100% tests passed*' 'tests: release, fast' test
+
 if [[ $failures -gt 0 ]]; then exit 1; fi
 echo "./dev answers as it should"

@@ -1,0 +1,38 @@
+# Python's development files and pybind11, for python/. PLANNER_PYTHON: AUTO takes them where they
+# are found, ON requires them, OFF does not look. Sets PLANNER_PYTHON_FOUND, or PLANNER_PYTHON_LACKS
+# (the reason, for people). Python_EXECUTABLE runs the tests of the module.
+set(PLANNER_PYTHON AUTO CACHE STRING "Build the Python module: AUTO, ON or OFF")
+set_property(CACHE PLANNER_PYTHON PROPERTY STRINGS AUTO ON OFF)
+
+set(PLANNER_PYTHON_FOUND FALSE)
+set(PLANNER_PYTHON_LACKS)
+set(PYBIND11_FINDPYTHON ON)
+if(NOT PLANNER_PYTHON)
+  set(PLANNER_PYTHON_LACKS "configured with PLANNER_PYTHON=OFF")
+elseif(PLANNER_SANITIZE)
+  set(PLANNER_PYTHON_LACKS "the interpreter was not built with sanitizers")
+else()
+  find_package(Python 3.10 QUIET COMPONENTS Interpreter OPTIONAL_COMPONENTS Development.Module)
+  if(NOT Python_Interpreter_FOUND)
+    set(PLANNER_PYTHON_LACKS "no Python 3.10 or newer (python3)")
+  elseif(NOT Python_Development.Module_FOUND)
+    set(PLANNER_PYTHON_LACKS "no headers of Python ${Python_VERSION} (python3-dev)")
+  else()
+    # The interpreter knows a pybind11 that pip installed, CMake one of the system.
+    execute_process(COMMAND ${Python_EXECUTABLE} -m pybind11 --cmakedir OUTPUT_VARIABLE of_pip
+      ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    find_package(pybind11 2.10 QUIET CONFIG HINTS ${of_pip})
+    if(NOT pybind11_FOUND)
+      set(PLANNER_PYTHON_LACKS "no pybind11 of version 2.10 or newer (pybind11-dev)")
+    endif()
+  endif()
+endif()
+if(PLANNER_PYTHON_LACKS)
+  if(PLANNER_PYTHON AND NOT PLANNER_PYTHON STREQUAL "AUTO")
+    message(FATAL_ERROR "PLANNER_PYTHON=${PLANNER_PYTHON}: ${PLANNER_PYTHON_LACKS}")
+  endif()
+  message(STATUS "The Python module is left out: ${PLANNER_PYTHON_LACKS}")
+else()
+  set(PLANNER_PYTHON_FOUND TRUE)
+  message(STATUS "The Python module is built for Python ${Python_VERSION}")
+endif()

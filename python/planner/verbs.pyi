@@ -1,0 +1,344 @@
+# Written by tests/python/stubs.py from the options of the command line; a test keeps it true
+# (UPDATE_GOLDEN=1 writes it anew). What each option means: planner.help(VERB).
+import os
+from typing import Any
+
+from ._types import File, Progress, Table, Value, Values
+from .files import (Answer, Comparison, Gpus, Launch, Models, Plan, Simulation, Sweep, Validation,
+                    answer_of)
+from .hugging_face import HuggingFace
+
+def plan(
+    model: Value = None,
+    gpus: Value = None,
+    *,
+    progress: Progress = None,
+    gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
+    node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
+    gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
+    site: Value = None,  # calibration of your site, by `planner calibrate`
+    internode_gbps: Value = None,  # network bandwidth of a node, in Gbit/s
+    host_memory: Value = None,  # host memory of a node, as 512GiB
+    host_bandwidth: Value = None,  # bandwidth of that memory, as 200GB/s
+    seq: Value = None,  # tokens per sample: 4096 or 4k
+    global_batch: Value = None,  # samples per step
+    mode: Value = None,  # train, finetune, inference
+    recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
+    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    optimizer: Value = None,  # adamw, adam, sgd, ...
+    lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
+    lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
+    quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
+    attention: Value = None,  # flash2, flash1, fused_softmax, unfused
+    framework: Value = None,  # framework whose behaviour is predicted (native)
+    reduce_dtype: Value = None,  # number type in which gradients are sent
+    tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
+    price: Values = None,  # rent of a GPU for an hour; repeatable
+    objective: Value = None,  # what to minimise: time, memory, cost, energy
+    pin: Values = None,  # fix a key of the strategy; repeatable
+    forbid: Values = None,  # rule out a value of a key; repeatable
+    allow_stale: bool = False,  # also search strategies that train with stale weights
+    max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
+    # the simplest strategy within this share of the fastest wins (2%)
+    simpler_within: Value = None,
+    top: Value = None,  # alternatives to keep (5)
+    threads: Value = None,  # threads for the search (all cores)
+    candidate: Value = None,  # choose the N-th best (1)
+    out: Value = None,  # write the plan to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+    full: bool = False,  # print everything: communication, rejected strategies, other machines
+    version: bool = False,  # print the version and the commit
+) -> Plan: ...
+
+def sweep(
+    model: Value = None,
+    gpus: Value = None,
+    *,
+    progress: Progress = None,
+    gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
+    node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
+    gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
+    site: Value = None,  # calibration of your site, by `planner calibrate`
+    internode_gbps: Value = None,  # network bandwidth of a node, in Gbit/s
+    host_memory: Value = None,  # host memory of a node, as 512GiB
+    host_bandwidth: Value = None,  # bandwidth of that memory, as 200GB/s
+    seq: Value = None,  # tokens per sample: 4096 or 4k
+    global_batch: Value = None,  # samples per step
+    mode: Value = None,  # train, finetune, inference
+    recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
+    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    optimizer: Value = None,  # adamw, adam, sgd, ...
+    lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
+    lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
+    quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
+    attention: Value = None,  # flash2, flash1, fused_softmax, unfused
+    framework: Value = None,  # framework whose behaviour is predicted (native)
+    reduce_dtype: Value = None,  # number type in which gradients are sent
+    tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
+    price: Values = None,  # rent of a GPU for an hour; repeatable
+    objective: Value = None,  # what to minimise: time, memory, cost, energy
+    pin: Values = None,  # fix a key of the strategy; repeatable
+    forbid: Values = None,  # rule out a value of a key; repeatable
+    allow_stale: bool = False,  # also search strategies that train with stale weights
+    max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
+    # the simplest strategy within this share of the fastest wins (2%)
+    simpler_within: Value = None,
+    top: Value = None,  # alternatives to keep (5)
+    threads: Value = None,  # threads for the search (all cores)
+    candidate: Value = None,  # choose the N-th best (1)
+    each: Values = None,  # pin a key to each of several values; repeatable
+    # write the points (sweep/1; .csv or .md by its name) to FILE, completely or not at all
+    out: Value = None,
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+    format: Value = None,  # of standard output: text, csv, md (text)
+) -> Sweep: ...
+
+def min_gpus(
+    model: Value = None,
+    *,
+    progress: Progress = None,
+    gpus: Value = None,  # number of GPUs (1); 8xH100 also names the GPU
+    gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
+    node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
+    gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
+    site: Value = None,  # calibration of your site, by `planner calibrate`
+    internode_gbps: Value = None,  # network bandwidth of a node, in Gbit/s
+    host_memory: Value = None,  # host memory of a node, as 512GiB
+    host_bandwidth: Value = None,  # bandwidth of that memory, as 200GB/s
+    seq: Value = None,  # tokens per sample: 4096 or 4k
+    global_batch: Value = None,  # samples per step
+    mode: Value = None,  # train, finetune, inference
+    recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
+    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    optimizer: Value = None,  # adamw, adam, sgd, ...
+    lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
+    lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
+    quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
+    attention: Value = None,  # flash2, flash1, fused_softmax, unfused
+    framework: Value = None,  # framework whose behaviour is predicted (native)
+    reduce_dtype: Value = None,  # number type in which gradients are sent
+    tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
+    price: Values = None,  # rent of a GPU for an hour; repeatable
+    objective: Value = None,  # what to minimise: time, memory, cost, energy
+    pin: Values = None,  # fix a key of the strategy; repeatable
+    forbid: Values = None,  # rule out a value of a key; repeatable
+    allow_stale: bool = False,  # also search strategies that train with stale weights
+    max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
+    # the simplest strategy within this share of the fastest wins (2%)
+    simpler_within: Value = None,
+    top: Value = None,  # alternatives to keep (5)
+    threads: Value = None,  # threads for the search (all cores)
+    candidate: Value = None,  # choose the N-th best (1)
+    within: Value = None,  # time in which to train --tokens, as 30d
+    max_gpus: Value = None,  # try no more than these (65536)
+    # write the points (sweep/1; .csv or .md by its name) to FILE, completely or not at all
+    out: Value = None,
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+    format: Value = None,  # of standard output: text, csv, md (text)
+) -> Sweep: ...
+
+def max_batch(
+    model: Value = None,
+    gpus: Value = None,
+    *,
+    progress: Progress = None,
+    gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
+    node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
+    gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
+    site: Value = None,  # calibration of your site, by `planner calibrate`
+    internode_gbps: Value = None,  # network bandwidth of a node, in Gbit/s
+    host_memory: Value = None,  # host memory of a node, as 512GiB
+    host_bandwidth: Value = None,  # bandwidth of that memory, as 200GB/s
+    seq: Value = None,  # tokens per sample: 4096 or 4k
+    global_batch: Value = None,  # samples per step
+    mode: Value = None,  # train, finetune, inference
+    recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
+    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    optimizer: Value = None,  # adamw, adam, sgd, ...
+    lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
+    lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
+    quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
+    attention: Value = None,  # flash2, flash1, fused_softmax, unfused
+    framework: Value = None,  # framework whose behaviour is predicted (native)
+    reduce_dtype: Value = None,  # number type in which gradients are sent
+    tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
+    price: Values = None,  # rent of a GPU for an hour; repeatable
+    objective: Value = None,  # what to minimise: time, memory, cost, energy
+    pin: Values = None,  # fix a key of the strategy; repeatable
+    forbid: Values = None,  # rule out a value of a key; repeatable
+    allow_stale: bool = False,  # also search strategies that train with stale weights
+    max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
+    # the simplest strategy within this share of the fastest wins (2%)
+    simpler_within: Value = None,
+    top: Value = None,  # alternatives to keep (5)
+    threads: Value = None,  # threads for the search (all cores)
+    candidate: Value = None,  # choose the N-th best (1)
+    # write the points (sweep/1; .csv or .md by its name) to FILE, completely or not at all
+    out: Value = None,
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+    format: Value = None,  # of standard output: text, csv, md (text)
+) -> Sweep: ...
+
+def simulate(
+    plan: File,
+    *,
+    progress: Progress = None,
+    candidate: Value = None,  # 0: the chosen; N: the N-th alternative
+    straggler: Values = None,  # a rank whose kernels take X times as long; repeatable
+    # timed (default): each takes its predicted time; flows: messages share the links
+    collectives: Value = None,
+    links: Value = None,  # with flows: shared (default) or exclusive
+    # a rank whose links keep the share X of their bandwidth, or fail; repeatable
+    link_down: Values = None,
+    jitter: Value = None,  # kernel times vary by this share
+    scale: Value = None,  # also with so many data-parallel copies: 1,2,4,8
+    mtbf: Value = None,  # mean time between failures of one GPU: goodput, best checkpoint interval
+    save: Value = None,  # time to write a checkpoint (with --mtbf)
+    restart: Value = None,  # time from a failure until steps run again (with --mtbf)
+    horizon: Value = None,  # how long a run with failures is played (30d)
+    unfold: bool = False,  # play every rank, even those that behave alike
+    trace: Value = None,  # write a trace of the step
+    # json, or perfetto: binary and far smaller (default where FILE ends in .pftrace)
+    trace_format: Value = None,
+    detail: Value = None,  # slices of the trace: block (default) or op
+    ranks: Value = None,  # show these ranks, or all
+    micro_batches: Value = None,  # show these micro-batches, or all
+    chakra: Value = None,  # write a Chakra execution trace of each rank there, for other simulators
+    chakra_ranks: Value = None,  # of these ranks alone
+    gpu: Value = None,  # whose links, by name or file
+    node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
+    gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
+    site: Value = None,  # calibration of your site, by `planner calibrate`
+    internode_gbps: Value = None,  # network bandwidth of a node, in Gbit/s
+    host_memory: Value = None,  # host memory of a node, as 512GiB
+    host_bandwidth: Value = None,  # bandwidth of that memory, as 200GB/s
+    groups: Value = None,  # ranks of process groups (comm_groups.json there)
+    out: Value = None,  # write the simulation to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> Simulation: ...
+
+def compare(
+    *files: File,
+    progress: Progress = None,
+    strategies: bool = False,  # every candidate of each plan, side by side
+    machines: bool = False,  # each plan on every GPU that its --gpu named
+    format: Value = None,  # of standard output: text, csv, md (text)
+    out: Value = None,  # write the comparison to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> Comparison: ...
+
+def validate(
+    runs: Table,
+    *,
+    progress: Progress = None,
+    more: Values = None,  # another CSV of runs, scored with them; repeatable
+    leave_out: Values = None,  # do not score its rows; repeatable
+    # set a field of a profile: [GPU or framework:]gpu.gemm_sustained=0.8; repeatable
+    set: Values = None,
+    site: Value = None,  # calibration of the site of all rows, by `planner calibrate`
+    # a Markdown page and its scatter plot; fits without each dataset, which takes a minute
+    report: Value = None,
+    collectives: Value = None,  # timed collectives: adds a section to that page
+    out: Value = None,  # write the scores to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> Validation: ...
+
+def emit(
+    plan: File,
+    framework: str | None = None,
+    *,
+    progress: Progress = None,
+    candidate: Value = None,  # 0: the chosen; N: the N-th alternative
+    out: Value = None,  # write the script or configuration to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> Launch: ...
+
+def explain(
+    *question: str,
+    progress: Progress = None,
+    servers: Value = None,  # parameter servers (2)
+    measure: bool = False,  # run a small model and count the bytes it sends
+    plan: Value = None,  # explain this plan instead of a new one
+    model: Value = None,  # a name of `planner models`, a config.json, its folder, or a model file
+    gpus: Value = None,  # number of GPUs (1); 8xH100 also names the GPU
+    gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
+    node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
+    gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
+    site: Value = None,  # calibration of your site, by `planner calibrate`
+    internode_gbps: Value = None,  # network bandwidth of a node, in Gbit/s
+    host_memory: Value = None,  # host memory of a node, as 512GiB
+    host_bandwidth: Value = None,  # bandwidth of that memory, as 200GB/s
+    seq: Value = None,  # tokens per sample: 4096 or 4k
+    global_batch: Value = None,  # samples per step
+    mode: Value = None,  # train, finetune, inference
+    recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
+    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    optimizer: Value = None,  # adamw, adam, sgd, ...
+    lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
+    lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
+    quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
+    attention: Value = None,  # flash2, flash1, fused_softmax, unfused
+    framework: Value = None,  # framework whose behaviour is predicted (native)
+    reduce_dtype: Value = None,  # number type in which gradients are sent
+    tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
+    price: Values = None,  # rent of a GPU for an hour; repeatable
+    objective: Value = None,  # what to minimise: time, memory, cost, energy
+    pin: Values = None,  # fix a key of the strategy; repeatable
+    forbid: Values = None,  # rule out a value of a key; repeatable
+    allow_stale: bool = False,  # also search strategies that train with stale weights
+    max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
+    # the simplest strategy within this share of the fastest wins (2%)
+    simpler_within: Value = None,
+    top: Value = None,  # alternatives to keep (5)
+    threads: Value = None,  # threads for the search (all cores)
+    candidate: Value = None,  # choose the N-th best (1)
+    out: Value = None,  # write the explanation to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> Answer: ...
+
+def models(
+    *,
+    out: Value = None,  # write the list to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> Models: ...
+
+def gpus(
+    name: File | None = None,
+    *,
+    out: Value = None,  # write the list to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> Gpus: ...
+
+def report(
+    *files: File,
+    format: str | None = None,
+    progress: Progress = None,
+    out: Value = None,  # write the page to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> str: ...
+
+def load(
+    path: str | os.PathLike[str],
+) -> Any: ...
+
+def from_hf(
+    config: File,
+) -> HuggingFace: ...
+
+def help(
+    verb: str = 'plan',
+) -> str: ...
+
+def version() -> str: ...
