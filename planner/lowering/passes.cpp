@@ -140,14 +140,14 @@ void StageLowering::build_forward(int index) {
   const auto release = [&] {
     if (sends(index, false)) call(routine, release_sent_block(index, false, false));
   };
-  if (!releases_late(*stage_.strategy)) release();
+  if (!releases_sent_late()) release();
   const stage::Pass& pass = scripts_[static_cast<std::size_t>(index)].forward;
   const bool has_input = pass.has(Piece::prologue);
   if (!has_input && !taken_over(index) && !stage_.cut) call(routine, receive_block(index, false));
   std::vector<Use> uses = expand(pass, index, false);
   stash_after(uses, own, has_input ? 1 : 0);
   append_uses(routine, uses, false);
-  if (releases_late(*stage_.strategy)) release();
+  if (releases_sent_late()) release();
   if (sends(index, false)) call(routine, send_block(index, false));
 }
 
@@ -162,7 +162,7 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
     if (sends(sender, true) && !hands_on(index))
       call(routine, release_sent_block(sender, true, false));
   };
-  if (!releases_late(*stage_.strategy)) release();
+  if (!releases_sent_late()) release();
   if (!own.last && !hands_on(index) && !stage_.cut) call(routine, receive_block(index, true));
   std::vector<Use> uses =
       expand(scripts_[static_cast<std::size_t>(index)].backward, index, true);
@@ -173,7 +173,7 @@ void StageLowering::build_backward(int index, bool last_micro_batch) {
   for (int u = 0; u < static_cast<int>(layout_.units.size()); ++u)
     if (is_root(u)) call(routine, release_block(u), u);
   if (open_staging_ >= 0) call(routine, close_staging_block(), open_staging_);
-  if (releases_late(*stage_.strategy)) release();
+  if (releases_sent_late()) release();
   if (sends(index, true)) call(routine, send_block(index, true));
   // After the send: the other end comes to this sum when it has what follows from that message.
   if (last_micro_batch && reduces_tied_early()) call(routine, tied_block(), layout_.tied_span);

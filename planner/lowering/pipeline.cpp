@@ -23,6 +23,10 @@ bool StageLowering::hands_on(int c) const {
 }
 bool StageLowering::taken_over(int c) const { return c > 0 && hands_on(c - 1); }
 
+bool StageLowering::releases_sent_late() const {
+  return stage_.training() && releases_late(*stage_.strategy);
+}
+
 bool StageLowering::sends(int c, bool gradient) const {
   if (stage_.cut) return false;        // its operators do
   if (gradient) return stage_.training() && !chunk(c).first && !taken_over(c);
@@ -122,7 +126,7 @@ std::uint16_t StageLowering::send_block(int c, bool gradient) {
   return blocks_[name] = builder_.end();
 }
 
-// What was sent stays until the chunk's next pass of its kind begins (releases_late: has computed),
+// What was sent stays until the chunk's next pass of its kind begins (releases_sent_late: has computed),
 // so that the message overlaps the compute between; `final`: the last micro-batch's, when the step
 // ends.
 std::uint16_t StageLowering::release_sent_block(int c, bool gradient, bool final) {

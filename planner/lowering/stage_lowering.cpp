@@ -107,7 +107,7 @@ void StageLowering::declare_segments() {
   if (!stage_.training()) return;
   program::Buffer d = class_.buffers[x_];
   d.name = "boundary.gradient";
-  d.slots = releases_late(*stage_.strategy) ? static_cast<int>(class_.schedule.slots()) : 1;
+  d.slots = releases_sent_late() ? static_cast<int>(class_.schedule.slots()) : 1;
   if (d_single_) d.extent = static_cast<int>(stage_.chunks.size()), d.elements.resize(1);
   d_ = builder_.buffer(std::move(d));
 }

@@ -180,6 +180,8 @@ class StageLowering {
   // embeddings, out of the buckets' order, so theirs begin when all is done.
   bool reduces_early() const { return overlaps() && !stage_.split_backward(); }
   bool communicates() const { return stage_.communicates(); }
+  // In inference one buffer is sent from, whatever the schedule: it holds one micro-batch.
+  bool releases_sent_late() const;
 
   const Stage stage_;
   StageLayout layout_;  // moved into the class when it is complete

@@ -79,6 +79,8 @@ View StageLowering::gradient_range() const {
 bool StageLowering::reduces(int span) const {
   const auto group =
       holds_experts(span) ? program::Group::expert_data : program::Group::data;
+  // Where nothing is trained (inference), spans are empty.
+  if (layout_.spans[static_cast<std::size_t>(span)].elements == 0) return false;
   // A shard is added to, whether it is the whole or not.
   return communicates() && (stage_.servers() || stage_.sharded_gradients() ||
                             stage_.mesh.group_size(group) > 1);

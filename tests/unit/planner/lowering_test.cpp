@@ -85,6 +85,24 @@ TEST_CASE("a quantised matrix is decoded for one action at a time") {
   CHECK(once[static_cast<std::size_t>(Term::communication)].value() == 2 * 4 * kHidden * kHidden);
 }
 
+TEST_CASE("inference sends no gradients, and pipelines of any schedule hold one micro-batch") {
+  Job inference = job_of(4);
+  inference.mode = Mode::inference;
+  for (const bool overlap : {true, false})
+    for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::gpipe}) {
+      Strategy s;
+      s.data = 2;
+      s.pipeline = 2;
+      s.schedule = schedule;
+      s.grad_accum = 2;
+      s.overlap = overlap;
+      const program::Program p = sound(inference, s);
+      CHECK(entry(p, program::Traffic::gradients, "all_reduce").count == 0);
+      for (const program::RankClass& k : p.classes)
+        CHECK(program::replay(k).peaks[static_cast<std::size_t>(Term::gradients)].value() == 0);
+    }
+}
+
 TEST_CASE("ZeRO-3 divides a frozen base and gathers it as it gathers what trains") {
   Strategy s;
   s.data = 2;
