@@ -126,9 +126,9 @@ std::uint16_t StageLowering::send_block(int c, bool gradient) {
   return blocks_[name] = builder_.end();
 }
 
-// What was sent stays until the chunk's next pass of its kind begins (releases_sent_late: has computed),
-// so that the message overlaps the compute between; `final`: the last micro-batch's, when the step
-// ends.
+// What was sent stays until the chunk's next pass of its kind begins (releases_sent_late: has
+// computed), so that the message overlaps the compute between; `final`: the last micro-batch's,
+// when the step ends.
 std::uint16_t StageLowering::release_sent_block(int c, bool gradient, bool final) {
   if (!gradient && output_view(c).buffer != stage_output_) return program::kNone;
   const std::string name = named(gradient ? "release_gradient" : "release_output", c) +
