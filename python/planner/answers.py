@@ -36,6 +36,7 @@ class Strategy(Record):
     grad_accum: int
     checkpoint: str
     checkpoint_every: int
+    recompute_modules: list[str]
     grad_sync: str
     servers: int
     servers_colocated: bool

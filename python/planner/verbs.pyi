@@ -25,6 +25,9 @@ def plan(
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
+    # few bits beside products: dispatch,activation_input,attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -68,6 +71,9 @@ def sweep(
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
+    # few bits beside products: dispatch,activation_input,attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -112,6 +118,9 @@ def min_gpus(
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
+    # few bits beside products: dispatch,activation_input,attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -157,6 +166,9 @@ def max_batch(
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
+    # few bits beside products: dispatch,activation_input,attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -281,6 +293,9 @@ def explain(
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
+    # few bits beside products: dispatch,activation_input,attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
