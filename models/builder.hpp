@@ -36,13 +36,14 @@ class SegmentBuilder {
   // reads. None under inference or where there are none.
   void keep_beside(Operator& op, double bytes, TensorRole role = TensorRole::bytes);
 
-  // What readers of x keep of it: a copy of so many bytes per sample that the operator which makes
-  // x writes beside it; x where there are none, where something keeps x anyway or nothing here
-  // makes it.
+  // Returns what a reader of x keeps for its backward pass. That is a copy of `bytes` bytes per
+  // sample, which the operator that makes x writes as a further output. It is x itself if bytes is
+  // 0, if another operator keeps x anyway, or if no operator of this segment makes x.
   TensorIndex kept_as(TensorIndex x, double bytes);
   // The same of y, which `op` makes, before op is added.
   TensorIndex kept_as(Operator& op, TensorIndex y, double bytes);
-  // Bytes per sample that the operator which makes x writes beside it. REQUIRES: one here does.
+  // Gives the operator that makes x a further output of `bytes` bytes per sample, and returns it.
+  // REQUIRES: an operator of this segment makes x.
   TensorIndex written_beside(TensorIndex x, double bytes);
 
   // What a product in 8 bits keeps of its input x for its weight gradient: x where something keeps
@@ -62,7 +63,7 @@ class SegmentBuilder {
   const Parameter& parameter_at(ParameterIndex index) const;
   const Tensor& tensor_at(TensorIndex index) const;
 
-  // Modules of the operators that are added from here on, beside those of their kind.
+  // Operators that are added from now on belong to these modules, and to those of their kind.
   ModuleSet within = 0;
 
   bool inference() const { return inference_; }

@@ -146,7 +146,8 @@ void SegmentEmitter::restore_for(std::size_t position) {
   }
 }
 
-// Of rows that a product reads, beside the gradient of its input.
+// Gathers the rows that a product reads again. The transfer may overlap the product's own backward
+// pass.
 void SegmentEmitter::restore_rows(const Op& gather, TensorIndex all) {
   const TensorIndex rows = gather.saved.empty() ? gather.inputs[0] : gather.saved.front();
   emit_rows(program::Collective::all_gather, tensor_view(rows), tensor_view(all),

@@ -97,7 +97,7 @@ struct Job {
   bool fused_norm = true;                   // norms are one kernel each, not several
   bool compile = false;                     // the framework's compiler fuses elementwise kernels
   std::string fp8_scaling = "tensorwise";   // of kFp8Scalings; with fp8 alone
-  // What is in few bits beside products, of kFp8Tensors; with fp8 alone.
+  // Which of kFp8Tensors are stored or sent in few bits, not only multiplied; with fp8 alone.
   std::vector<std::string> fp8_tensors{};
   bool in_few_bits(std::string_view what) const {
     return precision == core::DType::f8 && std::ranges::count(fp8_tensors, what) > 0;

@@ -24,7 +24,7 @@ models::KeptBeside kept_beside(const Job& job, Checkpoint checkpoint, const Reci
   if (job.attention == "unfused") kept.scores = f.kept_unfused;
   if (job.attention == "fused_softmax" || job.attention == "unfused")
     kept.scores += f.kept_probabilities * activation;
-  // torch's checkpoints by operator keep no input of a product beside what they list.
+  // torch's checkpoints by operator keep the outputs that they list, and no input of a product.
   if (job.precision == core::DType::f8 && checkpoint != Checkpoint::selective_op)
     kept.product_input = f.kept_product_input.value_or(0) * fp8_bytes(job);
   if (job.in_few_bits("activation_input")) kept.activation_input = fp8_bytes(job);

@@ -43,7 +43,7 @@ class Options {
   std::string text_;
 };
 
-// Both moments in bf16 beside a master copy in f32: its precision-aware optimizer.
+// Whether both moments are in bf16 and the master copy in f32: the precision-aware optimizer.
 bool has_narrow_moments(const Question& q) { return q.recipe.name == "megatron_bf16_moments"; }
 
 void check_for_megatron(Question& q) {
