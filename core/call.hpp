@@ -54,7 +54,8 @@ class CallScope {
 };
 
 // Throws Stopped where the call of this thread was stopped. A few nanoseconds: long loops pass one
-// at least every few milliseconds.
+// at least every few milliseconds. Not for functions that a C library calls (NLopt): an exception
+// cannot pass through it.
 void stop_point();
 
 // The text that the call of this thread brought for the path; nullptr: none.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/call.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/evaluate/swept_time.hpp"
 #include "planner/lowering/lower.hpp"
@@ -56,6 +57,7 @@ core::Result<std::vector<ScalePoint>> scaling(const Plan& plan, const Strategy& 
   if (!one.ok()) return one.problems();
   std::vector<ScalePoint> points;
   for (const std::int64_t n : copies) {
+    core::stop_point();
     core::Result<ScalePoint> p = n == 1 ? one : point(plan, strategy, n);
     if (!p.ok()) return p.problems();
     p->speed_up = p->samples_per_second / one->samples_per_second;

@@ -125,7 +125,7 @@ class Time(Record):
     compute: float
     exposed_communication: float
     bubble: float
-    optimizer: float
+    optimizer: float | None
     communication: float
     launch_bound: bool
 

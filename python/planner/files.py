@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import pandas
 
 A = TypeVar("A", bound="Answer")
-_answer = dataclass(frozen=True, repr=False)
+# Fields that a file may leave out have a default.
+_answer = dataclass(frozen=True, repr=False, kw_only=True)
 
 
 @_answer
@@ -132,29 +133,29 @@ class Simulation(Answer):
     """A simulated step. Fields that were not asked for (scaling, goodput, ...) are None."""
 
     candidate: int | None
-    traces: dict[str, Any] | None
-    strategy: Strategy | None
+    traces: dict[str, Any] | None = None
+    strategy: Strategy | None = None
     evaluator: str
     ranks: int
     ranks_played: int
-    operations: int | None
-    conditions: dict[str, Any] | None
-    planned_step: float | None
+    operations: int | None = None
+    conditions: dict[str, Any] | None = None
+    planned_step: float | None = None
     critical_rank: int
     time: Time
     first_step: float
     memory: Memory | None
-    healthy: Time | None
-    slowdown: float | None
-    growth: dict[str, float] | None
-    peak: dict[str, Any] | None
+    healthy: Time | None = None
+    slowdown: float | None = None
+    growth: dict[str, float] | None = None
+    peak: dict[str, Any] | None = None
     communication: list[Communication]
     streams: list[dict[str, Any]]
     critical_path: list[dict[str, Any]]
-    wire_bytes_by_rank: list[int] | None
-    trace: dict[str, Any] | None
-    scaling: list[dict[str, Any]] | None
-    goodput: dict[str, Any] | None
+    wire_bytes_by_rank: list[int] | None = None
+    trace: dict[str, Any] | None = None
+    scaling: list[dict[str, Any]] | None = None
+    goodput: dict[str, Any] | None = None
 
     _rows: ClassVar[str] = "streams"
     _drawn: ClassVar[bool] = True
@@ -168,11 +169,11 @@ class Comparison(Answer):
     """Predicted beside measured, term by term, or several plans beside each other."""
 
     terms: list[dict[str, Any]]
-    subjects: list[dict[str, Any]] | None
-    runs: list[dict[str, Any]] | None
-    other_hardware: Any
-    scaled_down: Any
-    library: Any
+    subjects: list[dict[str, Any]] | None = None
+    runs: list[dict[str, Any]] | None = None
+    other_hardware: Any = None
+    scaled_down: Any = None
+    library: Any = None
 
     _drawn: ClassVar[bool] = True
 

@@ -8,6 +8,7 @@
 
 #include <nlopt.h>
 
+#include "core/call.hpp"
 #include "core/check.hpp"
 
 namespace reports::fit {
@@ -188,6 +189,7 @@ Solution solve(const Cases& cases, std::span<const std::size_t> chosen,
   double reach = kFirstReach;
   bool fresh = false;
   while (best.rounds < options.rounds && reach > kLeastReach) {
+    core::stop_point();
     if (!fresh) linear.slopes = cases.slopes(chosen, best.values);
     fresh = true;
     ++best.rounds;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/call.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/lowering/lower.hpp"
 
@@ -51,6 +52,7 @@ core::Result<CheckpointCurve> checkpoint_curve(const Plan& plan) {
     wanted.push_back(k);
   if (wanted.back() != layers) wanted.push_back(layers);
   for (const std::int64_t every : wanted) {
+    core::stop_point();
     const auto one = point(*question, varied, every);
     if (!one.ok()) return one.problems();
     if (*one) curve.points.push_back(**one);

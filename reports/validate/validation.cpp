@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/call.hpp"
+
 namespace reports::validation {
 
 // What cannot be expressed is a limit of the planner; a GPU that nobody knows is the file's.
@@ -32,6 +34,7 @@ core::Result<Validation> validate(std::string_view text, std::string_view source
   Predictor predictor(request.overrides, request.site);
   std::vector<Predicted> rows;
   for (Row& row : read.rows) {
+    core::stop_point();
     if (std::ranges::count(request.leave_out, row.dataset) > 0) continue;
     core::Result<Prediction> prediction = predictor.predict(row);
     if (prediction.ok())

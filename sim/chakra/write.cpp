@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/call.hpp"
 #include "core/check.hpp"
 #include "core/json.hpp"
 #include "core/protobuf.hpp"
@@ -345,6 +346,7 @@ core::Result<ChakraGroups> write_chakra(const Scene& scene, const ChakraOptions&
   if (!problems.empty()) return problems;
   ChakraGroups groups;
   for (const int rank : ranks) {
+    core::stop_point();
     const core::Status done = sink(rank, RankWriter(scene, rank, groups).run());
     if (!done.ok()) return done.problems();
   }

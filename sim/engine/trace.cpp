@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/call.hpp"
 #include "core/check.hpp"
 #include "sim/program/replay.hpp"
 
@@ -92,7 +93,10 @@ class TraceWriter {
     file_->begin_rank(rank, *class_);
     const OwnRecord& all = by_actor_[actor_of(rank)];
     write_passes(all);
-    for (const Played* played : all) write_operation(*played);
+    for (const Played* played : all) {
+      core::stop_point();
+      write_operation(*played);
+    }
     write_memory(all);
   }
 

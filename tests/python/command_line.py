@@ -23,6 +23,11 @@ def reasons(*words: str) -> tuple[int, str]:
     return done.returncode, re.sub(r"^planner: ", "", done.stderr, flags=re.MULTILINE).rstrip("\n")
 
 
+def of_any_commit(text: str) -> str:
+    """A text without the commit behind the version: a wheel that is made from a copy has none."""
+    return re.sub(r"(planner \d+\.\d+\.\d+) \([^)]*\)", r"\1", text)
+
+
 def timeless(text: str) -> str:
     """A plan's text without the time that its search took, the only figure that changes."""
     return re.sub(r'("simulated": \d+,\s+"seconds": )[0-9.e+-]+', r"\1-", text)
