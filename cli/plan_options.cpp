@@ -171,7 +171,7 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
 planner::Request read_question(const PlanOptions& options, core::Problems& problems) {
   planner::Request request;
   if (options.model) {
-    auto model = models::find_model(*options.model);
+    auto model = models::find_model(*options.model, "", options.model_like.value_or(""));
     if (model.ok())
       request.model = std::move(model).value();
     else
@@ -227,6 +227,8 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.group("Question");
   options.text("--model", p.model, "MODEL",
                "a name of `planner models`, a config.json, its folder, or a model file");
+  options.text("--model-like", p.model_like, "TYPE",
+               "model_type as which a config.json of an unknown one is read: llama, mixtral");
   options.text("--gpus", p.gpus, "N", "number of GPUs (1); 8xH100 also names the GPU");
   options.text("--gpu", p.gpu, "PROFILE[,...]",
                "which GPU: H100, rtx4090 or a file; more of them are compared");

@@ -13,7 +13,7 @@ namespace cli {
 
 // As typed; empty: not given.
 struct PlanOptions {
-  std::optional<std::string> model, gpus, gpu, node, gpus_per_node, internode_gbps, site;
+  std::optional<std::string> model, model_like, gpus, gpu, node, gpus_per_node, internode_gbps, site;
   std::optional<std::string> seq, global_batch, mode, recipe, precision, fp8_scaling,
       fp8_tensors, optimizer, lora_rank,
       lora_targets, quantization, attention, framework, reduce_dtype;

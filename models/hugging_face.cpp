@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
 #include "models/hugging_face_layers.hpp"
 #include "models/hugging_face_parts.hpp"
 
@@ -273,47 +275,115 @@ void read_gpt_neox(JsonReader& r, ModelSpec& spec) {
 
 }  // namespace hf
 
-ModelSpec read_hugging_face(JsonReader& reader, const std::string& name) {
-  using namespace hf;
-  static constexpr std::array<std::string_view, 29> kSupported{
-      "gpt2",      "opt",     "bloom",      "llama",    "mistral",   "phi3",    "qwen2",
-      "qwen3",     "qwen3_moe", "mixtral",  "mpt",      "bert",      "gpt_neox", "olmo2",
-      "cohere",    "falcon",  "phi",        "granite",  "starcoder2", "stablelm", "smollm3",
-      "qwen2_moe", "gemma2",  "gemma3_text", "gpt_oss", "glm4_moe",  "deepseek_v2",
-      "deepseek_v3", "kimi_k2"};
+namespace {
+
+struct Type {
+  std::string_view name;               // its model_type
+  void (*read)(JsonReader&, ModelSpec&);
+};
+
+constexpr std::array kTypes{
+    Type{"gpt2", hf::read_gpt2},
+    Type{"opt", hf::read_opt},
+    Type{"bloom", hf::read_bloom},
+    Type{"llama", [](auto& r, auto& s) { hf::read_llama(r, s, Family::llama); }},
+    Type{"mistral", [](auto& r, auto& s) { hf::read_llama(r, s, Family::llama); }},
+    Type{"phi3", hf::read_phi3},
+    Type{"qwen2", [](auto& r, auto& s) { hf::read_llama(r, s, Family::qwen2); }},
+    Type{"qwen3", hf::read_qwen3},
+    Type{"qwen3_moe", hf::read_qwen3_moe},
+    Type{"mixtral", hf::read_mixtral},
+    Type{"mpt", hf::read_mpt},
+    Type{"bert", hf::read_bert},
+    Type{"gpt_neox", hf::read_gpt_neox},
+    Type{"olmo2", hf::read_olmo2},
+    Type{"cohere", hf::read_cohere},
+    Type{"falcon", hf::read_falcon},
+    Type{"phi", hf::read_phi},
+    Type{"granite", hf::read_granite},
+    Type{"starcoder2", hf::read_starcoder2},
+    Type{"stablelm", hf::read_stablelm},
+    Type{"smollm3", hf::read_smollm3},
+    Type{"qwen2_moe", hf::read_qwen2_moe},
+    Type{"gemma2", [](auto& r, auto& s) { hf::read_gemma(r, s, false); }},
+    Type{"gemma3_text", [](auto& r, auto& s) { hf::read_gemma(r, s, true); }},
+    Type{"gpt_oss", hf::read_gpt_oss},
+    Type{"glm4_moe", hf::read_glm4_moe},
+    Type{"llama4_text", hf::read_llama4},
+    Type{"deepseek_v2", [](auto& r, auto& s) { hf::read_deepseek(r, s, Scoring::softmax); }},
+    Type{"deepseek_v3", [](auto& r, auto& s) { hf::read_deepseek(r, s, Scoring::sigmoid); }},
+    Type{"kimi_k2", [](auto& r, auto& s) { hf::read_deepseek(r, s, Scoring::sigmoid); }},
+};
+
+const Type* find_type(std::string_view name) {
+  const auto at = std::ranges::find(kTypes, name, &Type::name);
+  return at == kTypes.end() ? nullptr : &*at;
+}
+
+std::string type_names() {
+  std::string all;
+  for (const Type& type : kTypes) all += (all.empty() ? "" : ", ") + std::string(type.name);
+  return all;
+}
+
+// The known type whose keys a configuration has; "" where it has not even a decoder's usual ones.
+std::string_view nearest_type(const JsonReader& r) {
+  if (r.has("kv_lora_rank")) return r.has("scoring_func") ? "deepseek_v3" : "deepseek_v2";
+  if (r.has("n_routed_experts")) return "glm4_moe";
+  if (r.has("num_local_experts")) return "mixtral";
+  if (r.has("num_experts")) return r.has("shared_expert_intermediate_size") ? "qwen2_moe" : "qwen3_moe";
+  if (r.has("n_embd")) return "gpt2";
+  const bool usual = r.has("hidden_size") && r.has("num_attention_heads") &&
+                     r.has("num_hidden_layers") && r.has("intermediate_size");
+  return usual ? "llama" : "";
+}
+
+// The type to read the configuration as; null where there is none, which is a problem then.
+const Type* type_of(JsonReader& r, const std::string& like, ModelSpec& spec) {
+  std::string own;
+  if (!r.required("model_type", own)) return nullptr;
+  const Type* known = find_type(own);
+  if (like.empty()) {
+    const std::string_view near = nearest_type(r);
+    if (known == nullptr)
+      r.problem("model_type", "one of " + type_names(), "\"" + own + "\"",
+                near.empty() ? std::string()
+                             : fmt::format("--model-like {} plans for that shape with the sizes of "
+                                           "this file, and the plan says what it did not read",
+                                           near));
+    return known;
+  }
+  const Type* as = find_type(like);
+  if (as == nullptr)
+    r.problem("model_type", "--model-like of " + type_names(), "\"" + like + "\"");
+  else if (known != nullptr && known != as)
+    r.problem("model_type", "--model-like for a type that is not known",
+              fmt::format("{}, which is", own), "leave --model-like out");
+  else if (known == nullptr)
+    spec.read_notes.push_back(
+        fmt::format("its model_type, {}, is not known: planned as {} of its sizes, as asked for by "
+                    "--model-like; what else it has is not in the plan", own, like));
+  return as;
+}
+
+}  // namespace
+
+ModelSpec read_hugging_face(JsonReader& reader, const std::string& name, const std::string& like) {
+  if (auto text = reader.optional_object("text_config"); text && text->has("model_type")) {
+    ModelSpec spec = read_hugging_face(*text, name, like);
+    spec.read_notes.push_back("the text part of the model alone (text_config): what reads images, "
+                              "sound or video is not in the plan");
+    return spec;
+  }
   ModelSpec spec;
   spec.name = name;
   spec.source = "Hugging Face config.json";
-  std::string type;
-  if (!reader.one_of("model_type", kSupported, type)) return spec;
-  if (type == "gpt2") read_gpt2(reader, spec);
-  if (type == "opt") read_opt(reader, spec);
-  if (type == "bloom") read_bloom(reader, spec);
-  if (type == "llama" || type == "mistral") read_llama(reader, spec, Family::llama);
-  if (type == "qwen2") read_llama(reader, spec, Family::qwen2);
-  if (type == "qwen3") read_qwen3(reader, spec);
-  if (type == "qwen3_moe") read_qwen3_moe(reader, spec);
-  if (type == "smollm3") read_smollm3(reader, spec);
-  if (type == "phi3") read_phi3(reader, spec);
-  if (type == "mixtral") read_mixtral(reader, spec);
-  if (type == "mpt") read_mpt(reader, spec);
-  if (type == "bert") read_bert(reader, spec);
-  if (type == "gpt_neox") read_gpt_neox(reader, spec);
-  if (type == "olmo2") read_olmo2(reader, spec);
-  if (type == "cohere") read_cohere(reader, spec);
-  if (type == "falcon") read_falcon(reader, spec);
-  if (type == "phi") read_phi(reader, spec);
-  if (type == "granite") read_granite(reader, spec);
-  if (type == "starcoder2") read_starcoder2(reader, spec);
-  if (type == "stablelm") read_stablelm(reader, spec);
-  if (type == "qwen2_moe") read_qwen2_moe(reader, spec);
-  if (type == "gemma2" || type == "gemma3_text") read_gemma(reader, spec, type == "gemma3_text");
-  if (type == "gpt_oss") read_gpt_oss(reader, spec);
-  if (type == "glm4_moe") read_glm4_moe(reader, spec);
-  if (type == "deepseek_v2") read_deepseek(reader, spec, Scoring::softmax);
-  if (type == "deepseek_v3" || type == "kimi_k2") read_deepseek(reader, spec, Scoring::sigmoid);
-  read_window(reader, spec, type == "gemma2" ? 2 : type == "gemma3_text" ? 6 : 0);
-  read_dropout(reader, spec);
+  const Type* type = type_of(reader, like, spec);
+  if (type == nullptr) return spec;
+  type->read(reader, spec);
+  if (type->name != "llama4_text")     // whose layers have chunks
+    hf::read_window(reader, spec, type->name == "gemma2" ? 2 : type->name == "gemma3_text" ? 6 : 0);
+  hf::read_dropout(reader, spec);
   reader.optional("num_nextn_predict_layers", spec.mtp_layers, IntRange{0, kMaxMtpLayers});
   spec.not_read = hf::left_over(reader);
   return spec;

@@ -204,6 +204,56 @@ void read_glm4_moe(JsonReader& r, ModelSpec& spec) {
   });
 }
 
+// Llama4TextConfig: layers that turn by position see chunks and norm their heads without gammas;
+// the others see all tokens. Between mixtures, whose one expert a token's gate weighs on the way in,
+// may lie dense layers.
+void read_llama4(JsonReader& r, ModelSpec& spec) {
+  read_llama(r, spec, Family::llama);
+  if (!r.has("head_dim")) spec.head_dim = 128;
+  std::int64_t dense_width = 16384, chunk = 8192;
+  bool normed = true;
+  r.optional("intermediate_size_mlp", dense_width, kWidthRange);
+  r.optional("attention_chunk_size", chunk, kWidthRange);
+  r.optional("use_qk_norm", normed);
+  // Queries that nothing turns are scaled by their place: a factor a row.
+  for (const std::string_view key : {"attn_temperature_tuning", "floor_scale", "attn_scale"}) {
+    core::Json scale;
+    r.optional(key, scale);
+  }
+  std::int64_t experts = 16, chosen = 1;
+  r.optional("num_local_experts", experts, IntRange{1, kMaxExperts});
+  r.optional("num_experts_per_tok", chosen, IntRange{1, kMaxExperts});
+  if (chosen != 1)
+    r.problem("num_experts_per_tok", "1", std::to_string(chosen),
+              "this variant of the model is not supported");
+  const std::vector<bool> mixes = mixture_layers(r, spec.layers);
+  const std::vector<bool> turns = rotary_layers(r, spec.layers);
+  std::vector<std::string> types;      // the same once more: chunked_attention where it turns
+  r.optional("layer_types", types);
+  std::vector<LayerKind> layers;
+  for (std::size_t l = 0; l < mixes.size() && l < turns.size(); ++l) {
+    LayerKind kind{turns[l] ? "local" : "global", spec.ffn_hidden, spec.variants};
+    Variants& v = kind.variants;
+    const bool told = l < types.size();
+    if (told ? types[l] == "chunked_attention" : turns[l]) v.chunk = chunk;
+    if (!turns[l]) v.position_kind = Positions::none;
+    if (turns[l] && normed) v.qk_norm = QkNorm::plain;
+    if (mixes[l]) {
+      v.experts = experts;
+      v.experts_per_token = 1;
+      v.scoring = Scoring::sigmoid;
+      v.normalised_gates = false;
+      v.gated_inputs = true;
+      v.shared_ffn = spec.ffn_hidden;
+    } else {
+      kind.name = turns[l] ? "dense" : "global_dense";
+      kind.ffn_hidden = dense_width;
+    }
+    layers.push_back(std::move(kind));
+  }
+  if (!layers.empty()) set_layers(spec, layers);
+}
+
 // [deepseekv2]: groups that limit the choice of experts, and a bias that ranks them, are not in the
 // graph (schemas_experts.hpp).
 void read_deepseek(JsonReader& r, ModelSpec& spec, Scoring scoring) {

@@ -49,6 +49,7 @@ void read_qwen2_moe(core::JsonReader& r, ModelSpec& spec);
 void read_gemma(core::JsonReader& r, ModelSpec& spec, bool third);
 void read_gpt_oss(core::JsonReader& r, ModelSpec& spec);
 void read_glm4_moe(core::JsonReader& r, ModelSpec& spec);
+void read_llama4(core::JsonReader& r, ModelSpec& spec);
 void read_deepseek(core::JsonReader& r, ModelSpec& spec, Scoring scoring);
 
 }  // namespace models::hf

@@ -148,6 +148,8 @@ struct ModelSpec {
   // Keys of its configuration that nobody read and that may matter; planner says which. Not kept in
   // files.
   std::vector<std::string> not_read{};
+  // How its configuration was read, where a plan is to say it. Not kept in files.
+  std::vector<std::string> read_notes{};
 
   // Defaults of a job on this model.
   std::int64_t default_seq_len = 1;     // tokens per sample; 1 for chains and graphs

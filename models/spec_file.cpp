@@ -184,14 +184,16 @@ static ModelSpec read_own(JsonReader& r) {
 }
 
 core::Result<ModelSpec> parse_spec(std::string_view text, const std::string& source_name,
-                                   const std::string& name) {
+                                   const std::string& name, const std::string& like) {
   const core::Result<Json> json = core::parse_json(text, source_name);
   if (!json) return json.problems();
   Problems problems;
   JsonReader reader(*json, source_name, "", problems);
   ModelSpec spec;
   if (reader.has("model_type")) {
-    spec = read_hugging_face(reader, name);
+    spec = read_hugging_face(reader, name, like);
+  } else if (!like.empty()) {
+    reader.problem("model_type", "a Hugging Face config.json, for --model-like", "no such key");
   } else if (reader.has("schema")) {
     spec = read_own(reader);
   } else if (problems.empty()) {

@@ -13,7 +13,7 @@ namespace models {
 
 // Reads either form, told apart by "model_type" (Hugging Face) or "schema" (ours), and checks it
 // (check_spec). source_name: what problems call the text, usually its path. name: of a Hugging Face
-// model, whose file does not hold one.
+// model, whose file does not hold one. like: a model_type as which one that is not known is read.
 //
 // Ours is strict: unknown keys are refused. Absent kv_heads is heads, ffn_hidden 4 hidden, head_dim
 // hidden / heads; an absent variant (spec.hpp) is the family's.
@@ -27,7 +27,8 @@ namespace models {
 // Default batch: gpt2 as many samples as make 524,288 tokens, at most 512;
 // bert 131,072; others 4,194,304 tokens of sequences of at most 8192.
 core::Result<ModelSpec> parse_spec(std::string_view text, const std::string& source_name,
-                                   const std::string& name = "model");
+                                   const std::string& name = "model",
+                                   const std::string& like = "");
 
 // A chain's layers are written as its widths; reading sets `layers` from them. indent as in
 // core::dump. REQUIRES: check_spec(spec) is empty.

@@ -91,7 +91,7 @@ std::string name_of(const std::string& path) {
   return core::visible((by_folder ? full.parent_path().filename() : full.stem()).string());
 }
 
-Result<ModelSpec> read_model_file(const std::string& path) {
+Result<ModelSpec> read_model_file(const std::string& path, const std::string& like = "") {
   const std::string file = is_folder(path) ? (fs::path(path) / "config.json").string() : path;
   if (is_folder(path) && !exists(file)) {
     return Problem{path, "a folder that holds config.json", "none in it",
@@ -99,7 +99,7 @@ Result<ModelSpec> read_model_file(const std::string& path) {
   }
   const Result<std::string> text = core::read_file(file, kMaxModelBytes);
   if (!text) return text.problems();
-  return parse_spec(*text, file, name_of(file));
+  return parse_spec(*text, file, name_of(file), like);
 }
 
 Problem unknown_model(const std::string& text) {
@@ -163,7 +163,8 @@ std::string zoo_name(std::string_view typed) {
   return "";
 }
 
-Result<ModelSpec> find_model(const std::string& name_or_path, const std::string& zoo_folder) {
+Result<ModelSpec> find_model(const std::string& name_or_path, const std::string& zoo_folder,
+                             const std::string& like) {
   if (!zoo_folder.empty()) {
     const std::string path = zoo_folder + "/" + name_or_path + ".json";
     if (exists(path)) return read_model_file(path);
@@ -173,8 +174,12 @@ Result<ModelSpec> find_model(const std::string& name_or_path, const std::string&
         models_data(), [&](const core::EmbeddedFile& f) { return stem(f.name) == name; });
     return file == models_data().end() || !file->name.starts_with("zoo/") ? nullptr : &*file;
   };
-  if (const auto* file = shipped(name_or_path)) return embedded_spec(*file);
-  if (exists(name_or_path)) return read_model_file(name_or_path);
+  if (!like.empty() && !exists(name_or_path))
+    return Problem{"--model-like", "a --model that is a path to a config.json or its folder",
+                   fmt::format("\"{}\"", name_or_path.substr(0, 200)), "leave --model-like out"};
+  if (const auto* file = like.empty() ? shipped(name_or_path) : nullptr)
+    return embedded_spec(*file);
+  if (exists(name_or_path)) return read_model_file(name_or_path, like);
   if (const auto* file = shipped(zoo_name(name_or_path))) return embedded_spec(*file);
   return unknown_model(name_or_path);
 }

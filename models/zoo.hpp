@@ -32,7 +32,9 @@ std::vector<std::pair<std::string, std::string>> model_names();
 // holds one, or to a model file of ours. zoo_folder, when given, holds NAME.json files that take
 // precedence over the embedded ones. Errors: unknown name (the nearest and the list are named), a
 // file that cannot be read, a spec that does not hold.
+// like: a model_type as which a config.json of one that is not known is read; "": it is refused.
 core::Result<ModelSpec> find_model(const std::string& name_or_path,
-                                   const std::string& zoo_folder = "");
+                                   const std::string& zoo_folder = "",
+                                   const std::string& like = "");
 
 }  // namespace models

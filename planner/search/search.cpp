@@ -80,6 +80,7 @@ void complete(const Request& request, Plan& plan) {
                        plan.model.dropout));
   if (plan.model.mtp_layers > 0 && plan.job.mode != Mode::inference)
     assume(left_out_mtp(plan.model, plan.job.seq_len));
+  for (const std::string& note : plan.model.read_notes) assume(note);
   if (!plan.model.not_read.empty())
     assume(fmt::format("not read in the model's configuration: {}",
                        fmt::join(plan.model.not_read, ", ")));
