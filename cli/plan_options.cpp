@@ -74,6 +74,20 @@ void read_lora(const PlanOptions& options, const models::ModelSpec& model, plann
     choose(target, "--lora-targets", names, ignored, problems);
 }
 
+double imbalance(const PlanOptions& options, core::Problems& problems) {
+  if (!options.expert_imbalance) return 1;
+  const std::string& text = *options.expert_imbalance;
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && rest == text.data() + text.size();
+  if (whole && value >= 1 && value <= planner::kMostImbalance) return value;
+  problems.push_back({"--expert-imbalance",
+                      fmt::format("a number from 1 to {:g}", planner::kMostImbalance),
+                      fmt::format("\"{}\"", text),
+                      "write 1.2 where the busiest rank gets 1.2 times an equal share"});
+  return 1;
+}
+
 void read_fp8_tensors(const PlanOptions& options, planner::Job& job, core::Problems& problems) {
   const bool given = options.fp8_scaling || options.fp8_tensors;
   if (given && job.precision != core::DType::f8)
@@ -117,6 +131,7 @@ planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model
   read_lora(options, model, job, problems);
   const auto recipes = planner::recipe_names();
   choose(options.recipe, "--recipe", {recipes.begin(), recipes.end()}, job.recipe, problems);
+  job.expert_imbalance = imbalance(options, problems);
   if (options.framework) job.framework = *options.framework;
   core::DType reduce{};
   choose(options.reduce_dtype, "--reduce-dtype", core::dtype_from_name,
@@ -254,6 +269,8 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--attention", p.attention, "NAME", "flash2, flash1, fused_softmax, unfused");
   options.text("--framework", p.framework, "NAME",
                "framework whose behaviour is predicted (native)");
+  options.text("--expert-imbalance", p.expert_imbalance, "X",
+               "rows of the busiest expert rank, by those of an equal share (1)");
   options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "number type in which gradients are sent");
   options.group("Search");
   options.text("--tokens", p.tokens, "N",

@@ -178,10 +178,12 @@ TensorIndex width_norm(SegmentBuilder& b, const std::string& name, TensorIndex q
                        ParameterIndex k_gamma, std::int64_t tensor);
 // Mixture of experts: rows are tokens, of which each goes to `chosen` experts.
 struct Routing { TensorIndex gates, places; };  // [rows, chosen] each
+// dispatch makes `copies` of the rows, chosen of each where routing is balanced.
 Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, std::int64_t rows,
               std::int64_t experts, std::int64_t chosen, const Router& router = {});
 TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorRole role,
-                     TensorIndex places, std::int64_t rows, std::int64_t n, std::int64_t chosen);
+                     TensorIndex places, std::int64_t rows, std::int64_t n, std::int64_t chosen,
+                     std::int64_t copies);
 // Rows of n to and from the ranks that hold the experts. x, and backward y's gradient, is `sent`.
 TensorIndex expert_exchange(SegmentBuilder& b, const std::string& name, TensorIndex x,
                             std::int64_t rows, std::int64_t n);
@@ -203,6 +205,7 @@ struct ExpertsShape {
   OpKind gate = OpKind::swiglu;         // of the kinds that gated() takes
   bool biases = false;                  // of both matrices of each expert
   bool weighs = true;                   // results by their gates
+  double load = 1;                      // rows sent and received, by those of equal shares
 };
 struct ExpertsInit { double first_stddev, second_stddev; bool frozen; };
 TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,

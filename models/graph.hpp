@@ -210,6 +210,8 @@ struct GraphOptions {
   bool exchange_heads = false;         // attention has all rows of heads / context instead
   std::int64_t expert = 1;             // ranks that divide the experts of each layer
   std::int64_t expert_tensor = 0;      // ranks that divide each expert: 0, all tensor ranks; or 1
+  // Rows of the busiest expert rank, which the others wait for, by those of an equal share.
+  double expert_load = 1;
   // Expert ranks are drawn from the tensor ranks first, which all have different experts.
   bool expert_over_tensor() const { return expert_tensor == 1 && tensor > 1 && expert > 1; }
   friend bool operator==(const GraphOptions&, const GraphOptions&) = default;

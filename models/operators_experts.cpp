@@ -1,7 +1,9 @@
 // Operators of mixtures of experts. Each token goes to `chosen` of E experts [mixtral] section 2.2;
 // routing is balanced (routing_window): every expert gets rows x chosen / E of a sample's tokens
 // (where E does not divide that, the first so many get fewer), none is dropped. Buffers are that
-// size.
+// size, times the load where the busiest rank is stated to have more (GraphOptions::expert_load).
+#include <cmath>
+
 #include "models/operator_work.hpp"
 
 namespace models {
@@ -30,15 +32,16 @@ Routing top_k(SegmentBuilder& b, const std::string& name, TensorIndex logits, st
 }
 
 TensorIndex dispatch(SegmentBuilder& b, const std::string& name, TensorIndex x, TensorRole role,
-                     TensorIndex places, std::int64_t rows, std::int64_t n, std::int64_t chosen) {
-  const TensorIndex y = b.tensor(name + ".out", role, chosen * rows * n);
+                     TensorIndex places, std::int64_t rows, std::int64_t n, std::int64_t chosen,
+                     std::int64_t copies) {
+  const TensorIndex y = b.tensor(name + ".out", role, copies * n);
   Operator op = shaped(name, OpKind::dispatch, rows, n, chosen);
   op.inputs = {x, places};
   op.outputs = {y};
   op.saved = {places};
   op.flops_input_gradient = flops(static_cast<double>(chosen), rows, n);  // the copies' sum
-  op.elements_forward = 2 * chosen * rows * n;
-  op.elements_backward = (chosen + 1) * rows * n;
+  op.elements_forward = 2 * copies * n;
+  op.elements_backward = (copies + rows) * n;
   b.add(std::move(op));
   return y;
 }
@@ -94,7 +97,8 @@ TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, R
 
 TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
                     const ExpertsShape& s, const ExpertsInit& init) {
-  const std::int64_t rows = s.rows * s.chosen, f = s.ffn_hidden, h = s.hidden;
+  const std::int64_t f = s.ffn_hidden, h = s.hidden;
+  const std::int64_t rows = std::llround(static_cast<double>(s.rows * s.chosen) * s.load);
   const TensorRole outward = s.ways > 1 ? TensorRole::sent : TensorRole::activation;
   // On tensor ranks that hold different experts, each is whole.
   const auto divided = [&](int axis, int groups) {
@@ -122,7 +126,7 @@ TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
     return s.ways > 1 ? expert_exchange(b, name, from, rows, h) : from;
   };
   const TensorIndex sent =
-      dispatch(b, "moe.dispatch", x, outward, routing.places, s.rows, h, s.chosen);
+      dispatch(b, "moe.dispatch", x, outward, routing.places, s.rows, h, s.chosen, rows);
   const TensorIndex here = exchanged("moe.to_experts", sent);
   const ParameterIndex first =
       weights("moe.gate_up.weight", 2 * f, h, divided(1, 2), init.first_stddev);

@@ -91,7 +91,7 @@ ExpertsShape TransformerBuilder::experts_shape(std::int64_t rows) const {
   return {.rows = rows, .hidden = h_, .ffn_hidden = ffn_hidden_, .experts = v_.experts,
           .chosen = v_.experts_per_token, .tensor = over ? 1 : t_, .ways = options_.expert,
           .data_ways = over ? options_.expert / t_ : options_.expert, .gate = gate_of(v_.ffn),
-          .biases = v_.expert_bias, .weighs = !v_.gated_inputs};
+          .biases = v_.expert_bias, .weighs = !v_.gated_inputs, .load = options_.expert_load};
 }
 
 ExpertsInit TransformerBuilder::experts_init() const {

@@ -14,6 +14,8 @@ core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) 
          "plan with --pin expert_overlap=false");
   refuse(s.expert_dispatch != planner::ExpertDispatch::all_to_all, "expert_dispatch",
          "all_to_all", "deepep", "plan with --pin expert_dispatch=all_to_all");
+  refuse(job.expert_imbalance != 1, "expert_imbalance", "1: its routing is balanced", "more",
+         "plan without --expert-imbalance");
   refuse(job.precision == core::DType::f8, "precision", "bf16 or fp16", "fp8",
          "plan with --precision bf16");
   refuse(job.quantization == "gptq", "quantization", "none, int8, nf4 or two_factor", "gptq",

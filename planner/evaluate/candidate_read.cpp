@@ -196,6 +196,7 @@ Job read_job(JsonReader reader) {
   reader.optional("compile", job.compile);
   reader.optional("fp8_scaling", job.fp8_scaling);
   reader.optional("fp8_tensors", job.fp8_tensors);
+  reader.optional("expert_imbalance", job.expert_imbalance, core::NumberRange{1, kMostImbalance});
   std::string reduce;
   if (reader.optional("reduce_dtype", reduce)) {
     job.reduce_dtype = core::dtype_from_name(reduce);

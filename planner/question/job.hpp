@@ -82,6 +82,8 @@ inline constexpr std::array<std::string_view, 5> kFp8Scalings{"tensorwise", "del
 inline constexpr std::array<std::string_view, 3> kFp8Tensors{"dispatch", "activation_input",
                                                              "attention_output"};
 
+inline constexpr double kMostImbalance = 64;  // of Job::expert_imbalance
+
 struct Job {
   Mode mode = Mode::train;
   std::int64_t seq_len = 0;
@@ -102,6 +104,8 @@ struct Job {
   bool in_few_bits(std::string_view what) const {
     return precision == core::DType::f8 && std::ranges::count(fp8_tensors, what) > 0;
   }
+  // Of mixtures: rows of the busiest expert rank, by those of an equal share.
+  double expert_imbalance = 1;
   std::optional<core::DType> reduce_dtype;  // of gradients on the wire; default: gradient type
 
   friend bool operator==(const Job&, const Job&) = default;

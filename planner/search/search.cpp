@@ -71,9 +71,14 @@ void complete(const Request& request, Plan& plan) {
   models::for_each_kind(plan.model, [&](const models::LayerView& kind) {
     const models::Variants& v = kind.variants;
     if (v.experts == 0) return;
-    assume(fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's tokens, "
-                       "none is dropped",
-                       v.experts, v.experts_per_token, v.experts));
+    const double load = plan.job.expert_imbalance;
+    assume(load == 1
+               ? fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's "
+                             "tokens, none is dropped",
+                             v.experts, v.experts_per_token, v.experts)
+               : fmt::format("of {} experts the busiest rank's get {:g} times an equal share of the "
+                             "rows, as asked for, and the others wait for it; none is dropped",
+                             v.experts, load));
   });
   if (plan.model.dropout > 0 && plan.job.mode != Mode::inference)
     assume(fmt::format("dropout of {} is left out: its elementwise kernels are not counted",

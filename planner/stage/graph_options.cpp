@@ -54,6 +54,7 @@ models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
 }
 
 GraphOptionsOf::GraphOptionsOf(const Job& job, const hw_profiles::Framework& framework) {
+  load_ = job.expert_imbalance;
   of_job_.seq_len = job.seq_len;
   of_job_.lora_rank = job.lora_rank;
   of_job_.lora_targets = job.lora_targets;
@@ -70,6 +71,8 @@ models::GraphOptions GraphOptionsOf::operator()(const Strategy& strategy) const 
   options.context = strategy.context;
   options.exchange_heads = strategy.context_method == ContextMethod::exchange;
   options.expert = strategy.expert;
+  // Ranks that hold all experts have all rows, whoever gets them.
+  options.expert_load = strategy.expert > 1 ? load_ : 1;
   options.expert_tensor = strategy.expert_tensor;
   options.kept = kept_[static_cast<std::size_t>(strategy.checkpoint)];
   // What layers make again by themselves they do not keep in 8 bits either.
