@@ -18,6 +18,7 @@
 #include "hw_profiles/names.hpp"
 #include "hw_profiles/site.hpp"
 #include "models/graph.hpp"
+#include "models/layer_kinds.hpp"
 #include "models/zoo.hpp"
 #include "planner/strategy/job_check.hpp"
 
@@ -74,8 +75,12 @@ void read_lora(const PlanOptions& options, const models::ModelSpec& model, plann
     choose(target, "--lora-targets", names, ignored, problems);
 }
 
-double imbalance(const PlanOptions& options, core::Problems& problems) {
+double imbalance(const PlanOptions& options, const models::ModelSpec& model,
+                 core::Problems& problems) {
   if (!options.expert_imbalance) return 1;
+  if (options.model && !model.name.empty() && !models::has_experts(model))
+    problems.push_back({"--expert-imbalance", "a mixture of experts", model.name + ", which is none",
+                        "leave it out"});
   const std::string& text = *options.expert_imbalance;
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -131,7 +136,7 @@ planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model
   read_lora(options, model, job, problems);
   const auto recipes = planner::recipe_names();
   choose(options.recipe, "--recipe", {recipes.begin(), recipes.end()}, job.recipe, problems);
-  job.expert_imbalance = imbalance(options, problems);
+  job.expert_imbalance = imbalance(options, model, problems);
   if (options.framework) job.framework = *options.framework;
   core::DType reduce{};
   choose(options.reduce_dtype, "--reduce-dtype", core::dtype_from_name,
@@ -258,7 +263,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--fp8-scaling", p.fp8_scaling, "NAME",
                "of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8");
   options.text("--fp8-tensors", p.fp8_tensors, "LIST",
-               "few bits beside products: dispatch,activation_input,attention_output");
+               "also in 8 or 12 bits: dispatch, activation_input, attention_output");
   options.text("--optimizer", p.optimizer, "NAME", "adamw, adam, sgd, ...");
   options.text("--lora-rank", p.lora_rank, "R",
                "rank of LoRA adapters; 0 (default) trains all weights");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/hugging_face_layers.hpp"
+#include "models/layer_kinds.hpp"
 
 namespace models::hf {
 

@@ -53,8 +53,8 @@ models::GraphOptions graph_options(const Job& job, const Strategy& strategy,
   return GraphOptionsOf(job, framework)(strategy);
 }
 
-GraphOptionsOf::GraphOptionsOf(const Job& job, const hw_profiles::Framework& framework) {
-  load_ = job.expert_imbalance;
+GraphOptionsOf::GraphOptionsOf(const Job& job, const hw_profiles::Framework& framework)
+    : load_(job.expert_imbalance) {
   of_job_.seq_len = job.seq_len;
   of_job_.lora_rank = job.lora_rank;
   of_job_.lora_targets = job.lora_targets;

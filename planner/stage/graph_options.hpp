@@ -21,6 +21,7 @@ class GraphOptionsOf {
 
  private:
   models::GraphOptions of_job_;
+  double load_;                        // Job::expert_imbalance
   // By Checkpoint. Of an unknown recipe, which is refused before a graph is built, nothing.
   std::array<models::KeptBeside, kCheckpoints> kept_{};
 };

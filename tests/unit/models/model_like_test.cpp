@@ -42,7 +42,7 @@ TEST_CASE("an unknown type is refused, and the nearest known shape is offered") 
   CHECK(near(R"("kv_lora_rank": 4)").find("--model-like deepseek_v2") != std::string::npos);
 }
 
-TEST_CASE("--model-like reads an unknown type by the keys of a known one, and says so") {
+TEST_CASE("model-like reads an unknown type by the keys of a known one, and says so") {
   const auto like = parse_spec(kUnknown, "config.json", "m", "llama");
   if (!like.ok()) FAIL(core::to_text(like.problems()));
   CHECK(like->hidden == 64);
@@ -54,7 +54,7 @@ TEST_CASE("--model-like reads an unknown type by the keys of a known one, and sa
   CHECK(says(parse_spec(kUnknown, "config.json", "m", "mixtral").problems(), "num_local_experts"));
 }
 
-TEST_CASE("--model-like is refused where it has no meaning") {
+TEST_CASE("model-like is refused where it has no meaning") {
   const std::string known = with(std::string(kUnknown), "arcee2", "llama");
   CHECK(says(parse_spec(known, "config.json", "m", "qwen2").problems(), "leave --model-like out"));
   CHECK(parse_spec(known, "config.json", "m", "llama")->read_notes.empty());

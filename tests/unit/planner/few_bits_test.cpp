@@ -75,3 +75,21 @@ TEST_CASE("rows that are weighed before they come back are not kept") {
   CHECK(all - kept(of_latent_mixture(job, Checkpoint::none, early)) ==
         kMixtures * kTokens * kChosen * (2 * kHidden - 4));
 }
+
+TEST_CASE("the busiest expert rank has and gets the rows that are asked for") {
+  Job job = job_of(4, 1024);
+  const auto of = [&](double imbalance) {
+    job.expert_imbalance = imbalance;
+    return of_latent_mixture(job, Checkpoint::none, {});
+  };
+  const program::Program equal = of(1), half_more = of(1.5), twice = of(2);
+  const auto sent = [](const program::Program& p) { return payload(p, program::Traffic::expert); };
+  CHECK(2 * sent(half_more) == 3 * sent(equal));
+  CHECK(sent(twice) == 2 * sent(equal));
+  // Per row: what both products read and make, and what comes back.
+  constexpr std::int64_t kTokens = 1024, kMixtures = 26, kChosen = 6, kHidden = 2048,
+                         kExpert = 1408;
+  CHECK(kept(twice) - kept(equal) ==
+        kMixtures * kTokens * kChosen * 2 * (2 * kHidden + 3 * kExpert));
+  CHECK(2 * (kept(half_more) - kept(equal)) == kept(twice) - kept(equal));
+}
