@@ -79,8 +79,8 @@ double imbalance(const PlanOptions& options, const models::ModelSpec& model,
                  core::Problems& problems) {
   if (!options.expert_imbalance) return 1;
   if (options.model && !model.name.empty() && !models::has_experts(model))
-    problems.push_back({"--expert-imbalance", "a mixture of experts", model.name + ", which is none",
-                        "leave it out"});
+    problems.push_back({"--expert-imbalance", "a mixture of experts",
+                        model.name + ", which is none", "leave it out"});
   const std::string& text = *options.expert_imbalance;
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -276,6 +276,8 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
                "framework whose behaviour is predicted (native)");
   options.text("--expert-imbalance", p.expert_imbalance, "X",
                "rows of the busiest expert rank, by those of an equal share (1)");
+  options.text("--mtp", p.mtp, "N",
+               "modules for multi-token prediction to train (the model's, where --framework can)");
   options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "number type in which gradients are sent");
   options.group("Search");
   options.text("--tokens", p.tokens, "N",
@@ -312,6 +314,20 @@ std::string command_of(const PlanOptions& typed) {
   return text;
 }
 
+// Modules for multi-token prediction that are asked for; the model has as many then.
+void read_mtp(const PlanOptions& options, planner::Request& request, core::Problems& problems) {
+  if (!options.mtp) return;
+  const auto modules = whole_number(options.mtp, "--mtp", 0, problems);
+  if (modules.value_or(0) == 0) return;
+  request.job.mtp_layers = *modules;
+  if (request.job.mode != planner::Mode::train || request.job.lora_rank > 0)
+    problems.push_back({"--mtp", "0 where not all of the model is trained", *options.mtp,
+                        "leave it out"});
+  request.model.mtp_layers = request.job.mtp_layers;
+  if (options.model && !request.model.name.empty())
+    for (core::Problem& p : models::check_spec(request.model)) problems.push_back(std::move(p));
+}
+
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed) {
   core::Problems problems;
   PlanOptions options = typed;
@@ -320,6 +336,7 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
   if (options.framework)
     options.framework = framework_named(*options.framework, request.assumptions);
   request.job = read_job(options, request.model, problems);
+  read_mtp(options, request, problems);
   std::vector<hw_profiles::Profile> profiles =
       read_profiles(options, request.assumptions, problems);
   for (hw_profiles::Profile& profile : profiles) {
@@ -338,6 +355,9 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
     planner::Request& one = requests[i];
     one.profile = std::move(profiles[i]);
     if (!options.recipe) one.job.recipe = one.profile.framework.recipe;
+    const bool trains_all = one.job.mode == planner::Mode::train && one.job.lora_rank == 0;
+    if (!options.mtp && trains_all && one.profile.framework.trains_mtp)
+      one.job.mtp_layers = one.model.mtp_layers;
     for (std::string& text : planner::take_usual(one.job, one.profile, !options.precision,
                                                  !options.attention))
       one.assumptions.push_back(std::move(text));

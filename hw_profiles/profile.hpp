@@ -193,6 +193,7 @@ struct Framework {
   bool hides_rows = false;
   bool recomputes_pointwise = false;     // offers checkpoint=pointwise
   bool recomputes_modules = false;       // offers checkpoint=modules
+  bool trains_mtp = false;               // modules for multi-token prediction
   // What checkpoint=every_k means to it: one layer in k computed again, see
   // planner::stage::Policy; else all of them, in segments of k that are kept at their first input.
   bool recomputes_one_in_k = false;

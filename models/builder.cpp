@@ -33,13 +33,25 @@ Parameter make_parameter(std::string name, std::vector<std::int64_t> full_shape,
   return p;
 }
 
-TensorIndex SegmentBuilder::tensor(std::string name, TensorRole role, std::int64_t per_sample,
-                                   TensorIndex in_place_of) {
+TensorIndex SegmentBuilder::tensor(const std::string& name, TensorRole role,
+                                   std::int64_t per_sample, TensorIndex in_place_of) {
   if (in_place_of != kNoTensor)
     PLANNER_CHECK(tensor_at(in_place_of).per_sample == per_sample, "in place of another size");
-  segment_.tensors.push_back({std::move(name), role, per_sample, in_place_of});
+  segment_.tensors.push_back({prefix + name, role, per_sample, in_place_of});
   producer_.push_back(-1);
   return static_cast<TensorIndex>(segment_.tensors.size() - 1);
+}
+
+TensorIndex SegmentBuilder::tokens(const std::string& name, std::int64_t rows,
+                                   std::int64_t ahead) {
+  const TensorIndex t = tensor(name, TensorRole::tokens, rows);
+  segment_.tensors[static_cast<std::size_t>(t)].ahead = ahead;
+  return t;
+}
+
+TensorIndex SegmentBuilder::narrow_copy(TensorIndex of, double bytes) {
+  return tensor(without_prefix(tensor_at(of).name) + ".narrow", TensorRole::bytes,
+                std::llround(bytes));
 }
 
 void SegmentBuilder::keep_beside(Operator& op, double bytes, TensorRole role) {
@@ -65,8 +77,7 @@ bool SegmentBuilder::keeps(TensorIndex x) const {
 
 TensorIndex SegmentBuilder::kept_as(Operator& op, TensorIndex y, double bytes) {
   if (inference_ || bytes < 1) return y;
-  const TensorIndex copy =
-      tensor(tensor_at(y).name + ".narrow", TensorRole::bytes, std::llround(bytes));
+  const TensorIndex copy = narrow_copy(y, bytes);
   op.outputs.push_back(copy);
   return kept_inputs_[y] = copy;
 }
@@ -80,8 +91,7 @@ TensorIndex SegmentBuilder::kept_as(TensorIndex x, double bytes) {
 TensorIndex SegmentBuilder::written_beside(TensorIndex x, double bytes) {
   const std::int64_t made_by = producer_.at(static_cast<std::size_t>(x));
   PLANNER_CHECK(made_by >= 0, "bytes beside what nothing here makes");
-  const TensorIndex copy =
-      tensor(tensor_at(x).name + ".narrow", TensorRole::bytes, std::llround(bytes));
+  const TensorIndex copy = narrow_copy(x, bytes);
   segment_.graph[static_cast<std::size_t>(made_by)].outputs.push_back(copy);
   producer_.at(static_cast<std::size_t>(copy)) = made_by;
   return copy;
@@ -107,6 +117,8 @@ TensorIndex SegmentBuilder::kept_input(TensorIndex x) {
 
 ParameterIndex SegmentBuilder::parameter(Parameter parameter) {
   if (inference_) parameter.trainable = false;
+  parameter.name.insert(0, prefix);
+  parameter.mtp = !prefix.empty();
   segment_.parameters.push_back(std::move(parameter));
   return static_cast<ParameterIndex>(segment_.parameters.size() - 1);
 }
@@ -123,6 +135,7 @@ static ModuleSet modules_of(OpKind kind, ModuleSet within) {
 
 void SegmentBuilder::add(Operator op) {
   op.modules = modules_of(op.kind, within);
+  op.name.insert(0, prefix);
   if (inference_) {
     op.saved.clear();
     op.flops_input_gradient = op.flops_weight_gradient = core::Flops{};

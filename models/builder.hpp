@@ -52,8 +52,10 @@ class SegmentBuilder {
   // this rank's rows, and x is gathered again.
   TensorIndex kept_input(TensorIndex x);
 
-  TensorIndex tensor(std::string name, TensorRole role, std::int64_t per_sample,
+  TensorIndex tensor(const std::string& name, TensorRole role, std::int64_t per_sample,
                      TensorIndex in_place_of = kNoTensor);
+  // Of an epilogue, what stands `ahead` places behind the model's input.
+  TensorIndex tokens(const std::string& name, std::int64_t rows, std::int64_t ahead);
   // Nothing is trainable under inference.
   ParameterIndex parameter(Parameter parameter);
   // Under inference the operator's saved list and backward work are dropped.
@@ -65,11 +67,18 @@ class SegmentBuilder {
 
   // Operators that are added from now on belong to these modules, and to those of their kind.
   ModuleSet within = 0;
+  // Before the names of what is added from now on, which belongs to a module for multi-token
+  // prediction; "": to the model itself.
+  std::string prefix;
+  std::string without_prefix(const std::string& name) const {
+    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  }
 
   bool inference() const { return inference_; }
   Segment finish(TensorIndex input, TensorIndex output) &&;
 
  private:
+  TensorIndex narrow_copy(TensorIndex of, double bytes);
   bool keeps(TensorIndex x) const;     // some operator's backward reads x, or what has its storage
   TensorIndex storage_of(TensorIndex t) const;
 
@@ -252,8 +261,10 @@ struct ReduceUse { bool maximum = false; bool loss_traffic = false; };
 TensorIndex tensor_reduce(SegmentBuilder& b, const std::string& name, TensorIndex x,
                           std::int64_t rows, std::int64_t n, ReduceUse use = {});
 // softmax statistics, their reductions over `tensor` ranks, and the loss. n: local columns.
+// weight: of this loss in the sum of several.
 void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targets,
-                        std::int64_t rows, std::int64_t n, std::int64_t tensor);
+                        std::int64_t rows, std::int64_t n, std::int64_t tensor,
+                        double weight = 1);
 void squared_error_loss(SegmentBuilder& b, TensorIndex y, TensorIndex target, std::int64_t n);
 
 // ---- Families.

@@ -92,7 +92,7 @@ Boundary append(OperatorGraph& whole, const Segment& segment, const Boundary& be
 std::int64_t count_parameters(const Segment& segment, bool with_adapters) {
   std::int64_t total = 0;
   for (const Parameter& p : segment.parameters) {
-    if (!p.tied_to.empty() || (p.adapter && !with_adapters)) continue;
+    if (!p.tied_to.empty() || p.mtp || (p.adapter && !with_adapters)) continue;
     total += p.unsharded_elements;
   }
   return total;

@@ -49,6 +49,8 @@ struct Tensor {
   TensorRole role = TensorRole::activation;
   std::int64_t per_sample = 0;         // elements per sample
   TensorIndex in_place_of = kNoTensor; // shares the storage of this tensor (y takes x's place)
+  // Of tokens that an epilogue reads: how many places behind the model's input they stand.
+  std::int64_t ahead = 1;
 };
 
 enum class Init : std::uint8_t { zero, one, normal };
@@ -78,6 +80,7 @@ struct Parameter {
   Init init = Init::normal;
   double init_stddev = 0.02;
   std::string tied_to;                 // same storage as this parameter of the prologue ("" none)
+  bool mtp = false;                    // of a module for multi-token prediction
 };
 
 // x[channels, height, width], one value of a sample; square windows over it.
@@ -210,6 +213,8 @@ struct GraphOptions {
   bool exchange_heads = false;         // attention has all rows of heads / context instead
   std::int64_t expert = 1;             // ranks that divide the experts of each layer
   std::int64_t expert_tensor = 0;      // ranks that divide each expert: 0, all tensor ranks; or 1
+  // Modules for multi-token prediction that are trained, of the spec's mtp_layers.
+  std::int64_t mtp = 0;
   // Rows of the busiest expert rank, which the others wait for, by those of an equal share.
   double expert_load = 1;
   // Expert ranks are drawn from the tensor ranks first, which all have different experts.
@@ -250,11 +255,12 @@ ModelGraph build_part(const ModelSpec& spec, const GraphOptions& options,
 // counting and drawing. An edge's tensor indexes the tensors of the producer's segment. O(layers).
 OperatorGraph expand(const ModelGraph& graph);
 
-// Total, unpadded, unsharded, tied storage counted once; adapters not counted unless asked.
+// Total, unpadded, unsharded, tied storage counted once; adapters not counted unless asked, and
+// modules for multi-token prediction never, as models are published.
 std::int64_t parameter_count(const ModelGraph& graph, bool with_adapters = false);
-// Of the modules for multi-token prediction that the graph leaves out: each has two norms and a
-// final one, a projection of 2h to h, and a layer of the last one's kind. Embedding and head are
-// the model's and not counted again. 0: none.
+// Of the spec's modules for multi-token prediction, whether the graph trains them or not: each has
+// two norms and a final one, a projection of 2h to h, and a layer of the last one's kind. Embedding
+// and head are the model's and not counted again. 0: none.
 std::int64_t mtp_parameter_count(const ModelGraph& graph);
 // GEMM FLOPs of the forward pass of one sample, attention not halved for causality, LM head once
 // (the mfu convention of the plan file). Of one rank: build with tensor = 1 for the whole model.
@@ -263,7 +269,8 @@ core::Flops forward_gemm_flops(const ModelGraph& graph);
 // product's two operands, no recomputation; weights that take no gradient (LoRA's base) have none.
 // Of a graph for inference, the forward pass alone.
 core::Flops step_gemm_flops(const ModelGraph& graph);
-// By the same convention, of the modules for multi-token prediction: layer, projection and head.
+// By the same convention, of the spec's modules for multi-token prediction: layer, projection and
+// head. REQUIRES: a graph without them (GraphOptions::mtp 0).
 core::Flops mtp_step_gemm_flops(const ModelGraph& graph);
 // Of step_gemm_flops, what a causal mask leaves out and kernels do not compute: half of causal
 // attention.

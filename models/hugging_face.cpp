@@ -331,7 +331,8 @@ std::string_view nearest_type(const JsonReader& r) {
   if (r.has("kv_lora_rank")) return r.has("scoring_func") ? "deepseek_v3" : "deepseek_v2";
   if (r.has("n_routed_experts")) return "glm4_moe";
   if (r.has("num_local_experts")) return "mixtral";
-  if (r.has("num_experts")) return r.has("shared_expert_intermediate_size") ? "qwen2_moe" : "qwen3_moe";
+  const bool shares = r.has("shared_expert_intermediate_size");
+  if (r.has("num_experts")) return shares ? "qwen2_moe" : "qwen3_moe";
   if (r.has("n_embd")) return "gpt2";
   const bool usual = r.has("hidden_size") && r.has("num_attention_heads") &&
                      r.has("num_hidden_layers") && r.has("intermediate_size");

@@ -206,8 +206,8 @@ void read_glm4_moe(JsonReader& r, ModelSpec& spec) {
 }
 
 // Llama4TextConfig: layers that turn by position see chunks and norm their heads without gammas;
-// the others see all tokens. Between mixtures, whose one expert a token's gate weighs on the way in,
-// may lie dense layers.
+// the others see all tokens. Between mixtures, whose one expert a token's gate weighs on the way
+// in, may lie dense layers.
 void read_llama4(JsonReader& r, ModelSpec& spec) {
   read_llama(r, spec, Family::llama);
   if (!r.has("head_dim")) spec.head_dim = 128;

@@ -29,6 +29,12 @@ LayerRun run_from(const std::vector<int>& of, std::size_t at) {
 
 }  // namespace
 
+LayerView last_kind(const ModelSpec& spec) {
+  if (spec.kinds.empty()) return {{}, spec.ffn_hidden, spec.variants};
+  const LayerKind& kind = spec.kinds[static_cast<std::size_t>(kind_of_layers(spec).back())];
+  return {kind.name, kind.ffn_hidden, kind.variants};
+}
+
 std::vector<int> kind_of_layers(const ModelSpec& spec) {
   if (spec.kinds.empty()) return std::vector<int>(static_cast<std::size_t>(spec.layers), 0);
   std::vector<int> of;

@@ -36,6 +36,9 @@ bool any_kind(const ModelSpec& spec, Holds holds) {
   return found;
 }
 
+// The last layer's kind. The spec outlives it. REQUIRES: a transformer.
+LayerView last_kind(const ModelSpec& spec);
+
 // Whether a window or a chunk of so many keys leaves some of a sample's out; 0: there is none.
 inline bool leaves_keys_out(std::int64_t keys, std::int64_t seq_len) {
   return keys > 0 && keys < seq_len;

@@ -230,7 +230,7 @@ static TensorIndex softmax_statistic(SegmentBuilder& b, Operator op, std::int64_
 constexpr double kGatheredLogit = 2;
 
 void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targets,
-                        std::int64_t rows, std::int64_t n, std::int64_t tensor) {
+                        std::int64_t rows, std::int64_t n, std::int64_t tensor, double weight) {
   Operator find_max = shaped("head.max", OpKind::softmax_max, rows, n, n);
   find_max.inputs = {logits};
   TensorIndex max = softmax_statistic(b, std::move(find_max), 1, 1);
@@ -243,6 +243,7 @@ void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targe
 
   Operator loss = shaped("head.loss", OpKind::cross_entropy, rows, n, n);
   loss.inputs = {logits, max, sums, targets};
+  loss.scale = weight;
   loss.saved = {logits};  // by now their own gradient
   loss.flops_forward = flops(kCrossEntropy, rows, n);
   loss.elements_forward = 2 * rows * n + 3 * rows;

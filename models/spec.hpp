@@ -142,8 +142,8 @@ struct ModelSpec {
   // What its own definition has and the graph here leaves out; planner says so: the probability of
   // dropout; 0: none.
   double dropout = 0;
-  // The same of modules that predict further tokens, one a depth [deepseekv3] section 2.2: planner
-  // says how large they are (mtp_parameter_count), and that it leaves them out.
+  // Modules that predict further tokens, one a depth [deepseekv3] section 2.2; how many of them are
+  // trained is the question's (GraphOptions::mtp).
   std::int64_t mtp_layers = 0;
   // Keys of its configuration that nobody read and that may matter; planner says which. Not kept in
   // files.

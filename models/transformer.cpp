@@ -7,6 +7,7 @@
 // second.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "models/transformer_builder.hpp"
 
@@ -73,7 +74,7 @@ TensorIndex TransformerBuilder::leave(SegmentBuilder& b, const std::string& name
                   : tensor_reduce(b, name + ".reduce", y, s_, h_);
   for (const Branch& branch : branches) {
     if (branch.bias < 0) continue;
-    const std::string of = b.parameter_at(branch.bias).name;  // "attn.proj.bias"
+    const std::string of = b.without_prefix(b.parameter_at(branch.bias).name);  // "attn.proj.bias"
     y = bias_add(b, of + "_add", y, r_, h_, branch.bias);
   }
   return y;
@@ -171,6 +172,17 @@ TensorIndex TransformerBuilder::post_norm_layer(SegmentBuilder& b, TensorIndex x
   return norm(b, "ln_2", both);
 }
 
+// Each rank looks up the tokens of its part of the vocabulary; the sum over ranks has all.
+TensorIndex TransformerBuilder::embedded(SegmentBuilder& b, TensorIndex tokens,
+                                         ParameterIndex table) const {
+  TensorIndex x = token_embedding(b, "wte", tokens, s_, table);
+  if (split_rows_)
+    x = sequence_scatter(b, "wte.scatter", x, s_, h_, t_);
+  else if (t_ > 1)
+    x = tensor_reduce(b, "wte.reduce", x, s_, h_);
+  return v_.embedding_scale == 1 ? x : scale(b, "wte.scale", x, r_, h_, v_.embedding_scale);
+}
+
 Segment TransformerBuilder::prologue() const {
   if (v_.token_features > 0) return token_encoder(spec_, options_);
   SegmentBuilder b = begin("prologue");
@@ -178,12 +190,7 @@ Segment TransformerBuilder::prologue() const {
   const ParameterIndex wte = matrix(b, "wte.weight", spec_.vocab, h_, columns());
   const bool table = v_.position_kind == Positions::learned;
   const ParameterIndex wpe = table ? matrix(b, "wpe.weight", spec_.positions, h_) : -1;
-  TensorIndex x = token_embedding(b, "wte", tokens, s_, wte);
-  if (split_rows_)
-    x = sequence_scatter(b, "wte.scatter", x, s_, h_, t_);
-  else if (t_ > 1)
-    x = tensor_reduce(b, "wte.reduce", x, s_, h_);
-  if (v_.embedding_scale != 1) x = scale(b, "wte.scale", x, r_, h_, v_.embedding_scale);
+  TensorIndex x = embedded(b, tokens, wte);
   if (table) x = position_embedding(b, "wpe", x, r_, wpe);
   if (v_.token_types > 0) {
     const TensorIndex types = b.tensor("token_types", TensorRole::tokens, s_);
@@ -193,15 +200,18 @@ Segment TransformerBuilder::prologue() const {
   return std::move(b).finish(tokens, x);
 }
 
+TensorIndex TransformerBuilder::branches(SegmentBuilder& b, TensorIndex x) const {
+  switch (v_.residual) {
+    case Residual::parallel: return parallel_layer(b, x);
+    case Residual::post: return post_norm_layer(b, x);
+    default: return serial_layer(b, x);
+  }
+}
+
 Segment TransformerBuilder::layer() const {
   SegmentBuilder b = begin("layer");
   const TensorIndex x = b.tensor("x", TensorRole::activation, r_ * h_);
-  TensorIndex y = kNoTensor;
-  switch (v_.residual) {
-    case Residual::parallel: y = parallel_layer(b, x); break;
-    case Residual::post: y = post_norm_layer(b, x); break;
-    default: y = serial_layer(b, x); break;
-  }
+  const TensorIndex y = branches(b, x);
   return std::move(b).finish(x, y);
 }
 
@@ -214,30 +224,46 @@ void TransformerBuilder::pool_first(SegmentBuilder& b, TensorIndex x) const {
   dense(b, "pooler", first, {1, h_, h_}, weight, own, Activation::tanh, TensorRole::activation);
 }
 
+// The head's matrix is the model's own or the table of embeddings, and made where it is first asked
+// for.
+ParameterIndex TransformerBuilder::head_weight(SegmentBuilder& b, Head& head) const {
+  if (head.weight >= 0) return head.weight;
+  Parameter weight = make_parameter("lm_head.weight", {spec_.vocab, h_}, columns(), Init::normal,
+                                    kInitStddev);
+  weight.trainable = !frozen_;
+  if (spec_.tied_embeddings) weight.tied_to = kTokenTable;
+  head.columns = weight.shape[0];
+  const std::string prefix = std::exchange(b.prefix, {});  // whoever asks, it is the model's
+  head.weight = b.parameter(std::move(weight));
+  head.bias = bias(b, v_.head_bias, "lm_head.bias", spec_.vocab, columns());
+  b.prefix = prefix;
+  return head.weight;
+}
+
+// Logits of a normed result.
+TensorIndex TransformerBuilder::logits(SegmentBuilder& b, TensorIndex last, Head& head) const {
+  const TensorIndex normed = enter(b, "head", last);
+  const ParameterIndex weight = head_weight(b, head);
+  TensorIndex y = wide_linear(b, "head", normed, {s_, head.columns, h_}, weight,
+                              TensorRole::logits, head.bias);
+  if (v_.logit_scale != 1) y = scale(b, "head.scale", y, s_, head.columns, v_.logit_scale);
+  if (v_.logit_soft_cap > 0)
+    y = unary(b, "head.cap", OpKind::soft_cap, y, s_, head.columns,
+              {.factor = v_.logit_soft_cap, .role = TensorRole::logits});
+  return y;
+}
+
 Segment TransformerBuilder::epilogue() const {
   if (v_.decoder_hidden > 0) return cell_decoder(spec_, options_);
   SegmentBuilder b = begin("epilogue");
   const TensorIndex x = b.tensor("x", TensorRole::activation, r_ * h_);
   if (v_.pooler) pool_first(b, x);
+  Head head;
+  if (options_.mtp > 0) predict_further(b, x, head);
   const TensorIndex last = v_.residual == Residual::post ? x : norm(b, "ln_f", x);
-  const TensorIndex normed = enter(b, "head", last);
-  Parameter head = make_parameter("lm_head.weight", {spec_.vocab, h_}, columns(), Init::normal,
-                                  kInitStddev);
-  head.trainable = !frozen_;
-  if (spec_.tied_embeddings) head.tied_to = "wte.weight";
-  const std::int64_t columns_here = head.shape[0];
-  const ParameterIndex weight = b.parameter(std::move(head));
-  const ParameterIndex own = bias(b, v_.head_bias, "lm_head.bias", spec_.vocab, columns());
-  TensorIndex logits =
-      wide_linear(b, "head", normed, {s_, columns_here, h_}, weight, TensorRole::logits, own);
-  if (v_.logit_scale != 1)
-    logits = scale(b, "head.scale", logits, s_, columns_here, v_.logit_scale);
-  if (v_.logit_soft_cap > 0)
-    logits = unary(b, "head.cap", OpKind::soft_cap, logits, s_, columns_here,
-                   {.factor = v_.logit_soft_cap, .role = TensorRole::logits});
-  if (options_.inference) return std::move(b).finish(x, logits);
-  const TensorIndex targets = b.tensor("targets", TensorRole::tokens, s_);
-  cross_entropy_loss(b, logits, targets, s_, columns_here, t_);
+  const TensorIndex y = logits(b, last, head);
+  if (options_.inference) return std::move(b).finish(x, y);
+  cross_entropy_loss(b, y, b.tokens("targets", s_, 1), s_, head.columns, t_);
   return std::move(b).finish(x, kNoTensor);
 }
 

@@ -15,6 +15,8 @@ struct AdaptedBlock {                   // columns of a matrix's result that LoR
   std::int64_t offset = 0, width = 0;
 };
 
+inline constexpr const char* kTokenTable = "wte.weight";  // the prologue's
+
 struct Branch {                         // what a rank computed alone, and what follows the sum
   TensorIndex y = kNoTensor;
   ParameterIndex bias = -1;             // not added yet; -1: none, or added
@@ -111,6 +113,18 @@ class TransformerBuilder {
   TensorIndex router_logits(SegmentBuilder& b, const std::string& name, TensorIndex normed,
                             std::int64_t n, bool with_bias) const;
 
+  // transformer_mtp.cpp
+  struct Head {                         // of the vocabulary
+    ParameterIndex weight = -1, bias = -1;
+    std::int64_t columns = 0;           // on this rank
+  };
+  void predict_further(SegmentBuilder& b, TensorIndex x, Head& head) const;
+  ParameterIndex token_table(SegmentBuilder& b, Head& head) const;
+
+  ParameterIndex head_weight(SegmentBuilder& b, Head& head) const;
+  TensorIndex logits(SegmentBuilder& b, TensorIndex last, Head& head) const;
+  TensorIndex embedded(SegmentBuilder& b, TensorIndex tokens, ParameterIndex table) const;
+  TensorIndex branches(SegmentBuilder& b, TensorIndex x) const;
   TensorIndex joined(SegmentBuilder& b, const std::string& name, const std::string& norm_name,
                      TensorIndex x, TensorIndex y) const;
   TensorIndex serial_layer(SegmentBuilder& b, TensorIndex x) const;

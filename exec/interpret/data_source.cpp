@@ -130,7 +130,9 @@ void DataSource::tokens(std::int64_t sample, int shift, std::span<std::int32_t> 
   if (!corpus_.empty()) {
     const auto windows = corpus_.size() - static_cast<std::size_t>(seq_len_);
     const auto at = core::Random(seed_, kWindowStream).below(n, windows);
-    std::copy_n(corpus_.begin() + static_cast<std::ptrdiff_t>(at) + shift, out.size(), out.begin());
+    // The last window's last targets of several, the corpus begins with.
+    std::size_t from = at + static_cast<std::size_t>(shift);
+    for (std::int32_t& token : out) token = corpus_[from++ % corpus_.size()];
     return;
   }
   const core::Random noise(seed_, kNoiseStream);

@@ -342,7 +342,7 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
   const host::View all{samples_.data(), into.type};
   for (std::int64_t s = 0; s < p.samples; ++s) {
     const host::View at = all.at(s * per_sample);
-    const auto input = static_cast<program::Input>(a.op);
+    const auto [input, ahead] = program::Load::of(a.op);
     if (into.type == core::DType::i32) {
       const std::span<std::int32_t> tokens(static_cast<std::int32_t*>(at.data), row.size());
       if (input == program::Input::types)
@@ -350,7 +350,7 @@ void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
       else if (context_.spec.vocab == 0)
         context_.data.labels(first + s, tokens);
       else
-        load_tokens(first + s, input == program::Input::targets ? 1 : 0, tokens);
+        load_tokens(first + s, input == program::Input::targets ? ahead : 0, tokens);
       continue;
     }
     if (input == program::Input::features)

@@ -87,7 +87,7 @@ void loss(const Operator& op, Args args, const KernelContext& c) {
   const std::int64_t tokens = op.rows * op.parts * c.slice.ranks;
   host::cross_entropy(static_cast<double*>(a["loss"].data), a["logits"], a["max"], a["sums"],
                       a["targets"], logit_shape(op, rows, c),
-                      1.0 / static_cast<double>(c.global_batch * tokens));
+                      op.scale / static_cast<double>(c.global_batch * tokens));
 }
 
 void forward(const Operator& op, Args args, const KernelContext& c, host::Workspace ws) {

@@ -196,6 +196,7 @@ Job read_job(JsonReader reader) {
   reader.optional("compile", job.compile);
   reader.optional("fp8_scaling", job.fp8_scaling);
   reader.optional("fp8_tensors", job.fp8_tensors);
+  reader.optional("mtp_layers", job.mtp_layers, core::IntRange{0, models::kMaxMtpLayers});
   reader.optional("expert_imbalance", job.expert_imbalance, core::NumberRange{1, kMostImbalance});
   std::string reduce;
   if (reader.optional("reduce_dtype", reduce)) {

@@ -38,9 +38,17 @@ std::vector<int> StageLowering::indices(const stage::Units& units, int layer) co
       continue;
     }
     constexpr const char* kNames[stage::kUnitKinds] = {"layer", "final", "tied", "embeddings"};
-    for (std::size_t u = 0; u < layout_.units.size(); ++u)
-      if (layout_.units[u].layer < 0 && layout_.units[u].name == kNames[stage::index(kind)])
-        list.push_back(static_cast<int>(u));
+    const auto is_asked = [&](const Unit& u) {
+      return u.layer < 0 && u.name == kNames[stage::index(kind)];
+    };
+    const auto is_beside = [&](const Unit& u) {
+      return u.beside >= stage_.layers &&
+             is_asked(layout_.units[static_cast<std::size_t>(u.beside)]);
+    };
+    for (const bool experts : {true, false})
+      for (std::size_t u = 0; u < layout_.units.size(); ++u)
+        if (experts ? is_beside(layout_.units[u]) : is_asked(layout_.units[u]))
+          list.push_back(static_cast<int>(u));
   }
   return list;
 }

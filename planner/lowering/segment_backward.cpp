@@ -303,15 +303,34 @@ void SegmentEmitter::forward_and_backward(Boundary boundary) {
     forward(ForwardMode::keep, boundary);
     return;
   }
-  // The logits become their gradient: forward must not free them.
-  const std::size_t logits = root_of(loss.inputs[0]);
-  kept_[logits] = true;
-  forward(ForwardMode::keep, boundary);
-  kept_[logits] = false;
-  start_backward(boundary);
-  storages_.push_back({tensor_view(loss.inputs[0]), 0});
-  alias_gradient(loss.inputs[0], 0);
+  forward_of_losses(boundary);
+  start_backward_of_losses(boundary);
   backward_operators(order_.size());
+}
+
+// Losses before the head that is taken in chunks: all, but for that head's. Their logits become
+// their gradients, which forward must not free.
+std::vector<TensorIndex> SegmentEmitter::whole_logits() const {
+  std::vector<TensorIndex> all;
+  for (std::size_t i = 0; i < head_; ++i) {
+    const Op& op = segment_.graph[order_[i]];
+    if (is_loss(op)) all.push_back(op.inputs[0]);
+  }
+  return all;
+}
+
+void SegmentEmitter::forward_of_losses(const Boundary& boundary) {
+  for (const TensorIndex logits : whole_logits()) kept_[root_of(logits)] = true;
+  forward(ForwardMode::keep, boundary);
+  for (const TensorIndex logits : whole_logits()) kept_[root_of(logits)] = false;
+}
+
+void SegmentEmitter::start_backward_of_losses(const Boundary& boundary) {
+  start_backward(boundary);
+  for (const TensorIndex logits : whole_logits()) {
+    storages_.push_back({tensor_view(logits), 0});
+    alias_gradient(logits, static_cast<int>(storages_.size()) - 1);
+  }
 }
 
 }  // namespace planner::lowering

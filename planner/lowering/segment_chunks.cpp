@@ -102,9 +102,9 @@ void SegmentEmitter::forward_and_backward_in_chunks(const Boundary& boundary) {
   const TensorIndex x = head.inputs[0], targets = segment_.graph[order_.back()].inputs.back();
   const bool saved = kept_[root_of(x)];
   kept_[root_of(x)] = true;            // for the chunks to come, trained or not
-  forward(ForwardMode::keep, boundary);
+  forward_of_losses(boundary);         // of those before the head, whole
   kept_[root_of(x)] = saved;
-  start_backward(boundary);
+  start_backward_of_losses(boundary);
   builder_.alloc(tensor_view(targets));
   load(targets);
   int dx = -1;

@@ -17,6 +17,7 @@ void SegmentEmitter::declare_context() {
     if (op.kind != models::OpKind::attention) continue;
     if (stage_.strategy->context_method == ContextMethod::ring) return declare_ring(op);
     if (op.keys == op.rows) return;    // exchange: heads are divided
+    if (keys_ != program::kNone) return;  // of several, one at a time
     program::Buffer b;
     b.name = segment_.name + ".keys";
     b.term = program::Term::communication;

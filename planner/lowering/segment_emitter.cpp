@@ -159,14 +159,15 @@ std::vector<bool> SegmentEmitter::select(ForwardMode mode) const {
 
 void SegmentEmitter::load(TensorIndex t) {
   using program::Input;
-  const bool tokens = segment_.tensors[static_cast<std::size_t>(t)].role == TensorRole::tokens;
+  const models::Tensor& tensor = segment_.tensors[static_cast<std::size_t>(t)];
+  const bool tokens = tensor.role == TensorRole::tokens;
   const bool epilogue = kind_ == SegmentKind::epilogue;
   const Input input = epilogue ? (tokens ? Input::targets : Input::feature_targets)
                       : !tokens                ? Input::features
                       : t == segment_.input    ? Input::tokens
                                                : Input::types;
   builder_.emit({.kind = ActionKind::load, .args = {ClassBuilder::whole(tensor_view(t))},
-                 .op = static_cast<std::uint16_t>(input)});
+                 .op = program::Load{input, static_cast<int>(tensor.ahead)}.op()});
 }
 
 void SegmentEmitter::forward(ForwardMode mode, const Boundary& boundary) {

@@ -211,6 +211,9 @@ class SegmentEmitter {
   void backward_cut_receive(const Op& op);
   void finish_cut();
   void start_backward(const Boundary& boundary);
+  std::vector<models::TensorIndex> whole_logits() const;
+  void forward_of_losses(const Boundary& boundary);
+  void start_backward_of_losses(const Boundary& boundary);
   void backward_operators(std::size_t end);  // those before position `end`
   bool leads_to_input(models::TensorIndex t) const;
   void alias_gradient(models::TensorIndex t, int storage);

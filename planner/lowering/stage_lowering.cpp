@@ -296,11 +296,10 @@ void StageLowering::close_gradients(program::Routine& routine) {
 void StageLowering::append_completed(program::Routine& routine, int unit, bool last_micro_batch) {
   if (!communicates()) return;
   if (stage_.sharded_gradients()) {
-    const auto is_of_layer = [&](int open) {
-      const Unit& u = layout_.units[static_cast<std::size_t>(open)];
-      return u.expert_ways > 1 && u.layer == unit;
+    const auto is_beside = [&](int open) {
+      return layout_.units[static_cast<std::size_t>(open)].beside == unit;
     };
-    if (!std::ranges::any_of(open_gradients_, is_of_layer)) close_gradients(routine);
+    if (!std::ranges::any_of(open_gradients_, is_beside)) close_gradients(routine);
     call(routine, partial_block(unit), unit);
     call(routine, reduce_block(holds_experts(unit)), unit);
     open_gradients_.push_back(unit);

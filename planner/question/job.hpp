@@ -104,6 +104,7 @@ struct Job {
   bool in_few_bits(std::string_view what) const {
     return precision == core::DType::f8 && std::ranges::count(fp8_tensors, what) > 0;
   }
+  std::int64_t mtp_layers = 0;         // modules for multi-token prediction that are trained
   // Of mixtures: rows of the busiest expert rank, by those of an equal share.
   double expert_imbalance = 1;
   std::optional<core::DType> reduce_dtype;  // of gradients on the wire; default: gradient type

@@ -101,15 +101,18 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile,
                      site.network.value_or(1), 100 * known.coverage);
 }
 
-std::string left_out_mtp(const models::ModelSpec& spec, std::int64_t seq_len) {
-  const auto graph = models::build_graph(spec, {.seq_len = seq_len});
+std::string what_mtp_adds(const models::ModelSpec& spec, const Job& job) {
+  const auto graph = models::build_graph(spec, {.seq_len = job.seq_len});
   PLANNER_CHECK(graph.ok(), "a model that was refused is not planned");
   const double more = models::mtp_step_gemm_flops(*graph) / models::step_gemm_flops(*graph);
-  return fmt::format("multi-token prediction is left out: {} of {:.2f} billion parameters, "
-                     "{:.1f} % of the step's products",
-                     spec.mtp_layers == 1 ? "1 module"
-                                          : fmt::format("{} modules", spec.mtp_layers),
-                     static_cast<double>(models::mtp_parameter_count(*graph)) / 1e9, more * 100);
+  const std::string size = fmt::format(
+      "{} of {:.2f} billion parameters, {:.1f} % of the step's products",
+      spec.mtp_layers == 1 ? "1 module" : fmt::format("{} modules", spec.mtp_layers),
+      static_cast<double>(models::mtp_parameter_count(*graph)) / 1e9, more * 100);
+  return job.mtp_layers == 0
+             ? fmt::format("multi-token prediction is left out: {}", size)
+             : fmt::format("multi-token prediction is trained: {}, on the last pipeline stage; "
+                           "--mtp 0 leaves it out", size);
 }
 
 void state_masked_share(const Question& question, Plan& plan) {

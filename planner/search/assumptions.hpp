@@ -20,7 +20,7 @@ void state_masked_share(const Question& question, Plan& plan);
 
 // That the modules for multi-token prediction are left out, and what they would add.
 // REQUIRES: the model has some, and can be built.
-std::string left_out_mtp(const models::ModelSpec& spec, std::int64_t seq_len);
+std::string what_mtp_adds(const models::ModelSpec& spec, const Job& job);
 
 // What a choice that keeps something in the memory of its hosts assumes.
 void state_hosts(const Request& request, Plan& plan);

@@ -76,15 +76,15 @@ void complete(const Request& request, Plan& plan) {
                ? fmt::format("routing is balanced: each of {} experts gets {}/{} of a sample's "
                              "tokens, none is dropped",
                              v.experts, v.experts_per_token, v.experts)
-               : fmt::format("of {} experts the busiest rank's get {:g} times an equal share of the "
-                             "rows, as asked for, and the others wait for it; none is dropped",
+               : fmt::format("of {} experts the busiest rank's get {:g} times an equal share of "
+                             "the rows, as asked for, and the others wait for it; none is dropped",
                              v.experts, load));
   });
   if (plan.model.dropout > 0 && plan.job.mode != Mode::inference)
     assume(fmt::format("dropout of {} is left out: its elementwise kernels are not counted",
                        plan.model.dropout));
   if (plan.model.mtp_layers > 0 && plan.job.mode != Mode::inference)
-    assume(left_out_mtp(plan.model, plan.job.seq_len));
+    assume(what_mtp_adds(plan.model, plan.job));
   for (const std::string& note : plan.model.read_notes) assume(note);
   if (!plan.model.not_read.empty())
     assume(fmt::format("not read in the model's configuration: {}",

@@ -59,6 +59,8 @@ GraphOptionsOf::GraphOptionsOf(const Job& job, const hw_profiles::Framework& fra
   of_job_.lora_rank = job.lora_rank;
   of_job_.lora_targets = job.lora_targets;
   of_job_.inference = job.mode == Mode::inference;
+  // Of a model whose weights are frozen, nothing further is predicted.
+  of_job_.mtp = job.mode == Mode::inference || job.lora_rank > 0 ? 0 : job.mtp_layers;
   const auto recipe = resolve_recipe(job.recipe, job.precision);
   for (std::size_t c = 0; recipe && c < kept_.size(); ++c)
     kept_[c] = kept_beside(job, static_cast<Checkpoint>(c), *recipe, framework);

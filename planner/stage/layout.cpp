@@ -29,6 +29,7 @@ class Layouter {
     if (stage_.last) place_epilogue();
     for (int l = stage_.layers - 1; l >= 0; --l) place_layer(l);
     if (stage_.first) place_prologue();
+    if (stage_.last && experts) place_final_experts();
     for (int l = stage_.layers - 1; l >= 0 && experts; --l) place_experts(l);
     layout_.trained_elements = trained_;
     layout_.frozen_elements = frozen_;
@@ -102,11 +103,12 @@ class Layouter {
     const int unit = open_unit("final", SegmentKind::epilogue);
     for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
-      if (!p.tied_to.empty()) continue;
+      if (!p.tied_to.empty() || lies_apart(p)) continue;
       layout_.epilogue[i] = place(p, p.name, unit);
       own.push_back(&layout_.epilogue[i]);
     }
     close_unit(unit, own);
+    final_unit_ = unit;
     if (stage_.first) return;  // tied weights are the prologue's own
     for (std::size_t i = 0; i < segment.parameters.size(); ++i) {
       const Parameter& p = segment.parameters[i];
@@ -116,6 +118,23 @@ class Layouter {
       close_unit(tied, {&layout_.epilogue[i]});
       tied_unit_ = tied;
     }
+  }
+
+  // Of modules for multi-token prediction.
+  void place_final_experts() {
+    const Segment& segment = graph_.epilogue;
+    if (std::ranges::none_of(segment.parameters, lies_apart)) return;
+    std::vector<ParameterPlace*> own;
+    const int unit = open_unit("experts", SegmentKind::epilogue);
+    layout_.units.back().expert_ways = stage_.mesh.expert_data_ranks();
+    layout_.units.back().beside = final_unit_;
+    for (const std::size_t i : flat_order(segment)) {
+      const Parameter& p = segment.parameters[i];
+      if (!lies_apart(p)) continue;
+      layout_.epilogue[i] = place(p, p.name, unit);
+      own.push_back(&layout_.epilogue[i]);
+    }
+    close_unit(unit, own);
   }
 
   void place_layer(int l) {
@@ -154,7 +173,7 @@ class Layouter {
     const auto at = static_cast<std::size_t>(index);
     Unit& unit = layout_.units[at];
     unit = {.name = "experts", .offset = trained_, .frozen_offset = frozen_, .layer = l,
-            .expert_ways = stage_.mesh.expert_data_ranks()};
+            .expert_ways = stage_.mesh.expert_data_ranks(), .beside = l};
     layout_.layer_offset[at] = trained_;
     std::vector<ParameterPlace>& places = layout_.templates[template_of(l)];
     for (const std::size_t i : flat_order(segment)) {
@@ -264,7 +283,7 @@ class Layouter {
   const models::ModelGraph& graph_;
   StageLayout layout_;
   std::int64_t trained_ = 0, frozen_ = 0;
-  int tied_unit_ = -1;
+  int tied_unit_ = -1, final_unit_ = -1;
   std::vector<std::size_t> span_parameters_;  // trained parameters in flat order
   std::vector<int> unit_of_;                  // their units
 };
@@ -273,6 +292,7 @@ class Layouter {
 
 bool Stage::divides_experts() const {
   const auto divided = [](const Parameter& p) { return p.trainable && p.data_ways > 1; };
+  if (last && std::ranges::any_of(graph->epilogue.parameters, divided)) return true;
   std::vector<bool> asked(graph->templates.size(), false);
   for (int l = 0; l < layers; ++l) {
     const auto t =

@@ -106,6 +106,7 @@ struct Unit {
   SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient
   int layer = -1;                         // local layer of layer units
   int expert_ways = 1;                    // more: experts, divided over so many data ranks
+  int beside = -1;                        // of experts: the unit of what is used with them
   UnitSizes sizes() const {
     return {elements, frozen_elements, quantised_bytes, decoding_bytes, layer >= 0,
             expert_ways > 1};
@@ -123,7 +124,8 @@ struct ParameterPlace {
 
 struct StageLayout {
   // Units: local layers 0..layers-1 first (unit index = local layer), then their experts where
-  // these differ from rank to rank (layers + local layer), then the others.
+  // these differ from rank to rank (layers + local layer), then the others: "final" and what is
+  // beside it, "tied", "embeddings".
   std::vector<Unit> units;
   std::vector<program::Span> spans;
   std::vector<int> span_ready;         // unit whose backward completes the span

@@ -26,6 +26,10 @@ void add_method(const models::ModelSpec& spec, const Job& job, const Strategy& s
     if (s.context > kMostSteps)
       refuse("context", fmt::format("at most {} with context_method=ring", kMostSteps),
              fmt::format("{}", s.context), "pin context_method=gather");
+    if (job.mtp_layers > 1)
+      refuse("context_method",
+             "gather or exchange with several modules for multi-token prediction", own,
+             "pin context_method=gather, or give --mtp 1");
     const auto own_keys = [&](const models::LayerView& kind) {
       const models::Variants& v = kind.variants;
       return v.sinks || models::leaves_keys_out(v.window, job.seq_len) ||

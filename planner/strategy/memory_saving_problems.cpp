@@ -27,7 +27,9 @@ void add_offload(const models::ModelSpec& spec, const Job& job, const Strategy& 
          "optimizer goes with any sharding");
   refuse(s.shard_group != s.data_ranks(), "params with shards over all data ranks",
          "a smaller shard_group");
-  refuse(s.pipeline > 1 && spec.tied_embeddings, "params without tied embeddings on two stages",
+  // Modules for multi-token prediction read the table on the last stage.
+  const bool tied = spec.tied_embeddings || job.mtp_layers > 0;
+  refuse(s.pipeline > 1 && tied, "params without tied embeddings on two stages",
          "params");
 }
 

@@ -243,6 +243,9 @@ class Job(Record):
     compile: bool
     fp8_scaling: str
     reduce_dtype: str | None
+    fp8_tensors: list[str] | None = None
+    mtp_layers: int | None = None
+    expert_imbalance: float | None = None
 
 
 @_record

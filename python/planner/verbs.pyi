@@ -13,6 +13,8 @@ def plan(
     gpus: Value = None,
     *,
     progress: Progress = None,
+    # model_type as which a config.json of an unknown one is read: llama, mixtral
+    model_like: Value = None,
     gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
     node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
     gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
@@ -26,14 +28,17 @@ def plan(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    # few bits beside products: dispatch,activation_input,attention_output
-    fp8_tensors: Value = None,
+    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
     quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
     attention: Value = None,  # flash2, flash1, fused_softmax, unfused
     framework: Value = None,  # framework whose behaviour is predicted (native)
+    # rows of the busiest expert rank, by those of an equal share (1)
+    expert_imbalance: Value = None,
+    # modules for multi-token prediction to train (the model's, where --framework can)
+    mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
     tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
     price: Values = None,  # rent of a GPU for an hour; repeatable
@@ -59,6 +64,8 @@ def sweep(
     gpus: Value = None,
     *,
     progress: Progress = None,
+    # model_type as which a config.json of an unknown one is read: llama, mixtral
+    model_like: Value = None,
     gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
     node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
     gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
@@ -72,14 +79,17 @@ def sweep(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    # few bits beside products: dispatch,activation_input,attention_output
-    fp8_tensors: Value = None,
+    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
     quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
     attention: Value = None,  # flash2, flash1, fused_softmax, unfused
     framework: Value = None,  # framework whose behaviour is predicted (native)
+    # rows of the busiest expert rank, by those of an equal share (1)
+    expert_imbalance: Value = None,
+    # modules for multi-token prediction to train (the model's, where --framework can)
+    mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
     tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
     price: Values = None,  # rent of a GPU for an hour; repeatable
@@ -105,6 +115,8 @@ def min_gpus(
     model: Value = None,
     *,
     progress: Progress = None,
+    # model_type as which a config.json of an unknown one is read: llama, mixtral
+    model_like: Value = None,
     gpus: Value = None,  # number of GPUs (1); 8xH100 also names the GPU
     gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
     node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
@@ -119,14 +131,17 @@ def min_gpus(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    # few bits beside products: dispatch,activation_input,attention_output
-    fp8_tensors: Value = None,
+    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
     quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
     attention: Value = None,  # flash2, flash1, fused_softmax, unfused
     framework: Value = None,  # framework whose behaviour is predicted (native)
+    # rows of the busiest expert rank, by those of an equal share (1)
+    expert_imbalance: Value = None,
+    # modules for multi-token prediction to train (the model's, where --framework can)
+    mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
     tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
     price: Values = None,  # rent of a GPU for an hour; repeatable
@@ -154,6 +169,8 @@ def max_batch(
     gpus: Value = None,
     *,
     progress: Progress = None,
+    # model_type as which a config.json of an unknown one is read: llama, mixtral
+    model_like: Value = None,
     gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
     node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
     gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
@@ -167,14 +184,17 @@ def max_batch(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    # few bits beside products: dispatch,activation_input,attention_output
-    fp8_tensors: Value = None,
+    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
     quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
     attention: Value = None,  # flash2, flash1, fused_softmax, unfused
     framework: Value = None,  # framework whose behaviour is predicted (native)
+    # rows of the busiest expert rank, by those of an equal share (1)
+    expert_imbalance: Value = None,
+    # modules for multi-token prediction to train (the model's, where --framework can)
+    mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
     tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
     price: Values = None,  # rent of a GPU for an hour; repeatable
@@ -280,6 +300,8 @@ def explain(
     measure: bool = False,  # run a small model and count the bytes it sends
     plan: Value = None,  # explain this plan instead of a new one
     model: Value = None,  # a name of `planner models`, a config.json, its folder, or a model file
+    # model_type as which a config.json of an unknown one is read: llama, mixtral
+    model_like: Value = None,
     gpus: Value = None,  # number of GPUs (1); 8xH100 also names the GPU
     gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
     node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
@@ -294,14 +316,17 @@ def explain(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    # few bits beside products: dispatch,activation_input,attention_output
-    fp8_tensors: Value = None,
+    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
     quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
     attention: Value = None,  # flash2, flash1, fused_softmax, unfused
     framework: Value = None,  # framework whose behaviour is predicted (native)
+    # rows of the busiest expert rank, by those of an equal share (1)
+    expert_imbalance: Value = None,
+    # modules for multi-token prediction to train (the model's, where --framework can)
+    mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
     tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
     price: Values = None,  # rent of a GPU for an hour; repeatable

@@ -159,16 +159,18 @@ void add_model(Options& o, const Question& q) {
     o.add("--moe-token-dispatcher-type alltoall");
     o.add("--moe-router-force-load-balancing");
   }
+  if (q.job().mtp_layers > 0) o.add("--mtp-num-layers", q.job().mtp_layers);
   o.add("--attention-dropout 0.0 --hidden-dropout 0.0");
   o.close();
 }
 
 // Layers by stage where they are not the same: E embeddings, t a layer, L the head and loss.
-std::string layout(const planner::Strategy& s) {
+// m a module for multi-token prediction.
+std::string layout(const planner::Strategy& s, std::int64_t mtp_layers) {
   std::string text = "E";
   for (std::size_t i = 0; i < s.stages.size(); ++i)
     text += fmt::format("{}t*{}", i > 0 ? "|" : "", s.stages[i]);
-  return text + "L";
+  return text + std::string(static_cast<std::size_t>(mtp_layers), 'm') + "L";
 }
 
 void add_parallelism(Options& o, const Question& q) {
@@ -178,7 +180,7 @@ void add_parallelism(Options& o, const Question& q) {
   o.add_if(s.sequence_parallel, "--sequence-parallel");
   o.add("--pipeline-model-parallel-size", s.pipeline);
   const bool uneven = q.uneven();
-  if (uneven) o.add("--pipeline-model-parallel-layout", layout(s));
+  if (uneven) o.add("--pipeline-model-parallel-layout", layout(s, q.job().mtp_layers));
   if (s.virtual_stages > 1 && !uneven)
     o.add("--num-virtual-stages-per-pipeline-rank", s.virtual_stages);
   o.add("--context-parallel-size", s.context);

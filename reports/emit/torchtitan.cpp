@@ -63,6 +63,8 @@ void check_for_torchtitan(Question& q) {
             "plan with --pin context_method=ring");
   q.require(q.recipe.compute != core::DType::f16, "precision fp16",
             "bf16 or f32: torchtitan's mixed_precision_param has no float16", "emit for deepspeed");
+  q.require(q.job().mtp_layers == 0, fmt::format("mtp={}", q.job().mtp_layers), "mtp=0",
+            "plan with --mtp 0");
   q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
             "plan with --pin loss_chunks=1");
   using enum planner::Degree;

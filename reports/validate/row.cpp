@@ -353,6 +353,7 @@ Row read_row(const CsvRow& cells, const std::string& source,
   read_network(cells, row, problems);
   read_model(cells, row.model, row.job.seq_len, problems);
   read_job(cells, row.job, problems);
+  row.job.mtp_layers = row.model.mtp_layers;
   read_strategy(cells, row.model, row.job.global_batch, row.strategy, problems);
   read_measured(cells, row, problems);
   const planner::Strategy& s = row.strategy;

@@ -33,25 +33,21 @@ void take_family(std::string_view family, models::Variants& v) {
     v.scoring = models::Scoring::sigmoid;
 }
 
-struct Mixtures {
-  std::int64_t first_dense = 0, more_layers = 0;
-};
-
-// The mixture's own; `mixture` begins as the model's layer.
-Mixtures read_mixture(const core::CsvRow& row, const models::ModelSpec& model,
-                      models::LayerKind& mixture, core::Problems& problems) {
+// The mixture's own; `mixture` begins as the model's layer. Returns how many layers before them are
+// dense.
+std::int64_t read_mixture(const core::CsvRow& row, const models::ModelSpec& model,
+                          models::LayerKind& mixture, core::Problems& problems) {
   models::Variants& v = mixture.variants;
-  Mixtures said;
+  std::int64_t first_dense = 0;
   row.required("experts_per_token", v.experts_per_token, core::IntRange{1, models::kMaxExperts},
                problems);
   row.optional("expert_ffn", mixture.ffn_hidden, core::IntRange{1, models::kMaxWidth}, problems);
-  row.optional("dense_layers", said.first_dense, core::IntRange{0, model.layers}, problems);
-  row.optional("mtp_layers", said.more_layers, core::IntRange{0, models::kMaxLayers}, problems);
+  row.optional("dense_layers", first_dense, core::IntRange{0, model.layers}, problems);
   std::int64_t shared = 0, width = mixture.ffn_hidden;
   row.optional("shared_experts", shared, core::IntRange{0, models::kMaxExperts}, problems);
   row.optional("shared_expert_ffn", width, kRank, problems);
   v.shared_ffn = shared * (width > 0 ? width : mixture.ffn_hidden);
-  return said;
+  return first_dense;
 }
 
 // Tokens of "128 on every 2nd layer", or of "4096": every layer's.
@@ -71,12 +67,12 @@ void read_layers(const core::CsvRow& row, models::ModelSpec& model, core::Proble
   models::LayerKind mixture{"mixture", model.ffn_hidden, model.variants};
   row.optional("experts", mixture.variants.experts, core::IntRange{0, models::kMaxExperts},
                problems);
+  row.optional("mtp_layers", model.mtp_layers, core::IntRange{0, models::kMaxMtpLayers}, problems);
   if (model.layers == 0) return;
   std::vector<models::LayerKind> layers(static_cast<std::size_t>(model.layers), dense);
   if (mixture.variants.experts > 0) {
-    const Mixtures said = read_mixture(row, model, mixture, problems);
-    std::fill(layers.begin() + said.first_dense, layers.end(), mixture);
-    layers.insert(layers.end(), static_cast<std::size_t>(said.more_layers), mixture);
+    const std::int64_t first_dense = read_mixture(row, model, mixture, problems);
+    std::fill(layers.begin() + first_dense, layers.end(), mixture);
   }
   const std::string_view window = row.text("sliding_window");
   const bool in_turn = window.find("every 2nd") != window.npos;

@@ -80,7 +80,7 @@ void same(const RankClass& k, const std::map<Gradient, Place>& a,
 bool must_have_backward(const RankClass& k, const Block& block) {
   if (k.last_backward.empty()) return false;
   const auto reads_input = [](const Action& a) {
-    const auto input = static_cast<Input>(a.op);
+    const Input input = Load::of(a.op).input;
     return a.kind == ActionKind::load && (input == Input::tokens || input == Input::features);
   };
   for (std::uint32_t i = block.first; i < block.last; ++i)

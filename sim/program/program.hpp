@@ -37,6 +37,7 @@
 #include "models/graph.hpp"
 #include "planner/question/job.hpp"
 #include "sim/program/collective.hpp"
+#include "sim/program/load.hpp"
 #include "sim/program/mesh.hpp"
 #include "sim/program/schedule.hpp"
 
@@ -86,8 +87,6 @@ enum class ActionKind : std::uint8_t {
   pull,             // args {weight range}: a worker receives every server's part
 };
 std::string_view name(ActionKind kind);
-
-enum class Input : std::uint8_t { tokens, features, targets, feature_targets, types };  // of tokens
 
 enum ActionFlag : std::uint8_t {
   kAccumulate = 1,             // the output gradient adds to what is there

@@ -80,6 +80,14 @@ ReferenceResult single_rank(const planner::Job& job, const models::ModelSpec& sp
                          {s.grad_accum, s.micro_batch}, kSteps, kSeed);
 }
 
+ReferenceResult one_rank(const models::ModelSpec& spec, const planner::Job& job) {
+  const ProgramRun run = run_program(spec, job, strategy(1, 12, 1), kSteps, kSeed);
+  ReferenceResult result;
+  result.losses = run.losses;
+  for (const auto& [path, shards] : run.weights) result.weights[path] = shards.front();
+  return result;
+}
+
 void check_close(const models::ModelSpec& spec, const planner::Job& job,
                  const ReferenceResult& expected, const planner::Strategy& s,
                  double loss_tolerance, double tolerance, std::int64_t steps) {

@@ -13,6 +13,9 @@ inline constexpr double kDoubleTolerance = 1e-12;
 // One rank on 12 samples at once.
 ReferenceResult single_rank(const planner::Job& job, const models::ModelSpec& spec);
 
+// What the executor trains on one rank, sample by sample: of models that the reference lacks.
+ReferenceResult one_rank(const models::ModelSpec& spec, const planner::Job& job);
+
 // Losses within `loss_tolerance` of the expected, parameters within `tolerance` of their greatest
 // magnitude.
 void check_close(const models::ModelSpec& spec, const planner::Job& job,

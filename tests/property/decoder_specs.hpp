@@ -136,10 +136,25 @@ inline std::vector<models::ModelSpec> feed_forward_variants() {
   return all;
 }
 
+// Multi-token prediction: a table of its own on the last stage, or the head's; of dense layers,
+// mixtures and latent attention.
+inline std::vector<models::ModelSpec> mtp_variants() {
+  std::vector<models::ModelSpec> all{
+      tiny_decoder("mtp", [](models::Variants&) {}),
+      tiny_decoder("mtp-tied", [](models::Variants& v) { v.embedding_scale = 3; }),
+      tiny_router("mtp-mixture", [](models::Variants& v) { v.shared_ffn = 12; }),
+      tiny_latent(8)};
+  for (models::ModelSpec& spec : all) spec.mtp_layers = 1;
+  all[1].tied_embeddings = true;
+  all[1].mtp_layers = 2;
+  all[3].name = "mtp-latent";
+  return all;
+}
+
 inline std::vector<models::ModelSpec> decoders() {
   std::vector<models::ModelSpec> all;
   for (const auto& some : {attention_variants(), residual_variants(), feed_forward_variants(),
-                           {tiny_latent(8), tiny_latent(0)}})
+                           {tiny_latent(8), tiny_latent(0)}, mtp_variants()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

@@ -101,14 +101,6 @@ Job momentum_job(const models::ModelSpec& spec) {
   return job;
 }
 
-ReferenceResult one_rank(const models::ModelSpec& spec, const Job& job) {
-  const ProgramRun run = run_program(spec, job, strategy(1, 12, 1), kSteps, kSeed);
-  ReferenceResult result;
-  result.losses = run.losses;
-  for (const auto& [path, shards] : run.weights) result.weights[path] = shards.front();
-  return result;
-}
-
 std::vector<Strategy> strategies(const models::ModelSpec& spec) {
   std::vector<Strategy> all{mesh(1, 2, 1), mesh(1, 3, 1), mesh(2, 2, 2, Sharding::zero1),
                             mesh(2, 2, 1, Sharding::zero3), mesh(1, 1, 2)};

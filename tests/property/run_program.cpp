@@ -219,6 +219,7 @@ planner::Job tiny_job(const models::ModelSpec& spec, std::int64_t global_batch,
   job.seq_len = spec.default_seq_len;
   job.global_batch = global_batch;
   job.recipe = recipe;
+  job.mtp_layers = spec.mtp_layers;
   return job;
 }
 

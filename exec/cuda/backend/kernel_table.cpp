@@ -97,7 +97,7 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
       const Forward<ops::cross_entropy> a(op, args);
       return cross_entropy(q, static_cast<double*>(a["loss"].data), a["logits"], a["max"],
                            a["sums"], a["targets"], logit_shape(op, rows, c),
-                           1.0 / static_cast<double>(c.global_batch * op.rows * op.parts));
+                           op.scale / static_cast<double>(c.global_batch * op.rows * op.parts));
     }
     case OpKind::squared_error: {
       const Forward<ops::squared_error> a(op, args);

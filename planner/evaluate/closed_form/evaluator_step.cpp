@@ -128,6 +128,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
   const StageTime* slow = nullptr;     // the longest slot, without embeddings
   StageTime turn, slowest;             // forward and backward passes: of all ranks; the longest
   std::int64_t tail = 0;               // after the slots, of the rank that ends last
+  const bool joined = p > 1 && current_->ends.tied > 0 && strategy_.data_ranks() > 1;
   const auto slot = [](const StageTime& t) { return t.period() - t.embeddings; };
   auto figures = known.roles.begin();
   for (std::size_t r = 0; r < roles_.size(); ++r, ++figures) {
@@ -135,7 +136,10 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     const StageTime& time = figures->time[i];
     device = std::max(device, held_[r] + role.beside[i]);
     if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
-    const std::int64_t own_tail = time.beside_periods() - slack(strategy_, turn.period());
+    // The last rank ends with the first one where both sum tied gradients.
+    const bool waits = joined && r + 1 == roles_.size();
+    const std::int64_t sooner = waits ? turn.forward : turn.period();
+    const std::int64_t own_tail = time.beside_periods() - slack(strategy_, sooner);
     tail = r == 0 ? own_tail : std::max(tail, own_tail);
     slowest.forward = std::max(slowest.forward, time.forward);
     slowest.backward = std::max(slowest.backward, time.backward);
@@ -153,7 +157,6 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     const PassTimes own = slow->passes();
     PassTimes all = turn.passes();
     if (slow != &first) all.forward -= first.embeddings;
-    const bool joined = current_->ends.tied > 0 && strategy_.data_ranks() > 1;
     passes += bubble(strategy_, mean_of_others(all, own, p), joined);
     // The first group of micro-batches passes the embeddings, and the last one comes back to them,
     // while nobody else has anything to do.

@@ -219,7 +219,13 @@ void Pieces::count_ends(const models::ModelGraph& graph) {
   for (const models::Parameter& p : graph.epilogue.parameters)
     if (!p.tied_to.empty()) tied = p.tied_to;
   each_parameter(graph.epilogue, [&](const models::Parameter& p) {
+    ends.exchanges |= p.expert_ways > 1;
     if (!p.tied_to.empty()) return;
+    if (p.trainable && p.data_ways > 1) {
+      ends.experts += p.elements;
+      epilogue_expert_parameters.push_back(p.elements);
+      return;
+    }
     if (is_partial(p)) ends.partial_final += p.elements;
     (p.trainable ? ends.final : ends.frozen_epilogue) += p.elements;
     if (p.trainable) epilogue_parameters.push_back(p.elements);

@@ -68,6 +68,8 @@ struct EndElements {
   // In the compute type; prologue: with the tied table.
   std::int64_t frozen_prologue = 0, frozen_epilogue = 0, frozen_tied = 0;
   std::int64_t partial_final = 0, partial_embeddings = 0;
+  std::int64_t experts = 0;            // of the epilogue, as LayerElements::experts
+  bool exchanges = false;              // the same
 };
 
 class Pieces {
@@ -86,7 +88,7 @@ class Pieces {
   std::vector<LayerElements> layers;   // by kind
   EndElements ends;
   // Trained parameters in the order of the flat space, by part of the stage.
-  std::vector<std::int64_t> epilogue_parameters, prologue_parameters;
+  std::vector<std::int64_t> epilogue_parameters, prologue_parameters, epilogue_expert_parameters;
   bool prologue_trains = true;
   bool prologue_reads = false;         // its backward, weights of its own: it has a norm
 

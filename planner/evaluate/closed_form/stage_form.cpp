@@ -124,6 +124,10 @@ void StageForm::make_units(const Pieces& pieces) {
   tied.elements = first_ || last_ ? ends.tied : 0;
   embeddings.elements = first_ ? ends.embeddings : 0;
   for (Unit* unit : {&head, &tied, &embeddings}) add_trained(*unit, unit->elements, false);
+  final_experts_ = last_ ? ends.experts : 0;
+  experts_ += final_experts_;
+  exchanges_ |= last_ && ends.exchanges;
+  add_trained(head, final_experts_, true);
   for (std::size_t kind = 0; kind < pieces.layers.size(); ++kind) {
     const LayerElements& of = pieces.layers[kind];
     Unit& layer = units_.of(UnitKind::layer, kind);
@@ -180,6 +184,7 @@ void StageForm::sum_state(const Pieces& pieces) {
     sizes_.add_unit({.elements = unit.elements, .frozen = frozen, .of_layer = false}, divided);
   };
   if (last_) add(unit(UnitKind::final), ends.frozen_epilogue);
+  sizes_.add_unit({.elements = final_experts_, .of_layer = false, .experts = true}, divided);
   if (first_ || last_) add(unit(UnitKind::tied), ends.frozen_tied);
   if (first_) add(unit(UnitKind::embeddings), ends.frozen_prologue - ends.frozen_tied);
   const stage::State state = state_of(stage::StateQuestion{
@@ -286,6 +291,8 @@ void StageForm::share_buckets() {
   for (std::size_t i = 0; i < s_->machines.size(); ++i)
     for (std::size_t u = 0; u < units_.count; ++u)
       units_.units[u].share[i] = share(units_.units[u].elements, reduce_rate_[i]);
+  for (std::size_t i = 0; i < s_->machines.size(); ++i)
+    units_.of(UnitKind::final).share[i] += share(final_experts_, expert_rate_[i]);
   for (std::size_t kind = 0; kind < units_.kinds(); ++kind) {
     Unit& layer = units_.of(UnitKind::layer, kind);
     layer.bucket = row_staging_;

@@ -189,6 +189,7 @@ class StageForm {
   std::array<std::int64_t, kMostKinds> layers_of_{};  // by kind
   // Elements of a layer's experts that lie apart, by kind, and of all layers'.
   std::array<std::int64_t, kMostKinds> experts_of_{};
+  std::int64_t final_experts_ = 0;     // the same of the epilogue
   std::int64_t experts_ = 0;
   bool exchanges_ = false;             // rows with expert ranks
   bool staged_ = false, communicates_ = false, offloads_ = false;

@@ -70,6 +70,7 @@ void StageForm::make_spans(const Pieces& pieces) {
     });
     for (const UnitKind u : {UnitKind::final, UnitKind::embeddings, UnitKind::tied})
       add_span(spans_, unit(u).elements, 1);
+    add_span(expert_spans_, final_experts_, 1);
   } else {
     make_buckets(pieces);
   }
@@ -106,6 +107,7 @@ void StageForm::make_buckets(const Pieces& pieces) {
   spans_ = std::move(buckets.spans);
   if (experts_ > 0) {
     Buckets experts(s.bucket_bytes, gradient, communicates_, false);
+    if (last_) experts.add(pieces.epilogue_expert_parameters);
     each_run([&](std::size_t kind, std::int64_t layers) {
       experts.add(pieces.layers[kind].expert_parameters, layers);
     });

@@ -187,6 +187,14 @@ TEST_CASE("a module for multi-token prediction is a layer, a projection and thre
                            step_gemm_flops(*graph)).value();
   const double head = 6.0 * 8 * 7168 * 129280, projection = 6.0 * 8 * 2 * 7168 * 7168;
   CHECK(std::abs(mtp_step_gemm_flops(*graph).value() / (one_more + head + projection) - 1) < 1e-12);
+  // The same of a graph that has it; published counts leave it out.
+  const auto trained = build_graph(spec, {.seq_len = 8, .mtp = 1});
+  std::int64_t elements = 0;
+  for (const Parameter& p : trained->epilogue.parameters)
+    if (p.mtp && p.tied_to.empty()) elements += p.unsharded_elements;
+  CHECK(elements == mtp_parameter_count(*graph));
+  CHECK(parameter_count(*trained) == parameter_count(*graph));
+  CHECK(step_gemm_flops(*trained) - step_gemm_flops(*graph) == mtp_step_gemm_flops(*graph));
   spec.mtp_layers = 0;
   CHECK(mtp_parameter_count(*build_graph(spec, {})) == 0);
   CHECK(parse_spec(spec_to_json(*find_model("glm-4.5")), "again")->mtp_layers == 1);

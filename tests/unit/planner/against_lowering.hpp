@@ -64,6 +64,7 @@ planner::Question question_of(const Case& c, const models::ModelSpec& model, con
   job.global_batch = c.batch;
   job.lora_rank = c.lora_rank;
   job.quantization = c.quantization;
+  job.mtp_layers = model.mtp_layers;
   if (c.wide) job.reduce_dtype = core::DType::f32;
   return planner::make_question(model, job, profile, c.gpus).value();
 }

@@ -7,9 +7,12 @@ using namespace planner_test;
 namespace {
 
 // A Llama of eight layers by letters: dense (5632 wide), mixtures (16 experts of 1408, 2 a token),
-// or dense without rotation (n).
-models::ModelSpec llama_of(const std::string& letters) {
+// or dense without rotation (n); "+1": and a module for multi-token prediction behind them.
+models::ModelSpec llama_of(const std::string& letters_and_more) {
+  const std::size_t plus = letters_and_more.find('+');
+  const std::string letters = letters_and_more.substr(0, plus);
   models::ModelSpec spec;
+  if (plus != std::string::npos) spec.mtp_layers = letters_and_more[plus + 1] - '0';
   spec.name = letters;
   spec.family = models::Family::llama;
   spec.variants = models::variants_of(spec.family);
@@ -68,7 +71,11 @@ TEST_CASE("the closed form follows the lowering of models whose layers differ") 
       MixedCase{"gpt-oss-20b", "mixed", 8, 512, 32, {"data=4", "sharding=zero1|zero3"}},
       MixedCase{"deepseek-v2-lite", "mixed", 8, 512, 32, {"expert=2", "pipeline=1|4"}},
       MixedCase{"dddmdddm", "mixed", 8, 512, 32, {"sharding=zero3"}, "native", 16, "nf4"},
-      MixedCase{"ddmmmmmm", "mixed", 16, 2048, 16, {"context=2"}});
+      MixedCase{"ddmmmmmm", "mixed", 16, 2048, 16, {"context=2"}},
+      MixedCase{"ddmmmmmm+1", "mixed", 8, 512, 32, {"expert=1|2"}},
+      MixedCase{"dddddddd+2", "lean"},
+      MixedCase{"ddmmmmmm+1", "mixed", 8, 512, 32, {"expert=4", "sharding=zero2|zero3"}},
+      MixedCase{"ddmmmmmm+1", "mixed", 8, 512, 64, {"schedule=interleaved|zb_h1", "expert=2"}});
   INFO(c.layers << " on " << c.gpus << ", " << c.recipe);
   const bool overlap = GENERATE(true, false);
   const auto known = models::find_model(c.layers);

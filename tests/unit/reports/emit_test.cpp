@@ -95,6 +95,19 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
   });
   REQUIRE(uneven.ok());
   CHECK(has(uneven->text, "--pipeline-model-parallel-layout 'Et*4|t*5|t*3L'\n"));
+  const auto further = [](Plan& plan, Strategy& s) {
+    plan.model.mtp_layers = plan.job.mtp_layers = 1;
+    s.pipeline = 2;
+    s.schedule = Schedule::one_f_one_b;
+    s.stages = {17, 15};
+  };
+  const auto predicts = emitted("llama3-8b", "megatron", further);
+  if (!predicts.ok()) FAIL(core::to_text(predicts.problems()));
+  CHECK(has(predicts->text, "--pipeline-model-parallel-layout 'Et*17|t*15mL'\n"));
+  CHECK(has(predicts->text, "--mtp-num-layers 1\n"));
+  for (const char* framework : {"torchtitan", "deepspeed"})
+    CHECK(core::to_text(emitted("llama3-8b", framework, further).problems()).find("--mtp 0") !=
+          std::string::npos);
 }
 
 TEST_CASE("fp16 and GPUs without FlashAttention are emitted where the framework has them") {

@@ -316,8 +316,8 @@ TEST_CASE("layers are read as their columns say: windows in turn, shared experts
       "16,2,512,2,256,1");
   REQUIRE(shared.rows.size() == 1);
   CHECK(shared.rows.front().model.variants.shared_ffn == 512);
-  const std::int64_t layers = read_with("experts", "0").rows.front().model.layers;
-  CHECK(shared.rows.front().model.layers == layers + 1);
+  CHECK(shared.rows.front().model.mtp_layers == 1);
+  CHECK(shared.rows.front().job.mtp_layers == 1);
   const Rows latent = read_with("attention_kind,q_lora_rank,kv_lora_rank,qk_nope,qk_rope,v_head",
                                 "mla,64,32,128,64,128");
   REQUIRE(latent.rows.size() == 1);
