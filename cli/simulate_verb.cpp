@@ -21,6 +21,7 @@ constexpr std::string_view kSimulateExamples =
     "  planner simulate plan.json --trace trace.json      # open in ui.perfetto.dev\n"
     "  planner simulate plan.json --trace step.pftrace --ranks 0-3 --micro-batches 0..3\n"
     "  planner simulate plan.json --straggler rank=3,slowdown=1.5\n"
+    "  planner simulate plan.json --fabric dgx-superpod   # load of every link\n"
     "  planner simulate plan.json --chakra traces && planner simulate traces\n"
     "  planner simulate plan.json --mtbf 50000h --save 60s --restart 10min --scale 1,2,4,8,16";
 
@@ -29,7 +30,7 @@ struct SimulateWords {
   ChakraWords chakra;
   TraceWords traces;
   StepTraceWords trace;
-  std::optional<std::string> candidate, jitter, collectives, links;
+  std::optional<std::string> candidate, jitter, collectives, links, fabric;
   std::optional<std::string> scale, mtbf, save, restart, horizon;
   std::vector<std::string> stragglers, weak_links;
   bool unfold = false;
@@ -79,12 +80,19 @@ void read_links(const SimulateWords& words, planner::SimulateOptions& o,
     problems.push_back({"--collectives", "timed or flows", '"' + *words.collectives + '"', ""});
   if (words.links && *words.links != "shared" && *words.links != "exclusive")
     problems.push_back({"--links", "shared or exclusive", '"' + *words.links + '"', ""});
-  const bool of_links = words.links || !words.weak_links.empty();
+  const bool of_links = words.links || words.fabric || !words.weak_links.empty();
   if (of_links && words.collectives == "timed")
     problems.push_back({"--collectives", "flows where links are asked about", "timed", ""});
   if (!of_links && words.collectives != "flows") return;
   o.flows.emplace();
   if (words.links == "exclusive") o.flows->sharing = engine::Sharing::exclusive;
+  if (words.fabric) {
+    core::Result<hw_profiles::Fabric> fabric = hw_profiles::find_fabric(*words.fabric);
+    if (fabric.ok())
+      o.fabric = std::move(fabric).value();
+    else
+      core::append(problems, fabric);
+  }
   for (const std::string& text : words.weak_links) {
     const bool broken = text.find(',') == std::string::npos;
     const auto one = rank_value(broken ? text + ",share=0" : text, "share");
@@ -185,7 +193,8 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
       {"--scale", words.scale.has_value()}, {"--mtbf", words.mtbf.has_value()},
       {"--save", words.save.has_value()}, {"--restart", words.restart.has_value()},
       {"--horizon", words.horizon.has_value()}, {"--straggler", !words.stragglers.empty()},
-      {"--link-down", !words.weak_links.empty()}, {"--unfold", words.unfold},
+      {"--link-down", !words.weak_links.empty()}, {"--fabric", words.fabric.has_value()},
+      {"--unfold", words.unfold},
       {"--chakra", words.chakra.folder.has_value()},
       {"--chakra-ranks", words.chakra.ranks.has_value()}};
   const auto refuse = [&](const std::string& name) {
@@ -212,6 +221,8 @@ int simulate_verb(Arguments arguments) {
   set.text("--collectives", words.collectives, "HOW",
            "timed (default): each takes its predicted time; flows: messages share the links");
   set.text("--links", words.links, "HOW", "with flows: shared (default) or exclusive");
+  set.text("--fabric", words.fabric, "NAME|FILE",
+           "with flows: the switches between nodes, such as dgx-superpod (hw_profiles/fabrics)");
   set.texts("--link-down", words.weak_links, "rank=R[,share=X]",
             "a rank whose links keep the share X of their bandwidth, or fail; repeatable");
   set.text("--jitter", words.jitter, "SHARE", "kernel times vary by this share");

@@ -32,6 +32,17 @@ std::string conditions_text(const planner::SimulateOptions& o, TextStyle style) 
   text += wrapped(fmt::format("collectives move message by message over {} links",
                               shared ? "shared" : "exclusive"),
                   2, 4, style);
+  if (o.fabric)
+    text += wrapped(
+        fmt::format("nodes are joined by the fabric {} ({} routing{})", o.fabric->id,
+                    hw_profiles::name(o.fabric->routing),
+                    o.fabric->routing == hw_profiles::Routing::ecmp
+                        ? fmt::format(", seed {}", o.seed)
+                        : ""),
+        2, 4, style);
+  if (o.fabric)
+    for (const hw_profiles::Sourced& a : assumptions(*o.fabric))
+      text += wrapped(fmt::format("{} {} is {}", a.field, a.text, a.source), 4, 6, style);
   for (const engine::WeakLink& w : o.flows->weak)
     text += wrapped(w.share == 0 ? fmt::format("the links of rank {} are broken", w.rank)
                                  : fmt::format("the links of rank {} keep {} of their bandwidth",
@@ -137,6 +148,25 @@ std::string streams_text(const Simulation& s, TextStyle style) {
   return text;
 }
 
+// Of each kind of link the busiest.
+std::string loads_text(const Simulation& s, TextStyle style) {
+  if (s.loads.tiers.empty()) return "";
+  Table table({{"links", Align::left}, {"number"}, {"bandwidth"}, {"mean"}, {"busiest"},
+               {"", Align::left}, {"", Align::left}});
+  for (const planner::TierLoad& t : s.loads.tiers)
+    table.add({t.tier, core::count_text(t.links), to_text(t.rate),
+               s.loads.worst_of_alike ? "" : percent_text(t.mean), percent_text(t.most),
+               bar(t.most, bar_width(style) / 4, style), t.busiest});
+  std::string text = '\n' +
+                     painted("Load of the links over a step", Ink::heading, style) + '\n' +
+                     table.text(style);
+  if (s.loads.worst_of_alike)
+    text += wrapped("Ranks that are alike but for the hashes of their routes were simulated "
+                    "once, over the busiest of their links. --unfold simulates every rank.",
+                    2, 2, style);
+  return text;
+}
+
 std::string peak_text(const Simulation& s, TextStyle style) {
   const planner::PeakInstant& p = s.peak;
   const std::string where =
@@ -206,7 +236,8 @@ std::string simulation_text(const Simulation& s, TextStyle style) {
               Ink::heading, style);
   text += conditions_text(s.options, style);
   return text + '\n' + parts_text(s, style) + path_text(s, style) + streams_text(s, style) +
-         peak_text(s, style) + scaling_text(s, style) + goodput_text(s, style);
+         loads_text(s, style) + peak_text(s, style) + scaling_text(s, style) +
+         goodput_text(s, style);
 }
 
 std::string next_text(const Simulation& s, const std::string& plan_file,

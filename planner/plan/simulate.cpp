@@ -1,7 +1,6 @@
 #include "planner/plan/simulate.hpp"
 
 #include <algorithm>
-#include <memory>
 
 #include <fmt/format.h>
 
@@ -11,22 +10,21 @@
 #include "planner/evaluate/memory.hpp"
 #include "planner/evaluate/swept_time.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/plan/flow_stage.hpp"
 #include "planner/strategy/job_check.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/engine/critical_path.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/sweep.hpp"
 #include "sim/program/checker.hpp"
-#include "sim/program/traffic.hpp"
 
 namespace planner {
 namespace {
 
 // What can be played in a minute or two of one core, and recorded in memory.
 constexpr double kMostSimulated = 5e8, kMostRecorded = 5e7;
-// Where links are shared: messages that are played one by one, operations, and edges that are
-// compared to find ranks alike. A minute or two each.
-constexpr double kMostMessages = 5e8, kMostShared = 2e7, kMostEdges = 2e7;
+// Where links are shared.
+constexpr double kMostShared = 2e7;
 constexpr double kMostFailures = 1e7;
 
 // "500 M": a count that may be beyond what an int64 holds.
@@ -58,66 +56,8 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
           {"--mtbf", fmt::format("at most {} failures to play", whole_text(kMostFailures)),
            whole_text(failures), "a shorter --horizon"});
   }
-  if (!o.flows) return problems;
-  for (const engine::WeakLink& w : o.flows->weak) {
-    if (w.rank >= plan.gpus)
-      problems.push_back({"--link-down", fmt::format("a rank below {}", plan.gpus),
-                          fmt::format("rank={}", w.rank), "name a rank of the plan"});
-    if (w.share == 0 && plan.profile.node.internode_bandwidth.value() <= 0)
-      problems.push_back({"--link-down", "a network to go around a broken link", "none",
-                          "keep a share of the link: rank=3,share=0.5"});
-  }
+  append(problems, flow_problems(plan, o));
   return problems;
-}
-
-bool is_slowed(const SimulateOptions& o) {
-  return !o.stragglers.empty() || o.jitter > 0 || (o.flows && !o.flows->weak.empty());
-}
-
-// Messages of a step where so many ranks are played, at most: a collective of K members takes
-// K - 1 of each, an all-reduce twice as many.
-double messages_of(const program::Program& program, std::size_t played) {
-  double sum = 0;
-  for (const program::TrafficEntry& t : program::traffic(program))
-    sum += static_cast<double>(t.count) * 2 * (t.group_size - 1);
-  return sum * static_cast<double>(played);
-}
-
-// What messages move over, and who is alike on it. Null symmetry: every rank is played.
-struct Stage {
-  std::unique_ptr<const engine::Topology> topology;
-  std::unique_ptr<const engine::Symmetry> symmetry;
-
-  engine::Scene scene(const program::Program& program, const cost::Machine& machine,
-                      const SimulateOptions& o) const {
-    return {program, machine,
-            {.unfold = o.unfold || (o.flows && !symmetry),
-             .fold = symmetry ? &symmetry->fold() : nullptr, .parts = true,
-             .stragglers = o.stragglers, .jitter = o.jitter, .seed = o.seed}};
-  }
-  std::optional<engine::FlowOptions> flows(const SimulateOptions& o) const {
-    std::optional<engine::FlowOptions> flows = o.flows;
-    if (!flows) return flows;
-    flows->topology = topology.get();
-    flows->symmetry = symmetry.get();
-    return flows;
-  }
-};
-
-Stage make_stage(const program::Program& program, const cost::Machine& machine,
-                 const SimulateOptions& o) {
-  Stage stage;
-  if (!o.flows) return stage;
-  const int ranks = program.mesh.ranks();
-  stage.topology = std::make_unique<engine::Topology>(ranks, machine, o.flows->weak);
-  const bool folds = !o.unfold && o.jitter == 0 &&
-                     o.flows->sharing == engine::Sharing::shared && engine::can_fold(program) &&
-                     engine::count_edges(program) <= kMostEdges;
-  if (folds)
-    stage.symmetry = std::make_unique<engine::Symmetry>(
-        program, engine::groups_of(program, machine.gpus_per_node), *stage.topology,
-        engine::straggler_marks(ranks, o.stragglers));
-  return stage;
 }
 
 class Player {
@@ -125,7 +65,7 @@ class Player {
   Player(const Plan& plan, const program::Program& program, const cost::Machine& machine,
          const SimulateOptions& options)
       : plan_(plan), program_(program), machine_(machine), options_(options),
-        stage_(make_stage(program, machine, options)),
+        stage_(program, machine, options),
         scene_(stage_.scene(program, machine, options)) {}
 
   core::Problems problems() const {
@@ -142,16 +82,7 @@ class Player {
                options_.flows   ? "leave --collectives flows out"
                : options_.trace ? "leave --trace out"
                                 : "leave --unfold and --jitter out"}};
-    if (!options_.flows) return {};
-    const double messages = messages_of(program_, scene_.actors().size());
-    if (messages <= kMostMessages) return {};
-    return {{"--collectives flows",
-             fmt::format("a step of at most {} messages", whole_text(kMostMessages)),
-             fmt::format("{} between {} ranks that are not alike", whole_text(messages),
-                         scene_.actors().size()),
-             is_slowed(options_) ? "leave out what tells ranks apart: --straggler, --link-down, "
-                                   "--jitter"
-                                 : "leave --unfold out, or plan fewer --gpus"}};
+    return too_many_messages(program_, scene_.actors().size(), options_);
   }
 
   core::Result<Simulation> play(Simulation s) {
@@ -172,6 +103,7 @@ class Player {
     fill_streams(outcome, s);
     fill_path(record, s);
     for (const double bytes : outcome.wire_sent) s.wire_sent.push_back(bytes / outcome.steps);
+    if (options_.flows) s.loads = stage_.loads(outcome, s.time.step);
     fill_peak(worst, record, s);
     s.communication = communication_of(program_, machine_);
     if (options_.chakra) {
@@ -233,7 +165,7 @@ class Player {
   const program::Program& program_;
   const cost::Machine& machine_;
   const SimulateOptions& options_;
-  const Stage stage_;
+  const FlowStage stage_;
   engine::Scene scene_;
 };
 
@@ -242,8 +174,10 @@ Time healthy_time(const program::Program& program, const cost::Machine& machine,
                   const SimulateOptions& slowed) {
   SimulateOptions healthy;
   healthy.flows = slowed.flows;
+  healthy.fabric = slowed.fabric;
+  healthy.seed = slowed.seed;
   if (healthy.flows) healthy.flows->weak.clear();
-  const Stage stage = make_stage(program, machine, healthy);
+  const FlowStage stage(program, machine, healthy);
   const engine::Scene scene = stage.scene(program, machine, healthy);
   engine::EngineOptions o;
   o.flows = stage.flows(healthy);
@@ -287,7 +221,7 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
                                          stage::policy_of(plan.job, plan.profile.framework));
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
-  const cost::Machine machine = machine_for(plan.profile, plan.job);
+  const cost::Machine machine = machine_for(with_fabric(plan.profile, options), plan.job);
   Player player(plan, program, machine, options);
   problems = player.problems();
   if (!problems.empty()) return problems;

@@ -11,7 +11,9 @@
 // term of the step is longer (negative: shorter), which sum to step - healthy step. With failures,
 // goodput.step is the average time from one kept step to the next. Where a trace is wanted, `trace`
 // says its format, its bytes, which ranks and which micro-batches (first and last of each run) it
-// shows, and whether these are all.
+// shows, and whether these are all. With flows, `link_loads` has the load of each kind of link
+// (`tiers`), of each single link where these are at most 4,096 (`links`), and whether loads are
+// those of the busiest among alike links (`worst_of_alike`; `mean` is then null).
 
 #include <cstdint>
 #include <optional>
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "hw_profiles/fabric.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/plan/scaling.hpp"
 #include "sim/chakra/write.hpp"
@@ -44,6 +47,8 @@ struct SimulateOptions {
   std::uint64_t seed = 1;
   // Transfers as messages that share the machine's links, instead of each in its own time.
   std::optional<engine::FlowOptions> flows{};
+  // With flows: the network between nodes, in place of the profile's single one per node.
+  std::optional<hw_profiles::Fabric> fabric{};
   std::vector<std::int64_t> scale{};   // data-parallel copies to ask about
   std::optional<FailureOptions> failures{};
   std::optional<engine::TraceOptions> trace{};  // wanted
@@ -80,6 +85,27 @@ struct Goodput {
   engine::GoodputRun played;           // over the horizon, by the seed
 };
 
+// How busy links are over a step, as a share of what they can carry in it.
+struct LinkLoad {
+  std::string name;
+  double bytes = 0, share = 0;
+};
+// Of the links that are alike in their place.
+struct TierLoad {
+  std::string tier;                    // "NIC out"
+  core::BytesPerSecond rate;           // of the first
+  std::int64_t links = 0;
+  double mean = 0, most = 0;
+  std::string busiest{};               // the first of the busiest
+};
+struct LinkLoads {
+  std::vector<TierLoad> tiers;
+  std::vector<LinkLoad> links;         // where there are few enough to list
+  // Ranks were folded over hashed routes: every link shows the load of the busiest link of its
+  // class (engine/ways.hpp), so `mean` is not that of the links.
+  bool worst_of_alike = false;
+};
+
 struct Simulation {
   int candidate = 0;
   Strategy strategy;                   // resolved
@@ -101,6 +127,7 @@ struct Simulation {
   std::vector<ScalePoint> scaling;      // where asked for
   std::optional<Goodput> goodput;       // where asked for
   std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step
+  LinkLoads loads;                      // likewise
   SimulateOptions options;
   program::Trace trace;                // where wanted
   engine::ChakraGroups chakra_groups;  // likewise, of execution traces

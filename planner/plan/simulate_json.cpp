@@ -1,4 +1,6 @@
 // The file simulate/1.
+#include <fmt/format.h>
+
 #include "planner/evaluate/candidate_json.hpp"
 #include "planner/plan/simulate.hpp"
 
@@ -39,6 +41,14 @@ Json conditions_json(const SimulateOptions& o) {
   for (const engine::WeakLink& w : o.flows->weak)
     weak.push_back(Json::object({{"rank", w.rank}, {"share", w.share}}));
   json.set("weak_links", std::move(weak));
+  if (o.fabric) {
+    json.set("fabric", o.fabric->id);
+    json.set("routing", hw_profiles::name(o.fabric->routing));
+    Json assumed = Json::array();
+    for (const hw_profiles::Sourced& a : assumptions(*o.fabric))
+      assumed.push_back(fmt::format("{} {}: {}", a.field, a.text, a.source));
+    json.set("fabric_assumptions", std::move(assumed));
+  }
   return json;
 }
 
@@ -52,6 +62,23 @@ Json trace_json(const program::Trace& trace, program::TraceFormat format) {
        {"ranks", Json::array_of(trace.scope.ranks)},
        {"micro_batches", std::move(micro_batches)},
        {"whole", trace.scope.whole()}});
+}
+
+Json loads_json(const LinkLoads& loads) {
+  Json tiers = Json::array(), links = Json::array();
+  for (const TierLoad& t : loads.tiers)
+    tiers.push_back(Json::object({{"tier", t.tier},
+                                  {"links", t.links},
+                                  {"bandwidth", t.rate.value()},
+                                  {"mean", loads.worst_of_alike ? Json() : Json(t.mean)},
+                                  {"most", t.most},
+                                  {"busiest", t.busiest}}));
+  for (const LinkLoad& l : loads.links)
+    links.push_back(
+        Json::object({{"link", l.name}, {"bytes", l.bytes}, {"share", l.share}}));
+  return Json::object({{"tiers", std::move(tiers)},
+                       {"links", std::move(links)},
+                       {"worst_of_alike", loads.worst_of_alike}});
 }
 
 // The terms of `slow` less those of `healthy`.
@@ -125,6 +152,7 @@ std::string to_json_text(const Simulation& s) {
     Json sent = Json::array();
     for (const double bytes : s.wire_sent) sent.push_back(static_cast<std::int64_t>(bytes));
     root.set("wire_bytes_by_rank", std::move(sent));
+    root.set("link_loads", loads_json(s.loads));
   }
   if (s.options.trace) root.set("trace", trace_json(s.trace, s.options.trace->choice.format));
   if (!s.scaling.empty()) root.set("scaling", scaling_json(s.scaling));

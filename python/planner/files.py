@@ -153,6 +153,7 @@ class Simulation(Answer):
     streams: list[dict[str, Any]]
     critical_path: list[dict[str, Any]]
     wire_bytes_by_rank: list[int] | None = None
+    link_loads: dict[str, Any] | None = None
     trace: dict[str, Any] | None = None
     scaling: list[dict[str, Any]] | None = None
     goodput: dict[str, Any] | None = None

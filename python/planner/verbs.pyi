@@ -224,6 +224,8 @@ def simulate(
     # timed (default): each takes its predicted time; flows: messages share the links
     collectives: Value = None,
     links: Value = None,  # with flows: shared (default) or exclusive
+    # with flows: the switches between nodes, such as dgx-superpod (hw_profiles/fabrics)
+    fabric: Value = None,
     # a rank whose links keep the share X of their bandwidth, or fail; repeatable
     link_down: Values = None,
     jitter: Value = None,  # kernel times vary by this share

@@ -56,6 +56,7 @@ class Engine {
       outcome_.wire_sent.push_back(exchanges_->wires().bytes_sent(rank));
       outcome_.wire_received.push_back(exchanges_->wires().bytes_received(rank));
     }
+    if (exchanges_) outcome_.carried = exchanges_->wires().carried();
     return std::move(outcome_);
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "core/check.hpp"
@@ -78,7 +79,7 @@ void Exchanges::start(const Timetable& table, const Operation& op, std::span<con
   const double part = network_part(t, troupe, op.transfer_elements, plan.rounds * slowest.wire);
   const std::int64_t beside = op.duration / plan.rounds - slowest.latency -
                               static_cast<std::int64_t>(static_cast<double>(slowest.wire) * part);
-  wires_.start(token, plan, part < 1 ? thin_cast(plan, troupe, part) : troupe.cast, now, beside);
+  wires_.start(token, plan, part < 1 ? thin_cast(troupe, part) : troupe.cast, now, beside);
 }
 
 // Of a ring's bytes between nodes, what NCCL's method moves there: by its time, where it is
@@ -98,11 +99,12 @@ double Exchanges::network_part(const program::Transfer& t, const Troupe& troupe,
   return std::min(1.0, std::ceil(part * kSteps) / kSteps);
 }
 
-const Cast& Exchanges::thin_cast(const MessagePlan& plan, const Troupe& troupe, double part) {
+const Cast& Exchanges::thin_cast(const Troupe& troupe, double part) {
   const auto [at, fresh] = thin_casts_.try_emplace({&troupe, part});
   if (fresh)
     at->second =
-        wires_.cast(plan, troupe.cast.members, troupe.senders, troupe.receivers, part);
+        wires_.cast(troupe.folded.members,
+                    thinned(troupe.ways, part, wires_.topology(), wires_.symmetry()));
   return at->second;
 }
 
@@ -121,74 +123,57 @@ const Exchanges::Troupe& Exchanges::troupe_of(const program::Transfer& t, bool m
 
 Exchanges::Troupe Exchanges::make_troupe(const program::Transfer& t, std::vector<int> ranks) {
   Troupe troupe;
-  troupe.ranks = std::move(ranks);
-  const auto size = static_cast<int>(troupe.ranks.size());
-  const MessagePlan plan = message_plan(t.collective, t.algorithm, size, size, core::DType::u8);
-  std::map<int, int> kinds;
-  std::vector<int> members;
-  for (const int rank : troupe.ranks) {
-    const int of = scene_.fold().of[static_cast<std::size_t>(rank)];
-    const auto [at, fresh] = kinds.try_emplace(of, static_cast<int>(kinds.size()));
-    troupe.kinds.push_back(at->second);
-    if (fresh) members.push_back(scene_.fold().first[static_cast<std::size_t>(of)]);
-  }
-  tell_messages(plan, troupe);
-  std::vector<std::uint32_t> first;
-  const MessagePlan folded = fold_plan(plan, troupe.kinds, troupe.message_kinds, &first);
-  for (const std::uint32_t m : first) {
-    troupe.senders.push_back(troupe.ranks[static_cast<std::size_t>(plan.messages[m].from)]);
-    troupe.receivers.push_back(troupe.ranks[static_cast<std::size_t>(plan.messages[m].to)]);
-  }
+  troupe.size = static_cast<int>(ranks.size());
+  const MessagePlan plan =
+      message_plan(t.collective, t.algorithm, troupe.size, troupe.size, core::DType::u8);
   const int per_node = machine_.gpus_per_node;
-  troupe.place =
-      cost::place_of(scene_.program().mesh, t.group, troupe.ranks.front(), per_node);
+  troupe.place = cost::place_of(scene_.program().mesh, t.group, ranks.front(), per_node);
   if (troupe.place.nodes > 1)
     troupe.share = static_cast<double>(troupe.place.per_node) / per_node;
+  const Topology& topology = wires_.topology();
+  troupe.folded = fold_group(plan, ranks, topology, wires_.symmetry());
   std::int64_t slowest = -1;
-  for (std::size_t m = 0; m < troupe.senders.size(); ++m) {
-    const std::int64_t time =
-        expected(machine_, troupe.senders[m], troupe.receivers[m], 1e9, troupe.share).time();
+  for (const std::uint32_t m : troupe.folded.first) {
+    const int from = ranks[static_cast<std::size_t>(plan.messages[m].from)];
+    const int to = ranks[static_cast<std::size_t>(plan.messages[m].to)];
+    const std::int64_t time = expected(machine_, from, to, 1e9, troupe.share).time();
     if (time <= slowest) continue;
     slowest = time;
-    troupe.slowest_from = troupe.senders[m];
-    troupe.slowest_to = troupe.receivers[m];
+    troupe.slowest_from = from;
+    troupe.slowest_to = to;
   }
-  troupe.cast = wires_.cast(folded, std::move(members), troupe.senders, troupe.receivers);
+  troupe.ways = ways_of(plan, troupe.folded, alike_groups(t, std::move(ranks)), topology,
+                        wires_.symmetry());
+  troupe.cast = wires_.cast(troupe.folded.members, troupe.ways);
   return troupe;
 }
 
-// Alike are messages at one level of the plan, between alike ranks over alike links.
-void Exchanges::tell_messages(const MessagePlan& plan, Troupe& troupe) const {
-  if (plan.ring) return;
-  std::map<std::vector<std::uint32_t>, std::int64_t> known;
-  const std::vector<int> level = levels(plan);
-  Route route;
-  for (std::size_t m = 0; m < plan.messages.size(); ++m) {
-    const auto from = static_cast<std::size_t>(plan.messages[m].from);
-    const auto to = static_cast<std::size_t>(plan.messages[m].to);
-    std::vector<std::uint32_t> key{static_cast<std::uint32_t>(level[m]),
-                                   static_cast<std::uint32_t>(troupe.kinds[from]),
-                                   static_cast<std::uint32_t>(troupe.kinds[to])};
-    if (const Symmetry* symmetry = wires_.symmetry()) {
-      wires_.topology().route(troupe.ranks[from], troupe.ranks[to], route);
-      for (const std::uint32_t link : route.links) key.push_back(symmetry->class_of(link));
-    }
-    troupe.message_kinds.push_back(
-        known.try_emplace(std::move(key), static_cast<std::int64_t>(known.size())).first->second);
+// The group itself, and where routes are hashed all others that it stands for.
+std::vector<std::vector<int>> Exchanges::alike_groups(const program::Transfer& t,
+                                                      std::vector<int> ranks) const {
+  std::vector<std::vector<int>> groups{std::move(ranks)};
+  if (wires_.symmetry() == nullptr || !wires_.topology().hashed()) return groups;
+  const std::vector<int>& of = scene_.fold().of;
+  const auto fold_of = [&](int rank) { return of[static_cast<std::size_t>(rank)]; };
+  std::set<int> known{groups[0].front()};
+  for (int rank = 0; rank < static_cast<int>(of.size()); ++rank) {
+    if (fold_of(rank) != fold_of(groups[0].front())) continue;
+    std::vector<int> members = scene_.program().mesh.members(t.group, rank);
+    if (known.insert(members.front()).second) groups.push_back(std::move(members));
   }
+  return groups;
 }
 
 const MessagePlan& Exchanges::collective_plan(const program::Transfer& t, const Troupe& troupe,
                                               std::int64_t elements) {
   // Unfolded, groups of one size share a plan.
   const Troupe* own = wires_.symmetry() == nullptr ? nullptr : &troupe;
-  const auto size = static_cast<int>(troupe.ranks.size());
   const PlanKey key{static_cast<int>(t.collective), static_cast<int>(t.algorithm),
-                    size * 64 + static_cast<int>(t.wire_type), elements, own};
+                    troupe.size * 64 + static_cast<int>(t.wire_type), elements, own};
   const auto at = plans_.find(key);
   if (at != plans_.end()) return at->second;
-  MessagePlan plan = message_plan(t.collective, t.algorithm, size, elements, t.wire_type);
-  if (own != nullptr) plan = fold_plan(plan, troupe.kinds, troupe.message_kinds);
+  MessagePlan plan = message_plan(t.collective, t.algorithm, troupe.size, elements, t.wire_type);
+  if (own != nullptr) plan = fold_plan(plan, troupe.folded.kinds, troupe.folded.message_kinds);
   return plans_.emplace(key, std::move(plan)).first->second;
 }
 

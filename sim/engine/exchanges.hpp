@@ -58,10 +58,9 @@ class Exchanges {
  private:
   // A group of ranks in the way that one algorithm sees it.
   struct Troupe {
-    std::vector<int> ranks;            // of the whole group
-    std::vector<int> kinds;            // by rank: member of the folded plan
-    std::vector<std::int64_t> message_kinds;
-    std::vector<int> senders, receivers;  // by message of the folded plan: ranks
+    int size = 0;                      // of the whole group
+    FoldedGroup folded;
+    std::vector<Way> ways;             // by message of the folded plan
     Cast cast;
     int slowest_from = 0, slowest_to = 0;  // ranks of the slowest message of a ring
     cost::Place place;
@@ -73,12 +72,13 @@ class Exchanges {
   const Troupe& troupe_of(const program::Transfer& t, bool message,
                           std::span<const Party> parties);
   Troupe make_troupe(const program::Transfer& t, std::vector<int> ranks);
-  void tell_messages(const MessagePlan& plan, Troupe& troupe) const;
+  std::vector<std::vector<int>> alike_groups(const program::Transfer& t,
+                                             std::vector<int> ranks) const;
   const MessagePlan& collective_plan(const program::Transfer& t, const Troupe& troupe,
                                      std::int64_t elements);
   double network_part(const program::Transfer& t, const Troupe& troupe, std::int64_t elements,
                       std::int64_t ring_wires) const;
-  const Cast& thin_cast(const MessagePlan& plan, const Troupe& troupe, double part);
+  const Cast& thin_cast(const Troupe& troupe, double part);
   const MessagePlan& fan_out_plan(int others, std::int64_t bytes);
   std::uint32_t take_token(std::vector<std::uint32_t> nodes);
 

@@ -70,8 +70,7 @@ void Network::send(std::uint32_t message, std::uint32_t path, double bytes, std:
   const std::uint32_t f = insert(message, path, bytes, now);
   changed_.push_back(hops(path).front().link);
   if (bytes > 0) return;
-  flows_[f].end = now;
-  push_end(f);
+  move_end(f, now);
 }
 
 void Network::add(std::uint32_t message, const Path& path, double bytes, std::int64_t now) {
@@ -103,32 +102,60 @@ void Network::remove(std::uint32_t f) {
   --in_flight_;
 }
 
-bool Network::stands(const End& end) const {
-  const Flow& f = flows_[end.flow];
-  return f.live && f.arrival == end.arrival && f.end == end.time;
+bool Network::earlier(std::uint32_t a, std::uint32_t b) const {
+  const Flow &x = flows_[a], &y = flows_[b];
+  return x.end != y.end ? x.end < y.end : x.arrival < y.arrival;
 }
 
-void Network::push_end(std::uint32_t f) {
-  ends_.push_back({flows_[f].end, flows_[f].arrival, f});
-  std::ranges::push_heap(ends_, std::greater{});
-  drop_stale_ends();
+void Network::place_end(std::size_t at, std::uint32_t f) {
+  ends_[at] = f;
+  flows_[f].place = at;
 }
 
-void Network::drop_stale_ends() {
-  while (!ends_.empty() && !stands(ends_.front())) {
-    std::ranges::pop_heap(ends_, std::greater{});
-    ends_.pop_back();
+void Network::sift_up(std::size_t at) {
+  const std::uint32_t f = ends_[at];
+  for (; at > 0 && earlier(f, ends_[(at - 1) / 2]); at = (at - 1) / 2)
+    place_end(at, ends_[(at - 1) / 2]);
+  place_end(at, f);
+}
+
+void Network::sift_down(std::size_t at) {
+  const std::uint32_t f = ends_[at];
+  for (std::size_t child = 2 * at + 1; child < ends_.size(); child = 2 * at + 1) {
+    if (child + 1 < ends_.size() && earlier(ends_[child + 1], ends_[child])) ++child;
+    if (!earlier(ends_[child], f)) break;
+    place_end(at, ends_[child]);
+    at = child;
   }
+  place_end(at, f);
+}
+
+void Network::move_end(std::uint32_t f, std::int64_t time) {
+  flows_[f].end = time;
+  if (flows_[f].place == kNowhere) {
+    flows_[f].place = ends_.size();
+    ends_.push_back(f);
+  }
+  sift_up(flows_[f].place);
+  sift_down(flows_[f].place);
+}
+
+void Network::drop_end(std::uint32_t f) {
+  const std::size_t at = flows_[f].place;
+  const std::uint32_t last = ends_.back();
+  ends_.pop_back();
+  flows_[f].place = kNowhere;
+  if (last == f) return;
+  place_end(at, last);
+  sift_up(at);
+  sift_down(flows_[last].place);
 }
 
 void Network::collect_ended(std::int64_t now, std::vector<std::uint32_t>& ended) {
   ended_.clear();
-  while (!ends_.empty() && ends_.front().time <= now) {
-    ended_.push_back(ends_.front().flow);
-    flows_[ends_.front().flow].end = kNever;  // another entry of the same end is stale now
-    std::ranges::pop_heap(ends_, std::greater{});
-    ends_.pop_back();
-    drop_stale_ends();
+  while (next_end() <= now) {
+    ended_.push_back(ends_.front());
+    drop_end(ends_.front());
   }
   std::ranges::sort(ended_, {}, [this](std::uint32_t f) { return flows_[f].arrival; });
   for (const std::uint32_t f : ended_) ended.push_back(flows_[f].message);
@@ -142,7 +169,6 @@ void Network::settle(std::int64_t now, std::vector<std::uint32_t>& ended) {
   else
     take_turns(now);
   changed_.clear();
-  drop_stale_ends();
 }
 
 void Network::share(std::int64_t now) {
@@ -250,8 +276,7 @@ void Network::set_rate(std::uint32_t id, std::int64_t now) {
   // A hair's breadth above a whole picosecond is rounding, not another picosecond.
   const double lasts = std::ceil(f.left / f.rate * (1 - 1e-12));
   PLANNER_CHECK(lasts < 9e18, "a message that takes longer than the clock counts");
-  f.end = now + static_cast<std::int64_t>(lasts);
-  push_end(id);
+  move_end(id, now + static_cast<std::int64_t>(lasts));
 }
 
 }  // namespace engine

@@ -49,7 +49,7 @@ class Network {
 
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   // When the next message ends if nothing else happens.
-  std::int64_t next_end() const { return ends_.empty() ? kNever : ends_.front().time; }
+  std::int64_t next_end() const { return ends_.empty() ? kNever : flows_[ends_.front()].end; }
   // Messages that have ended by `now`, in the order of their arrival; the others share anew.
   void settle(std::int64_t now, std::vector<std::uint32_t>& ended);
 
@@ -75,29 +75,25 @@ class Network {
     double room = 0, users = 0, taken = 0;
     std::size_t open = 0;
   };
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
   struct Flow {
     std::uint32_t message = 0, path = 0;
     double bytes = 0, left = 0, rate = 0;
     std::int64_t since = 0, end = kNever;
     std::uint64_t arrival = 0;
+    std::size_t place = kNowhere;      // in ends_
     double next_rate = 0;              // while rates are found
     bool live = false, filled = false;
     std::uint32_t seen = 0;
   };
-  struct End {
-    std::int64_t time = 0;
-    std::uint64_t arrival = 0;
-    std::uint32_t flow = 0;
-    friend bool operator>(const End& a, const End& b) {
-      return a.time != b.time ? a.time > b.time : a.arrival > b.arrival;
-    }
-  };
-
   std::uint32_t insert(std::uint32_t message, std::uint32_t path, double bytes, std::int64_t now);
   void remove(std::uint32_t flow);
-  bool stands(const End& end) const;
-  void push_end(std::uint32_t flow);
-  void drop_stale_ends();
+  bool earlier(std::uint32_t a, std::uint32_t b) const;
+  void place_end(std::size_t at, std::uint32_t flow);
+  void sift_up(std::size_t at);
+  void sift_down(std::size_t at);
+  void move_end(std::uint32_t flow, std::int64_t time);
+  void drop_end(std::uint32_t flow);
   void collect_ended(std::int64_t now, std::vector<std::uint32_t>& ended);
   void share(std::int64_t now);
   void find_part(std::uint32_t link);
@@ -112,7 +108,7 @@ class Network {
   std::vector<std::uint32_t> first_hop_{0};
   std::vector<Flow> flows_;
   std::vector<std::uint32_t> free_;
-  std::vector<End> ends_;              // heap; some are stale, the front never is
+  std::vector<std::uint32_t> ends_;    // heap of flows that have an end, the first in front
   std::vector<std::uint32_t> order_;   // exclusive: flows in the order of arrival
   std::vector<std::uint32_t> changed_;  // links where messages began or ended since settle()
   std::vector<std::uint32_t> part_links_, part_flows_, touched_, ended_;

@@ -72,6 +72,9 @@ struct Outcome {
   PathTimes critical_path{};
   // Under fidelity flows: bytes by rank, of all steps played.
   std::vector<double> wire_sent{}, wire_received{};
+  // Likewise, bytes by link of the topology. Where ranks are folded over hashed routes, every link
+  // has the bytes of the busiest link of its class (ways.hpp).
+  std::vector<double> carried{};
 
   const Account& account(std::size_t actor, int step) const {
     return accounts[actor * static_cast<std::size_t>(steps) + static_cast<std::size_t>(step)];

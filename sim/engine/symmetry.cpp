@@ -3,6 +3,7 @@
 #include <bit>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "core/check.hpp"
@@ -47,10 +48,10 @@ class Edges {
   struct Edge {
     std::uint32_t from = 0, to = 0;
     std::uint64_t kind = 0;            // pattern and level
-    std::uint32_t first_link = 0, last_link = 0;
+    std::uint32_t first_hop = 0, last_hop = 0;
   };
   std::vector<Edge> edges;
-  std::vector<std::uint32_t> links;    // of all edges
+  std::vector<Network::Hop> hops;      // of all edges
 
   Edges(const program::Program& p, const Topology& topology) : topology_(topology) {
     std::vector<std::vector<Pattern>> of_class(p.classes.size());
@@ -85,18 +86,19 @@ class Edges {
     return shape;
   }
 
-  void enter(const Pattern& pattern, const std::vector<int>& members) {
+  void enter(const Pattern& pattern, std::span<const int> members) {
     const Shape& shape = shape_of(pattern, static_cast<int>(members.size()));
     for (std::size_t m = 0; m < shape.plan.messages.size(); ++m) {
       const Message& message = shape.plan.messages[m];
       const int from = members[static_cast<std::size_t>(message.from)];
       const int to = members[static_cast<std::size_t>(message.to)];
-      topology_.route(from, to, route_);
-      const auto first = static_cast<std::uint32_t>(links.size());
-      links.insert(links.end(), route_.links.begin(), route_.links.end());
+      const std::span<const int> ring = shape.plan.ring ? members : std::span<const int>();
+      topology_.route(from, to, ring, true, route_);
+      const auto first = static_cast<std::uint32_t>(hops.size());
+      hops.insert(hops.end(), route_.hops.begin(), route_.hops.end());
       edges.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to),
                        shape.kind + static_cast<std::uint64_t>(shape.level[m]), first,
-                       static_cast<std::uint32_t>(links.size())});
+                       static_cast<std::uint32_t>(hops.size())});
     }
   }
 
@@ -110,15 +112,26 @@ void add_edges(const Edges& all, const Fold& ranks, const Fold& links,
                std::vector<FoldKey>& rank_keys, std::vector<FoldKey>& link_keys) {
   std::vector<FoldKey> sent(rank_keys.size()), taken(rank_keys.size()), crossed(link_keys.size());
   for (const Edges::Edge& e : all.edges) {
+    const std::span<const Network::Hop> hops =
+        std::span(all.hops).subspan(e.first_hop, e.last_hop - e.first_hop);
+    FoldKey path{};
+    for (const Network::Hop& h : hops) {
+      FoldKey hop = key_of(static_cast<std::uint64_t>(links.of[h.link]));
+      add(hop, std::bit_cast<std::uint64_t>(h.weight));
+      add_any_order(path, hop);
+    }
     FoldKey key = key_of(e.kind);
-    add(key, static_cast<std::uint64_t>(ranks.of[e.from]));
-    add(key, static_cast<std::uint64_t>(ranks.of[e.to]));
-    for (std::uint32_t l = e.first_link; l < e.last_link; ++l)
-      add(key, static_cast<std::uint64_t>(links.of[all.links[l]]));
+    for (const std::uint64_t part : {std::uint64_t{static_cast<std::uint32_t>(ranks.of[e.from])},
+                                     std::uint64_t{static_cast<std::uint32_t>(ranks.of[e.to])},
+                                     path[0], path[1]})
+      add(key, part);
     add_any_order(sent[e.from], key);
     add_any_order(taken[e.to], key);
-    for (std::uint32_t l = e.first_link; l < e.last_link; ++l)
-      add_any_order(crossed[all.links[l]], key);
+    for (const Network::Hop& h : hops) {
+      FoldKey crossing = key;
+      add(crossing, std::bit_cast<std::uint64_t>(h.weight));
+      add_any_order(crossed[h.link], crossing);
+    }
   }
   for (std::size_t rank = 0; rank < rank_keys.size(); ++rank)
     for (const std::uint64_t part : {sent[rank][0], sent[rank][1], taken[rank][0], taken[rank][1]})

@@ -8,8 +8,10 @@
 // refinement). By induction over time, alike ranks are at the same point of the step, alike
 // messages have as much left, and progressive filling gives them one rate; so what is played for
 // one of each is what happens to all (tests hold folded and unfolded steps against each other).
-// Ranks on the same place in their node fold, and nodes, rails and pods that carry the same load;
-// a straggler or a weak link tells everyone apart who is at another distance from it.
+// Where routes depend on hashes, the symmetry is that of evenly spread routes; ways.hpp says what
+// that leaves out. Ranks on the same place in their node fold, and nodes, rails and pods that
+// carry the same load; a straggler or a weak link tells everyone apart who is at another distance
+// from it.
 //
 // O(edges x links of a route) per round, where an edge is a message of one round of one group.
 // Immutable after building; thread-safe to read.

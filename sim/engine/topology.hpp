@@ -1,19 +1,28 @@
 #pragma once
 // Topology: the links of a machine, and the way that a message takes from one rank to another.
 //
-// Links: each GPU's ports out and in (machine.link), bridged pairs (machine.pair), each node's
-// network out and in (machine.internode). A message inside a node crosses two ports, or the bridge;
-// between nodes also both networks. It begins one latency after what it follows. What a profile's
-// single bandwidth per GPU leaves out (switches, PCIe trees, host memory) is not shared here
-// either.
+// Inside a node: each GPU's ports out and in (machine.link), bridged pairs (machine.pair). Between
+// nodes, either one network out and in per node (machine.internode), or the NICs and switches of a
+// fabric (switches.hpp). A message inside a node crosses two ports, or the bridge; between nodes
+// also both networks, or a NIC out, the links between switches, and a NIC in. It begins one latency
+// after what it follows. What a profile's single bandwidth per GPU leaves out (NVSwitches, PCIe
+// trees, host memory) is not shared here either.
+//
+// Over a fabric a ring spreads evenly over the NICs of all its members in the node, as NCCL's
+// channels do. Any other message takes the NIC of its receiver's place in the node: the sender
+// hands it over inside its own node first (NCCL's PXN), which is not counted.
 //
 // Immutable after building; thread-safe to read.
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sim/cost/machine.hpp"
+#include "sim/engine/network.hpp"
+#include "sim/engine/switches.hpp"
 
 namespace engine {
 
@@ -24,38 +33,55 @@ struct WeakLink {
   double share = 1;
 };
 
-enum class LinkKind : std::uint8_t { port_out, port_in, pair, node_out, node_in };
+enum class LinkKind : std::uint8_t {
+  port_out, port_in, pair, node_out, node_in, nic_out, nic_in, between_switches
+};
 constexpr bool is_network(LinkKind kind) { return kind >= LinkKind::node_out; }
 
 struct TopologyLink {
   LinkKind kind{};
-  std::uint32_t at = 0;                // of its kind: rank, pair or node
+  std::uint32_t at = 0;                // of its kind: rank, pair, node, NIC or link of the switches
   double rate = 0;                     // bytes per picosecond
 };
 
 struct Route {
-  std::vector<std::uint32_t> links;    // no link twice
+  std::vector<Network::Hop> hops;      // weight: the part of the message that crosses the link
   std::int64_t latency = 0;            // picoseconds
 };
 
 class Topology {
  public:
   Topology(int ranks, const cost::Machine& machine, std::span<const WeakLink> weak);
+  // REQUIRES: the fabric has room for the nodes. seed: of the hashes.
+  Topology(int ranks, const cost::Machine& machine, std::span<const WeakLink> weak,
+           const hw_profiles::Fabric& fabric, std::uint64_t seed);
 
   int ranks() const { return static_cast<int>(broken_.size()); }
   const std::vector<TopologyLink>& links() const { return links_; }
+  // "GPU 3 out", "node 0 NIC 2 in", "leaf 1 to spine 4"; and what is alike in its place: "GPU out".
+  std::string name(std::uint32_t link) const;
+  std::string tier(std::uint32_t link) const;
+  // Whether routes depend on hashes, so that links alike in their place carry different loads.
+  bool hashed() const { return hashed_; }
   // Whether a message between these two can arrive: broken links need a network to go around.
   bool reaches(int from, int to) const;
-  // REQUIRES: reaches(from, to).
-  void route(int from, int to, Route& out) const;
+  // ring: the members of the ring that the message belongs to, empty for any other message.
+  // spread: as if it went over all equal ways evenly, whatever the routing. REQUIRES: reaches().
+  void route(int from, int to, std::span<const int> ring, bool spread, Route& out) const;
 
  private:
+  void build(int ranks, const cost::Machine& m, std::span<const WeakLink> weak, bool network);
   std::uint32_t add(LinkKind kind, std::size_t at, double rate);
+  void route_network(int from, int to, std::span<const int> ring, bool spread, Route& out) const;
+  void add_nics(int place, std::vector<int>& nics) const;
 
-  int per_node_;
-  std::int64_t latency_, pair_latency_, network_latency_;
+  int per_node_, nics_ = 0;
+  std::int64_t latency_, pair_latency_, network_latency_, switch_latency_ = 0;
+  bool hashed_ = false;
   std::vector<TopologyLink> links_;
-  std::vector<std::uint32_t> port_out_, port_in_, pair_, node_out_, node_in_;
+  std::vector<std::uint32_t> port_out_, port_in_, pair_, node_out_, node_in_, nic_out_, nic_in_;
+  std::uint32_t first_between_ = 0;    // link: the first between switches
+  std::optional<Switches> switches_;
   std::vector<bool> broken_;
 };
 

@@ -30,56 +30,36 @@ double Wires::carried(std::uint32_t link) const {
   return network_.carried(symmetry_ == nullptr ? link : symmetry_->class_of(link));
 }
 
-// messages: as many alike ones as there are on the whole machine, of which `copies` leave each
-// sender.
-std::uint32_t Wires::path(const Route& route, double messages, double copies, double thin) {
-  std::map<std::uint32_t, double> weights;
-  for (const std::uint32_t link : route.links) {
-    const double part = is_network(topology_.links()[link].kind) ? thin : 1;
-    if (symmetry_ == nullptr) {
-      weights[link] += part;
-      continue;
-    }
-    const std::uint32_t c = symmetry_->class_of(link);
-    weights[c] += messages * copies / symmetry_->classes()[c].links * part;
-  }
-  std::vector<std::pair<std::uint32_t, double>> key(weights.begin(), weights.end());
+std::vector<double> Wires::carried() const {
+  std::vector<double> bytes;
+  for (std::uint32_t link = 0; link < topology_.links().size(); ++link)
+    bytes.push_back(carried(link));
+  return bytes;
+}
+
+std::uint32_t Wires::path(std::span<const Network::Hop> hops) {
+  std::vector<std::pair<std::uint32_t, double>> key;
+  for (const Network::Hop& h : hops) key.emplace_back(h.link, h.weight);
   const auto at = paths_.find(key);
   if (at != paths_.end()) return at->second;
-  std::vector<Network::Hop> hops;
-  for (const auto& [link, weight] : key) hops.push_back({link, weight});
   return paths_.emplace(std::move(key), network_.add_path(hops)).first->second;
 }
 
-Cast Wires::cast(const MessagePlan& plan, std::vector<int> members) {
-  std::vector<int> senders, receivers;
-  for (const Message& m : plan.messages) {
-    senders.push_back(members[static_cast<std::size_t>(m.from)]);
-    receivers.push_back(members[static_cast<std::size_t>(m.to)]);
-  }
-  return cast(plan, std::move(members), senders, receivers);
+Cast Wires::cast(const MessagePlan& plan, const std::vector<int>& members) {
+  PLANNER_CHECK(symmetry_ == nullptr);
+  const FoldedGroup group = fold_group(plan, members, topology_, nullptr);
+  return cast(members, ways_of(plan, group, {&members, 1}, topology_, nullptr));
 }
 
-Cast Wires::cast(const MessagePlan& plan, std::vector<int> members, std::span<const int> senders,
-                 std::span<const int> receivers, double thin) {
-  PLANNER_CHECK(senders.size() == plan.messages.size() && receivers.size() == senders.size());
+Cast Wires::cast(std::vector<int> members, std::span<const Way> ways) {
   Cast cast;
   cast.members = std::move(members);
-  Route route;
-  std::size_t crossed = 0;
-  for (std::size_t m = 0; m < senders.size(); ++m) {
-    topology_.route(senders[m], receivers[m], route);
-    double alike = 1;
-    if (symmetry_ != nullptr) {
-      const Fold& fold = symmetry_->fold();
-      const int of = fold.of[static_cast<std::size_t>(senders[m])];
-      alike = fold.ranks[static_cast<std::size_t>(of)];
-    }
-    cast.paths.push_back(path(route, alike, plan.messages[m].copies, thin));
-    cast.latencies.push_back(route.latency);
-    for (const Network::Hop& h : network_.hops(cast.paths.back())) cast.links.push_back(h.link);
+  for (const Way& way : ways) {
+    cast.paths.push_back(path(way.hops));
+    cast.latencies.push_back(way.latency);
+    for (const Network::Hop& h : way.hops) cast.links.push_back(h.link);
   }
-  crossed = cast.links.size();
+  const std::size_t crossed = cast.links.size();
   std::ranges::sort(cast.links);
   const auto again = std::ranges::unique(cast.links);
   cast.links.erase(again.begin(), again.end());

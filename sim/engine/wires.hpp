@@ -25,6 +25,7 @@
 #include "sim/engine/network.hpp"
 #include "sim/engine/symmetry.hpp"
 #include "sim/engine/topology.hpp"
+#include "sim/engine/ways.hpp"
 
 namespace engine {
 
@@ -48,13 +49,10 @@ class Wires {
   const Topology& topology() const { return topology_; }
   const Symmetry* symmetry() const { return symmetry_; }
 
-  // members: the plan's, in order. senders, receivers: by message, the ranks between which it goes
-  // (of folded members, one pair of those that they stand for). thin: of its bytes, the part that
-  // a message moves over the links between nodes.
-  Cast cast(const MessagePlan& plan, std::vector<int> members, std::span<const int> senders,
-            std::span<const int> receivers, double thin = 1);
-  // The plan's members are these ranks themselves.
-  Cast cast(const MessagePlan& plan, std::vector<int> members);
+  // members: the plan's, in order; ways: by message.
+  Cast cast(std::vector<int> members, std::span<const Way> ways);
+  // Of the plan's own ranks, without a symmetry.
+  Cast cast(const MessagePlan& plan, const std::vector<int>& members);
 
   // Moves a plan's messages from now on, each `beside` later than its latency says (earlier, where
   // negative, but not before what it follows). token: the owner's. plan and cast outlive it.
@@ -74,6 +72,7 @@ class Wires {
   double bytes_received(int rank) const { return received_[stand_in(rank)]; }
   // Bytes that a link of the topology has carried, of what has ended.
   double carried(std::uint32_t link) const;
+  std::vector<double> carried() const;
   // Exchanges that were stepped together to their end, and all.
   std::uint64_t stepped_together() const { return stepped_together_; }
   std::uint64_t exchanges() const { return started_; }
@@ -120,7 +119,7 @@ class Wires {
   static constexpr std::uint32_t kNobody = 0xffffffff;
 
   std::size_t stand_in(int rank) const;
-  std::uint32_t path(const Route& route, double messages, double copies, double thin);
+  std::uint32_t path(std::span<const Network::Hop> hops);
   std::uint32_t take_exchange();
   bool free_of_others(const Cast& cast, std::int64_t now);
   const Course& course_of(const Exchange& x);

@@ -82,6 +82,31 @@ if grep -q '"ranks_played": 16' out.txt; then complain 'alike ranks were played 
 expect 0 '' simulate data.json --collectives flows --trace every.json --json --unfold
 if ! grep -q '"ranks_played": 16' out.txt; then complain 'not every rank was played'; fi
 if ! cmp -s flows.json every.json; then complain 'flows of alike ranks are not those of all'; fi
+# Fabrics: the load of the links, one seed one answer, and files that cannot be meant.
+expect 0 '' simulate data.json --fabric dgx-superpod
+if ! grep -q 'NIC out' out.txt; then complain 'no load of the links'; fi
+if ! grep -q 'cores 16 is assumed: ' out.txt; then complain 'no word of what the fabric assumes'; fi
+expect 0 '' simulate data.json --fabric meta-roce-24k --seed 3 --trace hashed.json --json
+cp out.txt seed3.json
+expect 0 '' simulate data.json --fabric meta-roce-24k --seed 3 --trace again.json --json
+if ! cmp -s out.txt seed3.json || ! cmp -s hashed.json again.json; then
+  complain 'the same hashes gave other bytes'
+fi
+if ! grep -q '"link_loads"' out.txt; then complain 'no loads in the file'; fi
+expect 2 'did you mean' simulate data.json --fabric dgx-superpot
+expect 2 'flows where' simulate data.json --collectives timed --fabric dgx-superpod
+cat >small.json <<'END'
+{"schema": "fabric/1", "id": "small", "nics_per_node": ["8", "test"],
+ "nic_bandwidth": ["400 Gbps", "test"], "nic_efficiency": ["1", "test"], "routing": ["ecmp", "test"],
+ "shape": "torus", "link_bandwidth": ["400 Gbps", "test"], "dimensions": ["1", "test"]}
+END
+expect 2 'room for the plan.s 2 nodes' simulate data.json --fabric small.json
+sed 's/"id": "small",/"id": "small", "gpus_per_node": ["72", "test"],/' small.json >rack.json
+expect 2 'for nodes of 72.*plan with --gpus-per-node 72' simulate data.json --fabric rack.json
+sed 's/"1", "test"\]}/"1000x1000", "test"]}/' small.json >million.json
+expect 2 'at most 4096 nodes' simulate data.json --fabric million.json
+sed 's/"400 Gbps", "test"\], "dim/"0 Gbps", "test"], "dim/' small.json >zero.json
+expect 2 'link_bandwidth' simulate data.json --fabric zero.json
 expect 0 '' --model gpt2-124m --gpus 1024xh100-sxm-80g --quiet --out many.json
 expect 0 '' simulate many.json --collectives flows
 expect 0 '' simulate plan.json --links exclusive --link-down rank=1,share=0.5

@@ -89,6 +89,7 @@ class Schemas(unittest.TestCase):
                        "--mtbf", "50000h", "--save", "60s", "--restart", "10min", "--chakra",
                        traces, "--trace", os.path.join(folder, "step.json"))
             self.check("simulate", plan, "--collectives", "flows")
+            self.check("simulate", plan, "--fabric", "dgx-superpod")
             self.check("simulate", traces)
             self.check("compare", plan, plan)
             self.check("compare", plan, "--strategies")

@@ -1,34 +1,25 @@
 // Steps whose messages share links: alike ranks played once, and rings stepped together, give what
 // every rank and every message gives.
 #include "core/random.hpp"
-#include "sim/engine/engine.hpp"
 #include "sim/engine/symmetry.hpp"
+#include "tests/unit/engine/folded_flows.hpp"
 #include "tests/unit/engine/pipelines.hpp"
 #include "tests/unit/engine/random_programs.hpp"
 #include "tests/unit/engine/small_space.hpp"
 
 using engine::Outcome;
-using engine::Scene;
+using engine_test::flows_over;
 using engine_test::Lowered;
 using engine_test::Space;
 
 namespace {
 
-Outcome played(const program::Program& p, const cost::Machine& machine,
-               const engine::Topology& topology, const engine::Symmetry* symmetry) {
-  const Scene scene(p, machine,
-                    {.unfold = symmetry == nullptr,
-                     .fold = symmetry == nullptr ? nullptr : &symmetry->fold()});
-  engine::FlowOptions flows{.topology = &topology, .symmetry = symmetry};
-  return engine::run(scene, {.steps = 2, .flows = std::move(flows), .machine = &machine});
-}
-
 // Returns how many ranks were played of those that there are.
 double fold_share(const program::Program& p, const cost::Machine& machine,
                   const engine::Topology& topology) {
   const engine::Symmetry symmetry(p, engine::groups_of(p, machine.gpus_per_node), topology, {});
-  const Outcome folded = played(p, machine, topology, &symmetry);
-  const Outcome each = played(p, machine, topology, nullptr);
+  const Outcome folded = flows_over(p, machine, topology, &symmetry);
+  const Outcome each = flows_over(p, machine, topology, nullptr);
   const engine::Fold& fold = symmetry.fold();
   for (std::size_t rank = 0; rank < fold.of.size(); ++rank) {
     INFO("rank " << rank);

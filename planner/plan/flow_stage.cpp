@@ -1,0 +1,171 @@
+#include "planner/plan/flow_stage.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "core/parse_units.hpp"
+#include "sim/program/traffic.hpp"
+
+namespace planner {
+namespace {
+
+// Messages that are played one by one, and edges that are compared to find ranks alike: a minute or
+// two of one core each.
+constexpr double kMostMessages = 5e8, kMostEdges = 2e7;
+// Where routes are hashed so many ranks are played one by one, and of more those that are alike but
+// for the hashes.
+constexpr int kMostHashedApart = 64;
+constexpr std::size_t kMostListed = 4096;  // links
+// Of a fabric: links between switches, and entries of the table of distances, which has one for
+// every switch and every switch that nodes are attached to (two bytes each).
+constexpr std::int64_t kMostFabricLinks = 1'000'000, kMostDistances = 50'000'000;
+
+std::int64_t nodes_of(const Plan& plan) {
+  const std::int64_t per_node = plan.profile.node.gpus_per_node;
+  return (plan.gpus + per_node - 1) / per_node;
+}
+
+// Messages of a step, at most: a collective of K members takes K - 1 of each, an all-reduce twice
+// as many.
+double messages_of(const program::Program& program, std::size_t played) {
+  double sum = 0;
+  for (const program::TrafficEntry& t : program::traffic(program))
+    sum += static_cast<double>(t.count) * 2 * (t.group_size - 1);
+  return sum * static_cast<double>(played);
+}
+
+std::string rough_text(double count) {
+  return core::count_text(static_cast<std::int64_t>(std::min(count, 9e18)));
+}
+
+// Why a fabric cannot join the plan's nodes.
+core::Problems fabric_problems(const hw_profiles::Fabric& fabric, const Plan& plan) {
+  const std::int64_t nodes = nodes_of(plan), per_node = plan.profile.node.gpus_per_node;
+  if (fabric.gpus_per_node > 0 && fabric.gpus_per_node != per_node)
+    return {{"--fabric", fmt::format("a fabric for the plan's nodes of {} GPUs", per_node),
+             fmt::format("{} for nodes of {}", fabric.id, fabric.gpus_per_node),
+             fmt::format("plan with --gpus-per-node {}", fabric.gpus_per_node)}};
+  if (nodes > room(fabric))
+    return {{"--fabric", fmt::format("room for the plan's {} nodes", nodes),
+             fmt::format("{} for {}", fabric.id, room(fabric)),
+             "add nodes to the fabric's file, or plan fewer --gpus"}};
+  const hw_profiles::FabricSize size = size_of(fabric, nodes);
+  if (size.links <= kMostFabricLinks && size.switches * size.leaves <= kMostDistances) return {};
+  return {{"--fabric",
+           fmt::format("at most {} links between switches, and {} switches times leaves",
+                       core::count_text(kMostFabricLinks), core::count_text(kMostDistances)),
+           fmt::format("{} links, {} switches and {} leaves for the plan's {} nodes",
+                       core::count_text(size.links), core::count_text(size.switches),
+                       core::count_text(size.leaves), nodes),
+           "state larger or fewer switches in the fabric's file, or plan fewer --gpus"}};
+}
+
+}  // namespace
+
+FlowStage::FlowStage(const program::Program& program, const cost::Machine& machine,
+                     const SimulateOptions& o) {
+  if (!o.flows) return;
+  const int ranks = program.mesh.ranks();
+  topology_ = o.fabric ? std::make_unique<engine::Topology>(ranks, machine, o.flows->weak,
+                                                            *o.fabric, o.seed)
+                       : std::make_unique<engine::Topology>(ranks, machine, o.flows->weak);
+  const bool folds = !o.unfold && o.jitter == 0 &&
+                     o.flows->sharing == engine::Sharing::shared && engine::can_fold(program) &&
+                     engine::count_edges(program) <= kMostEdges &&
+                     (!topology_->hashed() || ranks > kMostHashedApart);
+  if (folds)
+    symmetry_ = std::make_unique<engine::Symmetry>(
+        program, engine::groups_of(program, machine.gpus_per_node), *topology_,
+        engine::straggler_marks(ranks, o.stragglers));
+  // Where no two ranks are alike, hashed routes need no bounds: all of them are played.
+  if (symmetry_ && symmetry_->fold().count() == ranks) symmetry_.reset();
+}
+
+engine::Scene FlowStage::scene(const program::Program& program, const cost::Machine& machine,
+                               const SimulateOptions& o) const {
+  return {program, machine,
+          {.unfold = o.unfold || (o.flows && !symmetry_),
+           .fold = symmetry_ ? &symmetry_->fold() : nullptr, .parts = true,
+           .stragglers = o.stragglers, .jitter = o.jitter, .seed = o.seed}};
+}
+
+std::optional<engine::FlowOptions> FlowStage::flows(const SimulateOptions& o) const {
+  std::optional<engine::FlowOptions> flows = o.flows;
+  if (!flows) return flows;
+  flows->topology = topology_.get();
+  flows->symmetry = symmetry_.get();
+  return flows;
+}
+
+LinkLoads FlowStage::loads(const engine::Outcome& outcome, core::Seconds step) const {
+  LinkLoads loads;
+  loads.worst_of_alike = symmetry_ && topology_->hashed();
+  std::map<std::string, std::size_t> known;
+  const std::vector<engine::TopologyLink>& links = topology_->links();
+  for (std::uint32_t l = 0; l < links.size(); ++l) {
+    const double bytes = outcome.carried[l] / outcome.steps;
+    const double most = links[l].rate * 1e12 * step.value();
+    const double share = most > 0 ? bytes / most : 0;
+    const auto [at, fresh] = known.try_emplace(topology_->tier(l), loads.tiers.size());
+    if (fresh)
+      loads.tiers.push_back(
+          {.tier = at->first, .rate = core::BytesPerSecond(links[l].rate * 1e12)});
+    TierLoad& tier = loads.tiers[at->second];
+    ++tier.links;
+    tier.mean += share;
+    if (tier.busiest.empty() || share > tier.most) {
+      tier.most = share;
+      tier.busiest = topology_->name(l);
+    }
+    if (links.size() <= kMostListed) loads.links.push_back({topology_->name(l), bytes, share});
+  }
+  for (TierLoad& tier : loads.tiers) tier.mean /= static_cast<double>(tier.links);
+  return loads;
+}
+
+core::Problems flow_problems(const Plan& plan, const SimulateOptions& o) {
+  core::Problems problems;
+  if (!o.flows) return problems;
+  for (const engine::WeakLink& w : o.flows->weak) {
+    if (w.rank >= plan.gpus)
+      problems.push_back({"--link-down", fmt::format("a rank below {}", plan.gpus),
+                          fmt::format("rank={}", w.rank), "name a rank of the plan"});
+    if (w.share == 0 && plan.profile.node.internode_bandwidth.value() <= 0 && !o.fabric)
+      problems.push_back({"--link-down", "a network to go around a broken link", "none",
+                          "keep a share of the link: rank=3,share=0.5"});
+  }
+  if (o.fabric) {
+    const core::Problems of_fabric = fabric_problems(*o.fabric, plan);
+    problems.insert(problems.end(), of_fabric.begin(), of_fabric.end());
+  }
+  return problems;
+}
+
+core::Problems too_many_messages(const program::Program& program, std::size_t played,
+                                 const SimulateOptions& o) {
+  if (!o.flows) return {};
+  const double messages = messages_of(program, played);
+  if (messages <= kMostMessages) return {};
+  return {{"--collectives flows",
+           fmt::format("a step of at most {} messages", rough_text(kMostMessages)),
+           fmt::format("{} between {} ranks that are not alike", rough_text(messages), played),
+           is_slowed(o) ? "leave out what tells ranks apart: --straggler, --link-down, --jitter"
+                        : "leave --unfold out, or plan fewer --gpus"}};
+}
+
+bool is_slowed(const SimulateOptions& o) {
+  return !o.stragglers.empty() || o.jitter > 0 || (o.flows && !o.flows->weak.empty());
+}
+
+hw_profiles::Profile with_fabric(const hw_profiles::Profile& profile, const SimulateOptions& o) {
+  hw_profiles::Profile changed = profile;
+  if (!o.fabric) return changed;
+  changed.node.nics = o.fabric->nics_per_node;
+  changed.node.internode_bandwidth = o.fabric->nic_bandwidth * o.fabric->nics_per_node;
+  changed.node.internode_efficiency = o.fabric->nic_efficiency;
+  return changed;
+}
+
+}  // namespace planner
