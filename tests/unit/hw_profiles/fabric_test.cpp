@@ -36,7 +36,7 @@ bool says(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("every shipped fabric is read, and each of its numbers has a source") {
-  REQUIRE(hw_profiles::fabric_names().size() >= 2);
+  REQUIRE(hw_profiles::fabric_names().size() >= 6);
   for (const std::string& name : hw_profiles::fabric_names()) {
     INFO(name);
     const auto fabric = hw_profiles::find_fabric(name);
@@ -50,6 +50,29 @@ TEST_CASE("every shipped fabric is read, and each of its numbers has a source") 
   CHECK(size_of(pod, 128).switches == 32 + 16);
   CHECK(size_of(pod, 128).links == 1024);
   CHECK(says(core::to_text(hw_profiles::find_fabric("dgx-superpot").problems()), "dgx-superpod"));
+}
+
+TEST_CASE("shipped fabrics have the counts and the bandwidth that their sources state") {
+  // 8 racks of 18 trays with 4 NICs, non-blocking: 576 NICs and as many links to the spines.
+  const Fabric racks = hw_profiles::find_fabric("gb200-nvl72").value();
+  CHECK(racks.nics_per_node * racks.leaves == 576);
+  CHECK(size_of(racks, 8).leaves == 32);
+  CHECK(size_of(racks, 8).links == 576);
+  // A group of 240 nodes whose leaves have as much bandwidth to the spines as to nodes.
+  const Fabric jupiter = hw_profiles::find_fabric("jupiter").value();
+  CHECK(jupiter.nodes_per_leaf * jupiter.leaves == 240);
+  CHECK(jupiter.nic_bandwidth * (jupiter.nodes_per_leaf * jupiter.nics_per_node) ==
+        jupiter.link_bandwidth * (jupiter.spines * jupiter.leaf_links));
+  CHECK(size_of(jupiter, 25 * 240).switches == 25 * (15 + 16));
+  // 1,024 chips with six links each.
+  const Fabric torus = hw_profiles::find_fabric("tpu-v5p-torus").value();
+  CHECK(room(torus) == 1024);
+  CHECK(size_of(torus, 1).links == 1024 * 6 / 2);
+  CHECK(torus.link_bandwidth * 6 == torus.nic_bandwidth);
+  // 48 NICs below a leaf and 16 links above it.
+  const Fabric small = hw_profiles::find_fabric("leaf-spine-3to1").value();
+  CHECK(small.nodes_per_leaf * small.nics_per_node == 3 * small.spines * small.leaf_links);
+  CHECK(small.nodes_per_leaf * small.nics_per_node + small.spines * small.leaf_links == 64);
 }
 
 TEST_CASE("what a fabric assumes is listed, and so is a latency that it does not state") {
