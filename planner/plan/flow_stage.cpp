@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,9 @@ constexpr double kMostMessages = 5e8, kMostEdges = 2e7;
 // for the hashes.
 constexpr int kMostHashedApart = 64;
 constexpr std::size_t kMostListed = 4096;  // links
+// What a picture of a kind of links has: cells, and the links that are named.
+constexpr std::int64_t kMostCells = 96;
+constexpr std::size_t kWorstLinks = 3;
 // Of a fabric: links between switches, and entries of the table of distances, which has one for
 // every switch and every switch that nodes are attached to (two bytes each).
 constexpr std::int64_t kMostFabricLinks = 1'000'000, kMostDistances = 50'000'000;
@@ -38,6 +42,28 @@ double messages_of(const program::Program& program, std::size_t played) {
 
 std::string rough_text(double count) {
   return core::count_text(static_cast<std::int64_t>(std::min(count, 9e18)));
+}
+
+TierLoad tier_load(const std::string& name, const std::vector<LinkLoad>& links) {
+  TierLoad tier;
+  tier.tier = name;
+  tier.links = std::ssize(links);
+  tier.links_per_cell = (tier.links + kMostCells - 1) / kMostCells;
+  for (std::int64_t l = 0; l < tier.links; ++l) {
+    const double share = links[static_cast<std::size_t>(l)].share;
+    if (l % tier.links_per_cell == 0) tier.cells.push_back(0);
+    tier.cells.back() = std::max(tier.cells.back(), share);
+    tier.mean += share / static_cast<double>(tier.links);
+  }
+  std::vector<std::size_t> order(links.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::size_t few = std::min(kWorstLinks, order.size());
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(few), {},
+                            [&](std::size_t l) { return std::pair(-links[l].share, l); });
+  for (std::size_t i = 0; i < few; ++i) tier.worst.push_back(links[order[i]]);
+  tier.most = tier.worst.front().share;
+  tier.busiest = tier.worst.front().name;
+  return tier;
 }
 
 // Why a fabric cannot join the plan's nodes.
@@ -102,26 +128,29 @@ std::optional<engine::FlowOptions> FlowStage::flows(const SimulateOptions& o) co
 LinkLoads FlowStage::loads(const engine::Outcome& outcome, core::Seconds step) const {
   LinkLoads loads;
   loads.worst_of_alike = symmetry_ && topology_->hashed();
-  std::map<std::string, std::size_t> known;
+  loads.layers = topology_->layers();
+  std::map<std::string, std::vector<std::uint32_t>> of_tier;
+  std::vector<std::string> order;      // of tiers, as their links first come
   const std::vector<engine::TopologyLink>& links = topology_->links();
   for (std::uint32_t l = 0; l < links.size(); ++l) {
+    std::vector<std::uint32_t>& tier = of_tier[topology_->tier(l)];
+    if (tier.empty()) order.push_back(topology_->tier(l));
+    tier.push_back(l);
+  }
+  const auto load_of = [&](std::uint32_t l) {
     const double bytes = outcome.carried[l] / outcome.steps;
     const double most = links[l].rate * 1e12 * step.value();
-    const double share = most > 0 ? bytes / most : 0;
-    const auto [at, fresh] = known.try_emplace(topology_->tier(l), loads.tiers.size());
-    if (fresh)
-      loads.tiers.push_back(
-          {.tier = at->first, .rate = core::BytesPerSecond(links[l].rate * 1e12)});
-    TierLoad& tier = loads.tiers[at->second];
-    ++tier.links;
-    tier.mean += share;
-    if (tier.busiest.empty() || share > tier.most) {
-      tier.most = share;
-      tier.busiest = topology_->name(l);
-    }
-    if (links.size() <= kMostListed) loads.links.push_back({topology_->name(l), bytes, share});
+    return LinkLoad{topology_->name(l), bytes, most > 0 ? bytes / most : 0};
+  };
+  for (const std::string& tier : order) {
+    std::vector<LinkLoad> of_links;
+    for (const std::uint32_t l : of_tier[tier]) of_links.push_back(load_of(l));
+    loads.tiers.push_back(tier_load(tier, of_links));
+    loads.tiers.back().rate =
+        core::BytesPerSecond(links[of_tier[tier].front()].rate * 1e12);
   }
-  for (TierLoad& tier : loads.tiers) tier.mean /= static_cast<double>(tier.links);
+  for (std::uint32_t l = 0; l < links.size() && links.size() <= kMostListed; ++l)
+    loads.links.push_back(load_of(l));
   return loads;
 }
 

@@ -12,8 +12,9 @@
 // goodput.step is the average time from one kept step to the next. Where a trace is wanted, `trace`
 // says its format, its bytes, which ranks and which micro-batches (first and last of each run) it
 // shows, and whether these are all. With flows, `link_loads` has the load of each kind of link
-// (`tiers`), of each single link where these are at most 4,096 (`links`), and whether loads are
-// those of the busiest among alike links (`worst_of_alike`; `mean` is then null).
+// (`tiers`), of each single link where these are at most 4,096 (`links`), what the links join
+// (`layers`), and whether loads are those of the busiest among alike links (`worst_of_alike`;
+// `mean` is then null).
 
 #include <cstdint>
 #include <optional>
@@ -97,9 +98,15 @@ struct TierLoad {
   std::int64_t links = 0;
   double mean = 0, most = 0;
   std::string busiest{};               // the first of the busiest
+  // The busiest share among every `links_per_cell` links that follow one another.
+  std::vector<double> cells{};
+  std::int64_t links_per_cell = 1;
+  std::vector<LinkLoad> worst{};       // the busiest few, busiest first
 };
 struct LinkLoads {
   std::vector<TierLoad> tiers;
+  // What the links join, from the GPUs upward, and how many there are.
+  std::vector<std::pair<std::string, int>> layers;
   std::vector<LinkLoad> links;         // where there are few enough to list
   // Ranks were folded over hashed routes: every link shows the load of the busiest link of its
   // class (engine/ways.hpp), so `mean` is not that of the links.

@@ -64,20 +64,30 @@ Json trace_json(const program::Trace& trace, program::TraceFormat format) {
        {"whole", trace.scope.whole()}});
 }
 
+Json link_loads_json(const std::vector<LinkLoad>& links) {
+  Json array = Json::array();
+  for (const LinkLoad& l : links)
+    array.push_back(Json::object({{"link", l.name}, {"bytes", l.bytes}, {"share", l.share}}));
+  return array;
+}
+
 Json loads_json(const LinkLoads& loads) {
-  Json tiers = Json::array(), links = Json::array();
+  Json tiers = Json::array(), layers = Json::array();
   for (const TierLoad& t : loads.tiers)
     tiers.push_back(Json::object({{"tier", t.tier},
                                   {"links", t.links},
                                   {"bandwidth", t.rate.value()},
                                   {"mean", loads.worst_of_alike ? Json() : Json(t.mean)},
                                   {"most", t.most},
-                                  {"busiest", t.busiest}}));
-  for (const LinkLoad& l : loads.links)
-    links.push_back(
-        Json::object({{"link", l.name}, {"bytes", l.bytes}, {"share", l.share}}));
-  return Json::object({{"tiers", std::move(tiers)},
-                       {"links", std::move(links)},
+                                  {"busiest", t.busiest},
+                                  {"worst", link_loads_json(t.worst)},
+                                  {"links_per_cell", t.links_per_cell},
+                                  {"cells", Json::array_of(t.cells)}}));
+  for (const auto& [layer, count] : loads.layers)
+    layers.push_back(Json::object({{"layer", layer}, {"count", count}}));
+  return Json::object({{"layers", std::move(layers)},
+                       {"tiers", std::move(tiers)},
+                       {"links", link_loads_json(loads.links)},
                        {"worst_of_alike", loads.worst_of_alike}});
 }
 

@@ -20,6 +20,9 @@ constexpr std::uint16_t kFar = 0xffff;
 // Few binary digits: sums of such parts are exact, in whatever order.
 double rounded(double part) { return std::round(part * 0x1p32) * 0x1p-32; }
 
+// By Switches::Tier.
+constexpr const char* kTierNames[] = {"leaf", "spine", "core", "node", "switch"};
+
 int divided_up(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -33,6 +36,7 @@ Switches::Switches(const Fabric& f, int nodes, std::uint64_t seed)
     case hw_profiles::Shape::torus: build_torus(f); break;
     case hw_profiles::Shape::graph: build_graph(f); break;
   }
+  number_links();
   search();
 }
 
@@ -131,6 +135,15 @@ void Switches::build_graph(const Fabric& f) {
   attached_ = f.attached;
 }
 
+void Switches::number_links() {
+  std::map<std::pair<int, int>, std::vector<std::size_t>> beside;
+  for (std::size_t l = 0; l < links_.size(); ++l)
+    beside[{links_[l].from, links_[l].to}].push_back(l);
+  for (const auto& [ends, links] : beside)
+    for (std::size_t i = 0; links.size() > 1 && i < links.size(); ++i)
+      links_[links[i]].number = static_cast<int>(i) + 1;
+}
+
 int Switches::attached(int node, int nic) const {
   return attached_[static_cast<std::size_t>(node * rails_ + nic % rails_)];
 }
@@ -200,15 +213,25 @@ int Switches::route(int from_node, int to_node, int nic, std::uint64_t key, doub
 
 std::string Switches::name(std::size_t link) const {
   const Link& l = links_[link];
-  return names_[static_cast<std::size_t>(l.from)] + " to " + names_[static_cast<std::size_t>(l.to)];
+  const std::string beside = l.number > 0 ? fmt::format(", link {}", l.number) : "";
+  return fmt::format("{} to {}{}", names_[static_cast<std::size_t>(l.from)],
+                     names_[static_cast<std::size_t>(l.to)], beside);
 }
 
 std::string Switches::tier(std::size_t link) const {
-  constexpr const char* kNames[] = {"leaf", "spine", "core", "node", "switch"};
   const auto of = [&](int at) {
-    return kNames[static_cast<std::size_t>(tiers_[static_cast<std::size_t>(at)])];
+    return kTierNames[static_cast<std::size_t>(tiers_[static_cast<std::size_t>(at)])];
   };
   return fmt::format("{} to {}", of(links_[link].from), of(links_[link].to));
+}
+
+std::vector<std::pair<std::string, int>> Switches::layers() const {
+  std::vector<std::pair<std::string, int>> layers;
+  for (std::size_t t = 0; t < std::size(kTierNames); ++t) {
+    const auto count = std::ranges::count(tiers_, static_cast<Tier>(t));
+    if (count > 0) layers.emplace_back(kTierNames[t], static_cast<int>(count));
+  }
+  return layers;
 }
 
 }  // namespace engine

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hw_profiles/fabric.hpp"
@@ -27,12 +28,16 @@ class Switches {
   struct Link {
     int from = 0, to = 0;
     double rate = 0;                   // bytes per picosecond
+    int number = 0;                    // among those side by side, from 1; 0: the only one
   };
   const std::vector<Link>& links() const { return links_; }
   std::size_t switches() const { return names_.size(); }
+  // "leaf 0 to spine 3"; of links side by side "leaf 0 to spine 3, link 2".
   std::string name(std::size_t link) const;
   // "leaf to spine": what is alike in its place.
   std::string tier(std::size_t link) const;
+  // How many switches of each kind there are, from those of nodes upward: leaf 32, spine 16.
+  std::vector<std::pair<std::string, int>> layers() const;
 
   // Part of a message on a link.
   struct Part {
@@ -54,6 +59,7 @@ class Switches {
   void build_dragonfly(const hw_profiles::Fabric& f, int nodes);
   void build_torus(const hw_profiles::Fabric& f);
   void build_graph(const hw_profiles::Fabric& f);
+  void number_links();
   void search();
   int attached(int node, int nic) const;
   std::vector<std::uint32_t> onward(int at, const std::vector<std::uint16_t>& away) const;

@@ -165,6 +165,17 @@ std::string Topology::tier(std::uint32_t link) const {
                                               : kNames[static_cast<std::size_t>(l.kind)];
 }
 
+std::vector<std::pair<std::string, int>> Topology::layers() const {
+  std::vector<std::pair<std::string, int>> layers{{"GPU", ranks()}};
+  if (!switches_) {
+    layers.emplace_back("node", (ranks() + per_node_ - 1) / per_node_);
+    return layers;
+  }
+  layers.emplace_back("NIC", static_cast<int>(nic_out_.size()));
+  for (auto& layer : switches_->layers()) layers.push_back(std::move(layer));
+  return layers;
+}
+
 Expected expected(const cost::Machine& m, int from, int to, double bytes, double share) {
   const bool apart = from / m.gpus_per_node != to / m.gpus_per_node;
   const bool paired = !apart && bridges(m) && from / 2 == to / 2;

@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/cost/machine.hpp"
@@ -61,6 +62,8 @@ class Topology {
   // "GPU 3 out", "node 0 NIC 2 in", "leaf 1 to spine 4"; and what is alike in its place: "GPU out".
   std::string name(std::uint32_t link) const;
   std::string tier(std::uint32_t link) const;
+  // What the links join, from the GPUs upward: GPU 64, NIC 64, leaf 8, spine 4.
+  std::vector<std::pair<std::string, int>> layers() const;
   // Whether routes depend on hashes, so that links alike in their place carry different loads.
   bool hashed() const { return hashed_; }
   // Whether a message between these two can arrive: broken links need a network to go around.

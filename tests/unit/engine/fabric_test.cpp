@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -83,7 +84,8 @@ void check_conservation(const Fabric& f, const Topology& topology, const Outcome
       out[switch_of(f, node, nic)] += o.carried[l];
       in["nodes"] += o.carried[l];
     } else if (link.kind == engine::LinkKind::between_switches) {
-      const std::string name = topology.name(l);
+      std::string name = topology.name(l);
+      name.resize(std::min(name.size(), name.find(", link")));
       const std::size_t to = name.find(" to ");
       out[name.substr(0, to)] += o.carried[l];
       in[name.substr(to + 4)] += o.carried[l];
@@ -215,6 +217,19 @@ TEST_CASE("alike ranks played once give every rank's step, on random fabrics") {
   }
   CHECK(folded > 20);
   CHECK(most == 64);
+}
+
+TEST_CASE("links have names of their own, and layers are counted from the GPUs upward") {
+  Fabric f = clos(2, 1, 2, Routing::ecmp);
+  f.leaf_links = 2;
+  const Topology t(32, fabric_machine(4), {}, f, 1);
+  std::set<std::string> names;
+  for (std::uint32_t l = 0; l < t.links().size(); ++l) names.insert(t.name(l));
+  CHECK(names.size() == t.links().size());
+  CHECK(names.contains("leaf 3 to spine 1, link 2"));
+  const std::vector<std::pair<std::string, int>> layers{
+      {"GPU", 32}, {"NIC", 32}, {"leaf", 4}, {"spine", 2}};
+  CHECK(t.layers() == layers);
 }
 
 TEST_CASE("a fabric is as large as its size says") {
