@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/output.hpp"
+#include "cli/page_form.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
@@ -8,7 +9,6 @@
 #include "core/json.hpp"
 #include "core/untrusted.hpp"
 #include "reports/html/build_page.hpp"
-#include "reports/html/write_page.hpp"
 
 namespace cli {
 namespace {
@@ -20,24 +20,6 @@ constexpr std::string_view kReportExamples =
     "  planner report plan.json --out plan.html          # open it in a browser\n"
     "  planner report plan.json run.json simulate.json --out page.html\n"
     "  planner report plan.json --out plan.md            # for a wiki or a review";
-
-enum class Form : std::uint8_t { html, part, markdown };
-
-// Markdown for a name that ends so, else HTML.
-core::Result<Form> form_of(const std::optional<std::string>& out,
-                           const std::optional<std::string>& format) {
-  if (format) {
-    if (*format == "html") return Form::html;
-    if (*format == "part") return Form::part;
-    if (*format == "md") return Form::markdown;
-    return core::Problem{"--format", "html, part or md", fmt::format("\"{}\"", *format), ""};
-  }
-  if (!out) return Form::markdown;
-  if (out->ends_with(".md") || out->ends_with(".markdown")) return Form::markdown;
-  if (out->ends_with(".html") || out->ends_with(".htm")) return Form::html;
-  return core::Problem{"--out " + *out, "a name that ends with .html or .md", "another",
-                       "say which with --format html or --format md"};
-}
 
 core::Result<std::vector<reports::html::Document>> read_documents(
     const std::vector<std::string>& paths) {
@@ -62,10 +44,10 @@ core::Result<std::vector<reports::html::Document>> read_documents(
 }
 
 // A page on standard output is all that is there.
-std::string next_of(const std::optional<std::string>& out, Form form) {
+std::string next_of(const std::optional<std::string>& out, PageForm form) {
   if (!out) return "";
   const std::string file = core::visible(*out);
-  if (form == Form::markdown)
+  if (form == PageForm::markdown)
     return next_text({{"cat " + core::shell_word(*out), "shows it"}});
   return next_text({{"open " + file + " in a browser", "it needs no network and no other file"}});
 }
@@ -90,7 +72,7 @@ int report_verb(Arguments arguments) {
                         "the files given are the machine form"});
   if (const core::Status target = check_output(output); !target.ok())
     core::append(problems, target);
-  const core::Result<Form> form = form_of(output.out, format);
+  const core::Result<PageForm> form = page_form_of(output.out, format);
   if (!form.ok()) problems.push_back(form.problems().front());
   if (!problems.empty()) return refuse(problems);
   const auto documents = read_documents(paths);
@@ -100,12 +82,10 @@ int report_verb(Arguments arguments) {
   const auto page = reports::html::build_page(
       *documents, "planner " + std::string(version_text()),
       [&](const std::string& what) { progress.show(what); },
-      *form == Form::part ? reports::html::Extent::summary : reports::html::Extent::whole);
+      *form == PageForm::part ? reports::html::Extent::summary : reports::html::Extent::whole);
   progress.clear();
   if (!page.ok()) return refuse(page.problems());
-  const std::string text = *form == Form::markdown ? reports::html::to_markdown(*page)
-                           : *form == Form::part   ? reports::html::to_html_part(*page)
-                                                   : reports::html::to_html(*page);
+  const std::string text = page_text(*page, *form);
   const core::Status delivered =
       deliver(output, text, [&] { return output.out ? next_of(output.out, *form) : text; });
   return delivered.ok() ? kDone : refuse(delivered.problems());

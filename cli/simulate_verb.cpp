@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include "cli/output.hpp"
+#include "cli/page_form.hpp"
 #include "cli/process.hpp"
 #include "cli/simulate_traces.hpp"
 #include "cli/step_trace.hpp"
 #include "cli/verbs.hpp"
+#include "cli/version.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
 #include "planner/plan/simulate.hpp"
+#include "reports/html/build_page.hpp"
 #include "reports/simulation_text.hpp"
 
 namespace cli {
@@ -21,7 +24,7 @@ constexpr std::string_view kSimulateExamples =
     "  planner simulate plan.json --trace trace.json      # open in ui.perfetto.dev\n"
     "  planner simulate plan.json --trace step.pftrace --ranks 0-3 --micro-batches 0..3\n"
     "  planner simulate plan.json --straggler rank=3,slowdown=1.5\n"
-    "  planner simulate plan.json --fabric dgx-superpod   # load of every link\n"
+    "  planner simulate plan.json --fabric dgx-superpod --report links.html  # load of every link\n"
     "  planner simulate plan.json --chakra traces && planner simulate traces\n"
     "  planner simulate plan.json --mtbf 50000h --save 60s --restart 10min --scale 1,2,4,8,16";
 
@@ -30,7 +33,7 @@ struct SimulateWords {
   ChakraWords chakra;
   TraceWords traces;
   StepTraceWords trace;
-  std::optional<std::string> candidate, jitter, collectives, links, fabric;
+  std::optional<std::string> candidate, jitter, collectives, links, fabric, report;
   std::optional<std::string> scale, mtbf, save, restart, horizon;
   std::vector<std::string> stragglers, weak_links;
   bool unfold = false;
@@ -194,7 +197,7 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
       {"--save", words.save.has_value()}, {"--restart", words.restart.has_value()},
       {"--horizon", words.horizon.has_value()}, {"--straggler", !words.stragglers.empty()},
       {"--link-down", !words.weak_links.empty()}, {"--fabric", words.fabric.has_value()},
-      {"--unfold", words.unfold},
+      {"--unfold", words.unfold}, {"--report", words.report.has_value()},
       {"--chakra", words.chakra.folder.has_value()},
       {"--chakra-ranks", words.chakra.ranks.has_value()}};
   const auto refuse = [&](const std::string& name) {
@@ -204,6 +207,22 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
   for (const auto& [name, is] : given)
     if (is) refuse(name);
   for (const std::string& name : words.trace.given()) refuse(name);
+}
+
+// The page of the answer, where one is asked for.
+core::Status write_report(const SimulateWords& words, const OutputOptions& output,
+                          const std::string& answer) {
+  if (!words.report) return core::Done{};
+  const core::Result<PageForm> form = page_form_of(words.report, std::nullopt, "--report");
+  if (!form.ok()) return form.problems();
+  std::vector<reports::html::Document> documents;
+  auto document = reports::html::parse_document(answer, output.out.value_or(words.plan));
+  if (!document.ok()) return document.problems();
+  documents.push_back(std::move(document).value());
+  const auto page = reports::html::build_page(
+      documents, "planner " + std::string(version_text()), [](const std::string&) {});
+  if (!page.ok()) return page.problems();
+  return core::write_atomically(*words.report, page_text(*page, *form));
 }
 
 }  // namespace
@@ -235,6 +254,8 @@ int simulate_verb(Arguments arguments) {
            "time from a failure until steps run again (with --mtbf)");
   set.text("--horizon", words.horizon, "TIME", "how long a run with failures is played (30d)");
   set.flag("--unfold", words.unfold, "play every rank, even those that behave alike");
+  set.text("--report", words.report, "FILE",
+           "also write the answer as a page: FILE.html, or FILE.md");
   add_step_trace_options(set, words.trace, "write a trace of the step");
   add_chakra_options(set, words.chakra);
   add_trace_options(set, words.traces);
@@ -250,6 +271,8 @@ int simulate_verb(Arguments arguments) {
   }
   refuse_beside_plan(words.traces, problems);
   planner::SimulateOptions options = options_of(words, output, problems);
+  if (const auto form = page_form_of(words.report, std::nullopt, "--report"); !form.ok())
+    core::append(problems, form);
   ChakraFolder chakra(words.chakra, output.quiet);
   chakra.open(options, problems);
   const core::Result<planner::Plan> plan = read_plan(words.plan);
@@ -270,7 +293,10 @@ int simulate_verb(Arguments arguments) {
         core::write_atomically(*words.trace.file, simulation->trace.bytes);
     if (!written.ok()) return refuse(written.problems());
   }
-  const core::Status delivered = deliver(output, planner::to_json_text(*simulation), [&] {
+  const std::string answer = planner::to_json_text(*simulation);
+  if (const core::Status written = write_report(words, output, answer); !written.ok())
+    return refuse(written.problems());
+  const core::Status delivered = deliver(output, answer, [&] {
     return reports::simulation_text(*simulation, page_style()) +
            reports::next_text(*simulation, words.plan, words.trace.file, page_style());
   });

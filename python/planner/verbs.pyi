@@ -235,6 +235,7 @@ def simulate(
     restart: Value = None,  # time from a failure until steps run again (with --mtbf)
     horizon: Value = None,  # how long a run with failures is played (30d)
     unfold: bool = False,  # play every rank, even those that behave alike
+    report: Value = None,  # also write the answer as a page: FILE.html, or FILE.md
     trace: Value = None,  # write a trace of the step
     # json, or perfetto: binary and far smaller (default where FILE ends in .pftrace)
     trace_format: Value = None,

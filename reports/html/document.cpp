@@ -34,6 +34,23 @@ void text(JsonReader& reader, std::string_view key) {
   reader.required(key, value);
 }
 
+void check_loads(JsonReader& loads) {
+  for (JsonReader& layer : loads.objects("layers")) {
+    text(layer, "layer");
+    number(layer, "count");
+  }
+  for (JsonReader& tier : loads.objects("tiers")) {
+    text(tier, "tier");
+    numbers(tier, {"links", "bandwidth", "mean", "most", "links_per_cell"});
+    std::vector<double> cells;
+    tier.required("cells", cells);
+    for (JsonReader& worst : tier.objects("worst")) {
+      text(worst, "link");
+      numbers(worst, {"bytes", "share"});
+    }
+  }
+}
+
 void check_simulate(JsonReader& root) {
   planner::read_strategy(root.object("strategy"));
   planner::read_time(root.object("time"));
@@ -53,6 +70,7 @@ void check_simulate(JsonReader& root) {
     planner::read_time(point.object("time"));
     numbers(point, {"copies", "gpus", "samples_per_second", "speed_up", "efficiency"});
   }
+  if (auto loads = root.optional_object("link_loads")) check_loads(*loads);
   if (auto goodput = root.optional_object("goodput"))
     numbers(*goodput, {"gpu_between_failures", "job_between_failures", "save", "restart",
                        "interval_steps", "expected", "horizon", "played", "steps", "failures",

@@ -273,6 +273,7 @@ class ElementWriter {
         n, escaped(chart.title), sentence(chart.alternative));
     charts_.push_back(Json::object({{"kind", chart.kind}, {"data", chart.data}}));
   }
+  void write(const NetworkPicture& picture) { out_ += picture_html(picture); }
   void write(const PageTable& table) {
     if (table.folded)
       out_ += fmt::format("<details class=\"table\"><summary>{} <span>(table of {} {})</span>"

@@ -78,6 +78,9 @@ class MarkdownWriter {
   void write(const Chart& chart) {
     out_ += fmt::format("\n*{}.* {}\n", plain(chart.title), plain(chart.alternative));
   }
+  void write(const NetworkPicture& picture) {
+    out_ += fmt::format("\n*{}.* {}\n", plain(picture.title), plain(picture.alternative));
+  }
   void write(const PageTable& table) {
     out_ += fmt::format("\n{}:\n\n|", plain(table.caption));
     for (const PageColumn& column : table.columns)

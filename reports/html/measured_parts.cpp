@@ -110,6 +110,7 @@ Part simulate_part(const Document& d) {
                           cell(d, "/memory/usable", Unit::bytes).text),
               bars_of_memory(d, stages)},
         memory_table(d, "Memory by term", stages)}});
+  if (d.root.find("link_loads") != nullptr) part.sections.push_back(links_section(d));
   part.sections.push_back(streams_section(d));
   if (count_at(d, "/scaling") > 0)
     part.sections.push_back(scaling_section(scaling_of(d), &d));

@@ -94,7 +94,20 @@ struct Bar {
   BarPart rest;            // what is left below the limit
 };
 
-using Block = std::variant<Verdict, Tiles, Text, Bar, Bullets, Chart, PageTable>;
+// A row of a picture: a layer of a network, or links between two layers. A cell stands for one link
+// or for several that follow one another.
+struct PictureRow {
+  std::string name, note;        // "leaf to spine", "512 links of 94.0 GB/s: mean 2.6 %, ..."
+  std::vector<double> shares{};  // by cell, 0 to 1: how busy; empty: a layer
+};
+// A network from top to bottom, drawn as SVG: it needs no script.
+struct NetworkPicture {
+  std::string title, alternative;
+  std::vector<PictureRow> rows;
+};
+
+using Block =
+    std::variant<Verdict, Tiles, Text, Bar, Bullets, Chart, NetworkPicture, PageTable>;
 
 struct Section {
   std::string title;

@@ -20,12 +20,15 @@ std::string script_json(const core::Json& value);
 // content security policy allows the two scripts by their hashes and no request at all.
 std::string to_html(const Page& page);
 
-// The same texts and tables as one element to put into another page, a notebook's say: no script
-// and no charts, and a style that holds for this element alone. The first section is open, the
-// others are behind a click.
+// The same texts, pictures and tables as one element to put into another page, a notebook's say:
+// no script and no charts, and a style that holds for this element alone. The first section is
+// open, the others are behind a click.
 std::string to_html_part(const Page& page);
 
-// The same texts and tables; of a chart its words.
+// A figure with the picture: for each layer a box, for each kind of link a row of coloured cells.
+std::string picture_html(const NetworkPicture& picture);
+
+// The same texts and tables; of a chart or a picture its words.
 std::string to_markdown(const Page& page);
 
 }  // namespace reports::html

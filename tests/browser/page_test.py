@@ -152,6 +152,21 @@ def check_measured_first(browser, binary):
           f"a run on other hardware is not compared in time {verdict[:80]!r}")
 
 
+def check_network(browser):
+    """A picture of links: its cells fill the row, and stand out from the page in both themes."""
+    rows = browser.run("""return [...document.querySelectorAll('.network .cells')].map(svg => {
+        const all = svg.getBoundingClientRect(), cells = [...svg.querySelectorAll('rect')];
+        const last = cells[cells.length - 1].getBoundingClientRect();
+        return [cells.length, all.width, last.right - all.right,
+                new Set(cells.map(c => getComputedStyle(c).fill)).has('rgb(0, 0, 0)'),
+                [...svg.querySelectorAll('text')].every(t => {
+                  const r = t.getBoundingClientRect();
+                  return r.left >= all.left && r.right <= all.right; })]; })""")
+    check(len(rows) >= 6 and all(n > 0 and width > 100 and abs(over) < 3 and not black and inside
+                                 for n, width, over, black, inside in rows),
+          f"{len(rows)} rows of links fill their width {rows[:2]}")
+
+
 def check_round_times(browser):
     """Every time axis ticks at round numbers of one unit."""
     labels = browser.run("""return [...document.querySelectorAll('.chart')].flatMap(b => {
@@ -356,8 +371,8 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         make_files(binary)
-        files = ["plan.json", "run.json", "simulate.json", "compare.json", "validate.json",
-                 "sweep.json"]
+        files = ["plan.json", "run.json", "simulate.json", "links.json", "compare.json",
+                 "validate.json", "sweep.json"]
         planner(binary, "report", *files, "--quiet", "--out", "page.html")
         browser = webdriver.Browser()
         try:
@@ -365,6 +380,7 @@ def main():
             browser.open(url)
             check(browser.run("return document.documentElement.dataset.ready") == "yes", "opens")
             check_charts(browser, 12)
+            check_network(browser)
             check_round_times(browser)
             check_tips(browser)
             check_numbers(browser, files)

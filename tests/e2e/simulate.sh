@@ -93,6 +93,13 @@ if ! cmp -s out.txt seed3.json || ! cmp -s hashed.json again.json; then
   complain 'the same hashes gave other bytes'
 fi
 if ! grep -q '"link_loads"' out.txt; then complain 'no loads in the file'; fi
+expect 0 '' simulate data.json --fabric leaf-spine-3to1 --report links.html --json --out links.json
+if ! grep -q '<svg class="cells"' links.html; then complain 'no picture of the links'; fi
+"$planner" report links.json --out same.html >/dev/null || complain 'reporting the links'
+if [[ $(grep -c '<svg class="cells"' links.html) != $(grep -c '<svg class="cells"' same.html) ]]; then
+  complain 'report draws other links than simulate'
+fi
+expect 2 'ends with .html or .md' simulate data.json --fabric leaf-spine-3to1 --report links.txt
 expect 2 'did you mean' simulate data.json --fabric dgx-superpot
 expect 2 'flows where' simulate data.json --collectives timed --fabric dgx-superpod
 cat >small.json <<'END'
