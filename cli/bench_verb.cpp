@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "cli/bench_steps.hpp"
@@ -23,6 +25,9 @@ struct Question {
 };
 constexpr Question kQuestions[] = {
     {"gpt2-1.5b", 8}, {"gpt3-175b", 64}, {"gpt3-175b", 512}, {"gpt3-175b", 4096}};
+// The same of models whose layers are of several kinds.
+constexpr Question kMixedQuestions[] = {
+    {"gpt-oss-20b", 8}, {"gemma-3-27b", 64}, {"glm-4.5", 512}, {"deepseek-v3", 2048}};
 constexpr const char* kGpu = "h100-sxm-80g";
 constexpr int kRounds = 5;             // the median round is reported
 
@@ -38,9 +43,9 @@ struct SearchFigure {
   double rate() const { return static_cast<double>(candidates) / seconds; }
 };
 
-core::Result<SearchFigure> time_round() {
+core::Result<SearchFigure> time_round(std::span<const Question> questions) {
   SearchFigure figure;
-  for (const Question& q : kQuestions) {
+  for (const Question& q : questions) {
     const auto model = models::find_model(q.model);
     if (!model.ok()) return model.problems();
     const auto profile = hw_profiles::find_profile(kGpu);
@@ -57,10 +62,10 @@ core::Result<SearchFigure> time_round() {
   return figure;
 }
 
-core::Result<SearchFigure> time_search() {
+core::Result<SearchFigure> time_search(std::span<const Question> questions) {
   std::vector<SearchFigure> rounds;
   for (int i = 0; i < kRounds; ++i) {
-    const auto round = time_round();
+    const auto round = time_round(questions);
     if (!round.ok()) return round.problems();
     rounds.push_back(*round);
   }
@@ -107,19 +112,30 @@ std::string events_line(const EventFigure& f) {
 }
 
 struct Figures {
-  SearchFigure search;
+  SearchFigure search, mixed;
   EventFigure events;
   std::vector<EventFigure> more_events;  // --full
   std::vector<StepFigure> steps;         // --full
 };
 
+core::Json to_json(const SearchFigure& f) {
+  return core::Json::object({{"candidates", f.candidates},
+                             {"seconds", f.seconds},
+                             {"per_second_per_core", f.rate()}});
+}
+
+std::string search_line(const char* what, const SearchFigure& f) {
+  return std::string(what) + core::count_text(f.candidates) + " candidates in " +
+         core::to_text(core::Seconds(f.seconds)) + " on one core: " +
+         core::count_text(static_cast<std::int64_t>(f.rate())) + " a second\n";
+}
+
 core::Json to_json(const Figures& f) {
   using core::Json;
   Json json =
       Json::object({{"schema", "bench/1"},
-                    {"search", Json::object({{"candidates", f.search.candidates},
-                                             {"seconds", f.search.seconds},
-                                             {"per_second_per_core", f.search.rate()}})},
+                    {"search", to_json(f.search)},
+                    {"search_mixed", to_json(f.mixed)},
                     {"events", to_json(f.events)}});
   if (f.more_events.empty()) return json;
   Json more = Json::array();
@@ -132,9 +148,8 @@ core::Json to_json(const Figures& f) {
 }
 
 std::string text_of(const Figures& f) {
-  std::string text = "search  " + core::count_text(f.search.candidates) + " candidates in " +
-                     core::to_text(core::Seconds(f.search.seconds)) + " on one core: " +
-                     core::count_text(static_cast<std::int64_t>(f.search.rate())) + " a second\n";
+  std::string text = search_line("search  ", f.search);
+  text += search_line("        of layers of several kinds: ", f.mixed);
   text += events_line(f.events);
   for (const EventFigure& one : f.more_events) text += events_line(one);
   for (const StepFigure& one : f.steps) text += step_line(one);
@@ -157,9 +172,11 @@ int bench_verb(Arguments arguments) {
   if (const auto ended = ended_by(set, arguments)) return *ended;
   const core::Status target = check_output(output);
   if (!target.ok()) return refuse(target.problems());
-  const auto search = time_search();
+  const auto search = time_search(kQuestions);
   if (!search.ok()) return refuse(search.problems());
-  Figures figures{*search, time_events(kPending, 1), {}, {}};
+  const auto mixed = time_search(kMixedQuestions);
+  if (!mixed.ok()) return refuse(mixed.problems());
+  Figures figures{*search, *mixed, time_events(kPending, 1), {}, {}};
   if (full) {
     // Steps first: a peak of memory is the process's.
     const auto steps = time_steps();

@@ -88,11 +88,15 @@ std::string bolder_text(const Plan& plan) {
 }
 
 std::string less_memory_text(const Plan& plan) {
+  constexpr double kWorthSaving = 0.05;  // of what is needed
   const core::Bytes needed = plan.chosen->memory.worst.device;
+  const auto saves = [&](const Candidate& c) {
+    const double left = static_cast<double>(c.memory.worst.device.value());
+    return left <= (1 - kWorthSaving) * static_cast<double>(needed.value());
+  };
   const Candidate* best = nullptr;
   for (const Candidate* c : others(plan))
-    if (c->memory.worst.device < needed && (best == nullptr || c->time.step < best->time.step))
-      best = c;
+    if (saves(*c) && (best == nullptr || c->time.step < best->time.step)) best = c;
   if (best == nullptr) return "";
   return fmt::format("A plan that needs less memory ({} instead of {} per GPU) is {}: {}.",
                      to_text(best->memory.worst.device), to_text(needed),

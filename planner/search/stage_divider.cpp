@@ -7,6 +7,7 @@
 #include "planner/evaluate/communicators.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/lowering/rescale.hpp"
 #include "planner/question/quantization.hpp"
 #include "planner/strategy/schedules.hpp"
 #include "sim/cost/action.hpp"
@@ -26,9 +27,7 @@ constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand f
 std::int64_t hidden_beside(const Strategy& s) { return s.expert_overlap ? s.grad_accum : 1; }
 
 // The first layers of the model on one rank (of a group that exchanges rows), one micro-batch.
-// Reductions of gradients, which are not a layer's, come after the passes.
-program::Program probe(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                       std::int64_t micro_batch, std::int64_t layers) {
+Strategy probe_strategy(const Strategy& s, std::int64_t micro_batch, std::int64_t layers) {
   Strategy one;
   one.tensor = s.tensor;
   one.sequence_parallel = s.sequence_parallel;
@@ -45,9 +44,7 @@ program::Program probe(const Question& q, const models::ModelGraph& graph, const
   one.stages = {layers};
   if (drops_within_layers(s.checkpoint)) one.checkpoint = s.checkpoint;
   one.recompute_modules = within_layer(s).modules;
-  Job job = q.job;
-  job.global_batch = micro_batch * one.data * one.grad_accum;
-  return lower(graph, job, one, {});   // of its layers alone
+  return one;
 }
 
 // What the calls of a class cost, by the part of the model that they belong to.
@@ -119,8 +116,8 @@ HeldParameters held(const Question& q, const models::Segment& segment) {
 
 // As lowered, of the first `layers` layers.
 StageCosts costs_of_first(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                          std::int64_t micro_batch, std::int64_t layers) {
-  const program::Program p = probe(q, graph, s, micro_batch, layers);
+                          std::int64_t micro_batch, std::int64_t layers, StageProbe& probe) {
+  const program::Program& p = probe.at(q, graph, s, micro_batch, layers);
   const RankClass& k = p.classes.front();
   StageCosts costs;
   costs.loads.layers.resize(static_cast<std::size_t>(k.layers));
@@ -141,14 +138,14 @@ StageCosts costs_of_first(const Question& q, const models::ModelGraph& graph, co
 // Of several kinds of layers that follow each other in runs: two layers of each kind stand for all
 // of them.
 StageCosts costs_of_kinds(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                          std::int64_t micro_batch) {
+                          std::int64_t micro_batch, std::span<StageProbe> probes) {
   StageCosts costs;
   std::vector<StageLoad> layers;
   std::vector<std::int64_t> forward;
   models::ModelGraph alike = graph;
   for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
     std::ranges::fill(alike.layer_template, static_cast<int>(kind));
-    StageCosts of = costs_of_first(q, alike, s, micro_batch, 2);
+    StageCosts of = costs_of_first(q, alike, s, micro_batch, 2, probes[kind]);
     layers.push_back(of.loads.layers.back());
     forward.push_back(of.forward.back());
     of.loads.working = std::max(of.loads.working, costs.loads.working);
@@ -164,15 +161,16 @@ StageCosts costs_of_kinds(const Question& q, const models::ModelGraph& graph, co
 }
 
 StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                    std::int64_t micro_batch) {
+                    std::int64_t micro_batch, std::vector<StageProbe>& probes) {
+  probes.resize(graph.templates.size());
   const bool varies = StageDivider::varies(graph);
   const auto all = std::ssize(graph.layer_template);
   // Two layers stand for any number of equal ones.
   StageCosts costs = !varies ? costs_of_first(q, graph, s, micro_batch,
-                                              std::min<std::ptrdiff_t>(all, 2))
+                                              std::min<std::ptrdiff_t>(all, 2), probes.front())
                      : models::is_transformer(graph.spec.family) && all > 2
-                         ? costs_of_kinds(q, graph, s, micro_batch)
-                         : costs_of_first(q, graph, s, micro_batch, all);
+                         ? costs_of_kinds(q, graph, s, micro_batch, probes)
+                         : costs_of_first(q, graph, s, micro_batch, all, probes.front());
   std::vector<HeldParameters> of_template;
   for (const models::Segment& layer : graph.templates) of_template.push_back(held(q, layer));
   for (const int t : graph.layer_template) {
@@ -245,6 +243,16 @@ void scale(StageLoads& loads, std::int64_t from, std::int64_t to) {
 }
 
 }  // namespace
+
+const program::Program& StageProbe::at(const Question& q, const models::ModelGraph& graph,
+                                       const Strategy& s, std::int64_t micro_batch,
+                                       std::int64_t layers) {
+  const Strategy one = probe_strategy(s, micro_batch, layers);
+  if (program_ && rescale(*program_, one)) return *program_;
+  Job job = q.job;
+  job.global_batch = micro_batch * one.data * one.grad_accum;
+  return program_.emplace(lower(graph, job, one, {}));  // of its layers alone
+}
 
 StageDivider::StageDivider(const Question& question) : question_(&question) {
   const auto recipe = resolve_recipe(question.job.recipe, question.job.precision);
@@ -325,9 +333,11 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
   const CostsKey key{&graph,        within_layer(s),   samples,
                      s.loss_chunks, s.expert_dispatch, hidden_beside(s)};
+  CostsKey at_any = key;
+  std::get<2>(at_any) = 0;
   auto known = costs_.find(key);
   if (known == costs_.end())
-    known = costs_.emplace(key, costs_of(*question_, graph, s, samples)).first;
+    known = costs_.emplace(key, costs_of(*question_, graph, s, samples, probes_[at_any])).first;
   StageLoads loads = recomputed(known->second, s, policy_of(*question_));
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
   if (in_v(s.schedule)) return folded(std::move(loads), s.pipeline);

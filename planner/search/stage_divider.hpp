@@ -38,6 +38,19 @@ struct StageCosts {
   std::int64_t boundary = 0;           // bytes of the largest boundary tensor
 };
 
+// A few layers and the model's ends on one rank, lowered once; micro-batches of another size are
+// that Program rescaled. Reductions of gradients, which are not a layer's, come after the passes.
+class StageProbe {
+ public:
+  // The Program is valid until the next call. REQUIRES: each call but for micro_batch as the first.
+  const program::Program& at(const Question& question, const models::ModelGraph& graph,
+                             const Strategy& strategy, std::int64_t micro_batch,
+                             std::int64_t layers);
+
+ private:
+  std::optional<program::Program> program_;
+};
+
 class StageDivider {
  public:
   // The question outlives the divider.
@@ -68,6 +81,7 @@ class StageDivider {
   const Question* question_;
   double weight_ = 0, compute_ = 0, gradient_ = 0, slots_ = 0;  // bytes of an element
   std::map<CostsKey, StageCosts> costs_;
+  std::map<CostsKey, std::vector<StageProbe>> probes_;  // by template, at any micro-batch (0)
   std::map<FastestKey, std::vector<std::int64_t>> fastest_;
 };
 

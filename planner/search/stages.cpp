@@ -84,12 +84,29 @@ std::pair<std::int64_t, std::size_t> earliest_best(const std::vector<std::int64_
   return {own, first};
 }
 
+// False where no division holds in memory. Every stage takes as many layers as it can hold: no
+// division has more of them on its first stages. Where a stage can hold not even its next layer,
+// those before might have left it others. O(L).
+bool may_hold(const StageLoads& loads, const StageLimits& limits, const Sums& sums) {
+  const std::int64_t p = limits.stages;
+  std::size_t taken = 0;
+  for (std::int64_t r = 0; r < p; ++r) {
+    const std::size_t first = taken;
+    const std::size_t most = loads.layers.size() - static_cast<std::size_t>(p - r - 1);
+    while (taken < most && holds(sums.stage(first, taken + 1, r, p), loads.working, limits, r))
+      ++taken;
+    if (taken == first) return true;
+  }
+  return taken == loads.layers.size();
+}
+
 // longest[r][l]: least longest time of the first l layers on the first r stages. What it says of
 // `before` holds where later stages keep no more micro-batches than earlier ones: a stage may then
 // be cut in two, and those behind move on. REQUIRES: that.
 std::optional<std::vector<std::int64_t>> divide_unequal(const StageLoads& loads,
                                                         const StageLimits& limits) {
   const Sums sums(loads);
+  if (!may_hold(loads, limits, sums)) return std::nullopt;
   const auto p = static_cast<std::size_t>(limits.stages), count = loads.layers.size();
   std::vector<std::int64_t> before(count + 1, kNoTime), longest;
   std::vector<std::vector<std::size_t>> from(p + 1, std::vector<std::size_t>(count + 1, 0));
