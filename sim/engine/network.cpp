@@ -20,7 +20,15 @@ std::uint32_t Network::add_link(double capacity) {
 
 std::uint32_t Network::add_path(std::span<const Hop> hops) {
   PLANNER_CHECK(!hops.empty());
-  for (const Hop& h : hops) PLANNER_CHECK(h.link < links_.size() && h.weight > 0);
+  double own = kInfinite;
+  for (const Hop& h : hops) {
+    PLANNER_CHECK(h.link < links_.size() && h.weight > 0);
+    own = std::min(own, links_[h.link].capacity / h.weight);
+  }
+  for (const Hop& h : hops)
+    wanted_.push_back(static_cast<std::uint64_t>(
+        std::ceil(h.weight * own / links_[h.link].capacity * static_cast<double>(kFull))));
+  own_rates_.push_back(own);
   hops_.insert(hops_.end(), hops.begin(), hops.end());
   first_hop_.push_back(static_cast<std::uint32_t>(hops_.size()));
   return static_cast<std::uint32_t>(first_hop_.size() - 2);
@@ -29,12 +37,6 @@ std::uint32_t Network::add_path(std::span<const Hop> hops) {
 std::span<const Network::Hop> Network::hops(std::uint32_t path) const {
   const std::uint32_t first = first_hop_[path];
   return std::span<const Hop>(hops_).subspan(first, first_hop_[path + 1] - first);
-}
-
-double Network::rate_alone(std::uint32_t path) const {
-  double rate = kInfinite;
-  for (const Hop& h : hops(path)) rate = std::min(rate, links_[h.link].capacity / h.weight);
-  return rate;
 }
 
 void Network::carry(std::uint32_t path, double bytes) {
@@ -59,16 +61,19 @@ std::uint32_t Network::insert(std::uint32_t message, std::uint32_t path, double 
   const std::uint32_t f = free_.back();
   free_.pop_back();
   flows_[f] = {.message = message, .path = path, .bytes = bytes, .left = bytes, .since = now,
-               .end = kNever, .arrival = arrivals_++, .live = true};
+               .end = kNever, .arrival = arrivals_++, .live = true, .fresh = true};
   ++in_flight_;
-  for (const Hop& h : hops(path)) links_[h.link].flows.push_back(f);
+  for (std::uint32_t h = first_hop_[path]; h < first_hop_[path + 1]; ++h) {
+    links_[hops_[h].link].flows.push_back(f);
+    links_[hops_[h].link].wanted += wanted_[h];
+  }
   if (sharing_ == Sharing::exclusive) order_.push_back(f);
   return f;
 }
 
 void Network::send(std::uint32_t message, std::uint32_t path, double bytes, std::int64_t now) {
   const std::uint32_t f = insert(message, path, bytes, now);
-  changed_.push_back(hops(path).front().link);
+  begun_.push_back(f);
   if (bytes > 0) return;
   move_end(f, now);
 }
@@ -84,18 +89,20 @@ void Network::resume(std::uint32_t message, std::uint32_t path, double bytes,
   PLANNER_CHECK(sharing_ == Sharing::shared);
   const std::uint32_t f = insert(message, path, bytes, since);
   flows_[f].next_rate = rate_alone(path);
+  flows_[f].fresh = false;
   set_rate(f, since);
 }
 
 // The order of a link's messages does not change rates, so the last one takes the place.
 void Network::remove(std::uint32_t f) {
   Flow& flow = flows_[f];
-  for (const Hop& h : hops(flow.path)) {
-    Link& link = links_[h.link];
-    link.carried += h.weight * flow.bytes;
+  for (std::uint32_t h = first_hop_[flow.path]; h < first_hop_[flow.path + 1]; ++h) {
+    Link& link = links_[hops_[h].link];
+    if (link.can_fill()) changed_.push_back(hops_[h].link);
+    link.carried += hops_[h].weight * flow.bytes;
+    link.wanted -= wanted_[h];
     *std::ranges::find(link.flows, f) = link.flows.back();
     link.flows.pop_back();
-    changed_.push_back(h.link);
   }
   flow.live = false;
   free_.push_back(f);
@@ -169,84 +176,7 @@ void Network::settle(std::int64_t now, std::vector<std::uint32_t>& ended) {
   else
     take_turns(now);
   changed_.clear();
-}
-
-void Network::share(std::int64_t now) {
-  ++search_;
-  for (const std::uint32_t link : changed_) {
-    if (links_[link].seen == search_) continue;
-    find_part(link);
-    fill_part();
-    for (const std::uint32_t f : part_flows_) set_rate(f, now);
-  }
-}
-
-// All messages that share a link with one another, directly or over others, and their links.
-void Network::find_part(std::uint32_t link) {
-  part_flows_.clear();
-  part_links_.assign(1, link);
-  links_[link].seen = search_;
-  for (std::size_t i = 0; i < part_links_.size(); ++i) {
-    for (const std::uint32_t f : links_[part_links_[i]].flows) {
-      if (flows_[f].seen == search_) continue;
-      flows_[f].seen = search_;
-      part_flows_.push_back(f);
-      for (const Hop& h : hops(flows_[f].path)) {
-        if (links_[h.link].seen == search_) continue;
-        links_[h.link].seen = search_;
-        part_links_.push_back(h.link);
-      }
-    }
-  }
-}
-
-// Progressive filling: the links that give each of their messages least fix them first.
-void Network::fill_part() {
-  if (part_flows_.size() == 1) {
-    flows_[part_flows_[0]].next_rate = rate_alone(flows_[part_flows_[0]].path);
-    return;
-  }
-  for (const std::uint32_t l : part_links_) {
-    Link& link = links_[l];
-    link.room = link.capacity;
-    link.users = link.taken = 0;
-    link.open = link.flows.size();
-  }
-  for (const std::uint32_t f : part_flows_) {
-    flows_[f].filled = false;
-    for (const Hop& h : hops(flows_[f].path)) links_[h.link].users += h.weight;
-  }
-  while (true) {
-    std::erase_if(part_links_, [this](std::uint32_t l) { return links_[l].open == 0; });
-    if (part_links_.empty()) return;
-    double least = kInfinite;
-    for (const std::uint32_t l : part_links_)
-      least = std::min(least, links_[l].room / links_[l].users);
-    fill_tight(least);
-  }
-}
-
-void Network::fill_tight(double rate) {
-  touched_.clear();
-  for (const std::uint32_t l : part_links_) {
-    if (links_[l].room / links_[l].users != rate) continue;
-    for (const std::uint32_t f : links_[l].flows) {
-      if (flows_[f].filled) continue;
-      flows_[f].filled = true;
-      flows_[f].next_rate = rate;
-      for (const Hop& h : hops(flows_[f].path)) {
-        if (links_[h.link].taken == 0) touched_.push_back(h.link);
-        links_[h.link].taken += h.weight;
-        --links_[h.link].open;
-      }
-    }
-  }
-  for (const std::uint32_t l : touched_) {
-    Link& link = links_[l];
-    link.room = std::max(0.0, link.room - rate * link.taken);
-    link.users -= link.taken;
-    link.taken = 0;
-  }
+  begun_.clear();
 }
 
 void Network::take_turns(std::int64_t now) {

@@ -167,48 +167,55 @@ std::vector<double> fair_rates(const std::vector<Load>& load, std::vector<double
 }  // namespace
 
 TEST_CASE("messages that come and go at random get the rates of everybody's fair shares") {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    INFO("seed " << seed);
-    const core::Random random(seed, 9);
-    std::uint64_t i = 0;
-    Network n(Sharing::shared);
-    std::vector<double> capacity;
-    for (int l = 0; l < 9; ++l) {
-      capacity.push_back(1.0 + static_cast<double>(random.below(i++, 5)));
-      n.add_link(capacity.back());
-    }
-    std::vector<Load> load(30);
-    std::vector<std::size_t> flying;
-    std::vector<std::uint32_t> ended;
-    std::int64_t now = 0;
-    std::size_t next = 0;
-    while (next < load.size() || !flying.empty()) {
-      if (next < load.size() && (flying.empty() || random.below(i++, 2) == 0)) {
-        const auto first = static_cast<std::uint32_t>(random.below(i++, 9));
-        load[next] = {{first}, 5000 + static_cast<double>(random.below(i++, 90'000))};
-        if (random.below(i++, 2) == 0)
-          load[next].path.push_back(
-              (first + 1 + static_cast<std::uint32_t>(random.below(i++, 8))) % 9);
-        n.add(static_cast<std::uint32_t>(next), load[next].path, load[next].left, now);
-        flying.push_back(next++);
-      } else {
-        now = n.next_end();
+  struct Size {
+    std::uint32_t links;
+    std::size_t messages;
+    std::uint64_t seeds, hops;
+  };
+  // In the larger network one change moves the rates of many messages, and leaves others alone.
+  for (const Size& size : {Size{9, 30, 40, 2}, Size{25, 160, 4, 3}})
+    for (std::uint64_t seed = 1; seed <= size.seeds; ++seed) {
+      INFO("seed " << seed << " of " << size.links << " links");
+      const core::Random random(seed, 9);
+      std::uint64_t i = 0;
+      Network n(Sharing::shared);
+      std::vector<double> capacity;
+      for (std::uint32_t l = 0; l < size.links; ++l) {
+        capacity.push_back(1.0 + static_cast<double>(random.below(i++, 50)) / 10);
+        n.add_link(capacity.back());
       }
-      ended.clear();
-      n.settle(now, ended);
-      for (const std::uint32_t m : ended) std::erase(flying, m);
-      std::vector<Load> rest;
-      for (const std::size_t m : flying) rest.push_back(load[m]);
-      const std::vector<double> rates = fair_rates(rest, capacity);
-      for (std::uint32_t l = 0; l < 9; ++l) {
-        double all = 0;
-        for (std::size_t m = 0; m < rest.size(); ++m)
-          if (std::ranges::count(rest[m].path, l) > 0) all += rates[m];
-        CHECK(std::abs(n.load(l) - all) <= 1e-9 * capacity[l]);
-        CHECK(n.load(l) <= capacity[l] * (1 + 1e-12));
+      std::vector<Load> load(size.messages);
+      std::vector<std::size_t> flying;
+      std::vector<std::uint32_t> ended;
+      std::int64_t now = 0;
+      std::size_t next = 0;
+      while (next < load.size() || !flying.empty()) {
+        if (next < load.size() && (flying.empty() || random.below(i++, 4) > 0)) {
+          load[next].left = 5000 + static_cast<double>(random.below(i++, 90'000));
+          for (std::uint64_t hop = 1 + random.below(i++, size.hops); hop > 0; --hop) {
+            const auto link = static_cast<std::uint32_t>(random.below(i++, size.links));
+            if (std::ranges::count(load[next].path, link) == 0) load[next].path.push_back(link);
+          }
+          n.add(static_cast<std::uint32_t>(next), load[next].path, load[next].left, now);
+          flying.push_back(next++);
+        } else {
+          now = n.next_end();
+        }
+        ended.clear();
+        n.settle(now, ended);
+        for (const std::uint32_t m : ended) std::erase(flying, m);
+        std::vector<Load> rest;
+        for (const std::size_t m : flying) rest.push_back(load[m]);
+        const std::vector<double> rates = fair_rates(rest, capacity);
+        for (std::uint32_t l = 0; l < size.links; ++l) {
+          double all = 0;
+          for (std::size_t m = 0; m < rest.size(); ++m)
+            if (std::ranges::count(rest[m].path, l) > 0) all += rates[m];
+          CHECK(std::abs(n.load(l) - all) <= 1e-9 * capacity[l]);
+          CHECK(n.load(l) <= capacity[l] * (1 + 1e-12));
+        }
       }
     }
-  }
 }
 
 TEST_CASE("one message for many alike takes as much of a link as they do, to the bit") {
