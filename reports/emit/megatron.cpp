@@ -215,8 +215,8 @@ void add_parallelism(Options& o, const Question& q) {
           s.checkpoint_every);
   if (s.checkpoint == Checkpoint::selective) o.add("--recompute-granularity selective");
   if (s.checkpoint == Checkpoint::modules)
-    o.add("--recompute-granularity selective --recompute-modules",
-          fmt::format("{}", fmt::join(models::names_of(s.recompute_modules), " ")));
+    o.add(fmt::format("--recompute-granularity selective --recompute-modules {}",
+                      fmt::join(models::names_of(s.recompute_modules), " ")));
   o.close();
 }
 

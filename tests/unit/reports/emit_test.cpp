@@ -345,6 +345,16 @@ TEST_CASE("first_k is Megatron's block method, and torchtitan has nothing like i
   CHECK_FALSE(emitted("llama3-8b", "torchtitan", first).ok());
 }
 
+TEST_CASE("modules that are computed again are words of their own for Megatron-LM") {
+  const auto launch = emitted("llama3-8b", "megatron", [](Plan&, Strategy& s) {
+    s.checkpoint = Checkpoint::modules;
+    using enum models::Module;
+    s.recompute_modules = models::both(models::set_of(core_attn), models::set_of(mlp));
+  });
+  REQUIRE(launch.ok());
+  CHECK(has(launch->text, "--recompute-modules core_attn mlp\n"));  // one word would be refused
+}
+
 TEST_CASE("a plan of data ranks becomes DeepSpeed's configuration") {
   const auto launch = emitted("gpt2-124m", "deepspeed", [](Plan& plan, Strategy& s) {
     fully_sharded(plan, s);
