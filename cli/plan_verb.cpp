@@ -16,8 +16,9 @@ constexpr std::string_view kPlanPurpose =
     "Plans how to train a model on given GPUs: predicts memory, communication and time\n"
     "of every sensible strategy and picks one.\n"
     "Other verbs, each with a --help of its own: simulate PLAN, exec PLAN, compare FILE...,\n"
-    "report FILE..., emit PLAN, explain QUESTION; sweep, min-gpus, max-batch; models, gpus,\n"
-    "doctor; validate RUNS, calibrate, fit RUNS; verify FOLDER, bench, completion SHELL.";
+    "report FILE..., emit PLAN, import FILE..., explain QUESTION; sweep, min-gpus, max-batch;\n"
+    "models, gpus, doctor; validate RUNS, calibrate, fit RUNS; verify FOLDER, bench,\n"
+    "completion SHELL.";
 constexpr std::string_view kPlanExamples =
     "  planner --model gpt2-1.5b --gpus 8\n"
     "  planner --model gpt2-1.5b --gpus 8 --gpu rtx3090 --pin sharding=zero3\n"

@@ -19,10 +19,10 @@
 namespace cli {
 namespace {
 
-constexpr std::array<std::string_view, 19> kVerbs{
-    "plan", "simulate", "exec", "compare", "report", "emit", "sweep", "min-gpus", "max-batch",
-    "explain", "models", "gpus", "doctor", "bench", "validate", "verify", "fit", "calibrate",
-    "completion"};
+constexpr std::array<std::string_view, 20> kVerbs{
+    "plan", "simulate", "exec", "compare", "report", "emit", "import", "sweep", "min-gpus",
+    "max-batch", "explain", "models", "gpus", "doctor", "bench", "validate", "verify", "fit",
+    "calibrate", "completion"};
 
 int unknown_verb(const std::string& word) {
   const std::string_view near = core::nearest(word, {kVerbs.begin(), kVerbs.end()});
@@ -113,6 +113,7 @@ int run_verb(Arguments whole, const Runner& runner, const HostCalibrator& calibr
   if (verb == "compare") return compare_verb(rest);
   if (verb == "report") return report_verb(rest);
   if (verb == "emit") return emit_verb(rest);
+  if (verb == "import") return import_verb(rest);
   if (verb == "sweep") return sweep_verb(rest);
   if (verb == "min-gpus") return min_gpus_verb(rest);
   if (verb == "max-batch") return max_batch_verb(rest);

@@ -89,6 +89,7 @@ int simulate_verb(Arguments arguments);
 int compare_verb(Arguments arguments);
 int report_verb(Arguments arguments);
 int emit_verb(Arguments arguments);
+int import_verb(Arguments arguments);
 int sweep_verb(Arguments arguments);
 int min_gpus_verb(Arguments arguments);
 int max_batch_verb(Arguments arguments);

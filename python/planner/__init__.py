@@ -7,10 +7,10 @@ strategy, and picks one. The functions are the verbs of the command line, in thi
 """
 
 from .errors import AnswerIsNo, Error, Note
-from .verbs import (compare, emit, explain, from_hf, gpus, help, load, max_batch, min_gpus, models,
-                    plan, report, simulate, sweep, validate, version)
+from .verbs import (compare, emit, explain, from_hf, gpus, help, import_, load, max_batch, min_gpus,
+                    models, plan, report, simulate, sweep, validate, version)
 
 __all__ = ["AnswerIsNo", "Error", "Note", "compare", "emit", "explain", "from_hf", "gpus", "help",
-           "load", "max_batch", "min_gpus", "models", "plan", "report", "simulate", "sweep",
-           "validate", "version"]
+           "import_", "load", "max_batch", "min_gpus", "models", "plan", "report", "simulate",
+           "sweep", "validate", "version"]
 __version__ = version().partition(" ")[0]

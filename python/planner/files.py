@@ -243,6 +243,32 @@ class Launch(Answer):
 
 
 @_answer
+class Import(Answer):
+    """A configuration as a question: its pins, and what became of each of its settings.
+
+    `subjects` are yours and the best strategy; None where no plan was asked for.
+    """
+
+    formats: list[str]
+    model: str
+    spec: dict[str, Any] | None
+    gpus: int | None
+    options: dict[str, str]
+    pins: list[str]
+    read: list[dict[str, str]]
+    not_read: list[dict[str, str]]
+    without_influence: list[dict[str, str]]
+    notes: list[str]
+    command: str
+    subjects: list[dict[str, Any]] | None
+
+    _rows: ClassVar[str] = "read"
+
+    def _about(self) -> str:
+        return f" of {', '.join(self.formats)}: {self.command}"
+
+
+@_answer
 class Models(Answer):
     """The models that are known by name."""
 
@@ -269,7 +295,7 @@ class Gpus(Answer):
 
 _KINDS: dict[str, type[Answer]] = {
     "plan/1": Plan, "simulate/1": Simulation, "compare/1": Comparison, "validate/1": Validation,
-    "sweep/1": Sweep, "launch/1": Launch, "models/1": Models, "gpus/1": Gpus}
+    "sweep/1": Sweep, "launch/1": Launch, "import/1": Import, "models/1": Models, "gpus/1": Gpus}
 
 
 def answer_of(text: str, page: str = "") -> Answer:

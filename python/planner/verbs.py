@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Iterable
 
 from . import _planner
 from ._call import Words, answer, run
-from .files import (A, Answer, Comparison, Gpus, Launch, Models, Plan, Simulation, Sweep,
+from .files import (A, Answer, Comparison, Gpus, Import, Launch, Models, Plan, Simulation, Sweep,
                     Validation, answer_of)
 from .hugging_face import HuggingFace
 
@@ -68,6 +68,15 @@ def emit(plan: File, framework: str | None = None, *, progress: Progress = None,
          **options: Any) -> Launch:
     """A plan as the launch script or configuration of a framework: "megatron", "slurm", ..."""
     return _about(Launch, "emit", [plan], "plan.json", progress, {"for": framework, **options})
+
+
+def import_(*files: File, progress: Progress = None, **options: Any) -> Import:
+    """A configuration that runs, as a question with pins. files: the paths of one setup.
+
+    With plan=True or gpus="64xh100", also what it takes beside the best strategy. Raises
+    AnswerIsNo if it does not fit; its `answer` is the Import.
+    """
+    return _about(Import, "import", files, "config.json", progress, options)
 
 
 def explain(*question: str, progress: Progress = None, **options: Any) -> Answer:

@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 from ._types import File, Progress, Table, Value, Values
-from .files import (Answer, Comparison, Gpus, Launch, Models, Plan, Simulation, Sweep, Validation,
-                    answer_of)
+from .files import (Answer, Comparison, Gpus, Import, Launch, Models, Plan, Simulation, Sweep,
+                    Validation, answer_of)
 from .hugging_face import HuggingFace
 
 def plan(
@@ -295,6 +295,59 @@ def emit(
     seed: Value = None,  # seed of everything random (1)
     quiet: bool = False,  # no progress on standard error
 ) -> Launch: ...
+
+def import_(
+    *files: File,
+    progress: Progress = None,
+    plan: bool = False,  # also plan it, beside the best strategy for the same job
+    var: Values = None,  # a variable of the script; repeatable
+    vocab: Value = None,  # tokens of the vocabulary, where the files do not say
+    model_out: Value = None,  # write a model that has no name, by its sizes
+    model: Value = None,  # a name of `planner models`, a config.json, its folder, or a model file
+    # model_type as which a config.json of an unknown one is read: llama, mixtral
+    model_like: Value = None,
+    gpus: Value = None,  # number of GPUs (1); 8xH100 also names the GPU
+    gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
+    node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
+    gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
+    site: Value = None,  # calibration of your site, by `planner calibrate`
+    internode_gbps: Value = None,  # network bandwidth of a node, in Gbit/s
+    host_memory: Value = None,  # host memory of a node, as 512GiB
+    host_bandwidth: Value = None,  # bandwidth of that memory, as 200GB/s
+    seq: Value = None,  # tokens per sample: 4096 or 4k
+    global_batch: Value = None,  # samples per step
+    mode: Value = None,  # train, finetune, inference
+    recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
+    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
+    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
+    optimizer: Value = None,  # adamw, adam, sgd, ...
+    lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
+    lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
+    quantization: Value = None,  # of frozen weights: none, int8, nf4, gptq, two_factor
+    attention: Value = None,  # flash2, flash1, fused_softmax, unfused
+    framework: Value = None,  # framework whose behaviour is predicted (native)
+    # rows of the busiest expert rank, by those of an equal share (1)
+    expert_imbalance: Value = None,
+    # modules for multi-token prediction to train (the model's, where --framework can)
+    mtp: Value = None,
+    reduce_dtype: Value = None,  # number type in which gradients are sent
+    tokens: Value = None,  # tokens to train on, as 500B: adds time, rent and energy
+    price: Values = None,  # rent of a GPU for an hour; repeatable
+    objective: Value = None,  # what to minimise: time, memory, cost, energy
+    pin: Values = None,  # fix a key of the strategy; repeatable
+    forbid: Values = None,  # rule out a value of a key; repeatable
+    allow_stale: bool = False,  # also search strategies that train with stale weights
+    max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
+    # the simplest strategy within this share of the fastest wins (2%)
+    simpler_within: Value = None,
+    top: Value = None,  # alternatives to keep (5)
+    threads: Value = None,  # threads for the search (all cores)
+    candidate: Value = None,  # choose the N-th best (1)
+    out: Value = None,  # write what was read to FILE, completely or not at all
+    seed: Value = None,  # seed of everything random (1)
+    quiet: bool = False,  # no progress on standard error
+) -> Import: ...
 
 def explain(
     *question: str,

@@ -11,7 +11,7 @@ if [[ ${UPDATE_GOLDEN:-0} == 1 ]]; then cp out.txt "$reference"; fi
 diff "$reference" out.txt || complain 'docs/cli.md is not what the options say: UPDATE_GOLDEN=1'
 
 # Every verb that completion knows has its section, and help VERB is its own page.
-for verb in simulate exec compare report emit sweep min-gpus max-batch explain models gpus doctor \
+for verb in simulate exec compare report emit import sweep min-gpus max-batch explain models gpus doctor \
   bench validate fit calibrate completion; do
   grep -q "^## planner $verb" out.txt || complain "no section of $verb"
 done

@@ -52,7 +52,7 @@ rm -f err.$$
 if ! planner --version | grep -E '^planner [0-9]+\.[0-9]+\.[0-9]+( \([^)]+\))?$' >/dev/null; then
   complain 'a version'
 fi
-for verb in plan simulate exec compare report emit sweep min-gpus max-batch explain models gpus doctor bench validate verify fit calibrate completion; do
+for verb in plan simulate exec compare report emit import sweep min-gpus max-batch explain models gpus doctor bench validate verify fit calibrate completion; do
   if ! planner $verb --help | grep '^Examples:' >/dev/null; then complain "$verb --help: no examples"; fi
 done
 

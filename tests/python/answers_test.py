@@ -81,6 +81,10 @@ class SameBytes(unittest.TestCase):
         launch = planner.emit(plan, "megatron")
         self.assertEqual(launch.json, printed("emit", path, "--for", "megatron", "--json"))
         self.assertEqual(str(launch), printed("emit", path, "--for", "megatron"))
+        script = os.path.join(self.folder.name, "train.sh")
+        planner.emit(plan, "megatron", out=script)
+        self.check(planner.import_(script, var={"TP": 2}, gpus="16xh100"), "import", script,
+                   "--var", "TP=2", "--gpus", "16xh100")
 
     def test_reports(self) -> None:
         for form in ("html", "part", "md"):
@@ -122,6 +126,9 @@ class Fields(unittest.TestCase):
             plan = planner.plan("gpt2-1.5b", gpus=8, tokens="1B", pin=["checkpoint=every_k"])
             traces = os.path.join(folder, "traces")
             trace = os.path.join(folder, "step.json")
+            script = os.path.join(folder, "train.sh")
+            planner.emit(planner.plan("gpt2-1.5b", gpus=8, framework="megatron_core"), "megatron",
+                         out=script)
             everything = dict(straggler="rank=1,slowdown=1.5", scale=[1, 2], mtbf="50000h",
                               save="60s", restart="10min")
             for answer in (
@@ -130,6 +137,7 @@ class Fields(unittest.TestCase):
                     planner.compare(plan, plan), planner.compare(plan, strategies=True),
                     planner.validate(RUNS), planner.models(), planner.gpus(),
                     planner.sweep("gpt2-124m", gpus=[1, 2]), planner.emit(plan, "deepspeed"),
+                    planner.import_(script, plan=True, gpu="h100-sxm-80g"),
                     planner.plan("gpt2-1.5b", gpus=8, framework="fsdp2"),
                     planner.plan("llama3-8b", gpus=8, gpu="rtx3090"), self.without_answer(),
                     planner.plan("mixtral-8x7b", gpus=64, gpu="h100", precision="fp8", mtp=1,

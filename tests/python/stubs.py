@@ -21,8 +21,8 @@ import os
 from typing import Any
 
 from ._types import File, Progress, Table, Value, Values
-from .files import (Answer, Comparison, Gpus, Launch, Models, Plan, Simulation, Sweep, Validation,
-                    answer_of)
+from .files import (Answer, Comparison, Gpus, Import, Launch, Models, Plan, Simulation, Sweep,
+                    Validation, answer_of)
 from .hugging_face import HuggingFace
 '''
 WIDTH = 92  # of a line, less its indentation and the sign of a comment
@@ -42,7 +42,7 @@ def options_of(name: str, function: Any) -> list[str]:
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return []
     lines = []
-    for option in option_table()[name.replace("_", "-")]["options"]:
+    for option in option_table()[name.rstrip("_").replace("_", "-")]["options"]:
         word = option["name"].lstrip("-").replace("-", "_")
         # emit() names its framework by position.
         if word in parameters or word == "json" or (name, word) == ("emit", "for"):

@@ -1,0 +1,173 @@
+// Options of Megatron-LM, as scripts give them.
+#include "tests/unit/imports/imported.hpp"
+
+using namespace imports_test;
+
+// Llama 3 8B, with room for more options.
+static std::string llama(const std::string& more, const std::string& launcher = "8") {
+  return "#!/bin/bash\nARGS=(\n--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336\n"
+         "--num-attention-heads 32 --group-query-attention --num-query-groups 8\n"
+         "--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear\n"
+         "--untie-embeddings-and-output-weights --max-position-embeddings 8192\n"
+         "--attention-dropout 0.0 --hidden-dropout 0.0 --vocab-size 128256 --seq-length 8192\n"
+         "--micro-batch-size 1 --global-batch-size 64 --bf16\n" + more +
+         ")\ntorchrun --nproc_per_node " + launcher + " pretrain_gpt.py ${ARGS[@]}\n";
+}
+
+TEST_CASE("a script of Megatron-LM becomes a job, a known model and pins") {
+  const Setup setup = imported(llama("--tensor-model-parallel-size 2 --sequence-parallel\n"
+                                     "--use-distributed-optimizer --overlap-grad-reduce "
+                                     "--overlap-param-gather\n"));
+  CHECK(setup.model == "llama3-8b");
+  CHECK(setup.gpus == 8);
+  CHECK(option(setup, "--seq") == "8192");
+  CHECK(option(setup, "--global-batch") == "64");
+  CHECK(option(setup, "--framework") == "megatron_core");
+  CHECK(option(setup, "--recipe") == "megatron");
+  CHECK(option(setup, "--precision") == "bf16");
+  for (const char* pin : {"data=4", "tensor=2", "pipeline=1", "context=1", "sequence_parallel=true",
+                          "sharding=zero1", "micro_batch=1", "checkpoint=none", "overlap=true",
+                          "tp_overlap=false", "offload=none", "loss_chunks=1"})
+    CHECK((pins(setup, pin) ? "" : pin) == std::string());
+  CHECK(setup.not_read.empty());
+}
+
+TEST_CASE("stages follow the options that divide layers") {
+  const auto stages = [](const std::string& more) {
+    return imported(llama("--pipeline-model-parallel-size 4\n" + more));
+  };
+  const Setup even = stages("");
+  CHECK(pins(even, "stages=8*4"));
+  CHECK(pins(even, "schedule=1f1b"));
+  const Setup chunks = stages("--num-layers-per-virtual-pipeline-stage 2\n");
+  CHECK(pins(chunks, "virtual_stages=4"));
+  CHECK(pins(chunks, "stages=2*16"));
+  CHECK(pins(chunks, "schedule=interleaved"));
+  CHECK(pins(stages("--decoder-first-pipeline-num-layers 5 --decoder-last-pipeline-num-layers 3\n"),
+             "stages=5,12,12,3"));
+  CHECK(pins(stages("--account-for-embedding-in-pipeline-split "
+                    "--account-for-loss-in-pipeline-split --decoder-first-pipeline-num-layers 7\n"),
+             "stages=6,9,9,8"));
+  CHECK(pins(stages("--pipeline-model-parallel-layout 'Et*7|t*9|t*9|t*7L'\n"),
+             "stages=7,9,9,7"));
+  CHECK(refuses(tried(llama("--pipeline-model-parallel-size 3\n", "3")), {"32 layers", "3 x 1"}));
+}
+
+TEST_CASE("recomputation is read with its layers and modules") {
+  const auto checkpoint = [](const std::string& more) { return imported(llama(more)); };
+  CHECK(pins(checkpoint("--recompute-activations\n"), "checkpoint=selective"));
+  CHECK(pins(checkpoint("--recompute-granularity selective\n"), "checkpoint=selective"));
+  CHECK(pins(checkpoint("--recompute-granularity full --recompute-method uniform "
+                        "--recompute-num-layers 4\n"), "checkpoint=every_k(4)"));
+  CHECK(pins(checkpoint("--recompute-granularity full --recompute-method block "
+                        "--recompute-num-layers 3\n"), "checkpoint=first_k(3)"));
+  CHECK(pins(checkpoint("--recompute-granularity selective --recompute-modules core_attn mlp\n"),
+             "checkpoint=modules(core_attn+mlp)"));
+  CHECK(refuses(tried(llama("--recompute-granularity selective --recompute-modules core\n")),
+                {"--recompute-modules", "core_attn", "\"core\""}));
+}
+
+TEST_CASE("types of numbers become a recipe and a precision") {
+  const auto recipe = [](const std::string& more) {
+    const Setup setup = imported(llama(more));
+    return option(setup, "--recipe") + " " + option(setup, "--precision") + " " +
+           option(setup, "--fp8-scaling");
+  };
+  CHECK(recipe("") == "megatron bf16 ");
+  CHECK(recipe("--grad-reduce-in-bf16\n") == "mixed bf16 ");
+  CHECK(recipe("--fp8-format hybrid\n") == "megatron fp8 delayed");
+  CHECK(recipe("--fp8-format e4m3 --fp8-recipe mxfp8\n") == "megatron fp8 mxfp8");
+  CHECK(recipe("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16\n") ==
+        "megatron_bf16_moments bf16 ");
+}
+
+TEST_CASE("every setting is read, without influence, or named as not read") {
+  const Setup setup = imported(llama("--lr 1e-4 --window-size 128,0 --no-such-option 3 "
+                                     "--mtp-num-layers 1 --attention-dropout 0.1\n"));
+  CHECK(names(setup.without_influence, "--lr", "rate of learning"));
+  CHECK(names(setup.not_read, "--window-size", "all earlier tokens"));
+  CHECK(names(setup.not_read, "--no-such-option", "does not know"));
+  CHECK(names(setup.not_read, "--mtp-num-layers", "multi-token"));
+  CHECK(names(setup.not_read, "--attention-dropout", "dropout is left out"));
+  CHECK(names(setup.read, "--num-layers", "--model"));
+  const Setup padded = imported(llama("--tensor-model-parallel-size 1\n"), "train.sh",
+                                {.gpus = 8, .vocab = {}, .model = "gpt2-124m", .variables = {}});
+  CHECK(names(padded.not_read, "--make-vocab-size-divisible-by", "50304 rows"));
+}
+
+TEST_CASE("a default of a variable is told, and a given value stands in its place") {
+  const std::string script = llama("--tensor-model-parallel-size ${TP:-2}\n");
+  const Setup setup = imported(script);
+  CHECK(pins(setup, "tensor=2"));
+  CHECK(std::ranges::any_of(setup.notes, [](const std::string& note) {
+    return note.find("--var TP=VALUE") != std::string::npos;
+  }));
+  Given given;
+  given.variables["TP"] = "4";
+  CHECK(pins(imported(script, "train.sh", given), "tensor=4"));
+  CHECK(refuses(tried(llama("--tensor-model-parallel-size $TP\n")),
+                {"train.sh:", "--tensor-model-parallel-size", "\"$TP\"", "--var"}));
+}
+
+TEST_CASE("a condition that nothing decides is no reason to read what it guards") {
+  const Setup setup = imported(
+      "A=()\nif [ -f big ]; then A+=(--tensor-model-parallel-size 8 --lr 1); fi\n" +
+      llama("${A[@]}\n"));
+  CHECK(pins(setup, "tensor=1"));
+  CHECK(names(setup.not_read, "--tensor-model-parallel-size", "condition"));
+  CHECK(names(setup.without_influence, "--lr"));
+}
+
+TEST_CASE("sizes that no model is known by are a model of their own") {
+  std::string script = llama("");
+  script.replace(script.find("14336"), 5, "14592");
+  const Setup setup = imported(script);
+  CHECK(setup.model.empty());
+  REQUIRE(setup.spec.has_value());
+  CHECK(setup.spec->ffn_hidden == 14592);
+  CHECK(setup.spec->vocab == 128256);
+  CHECK(setup.spec->kv_heads == 8);
+  CHECK(models::check_spec(*setup.spec).empty());
+  script.erase(script.find("--vocab-size 128256"), 19);
+  CHECK(refuses(tried(script), {"vocabulary", "--vocab"}));
+  CHECK(imported(script, "train.sh", {.gpus = {}, .vocab = 5000, .model = "", .variables = {}})
+            .spec->vocab == 5000);
+}
+
+TEST_CASE("GPUs come from the launcher, from Slurm, or from the user") {
+  CHECK(imported(llama("", "8 --nnodes=4")).gpus == 32);
+  CHECK(imported("#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n" + llama("", "$N")).gpus == 8);
+  const Setup none = imported(llama("", "gpu"));
+  CHECK_FALSE(none.gpus.has_value());
+  CHECK_FALSE(std::ranges::any_of(none.pins, [](const std::string& pin) {
+    return pin.starts_with("data=");
+  }));
+  CHECK(pins(imported(llama("", "gpu"), "train.sh",
+                      {.gpus = 16, .vocab = {}, .model = "", .variables = {}}), "data=16"));
+}
+
+TEST_CASE("what cannot be is refused where it stands") {
+  CHECK(refuses(tried(llama("--tensor-model-parallel-size 3\n")), {"a multiple of 3", "found 8"}));
+  CHECK(refuses(tried(llama("--micro-batch-size 3\n")), {"a multiple of 24", "found 64"}));
+  CHECK(refuses(tried(llama("--context-parallel-size two\n")),
+                {"train.sh:9", "--context-parallel-size", "\"two\""}));
+  CHECK(refuses(tried(llama("--tensor-model-parallel-size 9999999\n")), {"at most 1048576"}));
+  CHECK(refuses(tried("echo hello\n"), {"train.sh", "a script of Megatron-LM"}));
+  CHECK(refuses(tried("x '\n--num-layers"), {"train.sh:1", "the end of the file"}));
+}
+
+TEST_CASE("a list of arguments, and a variable that holds all of them, are read too") {
+  const char* list =
+      "--num-layers 12\n--hidden-size 768 --num-attention-heads 12\n--seq-length 1024\n"
+      "--max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 64 --fp16\n"
+      "--tokenizer-type GPT2BPETokenizer\n";
+  const Given on_eight{.gpus = 8, .vocab = {}, .model = "", .variables = {}};
+  const Setup listed = imported(list, "args.txt", on_eight);
+  CHECK(listed.model == "gpt2-124m");
+  CHECK(option(listed, "--recipe") == "mixed");
+  CHECK(option(listed, "--precision") == "fp16");
+  const Setup held = imported("N=3\nOPTIONS=\"" + std::string(list) + "\"\nM=4\n", "conf.sh",
+                              on_eight);
+  CHECK(held.model == "gpt2-124m");
+  CHECK(held.pins == listed.pins);
+}
