@@ -23,14 +23,19 @@ using reports::imports::Setup;
 
 constexpr std::string_view kImportPurpose =
     "Reads a configuration that you already run and asks the planner about it: a script or an\n"
-    "argument list of Megatron-LM. Scripts are read as text, never run. The answer is the command\n"
-    "to type, and what of the configuration was read, was not, or has no influence. With --gpus\n"
-    "or --plan, it is also what your configuration takes beside the best one for the same job.";
+    "argument list of Megatron-LM, torchtitan's TOML, DeepSpeed's JSON, accelerate's YAML, or\n"
+    "TrainingArguments as JSON. Several files of one setup are read together. Scripts are read as\n"
+    "text, never run. The answer is the command to type, and what of the configuration was read,\n"
+    "was not, or has no influence. With --gpus or --plan, it is also what your configuration\n"
+    "takes beside the best one for the same job.";
 constexpr std::string_view kImportExamples =
     "  planner import train.sh\n"
     "  planner import env.sh train.sh --var NNODES=4\n"
     "  planner import train.sh --gpus 64xH100 --json\n"
-    "  planner import train.sh --model-out model.json";
+    "  planner import train.sh --model-out model.json\n"
+    "  planner import job.toml --plan\n"
+    "  planner import fsdp.yaml training_args.json config.json --plan\n"
+    "  planner import ds_config.json --model llama3-8b --gpus 8xA100";
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a configuration
 

@@ -2,15 +2,71 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "reports/imports/facts.hpp"
 #include "reports/imports/megatron_script.hpp"
+#include "reports/imports/structured.hpp"
 
 namespace reports::imports {
 namespace {
 
+// The files by format, as each file's own text tells it.
+struct Sorted {
+  std::vector<File> scripts;
+  bool torchtitan = false, deepspeed = false, accelerate = false, trainer = false;
+  std::string model;                   // a config.json
+};
+
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> ends) {
+  return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+char first_letter(std::string_view text) {
+  const std::size_t at = text.find_first_not_of(" \t\r\n");
+  return at == std::string_view::npos ? '\0' : text[at];
+}
+
+void sort_json(const File& file, Sorted& out, Settings& settings, core::Problems& problems) {
+  const auto json = core::parse_json(file.text, file.name);
+  if (!json.ok()) return core::append(problems, json);
+  const auto has = [&](std::string_view key) { return json->find(key) != nullptr; };
+  if (has("model_type")) {
+    out.model = file.name;
+  } else if (has("zero_optimization") || has("train_micro_batch_size_per_gpu") ||
+             has("train_batch_size")) {
+    out.deepspeed = true;
+    add_settings(*json, "deepspeed:", file.name, settings, problems);
+  } else if (has("per_device_train_batch_size") || has("output_dir") ||
+             has("gradient_accumulation_steps")) {
+    out.trainer = true;
+    add_settings(*json, "trainer:", file.name, settings, problems);
+  } else {
+    problems.push_back({file.name,
+                        "DeepSpeed's configuration, TrainingArguments, or a model's config.json",
+                        "none of their keys", ""});
+  }
+}
+
+void sort_file(const File& file, Sorted& out, Settings& settings, core::Problems& problems) {
+  if (first_letter(file.text) == '{') return sort_json(file, out, settings, problems);
+  const auto put = [&](const core::Result<core::Json>& root, std::string_view prefix, bool& seen) {
+    if (!root.ok()) return core::append(problems, root);
+    seen = true;
+    add_settings(*root, prefix, file.name, settings, problems);
+  };
+  if (ends_with_any(file.name, {".toml"}))
+    return put(parse_toml(file.text, file.name), "", out.torchtitan);
+  if (ends_with_any(file.name, {".yaml", ".yml"}) ||
+      file.text.find("distributed_type:") != std::string::npos)
+    return put(parse_yaml(file.text, file.name), "accelerate:", out.accelerate);
+  out.scripts.push_back(file);
+}
+
 core::Problem no_format(const std::string& name) {
   return {name,
-          "a script of Megatron-LM",
+          "a script of Megatron-LM, torchtitan's .toml, accelerate's .yaml, or JSON of DeepSpeed "
+          "or of TrainingArguments",
           "none of these", ""};
 }
 
@@ -19,17 +75,43 @@ core::Problem no_format(const std::string& name) {
 core::Result<Setup> read_setup(std::span<const File> files, const Given& given) {
   core::Problems problems;
   Settings settings(problems);
-  if (std::ranges::none_of(files, [](const File& f) { return has_megatron_options(f.text); }))
-    return no_format(files.front().name);
+  Sorted sorted;
+  for (const File& file : files) sort_file(file, sorted, settings, problems);
+  if (!problems.empty()) return problems;
+  const bool hugging_face = sorted.deepspeed || sorted.accelerate || sorted.trainer;
+  const int kinds = (sorted.scripts.empty() ? 0 : 1) + (sorted.torchtitan ? 1 : 0) +
+                    (hugging_face ? 1 : 0);
+  if (kinds == 0) return no_format(files.front().name);
+  if (kinds > 1)
+    return core::Problem{files.back().name, "files of one setup", "files of several frameworks",
+                         "import each setup by itself"};
   Facts facts(settings, problems);
-  facts.model = given.model;
-  const core::Status read = read_script(files, given.variables, settings, facts.notes);
-  if (!read.ok()) return read.problems();
-  read_megatron(facts);
+  facts.model = !given.model.empty() ? given.model : sorted.model;
+  std::vector<std::string> formats;
+  if (!sorted.scripts.empty()) {
+    if (std::ranges::none_of(sorted.scripts,
+                             [](const File& f) { return has_megatron_options(f.text); }))
+      return no_format(sorted.scripts.front().name);
+    const core::Status read =
+        read_script(sorted.scripts, given.variables, settings, facts.notes);
+    if (!read.ok()) return read.problems();
+    formats = {"megatron"};
+    read_megatron(facts);
+  } else if (sorted.torchtitan) {
+    formats = {"torchtitan"};
+    read_torchtitan(facts, given);
+  } else {
+    if (sorted.deepspeed) formats.emplace_back("deepspeed");
+    if (sorted.accelerate) formats.emplace_back("accelerate");
+    if (sorted.trainer) formats.emplace_back("trainer");
+    read_hugging_face(facts);
+  }
   Setup setup = finish(facts, given);
   if (!problems.empty()) return problems;
-  settings.sort_rest("megatron");
-  setup.formats = {"megatron"};
+  settings.sort_rest(formats.front() == "megatron" || formats.front() == "torchtitan"
+                         ? formats.front()
+                         : "hugging_face");
+  setup.formats = std::move(formats);
   setup.read = settings.read();
   setup.not_read = settings.unread();
   setup.without_influence = settings.harmless();

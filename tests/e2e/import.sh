@@ -14,7 +14,10 @@ round_trip() {
   "$planner" "$@" --gpu h100-sxm-80g --out plan.json --quiet >/dev/null || fail "no plan: $*"
   "$planner" emit plan.json --for "$framework" --out "first.$ending" --quiet >/dev/null ||
     fail "not emitted: $*"
-  "$planner" import "first.$ending" --gpu h100-sxm-80g --json --quiet >import.json ||
+  # A configuration of DeepSpeed has no model in it.
+  local named=()
+  if [[ $framework == deepspeed ]]; then named=(--model "$2"); fi
+  "$planner" import "first.$ending" "${named[@]}" --gpu h100-sxm-80g --json --quiet >import.json ||
     fail "not imported: $*"
   # The command is a line of JSON: the file has one, and it is the last of its kind.
   sed -n 's/^  "command": "planner \(.*\)",$/\1/p' import.json >command.txt
@@ -50,6 +53,29 @@ round_trip megatron sh --model gpt3-175b --gpus 512 --framework megatron --preci
 round_trip megatron sh --model llama2-7b --gpus 8 --framework megatron --attention unfused
 round_trip megatron sh --model gpt2-124m --gpus 4 --framework megatron --optimizer sgd \
   --pin sharding=none
+
+titan() { round_trip torchtitan toml "$@" --framework fsdp2; }
+titan --model llama3-8b --gpus 8
+titan --model llama3.1-405b --gpus 512
+titan --model llama3-8b --gpus 16 --pin sharding=zero3 --pin shard_group=8
+titan --model llama3-8b --gpus 8 --precision fp8 --fp8-scaling rowwise
+titan --model llama3-8b --gpus 8 --pin checkpoint='every_k(2)'
+titan --model llama3-8b --gpus 8 --pin checkpoint=selective_op --pin tensor=2 --pin tp_overlap=true
+titan --model llama3-8b --gpus 8 --pin pipeline=4 --pin schedule=interleaved --pin virtual_stages=2 \
+  --pin sharding=zero2
+titan --model llama3-8b --gpus 16 --pin context=2 --pin context_method=ring --seq 32k
+titan --model llama3-70b --gpus 32 --pin offload=params
+titan --model llama3-8b --gpus 8 --optimizer adam --reduce-dtype bf16
+
+deepspeed() { round_trip deepspeed json "$@" --framework deepspeed; }
+deepspeed --model gpt2-1.5b --gpus 8
+deepspeed --model llama3-8b --gpus 8 --pin sharding=zero2
+deepspeed --model llama3-8b --gpus 16 --pin sharding=zero3 --pin offload=optimizer
+deepspeed --model llama3-8b --gpus 16 --pin sharding=zero3 --pin offload=params
+deepspeed --model gpt2-1.5b --gpus 4 --precision fp16 --optimizer sgd --pin sharding=zero1
+deepspeed --model gpt2-774m --gpus 4 --recipe fp32 --reduce-dtype f32
+deepspeed --model gpt2-774m --gpus 4 --pin overlap=false --pin bucket_bytes=50MiB
+deepspeed --model gpt2-774m --gpus 16 --pin sharding=zero3 --pin shard_group=8
 
 # ---- what it takes, beside the best -----------------------------------------------------------------
 "$planner" --model llama3-8b --gpus 8 --framework megatron_core --pin tensor=4 --out plan.json --quiet \
