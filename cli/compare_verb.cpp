@@ -10,6 +10,7 @@
 #include "core/untrusted.hpp"
 #include "reports/comparison.hpp"
 #include "reports/html/document.hpp"
+#include "reports/logs/log_comparison.hpp"
 #include "reports/subjects_comparison.hpp"
 
 namespace cli {
@@ -17,20 +18,23 @@ namespace {
 
 using reports::Comparison;
 using reports::Subject;
+using reports::logs::LogComparison;
 using reports::html::Document;
 using reports::html::DocumentKind;
 
 constexpr std::string_view kComparePurpose =
-    "Compares what a plan predicted with what its runs measured, term by term. Without a run, it\n"
-    "puts several plans, a plan's strategies, or its machines side by side.";
+    "Compares what a plan predicted with what its runs measured, term by term. With --log, the\n"
+    "runs are a framework's: step times and peak memory are read from what it printed. Without a\n"
+    "run, it puts several plans, a plan's strategies, or its machines side by side.";
 constexpr std::string_view kCompareExamples =
     "  planner compare plan.json run.json --json\n"
     "  planner compare a.json b.json run.json --format csv\n"
+    "  planner compare plan.json --log train.log\n"
     "  planner compare plan.json --strategies\n"
     "  planner compare plan.json --machines --format md";
 
 struct CompareWords {
-  std::vector<std::string> files;
+  std::vector<std::string> files, logs;
   std::optional<std::string> format;
   bool strategies = false, machines = false;
 };
@@ -116,19 +120,77 @@ core::Problems check(const CompareWords& words) {
   core::Problems problems;
   if (words.format && *words.format != "text" && *words.format != "csv" && *words.format != "md")
     problems.push_back({"--format", "text, csv or md", fmt::format("\"{}\"", *words.format), ""});
-  if (words.files.size() == 1 && !words.strategies && !words.machines)
+  if (!words.logs.empty() && (words.strategies || words.machines))
+    problems.push_back({"--log", "a log beside one plan", "--strategies or --machines",
+                        "compare the log by itself"});
+  if (words.files.size() == 1 && !words.strategies && !words.machines && words.logs.empty())
     problems.push_back({"command line", "two files to compare", "one",
                         "add a run or another plan, or --strategies or --machines"});
   return problems;
 }
 
+constexpr std::size_t kMostLogBytes = std::size_t{256} << 20;
+
+// Each log beside the one plan among the files.
+core::Result<std::vector<LogComparison>> compare_logs(const std::vector<Document>& documents,
+                                                      const std::vector<std::string>& logs) {
+  std::vector<LogComparison> comparisons;
+  core::Problems problems;
+  if (logs.empty()) return comparisons;
+  const auto plan = std::ranges::find_if(documents, has_plan);
+  if (std::ranges::count_if(documents, has_plan) != 1)
+    return core::Problem{"--log", "one plan beside the logs",
+                         std::to_string(std::ranges::count_if(documents, has_plan)),
+                         "name the plan of the run"};
+  for (const std::string& path : logs) {
+    const core::Result<std::string> text = core::read_file(path, kMostLogBytes);
+    core::append(problems, text);
+    if (!text.ok()) continue;
+    auto log = reports::logs::read_log(*text, path);
+    core::append(problems, log);
+    if (!log.ok()) continue;
+    auto compared = reports::logs::compare_log(*plan->plan, std::move(log).value(), path);
+    core::append(problems, compared);
+    if (compared.ok()) comparisons.push_back(std::move(compared).value());
+  }
+  if (!problems.empty()) return problems;
+  return comparisons;
+}
+
 // compare/1: terms of runs as ever, and the subjects where there are several of them.
 std::string machine_form(const std::vector<Comparison>& comparisons,
+                         const std::vector<LogComparison>& logs,
                          const std::vector<Subject>& subjects, bool terms_alone) {
-  if (terms_alone) return reports::to_json_text(comparisons);
+  if (terms_alone && logs.empty()) return reports::to_json_text(comparisons);
   core::Json root = core::parse_json(reports::to_json_text(comparisons), "").value();
-  root.set("subjects", reports::subjects_json(subjects));
+  if (!terms_alone) root.set("subjects", reports::subjects_json(subjects));
+  if (!logs.empty()) {
+    core::Json all = core::Json::array();
+    for (const LogComparison& log : logs) all.push_back(reports::logs::log_json(log));
+    if (comparisons.empty()) root.set("terms", all.items().front().at("terms"));
+    root.set("logs", std::move(all));
+  }
   return core::dump(root) + '\n';
+}
+
+// Rows of runs and logs under one head.
+std::string csv_of(std::vector<Comparison> rows, const std::vector<LogComparison>& logs) {
+  for (const LogComparison& log : logs) {
+    rows.emplace_back();
+    rows.back().run = log.file;
+    rows.back().terms = log.terms;
+  }
+  return reports::comparisons_csv(rows);
+}
+
+std::string logs_page(const CompareWords& words, const std::vector<LogComparison>& logs) {
+  std::string text;
+  for (const LogComparison& log : logs) {
+    if (!text.empty()) text += '\n';
+    text += words.format == "md" ? reports::logs::log_markdown(log)
+                                 : reports::logs::log_text(log, page_style());
+  }
+  return text;
 }
 
 // What explains a comparison, by how it came out. Files are named in the order they were given.
@@ -185,6 +247,8 @@ int compare_verb(Arguments arguments) {
   set.group("Comparison");
   set.flag("--strategies", words.strategies, "every candidate of each plan, side by side");
   set.flag("--machines", words.machines, "each plan on every GPU that its --gpu named");
+  set.texts("--log", words.logs, "FILE", "what a framework printed while it ran the plan; "
+            "repeatable");
   set.text("--format", words.format, "NAME", "of standard output: text, csv, md (text)");
   add_output_options(set, output, "the comparison");
   if (const auto ended = ended_by(set, arguments)) return *ended;
@@ -200,13 +264,20 @@ int compare_verb(Arguments arguments) {
   const auto plans = std::ranges::count_if(*documents, has_plan);
   const auto comparisons = compare_runs(*documents);
   if (!comparisons.ok()) return refuse(comparisons.problems());
+  const auto logs = compare_logs(*documents, words.logs);
+  if (!logs.ok()) return refuse(logs.problems());
   const std::vector<Subject> subjects = subjects_of(*documents, words);
-  const bool terms_alone =
-      plans == 1 && documents->size() > 1 && !words.strategies && !words.machines;
+  const bool measured = documents->size() > 1 || !logs->empty();
+  const bool terms_alone = plans == 1 && measured && !words.strategies && !words.machines;
   const core::Status delivered =
-      deliver(output, machine_form(*comparisons, subjects, terms_alone),
+      deliver(output, machine_form(*comparisons, *logs, subjects, terms_alone),
               [&] {
-                std::string text = page(words, *comparisons, subjects, terms_alone);
+                if (words.format == "csv" && !logs->empty()) return csv_of(*comparisons, *logs);
+                std::string text = comparisons->empty() && !logs->empty()
+                                       ? std::string()
+                                       : page(words, *comparisons, subjects, terms_alone);
+                if (!text.empty() && !logs->empty()) text += '\n';
+                text += logs_page(words, *logs);
                 if (words.format.value_or("text") == "text")
                   text += next_text(next_of(words, *documents, *comparisons));
                 return text;

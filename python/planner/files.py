@@ -175,6 +175,7 @@ class Comparison(Answer):
     other_hardware: Any = None
     scaled_down: Any = None
     library: Any = None
+    logs: list[dict[str, Any]] | None = None
 
     _drawn: ClassVar[bool] = True
 

@@ -55,7 +55,10 @@ def simulate(plan: File, *, progress: Progress = None, **options: Any) -> Simula
 
 
 def compare(*files: File, progress: Progress = None, **options: Any) -> Comparison:
-    """Plans beside their runs, or beside each other. files: plans, runs, dicts or paths."""
+    """Plans beside their runs, or beside each other. files: plans, runs, dicts or paths.
+
+    log: a path, or several, of what a framework printed while it ran the one plan.
+    """
     return _about(Comparison, "compare", files, "file.json", progress, options)
 
 

@@ -154,7 +154,7 @@ class Fields(unittest.TestCase):
         raise AssertionError("it fits")
 
     # Of comparisons with a run: the module runs no plans.
-    OF_RUNS = {files.Comparison: {"runs", "other_hardware", "scaled_down", "library"}}
+    OF_RUNS = {files.Comparison: {"runs", "other_hardware", "scaled_down", "library", "logs"}}
 
     def test_keys_are_fields_and_fields_are_keys(self) -> None:
         seen = self.seen()

@@ -93,6 +93,10 @@ class Schemas(unittest.TestCase):
             self.check("simulate", traces)
             self.check("compare", plan, plan)
             self.check("compare", plan, "--strategies")
+            log = os.path.join(folder, "train.log")
+            with open(log, "w", encoding="utf-8") as file:
+                file.write("iteration 1/ 1 | elapsed time per iteration (ms): 1234.5 |\n")
+            self.check("compare", plan, "--log", log)
             self.check("emit", plan, "--for", "megatron")
             script = os.path.join(folder, "train.sh")
             printed("emit", plan, "--for", "megatron", "--out", script)

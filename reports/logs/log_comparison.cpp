@@ -1,0 +1,175 @@
+#include "reports/logs/log_comparison.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "core/parse_units.hpp"
+#include "core/untrusted.hpp"
+#include "reports/fields.hpp"
+
+namespace reports::logs {
+namespace {
+
+using core::Json;
+
+// Between the two nearest of the sorted values. REQUIRES: not empty.
+core::Seconds quantile(const std::vector<core::Seconds>& sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  const double part = place - static_cast<double>(below);
+  return core::Seconds(sorted[below].value() * (1 - part) + sorted[above].value() * part);
+}
+
+core::Seconds median_of(std::vector<core::Seconds> values) {
+  std::ranges::sort(values);
+  return quantile(values, 0.5);
+}
+
+core::Seconds seconds_of(double value, Rate rate, const planner::Plan& plan) {
+  const double samples = static_cast<double>(plan.job.global_batch);
+  if (rate == Rate::seconds) return core::Seconds(value);
+  if (rate == Rate::samples_per_second) return core::Seconds(samples / value);
+  return core::Seconds(samples * static_cast<double>(plan.job.seq_len) /
+                       (value * static_cast<double>(plan.gpus)));
+}
+
+ComparedTerm bytes_term(std::string name, core::Bytes predicted,
+                        const std::optional<core::Bytes>& measured) {
+  ComparedTerm term{std::move(name), TermUnit::bytes, static_cast<double>(predicted.value()), {}};
+  if (measured) term.measured = static_cast<double>(measured->value());
+  return term;
+}
+
+std::string value_in_words(const std::optional<double>& value, TermUnit unit) {
+  if (!value) return "-";
+  if (unit == TermUnit::seconds) return core::to_text(core::Seconds(*value));
+  if (unit == TermUnit::bytes)
+    return core::to_text(core::Bytes(static_cast<std::int64_t>(*value)));
+  return number_text(*value);
+}
+
+std::string error_in_words(const ComparedTerm& term) {
+  const auto error = term.relative_error();
+  return error ? signed_percent_text(*error) : "-";
+}
+
+std::string count_text(const LogComparison& c) {
+  if (c.log.whole_run)
+    return fmt::format("One figure: the mean of all steps of the run, the first ones and what was "
+                       "saved in between too.");
+  return fmt::format("{} steps, or means of steps: {} left out ({}). The others: median {}, p10 "
+                     "{}, p90 {}.",
+                     c.spread.steps, c.spread.left_out, kWarmUpRule,
+                     core::to_text(c.spread.median), core::to_text(c.spread.p10),
+                     core::to_text(c.spread.p90));
+}
+
+std::string interval_text(const LogComparison& c) {
+  return fmt::format("Predicted: {} to {}. The measured step is {} this interval.",
+                     core::to_text(c.low), core::to_text(c.high),
+                     c.holds() ? "within" : c.spread.median < c.low ? "below" : "above");
+}
+
+}  // namespace
+
+StepSpread spread_of(const std::vector<core::Seconds>& steps) {
+  PLANNER_CHECK(!steps.empty(), "a log without steps");
+  const std::size_t half = steps.size() / 2;
+  const auto at = [&](std::size_t i) { return steps.begin() + static_cast<std::ptrdiff_t>(i); };
+  std::size_t left_out = std::min<std::size_t>(1, half);
+  if (half > 0) {
+    const core::Seconds warm = median_of({at(half), steps.end()}) * kWarm;
+    while (left_out < half && steps[left_out] > warm) ++left_out;
+  }
+  std::vector<core::Seconds> kept(at(left_out), steps.end());
+  std::ranges::sort(kept);
+  return {static_cast<int>(steps.size()), static_cast<int>(left_out), quantile(kept, 0.5),
+          quantile(kept, 0.1), quantile(kept, 0.9)};
+}
+
+core::Result<LogComparison> compare_log(const planner::Plan& plan, TrainingLog log,
+                                        std::string file) {
+  if (!plan.chosen)
+    return core::Problem{"plan", "a plan with a feasible strategy", "none", "plan anew"};
+  if (log.global_batch && *log.global_batch != plan.job.global_batch)
+    return core::Problem{file, fmt::format("the plan's global batch, {}", plan.job.global_batch),
+                         std::to_string(*log.global_batch),
+                         fmt::format("plan with --global-batch {}", *log.global_batch)};
+  std::vector<core::Seconds> steps;
+  for (const LoggedStep& step : log.steps)
+    steps.push_back(seconds_of(step.value, log.rate, plan));
+  LogComparison c;
+  c.file = std::move(file);
+  c.spread = spread_of(steps);
+  const planner::Candidate& chosen = *plan.chosen;
+  c.predicted = chosen.time.step;
+  c.low = chosen.uncertainty.step_low;
+  c.high = chosen.uncertainty.step_high;
+  const double tokens = static_cast<double>(plan.job.global_batch) *
+                        static_cast<double>(plan.job.seq_len);
+  c.terms = {{"time.step", TermUnit::seconds, c.predicted.value(), c.spread.median.value()},
+             {"throughput.tokens_per_second", TermUnit::count, tokens / c.predicted.value(),
+              tokens / c.spread.median.value()},
+             bytes_term("memory.live", chosen.memory.worst.live, log.allocated),
+             bytes_term("memory.reserved", chosen.memory.worst.reserved, log.reserved)};
+  std::erase_if(c.terms, [](const ComparedTerm& t) { return !t.measured; });
+  c.log = std::move(log);
+  return c;
+}
+
+std::string log_text(const LogComparison& c, TextStyle style) {
+  std::string text = core::visible(c.file) + '\n';
+  text += wrapped(fmt::format("A log of {} ({}).", c.log.format, c.log.source), 0, 2, style);
+  text += wrapped(count_text(c), 0, 2, style);
+  Table table({{"term", Align::left}, {"predicted"}, {"measured"}, {"error"}});
+  for (const ComparedTerm& t : c.terms)
+    table.add({t.term, value_in_words(t.predicted, t.unit), value_in_words(t.measured, t.unit),
+               error_in_words(t)});
+  text += table.text(style);
+  return text + wrapped(interval_text(c), 0, 2, style);
+}
+
+std::string log_markdown(const LogComparison& c) {
+  std::string text = fmt::format("## {}\n\n{}: {}\n\n| term | predicted | measured | error |\n"
+                                 "|---|---:|---:|---:|\n",
+                                 markdown_field(c.file), c.log.format,
+                                 markdown_field(count_text(c)));
+  for (const ComparedTerm& t : c.terms)
+    text += fmt::format("| {} | {} | {} | {} |\n", markdown_field(t.term),
+                        value_in_words(t.predicted, t.unit), value_in_words(t.measured, t.unit),
+                        error_in_words(t));
+  return text + '\n' + interval_text(c) + '\n';
+}
+
+Json log_json(const LogComparison& c) {
+  Json terms = Json::array();
+  for (const ComparedTerm& t : c.terms) {
+    const auto exact = [&](const std::optional<double>& value) {
+      if (!value) return Json();
+      return t.unit == TermUnit::bytes ? Json(static_cast<std::int64_t>(*value)) : Json(*value);
+    };
+    terms.push_back(Json::object({{"term", t.term},
+                                  {"predicted", exact(t.predicted)},
+                                  {"measured", exact(t.measured)},
+                                  {"relative_error", t.relative_error()}}));
+  }
+  return Json::object({{"log", c.file},
+                       {"format", c.log.format},
+                       {"source", c.log.source},
+                       {"steps", c.spread.steps},
+                       {"left_out", c.spread.left_out},
+                       {"left_out_rule", kWarmUpRule},
+                       {"whole_run", c.log.whole_run},
+                       {"step_median", c.spread.median.value()},
+                       {"step_p10", c.spread.p10.value()},
+                       {"step_p90", c.spread.p90.value()},
+                       {"step_low", c.low.value()},
+                       {"step_high", c.high.value()},
+                       {"within", c.holds()},
+                       {"terms", std::move(terms)}});
+}
+
+}  // namespace reports::logs

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Logs of frameworks beside a plan, and logs that are none. usage: training_logs.sh BIN_FOLDER
+set -euo pipefail
+source "$(dirname "$(readlink -f "$0")")/lib.sh"
+planner=$1/planner
+
+"$planner" --model llama3-8b --gpus 8xh100-sxm-80g --framework megatron_core --global-batch 64 \
+  --out plan.json --quiet >/dev/null
+# iterations MILLISECONDS...: lines of Megatron-LM.
+iterations() {
+  local n=0 ms
+  for ms in "$@"; do
+    n=$((n + 1))
+    printf ' iteration %8d/%8d | elapsed time per iteration (ms): %s | global batch size: %5d |\n' \
+      "$n" "$#" "$ms" 64
+  done
+}
+iterations 90000.0 9000.0 9000.0 9100.0 9000.0 9000.0 >train.log
+printf '[Rank 0] memory (MB) | max allocated: 51200.00 | max reserved: 61440.00\n' >>train.log
+"$planner" compare plan.json --log train.log >page.txt
+grep -q '^A log of Megatron-LM' page.txt || fail "the format is not said: $(cat page.txt)"
+grep -q '6 steps, or means of steps: 1 left out' page.txt || fail "not how many: $(cat page.txt)"
+grep -Eq 'time.step .* 9\.00 s' page.txt || fail "not the median: $(cat page.txt)"
+grep -Eq 'memory.reserved .* 60\.0 GiB' page.txt || fail "not the memory: $(cat page.txt)"
+grep -Eq 'Predicted: .* to .* interval' page.txt || fail "no interval: $(cat page.txt)"
+"$planner" compare plan.json --log train.log --json >compare.json
+grep -q '"step_median": 9.0' compare.json || fail "not in the machine form: $(cat compare.json)"
+"$planner" compare plan.json --log train.log --log train.log --format csv >rows.csv
+[[ $(grep -c '^train.log,time.step,seconds,' rows.csv) -eq 2 ]] || fail "not both: $(cat rows.csv)"
+"$planner" compare plan.json --log train.log --format md | grep -q '^| time.step |' || fail 'no table'
+
+iterations 9000.0 nan >bad.log
+ends 2 'bad.log:2' "$planner" compare plan.json --log bad.log
+iterations 9000.0 -1 >bad.log
+ends 2 'bad.log:2' "$planner" compare plan.json --log bad.log
+printf 'hello\n' >bad.log
+ends 2 'lines of Megatron-LM, torchtitan' "$planner" compare plan.json --log bad.log
+ends 2 'no-such.log' "$planner" compare plan.json --log no-such.log
+ends 2 'one plan beside the logs' "$planner" compare plan.json plan.json --log train.log
+ends 2 'a log beside one plan' "$planner" compare plan.json --strategies --log train.log
+"$planner" --model llama3-8b --gpus 8xh100-sxm-80g --global-batch 32 --out other.json --quiet >/dev/null
+ends 2 '--global-batch 64' "$planner" compare other.json --log train.log
