@@ -85,8 +85,15 @@ void set_batch(Facts& f) {
 
 void set_model(Facts& f, const Given& given, Setup& setup) {
   setup.model = given.model.empty() ? f.model : given.model;
-  if (!setup.model.empty() || !f.sizes) return;
+  if (!f.sizes) return;
   Sizes& sizes = *f.sizes;
+  if (!setup.model.empty()) {
+    const auto named = models::find_model(setup.model);
+    if (named.ok() && !has_sizes(sizes, *named))
+      f.notes.push_back(fmt::format("model: {} as asked for, although the files state other sizes",
+                                    setup.model));
+    return;
+  }
   if (given.vocab) sizes.vocabs = {*given.vocab};
   constexpr std::int64_t kAny = 2;      // passes the check where nobody says
   sizes.spec.vocab = sizes.vocabs.empty() ? kAny : sizes.vocabs.front();

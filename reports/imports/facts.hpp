@@ -60,5 +60,6 @@ void read_hugging_face(Facts& facts);
 // Models of the zoo that have these sizes, the one whose context is nearest first. What does not
 // change memory, communication or time is not compared. O(zoo).
 std::vector<std::string> models_of_sizes(const Sizes& sizes);
+bool has_sizes(const Sizes& sizes, const models::ModelSpec& spec);
 
 }  // namespace reports::imports

@@ -18,10 +18,6 @@ struct Sorted {
   std::string model;                   // a config.json
 };
 
-bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> ends) {
-  return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
-}
-
 char first_letter(std::string_view text) {
   const std::size_t at = text.find_first_not_of(" \t\r\n");
   return at == std::string_view::npos ? '\0' : text[at];
@@ -55,10 +51,12 @@ void sort_file(const File& file, Sorted& out, Settings& settings, core::Problems
     seen = true;
     add_settings(*root, prefix, file.name, settings, problems);
   };
-  if (ends_with_any(file.name, {".toml"}))
+  const auto says = [&](std::string_view text) {
+    return file.text.find(text) != std::string::npos;
+  };
+  if (file.name.ends_with(".toml") || says("\n[training]\n") || says("\n[parallelism]\n"))
     return put(parse_toml(file.text, file.name), "", out.torchtitan);
-  if (ends_with_any(file.name, {".yaml", ".yml"}) ||
-      file.text.find("distributed_type:") != std::string::npos)
+  if (file.name.ends_with(".yaml") || file.name.ends_with(".yml") || says("distributed_type:"))
     return put(parse_yaml(file.text, file.name), "accelerate:", out.accelerate);
   out.scripts.push_back(file);
 }

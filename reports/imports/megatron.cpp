@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "models/modules.hpp"
+#include "models/zoo.hpp"
 #include "reports/imports/patterns.hpp"
 
 namespace reports::imports {
@@ -123,6 +124,13 @@ std::vector<std::int64_t> even_stages(Facts& f, std::int64_t layers, std::int64_
   return stages;
 }
 
+// By the files, else by the model that the user names; 0: nobody says.
+std::int64_t layers_of_setup(const Facts& f) {
+  if (f.sizes) return f.sizes->spec.layers;
+  const auto model = models::find_model(f.model);
+  return f.model.empty() || !model.ok() ? 0 : models::layers_of(*model);
+}
+
 // Chunks of every rank: 1 without interleaving.
 std::int64_t virtual_stages(Facts& f, std::int64_t layers) {
   Settings& s = f.settings;
@@ -135,7 +143,7 @@ std::int64_t virtual_stages(Facts& f, std::int64_t layers) {
 void read_stages(Facts& f) {
   Settings& s = f.settings;
   planner::Strategy& out = f.strategy;
-  const std::int64_t layers = f.sizes ? f.sizes->spec.layers : 0;
+  const std::int64_t layers = layers_of_setup(f);
   const Setting* const laid = s.take("--pipeline-model-parallel-layout", "stages");
   out.virtual_stages = virtual_stages(f, layers);
   if (laid != nullptr) {
@@ -242,7 +250,8 @@ void read_precision(Facts& f) {
   Settings& s = f.settings;
   const bool b16 = s.flag("--bf16", "--precision"), f16 = s.flag("--fp16", "--precision");
   const auto f8 = s.one_of("--fp8-format", "--precision", {"hybrid", "e4m3"});
-  const auto recipe = s.text("--fp8-recipe", "--fp8-scaling");
+  const auto recipe = s.one_of("--fp8-recipe", "--fp8-scaling",
+                               {"tensorwise", "delayed", "blockwise", "mxfp8"});
   const bool short_sums = s.flag("--grad-reduce-in-bf16", "--recipe");
   const bool wide_sums = s.flag("--accumulate-allreduce-grads-in-fp32", "--recipe");
   const bool aware = s.flag("--use-precision-aware-optimizer", "--recipe");
@@ -312,7 +321,9 @@ void read_megatron(Facts& f) {
   read_sharding(f);
   read_recomputation(f);
   read_precision(f);
-  const auto optimizer = s.one_of("--optimizer", "--optimizer", {"adam", "sgd"});
+  const auto optimizer = s.text("--optimizer", "--optimizer");
+  if (optimizer && *optimizer != "adam" && *optimizer != "sgd")
+    s.leave("--optimizer", "planned as AdamW: this one is not known here");
   f.ask("--optimizer", optimizer == "sgd" ? "sgd" : "adamw");
   read_attention(f);
   note_defaults_of_megatron(f);

@@ -89,7 +89,10 @@ void set_patterns(Facts& f, models::ModelSpec& spec, std::int64_t expert_ffn) {
     const bool mixture = experts && mixes[l];
     models::LayerKind kind{mixture ? "moe" : "dense", mixture ? expert_ffn : spec.ffn_hidden,
                            spec.variants};
-    if (!mixture) {
+    if (mixture) {                     // their biases have a name of their own
+      kind.variants.expert_bias = kind.variants.ffn_bias;
+      kind.variants.ffn_bias = false;
+    } else {
       const models::Variants none;
       models::Variants& v = kind.variants;
       v.experts = v.experts_per_token = v.expert_groups = v.groups_per_token = v.shared_ffn = 0;
@@ -134,7 +137,7 @@ void read_megatron_model(Facts& f) {
   for (const auto& [key, found] : {std::pair{"--num-layers", layers.has_value()},
                                    {"--hidden-size", hidden.has_value()},
                                    {"--num-attention-heads", heads.has_value()}})
-    if (!found && !s.has(key) && f.problems.empty())
+    if (!found && !s.has(key) && f.model.empty() && f.problems.empty())
       f.problems.push_back({"the script", key, "none",
                             "name the model with --model, or give the file that has it, too"});
   if (!layers || !hidden || !heads || *layers > models::kMaxLayers) return;

@@ -57,13 +57,15 @@ bool same_sizes(const ModelSpec& a, const ModelSpec& b) {
 
 }  // namespace
 
+bool has_sizes(const Sizes& sizes, const ModelSpec& spec) {
+  const bool has_vocab = sizes.vocabs.empty() || std::ranges::count(sizes.vocabs, spec.vocab) > 0;
+  return has_vocab && same_sizes(sizes.spec, spec);
+}
+
 std::vector<std::string> models_of_sizes(const Sizes& sizes) {
   std::vector<ModelSpec> found;
-  for (models::ZooEntry& entry : models::zoo()) {
-    const bool has_vocab =
-        sizes.vocabs.empty() || std::ranges::count(sizes.vocabs, entry.spec.vocab) > 0;
-    if (has_vocab && same_sizes(sizes.spec, entry.spec)) found.push_back(std::move(entry.spec));
-  }
+  for (models::ZooEntry& entry : models::zoo())
+    if (has_sizes(sizes, entry.spec)) found.push_back(std::move(entry.spec));
   std::ranges::stable_sort(found, {}, [&](const ModelSpec& spec) {
     return std::abs(spec.positions - sizes.spec.positions);
   });

@@ -110,6 +110,28 @@ void make_files(const std::string& binary) {
   write_text("config.json",
              "{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_embd\":64,\"n_head\":4,"
              "\"n_positions\":64,\"vocab_size\":96}");
+  write_text("train.sh",
+             "#!/bin/bash\nN=${N:-2}\nif [[ \"$N\" == 2 ]]; then A=(--bf16); else A=(); fi\n"
+             "A+=(--num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024\n"
+             "  --max-position-embeddings 1024 --micro-batch-size 4\n"
+             "  --global-batch-size $((N * 32))\n"
+             "  --tokenizer-type GPT2BPETokenizer --lr 1e-4 --moe-layer-freq '[1]*12')\n"
+             "torchrun --nproc_per_node 8 pretrain_gpt.py \"${A[@]}\" 2>&1 | tee log\n");
+  write_text("job.toml",
+             "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 2\n"
+             "seq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = 2\n"
+             "pipeline_parallel_degree = 2\nmodule_fqns_per_model_part = [[\"layers.0\"], []]\n");
+  write_text("fsdp.yaml",
+             "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n"
+             "  names:\n  - a\nmixed_precision: 'bf16'\nnum_processes: 8  # all\n");
+  write_text("ds.json",
+             "{\"train_batch_size\": 16, \"train_micro_batch_size_per_gpu\": 2,\n"
+             " \"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": 5e8},\n"
+             " \"bf16\": {\"enabled\": true}}\n");
+  write_text("train.log",
+             " iteration 1/ 2 | elapsed time per iteration (ms): 900.5 | global batch size: 8 |\n"
+             " iteration 2/ 2 | elapsed time per iteration (ms): 100.5 | global batch size: 8 |\n"
+             "[Rank 0] memory (MB) | max allocated: 512.00 | max reserved: 600.00\n");
   const std::string plan = read_text("plan.json");
   const auto part = [&](const std::string& key) {  // of a file of ours, indented evenly
     const std::size_t at = plan.find('"' + key + "\": {");
@@ -148,6 +170,12 @@ const std::vector<Kind>& kinds() {
       {"run.json", {"compare", "plan.json", "damaged.json"}},
       {"plan.json", {"report", "damaged.json", "run.json", "--format", "html"}},
       {"run.json", {"report", "plan.json", "damaged.json"}},
+      {"train.sh", {"import", "damaged.json"}},
+      {"train.sh", {"import", "damaged.json", "--json", "--var", "N=4"}},
+      {"job.toml", {"import", "damaged.json", "--json"}},
+      {"fsdp.yaml", {"import", "damaged.json", "--model", "gpt2-124m"}},
+      {"ds.json", {"import", "damaged.json", "--model", "gpt2-124m", "--json"}},
+      {"train.log", {"compare", "plan.json", "--log", "damaged.json"}},
   };
   return all;
 }

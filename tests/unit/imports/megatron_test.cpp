@@ -134,6 +134,23 @@ TEST_CASE("sizes that no model is known by are a model of their own") {
             .spec->vocab == 5000);
 }
 
+TEST_CASE("a model that the user names stands, and other sizes in the files are told") {
+  const auto named = [](const std::string& script, const char* model) {
+    return imported(script, "train.sh",
+                    {.gpus = {}, .vocab = {}, .model = model, .variables = {}});
+  };
+  CHECK(named(llama(""), "llama3-8b").notes.empty());
+  const Setup other = named(llama(""), "llama2-7b");
+  CHECK(other.model == "llama2-7b");
+  REQUIRE(other.notes.size() == 1);
+  CHECK(other.notes[0].find("other sizes") != std::string::npos);
+  // Without sizes in the script, stages divide the layers of that model.
+  const char* bare = "torchrun --nproc_per_node 8 pretrain_gpt.py --micro-batch-size 1 "
+                     "--global-batch-size 8 --pipeline-model-parallel-size 4 --bf16\n";
+  CHECK(pins(named(bare, "llama3-8b"), "stages=8*4"));
+  CHECK(refuses(tried(bare), {"--num-layers", "--model"}));
+}
+
 TEST_CASE("GPUs come from the launcher, from Slurm, or from the user") {
   CHECK(imported(llama("", "8 --nnodes=4")).gpus == 32);
   CHECK(imported("#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n" + llama("", "$N")).gpus == 8);
