@@ -23,6 +23,22 @@ char first_letter(std::string_view text) {
   return at == std::string_view::npos ? '\0' : text[at];
 }
 
+// TrainingArguments, in which DeepSpeed's configuration may stand whole.
+void add_arguments(const core::Json& root, const std::string& file, Sorted& out,
+                   Settings& settings, core::Problems& problems) {
+  out.trainer = true;
+  std::vector<core::Json::Member> own;
+  for (const core::Json::Member& member : root.members()) {
+    if (member.key != "deepspeed" || !member.value.is_object()) {
+      own.push_back(member);
+      continue;
+    }
+    out.deepspeed = true;
+    add_settings(member.value, "deepspeed:", file, settings, problems);
+  }
+  add_settings(core::Json::from_members(std::move(own)), "trainer:", file, settings, problems);
+}
+
 void sort_json(const File& file, Sorted& out, Settings& settings, core::Problems& problems) {
   const auto json = core::parse_json(file.text, file.name);
   if (!json.ok()) return core::append(problems, json);
@@ -35,8 +51,7 @@ void sort_json(const File& file, Sorted& out, Settings& settings, core::Problems
     add_settings(*json, "deepspeed:", file.name, settings, problems);
   } else if (has("per_device_train_batch_size") || has("output_dir") ||
              has("gradient_accumulation_steps")) {
-    out.trainer = true;
-    add_settings(*json, "trainer:", file.name, settings, problems);
+    add_arguments(*json, file.name, out, settings, problems);
   } else {
     problems.push_back({file.name,
                         "DeepSpeed's configuration, TrainingArguments, or a model's config.json",

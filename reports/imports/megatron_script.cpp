@@ -138,6 +138,25 @@ void add_words(const Words& words, const std::string& file, Settings& settings) 
   close();
 }
 
+// "--nodes=4", "--nodes 4", "-N4", "-N 4" of lines that begin with #SBATCH.
+void add_batch_options(const Words& words, const std::string& file, Settings& settings) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& text = words[i].text;
+    const bool nodes = text.starts_with("-N");
+    if (!is_option(text) && !nodes) continue;
+    Setting setting;
+    setting.where = fmt::format("{}:{}", file, words[i].line);
+    const std::size_t equals = std::min(text.find('='), text.size());
+    setting.key = nodes ? "--nodes" : text.substr(0, equals);
+    if (nodes && text.size() > 2) setting.words.push_back(text.substr(2));
+    else if (equals < text.size()) setting.words.push_back(text.substr(equals + 1));
+    else if (i + 1 < words.size() && !words[i + 1].text.starts_with('-') &&
+             words[i + 1].line == words[i].line)
+      setting.words.push_back(words[++i].text);
+    settings.add(std::move(setting));
+  }
+}
+
 void note_conditions(const Shell& shell, std::vector<std::string>& notes) {
   std::vector<std::string> said;
   for (const std::string& name : shell.taken_empty()) {
@@ -169,13 +188,7 @@ core::Status read_script(std::span<const File> files,
   if (words.size() > kMostSettings)
     return core::Problem{files.back().name, fmt::format("at most {} words", kMostSettings),
                          std::to_string(words.size()), ""};
-  for (const ShellWord& word : shell.batch_options())
-    if (is_option(word.text)) {
-      add_words({{word.text.substr(0, word.text.find('=')), true, true, word.line, ""},
-                 {word.text.substr(std::min(word.text.find('=') + 1, word.text.size())), true,
-                  true, word.line, ""}},
-                files.back().name, settings);
-    }
+  add_batch_options(shell.batch_options(), files.back().name, settings);
   add_words(words, files.back().name, settings);
   note_conditions(shell, notes);
   return core::Done{};

@@ -82,6 +82,17 @@ TEST_CASE("what DeepSpeed's file leaves open, TrainingArguments say") {
   CHECK(names(setup.not_read, "deepspeed:zero_optimization.stage3_max_live_parameters"));
 }
 
+TEST_CASE("DeepSpeed's configuration may stand within TrainingArguments") {
+  const Setup setup = read_all(
+      {{"args.json", "{\"output_dir\": \"o\", \"per_device_train_batch_size\": 2,\n"
+                     "\"deepspeed\": {\"zero_optimization\": {\"stage\": 2}}}"}}, 8);
+  CHECK(setup.formats == std::vector<std::string>{"deepspeed", "trainer"});
+  CHECK(pins(setup, "sharding=zero2"));
+  const Setup path = read_all(
+      {{"args.json", "{\"per_device_train_batch_size\": 2, \"deepspeed\": \"ds.json\"}"}}, 8);
+  CHECK(names(path.not_read, "trainer:deepspeed", "give it too"));
+}
+
 TEST_CASE("a batch of DeepSpeed says how many GPUs there are, and 5e8 is a number of elements") {
   const Setup setup = read_all(
       {{"ds.json", "{\"train_batch_size\": 256, \"train_micro_batch_size_per_gpu\": 8,\n"

@@ -154,6 +154,9 @@ TEST_CASE("a model that the user names stands, and other sizes in the files are 
 TEST_CASE("GPUs come from the launcher, from Slurm, or from the user") {
   CHECK(imported(llama("", "8 --nnodes=4")).gpus == 32);
   CHECK(imported("#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n" + llama("", "$N")).gpus == 8);
+  CHECK(imported("#SBATCH -N 4\n#SBATCH --ntasks-per-node 8 --time 1:00:00\n" +
+                 llama("", "$N")).gpus == 32);
+  CHECK(imported("#SBATCH -N2 --gpus-per-node=8\n" + llama("", "$N")).gpus == 16);
   const Setup none = imported(llama("", "gpu"));
   CHECK_FALSE(none.gpus.has_value());
   CHECK_FALSE(std::ranges::any_of(none.pins, [](const std::string& pin) {
