@@ -242,6 +242,9 @@ void add_job(Options& o, const Question& q) {
   if (f8) o.add("--fp8-recipe", job.fp8_scaling);
   o.add_if(q.recipe.compute == core::DType::bf16 && q.recipe.gradient == core::DType::bf16,
            "--grad-reduce-in-bf16");
+  // Of bf16 it is the default.
+  o.add_if(q.recipe.compute == core::DType::f16 && q.recipe.gradient == core::DType::f32,
+           "--accumulate-allreduce-grads-in-fp32");
   o.add("--attention-backend", attention_backend(q));
   o.add_if(job.attention == "unfused", "--no-masked-softmax-fusion");
   o.add("--lr 1.0e-4 --train-iters 20 --log-interval 1 --eval-iters 0");

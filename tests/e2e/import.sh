@@ -49,6 +49,7 @@ megatron --model mixtral-8x7b --gpus 16 --pin tensor=2 --pin expert=8 --pin expe
 megatron --model llama3-8b --gpus 8 --pin tensor=2 --pin tp_overlap=true --pin sequence_parallel=true
 megatron --model llama3-8b --gpus 8 --recipe fp32
 megatron --model qwen3-8b --gpus 8 --precision fp16
+grep -q -- '--recipe megatron' command.txt || fail "fp16 with sums in f32 is another recipe"
 round_trip megatron sh --model gpt3-175b --gpus 512 --framework megatron --precision fp16
 round_trip megatron sh --model llama2-7b --gpus 8 --framework megatron --attention unfused
 round_trip megatron sh --model gpt2-124m --gpus 4 --framework megatron --optimizer sgd \
