@@ -59,8 +59,17 @@ Json notes_json(const std::vector<SettingNote>& notes, std::string_view last) {
 
 }  // namespace
 
+// "llama3-8b on 8 GPUs: data=8 tensor=1 ...".
+static std::string headline(const Setup& setup) {
+  return core::visible(fmt::format(
+      "{}{}: {}", setup.spec ? "A model that no name is of" : setup.model,
+      setup.gpus ? fmt::format(" on {} GPUs", *setup.gpus) : std::string(),
+      fmt::join(setup.pins, " ")));
+}
+
 std::string setup_text(const Setup& setup, TextStyle style) {
-  std::string text = wrapped(
+  std::string text = wrapped(headline(setup), 0, 2, style);
+  text += wrapped(
       fmt::format("{}: {} settings read, {} without influence on memory, communication or time, {} "
                   "not read that may matter.",
                   fmt::join(setup.formats, ", "), setup.read.size(),

@@ -32,6 +32,43 @@ TEST_CASE("a script of Megatron-LM becomes a job, a known model and pins") {
   CHECK(setup.not_read.empty());
 }
 
+TEST_CASE("a script as Megatron-LM's examples are is read whole") {
+  const Setup setup = imported(
+      "#!/bin/bash\nexport CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n"
+      "SAVED=${1:-\"kept\"}\nmkdir -p \"$(dirname \"$SAVED\")\"\n"
+      "GPUS_PER_NODE=8\nNUM_NODES=2 # of how many\nWORLD_SIZE=$(($GPUS_PER_NODE*$NUM_NODES))\n"
+      "TP=2 \nDTYPE=\"fp8\"\nDATA=${2:-\"MOCK\"}\n"
+      "LAUNCH=(\n    --nproc_per_node $GPUS_PER_NODE \n    --nnodes $NUM_NODES \n)\n"
+      "MODEL=(\n    --num-layers 32 # a comment (with a bracket)\n    --hidden-size 4096\n"
+      "    --ffn-hidden-size 14336\n    --num-attention-heads 32\n    --group-query-attention\n"
+      "    --num-query-groups 8\n    --position-embedding-type rope\n    --swiglu\n"
+      "    --normalization RMSNorm\n    --untie-embeddings-and-output-weights\n"
+      "    --disable-bias-linear\n    --max-position-embeddings 8192\n    --seq-length 8192\n)\n"
+      "TRAINING=(\n    --micro-batch-size 1\n    --global-batch-size $((WORLD_SIZE * 4))\n"
+      "    --bf16\n    --init-method-std 0.0134\n    --attention-dropout 0.0\n"
+      "    --hidden-dropout 0.0\n)\n"
+      "TYPES=()\nif [[ \"$DTYPE\" == \"fp8\" ]]; then\n    TYPES+=(\n"
+      "        \"--fp8-format hybrid\"\n        \"--fp8-amax-history-len 1024\"\n    )\nfi\n"
+      "if [[ \"$DATA\" == \"MOCK\" ]] || [[ -z \"$DATA\" ]]; then\n"
+      "    MORE=(\"--mock-data\" \"--vocab-size 128256\" \"--split '99,1,0'\")\n"
+      "else\n    MORE=(\"--data-path $DATA\" \"--vocab-size 32000\")\nfi\n"
+      "PARALLEL=(--tensor-model-parallel-size $TP --sequence-parallel)\n"
+      "DDP=(--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather)\n"
+      "TRAINING+=(\"${DDP[@]}\")\n"
+      "if [ -n \"${WANDB_API_KEY}\" ]; then\n    MORE+=(--wandb-project ${P:-\"x\"})\nfi\n"
+      "if [ ! -f pretrain_gpt.py ]; then\n    echo \"Error: not found\"\n    exit 1\nfi\n"
+      "torchrun ${LAUNCH[@]} \\\n    pretrain_gpt.py \\\n    ${MODEL[@]} \\\n"
+      "    ${TRAINING[@]} \\\n    ${TYPES[@]} ${PARALLEL[@]} ${MORE[@]} --save \"$SAVED\"\n\nset +x");
+  CHECK(setup.model == "llama3-8b");
+  CHECK(setup.gpus == 16);
+  CHECK(option(setup, "--global-batch") == "64");
+  CHECK(option(setup, "--precision") == "fp8");
+  for (const char* pin : {"data=8", "tensor=2", "sequence_parallel=true", "sharding=zero1"})
+    CHECK((pins(setup, pin) ? "" : pin) == std::string());
+  CHECK(setup.not_read.empty());
+  CHECK(names(setup.without_influence, "--save"));
+}
+
 TEST_CASE("stages follow the options that divide layers") {
   const auto stages = [](const std::string& more) {
     return imported(llama("--pipeline-model-parallel-size 4\n" + more));
