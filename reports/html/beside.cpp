@@ -206,28 +206,42 @@ Section beside_section(const Document& plan, const Document& run, const Comparis
   return section;
 }
 
+// Tables of terms of a comparison: where each is in its file, and what is compared.
+static std::vector<std::pair<std::string, std::string>> tables_of(const Document& d) {
+  std::vector<std::pair<std::string, std::string>> tables;
+  const std::size_t runs = count_at(d, "/runs"), logs = count_at(d, "/logs");
+  for (std::size_t i = 0; i < runs; ++i)
+    tables.emplace_back(fmt::format("/runs/{}/terms", i),
+                        ": " + text_at(d, fmt::format("/runs/{}/run", i)));
+  // Without a run, the terms are those of the first log.
+  const bool of_run = d.root.find("library") != nullptr || logs == 0;
+  if (runs == 0 && of_run && count_at(d, "/terms") > 0) tables.emplace_back("/terms", "");
+  for (std::size_t i = 0; i < logs; ++i)
+    tables.emplace_back(fmt::format("/logs/{}/terms", i),
+                        fmt::format(": {} ({})", text_at(d, fmt::format("/logs/{}/log", i)),
+                                    text_at(d, fmt::format("/logs/{}/format", i))));
+  return tables;
+}
+
+static Unit unit_of(std::string_view term) {
+  if (term.starts_with("time.") || term.ends_with(".seconds")) return Unit::seconds;
+  if (term.starts_with("throughput.")) return Unit::number;
+  return term.ends_with(".count") ? Unit::count : Unit::bytes;
+}
+
 Part compare_part(const Document& d) {
   Part part{fmt::format("Comparison {}", d.name), {}};
   if (count_at(d, "/subjects") > 0) part.sections.push_back(subjects_section(d));
-  if (count_at(d, "/terms") == 0) return part;
-  const std::size_t runs = count_at(d, "/runs");
-  for (std::size_t run = 0; run < std::max<std::size_t>(runs, 1); ++run) {
-    const std::string base = runs == 0 ? "/terms" : fmt::format("/runs/{}/terms", run);
+  for (const auto& [base, what] : tables_of(d)) {
     Terms terms;
     for (std::size_t i = 0; i < count_at(d, base); ++i) {
       const std::string at_term = fmt::format("{}/{}", base, i);
       const std::string term = text_at(d, at_term + "/term");
-      const bool seconds = term.starts_with("time.") || term.ends_with(".seconds");
-      const Unit unit = seconds ? Unit::seconds
-                        : term.ends_with(".count") ? Unit::count
-                                                   : Unit::bytes;
+      const Unit unit = unit_of(term);
       terms.add(term, cell(d, at_term + "/predicted", unit), cell(d, at_term + "/measured", unit),
                 cell(d, at_term + "/relative_error", Unit::fraction));
     }
-    Section section{runs == 0 ? "Predicted beside measured"
-                              : "Predicted beside measured: " +
-                                    text_at(d, fmt::format("/runs/{}/run", run)),
-                    {}};
+    Section section{"Predicted beside measured" + what, {}};
     terms.times.draw("Times of a step", "The table has the same figures.", section.blocks);
     terms.memory.draw("Memory of one rank", "The table has the same figures.", section.blocks);
     section.blocks.push_back(std::move(terms.table));

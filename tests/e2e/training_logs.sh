@@ -25,6 +25,11 @@ grep -Eq 'memory.reserved .* 60\.0 GiB' page.txt || fail "not the memory: $(cat 
 grep -Eq 'Predicted: .* to .* interval' page.txt || fail "no interval: $(cat page.txt)"
 "$planner" compare plan.json --log train.log --json >compare.json
 grep -q '"step_median": 9.0' compare.json || fail "not in the machine form: $(cat compare.json)"
+"$planner" report compare.json --format md >page.md
+grep -q '^### Predicted beside measured: train.log (Megatron-LM)$' page.md ||
+  fail "the page has no log: $(cat page.md)"
+grep -Eq '^. throughput: tokens per second . [0-9.]+ . 58254.2 . ' page.md ||
+  fail "tokens a second are no bytes: $(cat page.md)"
 "$planner" compare plan.json --log train.log --log train.log --format csv >rows.csv
 [[ $(grep -c '^train.log,time.step,seconds,' rows.csv) -eq 2 ]] || fail "not both: $(cat rows.csv)"
 "$planner" compare plan.json --log train.log --format md | grep -q '^| time.step |' || fail 'no table'

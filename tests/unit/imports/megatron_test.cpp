@@ -58,7 +58,8 @@ TEST_CASE("a script as Megatron-LM's examples are is read whole") {
       "if [ -n \"${WANDB_API_KEY}\" ]; then\n    MORE+=(--wandb-project ${P:-\"x\"})\nfi\n"
       "if [ ! -f pretrain_gpt.py ]; then\n    echo \"Error: not found\"\n    exit 1\nfi\n"
       "torchrun ${LAUNCH[@]} \\\n    pretrain_gpt.py \\\n    ${MODEL[@]} \\\n"
-      "    ${TRAINING[@]} \\\n    ${TYPES[@]} ${PARALLEL[@]} ${MORE[@]} --save \"$SAVED\"\n\nset +x");
+      "    ${TRAINING[@]} \\\n    ${TYPES[@]} ${PARALLEL[@]} ${MORE[@]} --save \"$SAVED\"\n\n"
+      "set +x");
   CHECK(setup.model == "llama3-8b");
   CHECK(setup.gpus == 16);
   CHECK(option(setup, "--global-batch") == "64");
