@@ -124,6 +124,16 @@ void set_model(Facts& f, const Given& given, Setup& setup) {
   setup.spec = sizes.spec;
 }
 
+// A model that has modules for multi-token prediction is planned with them, unless asked not to.
+void set_modules(const Facts& f, Setup& setup) {
+  if (!f.mtp_layers) return;
+  const auto model = setup.spec ? core::Result<models::ModelSpec>(*setup.spec)
+                                : models::find_model(setup.model);
+  const bool has = model.ok() && model->mtp_layers > 0;
+  if (has || *f.mtp_layers > 0)
+    setup.options.emplace_back("--mtp", std::to_string(*f.mtp_layers));
+}
+
 // Whether the framework stores more rows of the vocabulary than the plan counts.
 void check_padding(Facts& f, const Setup& setup) {
   if (!f.vocab_multiple || !f.problems.empty()) return;
@@ -162,6 +172,7 @@ Setup finish(Facts& f, const Given& given) {
   setup.options.emplace_back("--framework", f.framework);
   for (auto& option : f.job) setup.options.push_back(option);
   setup.pins = pins_of(f);
+  if (f.problems.empty()) set_modules(f, setup);
   check_padding(f, setup);
   setup.notes = f.notes;
   for (const std::string& text : f.settings.defaults()) setup.notes.push_back(text);

@@ -32,6 +32,7 @@ struct Facts {
   std::string framework;               // as --framework
   std::optional<std::int64_t> gpus;
   std::optional<std::int64_t> seq_len, global_batch, grad_accum;
+  std::optional<std::int64_t> mtp_layers;  // modules for multi-token prediction; who trains them
   std::optional<std::int64_t> vocab_multiple;  // to which rows of the vocabulary are padded
   std::optional<std::int64_t> shard_ranks;  // data ranks among which weights are divided
   planner::Strategy strategy;

@@ -155,8 +155,8 @@ void read_stages(Facts& f) {
     out.stages = layout->layers;
     out.virtual_stages = std::ssize(out.stages) / out.pipeline;
     if (layout->others)
-      f.notes.emplace_back("the layout places layers for multi-token prediction, which are left "
-                           "out");
+      f.notes.emplace_back("the layout places modules for multi-token prediction before the last "
+                           "chunk: they are planned in the last one");
   } else if (out.pipeline > 1 && layers > 0) {
     out.stages = even_stages(f, layers, out.pipeline * out.virtual_stages);
     if (out.stages.empty())
@@ -314,6 +314,7 @@ void read_megatron(Facts& f) {
   if (!micro && f.problems.empty())
     f.problems.push_back({"the script", "--micro-batch-size", "none", "Megatron-LM demands it"});
   if (micro && !f.global_batch) f.grad_accum = 1;  // as validate_args has it
+  f.mtp_layers = s.count("--mtp-num-layers", "--mtp", 0).value_or(0);
   read_degrees(f);
   read_megatron_model(f);
   read_expert_ranks(f);

@@ -159,6 +159,7 @@ void read_megatron_model(Facts& f) {
       s.count("--moe-ffn-hidden-size", kModel).value_or(spec.ffn_hidden);
   set_patterns(f, spec, expert_ffn);
   if (spec.kinds.empty() && spec.variants.experts > 0) spec.ffn_hidden = expert_ffn;
+  spec.mtp_layers = f.mtp_layers.value_or(0);
   spec.vocab = vocabs.empty() ? 0 : vocabs.front();
   f.sizes = Sizes{std::move(spec), vocabs};
 }

@@ -93,10 +93,12 @@ std::optional<Layout> pipeline_layout(std::string_view text) {
   if (!row) return std::nullopt;
   Layout layout;
   layout.layers.push_back(0);
+  bool module = false;
   for (const char c : *row) {
     if (c == '|') layout.layers.push_back(0);
+    if (c == '|') layout.others = layout.others || module;
     if (c == 't') ++layout.layers.back();
-    layout.others = layout.others || c == 'm';
+    module = module || c == 'm';
   }
   return layout;
 }

@@ -17,7 +17,7 @@ std::optional<std::vector<bool>> layer_pattern(std::string_view text, std::int64
                                                EveryNth every_nth);
 
 // --pipeline-model-parallel-layout "Et*4|t*5|t*3L": decoder layers of each chunk, in the model's
-// order. others: whether it places anything but embedding, decoder layers and loss.
+// order. others: whether a module for multi-token prediction stands before the last chunk.
 struct Layout {
   std::vector<std::int64_t> layers;
   bool others = false;

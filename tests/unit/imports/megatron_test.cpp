@@ -121,16 +121,24 @@ TEST_CASE("types of numbers become a recipe and a precision") {
 
 TEST_CASE("every setting is read, without influence, or named as not read") {
   const Setup setup = imported(llama("--lr 1e-4 --window-size 128,0 --no-such-option 3 "
-                                     "--mtp-num-layers 1 --attention-dropout 0.1\n"));
+                                     "--attention-dropout 0.1\n"));
   CHECK(names(setup.without_influence, "--lr", "rate of learning"));
   CHECK(names(setup.not_read, "--window-size", "all earlier tokens"));
   CHECK(names(setup.not_read, "--no-such-option", "does not know"));
-  CHECK(names(setup.not_read, "--mtp-num-layers", "multi-token"));
   CHECK(names(setup.not_read, "--attention-dropout", "dropout is left out"));
   CHECK(names(setup.read, "--num-layers", "--model"));
   const Setup padded = imported(llama("--tensor-model-parallel-size 1\n"), "train.sh",
                                 {.gpus = 8, .vocab = {}, .model = "gpt2-124m", .variables = {}});
   CHECK(names(padded.not_read, "--make-vocab-size-divisible-by", "50304 rows"));
+}
+
+TEST_CASE("modules for multi-token prediction are trained where the script says so alone") {
+  CHECK(option(imported(llama("--mtp-num-layers 1\n")), "--mtp") == "1");
+  CHECK(option(imported(llama("")), "--mtp").empty());
+  // The model has a module, and the script does not train it.
+  const Given deepseek{.gpus = {}, .vocab = {}, .model = "deepseek-v3", .variables = {}};
+  CHECK(option(imported("torchrun --nproc_per_node 8 pretrain_gpt.py --micro-batch-size 1\n",
+                        "train.sh", deepseek), "--mtp") == "0");
 }
 
 TEST_CASE("a default of a variable is told, and a given value stands in its place") {

@@ -26,6 +26,7 @@ TEST_CASE("a layout says the layers of each chunk") {
   CHECK(layers("Et*4|t*5|t*3L") == std::vector<std::int64_t>{4, 5, 3});
   CHECK(layers("E|(t|)*3,L") == std::vector<std::int64_t>{0, 1, 1, 1, 0});
   CHECK(layers("Ettt|(tt|)*2tL") == std::vector<std::int64_t>{3, 2, 2, 1});
-  CHECK(pipeline_layout("Et|tmL").value().others);
+  CHECK_FALSE(pipeline_layout("Et|tmL").value().others);
+  CHECK(pipeline_layout("Et|tm|L").value().others);
   CHECK_FALSE(pipeline_layout("Et*4|x").has_value());
 }
