@@ -166,7 +166,7 @@ std::string page_of(const Setup& setup, const std::optional<Beside>& plans,
     for (const std::string& variable : words.variables)
       again += " --var " + core::shell_word(variable);
     if (words.vocab) again += " --vocab " + core::shell_word(*words.vocab);
-    steps.push_back({again + " --model-out model.json", "writes the model, which has no name"});
+    steps.push_back({again + " --model-out model.json", "writes the model's sizes to a file"});
   }
   steps.push_back({plan_command(question), "plans it"});
   return text + next_text(steps);

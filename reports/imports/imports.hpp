@@ -1,6 +1,6 @@
 #pragma once
 // A configuration that a user already runs, as a question of the planner with pins: the way back
-// from emit/. Read are a script or an argument list of Megatron-LM, torchtitan's TOML, DeepSpeed's
+// from emit/. It reads a script or an argument list of Megatron-LM, torchtitan's TOML, DeepSpeed's
 // JSON, accelerate's YAML, and TrainingArguments of transformers as JSON. Scripts are read as text,
 // never run. Every setting is read, known to have no influence on memory, communication or time
 // (settings.json), or named as not read. Pure; thread-safe.

@@ -62,7 +62,7 @@ Json notes_json(const std::vector<SettingNote>& notes, std::string_view last) {
 // "llama3-8b on 8 GPUs: data=8 tensor=1 ...".
 static std::string headline(const Setup& setup) {
   return core::visible(fmt::format(
-      "{}{}: {}", setup.spec ? "A model that no name is of" : setup.model,
+      "{}{}: {}", setup.spec ? "A model without a known name" : setup.model,
       setup.gpus ? fmt::format(" on {} GPUs", *setup.gpus) : std::string(),
       fmt::join(setup.pins, " ")));
 }

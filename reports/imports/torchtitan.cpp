@@ -168,7 +168,9 @@ void read_titan_sharding(Facts& f, const Given& given) {
     if (degree->value() != "-1")
       shards = s.count("parallelism.data_parallel_shard_degree", "data");
   const std::int64_t model_ranks = out.tensor * out.pipeline * out.context;
-  if (!shards && given.gpus && *given.gpus % (replicas * model_ranks) == 0)
+  // On other GPUs than the file's, weights are divided over all of them as before.
+  const bool follows = !shards || (replicas == 1 && *shards > 1);
+  if (follows && given.gpus && *given.gpus % (replicas * model_ranks) == 0)
     shards = *given.gpus / (replicas * model_ranks);
   if (shards && model_ranks <= (std::int64_t{1} << 20)) f.gpus = replicas * *shards * model_ranks;
   if (given.gpus && shards && replicas > 1 && *given.gpus != replicas * *shards * model_ranks)

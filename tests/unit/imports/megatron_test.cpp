@@ -122,7 +122,7 @@ TEST_CASE("types of numbers become a recipe and a precision") {
 TEST_CASE("every setting is read, without influence, or named as not read") {
   const Setup setup = imported(llama("--lr 1e-4 --window-size 128,0 --no-such-option 3 "
                                      "--attention-dropout 0.1\n"));
-  CHECK(names(setup.without_influence, "--lr", "rate of learning"));
+  CHECK(names(setup.without_influence, "--lr", "learning rate"));
   CHECK(names(setup.not_read, "--window-size", "all earlier tokens"));
   CHECK(names(setup.not_read, "--no-such-option", "does not know"));
   CHECK(names(setup.not_read, "--attention-dropout", "dropout is left out"));

@@ -52,6 +52,10 @@ TEST_CASE("degrees of torchtitan's ranks say how many GPUs there are, and who sh
   CHECK(pins(titan(small("[parallelism]\ndata_parallel_replicate_degree = 8\n"
                          "data_parallel_shard_degree = 1\n")), "sharding=none"));
   CHECK_FALSE(titan(small("")).gpus.has_value());
+  // Asked for on other GPUs, weights are divided over all of them.
+  const Setup wider = titan(small("[parallelism]\ndata_parallel_shard_degree = 8\n"), 16);
+  CHECK(pins(wider, "data=16"));
+  CHECK_FALSE(pins(wider, "shard_group=8"));
 }
 
 TEST_CASE("stages are those that torchtitan makes where nobody names modules") {
