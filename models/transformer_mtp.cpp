@@ -1,12 +1,11 @@
 // Multi-token prediction [deepseekv3] section 2.2: module k = 1 .. D, behind the model's last
 // layer, predicts the token k + 1 places on.
 //
-//   x_k = layer_k(W_k [norm(embedding of token t + k), norm(x_(k-1))])      x_0: the last layer's
+//   x_k = layer_k(W_k [norm(embedding of token t + k), norm(x_(k-1))])    x_0: the last layer's
 //   loss_k = cross entropy of head(norm(x_k)) and token t + k + 1
 //
-// The table of embeddings and the head's matrix are the model's. The losses count 0.1 / D each
-// beside the model's own (mtp_loss_scaling_factor of Megatron-LM d98e8a6; [deepseekv3] takes 0.3,
-// then 0.1); the weight changes no byte and no microsecond.
+// The table of embeddings and the head's matrix are the model's. The losses count kMtpLossWeight /
+// D each beside the model's own, which changes no byte and no microsecond.
 //
 // The modules are part of the epilogue, so they lie on the last pipeline stage, as Megatron places
 // them, and keep what their layers make. Their projection is whole on each tensor rank, which has
@@ -16,8 +15,6 @@
 #include "models/transformer_builder.hpp"
 
 namespace models {
-
-constexpr double kMtpLossWeight = 0.1;
 
 // Where the head has a matrix of its own, the last stage has the table of embeddings beside it.
 ParameterIndex TransformerBuilder::token_table(SegmentBuilder& b, Head& head) const {

@@ -20,9 +20,12 @@ std::string known(const std::optional<T>& value) {
 
 std::string loss_text(const RunRecord& r, TextStyle style) {
   if (r.loss.empty()) return "";
-  return wrapped(fmt::format("loss {:.6g} at the first step, {:.6g} at the last", r.loss.front(),
-                             r.loss.back()),
-                 2, 4, style);
+  std::string text = fmt::format("loss {:.6g} at the first step, {:.6g} at the last",
+                                 r.loss.front(), r.loss.back());
+  if (r.job.mtp_layers > 0)
+    text += fmt::format("; {:g} times that of the tokens further on is in it",
+                        models::kMtpLossWeight);
+  return wrapped(text, 2, 4, style);
 }
 
 std::string staleness_text(const RunRecord& r, TextStyle style) {
