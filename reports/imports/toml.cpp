@@ -1,4 +1,5 @@
 // TOML 1.0, by toml++.
+#include <algorithm>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -10,6 +11,9 @@ namespace reports::imports {
 namespace {
 
 using core::Json;
+
+// Each dot of a key is a table within another, and the library walks them by recursion.
+constexpr std::ptrdiff_t kMostDots = 4096;
 
 Json json_of(const toml::node& node);
 
@@ -44,6 +48,9 @@ Json json_of(const toml::node& node) {
 }  // namespace
 
 core::Result<core::Json> parse_toml(std::string_view text, const std::string& name) {
+  if (const std::ptrdiff_t dots = std::ranges::count(text, '.'); dots > kMostDots)
+    return core::Problem{name, fmt::format("a job file, with at most {} dots", kMostDots),
+                         fmt::format("{} of them", dots), ""};
   try {
     return json_of(toml::parse(text, name));
   } catch (const toml::parse_error& error) {

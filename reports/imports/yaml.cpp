@@ -12,6 +12,8 @@ namespace {
 using core::Json;
 
 constexpr int kMostYamlDepth = 16;     // also of nodes that name themselves by an anchor
+// Of a file, each as often as anchors repeat it: ten lines of them can stand for a billion.
+constexpr int kMostYamlValues = 20'000;
 
 struct Refused {
   YAML::Mark mark;
@@ -37,14 +39,15 @@ Json scalar_of(const YAML::Node& node) {
   return Json(text);
 }
 
-Json json_of(const YAML::Node& node, int depth) {
+Json json_of(const YAML::Node& node, int depth, int& values) {
   if (depth > kMostYamlDepth) throw Refused{node.Mark(), "at most 16 keys within each other"};
+  if (++values > kMostYamlValues) throw Refused{node.Mark(), "at most 20,000 values"};
   Json json;
   if (node.IsScalar()) {
     json = scalar_of(node);
   } else if (node.IsSequence()) {
     std::vector<Json> items;
-    for (const YAML::Node& item : node) items.push_back(json_of(item, depth + 1));
+    for (const YAML::Node& item : node) items.push_back(json_of(item, depth + 1, values));
     json = Json::from_items(std::move(items));
   } else if (node.IsMap()) {
     std::vector<Json::Member> members;
@@ -53,7 +56,7 @@ Json json_of(const YAML::Node& node, int depth) {
       const std::string& key = pair.first.Scalar();
       for (const Json::Member& other : members)
         if (other.key == key) throw Refused{pair.first.Mark(), "each key once"};
-      members.push_back({key, json_of(pair.second, depth + 1)});
+      members.push_back({key, json_of(pair.second, depth + 1, values)});
     }
     json = Json::from_members(std::move(members));
   }
@@ -71,7 +74,8 @@ core::Result<core::Json> parse_yaml(std::string_view text, const std::string& na
   try {
     const YAML::Node root = YAML::Load(std::string(text));
     if (!root.IsMap()) return refuse(root.Mark(), "a mapping of keys", "something else");
-    return json_of(root, 0);
+    int values = 0;
+    return json_of(root, 0, values);
   } catch (const YAML::Exception& error) {
     return refuse(error.mark, "YAML", error.msg);
   } catch (const Refused& refused) {

@@ -84,3 +84,23 @@ TEST_CASE("YAML that is broken, or no mapping of texts, is refused by its line")
     CHECK(wrong(parse_yaml(text, "x.yaml")).find("x.yaml:") != std::string::npos);
   }
 }
+
+TEST_CASE("files that stand for far more than they hold are refused in little time and memory") {
+  CHECK(wrong(parse_toml("[training]\na" + std::string(200'000, '.') + " = 1", "job.toml"))
+            .find("dots") != std::string::npos);
+  std::string tables = "a";
+  for (int i = 0; i < 100'000; ++i) tables += ".a";
+  CHECK(wrong(parse_toml(tables + " = 1\n", "job.toml")).find("dots") != std::string::npos);
+  CHECK_FALSE(parse_toml("a = " + std::string(100'000, '['), "job.toml").ok());
+  std::string anchors = "a: &a [x,x,x,x,x,x,x,x,x]\n";
+  for (char c = 'b'; c <= 'j'; ++c) {
+    anchors += std::string(1, c) + ": &" + c + " [";
+    for (int i = 0; i < 9; ++i) anchors += std::string(i > 0 ? "," : "") + '*' + char(c - 1);
+    anchors += "]\n";
+  }
+  CHECK(wrong(parse_yaml(anchors, "x.yaml")).find("20,000 values") != std::string::npos);
+  CHECK_FALSE(parse_yaml("a: " + std::string(100'000, '['), "x.yaml").ok());
+  std::string keys;
+  for (int i = 0; i < 150'000; ++i) keys += std::to_string(i) + ":\n";
+  CHECK(wrong(parse_yaml(keys, "x.yaml")).find("20,000 values") != std::string::npos);
+}
