@@ -65,6 +65,8 @@ class Network {
   void settle(std::int64_t now, std::vector<std::uint32_t>& ended);
 
   std::size_t in_flight() const { return in_flight_; }
+  // How often a part has been filled to find rates: what settle() spends its time on.
+  std::uint64_t fillings() const { return fillings_; }
   std::size_t links() const { return links_.size(); }
   double capacity(std::uint32_t link) const { return links_[link].capacity; }
   // Bytes that a link has carried so far, of ended messages.
@@ -157,7 +159,8 @@ class Network {
   std::vector<std::pair<double, std::uint32_t>> by_rate_;
   std::size_t by_rate_begin_ = 0, by_rate_end_ = 0;  // where flows of the next rate are
   std::size_t crossings_ = 0;          // of links of the part by flows inside
-  std::uint64_t arrivals_ = 0;
+  bool takes_all_ = false;             // all flows of links that the part takes
+  std::uint64_t arrivals_ = 0, fillings_ = 0;
   std::size_t in_flight_ = 0;
   std::uint32_t search_ = 0, settles_ = 0;
 };

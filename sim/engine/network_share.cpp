@@ -8,8 +8,9 @@
 namespace engine {
 namespace {
 
-// So often a part grows by those flows alone whose rates cannot stay; then by all beside it.
-constexpr int kSmallGrowths = 8;
+// So often a part grows by those flows alone whose rates cannot stay. Then it takes all that share
+// links, directly or over others: a change that goes round a whole ring would grow it step by step.
+constexpr int kSmallGrowths = 3;
 constexpr std::size_t kFewRates = 48;  // that are faster searched than sorted
 constexpr double kNoRate = std::numeric_limits<double>::infinity();
 
@@ -43,15 +44,18 @@ void Network::find_anew(std::uint32_t flow) {
   part_flows_.clear();
   part_links_.clear();
   crossings_ = 0;
+  takes_all_ = false;
   take_inside(flow);
   for (int growths = 0; !fill_alike(); ++growths) {
     find_beside();
+    ++fillings_;
     if (fill_part()) {
       for (const auto& [rate, f] : by_rate_) flows_[f].held_by = flows_[f].next_held_by;
       break;
     }
+    takes_all_ = growths >= kSmallGrowths;
     // filled_ has the flows whose rates cannot stay.
-    for (const std::uint32_t f : growths < kSmallGrowths ? filled_ : beside_) take_inside(f);
+    for (const std::uint32_t f : takes_all_ ? beside_ : filled_) take_inside(f);
   }
   for (const std::uint32_t f : part_flows_) {
     flows_[f].found = settles_;
@@ -76,7 +80,7 @@ void Network::take_inside(std::uint32_t flow) {
 }
 
 // Adds the link to the part, and of its flows those that are to be found, and those that it holds
-// back: a flow inside that changes its rate changes theirs.
+// back: a flow inside that changes its rate changes theirs. takes_all_: all of its flows.
 void Network::take_link(std::uint32_t l) {
   Link& link = links_[l];
   link.seen = search_;
@@ -85,7 +89,7 @@ void Network::take_link(std::uint32_t l) {
   part_links_.push_back(l);
   for (const std::uint32_t f : link.flows) {
     if (flows_[f].inside == search_) continue;
-    if (flows_[f].held_by != l && !is_to_find(flows_[f])) continue;
+    if (!takes_all_ && flows_[f].held_by != l && !is_to_find(flows_[f])) continue;
     flows_[f].inside = search_;
     part_flows_.push_back(f);
   }

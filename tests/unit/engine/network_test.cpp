@@ -218,6 +218,35 @@ TEST_CASE("messages that come and go at random get the rates of everybody's fair
     }
 }
 
+TEST_CASE("a change that goes along a chain of links is not followed link by link") {
+  // Pairs share a link each, i of capacity 2i + 2. The first of a pair and the second of the next
+  // nearly fill another. As pair 0 loses its second, its first is faster, the second of pair 1
+  // slower, so the first of pair 1 is faster, and so on.
+  constexpr int kPairs = 40;
+  Network n(Sharing::shared);
+  std::vector<std::uint32_t> own, next;
+  for (int i = 0; i < kPairs; ++i) {
+    own.push_back(n.add_link(2 * i + 2));
+    next.push_back(n.add_link(2 * i + 3 + 0.01));
+  }
+  for (std::uint32_t i = 0; i < kPairs; ++i) {
+    n.add(2 * i, {own[i], next[i]}, 1e6, 0);
+    if (i == 0)
+      n.add(1, {own[0]}, 100, 0);
+    else
+      n.add(2 * i + 1, {own[i], next[i - 1]}, 1e6, 0);
+  }
+  std::vector<std::uint32_t> ended;
+  n.settle(0, ended);
+  CHECK(n.load(next[20]) == Approx(21 + 22));
+  const std::uint64_t before = n.fillings();
+  n.settle(n.next_end(), ended);
+  REQUIRE(ended == std::vector<std::uint32_t>{1});
+  CHECK(n.load(next[0]) == Approx(3.01));
+  CHECK(n.load(next[20]) == Approx(43.01));
+  CHECK(n.fillings() - before <= 6);
+}
+
 TEST_CASE("one message for many alike takes as much of a link as they do, to the bit") {
   // Three messages over link a, of which two also cross b, beside one over b and c.
   Network apart(Sharing::shared), folded(Sharing::shared);
