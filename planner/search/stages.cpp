@@ -34,6 +34,12 @@ class Sums {
     return s;
   }
 
+  // Its time alone. REQUIRES: layers that are stated one by one.
+  std::int64_t time(std::size_t first, std::size_t last, std::int64_t r, std::int64_t p) const {
+    return sums_[last].time - sums_[first].time + (r == 0 ? loads_.embeddings.time : 0) +
+           (r + 1 == p ? loads_.head.time : 0);
+  }
+
  private:
   StageLoad between(std::size_t first, std::size_t last) const {
     if (loads_.repeat > 1) {
@@ -66,16 +72,13 @@ bool holds(const StageLoad& s, std::int64_t working, const StageLimits& limits, 
 // The first layer of the last of r stages that hold the first l layers: of the least longest time,
 // the earliest. `before` is the least longest time of r - 1 stages, by layers. It does not fall
 // with more layers, and a stage's own time does not grow with a later first layer, so that the best
-// lies where they meet. from: the earliest whose stage fits. O(log l).
+// lies where they meet. from: the earliest whose stage fits. low: where they met for fewer layers,
+// before which they do not meet for more; is set.
 std::pair<std::int64_t, std::size_t> earliest_best(const std::vector<std::int64_t>& before,
                                                    std::size_t from, std::size_t l,
-                                                   const auto& time_of) {
-  std::size_t low = from, high = l;    // the first at which `before` is no less
-  while (low < high) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (before[middle] >= time_of(middle)) high = middle;
-    else low = middle + 1;
-  }
+                                                   std::size_t& low, const auto& time_of) {
+  low = std::max(low, from);
+  while (low < l && before[low] < time_of(low)) ++low;
   const std::int64_t later = low < l ? before[low] : kNoTime;
   if (low == from || later < time_of(low - 1)) return {later, low};
   const std::int64_t own = time_of(low - 1);
@@ -106,7 +109,8 @@ bool may_hold(const StageLoads& loads, const StageLimits& limits, const Sums& su
 std::optional<std::vector<std::int64_t>> divide_unequal(const StageLoads& loads,
                                                         const StageLimits& limits) {
   const Sums sums(loads);
-  if (!may_hold(loads, limits, sums)) return std::nullopt;
+  const bool limited = limits.bytes < INT64_MAX;
+  if (limited && !may_hold(loads, limits, sums)) return std::nullopt;
   const auto p = static_cast<std::size_t>(limits.stages), count = loads.layers.size();
   std::vector<std::int64_t> before(count + 1, kNoTime), longest;
   std::vector<std::vector<std::size_t>> from(p + 1, std::vector<std::size_t>(count + 1, 0));
@@ -115,14 +119,17 @@ std::optional<std::vector<std::int64_t>> divide_unequal(const StageLoads& loads,
     const auto index = static_cast<std::int64_t>(r) - 1;
     longest.assign(count + 1, kNoTime);
     std::size_t fits = r - 1;          // the earliest first layer whose stage holds in memory
+    std::size_t met = fits;
     for (std::size_t l = r == p ? count : r; l + (p - r) <= count; ++l) {
       const auto stage = [&](std::size_t first) {
         return sums.stage(first, l, index, limits.stages);
       };
-      while (fits < l && !holds(stage(fits), loads.working, limits, index)) ++fits;
+      while (limited && fits < l && !holds(stage(fits), loads.working, limits, index)) ++fits;
       if (fits == l) continue;
-      const auto time_of = [&](std::size_t first) { return stage(first).time; };
-      std::tie(longest[l], from[r][l]) = earliest_best(before, fits, l, time_of);
+      const auto time_of = [&](std::size_t first) {
+        return sums.time(first, l, index, limits.stages);
+      };
+      std::tie(longest[l], from[r][l]) = earliest_best(before, fits, l, met, time_of);
     }
     std::swap(before, longest);
   }

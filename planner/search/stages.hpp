@@ -42,7 +42,7 @@ struct StageLimits {
 // memory. Of equals: equal layers as even as can be, with fewer at the ends; unequal ones the
 // division of the earliest boundaries. REQUIRES: 1 <= stages <= count(); repeat > 1 of one layer.
 // Where layers differ, no stage keeps more micro-batches than the one before it.
-// Equal layers: O(p log(L p)); others O(p L log L).
+// Equal layers: O(p log(L p)); others O(p L).
 std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
                                                 const StageLimits& limits);
 
