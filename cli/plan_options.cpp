@@ -320,12 +320,16 @@ void read_mtp(const PlanOptions& options, planner::Request& request, core::Probl
   const auto modules = whole_number(options.mtp, "--mtp", 0, problems);
   if (modules.value_or(0) == 0) return;
   request.job.mtp_layers = *modules;
-  if (request.job.mode != planner::Mode::train || request.job.lora_rank > 0)
-    problems.push_back({"--mtp", "0 where not all of the model is trained", *options.mtp,
-                        "leave it out"});
+  const auto refuse = [&](std::string expected) {
+    problems.push_back({"--mtp", std::move(expected), *options.mtp, "leave it out"});
+  };
+  if (request.job.mode == planner::Mode::inference || request.job.lora_rank > 0)
+    refuse("0 where not all of the model is trained");
   request.model.mtp_layers = request.job.mtp_layers;
-  if (options.model && !request.model.name.empty())
-    for (core::Problem& p : models::check_spec(request.model)) problems.push_back(std::move(p));
+  if (!options.model || request.model.name.empty()) return;
+  if (!models::is_transformer(request.model.family))
+    return refuse("0 for a model that predicts no tokens");
+  for (core::Problem& p : models::check_spec(request.model)) problems.push_back(std::move(p));
 }
 
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed) {
@@ -345,6 +349,10 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
       core::append(problems, priced);
     const auto done = hw_profiles::use_framework(profile, request.job.framework, "--framework");
     if (!done.ok()) core::append(problems, done);
+    if (done.ok() && options.mtp && request.job.mtp_layers > 0 && !profile.framework.trains_mtp)
+      problems.push_back({"--mtp", fmt::format("0 for {}, which trains no modules for it",
+                                               request.job.framework), *options.mtp,
+                          "plan with --framework native or megatron_core"});
     if (done.ok() && options.site) set_site(*options.site, profile, problems);
   }
   read_search(options, request, problems);

@@ -73,7 +73,8 @@ void SpecChecker::check_transformer() {
     problems_.push_back({where_ + ": layer_norm_epsilon", "a number between 0 and 1",
                          fmt::format("{}", spec_.layer_norm_epsilon), "1e-5 is usual"});
   }
-  const bool predicts = has_language_head(spec_) && spec_.loss == Loss::cross_entropy;
+  const bool predicts = has_language_head(spec_) && spec_.loss == Loss::cross_entropy &&
+                        spec_.variants.causal;
   range("mtp_layers", spec_.mtp_layers, 0, predicts ? kMaxMtpLayers : 0);
   check_variants();
   if (!problems_.empty()) return;

@@ -33,6 +33,12 @@ expect 2 'did you mean --objective' "${small[@]}" --objectiv time
 expect 2 'gpus' "${small[@]}" --gpus
 expect 2 'integer >= 1' --model gpt2-124m --gpus zero
 expect 2 'integer >= 1' --model gpt2-124m --gpus 0
+expect 2 'an integer from 0 to 0' --model bert-large --gpus 8 --mtp 1
+expect 2 'predicts no tokens' --model mlp-mnist --gpus 8 --mtp 1
+expect 2 'trains no modules' --model llama3-8b --gpus 8 --framework fsdp2 --mtp 1
+expect 2 'not all of the model' --model llama3-8b --gpus 8 --mode finetune --lora-rank 8 --mtp 1
+expect 2 'a mixture of experts' --model llama3-8b --gpus 8 --expert-imbalance 1.2
+expect 2 'from 1 to 64' --model mixtral-8x7b --gpus 8 --expert-imbalance 0.5
 expect 2 '--model' --gpus 2
 expect 2 'adamw' "${small[@]}" --optimizer adamv
 expect 2 'mixed' "${small[@]}" --recipe mixd
