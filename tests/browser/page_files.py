@@ -29,8 +29,8 @@ def make_files(binary):
     planner(binary, "exec", "host_plan.json", "--steps", 3, "--quiet", "--out", "host_run.json")
     planner(binary, "simulate", "plan.json", "--scale", "1,2,4", "--mtbf", "5000h", "--save", "60s",
             "--restart", "5min", "--out", "simulate.json")
-    planner(binary, "--model", "gpt2-124m", "--gpus", "32xh100-sxm-80g", "--seq", 64, "--pin",
-            "data=32", "--out", "data.json")
+    planner(binary, "--model", "gpt2-124m", "--gpus", "64xh100-sxm-80g", "--seq", 64, "--pin",
+            "data=64", "--out", "data.json")  # nodes of two leaf switches
     planner(binary, "simulate", "data.json", "--fabric", "leaf-spine-3to1", "--out", "links.json",
             "--report", "links.html")
     planner(binary, "compare", "plan.json", "run.json", "--strategies", "--out", "compare.json")
@@ -88,7 +88,8 @@ def make_hostile():
     for term in run["terms"]:
         term["term"] = "time." + HOSTILE
     pathlib.Path("hostile_compare.json").write_text(json.dumps(run))
-    texts = {"simulate": ("stream", "kind"), "links": ("tier", "busiest", "link", "layer"), "validate": ("id", "dataset", "framework", "gpu"),
+    texts = {"simulate": ("stream", "kind"), "links": ("tier", "busiest", "link", "layer"),
+             "validate": ("id", "dataset", "framework", "gpu"),
              "sweep": ("label", "gpu", "model", "summary"),
              "run": ("device", "backend", "communicator", "kernel", "seed")}
     for name, keys in texts.items():
