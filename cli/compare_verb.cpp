@@ -131,7 +131,7 @@ core::Problems check(const CompareWords& words) {
 
 constexpr std::size_t kMostLogBytes = std::size_t{256} << 20;
 
-// Each log beside the one plan among the files.
+// Compares each log with the plan. REQUIRES one plan among the files, else that is the problem.
 core::Result<std::vector<LogComparison>> compare_logs(const std::vector<Document>& documents,
                                                       const std::vector<std::string>& logs) {
   std::vector<LogComparison> comparisons;

@@ -76,7 +76,7 @@ reports::imports::Given given_by(const ImportWords& words, PlanOptions& options,
   return given;
 }
 
-// What was typed beside the files stands; the rest is the files'.
+// Options and pins that were typed take precedence. All others are as the files say.
 PlanOptions question_of(const Setup& setup, const PlanOptions& typed, const std::string& model) {
   PlanOptions question = typed;
   if (!model.empty()) question.model = model;
@@ -189,7 +189,7 @@ int import_verb(Arguments arguments) {
   OptionSet set("import", kImportPurpose, kImportExamples);
   set.positionals("FILE", words.files, "the files of one setup");
   set.group("Import");
-  set.flag("--plan", words.plan, "also plan it, beside the best strategy for the same job");
+  set.flag("--plan", words.plan, "also plan it, and compare it with the best strategy for its job");
   set.texts("--var", words.variables, "NAME=VALUE", "a variable of the script; repeatable");
   set.text("--vocab", words.vocab, "N", "tokens of the vocabulary, where the files do not say");
   set.text("--model-out", words.model_out, "FILE", "write a model that has no name, by its sizes");

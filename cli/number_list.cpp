@@ -44,6 +44,13 @@ std::vector<std::string> split_list(std::string_view text, char separator) {
   }
 }
 
+std::optional<double> parse_decimal(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 std::optional<std::int64_t> parse_number(std::string_view text) {
   std::int64_t factor = 1;
   if (text.ends_with('k') || text.ends_with('K')) factor = 1024;

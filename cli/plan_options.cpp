@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include <fmt/format.h>
 
@@ -82,10 +81,8 @@ double imbalance(const PlanOptions& options, const models::ModelSpec& model,
     problems.push_back({"--expert-imbalance", "a mixture of experts",
                         model.name + ", which is none", "leave it out"});
   const std::string& text = *options.expert_imbalance;
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && rest == text.data() + text.size();
-  if (whole && value >= 1 && value <= planner::kMostImbalance) return value;
+  const auto value = parse_decimal(text);
+  if (value && *value >= 1 && *value <= planner::kMostImbalance) return *value;
   problems.push_back({"--expert-imbalance",
                       fmt::format("a number from 1 to {:g}", planner::kMostImbalance),
                       fmt::format("\"{}\"", text),
@@ -159,12 +156,9 @@ std::optional<double> fraction(const std::optional<std::string>& text, std::stri
                                double most, core::Problems& problems) {
   if (!text) return std::nullopt;
   const bool percent = text->ends_with('%');
-  const std::string number = percent ? text->substr(0, text->size() - 1) : *text;
-  double value = 0;
-  const char* const end = number.data() + number.size();
-  const auto [rest, error] = std::from_chars(number.data(), end, value);
-  if (percent) value /= 100;
-  if (error == std::errc() && rest == end && value >= 0 && value <= most) return value;
+  auto value = parse_decimal(percent ? text->substr(0, text->size() - 1) : *text);
+  if (value && percent) *value /= 100;
+  if (value && *value >= 0 && *value <= most) return value;
   problems.push_back({std::string(option), fmt::format("a share from 0 % to {:.0f} %", 100 * most),
                       '"' + *text + '"', "write 5% or 0.05"});
   return std::nullopt;
@@ -332,6 +326,22 @@ void read_mtp(const PlanOptions& options, planner::Request& request, core::Probl
   for (core::Problem& p : models::check_spec(request.model)) problems.push_back(std::move(p));
 }
 
+void check_mtp(const planner::Job& job, const hw_profiles::Framework& framework,
+               core::Problems& problems) {
+  if (job.mtp_layers > 0 && !framework.trains_mtp)
+    problems.push_back({"--mtp",
+                        fmt::format("0 for {}, which trains no modules for it", job.framework),
+                        fmt::format("{}", job.mtp_layers),
+                        "plan with --framework native or megatron_core"});
+}
+
+// Where nobody says how many: the model's, in a training of all weights by a framework that can.
+std::int64_t usual_mtp(const planner::Request& request) {
+  const planner::Job& job = request.job;
+  const bool trains_all = job.mode == planner::Mode::train && job.lora_rank == 0;
+  return trains_all && request.profile.framework.trains_mtp ? request.model.mtp_layers : 0;
+}
+
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed) {
   core::Problems problems;
   PlanOptions options = typed;
@@ -349,10 +359,7 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
       core::append(problems, priced);
     const auto done = hw_profiles::use_framework(profile, request.job.framework, "--framework");
     if (!done.ok()) core::append(problems, done);
-    if (done.ok() && options.mtp && request.job.mtp_layers > 0 && !profile.framework.trains_mtp)
-      problems.push_back({"--mtp", fmt::format("0 for {}, which trains no modules for it",
-                                               request.job.framework), *options.mtp,
-                          "plan with --framework native or megatron_core"});
+    if (done.ok()) check_mtp(request.job, profile.framework, problems);
     if (done.ok() && options.site) set_site(*options.site, profile, problems);
   }
   read_search(options, request, problems);
@@ -363,9 +370,7 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
     planner::Request& one = requests[i];
     one.profile = std::move(profiles[i]);
     if (!options.recipe) one.job.recipe = one.profile.framework.recipe;
-    const bool trains_all = one.job.mode == planner::Mode::train && one.job.lora_rank == 0;
-    if (!options.mtp && trains_all && one.profile.framework.trains_mtp)
-      one.job.mtp_layers = one.model.mtp_layers;
+    if (!options.mtp) one.job.mtp_layers = usual_mtp(one);
     for (std::string& text : planner::take_usual(one.job, one.profile, !options.precision,
                                                  !options.attention))
       one.assumptions.push_back(std::move(text));

@@ -1,7 +1,6 @@
-#include <charconv>
-
 #include <fmt/format.h>
 
+#include "cli/number_list.hpp"
 #include "cli/output.hpp"
 #include "cli/page_form.hpp"
 #include "cli/process.hpp"
@@ -39,13 +38,6 @@ struct SimulateWords {
   bool unfold = false;
 };
 
-std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // A rank and a number: "rank=3,slowdown=1.5".
 struct RankValue {
   int rank = 0;
@@ -57,8 +49,8 @@ std::optional<RankValue> rank_value(std::string_view text, std::string_view key)
   const std::string_view rest = text.substr(comma + 1);
   if (!rest.starts_with(key) || rest.size() <= key.size() || rest[key.size()] != '=')
     return std::nullopt;
-  const auto rank = number(text.substr(5, comma - 5));
-  const auto value = number(rest.substr(key.size() + 1));
+  const auto rank = parse_decimal(text.substr(5, comma - 5));
+  const auto value = parse_decimal(rest.substr(key.size() + 1));
   if (!rank || !value || !(*rank >= 0 && *rank <= 1 << 24) || *rank != static_cast<int>(*rank))
     return std::nullopt;
   return RankValue{static_cast<int>(*rank), *value};
@@ -114,7 +106,7 @@ void read_scale(const SimulateWords& words, planner::SimulateOptions& o,
   std::string_view rest = *words.scale;
   while (true) {
     const std::size_t comma = rest.find(',');
-    const auto n = number(rest.substr(0, comma));
+    const auto n = parse_decimal(rest.substr(0, comma));
     if (!n || !(*n >= 1 && *n <= 1 << 20) || *n != static_cast<int>(*n) || o.scale.size() == 64) {
       problems.push_back({"--scale", "up to 64 numbers of data-parallel copies, as 1,2,4,8",
                           '"' + *words.scale + '"', ""});
@@ -174,7 +166,7 @@ planner::SimulateOptions options_of(const SimulateWords& words, const OutputOpti
   read_scale(words, o, problems);
   read_failures(words, o, problems);
   if (words.jitter) {
-    const auto share = number(*words.jitter);
+    const auto share = parse_decimal(*words.jitter);
     if (share && *share >= 0 && *share <= 1)
       o.jitter = *share;
     else
@@ -209,7 +201,7 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
   for (const std::string& name : words.trace.given()) refuse(name);
 }
 
-// The page of the answer, where one is asked for.
+// Writes the answer as a page, if --report was given.
 core::Status write_report(const SimulateWords& words, const OutputOptions& output,
                           const std::string& answer) {
   if (!words.report) return core::Done{};

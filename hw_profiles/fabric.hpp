@@ -1,7 +1,7 @@
 #pragma once
 // Fabric: the network between nodes, as a file fabric/1 describes it: NICs, switches, the links
 // between switches, and how switches choose among equally short paths. The shipped fabrics are in
-// fabrics/. Every number has its source beside it; a source that begins with "assumed" says that
+// fabrics/. Every number is written with its source. A source that begins with "assumed" says that
 // nobody published the number. Value types; reading is thread-safe.
 //
 // Shapes:

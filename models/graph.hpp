@@ -222,8 +222,8 @@ struct GraphOptions {
   friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
 
-// Of the mean loss of modules for multi-token prediction, beside the model's own: Megatron-LM's
-// mtp_loss_scaling_factor (d98e8a6); [deepseekv3] takes 0.3, then 0.1.
+// Factor of the mean loss of modules for multi-token prediction; that of the model's own loss is 1.
+// It is Megatron-LM's mtp_loss_scaling_factor (d98e8a6); [deepseekv3] takes 0.3, then 0.1.
 inline constexpr double kMtpLossWeight = 0.1;
 
 // The matrices of a layer that adapters may be put on: q, k, v, o, and of a dense feed-forward gate

@@ -187,7 +187,7 @@ Segment TransformerBuilder::prologue() const {
   if (v_.token_features > 0) return token_encoder(spec_, options_);
   SegmentBuilder b = begin("prologue");
   const TensorIndex tokens = b.tensor("tokens", TensorRole::tokens, s_);
-  const ParameterIndex wte = matrix(b, "wte.weight", spec_.vocab, h_, columns());
+  const ParameterIndex wte = matrix(b, kTokenTable, spec_.vocab, h_, columns());
   const bool table = v_.position_kind == Positions::learned;
   const ParameterIndex wpe = table ? matrix(b, "wpe.weight", spec_.positions, h_) : -1;
   TensorIndex x = embedded(b, tokens, wte);

@@ -4,8 +4,8 @@
 //   x_k = layer_k(W_k [norm(embedding of token t + k), norm(x_(k-1))])    x_0: the last layer's
 //   loss_k = cross entropy of head(norm(x_k)) and token t + k + 1
 //
-// The table of embeddings and the head's matrix are the model's. The losses count kMtpLossWeight /
-// D each beside the model's own, which changes no byte and no microsecond.
+// The table of embeddings and the head's matrix are the model's. The loss of a step is the model's
+// own plus kMtpLossWeight / D of each module's. This weight changes no byte and no microsecond.
 //
 // The modules are part of the epilogue, so they lie on the last pipeline stage, as Megatron places
 // them, and keep what their layers make. Their projection is whole on each tensor rank, which has
@@ -16,10 +16,11 @@
 
 namespace models {
 
-// Where the head has a matrix of its own, the last stage has the table of embeddings beside it.
+// A head that is not tied to the table of embeddings has a matrix of its own. The last stage then
+// holds both: that matrix, and a copy of the table.
 ParameterIndex TransformerBuilder::token_table(SegmentBuilder& b, Head& head) const {
   if (spec_.tied_embeddings) return head_weight(b, head);
-  Parameter table = make_parameter("wte.weight", {spec_.vocab, h_}, columns(), Init::normal,
+  Parameter table = make_parameter(kTokenTable, {spec_.vocab, h_}, columns(), Init::normal,
                                    kInitStddev);
   table.trainable = !frozen_;
   table.tied_to = kTokenTable;

@@ -1,9 +1,8 @@
 #include "planner/lowering/lower.hpp"
 
-#include <algorithm>
-
 #include "core/check.hpp"
 #include "planner/lowering/stage_lowering.hpp"
+#include "planner/stage/prologue.hpp"
 #include "planner/strategy/schedules.hpp"
 
 namespace planner {
@@ -122,8 +121,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   stage.quantization = quantization_from_name(job.quantization).value_or(Quantization::none);
   stage.mesh = p.mesh;
   stage.samples = s.micro_batch;
-  const bool tied = std::ranges::any_of(
-      graph.epilogue.parameters, [](const models::Parameter& q) { return !q.tied_to.empty(); });
+  const bool tied = !stage::tied_table(graph).empty();
   p.accumulation = accumulation_of(job, s, *recipe, tied && !graph.prologue.parameters.empty());
   p.optimizer = {job.optimizer,
                  stage.optimizer.first_moments + stage.optimizer.second_moments,

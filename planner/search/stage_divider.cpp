@@ -114,10 +114,9 @@ HeldParameters held(const Question& q, const models::Segment& segment) {
   return sum;
 }
 
-// As lowered, of the first `layers` layers.
-StageCosts costs_of_first(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                          std::int64_t micro_batch, std::int64_t layers, StageProbe& probe) {
-  const program::Program& p = probe.at(q, graph, s, micro_batch, layers);
+// As the probe was lowered.
+StageCosts costs_of_probe(const Question& q, const models::ModelGraph& graph,
+                          const program::Program& p, std::int64_t micro_batch) {
   const RankClass& k = p.classes.front();
   StageCosts costs;
   costs.loads.layers.resize(static_cast<std::size_t>(k.layers));
@@ -142,10 +141,10 @@ StageCosts costs_of_kinds(const Question& q, const models::ModelGraph& graph, co
   StageCosts costs;
   std::vector<StageLoad> layers;
   std::vector<std::int64_t> forward;
-  models::ModelGraph alike = graph;
   for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
-    std::ranges::fill(alike.layer_template, static_cast<int>(kind));
-    StageCosts of = costs_of_first(q, alike, s, micro_batch, 2, probes[kind]);
+    const program::Program& p =
+        probes[kind].at(q, graph, s, micro_batch, 2, static_cast<int>(kind));
+    StageCosts of = costs_of_probe(q, graph, p, micro_batch);
     layers.push_back(of.loads.layers.back());
     forward.push_back(of.forward.back());
     of.loads.working = std::max(of.loads.working, costs.loads.working);
@@ -165,12 +164,15 @@ StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const St
   probes.resize(graph.templates.size());
   const bool varies = StageDivider::varies(graph);
   const auto all = std::ssize(graph.layer_template);
+  const auto of_first = [&](std::int64_t layers) {
+    return costs_of_probe(q, graph, probes.front().at(q, graph, s, micro_batch, layers),
+                          micro_batch);
+  };
   // Two layers stand for any number of equal ones.
-  StageCosts costs = !varies ? costs_of_first(q, graph, s, micro_batch,
-                                              std::min<std::ptrdiff_t>(all, 2), probes.front())
+  StageCosts costs = !varies ? of_first(std::min<std::ptrdiff_t>(all, 2))
                      : models::is_transformer(graph.spec.family) && all > 2
                          ? costs_of_kinds(q, graph, s, micro_batch, probes)
-                         : costs_of_first(q, graph, s, micro_batch, all, probes.front());
+                         : of_first(all);
   std::vector<HeldParameters> of_template;
   for (const models::Segment& layer : graph.templates) of_template.push_back(held(q, layer));
   for (const int t : graph.layer_template) {
@@ -246,12 +248,15 @@ void scale(StageLoads& loads, std::int64_t from, std::int64_t to) {
 
 const program::Program& StageProbe::at(const Question& q, const models::ModelGraph& graph,
                                        const Strategy& s, std::int64_t micro_batch,
-                                       std::int64_t layers) {
+                                       std::int64_t layers, std::optional<int> kind) {
   const Strategy one = probe_strategy(s, micro_batch, layers);
   if (program_ && rescale(*program_, one)) return *program_;
   Job job = q.job;
   job.global_batch = micro_batch * one.data * one.grad_accum;
-  return program_.emplace(lower(graph, job, one, {}));  // of its layers alone
+  if (!kind) return program_.emplace(lower(graph, job, one, {}));  // of its layers alone
+  models::ModelGraph alike = graph;
+  std::ranges::fill(alike.layer_template, *kind);
+  return program_.emplace(lower(alike, job, one, {}));
 }
 
 StageDivider::StageDivider(const Question& question) : question_(&question) {

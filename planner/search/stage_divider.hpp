@@ -42,10 +42,11 @@ struct StageCosts {
 // that Program rescaled. Reductions of gradients, which are not a layer's, come after the passes.
 class StageProbe {
  public:
-  // The Program is valid until the next call. REQUIRES: each call but for micro_batch as the first.
+  // kind: of layer, that all layers are; empty: as the graph has them. The Program is valid until
+  // the next call. REQUIRES: each call but for micro_batch as the first.
   const program::Program& at(const Question& question, const models::ModelGraph& graph,
                              const Strategy& strategy, std::int64_t micro_batch,
-                             std::int64_t layers);
+                             std::int64_t layers, std::optional<int> kind = std::nullopt);
 
  private:
   std::optional<program::Program> program_;

@@ -4,6 +4,7 @@
 
 #include "core/check.hpp"
 #include "planner/stage/buckets.hpp"
+#include "planner/stage/prologue.hpp"
 
 namespace planner::stage {
 namespace {
@@ -191,7 +192,7 @@ class Layouter {
   void place_prologue() {
     const Segment& segment = graph_.prologue;
     if (segment.parameters.empty()) return;
-    const std::string tied = tied_name();
+    const std::string tied = tied_table(graph_);
     std::vector<ParameterPlace*> own;
     const int rest = open_unit("embeddings", SegmentKind::prologue);
     for (const std::size_t i : flat_order(segment)) {
@@ -210,11 +211,6 @@ class Layouter {
     }
   }
 
-  std::string tied_name() const {
-    for (const Parameter& p : graph_.epilogue.parameters)
-      if (!p.tied_to.empty()) return p.tied_to;
-    return "";
-  }
   void alias_tied(const ParameterPlace& where) {
     for (std::size_t i = 0; i < graph_.epilogue.parameters.size(); ++i)
       if (!graph_.epilogue.parameters[i].tied_to.empty()) layout_.epilogue[i] = where;

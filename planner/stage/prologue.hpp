@@ -1,5 +1,7 @@
 #pragma once
-// Internal: what the closed form has to know of the embeddings as well. Pure; thread-safe.
+// Internal: what lowering and closed form both have to know of the embeddings. Pure; thread-safe.
+
+#include <string>
 
 #include "models/graph.hpp"
 
@@ -12,6 +14,14 @@ inline bool backward_reads_weights(const models::Segment& prologue) {
     if (kind == models::OpKind::layer_norm || kind == models::OpKind::rms_norm) return true;
   }
   return false;
+}
+
+// The prologue's parameter that the epilogue reads too, for its head or for modules that predict
+// further tokens; "": none.
+inline std::string tied_table(const models::ModelGraph& graph) {
+  for (const models::Parameter& p : graph.epilogue.parameters)
+    if (!p.tied_to.empty()) return p.tied_to;
+  return "";
 }
 
 }  // namespace planner::stage

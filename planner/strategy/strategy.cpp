@@ -18,6 +18,8 @@ std::optional<E> from_name(const std::array<std::string_view, N>& names, std::st
   return std::nullopt;
 }
 
+}  // namespace
+
 std::string checkpoint_text(const Strategy& s) {
   const std::string_view called = name(s.checkpoint);
   if (s.checkpoint == Checkpoint::modules)
@@ -25,8 +27,6 @@ std::string checkpoint_text(const Strategy& s) {
   return counts_layers(s.checkpoint) ? fmt::format("{}({})", called, s.checkpoint_every)
                                      : std::string(called);
 }
-
-}  // namespace
 
 std::string stages_text(const std::vector<std::int64_t>& stages) {
   std::string text;

@@ -125,6 +125,9 @@ std::optional<ServerMode> server_mode_from_name(std::string_view text);
 // Layer counts, runs of equal ones as count*times: "3,4*30,3". A pin is written the same way.
 std::string stages_text(const std::vector<std::int64_t>& stages);
 
+// "every_k(2)", "modules(layernorm+moe_act)", "selective", as a pin says it.
+std::string checkpoint_text(const Strategy& strategy);
+
 // "data=4", "zero1", "offload params": what of a strategy is told, in the order of its keys.
 std::vector<std::string> parts_of(const Strategy& strategy);
 // "data=4 tensor=2 zero1 every_k(1) micro_batch=8", for tables and messages: the parts in a row.

@@ -300,7 +300,7 @@ def emit(
 def import_(
     *files: File,
     progress: Progress = None,
-    plan: bool = False,  # also plan it, beside the best strategy for the same job
+    plan: bool = False,  # also plan it, and compare it with the best strategy for its job
     var: Values = None,  # a variable of the script; repeatable
     vocab: Value = None,  # tokens of the vocabulary, where the files do not say
     model_out: Value = None,  # write a model that has no name, by its sizes

@@ -12,22 +12,12 @@
 namespace reports::imports {
 namespace {
 
-// "every_k(2)", "modules(layernorm+moe_act)", "selective".
-std::string checkpoint_text(const planner::Strategy& s) {
-  const std::string name(planner::name(s.checkpoint));
-  if (planner::counts_layers(s.checkpoint))
-    return fmt::format("{}({})", name, s.checkpoint_every);
-  if (s.checkpoint == planner::Checkpoint::modules)
-    return fmt::format("{}({})", name, fmt::join(models::names_of(s.recompute_modules), "+"));
-  return name;
-}
-
 std::vector<std::string> pins_of(const Facts& f) {
   std::vector<std::string> pins;
   for (const planner::StrategyKey& key : planner::strategy_keys()) {
     if (!f.says(key.name)) continue;
     pins.push_back(fmt::format("{}={}", key.name,
-                               key.name == "checkpoint" ? checkpoint_text(f.strategy)
+                               key.name == "checkpoint" ? planner::checkpoint_text(f.strategy)
                                                         : planner::value_text(key, f.strategy)));
   }
   return pins;

@@ -215,9 +215,7 @@ bool Pieces::read_changes(const Strategy& shape, Probe& p) {
 }
 
 void Pieces::count_ends(const models::ModelGraph& graph) {
-  std::string tied;
-  for (const models::Parameter& p : graph.epilogue.parameters)
-    if (!p.tied_to.empty()) tied = p.tied_to;
+  const std::string tied = stage::tied_table(graph);
   each_parameter(graph.epilogue, [&](const models::Parameter& p) {
     ends.exchanges |= p.expert_ways > 1;
     if (!p.tied_to.empty()) return;
