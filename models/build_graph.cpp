@@ -7,6 +7,7 @@
 
 #include "models/builder.hpp"
 #include "models/layer_kinds.hpp"
+#include "models/splits.hpp"
 
 namespace models {
 
@@ -140,6 +141,19 @@ void check_experts(const ModelSpec& spec, const GraphOptions& options, Problems&
                         found, "choose a sequence length that it divides"});
 }
 
+void check_splits(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
+  if (options.split == 1 && options.splits.empty()) return;
+  if (options.split < 1 || spec.family != Family::graph)
+    return problems.push_back({"split", spec.family == Family::graph
+                                            ? "an integer >= 1"
+                                            : "1 for another model than an operator graph",
+                               std::to_string(options.split), "leave split and splits out"});
+  const auto splits =
+      complete_splits(spec.graph, analyse(spec.graph), options.splits, options.split);
+  if (splits.ok()) return;
+  for (const core::Problem& p : splits.problems()) problems.push_back(p);
+}
+
 Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
   Problems problems;
   if (options.tensor < 1)
@@ -150,6 +164,7 @@ Problems check_options(const ModelSpec& spec, const GraphOptions& options) {
     problems.push_back({"lora_rank", "an integer >= 0", std::to_string(options.lora_rank), ""});
   check_not_built(options, problems);
   check_experts(spec, options, problems);
+  check_splits(spec, options, problems);
   if (!problems.empty()) return problems;
   if (is_transformer(spec.family)) check_transformer(spec, options, problems);
   else check_no_sequence(spec, options, problems);

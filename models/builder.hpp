@@ -232,23 +232,37 @@ TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                     double offset = 0);
 
 // ---- Operators of images.
-// The weight is [y.channels, x.channels / groups, kernel, kernel].
+// The weight is [y.channels, x.channels / groups, kernel, kernel]. origins: ranks whose samples it
+// has, as many of each.
 TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
                         ImageShape to, Window window, std::int64_t groups, ParameterIndex weight,
-                        ParameterIndex bias);
+                        ParameterIndex bias, std::int64_t origins = 1);
 enum class Pool : std::uint8_t { maximum, average };
 TensorIndex pool(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
-                 ImageShape to, Window window, Pool kind);
+                 ImageShape to, Window window, Pool kind, std::int64_t origins = 1);
 TensorIndex local_response_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
                                 ImageShape shape, std::int64_t window);
-// Without effect at inference: the builder leaves it out.
-TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t n);
+// Of n elements of a sample. Without effect at inference: the builder leaves it out. origins: ranks
+// whose samples it has, 1 / origins of the columns of each of `rows` rows.
+TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                    std::int64_t n, std::int64_t origins = 1);
 // Inputs of rows x any number of columns.
 TensorIndex concat(SegmentBuilder& b, const std::string& name,
                    const std::vector<TensorIndex>& inputs, std::int64_t rows);
 // y = a + b in storage of its own.
 TensorIndex sum(SegmentBuilder& b, const std::string& name, TensorIndex a, TensorIndex c,
                 std::int64_t n);
+// Between ranks that divide operators (splits.hpp); rows and n are a sample's, of all columns. All
+// samples on every rank; of the ranks' sums, this rank's samples; this rank's columns of all
+// samples, and back. keeps: x for the backward pass, as what begins a layer does.
+TensorIndex sample_gather(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                          std::int64_t rows, std::int64_t n, std::int64_t ways, bool keeps);
+TensorIndex sample_scatter(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                           std::int64_t rows, std::int64_t n, std::int64_t ways);
+TensorIndex to_columns(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                       std::int64_t rows, std::int64_t n, bool keeps);
+TensorIndex to_samples(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                       std::int64_t rows, std::int64_t n, bool keeps);
 TensorIndex tensor_copy(SegmentBuilder& b, const std::string& name, TensorIndex x,
                         std::int64_t rows, std::int64_t n);
 // [korthikanti2022]: g and its conjugate, where the residual stream holds rows / tensor. Both take

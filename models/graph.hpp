@@ -68,8 +68,10 @@ struct Parameter {
   // Sizes of the axis's blocks, each divided by itself, where they differ (q, k, v of grouped
   // queries); empty: split_groups equal ones.
   std::vector<std::int64_t> split_blocks;
-  // Ranks among which the first axis, of experts, is divided; each has shape[0] neighbouring ones.
+  // Ranks among which an axis is divided: the first one, of experts, or that of an operator that
+  // ranks divide (splits.hpp). Each has neighbouring ones of it, shape[ways_axis] of them.
   std::int64_t expert_ways = 1;
+  int ways_axis = 0;
   std::int64_t data_ways = 1;          // those of them that are data ranks; the others are tensor's
   // Each tensor rank has a part of the gradient, although it stores the whole parameter: it met
   // some of the rows (sequence parallelism) or of the columns (adapters) alone.
@@ -122,7 +124,9 @@ struct Operator {
   std::vector<std::int64_t> column_offsets;
   ImageShape image;                    // convolution, pools: the input's
   Window window;                       // the same
-  std::int64_t origins = 1;            // expert_linear: ranks whose rows it has, as many of each
+  // Ranks whose rows it has, as many of each: expert_linear, and what is divided along `out` or
+  // `in` of convolutions, pools and dropout (whose images are those of one rank).
+  std::int64_t origins = 1;
   bool causal = true, alibi = false;   // attention
   // attention: keys that a query sees, the last `window` or those of its chunk of so many; 0: all.
   std::int64_t window_keys = 0, chunk_keys = 0;
@@ -212,6 +216,9 @@ struct GraphOptions {
   std::int64_t context = 1;            // ranks that divide the sequence: rows of one of them
   bool exchange_heads = false;         // attention has all rows of heads / context instead
   std::int64_t expert = 1;             // ranks that divide the experts of each layer
+  // Ranks that divide the operators of an operator graph, and how: annotations (splits.hpp).
+  std::int64_t split = 1;
+  std::vector<std::string> splits{};
   std::int64_t expert_tensor = 0;      // ranks that divide each expert: 0, all tensor ranks; or 1
   // Modules for multi-token prediction that are trained, of the spec's mtp_layers.
   std::int64_t mtp = 0;
@@ -243,9 +250,10 @@ struct ModelGraph {
 
 // Errors: a spec that does not hold (check_spec), tensor does not divide heads, kv_heads or
 // ffn_hidden, seq_len beyond a table of positions, unknown lora target, a chain or an operator
-// graph with tensor > 1, and sizes beyond what 64-bit counts of bytes hold. Inference: nothing is
-// trainable, nothing saved, no backward work; the epilogue ends in its logits (transformers) or is
-// empty (chains and graphs), and its output is the model's.
+// graph with tensor > 1, another model with split > 1, splits that do not hold, and sizes beyond
+// what 64-bit counts of bytes hold. Inference: nothing is trainable, nothing saved, no backward
+// work; the epilogue ends in its logits (transformers) or is empty (chains and graphs), and its
+// output is the model's.
 core::Result<ModelGraph> build_graph(const ModelSpec& spec, const GraphOptions& options);
 
 // One of the parts that an operator graph is cut into (graph_cut.hpp): one layer of its operators,

@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "models/builder.hpp"
+#include "models/splits.hpp"
 
 namespace models {
 
@@ -16,24 +17,26 @@ using Kind = OperatorSpec::Kind;
 
 class LayerBuilder {
  public:
-  LayerBuilder(const GraphSpec& spec, const GraphAnalysis& analysis, bool inference)
-      : spec_(spec), a_(analysis), inference_(inference) {
+  LayerBuilder(const GraphSpec& spec, const GraphAnalysis& analysis, const GraphOptions& options)
+      : spec_(spec), a_(analysis), inference_(options.inference), ways_(options.split) {
+    auto splits = complete_splits(spec, analysis, options.splits, ways_);
+    PLANNER_CHECK(splits.ok(), "build_graph refuses splits that do not hold");
+    splits_ = std::move(*splits);
     for (const int i : a_.order)
-      for (const int from : a_.inputs[at(i)]) ++readers_[from];
+      for (const int from : a_.inputs[at(i)]) readers_[from].push_back(i);
   }
 
   // Operators [first, layer.last] of the order, on the value that goes in.
   Segment build(int first, const GraphAnalysis::Layer& layer, int input) {
     SegmentBuilder b("layer", inference_);
     tensors_.clear();
-    tensors_[input] = b.tensor("x", TensorRole::activation, elements_at(input));
-    const TensorIndex x = tensors_[input];
+    const TensorIndex x = handed_on(b, input);
     first_ = x;
     for (int position = first; position <= layer.last; ++position) {
       const int i = a_.order[at(position)];
-      tensors_[i] = append(b, i);
+      tensors_[{i, made_at(i)}] = append(b, i);
     }
-    Segment segment = std::move(b).finish(x, tensors_.at(layer.output));
+    Segment segment = std::move(b).finish(x, hand_on(b, layer.output));
     segment.shares_gradients = false;
     return segment;
   }
@@ -46,15 +49,16 @@ class LayerBuilder {
     const PartValues own = part_values(parts, part), other = part_values(parts, 3 - part);
     TensorIndex input = first_ = kNoTensor;
     if (own.reads_input)
-      input = first_ = tensors_[kModelInput] =
+      input = first_ = tensors_[{kModelInput, Place{}}] =
           b.tensor("x", TensorRole::activation, elements_at(kModelInput));
     std::vector<TensorIndex> sent;
     for (const int i : a_.order) {
       const bool mine = parts[at(i)] == part;
       const bool joins = spec_.operators[at(i)].kind == Kind::concat;
-      if (joins ? own.joined.contains(i) : mine) tensors_[i] = append(b, i);
-      else if (own.received.contains(i)) tensors_[i] = cut_receive(b, i);
-      if (!joins && mine && other.received.contains(i)) cut_send(b, i), sent.push_back(tensors_[i]);
+      if (joins ? own.joined.contains(i) : mine) tensors_[{i, Place{}}] = append(b, i);
+      else if (own.received.contains(i)) tensors_[{i, Place{}}] = cut_receive(b, i);
+      if (!joins && mine && other.received.contains(i))
+        cut_send(b, i), sent.push_back(tensors_[{i, Place{}}]);
     }
     if (!sent.empty()) {
       Operator op;
@@ -65,7 +69,7 @@ class LayerBuilder {
     }
     const bool makes_output = parts[at(a_.output)] == part;
     Segment segment =
-        std::move(b).finish(input, makes_output ? tensors_.at(a_.output) : kNoTensor);
+        std::move(b).finish(input, makes_output ? tensors_.at({a_.output, Place{}}) : kNoTensor);
     segment.shares_gradients = false;
     return segment;
   }
@@ -76,7 +80,9 @@ class LayerBuilder {
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  static ImageShape image(const Shape& shape) { return {shape[0], shape[1], shape[2]}; }
+  static ImageShape image(const Shape& shape, std::int64_t ways = 1) {
+    return {shape[0] / ways, shape[1], shape[2]};
+  }
 
   // What a part reads: values that others make, and joins, of which each reader has its own.
   struct PartValues {
@@ -108,7 +114,7 @@ class LayerBuilder {
   }
   void cut_send(SegmentBuilder& b, int value) const {
     Operator op = crossing(OpKind::cut_send, "send." + spec_.operators[at(value)].name, value);
-    op.inputs = {tensors_.at(value)};
+    op.inputs = {tensors_.at({value, Place{}})};
     b.add(std::move(op));
   }
   TensorIndex cut_receive(SegmentBuilder& b, int value) const {
@@ -120,42 +126,103 @@ class LayerBuilder {
     return y;
   }
 
+  // ---- where values lie on the ranks that divide operators (splits.hpp)
+
+  std::string name_of(int value) const {
+    return value == kModelInput ? spec_.input : spec_.operators[at(value)].name;
+  }
+
+  Place made_at(int value) const {
+    return made_place(a_, value, value == kModelInput ? ops::kSample : splits_[at(value)]);
+  }
+  Place read_at(int i) const { return read_place(spec_, a_, i, splits_[at(i)]); }
+
+  // The value of this segment at that place, moved there if it is not.
+  TensorIndex placed(SegmentBuilder& b, int value, const Place& want) {
+    const auto there = tensors_.find({value, want});
+    if (there != tensors_.end()) return there->second;
+    const std::int64_t n = elements_at(value);
+    const std::string& name = name_of(value);
+    TensorIndex moved = kNoTensor;
+    if (want.placement == Placement::samples) {
+      const Place made = made_at(value);
+      const TensorIndex columns = tensors_.at({value, made});
+      moved = to_samples(b, name + ".to_samples", columns, made.rows, n / made.rows,
+                         columns == first_);
+    } else {
+      const TensorIndex own = placed(b, value, {});
+      const std::int64_t rows = std::max<std::int64_t>(want.rows, 1);
+      moved = want.placement == Placement::whole
+                  ? sample_gather(b, name + ".gather", own, 1, n, ways_, own == first_)
+                  : to_columns(b, name + ".to_columns", own, rows, n / rows, own == first_);
+    }
+    return tensors_[{value, want}] = moved;
+  }
+
+  // Where a layer hands its value on: as its readers want it, which keep it then, where they agree.
+  // Else as it is made, and to the loss as samples.
+  Place handed_at(int value) const {
+    if (value == a_.output || value == kModelInput) return {};
+    const std::vector<int>& readers = readers_.at(value);
+    const bool agree = std::ranges::all_of(
+        readers, [&](int i) { return read_at(i) == read_at(readers.front()); });
+    return agree ? read_at(readers.front()) : made_at(value);
+  }
+  TensorIndex hand_on(SegmentBuilder& b, int value) { return placed(b, value, handed_at(value)); }
+  TensorIndex handed_on(SegmentBuilder& b, int value) {
+    const Place at = handed_at(value);
+    const std::int64_t ways = at.placement == Placement::whole ? ways_ : 1;
+    return tensors_[{value, at}] =
+               b.tensor("x", TensorRole::activation, elements_at(value) * ways);
+  }
+
+  // Of a parameter divided along `axis`, what this rank has.
+  ParameterIndex divided(SegmentBuilder& b, Parameter p, int axis) const {
+    p.shape[static_cast<std::size_t>(axis)] /= ways_;
+    p.elements /= ways_;
+    p.expert_ways = p.data_ways = ways_;
+    p.ways_axis = axis;
+    return b.parameter(std::move(p));
+  }
+
   // A ReLU takes the place of a sum of products: nothing else reads that, and its own backward pass
   // does not.
   bool may_replace(int value, TensorIndex input) const {
-    if (value == kModelInput || readers_.at(value) > 1 || input == first_) return false;
+    if (value == kModelInput || readers_.at(value).size() > 1 || input == first_) return false;
+    if (input != tensors_.at({value, made_at(value)})) return false;
     const Kind made_by = spec_.operators[at(value)].kind;
     return made_by == Kind::convolution || made_by == Kind::linear || made_by == Kind::add;
   }
 
   // Weights start at sqrt(2 / inputs) [he2015].
-  ParameterIndex weight(SegmentBuilder& b, const OperatorSpec& op,
-                        std::vector<std::int64_t> shape) const {
+  ParameterIndex weight(SegmentBuilder& b, const OperatorSpec& op, std::vector<std::int64_t> shape,
+                        ops::Factor factor) const {
     std::int64_t inputs = 1;
     for (std::size_t axis = 1; axis < shape.size(); ++axis) inputs *= shape[axis];
     const double stddev = std::sqrt(2.0 / static_cast<double>(inputs));
-    return b.parameter(
-        make_parameter(op.name + ".weight", std::move(shape), {}, Init::normal, stddev));
+    Parameter p = make_parameter(op.name + ".weight", std::move(shape), {}, Init::normal, stddev);
+    if (factor == ops::kOut) return divided(b, std::move(p), 0);
+    if (factor == ops::kIn) return divided(b, std::move(p), 1);
+    return b.parameter(std::move(p));
   }
   ParameterIndex vector(SegmentBuilder& b, const std::string& name, std::int64_t n,
                         Init init) const {
     return b.parameter(make_parameter(name, {n}, {}, init));
   }
 
+  // Rows and columns are those of what this rank has of the operator's result.
   TensorIndex append(SegmentBuilder& b, int i) {
     const OperatorSpec& op = spec_.operators[at(i)];
     const Shape& from = a_.input_shapes[at(i)];
     const Shape& to = a_.shapes[at(i)];
     const int value = a_.inputs[at(i)].front();
-    const TensorIndex x = tensors_.at(value);
-    const std::int64_t n = elements_of(to), rows = to.size() == 2 ? to[0] : 1;
+    const TensorIndex x = placed(b, value, read_at(i));
+    // Of all ranks' samples the columns of this one: the same number of elements.
+    const std::int64_t ways = splits_[at(i)] == ops::kSample ? 1 : ways_;
+    const std::int64_t n = elements_of(to), rows = rows_of(to) * ways;
     switch (op.kind) {
-      case Kind::convolution: return convolve(b, op, x, image(from), image(to));
-      case Kind::linear: {
-        const ParameterIndex w = weight(b, op, {op.width, from.back()});
-        const ParameterIndex own = bias(b, op);
-        return linear(b, op.name, x, {rows, op.width, from.back()}, w, own);
-      }
+      case Kind::convolution: return convolve(b, i, x);
+      case Kind::linear: return multiply(b, i, x);
       case Kind::relu:
         return unary(b, op.name, OpKind::relu, x, rows, n / rows,
                      {.in_place = may_replace(value, x)});
@@ -164,8 +231,9 @@ class LayerBuilder {
                      {.form = Activation::gelu_tanh});
       case Kind::max_pool:
       case Kind::average_pool:
-        return pool(b, op.name, x, image(from), image(to), {op.kernel, op.stride, op.padding},
-                    op.kind == Kind::max_pool ? Pool::maximum : Pool::average);
+        return pool(b, op.name, x, image(from, ways), image(to, ways),
+                    {op.kernel, op.stride, op.padding},
+                    op.kind == Kind::max_pool ? Pool::maximum : Pool::average, ways);
       case Kind::local_response_norm:
         return local_response_norm(b, op.name, x, image(from), op.window);
       case Kind::layer_norm: {
@@ -173,11 +241,12 @@ class LayerBuilder {
         const ParameterIndex beta = vector(b, op.name + ".bias", to.back(), Init::zero);
         return layer_norm(b, op.name, x, rows, to.back(), {gamma, beta});
       }
-      case Kind::dropout: return inference_ ? x : dropout(b, op.name, x, n);
-      case Kind::add: return sum(b, op.name, x, tensors_.at(a_.inputs[at(i)][1]), n);
+      case Kind::dropout:
+        return inference_ ? x : dropout(b, op.name, x, ways > 1 ? rows : 1, n, ways);
+      case Kind::add: return sum(b, op.name, x, placed(b, a_.inputs[at(i)][1], read_at(i)), n);
       case Kind::concat: {
         std::vector<TensorIndex> all;
-        for (const int each : a_.inputs[at(i)]) all.push_back(tensors_.at(each));
+        for (const int each : a_.inputs[at(i)]) all.push_back(placed(b, each, read_at(i)));
         return concat(b, op.name, all, rows);
       }
       case Kind::flatten: break;
@@ -185,24 +254,52 @@ class LayerBuilder {
     PLANNER_CHECK(false, "a flatten is no operator of the graph");
   }
 
-  ParameterIndex bias(SegmentBuilder& b, const OperatorSpec& op) const {
-    return op.bias ? vector(b, op.name + ".bias", op.width, Init::zero) : -1;
+  // A bias of columns that are divided is divided with them; of a sum over ranks it is added to
+  // each rank's samples of the sum.
+  ParameterIndex bias(SegmentBuilder& b, const OperatorSpec& op, ops::Factor factor) const {
+    if (!op.bias) return -1;
+    Parameter p = make_parameter(op.name + ".bias", {op.width}, {}, Init::zero);
+    return factor == ops::kOut ? divided(b, std::move(p), 0) : b.parameter(std::move(p));
   }
 
-  TensorIndex convolve(SegmentBuilder& b, const OperatorSpec& op, TensorIndex x, ImageShape from,
-                       ImageShape to) const {
+  TensorIndex multiply(SegmentBuilder& b, int i, TensorIndex x) {
+    const OperatorSpec& op = spec_.operators[at(i)];
+    const ops::Factor factor = splits_[at(i)];
+    const std::int64_t k = a_.input_shapes[at(i)].back(), rows = rows_of(a_.shapes[at(i)]);
+    const ParameterIndex w = weight(b, op, {op.width, k}, factor);
+    const ParameterIndex own = bias(b, op, factor);
+    if (factor == ops::kSample) return linear(b, op.name, x, {rows, op.width, k}, w, own);
+    if (factor == ops::kOut)
+      return linear(b, op.name, x, {rows * ways_, op.width / ways_, k}, w, own);
+    const TensorIndex parts = linear(b, op.name, x, {rows * ways_, op.width, k / ways_}, w);
+    const TensorIndex y =
+        sample_scatter(b, op.name + ".scatter", parts, rows, op.width, ways_);
+    return own < 0 ? y : bias_add(b, op.name + ".add_bias", y, rows, op.width, own);
+  }
+
+  TensorIndex convolve(SegmentBuilder& b, int i, TensorIndex x) {
+    const OperatorSpec& op = spec_.operators[at(i)];
+    const ops::Factor factor = splits_[at(i)];
+    const Shape& of = a_.input_shapes[at(i)];
+    const ImageShape from = image(of, factor == ops::kIn ? ways_ : 1);
+    const ImageShape to = image(a_.shapes[at(i)], factor == ops::kOut ? ways_ : 1);
     const ParameterIndex w =
-        weight(b, op, {op.width, from.channels / op.groups, op.kernel, op.kernel});
-    const ParameterIndex own = bias(b, op);
-    return convolution(b, op.name, x, from, to, {op.kernel, op.stride, op.padding}, op.groups, w,
-                       own);
+        weight(b, op, {op.width, of[0] / op.groups, op.kernel, op.kernel}, factor);
+    const ParameterIndex own = bias(b, op, factor);
+    const TensorIndex y =
+        convolution(b, op.name, x, from, to, {op.kernel, op.stride, op.padding}, op.groups, w,
+                    own, factor == ops::kSample ? 1 : ways_);
+    if (factor != ops::kIn) return y;
+    return sample_scatter(b, op.name + ".scatter", y, 1, elements_of(a_.shapes[at(i)]), ways_);
   }
 
   const GraphSpec& spec_;
   const GraphAnalysis& a_;
   const bool inference_;
-  std::map<int, int> readers_;         // by value
-  std::map<int, TensorIndex> tensors_; // by value, of the layer being built
+  const std::int64_t ways_;            // ranks that divide operators
+  Splits splits_;
+  std::map<int, std::vector<int>> readers_;              // by value
+  std::map<std::pair<int, Place>, TensorIndex> tensors_;  // of the layer being built, by value
   TensorIndex first_ = kNoTensor;      // its input
 };
 
@@ -243,7 +340,7 @@ ModelGraph build_part(const ModelSpec& spec, const GraphOptions& options,
   graph.prologue = build_prologue(spec.graph, options.inference);
   graph.layer_template = {0};
   graph.templates.push_back(
-      LayerBuilder(spec.graph, analysis, options.inference).build_part(parts, part));
+      LayerBuilder(spec.graph, analysis, options).build_part(parts, part));
   graph.epilogue = build_epilogue(spec, analysis.output_shape, options.inference);
   return graph;
 }
@@ -255,7 +352,7 @@ ModelGraph build_operator_graph(const ModelSpec& spec, const GraphOptions& optio
   const GraphAnalysis analysis = analyse(spec.graph);
   PLANNER_CHECK(analysis.issues.empty(), "check_spec refuses such a graph");
   graph.spec.layers = std::ssize(analysis.layers);
-  LayerBuilder builder(spec.graph, analysis, options.inference);
+  LayerBuilder builder(spec.graph, analysis, options);
   graph.prologue = build_prologue(spec.graph, options.inference);
   int first = 0, from = kModelInput;
   for (const GraphAnalysis::Layer& layer : analysis.layers) {

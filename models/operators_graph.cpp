@@ -1,5 +1,6 @@
 // Operators of arbitrary graphs: convolutions, pools, local response normalisation, dropout, and
 // what joins branches. Counts as in operators.cpp; a mask's byte counts as half an element moved.
+#include "core/check.hpp"
 #include "models/operator_work.hpp"
 
 namespace models {
@@ -12,12 +13,13 @@ constexpr double kResponseForward = 4, kResponseBackward = 7;
 // What moves are the images, each once: a kernel gathers windows on chip.
 TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
                         ImageShape to, Window window, std::int64_t groups, ParameterIndex weight,
-                        ParameterIndex bias) {
-  const std::int64_t places = to.height * to.width;
+                        ParameterIndex bias, std::int64_t origins) {
+  const std::int64_t places = to.height * to.width * origins;
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, to.channels * places);
   Operator op = shaped(name, OpKind::convolution, places, to.channels / groups,
                        from.channels / groups * window.kernel * window.kernel);
   op.groups = groups;
+  op.origins = origins;
   op.image = from;
   op.window = window;
   op.inputs = {x};
@@ -35,14 +37,15 @@ TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex 
 }
 
 TensorIndex pool(SegmentBuilder& b, const std::string& name, TensorIndex x, ImageShape from,
-                 ImageShape to, Window window, Pool kind) {
+                 ImageShape to, Window window, Pool kind, std::int64_t origins) {
   const bool maximum = kind == Pool::maximum;
-  const std::int64_t places = to.height * to.width, n = to.channels * places;
-  const std::int64_t inputs = from.channels * from.height * from.width;
+  const std::int64_t places = to.height * to.width * origins, n = to.channels * places;
+  const std::int64_t inputs = from.channels * from.height * from.width * origins;
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
   Operator op = shaped(name, maximum ? OpKind::max_pool : OpKind::average_pool, places,
                        to.channels, window.kernel * window.kernel);
   op.image = from;
+  op.origins = origins;
   op.window = window;
   op.inputs = {x};
   op.outputs = {y};
@@ -76,10 +79,12 @@ TensorIndex local_response_norm(SegmentBuilder& b, const std::string& name, Tens
   return y;
 }
 
-TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t n) {
+TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                    std::int64_t n, std::int64_t origins) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
   const TensorIndex mask = b.tensor(name + ".mask", TensorRole::mask, n);
-  Operator op = shaped(name, OpKind::dropout, 1, n, n);
+  Operator op = shaped(name, OpKind::dropout, rows, n / rows, n / rows);
+  op.origins = origins;
   op.inputs = {x};
   op.outputs = {y, mask};
   op.saved = {mask};
@@ -119,6 +124,41 @@ TensorIndex sum(SegmentBuilder& b, const std::string& name, TensorIndex a, Tenso
   op.elements_backward = 0;
   b.add(std::move(op));
   return y;
+}
+
+// ---- between ranks that divide operators; rows and n are those of a sample of one rank
+
+static TensorIndex move(SegmentBuilder& b, const std::string& name, OpKind kind, TensorIndex x,
+                        std::int64_t rows, std::int64_t n, std::int64_t per_sample,
+                        bool keeps = false) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, per_sample);
+  Operator op = shaped(name, kind, rows, n, n);
+  op.inputs = {x};
+  op.outputs = {y};
+  if (keeps) op.saved = {x};
+  b.add(std::move(op));
+  return y;
+}
+
+TensorIndex sample_gather(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                          std::int64_t rows, std::int64_t n, std::int64_t ways, bool keeps) {
+  return move(b, name, OpKind::sample_gather, x, rows, n, ways * rows * n, keeps);
+}
+
+TensorIndex sample_scatter(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                           std::int64_t rows, std::int64_t n, std::int64_t ways) {
+  PLANNER_CHECK(b.tensor_at(x).per_sample == ways * rows * n, "sums of all ranks' samples");
+  return move(b, name, OpKind::sample_scatter, x, rows, n, rows * n);
+}
+
+TensorIndex to_columns(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                       std::int64_t rows, std::int64_t n, bool keeps) {
+  return move(b, name, OpKind::to_columns, x, rows, n, rows * n, keeps);
+}
+
+TensorIndex to_samples(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                       std::int64_t rows, std::int64_t n, bool keeps) {
+  return move(b, name, OpKind::to_samples, x, rows, n, rows * n, keeps);
 }
 
 }  // namespace models

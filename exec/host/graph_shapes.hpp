@@ -7,7 +7,7 @@
 namespace exec::host {
 
 inline WindowShape window_shape(const models::Operator& op, std::int64_t samples) {
-  return {samples, op.image.channels, op.image.height, op.image.width,
+  return {samples * op.origins, op.image.channels, op.image.height, op.image.width,
           op.window.kernel, op.window.stride, op.window.padding};
 }
 

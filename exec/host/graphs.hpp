@@ -80,8 +80,10 @@ struct Draws {
   std::uint64_t seed = 0, stream = 0;
   std::int64_t first_sample = 0;       // of these, counted over all steps
 };
-// mask (u8) = 1 with probability 1/2, else 0; y = 2 x mask. n elements of a sample.
-void dropout(View y, View mask, View x, std::int64_t samples, std::int64_t n, const Draws& draws);
+// Rows of columns [first, first + width) of rows of `columns`, of the same samples.
+struct DropoutShape { std::int64_t samples = 1, rows = 1, columns = 1, first = 0, width = 1; };
+// mask (u8) = 1 with probability 1/2, else 0; y = 2 x mask.
+void dropout(View y, View mask, View x, const DropoutShape& shape, const Draws& draws);
 // dx (=|+=) 2 dy mask; dx may be dy.
 void dropout_gradient(View dx, View dy, View mask, std::int64_t n, bool accumulate);
 

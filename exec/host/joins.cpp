@@ -12,13 +12,16 @@ std::uint8_t* bytes(const View& v) { return static_cast<std::uint8_t*>(v.data); 
 
 }  // namespace
 
-void dropout(View y, View mask, View x, std::int64_t samples, std::int64_t n, const Draws& draws) {
+void dropout(View y, View mask, View x, const DropoutShape& s, const Draws& draws) {
   const core::Random random(draws.seed, draws.stream);
-  const auto first = static_cast<std::uint64_t>(draws.first_sample * n);
-  std::uint8_t* const kept = bytes(mask);
-  for (std::int64_t i = 0; i < samples * n; ++i)
-    kept[i] = static_cast<std::uint8_t>(random.below(first + static_cast<std::uint64_t>(i), 2));
-  dropout_gradient(y, x, mask, samples * n, false);
+  const std::int64_t rows = s.samples * s.rows, before = draws.first_sample * s.rows;
+  std::uint8_t* kept = bytes(mask);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto first = static_cast<std::uint64_t>((before + row) * s.columns + s.first);
+    for (std::int64_t i = 0; i < s.width; ++i)
+      *kept++ = static_cast<std::uint8_t>(random.below(first + static_cast<std::uint64_t>(i), 2));
+  }
+  dropout_gradient(y, x, mask, rows * s.width, false);
 }
 
 void dropout_gradient(View dx, View dy, View mask, std::int64_t n, bool accumulate) {

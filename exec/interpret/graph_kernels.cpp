@@ -17,6 +17,23 @@ host::Draws draws(const Operator& op, const KernelContext& c) {
   return {c.seed, stream_of("dropout " + op.name), c.first_sample};
 }
 
+// Of columns that this rank has of several ranks' samples, each rank's by itself: their samples do
+// not follow each other.
+void drop(const Operator& op, host::View y, host::View mask, host::View x,
+          const KernelContext& c) {
+  host::DropoutShape shape{c.samples, op.rows / op.origins, op.n * op.origins, 0, op.n};
+  host::Draws own = draws(op, c);
+  if (op.origins > 1) {
+    shape.first = c.expert_rank * op.n;
+    own.first_sample -= c.expert_rank * c.samples_apart;
+  }
+  const std::int64_t each = c.samples * shape.rows * op.n;
+  for (std::int64_t r = 0; r < op.origins; ++r) {
+    host::dropout(y.at(r * each), mask.at(r * each), x.at(r * each), shape, own);
+    own.first_sample += c.samples_apart;
+  }
+}
+
 host::ColumnBlock column_block(const Operator& op, std::size_t input, std::int64_t elements,
                                std::int64_t samples) {
   const std::int64_t rows = op.rows * samples;
@@ -63,7 +80,7 @@ void graph_forward(const Operator& op, std::span<const Operand> args, const Kern
     }
     case OpKind::dropout: {
       const Forward<ops::dropout> a(op, args);
-      return host::dropout(a["y"], a["mask"], a["x"], samples, op.n, draws(op, c));
+      return drop(op, a["y"], a["mask"], a["x"], c);
     }
     case OpKind::concat: {
       const Forward<ops::concat> a(op, args);
@@ -113,7 +130,8 @@ void graph_input_gradient(const Operator& op, std::span<const Operand> args, boo
     }
     case OpKind::dropout: {
       const InputGradient<ops::dropout> a(op, args);
-      return host::dropout_gradient(a["d_x"], a["d_y"], a["mask"], op.n * samples, accumulate);
+      return host::dropout_gradient(a["d_x"], a["d_y"], a["mask"], op.rows * op.n * samples,
+                                    accumulate);
     }
     case OpKind::concat: {
       const InputGradient<ops::concat> a(op, args);

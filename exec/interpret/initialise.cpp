@@ -22,16 +22,20 @@ namespace {
 class ShardMap {
  public:
   ShardMap(const models::Parameter& p, int tensor_rank, int expert_rank) {
-    // Experts lie on the first axis, which tensor ranks leave whole.
-    const int first = p.expert_ways > 1 ? 1 : 0;
+    // Ranks that divide operators take neighbouring places of one axis. Experts lie on the first
+    // axis, which tensor ranks leave whole.
+    const bool by_ways = p.expert_ways > 1 && (p.ways_axis > 0 || p.shape.size() == 1);
+    const int first = p.expert_ways > 1 ? (by_ways ? p.ways_axis : 1) : 0;
     const auto axis = static_cast<std::size_t>(p.split_axis < 0 ? first : p.split_axis);
     for (std::size_t i = 0; i < p.shape.size(); ++i)
       (i < axis ? outer_ : i == axis ? axis_ : inner_) *= p.shape[i];
     full_axis_ = p.full_shape[axis];
     const bool whole = p.split_axis < 0;
-    rank_ = whole ? 0 : tensor_rank;
-    PLANNER_CHECK(p.expert_ways == 1 || axis > 0, "experts are divided by their first axis");
-    if (p.expert_ways > 1) first_outer_ = expert_rank * outer_;
+    rank_ = by_ways ? expert_rank : whole ? 0 : tensor_rank;
+    PLANNER_CHECK(p.expert_ways == 1 || by_ways || axis > 0,
+                  "experts are divided by their first axis");
+    PLANNER_CHECK(!by_ways || whole, "tensor ranks divide no operator that others divide");
+    if (p.expert_ways > 1 && !by_ways) first_outer_ = expert_rank * outer_;
     if (!whole && !p.split_blocks.empty()) {
       for (const std::int64_t full : p.split_blocks)
         blocks_.push_back({full * axis_ / full_axis_, full});

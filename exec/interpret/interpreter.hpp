@@ -145,6 +145,11 @@ class Interpreter {
                   const std::vector<Operand>& args);
   void rows_collective(const program::Action& action, Communicator& c, const Operand& rows,
                        const Operand& all);
+  // split_transfers.cpp
+  void split_collective(const program::Action& action, Communicator& c, const Operand& from,
+                        const Operand& into);
+  void exchange_columns(const program::Action& action, Communicator& c, const Operand& from,
+                        const Operand& into);
   // context_transfers.cpp
   void context_collective(const program::Action& action, Communicator& c, const Operand& from,
                           const Operand& into);

@@ -25,6 +25,7 @@ struct KernelContext {
   int tensor_rank = 0, expert_rank = 0;
   std::uint64_t seed = 1;              // what is drawn at random
   std::int64_t first_sample = 0;       // of the micro-batch, counted over all steps
+  std::int64_t samples_apart = 0;      // from one data rank's first sample to the next one's
 };
 
 // Workspace that the class's forward and backward kernels need at most.

@@ -13,7 +13,7 @@ enum class OpKind : std::uint8_t {
   expert_linear, combine, sequence_gather, sequence_scatter, qk_norm, relu, convolution, max_pool,
   average_pool, local_response_norm, dropout, concat, cut_send, cut_receive, cut_sent,
   head_exchange, row_exchange, scale, soft_cap, relu_squared, geglu, clamped_swiglu, row_gate,
-  latent_join, square_sums, width_norm,
+  latent_join, square_sums, width_norm, sample_gather, sample_scatter, to_columns, to_samples,
 };
 
 }  // namespace models

@@ -335,6 +335,13 @@ inline constexpr Schema expert_exchange = transfer(OpKind::expert_exchange);
 // backward.
 inline constexpr Schema head_exchange = transfer(OpKind::head_exchange);
 inline constexpr Schema row_exchange = transfer(OpKind::row_exchange);
+// Between ranks that divide operators (models/splits.hpp). x of all of them, whose backward sums
+// and scatters; of their sums this rank's samples; this rank's columns of all their samples, and
+// back.
+inline constexpr Schema sample_gather = transfer(OpKind::sample_gather);
+inline constexpr Schema sample_scatter = transfer(OpKind::sample_scatter);
+inline constexpr Schema to_columns = transfer(OpKind::to_columns);
+inline constexpr Schema to_samples = transfer(OpKind::to_samples);
 // x goes to the other part of a cut graph, y comes from it; backward their gradients go the other
 // way. cut_sent: all that was sent has arrived.
 inline constexpr Schema cut_send{
@@ -352,6 +359,7 @@ inline constexpr std::array kSchemas{
     &relu, &convolution, &max_pool, &average_pool, &local_response_norm, &dropout, &concat,
     &cut_send, &cut_receive, &cut_sent, &head_exchange, &row_exchange, &scale, &soft_cap,
     &relu_squared, &geglu, &clamped_swiglu, &row_gate, &latent_join, &square_sums, &width_norm,
+    &sample_gather, &sample_scatter, &to_columns, &to_samples,
     &ring_own, &ring_block};
 
 constexpr const Schema& schema(OpKind kind) { return *kSchemas[static_cast<std::size_t>(kind)]; }

@@ -85,7 +85,7 @@ program::Mesh mesh_of(const Strategy& s) {
   mesh.tensor = static_cast<int>(s.tensor);
   mesh.data = static_cast<int>(s.data_ranks());
   mesh.context = static_cast<int>(s.context);
-  mesh.expert = static_cast<int>(s.expert);
+  mesh.expert = static_cast<int>(s.expert * s.split);  // a model has one of the two
   mesh.expert_over_tensor = s.expert_over_tensor();
   mesh.pipeline = static_cast<int>(s.pipeline);
   mesh.shard_group = static_cast<int>(s.shard_group);

@@ -28,7 +28,9 @@ std::vector<bool> scaled_buffers(const program::RankClass& k) {
       for (std::uint32_t i = 0; i < a.arg_count; ++i)
         scaled[k.views[a.first_arg + i].buffer] = true;
     const bool message = a.kind == ActionKind::send || a.kind == ActionKind::receive;
-    const auto rows = [&](Traffic t) { return t == Traffic::expert || t == Traffic::context; };
+    const auto rows = [&](Traffic t) {
+      return t == Traffic::expert || t == Traffic::context || t == Traffic::split;
+    };
     if (!message && !(a.kind == ActionKind::collective && rows(k.transfers[a.op].what))) continue;
     for (std::uint32_t i = 0; i < a.arg_count; ++i) scaled[k.views[a.first_arg + i].buffer] = true;
   }

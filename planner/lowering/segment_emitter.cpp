@@ -236,6 +236,8 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   if (op.kind == OpKind::expert_exchange)
     return emit_exchange(tensor_view(op.inputs[0]), tensor_view(op.outputs[0]),
                          goes_to_experts(op));
+  if (moves_between_splits(op))
+    return emit_move(op, tensor_view(op.inputs[0]), tensor_view(op.outputs[0]), true);
   const bool crosses = op.kind == OpKind::cut_send || op.kind == OpKind::cut_receive ||
                        op.kind == OpKind::cut_sent;
   if (crosses) return forward_cut(op);

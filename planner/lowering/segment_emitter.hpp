@@ -168,6 +168,10 @@ class SegmentEmitter {
   // Index of the product that reads the gathered rows, of one whose weight trains where asked.
   std::uint16_t product_of(const Op& gather, bool trains = false) const;
   void backward_gather(const Op& op, int dy);
+  // segment_splits.cpp: values between ranks that divide operators.
+  static bool moves_between_splits(const Op& op);
+  void emit_move(const Op& op, View x, View y, bool forward);
+  void backward_move(const Op& op, int dy);
   // segment_experts.cpp: rows to and from the ranks that hold other experts.
   bool goes_to_experts(const Op& exchange) const;
   void emit_exchange(View out, View in, bool to_experts);

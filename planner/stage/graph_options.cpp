@@ -73,6 +73,8 @@ models::GraphOptions GraphOptionsOf::operator()(const Strategy& strategy) const 
   options.context = strategy.context;
   options.exchange_heads = strategy.context_method == ContextMethod::exchange;
   options.expert = strategy.expert;
+  options.split = strategy.split;
+  options.splits = strategy.splits;
   // Ranks that hold all experts have all rows, whoever gets them.
   options.expert_load = strategy.expert > 1 ? load_ : 1;
   options.expert_tensor = strategy.expert_tensor;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/check.hpp"
+#include "models/splits.hpp"
 #include "planner/strategy/names.hpp"
 
 namespace planner {
@@ -68,6 +69,11 @@ std::vector<StrategyKey> make_keys() {
       since_then(choice<&S::context_method>("context_method", graph, kContextMethodNames)),
       degree<&S::expert>("expert", graph),
       since_then(scalar<&S::expert_tensor>("expert_tensor", graph, KeyKind::count, 0, kMaxDegree)),
+      since_then(degree<&S::split>("split", graph)),
+      since_then({.name = "splits", .kind = KeyKind::annotations, .shapes = graph,
+                  .words = &S::splits,
+                  .example = "auto or operators with the factor along which ranks divide them, as "
+                             "fc*=out,fc7=in (sample, out, in)"}),
       flag<&S::sequence_parallel>("sequence_parallel", graph),
       degree<&S::virtual_stages>("virtual_stages", schedule),
       choice<&S::schedule>("schedule", schedule, kScheduleNames),
@@ -318,6 +324,13 @@ std::optional<std::string> list_problem(const StrategyKey& key,
                       });
     return good ? std::nullopt : std::optional(allowed_values(key));
   }
+  if (key.kind == KeyKind::annotations) {
+    const bool good = items.size() <= models::kMaxOperators &&
+                      std::ranges::all_of(items, [](const std::string& item) {
+                        return models::annotation_problem(item).empty();
+                      });
+    return good ? std::nullopt : std::optional(allowed_values(key));
+  }
   std::vector<std::string> sorted = items;
   std::ranges::sort(sorted);
   const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
@@ -335,7 +348,8 @@ std::string allowed_values(const StrategyKey& key) {
     case KeyKind::bytes: return "a size of at least 1 byte, as 25MiB";
     case KeyKind::boolean: return "true or false";
     case KeyKind::choice: return fmt::format("one of {}", joined(key.choices, ", "));
-    case KeyKind::numbers: return std::string(key.example);
+    case KeyKind::numbers:
+    case KeyKind::annotations: return std::string(key.example);
     case KeyKind::words: break;
   }
   if (key.words == nullptr && key.set == nullptr)
@@ -351,14 +365,16 @@ std::string value_text(const StrategyKey& key, const Strategy& strategy) {
     case KeyKind::count:
     case KeyKind::bytes: return fmt::format("{}", key.get(strategy));
     case KeyKind::numbers:
-    case KeyKind::words: break;
+    case KeyKind::words:
+    case KeyKind::annotations: break;
   }
   if (key.kind == KeyKind::numbers) {
     const std::vector<std::int64_t>& numbers = strategy.*key.numbers;
     return numbers.empty() ? "auto" : stages_text(numbers);
   }
   const std::vector<std::string> items = list_value(key, strategy);
-  return items.empty() ? "none" : joined(items, ",");
+  if (items.empty()) return key.kind == KeyKind::annotations ? "auto" : "none";
+  return joined(items, ",");
 }
 
 }  // namespace planner

@@ -20,6 +20,7 @@ enum class KeyKind : std::uint8_t {
   choice,   // one of `choices`, by enumerator
   numbers,  // a list of integers >= 1
   words,    // a list of `choices`
+  annotations,  // a list of NAME=FACTOR (models/splits.hpp); a pin holds for lists that have more
 };
 
 // What a key decides at the latest: the graph that is built; what a stage holds and exchanges; what
@@ -35,14 +36,16 @@ struct StrategyKey {
   // Scalars (count, bytes, boolean, choice): the value as an integer.
   std::int64_t (*get)(const Strategy&) = nullptr;
   void (*put)(Strategy&, std::int64_t) = nullptr;
-  // Lists; of words none of the three: the order of all `choices`.
+  // Lists; of words none of the three: the order of all `choices`. Annotations are `words`, too.
   std::vector<std::int64_t> Strategy::*numbers = nullptr;
   std::vector<std::string> Strategy::*words = nullptr;
   models::ModuleSet Strategy::*set = nullptr;  // of words: a bit for each of `choices`
-  std::string_view example{};          // of numbers, what allowed_values says
+  std::string_view example{};          // of numbers and annotations, what allowed_values says
   bool optional = false;               // in a plan file: its default where it is absent
 
-  bool is_list() const { return kind == KeyKind::numbers || kind == KeyKind::words; }
+  bool is_list() const {
+    return kind == KeyKind::numbers || kind == KeyKind::words || kind == KeyKind::annotations;
+  }
 };
 
 // In the order of the design's table, which is the order in the plan file.

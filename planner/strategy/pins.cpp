@@ -22,6 +22,12 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
 std::optional<std::int64_t> integer(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -122,12 +128,19 @@ std::vector<Constraints::PlainPin> Constraints::plain_pins(const StrategyKey& ke
   return pins;
 }
 
+// Annotations that are pinned may be completed by others.
+bool Constraints::KeyRule::has(const std::vector<Value>& values, const Value& value) const {
+  return std::ranges::any_of(values, [&](const Value& v) {
+    if (v == value || key->kind != KeyKind::annotations) return v == value;
+    return !v.items.empty() && std::ranges::all_of(v.items, [&](const std::string& item) {
+      return std::ranges::find(value.items, item) != value.items.end();
+    });
+  });
+}
+
 bool Constraints::KeyRule::admits(const Value& value) const {
-  const auto has = [&](const std::vector<Value>& values) {
-    return std::ranges::find(values, value) != values.end();
-  };
   const std::vector<Value>& allowed = pinned.empty() ? limits : pinned;
-  return (allowed.empty() || has(allowed)) && !has(forbidden);
+  return (allowed.empty() || has(allowed, value)) && !has(forbidden, value);
 }
 
 core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key,
@@ -139,9 +152,9 @@ core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key
     return Value{.number = *value, .items = {}};
   }
   std::vector<std::string> items;
-  const std::string_view none = key.kind == KeyKind::numbers ? "auto" : "none";
+  const std::string_view none = key.kind == KeyKind::words ? "none" : "auto";
   if (text != none)
-    for (std::string_view item : split(text, ',')) items.emplace_back(item);
+    for (std::string_view item : split(text, ',')) items.emplace_back(trimmed(item));
   items = expanded(key, std::move(items));
   if (list_problem(key, items)) return bad_value(key, text, where);
   if (key.set != nullptr) {            // in one order, whatever was typed
@@ -328,6 +341,11 @@ std::vector<models::ModuleSet> Constraints::pinned_modules() const {
       if (s.recompute_modules != 0) sets.push_back(s.recompute_modules);
     }
   return sets;
+}
+
+std::vector<std::string> Constraints::pinned_items(std::string_view key) const {
+  const KeyRule* r = find(key);
+  return r == nullptr || r->pinned.empty() ? std::vector<std::string>{} : r->pinned.front().items;
 }
 
 void Constraints::put(Strategy& strategy, std::initializer_list<std::string_view> keys) const {

@@ -39,6 +39,8 @@ class Constraints {
   // Puts the first pinned value of every pinned key whose name is in `keys` into the strategy.
   // What recompute_modules is pinned to, but for none.
   std::vector<models::ModuleSet> pinned_modules() const;
+  // Items that a list is pinned to, the first of several; empty where it is not pinned.
+  std::vector<std::string> pinned_items(std::string_view key) const;
   void put(Strategy& strategy, std::initializer_list<std::string_view> keys) const;
   // Key of the first constraint that the strategy breaks, or "".
   std::string_view broken(const Strategy& strategy) const;
@@ -62,6 +64,7 @@ class Constraints {
     const StrategyKey* key = nullptr;
     std::vector<Value> pinned, forbidden, limits;
     bool admits(const Value& value) const;
+    bool has(const std::vector<Value>& values, const Value& value) const;
   };
 
   // A limit of strategies that have one of `when`.

@@ -10,6 +10,7 @@
 #include "planner/strategy/graph_cut.hpp"
 #include "planner/strategy/memory_saving_problems.hpp"
 #include "planner/strategy/schedules.hpp"
+#include "planner/strategy/split_problems.hpp"
 
 namespace planner {
 namespace {
@@ -37,6 +38,7 @@ class Rules {
     sequence();
     partial_gradients();
     add_expert_problems(spec_, job_, s_, failures_);
+    add_split_problems(spec_, s_, failures_);
     not_lowered();
     return std::move(problems_);
   }
@@ -48,7 +50,7 @@ class Rules {
     constexpr std::int64_t kMost = 1 << 24;
     bool holds = true;
     for (const std::int64_t degree :
-         {s_.data, s_.tensor, s_.pipeline, s_.context, s_.expert, s_.virtual_stages,
+         {s_.data, s_.tensor, s_.pipeline, s_.context, s_.expert, s_.split, s_.virtual_stages,
           s_.micro_batch, s_.grad_accum, s_.shard_group})
       holds &= degree >= 1 && degree <= kMost;
     if (!holds) name_degrees(kMost);
@@ -68,7 +70,7 @@ class Rules {
   void name_degrees(std::int64_t most) {
     for (auto [key, degree] : {std::pair{"data", s_.data}, {"tensor", s_.tensor},
                                {"pipeline", s_.pipeline}, {"context", s_.context},
-                               {"expert", s_.expert},
+                               {"expert", s_.expert}, {"split", s_.split},
                                {"virtual_stages", s_.virtual_stages},
                                {"micro_batch", s_.micro_batch}, {"grad_accum", s_.grad_accum},
                                {"shard_group", s_.shard_group}})

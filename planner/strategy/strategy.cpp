@@ -110,6 +110,8 @@ std::vector<std::string> parts_of(const Strategy& s) {
     add(fmt::format("context_method={}", name(s.context_method)));
   degree("expert", s.expert);
   if (s.expert_tensor > 0) add(fmt::format("expert_tensor={}", s.expert_tensor));
+  degree("split", s.split);
+  if (!s.splits.empty()) add(fmt::format("splits={}", fmt::join(s.splits, ",")));
   if (s.sequence_parallel) add("sequence_parallel");
   if (s.schedule != Schedule::none) add(std::string(name(s.schedule)));
   degree("virtual_stages", s.virtual_stages);

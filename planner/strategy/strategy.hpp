@@ -46,6 +46,10 @@ struct Strategy {
   // Ranks that divide each expert: 0, all tensor ranks, or 1: each lies whole on one rank, and the
   // expert ranks are the tensor ranks of neighbouring data ranks.
   std::int64_t expert_tensor = 0;
+  // Neighbouring data ranks that divide the operators of an operator graph, and along what
+  // (models/splits.hpp): annotations, of which operators without one take samples.
+  std::int64_t split = 1;
+  std::vector<std::string> splits;
   ContextMethod context_method = ContextMethod::gather;
   bool sequence_parallel = false;
   std::int64_t virtual_stages = 1;

@@ -24,6 +24,8 @@ class Strategy(Record):
     context_method: str
     expert: int
     expert_tensor: int
+    split: int
+    splits: list[str]
     sequence_parallel: bool
     virtual_stages: int
     schedule: str

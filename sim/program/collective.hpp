@@ -32,9 +32,11 @@ enum class Algorithm : std::uint8_t {
 enum class ReduceOp : std::uint8_t { sum, max };
 // What a transfer is for: the `what` of the plan file.
 enum class Traffic : std::uint8_t {
-  gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm, context, offload, expert
+  gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm, context, offload,
+  expert,
+  split,                               // between ranks that divide operators
 };
-inline constexpr std::size_t kTraffics = 11;
+inline constexpr std::size_t kTraffics = 12;
 
 std::string_view name(Collective c);
 std::string_view name(Algorithm a);

@@ -25,7 +25,8 @@ enum class Group : std::uint8_t {
   previous,   // this rank and the same place in the previous stage (index 0 sends)
   context,    // neighbours within data that share samples, each with a part of the sequence
   // Ranks that hold different experts and exchange their rows: neighbours within data, or all
-  // tensor ranks of such neighbours (Mesh::expert_over_tensor).
+  // tensor ranks of such neighbours (Mesh::expert_over_tensor). Of an operator graph, neighbours
+  // that divide its operators (models/splits.hpp).
   expert,
   expert_data,   // the ranks of data that hold the same experts
   expert_shard,  // those of them in one shard group
@@ -46,7 +47,7 @@ struct Coordinates { int tensor = 0, data = 0, pipeline = 0; };
 struct Mesh {
   int tensor = 1, data = 1, pipeline = 1, shard_group = 1;
   int context = 1;                     // of `data`, which counts data x context
-  int expert = 1;                      // ranks that divide the experts of a layer
+  int expert = 1;                      // ranks that divide the experts of a layer, or operators
   // Whether tensor ranks are among these. Else they are of `data` alone, and each expert is
   // divided over the tensor ranks. REQUIRES then: tensor divides expert, and the mesh's order is
   // tensor, data, pipeline.

@@ -25,10 +25,27 @@ std::vector<std::int64_t> blocks_of(const models::Parameter& p) {
                                    full / p.split_groups);
 }
 
+// Shards that divide an axis, one behind the other, as the whole.
+std::vector<double> joined(const models::Parameter& p, const std::vector<double>& shards) {
+  std::size_t inner = 1;
+  const auto axis = static_cast<std::size_t>(p.ways_axis);
+  for (std::size_t i = axis + 1; i < p.shape.size(); ++i)
+    inner *= static_cast<std::size_t>(p.shape[i]);
+  const std::size_t run = inner * static_cast<std::size_t>(p.shape[axis]);
+  const auto ways = static_cast<std::size_t>(p.expert_ways);
+  const std::size_t shard = shards.size() / ways;
+  std::vector<double> whole(shards.size());
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::size_t rank = i / shard, outer = i % shard / run;
+    whole[(outer * ways + rank) * run + i % run] = shards[i];
+  }
+  return whole;
+}
+
 // The whole parameter from its shards; counts what padding holds that is not zero.
 std::vector<double> gather(const models::Parameter& p,
                            const std::vector<std::vector<double>>& shards, int* dirty_padding) {
-  if (p.split_axis < 0) return shards[0];
+  if (p.split_axis < 0) return joined(p, shards[0]);
   std::int64_t outer = 1, inner = 1;
   const auto axis = static_cast<std::size_t>(p.split_axis);
   for (std::size_t i = 0; i < p.full_shape.size(); ++i)

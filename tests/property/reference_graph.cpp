@@ -148,7 +148,8 @@ class Graph : Model {
       }
       case Kind::dropout:
         step.mask = {core::DType::u8, n};
-        return host::dropout(y, step.mask.at(), x.y.at(), samples_, n / samples_,
+        return host::dropout(y, step.mask.at(), x.y.at(),
+                             {samples_, 1, n / samples_, 0, n / samples_},
                              {b_.seed, exec::stream_of("dropout " + op.name), b_.first_sample});
       case Kind::add:
         return host::add(y, x.y.at(), values_.at(op.inputs[1]).y.at(), n);

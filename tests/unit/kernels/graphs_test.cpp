@@ -123,7 +123,7 @@ TEST_CASE("dropout keeps half, doubled, and draws by sample wherever the sample 
   Buffer x = random(r, f64, n), y(f64, n), dy = random(r, f64, n), dx(f64, n);
   std::vector<std::uint8_t> mask(n, 9), again(kEach, 9);
   const View kept{mask.data(), DType::u8};
-  dropout(y, kept, x, kSamples, kEach, {.seed = 5, .stream = 6, .first_sample = 10});
+  dropout(y, kept, x, {kSamples, 1, kEach, 0, kEach}, {.seed = 5, .stream = 6, .first_sample = 10});
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const bool stays = mask[static_cast<std::size_t>(i)] == 1;
@@ -132,10 +132,10 @@ TEST_CASE("dropout keeps half, doubled, and draws by sample wherever the sample 
   }
   CHECK(std::abs(count - n / 2) < 4 * 32);  // four deviations of sqrt(n / 4)
   Buffer part(f64, kEach);
-  dropout(part, {again.data(), DType::u8}, x, 1, kEach,
+  dropout(part, {again.data(), DType::u8}, x, {1, 1, kEach, 0, kEach},
           {.seed = 5, .stream = 6, .first_sample = 12});
   CHECK(std::equal(again.begin(), again.end(), mask.begin() + 2 * kEach));
-  dropout(part, {again.data(), DType::u8}, x, 1, kEach,
+  dropout(part, {again.data(), DType::u8}, x, {1, 1, kEach, 0, kEach},
           {.seed = 5, .stream = 7, .first_sample = 12});
   CHECK_FALSE(std::equal(again.begin(), again.end(), mask.begin() + 2 * kEach));
 

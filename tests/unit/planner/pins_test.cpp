@@ -9,6 +9,7 @@ TEST_CASE("a pin of each key admits its value and refuses another") {
   pinned.stages = {12, 12};
   pinned.parts = {1, 2};
   pinned.offload = {"optimizer"};
+  pinned.splits = {"fc*=out", "fc2=in"};
   pinned.recompute_modules = models::set_of(models::Module::moe);
   pinned.mesh_order = {Degree::data, Degree::tensor, Degree::context, Degree::pipeline};
   for (const StrategyKey& key : strategy_keys()) {
@@ -24,6 +25,19 @@ TEST_CASE("a pin of each key admits its value and refuses another") {
     CHECK_FALSE(c.admits(other));
     CHECK(c.broken(other) == key.name);
   }
+}
+
+TEST_CASE("a pin of annotations admits those that complete it, and none that leaves one out") {
+  Constraints c;
+  REQUIRE(c.pin("splits=fc*=out, fc2=in").ok());
+  Strategy s;
+  s.splits = {"fc*=out", "fc2=in", "conv=out"};
+  CHECK(c.admits(s));
+  s.splits = {"fc*=out", "conv=out"};
+  CHECK_FALSE(c.admits(s));
+  CHECK_FALSE(Constraints().pin("splits=fc1").ok());
+  CHECK_FALSE(Constraints().pin("splits=fc1=column").ok());
+  CHECK_FALSE(Constraints().pin("split=0").ok());
 }
 
 TEST_CASE("a forbidden value is refused and every other admitted") {

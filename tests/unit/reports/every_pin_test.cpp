@@ -19,6 +19,7 @@ std::vector<std::string> values_of(const StrategyKey& key) {
     case KeyKind::bytes: return {"1MiB", "25MiB"};
     case KeyKind::boolean: return {"true", "false"};
     case KeyKind::numbers: return {"auto", "12", "6,6", "3,9", "3,3,3,3"};
+    case KeyKind::annotations: return {"auto", "attn.qkv=out", "fc*=in,fc2=out"};
     case KeyKind::choice:
     case KeyKind::words: break;
   }

@@ -1,0 +1,219 @@
+#include "models/splits.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "core/check.hpp"
+#include "models/ops/schemas.hpp"
+
+namespace models {
+namespace {
+
+using Kind = OperatorSpec::Kind;
+using ops::Factor;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+OpKind op_kind(Kind kind) {
+  switch (kind) {
+    case Kind::convolution: return OpKind::convolution;
+    case Kind::linear: return OpKind::linear;
+    case Kind::relu: return OpKind::relu;
+    case Kind::gelu: return OpKind::gelu;
+    case Kind::max_pool: return OpKind::max_pool;
+    case Kind::average_pool: return OpKind::average_pool;
+    case Kind::local_response_norm: return OpKind::local_response_norm;
+    case Kind::layer_norm: return OpKind::layer_norm;
+    case Kind::dropout: return OpKind::dropout;
+    case Kind::add: return OpKind::add;
+    case Kind::concat: return OpKind::concat;
+    case Kind::flatten: break;
+  }
+  PLANNER_CHECK(false, "a flatten is no operator of the graph");
+}
+
+bool is_product(Kind kind) { return kind == Kind::convolution || kind == Kind::linear; }
+
+// Of a row, or channels of an image.
+std::int64_t columns_of(const Shape& shape) {
+  return shape.size() == 3 ? shape.front() : shape.back();
+}
+
+// `*` stands for any text.
+bool matches(std::string_view pattern, std::string_view text) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == text;
+  if (text.substr(0, star) != pattern.substr(0, star)) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t from = star; from <= text.size(); ++from)
+    if (matches(rest, text.substr(from))) return true;
+  return false;
+}
+
+struct Annotation { std::string_view pattern; Factor factor; };
+
+std::optional<Annotation> read(std::string_view text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string_view::npos || equals == 0) return std::nullopt;
+  const std::string_view factor = text.substr(equals + 1);
+  for (const Factor named : kSplitFactors)
+    if (name(named) == factor) return Annotation{text.substr(0, equals), named};
+  return std::nullopt;
+}
+
+std::string operators_text(const GraphSpec& spec, const GraphAnalysis& a) {
+  std::string text;
+  for (const int i : a.order) text += (text.empty() ? "" : ", ") + spec.operators[at(i)].name;
+  return text;
+}
+
+std::string factors_text(std::uint8_t factors) {
+  std::string text;
+  for (const Factor f : kSplitFactors)
+    if ((factors & f) != 0) text += (text.empty() ? "" : ", ") + std::string(name(f));
+  return text;
+}
+
+}  // namespace
+
+std::string_view name(Placement placement) {
+  switch (placement) {
+    case Placement::samples: return "samples";
+    case Placement::columns: return "columns";
+    case Placement::whole: break;
+  }
+  return "whole";
+}
+
+std::string_view name(Factor factor) {
+  switch (factor) {
+    case Factor::kSample: return "sample";
+    case Factor::kRow: return "row";
+    case Factor::kOut: return "out";
+    case Factor::kIn: return "in";
+    case Factor::kHead: return "head";
+    case Factor::kExpert: return "expert";
+    case Factor::kVocabulary: break;
+  }
+  return "vocabulary";
+}
+
+std::int64_t rows_of(const Shape& shape) { return shape.size() == 2 ? shape[0] : 1; }
+
+// Groups of a convolution see only each other: each of its ranks would have to have whole ones. A
+// bias of channels cannot be added to samples of a sum as one of columns is.
+std::uint8_t factors_of(const GraphSpec& spec, const GraphAnalysis& a, int i, std::int64_t ways) {
+  const OperatorSpec& op = spec.operators[at(i)];
+  const std::uint8_t divides = ops::schema(op_kind(op.kind)).divides;
+  const bool whole = op.kind == Kind::convolution && op.groups > 1;
+  std::uint8_t factors = Factor::kSample;
+  if ((divides & Factor::kOut) != 0 && !whole && columns_of(a.shapes[at(i)]) % ways == 0)
+    factors |= Factor::kOut;
+  const bool biased = op.kind == Kind::convolution && op.bias;
+  if ((divides & Factor::kIn) != 0 && !whole && !biased &&
+      columns_of(a.input_shapes[at(i)]) % ways == 0)
+    factors |= Factor::kIn;
+  return factors;
+}
+
+Place read_place(const GraphSpec& spec, const GraphAnalysis& a, int i, Factor factor) {
+  if (factor == Factor::kSample) return {};
+  if (factor == Factor::kOut && is_product(spec.operators[at(i)].kind))
+    return {Placement::whole, 0};
+  return {Placement::columns, rows_of(a.input_shapes[at(i)])};
+}
+
+Place made_place(const GraphAnalysis& a, int value, Factor factor) {
+  if (value == kModelInput || factor != Factor::kOut) return {};
+  return {Placement::columns, rows_of(a.shapes[at(value)])};
+}
+
+bool follows(Kind kind) {
+  return !is_product(kind) && (ops::schema(op_kind(kind)).divides & Factor::kOut) != 0;
+}
+
+std::string annotation_problem(std::string_view annotation) {
+  return read(annotation) ? "" : "NAME=FACTOR, the factor one of " +
+                                     factors_text(Factor::kSample | Factor::kOut | Factor::kIn);
+}
+
+core::Result<std::vector<std::uint8_t>> annotated(const GraphSpec& spec, const GraphAnalysis& a,
+                                                  std::span<const std::string> annotations,
+                                                  std::int64_t ways) {
+  std::vector<std::uint8_t> factors(spec.operators.size(), 0);
+  std::vector<std::string_view> by(spec.operators.size());
+  const auto is_name = [](std::string_view pattern) {
+    return pattern.find('*') == std::string_view::npos;
+  };
+  for (const std::string& text : annotations) {
+    const auto annotation = read(text);
+    if (!annotation)
+      return core::Problem{"splits", annotation_problem(text), text, "write fc6=out, or fc*=out"};
+    bool found = false;
+    for (const int i : a.order) {
+      const OperatorSpec& op = spec.operators[at(i)];
+      if (!matches(annotation->pattern, op.name)) continue;
+      found = true;
+      const std::uint8_t may = factors_of(spec, a, i, ways);
+      if ((may & annotation->factor) == 0)
+        return core::Problem{"splits",
+                             fmt::format("for {} one of {}, with {} ranks", op.name,
+                                         factors_text(may), ways),
+                             text, "its sizes or its kind do not divide so"};
+      std::string_view& before = by[at(i)];
+      if (factors[at(i)] != 0 && is_name(before) && !is_name(annotation->pattern)) continue;
+      const bool replaces = is_name(annotation->pattern) && !is_name(before);
+      if (factors[at(i)] != 0 && factors[at(i)] != annotation->factor && !replaces)
+        return core::Problem{"splits", fmt::format("one factor for {}", op.name),
+                             fmt::format("{} of {}, {} of {}", name(Factor{factors[at(i)]}), before,
+                                         name(annotation->factor), annotation->pattern),
+                             "name the operator itself to say which"};
+      factors[at(i)] = annotation->factor;
+      before = annotation->pattern;
+    }
+    if (!found)
+      return core::Problem{"splits", "operators of the model: " + operators_text(spec, a), text,
+                           ""};
+  }
+  return factors;
+}
+
+core::Result<Splits> complete_splits(const GraphSpec& spec, const GraphAnalysis& a,
+                                     std::span<const std::string> annotations,
+                                     std::int64_t ways) {
+  const auto given = annotated(spec, a, annotations, ways);
+  if (!given.ok()) return given.problems();
+  Splits splits(spec.operators.size(), Factor::kSample);
+  const auto columns_there = [&](int i) {
+    return std::ranges::all_of(a.inputs[at(i)], [&](int value) {
+      return value != kModelInput && made_place(a, value, splits[at(value)]) ==
+                                         read_place(spec, a, i, Factor::kOut);
+    });
+  };
+  for (const int i : a.order) {
+    const bool may = (factors_of(spec, a, i, ways) & Factor::kOut) != 0;
+    if ((*given)[at(i)] != 0)
+      splits[at(i)] = Factor{(*given)[at(i)]};
+    else if (may && follows(spec.operators[at(i)].kind) && columns_there(i))
+      splits[at(i)] = Factor::kOut;
+  }
+  return splits;
+}
+
+std::vector<std::string> split_texts(const GraphSpec& spec, const GraphAnalysis& a,
+                                     const Splits& splits, std::int64_t ways,
+                                     std::span<const std::string> given) {
+  std::vector<std::string> texts(given.begin(), given.end());
+  for (const int i : a.order) {
+    const auto so_far = complete_splits(spec, a, texts, ways);
+    PLANNER_CHECK(so_far.ok(), "splits that hold have texts that hold");
+    if ((*so_far)[at(i)] != splits[at(i)])
+      texts.push_back(spec.operators[at(i)].name + "=" + std::string(name(splits[at(i)])));
+  }
+  return texts;
+}
+
+}  // namespace models

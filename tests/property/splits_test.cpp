@@ -1,0 +1,195 @@
+// Operators divided over ranks along any of their factors: what the ranks train equals what one
+// rank trains within rounding in double precision, and their forward passes bit by bit where no sum
+// is divided; memory and traffic are the prediction to the byte.
+#include "models/spec_file.hpp"
+#include "models/splits.hpp"
+#include "tests/catch.hpp"
+#include "tests/property/check_close.hpp"
+#include "tests/property/check_prediction.hpp"
+#include "tests/property/strategies.hpp"
+#include "tests/random_graph.hpp"
+
+using namespace planner;
+using namespace tests;
+using models::ModelSpec;
+using Kind = models::OperatorSpec::Kind;
+
+namespace {
+
+ModelSpec parsed(const std::string& operators, const std::string& input) {
+  const auto spec = models::parse_spec(
+      R"({"schema": "model/1", "name": "small", "family": "graph", "loss": "cross_entropy",
+          "input": {"name": "x", "shape": )" + input + R"(}, "operators": [)" + operators + "]}",
+      "model.json");
+  if (!spec.ok()) FAIL(core::to_text(spec.problems()));
+  return *spec;
+}
+
+// Images, then neurons; every kind that divides along more than samples.
+ModelSpec of_images() {
+  return parsed(R"({"name": "conv1", "kind": "convolution", "inputs": ["x"], "channels": 8,
+       "kernel": 3, "padding": 1},
+      {"name": "relu1", "kind": "relu", "inputs": ["conv1"]},
+      {"name": "pool1", "kind": "max_pool", "inputs": ["relu1"], "kernel": 2, "stride": 2},
+      {"name": "conv2", "kind": "convolution", "inputs": ["pool1"], "channels": 8, "kernel": 3,
+       "padding": 1, "bias": false},
+      {"name": "gelu2", "kind": "gelu", "inputs": ["conv2"]},
+      {"name": "sum", "kind": "add", "inputs": ["gelu2", "pool1"]},
+      {"name": "pool2", "kind": "average_pool", "inputs": ["sum"], "kernel": 2, "stride": 2},
+      {"name": "features", "kind": "flatten", "inputs": ["pool2"]},
+      {"name": "fc3", "kind": "linear", "inputs": ["features"], "features": 16},
+      {"name": "relu3", "kind": "relu", "inputs": ["fc3"]},
+      {"name": "drop3", "kind": "dropout", "inputs": ["relu3"]},
+      {"name": "fc4", "kind": "linear", "inputs": ["drop3"], "features": 8},
+      {"name": "relu4", "kind": "relu", "inputs": ["fc4"]},
+      {"name": "fc5", "kind": "linear", "inputs": ["relu4"], "features": 12})",
+                "[4, 10, 8]");
+}
+
+// Rows of features; two branches that join, one value with three readers, a flatten of rows.
+ModelSpec of_rows() {
+  return parsed(R"({"name": "a", "kind": "linear", "inputs": ["x"], "features": 8},
+      {"name": "act", "kind": "gelu", "inputs": ["a"]},
+      {"name": "b", "kind": "linear", "inputs": ["act"], "features": 8, "bias": false},
+      {"name": "norm", "kind": "layer_norm", "inputs": ["a"]},
+      {"name": "c", "kind": "linear", "inputs": ["norm"], "features": 8},
+      {"name": "sum", "kind": "add", "inputs": ["b", "c"]},
+      {"name": "drop", "kind": "dropout", "inputs": ["sum"]},
+      {"name": "both", "kind": "concat", "inputs": ["drop", "a"]},
+      {"name": "d", "kind": "linear", "inputs": ["both"], "features": 4},
+      {"name": "one_row", "kind": "flatten", "inputs": ["d"]},
+      {"name": "e", "kind": "linear", "inputs": ["one_row"], "features": 8})",
+                "[3, 4]");
+}
+
+Strategy divided(std::int64_t data, std::int64_t split, std::vector<std::string> splits,
+                 std::int64_t micro_batch = 1,
+                 const std::function<void(Strategy&)>& change = {}) {
+  Strategy s = strategy(data, 12, micro_batch, change);
+  s.split = split;
+  s.splits = std::move(splits);
+  return s;
+}
+
+Job double_job(const ModelSpec& spec) {
+  Job job = tiny_job(spec, 12, "fp64");
+  job.optimizer = OptimizerKind::momentum;
+  return job;
+}
+
+class Checked {
+ public:
+  explicit Checked(ModelSpec spec)
+      : spec_(std::move(spec)), job_(double_job(spec_)), expected_(one_rank(spec_, job_)) {}
+  void operator()(const Strategy& s) const {
+    check_close(spec_, job_, expected_, s, kDoubleTolerance, kDoubleTolerance);
+    INFO(to_text(s));
+    check_prediction(run_program(spec_, job_, s, kSteps, kSeed));
+  }
+  const ModelSpec& spec() const { return spec_; }
+
+ private:
+  ModelSpec spec_;
+  Job job_;
+  ReferenceResult expected_;
+};
+
+std::vector<std::string> any_splits(Draws& random, const ModelSpec& spec, std::int64_t ways) {
+  const models::GraphAnalysis a = models::analyse(spec.graph);
+  std::vector<std::string> splits;
+  for (const int i : a.order) {
+    const std::uint8_t may = models::factors_of(spec.graph, a, i, ways);
+    const auto factor = std::array{models::ops::kSample, models::ops::kOut,
+                                   models::ops::kIn}[static_cast<std::size_t>(random.below(3))];
+    if ((may & factor) == 0 || random.below(4) == 0) continue;
+    splits.push_back(spec.graph.operators[static_cast<std::size_t>(i)].name + "=" +
+                     std::string(models::name(factor)));
+  }
+  return splits;
+}
+
+}  // namespace
+
+TEST_CASE("dense layers divided by columns, by sums, and in pairs train what one rank trains") {
+  const Checked check(of_images());
+  for (const std::int64_t ways : {2, 4}) {
+    check(divided(ways, ways, {"fc3=out"}));
+    check(divided(ways, ways, {"fc3=in"}));
+    check(divided(ways, ways, {"fc3=out", "fc4=in"}));
+    check(divided(ways, ways, {"fc*=out"}));
+    check(divided(ways, ways, {"fc3=in", "fc4=out", "fc5=in"}));
+  }
+}
+
+TEST_CASE("convolutions divided by channels, and what follows them, train what one rank trains") {
+  const Checked check(of_images());
+  for (const std::int64_t ways : {2, 4}) {
+    check(divided(ways, ways, {"conv1=out"}));
+    check(divided(ways, ways, {"conv1=out", "conv2=in"}));
+    check(divided(ways, ways, {"conv*=out", "fc3=in"}));
+    check(divided(ways, ways, {"conv*=out", "fc*=out"}));
+  }
+}
+
+TEST_CASE("divided operators in groups of the data ranks, sharded or not, train what one trains") {
+  const Checked check(of_images());
+  const std::vector<std::string> splits{"fc3=out", "fc4=in", "conv2=out"};
+  check(divided(4, 2, splits));
+  check(divided(4, 2, splits, 3));
+  check(divided(6, 2, splits, 2));
+  for (const Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+    check(divided(4, 2, splits, 1, sharded(z)));
+    check(divided(4, 4, splits, 1, sharded(z)));
+  }
+}
+
+TEST_CASE("divided operators in pipelines and recomputed train what one rank trains") {
+  const Checked check(of_images());
+  const std::vector<std::string> splits{"conv1=out", "fc3=out", "fc4=in"};
+  for (const Schedule schedule : {Schedule::naive, Schedule::gpipe, Schedule::one_f_one_b})
+    check(divided(2, 2, splits, 2, stages(2, schedule)));
+  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor})
+    check(divided(2, 2, splits, 2, recomputing(c)));
+}
+
+TEST_CASE("any splits of images and of rows train what one rank trains") {
+  constexpr std::uint64_t kSplits = 11;
+  for (const ModelSpec& spec : {of_images(), of_rows()}) {
+    const Checked check(spec);
+    for (std::uint64_t i = 0; i < 25; ++i) {
+      Draws random{core::Random(kSplits, i)};
+      INFO("seed " << kSplits << " case " << i);
+      const std::int64_t ways = random.below(3) == 0 ? 4 : 2;
+      const std::int64_t data = ways == 2 && random.below(3) == 0 ? 4 : ways;
+      check(divided(data, ways, any_splits(random, spec, ways),
+                    random.below(2) == 0 ? 1 : 12 / data));
+    }
+  }
+}
+
+TEST_CASE("random graphs under random splits train what one rank trains") {
+  constexpr std::uint64_t kGraphs = 13;
+  int divided_graphs = 0;
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    Draws random{core::Random(kGraphs, i)};
+    const ModelSpec spec = random_graph(
+        random, {.kinds = {Kind::convolution, Kind::relu, Kind::dropout, Kind::gelu,
+                           Kind::local_response_norm, Kind::max_pool, Kind::average_pool}});
+    INFO("seed " << kGraphs << " case " << i);
+    const std::vector<std::string> splits = any_splits(random, spec, 2);
+    if (splits.empty()) continue;
+    ++divided_graphs;
+    Checked{spec}(divided(2, 2, splits, 2));
+  }
+  CHECK(divided_graphs > 30);
+}
+
+// Sums over samples alone are divided: their order is stated, and one rank takes the same.
+TEST_CASE("splits without divided sums are the bits of data ranks in the forward pass") {
+  const ModelSpec spec = of_images();
+  const Job job = tiny_job(spec, 12, "fp32");
+  const ProgramRun data = run_program(spec, job, strategy(2, 12, 2), 1, kSeed);
+  for (const std::vector<std::string>& splits :
+       {std::vector<std::string>{"fc3=out"}, {"conv1=out"}, {"conv*=out", "fc*=out"}})
+    CHECK(run_program(spec, job, divided(2, 2, splits, 2), 1, kSeed).losses == data.losses);
+}
