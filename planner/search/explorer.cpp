@@ -36,8 +36,8 @@ core::Problem forbidden_value(std::string_view key, const Strategy& resolved) {
 // Keys whose problems are arithmetic of degrees and batches have a limit of their own.
 std::string_view limit_of(const core::Problem& problem) {
   static const std::set<std::string, std::less<>> kDegrees{
-      "data", "tensor", "pipeline", "context", "expert", "micro_batch", "grad_accum", "stages",
-      "shard_group"};
+      "data",  "tensor",      "pipeline",   "context", "expert",
+      "split", "micro_batch", "grad_accum", "stages",  "shard_group"};
   if (problem.where == kForbid) return "pins";
   return kDegrees.contains(problem.where) ? "divisibility" : "not_supported";
 }

@@ -19,7 +19,8 @@ constexpr int kRounds = 3;             // of changes on top of each other
 
 // Pipelines without flush apart: of what flushes, V shapes may be the fastest.
 auto family(const Strategy& s) {
-  return std::make_tuple(s.data, s.tensor, s.pipeline, s.expert, s.expert_tensor, s.sharding,
+  return std::make_tuple(s.data, s.tensor, s.pipeline, s.expert, s.expert_tensor,
+                         s.split, s.splits, s.sharding,
                          s.checkpoint, s.recompute_modules, s.offload.size(), flushes(s.schedule));
 }
 

@@ -96,7 +96,8 @@ RiskClasses::RiskClasses(core::Bytes usable, double max_risk, MemoryError error)
 }
 
 Complexity complexity(const Strategy& s, std::int64_t seq_len) {
-  const int dimensions = (s.tensor > 1) + (s.pipeline > 1) + (s.context > 1) + (s.expert > 1);
+  const int dimensions = (s.tensor > 1) + (s.pipeline > 1) + (s.context > 1) + (s.expert > 1) +
+                         (s.split > 1);
   return {dimensions,
           static_cast<int>(s.offload.size()),
           s.context > 1 && seq_len < kLongSample,

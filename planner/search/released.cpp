@@ -13,29 +13,32 @@ namespace {
 using Keys = std::vector<std::string_view>;
 
 // Keys that only make sense to change together.
-const std::array<Keys, 6>& small_groups() {
-  static const std::array<Keys, 6> all{{
+const std::array<Keys, 7>& small_groups() {
+  static const std::array<Keys, 7> all{{
       {"micro_batch", "grad_accum"},
       {"checkpoint", "checkpoint_every", "recompute_modules"},
       {"sharding", "shard_group"},
       {"schedule", "virtual_stages", "stages"},
       {"grad_sync", "servers", "servers_colocated", "server_mode"},
       {"partition", "parts"},
+      {"split", "splits"},
   }};
   return all;
 }
 
 // Other degrees mean other values of these too.
 const Keys& follow_degrees() {
-  static const Keys all{"data",           "tensor",  "pipeline",    "context",
-                        "context_method", "expert",  "expert_tensor", "sequence_parallel",
-                        "schedule", "virtual_stages", "stages", "shard_group", "mesh_order",
-                        "micro_batch",    "grad_accum"};
+  static const Keys all{"data",        "tensor",         "pipeline",
+                        "context",     "context_method", "expert",
+                        "expert_tensor", "split",        "splits",
+                        "sequence_parallel", "schedule", "virtual_stages",
+                        "stages",      "shard_group",    "mesh_order",
+                        "micro_batch", "grad_accum"};
   return all;
 }
 
-constexpr std::array<std::string_view, 5> kDegrees{"data", "tensor", "pipeline", "context",
-                                                   "expert"};
+constexpr std::array<std::string_view, 6> kDegrees{"data", "tensor", "pipeline", "context",
+                                                   "expert", "split"};
 
 Keys pinned_of(const Keys& keys, const Constraints& constraints) {
   Keys pinned;

@@ -11,12 +11,14 @@
 #include "hw_profiles/load.hpp"
 #include "models/graph.hpp"
 #include "models/layer_kinds.hpp"
+#include "models/splits.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/rules_of_thumb.hpp"
 #include "planner/search/assumptions.hpp"
 #include "planner/search/explorer.hpp"
 #include "planner/search/host_space.hpp"
 #include "planner/search/ranking.hpp"
+#include "planner/search/split_search.hpp"
 #include "planner/search/stale_space.hpp"
 #include "planner/search/variants.hpp"
 #include "planner/strategy/job_check.hpp"
@@ -151,6 +153,11 @@ core::Result<Question> ask(const Request& request, Plan& plan) {
   complete(request, plan);
   const core::Problems problems = job_problems(plan.job, plan.profile);
   if (!problems.empty()) return problems;
+  if (plan.model.family == models::Family::graph) {  // names and kinds, whatever the ranks
+    const auto splits = models::annotated(plan.model.graph, models::analyse(plan.model.graph),
+                                          request.constraints.pinned_items("splits"), 1);
+    if (!splits.ok()) return splits.problems();
+  }
   core::Result<Question> question = make_question(plan.model, plan.job, plan.profile, plan.gpus);
   if (!question.ok()) return question;
   plan.parameters = question->parameters;
@@ -183,6 +190,25 @@ models::ModuleSet cheap_modules(const models::ModelSpec& model, const hw_profile
   return static_cast<models::ModuleSet>(cheap & models::modules_of(model));
 }
 
+// Of an operator graph, divisions of its operators over any number of neighbouring data ranks. What
+// is pinned of them stays.
+std::vector<SplitChoice> splits_to_try(const Question& question, const Constraints& constraints) {
+  constexpr std::int64_t kMostRanks = 64;
+  std::vector<SplitChoice> all;
+  if (question.model.family != models::Family::graph || question.job.mode == Mode::inference ||
+      constraints.is_pinned("partition"))
+    return all;
+  const std::vector<std::string> given = constraints.pinned_items("splits");
+  const models::GraphAnalysis analysis = models::analyse(question.model.graph);
+  for (std::int64_t ranks = 2; ranks <= std::min(question.gpus, kMostRanks); ++ranks) {
+    if (question.gpus % ranks != 0 || !constraints.admits("split", ranks)) continue;
+    if (!models::annotated(question.model.graph, analysis, given, ranks).ok()) continue;
+    for (SplitChoice& choice : split_choices(question, question.gpus, ranks, given))
+      all.push_back(std::move(choice));
+  }
+  return all;
+}
+
 void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   const Constraints& constraints = request.constraints;
   SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
@@ -196,6 +222,7 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
                           (models::has(options.modules, models::Module::mla_up_proj) ||
                            (models::has(options.modules, models::Module::moe_act) &&
                             !framework.recomputes_pointwise));
+  options.splits = splits_to_try(explorer.question(), constraints);
   options.overlap = overlaps(plan.job, framework, Sharding::none);
   options.overlap_divided = overlaps(plan.job, framework, Sharding::zero1);
   explorer.explore(structures(plan.job, options, constraints), constraints);

@@ -29,10 +29,10 @@ class Space {
       : job_(job), options_(options), constraints_(constraints) {
     base_.overlap = options_.overlap;
     constraints_.put(base_, {"context", "expert", "expert_tensor", "sequence_parallel", "stages",
-                             "partition", "parts", "grad_sync", "servers", "servers_colocated",
-                             "server_mode", "overlap", "bucket_bytes", "tp_overlap",
-                             "expert_dispatch", "expert_overlap", "offload", "mesh_order",
-                             "context_method"});
+                             "partition", "parts", "split", "splits", "grad_sync", "servers",
+                             "servers_colocated", "server_mode", "overlap", "bucket_bytes",
+                             "tp_overlap", "expert_dispatch", "expert_overlap", "offload",
+                             "mesh_order", "context_method"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
     structures_.reserve(kUsual);
     for (const ScheduleDef& def : kSchedules)
@@ -87,6 +87,7 @@ class Space {
         s.data = wanted.front();  // contradicts the other pins: named as such
       }
     }
+    if (!options_.splits.empty()) return with_splits(s);
     if (options_.experts == 0 && !constraints_.is_pinned("expert")) return with_experts(s);
     const bool pinned_tensor = constraints_.is_pinned("expert_tensor");
     if (!pinned_tensor || s.expert_tensor == 1) with_whole_experts(s);
@@ -94,6 +95,17 @@ class Space {
     const std::int64_t most = std::gcd(options_.experts, s.data_ranks());
     for (const std::int64_t e : degrees("expert", divisors(most), most)) {
       s.expert = e;
+      with_experts(s);
+    }
+  }
+
+  // As it is pinned, and each choice. Annotations alone say nothing of how many ranks divide.
+  void with_splits(Strategy s) {
+    if (s.splits.empty() || s.split > 1) with_experts(s);
+    for (const SplitChoice& choice : options_.splits) {
+      if (s.data % choice.split != 0) continue;
+      s.split = choice.split;
+      s.splits = choice.splits;
       with_experts(s);
     }
   }
@@ -201,7 +213,7 @@ class Space {
     std::vector<std::int64_t> groups = constraints_.pinned("shard_group");
     if (groups.empty()) groups.push_back(options_.gpus_per_node / s.tensor);
     for (std::int64_t group : groups)
-      if (group > 1 && group < data && data % group == 0 && group % s.expert == 0)
+      if (group > 1 && group < data && data % group == 0 && group % (s.expert * s.split) == 0)
         found.emplace_back(Sharding::zero3, group);
     return found;
   }

@@ -3,6 +3,7 @@
 // the micro-batch, each with the micro-batches to try, ascending. Pure; thread-safe.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "models/spec.hpp"
@@ -15,6 +16,12 @@ namespace planner {
 struct Structure {
   Strategy strategy;
   std::vector<std::int64_t> micro_batches;
+};
+
+// One way to divide the operators of a graph (Strategy::split, splits).
+struct SplitChoice {
+  std::int64_t split = 1;
+  std::vector<std::string> splits;
 };
 
 // Tokens of a sample that context ranks keep unasked: shorter parts make short kernels, and more
@@ -33,6 +40,7 @@ struct SpaceOptions {
   // What checkpoint=modules makes again where nothing says which, and whether it is tried unasked.
   models::ModuleSet modules = 0;
   bool tries_modules = false;
+  std::vector<SplitChoice> splits{};   // tried beside undivided operators
   bool overlap = true;                 // the value unasked (planner::overlaps)
   bool overlap_divided = true;         // the same with a divided optimizer
 };

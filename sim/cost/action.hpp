@@ -33,6 +33,9 @@ class ActionCost {
   // Of a transfer's duration what is not the wire's: a server's fold of what it was sent.
   core::Picoseconds beside_wire(const program::Action& action, const program::Call& call) const;
 
+  // What a collective over n elements takes, of a transfer that need not be the class's.
+  core::Seconds collective_of(const program::Transfer& transfer, std::int64_t n) const;
+
   // What the next kernels of the rank last longer because of a transfer beside them that takes
   // `duration`; 0 of one that computing waits for in its own stream, and of receiving.
   core::Picoseconds held(const program::Action& action, core::Picoseconds duration) const;

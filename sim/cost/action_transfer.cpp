@@ -18,7 +18,8 @@ using program::Group;
 // collectives over activations.
 bool scales_with_samples(program::Traffic what, program::Term term) {
   return what == program::Traffic::pipeline || what == program::Traffic::expert ||
-         what == program::Traffic::context || term == program::Term::activations;
+         what == program::Traffic::context || what == program::Traffic::split ||
+         term == program::Term::activations;
 }
 
 }  // namespace
@@ -34,13 +35,18 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   if (scales_with_samples(transfer.what, buffer(action, full).term) &&
       samples_ != program_->samples)
     n = n / program_->samples * samples_;
+  return collective_of(transfer, n);
+}
+
+core::Seconds ActionCost::collective_of(const program::Transfer& transfer, std::int64_t n) const {
   const Place& place = places_[static_cast<std::size_t>(transfer.group)];
   if (transfer.what == program::Traffic::expert) return exchange_time(transfer, place, n);
   const core::Seconds time =
       collective_time(transfer.collective, transfer.algorithm,
                       place, n, transfer.wire_type, *machine_);
   if (time.value() == 0) return time;
-  if (transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence)
+  if (transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence ||
+      transfer.what == program::Traffic::split)
     return activation_time(transfer, time);
   return time;
 }
