@@ -10,6 +10,7 @@
 #include "planner/strategy/keys.hpp"
 #include "reports/facts.hpp"
 #include "reports/field_path.hpp"
+#include "reports/split_text.hpp"
 
 namespace reports {
 namespace {
@@ -177,6 +178,8 @@ core::Result<Explanation> explain(const Plan& plan, std::string_view field, doub
     return Explanation{r->name, fmt::format("{} {}", number_text(r->value), r->unit), r->formula,
                        r->source,
                        {}, r->value};
+  constexpr std::string_view kSplits = "splits.";
+  if (field.starts_with(kSplits)) return explain_split(plan, field.substr(kSplits.size()));
   const core::Result<Json> json = core::parse_json(planner::to_json_text(plan), "plan");
   PLANNER_CHECK(json.ok(), "a plan's own text does not parse");
   if (const Fact* fact = find_fact(field)) return explain_fact(plan, *json, *fact, servers);

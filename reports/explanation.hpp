@@ -39,6 +39,7 @@ struct Explanation {
 //   a dotted path in the plan ("cluster.usable_bytes", "alternatives.0.time.step") or in its chosen
 //   candidate ("memory.weights", "communication.gradients.all_reduce.wire_bytes_per_rank"; a group
 //   of fields, "memory", lists what is in it);
+//   an operator of a graph that ranks divide ("splits.fc6"): along what, and what else would cost;
 //   a number of the GPU's profile ("gpu.memory_bandwidth"); the name of a rule of thumb;
 //   a law or fact ("C4", "M10"; reports/facts.hpp), worked out for the plan and `servers`.
 // An unknown one is a problem that names the nearest.

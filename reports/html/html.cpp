@@ -274,6 +274,7 @@ class ElementWriter {
     charts_.push_back(Json::object({{"kind", chart.kind}, {"data", chart.data}}));
   }
   void write(const NetworkPicture& picture) { out_ += picture_html(picture); }
+  void write(const GraphPicture& picture) { out_ += graph_html(picture); }
   void write(const PageTable& table) {
     if (table.folded)
       out_ += fmt::format("<details class=\"table\"><summary>{} <span>(table of {} {})</span>"

@@ -78,6 +78,9 @@ class MarkdownWriter {
   void write(const Chart& chart) {
     out_ += fmt::format("\n*{}.* {}\n", plain(chart.title), plain(chart.alternative));
   }
+  void write(const GraphPicture& picture) {
+    out_ += fmt::format("\n*{}.* {}\n", plain(picture.title), plain(picture.alternative));
+  }
   void write(const NetworkPicture& picture) {
     out_ += fmt::format("\n*{}.* {}\n", plain(picture.title), plain(picture.alternative));
   }

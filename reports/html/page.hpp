@@ -106,8 +106,27 @@ struct NetworkPicture {
   std::vector<PictureRow> rows;
 };
 
-using Block =
-    std::variant<Verdict, Tiles, Text, Bar, Bullets, Chart, NetworkPicture, PageTable>;
+// A box of a graph, in a row below all that it reads, with a class of colour; and an arrow, with
+// what it carries where that is told.
+struct GraphNode {
+  std::string name, note;
+  int row = 0, column = 0, shade = 0;
+};
+struct GraphEdge {
+  int from = 0, to = 0;                // indices of nodes
+  bool moves = false;                  // drawn to be seen
+  std::string label;
+};
+// Drawn as SVG, too. The legend has what each class of colour stands for.
+struct GraphPicture {
+  std::string title, alternative;
+  std::vector<std::string> legend;
+  std::vector<GraphNode> nodes;
+  std::vector<GraphEdge> edges;
+};
+
+using Block = std::variant<Verdict, Tiles, Text, Bar, Bullets, Chart, NetworkPicture, GraphPicture,
+                           PageTable>;
 
 struct Section {
   std::string title;

@@ -316,6 +316,7 @@ struct SectionMaker {
 constexpr SectionMaker kSections[] = {
     {memory_section, true, true},
     {[](const Context& c) { return timeline_section(c.d, c.progress); }, true},
+    {[](const Context& c) { return splits_section(*c.d.plan); }, true},
     {changes_section, true},
     {time_section, true, true},
     {candidates_section, true, true},

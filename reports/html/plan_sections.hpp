@@ -28,6 +28,8 @@ std::string question_text(const planner::Plan& plan);
 
 // The parts of the chosen strategy, each with what it means. REQUIRES: there is one.
 PageTable strategy_in_words(const planner::Plan& plan);
+// How operators are divided over ranks; no blocks where they are not. REQUIRES: a chosen candidate.
+core::Result<Section> splits_section(const planner::Plan& plan);
 // The other words on a plan's page.
 Section words_section(const planner::Plan& plan);
 

@@ -27,6 +27,7 @@ std::string to_html_part(const Page& page);
 
 // A figure with the picture: for each layer a box, for each kind of link a row of coloured cells.
 std::string picture_html(const NetworkPicture& picture);
+std::string graph_html(const GraphPicture& picture);
 
 // The same texts and tables; of a chart or a picture its words.
 std::string to_markdown(const Page& page);

@@ -3,6 +3,8 @@
 #include <set>
 
 #include "core/json.hpp"
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
 #include "planner/search/search.hpp"
 #include "reports/explanation.hpp"
 #include "reports/facts.hpp"
@@ -241,4 +243,27 @@ TEST_CASE("laws: counters of a run stand beside the prediction") {
 TEST_CASE("laws: servers on workers need a worker each") {
   CHECK_FALSE(law_strategy(LawRun::colocated_servers, {.elements = 1, .gpus = 2, .servers = 3}));
   CHECK(law_strategy(LawRun::servers, {.elements = 1, .gpus = 2, .servers = 3})->gpus == 5);
+}
+
+TEST_CASE("an operator that ranks divide says along what, what it sends, and what else would cost") {
+  planner::Request request;
+  request.model = models::find_model("alexnet").value();
+  request.gpus = 4;
+  request.profile = hw_profiles::find_profile("h100-sxm-80g").value();
+  for (const char* const pin : {"split=4", "splits=fc6*=out,fc8=in", "pipeline=1"})
+    REQUIRE(request.constraints.pin(pin).ok());
+  const auto plan = planner::make_plan(request);
+  REQUIRE(plan.ok());
+  REQUIRE(plan->chosen);
+  const auto fc8 = reports::explain(*plan, "splits.fc8");
+  REQUIRE(fc8.ok());
+  CHECK(fc8->value == "divided by inputs, whose sums are added, over 4 ranks");
+  CHECK(fc8->inputs.front().second == "1,025,000");  // 1000 x 4096 / 4 + 1000 biases
+  CHECK(fc8->inputs.size() == 3);
+  const auto conv = reports::explain(*plan, "splits.conv2.a");
+  REQUIRE(conv.ok());
+  CHECK(conv->value == "divided by samples, over 4 ranks");
+  CHECK(conv->inputs.size() == 2);     // of two groups: nothing else is possible
+  CHECK(reports::explain(*plan, "splits.fc9").problems().front().expected.find("fc8") !=
+        std::string::npos);
 }
