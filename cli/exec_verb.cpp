@@ -11,6 +11,7 @@
 #include "cli/requirements.hpp"
 #include "cli/step_trace.hpp"
 #include "cli/tcp_launch.hpp"
+#include "cli/training_options.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
@@ -26,6 +27,7 @@ constexpr std::string_view kExecPurpose =
 constexpr std::string_view kExecExamples =
     "  planner exec plan.json --steps 10 --out run.json\n"
     "  planner exec plan.json --data corpus.txt --steps 100 --checkpoint-dir kept\n"
+    "  planner exec plan.json --steps 100 --lr 6e-4 --warmup 10 --decay cosine --lr-end 6e-5\n"
     "  planner exec plan.json --scale-down                          # where the plan is too large\n"
     "  planner exec plan.json --links plan                          # waits for the plan's links\n"
     "  planner exec plan.json --communicator tcp                    # a process for each rank\n"
@@ -41,6 +43,7 @@ struct ExecOptions {
   std::optional<std::string> backend, communicator, data, steps, candidate;
   std::optional<std::string> checkpoint_dir, checkpoint_every, graphs, attention, gelu,
       device_times, device, nccl, deadline;
+  TrainingWords training;
   StepTraceWords trace;
   std::optional<std::string> collectives, hostfile, links;
   bool progress = false, scale_down = false;
@@ -173,6 +176,8 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   core::Problems said;  // check_output says them
   const auto seed = whole_number(output.seed, "--seed", 0, said);
   if (seed) request.seed = static_cast<std::uint64_t>(*seed);
+  request.training = read_training(options.training, problems);
+  request.training_words = options.training.words();
   const auto candidate = whole_number(options.candidate, "--candidate", 0, problems);
   if (candidate && *candidate > 1 << 20)
     problems.push_back({"--candidate", "a row of the plan's alternatives", *options.candidate, ""});
@@ -289,6 +294,7 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
       "on a GPU, how the last step is timed: events (default), or cupti: kernel by kernel too, "
       "in the record and the trace");
   set.flag("--progress", options.progress, "report each step, even where no terminal reads it");
+  add_training_options(set, options.training);
   add_step_trace_options(set, options.trace, "write a trace of the last step");
   add_output_options(set, output, "the record of the run");
 }
@@ -297,8 +303,9 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
 
 std::function<void(const StepProgress&)> step_writer(std::int64_t steps) {
   return [steps](const StepProgress& p) {
-    write_reason(fmt::format("{}{} of {}: loss {:.5f}, {}, {} tokens/s, {} live", kProgressStart,
-                             p.step + 1, steps, p.loss, core::to_text(core::Seconds(p.seconds)),
+    write_reason(fmt::format("{}{} of {}: loss {:.5f}, lr {:.4g}, {}, {} tokens/s, {} live",
+                             kProgressStart, p.step + 1, steps, p.loss, p.learning_rate,
+                             core::to_text(core::Seconds(p.seconds)),
                              core::count_text(static_cast<std::int64_t>(p.tokens_per_second)),
                              core::to_text(p.live)));
   };

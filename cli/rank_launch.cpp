@@ -47,6 +47,7 @@ std::vector<std::string> rank_words(std::string_view binary, const RunRequest& r
     add("--checkpoint-dir", *request.checkpoint_dir);
     add("--checkpoint-every", std::to_string(request.checkpoint_every));
   }
+  words.insert(words.end(), request.training_words.begin(), request.training_words.end());
   if (request.scale_down) words.push_back("--scale-down");
   words.insert(words.end(), request.trace_words.begin(), request.trace_words.end());
   words.push_back(request.progress ? "--progress" : "--quiet");

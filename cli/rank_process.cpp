@@ -31,6 +31,7 @@ std::string pack(const planner::Plan& plan, const RunRequest& r) {
   }
   p.value(r.steps);
   p.value(r.seed);
+  p.value(r.training);
   p.value(r.candidate.value_or(0));
   p.value(r.checkpoint_every);
   p.value(r.trace_ops);
@@ -51,6 +52,7 @@ RunRequest unpack_request(exec::Unpacker& u) {
   }
   r.steps = u.value<std::int64_t>();
   r.seed = u.value<std::uint64_t>();
+  r.training = u.value<exec::TrainingWishes>();
   r.candidate = u.value<int>();
   r.checkpoint_every = u.value<std::int64_t>();
   r.trace_ops = u.value<bool>();

@@ -15,6 +15,7 @@ inline exec::RunOptions run_options(const RunRequest& request) {
   options.data = request.data;
   options.steps = request.steps;
   options.seed = request.seed;
+  options.training = request.training;
   options.candidate = request.candidate;
   options.checkpoint_dir = request.checkpoint_dir;
   options.checkpoint_every = request.checkpoint_every;
@@ -32,7 +33,7 @@ inline exec::RunOptions run_options(const RunRequest& request) {
                         : exec::Paced{exec::Link{request.links->bandwidth, request.links->latency}};
   if (request.progress)
     options.progress = [&request](const exec::Progress& p) {
-      request.progress({p.step, p.loss, p.seconds, p.tokens_per_second, p.live});
+      request.progress({p.step, p.loss, p.learning_rate, p.seconds, p.tokens_per_second, p.live});
     };
   return options;
 }

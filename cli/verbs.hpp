@@ -19,7 +19,7 @@ namespace cli {
 // A step that is done; as exec::Progress.
 struct StepProgress {
   std::int64_t step = 0;
-  double loss = 0, seconds = 0, tokens_per_second = 0;
+  double loss = 0, learning_rate = 0, seconds = 0, tokens_per_second = 0;
   core::Bytes live{};
 };
 
@@ -42,6 +42,8 @@ struct RunRequest {
   std::string data = "synthetic";
   std::int64_t steps = 3;
   std::uint64_t seed = 1;
+  exec::TrainingWishes training;
+  std::vector<std::string> training_words;  // its options, for who starts another binary
   std::optional<int> candidate;
   bool scale_down = false;             // the plan that a Runner gets is the small one already
   std::optional<std::string> checkpoint_dir, trace;

@@ -227,7 +227,7 @@ TrafficRow update_point(PointBook& book) {
                                         p.real(kElements, DType::f32, 0.0)};
     return [=] {
       host::update(planner::OptimizerKind::adamw,
-                   host::default_hyper(planner::OptimizerKind::adamw), 10, parameters, slots);
+                   default_hyper(planner::OptimizerKind::adamw), 10, parameters, slots);
     };
   });
   return {Kind::elementwise, f32_bytes(kMoved * kElements), seconds};

@@ -8,20 +8,10 @@
 #include <span>
 
 #include "exec/host/view.hpp"
+#include "exec/training/hyper.hpp"
 #include "planner/question/job.hpp"
 
 namespace exec::host {
-
-struct Hyper {
-  double learning_rate = 0;
-  double beta1 = 0;         // momentum; adam's first moment
-  double beta2 = 0;         // decay of squared gradients (rmsprop's and adadelta's too)
-  double epsilon = 0;
-  double weight_decay = 0;  // adamw, adam8bit: w -= lr decay w; the others: g += decay w
-};
-
-// The papers' values; frameworks' where a paper leaves them open (named in optimizers.cpp).
-Hyper default_hyper(planner::OptimizerKind kind);
 
 struct Parameters {
   View weight;              // the stored weight

@@ -22,7 +22,7 @@ namespace exec {
 // The optimizer on one range: what exec/host/optimizers.hpp's update() takes.
 struct Update {
   planner::OptimizerKind kind{};
-  host::Hyper hyper;
+  Hyper hyper;
   std::int64_t step = 1;
   host::Parameters parameters;
   std::span<const host::View> slots;
@@ -99,12 +99,13 @@ class Backend {
   // ---- a step that is given again ---------------------------------------------------------------
   // From begin_recording() to end_recording() work is kept and not done; each replay() then does
   // all of it, with what refill() gave since in place of what load() gave, in the order of the
-  // loads, and as step `step` of the optimizer. Nothing is under way when recording begins. The
-  // text says why work cannot be kept, and is empty where it can; nothing is kept then.
+  // loads, and as step `step` of the optimizer at that learning rate. Nothing is under way when
+  // recording begins. The text says why work cannot be kept, and is empty where it can; nothing is
+  // kept then.
   virtual std::string begin_recording() { return "this backend keeps no steps"; }
   virtual std::string end_recording() { return begin_recording(); }
   virtual void refill(const Operand& /*to*/, const void* /*from*/) {}
-  virtual void replay(std::int64_t /*step*/) {}
+  virtual void replay(std::int64_t /*step*/, double /*learning_rate*/) {}
 
   // ---- time -------------------------------------------------------------------------------------
   // A moment of a stream, and its seconds of the steady clock, once drained.

@@ -42,6 +42,7 @@ Interpreter::Interpreter(const RunContext& context, int rank)
       rank_(rank),
       class_(context.program.classes[static_cast<std::size_t>(context.program.class_of(rank))]),
       part_(context.program.part_of(rank)),
+      training_(context.training.value_or(default_training(context.program.optimizer.kind))),
       kernels_(kernel_context(context, rank)),
       backend_(context.backends ? context.backends(class_, rank)
                                 : host_backend(class_, context.program.samples)),

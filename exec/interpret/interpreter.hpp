@@ -23,6 +23,7 @@
 #include "exec/interpret/step_log.hpp"
 #include "exec/interpret/step_times.hpp"
 #include "exec/interpret/streams.hpp"
+#include "exec/training/schedule.hpp"
 #include "models/spec.hpp"
 #include "planner/question/quantization.hpp"
 #include "sim/program/program.hpp"
@@ -48,6 +49,7 @@ struct RunContext {
   // Steps are kept by the backend once one has been given, and given again. REQUIRES: one rank, a
   // schedule that flushes.
   bool keeps_steps = false;
+  std::optional<Training> training{};  // empty: the optimizer's defaults, all the time
 };
 
 // Of the pushes that an asynchronous server took: how many others it took between a worker's reply
@@ -122,6 +124,7 @@ class Interpreter {
   void begin_turns();
   void take_turn(program::Call& call);
   std::int64_t update_number(const program::Call& call) const;
+  std::int64_t step_of_update(std::int64_t number) const;
   bool is_turn_beside(const program::Call& call) const;
   void start_serving();
   void serve_turn(const std::vector<program::Call>& turns);
@@ -175,6 +178,7 @@ class Interpreter {
   const int rank_;
   const program::RankClass& class_;
   const int part_;
+  const Training training_;
   KernelContext kernels_;
   const std::unique_ptr<Backend> backend_;
   RankMemory memory_;

@@ -37,7 +37,7 @@ void Interpreter::repeat_step() {
       count_copy(*w.action, w.call, 0);
   }
   repeating_ = false;
-  backend_->replay(step_index_ + 1);
+  backend_->replay(step_index_ + 1, training_.rate_at(step_index_));
   ++kept_.replayed;
 }
 

@@ -229,7 +229,8 @@ void Interpreter::optimizer(const Action& a, const Call& call,
                             const std::vector<Operand>& args) {
   const auto& spec = context_.program.optimizer;
   const auto kind = spec.kind;
-  const host::Hyper hyper = host::default_hyper(kind);
+  const std::int64_t number = update_number(call);
+  const Hyper hyper = training_.at(step_of_update(number));
   const program::Span& span = class_.spans[call.layer];
   const std::size_t first_slot = spec.has_master ? 3 : 2;
   const auto update = [&](std::int64_t at, std::int64_t n, bool decays) {
@@ -241,7 +242,7 @@ void Interpreter::optimizer(const Action& a, const Call& call,
     p.decays = decays;
     std::vector<host::View> slots;
     for (std::size_t i = first_slot; i < args.size(); ++i) slots.push_back(view(args[i]).at(at));
-    backend_->update(a.stream, {kind, hyper, update_number(call), p, slots});
+    backend_->update(a.stream, {kind, hyper, number, p, slots});
   };
   const std::int64_t n = args[0].elements;
   if (kind == planner::OptimizerKind::adam8bit) return update(0, n, false);

@@ -41,6 +41,12 @@ std::int64_t Interpreter::update_number(const Call& call) const {
   return updates_.empty() ? step_index_ + 1 : updates_[call.layer];
 }
 
+// The step whose learning rate an update takes: a span that is updated by each push has as many
+// updates in a step as there are workers.
+std::int64_t Interpreter::step_of_update(std::int64_t number) const {
+  return updates_.empty() ? step_index_ : (number - 1) / context_.program.mesh.data;
+}
+
 bool Interpreter::is_turn_beside(const Call& call) const {
   if (!serves_beside_) return false;
   return class_.actions[class_.blocks[call.block].first].kind == ActionKind::serve_push;

@@ -124,6 +124,26 @@ Json device_times_json(const MeasuredDeviceTimes& t) {
   return object;
 }
 
+Json training_json(const Training& t) {
+  return Json::object({{"lr", t.hyper.learning_rate},
+                       {"warmup_steps", t.warmup_steps},
+                       {"decay", name(t.decay)},
+                       {"decay_steps", t.decay_steps},
+                       {"lr_end", t.learning_rate_end},
+                       {"beta1", t.hyper.beta1},
+                       {"beta2", t.hyper.beta2},
+                       {"eps", t.hyper.epsilon},
+                       {"weight_decay", t.hyper.weight_decay}});
+}
+
+// Beside each loss.
+Json rates_json(const RunRecord& r) {
+  Json rates = Json::array();
+  for (std::size_t s = 0; s < r.loss.size(); ++s)
+    rates.push_back(r.training->rate_at(static_cast<std::int64_t>(s)));
+  return rates;
+}
+
 Json environment_json(const std::map<std::string, std::string>& environment) {
   Json object = Json::object();
   for (const auto& [key, value] : environment) object.set(key, value);
@@ -145,6 +165,10 @@ std::string to_json_text(const RunRecord& r) {
                             {"ranks", r.ranks},
                             {"steps", r.steps},
                             {"loss", Json::array_of(r.loss)}});
+  if (r.training) {
+    root.set("learning_rate", rates_json(r));
+    root.set("training", training_json(*r.training));
+  }
   if (r.scaled_from) root.set("scaled_from", scaled_json(*r.scaled_from));
   root.set("memory", memory_json(r.memory));
   root.set("communication", communication_json(r.communication));

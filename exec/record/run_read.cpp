@@ -169,6 +169,24 @@ std::vector<double> read_loss(JsonReader& root) {
   return loss;
 }
 
+// The rate of each step, which the file has too, follows from it.
+Training read_training(JsonReader reader) {
+  Training t;
+  const core::NumberRange rate{0, 1e18};
+  reader.required("lr", t.hyper.learning_rate, rate);
+  reader.required("warmup_steps", t.warmup_steps, planner::kFileCount);
+  reader.named("decay", kDecays, t.decay);
+  reader.required("decay_steps", t.decay_steps, planner::kFileCount);
+  if (t.decay != Decay::constant && t.decay_steps <= t.warmup_steps)
+    reader.problem("decay_steps", "more steps than the warm-up", std::to_string(t.decay_steps));
+  reader.required("lr_end", t.learning_rate_end, rate);
+  for (const auto& [key, beta] : {std::pair("beta1", &t.hyper.beta1), {"beta2", &t.hyper.beta2}})
+    reader.required(key, *beta, core::NumberRange{0, 1});
+  reader.required("eps", t.hyper.epsilon, rate);
+  reader.required("weight_decay", t.hyper.weight_decay, rate);
+  return t;
+}
+
 void read_machine(JsonReader& root, RunRecord& record) {
   root.required("backend", record.backend);
   root.required("communicator", record.communicator);
@@ -201,6 +219,8 @@ core::Result<RunRecord> parse_run(std::string_view text, std::string_view source
     record.scaled_from = read_scaled(*scaled, source_name, problems);
   read_machine(root, record);
   record.loss = read_loss(root);
+  if (auto training = root.optional_object("training"))
+    record.training = read_training(*training);
   record.memory = read_memory(root.object("memory"));
   for (JsonReader& entry : root.objects("communication"))
     record.communication.push_back(read_communication(entry));

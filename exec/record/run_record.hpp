@@ -13,6 +13,7 @@
 
 #include "core/result.hpp"
 #include "core/units.hpp"
+#include "exec/training/schedule.hpp"
 #include "hw_profiles/profile.hpp"
 #include "models/spec.hpp"
 #include "planner/evaluate/candidate.hpp"
@@ -110,6 +111,7 @@ struct RunRecord {
   std::int64_t ranks = 1;
   std::int64_t steps = 0;
   std::vector<double> loss;  // one per step: mean over the global batch
+  std::optional<Training> training;  // empty: an older file, of the optimizer's defaults
   MeasuredMemory memory;
   std::vector<MeasuredCommunication> communication;
   std::vector<MeasuredMessages> sent;  // empty: ranks are threads

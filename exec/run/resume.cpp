@@ -34,6 +34,8 @@ TrainedOn trained_on(const planner::Plan& plan, const planner::Strategy& strateg
   return {{"model", models::spec_to_json(plan.model, 0)},
           {"job", core::dump(planner::to_json(plan.job), 0)},
           {"strategy", planner::to_text(strategy)},
+          {"training", to_text(training_of(options.training, plan.job.optimizer, options.steps),
+                               plan.job.optimizer)},
           {"seed", std::to_string(options.seed)},
           {"data", data.identity()}};
 }

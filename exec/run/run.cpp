@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <set>
 
 #include "core/file.hpp"
@@ -14,6 +13,7 @@
 #include "exec/run/graphs.hpp"
 #include "exec/run/needs.hpp"
 #include "exec/run/rank_report.hpp"
+#include "exec/run/request_problems.hpp"
 #include "exec/run/resume.hpp"
 #include "exec/run/supported.hpp"
 #include "exec/run/team.hpp"
@@ -27,67 +27,6 @@ namespace {
 constexpr std::string_view kNoMemory =
     "out of memory: the run needs more than this process may have (ulimit -v); plan with fewer "
     "ranks, or run a smaller job with --scale-down";
-
-Platform& platform_of(const RunOptions& options) {
-  return options.platform != nullptr ? *options.platform : host_platform();
-}
-
-core::Problems option_problems(const planner::Plan& plan, const RunOptions& o) {
-  core::Problems problems;
-  const std::string name(platform_of(o).name());
-  if (o.backend != name)
-    problems.push_back({"--backend", name, "\"" + o.backend + "\"", "use --backend " + name});
-  const std::string here = o.processes != nullptr ? o.processes->name() : "local";
-  if (o.communicator != here)
-    problems.push_back({"--communicator", here, "\"" + o.communicator + "\"",
-                        "use --communicator " + here});
-  if (o.steps < 1)
-    problems.push_back({"--steps", "at least 1", std::to_string(o.steps), ""});
-  if (candidate_of(plan, o.candidate.value_or(0)) == nullptr)
-    problems.push_back({"--candidate", "0 (the chosen one) or 1 to " +
-                                           std::to_string(plan.alternatives.size()),
-                        std::to_string(o.candidate.value_or(0)),
-                        plan.chosen ? "" : "the plan has no feasible candidate"});
-  const core::DType half = plan.job.precision;
-  if (half != core::DType::bf16 && half != core::DType::f16)
-    problems.push_back({"precision", "bf16 or f16", std::string(core::name(half)), ""});
-  if (plan.job.mode == planner::Mode::inference)
-    problems.push_back({"mode", "train or finetune", "inference",
-                        "plan a training job: the executor trains"});
-  return problems;
-}
-
-// The ranks that are in this machine's memory at once: all, or those of its processes.
-std::vector<int> ranks_here(const program::Program& p, const Processes* processes) {
-  if (processes != nullptr) return processes->neighbours();
-  std::vector<int> all(static_cast<std::size_t>(p.mesh.ranks()));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
-// One process for each rank, no more and no fewer.
-core::Problems rank_problems(const planner::Plan& plan, const Processes* processes) {
-  constexpr int kMostRanks = 256;  // threads of one process
-  if (processes == nullptr && plan.gpus > kMostRanks)
-    return {{"plan gpus", "at most " + std::to_string(kMostRanks) + " ranks on one host",
-             std::to_string(plan.gpus), "plan fewer --gpus"}};
-  if (processes != nullptr && plan.gpus != processes->ranks())
-    return {{"--communicator " + processes->name(),
-             std::to_string(plan.gpus) + " processes, one for each rank of the plan",
-             std::to_string(processes->ranks()),
-             processes->name() == "mpi"
-                 ? "start them with mpirun -n " + std::to_string(plan.gpus) +
-                       ", or leave the starting to planner"
-                 : "start as many, or unset RANK and WORLD_SIZE and leave it to planner"}};
-  return {};
-}
-
-// Streams are given work in the order of the Program: nothing can wait for who comes first.
-core::Problems turn_problems(const program::Program& p, const Processes* processes) {
-  if (processes == nullptr || processes->calls_wait() || !program::takes_turns(p)) return {};
-  return {{"server_mode", "sync over --communicator " + processes->name(), "async",
-           "plan with --pin server_mode=sync, or run it with --communicator tcp on the host"}};
-}
 
 // The first problem ends this rank, and with it all others.
 void or_fail(const core::Status& status) {
@@ -104,18 +43,6 @@ void spread_parts(std::vector<StepTimes>& times, std::size_t recorded) {
   }
 }
 
-// Without flush, so many steps that the pipeline is full in one of them.
-core::Problems step_problems(const program::Program& p, const planner::Strategy& s,
-                             const RunOptions& o) {
-  const std::int64_t fewest = p.classes.front().schedule.draining_steps() + 1;
-  if (o.steps >= fewest) return {};
-  return {{"--steps",
-           "at least " + std::to_string(fewest) + " with schedule=" +
-               std::string(planner::name(s.schedule)),
-           std::to_string(o.steps),
-           "fewer never fill its pipeline: ask for more, or plan with --pin schedule=1f1b"}};
-}
-
 class Run {
  public:
   Run(const planner::Plan& plan, const planner::Candidate& candidate, const RunOptions& options,
@@ -126,6 +53,7 @@ class Run {
         program_(program),
         data_(data),
         platform_(platform_of(options)),
+        training_(training_of(options.training, plan.job.optimizer, options.steps)),
         checkpoints_(checkpoints),
         resumed_(checkpoints != nullptr ? checkpoints->steps_done() : 0),
         why_no_graphs_(why_no_graphs(program, candidate, options, resumed_)),
@@ -195,7 +123,8 @@ class Run {
             },
             resumed_,
             options_.steps,
-            why_no_graphs_.empty()};
+            why_no_graphs_.empty(),
+            training_};
   }
 
   void write_trace() const {
@@ -281,6 +210,7 @@ class Run {
     options_.progress(
         {.step = step,
          .loss = report.loss.back() * static_cast<double>(program_.mesh.data),
+         .learning_rate = training_.rate_at(step),
          .seconds = seconds,
          .tokens_per_second =
              static_cast<double>(plan_.job.global_batch * plan_.job.seq_len) / seconds,
@@ -297,6 +227,7 @@ class Run {
     r.nodes = plan_.nodes;
     r.job = plan_.job;
     r.candidate = candidate_;
+    r.training = training_;
     r.backend = options_.backend;
     r.communicator = options_.communicator;
     r.emulated_links = emulated;
@@ -334,6 +265,7 @@ class Run {
   const program::Program& program_;
   const DataSource& data_;
   Platform& platform_;
+  const Training training_;
   CheckpointFolder* const checkpoints_;  // null: none
   const std::int64_t resumed_;           // steps that lie behind
   const std::string why_no_graphs_;      // empty: a step is kept

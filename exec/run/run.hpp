@@ -17,6 +17,7 @@
 #include "exec/run/paced.hpp"
 #include "exec/run/platform.hpp"
 #include "exec/run/trace.hpp"
+#include "exec/training/schedule.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace exec {
@@ -24,7 +25,7 @@ namespace exec {
 // A step that is done, as the rank that computes the loss saw it.
 struct Progress {
   std::int64_t step = 0;               // from 0
-  double loss = 0, seconds = 0,
+  double loss = 0, learning_rate = 0, seconds = 0,
          tokens_per_second = 0;        // tokens: samples where there is no sequence
   core::Bytes live{};                  // peak of that rank
 };
@@ -48,6 +49,7 @@ struct RunOptions {
   std::string data = "synthetic";      // or a path
   std::int64_t steps = 3;
   std::uint64_t seed = 1;
+  TrainingWishes training;             // of the optimizer and its learning rate
   std::optional<int> candidate;        // 0 or absent: the chosen one; n: the n-th alternative
   // Where states are kept and found again; steps counts those that lie behind as well.
   std::optional<std::string> checkpoint_dir;

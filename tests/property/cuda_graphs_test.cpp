@@ -21,7 +21,7 @@ struct GraphRun {
   std::int64_t launches = 0, kernels = 0;
 };
 
-// fault: a call that fails the first time.
+// Steps whose learning rates differ. fault: a call that fails the first time.
 GraphRun on_graphs(const models::ModelSpec& spec, const Job& job, const Strategy& s, bool keeps,
                    const char* fault = nullptr) {
   static std::uint64_t order = 100;
@@ -30,11 +30,15 @@ GraphRun on_graphs(const models::ModelSpec& spec, const Job& job, const Strategy
   std::optional<ProgramRun> run;
   {
     cuda::CudaPlatform platform(twin);
+    exec::Training training = exec::default_training(job.optimizer);
+    training.warmup_steps = 2;
+    training.decay = exec::Decay::cosine;
+    training.decay_steps = 4;
     run = run_program(spec, job, s, kSteps, kSeed,
                       [&](const auto& p, const auto& k, int rank) {
                         return platform.backend(p, k, rank);
                       },
-                      {}, keeps);
+                      {}, keeps, training);
   }
   CHECK(twin.pending() == 0);
   CHECK(twin.leaked() == 0);

@@ -62,7 +62,7 @@ class OneStep {
   std::vector<double> gradient() {
     std::vector<double> updated;
     loss(0, 0, &updated);
-    const double rate = exec::host::default_hyper(OptimizerKind::sgd).learning_rate;
+    const double rate = exec::default_hyper(OptimizerKind::sgd).learning_rate;
     for (std::size_t i = 0; i < updated.size(); ++i) updated[i] = (weights_[i] - updated[i]) / rate;
     return updated;
   }

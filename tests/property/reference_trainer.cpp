@@ -336,7 +336,7 @@ void Trainer::update(Stage& s, Typed& gradient, std::int64_t step) {
     if (recipe_.has_master) one.master = s.master.at(p.offset);
     std::vector<host::View> slots;
     for (Typed& slot : s.slots) slots.push_back(slot.at(p.offset));
-    host::update(job_.optimizer, host::default_hyper(job_.optimizer), step + 1, one, slots);
+    host::update(job_.optimizer, exec::default_hyper(job_.optimizer), step + 1, one, slots);
   }
 }
 
@@ -351,7 +351,7 @@ void Trainer::update_blocks(Stage& s, Typed& gradient, std::int64_t step) {
       if (recipe_.has_master) one.master = s.master.at(at);
       const std::vector<host::View> slots{s.slots[0].at(at), s.slots[1].at(at),
                                           s.scales[0].at(block), s.scales[1].at(block)};
-      host::update(job_.optimizer, host::default_hyper(job_.optimizer), step + 1, one, slots);
+      host::update(job_.optimizer, exec::default_hyper(job_.optimizer), step + 1, one, slots);
       block += program::padded(n, program::kQuantisationBlock) / program::kQuantisationBlock;
     }
 }

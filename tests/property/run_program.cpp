@@ -65,20 +65,21 @@ void collect_weights(ProgramRun& run) {
 ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
                        planner::Strategy strategy, std::int64_t steps, std::uint64_t seed,
                        const BackendMaker& backends, const hw_profiles::Framework& framework,
-                       bool keeps_steps) {
+                       bool keeps_steps, const std::optional<exec::Training>& training) {
   const auto threads = [&](int ranks, const RankBody& body) {
     exec::LocalOptions options;
     options.stall_limit = core::Seconds(60);
     exec::LocalWorld world(ranks, options);
     world.run([&](int rank) { body(world, rank, backends); });
   };
-  return run_program_on(threads, spec, job, strategy, steps, seed, framework, keeps_steps);
+  return run_program_on(threads, spec, job, strategy, steps, seed, framework, keeps_steps,
+                        training);
 }
 
 ProgramRun run_program_on(const Ranks& run_ranks, const models::ModelSpec& spec,
                           const planner::Job& job, planner::Strategy strategy, std::int64_t steps,
                           std::uint64_t seed, const hw_profiles::Framework& framework,
-                          bool keeps_steps) {
+                          bool keeps_steps, const std::optional<exec::Training>& training) {
   strategy = planner::resolve(spec, job, strategy);
   const std::int64_t gpus = strategy.workers() + strategy.separate_servers();
   const core::Problems problems = planner::strategy_problems(spec, job, strategy, gpus);
@@ -100,6 +101,7 @@ ProgramRun run_program_on(const Ranks& run_ranks, const models::ModelSpec& spec,
     exec::RunContext context{run.program, spec, data, world, seed, quantization};
     context.steps = steps;
     context.keeps_steps = keeps_steps;
+    context.training = training;
     if (backends)
       context.backends = [&](const program::RankClass& k, int of_rank) {
         return backends(run.program, k, of_rank);

@@ -5,12 +5,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exec/communicator/statistics.hpp"
 #include "exec/communicator/world.hpp"
 #include "exec/interpret/backend.hpp"
+#include "exec/training/schedule.hpp"
 #include "hw_profiles/profile.hpp"
 #include "models/spec.hpp"
 #include "planner/question/job.hpp"
@@ -55,14 +57,17 @@ using Ranks = std::function<void(int ranks, const RankBody& rank)>;
 ProgramRun run_program_on(const Ranks& ranks, const models::ModelSpec& spec,
                           const planner::Job& job, planner::Strategy strategy, std::int64_t steps,
                           std::uint64_t seed = 1, const hw_profiles::Framework& framework = {},
-                          bool keeps_steps = false);
+                          bool keeps_steps = false,
+                          const std::optional<exec::Training>& training = {});
 
 // REQUIRES: strategy_problems is empty (checked; the message names the problem). The strategy is
-// resolved here. keeps_steps: the backends keep a step and are given it again.
+// resolved here. keeps_steps: the backends keep a step and are given it again. training: the
+// optimizer's defaults where it is empty.
 ProgramRun run_program(const models::ModelSpec& spec, const planner::Job& job,
                        planner::Strategy strategy, std::int64_t steps, std::uint64_t seed = 1,
                        const BackendMaker& backends = {},
-                       const hw_profiles::Framework& framework = {}, bool keeps_steps = false);
+                       const hw_profiles::Framework& framework = {}, bool keeps_steps = false,
+                       const std::optional<exec::Training>& training = {});
 
 // A GPT with every size small and odd where it may be.
 models::ModelSpec tiny_gpt(std::int64_t layers = 4);

@@ -78,7 +78,7 @@ class CudaBackend final : public Backend {
   std::string begin_recording() override;
   std::string end_recording() override;
   void refill(const Operand& to, const void* from) override;
-  void replay(std::int64_t step) override;
+  void replay(std::int64_t step, double learning_rate) override;
 
   double mark(Stream stream) override;
   double seconds(double mark) override;
@@ -129,7 +129,7 @@ class CudaBackend final : public Backend {
     std::vector<EventHandle> ends;     // a moment of each stream: where it joins or returns
     StepNumbers* numbers = nullptr;    // on the device
     StepNumbers* pinned_numbers = nullptr;
-    std::optional<host::Hyper> hyper;  // of every update
+    std::optional<Hyper> hyper;  // of every update
   };
 
   void open_recording();

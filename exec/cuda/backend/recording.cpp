@@ -83,10 +83,11 @@ void CudaBackend::refill(const Operand& to, const void* from) {
               static_cast<std::size_t>(to.bytes().value()));
 }
 
-void CudaBackend::replay(std::int64_t step) {
+void CudaBackend::replay(std::int64_t step, double learning_rate) {
   PLANNER_CHECK(recording_.graph != nullptr, "no step is kept");
   const StreamHandle origin = queue(Stream::compute).stream;
   if (recording_.hyper) {
+    recording_.hyper->learning_rate = learning_rate;
     *recording_.pinned_numbers = step_numbers(*recording_.hyper, step, device_.stochastic);
     api_.copy_in(recording_.numbers, recording_.pinned_numbers, sizeof(StepNumbers), origin);
   }

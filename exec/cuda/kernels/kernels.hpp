@@ -111,14 +111,15 @@ void squared_error(const Queue& q, double* loss, View y, View target, std::int64
 // What of an update changes from step to step.
 struct StepNumbers {
   double correction1 = 1, correction2 = 1;  // of the moments
+  double learning_rate = 0;
   std::uint64_t seed = 0;                   // of stochastic rounding; 0: to nearest
 };
-StepNumbers step_numbers(const host::Hyper& hyper, std::int64_t step, std::uint64_t stochastic);
+StepNumbers step_numbers(const Hyper& hyper, std::int64_t step, std::uint64_t stochastic);
 // now: on the device, read there in place of what `step` and `stochastic` say.
 // maps: signed_map() and unsigned_map() of exec/host/quantise.hpp, 512 floats on the device
 // (adam8bit alone reads them). stochastic: a 16-bit weight without a master is rounded up or down
 // by chance, drawn from this seed, the step and the element's place; 0: to nearest.
-void update(const Queue& q, planner::OptimizerKind kind, const host::Hyper& hyper,
+void update(const Queue& q, planner::OptimizerKind kind, const Hyper& hyper,
             std::int64_t step, const host::Parameters& p, std::span<const View> slots,
             const float* maps, std::uint64_t stochastic = 0, const StepNumbers* now = nullptr);
 // *sum += |x|^2, in f64.

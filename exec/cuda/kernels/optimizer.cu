@@ -33,6 +33,7 @@ PLANNER_DEVICE void read_step(Update& u, Factors<T>& f) {
   if (u.now == nullptr) return;
   f.correction1 = static_cast<T>(u.now->correction1);
   f.correction2 = static_cast<T>(u.now->correction2);
+  f.lr = static_cast<T>(u.now->learning_rate);
   u.stochastic = u.now->seed;
 }
 
@@ -195,8 +196,8 @@ __global__ void add_partials(double* sum, const double* partial, int count) {
 }
 
 template <class T>
-Factors<T> factors(const host::Hyper& h, const StepNumbers& now) {
-  return {static_cast<T>(h.learning_rate), static_cast<T>(h.beta1),
+Factors<T> factors(const Hyper& h, const StepNumbers& now) {
+  return {static_cast<T>(now.learning_rate), static_cast<T>(h.beta1),
           static_cast<T>(h.beta2),         static_cast<T>(1.0 - h.beta1),
           static_cast<T>(1.0 - h.beta2),   static_cast<T>(h.epsilon),
           static_cast<T>(h.weight_decay),  static_cast<T>(now.correction1),
@@ -205,16 +206,17 @@ Factors<T> factors(const host::Hyper& h, const StepNumbers& now) {
 
 }  // namespace
 
-StepNumbers step_numbers(const host::Hyper& hyper, int64_t step, std::uint64_t stochastic) {
+StepNumbers step_numbers(const Hyper& hyper, int64_t step, std::uint64_t stochastic) {
   PLANNER_CHECK(step >= 1, "steps count from 1");
   const auto corrected = [&](double beta) {
     return 1.0 - std::pow(beta, static_cast<double>(step));
   };
   const std::uint64_t apart = 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(step);
-  return {corrected(hyper.beta1), corrected(hyper.beta2), stochastic != 0 ? stochastic + apart : 0};
+  return {corrected(hyper.beta1), corrected(hyper.beta2), hyper.learning_rate,
+          stochastic != 0 ? stochastic + apart : 0};
 }
 
-void update(const Queue& q, OptimizerKind kind, const host::Hyper& hyper, int64_t step_number,
+void update(const Queue& q, OptimizerKind kind, const Hyper& hyper, int64_t step_number,
             const host::Parameters& p, std::span<const View> slots, const float* maps,
             std::uint64_t stochastic, const StepNumbers* now) {
   const StepNumbers numbers = step_numbers(hyper, step_number, stochastic);

@@ -50,7 +50,7 @@ TEST_CASE("every optimizer is its host twin over three steps, with and without a
       State b = a;
       Device device;
       for (std::int64_t step = 1; step <= 3; ++step) {
-        const host::Hyper hyper = host::default_hyper(o.kind);
+        const exec::Hyper hyper = exec::default_hyper(o.kind);
         const auto va = a.views(), vb = b.views();
         cuda::update(device.queue(), o.kind, hyper, step, a.parameters(has_master, n), va,
                      device.maps());
@@ -79,7 +79,7 @@ TEST_CASE("stochastic rounding goes to a neighbour, and to the value on average"
   p.weight = weight;
   p.gradient = gradient;
   p.n = n;
-  const host::Hyper hyper{.learning_rate = 1.0};
+  const exec::Hyper hyper{.learning_rate = 1.0};
   Buffer to_nearest = weight;
   cuda::update(device.queue(), OptimizerKind::sgd, hyper, 1, p, {}, nullptr, 77);
   device.wait();

@@ -4,6 +4,8 @@
 #include "tests/unit/kernels/support.hpp"
 
 using namespace kernel_tests;
+using exec::default_hyper;
+using exec::Hyper;
 using planner::OptimizerKind;
 
 namespace {

@@ -16,6 +16,23 @@ TEST_CASE("a run record comes back from its file as it was") {
   CHECK(read->loss == std::vector{10.5, 10.25});
 }
 
+TEST_CASE("a run's file has the learning rate of each step, and an older file has none") {
+  exec::RunRecord run = sample_run();
+  run.training->warmup_steps = 4;
+  run.training->decay = exec::Decay::linear;
+  run.training->decay_steps = 100;
+  run.training->learning_rate_end = 1e-5;
+  const std::string text = exec::to_json_text(run);
+  const core::Json file = core::parse_json(text, "run.json").value();
+  REQUIRE(file.find("learning_rate")->items().size() == 2);
+  CHECK(file.find("learning_rate")->items()[1].as_double() == 0.0005);
+  const exec::RunRecord read = exec::parse_run(text, "run.json").value();
+  CHECK(exec::to_json_text(read) == text);
+  CHECK(read.training->rate_at(99) == run.training->rate_at(99));
+  run.training.reset();
+  CHECK_FALSE(exec::parse_run(exec::to_json_text(run), "run.json").value().training);
+}
+
 TEST_CASE("what NCCL ran comes back from a run's file, and an older file has none") {
   exec::RunRecord run = reports_test::sample_run();
   run.communication[0].library = {{"nvls", "simple", 16, 7, core::Bytes(100), core::Bytes(10),

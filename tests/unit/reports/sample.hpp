@@ -78,6 +78,7 @@ inline exec::RunRecord sample_run() {
   run.ranks = 8;
   run.steps = 2;
   run.loss = {10.5, 10.25};
+  run.training = exec::default_training(plan.job.optimizer);
   for (std::size_t i = 0; i < program::kTerms; ++i)
     run.memory.terms[i] = plan.chosen->memory.worst.terms[i];
   run.memory.live = core::gib(21);
