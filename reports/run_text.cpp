@@ -28,6 +28,12 @@ std::string loss_text(const RunRecord& r, TextStyle style) {
   return wrapped(text, 2, 4, style);
 }
 
+std::string data_text(const RunRecord& r, TextStyle style) {
+  const auto data = r.environment.find("data");
+  if (data == r.environment.end()) return "";
+  return wrapped("data: " + data->second, 2, 4, style);
+}
+
 std::string training_text(const RunRecord& r, TextStyle style) {
   if (!r.training) return "";
   return wrapped(std::string(planner::optimizer(r.job.optimizer).name) + " with " +
@@ -97,7 +103,7 @@ std::string run_text(const RunRecord& r, TextStyle style) {
     text += wrapped("planned for " + other->planned_for + ": times are not comparable", 2, 4,
                     style);
   if (r.emulated_links) text += "  links are emulated\n";
-  text += loss_text(r, style) + training_text(r, style);
+  text += data_text(r, style) + loss_text(r, style) + training_text(r, style);
   text += wrapped(fmt::format("step {} median (p10 {}, p90 {})", known(r.time.step_median),
                               known(r.time.step_p10), known(r.time.step_p90)),
                   2, 4, style);

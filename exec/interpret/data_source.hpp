@@ -14,8 +14,9 @@ namespace exec {
 
 class DataSource {
  public:
-  // Synthetic data that can be learnt: tokens follow an affine rule with one random bit; features
-  // are normal, their targets a fixed function of them.
+  // Synthetic data that can be learnt in a few steps: at most 64 tokens of the vocabulary follow an
+  // affine rule with one random bit (loss ln 2); features are normal, their targets a fixed
+  // function of them.
   static DataSource synthetic(const models::ModelSpec& spec, std::int64_t seq_len,
                               std::uint64_t seed);
   // A token file: llm.c's .bin (header of 256 i32: magic 20240520, version 1, count; then u16; or
@@ -26,7 +27,10 @@ class DataSource {
   static core::Result<DataSource> open(const std::string& path, const models::ModelSpec& spec,
                                        std::int64_t seq_len, std::uint64_t seed);
 
-  // What tells this data from other data: "synthetic", or the length and checksum of the tokens.
+  // For people: what it is, and where it is synthetic what can be learnt.
+  std::string described() const;
+  // What tells this data from other data: "synthetic" and how, or the length and checksum of the
+  // tokens.
   std::string identity() const;
 
   // Tokens of sample `sample` (counted over all steps) at [0, n) + shift; shift 1: the targets.

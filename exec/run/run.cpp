@@ -235,7 +235,7 @@ class Run {
     platform_.describe(
         r, options_.processes != nullptr ? RanksAre::processes : RanksAre::threads);
     r.environment["seed"] = std::to_string(options_.seed);
-    r.environment["data"] = options_.data == "synthetic" ? "synthetic" : "file";
+    r.environment["data"] = data_.described();
     if (options_.links) r.environment["links"] = "emulated: " + to_text(*options_.links);
     if (options_.processes != nullptr) note(*options_.processes, r.environment);
     if (options_.platform != nullptr)
