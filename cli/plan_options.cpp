@@ -90,6 +90,15 @@ double imbalance(const PlanOptions& options, const models::ModelSpec& model,
   return 1;
 }
 
+double clip_of(const PlanOptions& options, core::Problems& problems) {
+  if (!options.clip) return 0;
+  const auto value = parse_decimal(*options.clip);
+  if (value && *value >= 0 && *value <= planner::kMostClip) return *value;
+  problems.push_back({"--clip", fmt::format("a norm from 0 (no limit) to {:g}", planner::kMostClip),
+                      fmt::format("\"{}\"", *options.clip), "write 1 as most recipes do"});
+  return 0;
+}
+
 void read_fp8_tensors(const PlanOptions& options, planner::Job& job, core::Problems& problems) {
   const bool given = options.fp8_scaling || options.fp8_tensors;
   if (given && job.precision != core::DType::f8)
@@ -134,6 +143,7 @@ planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model
   const auto recipes = planner::recipe_names();
   choose(options.recipe, "--recipe", {recipes.begin(), recipes.end()}, job.recipe, problems);
   job.expert_imbalance = imbalance(options, model, problems);
+  job.clip = clip_of(options, problems);
   if (options.framework) job.framework = *options.framework;
   core::DType reduce{};
   choose(options.reduce_dtype, "--reduce-dtype", core::dtype_from_name,
@@ -270,6 +280,8 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
                "framework whose behaviour is predicted (native)");
   options.text("--expert-imbalance", p.expert_imbalance, "X",
                "rows of the busiest expert rank, by those of an equal share (1)");
+  options.text("--clip", p.clip, "NORM",
+               "scale gradients down to this norm of all of them (0: no limit)");
   options.text("--mtp", p.mtp, "N",
                "modules for multi-token prediction to train (the model's, where --framework can)");
   options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "number type in which gradients are sent");

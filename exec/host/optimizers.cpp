@@ -5,6 +5,7 @@
 #include "exec/host/convert.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/quantise.hpp"
+#include "exec/host/row_sum.hpp"
 #include "exec/host/vector_math.hpp"
 
 namespace exec::host {
@@ -33,6 +34,7 @@ struct Factors {
 template <class T>
 struct Rules {
   Factors<T> f;
+  T scale = 1;                         // of gradients
 
   T sgd(T w, T g) const { return w - f.lr * g; }
   T momentum(T w, T g, T& m) const {
@@ -149,6 +151,10 @@ void update_chunk(OptimizerKind kind, const Rules<T>& rule, const Parameters& p,
   const View master = p.master ? p.master : p.weight;
   load(master.at(first), n, c.w);
   load(p.gradient.at(first), n, c.g);
+  if (p.squares != nullptr) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) c.g[i] *= rule.scale;
+  }
   const bool packed = kind == OptimizerKind::adam8bit;
   if constexpr (std::is_same_v<T, float>) {
     if (packed) unpack(slots, first, n, c);
@@ -178,6 +184,15 @@ void check_slots(OptimizerKind kind, std::span<const View> slots, core::DType ar
 
 }  // namespace
 
+double clip_scale(double squares, double clip) {
+  constexpr double kEpsilon = 1e-6;
+  return std::min(1.0, clip / (std::sqrt(squares) + kEpsilon));
+}
+
+double sum_of_squares(View x, std::int64_t n) {
+  return row_sum<double>(n, [](double v) { return v * v; }, x);
+}
+
 void update(OptimizerKind kind, const Hyper& hyper, std::int64_t step, const Parameters& p,
             std::span<const View> slots) {
   PLANNER_CHECK(step >= 1, "steps count from 1");
@@ -185,7 +200,8 @@ void update(OptimizerKind kind, const Hyper& hyper, std::int64_t step, const Par
   check_slots(kind, slots, arithmetic);
   const std::int64_t stride = kind == OptimizerKind::adam8bit ? kQuantBlock : kChunk;
   with_compute_type(arithmetic, [&]<class T>() {
-    const Rules<T> rule{Factors<T>(hyper, step)};
+    const double scale = p.squares != nullptr ? clip_scale(*p.squares, p.clip) : 1.0;
+    const Rules<T> rule{Factors<T>(hyper, step), static_cast<T>(scale)};
     for (std::int64_t first = 0; first < p.n; first += stride) {
       update_chunk(kind, rule, p, slots, first, std::min(stride, p.n - first));
     }

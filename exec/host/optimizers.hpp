@@ -19,7 +19,15 @@ struct Parameters {
   View gradient;
   std::int64_t n = 0;
   bool decays = false;      // weight decay applies
+  // Gradients are scaled down to a norm of all of them (clip_scale), before anything else.
+  const double* squares = nullptr;  // of that norm; null: gradients stay as they are
+  double clip = 0;
 };
+
+// The factor of gradients: min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ has it.
+double clip_scale(double squares, double clip);
+// |x|^2 of n elements, in f64; the same for any type that holds these numbers.
+double sum_of_squares(View x, std::int64_t n);
 
 // One step (`step` counts from 1). slots: the m-like ones, then the v-like ones:
 //   sgd none; momentum m; adagrad, rmsprop s; adadelta E[g^2], E[dx^2]; adam, adamw m, v;

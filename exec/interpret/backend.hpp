@@ -84,6 +84,8 @@ class Backend {
   virtual void dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
                           const Operand& matrix) = 0;
   virtual void update(Stream stream, const Update& update) = 0;
+  // *sum += |x|^2 of n elements; sum lies in the range of this rank's buffers.
+  virtual void add_squares(Stream stream, host::View x, std::int64_t n, double* sum) = 0;
   virtual void copy(Stream stream, const RowCopy& copy) = 0;
   // For communicators that are called for this stream; lives as long as the backend.
   virtual MessageMemory& messages(Stream stream) = 0;

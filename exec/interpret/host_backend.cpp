@@ -70,6 +70,9 @@ class HostBackend final : public Backend {
   void update(Stream, const Update& u) override {
     host::update(u.kind, u.hyper, u.step, u.parameters, u.slots);
   }
+  void add_squares(Stream, host::View x, std::int64_t n, double* sum) override {
+    *sum += host::sum_of_squares(x, n);
+  }
   void copy(Stream, const RowCopy& c) override {
     for (std::size_t r = 0; r < c.rows && c.width > 0; ++r)
       std::memcpy(c.to + r * c.to_pitch, c.from + r * c.from_pitch, c.width);

@@ -269,6 +269,7 @@ void Interpreter::put_state() {
 
 void Interpreter::account(const Action& a, double seconds) {
   switch (a.kind) {
+    case ActionKind::square_sum:
     case ActionKind::optimizer:
       times_.optimizer += seconds;
       return;
@@ -304,6 +305,8 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
     case ActionKind::accumulate:
       if (a.op != program::kNone) return add_keys(a, args[0], args[1]);
       return backend_->add_into(a.stream, args[0], args[1]);
+    case ActionKind::square_sum:
+      return square_sum(a, call, args);
     case ActionKind::optimizer:
       return optimizer(a, call, args);
     case ActionKind::fence:

@@ -137,6 +137,10 @@ class Interpreter {
   std::int64_t first_sample(const program::Call& call) const;
   void load(const program::Action& action, const program::Call& call, const Operand& into);
   void load_tokens(std::int64_t sample, int shift, std::span<std::int32_t> into);
+  void square_sum(const program::Action& action, const program::Call& call,
+                  const std::vector<Operand>& args);
+  template <class Visit>
+  void for_own_parameters(const program::Call& call, std::int64_t elements, Visit&& visit) const;
   void optimizer(const program::Action& action, const program::Call& call,
                  const std::vector<Operand>& args);
   void transfer(const program::Action& action, const program::Call& call,

@@ -7,6 +7,7 @@
 #include "exec/communicator/channels.hpp"
 #include "exec/host/optimizers.hpp"
 #include "exec/interpret/interpreter.hpp"
+#include "sim/program/norm.hpp"
 #include "sim/program/traffic.hpp"
 #include "sim/program/turns.hpp"
 
@@ -223,16 +224,44 @@ void Interpreter::collective(const Action& a, Communicator& c, const Call& call,
   }
 }
 
-// {weight, gradient, [master], slots..., scales...}: parameter by parameter, since weight decay
-// applies to matrices alone; block-quantised optimizers take the whole range (they do not decay).
+// visit(parameter, at, n): n of its elements, which begin `at` elements into this rank's part of
+// the call's span, of `elements` in all.
+template <class Visit>
+void Interpreter::for_own_parameters(const Call& call, std::int64_t elements,
+                                     Visit&& visit) const {
+  const program::Span& span = class_.spans[call.layer];
+  const std::int64_t begin =
+      span.offset + std::min(span.part_of(part_) * span.shard_elements, span.elements);
+  for (const program::PlacedParameter& p : class_.parameters) {
+    if (!p.trained) continue;
+    const std::int64_t lo = std::max(begin, p.offset);
+    const std::int64_t hi = std::min(begin + elements, p.offset + p.parameter.elements);
+    if (lo < hi) visit(p, lo - begin, hi - lo);
+  }
+}
+
+// Each gradient is counted by one of the ranks that have it.
+void Interpreter::square_sum(const Action& a, const Call& call, const std::vector<Operand>& args) {
+  for_own_parameters(call, args[0].elements,
+                     [&](const program::PlacedParameter& p, std::int64_t at, std::int64_t n) {
+                       if (!program::counts_in_norm(context_.program, class_, rank_, p)) return;
+                       backend_->add_squares(a.stream, view(args[0]).at(at), n,
+                                             static_cast<double*>(args[1].data));
+                     });
+}
+
+// {weight, gradient, [master], slots..., scales..., [squares of the norm]}: parameter by parameter,
+// since weight decay applies to matrices alone; block-quantised optimizers take the whole range
+// (they do not decay).
 void Interpreter::optimizer(const Action& a, const Call& call,
                             const std::vector<Operand>& args) {
   const auto& spec = context_.program.optimizer;
   const auto kind = spec.kind;
   const std::int64_t number = update_number(call);
   const Hyper hyper = training_.at(step_of_update(number));
-  const program::Span& span = class_.spans[call.layer];
   const std::size_t first_slot = spec.has_master ? 3 : 2;
+  const bool clips = (a.flags & program::kClips) != 0;
+  const std::size_t past_slots = args.size() - (clips ? 1 : 0);
   const auto update = [&](std::int64_t at, std::int64_t n, bool decays) {
     host::Parameters p;
     p.weight = view(args[0]).at(at);
@@ -240,20 +269,18 @@ void Interpreter::optimizer(const Action& a, const Call& call,
     if (spec.has_master) p.master = view(args[2]).at(at);
     p.n = n;
     p.decays = decays;
+    if (clips) p.squares = static_cast<const double*>(args.back().data);
+    p.clip = context_.program.clip;
     std::vector<host::View> slots;
-    for (std::size_t i = first_slot; i < args.size(); ++i) slots.push_back(view(args[i]).at(at));
+    for (std::size_t i = first_slot; i < past_slots; ++i) slots.push_back(view(args[i]).at(at));
     backend_->update(a.stream, {kind, hyper, number, p, slots});
   };
   const std::int64_t n = args[0].elements;
   if (kind == planner::OptimizerKind::adam8bit) return update(0, n, false);
-  const std::int64_t begin =
-      span.offset + std::min(span.part_of(part_) * span.shard_elements, span.elements);
-  for (const program::PlacedParameter& p : class_.parameters) {
-    if (!p.trained) continue;
-    const std::int64_t lo = std::max(begin, p.offset);
-    const std::int64_t hi = std::min(begin + n, p.offset + p.parameter.elements);
-    if (lo < hi) update(lo - begin, hi - lo, p.parameter.decays);
-  }
+  for_own_parameters(call, n,
+                     [&](const program::PlacedParameter& p, std::int64_t at, std::int64_t count) {
+                       update(at, count, p.parameter.decays);
+                     });
 }
 
 }  // namespace exec

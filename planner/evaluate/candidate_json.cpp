@@ -151,6 +151,7 @@ Json to_json(const Job& job) {
                               {"fp8_scaling", job.fp8_scaling}});
   if (job.mtp_layers > 0) object.set("mtp_layers", job.mtp_layers);
   if (job.expert_imbalance != 1) object.set("expert_imbalance", job.expert_imbalance);
+  if (job.clip > 0) object.set("clip", job.clip);
   if (!job.fp8_tensors.empty()) object.set("fp8_tensors", Json::array_of(job.fp8_tensors));
   object.set("reduce_dtype", job.reduce_dtype ? Json(core::name(*job.reduce_dtype)) : Json());
   return object;

@@ -198,6 +198,7 @@ Job read_job(JsonReader reader) {
   reader.optional("fp8_tensors", job.fp8_tensors);
   reader.optional("mtp_layers", job.mtp_layers, core::IntRange{0, models::kMaxMtpLayers});
   reader.optional("expert_imbalance", job.expert_imbalance, core::NumberRange{1, kMostImbalance});
+  reader.optional("clip", job.clip, core::NumberRange{0, kMostClip});
   std::string reduce;
   if (reader.optional("reduce_dtype", reduce)) {
     job.reduce_dtype = core::dtype_from_name(reduce);

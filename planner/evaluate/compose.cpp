@@ -79,7 +79,9 @@ static Composition pipelined(const program::Program& program,
   const bool flush = flushes(shape.schedule);
   const std::int64_t joined =
       !flush && program.accumulation.tied_apart ? joined_wait(chunks, links) : 0;
-  if (flush && program.accumulation.tied_apart &&
+  if (program.clip > 0)
+    join_all(spans);
+  else if (flush && program.accumulation.tied_apart &&
       program.mesh.group_size(program::Group::data) > 1)
     spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
   Composition c;

@@ -188,6 +188,12 @@ std::vector<PassSpan> played_spans(std::span<const program::Schedule> ranks,
   return Play(ranks, chunks, links).run();
 }
 
+void join_all(std::span<PassSpan> ranks) {
+  const auto end = [](const PassSpan& span) { return span.end; };
+  const std::int64_t last = std::ranges::max(ranks, {}, end).end;
+  for (PassSpan& span : ranks) span = {0, last};
+}
+
 Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk,
                  std::int64_t message) {
   const auto all = static_cast<std::size_t>(ranks.front().chunks) * ranks.size();

@@ -35,6 +35,10 @@ std::vector<PassSpan> played_spans(std::span<const program::Schedule> ranks,
                                    std::span<const PassTimes> chunks,
                                    std::span<const std::int64_t> links);
 
+// Where all ranks wait for each other after their last passes, as for a norm of all gradients: they
+// all begin the next step when the last one is done.
+void join_all(std::span<PassSpan> ranks);
+
 struct Idle {
   std::int64_t makespan = 0;           // of a step that begins and ends with all ranks at rest
   std::int64_t period = 0;             // of the rank with most idle time, step after step

@@ -63,7 +63,7 @@ std::int64_t message_waits(const Strategy& strategy, const PassTimes& rank,
 std::int64_t slack(const Strategy& strategy, std::int64_t before);
 
 // Idle picoseconds of a step. joined_at_end: the ends of the pipeline sum tied gradients after
-// their last pass. REQUIRES: p > 1, a schedule but none and naive.
+// their last pass, or all ranks the norm of theirs. REQUIRES: p > 1, a schedule but none and naive.
 std::int64_t bubble(const Strategy& strategy, const PassTimes& rank, bool joined_at_end);
 
 }  // namespace planner

@@ -110,6 +110,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   p.seq_len = job.seq_len;
   p.global_batch = job.global_batch;
   p.statistic_type = recipe->statistic;
+  p.clip = job.clip;
 
   stage::Stage stage;
   stage.policy = policy;

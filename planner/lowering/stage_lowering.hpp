@@ -72,6 +72,7 @@ class StageLowering {
   std::uint16_t tied_block();
   bool reduces_tied_early() const;
   std::uint16_t join_tied_block();
+  void build_norm(program::Routine& routine);
   std::uint16_t update_block(bool experts);
   std::uint16_t close_staging_block();
   std::uint16_t partial_block(int unit);
@@ -197,7 +198,7 @@ class StageLowering {
       materialise_blocks_;                           // template or -1 - unit, experts
   std::map<std::string, std::uint16_t> blocks_;      // one-off blocks by name
   std::vector<std::uint16_t> slot_buffers_, scale_buffers_;
-  std::uint16_t update_copies_ = program::kNone;
+  std::uint16_t update_copies_ = program::kNone, norm_ = program::kNone;
   std::uint16_t x_ = program::kNone, d_ = program::kNone, stage_output_ = program::kNone;
   std::uint16_t staging_ = program::kNone, sum_ = program::kNone, master_ = program::kNone;
   std::uint16_t ready_ = program::kNone, reduced_ = program::kNone, gathered_ = program::kNone;

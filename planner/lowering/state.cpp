@@ -45,7 +45,7 @@ void StageLowering::declare_state() {
       .sizes = sizes_of(layout_, frozen_parts(stage_)), .layers = stage_.layers,
       .boundary = stage_.graph->boundary_elements(0) * stage_.samples,
       .training = stage_.training(), .last = stage_.last, .serves = stage_.serves,
-      .apart = stage_.apart});
+      .apart = stage_.apart, .clips = stage_.job->clip > 0});
   for (const stage::StateBuffer& b : state) declare(b);
   class_.weights_buffer = state_.weights;
   class_.frozen_buffer = state_.frozen;
@@ -77,6 +77,7 @@ void StageLowering::declare(const stage::StateBuffer& of) {
     case StateKind::quantised: state_.quantised = at; break;
     case StateKind::gradients: state_.gradients = at; break;
     case StateKind::loss: state_.loss = at; break;
+    case StateKind::norm: norm_ = at; break;
     case StateKind::server_weights: class_.server_weights_buffer = at; break;
     case StateKind::master: master_ = at; break;
     case StateKind::moment: slot_buffers_.push_back(at); break;

@@ -11,6 +11,7 @@
 #include "core/check.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/lowering/stage_lowering.hpp"
+#include "planner/stage/norm.hpp"
 #include "planner/strategy/schedules.hpp"
 
 namespace planner::lowering {
@@ -183,6 +184,10 @@ void StageLowering::emit_update(Stream stream, View gradient) {
   for (std::uint16_t b : slot_buffers_) e.args.push_back(shard(b));
   for (std::uint16_t b : scale_buffers_)
     e.args.push_back(ranged(constant_view(b), Range::span_scales));
+  if (norm_ != program::kNone) {
+    e.args.push_back(constant_view(norm_));
+    e.flags = program::kClips;
+  }
   builder_.emit(e);
   if (apart) copy(stream, weights, weight_range());
 }
@@ -240,6 +245,28 @@ std::uint16_t StageLowering::join_tied_block() {
   builder_.begin("join_tied");
   builder_.fence(Stream::compute, {{single_event(tied_summed_), false}}, nullptr);
   return builder_.end();
+}
+
+// The square of the norm of all gradients, once they are complete: that of the own ones, then its
+// sums over ranks. The update waits for it.
+void StageLowering::build_norm(program::Routine& routine) {
+  if (norm_ == program::kNone) return;
+  const View norm = constant_view(norm_);
+  builder_.begin("norm.begin");
+  builder_.emit({.kind = ActionKind::zero, .args = {norm}});
+  call(routine, builder_.end());
+  builder_.begin("norm");
+  builder_.emit({.kind = ActionKind::square_sum, .args = {gradient_range(), norm}});
+  const std::uint16_t own = builder_.end();
+  for (std::size_t s = 0; s < layout_.spans.size(); ++s)
+    if (layout_.spans[s].elements > 0) call(routine, own, static_cast<int>(s));
+  builder_.begin("reduce_norm");
+  for (const program::Group group : stage::norm_groups(*stage_.strategy, divides_experts_)) {
+    const Transfer t = over(group, Collective::all_reduce, program::Algorithm::ring, Traffic::norm,
+                            core::DType::f64);
+    builder_.emit({.kind = ActionKind::collective, .args = {norm}, .op = builder_.transfer(t)});
+  }
+  call(routine, builder_.end());
 }
 
 std::uint16_t StageLowering::update_block(bool experts) {
@@ -327,6 +354,7 @@ void StageLowering::build_end() {
       call(end, partial_block(static_cast<int>(u)), static_cast<int>(u));
   if (layout_.tied_span >= 0 && (stage_.first || stage_.last))
     call(end, reduces_tied_early() ? join_tied_block() : tied_block(), layout_.tied_span);
+  build_norm(end);
   const std::uint16_t update = update_block(false);
   const std::uint16_t experts = divides_experts_ ? update_block(true) : program::kNone;
   for_spans([&](int s) { return holds_experts(s) ? experts : update; });

@@ -83,6 +83,7 @@ inline constexpr std::array<std::string_view, 3> kFp8Tensors{"dispatch", "activa
                                                              "attention_output"};
 
 inline constexpr double kMostImbalance = 64;  // of Job::expert_imbalance
+inline constexpr double kMostClip = 1e9;      // of Job::clip
 
 struct Job {
   Mode mode = Mode::train;
@@ -108,6 +109,8 @@ struct Job {
   // Of mixtures: rows of the busiest expert rank, by those of an equal share.
   double expert_imbalance = 1;
   std::optional<core::DType> reduce_dtype;  // of gradients on the wire; default: gradient type
+  // Greatest norm of all gradients of a step: greater ones are scaled down to it. 0: any.
+  double clip = 0;
 
   friend bool operator==(const Job&, const Job&) = default;
 };

@@ -63,6 +63,8 @@ void complete(const Request& request, Plan& plan) {
   }
   assume(fmt::format("recipe {}, optimizer {}, attention {}, framework {}", plan.job.recipe,
                      optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
+  if (plan.job.clip > 0)
+    assume(fmt::format("gradients are scaled down to a norm of {:g}, as asked for", plan.job.clip));
   for (const std::string& text : request.constraints.texts())
     assume(fmt::format("{}{}", kAskedFor, text));
   if (request.stale) assume(std::string(kStaleAllowed));

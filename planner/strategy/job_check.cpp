@@ -89,6 +89,8 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
   need(job.quantization == "none" || job.lora_rank > 0 || job.mode == Mode::inference,
        "--quantization", "none where all weights train", quoted(job.quantization),
        "add --lora-rank 16: codes are for weights that do not change");
+  need(job.clip == 0 || job.mode != Mode::inference, "--clip", "a job that trains", "inference",
+       "leave it out: there are no gradients");
   need(job.global_batch >= 1, "--global-batch", "at least 1 sample",
        fmt::format("{}", job.global_batch), "");
   return problems;

@@ -39,6 +39,7 @@ class Rules {
     partial_gradients();
     add_expert_problems(spec_, job_, s_, failures_);
     add_split_problems(spec_, s_, failures_);
+    clipping();
     not_lowered();
     return std::move(problems_);
   }
@@ -327,6 +328,17 @@ class Rules {
     NEED(!partial || s_.grad_sync != GradSync::parameter_server, "grad_sync",
          "auto, ring, tree or naive_all_reduce with sequence_parallel, or with LoRA and tensor > 1",
          "parameter_server");
+  }
+
+  // The norm of all gradients must be known before the first of them is used.
+  void clipping() {
+    if (job_.clip == 0) return;
+    NEED(s_.grad_sync != GradSync::parameter_server, "grad_sync",
+         "auto, ring, tree or naive_all_reduce with --clip", "parameter_server",
+         "a server updates its part without the norm of the others: leave --clip out");
+    NEED(schedule_def(s_.schedule).flushes, "schedule",
+         "a schedule that flushes with --clip", Phrase(name(s_.schedule)),
+         "it updates while gradients of the step are under way: pin schedule=1f1b");
   }
 
   // Values of the vocabulary that this version does not lower.

@@ -248,6 +248,7 @@ class Job(Record):
     fp8_tensors: list[str] | None = None
     mtp_layers: int | None = None
     expert_imbalance: float | None = None
+    clip: float | None = None
 
 
 @_record

@@ -37,6 +37,8 @@ def plan(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
+    # scale gradients down to this norm of all of them (0: no limit)
+    clip: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -88,6 +90,8 @@ def sweep(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
+    # scale gradients down to this norm of all of them (0: no limit)
+    clip: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -140,6 +144,8 @@ def min_gpus(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
+    # scale gradients down to this norm of all of them (0: no limit)
+    clip: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -193,6 +199,8 @@ def max_batch(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
+    # scale gradients down to this norm of all of them (0: no limit)
+    clip: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -330,6 +338,8 @@ def import_(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
+    # scale gradients down to this norm of all of them (0: no limit)
+    clip: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -382,6 +392,8 @@ def explain(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
+    # scale gradients down to this norm of all of them (0: no limit)
+    clip: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent

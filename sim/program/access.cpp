@@ -43,8 +43,12 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
     case ActionKind::cast:
     case ActionKind::dequantise:
     case ActionKind::copy:
-    case ActionKind::accumulate: return 2;
-    case ActionKind::optimizer: return 1u | from(2, a);
+    case ActionKind::accumulate:
+    case ActionKind::square_sum: return 2;
+    case ActionKind::optimizer: {
+      const bool clips = (a.flags & kClips) != 0;
+      return (1u | from(2, a)) & ~(clips ? from(a.arg_count - std::size_t{1}, a) : 0);
+    }
     case ActionKind::collective:
       if (k.transfers[a.op].collective == Collective::reduce_scatter) return from(0, a);
       return from(a.arg_count - std::size_t{1}, a);

@@ -198,6 +198,7 @@ const char* name_of(Group group) {
     case Group::expert: return "expert";
     case Group::expert_data: return "expert_data";
     case Group::expert_shard: return "expert_shard";
+    case Group::pipeline: return "pipeline";
   }
   return "";
 }

@@ -60,6 +60,7 @@ int Mesh::group_size(Group group) const {
     case Group::expert: return expert;
     case Group::expert_data: return data / expert_data_ranks();
     case Group::expert_shard: return std::max(1, shard_group / expert_data_ranks());
+    case Group::pipeline: return pipeline;
   }
   return 1;
 }
@@ -81,7 +82,8 @@ int Mesh::in_node(Group group, int ranks_per_node) const {
       return count(data_stride * std::min(expert_data_ranks(), shard_group));
     case Group::embedding: return count(stride(Axis::pipeline) * std::max(1, pipeline - 1));
     case Group::next:
-    case Group::previous: return count(stride(Axis::pipeline));
+    case Group::previous:
+    case Group::pipeline: return count(stride(Axis::pipeline));
   }
   return 1;
 }
@@ -126,6 +128,9 @@ std::vector<int> Mesh::members(Group group, int rank_id) const {
       add();
       if (pipeline > 1) c.pipeline = pipeline - 1, add();
       break;
+    case Group::pipeline:
+      for (c.pipeline = 0; c.pipeline < pipeline; ++c.pipeline) add();
+      break;
     case Group::next:
       PLANNER_CHECK(pipeline > 1);
       add();
@@ -159,6 +164,7 @@ int Mesh::index(Group group, int rank_id) const {
     case Group::expert_data: return c.data / expert_data_ranks();
     case Group::expert_shard:
       return c.data % shard_group / std::min(expert_data_ranks(), shard_group);
+    case Group::pipeline: return c.pipeline;
   }
   return 0;
 }

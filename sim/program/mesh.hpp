@@ -30,8 +30,9 @@ enum class Group : std::uint8_t {
   expert,
   expert_data,   // the ranks of data that hold the same experts
   expert_shard,  // those of them in one shard group
+  pipeline,   // same data and tensor coordinate
 };
-inline constexpr std::size_t kGroups = 11;
+inline constexpr std::size_t kGroups = 12;
 
 class GroupSet {
  public:

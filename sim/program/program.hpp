@@ -25,7 +25,6 @@
 // and after it `finish` gives back what is still held. Micro-batches are numbered through the run.
 // The weights have several versions, one for each of the latest steps (Buffer::share): the update
 // of a step writes the version that its own micro-batches read, which nobody reads any more.
-//
 // Immutable after lowering; thread-safe to read.
 
 #include <cstdint>
@@ -77,7 +76,8 @@ enum class ActionKind : std::uint8_t {
   accumulate,       // args {from, into}: into += from, rounded to into's type
   dequantise,       // args {codes and constants of one matrix, matrix}
   copy,             // args {from, to}: host and device, of one type; op: index into transfers
-  optimizer,        // args {weight, gradient, [master], slots...}: one flat range
+  square_sum,       // args {gradients, sum}: sum += |gradients|^2 of those that this rank counts
+  optimizer,        // args {weight, gradient, [master], slots..., [sum]}: one flat range
   collective,       // args {buffer} or {shard, full}; op: index into transfers
   send,             // args {buffer}; op: index into transfers
   receive,          // args {buffer}; op: index into transfers
@@ -91,6 +91,7 @@ std::string_view name(ActionKind kind);
 enum ActionFlag : std::uint8_t {
   kAccumulate = 1,             // the output gradient adds to what is there
   kSkipFirstMicroBatch = 2,    // not issued when the call's micro-batch is 0
+  kClips = 4,                  // an optimizer's last argument is the square of the gradients' norm
 };
 
 // Which layer instance of a buffer or event: a stated one, or the call's (layer, unit or span).
@@ -362,9 +363,7 @@ void for_each_routine(const RankClass& k, Visit&& visit) {
 
 // Whether any of its actions is on this stream.
 bool uses(const RankClass& rank_class, Stream stream);
-struct ResolvedRange {
-  std::int64_t offset = 0, elements = 0;  // within the instance
-};
+struct ResolvedRange { std::int64_t offset = 0, elements = 0; };  // within the instance
 // `part`: this rank's index among those that share a span (Program::part_of). The last chunks of a
 // span that does not divide are shorter, perhaps empty; padding travels but is not stored in flat
 // spaces.
@@ -388,6 +387,7 @@ struct Program {
   core::DType statistic_type{};
   Accumulation accumulation;
   OptimizerSpec optimizer;
+  double clip = 0;                     // greatest norm of all gradients; 0: any (Job::clip)
 
   // Class of a rank: its stage, and whether it serves.
   int class_of(int rank) const;

@@ -307,6 +307,25 @@ TEST_CASE("every optimizer trains on its shard what the host's trains") {
   }
 }
 
+TEST_CASE("gradients that are scaled down to a norm of all of them train what one rank trains") {
+  const auto check_clipped = [](const Strategy& s, const char* recipe = "fp64",
+                                const Bounds& bounds = kDouble) {
+    Job job = tiny_job(tiny_gpt(), 12, recipe);
+    job.clip = 0.05;                   // less than any norm here
+    check(tiny_gpt(), job, s, bounds);
+  };
+  for (const char* recipe : {"fp32", "megatron"})
+    check_clipped(strategy(1, 12, 3), recipe, recipe[0] == 'f' ? kFloat : kHalf);
+  check_clipped(strategy(3, 12, 2));
+  for (const Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
+    check_clipped(mesh(2, 3, 2, z));
+  check_clipped(strategy(4, 12, 1, sharded(Sharding::zero3, 2)));
+  check_clipped(strategy(1, 12, 2, stages(2, Schedule::zb_h2)));
+  Strategy s = strategy(2, 12, 2, sharded(Sharding::zero1));
+  s.offload = {"optimizer"};
+  check_clipped(s);
+}
+
 TEST_CASE("a device that fails ends every rank with its words, and nothing stays behind") {
   using cuda::FailureKind;
   const auto kinds = {FailureKind::out_of_memory, FailureKind::launch, FailureKind::device};

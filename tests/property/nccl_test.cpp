@@ -111,6 +111,16 @@ TEST_CASE("adapters over NCCL train what threads train") {
   check(tiny_gpt(2), job, strategy(2, 12, 1, ring));
 }
 
+TEST_CASE("the norm of all gradients over NCCL is that of threads") {
+  Job job = job_of(tiny_gpt(2));
+  job.clip = 0.05;                     // less than any norm here
+  for (const bool own : {false, true}) {
+    check(tiny_gpt(2), job, mesh(2, 2, 1, Sharding::zero1), own);
+    check(tiny_gpt(2), job, mesh(1, 2, 2), own);
+    check(tiny_gpt(2), job, strategy(4, 12, 1, sharded(Sharding::zero3, 2)), own);
+  }
+}
+
 TEST_CASE("ranks train over NCCL where a GPU runs one call after another, sends beside") {
   const Words serial("serial=2");
   check(strategy(3, 12, 2, sharded(Sharding::zero3)));

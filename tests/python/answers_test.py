@@ -141,7 +141,7 @@ class Fields(unittest.TestCase):
                     planner.plan("gpt2-1.5b", gpus=8, framework="fsdp2"),
                     planner.plan("llama3-8b", gpus=8, gpu="rtx3090"), self.without_answer(),
                     planner.plan("mixtral-8x7b", gpus=64, gpu="h100", precision="fp8", mtp=1,
-                                 fp8_tensors="dispatch", expert_imbalance=1.2)):
+                                 fp8_tensors="dispatch", expert_imbalance=1.2, clip=1)):
                 look(answer)
         return keys
 

@@ -235,6 +235,10 @@ void CudaBackend::update(Stream stream, const exec::Update& u) {
                device_.stochastic, recording_.open ? recording_.numbers : nullptr);
 }
 
+void CudaBackend::add_squares(Stream stream, host::View x, std::int64_t n, double* sum) {
+  cuda::add_squares(queue(stream), sum, x, n);
+}
+
 void CudaBackend::copy(Stream stream, const RowCopy& c) {
   if (c.width > 0 && c.rows > 0) api_.copy(c, queue(stream).stream);
 }

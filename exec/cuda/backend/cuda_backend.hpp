@@ -68,6 +68,7 @@ class CudaBackend final : public Backend {
   void dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
                   const Operand& matrix) override;
   void update(Stream stream, const exec::Update& update) override;
+  void add_squares(Stream stream, host::View x, std::int64_t n, double* sum) override;
   void copy(Stream stream, const RowCopy& copy) override;
   MessageMemory& messages(Stream stream) override;
 

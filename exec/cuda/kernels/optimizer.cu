@@ -26,6 +26,8 @@ struct Update {
   bool decays;
   std::uint64_t stochastic;            // seed of this step; 0: to nearest
   const StepNumbers* now;              // null: as given
+  const double* squares;               // of the gradients' norm; null: they stay as they are
+  double clip;
 };
 
 template <class T>
@@ -81,6 +83,15 @@ PLANNER_DEVICE T step(OptimizerKind kind, const Factors<T>& f, T w, T g, T* s) {
   return w;
 }
 
+// As host::clip_scale().
+template <class T>
+PLANNER_DEVICE T scaled_gradient(const Update& u, int64_t i) {
+  const T g = load_real<T>(u.gradient, i);
+  if (u.squares == nullptr) return g;
+  const double scale = u.clip / (root_of(*u.squares) + 1e-6);
+  return g * static_cast<T>(scale > 1.0 ? 1.0 : scale);
+}
+
 template <class T>
 PLANNER_DEVICE T stepped(const Update& u, const Factors<T>& f, T w, T g, T* s) {
   if (u.decays && f.decay != T(0)) {
@@ -129,7 +140,7 @@ __global__ void update_elements(Update u, Factors<T> f, int slots) {
   T s[3] = {};
   for (int k = 0; k < slots; ++k) s[k] = load_real<T>(u.slot[k], i);
   const T w = load_real<T>(u.master.data != nullptr ? u.master : u.weight, i);
-  const T changed = stepped(u, f, w, load_real<T>(u.gradient, i), s);
+  const T changed = stepped(u, f, w, scaled_gradient<T>(u, i), s);
   store_weight(u, i, changed);
   for (int k = 0; k < slots; ++k) store_real(u.slot[k], i, s[k]);
 }
@@ -162,7 +173,7 @@ __global__ void update_codes(Update u, Factors<float> f, const float* maps) {
       s[k] = maps[256 * k + code] * static_cast<const float*>(u.slot[2 + k].data)[blockIdx.x];
     }
     const float w = load_real<float>(u.master.data != nullptr ? u.master : u.weight, i);
-    changed = stepped(u, f, w, load_real<float>(u.gradient, i), s);
+    changed = stepped(u, f, w, scaled_gradient<float>(u, i), s);
   }
   for (int k = 0; k < 2; ++k) {
     const float scale = over_block(there ? fabsf(s[k]) : 0.0F, Greater{});
@@ -223,7 +234,7 @@ void update(const Queue& q, OptimizerKind kind, const Hyper& hyper, int64_t step
   PLANNER_CHECK(slots.size() <= 4, "at most four slots");
   if (p.n == 0) return;
   Update u{real(p.weight), real(p.master), real(p.gradient), {}, p.n,
-           kind,           p.decays,       numbers.seed,     now};
+           kind,           p.decays,       numbers.seed,     now, p.squares, p.clip};
   for (std::size_t k = 0; k < slots.size(); ++k) u.slot[k] = real(slots[k]);
   const Extent grid{blocks_of(p.n, kThreads)};
   if (kind == OptimizerKind::adam8bit) {

@@ -117,6 +117,7 @@ void Evaluator::make_places() {
   structure_.replicas.clear();
   structure_.embedding.clear();
   structure_.tensor.clear();
+  structure_.pipeline.clear();
   structure_.experts.clear();
   links_.clear();
   const std::int64_t data = stride_of(strategy_, Degree::data);
@@ -132,6 +133,7 @@ void Evaluator::make_places() {
         cost::place_of(0, strategy_.data_ranks() / group, data * group, n));
     structure_.tensor.push_back(
         cost::place_of(0, strategy_.tensor, stride_of(strategy_, Degree::tensor), n));
+    structure_.pipeline.push_back(cost::place_of(0, strategy_.pipeline, pipeline, n));
     structure_.embedding.push_back(cost::place_of(0, 2, (strategy_.pipeline - 1) * pipeline, n));
     links_.push_back(links_of(pipeline, n));
   }

@@ -109,7 +109,8 @@ std::int64_t Evaluator::played(const AtMicroBatch& known, std::size_t i) const {
     chunks.insert(chunks.end(), own.begin(), own.end());
   }
   std::vector<PassSpan> spans = played_spans(ranks, chunks, message_of_links(known.message[i], i));
-  if (current_->ends.tied > 0 && strategy_.data_ranks() > 1)
+  if (clips()) join_all(spans);
+  else if (current_->ends.tied > 0 && strategy_.data_ranks() > 1)
     spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
   std::int64_t longest = 0;
   for (std::size_t r = 0; r < roles.size(); ++r) {
@@ -128,7 +129,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
   const StageTime* slow = nullptr;     // the longest slot, without embeddings
   StageTime turn, slowest;             // forward and backward passes: of all ranks; the longest
   std::int64_t tail = 0;               // after the slots, of the rank that ends last
-  const bool joined = p > 1 && current_->ends.tied > 0 && strategy_.data_ranks() > 1;
+  const bool ends_joined = p > 1 && current_->ends.tied > 0 && strategy_.data_ranks() > 1;
   const auto slot = [](const StageTime& t) { return t.period() - t.embeddings; };
   auto figures = known.roles.begin();
   for (std::size_t r = 0; r < roles_.size(); ++r, ++figures) {
@@ -137,9 +138,13 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     device = std::max(device, held_[r] + role.beside[i]);
     if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
     // The last rank ends with the first one where both sum tied gradients.
-    const bool waits = joined && r + 1 == roles_.size();
+    const bool waits = ends_joined && r + 1 == roles_.size();
     const std::int64_t sooner = waits ? turn.forward : turn.period();
-    const std::int64_t own_tail = time.beside_periods() - slack(strategy_, sooner);
+    std::int64_t early = slack(strategy_, sooner);
+    // With a norm of all gradients no rank updates before the last one has its gradients.
+    if (clips())
+      early = std::clamp<std::int64_t>(time.beside_periods() - time.begin - time.joined, 0, early);
+    const std::int64_t own_tail = time.beside_periods() - early;
     tail = r == 0 ? own_tail : std::max(tail, own_tail);
     slowest.forward = std::max(slowest.forward, time.forward);
     slowest.backward = std::max(slowest.backward, time.backward);
@@ -157,7 +162,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     const PassTimes own = slow->passes();
     PassTimes all = turn.passes();
     if (slow != &first) all.forward -= first.embeddings;
-    passes += bubble(strategy_, mean_of_others(all, own, p), joined);
+    passes += bubble(strategy_, mean_of_others(all, own, p), ends_joined || clips());
     // The first group of micro-batches passes the embeddings, and the last one comes back to them,
     // while nobody else has anything to do.
     passes = std::max(passes + p * first.embeddings, m * first.period());

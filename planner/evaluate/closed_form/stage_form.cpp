@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/stage/norm.hpp"
 #include "planner/strategy/schedules.hpp"
 #include "sim/cost/kernel.hpp"
 
@@ -190,7 +191,7 @@ void StageForm::sum_state(const Pieces& pieces) {
   const stage::State state = state_of(stage::StateQuestion{
       .policy = s_->policy, .recipe = s_->recipe, .optimizer = s_->optimizer, .strategy = s,
       .reduce = stage::reduce_type(*s_->job, s_->recipe), .sizes = sizes_, .layers = layers_,
-      .last = last_});
+      .last = last_, .clips = s_->job->clip > 0});
   persistent_ = state.bytes(false, versions_);
   host_ = state.bytes(true, versions_);
   if (stage::copies_moments(s_->policy, s, s_->optimizer))
@@ -211,6 +212,24 @@ std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double r
   };
   time += copy(r.gradient) + copy(r.weight);
   return r.has_master ? time : time + copy(r.weight);
+}
+
+// The square of the norm of all gradients (StageLowering::build_norm).
+std::int64_t StageForm::norm_time(std::size_t i) const {
+  const cost::Machine& m = *s_->machines[i];
+  std::int64_t time = moving(bytes(1, core::DType::f64), m);
+  for_spans([&](const Spans& spans, bool experts) {
+    for (const auto& [n, count] : spans)
+      time += count * moving(bytes(stage::shard_of(n, parts(experts)), s_->recipe.gradient), m);
+  });
+  for (const program::Group group : stage::norm_groups(*s_->strategy, experts_ > 0)) {
+    const cost::Place& place = group == program::Group::tensor     ? s_->tensor[i]
+                               : group == program::Group::pipeline ? s_->pipeline[i]
+                                                                   : s_->gradients[i];
+    time +=
+        (*s_->transfers)(Collective::all_reduce, Algorithm::ring, place, 1, core::DType::f64, m);
+  }
+  return time;
 }
 
 // What happens once a step: gradients zeroed, buckets reduced, weights updated and gathered.
@@ -266,6 +285,7 @@ void StageForm::time_end() {
       if (elements > 0) per_element = static_cast<double>(all) / static_cast<double>(elements);
     });
     update = std::max(update, gathered);
+    if (s_->job->clip > 0) joined_[i] = update += norm_time(i);
     if (!manner().reduces) {
       for (std::size_t kind = 0; kind < units_.kinds(); ++kind)
         update += layers_of_[kind] * units_.of(UnitKind::layer, kind).partial[i];
@@ -345,6 +365,7 @@ void StageForm::count_groups() {
   add(program::Group::previous, wraps || !first_);
   add(program::Group::next, wraps || !last_);
   add(program::Group::embedding, s.pipeline > 1 && unit(UnitKind::tied).elements > 0);
+  add(program::Group::pipeline, s_->job->clip > 0 && s.pipeline > 1);  // of stage::norm_groups()
   add(program::Group::expert, exchanges_);
   add(program::Group::expert_data, experts_ > 0 && s_->experts.front().size > 1);
 }

@@ -35,7 +35,8 @@ struct Structure {
   Optimizer optimizer;
   std::vector<const cost::Machine*> machines;
   TransferTimes* transfers = nullptr;
-  std::vector<cost::Place> gradients, replicas, embedding, tensor;  // groups, by machine
+  // Groups, by machine.
+  std::vector<cost::Place> gradients, replicas, embedding, tensor, pipeline;
   std::vector<cost::Place> experts;    // of equal ones, as `gradients`; empty where all hold all
 };
 
@@ -49,6 +50,7 @@ using Spans = std::vector<SpanCount>;
 struct StageTime {
   std::int64_t forward = 0, backward = 0, weight_gradient = 0, last_backward = 0;
   std::int64_t begin = 0, end = 0;
+  std::int64_t joined = 0;             // of `end`, what comes when all ranks know the norm
   std::int64_t embeddings = 0;         // of the period, what the model's first chunk takes more
                                        // than the rank's others do (interleaved)
   std::int64_t period() const { return forward + backward + weight_gradient; }
@@ -148,6 +150,7 @@ class StageForm {
   void sum_state(const Pieces& pieces);
   void make_runs(Shared& shared);
   void time_end();
+  std::int64_t norm_time(std::size_t machine) const;
   void share_buckets();
   // Of one span of so many elements: a kernel of the device, or the host's with its copies.
   std::int64_t update_time(std::int64_t elements, std::int64_t parts, double rate,
@@ -206,7 +209,7 @@ class StageForm {
   program::GroupSet groups_;
   // Picoseconds per element of all buckets, of those of experts.
   std::array<double, kMachines> reduce_rate_{}, expert_rate_{};
-  ByMachine begin_{}, update_{}, reduce_all_{}, tied_early_{};
+  ByMachine begin_{}, update_{}, reduce_all_{}, tied_early_{}, joined_{};
 };
 
 template <class Visit>

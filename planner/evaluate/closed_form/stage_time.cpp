@@ -40,6 +40,7 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
   StageTime t;
   t.begin = begin_[machine];
   t.end = update_[machine] + (overlap || manner().reduces ? 0 : reduce_all_[machine]);
+  t.joined = joined_[machine];
   const std::int64_t copy = lands ? forms.landing[machine] : 0;
   for (const Run& run : runs_) {
     const stage::ChunkShape& c = run.chunk;

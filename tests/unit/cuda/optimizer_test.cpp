@@ -49,13 +49,17 @@ TEST_CASE("every optimizer is its host twin over three steps, with and without a
       for (std::size_t k = 0; o.quantised && k < slots; ++k) a.slots.push_back(zeros(f32, 4));
       State b = a;
       Device device;
-      for (std::int64_t step = 1; step <= 3; ++step) {
+      Buffer squares(f64, Values{9.0});  // a norm of 3
+      for (std::int64_t step = 1; step <= 4; ++step) {
         const exec::Hyper hyper = exec::default_hyper(o.kind);
         const auto va = a.views(), vb = b.views();
-        cuda::update(device.queue(), o.kind, hyper, step, a.parameters(has_master, n), va,
-                     device.maps());
+        host::Parameters pa = a.parameters(has_master, n), pb = b.parameters(has_master, n);
+        for (host::Parameters* p : {&pa, &pb})
+          if (step > 1) p->squares = static_cast<const double*>(squares.view().data);
+        pa.clip = pb.clip = step == 2 ? 4.0 : 0.5;
+        cuda::update(device.queue(), o.kind, hyper, step, pa, va, device.maps());
         device.wait();
-        host::update(o.kind, hyper, step, b.parameters(has_master, n), vb);
+        host::update(o.kind, hyper, step, pb, vb);
         a.gradient = b.gradient = random(r, t, n);
       }
       INFO(o.name << (has_master ? " with a master" : ""));

@@ -79,6 +79,23 @@ double first_step(OptimizerKind kind, const Hyper& h, double w, double g, bool d
 
 }  // namespace
 
+TEST_CASE("gradients are scaled down to a limit of their norm, and never up") {
+  CHECK(clip_scale(4.0, 3.0) == 1.0);  // a norm of 2
+  CHECK(clip_scale(0.0, 3.0) == 1.0);
+  CHECK(clip_scale(16.0, 1.0) == 1.0 / (4.0 + 1e-6));  // torch.nn.utils.clip_grad_norm_
+  for (const DType t : {f32, DType::f64}) {
+    Buffer weight(t, Values{1.0, 2.0}), gradient(t, Values{-6.0, 8.0});
+    const double squares = sum_of_squares(gradient, 2);
+    CHECK(squares == 100.0);
+    const Hyper h{.learning_rate = 1.0};
+    update(OptimizerKind::sgd, h, 1,
+           {.weight = weight, .gradient = gradient, .n = 2, .squares = &squares, .clip = 5.0}, {});
+    CHECK(weight.at(0) == Approx(4.0).epsilon(1e-6));    // 1 + 6/2
+    CHECK(weight.at(1) == Approx(-2.0).epsilon(1e-6));   // 2 - 8/2
+    CHECK(gradient.at(0) == -6.0);     // as it was
+  }
+}
+
 TEST_CASE("first steps from w = 1 with g = 2, by hand") {
   Hyper h{.learning_rate = 0.5, .beta1 = 0.9, .beta2 = 0.75, .epsilon = 0, .weight_decay = 0.25};
   CHECK(first_step(OptimizerKind::sgd, h, 1, 2) == 0.0);            // 1 - 0.5 x 2

@@ -91,8 +91,8 @@ void add(Digest& d, const program::RankClass& k) {
   });
   d.each(k.signals, [&](const program::EventRef& e) { add(d, e); });
   d.each(k.actions, [&](const program::Action& a) {
-    d.add(a.kind, a.stream, a.flags, a.arg_count, a.wait_count, a.op, a.signal, a.first_arg,
-          a.first_wait);
+    d.add(program::name(a.kind), a.stream, a.flags, a.arg_count, a.wait_count, a.op, a.signal,
+          a.first_arg, a.first_wait);
   });
   d.each(k.blocks, [&](const program::Block& b) { d.add(b.name, b.first, b.last); });
   add(d, static_cast<const program::PassRoutines&>(k));
