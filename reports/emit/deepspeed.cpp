@@ -114,7 +114,7 @@ core::Result<Launch> deepspeed(Question& q) {
       q.job().optimizer != planner::OptimizerKind::adam)
     file.set("zero_allow_untested_optimizer", true);
   file.set("zero_optimization", zero(s));
-  file.set("gradient_clipping", 1.0);
+  file.set("gradient_clipping", q.job().clip > 0 ? q.job().clip : 1.0);
   Launch launch;
   launch.text = core::dump(file) + '\n';
   launch.notes = notes_for_deepspeed(q);

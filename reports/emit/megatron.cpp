@@ -247,6 +247,7 @@ void add_job(Options& o, const Question& q) {
            "--accumulate-allreduce-grads-in-fp32");
   o.add("--attention-backend", attention_backend(q));
   o.add_if(job.attention == "unfused", "--no-masked-softmax-fusion");
+  if (job.clip > 0) o.add("--clip-grad", fmt::format("{}", job.clip));
   o.add("--lr 1.0e-4 --train-iters 20 --log-interval 1 --eval-iters 0");
   o.add("--cross-entropy-loss-fusion");
   o.add("--mock-data --tokenizer-type NullTokenizer --vocab-size", q.model().vocab - 1);

@@ -1,4 +1,4 @@
-// Types of numbers in launch files.
+// Types of numbers in launch files, and limits of them.
 #include "tests/unit/reports/emitted.hpp"
 
 using namespace planner;
@@ -14,4 +14,20 @@ TEST_CASE("gradients are added up in f32 where the recipe says so, in fp16 too")
   constexpr const char* kFlag = "--accumulate-allreduce-grads-in-fp32\n";
   CHECK(has(in_f16("megatron"), kFlag));  // by default Megatron-LM adds fp16 gradients in fp16
   CHECK_FALSE(has(in_f16("mixed"), kFlag));
+}
+
+TEST_CASE("a limit of the gradients' norm is written in each framework's own words") {
+  const auto limited = [](const char* model, const char* framework, double clip) {
+    const auto launch = emitted(model, framework, [&](Plan& plan, Strategy& s) {
+      plan.job.clip = clip;
+      if (framework == std::string("deepspeed")) s.data = s.shard_group = 8, s.tensor = 1;
+      if (framework == std::string("torchtitan")) fully_sharded(plan, s);
+    });
+    REQUIRE(launch.ok());
+    return launch->text;
+  };
+  CHECK(has(limited("gpt2-124m", "megatron", 0.5), "  --clip-grad 0.5\n"));
+  CHECK_FALSE(has(limited("gpt2-124m", "megatron", 0), "--clip-grad"));
+  CHECK(has(limited("llama3-8b", "torchtitan", 0.5), "\nmax_norm = 0.5\n"));
+  CHECK(has(limited("gpt2-124m", "deepspeed", 0.5), "\"gradient_clipping\": 0.5"));
 }
