@@ -19,8 +19,8 @@ namespace {
 constexpr std::string_view kExplainPurpose =
     "Explains what the tool prints. QUESTION is one of:\n"
     "- a word: zero3, zb_v, bubble, mfu, ... (`words` lists them);\n"
-    "- an operator that ranks divide, as splits.fc6: why so, and what else would cost;
-- a field of a plan, as memory.activations: its formula, the values put in, its source;\n"
+    "- an operator that ranks divide, as splits.fc6: why so, and what else would cost;\n"
+    "- a field of a plan, as memory.activations: its formula, the values put in, its source;\n"
     "- why-not KEY=VALUE ...: what the best plan with these values would cost;\n"
     "- a law or fact, C1 to C10 and M1 to M16 (`facts` lists them);\n"
     "- laws: how many bytes the ways to synchronise gradients send, C1 to C5.";

@@ -127,6 +127,9 @@ core::Problems differences(const Manifest& manifest, const std::string& file,
                           found == manifest.trained_on.end() ? "none" : in_short(found->second),
                           fix});
   }
+  for (const auto& [what, text] : manifest.trained_on)
+    if (std::ranges::find(expected, what, &TrainedOn::value_type::first) == expected.end())
+      problems.push_back({file + ": " + what, "the default", in_short(text), fix});
   if (problems.empty() && manifest.files.size() != ranks)
     problems.push_back({file + ": ranks", fmt::format("{} ranks", ranks),
                         std::to_string(manifest.files.size()), fix});

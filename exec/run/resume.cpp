@@ -31,13 +31,18 @@ core::Result<CheckpointFolder> open_folder(const RunOptions& options, const Trai
 
 TrainedOn trained_on(const planner::Plan& plan, const planner::Strategy& strategy,
                      const RunOptions& options, const DataSource& data) {
-  return {{"model", models::spec_to_json(plan.model, 0)},
-          {"job", core::dump(planner::to_json(plan.job), 0)},
-          {"strategy", planner::to_text(strategy)},
-          {"training", to_text(training_of(options.training, plan.job.optimizer, options.steps),
-                               plan.job.optimizer)},
-          {"seed", std::to_string(options.seed)},
-          {"data", data.identity()}};
+  TrainedOn what{{"model", models::spec_to_json(plan.model, 0)},
+                 {"job", core::dump(planner::to_json(plan.job), 0)},
+                 {"strategy", planner::to_text(strategy)},
+                 {"seed", std::to_string(options.seed)},
+                 {"data", data.identity()}};
+  // The defaults are not stated: checkpoints from before there was a choice were trained with them.
+  const planner::OptimizerKind optimizer = plan.job.optimizer;
+  const std::string training =
+      to_text(training_of(options.training, optimizer, options.steps), optimizer);
+  if (training != to_text(default_training(optimizer), optimizer))
+    what.emplace_back("training", training);
+  return what;
 }
 
 core::Result<std::optional<CheckpointFolder>> open_checkpoints(const RunOptions& options,

@@ -233,7 +233,10 @@ class Space {
     add(Checkpoint::none, 0);
     if (job_.mode == Mode::inference) return;
     std::vector<std::int64_t> every = constraints_.pinned("checkpoint_every");
-    if (every.empty()) every = {1, 2, 3, 4, 6, 8};
+    // A divided graph is lowered for each candidate: of less recomputation, none alone is tried.
+    if (every.empty())
+      every = s.split > 1 ? std::vector<std::int64_t>{1}
+                          : std::vector<std::int64_t>{1, 2, 3, 4, 6, 8};
     const bool proposed = !constraints_.is_pinned("schedule");
     const bool recomputes = !(proposed && splits_backward(family.schedules.front()));
     for (std::int64_t k : every)

@@ -37,8 +37,7 @@ def plan(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
-    # scale gradients down to this norm of all of them (0: no limit)
-    clip: Value = None,
+    clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -90,8 +89,7 @@ def sweep(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
-    # scale gradients down to this norm of all of them (0: no limit)
-    clip: Value = None,
+    clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -144,8 +142,7 @@ def min_gpus(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
-    # scale gradients down to this norm of all of them (0: no limit)
-    clip: Value = None,
+    clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -199,8 +196,7 @@ def max_batch(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
-    # scale gradients down to this norm of all of them (0: no limit)
-    clip: Value = None,
+    clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -338,8 +334,7 @@ def import_(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
-    # scale gradients down to this norm of all of them (0: no limit)
-    clip: Value = None,
+    clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -392,8 +387,7 @@ def explain(
     framework: Value = None,  # framework whose behaviour is predicted (native)
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
-    # scale gradients down to this norm of all of them (0: no limit)
-    clip: Value = None,
+    clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
