@@ -303,8 +303,9 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
 
 std::function<void(const StepProgress&)> step_writer(std::int64_t steps) {
   return [steps](const StepProgress& p) {
-    write_reason(fmt::format("{}{} of {}: loss {:.5f}, lr {:.4g}, {}, {} tokens/s, {} live",
-                             kProgressStart, p.step + 1, steps, p.loss, p.learning_rate,
+    write_reason(fmt::format("{}{} of {}: loss {:.5f}{}, lr {:.4g}, {}, {} tokens/s, {} live",
+                             kProgressStart, p.step + 1, steps, p.loss,
+                             p.share ? " (of one rank's samples)" : "", p.learning_rate,
                              core::to_text(core::Seconds(p.seconds)),
                              core::count_text(static_cast<std::int64_t>(p.tokens_per_second)),
                              core::to_text(p.live)));

@@ -33,7 +33,8 @@ inline exec::RunOptions run_options(const RunRequest& request) {
                         : exec::Paced{exec::Link{request.links->bandwidth, request.links->latency}};
   if (request.progress)
     options.progress = [&request](const exec::Progress& p) {
-      request.progress({p.step, p.loss, p.learning_rate, p.seconds, p.tokens_per_second, p.live});
+      request.progress({p.step, p.loss, p.learning_rate, p.seconds, p.tokens_per_second, p.share,
+                        p.live});
     };
   return options;
 }

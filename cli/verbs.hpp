@@ -20,6 +20,7 @@ namespace cli {
 struct StepProgress {
   std::int64_t step = 0;
   double loss = 0, learning_rate = 0, seconds = 0, tokens_per_second = 0;
+  bool share = false;
   core::Bytes live{};
 };
 

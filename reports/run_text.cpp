@@ -25,6 +25,8 @@ std::string loss_text(const RunRecord& r, TextStyle style) {
   if (r.job.mtp_layers > 0)
     text += fmt::format("; {:g} times that of the tokens further on is in it",
                         models::kMtpLossWeight);
+  if (r.loss.back() > 1.02 * r.loss.front())
+    text += ". It rose: a lower --lr, or a --warmup, may help";
   return wrapped(text, 2, 4, style);
 }
 

@@ -214,6 +214,7 @@ class Run {
          .seconds = seconds,
          .tokens_per_second =
              static_cast<double>(plan_.job.global_batch * plan_.job.seq_len) / seconds,
+         .share = program_.mesh.data > 1,
          .live = interpreter.memory().ledger().peak()});
   }
 

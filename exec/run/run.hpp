@@ -27,6 +27,7 @@ struct Progress {
   std::int64_t step = 0;               // from 0
   double loss = 0, learning_rate = 0, seconds = 0,
          tokens_per_second = 0;        // tokens: samples where there is no sequence
+  bool share = false;                  // the loss is of one data rank's samples, of several
   core::Bytes live{};                  // peak of that rank
 };
 

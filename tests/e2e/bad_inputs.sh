@@ -38,6 +38,10 @@ expect 2 'predicts no tokens' --model mlp-mnist --gpus 8 --mtp 1
 expect 2 'trains no modules' --model llama3-8b --gpus 8 --framework fsdp2 --mtp 1
 expect 2 'not all of the model' --model llama3-8b --gpus 8 --mode finetune --lora-rank 8 --mtp 1
 expect 2 'a mixture of experts' --model llama3-8b --gpus 8 --expert-imbalance 1.2
+expect 2 'gated feed-forward layers' --model gpt2-124m --gpus 8 --precision fp8 --fp8-tensors activation_input
+expect 2 'experts, to which rows travel' --model llama3-8b --gpus 8 --precision fp8 --fp8-tensors dispatch
+expect 2 'operators of the model: conv1.a' --model alexnet --gpus 8 --pin splits=dense=out
+expect 2 'operators with the factor' --model alexnet --gpus 8 --pin splits=fc6.a
 expect 2 'a norm from 0' --model gpt2-124m --gpus 2 --clip -1
 expect 2 'a job that trains' --model gpt2-124m --gpus 2 --mode inference --clip 1
 expect 2 'from 1 to 64' --model mixtral-8x7b --gpus 8 --expert-imbalance 0.5
