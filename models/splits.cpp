@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -148,15 +150,21 @@ core::Result<std::vector<std::uint8_t>> annotated(const GraphSpec& spec, const G
   const auto is_name = [](std::string_view pattern) {
     return pattern.find('*') == std::string_view::npos;
   };
+  std::map<std::string_view, int> named;
+  for (const int i : a.order) named[spec.operators[at(i)].name] = i;
   for (const std::string& text : annotations) {
     const auto annotation = read(text);
     if (!annotation)
       return core::Problem{"splits", annotation_problem(text), text, "write fc6=out, or fc*=out"};
-    bool found = false;
-    for (const int i : a.order) {
+    std::vector<int> meant;
+    if (const auto one = named.find(annotation->pattern); one != named.end())
+      meant = {one->second};
+    else if (!is_name(annotation->pattern))
+      std::ranges::copy_if(a.order, std::back_inserter(meant), [&](int i) {
+        return matches(annotation->pattern, spec.operators[at(i)].name);
+      });
+    for (const int i : meant) {
       const OperatorSpec& op = spec.operators[at(i)];
-      if (!matches(annotation->pattern, op.name)) continue;
-      found = true;
       const std::uint8_t may = factors_of(spec, a, i, ways);
       if ((may & annotation->factor) == 0)
         return core::Problem{"splits",
@@ -174,11 +182,24 @@ core::Result<std::vector<std::uint8_t>> annotated(const GraphSpec& spec, const G
       factors[at(i)] = annotation->factor;
       before = annotation->pattern;
     }
-    if (!found)
+    if (meant.empty())
       return core::Problem{"splits", "operators of the model: " + operators_text(spec, a), text,
                            ""};
   }
   return factors;
+}
+
+// What operator i is divided along where nobody says it, after all that come before it.
+static Factor by_itself(const GraphSpec& spec, const GraphAnalysis& a, const Splits& splits, int i,
+                        std::int64_t ways) {
+  if (!follows(spec.operators[at(i)].kind) ||
+      (factors_of(spec, a, i, ways) & Factor::kOut) == 0)
+    return Factor::kSample;
+  const bool there = std::ranges::all_of(a.inputs[at(i)], [&](int value) {
+    return value != kModelInput && made_place(a, value, splits[at(value)]) ==
+                                       read_place(spec, a, i, Factor::kOut);
+  });
+  return there ? Factor::kOut : Factor::kSample;
 }
 
 core::Result<Splits> complete_splits(const GraphSpec& spec, const GraphAnalysis& a,
@@ -187,18 +208,9 @@ core::Result<Splits> complete_splits(const GraphSpec& spec, const GraphAnalysis&
   const auto given = annotated(spec, a, annotations, ways);
   if (!given.ok()) return given.problems();
   Splits splits(spec.operators.size(), Factor::kSample);
-  const auto columns_there = [&](int i) {
-    return std::ranges::all_of(a.inputs[at(i)], [&](int value) {
-      return value != kModelInput && made_place(a, value, splits[at(value)]) ==
-                                         read_place(spec, a, i, Factor::kOut);
-    });
-  };
   for (const int i : a.order) {
-    const bool may = (factors_of(spec, a, i, ways) & Factor::kOut) != 0;
-    if ((*given)[at(i)] != 0)
-      splits[at(i)] = Factor{(*given)[at(i)]};
-    else if (may && follows(spec.operators[at(i)].kind) && columns_there(i))
-      splits[at(i)] = Factor::kOut;
+    const std::uint8_t factor = (*given)[at(i)];
+    splits[at(i)] = factor != 0 ? Factor{factor} : by_itself(spec, a, splits, i, ways);
   }
   return splits;
 }
@@ -207,10 +219,12 @@ std::vector<std::string> split_texts(const GraphSpec& spec, const GraphAnalysis&
                                      const Splits& splits, std::int64_t ways,
                                      std::span<const std::string> given) {
   std::vector<std::string> texts(given.begin(), given.end());
+  const auto named = annotated(spec, a, given, ways);
+  PLANNER_CHECK(named.ok(), "annotations that are given hold");
   for (const int i : a.order) {
-    const auto so_far = complete_splits(spec, a, texts, ways);
-    PLANNER_CHECK(so_far.ok(), "splits that hold have texts that hold");
-    if ((*so_far)[at(i)] != splits[at(i)])
+    const std::uint8_t factor = (*named)[at(i)];
+    const Factor known = factor != 0 ? Factor{factor} : by_itself(spec, a, splits, i, ways);
+    if (known != splits[at(i)])
       texts.push_back(spec.operators[at(i)].name + "=" + std::string(name(splits[at(i)])));
   }
   return texts;

@@ -23,37 +23,47 @@ struct Table {
 
 class Elimination {
  public:
-  explicit Elimination(const PairwiseProblem& problem) : problem_(problem) {
+  explicit Elimination(const PairwiseProblem& problem)
+      : problem_(problem),
+        neighbours_(problem.own.size()),
+        entries_(problem.own.size(), 1),
+        tables_of_(problem.own.size()) {
     for (std::size_t v = 0; v < problem.own.size(); ++v)
-      tables_.push_back({{static_cast<int>(v)}, problem.own[v]});
-    for (const PairwiseProblem::Pair& p : problem.pairs) tables_.push_back(sorted(p));
+      add({{static_cast<int>(v)}, problem.own[v]});
+    for (const PairwiseProblem::Pair& p : problem.pairs) add(sorted(p));
+    for (std::size_t v = 0; v < problem.own.size(); ++v) entries_[v] = entries_of(neighbours_[v]);
   }
 
   // Nothing where a table would have more than `most` entries.
   std::optional<std::vector<int>> run(std::size_t most) {
-    std::set<int> left;
-    for (std::size_t v = 0; v < problem_.own.size(); ++v) left.insert(static_cast<int>(v));
-    while (!left.empty()) {
-      int next = -1;
-      std::size_t least = std::numeric_limits<std::size_t>::max();
-      for (const int v : left) {
-        const std::size_t entries = entries_of(scope_without(v));
-        if (entries < least) next = v, least = entries;
-      }
-      if (least > most) return std::nullopt;
-      eliminate(next);
-      left.erase(next);
+    std::vector<bool> gone(problem_.own.size(), false);
+    for (std::size_t step = 0; step < gone.size(); ++step) {
+      std::size_t next = gone.size();
+      for (std::size_t v = 0; v < gone.size(); ++v)
+        if (!gone[v] && (next == gone.size() || entries_[v] < entries_[next])) next = v;
+      if (entries_[next] > most) return std::nullopt;
+      eliminate(static_cast<int>(next));
+      gone[next] = true;
     }
     return choices();
   }
 
  private:
   std::size_t choices_of(int v) const { return problem_.own[at(v)].size(); }
-  std::size_t entries_of(const std::vector<int>& scope) const {
+  std::size_t entries_of(const std::set<int>& scope) const {
     constexpr std::size_t kBeyond = std::size_t{1} << 40;
     std::size_t n = 1;
     for (const int v : scope) n = std::min(kBeyond, n * choices_of(v));
     return n;
+  }
+
+  void add(Table table) {
+    for (const int v : table.scope) {
+      tables_of_[at(v)].push_back(tables_.size());
+      neighbours_[at(v)].insert(table.scope.begin(), table.scope.end());
+      neighbours_[at(v)].erase(v);
+    }
+    tables_.push_back(std::move(table));
   }
 
   Table sorted(const PairwiseProblem::Pair& p) const {
@@ -67,15 +77,6 @@ class Elimination {
     return t;
   }
 
-  // Of the tables that have v, all other variables.
-  std::vector<int> scope_without(int v) const {
-    std::set<int> scope;
-    for (const Table& t : tables_)
-      if (std::ranges::binary_search(t.scope, v)) scope.insert(t.scope.begin(), t.scope.end());
-    scope.erase(v);
-    return {scope.begin(), scope.end()};
-  }
-
   // Of an entry's place in the table, what a choice more of a variable adds; 0 where it has none.
   std::size_t stride(const Table& t, int of) const {
     std::size_t stride = 1;
@@ -87,14 +88,15 @@ class Elimination {
   }
 
   void eliminate(int v) {
-    Table made{scope_without(v), {}};
+    const std::set<int> scope = neighbours_[at(v)];
+    Table made{{scope.begin(), scope.end()}, {}};
     std::vector<Table> with;
-    std::erase_if(tables_, [&](Table& t) {
-      if (!std::ranges::binary_search(t.scope, v)) return false;
-      with.push_back(std::move(t));
-      return true;
-    });
-    const std::size_t entries = entries_of(made.scope), depth = made.scope.size();
+    for (const std::size_t t : tables_of_[at(v)]) {
+      if (tables_[t].scope.empty()) continue;  // it went with another of its variables
+      with.push_back(std::move(tables_[t]));
+      tables_[t] = {};
+    }
+    const std::size_t entries = entries_[at(v)], depth = made.scope.size();
     Step step{v, made.scope, std::vector<int>(entries)};
     made.cost.resize(entries);
     // Where each table's entry for the scope's choices and the first of v is.
@@ -122,7 +124,11 @@ class Elimination {
       }
     }
     steps_.push_back(std::move(step));
-    if (!made.scope.empty()) tables_.push_back(std::move(made));
+    if (!made.scope.empty()) add(std::move(made));
+    for (const int other : scope) {
+      neighbours_[at(other)].erase(v);
+      entries_[at(other)] = entries_of(neighbours_[at(other)]);
+    }
   }
 
   // From the last variable that went to the first.
@@ -141,7 +147,11 @@ class Elimination {
     std::vector<int> scope, best;      // the best choice for each of the scope's
   };
   const PairwiseProblem& problem_;
-  std::vector<Table> tables_;
+  std::vector<Table> tables_;          // empty: gone
+  // By variable: others in one table with it; entries of the table that takes its place; tables.
+  std::vector<std::set<int>> neighbours_;
+  std::vector<std::size_t> entries_;
+  std::vector<std::vector<std::size_t>> tables_of_;
   std::vector<Step> steps_;
 };
 

@@ -179,17 +179,18 @@ void SplitCosts::measure_parameters(const cost::ActionCost& cost, const program:
   const double whole = reduction(program::Group::data, n);
   const double divided =
       of_.data > of_.split ? reduction(program::Group::expert_data, n / of_.split) : 0;
-  for (const program::PlacedParameter& p : k.parameters)
-    for (const int i : a_.order) {
-      const std::string& own = spec_.operators[at(i)].name;
-      if (p.path != own + ".weight" && p.path != own + ".bias") continue;
-      const double share = static_cast<double>(p.parameter.elements) / static_cast<double>(n);
-      Times& t = times_[index(i)];
-      t.whole_sync += share * whole;
-      t.divided_sync += share * divided;
-      t.whole_state += share * state;
-      t.divided_state += share * state / static_cast<double>(of_.split);
-    }
+  std::map<std::string, int> owners;
+  for (const int i : a_.order)
+    for (const char* const part : {".weight", ".bias"})
+      owners[spec_.operators[at(i)].name + part] = i;
+  for (const program::PlacedParameter& p : k.parameters) {
+    const double share = static_cast<double>(p.parameter.elements) / static_cast<double>(n);
+    Times& t = times_[index(owners.at(p.path))];
+    t.whole_sync += share * whole;
+    t.divided_sync += share * divided;
+    t.whole_state += share * state;
+    t.divided_state += share * state / static_cast<double>(of_.split);
+  }
 }
 
 // What brings a value to the places that are offered: by samples, if it is not made so.
