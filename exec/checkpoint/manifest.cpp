@@ -124,7 +124,8 @@ core::Problems differences(const Manifest& manifest, const std::string& file,
     const auto found = std::ranges::find(manifest.trained_on, what, &TrainedOn::value_type::first);
     if (found == manifest.trained_on.end() || found->second != text)
       problems.push_back({file + ": " + what, in_short(text),
-                          found == manifest.trained_on.end() ? "none" : in_short(found->second),
+                          found == manifest.trained_on.end() ? "the default"
+                                                             : in_short(found->second),
                           fix});
   }
   for (const auto& [what, text] : manifest.trained_on)

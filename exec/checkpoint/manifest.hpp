@@ -13,7 +13,8 @@
 
 namespace exec {
 
-// What must be the same when a run goes on: {"what", its text}, in order.
+// What must be the same when a run goes on: {"what", its text}, in order. What is left out is the
+// default.
 using TrainedOn = std::vector<std::pair<std::string, std::string>>;
 Digest digest_of(const TrainedOn& what);
 

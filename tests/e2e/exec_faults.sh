@@ -92,8 +92,11 @@ expect 2 "manifest.json.*steps_done: expected 9001, as its folder is called, fou
   run --steps 9002 --checkpoint-dir renamed
 cp -r whole foreign
 expect 2 "seed: expected 9, found 1" run --seed 9 --steps 500 --checkpoint-dir foreign
-expect 2 "training: expected lr 0.0005, betas.*found lr 0.001, betas" \
+expect 2 "training: expected lr 0.0005, betas.*found the default" \
   run --lr 5e-4 --steps 500 --checkpoint-dir foreign
+run --lr 5e-4 --steps 1 --checkpoint-dir slower >/dev/null
+expect 2 "training: expected the default, found lr 0.0005, betas" \
+  run --steps 2 --checkpoint-dir slower
 expect 2 "lr: expected a number that is not negative, found -1" run --lr -1
 expect 2 "decay: expected constant, cosine or linear" run --decay exponential
 expect 2 "warmup: expected fewer steps than the decay, which ends at step 3, found 3" \
