@@ -74,9 +74,7 @@ class LayerBuilder {
     return segment;
   }
 
-  std::int64_t elements_at(int value) const {
-    return elements_of(value == kModelInput ? spec_.input_shape : a_.shapes[at(value)]);
-  }
+  std::int64_t elements_at(int value) const { return elements_of_value(spec_, a_, value); }
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -176,7 +174,7 @@ class LayerBuilder {
                b.tensor("x", TensorRole::activation, elements_at(value) * ways);
   }
 
-  // Of a parameter divided along `axis`, what this rank has.
+  // This rank's part of a parameter that is divided along `axis`.
   ParameterIndex divided(SegmentBuilder& b, Parameter p, int axis) const {
     p.shape[static_cast<std::size_t>(axis)] /= ways_;
     p.elements /= ways_;

@@ -103,6 +103,10 @@ std::string_view name(Factor factor) {
   return "vocabulary";
 }
 
+std::int64_t elements_of_value(const GraphSpec& spec, const GraphAnalysis& a, int value) {
+  return elements_of(value == kModelInput ? spec.input_shape : a.shapes[at(value)]);
+}
+
 std::int64_t rows_of(const Shape& shape) { return shape.size() == 2 ? shape[0] : 1; }
 
 // Groups of a convolution see only each other: each of its ranks would have to have whole ones. A

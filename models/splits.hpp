@@ -44,6 +44,8 @@ struct Place {
 // "sample", "out", "in": factors that splits may name.
 std::string_view name(ops::Factor factor);
 
+// Of a value of one sample, which an operator makes or which is the model's input.
+std::int64_t elements_of_value(const GraphSpec& spec, const GraphAnalysis& analysis, int value);
 // Rows of a sample in a value that is read under this shape, each with the columns that divide.
 std::int64_t rows_of(const Shape& shape);
 inline constexpr std::array kSplitFactors{ops::kSample, ops::kOut, ops::kIn};

@@ -28,10 +28,10 @@ std::string otherwise_text(const DividedOperator& op) {
                      less ? "less" : "more");
 }
 
-core::Result<SplitReport> split_report_of(const planner::Plan& plan) {
+core::Result<SplitReport> split_report_of(const planner::Plan& plan, std::string_view priced) {
   const auto question = planner::make_question(plan.model, plan.job, plan.profile, plan.gpus);
   if (!question.ok()) return question.problems();
-  return planner::split_report(*question, plan.chosen->strategy);
+  return planner::split_report(*question, plan.chosen->strategy, priced);
 }
 
 core::Result<Explanation> explain_split(const planner::Plan& plan, std::string_view name) {
@@ -39,7 +39,7 @@ core::Result<Explanation> explain_split(const planner::Plan& plan, std::string_v
   if (!plan.chosen || plan.chosen->strategy.split == 1)
     return core::Problem{"explain", "a plan that divides operators over ranks (split above 1)",
                          asked, "see planner explain split"};
-  const core::Result<SplitReport> report = split_report_of(plan);
+  const core::Result<SplitReport> report = split_report_of(plan, name);
   if (!report.ok()) return report.problems();
   const auto found = std::ranges::find(report->operators, name, &DividedOperator::name);
   if (found == report->operators.end()) {

@@ -15,9 +15,10 @@ std::string factor_text(models::ops::Factor factor, const std::string& kind);
 // "samples: 23.1 us more", "-" where there is no other way.
 std::string otherwise_text(const planner::DividedOperator& op);
 
-// Of the chosen candidate. REQUIRES: it divides operators (Strategy::split above 1). Problems: the
-// model's own.
-core::Result<planner::SplitReport> split_report_of(const planner::Plan& plan);
+// Of the chosen candidate; priced: as split_report has it. REQUIRES: it divides operators
+// (Strategy::split above 1). Problems: the model's own.
+core::Result<planner::SplitReport> split_report_of(const planner::Plan& plan,
+                                                   std::string_view priced = {});
 
 // Why the operator is divided as it is. Problems: nothing is divided, no such operator (all are
 // named).

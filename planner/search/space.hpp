@@ -40,7 +40,7 @@ struct SpaceOptions {
   // What checkpoint=modules makes again where nothing says which, and whether it is tried unasked.
   models::ModuleSet modules = 0;
   bool tries_modules = false;
-  std::vector<SplitChoice> splits{};   // tried beside undivided operators
+  std::vector<SplitChoice> splits{};   // divisions to try; undivided operators are tried, too
   bool overlap = true;                 // the value unasked (planner::overlaps)
   bool overlap_divided = true;         // the same with a divided optimizer
 };

@@ -28,17 +28,19 @@ class Reporter {
         a_(models::analyse(spec_)),
         splits_(*models::complete_splits(spec_, a_, s.splits, s.split)) {}
 
-  SplitReport run() {
+  SplitReport run(std::string_view priced) {
     SplitReport report{s_.split, {}, {}};
-    const SplitCosts costs(question_, split_question(), {});
-    const double chosen = costs.seconds(splits_, kTime);
+    const SplitCosts costs(question_, {s_.data, s_.split, s_.micro_batch, s_.grad_accum}, {});
+    const PairwiseProblem problem = costs.problem(kTime);
+    int count = 0;
     for (const int i : a_.order) {
       DividedOperator& op = report.operators.emplace_back();
       op.index = i;
       op.name = spec_.operators[at(i)].name;
       op.kind = models::name(spec_.operators[at(i)].kind);
       op.factor = splits_[at(i)];
-      price_otherwise(op, chosen);
+      const bool wanted = priced.empty() ? count < kMostPriced : op.name == priced;
+      if (wanted && price_otherwise(op, costs, problem)) ++count;
     }
     count_parameters(report);
     add_moves(report);
@@ -46,21 +48,18 @@ class Reporter {
   }
 
  private:
-  SplitQuestion split_question() const {
-    return {s_.data, s_.split, s_.micro_batch, s_.grad_accum};
-  }
-
-  // Operators with parameters alone: the others follow them.
-  void price_otherwise(DividedOperator& op, double chosen) const {
-    if (models::follows(spec_.operators[at(op.index)].kind)) return;
+  // Operators with parameters alone: the others follow them. Whether there was anything to price.
+  bool price_otherwise(DividedOperator& op, const SplitCosts& costs,
+                       const PairwiseProblem& problem) const {
+    if (models::follows(spec_.operators[at(op.index)].kind)) return false;
+    const double chosen = cost_of(problem, costs.choices_of(splits_));
     const std::uint8_t may = models::factors_of(spec_, a_, op.index, s_.split);
     for (const Factor f : models::kSplitFactors) {
       if ((may & f) == 0 || f == op.factor) continue;
-      const std::string given = op.name + "=" + std::string(models::name(f));
-      const SplitCosts costs(question_, split_question(), {&given, 1});
-      const core::Seconds more(minimise(costs.problem(kTime)).cost - chosen);
+      const core::Seconds more(costs.least(problem, op.index, f) - chosen);
       if (!op.otherwise || more < op.otherwise_costs) op.otherwise = f, op.otherwise_costs = more;
     }
+    return op.otherwise.has_value();
   }
 
   void count_parameters(SplitReport& report) const {
@@ -76,16 +75,12 @@ class Reporter {
     }
   }
 
-  std::int64_t elements(int value) const {
-    return models::elements_of(value == kModelInput ? spec_.input_shape : a_.shapes[at(value)]);
-  }
-
   // A rank sends (ways - 1) / ways of all ranks' samples where they are gathered or scattered, and
   // of its own where they are exchanged; backward as much, but of the model's input.
   core::Bytes sent(int value, bool whole) const {
     const core::DType type =
         resolve_recipe(question_.job.recipe, question_.job.precision)->activation;
-    const std::int64_t own = elements(value) * s_.micro_batch;
+    const std::int64_t own = models::elements_of_value(spec_, a_, value) * s_.micro_batch;
     const core::Bytes all = core::bytes_of(own * (whole ? s_.split : 1), type);
     const std::int64_t passes = (value == kModelInput ? 1 : 2) * s_.grad_accum;
     return core::Bytes(all.value() / s_.split * (s_.split - 1) * passes);
@@ -122,8 +117,9 @@ class Reporter {
 
 }  // namespace
 
-SplitReport split_report(const Question& question, const Strategy& strategy) {
-  return Reporter(question, strategy).run();
+SplitReport split_report(const Question& question, const Strategy& strategy,
+                         std::string_view priced) {
+  return Reporter(question, strategy).run(priced);
 }
 
 }  // namespace planner

@@ -1,9 +1,10 @@
 #pragma once
-// How the operators of a graph are divided in a strategy, what moves between them, and what it
-// would cost to divide each otherwise: for tables and pictures. Pure; thread-safe.
+// How a strategy divides the operators of a graph, what ranks send each other for it, and what it
+// would cost to divide an operator differently: for tables and pictures. Pure; thread-safe.
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/splits.hpp"
@@ -17,7 +18,8 @@ struct DividedOperator {
   models::ops::Factor factor{};
   std::int64_t parameters = 0;         // of one rank
   // The next best factor, with everything else divided as is best then: seconds of a step more (or
-  // fewer, where memory or what finalists showed decided). None: it has one factor.
+  // fewer, where memory or what finalists showed decided). None: it has one factor, or was not
+  // priced.
   std::optional<models::ops::Factor> otherwise{};
   core::Seconds otherwise_costs{};
 };
@@ -39,7 +41,12 @@ struct SplitReport {
   std::vector<SplitMove> moves;        // of every edge
 };
 
+// Of how many operators it is worked out what another factor would cost, from the first on.
+inline constexpr int kMostPriced = 64;
+
+// priced: the one operator whose other factors are priced; empty: the first kMostPriced ones.
 // REQUIRES: an operator graph, and a strategy of the question without problems.
-SplitReport split_report(const Question& question, const Strategy& strategy);
+SplitReport split_report(const Question& question, const Strategy& strategy,
+                         std::string_view priced = {});
 
 }  // namespace planner

@@ -23,11 +23,6 @@ using models::ops::Factor;
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-std::int64_t elements_of(const models::GraphSpec& spec, const models::GraphAnalysis& a,
-                         int value) {
-  return models::elements_of(value == kModelInput ? spec.input_shape : a.shapes[at(value)]);
-}
-
 Strategy strategy_of(const SplitQuestion& of) {
   Strategy s;
   s.data = of.data;
@@ -149,7 +144,7 @@ void SplitCosts::measure_moves(const cost::ActionCost& cost, const Question& que
   for (int value = kModelInput; value < std::ssize(spec_.operators); ++value) {
     if (choices_[index(value)].empty()) continue;
     Times& t = times_[index(value)];
-    const std::int64_t own = elements_of(spec_, a_, value) * of_.micro_batch;
+    const std::int64_t own = models::elements_of_value(spec_, a_, value) * of_.micro_batch;
     const bool backward = value != kModelInput;
     t.exchange = (backward ? 2 : 1) * seconds(program::Collective::exchange, own);
     const double gathers = seconds(program::Collective::all_gather, own * of_.split);
@@ -279,6 +274,13 @@ std::vector<int> SplitCosts::choices_of(const models::Splits& splits) const {
     found[index(value)] = static_cast<int>(same - choices.begin());
   }
   return found;
+}
+
+double SplitCosts::least(PairwiseProblem problem, int i, Factor factor) const {
+  std::vector<double>& own = problem.own[index(i)];
+  for (std::size_t c = 0; c < own.size(); ++c)
+    if (choices_[index(i)][c].factor != factor) own[c] = kImpossible;
+  return minimise(problem).cost;
 }
 
 double SplitCosts::seconds(const models::Splits& splits, const SplitWeights& weights) const {

@@ -41,6 +41,8 @@ class SplitCosts {
   PairwiseProblem problem(const SplitWeights& weights) const;
   // The annotations that an assignment stands for: the given ones first.
   std::vector<std::string> annotations(std::span<const int> choices) const;
+  // The least cost of the problem where operator i is divided along this factor, which it may be.
+  double least(PairwiseProblem problem, int i, models::ops::Factor factor) const;
   // Seconds of a step under these splits, as the problem counts them.
   double seconds(const models::Splits& splits, const SplitWeights& weights) const;
   // Choices of the problem that stand for these splits.

@@ -1,5 +1,5 @@
-// How the operators of a graph are divided over ranks: the graph as a picture, what moves on its
-// edges, and what it would cost to divide each operator otherwise.
+// The section that shows how ranks divide the operators of a graph: a picture of the graph with the
+// bytes that are sent, and a table of what it would cost to divide an operator differently.
 #include <algorithm>
 #include <map>
 

@@ -3,9 +3,9 @@
 // that is cut between two ranks trains what one rank trains.
 #include <cmath>
 
-#include "models/spec_file.hpp"
 #include "planner/strategy/graph_cut.hpp"
 #include "tests/catch.hpp"
+#include "tests/graph_model.hpp"
 #include "tests/property/check_equal.hpp"
 #include "tests/property/check_prediction.hpp"
 #include "tests/property/strategies.hpp"
@@ -17,16 +17,6 @@ using models::ModelSpec;
 using Kind = models::OperatorSpec::Kind;
 
 namespace {
-
-ModelSpec parsed(const std::string& operators, const std::string& input, const char* loss) {
-  const auto spec = models::parse_spec(
-      R"({"schema": "model/1", "name": "small", "family": "graph", "loss": ")" +
-          std::string(loss) + R"(", "input": {"name": "x", "shape": )" + input +
-          R"(}, "operators": [)" + operators + "]}",
-      "model.json");
-  if (!spec.ok()) FAIL(core::to_text(spec.problems()));
-  return *spec;
-}
 
 // AlexNet's shape: two towers that meet after the second layer, after the third, and behind each
 // layer of neurons.
@@ -68,13 +58,13 @@ ModelSpec small_alexnet() {
   }
   add("neurons", "concat", towers("drop4"));
   add("fc5", "linear", R"("neurons")", R"("features": 7)");
-  return parsed(text, "[3, 24, 22]", "cross_entropy");
+  return graph_model(text, "[3, 24, 22]", "cross_entropy");
 }
 
 // The operators that AlexNet has not: rows of features, norms, gelu, sums, averages; the input is
 // read by two, of which one alone has a gradient.
 ModelSpec of_rows() {
-  return parsed(R"({"name": "a", "kind": "linear", "inputs": ["x"], "features": 6},
+  return graph_model(R"({"name": "a", "kind": "linear", "inputs": ["x"], "features": 6},
       {"name": "act", "kind": "gelu", "inputs": ["a"]},
       {"name": "a_norm", "kind": "layer_norm", "inputs": ["act"]},
       {"name": "sum", "kind": "add", "inputs": ["a", "a_norm"]},
@@ -88,7 +78,7 @@ ModelSpec of_rows() {
 }
 
 ModelSpec of_images() {
-  return parsed(R"({"name": "a", "kind": "convolution", "inputs": ["x"], "channels": 3,
+  return graph_model(R"({"name": "a", "kind": "convolution", "inputs": ["x"], "channels": 3,
        "kernel": 3, "padding": 1, "bias": false},
       {"name": "mean", "kind": "average_pool", "inputs": ["a"], "kernel": 3, "stride": 1,
        "padding": 1},
@@ -101,7 +91,7 @@ ModelSpec of_images() {
 
 // A norm reads the model's input: its own gradients alone are wanted.
 ModelSpec of_norms() {
-  return parsed(R"({"name": "x_norm", "kind": "layer_norm", "inputs": ["x"]},
+  return graph_model(R"({"name": "x_norm", "kind": "layer_norm", "inputs": ["x"]},
       {"name": "a", "kind": "linear", "inputs": ["x_norm"], "features": 5},
       {"name": "a_norm", "kind": "layer_norm", "inputs": ["a"]},
       {"name": "b", "kind": "linear", "inputs": ["a_norm"], "features": 4})",

@@ -1,9 +1,9 @@
 // Operators divided over ranks along any of their factors: what the ranks train equals what one
 // rank trains within rounding in double precision, and their forward passes bit by bit where no sum
 // is divided; memory and traffic are the prediction to the byte.
-#include "models/spec_file.hpp"
 #include "models/splits.hpp"
 #include "tests/catch.hpp"
+#include "tests/graph_model.hpp"
 #include "tests/property/check_close.hpp"
 #include "tests/property/check_prediction.hpp"
 #include "tests/property/strategies.hpp"
@@ -16,18 +16,9 @@ using Kind = models::OperatorSpec::Kind;
 
 namespace {
 
-ModelSpec parsed(const std::string& operators, const std::string& input) {
-  const auto spec = models::parse_spec(
-      R"({"schema": "model/1", "name": "small", "family": "graph", "loss": "cross_entropy",
-          "input": {"name": "x", "shape": )" + input + R"(}, "operators": [)" + operators + "]}",
-      "model.json");
-  if (!spec.ok()) FAIL(core::to_text(spec.problems()));
-  return *spec;
-}
-
 // Images, then neurons; every kind that divides along more than samples.
 ModelSpec of_images() {
-  return parsed(R"({"name": "conv1", "kind": "convolution", "inputs": ["x"], "channels": 8,
+  return graph_model(R"({"name": "conv1", "kind": "convolution", "inputs": ["x"], "channels": 8,
        "kernel": 3, "padding": 1},
       {"name": "relu1", "kind": "relu", "inputs": ["conv1"]},
       {"name": "pool1", "kind": "max_pool", "inputs": ["relu1"], "kernel": 2, "stride": 2},
@@ -43,12 +34,12 @@ ModelSpec of_images() {
       {"name": "fc4", "kind": "linear", "inputs": ["drop3"], "features": 8},
       {"name": "relu4", "kind": "relu", "inputs": ["fc4"]},
       {"name": "fc5", "kind": "linear", "inputs": ["relu4"], "features": 12})",
-                "[4, 10, 8]");
+                "[4, 10, 8]", "cross_entropy");
 }
 
 // Rows of features; two branches that join, one value with three readers, a flatten of rows.
 ModelSpec of_rows() {
-  return parsed(R"({"name": "a", "kind": "linear", "inputs": ["x"], "features": 8},
+  return graph_model(R"({"name": "a", "kind": "linear", "inputs": ["x"], "features": 8},
       {"name": "act", "kind": "gelu", "inputs": ["a"]},
       {"name": "b", "kind": "linear", "inputs": ["act"], "features": 8, "bias": false},
       {"name": "norm", "kind": "layer_norm", "inputs": ["a"]},
@@ -59,7 +50,7 @@ ModelSpec of_rows() {
       {"name": "d", "kind": "linear", "inputs": ["both"], "features": 4},
       {"name": "one_row", "kind": "flatten", "inputs": ["d"]},
       {"name": "e", "kind": "linear", "inputs": ["one_row"], "features": 8})",
-                "[3, 4]");
+                "[3, 4]", "cross_entropy");
 }
 
 Strategy divided(std::int64_t data, std::int64_t split, std::vector<std::string> splits,
@@ -150,6 +141,21 @@ TEST_CASE("divided operators in pipelines and recomputed train what one rank tra
     check(divided(2, 2, splits, 2, stages(2, schedule)));
   for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor})
     check(divided(2, 2, splits, 2, recomputing(c)));
+}
+
+TEST_CASE("the norm of gradients counts each part of a divided operator once") {
+  const ModelSpec spec = of_images();
+  Job job = double_job(spec);
+  job.clip = 1e-2;                     // below every norm here: each step is scaled down
+  const ReferenceResult expected = one_rank(spec, job);
+  CHECK(expected.losses != one_rank(spec, double_job(spec)).losses);
+  for (const Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero3}) {
+    Strategy s = divided(4, 2, {"conv1=out", "fc3=out", "fc4=in"});
+    if (z != Sharding::none) sharded(z)(s);
+    check_close(spec, job, expected, s, kDoubleTolerance, kDoubleTolerance);
+    INFO(to_text(s));
+    check_prediction(run_program(spec, job, s, kSteps, kSeed));
+  }
 }
 
 TEST_CASE("any splits of images and of rows train what one rank trains") {

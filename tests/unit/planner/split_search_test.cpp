@@ -4,9 +4,9 @@
 
 #include "planner/search/split_report.hpp"
 
-#include "models/spec_file.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
+#include "tests/graph_model.hpp"
 #include "tests/random_graph.hpp"
 #include "tests/unit/planner/asked.hpp"
 
@@ -16,15 +16,6 @@ using tests::Draws;
 using Kind = models::OperatorSpec::Kind;
 
 namespace {
-
-ModelSpec parsed(const std::string& operators, const std::string& input) {
-  const auto spec = models::parse_spec(
-      R"({"schema": "model/1", "name": "small", "family": "graph", "loss": "squared_error",
-          "input": {"name": "x", "shape": )" + input + R"(}, "operators": [)" + operators + "]}",
-      "model.json");
-  if (!spec.ok()) FAIL(core::to_text(spec.problems()));
-  return *spec;
-}
 
 // Calls use(choices) with every assignment.
 template <class Use>
@@ -195,11 +186,11 @@ TEST_CASE("the moves of a report add up to what the plan says is sent between th
 }
 
 TEST_CASE("dense layers that are too large to keep are divided by columns, then by rows") {
-  const ModelSpec spec = parsed(
+  const ModelSpec spec = tests::graph_model(
       R"({"name": "up", "kind": "linear", "inputs": ["x"], "features": 32768, "bias": false},
          {"name": "act", "kind": "gelu", "inputs": ["up"]},
          {"name": "down", "kind": "linear", "inputs": ["act"], "features": 8192, "bias": false})",
-      "[64, 8192]");
+      "[64, 8192]", "squared_error");
   const auto found = split_choices(question_of(spec, 8, 8), 8, 8, {});
   const std::vector<std::string> pair{"up=out", "down=in"};
   CHECK(std::ranges::any_of(found, [&](const SplitChoice& c) { return c.splits == pair; }));
