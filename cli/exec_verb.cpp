@@ -267,7 +267,8 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
   set.text("--deadline", options.deadline, "SECONDS",
            "over nccl: end the run when a step takes longer (1800)");
   set.text("--links", options.links, "HOW",
-           "emulate slower links: plan (those of its machine), or 1GB/s,50us for every pair");
+           "emulate slower links: plan (those of its machine, and how slow its slower kinds of "
+           "GPUs are), or 1GB/s,50us for every pair");
   set.text("--hostfile", options.hostfile, "FILE", "machines for mpirun to start ranks on");
   set.text("--data", options.data, "FILE",
            "synthetic (default), or a file: llm.c's tokens, or any text as one token per byte");

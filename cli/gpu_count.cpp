@@ -1,11 +1,15 @@
 #include "cli/gpu_count.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "cli/number_list.hpp"
+
 namespace cli {
+
+constexpr std::size_t kMostKinds = 4;  // closed_form::kMachines
 
 std::optional<CountedGpu> counted_gpu(std::string_view text) {
   const auto skip_blanks = [&](std::size_t from) {
@@ -19,15 +23,46 @@ std::optional<CountedGpu> counted_gpu(std::string_view text) {
   return CountedGpu{std::string(text.substr(0, digits)), std::string(text.substr(name))};
 }
 
+// "8xH100+4xA100": each part counted, or the first one alone as typed.
+static std::vector<std::optional<CountedGpu>> parts_of(std::string_view typed) {
+  std::vector<std::optional<CountedGpu>> parts;
+  for (std::size_t from = 0; from <= typed.size();) {
+    const std::size_t to = std::min(typed.find('+', from), typed.size());
+    std::string_view part = typed.substr(from, to - from);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    parts.push_back(counted_gpu(part));
+    from = to + 1;
+  }
+  return parts;
+}
+
 core::Status split_counted_gpu(PlanOptions& options) {
   if (!options.gpus) return core::Done{};
-  const std::optional<CountedGpu> both = counted_gpu(*options.gpus);
-  if (!both) return core::Done{};
-  const std::string typed = std::exchange(*options.gpus, both->count);
+  const std::string typed = *options.gpus;
+  const auto parts = parts_of(typed);
+  if (parts.size() == 1 && !parts.front()) return core::Done{};
+  if (parts.size() > kMostKinds)
+    return core::Problem{"--gpus", fmt::format("at most {} kinds of GPUs", kMostKinds),
+                         fmt::format("{}", parts.size()), "leave some out"};
+  std::int64_t all = 0;
+  std::string names;
+  core::Problems problems;
+  for (const std::optional<CountedGpu>& part : parts) {
+    if (!part)
+      return core::Problem{"--gpus", "kinds of GPUs with how many of each",
+                           fmt::format("\"{}\"", typed), "write --gpus 8xH100+8xA100"};
+    const std::int64_t count = whole_number(part->count, "--gpus", 1, problems).value_or(0);
+    if (!problems.empty()) return problems;
+    all += count;
+    if (parts.size() > 1) options.counts.push_back(count);
+    names += (names.empty() ? "" : ",") + part->gpu;
+  }
+  options.gpus = parts.size() == 1 ? parts.front()->count : fmt::format("{}", all);
   if (options.gpu)
     return core::Problem{"--gpus", "a number beside --gpu", fmt::format("\"{}\"", typed),
-                         fmt::format("write --gpus {}, or leave --gpu out", both->count)};
-  options.gpu = both->gpu;
+                         fmt::format("write --gpus {}, or leave --gpu out", *options.gpus)};
+  options.gpu = names;
   return core::Done{};
 }
 

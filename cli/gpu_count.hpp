@@ -1,5 +1,5 @@
 #pragma once
-// "--gpus 8xH100": how many and which in one. Thread-safe.
+// "--gpus 8xH100": how many and which in one; "8xH100+8xA100": of several kinds. Thread-safe.
 
 #include <optional>
 #include <string>
@@ -16,8 +16,8 @@ struct CountedGpu {
 // "8xH100", "8 x rtx4090"; empty: a plain number, or anything else.
 std::optional<CountedGpu> counted_gpu(std::string_view text);
 
-// Puts the GPU of --gpus into --gpu, where it names one, and leaves the count. A problem where
-// --gpu names one too.
+// Puts the GPUs of --gpus into --gpu, where it names some, and leaves their number; of several
+// kinds, how many of each in `counts`. A problem where --gpu names one too.
 core::Status split_counted_gpu(PlanOptions& options);
 
 }  // namespace cli

@@ -16,6 +16,7 @@
 #include "core/untrusted.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "hw_profiles/names.hpp"
 #include "hw_profiles/site.hpp"
 #include "models/graph.hpp"
@@ -129,7 +130,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
                "a name of `planner models`, a config.json, its folder, or a model file");
   options.text("--model-like", p.model_like, "TYPE",
                "model_type as which a config.json of an unknown one is read: llama, mixtral");
-  options.text("--gpus", p.gpus, "N", "number of GPUs (1); 8xH100 also names the GPU");
+  options.text("--gpus", p.gpus, "N", "number of GPUs (1); 8xH100 also names the GPU, 8xH100+8xA100 several kinds");
   options.text("--gpu", p.gpu, "PROFILE[,...]",
                "which GPU: H100, rtx4090 or a file; more of them are compared");
   add_node_options(options, p);
@@ -230,6 +231,17 @@ std::int64_t usual_mtp(const planner::Request& request) {
   return trains_all && request.profile.framework.trains_mtp ? request.model.mtp_layers : 0;
 }
 
+// The kinds of GPUs of --gpus, which `typed` is, as one machine.
+static core::Result<hw_profiles::Profile> one_cluster(
+    const PlanOptions& options, const std::string& typed,
+    const std::vector<hw_profiles::Profile>& profiles) {
+  std::vector<hw_profiles::CountedProfile> kinds;
+  for (std::size_t i = 0; i < profiles.size(); ++i)
+    kinds.push_back({options.counts[i], profiles[i]});
+  return hw_profiles::mixed(std::move(kinds), options.gpus_per_node.has_value(),
+                            "--gpus " + typed);
+}
+
 core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed) {
   core::Problems problems;
   PlanOptions options = typed;
@@ -252,6 +264,11 @@ core::Result<std::vector<planner::Request>> requests_of(const PlanOptions& typed
   }
   read_search(options, request, problems);
   if (!problems.empty()) return problems;
+  if (!options.counts.empty()) {
+    core::Result<hw_profiles::Profile> one = one_cluster(options, *typed.gpus, profiles);
+    if (!one.ok()) return one.problems();
+    profiles = {std::move(one).value()};
+  }
   request.gpu_given = options.gpu.has_value();
   std::vector<planner::Request> requests(profiles.size(), request);
   for (std::size_t i = 0; i < profiles.size(); ++i) {

@@ -22,6 +22,9 @@ struct PlanOptions {
       host_memory, host_bandwidth;
   std::vector<std::string> pins, forbids, prices;
   bool allow_stale = false;
+  // Of "--gpus 8xH100+8xA100", once it is split: how many of each in --gpu are one cluster. Empty:
+  // the GPUs of --gpu are compared.
+  std::vector<std::int64_t> counts{};
 };
 
 void add_plan_options(OptionSet& options, PlanOptions& plan);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "hw_profiles/names.hpp"
 #include "reports/price_text.hpp"
 
@@ -39,7 +40,7 @@ core::Problems missing_prices(const std::vector<planner::Request>& requests) {
 // What one token costs by the plan's choice; empty: nothing fits.
 std::optional<cost::Dollars> token_price_of(const planner::Plan& plan) {
   if (!plan.chosen) return std::nullopt;
-  return reports::token_price(plan.profile.gpu, plan.gpus,
+  return reports::token_price(hw_profiles::mean_gpu(plan.profile, plan.gpus), plan.gpus,
                               plan.chosen->throughput.tokens_per_second);
 }
 

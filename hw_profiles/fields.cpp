@@ -190,6 +190,7 @@ constexpr std::array kFields{
     framework<&Framework::recomputes_pointwise>("framework.recomputes_pointwise", Kind::flag),
     framework<&Framework::recomputes_modules>("framework.recomputes_modules", Kind::flag),
     framework<&Framework::trains_mtp>("framework.trains_mtp", Kind::flag),
+    framework<&Framework::uneven_shares>("framework.uneven_shares", Kind::flag),
     framework<&Framework::recomputes_one_in_k>("framework.recomputes_one_in_k", Kind::flag),
     framework<&Framework::collective_sync>("framework.collective_sync", Kind::seconds),
     framework<&Framework::kept_norm>("framework.kept_norm", Kind::ratio),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -138,6 +139,37 @@ void read_runs(core::JsonReader& reader, std::vector<Framework::Runs>& out) {
   }
 }
 
+core::Result<Profile> read_profile(core::Json text, std::string_view where);
+
+// "others": [{"first_rank": 8, "profile": {...}}], whose profiles have none themselves.
+void read_others(core::JsonReader& root, std::string_view where, Profile& profile,
+                 core::Problems& problems) {
+  core::Json others;
+  if (!root.optional("others", others)) return;
+  if (!others.is_array()) return root.problem("others", "a list", core::describe(others));
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const std::string path = fmt::format("/others/{}", i);
+    core::JsonReader reader(others.items()[i], std::string(where), path, problems);
+    OtherGpus other;
+    core::Json text;
+    if (reader.required("first_rank", other.first_rank,
+                        core::IntRange{before + 1, std::numeric_limits<int>::max()}))
+      before = other.first_rank;
+    if (reader.required("profile", text)) {
+      auto read = read_profile(std::move(text), fmt::format("{} {}", where, path));
+      if (!read.ok())
+        core::append(problems, read);
+      else if (!read->others.empty())
+        reader.problem("profile", "a profile without others", "one with others");
+      else
+        other.profile = std::move(read).value();
+    }
+    reader.allow_only_known();
+    profile.others.push_back(std::move(other));
+  }
+}
+
 core::Result<Profile> read_profile(core::Json text, std::string_view where) {
   core::Result<core::Json> json = with_parts(std::move(text), where);
   if (!json.ok()) return json.problems();
@@ -173,6 +205,7 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
       if (part_of(field) == part) read_field(field, reader, profile);
     reader.allow_only_known();
   }
+  read_others(root, where, profile, problems);
   root.allow_only_known();
   if (!problems.empty()) return problems;
   for (const Contradiction& c : contradictions(profile)) {

@@ -35,6 +35,15 @@ bool links_all(LinkKind kind) {
   return kind == LinkKind::nvswitch || kind == LinkKind::nvlink_mesh;
 }
 
+bool operator==(const Profile& a, const Profile& b) {
+  const auto same = [](const OtherGpus& x, const OtherGpus& y) {
+    return x.first_rank == y.first_rank && x.profile == y.profile;
+  };
+  return a.gpu == b.gpu && a.node == b.node && a.native == b.native &&
+         a.framework == b.framework && a.site == b.site && a.sources == b.sources &&
+         std::ranges::equal(a.others, b.others, same);
+}
+
 const Sourced* Profile::lookup(std::string_view field) const {
   const auto it = std::find_if(sources.begin(), sources.end(),
                                [&](const Sourced& s) { return s.field == field; });

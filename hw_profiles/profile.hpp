@@ -7,6 +7,7 @@
 // never a guess. A source that contains kUnverified was not checked against a document or a
 // measurement. Values are thread-compatible; nothing here reads files (hw_profiles/load.hpp does).
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -194,6 +195,8 @@ struct Framework {
   bool recomputes_pointwise = false;     // offers checkpoint=pointwise
   bool recomputes_modules = false;       // offers checkpoint=modules
   bool trains_mtp = false;               // modules for multi-token prediction
+  // Data ranks may take different numbers of micro-batches (planner::Strategy::shares). Absent: no.
+  std::optional<bool> uneven_shares;
   // What checkpoint=every_k means to it: one layer in k computed again, see
   // planner::stage::Policy; else all of them, in segments of k that are kept at their first input.
   bool recomputes_one_in_k = false;
@@ -266,6 +269,8 @@ struct Sourced {
   friend bool operator==(const Sourced&, const Sourced&) = default;
 };
 
+struct OtherGpus;
+
 struct Profile {
   Gpu gpu;
   Node node;
@@ -273,11 +278,19 @@ struct Profile {
   Framework framework;
   Site site;
   std::vector<Sourced> sources;  // one per stated field, in the order of fields.cpp
+  // GPUs of other kinds, which the ranks behind those of `gpu` have (hw_profiles/mixed.hpp).
+  std::vector<OtherGpus> others;
 
   // The source of `field` ("gpu.usable", "node.link_bandwidth"), or null.
   const Sourced* lookup(std::string_view field) const;
 
-  friend bool operator==(const Profile&, const Profile&) = default;
+  friend bool operator==(const Profile& a, const Profile& b);
+};
+
+// From rank first_rank on, up to the first of the next kind. The profile has no others.
+struct OtherGpus {
+  std::int64_t first_rank = 0;
+  Profile profile;
 };
 
 // Dense peak of GEMMs whose inputs have `type`, or empty where the device has none, as of bf16

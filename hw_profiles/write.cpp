@@ -15,7 +15,7 @@ static Sourced current(const Field& field, double value, const Sourced* stated) 
           "changed after loading; was " + stated->text + ": " + stated->source};
 }
 
-std::string to_json_text(const Profile& profile) {
+static core::Json json_of(const Profile& profile) {
   core::Json json = core::Json::object({{"id", profile.gpu.id},
                                         {"name", profile.gpu.name},
                                         {"architecture", profile.gpu.architecture}});
@@ -49,7 +49,14 @@ std::string to_json_text(const Profile& profile) {
     }
     if (part != kSite || object.size() > 0) json.set(part, std::move(object));
   }
-  return core::dump(json, 2);
+  core::Json others = core::Json::array();
+  for (const OtherGpus& other : profile.others)
+    others.push_back(core::Json::object({{"first_rank", other.first_rank},
+                                         {"profile", json_of(other.profile)}}));
+  if (others.size() > 0) json.set("others", std::move(others));
+  return json;
 }
+
+std::string to_json_text(const Profile& profile) { return core::dump(json_of(profile), 2); }
 
 }  // namespace hw_profiles

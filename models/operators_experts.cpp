@@ -141,7 +141,7 @@ TensorIndex experts(SegmentBuilder& b, TensorIndex x, const Routing& routing,
   const ParameterIndex second_bias = biases("moe.proj.bias", h, divided(1, 1));
   const TensorIndex made =
       expert_linear(b, "moe.proj", activated, {rows, h, f / s.tensor}, second, s.ways, outward,
-                    second_bias, s.tensor);
+                    second_bias, s.tensor, s.biases);
   const TensorIndex back = exchanged("moe.from_experts", made);
   // Where rows are weighed before they come back, what was made of them is not kept: the gates that
   // went with them are.

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "hw_profiles/mixed.hpp"
+
 namespace reports {
 namespace {
 
@@ -40,7 +42,7 @@ std::optional<OtherHardware> other_hardware(const exec::RunRecord& run) {
   return OtherHardware{sharing.empty() ? run.device
                                        : fmt::format("{} ranks that share one {}", sharing,
                                                      run.device),
-                       fmt::format("{} x {}", run.gpus, run.profile.gpu.name)};
+                       hw_profiles::gpus_text(run.profile, run.gpus, &hw_profiles::Gpu::name)};
 }
 
 std::string to_text(const OtherHardware& other) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "models/layer_kinds.hpp"
 #include "reports/candidate_text.hpp"
 #include "reports/plan_headline.hpp"
@@ -60,9 +61,8 @@ std::string job_text(const models::ModelSpec& model, const planner::Job& job) {
 }
 
 std::string title_text(const Plan& plan) {
-  return fmt::format("{} ({} parameters) on {} x {}, {}", plan.model.name,
-                     count_text(plan.parameters), plan.gpus, plan.profile.gpu.id,
-                     plural(plan.nodes, "node"));
+  return fmt::format("{} ({} parameters) on {}, {}", plan.model.name, count_text(plan.parameters),
+                     hw_profiles::gpus_text(plan.profile, plan.gpus), plural(plan.nodes, "node"));
 }
 
 std::string figures_text(const Plan& plan, const Candidate& shown, TextStyle style) {
@@ -302,8 +302,8 @@ std::string search_text(const Plan& plan, TextStyle style) {
 }  // namespace
 
 std::string why_infeasible(const Plan& plan) {
-  std::string text = fmt::format("no feasible strategy for {} on {} x {}", plan.model.name,
-                                 plan.gpus, plan.profile.gpu.id);
+  std::string text = fmt::format("no feasible strategy for {} on {}", plan.model.name,
+                                 hw_profiles::gpus_text(plan.profile, plan.gpus));
   if (!plan.rejected.empty())
     text += ". The nearest one: " + rejection_text(plan.rejected.front());
   return text;

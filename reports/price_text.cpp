@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/untrusted.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "reports/text.hpp"
 
 namespace reports {
@@ -19,6 +20,17 @@ std::optional<cost::Dollars> token_price(const hw_profiles::Gpu& gpu, std::int64
 
 // A source says provider, tier and date first, then in brackets where that is written.
 std::string price_text(const hw_profiles::Profile& profile) {
+  if (!profile.others.empty()) {
+    std::string all;
+    for (std::size_t k = 0; k < hw_profiles::kinds(profile); ++k) {
+      hw_profiles::Profile one = hw_profiles::profile_of_kind(profile, k);
+      one.others.clear();
+      const std::string text = price_text(one);
+      if (text.empty()) return "";
+      all += fmt::format("{}{} of {}", all.empty() ? "" : " and ", text, one.gpu.id);
+    }
+    return all;
+  }
   if (!profile.gpu.price) return "";
   const hw_profiles::Sourced* stated = profile.lookup("gpu.price");
   const std::string source = stated == nullptr ? "" : stated->source;
@@ -45,9 +57,10 @@ std::string token_price_text(cost::Dollars one_token) {
 
 std::string rent_text(const planner::Plan& plan, const planner::Candidate& candidate) {
   constexpr core::Seconds kDay{86'400};
-  const auto day = cost::rent(plan.profile.gpu, kDay);
+  const hw_profiles::Gpu gpu = hw_profiles::mean_gpu(plan.profile, plan.gpus);
+  const auto day = cost::rent(gpu, kDay);
   if (!day) return "";
-  const auto token = token_price(plan.profile.gpu, plan.gpus,
+  const auto token = token_price(gpu, plan.gpus,
                                  candidate.throughput.tokens_per_second);
   return fmt::format("{} a day, {}, at {}", usd_text(*day * static_cast<double>(plan.gpus)),
                      token_price_text(*token), price_text(plan.profile));

@@ -53,6 +53,8 @@ Interpreter::Interpreter(const RunContext& context, int rank)
       next_step_(context.first),
       in_turns_(program::takes_turns(context.program)),
       together_(program::steps_together(context.program)),
+      slowness_(context.slowness.empty() ? 1.0
+                                         : context.slowness[static_cast<std::size_t>(rank)]),
       serves_beside_(program::serves_beside(class_)),
       streams_(class_, *backend_,
                [this](const std::string& m) { context_.world.abort(rank_, m); },
@@ -190,6 +192,7 @@ double Interpreter::run_logged(const Action& a, const Call& call, std::uint32_t 
     backend_->begin_entry(a.stream, static_cast<std::uint32_t>(entries.size()));
   }
   run(a, call, args);
+  if (slowness_ > 1) linger(a, backend_->mark(a.stream) - start);
   const double finish = backend_->mark(a.stream);
   if (log_ != nullptr) backend_->end_entry();
   log(a, call, number, start, finish);
@@ -267,24 +270,6 @@ void Interpreter::put_state() {
     backend_->write(buffers[i].data, state_[i].data(), state_[i].size());
 }
 
-void Interpreter::account(const Action& a, double seconds) {
-  switch (a.kind) {
-    case ActionKind::square_sum:
-    case ActionKind::optimizer:
-      times_.optimizer += seconds;
-      return;
-    case ActionKind::collective:
-    case ActionKind::serve_push:
-    case ActionKind::serve_pull:
-      times_.exposed_communication += seconds;
-      return;
-    case ActionKind::fence:
-      return;
-    default:
-      times_.compute += seconds;
-  }
-}
-
 void Interpreter::run(const Action& a, const Call& call, const std::vector<Operand>& args) {
   switch (a.kind) {
     case ActionKind::forward:
@@ -330,8 +315,10 @@ void Interpreter::load_tokens(std::int64_t sample, int shift, std::span<std::int
 // Sample order: data ranks take contiguous pieces of the global batch, micro-batches ascend in it.
 std::int64_t Interpreter::first_sample(const Call& call) const {
   const program::Program& p = context_.program;
-  const std::int64_t data = p.mesh.coordinates(rank_).data / p.mesh.context;
-  const std::int64_t m = class_.schedule.micro_batches, before = data * m;
+  const std::int64_t data =
+      (p.mesh.coordinates(rank_).data - class_.first_replica) / p.mesh.context;
+  const std::int64_t m = class_.schedule.micro_batches;
+  const std::int64_t before = class_.micro_batches_before + data * m;
   // Passes of later steps may be among this one's.
   const std::int64_t step =
       class_.schedule.flushes ? step_index_ : context_.first + call.micro_batch / m;

@@ -50,6 +50,8 @@ struct RunContext {
   // schedule that flushes.
   bool keeps_steps = false;
   std::optional<Training> training{};  // empty: the optimizer's defaults, all the time
+  // By rank: its kernels on the host take so many times as long, at least once. Empty: they do not.
+  std::vector<double> slowness{};
 };
 
 // Of the pushes that an asynchronous server took: how many others it took between a worker's reply
@@ -134,6 +136,7 @@ class Interpreter {
            const std::vector<Operand>& args);
   double run_logged(const program::Action& action, const program::Call& call,
                     std::uint32_t number, const std::vector<Operand>& args);
+  void linger(const program::Action& a, double seconds);
   std::int64_t first_sample(const program::Call& call) const;
   void load(const program::Action& action, const program::Call& call, const Operand& into);
   void load_tokens(std::int64_t sample, int shift, std::span<std::int32_t> into);
@@ -199,6 +202,8 @@ class Interpreter {
   const bool in_turns_;                // servers of the program are asynchronous
   const bool together_;                // ranks begin each step at one time
   bool began_ = false;
+  const double slowness_;              // RunContext::slowness
+  double owed_ = 0;                    // seconds, of kernels that have lasted too short
   // Of an asynchronous server; used by the thread that takes its turns.
   const bool serves_beside_;           // on a worker's rank
   Communicator* server_channel_ = nullptr;

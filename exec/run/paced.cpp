@@ -5,6 +5,7 @@
 #include "core/parse_units.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "sim/cost/link.hpp"
+#include "sim/cost/mixed.hpp"
 
 namespace exec {
 
@@ -23,6 +24,17 @@ LocalOptions paced_links(const Paced& paced, const planner::Plan& plan, int rank
       options.pairs.push_back({from, to, {link.bandwidth, link.latency}});
     }
   return options;
+}
+
+std::vector<double> paced_kernels(const planner::Plan& plan, int ranks) {
+  const cost::Machine machine = planner::machine_for(plan.profile, plan.job);
+  if (!machine.mixed) return {};
+  std::vector<double> rates;
+  for (int rank = 0; rank < ranks; ++rank)
+    rates.push_back(cost::product_rate(cost::machine_of_rank(machine, rank)).value());
+  const double fastest = std::ranges::max(rates);
+  for (double& rate : rates) rate = fastest / rate;
+  return rates;
 }
 
 std::string to_text(const Paced& paced) {

@@ -70,7 +70,8 @@ class Run {
     const int ranks = program_.mesh.ranks();
     LocalWorld world(ranks, options_.links ? paced_links(*options_.links, plan_, ranks)
                                            : LocalOptions{});
-    const RunContext context = context_in(world);
+    RunContext context = context_in(world);
+    if (options_.links) context.slowness = paced_kernels(plan_, ranks);
     try {
       world.run([&](int rank) { run_rank(context, rank); });
     } catch (const core::ThreadRefused& refused) {

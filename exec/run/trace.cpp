@@ -61,7 +61,8 @@ program::TraceSubject subject_of(const program::Program& p) {
   subject.ranks = p.mesh.ranks();
   subject.unlike.resize(static_cast<std::size_t>(subject.ranks));
   std::iota(subject.unlike.begin(), subject.unlike.end(), 0);
-  subject.micro_batches = p.classes.front().schedule.micro_batches;
+  for (const program::RankClass& k : p.classes)
+    subject.micro_batches = std::max(subject.micro_batches, k.schedule.micro_batches);
   return subject;
 }
 

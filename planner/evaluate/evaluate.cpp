@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/evaluate/played_time.hpp"
 #include "planner/evaluate/site_model.hpp"
@@ -13,6 +14,7 @@
 #include "planner/evaluate/swept_time.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/cost/action.hpp"
+#include "sim/cost/mixed.hpp"
 #include "sim/program/traffic.hpp"
 
 namespace planner {
@@ -140,10 +142,12 @@ static std::vector<program::LibraryCalls> assumed_calls(const program::Program& 
   for (const program::CallSize& size : t.sizes) {
     const cost::Place place =
         cost::place_of(program.mesh, size.group, t.busiest_rank, machine.gpus_per_node);
+    const cost::Machine& links =
+        cost::machine_of_group(machine, program.mesh, size.group, t.busiest_rank);
     const auto assumed = cost::nccl_assumed(
         *collective, t.algorithm, place,
         program::payload_bytes(*collective, t.algorithm, place.size, 1, size.elements, size.type),
-        machine);
+        links);
     const core::Bytes bytes =
         program::library_bytes(*collective, place.size, size.elements, size.type);
     if (!assumed) continue;
@@ -193,7 +197,13 @@ Throughput throughput_of(const Question& q, core::Seconds step) {
   const core::DType type = q.job.precision == core::DType::f8
                                ? core::DType::f8
                                : resolve_recipe(q.job.recipe, q.job.precision)->compute;
-  const core::FlopsPerSecond peak = q.machine.peak[static_cast<std::size_t>(type)];
+  core::FlopsPerSecond peak{};         // of all GPUs, by one
+  for (std::size_t i = 0; i < hw_profiles::kinds(q.profile); ++i) {
+    const cost::Machine& m = q.machine.mixed ? q.machine.mixed->kinds[i] : q.machine;
+    const double share =
+        static_cast<double>(hw_profiles::gpus_of_kind(q.profile, i, q.gpus)) / gpus;
+    peak = peak + m.peak[static_cast<std::size_t>(type)] * share;
+  }
   const double rate = q.model_flops.value() * samples / step.value() / gpus;
   Throughput t;
   t.samples_per_second = samples / step.value();

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "core/check.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/communicators.hpp"
 #include "planner/stage/policy.hpp"
 #include "sim/cost/action.hpp"
@@ -18,6 +20,24 @@ program::ReplayOptions options_for(const program::Program& program, const progra
   return {.allocator = profile.framework.caching_allocator ? program::AllocatorKind::caching
                                                            : program::AllocatorKind::arena,
           .capacity = profile.gpu.usable - overhead_bytes(program, k, profile)};
+}
+
+// Of the kinds of GPUs that the ranks of a class have, the one that leaves its buffers least room.
+const hw_profiles::Profile& tightest(const program::Program& program, const program::RankClass& k,
+                                     const hw_profiles::Profile& profile) {
+  if (profile.others.empty()) return profile;
+  const auto index = static_cast<int>(&k - program.classes.data());
+  std::set<std::size_t> kinds;
+  for (const int rank : program.ranks_of(index))
+    kinds.insert(hw_profiles::kind_of_rank(profile, rank));
+  const hw_profiles::Profile* least = nullptr;
+  core::Bytes room{};
+  for (const std::size_t kind : kinds) {
+    const hw_profiles::Profile& own = hw_profiles::profile_of_kind(profile, kind);
+    const core::Bytes left = own.gpu.usable - overhead_bytes(program, k, own);
+    if (least == nullptr || left < room) least = &own, room = left;
+  }
+  return least == nullptr ? profile : *least;
 }
 
 // Bytes of a micro-batch's rows where tensor ranks scatter them; zero where they do not.
@@ -70,21 +90,30 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
 
 }  // namespace
 
+// Whether a rank that takes so much of its device is fuller than the memory's. Where devices are
+// alike it takes more; else it leaves the smaller share of its device.
+static bool is_fuller(core::Bytes device, core::Bytes usable, int rank, const Memory& memory) {
+  const core::Bytes other = memory.worst.device;
+  if (usable == memory.usable)
+    return device > other || (device == other && rank < memory.rank);
+  return static_cast<double>(device.value()) * static_cast<double>(memory.usable.value()) >
+         static_cast<double>(other.value()) * static_cast<double>(usable.value());
+}
+
 // terms: of each class.
 static Memory worst_of(const program::Program& program, const hw_profiles::Profile& profile,
                        const std::vector<MemoryTerms>& terms) {
   Memory memory;
-  memory.usable = profile.gpu.usable;
   PLANNER_CHECK(!terms.empty(), "a program without classes");
   for (std::size_t i = 0; i < terms.size(); ++i) {
     const program::RankClass& k = program.classes[i];
     const MemoryTerms& m = terms[i];
     const int rank = cost::first_rank(program, k);
-    const bool greater = m.device > memory.worst.device ||
-                         (m.device == memory.worst.device && rank < memory.rank);
-    if (i == 0 || greater) {
+    const core::Bytes usable = tightest(program, k, profile).gpu.usable;
+    if (i == 0 || is_fuller(m.device, usable, rank, memory)) {
       memory.worst = m;
       memory.rank = rank;
+      memory.usable = usable;
     }
     const auto stage = std::ranges::find(memory.stages, k.stage, &StageMemory::stage);
     if (stage == memory.stages.end())
@@ -100,7 +129,7 @@ static std::vector<MemoryTerms> all_terms(const program::Program& program,
                                           bool want_reserved) {
   std::vector<MemoryTerms> terms;
   for (const program::RankClass& k : program.classes)
-    terms.push_back(terms_of(program, k, profile, want_reserved));
+    terms.push_back(terms_of(program, k, tightest(program, k, profile), want_reserved));
   return terms;
 }
 
@@ -126,15 +155,16 @@ std::optional<Memory> fitting_memory_of(const program::Program& program,
   bool estimated = false;
   for (const std::size_t i : fullest_first) {
     const program::RankClass& k = program.classes[i];
-    if (terms[i].device <= profile.gpu.usable) {
-      program::ReplayOptions options = options_for(program, k, profile);
+    const hw_profiles::Profile& own = tightest(program, k, profile);
+    if (terms[i].device <= own.gpu.usable) {
+      program::ReplayOptions options = options_for(program, k, own);
       options.enough = options.capacity;
       options.estimates = estimates;
       const program::Replay replay = program::replay(k, options);
       estimated |= replay.estimated;
-      terms[i] = terms_of(program, k, profile, replay);
+      terms[i] = terms_of(program, k, own, replay);
     }
-    if (terms[i].device > profile.gpu.usable) return std::nullopt;
+    if (terms[i].device > own.gpu.usable) return std::nullopt;
   }
   Memory memory = worst_of(program, profile, terms);
   memory.estimated = estimated;
@@ -148,11 +178,12 @@ Memory verdict_memory_of(const program::Program& program, const hw_profiles::Pro
   const Memory live = worst_of(program, profile, terms);
   const bool is_over = live.worst.device > live.usable;
   for (std::size_t i = 0; i < terms.size(); ++i) {
-    const double left = static_cast<double>((live.usable - terms[i].device).value());
+    const program::RankClass& k = program.classes[i];
+    const hw_profiles::Profile& own = tightest(program, k, profile);
+    const double left = static_cast<double>((own.gpu.usable - terms[i].device).value());
     const bool open =
         !is_over && left < kMostFragmentation * static_cast<double>(terms[i].live.value());
-    if (open || program.classes[i].stage == wanted)
-      terms[i] = terms_of(program, program.classes[i], profile, true);
+    if (open || k.stage == wanted) terms[i] = terms_of(program, k, own, true);
   }
   return worst_of(program, profile, terms);
 }

@@ -33,7 +33,8 @@ std::optional<Time> played_time(const program::Program& program, const cost::Mac
   const bool contends = served(program) || swept.beside > swept.time.step * kLeastBeside;
   const int ranks = program.mesh.ranks();
   const bool flushes = program.classes.front().schedule.flushes;
-  if (!flushes || !contends || ranks == 1 || ranks > kMostRanks ||
+  // Links that differ from kind to kind of GPU are not played message by message.
+  if (machine.mixed || !flushes || !contends || ranks == 1 || ranks > kMostRanks ||
       messages(program) > kMostMessages)
     return std::nullopt;
   const engine::Scene scene(program, machine, {.unfold = true});

@@ -334,9 +334,38 @@ ClassTime class_time(const program::Program& program, const RankClass& k,
   return class_times(program, k, one, shape).front();
 }
 
+// Where data ranks take different numbers of micro-batches, those that take equally many have a
+// pipeline of their own; the slowest of them sets the step.
+static std::vector<Time> of_replicas(const program::Program& program,
+                                     std::span<const cost::Machine* const> machines,
+                                     Schedule schedule, StepShape shape) {
+  std::vector<Time> slowest(machines.size());
+  for (const RankClass& first : program.classes) {
+    if (first.stage != 0) continue;
+    std::vector<std::vector<ClassTime>> by_machine(machines.size());
+    program::Program part;
+    part.mesh = program.mesh;
+    part.accumulation = program.accumulation;
+    part.cut = program.cut;
+    part.clip = program.clip;
+    for (const RankClass& k : program.classes) {
+      if (k.first_replica != first.first_replica) continue;
+      const std::vector<ClassTime> times = class_times(program, k, machines, shape);
+      for (std::size_t i = 0; i < times.size(); ++i) by_machine[i].push_back(times[i]);
+      part.classes.push_back(k);
+    }
+    for (std::size_t i = 0; i < machines.size(); ++i) {
+      const Time time = compose(part, by_machine[i], schedule);
+      if (time.step > slowest[i].step) slowest[i] = time;
+    }
+  }
+  return slowest;
+}
+
 std::vector<Time> step_times(const program::Program& program,
                              std::span<const cost::Machine* const> machines, Schedule schedule,
                              StepShape shape) {
+  if (program.classes.front().replicas > 0) return of_replicas(program, machines, schedule, shape);
   std::vector<std::vector<ClassTime>> by_machine(machines.size());
   for (const RankClass& k : program.classes) {
     const std::vector<ClassTime> times = class_times(program, k, machines, shape);

@@ -1,5 +1,7 @@
 #include "planner/lowering/lower.hpp"
 
+#include <string>
+
 #include "core/check.hpp"
 #include "planner/lowering/stage_lowering.hpp"
 #include "planner/stage/prologue.hpp"
@@ -63,18 +65,49 @@ void place_part(stage::Stage& stage, const models::ModelGraph& part) {
   stage.chunks = {chunk};
 }
 
+// Data ranks that take equally many micro-batches.
+struct Replicas {
+  int first = 0, count = 0;            // 0: all
+  std::int64_t micro_batches = 1, before = 0;
+};
+std::vector<Replicas> replicas_of(const Strategy& s) {
+  if (s.shares.empty()) return {{.micro_batches = s.grad_accum}};
+  std::vector<Replicas> all;
+  std::int64_t before = 0;
+  for (std::size_t d = 0; d < s.shares.size(); ++d) {
+    const auto context = static_cast<int>(s.context);
+    if (d == 0 || s.shares[d] != s.shares[d - 1])
+      all.push_back({static_cast<int>(d) * context, 0, s.shares[d], before});
+    all.back().count += context;
+    before += s.shares[d];
+  }
+  return all;
+}
+
 // Stages in order, each as worker classes (servers first), then the servers that stand apart.
-void add_classes(program::Program& p, stage::Stage stage, const Strategy& s) {
-  const auto schedule = stage.training() ? schedule_of(s, stage.index, s.grad_accum)
-                                         : program::Schedule{.micro_batches = s.grad_accum};
-  const auto add = [&] { p.classes.push_back(lowering::StageLowering(stage, schedule).run()); };
-  if (p.servers == 0 || !p.servers_colocated) {
-    add();
-  } else {
-    stage.serves = true;
-    add();
-    stage.serves = false;
-    if (p.servers < p.mesh.data) add();
+void add_classes(program::Program& p, stage::Stage stage, const Strategy& all) {
+  for (const Replicas& replicas : replicas_of(all)) {
+    Strategy s = all;
+    s.grad_accum = replicas.micro_batches;
+    stage.strategy = &s;
+    const auto schedule = stage.training() ? schedule_of(s, stage.index, s.grad_accum)
+                                           : program::Schedule{.micro_batches = s.grad_accum};
+    const auto add = [&] {
+      program::RankClass& k =
+          p.classes.emplace_back(lowering::StageLowering(stage, schedule).run());
+      k.first_replica = replicas.first;
+      k.replicas = replicas.count;
+      k.micro_batches_before = replicas.before;
+      if (replicas.count > 0) k.name += ", " + std::to_string(s.grad_accum) + " micro-batches";
+    };
+    if (p.servers == 0 || !p.servers_colocated) {
+      add();
+    } else {
+      stage.serves = true;
+      add();
+      stage.serves = false;
+      if (p.servers < p.mesh.data) add();
+    }
   }
 }
 

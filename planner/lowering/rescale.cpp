@@ -52,6 +52,7 @@ void set_slots(program::RankClass& k, int in_flight) {
 }  // namespace
 
 bool rescale(program::Program& program, const Strategy& to) {
+  if (!to.shares.empty() || program.classes.front().replicas > 0) return false;
   Strategy before = to;
   before.grad_accum = program.classes.front().schedule.micro_batches;
   if (receives_ahead(before) != receives_ahead(to)) return false;

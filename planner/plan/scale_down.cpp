@@ -78,9 +78,12 @@ class Shrinker {
       for (std::int64_t passes = least; passes <= s.grad_accum; ++passes) {
         if (s.pipeline > 1 && !schedule_takes(s.schedule, s.pipeline, passes)) continue;
         Size next = now_;
+        next.strategy.shares = s.shares;
         next.strategy.micro_batch = samples;
         next.strategy.grad_accum = passes;
-        next.job.global_batch = samples * passes * s.data;
+        for (std::int64_t& share : next.strategy.shares)  // in their proportions
+          share = std::max<std::int64_t>(1, share * passes / s.grad_accum);
+        next.job.global_batch = samples * next.strategy.micro_batches();
         if (!problems_of(next).empty()) break;
         now_ = std::move(next);
         return;

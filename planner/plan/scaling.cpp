@@ -18,6 +18,9 @@ constexpr double kMostScaled = 1e8;
 
 core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies) {
   const std::string where = fmt::format("--scale {}", copies);
+  if (!plan.profile.others.empty() || !s.shares.empty())
+    return core::Problem{where, "a plan whose data ranks are alike", "several kinds of them",
+                         "plan for GPUs of one kind, without a pin of shares"};
   const bool whole = s.shard_group == s.data;
   s.data = copies;
   if (whole || copies % s.shard_group != 0) s.shard_group = copies;

@@ -56,6 +56,9 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
           {"--mtbf", fmt::format("at most {} failures to play", whole_text(kMostFailures)),
            whole_text(failures), "a shorter --horizon"});
   }
+  if (o.flows && !plan.profile.others.empty())
+    problems.push_back({"--collectives", "timed on GPUs of several kinds", "flows",
+                        "their links differ from node to node: leave --collectives out"});
   append(problems, flow_problems(plan, o));
   return problems;
 }

@@ -37,17 +37,9 @@ core::Problem forbidden_value(std::string_view key, const Strategy& resolved) {
 std::string_view limit_of(const core::Problem& problem) {
   static const std::set<std::string, std::less<>> kDegrees{
       "data",  "tensor",      "pipeline",   "context", "expert",
-      "split", "micro_batch", "grad_accum", "stages",  "shard_group"};
+      "split", "micro_batch", "grad_accum", "shares",  "stages",  "shard_group"};
   if (problem.where == kForbid) return "pins";
   return kDegrees.contains(problem.where) ? "divisibility" : "not_supported";
-}
-
-core::Bytes device_bound(const Question& q, const program::Program& program,
-                         const std::vector<core::Bytes>& live) {
-  core::Bytes most{};
-  for (std::size_t k = 0; k < live.size(); ++k)
-    most = std::max(most, live[k] + overhead_bytes(program, program.classes[k], q.profile));
-  return most;
 }
 
 }  // namespace
@@ -104,6 +96,10 @@ Strategy Explorer::strategy(std::uint32_t structure, std::int64_t micro_batch) c
   Strategy s = with_micro_batch(structures_[structure].strategy, micro_batch, q.job.global_batch);
   const auto division = divisions_.find({structure, micro_batch});
   if (division != divisions_.end()) s.stages = division->second;
+  if (const auto share = shares_.find({structure, micro_batch}); share != shares_.end()) {
+    s.shares = share->second;
+    s.grad_accum = std::ranges::max(s.shares);
+  }
   return resolve(q.model, q.job, s);
 }
 
@@ -116,22 +112,6 @@ void Explorer::reject(std::uint32_t index, std::int64_t micro_batch,
   if (++per_limit_[limit] > kTold) return;
   misses_.push_back({index, micro_batch, core::Bytes{}, limit,
                      first.fix.empty() ? first.where + ": " + first.expected : first.fix});
-}
-
-const std::vector<closed_form::Figures>& Explorer::lowered(const Strategy& resolved) {
-  const Question& first = questions_.front();
-  if (!program_ || !rescale(*program_, resolved))
-    program_ = lower(graph(resolved), first.job, resolved, policy_of(first));
-  std::vector<core::Bytes> live;
-  for (const program::RankClass& k : program_->classes)
-    live.push_back(program::closed_form_live(k));
-  std::vector<const cost::Machine*> machines;
-  for (const Question& q : questions_) machines.push_back(&q.machine);
-  const std::vector<Time> times = step_times(*program_, machines, resolved.schedule);
-  figures_.resize(questions_.size());
-  for (std::size_t i = 0; i < times.size(); ++i)
-    figures_[i] = {device_bound(questions_[i], *program_, live), times[i].step};
-  return figures_;
 }
 
 core::Bytes Explorer::host_bytes(const Strategy& resolved, bool closed) const {
@@ -156,7 +136,9 @@ void Explorer::explore(std::uint32_t index) {
   for (std::size_t at = 0; at < sizes.size(); ++at) {
     if (full_ + 1 == 1U << questions_.size()) return;
     s.micro_batch = sizes[at];
-    s.grad_accum = std::max<std::int64_t>(1, of_replica / s.micro_batch);
+    if (structures_[index].shares) s.shares.clear();
+    s.grad_accum = s.shares.empty() ? std::max<std::int64_t>(1, of_replica / s.micro_batch)
+                                    : std::ranges::max(s.shares);
     // Only the batch differs from the micro-batch before.
     // Layers of several kinds are divided for each micro-batch.
     if (!prepared.any || !schedule_takes(s.schedule, s.pipeline, s.grad_accum) ||
@@ -165,8 +147,8 @@ void Explorer::explore(std::uint32_t index) {
       if (verdict == Verdict::forbidden) return;
       if (verdict == Verdict::rejected) continue;
     }
-    const auto& figures =
-        prepared.closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
+    if (structures_[index].shares && !(prepared.closed && share(index))) continue;
+    const auto& figures = figures_of(s, prepared.closed);
     enter(index, sizes[at], sizes.size() - 1 - at, host_bytes(s, prepared.closed), figures);
   }
 }
@@ -176,7 +158,7 @@ Explorer::Verdict Explorer::prepare(std::uint32_t index, Prepared& prepared) {
   if (prepared.divides) s.stages.clear();
   if (has_problems(index)) return Verdict::rejected;
   const models::ModelGraph& built = graph(s);
-  prepared.divides = is_open(s) && StageDivider::varies(built);
+  prepared.divides = is_open(s) && divider_.varies(built);
   divide_and_resolve(s, built);
   if (prepared.divides) divisions_[{index, s.micro_batch}] = s.stages, program_.reset();
   // A value that `auto` came to may be forbidden too.
@@ -259,6 +241,7 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
   constraints_ = &constraints;
   structures_.clear();
   divisions_.clear();
+  shares_.clear();
   explore_also(std::move(all));
 }
 
@@ -332,68 +315,6 @@ void Explorer::explore_unserved(std::vector<Structure> more) {
       progress_(fmt::format("evaluated {} of {} structures", i + 1, structures_.size()));
     explore(static_cast<std::uint32_t>(i));
   }
-}
-
-Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
-  Candidate c = evaluate(questions_[question], graph(strategy), strategy);
-  count(c);
-  return c;
-}
-
-std::optional<Candidate> Explorer::fitting(const Strategy& strategy, std::size_t question) {
-  std::optional<Candidate> c =
-      evaluate_fitting(questions_[question], graph(strategy), strategy, kAnyStep);
-  count(c);
-  return c;
-}
-
-std::vector<std::optional<Candidate>> Explorer::fitting(const std::vector<Strategy>& strategies,
-                                                        int threads, bool estimates,
-                                                        std::span<const core::Seconds> most) {
-  std::vector<const models::ModelGraph*> graphs;  // of a map: they stay where they are
-  for (const Strategy& s : strategies) graphs.push_back(&graph(s));
-  std::vector<std::optional<Candidate>> all(strategies.size());
-  core::for_each_index(all.size(), threads, [&](std::size_t i) {
-    all[i] = evaluate_fitting(questions_.front(), *graphs[i], strategies[i],
-                              most.empty() ? kAnyStep : most[i], estimates);
-  });
-  for (const auto& c : all) count(c);
-  return all;
-}
-
-std::vector<std::optional<Candidate>> Explorer::settled(std::vector<Candidate> candidates,
-                                                        int threads) {
-  std::vector<const models::ModelGraph*> graphs;
-  for (const Candidate& c : candidates) graphs.push_back(&graph(c.strategy));
-  std::vector<std::optional<Candidate>> all(candidates.size());
-  core::for_each_index(all.size(), threads, [&](std::size_t i) {
-    all[i] = planner::settled(questions_.front(), *graphs[i], std::move(candidates[i]));
-  });
-  return all;
-}
-
-void Explorer::count(const std::optional<Candidate>& c) {
-  ++counts_.replayed;
-  if (c && c->evaluator != "closed_form") ++counts_.simulated;
-}
-
-std::optional<Measure> Explorer::measure(const Strategy& strategy) {
-  const Question& q = questions_.front();
-  if (!strategy_problems(q.model, q.job, strategy, q.gpus).empty()) return std::nullopt;
-  const Strategy s = resolved(strategy);
-  ++counts_.evaluated;
-  const bool closed = evaluator_.prepare(s, graph(s));
-  program_.reset();
-  const auto& figures = closed ? evaluator_.at(s.micro_batch, s.grad_accum) : lowered(s);
-  if (host_overflows(q.profile.node, q.gpus, host_bytes(s, closed))) return std::nullopt;
-  return measured(s, 0, regime_on(0, s), figures.front());
-}
-
-std::optional<Measure> Explorer::foreseen(const Strategy& s) {
-  if (!evaluator_.prepare(s, graph(s))) return std::nullopt;
-  ++counts_.evaluated;
-  const closed_form::Figures& figures = evaluator_.at(s.micro_batch, s.grad_accum).front();
-  return measured(s, 0, regime_on(0, s), figures);
 }
 
 }  // namespace planner

@@ -142,6 +142,9 @@ class Explorer {
   bool serves(std::size_t machine, double slack) const;
   core::Seconds fastest_safe(std::size_t machine) const;
   void explore_unserved(std::vector<Structure> structures);
+  // Figures of a resolved strategy. closed: the evaluator is prepared for it.
+  const std::vector<closed_form::Figures>& figures_of(const Strategy& s, bool closed);
+  bool share(std::uint32_t index);
   // Figures of a strategy that the closed form does not describe.
   const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
 
@@ -170,6 +173,8 @@ class Explorer {
   const models::ModelGraph* latest_ = nullptr;  // asked for
   // stages=auto by structure and micro-batch, where it depends on the latter.
   std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions_;
+  // Strategy::shares of structures that leave them open.
+  std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> shares_;
   SearchCounts counts_;
   std::map<std::string, std::int64_t> per_limit_;
   std::int64_t* of_memory_ = nullptr;  // in per_limit_

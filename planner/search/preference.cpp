@@ -30,6 +30,7 @@ bool unusual_recomputation(const Strategy& s) {
          s.checkpoint == Checkpoint::first_k ||
          (s.checkpoint == Checkpoint::every_k && s.checkpoint_every > 1);
 }
+bool shares_unevenly(const Strategy& s) { return !s.shares.empty(); }
 bool reorders_mesh(const Strategy& s) { return s.mesh_order != defaults().mesh_order; }
 
 int checkpoint_level(const Strategy& s) {
@@ -39,7 +40,7 @@ int checkpoint_level(const Strategy& s) {
 
 int settings(const Strategy& s) {
   const bool many = s.data_ranks() > 1;
-  return chunks_loss(s) + reorders_mesh(s) + (many && s.bucket_bytes != defaults().bucket_bytes) +
+  return chunks_loss(s) + shares_unevenly(s) + reorders_mesh(s) + (many && s.bucket_bytes != defaults().bucket_bytes) +
          (many && !s.overlap) + (s.context > 1 && s.context_method != ContextMethod::gather) +
          s.tp_overlap + s.expert_overlap + (s.expert_dispatch != ExpertDispatch::all_to_all) +
          (s.shard_group > 1 && s.shard_group < s.data_ranks());
@@ -163,6 +164,7 @@ std::vector<UnusualPart> unusual_parts(const Strategy& s, std::int64_t seq_len) 
                                      name(s.context_method)));
   add(unusual_schedule, fmt::format("schedule={}", name(s.schedule)));
   add(divides_unevenly, fmt::format("stages={}", stages_text(s.stages)));
+  add(shares_unevenly, fmt::format("shares={}", stages_text(s.shares)));
   add(chunks_loss, fmt::format("loss_chunks={}", s.loss_chunks));
   add(unusual_recomputation, s.checkpoint == Checkpoint::every_k
                                  ? fmt::format("checkpoint_every={}", s.checkpoint_every)

@@ -9,6 +9,7 @@
 
 #include "core/parse_units.hpp"
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "models/graph.hpp"
 #include "models/layer_kinds.hpp"
 #include "models/splits.hpp"
@@ -20,6 +21,7 @@
 #include "planner/search/ranking.hpp"
 #include "planner/search/split_search.hpp"
 #include "planner/search/stale_space.hpp"
+#include "planner/search/uneven.hpp"
 #include "planner/search/variants.hpp"
 #include "planner/strategy/job_check.hpp"
 
@@ -71,6 +73,13 @@ void complete(const Request& request, Plan& plan) {
   for (const std::string_view key : request.constraints.beyond_limits())
     assume(fmt::format("framework {} does not run what is pinned of {}: predicted as if it did",
                        plan.job.framework, key));
+  if (request.constraints.is_pinned("shares") &&
+      !plan.profile.framework.uneven_shares.value_or(false))
+    assume(fmt::format("framework {} does not run what is pinned of shares: predicted as if it did",
+                       plan.job.framework));
+  if (!plan.profile.others.empty())
+    assume("GPUs of several kinds: each rank has its own kind's kernels and memory, and a group "
+           "with ranks of several kinds the slower of their links");
   assume(uncertainty_assumption(plan.profile, plan.job.framework));
   models::for_each_kind(plan.model, [&](const models::LayerView& kind) {
     const models::Variants& v = kind.variants;
@@ -228,6 +237,10 @@ void explore(Explorer& explorer, const Request& request, const Plan& plan) {
   options.overlap = overlaps(plan.job, framework, Sharding::none);
   options.overlap_divided = overlaps(plan.job, framework, Sharding::zero1);
   explorer.explore(structures(plan.job, options, constraints), constraints);
+  if (std::vector<Structure> uneven =
+          uneven_structures(explorer.structures(), explorer.question(), constraints);
+      !uneven.empty())
+    explorer.explore_also(std::move(uneven));
   if (request.stale) explorer.explore_also(stale_structures(plan.job, options, constraints));
   const bool asks = request.objective != Objective::memory && plan.gpus <= kFewGpus;
   const double most = asks ? kMostForMemory : kNever;
@@ -280,20 +293,45 @@ std::int64_t default_global_batch(const models::ModelSpec& model, const Job& job
   return program::padded(usual, sharers);
 }
 
+// The same job on fewer GPUs, for a figure to compare with.
+static Request on_fewer(const Request& request, const Plan& plan) {
+  Request fewer = request;
+  fewer.fewer = fewer.hosts = false;
+  fewer.brief = true;
+  fewer.gpu_given = true;              // no other machine is asked about
+  fewer.top = 0;
+  fewer.candidate = 1;
+  fewer.tokens.reset();
+  fewer.progress = {};
+  fewer.job = plan.job;                // the same samples a step
+  return fewer;
+}
+
+// What GPUs of other kinds add to those of one kind: if nothing, it is said.
+static void state_kinds_alone(const Request& request, Plan& plan) {
+  Request alone = on_fewer(request, plan);
+  for (std::size_t k = 0; k < hw_profiles::kinds(request.profile); ++k) {
+    alone.profile = hw_profiles::profile_of_kind(request.profile, k);
+    alone.profile.others.clear();
+    alone.gpus = hw_profiles::gpus_of_kind(request.profile, k, plan.gpus);
+    const core::Result<Plan> other = make_plan(alone);
+    if (!other.ok() || !other->chosen) continue;
+    const core::Seconds step = other->chosen->time.step;
+    const bool faster = step < plan.chosen->time.step;
+    plan.assumptions.push_back(fmt::format(
+        "{} {} alone take {} a step{} ({})", alone.gpus, alone.profile.gpu.id,
+        core::to_text(step), faster ? ", which is faster than all together" : "",
+        to_text(other->chosen->strategy)));
+  }
+}
+
 // Slow links can make a step over all GPUs longer than one over a half, a quarter and so on of
 // them. These are asked as far as their use of the peak would stay below what any step reaches.
 static void state_fewer_gpus(const Request& request, Plan& plan) {
   constexpr double kMostUse = 0.75;
   if (!request.fewer || !plan.chosen || request.objective != Objective::time) return;
-  Request smaller = request;
-  smaller.fewer = smaller.hosts = false;
-  smaller.brief = true;
-  smaller.gpu_given = true;            // no other machine is asked about
-  smaller.top = 0;
-  smaller.candidate = 1;
-  smaller.tokens.reset();
-  smaller.progress = {};
-  smaller.job = plan.job;              // the same samples a step
+  if (!plan.profile.others.empty()) return state_kinds_alone(request, plan);
+  Request smaller = on_fewer(request, plan);
   double least = plan.chosen->time.step.value();
   std::string said;
   for (std::int64_t ways = 2; ways <= plan.gpus; ways *= 2) {
@@ -343,7 +381,7 @@ core::Result<Plan> make_plan(const Request& asked) {
   if (request.tokens && plan.chosen) {
     const Time& t = plan.chosen->time;
     plan.training =
-        cost::training(plan.profile.gpu, plan.gpus, *request.tokens,
+        cost::training(hw_profiles::mean_gpu(plan.profile, plan.gpus), plan.gpus, *request.tokens,
                        plan.job.global_batch * plan.job.seq_len, t.step, t.compute + t.optimizer);
   }
   state_fewer_gpus(request, plan);

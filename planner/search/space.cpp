@@ -32,7 +32,7 @@ class Space {
                              "partition", "parts", "split", "splits", "grad_sync", "servers",
                              "servers_colocated", "server_mode", "overlap", "bucket_bytes",
                              "tp_overlap", "expert_dispatch", "expert_overlap", "offload",
-                             "mesh_order", "context_method"});
+                             "mesh_order", "context_method", "shares"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
     structures_.reserve(kUsual);
     for (const ScheduleDef& def : kSchedules)
@@ -263,7 +263,8 @@ class Space {
 
   void add(const Strategy& s) {
     const std::int64_t per_replica = std::max<std::int64_t>(1, job_.global_batch / s.data);
-    const std::vector<std::int64_t>& sizes = sizes_for(s, per_replica);
+    const std::vector<std::int64_t>& sizes =
+        s.shares.empty() ? sizes_for(s, per_replica) : size_for_shares(s);
     if (sizes.empty()) return;
     if (constraints_.empty()) return void(structures_.emplace_back(s, sizes));
     std::vector<std::int64_t> admitted;
@@ -294,6 +295,12 @@ class Space {
     return of.sizes;
   }
 
+  // Micro-batches that are pinned rank by rank leave one size.
+  const std::vector<std::int64_t>& size_for_shares(const Strategy& s) {
+    of_shares_ = {std::max<std::int64_t>(1, job_.global_batch / s.micro_batches())};
+    return of_shares_;
+  }
+
   struct Sizes {
     std::int64_t samples = 0, pipeline = 0;
     bool single = false;
@@ -306,6 +313,7 @@ class Space {
   Strategy base_;
   std::int64_t workers_ = 1;
   std::array<Sizes, kSchedules.size()> sizes_;  // asked for last
+  std::vector<std::int64_t> of_shares_;
   std::vector<Schedule> searched_;     // for this job, those that people run first before others
   std::vector<Structure> structures_;
 };
@@ -319,6 +327,10 @@ std::vector<Structure> structures(const Job& job, const SpaceOptions& options,
 
 Strategy with_micro_batch(Strategy s, std::int64_t micro_batch, std::int64_t global_batch) {
   s.micro_batch = micro_batch;
+  if (!s.shares.empty()) {
+    s.grad_accum = std::ranges::max(s.shares);
+    return s;
+  }
   s.grad_accum = std::max<std::int64_t>(1, global_batch / std::max<std::int64_t>(1, s.data) /
                                                micro_batch);
   return s;

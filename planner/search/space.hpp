@@ -16,6 +16,7 @@ namespace planner {
 struct Structure {
   Strategy strategy;
   std::vector<std::int64_t> micro_batches;
+  bool shares = false;                 // data ranks take different numbers of them (uneven.hpp)
 };
 
 // One way to divide the operators of a graph (Strategy::split, splits).

@@ -1,191 +1,19 @@
 #include "planner/search/stage_divider.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include "core/check.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/communicators.hpp"
-#include "planner/evaluate/memory.hpp"
 #include "planner/lowering/lower.hpp"
-#include "planner/lowering/rescale.hpp"
-#include "planner/question/quantization.hpp"
 #include "planner/strategy/schedules.hpp"
-#include "sim/cost/action.hpp"
 #include "sim/cost/kernel.hpp"
-#include "sim/program/footprint.hpp"
+#include "sim/cost/mixed.hpp"
 
 namespace planner {
 namespace {
 
-using program::Call;
-using program::RankClass;
-
 constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
-
-// How many micro-batches a probe needs. With expert_overlap, the kernels of one micro-batch hide
-// the exchanges of the next, and only those of the first are not hidden.
-std::int64_t hidden_beside(const Strategy& s) { return s.expert_overlap ? s.grad_accum : 1; }
-
-// The first layers of the model on one rank (of a group that exchanges rows), one micro-batch.
-Strategy probe_strategy(const Strategy& s, std::int64_t micro_batch, std::int64_t layers) {
-  Strategy one;
-  one.tensor = s.tensor;
-  one.sequence_parallel = s.sequence_parallel;
-  one.expert = s.expert;
-  one.expert_tensor = s.expert_tensor;
-  one.expert_dispatch = s.expert_dispatch;
-  one.expert_overlap = s.expert_overlap;
-  one.grad_accum = hidden_beside(s);
-  one.data = s.expert_data_ranks();
-  one.overlap = false;
-  one.micro_batch = micro_batch;
-  one.grad_sync = GradSync::ring;
-  one.loss_chunks = s.loss_chunks;
-  one.stages = {layers};
-  if (drops_within_layers(s.checkpoint)) one.checkpoint = s.checkpoint;
-  one.recompute_modules = within_layer(s).modules;
-  return one;
-}
-
-// What the calls of a class cost, by the part of the model that they belong to.
-class Reader {
- public:
-  Reader(const program::Program& p, const cost::Machine& machine)
-      : class_(p.classes.front()), cost_(p, class_, machine),
-        changes_(program::block_changes(class_)), times_(class_.blocks.size(), -1) {}
-
-  void read(const program::Routine& routine, bool forward, StageCosts& costs) {
-    StageLoads& loads = costs.loads;
-    for (const Call& call : routine) {
-      const std::string_view block = class_.blocks[call.block].name;
-      const bool head = block.starts_with("epilogue"), front = block.starts_with("prologue");
-      const bool experts = call.layer >= loads.layers.size() &&
-                           call.layer < class_.layer_offset.size();
-      const std::size_t own = experts ? call.layer - loads.layers.size() : call.layer;
-      const std::size_t l = std::min(own, loads.layers.size() - 1);
-      StageLoad& load = front ? loads.embeddings : head ? loads.head : loads.layers[l];
-      const auto [net, peak] = bytes(call);
-      load.time += time(call);
-      if (forward) load.kept += net;
-      if (forward && !front && !head) costs.forward[l] += time(call);
-      if (head) load.state += peak;    // logits and what they need, at the last stage alone
-      else loads.working = std::max(loads.working, peak);
-    }
-  }
-
- private:
-  std::int64_t time(const Call& call) {
-    std::int64_t& known = times_[call.block];
-    if (known >= 0) return known;
-    known = 0;
-    const program::Block& block = class_.blocks[call.block];
-    for (std::uint32_t i = block.first; i < block.last; ++i)
-      known += cost_(class_.actions[i], call).value();
-    return known;
-  }
-
-  std::pair<std::int64_t, std::int64_t> bytes(const Call& call) const {
-    std::int64_t net = 0, peak = 0;
-    for (const program::Change& c : changes_.blocks[call.block].changes) {
-      const program::Buffer& b = class_.buffers[c.view.buffer];
-      const std::int64_t n = b.instance_bytes(program::layer_index(c.view, call)).value();
-      net += c.is_alloc ? n : -n;
-      peak = std::max(peak, net);
-    }
-    return {net, peak};
-  }
-
-  const RankClass& class_;
-  const cost::ActionCost cost_;
-  const program::BlockChanges changes_;
-  std::vector<std::int64_t> times_;    // by block: layers that share one cost the same
-};
-
-HeldParameters held(const Question& q, const models::Segment& segment) {
-  const auto kind = quantization_from_name(q.job.quantization).value_or(Quantization::none);
-  HeldParameters sum;
-  for (const models::Parameter& p : segment.parameters) {
-    if (is_quantised(kind, p.trainable, p.shape))
-      sum.codes += static_cast<double>(quantised_bytes(kind, p.shape).value());
-    else
-      (p.trainable ? sum.trained : sum.frozen) += static_cast<double>(p.elements);
-    if (p.trainable) sum.divisible += static_cast<double>(p.elements * p.expert_ways);
-  }
-  return sum;
-}
-
-// As the probe was lowered.
-StageCosts costs_of_probe(const Question& q, const models::ModelGraph& graph,
-                          const program::Program& p, std::int64_t micro_batch) {
-  const RankClass& k = p.classes.front();
-  StageCosts costs;
-  costs.loads.layers.resize(static_cast<std::size_t>(k.layers));
-  costs.forward.resize(costs.loads.layers.size());
-  Reader reader(p, q.machine);
-  reader.read(k.forward, true, costs);
-  reader.read(k.last_backward, false, costs);
-  for (int l = 0; l <= k.layers; ++l)
-    costs.boundary = std::max(costs.boundary,
-                              core::bytes_of(graph.boundary_elements(l) * micro_batch,
-                                             resolve_recipe(q.job.recipe, q.job.precision)
-                                                 ->activation).value());
-  costs.embeddings = held(q, graph.prologue);
-  costs.head = held(q, graph.epilogue);
-  return costs;
-}
-
-// Of several kinds of layers that follow each other in runs: two layers of each kind stand for all
-// of them.
-StageCosts costs_of_kinds(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                          std::int64_t micro_batch, std::span<StageProbe> probes) {
-  StageCosts costs;
-  std::vector<StageLoad> layers;
-  std::vector<std::int64_t> forward;
-  for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
-    const program::Program& p =
-        probes[kind].at(q, graph, s, micro_batch, 2, static_cast<int>(kind));
-    StageCosts of = costs_of_probe(q, graph, p, micro_batch);
-    layers.push_back(of.loads.layers.back());
-    forward.push_back(of.forward.back());
-    of.loads.working = std::max(of.loads.working, costs.loads.working);
-    costs = std::move(of);
-  }
-  costs.loads.layers.clear();
-  costs.forward.clear();
-  for (const int kind : graph.layer_template) {
-    costs.loads.layers.push_back(layers[static_cast<std::size_t>(kind)]);
-    costs.forward.push_back(forward[static_cast<std::size_t>(kind)]);
-  }
-  return costs;
-}
-
-StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const Strategy& s,
-                    std::int64_t micro_batch, std::vector<StageProbe>& probes) {
-  probes.resize(graph.templates.size());
-  const bool varies = StageDivider::varies(graph);
-  const auto all = std::ssize(graph.layer_template);
-  const auto of_first = [&](std::int64_t layers) {
-    return costs_of_probe(q, graph, probes.front().at(q, graph, s, micro_batch, layers),
-                          micro_batch);
-  };
-  // Two layers stand for any number of equal ones.
-  StageCosts costs = !varies ? of_first(std::min<std::ptrdiff_t>(all, 2))
-                     : models::is_transformer(graph.spec.family) && all > 2
-                         ? costs_of_kinds(q, graph, s, micro_batch, probes)
-                         : of_first(all);
-  std::vector<HeldParameters> of_template;
-  for (const models::Segment& layer : graph.templates) of_template.push_back(held(q, layer));
-  for (const int t : graph.layer_template) {
-    if (!varies && !costs.layers.empty()) break;
-    costs.layers.push_back(of_template[static_cast<std::size_t>(t)]);
-  }
-  if (!varies) {
-    costs.loads.layers = {costs.loads.layers.back()};
-    costs.loads.repeat = std::ssize(graph.layer_template);
-    costs.forward = {costs.forward.back()};
-  }
-  return costs;
-}
 
 // every_k keeps each k-th layer's input and runs the layers between again, k at a time, or one
 // layer in k alone, and first_k some layers of each chunk: each layer its mean share. memory_poor
@@ -207,15 +35,20 @@ StageLoads recomputed(const StageCosts& costs, const Strategy& s, const stage::P
   return loads;
 }
 
-// Equal layers: all stages between the first and the last as the second, which keeps the most.
-StageLimits limits_of(const Question& q, const Strategy& s, bool equal) {
-  StageLimits limits;
-  limits.stages = s.pipeline;
+// What a GPU of the profile has for a stage.
+std::int64_t bytes_for_stage(const hw_profiles::Profile& profile, const Strategy& s) {
   program::GroupSet groups;
   for (const program::Group g : {program::Group::tensor, program::Group::data,
                                  program::Group::next, program::Group::previous})
     groups.add(g);
-  limits.bytes = (q.profile.gpu.usable - overhead_bytes(mesh_of(s), groups, q.profile)).value();
+  return (profile.gpu.usable - overhead_bytes(mesh_of(s), groups, profile)).value();
+}
+
+// Equal layers: all stages between the first and the last as the second, which keeps the most.
+StageLimits limits_of(const Question& q, const Strategy& s, bool equal) {
+  StageLimits limits;
+  limits.stages = s.pipeline;
+  limits.bytes = bytes_for_stage(q.profile, s);
   limits.in_flight.assign(static_cast<std::size_t>(s.pipeline), 1);
   if (q.job.mode == Mode::inference) return limits;
   const auto set = [&](std::int64_t r) {
@@ -246,20 +79,12 @@ void scale(StageLoads& loads, std::int64_t from, std::int64_t to) {
 
 }  // namespace
 
-const program::Program& StageProbe::at(const Question& q, const models::ModelGraph& graph,
-                                       const Strategy& s, std::int64_t micro_batch,
-                                       std::int64_t layers, std::optional<int> kind) {
-  const Strategy one = probe_strategy(s, micro_batch, layers);
-  if (program_ && rescale(*program_, one)) return *program_;
-  Job job = q.job;
-  job.global_batch = micro_batch * one.data * one.grad_accum;
-  if (!kind) return program_.emplace(lower(graph, job, one, {}));  // of its layers alone
-  models::ModelGraph alike = graph;
-  std::ranges::fill(alike.layer_template, *kind);
-  return program_.emplace(lower(alike, job, one, {}));
-}
-
 StageDivider::StageDivider(const Question& question) : question_(&question) {
+  for (std::size_t k = 0; question.machine.mixed && k < question.machine.mixed->kinds.size(); ++k) {
+    Question& of_kind = kinds_.emplace_back(question);
+    of_kind.machine = question.machine.mixed->kinds[k];
+    of_kind.profile = hw_profiles::profile_of_kind(question.profile, k);
+  }
   const auto recipe = resolve_recipe(question.job.recipe, question.job.precision);
   if (!recipe) return;  // refused elsewhere, before stages are asked for
   const auto bytes = [](core::DType type) { return core::bits(type) / 8.0; };
@@ -330,9 +155,32 @@ static std::vector<std::int64_t> folded(StageLoads loads, std::int64_t ranks) {
   return whole ? stages : std::vector<std::int64_t>{};
 }
 
+std::vector<StagePace> StageDivider::paces(const CostsKey& key, const Strategy& s,
+                                           const models::ModelGraph& graph) {
+  std::vector<double>& slowness = slowness_[key];
+  for (std::size_t k = slowness.size(); k < kinds_.size(); ++k) {
+    std::vector<StageProbe> probes;
+    const StageCosts costs = costs_of(kinds_[k], graph, s, std::get<2>(key), probes);
+    double time = 0;
+    for (const StageLoad& layer : costs.loads.layers) time += static_cast<double>(layer.time);
+    slowness.push_back(time);
+  }
+  const std::int64_t stride = stride_of(s, Degree::pipeline);
+  const bool outermost = stride * s.pipeline == question_->gpus;
+  std::vector<StagePace> all;
+  for (std::int64_t r = 0; r < s.pipeline; ++r) {
+    const std::int64_t first = outermost ? r * stride : 0;
+    const std::int64_t last = outermost ? first + stride : question_->gpus;
+    const std::size_t kind =
+        cost::kinds_of_ranks(*question_->machine.mixed, first, last).slowest;
+    all.push_back({slowness[kind] / slowness.front(), bytes_for_stage(kinds_[kind].profile, s)});
+  }
+  return all;
+}
+
 std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
                                                const models::ModelGraph& graph) {
-  const bool equal = !varies(graph);
+  const bool equal = graph.templates.size() == 1;
   // Layers that are alike keep their proportions from about so many tokens on.
   const std::int64_t tokens = question_->job.seq_len, few = (kTokens + tokens - 1) / tokens;
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
@@ -347,6 +195,15 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
   if (in_v(s.schedule)) return folded(std::move(loads), s.pipeline);
   // Of unequal layers the update counts, which follows the step's micro-batches and the sharding.
+  if (!kinds_.empty()) {
+    scale(loads, samples, s.micro_batch);
+    add_state(known->second, s, loads);
+    StageLimits limits = limits_of(*question_, s, false);
+    limits.paces = paces(key, s, graph);
+    if (auto within = divide(loads, limits)) return *within;
+    for (StagePace& pace : limits.paces) pace.bytes = INT64_MAX;
+    return *divide(loads, limits);
+  }
   const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline, s.virtual_stages,
                         equal ? 0 : s.grad_accum, equal ? 0 : update_parts(s)};
   std::vector<std::int64_t>& fastest = fastest_[kept];

@@ -17,40 +17,10 @@
 
 #include "models/graph.hpp"
 #include "planner/evaluate/evaluate.hpp"
-#include "planner/search/stages.hpp"
+#include "planner/search/stage_costs.hpp"
 #include "planner/strategy/strategy.hpp"
 
 namespace planner {
-
-// Parameters of a segment on one rank, unsharded.
-struct HeldParameters {
-  double trained = 0, frozen = 0;      // elements
-  double divisible = 0;                // trained by all ranks of the data group between them
-  double codes = 0;                    // bytes of quantised ones
-};
-
-// Without the parameters' state and recomputation.
-struct StageCosts {
-  StageLoads loads;
-  std::vector<HeldParameters> layers;
-  HeldParameters embeddings, head;
-  std::vector<std::int64_t> forward;   // picoseconds of the forward pass, by layer
-  std::int64_t boundary = 0;           // bytes of the largest boundary tensor
-};
-
-// A few layers and the model's ends on one rank, lowered once; micro-batches of another size are
-// that Program rescaled. Reductions of gradients, which are not a layer's, come after the passes.
-class StageProbe {
- public:
-  // kind: of layer, that all layers are; empty: as the graph has them. The Program is valid until
-  // the next call. REQUIRES: each call but for micro_batch as the first.
-  const program::Program& at(const Question& question, const models::ModelGraph& graph,
-                             const Strategy& strategy, std::int64_t micro_batch,
-                             std::int64_t layers, std::optional<int> kind = std::nullopt);
-
- private:
-  std::optional<program::Program> program_;
-};
 
 class StageDivider {
  public:
@@ -65,7 +35,9 @@ class StageDivider {
   std::vector<std::int64_t> stages(const Strategy& strategy, const models::ModelGraph& graph);
 
   // Whether the division depends on the micro-batch.
-  static bool varies(const models::ModelGraph& graph) { return graph.templates.size() > 1; }
+  bool varies(const models::ModelGraph& graph) const {
+    return graph.templates.size() > 1 || !kinds_.empty();
+  }
 
  private:
   // The graph, what layers make again by themselves, micro-batch, chunks of the loss; how rows
@@ -78,8 +50,13 @@ class StageDivider {
 
   void add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
   void add_update(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
+  // Of each stage, on GPUs of several kinds: how much longer its kind takes for the layers.
+  std::vector<StagePace> paces(const CostsKey& key, const Strategy& s,
+                               const models::ModelGraph& graph);
 
   const Question* question_;
+  std::vector<Question> kinds_;        // of GPUs; empty: all are alike
+  std::map<CostsKey, std::vector<double>> slowness_;  // by kind
   double weight_ = 0, compute_ = 0, gradient_ = 0, slots_ = 0;  // bytes of an element
   std::map<CostsKey, StageCosts> costs_;
   std::map<CostsKey, std::vector<StageProbe>> probes_;  // by template, at any micro-batch (0)

@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "models/layer_kinds.hpp"
+#include "planner/search/paced_stages.hpp"
 
 namespace planner {
 namespace {
@@ -66,7 +67,10 @@ std::int64_t in_flight(const StageLimits& limits, std::int64_t r) {
 bool holds(const StageLoad& s, std::int64_t working, const StageLimits& limits, std::int64_t r) {
   const double bytes = static_cast<double>(s.state) + static_cast<double>(working) +
                        static_cast<double>(s.kept) * static_cast<double>(in_flight(limits, r));
-  return bytes <= static_cast<double>(limits.bytes);
+  const std::int64_t most = limits.paces.empty()
+                                ? limits.bytes
+                                : limits.paces[static_cast<std::size_t>(r)].bytes;
+  return bytes <= static_cast<double>(most);
 }
 
 // The first layer of the last of r stages that hold the first l layers: of the least longest time,
@@ -255,6 +259,7 @@ std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
                                                 const StageLimits& limits) {
   PLANNER_CHECK(limits.stages >= 1 && limits.stages <= loads.count());
   PLANNER_CHECK(loads.repeat == 1 || loads.layers.size() == 1);
+  if (!limits.paces.empty()) return divide_paced(loads, limits);
   const bool equal = std::ranges::all_of(
       loads.layers, [&](const StageLoad& layer) { return layer == loads.layers.front(); });
   if (!equal) {

@@ -32,17 +32,25 @@ struct StageLoads {
   std::int64_t count() const { return static_cast<std::int64_t>(layers.size()) * repeat; }
 };
 
+// Of a stage on GPUs of several kinds: its time over that of the loads' GPU, and its memory.
+struct StagePace {
+  double slowness = 1;
+  std::int64_t bytes = INT64_MAX;
+};
+
 struct StageLimits {
   std::int64_t stages = 1;
   std::int64_t bytes = INT64_MAX;      // of a stage
   std::vector<std::int64_t> in_flight{};  // by stage: micro-batches kept at once; empty: 1 each
+  std::vector<StagePace> paces{};      // by stage, then `bytes` is none's; empty: all alike
 };
 
 // Layers per stage, each at least 1, of least longest stage time; nullopt: no division fits the
 // memory. Of equals: equal layers as even as can be, with fewer at the ends; unequal ones the
 // division of the earliest boundaries. REQUIRES: 1 <= stages <= count(); repeat > 1 of one layer.
 // Where layers differ, no stage keeps more micro-batches than the one before it.
-// Equal layers: O(p log(L p)); others O(p L).
+// Equal layers: O(p log(L p)); others O(p L). Of stages with paces the longest time is least too, to
+// a part in 10^9, and neighbours that are alike are as even as memory lets them: O(L log).
 std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
                                                 const StageLimits& limits);
 

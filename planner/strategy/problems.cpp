@@ -10,6 +10,7 @@
 #include "planner/strategy/graph_cut.hpp"
 #include "planner/strategy/memory_saving_problems.hpp"
 #include "planner/strategy/schedules.hpp"
+#include "planner/strategy/share_problems.hpp"
 #include "planner/strategy/split_problems.hpp"
 
 namespace planner {
@@ -39,6 +40,7 @@ class Rules {
     partial_gradients();
     add_expert_problems(spec_, job_, s_, failures_);
     add_split_problems(spec_, s_, failures_);
+    add_share_problems(job_, s_, failures_);
     clipping();
     not_lowered();
     return std::move(problems_);
@@ -95,6 +97,7 @@ class Rules {
   }
 
   void batch() {
+    if (!s_.shares.empty()) return batch_of_shares();
     const double samples = static_cast<double>(s_.micro_batch) *
                            static_cast<double>(s_.grad_accum) * static_cast<double>(s_.data);
     NEED(samples == static_cast<double>(job_.global_batch), "micro_batch",
@@ -103,6 +106,16 @@ class Rules {
          s_.data > job_.global_batch
              ? "use at most " + text(job_.global_batch) + " data ranks, or a larger --global-batch"
              : "choose a data degree and micro-batch that divide the batch");
+  }
+
+  void batch_of_shares() {
+    double all = 0;
+    for (const std::int64_t m : s_.shares) all += static_cast<double>(m);
+    NEED(static_cast<double>(s_.micro_batch) * all == static_cast<double>(job_.global_batch),
+         "shares", "micro_batch x the sum of shares = global batch " + text(job_.global_batch),
+         text(s_.micro_batch) + " x " + text(static_cast<std::int64_t>(all)));
+    NEED(s_.grad_accum == std::ranges::max(s_.shares), "grad_accum", "the greatest of shares",
+         text(s_.grad_accum));
   }
 
   void pipeline() {

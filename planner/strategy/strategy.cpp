@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -125,7 +126,8 @@ std::vector<std::string> parts_of(const Strategy& s) {
     add(fmt::format("shard_group={}", s.shard_group));
   if (s.checkpoint != Checkpoint::none) add(checkpoint_text(s));
   add(fmt::format("micro_batch={}", s.micro_batch));
-  degree("grad_accum", s.grad_accum);
+  if (s.shares.empty()) degree("grad_accum", s.grad_accum);
+  else add(fmt::format("shares={}", stages_text(s.shares)));
   if (s.grad_sync != GradSync::automatic && s.grad_sync != GradSync::ring)
     add(std::string(name(s.grad_sync)));
   if (s.servers > 0)
@@ -138,6 +140,10 @@ std::vector<std::string> parts_of(const Strategy& s) {
   degree("loss_chunks", s.loss_chunks);
   for (const std::string& what : s.offload) add("offload " + what);
   return parts;
+}
+
+std::int64_t Strategy::micro_batches() const {
+  return shares.empty() ? grad_accum * data : std::reduce(shares.begin(), shares.end());
 }
 
 std::string to_text(const Strategy& s) { return fmt::format("{}", fmt::join(parts_of(s), " ")); }

@@ -62,6 +62,9 @@ struct Strategy {
   std::int64_t shard_group = 1;        // = data x context unless HSDP (zero3 with a smaller group)
   std::int64_t micro_batch = 1;        // samples per model replica
   std::int64_t grad_accum = 1;         // micro-batches per step
+  // By data rank, where they differ: slower GPUs take fewer. grad_accum is the greatest. Empty:
+  // all take grad_accum.
+  std::vector<std::int64_t> shares;
   Checkpoint checkpoint = Checkpoint::none;
   // k of every_k: segments of k layers or one layer in k (framework.recomputes_one_in_k). k of
   // first_k: the first k layers of each chunk, one by one. Else 0.
@@ -94,6 +97,8 @@ struct Strategy {
   bool offloads(std::string_view what) const {
     return std::find(offload.begin(), offload.end(), what) != offload.end();
   }
+  // Micro-batches of a step, of all data ranks together.
+  std::int64_t micro_batches() const;
   // What each layer makes again for its backward pass, of the checkpoints that say it by modules.
   models::ModuleSet made_again() const;
   std::int64_t separate_servers() const { return servers_colocated ? 0 : servers; }

@@ -36,6 +36,7 @@ class Strategy(Record):
     shard_group: int
     micro_batch: int
     grad_accum: int
+    shares: list[int]
     checkpoint: str
     checkpoint_every: int
     recompute_modules: list[str]

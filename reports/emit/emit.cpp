@@ -84,6 +84,8 @@ void Question::require_common(std::string_view framework, std::string_view offlo
           "plan without --lora-rank and --quantization");
   require(s.grad_sync != planner::GradSync::parameter_server, "grad_sync=parameter_server",
           "collectives between the workers", "plan with --forbid grad_sync=parameter_server");
+  require(s.shares.empty(), "shares", "equally many micro-batches on all data ranks",
+          "plan with --pin shares=auto");
   require(planner::flushes(s.schedule), fmt::format("schedule={}", name(s.schedule)),
           "a schedule that flushes each step", "plan without --allow-stale");
   for (const std::string& what : s.offload)

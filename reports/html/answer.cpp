@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/accuracy.hpp"
 #include "reports/html/plan_sections.hpp"
 #include "reports/plan_headline.hpp"
@@ -133,12 +134,13 @@ Cost training_cost(const Document& d) {
 Cost cost_of_day(const Plan& plan) {
   const double many = static_cast<double>(plan.gpus);
   const planner::Time& t = plan.chosen->time;
-  if (const auto one = cost::rent(plan.profile.gpu, kDay))
+  const hw_profiles::Gpu gpu = hw_profiles::mean_gpu(plan.profile, plan.gpus);
+  if (const auto one = cost::rent(gpu, kDay))
     return {"Cost", made(one->value() * many, Unit::money), "USD",
-            fmt::format("{} GPUs at {:.2f} USD an hour", plan.gpus,
-                        plan.profile.gpu.price->value())};
+            fmt::format("{} GPUs at {:.2f} USD an hour{}", plan.gpus, gpu.price->value(),
+                        plan.profile.others.empty() ? "" : " on average")};
   const core::Seconds busy = std::min(kDay, kDay * (t.compute / t.step));
-  if (const auto one = cost::energy(plan.profile.gpu, kDay, busy))
+  if (const auto one = cost::energy(gpu, kDay, busy))
     return {"Energy", made(one->value() * many, Unit::energy), "",
             "energy of the GPUs, for no price is known"};
   return {"GPU hours", made(24 * many, Unit::number), "GPU h", "no price is known for this GPU"};
@@ -161,7 +163,7 @@ Tile cost_tile(const Document& d) {
 }  // namespace
 
 std::string machine_text(const Plan& plan) {
-  return fmt::format("{} x {}", plan.gpus, plan.profile.gpu.name);
+  return hw_profiles::gpus_text(plan.profile, plan.gpus, &hw_profiles::Gpu::name);
 }
 
 std::string question_text(const Plan& plan) {

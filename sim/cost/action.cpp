@@ -5,6 +5,8 @@
 
 #include "core/check.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/cost/mixed.hpp"
+#include "sim/cost/work.hpp"
 #include "sim/program/arguments.hpp"
 
 namespace cost {
@@ -23,13 +25,6 @@ constexpr std::int64_t kFusedSoftmaxHeads = 4;
 // it and write a copy in f32, read that and the sum, write the sum (deepspeedai/DeepSpeed,
 // runtime/bf16_optimizer.py, update_hp_grads: add_(grad.to(float32))).
 constexpr std::int64_t kWideGradient = 2 + 4 + 4 + 4 + 4;
-
-WorkOf work_of(const models::Operator& op) { return models::ops::schema(op.kind).work.by; }
-
-bool is_matrix_product(WorkOf work) {
-  return work == WorkOf::product || work == WorkOf::dense || work == WorkOf::adapter ||
-         work == WorkOf::expert_product;
-}
 
 // y[rows,n] = x[rows,k] W^T; dx[rows,k] = dy W; dW[n,k] = dy^T x.
 GemmShape shape_of(const models::Operator& op, ActionKind kind, std::int64_t samples) {
@@ -96,26 +91,24 @@ core::Seconds with_host(core::Seconds kernel, core::Seconds host, const Machine&
 
 }  // namespace
 
-int first_rank(const program::Program& p, const program::RankClass& k) {
-  if (!k.is_worker) return p.mesh.workers();
-  const bool after_servers = p.servers > 0 && p.servers_colocated && !k.is_server;
-  return p.mesh.rank({.tensor = 0, .data = after_servers ? p.servers : 0, .pipeline = k.stage});
-}
-
 ActionCost::ActionCost(const program::Program& program, const program::RankClass& rank_class,
                        const Machine& machine, std::int64_t samples, int rank)
     : program_(&program),
       class_(&rank_class),
-      machine_(&machine),
+      machine_(rank >= 0 ? &machine_of_rank(machine, rank)
+                         : &machine_of_class(machine, program, rank_class)),
       samples_(samples > 0 ? samples : program.samples) {
   const int first = first_rank(program, rank_class);
   // Servers apart belong to no group; their links are those of the data group they serve.
   const int worker = !rank_class.is_worker ? 0 : rank >= 0 ? rank : first;
   const int stage = rank_class.is_worker ? rank_class.stage : 0;
-  for (std::size_t g = 0; g < places_.size(); ++g)
-    if (has_group(program.mesh, static_cast<Group>(g), stage, rank_class.chunks() > 1))
-      places_[g] =
-          place_of(program.mesh, static_cast<Group>(g), worker, machine.gpus_per_node);
+  links_.fill(machine_);
+  for (std::size_t g = 0; g < places_.size(); ++g) {
+    const auto group = static_cast<Group>(g);
+    if (!has_group(program.mesh, group, stage, rank_class.chunks() > 1)) continue;
+    places_[g] = place_of(program.mesh, group, worker, machine.gpus_per_node);
+    if (machine.mixed) links_[g] = &machine_of_group(machine, program.mesh, group, worker);
+  }
   part_ = program.part_of(first);
   wide_ = machine.wide_gradients &&
           std::ranges::any_of(rank_class.buffers, [](const program::Buffer& b) {
@@ -299,46 +292,6 @@ core::Picoseconds ActionCost::wide_time(const program::Block& block) const {
   for (std::uint32_t i = block.first; wide_ && i < block.last; ++i)
     all += wide_time(class_->actions[i]);
   return core::to_picoseconds(all);
-}
-
-core::Seconds ActionCost::operator_issue_time(const models::Operator& op) const {
-  const WorkOf work = work_of(op);
-  if (work == WorkOf::adapter) return machine_->host.adapter;
-  if (is_matrix_product(work) || work == WorkOf::convolution) return machine_->host.gemm;
-  if (work == WorkOf::attention) return machine_->host.attention;
-  return work == WorkOf::rms_norm ? machine_->host.norm : machine_->host.elementwise;
-}
-
-// Of an operator's pass, and of a collective over activations: each of its ranks is late by so
-// much, which the host of the others waits for.
-core::Seconds ActionCost::issue_time(const Action& action) const {
-  if (is_operator(action.kind)) return operator_issue_time(class_->operators[action.op]);
-  if (action.kind != ActionKind::collective) return {};
-  const program::Transfer& t = class_->transfers[action.op];
-  if (t.what != program::Traffic::tensor && t.what != program::Traffic::sequence) return {};
-  const int ranks = places_[static_cast<std::size_t>(t.group)].size;
-  if (ranks <= 1) return {};
-  return machine_->host.collective +
-         machine_->rank_wait * (machine_->activation_waits * static_cast<double>(ranks));
-}
-
-ActionCost::BlockWait ActionCost::block_wait(const program::Block& block, const Call& call) const {
-  if (!machine_->host_ahead) return {};
-  core::Seconds issue{};
-  std::int64_t taken = 0;
-  BlockWait wait;
-  for (std::uint32_t i = block.first; i < block.last; ++i) {
-    const Action& a = class_->actions[i];
-    issue += issue_time(a);
-    if (is_operator(a.kind)) wait.action = i;
-    if (a.stream == program::Stream::compute && a.kind != ActionKind::receive &&
-        a.kind != ActionKind::send)
-      taken += (*this)(a, call).value();
-  }
-  if (wait.action == program::kNone) return {};
-  const std::int64_t host = core::to_picoseconds(issue + machine_->block_host).value();
-  wait.time = core::Picoseconds(std::max<std::int64_t>(0, host - taken));
-  return wait;
 }
 
 core::Seconds ActionCost::pass_time(const models::Operator& op, const Action& action) const {

@@ -88,13 +88,17 @@ class ActionCost {
 
   const program::Program* program_;
   const program::RankClass* class_;
-  const Machine* machine_;
+  const Machine* machine_;             // of the rank's kernels
   std::int64_t samples_;
   int part_ = 0;
   bool wide_ = false;                  // holds gradients in f32 beside
   Routed routed_;                      // of the class's layers, where tokens are sent once
   int rank_ = 0;                       // whose turn is over no link
   std::array<Place, program::kGroups> places_{};  // by program::Group, of the class's first rank
+  std::array<const Machine*, program::kGroups> links_{};  // whose links each group has
+  const Machine& links_of(program::Group group) const {
+    return *links_[static_cast<std::size_t>(group)];
+  }
 };
 
 // One action by itself; a loop over many is better served by ActionCost.

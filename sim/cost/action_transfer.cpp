@@ -24,6 +24,13 @@ bool scales_with_samples(program::Traffic what, program::Term term) {
 
 }  // namespace
 
+int first_rank(const program::Program& p, const program::RankClass& k) {
+  if (!k.is_worker) return p.mesh.workers();
+  const bool after_servers = p.servers > 0 && p.servers_colocated && !k.is_server;
+  const int data = after_servers ? p.servers : k.first_replica;
+  return p.mesh.rank({.tensor = 0, .data = data, .pipeline = k.stage});
+}
+
 core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) const {
   if (action.kind != ActionKind::collective && action.kind != ActionKind::send &&
       action.kind != ActionKind::receive)
@@ -43,7 +50,7 @@ core::Seconds ActionCost::collective_of(const program::Transfer& transfer, std::
   if (transfer.what == program::Traffic::expert) return exchange_time(transfer, place, n);
   const core::Seconds time =
       collective_time(transfer.collective, transfer.algorithm,
-                      place, n, transfer.wire_type, *machine_);
+                      place, n, transfer.wire_type, links_of(transfer.group));
   if (time.value() == 0) return time;
   if (transfer.what == program::Traffic::tensor || transfer.what == program::Traffic::sequence ||
       transfer.what == program::Traffic::split)
@@ -56,12 +63,13 @@ core::Seconds ActionCost::collective_of(const program::Transfer& transfer, std::
 // the first forward pass and the last backward pass have no neighbour: 1 / m of the exchanges.
 core::Seconds ActionCost::exchange_time(const program::Transfer& transfer, const Place& place,
                                         std::int64_t n) const {
-  const bool once = transfer.once && routed_.chosen > 0 && machine_->fabric;
+  const Machine& links = links_of(transfer.group);
+  const bool once = transfer.once && routed_.chosen > 0 && links.fabric;
   const core::Seconds time =
       once ? core::to_seconds(once_each_time(core::bytes_of(n, transfer.wire_type), routed_, place,
-                                             *machine_->fabric))
+                                             *links.fabric))
            : collective_time(transfer.collective, transfer.algorithm, place, n,
-                             transfer.wire_type, *machine_);
+                             transfer.wire_type, links);
   if (!transfer.overlapped) return time;
   const std::int64_t m = std::max<std::int64_t>(1, class_->schedule.micro_batches);
   const double alone = 1 / static_cast<double>(m);
@@ -72,8 +80,9 @@ core::Seconds ActionCost::exchange_time(const program::Transfer& transfer, const
 core::Seconds ActionCost::activation_time(const program::Transfer& transfer,
                                           core::Seconds time) const {
   const Place& place = places_[static_cast<std::size_t>(transfer.group)];
-  if (place.nodes > 1 && machine_->activation_waits > 1 && machine_->fabric)
-    time += ring_steps(place, *machine_->fabric) * (machine_->activation_waits - 1);
+  const Machine& links = links_of(transfer.group);
+  if (place.nodes > 1 && links.activation_waits > 1 && links.fabric)
+    time += ring_steps(place, *links.fabric) * (links.activation_waits - 1);
   const double exposed =
       transfer.overlapped ? machine_->exposed_overlapped : machine_->exposed_tensor;
   const core::Seconds left =
@@ -98,14 +107,14 @@ core::Seconds ActionCost::server_time(const Action& action, const Call& call) co
       action.kind == ActionKind::serve_push || action.kind == ActionKind::serve_pull;
   int peers = program_->servers_colocated ? workers - 1 : workers;
   if (turns) peers = serves && program::is_own_turn(*program_, t, rank_) ? 0 : 1;
-  const core::Seconds wire = incast_time(place, peers, part, *machine_);
+  const core::Seconds wire = incast_time(place, peers, part, links_of(Group::data));
   if (action.kind == ActionKind::serve_push)
     return wire + fold_time(action, call);
   if (action.kind == ActionKind::serve_pull) return wire;
   // push, pull: the worker's own link carries M parts, the server's carries K of them.
   const int others = program_->servers - (turns && class_->is_server ? 1 : 0);
   if (others == 0) return core::Seconds{};
-  return std::max(wire, incast_time(place, others, part, *machine_));
+  return std::max(wire, incast_time(place, others, part, links_of(Group::data)));
 }
 
 core::Seconds ActionCost::fold_time(const Action& action, const Call& call) const {
@@ -124,9 +133,10 @@ core::Picoseconds ActionCost::held(const Action& action, core::Picoseconds durat
   if (machine_->hold.value() == 0 || action.stream == program::Stream::compute ||
       action.kind == ActionKind::receive || !is_transfer(action.kind))
     return {};
-  const Place& place = places_[static_cast<std::size_t>(class_->transfers[action.op].group)];
+  const Group group = class_->transfers[action.op].group;
+  const Place& place = places_[static_cast<std::size_t>(group)];
   return core::Picoseconds(static_cast<std::int64_t>(
-      static_cast<double>(duration.value()) * held_share(place, *machine_)));
+      static_cast<double>(duration.value()) * held_share(place, links_of(group))));
 }
 
 }  // namespace cost

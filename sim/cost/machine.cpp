@@ -1,6 +1,10 @@
 #include "sim/cost/machine.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "hw_profiles/mixed.hpp"
+#include "sim/cost/mixed.hpp"
 
 namespace cost {
 
@@ -78,7 +82,7 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.activation_waits = f.activation_waits.value_or(1);
 }
 
-Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) {
+static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const KernelUse& use) {
   const hw_profiles::Gpu& gpu = profile.gpu;
   const hw_profiles::Node& node = profile.node;
   Machine machine;
@@ -128,6 +132,21 @@ Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) 
     machine.fabric = make_fabric(profile);
     machine.fabric->tree_wait = machine.fabric->tree_wait * machine.activation_waits;
   }
+  return machine;
+}
+
+Machine make_machine(const hw_profiles::Profile& profile, const KernelUse& use) {
+  Machine machine = machine_of_one_kind(profile, use);
+  if (profile.others.empty()) return machine;
+  std::vector<int> first_rank{0};
+  std::vector<Machine> kinds{machine};
+  for (const hw_profiles::OtherGpus& other : profile.others) {
+    first_rank.push_back(static_cast<int>(other.first_rank));
+    kinds.push_back(machine_of_one_kind(other.profile, use));
+  }
+  machine.mixed = std::make_shared<Mixed>(
+      make_mixed(std::move(first_rank), std::move(kinds),
+                 machine_of_one_kind(hw_profiles::between_kinds(profile), use)));
   return machine;
 }
 

@@ -3,6 +3,7 @@
 // once per plan; immutable, thread-safe to read.
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -12,6 +13,8 @@
 #include "sim/cost/fabric.hpp"
 
 namespace cost {
+
+struct Mixed;  // sim/cost/mixed.hpp
 
 inline constexpr std::size_t kTypes = 9;  // of core::DType
 
@@ -69,6 +72,8 @@ struct Machine {
   core::BytesPerSecond host_link{};    // between a GPU and its host, one direction
   core::BytesPerSecond host_memory{};  // of the host, for one of its GPUs while all use it
   std::optional<Fabric> fabric;      // GPUs: rings are NCCL's; empty: plain messages
+  // GPUs of several kinds: this is the first one's. Null: all ranks are alike.
+  std::shared_ptr<const Mixed> mixed;
 };
 
 // What of a job its kernels depend on.

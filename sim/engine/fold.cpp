@@ -191,8 +191,9 @@ Fold fold_ranks(const program::Program& p, const Groups& groups,
   }
 }
 
-Fold fold_by_place(const program::Program& p, const Groups& groups) {
-  return number(place_keys(p, groups, {}));
+Fold fold_by_place(const program::Program& p, const Groups& groups,
+                   std::span<const std::uint32_t> kinds) {
+  return number(place_keys(p, groups, kinds));
 }
 
 }  // namespace engine

@@ -47,7 +47,9 @@ struct Fold {
 Fold fold_ranks(const program::Program& program, const Groups& groups,
                 std::span<const std::uint32_t> marks, bool unfold);
 
-// Ranks alike in class and place, whoever they communicate with: they share a timetable.
-Fold fold_by_place(const program::Program& program, const Groups& groups);
+// Ranks alike in class, place and kind of GPU, whoever they communicate with: they share a
+// timetable. kinds: by rank; empty: all alike.
+Fold fold_by_place(const program::Program& program, const Groups& groups,
+                   std::span<const std::uint32_t> kinds = {});
 
 }  // namespace engine

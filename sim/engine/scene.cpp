@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "core/random.hpp"
+#include "sim/cost/mixed.hpp"
 #include "sim/program/turns.hpp"
 
 namespace engine {
@@ -94,13 +95,24 @@ std::vector<std::uint32_t> straggler_marks(int ranks, const std::vector<Straggle
   return marks;
 }
 
+// What tells ranks apart by either.
+static std::vector<std::uint32_t> both_marks(std::vector<std::uint32_t> marks,
+                                             const std::vector<std::uint32_t>& kinds) {
+  if (marks.empty()) return kinds;
+  const std::uint32_t most = kinds.empty() ? 0 : *std::ranges::max_element(kinds);
+  for (std::size_t rank = 0; rank < kinds.size(); ++rank)
+    marks[rank] = marks[rank] * (most + 1) + kinds[rank];
+  return marks;
+}
+
 Scene::Scene(const program::Program& program, const cost::Machine& machine, SceneOptions options)
     : program_(&program), jitter_(options.jitter), seed_(options.seed) {
   PLANNER_CHECK(options.jitter >= 0);
   varies_ = jitter_ > 0 || !options.stragglers.empty();
   const Groups groups = groups_of(program, machine.gpus_per_node);
-  const std::vector<std::uint32_t> marks =
-      straggler_marks(program.mesh.ranks(), options.stragglers);
+  const int ranks = program.mesh.ranks();
+  const std::vector<std::uint32_t> marks = both_marks(
+      straggler_marks(ranks, options.stragglers), cost::kind_marks(machine, ranks));
   // Workers whose turns come one after another are not alike.
   const bool apart = options.unfold || jitter_ > 0 || program::takes_turns(program);
   PLANNER_CHECK(options.fold == nullptr || !apart, "folds of ranks that are not alike");
@@ -111,7 +123,8 @@ Scene::Scene(const program::Program& program, const cost::Machine& machine, Scen
 
 void Scene::add_actors(const Groups& groups, const cost::Machine& machine,
                        const SceneOptions& options) {
-  const Fold places = fold_by_place(*program_, groups);
+  const Fold places =
+      fold_by_place(*program_, groups, cost::kind_marks(machine, program_->mesh.ranks()));
   timetables_.reserve(places.first.size());
   for (const int rank : places.first) {
     const auto& k = program_->classes[static_cast<std::size_t>(program_->class_of(rank))];

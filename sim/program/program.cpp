@@ -38,7 +38,7 @@ int Program::class_of(int rank) const {
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const RankClass& k = classes[i];
     if (k.is_worker == apart || k.is_server != serves) continue;
-    if (apart || k.stage == c.pipeline) return static_cast<int>(i);
+    if (apart || (k.stage == c.pipeline && k.has_replica(c.data))) return static_cast<int>(i);
   }
   PLANNER_CHECK(false, "a rank has no class");
   return -1;

@@ -36,6 +36,7 @@
 #include "models/graph.hpp"
 #include "planner/question/job.hpp"
 #include "sim/program/collective.hpp"
+#include "sim/program/layout.hpp"
 #include "sim/program/load.hpp"
 #include "sim/program/mesh.hpp"
 #include "sim/program/schedule.hpp"
@@ -240,55 +241,14 @@ struct PassRoutines {
   Routine weight_gradient, last_weight_gradient;
 };
 
-// A contiguous piece of the trained parameters' flat space that is communicated as one: a bucket,
-// or a unit (layer) of ZeRO-2 and 3.
-struct Span {
-  std::int64_t offset = 0;             // elements, in the flat space
-  std::int64_t elements = 0;
-  std::int64_t shard_elements = 0;     // padded(elements, ranks) / ranks of those that share it
-  std::int64_t shard_offset = 0;       // of this span in the flat space of shards
-  std::int64_t scale_offset = 0;       // of this span's shard in the space of quantisation scales
-  // Data ranks between which the span's experts differ: it is summed and divided over the others
-  // of its group alone (Group::expert_data, expert_shard). 1: all hold the same.
-  int expert_ways = 1;
-  // This rank's part among those that share the span, of its part of the whole group.
-  int part_of(int part) const { return part / expert_ways; }
-};
-inline constexpr std::int64_t kQuantisationBlock = 256;  // elements per scale (adam8bit)
-
-// Where a parameter lives. Two flat spaces per class: trained (weights, gradients and optimizer
-// state share its layout, in gradient-ready order) and frozen (weights alone).
-struct PlacedParameter {
-  models::Parameter parameter;         // name, shard shape, init
-  std::string path;                    // "h.7.attn.qkv.weight": layer numbered in the whole model
-  bool trained = true;
-  std::int64_t offset = 0;             // elements, in its flat space
-  bool tied_copy = false;              // the last stage's copy of tied embeddings
-};
-
-// A frozen matrix that is stored as codes; its offset is in bytes, from its layer's instance.
-struct QuantisedParameter {
-  PlacedParameter placed;
-  int layer = 0;                       // local
-};
-
-// How gradients are added up over ranks, for a reference that must reproduce every bit.
-struct Accumulation {
-  // true: each micro-batch is reduced over ranks, then added (ZeRO-2, 3); false: each rank adds its
-  // micro-batches, then ranks reduce (all-reduce, ZeRO-1, servers).
-  bool ranks_first = false;
-  Algorithm algorithm = Algorithm::ring;          // over `group` ranks, by span chunks
-  int group = 1;
-  int replicas = 1;                               // then over replicas by ring (HSDP)
-  bool tied_apart = false;  // head and embedding gradients sum apart: first stage + last stage
-  core::DType wire_type{};
-};
-
 struct RankClass : PassRoutines {     // of chunk 0
   std::string name;                    // "stage 0", "stage 0 server", "server"
   int stage = 0;
   bool is_server = false;              // owns optimizer state of 1/M of each span
   bool is_worker = true;
+  // Of the data ranks (data x context), those that are of the class. replicas 0: all of them.
+  int first_replica = 0, replicas = 0;
+  std::int64_t micro_batches_before = 0;  // of a step, of the data ranks before them
   int first_layer = 0;                 // of the whole model; where chunk 0 begins
   int layers = 0;                      // of all chunks: local layers are numbered through
 
@@ -330,6 +290,9 @@ struct RankClass : PassRoutines {     // of chunk 0
   std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
   bool sharded_weights = false;        // weights_buffer holds shards, not the flat space
 
+  bool has_replica(int data) const {
+    return replicas == 0 || (data >= first_replica && data < first_replica + replicas);
+  }
   int chunks() const { return 1 + static_cast<int>(later_chunks.size()); }
   const PassRoutines& chunk(int index) const {
     return index == 0 ? *this : later_chunks[static_cast<std::size_t>(index - 1)];
@@ -389,7 +352,8 @@ struct Program {
   OptimizerSpec optimizer;
   double clip = 0;                     // greatest norm of all gradients; 0: any (Job::clip)
 
-  // Class of a rank: its stage, and whether it serves.
+  // Class of a rank: its stage, whether it serves, and where data ranks take different numbers of
+  // micro-batches, which.
   int class_of(int rank) const;
   // Ranks of a class, ascending.
   std::vector<int> ranks_of(int class_index) const;

@@ -15,7 +15,9 @@ Evaluator::Evaluator(const std::vector<Question>& questions)
     : questions_(questions), figures_(questions.size()) {
   PLANNER_CHECK(!questions.empty(), "an evaluator without a question");
   const Question& q = questions.front();
-  for (const Question& question : questions) machines_.push_back(&question.machine);
+  if (q.machine.mixed) use_kinds(q);
+  else
+    for (const Question& question : questions) machines_.push_back(&question.machine);
   structure_.job = &q.job;
   structure_.strategy = &strategy_;
   structure_.policy = policy_of(q);
@@ -50,7 +52,8 @@ bool Evaluator::second_is_fullest(const Strategy& s) const {
 bool Evaluator::prepare(const Strategy& resolved, const models::ModelGraph& graph) {
   if (!covers(resolved)) return false;
   std::optional<Pieces>& known = pieces(resolved, graph);
-  return known && (rows_.several() || second_is_fullest(resolved)) && take(resolved, *known);
+  const bool any = rows_.several() || mixed_ != nullptr || second_is_fullest(resolved);
+  return known && any && take(resolved, *known);
 }
 
 std::optional<Pieces>& Evaluator::pieces(const Strategy& s, const models::ModelGraph& graph) {
@@ -203,7 +206,9 @@ void Evaluator::make_roles() {
     roles_.emplace_back(structure_, *current_, rows_, chunks_of(rank), shared_, 1 + delay, stage);
     Role& role = roles_.back();
     for (std::size_t i = 0; i < machines_.size(); ++i)
-      role.beside[i] = overhead_bytes(mesh, role.form.groups(), questions_[i].profile).value();
+      role.beside[i] = overhead_bytes(mesh, role.form.groups(), profile_of(i)).value();
+    role.column = column_of_stage(stage);
+    role.beside[kWhole] = role.beside[role.column];
   };
   // Ranks further on hold less, but more gradients that wait for a weight pass: of a row of equal
   // ranks the first or the last holds most.
@@ -212,7 +217,8 @@ void Evaluator::make_roles() {
     for (std::size_t first = 0; first < stages.size(); first += p)
       if (stages[first + a] != stages[first + b] || kinds_of(first + a) != kinds_of(first + b))
         return true;
-    return false;
+    return column_of_stage(static_cast<std::int64_t>(a)) !=
+           column_of_stage(static_cast<std::int64_t>(b));
   };
   middle_layers_ = 0;
   runs_.clear();
@@ -220,8 +226,10 @@ void Evaluator::make_roles() {
     if (place % p == 0 || place % p + 1 == p) continue;
     middle_layers_ += stages[place];
     const std::int64_t kinds = kinds_of(place);
-    if (runs_.empty() || runs_.back().layers != stages[place] || runs_.back().kinds != kinds)
-      runs_.push_back({stages[place], kinds, 0});
+    const std::size_t column = column_of_stage(static_cast<std::int64_t>(place % p));
+    if (runs_.empty() || runs_.back().layers != stages[place] || runs_.back().kinds != kinds ||
+        runs_.back().column != column)
+      runs_.push_back({stages[place], kinds, 0, column});
     ++runs_.back().ranks;
   }
   add(0);
@@ -269,6 +277,7 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
     at.messages[i] = messages(i, forms.message[i]);
     at.message[i] = forms.message[i];
   }
+  if (mixed_ != nullptr) add_whole(at);
   return at;
 }
 
@@ -277,13 +286,21 @@ std::int64_t Evaluator::near_message(const MessageTime& time) const {
   return paired ? time.paired : time.inside;
 }
 
-std::vector<std::int64_t> Evaluator::message_of_links(const MessageTime& time,
-                                                      std::size_t machine) const {
+std::vector<std::int64_t> Evaluator::message_of_links(const AtMicroBatch& known,
+                                                      std::size_t column) const {
   const std::int64_t stride = stride_of(strategy_, Degree::pipeline);
   std::vector<std::int64_t> links;
-  for (std::int64_t r = 0; r < strategy_.pipeline; ++r)
-    links.push_back(crosses(r, stride, machines_[machine]->gpus_per_node) ? time.across
-                                                                          : near_message(time));
+  for (std::int64_t r = 0; r < strategy_.pipeline; ++r) {
+    std::size_t own = column;
+    if (column == kWhole) {            // between stages on different kinds, the links between them
+      own = column_of_stage(r);
+      if (own != column_of_stage((r + 1) % strategy_.pipeline))
+        own = column_of(own % mixed_->kinds.size(), true);
+    }
+    const MessageTime& time = known.message[own];
+    links.push_back(crosses(r, stride, machines_[own]->gpus_per_node) ? time.across
+                                                                      : near_message(time));
+  }
   return links;
 }
 
@@ -326,7 +343,13 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
                                 stage::inputs_held(structure_.policy, strategy_, form.layers());
     held_[r] = form.persistent() + inputs * known.boundary + peak;
   }
-  for (std::size_t i = 0; i < figures_.size(); ++i) figures_[i] = figures_of(known, i);
+  if (mixed_ == nullptr) {
+    for (std::size_t i = 0; i < figures_.size(); ++i) figures_[i] = figures_of(known, i);
+    return figures_;
+  }
+  figures_.front() = figures_of(known, kWhole);
+  for (std::size_t k = 0; k < of_kinds_.size(); ++k)
+    of_kinds_[k] = figures_of(known, column_of(k, true));
   return figures_;
 }
 

@@ -15,6 +15,7 @@
 
 #include "planner/evaluate/closed_form/stage_form.hpp"
 #include "planner/evaluate/evaluate.hpp"
+#include "sim/cost/mixed.hpp"
 
 namespace planner::closed_form {
 
@@ -26,7 +27,8 @@ struct Figures {
 
 class Evaluator {
  public:
-  // questions: one job and model on one or more machines; they outlive the evaluator.
+  // questions: one job and model on one or more machines; they outlive the evaluator. REQUIRES:
+  // one question where its machine has GPUs of several kinds, of which at most kMachines.
   explicit Evaluator(const std::vector<Question>& questions);
 
   // Takes a structure: a resolved strategy whose micro-batch is open. False: the closed form does
@@ -36,6 +38,9 @@ class Evaluator {
 
   // REQUIRES: prepare() returned true. Valid until the next call of either.
   const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
+  // With GPUs of several kinds: what at() found for a data rank of the kind, all of whose stages
+  // are on it. Figures are of a device as large as the first kind's.
+  const Figures& of_kind(std::size_t kind) const { return of_kinds_[kind]; }
   // Of the rank that offloads most, whatever the micro-batch. REQUIRES: prepare() returned true.
   core::Bytes host_bytes() const;
 
@@ -43,6 +48,9 @@ class Evaluator {
   // The graph; what layers make again by themselves; split passes; chunks of the loss.
   using PiecesKey =
       std::tuple<const models::ModelGraph*, WithinLayer, bool, std::int64_t, ExpertDispatch>;
+  // With GPUs of several kinds, columns are machines of one kind each, with its own links and with
+  // those between kinds; the last column is the whole: each stage as its own GPUs take it.
+  static constexpr std::size_t kColumns = kMachines + 1, kWhole = kMachines;
   // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
   struct Role {
     Role(const Structure& structure, const Pieces& pieces, const KindRows& rows,
@@ -53,19 +61,20 @@ class Evaluator {
     int stage = 0;
     // In what all ranks take it counts times / parts: the layers that it stands for, or ranks.
     std::int64_t times = 1, parts = 1;
-    std::array<std::int64_t, kMachines> beside{};  // bytes beside what is live, by machine
+    std::array<std::int64_t, kColumns> beside{};  // bytes beside what is live, by column
+    std::size_t column = 0;            // of GPUs of several kinds, whose figures count
   };
   struct RoleFigures {
     StageForm::Live live;
     std::int64_t peak = 0;             // interleaved: of `live`
-    std::array<StageTime, kMachines> time;
-    std::array<std::vector<PassTimes>, kMachines> chunks;  // where plays()
+    std::array<StageTime, kColumns> time;
+    std::array<std::vector<PassTimes>, kColumns> chunks;  // where plays()
   };
   struct AtMicroBatch {
     std::int64_t micro_batch = 0, grad_accum = 0;
     std::int64_t boundary = 0;         // bytes
     std::vector<RoleFigures> roles;
-    std::array<Messages, kMachines> messages;
+    std::array<Messages, kColumns> messages;
     std::array<MessageTime, kMachines> message;
   };
 
@@ -78,7 +87,18 @@ class Evaluator {
   std::int64_t counted(const Strategy& s) const;
   // What a rank takes follows which layers it has, so that each that differs from the one before
   // has a role.
-  bool by_rank() const { return counted(strategy_) > 1 || rows_.several(); }
+  bool by_rank() const { return counted(strategy_) > 1 || rows_.several() || mixed_ != nullptr; }
+  void use_kinds(const Question& question);
+  const hw_profiles::Profile& profile_of(std::size_t column) const;
+  // Of a kind of GPU: with its own links, or those between kinds.
+  std::size_t column_of(std::size_t kind, bool apart) const;
+  // The GPUs of a stage's ranks. REQUIRES: GPUs of several kinds.
+  cost::KindsOfRanks kinds_of_stage(std::int64_t stage) const;
+  // Whose figures a stage takes; 0 where all GPUs are alike.
+  std::size_t column_of_stage(std::int64_t stage) const;
+  void add_whole(AtMicroBatch& at) const;
+  // What a rank that holds so much takes of a device as large as the first kind's.
+  std::int64_t scaled(std::int64_t held, const Role& role, std::size_t column) const;
   // Whether the second rank may stand for all between the first and the last.
   bool second_is_fullest(const Strategy& s) const;
   bool number_kinds();                 // false: too many rows
@@ -107,6 +127,8 @@ class Evaluator {
 
   const std::vector<Question>& questions_;
   std::vector<const cost::Machine*> machines_;
+  const cost::Mixed* mixed_ = nullptr;  // null: GPUs of a machine are alike
+  std::vector<Figures> of_kinds_;
   std::map<PiecesKey, std::optional<Pieces>> pieces_;
   std::pair<const PiecesKey, std::optional<Pieces>>* latest_ = nullptr;  // asked for
   Strategy strategy_;
@@ -128,12 +150,13 @@ class Evaluator {
   bool crosses(std::int64_t rank, std::int64_t stride, std::int64_t per_node) const;
   std::int64_t near_message(const MessageTime& time) const;
   // Of each rank's link to the next, of the last one's to the first.
-  std::vector<std::int64_t> message_of_links(const MessageTime& time, std::size_t machine) const;
+  std::vector<std::int64_t> message_of_links(const AtMicroBatch& known, std::size_t column) const;
   std::vector<Links> links_;
   // Ranks between first and last: layers of all, and rows of ranks that hold equally many (and the
   // same kinds of them).
   struct Run {
     std::int64_t layers = 0, kinds = 0, ranks = 0;
+    std::size_t column = 0;
   };
   std::int64_t middle_layers_ = 0;
   std::vector<Run> runs_;

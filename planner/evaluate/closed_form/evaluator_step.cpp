@@ -108,7 +108,7 @@ std::int64_t Evaluator::played(const AtMicroBatch& known, std::size_t i) const {
     const std::vector<PassTimes>& own = roles.back()->chunks[i];
     chunks.insert(chunks.end(), own.begin(), own.end());
   }
-  std::vector<PassSpan> spans = played_spans(ranks, chunks, message_of_links(known.message[i], i));
+  std::vector<PassSpan> spans = played_spans(ranks, chunks, message_of_links(known, i));
   if (clips()) join_all(spans);
   else if (current_->ends.tied > 0 && strategy_.data_ranks() > 1)
     spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
@@ -135,7 +135,8 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
   for (std::size_t r = 0; r < roles_.size(); ++r, ++figures) {
     const Role& role = roles_[r];
     const StageTime& time = figures->time[i];
-    device = std::max(device, held_[r] + role.beside[i]);
+    device = std::max(device, mixed_ == nullptr ? held_[r] + role.beside[i]
+                                                : scaled(held_[r], role, i));
     if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
     // The last rank ends with the first one where both sum tied gradients.
     const bool waits = ends_joined && r + 1 == roles_.size();

@@ -79,7 +79,12 @@ TEST_CASE("sweep and engine agree on candidates of every kind, folded and unfold
             {"grad_sync=parameter_server", "servers=2", "servers_colocated=false",
              "server_mode=async"}},
       Space{"gpt2-124m", "rtx3090", 8, 128, 16,
-            {"grad_sync=parameter_server", "servers=3", "server_mode=async"}});
+            {"grad_sync=parameter_server", "servers=3", "server_mode=async"}},
+      Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 16, {}, 4, 5, 0, "a100-sxm-80g"},
+      Space{"gpt2-124m", "rtx4090", 8, 256, 16, {"shares=3*4,1*4"}, 8, 1, 0, "rtx3090"},
+      Space{"gpt2-124m", "h100-sxm-80g", 8, 256, 16,
+            {"pipeline=2", "shares=7,7,1,1", "mesh_order=tensor,context,pipeline,data"}, 4, 1, 0,
+            "a100-sxm-80g"});
   INFO(space.model << " on " << space.gpus << " x " << space.gpu);
   const int visited = engine_test::each_candidate(space, [](const Lowered& c) {
     INFO(to_text(c.strategy));

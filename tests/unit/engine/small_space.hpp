@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hw_profiles/load.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "models/zoo.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/lowering/lower.hpp"
@@ -23,6 +24,7 @@ struct Space {
   int gpus_per_node = 8;
   std::int64_t every = 1;              // every n-th candidate alone
   double held = 0;                     // cost::held_share inside a node
+  const char* second = nullptr;        // the second half of the ranks has this GPU
 };
 
 // One of every way to exchange gradients, activations and boundaries.
@@ -61,7 +63,11 @@ struct Lowered {
 template <class Visit>
 int each_candidate(const Space& space, const Visit& visit) {
   const models::ModelSpec model = models::find_model(space.model).value();
-  const hw_profiles::Profile profile = hw_profiles::find_profile(space.gpu).value();
+  hw_profiles::Profile profile = hw_profiles::find_profile(space.gpu).value();
+  if (space.second != nullptr)
+    profile = hw_profiles::mixed({{space.gpus / 2, profile},
+                                  {space.gpus / 2, *hw_profiles::find_profile(space.second)}},
+                                 false, "test").value();
   planner::Job job;
   job.seq_len = space.seq_len;
   job.global_batch = space.batch;

@@ -10,6 +10,7 @@ TEST_CASE("a pin of each key admits its value and refuses another") {
   pinned.parts = {1, 2};
   pinned.offload = {"optimizer"};
   pinned.splits = {"fc*=out", "fc2=in"};
+  pinned.shares = {3, 3, 3, 1};
   pinned.recompute_modules = models::set_of(models::Module::moe);
   pinned.mesh_order = {Degree::data, Degree::tensor, Degree::context, Degree::pipeline};
   for (const StrategyKey& key : strategy_keys()) {
