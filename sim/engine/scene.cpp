@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "core/random.hpp"
+#include "sim/cost/link.hpp"
 #include "sim/cost/mixed.hpp"
 #include "sim/program/turns.hpp"
 
@@ -87,10 +88,12 @@ class Seating {
 std::vector<std::uint32_t> straggler_marks(int ranks, const std::vector<Straggler>& stragglers) {
   if (stragglers.empty()) return {};
   std::vector<std::uint32_t> marks(static_cast<std::size_t>(ranks), 0);
-  std::uint32_t mark = 0;
+  std::map<std::pair<double, double>, std::uint32_t> known;
   for (const Straggler& s : stragglers) {
-    PLANNER_CHECK(s.rank >= 0 && s.rank < ranks && s.slowdown > 0);
-    marks[static_cast<std::size_t>(s.rank)] = ++mark;
+    PLANNER_CHECK(s.rank >= 0 && s.rank < ranks && s.slowdown > 0 && s.link_share > 0);
+    const auto fresh = static_cast<std::uint32_t>(known.size() + 1);
+    marks[static_cast<std::size_t>(s.rank)] =
+        known.try_emplace({s.slowdown, s.link_share}, fresh).first->second;
   }
   return marks;
 }
@@ -119,6 +122,7 @@ Scene::Scene(const program::Program& program, const cost::Machine& machine, Scen
   fold_ = options.fold != nullptr ? *options.fold : fold_ranks(program, groups, marks, apart);
   add_actors(groups, machine, options);
   seat_actors(groups, options.fold != nullptr);
+  weaken_links(machine, options.stragglers);
 }
 
 void Scene::add_actors(const Groups& groups, const cost::Machine& machine,
@@ -143,6 +147,13 @@ void Scene::add_actors(const Groups& groups, const cost::Machine& machine,
 }
 
 std::int64_t Scene::varied(const Actor& actor, const Operation& op, std::uint64_t index) const {
+  if (op.work == Work::transfer && op.point != program::kNone && !wire_.empty()) {
+    const double wire = wire_[actor.first_seat + op.point];
+    if (wire == 1) return op.duration;
+    const double on_wire = static_cast<double>(op.duration - op.beside_wire);
+    return op.beside_wire + static_cast<std::int64_t>(on_wire * wire + 0.5);
+  }
+  if (op.work != Work::compute && op.work != Work::optimizer) return op.duration;
   double factor = actor.slowdown;
   if (jitter_ > 0) {
     const core::Random random(seed_, static_cast<std::uint64_t>(actor.rank));
@@ -202,6 +213,33 @@ void Scene::seat_actors(const Groups& groups, bool flows) {
     const Channel& channel = channels_[seat.channel];
     if (channel.kind == ChannelKind::collective && channel.parties == 1 && !flows)
       seat.channel = kAbsent;
+  }
+}
+
+// The weakest link of a group is in the way of all of it.
+void Scene::weaken_links(const cost::Machine& machine, const std::vector<Straggler>& stragglers) {
+  const int ranks = program_->mesh.ranks();
+  std::vector<double> of_rank(static_cast<std::size_t>(ranks), 1);
+  bool any = false;
+  for (const Straggler& s : stragglers) {
+    of_rank[static_cast<std::size_t>(s.rank)] = s.link_share;
+    any = any || s.link_share < 1;
+  }
+  if (!any) return;
+  const bool one_node = ranks <= machine.gpus_per_node;
+  wire_.resize(seats_.size(), 1);
+  for (const Actor& actor : actors_) {
+    const Timetable& table = timetable(actor);
+    for (std::size_t p = 0; p < table.points().size(); ++p) {
+      const Group group = table.rank_class().transfers[table.points()[p].transfer].group;
+      if (program_->mesh.is_server(actor.rank)) continue;
+      if (!one_node &&
+          cost::place_of(program_->mesh, group, actor.rank, machine.gpus_per_node).nodes < 2)
+        continue;
+      for (const int member : program_->mesh.members(group, actor.rank))
+        wire_[actor.first_seat + p] = std::max(wire_[actor.first_seat + p],
+                                               1 / of_rank[static_cast<std::size_t>(member)]);
+    }
   }
 }
 

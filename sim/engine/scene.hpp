@@ -17,10 +17,14 @@
 
 namespace engine {
 
-// One rank's compute kernels take `slowdown` times as long.
+// A slow rank: its compute kernels take `slowdown` times as long. Its link to other nodes has
+// `link_share` of its bandwidth: of every transfer of a group that spans nodes and that it belongs
+// to, the part on the wire takes 1 / link_share times as long. Where all ranks are on one node it
+// is the link inside the node. The links of servers that stand apart are as they were.
 struct Straggler {
   int rank = 0;
   double slowdown = 1;
+  double link_share = 1;               // in (0, 1]
 };
 
 struct SceneOptions {
@@ -36,7 +40,7 @@ struct SceneOptions {
   std::uint64_t seed = 1;
 };
 
-// By rank, what tells it apart: 0, or the number of the straggler that it is.
+// By rank, what tells it apart: 0, or a number that equally slow stragglers share.
 std::vector<std::uint32_t> straggler_marks(int ranks, const std::vector<Straggler>& stragglers);
 
 enum class ChannelKind : std::uint8_t { collective, message, push, pull };
@@ -79,8 +83,7 @@ class Scene {
   }
   // Of an operation of this actor, the index-th that it issues.
   std::int64_t duration(const Actor& actor, const Operation& op, std::uint64_t index) const {
-    const bool kernel = op.work == Work::compute || op.work == Work::optimizer;
-    return kernel && varies_ ? varied(actor, op, index) : op.duration;
+    return varies_ ? varied(actor, op, index) : op.duration;
   }
   // Operations of one step, all actors; what playing it costs.
   double operations() const;
@@ -93,6 +96,7 @@ class Scene {
  private:
   void add_actors(const Groups& groups, const cost::Machine& machine, const SceneOptions& options);
   void seat_actors(const Groups& groups, bool flows);
+  void weaken_links(const cost::Machine& machine, const std::vector<Straggler>& stragglers);
   std::int64_t varied(const Actor& actor, const Operation& op, std::uint64_t index) const;
 
   const program::Program* program_;
@@ -101,6 +105,7 @@ class Scene {
   std::vector<Actor> actors_;
   std::vector<Channel> channels_;
   std::vector<Seat> seats_;
+  std::vector<double> wire_;           // by seat, how many times as long its bytes take; empty: 1
   std::uint32_t turn_counters_ = 0;
   bool varies_ = false;                // stragglers or jitter
   double jitter_;

@@ -125,6 +125,54 @@ TEST_CASE("a straggler splits off its fold, and whoever it holds up follows") {
   CHECK(engine::critical_terms(swept).period > usual);
 }
 
+TEST_CASE("a weak link slows every group that crosses nodes with it, and nothing inside a node") {
+  const program::Program p = engine_test::two_stages(8);
+  cost::Machine machine = round_machine();
+  const auto period = [&](const engine::SceneOptions& o) {
+    const Scene scene(p, machine, o);
+    const Outcome swept = engine::sweep(scene);
+    equal(swept, engine::run(scene));
+    engine::SceneOptions each = o;
+    each.unfold = true;
+    equal_unfolded(scene, swept, engine::sweep(Scene(p, machine, each)));
+    return engine::critical_terms(swept).period;
+  };
+  const engine::SceneOptions weak{.stragglers = {{3, 1, 0.25}}};
+  machine.gpus_per_node = 4;
+  const std::int64_t healthy = period({});
+  CHECK(period(weak) > healthy);
+  CHECK(period({.stragglers = {{3, 1, 0.125}}}) > period(weak));
+  CHECK(period({.stragglers = {{3, 1, 1}}}) == healthy);
+  // Two that are alike share a fold with their likes: the same as one of them, or more.
+  CHECK(period({.stragglers = {{2, 1, 0.25}, {3, 1, 0.25}}}) >= period(weak));
+  machine.gpus_per_node = 16;          // one node: the link inside it is what is weak
+  CHECK(period(weak) > period({}));
+  machine.gpus_per_node = 8;           // data ranks share a node; messages between stages do not
+  const std::int64_t apart = period({});
+  CHECK(period(weak) >= apart);
+}
+
+TEST_CASE("stragglers and weak links on every kind of transfer: sweep, engine and folds agree") {
+  for (const Space& space : engine_test::exchanges()) {
+    engine_test::each_candidate(space, [&](const Lowered& c) {
+      INFO(to_text(c.strategy));
+      cost::Machine machine = c.question.machine;
+      for (const int per_node : {2, 8}) {
+        machine.gpus_per_node = per_node;
+        const engine::SceneOptions slow{.stragglers = {{1, 1.5, 0.5}, {2, 1, 0.25}, {3, 1, 0.25}}};
+        const Scene scene(c.program, machine, slow);
+        const Outcome swept = engine::sweep(scene);
+        equal(swept, engine::run(scene));
+        engine::SceneOptions each = slow;
+        each.unfold = true;
+        equal_unfolded(scene, swept, engine::sweep(Scene(c.program, machine, each)));
+        CHECK(engine::critical_terms(swept).period >=
+              engine::critical_terms(engine::sweep(Scene(c.program, machine))).period);
+      }
+    });
+  }
+}
+
 TEST_CASE("jitter is drawn by rank and operation from the seed") {
   const program::Program p =
       engine_test::pipeline(planner::Schedule::one_f_one_b, 4, 8, 1, {7000, 9000, 5000, 300, 50});
