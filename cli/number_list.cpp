@@ -51,6 +51,13 @@ std::optional<double> parse_decimal(std::string_view text) {
   return value;
 }
 
+std::optional<double> parse_share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  auto value = parse_decimal(percent ? text.substr(0, text.size() - 1) : text);
+  if (value && percent) *value /= 100;
+  return value && *value >= 0 && *value <= 1 ? value : std::nullopt;
+}
+
 std::optional<std::int64_t> parse_number(std::string_view text) {
   std::int64_t factor = 1;
   if (text.ends_with('k') || text.ends_with('K')) factor = 1024;

@@ -21,6 +21,9 @@ std::vector<std::string> split_list(std::string_view text, char separator = ',')
 // "1.2", "5e-3": the whole text is one number. Empty: it is not.
 std::optional<double> parse_decimal(std::string_view text);
 
+// A share: "1%" or 0.01. Empty: none, or not from 0 to 1.
+std::optional<double> parse_share(std::string_view text);
+
 // One such number: "16", "2k", "1m". Empty: none, or below 1.
 std::optional<std::int64_t> parse_number(std::string_view text);
 // The number that an option has; 0 without it, or with a problem.

@@ -24,6 +24,7 @@ static planner::OtherFramework in_framework(const PlanOptions& options, std::str
   request.top = 0;
   request.threads = 1;
   request.brief = true;
+  request.robust.reset();
   request.fewer = false;
   request.gpu_given = true;            // no other machine is asked about
   core::Result<planner::Plan> plan = planner::make_plan(request);
@@ -51,6 +52,7 @@ core::Result<planner::Plan> plan_of(const PlanOptions& options,
   for (std::size_t i = 1; i < requests.size(); ++i) {
     planner::Request other = requests[i];
     other.brief = true;                // its choice alone is shown
+    other.robust.reset();
     const core::Result<planner::Plan> there = planner::make_plan(other);
     if (!there.ok()) return there.problems();
     plan->other_machines.push_back(planner::other_machine(there->profile, there->chosen));

@@ -12,6 +12,7 @@
 #include "cli/number_list.hpp"
 #include "cli/output.hpp"
 #include "cli/price_option.hpp"
+#include "cli/variation_options.hpp"
 #include "core/check.hpp"
 #include "core/untrusted.hpp"
 #include "hw_profiles/detect.hpp"
@@ -42,10 +43,8 @@ planner::Constraints read_constraints(const PlanOptions& options, core::Problems
 std::optional<double> fraction(const std::optional<std::string>& text, std::string_view option,
                                double most, core::Problems& problems) {
   if (!text) return std::nullopt;
-  const bool percent = text->ends_with('%');
-  auto value = parse_decimal(percent ? text->substr(0, text->size() - 1) : *text);
-  if (value && percent) *value /= 100;
-  if (value && *value >= 0 && *value <= most) return value;
+  const auto value = parse_share(*text);
+  if (value && *value <= most) return value;
   problems.push_back({std::string(option), fmt::format("a share from 0 % to {:.0f} %", 100 * most),
                       '"' + *text + '"', "write 5% or 0.05"});
   return std::nullopt;
@@ -66,6 +65,7 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
   request.simpler_within = fraction(options.simpler_within, "--simpler-within", 0.5, problems)
                                .value_or(request.simpler_within);
   request.constraints = read_constraints(options, problems);
+  request.robust = read_robust(options.robust, problems);
   request.stale = options.allow_stale;
 }
 
@@ -175,6 +175,8 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
                "highest accepted risk of running out of memory (5%)");
   options.text("--simpler-within", p.simpler_within, "SHARE",
                "the simplest strategy within this share of the fastest wins (2%)");
+  options.text("--robust", p.robust, "KIND=SHARExX,...",
+               "rank by steps with slow ranks: stragglers=1%x1.2,links=0.1%x0.5,quantile=0.95");
   options.text("--top", p.top, "N", "alternatives to keep (5)");
   options.text("--threads", p.threads, "N", "threads for the search (all cores)");
   options.text("--candidate", p.candidate, "N", "choose the N-th best (1)");

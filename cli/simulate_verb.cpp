@@ -1,15 +1,16 @@
 #include <fmt/format.h>
 
+#include "cli/failure_options.hpp"
 #include "cli/number_list.hpp"
 #include "cli/output.hpp"
 #include "cli/page_form.hpp"
 #include "cli/process.hpp"
 #include "cli/simulate_traces.hpp"
+#include "cli/variation_options.hpp"
 #include "cli/step_trace.hpp"
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
 #include "core/file.hpp"
-#include "core/parse_units.hpp"
 #include "planner/plan/simulate.hpp"
 #include "reports/html/build_page.hpp"
 #include "reports/simulation_text.hpp"
@@ -33,7 +34,8 @@ struct SimulateWords {
   TraceWords traces;
   StepTraceWords trace;
   std::optional<std::string> candidate, jitter, collectives, links, fabric, report;
-  std::optional<std::string> scale, mtbf, save, restart, horizon;
+  FailureWords failures;
+  std::optional<std::string> scale, sample_steps;
   std::vector<std::string> stragglers, weak_links;
   bool unfold = false;
 };
@@ -59,11 +61,15 @@ std::optional<RankValue> rank_value(std::string_view text, std::string_view key)
 void read_stragglers(const SimulateWords& words, planner::SimulateOptions& o,
                      core::Problems& problems) {
   for (const std::string& text : words.stragglers) {
+    if (is_random(text)) {
+      if (const auto kind = read_random_straggler(text, problems)) o.random.push_back(*kind);
+      continue;
+    }
     const auto one = rank_value(text, "slowdown");
     if (one && one->value >= 1 && one->value <= 1000)
       o.stragglers.push_back({one->rank, one->value});
     else
-      problems.push_back({"--straggler", "rank=R,slowdown=X with X from 1 to 1000",
+      problems.push_back({"--straggler", "rank=R, or random=SHARE, then slowdown=X from 1 to 1000",
                           '"' + text + '"', "write --straggler rank=3,slowdown=1.5"});
   }
 }
@@ -75,7 +81,14 @@ void read_links(const SimulateWords& words, planner::SimulateOptions& o,
     problems.push_back({"--collectives", "timed or flows", '"' + *words.collectives + '"', ""});
   if (words.links && *words.links != "shared" && *words.links != "exclusive")
     problems.push_back({"--links", "shared or exclusive", '"' + *words.links + '"', ""});
-  const bool of_links = words.links || words.fabric || !words.weak_links.empty();
+  std::vector<std::string> weak;       // of ranks that are named
+  for (const std::string& text : words.weak_links) {
+    if (!is_random(text))
+      weak.push_back(text);
+    else if (const auto kind = read_random_link(text, problems))
+      o.random.push_back(*kind);
+  }
+  const bool of_links = words.links || words.fabric || !weak.empty();
   if (of_links && words.collectives == "timed")
     problems.push_back({"--collectives", "flows where links are asked about", "timed", ""});
   if (!of_links && words.collectives != "flows") return;
@@ -88,13 +101,14 @@ void read_links(const SimulateWords& words, planner::SimulateOptions& o,
     else
       core::append(problems, fabric);
   }
-  for (const std::string& text : words.weak_links) {
+  for (const std::string& text : weak) {
     const bool broken = text.find(',') == std::string::npos;
     const auto one = rank_value(broken ? text + ",share=0" : text, "share");
     if (one && one->value >= 0 && one->value <= 1)
       o.flows->weak.push_back({one->rank, one->value});
     else
-      problems.push_back({"--link-down", "rank=R, or rank=R,share=X with X from 0 to 1",
+      problems.push_back({"--link-down",
+                          "rank=R, rank=R,share=X or random=SHARE,share=X, X from 0 to 1",
                           '"' + text + '"', "write --link-down rank=3,share=0.5"});
   }
 }
@@ -118,37 +132,6 @@ void read_scale(const SimulateWords& words, planner::SimulateOptions& o,
   }
 }
 
-void read_failures(const SimulateWords& words, planner::SimulateOptions& o,
-                   core::Problems& problems) {
-  if (!words.mtbf) {
-    for (const auto& [name, given] : {std::pair{"--save", &words.save},
-                                      std::pair{"--restart", &words.restart},
-                                      std::pair{"--horizon", &words.horizon}})
-      if (*given) problems.push_back({name, "--mtbf beside it", "none", "write --mtbf 50000h"});
-    return;
-  }
-  o.failures.emplace();
-  const auto read = [&](const char* name, const std::optional<std::string>& text, double low,
-                        core::Seconds& out) {
-    if (!text) {
-      problems.push_back({name, "a duration: nothing is known of this cluster's storage", "none",
-                          std::string("write ") + name + " 60s"});
-      return;
-    }
-    const core::Result<core::Seconds> value = core::parse_duration(*text, name);
-    if (!value.ok())
-      core::append(problems, value);
-    else if (!(value->value() >= low && value->value() <= 1e12))
-      problems.push_back({name, fmt::format("from {:g} s to 10^12 s", low), *text, ""});
-    else
-      out = *value;
-  };
-  read("--mtbf", words.mtbf, 1, o.failures->between);
-  read("--save", words.save, 0, o.failures->save);
-  read("--restart", words.restart, 0, o.failures->restart);
-  if (words.horizon) read("--horizon", words.horizon, 1, o.failures->horizon);
-}
-
 planner::SimulateOptions options_of(const SimulateWords& words, const OutputOptions& output,
                                     core::Problems& problems) {
   planner::SimulateOptions o;
@@ -164,7 +147,9 @@ planner::SimulateOptions options_of(const SimulateWords& words, const OutputOpti
   read_stragglers(words, o, problems);
   read_links(words, o, problems);
   read_scale(words, o, problems);
-  read_failures(words, o, problems);
+  if (const auto steps = whole_number(words.sample_steps, "--sample-steps", 1, problems))
+    o.sample_steps = *steps;
+  o.failures = read_failures(words.failures, problems);
   if (words.jitter) {
     const auto share = parse_decimal(*words.jitter);
     if (share && *share >= 0 && *share <= 1)
@@ -185,10 +170,9 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
   const std::pair<const char*, bool> given[] = {
       {"--candidate", words.candidate.has_value()}, {"--jitter", words.jitter.has_value()},
       {"--collectives", words.collectives.has_value()}, {"--links", words.links.has_value()},
-      {"--scale", words.scale.has_value()}, {"--mtbf", words.mtbf.has_value()},
-      {"--save", words.save.has_value()}, {"--restart", words.restart.has_value()},
-      {"--horizon", words.horizon.has_value()}, {"--straggler", !words.stragglers.empty()},
+      {"--scale", words.scale.has_value()}, {"--straggler", !words.stragglers.empty()},
       {"--link-down", !words.weak_links.empty()}, {"--fabric", words.fabric.has_value()},
+      {"--sample-steps", words.sample_steps.has_value()},
       {"--unfold", words.unfold}, {"--report", words.report.has_value()},
       {"--chakra", words.chakra.folder.has_value()},
       {"--chakra-ranks", words.chakra.ranks.has_value()}};
@@ -198,6 +182,7 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
   };
   for (const auto& [name, is] : given)
     if (is) refuse(name);
+  for (const std::string& name : words.failures.given()) refuse(name);
   for (const std::string& name : words.trace.given()) refuse(name);
 }
 
@@ -228,26 +213,23 @@ int simulate_verb(Arguments arguments) {
   set.group("Simulation");
   set.text("--candidate", words.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.texts("--straggler", words.stragglers, "rank=R,slowdown=X",
-            "a rank whose kernels take X times as long; repeatable");
+            "a rank whose kernels take X times as long, or random=1%,...[,steps=N]; repeatable");
   set.text("--collectives", words.collectives, "HOW",
            "timed (default): each takes its predicted time; flows: messages share the links");
   set.text("--links", words.links, "HOW", "with flows: shared (default) or exclusive");
   set.text("--fabric", words.fabric, "NAME|FILE",
            "with flows: the switches between nodes, such as dgx-superpod (hw_profiles/fabrics)");
   set.texts("--link-down", words.weak_links, "rank=R[,share=X]",
-            "a rank whose links keep the share X of their bandwidth, or fail; repeatable");
+            "a rank whose links keep the share X of their bandwidth, or random=...; repeatable");
   set.text("--jitter", words.jitter, "SHARE", "kernel times vary by this share");
+  set.text("--sample-steps", words.sample_steps, "N",
+           "steps to play where something is random (200, fewer of large plans)");
   set.text("--scale", words.scale, "N,N,...",
            "also with so many data-parallel copies: 1,2,4,8");
-  set.text("--mtbf", words.mtbf, "TIME",
-           "mean time between failures of one GPU: goodput, best checkpoint interval");
-  set.text("--save", words.save, "TIME", "time to write a checkpoint (with --mtbf)");
-  set.text("--restart", words.restart, "TIME",
-           "time from a failure until steps run again (with --mtbf)");
-  set.text("--horizon", words.horizon, "TIME", "how long a run with failures is played (30d)");
   set.flag("--unfold", words.unfold, "play every rank, even those that behave alike");
   set.text("--report", words.report, "FILE",
            "also write the answer as a page: FILE.html, or FILE.md");
+  add_failure_options(set, words.failures);
   add_step_trace_options(set, words.trace, "write a trace of the step");
   add_chakra_options(set, words.chakra);
   add_trace_options(set, words.traces);
@@ -275,7 +257,10 @@ int simulate_verb(Arguments arguments) {
     write_reason(words.plan + ": the plan found no feasible strategy, there is nothing to play");
     return kAnswerIsNo;
   }
+  ProgressLine progress(output.quiet);
+  options.progress = [&](std::string_view done) { progress.show(done); };
   const core::Result<planner::Simulation> simulation = planner::simulate(*plan, options);
+  progress.clear();
   if (pending_signal() != 0) return kFailed;  // the folder goes, then the process
   if (!simulation.ok()) return refuse(simulation.problems());
   if (const core::Status written = chakra.commit(simulation->chakra_groups); !written.ok())

@@ -7,9 +7,9 @@
 namespace cli {
 namespace {
 
-using NamedOption = std::pair<const char*, const std::optional<std::string>*>;
+using NamedWord = std::pair<const char*, const std::optional<std::string>*>;
 
-std::array<NamedOption, 5> named(const StepTraceWords& w) {
+std::array<NamedWord, 5> named(const StepTraceWords& w) {
   return {{{"--trace", &w.file},
            {"--trace-format", &w.format},
            {"--detail", &w.detail},

@@ -9,6 +9,7 @@
 #include "planner/evaluate/accuracy.hpp"
 #include "reports/price_text.hpp"
 #include "reports/released_text.hpp"
+#include "reports/robust_text.hpp"
 #include "reports/sensitivity.hpp"
 #include "reports/text.hpp"
 
@@ -70,6 +71,9 @@ std::string because_text(const Plan& plan) {
   if (plan.search.evaluated == 1 && plan.because == Because::fastest)
     return "It is the only strategy that was evaluated.";
   const std::string searched = count_text(plan.search.evaluated) + " strategies";
+  if (plan.robust && plan.because == Because::fastest)
+    return fmt::format("Of the best of {}, its step is the shortest with slow ranks and links.",
+                       searched);
   const std::string cap = percent_text(plan.max_risk);
   switch (plan.because) {
     case Because::asked: return "It is the candidate that --candidate names.";
@@ -137,6 +141,7 @@ std::vector<std::string> reasons_of(const Plan& plan) {
     return all;
   }
   std::vector<std::string> all{because_text(plan) + ' ' + limit};
+  for (std::string& line : robust_lines(plan)) all.push_back(std::move(line));
   for (std::string& line : what_parts_earn(plan)) all.push_back(std::move(line));
   return all;
 }

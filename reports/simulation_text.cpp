@@ -8,7 +8,9 @@
 
 #include "core/parse_units.hpp"
 #include "core/untrusted.hpp"
+#include "reports/goodput_text.hpp"
 #include "reports/next_steps.hpp"
+#include "reports/robust_text.hpp"
 
 namespace reports {
 namespace {
@@ -197,33 +199,30 @@ std::string scaling_text(const Simulation& s, TextStyle style) {
          '\n' + table.text(style);
 }
 
-std::string goodput_text(const Simulation& s, TextStyle style) {
-  if (!s.goodput) return "";
-  const planner::Goodput& g = *s.goodput;
-  const planner::FailureOptions& o = *s.options.failures;
-  std::string text =
-      '\n' + painted(fmt::format("Goodput with failures: {}", percent_text(g.expected)),
-                     Ink::heading, style) + '\n';
-  if (g.step.value() > 0)
-    text += wrapped(fmt::format("With failures a step takes {} on average, {} longer than the step "
-                                "of {} that meets none.",
-                                to_text(g.step), percent_text(g.step / s.time.step - 1),
-                                to_text(s.time.step)),
-                    2, 4, style);
-  text += wrapped(fmt::format("A checkpoint every {} steps is best: the job fails every {}, a save "
-                              "takes {}, a restart {}.",
-                              core::count_text(g.interval), to_text(g.between), to_text(o.save),
-                              to_text(o.restart)),
-                  2, 4, style);
-  return text + wrapped(fmt::format("In a simulation of {} (seed {}), {} of the time went into "
-                                    "steps that were kept. Failures: {}; steps kept: {}; steps "
-                                    "repeated: {}.",
-                                    to_text(o.horizon), s.options.seed,
-                                    percent_text(g.played.goodput),
-                                    core::count_text(g.played.failures),
-                                    core::count_text(g.played.steps),
-                                    core::count_text(g.played.lost_steps)),
-                        2, 4, style);
+std::string variation_text(const Simulation& s, TextStyle style) {
+  if (!s.variation) return "";
+  const planner::Variation& v = *s.variation;
+  std::string text = '\n' + painted(fmt::format("Steps that vary (seed {})", s.options.seed),
+                                    Ink::heading, style) + '\n';
+  for (const planner::RandomSlow& kind : s.options.random)
+    text += wrapped(trouble_text(kind), 2, 4, style);
+  Table table({{"", Align::left}, {"step"}, {""}});
+  const auto add = [&](std::string_view name, core::Seconds step) {
+    const double more = step / s.time.step - 1;
+    table.add({std::string(name), to_text(step),
+               fmt::format("{}{}", more < 0 ? "-" : "+", percent_text(std::abs(more)))});
+  };
+  add("mean", v.mean);
+  add("p50", planner::quantile(v.steps, 0.5));
+  add("p95", planner::quantile(v.steps, 0.95));
+  add("p99", planner::quantile(v.steps, 0.99));
+  add("most", v.most);
+  text += table.text(style);
+  return text + wrapped(fmt::format("Of {} steps {} had a slow rank or link, {:.3g} of them on "
+                                    "average. Each is played as if the steps beside it were alike; "
+                                    "the shares are against the step above.",
+                                    v.steps.size(), v.slowed, v.slow_ranks),
+                        2, 2, style);
 }
 
 }  // namespace
@@ -237,7 +236,9 @@ std::string simulation_text(const Simulation& s, TextStyle style) {
   text += conditions_text(s.options, style);
   return text + '\n' + parts_text(s, style) + path_text(s, style) + streams_text(s, style) +
          loads_text(s, style) + peak_text(s, style) + scaling_text(s, style) +
-         goodput_text(s, style);
+         variation_text(s, style) +
+         (s.goodput ? goodput_text(*s.goodput, *s.options.failures, s.options.seed, style)
+                    : std::string());
 }
 
 std::string next_text(const Simulation& s, const std::string& plan_file,

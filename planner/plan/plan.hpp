@@ -14,6 +14,7 @@
 #include "hw_profiles/profile.hpp"
 #include "models/spec.hpp"
 #include "planner/evaluate/candidate.hpp"
+#include "planner/evaluate/variation.hpp"
 #include "planner/question/job.hpp"
 #include "sim/cost/energy.hpp"
 
@@ -80,6 +81,29 @@ struct SearchCounts {
 // Begins the assumption that states a pin or a forbidden value: "asked for: pin data=8".
 inline constexpr std::string_view kAskedFor = "asked for: ";
 
+// Slow ranks and links, at random, by which finalists are ranked (planner/search/robust.hpp).
+struct RobustOptions {
+  std::vector<RandomSlow> random{};    // not empty
+  double quantile = 0.95;              // of the steps, that counts
+  std::optional<std::int64_t> scenarios{};  // steps to play; empty: as many as are worth it
+  std::uint64_t seed = 1;
+};
+// What these make of a candidate.
+struct RobustStep {
+  std::int64_t scenarios = 0, slowed = 0;  // played; those in which anybody is slow
+  core::Seconds step{}, mean{};        // the quantile; the average
+  // By kind of the options: one such rank, where it hurts most, makes the step longer by a share.
+  struct One {
+    double slowdown = 1, link_share = 1;
+    double growth = 0;
+  };
+  std::vector<One> one_slow;
+};
+struct Robust {
+  RobustOptions asked;
+  std::vector<RobustStep> steps;       // of the chosen candidate, then of the alternatives
+};
+
 struct Plan {
   std::vector<std::string> assumptions;
   models::ModelSpec model;
@@ -99,6 +123,7 @@ struct Plan {
   std::vector<OtherMachine> other_machines;
   std::vector<OtherFramework> other_frameworks;
   std::vector<Released> released;      // where anything is pinned
+  std::optional<Robust> robust;        // where asked for
   std::vector<RuleOfThumb> rules_of_thumb;
 };
 

@@ -6,6 +6,7 @@
 #include "models/spec_file.hpp"
 #include "planner/evaluate/candidate_json.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/plan/robust_json.hpp"
 
 namespace planner {
 namespace {
@@ -212,6 +213,8 @@ core::Result<Plan> parse_plan(std::string_view text, std::string_view source_nam
   read_machines(root, plan);
   read_frameworks(root, plan);
   read_released(root, plan);
+  if (auto robust = root.optional_object("robust"))
+    plan.robust = read_robust(*robust, plan.alternatives.size() + (plan.chosen ? 1 : 0));
   read_rules(root, plan);
   if (!problems.empty()) return problems;
   return plan;

@@ -25,7 +25,6 @@ namespace {
 constexpr double kMostSimulated = 5e8, kMostRecorded = 5e7;
 // Where links are shared.
 constexpr double kMostShared = 2e7;
-constexpr double kMostFailures = 1e7;
 
 // "500 M": a count that may be beyond what an int64 holds.
 std::string whole_text(double count) {
@@ -35,6 +34,19 @@ std::string whole_text(double count) {
 
 void append(core::Problems& all, const core::Problems& more) {
   all.insert(all.end(), more.begin(), more.end());
+}
+
+bool varies(const SimulateOptions& o) { return !o.random.empty() || o.sample_steps > 0; }
+
+core::Problems variation_problems(const SimulateOptions& o) {
+  if (!varies(o)) return {};
+  if (o.flows)
+    return {{"--collectives", "timed where ranks or links are slow at random", "flows",
+             "leave --collectives, --links, --fabric and --link-down rank=... out"}};
+  if (o.random.empty() && o.jitter == 0)
+    return {{"--sample-steps", "something that varies", "nothing",
+             "write --straggler random=1%,slowdown=1.2 or --jitter 0.05 beside it"}};
+  return {};
 }
 
 core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
@@ -48,18 +60,12 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
     if (s.rank >= plan.gpus)
       problems.push_back({"--straggler", fmt::format("a rank below {}", plan.gpus),
                           fmt::format("rank={}", s.rank), "name a rank of the plan"});
-  if (o.failures) {
-    const double failures =
-        o.failures->horizon / o.failures->between * static_cast<double>(plan.gpus);
-    if (failures > kMostFailures)
-      problems.push_back(
-          {"--mtbf", fmt::format("at most {} failures to play", whole_text(kMostFailures)),
-           whole_text(failures), "a shorter --horizon"});
-  }
+  if (o.failures) append(problems, failure_problems(plan, *o.failures));
   if (o.flows && !plan.profile.others.empty())
     problems.push_back({"--collectives", "timed on GPUs of several kinds", "flows",
                         "their links differ from node to node: leave --collectives out"});
   append(problems, flow_problems(plan, o));
+  append(problems, variation_problems(o));
   return problems;
 }
 
@@ -188,16 +194,30 @@ Time healthy_time(const program::Program& program, const cost::Machine& machine,
   return time_of(engine::critical_terms(engine::run(scene, o)), machine);
 }
 
-Goodput goodput_of(const FailureOptions& o, std::int64_t gpus, core::Seconds step,
-                   std::uint64_t seed) {
-  const engine::FailureModel model{o.between / static_cast<double>(gpus), step, o.save, o.restart};
-  Goodput g;
-  g.between = model.between;
-  g.interval = engine::best_interval(model);
-  g.expected = engine::expected_goodput(model, g.interval);
-  g.step = g.expected > 0 ? step / g.expected : core::Seconds(0);
-  g.played = engine::play_failures(model, g.interval, o.horizon, seed);
-  return g;
+// Steps that are played where nobody says how many, and at most: by the operations of one.
+constexpr std::int64_t kSampled = 200, kFewestSampled = 20;
+constexpr double kWorthSampling = 5e8, kMostSampled = 2e10;
+
+core::Result<Variation> variation_of(const program::Program& program, const cost::Machine& machine,
+                                     const SimulateOptions& options) {
+  VariationOptions o;
+  o.random = options.random;
+  o.fixed = options.stragglers;
+  o.jitter = options.jitter;
+  o.seed = options.seed;
+  o.threads = options.threads;
+  o.progress = options.progress;
+  const double one = operations_of(program, machine, o);
+  o.steps = options.sample_steps > 0
+                ? options.sample_steps
+                : std::clamp(static_cast<std::int64_t>(kWorthSampling / one), kFewestSampled,
+                             kSampled);
+  const double most = std::max(1.0, kMostSampled / one);
+  if (static_cast<double>(o.steps) > most)
+    return core::Problem{"--sample-steps", fmt::format("at most {} of this plan's steps",
+                                                       whole_text(most)),
+                         fmt::format("{}", o.steps), "ask for fewer"};
+  return varied_steps(program, machine, o);
 }
 
 }  // namespace
@@ -231,8 +251,18 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   core::Result<Simulation> played = player.play(std::move(s));
   if (!played.ok()) return played;
   if (is_slowed(options)) played->healthy = healthy_time(program, machine, options);
-  if (options.failures)
-    played->goodput = goodput_of(*options.failures, plan.gpus, played->time.step, options.seed);
+  if (varies(options)) {
+    core::Result<Variation> variation = variation_of(program, machine, options);
+    if (!variation.ok()) return variation.problems();
+    played->variation = std::move(variation).value();
+  }
+  if (options.failures) {
+    const core::Seconds step = played->variation ? played->variation->mean : played->time.step;
+    core::Result<Goodput> goodput =
+        goodput_of(plan, program, machine, step, *options.failures, options.seed);
+    if (!goodput.ok()) return goodput.problems();
+    played->goodput = std::move(goodput).value();
+  }
   if (options.scale.empty()) return played;
   const auto points = scaling(plan, played->strategy, options.scale);
   if (!points.ok()) return points.problems();

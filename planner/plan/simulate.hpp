@@ -17,28 +17,23 @@
 // `mean` is then null).
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/result.hpp"
 #include "hw_profiles/fabric.hpp"
+#include "planner/evaluate/variation.hpp"
+#include "planner/plan/goodput.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/plan/scaling.hpp"
 #include "sim/chakra/write.hpp"
 #include "sim/engine/exchanges.hpp"
-#include "sim/engine/goodput.hpp"
 #include "sim/engine/scene.hpp"
 #include "sim/engine/trace.hpp"
 
 namespace planner {
-
-// A job that runs for days on GPUs that fail.
-struct FailureOptions {
-  core::Seconds between{};             // failures of one GPU, on average
-  core::Seconds save{}, restart{};     // as engine::FailureModel
-  core::Seconds horizon{30 * 86'400.0};
-};
 
 struct SimulateOptions {
   int candidate = 0;                   // 0: the chosen; N: the N-th alternative
@@ -50,6 +45,12 @@ struct SimulateOptions {
   std::optional<engine::FlowOptions> flows{};
   // With flows: the network between nodes, in place of the profile's single one per node.
   std::optional<hw_profiles::Fabric> fabric{};
+  // Ranks and links that are slow at random: the step is played many times, with these and the
+  // stragglers and the jitter above. 0 steps: as many as are worth it.
+  std::vector<RandomSlow> random{};
+  std::int64_t sample_steps = 0;
+  int threads = 0;                     // that play them; 0: all there are
+  std::function<void(std::string_view)> progress{};
   std::vector<std::int64_t> scale{};   // data-parallel copies to ask about
   std::optional<FailureOptions> failures{};
   std::optional<engine::TraceOptions> trace{};  // wanted
@@ -75,15 +76,6 @@ struct PeakInstant {
   core::Seconds time{};
   std::string block;                   // "layer.forward", "" before the step
   std::int64_t layer = 0, micro_batch = 0;
-};
-
-// With the best interval between checkpoints.
-struct Goodput {
-  core::Seconds between{};             // failures of the whole job
-  std::int64_t interval = 1;           // steps
-  double expected = 0;                 // engine::expected_goodput
-  core::Seconds step{};                // on average, failures and saves included
-  engine::GoodputRun played;           // over the horizon, by the seed
 };
 
 // How busy links are over a step, as a share of what they can carry in it.
@@ -132,7 +124,8 @@ struct Simulation {
   std::vector<StreamUse> streams;
   std::vector<PathPart> critical_path;  // sums to first_step
   std::vector<ScalePoint> scaling;      // where asked for
-  std::optional<Goodput> goodput;       // where asked for
+  std::optional<Variation> variation;   // where asked for: steps that vary at random
+  std::optional<Goodput> goodput;       // where asked for, of the mean of these
   std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step
   LinkLoads loads;                      // likewise
   SimulateOptions options;

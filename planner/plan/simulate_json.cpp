@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "planner/evaluate/candidate_json.hpp"
+#include "planner/plan/robust_json.hpp"
 #include "planner/plan/simulate.hpp"
 
 namespace planner {
@@ -113,19 +114,17 @@ Json scaling_json(const std::vector<ScalePoint>& points) {
   return array;
 }
 
-Json goodput_json(const Goodput& g, const FailureOptions& o) {
-  return Json::object({{"gpu_between_failures", o.between.value()},
-                       {"job_between_failures", g.between.value()},
-                       {"save", o.save.value()},
-                       {"restart", o.restart.value()},
-                       {"interval_steps", g.interval},
-                       {"expected", g.expected},
-                       {"step", g.step.value()},
-                       {"horizon", o.horizon.value()},
-                       {"played", g.played.goodput},
-                       {"steps", g.played.steps},
-                       {"failures", g.played.failures},
-                       {"lost_steps", g.played.lost_steps}});
+Json variation_json(const Variation& v, const SimulateOptions& o) {
+  return Json::object({{"random", random_json(o.random)},
+                       {"steps", static_cast<std::int64_t>(v.steps.size())},
+                       {"slowed_steps", v.slowed},
+                       {"slow_ranks", v.slow_ranks},
+                       {"mean", v.mean.value()},
+                       {"p50", quantile(v.steps, 0.5).value()},
+                       {"p95", quantile(v.steps, 0.95).value()},
+                       {"p99", quantile(v.steps, 0.99).value()},
+                       {"least", v.least.value()},
+                       {"most", v.most.value()}});
 }
 
 }  // namespace
@@ -166,6 +165,7 @@ std::string to_json_text(const Simulation& s) {
   }
   if (s.options.trace) root.set("trace", trace_json(s.trace, s.options.trace->choice.format));
   if (!s.scaling.empty()) root.set("scaling", scaling_json(s.scaling));
+  if (s.variation) root.set("variation", variation_json(*s.variation, s.options));
   if (s.goodput) root.set("goodput", goodput_json(*s.goodput, *s.options.failures));
   return core::dump(root) + '\n';
 }

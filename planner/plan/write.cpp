@@ -3,6 +3,7 @@
 #include "models/spec_file.hpp"
 #include "planner/evaluate/candidate_json.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/plan/robust_json.hpp"
 
 namespace planner {
 namespace {
@@ -180,6 +181,7 @@ std::string to_json_text(const Plan& plan) {
   root.set("other_machines", machines_json(plan.other_machines));
   root.set("other_frameworks", frameworks_json(plan.other_frameworks));
   root.set("released", released_json(plan.released));
+  if (plan.robust) root.set("robust", robust_json(*plan.robust));
   root.set("rules_of_thumb", rules_json(plan.rules_of_thumb));
   return core::dump(root) + '\n';
 }

@@ -11,6 +11,7 @@
 #include "models/layer_kinds.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/search/finalists.hpp"
+#include "planner/search/robust.hpp"
 #include "planner/search/variants.hpp"
 
 namespace planner {
@@ -251,7 +252,14 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
       finalists(explorer, request, std::max({wanted, nth + 1, kFewestFinalists}));
   if (!request.brief) fill_front(explorer, request, ranked, plan);
   // The closed form brought them here; their own figures decide among them.
-  plan.because = order_by_preference(ranked, explorer.question().job, request);
+  std::vector<RobustStep> robust;
+  const Job& job = explorer.question().job;
+  if (request.robust) {
+    robust = robust_steps(explorer, request, ranked);
+    plan.because = order_by_robust_step(ranked, robust, job, request);
+  } else {
+    plan.because = order_by_preference(ranked, job, request);
+  }
   if (nth > 0) plan.because = Because::asked;
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (i == nth)
@@ -259,6 +267,11 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
     else if (plan.alternatives.size() + 1 < wanted)
       plan.alternatives.push_back(std::move(ranked[i]));
   }
+  if (!request.robust || !plan.chosen) return;
+  std::rotate(robust.begin(), robust.begin() + static_cast<std::ptrdiff_t>(nth),
+              robust.begin() + static_cast<std::ptrdiff_t>(nth) + 1);
+  robust.resize(1 + plan.alternatives.size());
+  plan.robust = Robust{*request.robust, std::move(robust)};
 }
 
 // A bound is that of what lives, and 2 % above it are let through; what the allocator holds beside

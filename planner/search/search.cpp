@@ -302,6 +302,7 @@ static Request on_fewer(const Request& request, const Plan& plan) {
   fewer.top = 0;
   fewer.candidate = 1;
   fewer.tokens.reset();
+  fewer.robust.reset();
   fewer.progress = {};
   fewer.job = plan.job;                // the same samples a step
   return fewer;

@@ -46,6 +46,7 @@ struct Request {
   std::optional<std::int64_t> tokens;  // to train on: the plan says what that takes
   int top = 5;                         // alternatives
   int candidate = 1;                   // which of the ranking is `chosen`
+  std::optional<RobustOptions> robust{};  // rank finalists with slow ranks and links
   bool stale = false;                  // search what changes the mathematics, too
   bool brief = false;                  // the choice alone: no front, no rejections where it has one
   bool fewer = true;                   // say where fewer of the GPUs would be faster

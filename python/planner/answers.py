@@ -333,6 +333,29 @@ class Released(Record):
 
 
 @_record
+class RobustStep(Record):
+    """Steps of a candidate with slow ranks and links: the quantile asked for, and the mean, in
+    seconds. `one_slow`: by which share one such rank or link makes a step longer."""
+
+    step: float
+    mean: float
+    slowed_scenarios: int
+    one_slow: list[dict[str, float]]
+
+
+@_record
+class Robust(Record):
+    """By what the finalists were ranked, and what came of it: the chosen candidate, then the
+    alternatives."""
+
+    random: list[dict[str, float]]
+    quantile: float
+    scenarios: int
+    seed: int
+    candidates: list[RobustStep]
+
+
+@_record
 class RuleOfThumb(Record):
     """A rule of the literature, for comparison; no plan rests on it."""
 

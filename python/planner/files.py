@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ._record import Record
 from .answers import (Candidate, Cluster, Communication, Earned, Job, Memory, Model, OtherFramework,
-                      OtherMachine, Rejection, Released, RuleOfThumb, Search, Strategy, Time,
+                      OtherMachine, Rejection, Released, Robust, RuleOfThumb, Search, Strategy, Time,
                       Training)
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class Plan(Answer):
     other_machines: list[OtherMachine]
     other_frameworks: list[OtherFramework]
     released: list[Released]
+    robust: Robust | None = None
     rules_of_thumb: list[RuleOfThumb]
 
     _drawn: ClassVar[bool] = True
@@ -156,6 +157,7 @@ class Simulation(Answer):
     link_loads: dict[str, Any] | None = None
     trace: dict[str, Any] | None = None
     scaling: list[dict[str, Any]] | None = None
+    variation: dict[str, Any] | None = None
     goodput: dict[str, Any] | None = None
 
     _rows: ClassVar[str] = "streams"

@@ -50,6 +50,8 @@ def plan(
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
     simpler_within: Value = None,
+    # rank by steps with slow ranks: stragglers=1%x1.2,links=0.1%x0.5,quantile=0.95
+    robust: Value = None,
     top: Value = None,  # alternatives to keep (5)
     threads: Value = None,  # threads for the search (all cores)
     candidate: Value = None,  # choose the N-th best (1)
@@ -102,6 +104,8 @@ def sweep(
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
     simpler_within: Value = None,
+    # rank by steps with slow ranks: stragglers=1%x1.2,links=0.1%x0.5,quantile=0.95
+    robust: Value = None,
     top: Value = None,  # alternatives to keep (5)
     threads: Value = None,  # threads for the search (all cores)
     candidate: Value = None,  # choose the N-th best (1)
@@ -155,6 +159,8 @@ def min_gpus(
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
     simpler_within: Value = None,
+    # rank by steps with slow ranks: stragglers=1%x1.2,links=0.1%x0.5,quantile=0.95
+    robust: Value = None,
     top: Value = None,  # alternatives to keep (5)
     threads: Value = None,  # threads for the search (all cores)
     candidate: Value = None,  # choose the N-th best (1)
@@ -209,6 +215,8 @@ def max_batch(
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
     simpler_within: Value = None,
+    # rank by steps with slow ranks: stragglers=1%x1.2,links=0.1%x0.5,quantile=0.95
+    robust: Value = None,
     top: Value = None,  # alternatives to keep (5)
     threads: Value = None,  # threads for the search (all cores)
     candidate: Value = None,  # choose the N-th best (1)
@@ -224,22 +232,35 @@ def simulate(
     *,
     progress: Progress = None,
     candidate: Value = None,  # 0: the chosen; N: the N-th alternative
-    straggler: Values = None,  # a rank whose kernels take X times as long; repeatable
+    # a rank whose kernels take X times as long, or random=1%,...[,steps=N]; repeatable
+    straggler: Values = None,
     # timed (default): each takes its predicted time; flows: messages share the links
     collectives: Value = None,
     links: Value = None,  # with flows: shared (default) or exclusive
     # with flows: the switches between nodes, such as dgx-superpod (hw_profiles/fabrics)
     fabric: Value = None,
-    # a rank whose links keep the share X of their bandwidth, or fail; repeatable
+    # a rank whose links keep the share X of their bandwidth, or random=...; repeatable
     link_down: Values = None,
     jitter: Value = None,  # kernel times vary by this share
+    # steps to play where something is random (200, fewer of large plans)
+    sample_steps: Value = None,
     scale: Value = None,  # also with so many data-parallel copies: 1,2,4,8
-    mtbf: Value = None,  # mean time between failures of one GPU: goodput, best checkpoint interval
-    save: Value = None,  # time to write a checkpoint (with --mtbf)
-    restart: Value = None,  # time from a failure until steps run again (with --mtbf)
-    horizon: Value = None,  # how long a run with failures is played (30d)
     unfold: bool = False,  # play every rank, even those that behave alike
     report: Value = None,  # also write the answer as a page: FILE.html, or FILE.md
+    mtbf: Value = None,  # mean time between failures of one GPU: goodput, best checkpoint interval
+    # the same of each gpu, node, network, switch, software; or published: llama3-405b
+    failures: Values = None,
+    save: Value = None,  # time to write a checkpoint (with failures)
+    # or the bandwidth of its storage for the job, as 200GB/s: --save by the plan's bytes
+    storage: Value = None,
+    # sync (default): steps wait; async: written behind steps; memory: on another node
+    saves: Value = None,
+    save_every: Value = None,  # steps between checkpoints (the best number)
+    detect: Value = None,  # time until a failure is noticed (0s)
+    restart: Value = None,  # time from then until steps run again (with failures)
+    spare_nodes: Value = None,  # nodes that stand by (always enough)
+    repair: Value = None,  # time until a failed part and its node are back
+    horizon: Value = None,  # how long a run with failures is played (30d)
     trace: Value = None,  # write a trace of the step
     # json, or perfetto: binary and far smaller (default where FILE ends in .pftrace)
     trace_format: Value = None,
@@ -347,6 +368,8 @@ def import_(
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
     simpler_within: Value = None,
+    # rank by steps with slow ranks: stragglers=1%x1.2,links=0.1%x0.5,quantile=0.95
+    robust: Value = None,
     top: Value = None,  # alternatives to keep (5)
     threads: Value = None,  # threads for the search (all cores)
     candidate: Value = None,  # choose the N-th best (1)
@@ -400,6 +423,8 @@ def explain(
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
     simpler_within: Value = None,
+    # rank by steps with slow ranks: stragglers=1%x1.2,links=0.1%x0.5,quantile=0.95
+    robust: Value = None,
     top: Value = None,  # alternatives to keep (5)
     threads: Value = None,  # threads for the search (all cores)
     candidate: Value = None,  # choose the N-th best (1)

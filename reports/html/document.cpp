@@ -51,6 +51,24 @@ void check_loads(JsonReader& loads) {
   }
 }
 
+void check_goodput(JsonReader& goodput) {
+  numbers(goodput, {"gpu_between_failures", "job_between_failures", "checkpoint_bytes", "save",
+                    "behind", "detect", "restart", "spare_nodes", "wait", "interval_steps",
+                    "expected", "horizon", "played", "steps", "failures", "lost_steps"});
+  if (auto shares = goodput.optional_object("shares"))
+    numbers(*shares, {"saving", "repeated", "restarting", "waiting"});
+  for (JsonReader& kind : goodput.optional_objects("kinds")) {
+    text(kind, "kind");
+    numbers(kind, {"parts", "between_failures", "nodes_taken", "repair", "failures"});
+  }
+  for (JsonReader& rule : goodput.optional_objects("rules")) {
+    text(rule, "rule");
+    numbers(rule, {"interval_steps", "first_order", "daly", "expected", "played"});
+  }
+  std::vector<std::string> assumed;
+  goodput.optional("assumed", assumed);
+}
+
 void check_simulate(JsonReader& root) {
   planner::read_strategy(root.object("strategy"));
   planner::read_time(root.object("time"));
@@ -71,10 +89,7 @@ void check_simulate(JsonReader& root) {
     numbers(point, {"copies", "gpus", "samples_per_second", "speed_up", "efficiency"});
   }
   if (auto loads = root.optional_object("link_loads")) check_loads(*loads);
-  if (auto goodput = root.optional_object("goodput"))
-    numbers(*goodput, {"gpu_between_failures", "job_between_failures", "save", "restart",
-                       "interval_steps", "expected", "horizon", "played", "steps", "failures",
-                       "lost_steps"});
+  if (auto goodput = root.optional_object("goodput")) check_goodput(*goodput);
 }
 
 void check_terms(JsonReader& reader) {

@@ -39,25 +39,6 @@ Section streams_section(const Document& d) {
   return {"Streams and critical path", {std::move(path), std::move(streams)}};
 }
 
-Section goodput_section(const Document& d) {
-  PageTable table{"A job that runs for days on GPUs that fail", {{"what", false}, {"value"}}, {},
-                  false};
-  const auto row = [&](const char* what, const char* key, Unit unit) {
-    table.rows.push_back({words(what), cell(d, fmt::format("/goodput/{}", key), unit)});
-  };
-  row("between failures of a GPU", "gpu_between_failures", Unit::seconds);
-  row("between failures of the job", "job_between_failures", Unit::seconds);
-  row("to write a checkpoint", "save", Unit::seconds);
-  row("to restart", "restart", Unit::seconds);
-  row("best interval, steps", "interval_steps", Unit::count);
-  row("goodput expected", "expected", Unit::fraction);
-  row("goodput as played", "played", Unit::fraction);
-  row("steps done", "steps", Unit::count);
-  row("failures", "failures", Unit::count);
-  row("steps lost", "lost_steps", Unit::count);
-  return {"Failures and goodput", {std::move(table)}};
-}
-
 std::vector<planner::ScalePoint> scaling_of(const Document& d) {
   std::vector<planner::ScalePoint> points;
   for (std::size_t i = 0; i < count_at(d, "/scaling"); ++i) {

@@ -170,6 +170,33 @@ expect 2 'data-parallel copies' simulate copies.json --scale 1,x
 expect 2 'save' simulate copies.json --mtbf 1000h --restart 1min
 expect 2 'mtbf' simulate copies.json --save 1min
 expect 2 'unit|duration' simulate copies.json --mtbf 1000 --save 10s --restart 1min
+expect 2 'either --mtbf or --failures' simulate copies.json --mtbf 1000h --failures gpu=1h --save 1s --restart 1s
+expect 2 'nodes=N after switch' simulate copies.json --failures switch=1h --save 1s --restart 1s
+expect 2 'there twice' simulate copies.json --failures gpu=1h,gpu=2h --save 1s --restart 1s
+expect 2 'gpu, node, network' simulate copies.json --failures disk=1h --save 1s --restart 1s
+expect 2 'llama3-405b' simulate copies.json --failures llama3 --save 1s --restart 1s
+expect 2 'repair what fails' simulate copies.json --failures gpu=1000h --save 1s --restart 1s --spare-nodes 1
+expect 2 'two nodes or more' simulate copies.json --failures gpu=1000h --save 1s --restart 1s --saves memory
+expect 2 'sync, async, memory' simulate copies.json --failures gpu=1000h --save 1s --restart 1s --saves later
+expect 2 'either --save or --storage' simulate copies.json --mtbf 1000h --save 1s --storage 1GB/s --restart 1s
+expect 2 'mtbf or --failures beside' simulate copies.json --spare-nodes 1
+expect 0 '' simulate copies.json --failures gpu=1000h,switch=9000h,nodes=16,repair=4h --failures software=90h \
+  --storage 1GB/s --saves async --detect 1min --restart 1min --spare-nodes 1 --repair 1d --save-every 100
+for word in "Young's rule" 'as asked' 'waiting for nodes' 'switch' 'weights and optimizer'; do
+  if ! grep -q "$word" out.txt; then complain "no $word"; fi
+done
+
+expect 0 '' simulate copies.json --straggler random=20%,slowdown=1.5,steps=3 --link-down random=10%,share=0.5
+if ! grep -q 'Steps that vary' out.txt; then complain 'no variation'; fi
+cp out.txt varied.txt
+expect 0 '' simulate copies.json --straggler random=20%,slowdown=1.5,steps=3 --link-down random=10%,share=0.5
+if ! cmp -s out.txt varied.txt; then complain 'a seed gives two distributions'; fi
+expect 0 '' simulate copies.json --jitter 0.05 --sample-steps 10
+expect 2 'something that varies' simulate copies.json --sample-steps 10
+expect 2 'random=SHARE' simulate copies.json --straggler random=2,slowdown=1.5
+expect 2 'random=SHARE' simulate copies.json --straggler random=2%
+expect 2 'random=SHARE' simulate copies.json --link-down random=2%,share=0
+expect 2 'timed where' simulate copies.json --straggler random=2%,slowdown=1.5 --collectives flows
 expect 2 'failures to play' simulate copies.json --mtbf 1s --save 1s --restart 1s --horizon 10000000d
 
 expect 2 'rank below 4' simulate plan.json --straggler rank=4,slowdown=1.5

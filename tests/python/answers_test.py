@@ -129,8 +129,8 @@ class Fields(unittest.TestCase):
             script = os.path.join(folder, "train.sh")
             planner.emit(planner.plan("gpt2-1.5b", gpus=8, framework="megatron_core"), "megatron",
                          out=script)
-            everything = dict(straggler="rank=1,slowdown=1.5", scale=[1, 2], mtbf="50000h",
-                              save="60s", restart="10min")
+            everything = dict(straggler=["rank=1,slowdown=1.5", "random=1%,slowdown=1.2"], scale=[1, 2], mtbf="50000h",
+                              save="60s", restart="10min", sample_steps=20)
             for answer in (
                     plan, planner.simulate(plan, trace=trace, chakra=traces, **everything),
                     planner.simulate(plan, collectives="flows"), planner.simulate(traces),
@@ -139,7 +139,8 @@ class Fields(unittest.TestCase):
                     planner.sweep("gpt2-124m", gpus=[1, 2]), planner.emit(plan, "deepspeed"),
                     planner.import_(script, plan=True, gpu="h100-sxm-80g"),
                     planner.plan("gpt2-1.5b", gpus=8, framework="fsdp2"),
-                    planner.plan("llama3-8b", gpus=8, gpu="rtx3090"), self.without_answer(),
+                    planner.plan("llama3-8b", gpus=8, gpu="rtx3090",
+                                 robust="stragglers=1%x1.2,links=1%x0.5"), self.without_answer(),
                     planner.plan("mixtral-8x7b", gpus=64, gpu="h100", precision="fp8", mtp=1,
                                  fp8_tensors="dispatch", expert_imbalance=1.2, clip=1)):
                 look(answer)

@@ -88,6 +88,9 @@ class Schemas(unittest.TestCase):
             self.check("simulate", plan, "--straggler", "rank=1,slowdown=2", "--scale", "1,2",
                        "--mtbf", "50000h", "--save", "60s", "--restart", "10min", "--chakra",
                        traces, "--trace", os.path.join(folder, "step.json"))
+            self.check("simulate", plan, "--straggler", "random=1%,slowdown=2", "--failures",
+                       "llama3-405b", "--storage", "2GB/s", "--restart", "10min")
+            self.check("plan", *job, "--robust", "stragglers=1%x1.2,links=1%x0.5")
             self.check("simulate", plan, "--collectives", "flows")
             self.check("simulate", plan, "--fabric", "dgx-superpod")
             self.check("simulate", traces)

@@ -133,18 +133,3 @@ TEST_CASE("C7: copies of a model scale near-linearly within a node, then synchro
   CHECK(s.scaling[4].efficiency < s.scaling[3].efficiency - 0.03);  // two nodes
   CHECK(s.scaling[3].time.step == s.time.step);
 }
-
-TEST_CASE("a job on failing GPUs keeps the share that its checkpoints save") {
-  const planner::Plan plan = simulated_plan({});
-  planner::SimulateOptions o;
-  o.failures = planner::FailureOptions{core::Seconds(1e6), core::Seconds(5), core::Seconds(60)};
-  const Simulation s = planner::simulate(plan, o).value();
-  REQUIRE(s.goodput);
-  CHECK(s.goodput->between.value() == Approx(1e6 / 8));
-  CHECK(s.goodput->expected > 0.97);
-  CHECK(s.goodput->played.goodput == Approx(s.goodput->expected).epsilon(0.02));
-  CHECK(s.goodput->step.value() == Approx(s.time.step.value() / s.goodput->expected));
-  o.failures->horizon = core::Seconds(1e12);
-  o.failures->between = core::Seconds(1);
-  CHECK(!planner::simulate(plan, o).ok());
-}
