@@ -10,10 +10,12 @@
 
 #include "cli/call.hpp"
 #include "cli/kept_output.hpp"
+#include "cli/man_page.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/requirements.hpp"
 #include "cli/verbs.hpp"
+#include "cli/version.hpp"
 #include "core/json.hpp"
 
 namespace cli {
@@ -45,8 +47,7 @@ constexpr std::string_view kReferenceHead =
     "# Command line\n\n"
     "Written by `planner help --markdown` from the options themselves; a test keeps it true\n"
     "(`UPDATE_GOLDEN=1` writes it anew). `planner VERB --help` prints the same for one verb.\n"
-    "Exit codes: 0 done; 1 a valid question whose answer is no; 2 bad input; 3 failed while\n"
-    "running; 130 interrupted.\n\n";
+    "{}\n";
 
 // What each verb says of itself in a form (kMarkdownHelp, kJsonHelp), in their order.
 std::vector<std::string> described_verbs(std::string_view form, const Runner& runner,
@@ -69,24 +70,28 @@ std::vector<std::string> described_verbs(std::string_view form, const Runner& ru
   return texts;
 }
 
-// `help VERB` is VERB --help; `help --markdown` is docs/cli.md; `help --json` is that for programs.
+// `help VERB` is VERB --help; `help --markdown` is docs/cli.md; `help --man` the manual page; `help
+// --json` is that for programs.
 int help_verb(Arguments rest, const Runner& runner, const HostCalibrator& calibrator) {
-  const bool markdown = rest.size() == 1 && rest.front() == "--markdown";
-  const bool json = rest.size() == 1 && rest.front() == "--json";
-  if (!markdown && !json) {
+  const std::string_view form = rest.size() == 1 ? std::string_view(rest.front()) : "";
+  if (form != "--markdown" && form != "--json" && form != "--man") {
     std::vector<std::string> words(rest.begin(), rest.end());
     words.emplace_back("--help");
     return run_verb(words, runner, calibrator);
   }
-  std::string text(kReferenceHead);
-  if (markdown) {
+  std::string text;
+  if (form == "--markdown") {
+    text = fmt::format(kReferenceHead, kExitCodes);
     for (const std::string& verb : described_verbs(kMarkdownHelp, runner, calibrator)) text += verb;
   } else {
     core::Json verbs = core::Json::array();
     for (const std::string& verb : described_verbs(kJsonHelp, runner, calibrator))
       verbs.push_back(core::parse_json(verb, "help").value());
-    text = core::dump(core::Json::object({{"schema", "options/1"}, {"verbs", std::move(verbs)}})) +
-           '\n';
+    text = form == "--man"
+               ? man_page(verbs, version_text())
+               : core::dump(core::Json::object(
+                     {{"schema", "options/1"}, {"verbs", std::move(verbs)}})) +
+                     '\n';
   }
   const core::Status shown = write_stdout(text);
   return shown.ok() ? kDone : refuse(shown.problems());

@@ -7,9 +7,9 @@
 namespace cli {
 namespace {
 
-using NamedWord = std::pair<const char*, const std::optional<std::string>*>;
+using StepTraceOption = std::pair<const char*, const std::optional<std::string>*>;
 
-std::array<NamedWord, 5> named(const StepTraceWords& w) {
+std::array<StepTraceOption, 5> named(const StepTraceWords& w) {
   return {{{"--trace", &w.file},
            {"--trace-format", &w.format},
            {"--detail", &w.detail},
