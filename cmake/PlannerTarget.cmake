@@ -65,7 +65,7 @@ function(planner_library target)
   endif()
 
   add_library(${target} STATIC ${ARG_SOURCES} ${embedded} ${alone})
-  target_include_directories(${target} PUBLIC ${view})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${view}>)
   target_link_libraries(${target} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
   # The Python module is a shared library of the same objects. Hidden symbols cannot be replaced by
   # another library's, so the compiler may inline them as it does for an executable.
