@@ -1,4 +1,4 @@
-# What `cmake --install` puts where, in components:
+# What `cmake --install` puts where, in components that `cpack` packs (PlannerPack.cmake):
 #
 #   runtime      lib/planner/planner and planner-exec, bin/planner (a link), manual page, completions,
 #                documents, schemas, examples, list of contents. Data files are inside the program
@@ -132,3 +132,14 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/planner-config-version.cmak
 install(EXPORT planner-targets NAMESPACE planner:: DESTINATION ${package} COMPONENT development)
 install(FILES ${CMAKE_BINARY_DIR}/planner-config.cmake ${CMAKE_BINARY_DIR}/planner-config-version.cmake
   DESTINATION ${package} COMPONENT development)
+
+# Those that every machine with a C++ program of the same age has stay out: a newer driver's libraries
+# need its own.
+install(RUNTIME_DEPENDENCY_SET planner_dependencies PRE_EXCLUDE_REGEXES "^lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so"
+  "^ld-linux" LIBRARY DESTINATION ${private} COMPONENT libraries EXCLUDE_FROM_ALL)
+# With the licences of what comes along.
+install(CODE "execute_process(COMMAND bash \"${CMAKE_SOURCE_DIR}/cmake/licences.sh\"
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${private}\"
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${documents}/licences\" COMMAND_ERROR_IS_FATAL ANY)"
+  COMPONENT libraries EXCLUDE_FROM_ALL)
+include(PlannerPack)
