@@ -18,16 +18,26 @@ constexpr std::string_view kEmitPurpose =
     "Writes the file that starts a plan elsewhere: a script for Megatron-LM, a job file for\n"
     "torchtitan, a configuration for DeepSpeed; or what starts `planner exec` under Slurm or\n"
     "Kubernetes. A plan that the framework cannot run is refused, with what to plan instead.\n"
-    "What it does in its own way is noted on standard error.";
+    "What it does in its own way is noted on standard error. With --launcher, the file starts\n"
+    "the framework's training command on all nodes of the plan, and holds its configuration.";
 constexpr std::string_view kEmitExamples =
     "  planner emit plan.json --for megatron --out train.sh\n"
     "  planner emit plan.json --for torchtitan > job.toml\n"
     "  planner emit plan.json --for deepspeed --candidate 2 --out ds_config.json\n"
-    "  planner emit plan.json --for slurm --out run.sbatch && sbatch run.sbatch plan.json";
+    "  planner emit plan.json --for slurm --out run.sbatch && sbatch run.sbatch plan.json\n"
+    "  planner emit plan.json --for megatron --launcher slurm --out train.sbatch\n"
+    "  planner emit plan.json --for torchtitan --launcher jobset --image registry/titan:0.2 \\\n"
+    "    --workdir /opt/torchtitan > job.yaml";
 
-std::string emit_json(const reports::emit::Launch& launch, const std::string& framework) {
+struct EmitOptions {
+  std::optional<std::string> framework, launcher, candidate;
+  reports::emit::Place place;
+};
+
+std::string emit_json(const reports::emit::Launch& launch, const EmitOptions& options) {
   return core::dump(core::Json::object({{"schema", "launch/1"},
-                                        {"framework", framework},
+                                        {"framework", *options.framework},
+                                        {"launcher", options.launcher},
                                         {"text", launch.text},
                                         {"notes", core::Json::array_of(launch.notes)}})) +
          '\n';
@@ -42,16 +52,22 @@ core::Problem no_candidate(const planner::Plan& plan, std::int64_t n) {
 }
 
 // How what was written is started.
-std::string next_of(const std::string& file, std::string_view framework, const planner::Plan& plan,
-                    const std::string& plan_file) {
-  const std::string word = core::shell_word(file);
-  const reports::NextStep start =
-      framework == "megatron"     ? reports::NextStep{"bash " + word, "in a Megatron-LM checkout"}
-      : framework == "torchtitan" ? reports::NextStep{"CONFIG_FILE=" + word + " ./run_train.sh",
-                                                      "in a torchtitan checkout"}
-                                  : reports::NextStep{"deepspeed train.py --deepspeed_config " +
-                                                          word,
-                                                      "with a training script of yours"};
+reports::NextStep start_of(const std::string& word, const EmitOptions& options) {
+  const std::string launcher = options.launcher.value_or("");
+  if (launcher == "torchrun") return {"bash " + word, "where its second comment says"};
+  if (launcher == "slurm") return {"sbatch " + word, "where its comment says"};
+  if (launcher == "skypilot") return {"sky launch " + word, "once placeholders are filled in"};
+  if (!launcher.empty())
+    return {"kubectl apply -f " + word, "once placeholders are filled in"};
+  if (options.framework == "megatron") return {"bash " + word, "in a Megatron-LM checkout"};
+  if (options.framework == "torchtitan")
+    return {"CONFIG_FILE=" + word + " ./run_train.sh", "in a torchtitan checkout"};
+  return {"deepspeed train.py --deepspeed_config " + word, "with a training script of yours"};
+}
+
+std::string next_of(const std::string& file, const EmitOptions& options,
+                    const planner::Plan& plan, const std::string& plan_file) {
+  const reports::NextStep start = start_of(core::shell_word(file), options);
   const std::string again = core::shell_word(plan_file);
   return next_text(
       {start, plan.job.framework == "native"
@@ -60,38 +76,88 @@ std::string next_of(const std::string& file, std::string_view framework, const p
                   : reports::NextStep{"planner simulate " + again, "plays a step in time"}});
 }
 
+// One of the names, or a problem with the nearest.
+bool one_of(const std::optional<std::string>& given, std::string_view option,
+            std::span<const std::string_view> names, core::Problems& problems) {
+  if (given && std::ranges::find(names, *given) != names.end()) return true;
+  const std::string_view near =
+      given ? core::nearest(*given, {names.begin(), names.end()}) : std::string_view();
+  problems.push_back({std::string(option), fmt::format("one of {}", fmt::join(names, ", ")),
+                      given ? fmt::format("\"{}\"", *given) : std::string("nothing"),
+                      near.empty() ? std::string() : fmt::format("did you mean {}?", near)});
+  return false;
+}
+
+// What has no effect without such a launcher, or is no such text, is refused.
+void check_place(const EmitOptions& o, core::Problems& problems) {
+  const std::string launcher = o.launcher.value_or("");
+  const auto check = [&](const std::optional<std::string>& value, std::string_view option,
+                         bool taken, std::string_view takers) {
+    if (!value) return;
+    if (!taken)
+      problems.push_back({std::string(option), fmt::format("{} beside it", takers),
+                          launcher.empty() ? "no --launcher" : "--launcher " + launcher,
+                          "leave it out"});
+    const std::optional<std::string> hidden = core::hidden_in(*value);
+    if (value->empty() || hidden)
+      problems.push_back({std::string(option), "a text without control characters",
+                          hidden.value_or("an empty text"), ""});
+  };
+  check(o.place.image, "--image", reports::emit::takes_image(launcher),
+        "--launcher jobset, pytorchjob or mpijob");
+  check(o.place.workdir, "--workdir", reports::emit::takes_workdir(launcher),
+        "--launcher jobset, pytorchjob, mpijob or skypilot");
+  check(o.place.script, "--script", o.framework == "deepspeed" && !launcher.empty(),
+        "--for deepspeed and a --launcher");
+  constexpr std::string_view kOfImages =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
+  if (o.place.image && o.place.image->find_first_not_of(kOfImages) != std::string::npos)
+    problems.push_back({"--image", "the name of a container image: letters, digits and ._-/:@",
+                        fmt::format("\"{}\"", *o.place.image), ""});
+}
+
+void check_emit(const EmitOptions& o, core::Problems& problems) {
+  if (!one_of(o.framework, "--for", reports::emit::frameworks(), problems)) return;
+  if (o.launcher && one_of(o.launcher, "--launcher", reports::emit::launchers(), problems) &&
+      (o.framework == "slurm" || o.framework == "kubernetes"))
+    problems.push_back({"--launcher", "--for megatron, torchtitan or deepspeed beside it",
+                        "--for " + *o.framework, "it starts planner exec by itself"});
+  check_place(o, problems);
+}
+
 }  // namespace
 
 int emit_verb(Arguments arguments) {
   std::string path;
-  std::optional<std::string> framework, candidate;
+  EmitOptions o;
   OutputOptions output;
   OptionSet set("emit", kEmitPurpose, kEmitExamples);
   set.positional("PLAN", path, "file written by planner --out");
   set.group("Launch");
-  set.text("--for", framework, "NAME", "megatron, torchtitan, deepspeed, slurm or kubernetes");
-  set.text("--candidate", candidate, "N", "0: the chosen; N: the N-th alternative");
+  set.text("--for", o.framework, "NAME", "megatron, torchtitan, deepspeed, slurm or kubernetes");
+  set.text("--candidate", o.candidate, "N", "0: the chosen; N: the N-th alternative");
+  set.text("--launcher", o.launcher, "NAME",
+           "what starts it on all nodes: torchrun, slurm, jobset, pytorchjob, mpijob, skypilot");
+  set.text("--image", o.place.image, "NAME", "container image, for launchers on Kubernetes");
+  set.text("--workdir", o.place.workdir, "FOLDER",
+           "folder to start in: in the image, or for skypilot the one that it brings along");
+  set.text("--script", o.place.script, "FILE", "your training script, for deepspeed");
   add_output_options(set, output, "the script or configuration");
   if (const auto ended = ended_by(set, arguments)) return *ended;
 
   core::Problems problems;
   if (const core::Status target = check_output(output); !target.ok())
     core::append(problems, target);
-  const auto known = reports::emit::frameworks();
-  if (!framework || std::ranges::find(known, *framework) == known.end()) {
-    const std::string_view near =
-        framework ? core::nearest(*framework, {known.begin(), known.end()}) : std::string_view();
-    problems.push_back({"--for", fmt::format("one of {}", fmt::join(known, ", ")),
-                        framework ? fmt::format("\"{}\"", *framework) : std::string("nothing"),
-                        near.empty() ? std::string() : fmt::format("did you mean {}?", near)});
-  }
-  const auto number = whole_number(candidate, "--candidate", 0, problems);
+  check_emit(o, problems);
+  const auto number = whole_number(o.candidate, "--candidate", 0, problems);
   if (!problems.empty()) return refuse(problems);
   const core::Result<planner::Plan> plan = read_plan(path);
   if (!plan.ok()) return refuse(plan.problems());
   const planner::Candidate* const one = planner::candidate_of(*plan, number.value_or(0));
   if (one == nullptr) return refuse({no_candidate(*plan, number.value_or(0))});
-  const auto launch = reports::emit::launch_of(*plan, *one, *framework);
+  const auto launch =
+      o.launcher ? reports::emit::launcher_of(*plan, *one, *o.framework, *o.launcher, o.place)
+                 : reports::emit::launch_of(*plan, *one, *o.framework);
   if (!launch.ok()) return refuse(launch.problems());
 
   if (!output.quiet && !output.json)
@@ -100,8 +166,8 @@ int emit_verb(Arguments arguments) {
   OutputOptions file = output;         // --out takes the launch itself
   file.json = false;
   const core::Status delivered = deliver(file, launch->text, [&] {
-    if (output.json) return emit_json(*launch, *framework);
-    return output.out ? next_of(*output.out, *framework, *plan, path) : launch->text;
+    if (output.json) return emit_json(*launch, o);
+    return output.out ? next_of(*output.out, o, *plan, path) : launch->text;
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }

@@ -237,6 +237,7 @@ class Launch(Answer):
     framework: str
     text: str
     notes: list[str]
+    launcher: str | None = None
 
     def __str__(self) -> str:
         return self.text

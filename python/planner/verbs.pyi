@@ -317,6 +317,12 @@ def emit(
     *,
     progress: Progress = None,
     candidate: Value = None,  # 0: the chosen; N: the N-th alternative
+    # what starts it on all nodes: torchrun, slurm, jobset, pytorchjob, mpijob, skypilot
+    launcher: Value = None,
+    image: Value = None,  # container image, for launchers on Kubernetes
+    # folder to start in: in the image, or for skypilot the one that it brings along
+    workdir: Value = None,
+    script: Value = None,  # your training script, for deepspeed
     out: Value = None,  # write the script or configuration to FILE, completely or not at all
     seed: Value = None,  # seed of everything random (1)
     quiet: bool = False,  # no progress on standard error

@@ -93,7 +93,7 @@ std::vector<std::string> notes_for_deepspeed(const Question& q) {
 
 }  // namespace
 
-core::Result<Launch> deepspeed(Question& q) {
+core::Result<Written> deepspeed(Question& q) {
   check_for_deepspeed(q);
   if (!q.problems.empty()) return q.problems;
   const planner::Strategy& s = q.s;
@@ -115,10 +115,14 @@ core::Result<Launch> deepspeed(Question& q) {
     file.set("zero_allow_untested_optimizer", true);
   file.set("zero_optimization", zero(s));
   file.set("gradient_clipping", q.job().clip > 0 ? q.job().clip : 1.0);
-  Launch launch;
-  launch.text = core::dump(file) + '\n';
-  launch.notes = notes_for_deepspeed(q);
-  return launch;
+  Written written;
+  written.text = core::dump(file) + '\n';
+  written.notes = notes_for_deepspeed(q);
+  written.program = R"("$TRAIN_SCRIPT" --deepspeed_config "$config" "$@")";
+  written.file_name = "ds_config.json";
+  written.place = "the folder of your training script";
+  written.framework = "DeepSpeed";
+  return written;
 }
 
 }  // namespace reports::emit

@@ -10,6 +10,7 @@
 #include "core/untrusted.hpp"
 #include "models/features.hpp"
 #include "planner/strategy/names.hpp"
+#include "reports/emit/launcher.hpp"
 #include "reports/emit/parts.hpp"
 
 namespace reports::emit {
@@ -17,10 +18,35 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kFrameworks{"megatron", "torchtitan", "deepspeed",
                                                       "slurm", "kubernetes"};
+constexpr std::array<std::string_view, 6> kLaunchers{"torchrun", "slurm",  "jobset",
+                                                     "pytorchjob", "mpijob", "skypilot"};
+
+Question question_of(const planner::Plan& plan, const planner::Candidate& candidate) {
+  const auto recipe = planner::resolve_recipe(
+      plan.job.recipe,
+      plan.job.precision == core::DType::f16 ? core::DType::f16 : core::DType::bf16);
+  PLANNER_CHECK(recipe.has_value(), "a plan's recipe is known");
+  return {plan, candidate.strategy, *recipe, {}};
+}
+
+core::Result<Written> written_for(Question& question, std::string_view framework) {
+  if (framework == "megatron") return megatron(question);
+  if (framework == "torchtitan") return torchtitan(question);
+  PLANNER_CHECK(framework == "deepspeed", "a framework that trains");
+  return deepspeed(question);
+}
 
 }  // namespace
 
 std::span<const std::string_view> frameworks() { return kFrameworks; }
+std::span<const std::string_view> launchers() { return kLaunchers; }
+
+bool takes_image(std::string_view launcher) {
+  return launcher == "jobset" || launcher == "pytorchjob" || launcher == "mpijob";
+}
+bool takes_workdir(std::string_view launcher) {
+  return takes_image(launcher) || launcher == "skypilot";
+}
 
 std::string_view name_of(std::string_view modelled) {
   if (modelled == "megatron_core" || modelled == "megatron") return "megatron";
@@ -95,21 +121,29 @@ void Question::require_common(std::string_view framework, std::string_view offlo
                                                   framework),
             fmt::format("plan with --forbid offload={}", what));
   require(s.partition == planner::Partition::layers, "partition=operators", "whole layers", "");
+  const bool even = plan.nodes <= 1 || plan.gpus == plan.nodes * plan.gpus_per_node;
+  require(even, fmt::format("{} GPUs in nodes of {}", plan.gpus, plan.gpus_per_node),
+          "as many GPUs in each node, for torchrun",
+          "plan for whole nodes, or with another --gpus-per-node");
 }
 
 core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,
                                std::string_view framework) {
-  const auto recipe = planner::resolve_recipe(
-      plan.job.recipe,
-      plan.job.precision == core::DType::f16 ? core::DType::f16 : core::DType::bf16);
-  PLANNER_CHECK(recipe.has_value(), "a plan's recipe is known");
-  Question question{plan, candidate.strategy, *recipe, {}};
-  if (framework == "megatron") return megatron(question);
-  if (framework == "torchtitan") return torchtitan(question);
+  Question question = question_of(plan, candidate);
   if (framework == "slurm") return slurm(question);
   if (framework == "kubernetes") return kubernetes(question);
-  PLANNER_CHECK(framework == "deepspeed", "one of frameworks()");
-  return deepspeed(question);
+  core::Result<Written> written = written_for(question, framework);
+  if (!written.ok()) return written.problems();
+  return Launch{std::move(written->text), std::move(written->notes)};
+}
+
+core::Result<Launch> launcher_of(const planner::Plan& plan, const planner::Candidate& candidate,
+                                 std::string_view framework, std::string_view launcher,
+                                 const Place& place) {
+  Question question = question_of(plan, candidate);
+  core::Result<Written> written = written_for(question, framework);
+  if (!written.ok()) return written.problems();
+  return launched({question, *written, place, candidate.communication}, launcher);
 }
 
 }  // namespace reports::emit

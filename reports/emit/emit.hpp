@@ -3,6 +3,7 @@
 // framework cannot do is a problem, each with what to plan instead; what it does in its own way is
 // a note. Pure; thread-safe.
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,5 +30,23 @@ std::string_view name_of(std::string_view modelled);
 // REQUIRES: framework is one of frameworks().
 core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,
                                std::string_view framework);
+
+// torchrun, slurm: scripts; jobset, pytorchjob, mpijob: manifests for Kubernetes; skypilot: a task.
+std::span<const std::string_view> launchers();
+// Whether it takes what only the user knows: an image, the folder to start in.
+bool takes_image(std::string_view launcher);
+bool takes_workdir(std::string_view launcher);
+
+// What only the user knows; what is empty becomes a placeholder, and a note names it.
+struct Place {
+  std::optional<std::string> image, workdir, script;
+};
+
+// The framework's training command on all nodes of the plan, in one file that holds its
+// configuration too, with the environment that the plan counts on. REQUIRES: framework is megatron,
+// torchtitan or deepspeed; launcher is one of launchers().
+core::Result<Launch> launcher_of(const planner::Plan& plan, const planner::Candidate& candidate,
+                                 std::string_view framework, std::string_view launcher,
+                                 const Place& place);
 
 }  // namespace reports::emit

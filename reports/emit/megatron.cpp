@@ -284,29 +284,33 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
 
 }  // namespace
 
-core::Result<Launch> megatron(Question& q) {
+core::Result<Written> megatron(Question& q) {
   check_for_megatron(q);
   if (!q.problems.empty()) return q.problems;
   Options o;
   add_model(o, q);
   add_parallelism(o, q);
   add_job(o, q);
-  Launch launch;
-  launch.notes = notes_for_megatron(q);
+  Written written;
+  written.notes = notes_for_megatron(q);
+  written.setup = fmt::format("export CUDA_DEVICE_MAX_CONNECTIONS=1\n{}", std::move(o).text());
+  written.program =
+      R"(pretrain_gpt.py "${MODEL[@]}" "${PARALLELISM[@]}" "${JOB[@]}" "$@")";
+  written.place = "a checkout of Megatron-LM";
+  written.framework = "Megatron-LM";
   const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
-  launch.text = fmt::format(
+  written.text = fmt::format(
       "#!/usr/bin/env bash\n"
       "# {}\n"
-      "# Start in a checkout of Megatron-LM, once on each node (NODE_RANK, MASTER_ADDR).\n"
+      "# Start in {}, once on each node (NODE_RANK, MASTER_ADDR).\n"
       "set -euo pipefail\n"
-      "export CUDA_DEVICE_MAX_CONNECTIONS=1\n"
       "{}"
       "torchrun --nproc_per_node {} --nnodes {} --node_rank \"${{NODE_RANK:-0}}\" \\\n"
       "  --master_addr \"${{MASTER_ADDR:-localhost}}\" --master_port \"${{MASTER_PORT:-29500}}\" "
       "\\\n"
-      "  pretrain_gpt.py \"${{MODEL[@]}}\" \"${{PARALLELISM[@]}}\" \"${{JOB[@]}}\" \"$@\"\n",
-      q.title(), std::move(o).text(), per_node, q.plan.nodes);
-  return launch;
+      "  {}\n",
+      q.title(), written.place, written.setup, per_node, q.plan.nodes, written.program);
+  return written;
 }
 
 }  // namespace reports::emit

@@ -33,13 +33,25 @@ struct Question {
   // Layers of each chunk of the chain, in the model's order.
   std::vector<std::int64_t> chunks() const;
   bool uneven() const;                 // these differ
-  // Of neither framework: server exchange, other weights than the last, offload but `allowed`.
+  // Of no framework: server exchange, other weights than the last, offload but `allowed`, nodes
+  // with fewer GPUs than others.
   void require_common(std::string_view framework, std::string_view offload_allowed);
 };
 
-core::Result<Launch> megatron(Question& question);
-core::Result<Launch> torchtitan(Question& question);
-core::Result<Launch> deepspeed(Question& question);
+// What a framework's writer wrote, and how its training command is started by a launcher.
+struct Written {
+  std::string text;                    // its own script or configuration file
+  std::vector<std::string> notes;
+  // Lines of bash that a node runs before; what torchrun (or python) is given, in words of bash,
+  // "$@" the last; the name of the configuration file that it reads from "$config", empty: none.
+  std::string setup, program, file_name;
+  // Where it is started, "a checkout of Megatron-LM", and what that needs, "Megatron-LM".
+  std::string_view place, framework;
+};
+
+core::Result<Written> megatron(Question& question);
+core::Result<Written> torchtitan(Question& question);
+core::Result<Written> deepspeed(Question& question);
 core::Result<Launch> slurm(Question& question);
 core::Result<Launch> kubernetes(Question& question);
 

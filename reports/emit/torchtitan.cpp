@@ -219,7 +219,7 @@ std::vector<std::string> notes_for_torchtitan(const Question& q) {
 
 }  // namespace
 
-core::Result<Launch> torchtitan(Question& q) {
+core::Result<Written> torchtitan(Question& q) {
   check_for_torchtitan(q);
   if (!q.problems.empty()) return q.problems;
   const planner::Job& job = q.job();
@@ -240,10 +240,14 @@ core::Result<Launch> torchtitan(Question& q) {
   toml.section("compile");
   toml.set("enable", job.compile || q.s.tp_overlap);
   if (job.precision == core::DType::f8) add_float8(toml, job);
-  Launch launch;
-  launch.notes = notes_for_torchtitan(q);
-  launch.text = std::move(toml).text();
-  return launch;
+  Written written;
+  written.notes = notes_for_torchtitan(q);
+  written.text = std::move(toml).text();
+  written.program = R"(-m torchtitan.train --job.config_file "$config" "$@")";
+  written.file_name = "job.toml";
+  written.place = "a checkout of torchtitan";
+  written.framework = "torchtitan";
+  return written;
 }
 
 }  // namespace reports::emit

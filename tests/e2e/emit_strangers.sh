@@ -17,7 +17,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
   --pin sharding=zero1 --pin checkpoint=none --out stages.json --quiet >/dev/null
 mkdir stub
 printf '#!/bin/sh\nexit 0\n' >stub/torchrun
-chmod +x stub/torchrun
+cp stub/torchrun stub/scontrol
+# As srun does: what it is given, on one node.
+printf '#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nSLURM_NODEID=0 exec "$@"\n' >stub/srun
+chmod +x stub/*
+export SLURM_JOB_NODELIST=one SLURM_JOB_ID=1
 PATH="$work/stub:$PATH" python3 - "$planner" <<'PYTHON' || fail 'a text of a plan became code'
 import json, os, subprocess, sys
 planner, failures, tried, written = sys.argv[1], [], set(), 0
@@ -33,14 +37,20 @@ def texts(value, path=()):
     for key, child in children:
         yield from texts(child, path + (key,))
 
-for plan_file, framework in (("stages.json", "megatron"), ("sharded.json", "torchtitan"),
-                             ("sharded.json", "deepspeed"), ("stages.json", "slurm"),
-                             ("stages.json", "kubernetes")):
+try:
+    import yaml
+except ImportError:
+    yaml = None
+for plan_file, framework, launcher in (
+        ("stages.json", "megatron", ""), ("sharded.json", "torchtitan", ""),
+        ("sharded.json", "deepspeed", ""), ("stages.json", "slurm", ""), ("stages.json", "kubernetes", ""),
+        ("stages.json", "megatron", "torchrun"), ("sharded.json", "torchtitan", "slurm"),
+        ("sharded.json", "deepspeed", "jobset"), ("stages.json", "megatron", "skypilot")):
     plan = json.load(open(plan_file))
     for path in texts(plan):
         if "alternatives" in path or "rejected" in path:
             continue
-        shape = (framework,) + tuple("" if isinstance(key, int) else key for key in path)
+        shape = (framework, launcher) + tuple("" if isinstance(key, int) else key for key in path)
         if shape in tried:
             continue
         tried.add(shape)
@@ -52,10 +62,11 @@ for plan_file, framework in (("stages.json", "megatron"), ("sharded.json", "torc
             with open("lying.json", "w") as lying:
                 lying.write(json.dumps(plan))
             at[path[-1]] = honest
-            done = subprocess.run([planner, "emit", "lying.json", "--for", framework],
+            words = ["--launcher", launcher] if launcher else []
+            done = subprocess.run([planner, "emit", "lying.json", "--for", framework, *words],
                                   capture_output=True)
             out, err = done.stdout.decode(), done.stderr.decode()
-            where = f"{framework} {'/'.join(map(str, path))} {attack!r}"
+            where = f"{framework} {launcher} {'/'.join(map(str, path))} {attack!r}"
             if done.returncode not in (0, 2):
                 failures.append(f"{where}: exit {done.returncode}")
             for text in (out, err):
@@ -65,9 +76,19 @@ for plan_file, framework in (("stages.json", "megatron"), ("sharded.json", "torc
             if done.returncode != 0:
                 continue
             written += 1
-            if framework in ("megatron", "slurm"):
+            if launcher in ("torchrun", "slurm") or not launcher and framework in ("megatron", "slurm"):
                 subprocess.run(["bash", "-c", out], capture_output=True)
-            if framework == "torchtitan" and any(l.startswith(("[evil", "x =")) for l in out.split("\n")):
+            if launcher in ("jobset", "skypilot") and yaml:
+                task = yaml.safe_load(out)
+                kept = {"jobset": ["apiVersion", "kind", "metadata", "spec"],
+                        "skypilot": ["name", "num_nodes", "workdir", "resources", "run"]}
+                if list(task) != kept[launcher]:
+                    failures.append(f"{where}: keys of its own")
+                run = task["run"] if launcher == "skypilot" else task["spec"]["replicatedJobs"][0][
+                    "template"]["spec"]["template"]["spec"]["containers"][0]["args"][0]
+                subprocess.run(["bash", "-c", run.replace("cd REPLACE_WITH_WORKDIR", "")],
+                               capture_output=True)
+            if framework == "torchtitan" and not launcher and any(l.startswith(("[evil", "x =")) for l in out.split("\n")):
                 failures.append(f"{where}: a section of its own")
             if framework == "kubernetes" and any(
                     not l.startswith("#") and ("PWNED" in l or "evil" in l) for l in out.split("\n")):

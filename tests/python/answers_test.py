@@ -81,6 +81,9 @@ class SameBytes(unittest.TestCase):
         launch = planner.emit(plan, "megatron")
         self.assertEqual(launch.json, printed("emit", path, "--for", "megatron", "--json"))
         self.assertEqual(str(launch), printed("emit", path, "--for", "megatron"))
+        self.assertIsNone(launch.launcher)
+        job = planner.emit(plan, "megatron", launcher="jobset", image="x", workdir="/y")
+        self.assertEqual(job.launcher, "jobset")
         script = os.path.join(self.folder.name, "train.sh")
         planner.emit(plan, "megatron", out=script)
         self.check(planner.import_(script, var={"TP": 2}, gpus="16xh100"), "import", script,
