@@ -51,9 +51,14 @@ core::Problem no_candidate(const planner::Plan& plan, std::int64_t n) {
           std::to_string(n), "plan with a greater --top"};
 }
 
-// How what was written is started.
-reports::NextStep start_of(const std::string& word, const EmitOptions& options) {
+// How what was written is started. word, plan: files, as a shell reads them.
+reports::NextStep start_of(const std::string& word, const std::string& plan,
+                           const EmitOptions& options) {
   const std::string launcher = options.launcher.value_or("");
+  if (options.framework == "slurm")
+    return {fmt::format("sbatch {} {}", word, plan), "where nodes have planner in PATH"};
+  if (options.framework == "kubernetes")
+    return {"kubectl apply -f " + word, "once its first comment is followed"};
   if (launcher == "torchrun") return {"bash " + word, "where its second comment says"};
   if (launcher == "slurm") return {"sbatch " + word, "where its comment says"};
   if (launcher == "skypilot") return {"sky launch " + word, "once placeholders are filled in"};
@@ -67,8 +72,8 @@ reports::NextStep start_of(const std::string& word, const EmitOptions& options) 
 
 std::string next_of(const std::string& file, const EmitOptions& options,
                     const planner::Plan& plan, const std::string& plan_file) {
-  const reports::NextStep start = start_of(core::shell_word(file), options);
   const std::string again = core::shell_word(plan_file);
+  const reports::NextStep start = start_of(core::shell_word(file), again, options);
   return next_text(
       {start, plan.job.framework == "native"
                   ? reports::NextStep{"planner exec " + again + " --scale-down",

@@ -45,7 +45,8 @@ sed 's/\\/\\\\/g; s/"/\\"/g' ds.json | awk '{printf "%s\\n", $0}' >escaped.txt
 grep -qF "\"text\": \"$(cat escaped.txt)\"" said.json || fail 'another text in the machine form'
 
 # ---- launches of planner exec: read by what reads them, and run -------------------------------------
-"$planner" emit stages.json --for slurm --out run.sbatch 2>notes.txt
+"$planner" emit stages.json --for slurm --out run.sbatch 2>notes.txt >next.txt
+grep -q '^  sbatch run.sbatch stages.json ' next.txt || fail "started how? $(cat next.txt)"
 bash -n run.sbatch || fail 'bash does not read the batch script'
 grep -qx '#SBATCH --ntasks=8' run.sbatch || fail "not a task for each rank: $(grep SBATCH run.sbatch)"
 grep -q '^note: ranks compute on the hosts' notes.txt || fail 'no word of where ranks compute'
@@ -73,7 +74,8 @@ code=0
 PATH="$work/slurm:$1:$PATH" bash run.sbatch no-such.json 2>err.txt || code=$?
 [[ $code -eq 2 ]] && grep -q 'no-such.json: expected a plan' err.txt ||
   fail "a plan that is not there: exit $code, $(cat err.txt)"
-"$planner" emit stages.json --for kubernetes --out job.yaml --quiet
+"$planner" emit stages.json --for kubernetes --out job.yaml --quiet >next.txt
+grep -q '^  kubectl apply -f job.yaml ' next.txt || fail "started how? $(cat next.txt)"
 if command -v python3 >/dev/null && python3 -c 'import yaml' 2>/dev/null; then
   python3 - job.yaml <<'PYTHON' || fail 'a YAML reader finds another job'
 import sys, yaml
