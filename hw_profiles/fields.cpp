@@ -85,6 +85,10 @@ template <auto member>
 constexpr Field framework(std::string_view name, Kind kind) {
   return field<&Profile::framework, member>(name, kind);
 }
+constexpr Field since_then(Field field) {
+  field.later = true;
+  return field;
+}
 template <auto member>
 constexpr Field site(std::string_view name, Kind kind) {
   return field<&Profile::site, member>(name, kind);
@@ -160,8 +164,8 @@ constexpr std::array kFields{
     native<&Native::graph_launch>("native.graph_launch", Kind::seconds),
     framework<&Framework::overlap_gradients>("framework.overlap_gradients", Kind::flag),
     framework<&Framework::overlap_divided>("framework.overlap_divided", Kind::flag),
-    framework<&Framework::gathers_ahead_of_adapters>("framework.gathers_ahead_of_adapters",
-                                                     Kind::flag),
+    since_then(framework<&Framework::gathers_ahead_of_adapters>(
+        "framework.gathers_ahead_of_adapters", Kind::flag)),
     framework<&Framework::bucket>("framework.bucket", Kind::bytes),
     framework<&Framework::caching_allocator>("framework.caching_allocator", Kind::flag),
     framework<&Framework::kernel_submit>("framework.kernel_submit", Kind::seconds),
@@ -182,16 +186,18 @@ constexpr std::array kFields{
     framework<&Framework::passes_softmax>("framework.passes_softmax", Kind::ratio),
     framework<&Framework::passes_unfused>("framework.passes_unfused", Kind::ratio),
     framework<&Framework::vendor_attention>("framework.vendor_attention", Kind::flag),
-    framework<&Framework::memory_efficient_attention>("framework.memory_efficient_attention",
-                                                      Kind::flag),
+    since_then(framework<&Framework::memory_efficient_attention>(
+        "framework.memory_efficient_attention", Kind::flag)),
     framework<&Framework::exposed_tensor>("framework.exposed_tensor", Kind::ratio),
     framework<&Framework::exposed_overlapped>("framework.exposed_overlapped", Kind::ratio),
     framework<&Framework::hides_rows>("framework.hides_rows", Kind::flag),
     framework<&Framework::recomputes_pointwise>("framework.recomputes_pointwise", Kind::flag),
-    framework<&Framework::recomputes_modules>("framework.recomputes_modules", Kind::flag),
-    framework<&Framework::trains_mtp>("framework.trains_mtp", Kind::flag),
+    since_then(framework<&Framework::recomputes_modules>(
+        "framework.recomputes_modules", Kind::flag)),
+    since_then(framework<&Framework::trains_mtp>("framework.trains_mtp", Kind::flag)),
     framework<&Framework::uneven_shares>("framework.uneven_shares", Kind::flag),
-    framework<&Framework::recomputes_one_in_k>("framework.recomputes_one_in_k", Kind::flag),
+    since_then(framework<&Framework::recomputes_one_in_k>(
+        "framework.recomputes_one_in_k", Kind::flag)),
     framework<&Framework::collective_sync>("framework.collective_sync", Kind::seconds),
     framework<&Framework::kept_norm>("framework.kept_norm", Kind::ratio),
     framework<&Framework::kept_gated>("framework.kept_gated", Kind::ratio),

@@ -19,7 +19,16 @@ struct Field {
   bool optional;
   std::optional<double> (*get)(const Profile&);           // base unit; empty: none
   void (*put)(Profile&, std::optional<double> value);     // REQUIRES: a value, unless optional
+  // Files of users and plans may be older than the field. They mean what a Profile holds before it
+  // is filled. Optional fields need no such word.
+  bool later = false;
 };
+
+// The source of what such a file means.
+inline constexpr std::string_view kOlderFile = "not in the file, which is older than this field";
+// Fields that older files have and nothing reads any more.
+inline constexpr std::array<std::string_view, 2> kGone{"framework.tokens_once",
+                                                       "node.tree_efficiency"};
 
 std::span<const Field> fields();
 const Field* find_field(std::string_view name);

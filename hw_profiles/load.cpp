@@ -97,8 +97,12 @@ bool resolve_memory(Sourced& s, core::JsonReader& reader, const Field& field) {
 
 void read_field(const Field& field, core::JsonReader& reader, Profile& profile) {
   core::Json json;
-  const bool there = field.optional ? reader.optional(key_of(field), json)
-                                    : reader.required(key_of(field), json);
+  const bool there = field.optional || field.later ? reader.optional(key_of(field), json)
+                                                   : reader.required(key_of(field), json);
+  if (!there && field.later)
+    profile.sources.push_back({std::string(field.name),
+                               quantity_text(*field.get(profile), field.kind),
+                               std::string(kOlderFile)});
   if (!there) return;
   auto s = read_sourced(field, json, reader);
   if (!s) return;
@@ -203,6 +207,9 @@ core::Result<Profile> read_profile(core::Json text, std::string_view where) {
     }
     for (const Field& field : fields())
       if (part_of(field) == part) read_field(field, reader, profile);
+    core::Json unread;
+    for (const std::string_view gone : kGone)
+      if (gone.starts_with(part)) reader.optional(gone.substr(part.size() + 1), unread);
     reader.allow_only_known();
   }
   read_others(root, where, profile, problems);

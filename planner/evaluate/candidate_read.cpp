@@ -9,6 +9,13 @@ namespace {
 
 using core::JsonReader;
 
+// The value at a strategy's key; a file from before the key was there leaves it as it is.
+template <class T, class... Limits>
+bool read_key(JsonReader& reader, const StrategyKey& key, T& out, Limits... limits) {
+  return key.optional ? reader.optional(key.name, out, limits...)
+                      : reader.required(key.name, out, limits...);
+}
+
 void read_choice(JsonReader& reader, const StrategyKey& key, Strategy& strategy) {
   std::string text;
   const bool there = key.optional ? reader.optional_one_of(key.name, key.choices, text)
@@ -22,10 +29,10 @@ void read_list(JsonReader& reader, const StrategyKey& key, Strategy& strategy) {
   bool done = false;
   if (key.kind == KeyKind::numbers) {
     std::vector<std::int64_t> numbers;
-    done = reader.required(key.name, numbers, core::at_least(key.low));
+    done = read_key(reader, key, numbers, core::at_least(key.low));
     for (std::int64_t n : numbers) items.push_back(std::to_string(n));
   } else {
-    done = reader.required(key.name, items);
+    done = read_key(reader, key, items);
   }
   if (!done) return;
   if (const auto expected = list_problem(key, items))
@@ -88,13 +95,11 @@ Strategy read_strategy(JsonReader reader) {
       read_choice(reader, key, strategy);
     } else if (key.kind == KeyKind::boolean) {
       bool value = false;
-      if (reader.required(key.name, value)) key.put(strategy, value ? 1 : 0);
+      if (read_key(reader, key, value)) key.put(strategy, value ? 1 : 0);
     } else {
       std::int64_t value = key.optional ? key.get(strategy) : 0;
-      const core::IntRange range{key.low, key.high};
-      const bool there = key.optional ? reader.optional(key.name, value, range)
-                                      : reader.required(key.name, value, range);
-      if (there) key.put(strategy, value);
+      if (read_key(reader, key, value, core::IntRange{key.low, key.high}))
+        key.put(strategy, value);
     }
   }
   return strategy;

@@ -138,6 +138,31 @@ TEST_CASE("every wrong value is refused with its place, and all of them at once"
   CHECK(has(found, "link_latency"));
 }
 
+TEST_CASE("a file from before a field means what was so then, and what is gone is passed over") {
+  std::string text = text_of("h100-sxm-80g");
+  const auto begin = text.find("\"trains_mtp\": [");
+  REQUIRE(begin != std::string::npos);
+  const auto end = text.find(']', begin);
+  text.replace(begin, end + 1 - begin, "\"tokens_once\": [\"yes\", \"a release of 2026\"]");
+  const core::Result<Profile> older = profile_from_json_text(text, "plan.json");
+  if (!older.ok()) FAIL(core::to_text(older.problems()));
+  CHECK_FALSE(older->framework.trains_mtp);
+  CHECK(has(older->lookup("framework.trains_mtp")->source, "older than this field"));
+  CHECK(has(problems_of(profile_from_json_text(
+                replaced(text, "\"tokens_once\"", "\"tokens_twice\""), "plan.json")),
+            "tokens_twice"));
+}
+
+TEST_CASE("what is shipped states each field itself") {
+  for (const std::string& gpu : profile_names())
+    for (const std::string& framework : framework_names()) {
+      Profile p = *find_profile(gpu);
+      if (!use_framework(p, framework, "test").ok()) continue;
+      for (const Sourced& s : p.sources)
+        CHECK((has(s.source, "older than this field") ? framework + " " + s.field : "") == "");
+    }
+}
+
 TEST_CASE("a number without a source is refused") {
   const std::string text = text_of("rtx3090");
   const auto at = text.find("\"tdp\": [");

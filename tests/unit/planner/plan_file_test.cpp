@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include "core/json.hpp"
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/strategy/keys.hpp"
 #include "tests/catch.hpp"
 
 using namespace planner;
@@ -122,6 +125,32 @@ TEST_CASE("a plan from before context_method gathers keys, and another method is
   CHECK(parse_plan(ring, "plan.json")->chosen->strategy.context_method == ContextMethod::ring);
   CHECK_THAT(problems_of(damaged(gather, "\"context_method\": \"rings\",")),
              Catch::Contains("/chosen/strategy/context_method"));
+}
+
+TEST_CASE("a plan from before a key was there has the key's default, and other keys are needed") {
+  Plan plan = sample_plan();
+  plan.chosen->strategy = Strategy{};
+  plan.chosen->strategy.data = plan.chosen->strategy.shard_group = 8;
+  const std::string text = to_json_text(plan);
+  int later = 0;
+  for (const StrategyKey& key : strategy_keys()) {
+    // Each key of the chosen candidate's strategy stands in a line of its own.
+    const std::size_t chosen = text.find("\"chosen\"");
+    const std::size_t at = text.find(fmt::format("\"{}\": ", key.name), chosen);
+    INFO(key.name);
+    REQUIRE(at != std::string::npos);
+    std::size_t end = text.find('\n', at);
+    if (text[end - 1] == '[') end = text.find("],\n", at) + 2;
+    std::string before = text;
+    before.erase(at, end - at);
+    if (before.find_last_not_of(" \n", at - 1) != std::string::npos && text[end - 1] != ',')
+      before.erase(before.find_last_of(',', at), 1);
+    const core::Result<Plan> read = parse_plan(before, "plan.json");
+    CHECK(read.ok() == key.optional);
+    if (read.ok()) CHECK(read->chosen->strategy == plan.chosen->strategy);
+    later += key.optional ? 1 : 0;
+  }
+  CHECK(later >= 8);
 }
 
 TEST_CASE("a plan without a chosen candidate is a plan") {
