@@ -70,7 +70,10 @@ bool has_own(planner::OptimizerKind kind) {
 
 std::vector<std::string> notes_for_deepspeed(const Question& q) {
   const planner::Strategy& s = q.s;
-  std::vector<std::string> all;
+  const planner::Job& job = q.job();
+  std::vector<std::string> all{
+      fmt::format("what your script decides was planned as seq_len={}, attention={}, compile={}",
+                  job.seq_len, job.attention, job.compile)};
   if (s.checkpoint != Checkpoint::none)
     all.push_back(fmt::format("checkpoint={}: turn it on in the model's code "
                               "(gradient_checkpointing_enable() recomputes every layer)",
@@ -91,11 +94,8 @@ std::vector<std::string> notes_for_deepspeed(const Question& q) {
   return all;
 }
 
-}  // namespace
-
-core::Result<Written> deepspeed(Question& q) {
-  check_for_deepspeed(q);
-  if (!q.problems.empty()) return q.problems;
+// All but the optimizer and what limits the gradients' norm.
+core::Json file_of(const Question& q) {
   const planner::Strategy& s = q.s;
   core::Json file = core::Json::object();
   file.set("train_batch_size", q.job().global_batch);
@@ -109,20 +109,46 @@ core::Result<Written> deepspeed(Question& q) {
              *q.job().reduce_dtype == core::DType::f32   ? "fp32"
              : *q.job().reduce_dtype == core::DType::f16 ? "fp16"
                                                          : "bf16");
-  if (has_own(q.job().optimizer)) file.set("optimizer", own_optimizer(q.job().optimizer));
-  if (s.sharding != Sharding::none && q.job().optimizer != planner::OptimizerKind::adamw &&
-      q.job().optimizer != planner::OptimizerKind::adam)
+  return file;
+}
+
+}  // namespace
+
+core::Json deepspeed_section(const Question& q) {
+  core::Json file = file_of(q);
+  // The Trainer fills in its own numbers. Another optimizer is one that it makes itself.
+  if (q.job().optimizer == planner::OptimizerKind::adamw)
+    file.set("optimizer",
+             core::Json::object({{"type", "AdamW"},
+                                 {"params", core::Json::object({{"lr", "auto"},
+                                                                {"betas", "auto"},
+                                                                {"eps", "auto"},
+                                                                {"weight_decay", "auto"}})}}));
+  else
     file.set("zero_allow_untested_optimizer", true);
-  file.set("zero_optimization", zero(s));
+  file.set("zero_optimization", zero(q.s));
+  file.set("gradient_clipping", q.job().clip);
+  return file;
+}
+
+core::Result<Written> deepspeed(Question& q) {
+  check_for_deepspeed(q);
+  if (!q.problems.empty()) return q.problems;
+  core::Json file = file_of(q);
+  const planner::OptimizerKind kind = q.job().optimizer;
+  if (has_own(kind)) file.set("optimizer", own_optimizer(kind));
+  if (q.s.sharding != Sharding::none && kind != planner::OptimizerKind::adamw &&
+      kind != planner::OptimizerKind::adam)
+    file.set("zero_allow_untested_optimizer", true);
+  file.set("zero_optimization", zero(q.s));
   file.set("gradient_clipping", q.job().clip > 0 ? q.job().clip : 1.0);
-  Written written;
-  written.text = core::dump(file) + '\n';
-  written.notes = notes_for_deepspeed(q);
-  written.program = R"("$TRAIN_SCRIPT" --deepspeed_config "$config" "$@")";
-  written.file_name = "ds_config.json";
-  written.place = "the folder of your training script";
-  written.framework = "DeepSpeed";
-  return written;
+  return Written{.text = core::dump(file) + '\n',
+                 .notes = notes_for_deepspeed(q),
+                 .setup = {},
+                 .program = R"("$TRAIN_SCRIPT" --deepspeed_config "$config" "$@")",
+                 .file_name = "ds_config.json",
+                 .place = "the folder of your training script",
+                 .framework = "DeepSpeed"};
 }
 
 }  // namespace reports::emit

@@ -16,8 +16,8 @@
 namespace reports::emit {
 namespace {
 
-constexpr std::array<std::string_view, 5> kFrameworks{"megatron", "torchtitan", "deepspeed",
-                                                      "slurm", "kubernetes"};
+constexpr std::array<std::string_view, 7> kFrameworks{
+    "megatron", "torchtitan", "deepspeed", "axolotl", "llama_factory", "slurm", "kubernetes"};
 constexpr std::array<std::string_view, 6> kLaunchers{"torchrun", "slurm",  "jobset",
                                                      "pytorchjob", "mpijob", "skypilot"};
 
@@ -32,6 +32,8 @@ Question question_of(const planner::Plan& plan, const planner::Candidate& candid
 core::Result<Written> written_for(Question& question, std::string_view framework) {
   if (framework == "megatron") return megatron(question);
   if (framework == "torchtitan") return torchtitan(question);
+  if (framework == "axolotl") return axolotl(question);
+  if (framework == "llama_factory") return llama_factory(question);
   PLANNER_CHECK(framework == "deepspeed", "a framework that trains");
   return deepspeed(question);
 }
@@ -51,6 +53,7 @@ bool takes_workdir(std::string_view launcher) {
 std::string_view name_of(std::string_view modelled) {
   if (modelled == "megatron_core" || modelled == "megatron") return "megatron";
   if (modelled == "fsdp2") return "torchtitan";
+  if (modelled.starts_with("trainer")) return "axolotl";
   return modelled == "deepspeed" ? modelled : std::string_view();
 }
 
@@ -93,21 +96,23 @@ bool Question::uneven() const {
   return std::ranges::adjacent_find(all, std::ranges::not_equal_to{}) != all.end();
 }
 
-void Question::require_common(std::string_view framework, std::string_view offload_allowed) {
+void Question::require_common(std::string_view framework, std::string_view offload_allowed,
+                              bool adapters) {
   const bool transformer = models::is_transformer(model().family);
   require(transformer && model().variants.token_features == 0,
           fmt::format("family {}", models::name(model().family)),
           fmt::format("a transformer over a vocabulary, for {}", framework), "");
   const std::string_view feature = models::newest_feature(model(), job().seq_len);
-  require(feature.empty() || framework == "deepspeed", fmt::format("a model with {}", feature),
+  require(feature.empty() || framework == "deepspeed" || adapters,
+          fmt::format("a model with {}", feature),
           fmt::format("layers as GPT's or Llama's: the options of {} for this are not known here",
                       framework), "");
   require(job().mode != planner::Mode::inference, "mode=inference", "training", "");
-  require(job().lora_rank == 0 && job().quantization == "none",
+  require(adapters || (job().lora_rank == 0 && job().quantization == "none"),
           job().quantization == "none" ? fmt::format("lora_rank={}", job().lora_rank)
                                        : "quantization=" + job().quantization,
           fmt::format("training of all parameters, for {}", framework),
-          "plan without --lora-rank and --quantization");
+          "emit for axolotl or llama_factory, or plan without --lora-rank and --quantization");
   require(s.grad_sync != planner::GradSync::parameter_server, "grad_sync=parameter_server",
           "collectives between the workers", "plan with --forbid grad_sync=parameter_server");
   require(s.shares.empty(), "shares", "equally many micro-batches on all data ranks",

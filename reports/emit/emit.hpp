@@ -20,7 +20,8 @@ struct Launch {
 };
 
 // megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; torchtitan: its TOML
-// file; deepspeed: its JSON file. slurm, kubernetes: a launch of `planner exec` itself.
+// file; deepspeed: its JSON file; axolotl, llama_factory: their YAML files, for training of all
+// parameters or of adapters. slurm, kubernetes: a launch of `planner exec` itself.
 std::span<const std::string_view> frameworks();
 
 // Of a framework whose behaviour is modelled (--framework), its name among frameworks(): fsdp2 is
@@ -43,8 +44,8 @@ struct Place {
 };
 
 // The framework's training command on all nodes of the plan, in one file that holds its
-// configuration too, with the environment that the plan counts on. REQUIRES: framework is megatron,
-// torchtitan or deepspeed; launcher is one of launchers().
+// configuration too, with the environment that the plan counts on. REQUIRES: framework is one of
+// frameworks() but slurm and kubernetes; launcher is one of launchers().
 core::Result<Launch> launcher_of(const planner::Plan& plan, const planner::Candidate& candidate,
                                  std::string_view framework, std::string_view launcher,
                                  const Place& place);

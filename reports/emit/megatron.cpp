@@ -90,7 +90,9 @@ void check_for_megatron(Question& q) {
             "recompute_modules with mlp_act",
             "modules that Megatron has a word for: mlp makes dense feed-forwards again whole",
             "plan with --pin checkpoint='modules(layernorm)'");
-  const auto divides = [&](std::int64_t layers) { return layers % s.checkpoint_every == 0; };
+  const auto divides = [&](std::int64_t layers) {
+    return s.checkpoint_every > 0 && layers % s.checkpoint_every == 0;
+  };
   q.require(s.checkpoint != Checkpoint::every_k || std::ranges::all_of(q.chunks(), divides),
             fmt::format("checkpoint=every_k({})", s.checkpoint_every),
             "a k that divides the layers of each stage: releases before 0.17 fail otherwise",
@@ -240,10 +242,12 @@ void add_job(Options& o, const Question& q) {
   if (q.recipe.compute == core::DType::f16) o.add("--fp16");
   if (f8) o.add("--fp8-format hybrid");
   if (f8) o.add("--fp8-recipe", job.fp8_scaling);
-  o.add_if(q.recipe.compute == core::DType::bf16 && q.recipe.gradient == core::DType::bf16,
+  // Its buffer of gradients has the type in which they are reduced.
+  const core::DType reduced = job.reduce_dtype.value_or(q.recipe.gradient);
+  o.add_if(q.recipe.compute == core::DType::bf16 && reduced == core::DType::bf16,
            "--grad-reduce-in-bf16");
   // Of bf16 it is the default.
-  o.add_if(q.recipe.compute == core::DType::f16 && q.recipe.gradient == core::DType::f32,
+  o.add_if(q.recipe.compute == core::DType::f16 && reduced == core::DType::f32,
            "--accumulate-allreduce-grads-in-fp32");
   o.add("--attention-backend", attention_backend(q));
   o.add_if(job.attention == "unfused", "--no-masked-softmax-fusion");
@@ -274,11 +278,13 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
     all.push_back(fmt::format("checkpoint=every_k: Megatron recomputes all layers, in segments of "
                               "{0}, the plan's framework {1} one layer in {0}",
                               q.s.checkpoint_every, q.job().framework));
+  if (q.job().compile)
+    all.push_back("compile: the plan counts on a compiler that Megatron-LM has no option for");
   if (q.job().framework == "native")
     all.push_back("planned with framework native: `planner --framework megatron_core` predicts "
                   "what Megatron's own kernels and buffers take");
   if (q.s.bucket_bytes > 0 && q.s.overlap && q.s.data_ranks() > 1)
-    all.push_back("buckets: Megatron chooses their size by the number of ranks");
+    all.push_back("bucket_bytes: Megatron chooses the size of buckets by the number of ranks");
   return all;
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/json.hpp"
 #include "reports/emit/emit.hpp"
 
 namespace reports::emit {
@@ -35,8 +36,13 @@ struct Question {
   bool uneven() const;                 // these differ
   // Of no framework: server exchange, other weights than the last, offload but `allowed`, nodes
   // with fewer GPUs than others.
-  void require_common(std::string_view framework, std::string_view offload_allowed);
+  // adapters: it trains them, too.
+  void require_common(std::string_view framework, std::string_view offload_allowed,
+                      bool adapters = false);
 };
+
+// DeepSpeed's configuration of the strategy, without an optimizer, for trainers that make it.
+core::Json deepspeed_section(const Question& question);
 
 // What a framework's writer wrote, and how its training command is started by a launcher.
 struct Written {
@@ -52,6 +58,8 @@ struct Written {
 core::Result<Written> megatron(Question& question);
 core::Result<Written> torchtitan(Question& question);
 core::Result<Written> deepspeed(Question& question);
+core::Result<Written> axolotl(Question& question);
+core::Result<Written> llama_factory(Question& question);
 core::Result<Launch> slurm(Question& question);
 core::Result<Launch> kubernetes(Question& question);
 

@@ -53,6 +53,9 @@ void check_for_torchtitan(Question& q) {
             fmt::format("fp8_scaling={}", q.job().fp8_scaling),
             "fp8_scaling=tensorwise or rowwise, and no fp8_tensors",
             "plan with --fp8-scaling tensorwise");
+  q.require(q.job().attention.starts_with("flash"), "attention=" + q.job().attention,
+            "attention=flash2 or flash1: torchtitan's models keep no scores",
+            "plan with --attention flash2");
   q.require(s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k ||
                 s.checkpoint == Checkpoint::selective_op,
             fmt::format("checkpoint={}", name(s.checkpoint)),

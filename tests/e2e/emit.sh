@@ -121,6 +121,10 @@ grep -q 'named.json:1:.* /name: expected a text without control characters' err.
   fail "the name's place is not said: $(cat err.txt)"
 
 refused 'sharding=zero3' sharded.json --for megatron
+sed 's/"checkpoint": "none"/"checkpoint": "every_k"/; s/"checkpoint_every": [0-9]*/"checkpoint_every": 0/' \
+  stages.json >nothing.json
+refused 'every_k(0)' nothing.json --for megatron
+refused 'tensor=2' stages.json --for axolotl
 refused 'did you mean megatron' stages.json --for megatroon
 refused 'found nothing' stages.json
 refused 'alternatives' stages.json --for megatron --candidate 1000

@@ -45,7 +45,8 @@ for plan_file, framework, launcher in (
         ("stages.json", "megatron", ""), ("sharded.json", "torchtitan", ""),
         ("sharded.json", "deepspeed", ""), ("stages.json", "slurm", ""), ("stages.json", "kubernetes", ""),
         ("stages.json", "megatron", "torchrun"), ("sharded.json", "torchtitan", "slurm"),
-        ("sharded.json", "deepspeed", "jobset"), ("stages.json", "megatron", "skypilot")):
+        ("sharded.json", "deepspeed", "jobset"), ("stages.json", "megatron", "skypilot"),
+        ("sharded.json", "axolotl", ""), ("sharded.json", "llama_factory", "slurm")):
     plan = json.load(open(plan_file))
     for path in texts(plan):
         if "alternatives" in path or "rejected" in path:
@@ -88,6 +89,8 @@ for plan_file, framework, launcher in (
                     "template"]["spec"]["template"]["spec"]["containers"][0]["args"][0]
                 subprocess.run(["bash", "-c", run.replace("cd REPLACE_WITH_WORKDIR", "")],
                                capture_output=True)
+            if framework == "axolotl" and yaml and "evil" in str(yaml.safe_load(out)):
+                failures.append(f"{where}: more than a comment")
             if framework == "torchtitan" and not launcher and any(l.startswith(("[evil", "x =")) for l in out.split("\n")):
                 failures.append(f"{where}: a section of its own")
             if framework == "kubernetes" and any(

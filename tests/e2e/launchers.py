@@ -25,7 +25,7 @@ import json, os, sys
 names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "NCCL_ALGO",
          "PYTORCH_CUDA_ALLOC_CONF", "CUDA_DEVICE_MAX_CONNECTIONS")
 read = [open(word).read() for before, word in zip(sys.argv, sys.argv[1:])
-        if before in ("--job.config_file", "--deepspeed_config")]
+        if before in ("--job.config_file", "--deepspeed_config", "axolotl.cli.train", "llamafactory.launcher")]
 with open(os.environ["TOLD"], "a") as told:
     told.write(json.dumps({"args": sys.argv[1:], "cwd": os.getcwd(), "read": read,
                            "env": {n: os.environ[n] for n in names if n in os.environ}}) + "\\n")
@@ -191,8 +191,12 @@ def check(framework, launcher, plan_file):
             assert one["env"]["CUDA_DEVICE_MAX_CONNECTIONS"] == "1", one
         else:
             assert one["read"] == [alone], (one["read"], alone)
-            assert (["-m", "torchtitan.train"] if framework == "torchtitan" else ["mine.py"])[-1] in one["args"]
-    assert ("REPLACE_WITH" in done.stdout) == (framework == "deepspeed"), done.stdout
+            assert COMMANDS[framework] in one["args"], one
+    left = {"deepspeed": ["TRAIN_SCRIPT"], "axolotl": ["MODEL", "DATASET", "FORMAT"],
+            "llama_factory": ["MODEL", "DATASET", "FORMAT"]}.get(framework, [])
+    for name in left:
+        assert "REPLACE_WITH_" + name in done.stdout and "REPLACE_WITH_" + name in done.stderr, done
+    assert done.stdout.count("REPLACE_WITH_") >= len(left) and bool(left) == ("REPLACE_WITH_" in done.stdout), done
 
 
 def plan(file, *words):
@@ -200,15 +204,44 @@ def plan(file, *words):
                    stdout=subprocess.DEVNULL)
 
 
+COMMANDS = {"torchtitan": "torchtitan.train", "deepspeed": "mine.py", "axolotl": "axolotl.cli.train",
+            "llama_factory": "llamafactory.launcher"}
 PLANS = {"megatron": ("gpt2-774m", "megatron_core"), "torchtitan": ("llama3-8b", "fsdp2"),
-         "deepspeed": ("llama3-8b", "deepspeed")}
+         "deepspeed": ("llama3-8b", "deepspeed"), "axolotl": ("llama3-8b", "trainer"),
+         "llama_factory": ("llama3-8b", "trainer")}
 for framework, (model, modelled) in PLANS.items():
     for gpus in ("4", "16"):
         file = f"{framework}{gpus}.json"
-        plan(file, "--model", model, "--gpus", gpus, "--framework", modelled, "--pin", "tensor=1")
+        plan(file, "--model", model, "--gpus", gpus, "--framework", modelled, "--pin", "tensor=1",
+             *(["--lora-rank", "8"] if modelled == "trainer" else []))
         for launcher in LAUNCHERS:
             if launcher in SCRIPTS or yaml:
                 check(framework, launcher, file)
+
+# ---- fine-tuning: what their trainer reads ------------------------------------------------------------
+if yaml:
+    plan("qlora.json", "--model", "llama3-8b", "--gpus", "2", "--framework", "trainer", "--lora-rank", "16",
+         "--quantization", "nf4", "--pin", "sharding=none", "--clip", "0.5", "--seq", "1k")
+    strategy = json.load(open("qlora.json"))["chosen"]["strategy"]
+    axolotl = yaml.safe_load(emit("qlora.json", "--for", "axolotl").stdout)
+    factory = yaml.safe_load(emit("qlora.json", "--for", "llama_factory").stdout)
+    for read, key in ((axolotl, "micro_batch_size"), (factory, "per_device_train_batch_size")):
+        assert read[key] == strategy["micro_batch"], read
+        assert read["gradient_accumulation_steps"] == strategy["grad_accum"], read
+        assert read["learning_rate"] == 1e-4 and read["max_grad_norm"] == 0.5, read
+        assert read["bf16"] is True and read["fp16"] is False and "deepspeed" not in read, read
+    assert (axolotl["adapter"], axolotl["load_in_4bit"], axolotl["lora_r"]) == ("qlora", True, 16), axolotl
+    assert (factory["finetuning_type"], factory["quantization_bit"], factory["lora_rank"]) == ("lora", 4, 16)
+    assert axolotl["lora_target_modules"] == factory["lora_target"].split(","), factory
+    assert axolotl["sequence_len"] == factory["cutoff_len"] == 1024, axolotl
+    plan("full.json", "--model", "llama3-8b", "--gpus", "8", "--framework", "trainer_zero3", "--mode",
+         "finetune", "--pin", "sharding=zero3", "--pin", "checkpoint=every_k(1)")
+    for framework, recomputes in (("axolotl", "gradient_checkpointing"), ("llama_factory", None)):
+        read = yaml.safe_load(emit("full.json", "--for", framework).stdout)
+        assert read["deepspeed"]["zero_optimization"]["stage"] == 3, read
+        assert read["deepspeed"]["gradient_clipping"] == read["max_grad_norm"], read
+        assert not any(key.startswith("lora") for key in read), read
+        assert read[recomputes] is True if recomputes else read["disable_gradient_checkpointing"] is False
 
 # ---- the environment that a plan counts on, and no other ---------------------------------------------
 plan("offload.json", "--model", "llama3-8b", "--gpus", "4", "--framework", "deepspeed", "--pin",
