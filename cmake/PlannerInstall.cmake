@@ -43,7 +43,10 @@ if(TARGET planner_exec_mpi)
   install(TARGETS planner_exec_mpi RUNTIME DESTINATION ${private} COMPONENT mpi)
 endif()
 if(TARGET planner_exec_cuda)
-  set_target_properties(planner_exec_cuda planner-probe PROPERTIES INSTALL_RPATH "$ORIGIN")
+  # The toolkit's libraries stay where they are: beside the binaries, in its folder, or as the loader finds
+  # them.
+  set_target_properties(planner_exec_cuda planner-probe PROPERTIES
+    INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
   install(TARGETS planner_exec_cuda planner-probe planner_nccl_plugin
     RUNTIME DESTINATION ${private} COMPONENT cuda LIBRARY DESTINATION ${private} COMPONENT cuda)
 endif()
