@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kEmitPurpose =
     "Writes the file that starts a plan elsewhere: a script for Megatron-LM, a job file for\n"
-    "torchtitan, a configuration for DeepSpeed, axolotl or LLaMA-Factory; or what starts\n"
-    "`planner exec` under Slurm or Kubernetes.\n"
+    "torchtitan, a configuration for DeepSpeed, axolotl or LLaMA-Factory, a script\n"
+    "for llm.c; or what starts `planner exec` under Slurm or Kubernetes.\n"
     "A plan that the framework cannot run is refused, with what to plan instead.\n"
     "What it does in its own way is noted on standard error. With --launcher, the file starts\n"
     "the framework's training command on all nodes of the plan, and holds its configuration.";
@@ -68,6 +68,7 @@ reports::NextStep start_of(const std::string& word, const std::string& plan,
   if (options.framework == "megatron") return {"bash " + word, "in a Megatron-LM checkout"};
   if (options.framework == "torchtitan")
     return {"CONFIG_FILE=" + word + " ./run_train.sh", "in a torchtitan checkout"};
+  if (options.framework == "llmc") return {"bash " + word, "in a checkout of llm.c"};
   if (options.framework == "axolotl") return {"axolotl train " + word, "once it names your data"};
   if (options.framework == "llama_factory")
     return {"llamafactory-cli train " + word, "once it names your data"};
@@ -128,9 +129,9 @@ void check_place(const EmitOptions& o, core::Problems& problems) {
 void check_emit(const EmitOptions& o, core::Problems& problems) {
   if (!one_of(o.framework, "--for", reports::emit::frameworks(), problems)) return;
   if (o.launcher && one_of(o.launcher, "--launcher", reports::emit::launchers(), problems) &&
-      (o.framework == "slurm" || o.framework == "kubernetes"))
-    problems.push_back({"--launcher", "--for a framework that trains beside it",
-                        "--for " + *o.framework, "it starts planner exec by itself"});
+      !reports::emit::has_launchers(*o.framework))
+    problems.push_back({"--launcher", "--for a framework that torchrun starts",
+                        "--for " + *o.framework, "its file starts all nodes by itself"});
   check_place(o, problems);
 }
 
@@ -144,7 +145,7 @@ int emit_verb(Arguments arguments) {
   set.positional("PLAN", path, "file written by planner --out");
   set.group("Launch");
   set.text("--for", o.framework, "NAME",
-           "megatron, torchtitan, deepspeed, axolotl, llama_factory, slurm or kubernetes");
+           "megatron, torchtitan, deepspeed, axolotl, llama_factory, llmc, slurm or kubernetes");
   set.text("--candidate", o.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.text("--launcher", o.launcher, "NAME",
            "what starts it on all nodes: torchrun, slurm, jobset, pytorchjob, mpijob, skypilot");

@@ -16,8 +16,9 @@
 namespace reports::emit {
 namespace {
 
-constexpr std::array<std::string_view, 7> kFrameworks{
-    "megatron", "torchtitan", "deepspeed", "axolotl", "llama_factory", "slurm", "kubernetes"};
+constexpr std::array<std::string_view, 8> kFrameworks{
+    "megatron", "torchtitan", "deepspeed", "axolotl", "llama_factory", "llmc", "slurm",
+    "kubernetes"};
 constexpr std::array<std::string_view, 6> kLaunchers{"torchrun", "slurm",  "jobset",
                                                      "pytorchjob", "mpijob", "skypilot"};
 
@@ -33,6 +34,7 @@ core::Result<Written> written_for(Question& question, std::string_view framework
   if (framework == "megatron") return megatron(question);
   if (framework == "torchtitan") return torchtitan(question);
   if (framework == "axolotl") return axolotl(question);
+  if (framework == "llmc") return llmc(question);
   if (framework == "llama_factory") return llama_factory(question);
   PLANNER_CHECK(framework == "deepspeed", "a framework that trains");
   return deepspeed(question);
@@ -43,6 +45,9 @@ core::Result<Written> written_for(Question& question, std::string_view framework
 std::span<const std::string_view> frameworks() { return kFrameworks; }
 std::span<const std::string_view> launchers() { return kLaunchers; }
 
+bool has_launchers(std::string_view framework) {
+  return framework != "llmc" && framework != "slurm" && framework != "kubernetes";
+}
 bool takes_image(std::string_view launcher) {
   return launcher == "jobset" || launcher == "pytorchjob" || launcher == "mpijob";
 }
@@ -54,7 +59,7 @@ std::string_view name_of(std::string_view modelled) {
   if (modelled == "megatron_core" || modelled == "megatron") return "megatron";
   if (modelled == "fsdp2") return "torchtitan";
   if (modelled.starts_with("trainer")) return "axolotl";
-  return modelled == "deepspeed" ? modelled : std::string_view();
+  return modelled == "deepspeed" || modelled == "llmc" ? modelled : std::string_view();
 }
 
 static std::int64_t degree_of(const planner::Strategy& s, planner::Degree d) {
@@ -87,8 +92,10 @@ std::string Question::order_text() const {
   return fmt::format("mesh_order={}", fmt::join(names, ","));
 }
 
+std::int64_t Question::layers() const { return models::layers_of(model()); }
+
 std::vector<std::int64_t> Question::chunks() const {
-  return s.stages.empty() ? std::vector{models::layers_of(model())} : s.stages;
+  return s.stages.empty() ? std::vector{layers()} : s.stages;
 }
 
 bool Question::uneven() const {

@@ -21,7 +21,8 @@ struct Launch {
 
 // megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; torchtitan: its TOML
 // file; deepspeed: its JSON file; axolotl, llama_factory: their YAML files, for training of all
-// parameters or of adapters. slurm, kubernetes: a launch of `planner exec` itself.
+// parameters or of adapters; llmc: a script around its train_gpt2cu. slurm, kubernetes: a launch of
+// `planner exec` itself.
 std::span<const std::string_view> frameworks();
 
 // Of a framework whose behaviour is modelled (--framework), its name among frameworks(): fsdp2 is
@@ -32,6 +33,8 @@ std::string_view name_of(std::string_view modelled);
 core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,
                                std::string_view framework);
 
+// Whether torchrun starts it: not so llmc, which mpirun starts, and launches of planner exec.
+bool has_launchers(std::string_view framework);
 // torchrun, slurm: scripts; jobset, pytorchjob, mpijob: manifests for Kubernetes; skypilot: a task.
 std::span<const std::string_view> launchers();
 // Whether it takes what only the user knows: an image, the folder to start in.
@@ -45,7 +48,7 @@ struct Place {
 
 // The framework's training command on all nodes of the plan, in one file that holds its
 // configuration too, with the environment that the plan counts on. REQUIRES: framework is one of
-// frameworks() but slurm and kubernetes; launcher is one of launchers().
+// frameworks() that has_launchers; launcher is one of launchers().
 core::Result<Launch> launcher_of(const planner::Plan& plan, const planner::Candidate& candidate,
                                  std::string_view framework, std::string_view launcher,
                                  const Place& place);

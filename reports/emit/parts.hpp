@@ -22,6 +22,7 @@ struct Question {
 
   const models::ModelSpec& model() const { return plan.model; }
   const planner::Job& job() const { return plan.job; }
+  std::int64_t layers() const;
   // Where `is` does not hold: key=value of the strategy or job, what the framework has, the fix.
   void require(bool is, const std::string& found, const std::string& has, const std::string& fix) {
     if (!is) problems.push_back({"plan", has, found, fix});
@@ -60,6 +61,7 @@ core::Result<Written> torchtitan(Question& question);
 core::Result<Written> deepspeed(Question& question);
 core::Result<Written> axolotl(Question& question);
 core::Result<Written> llama_factory(Question& question);
+core::Result<Written> llmc(Question& question);
 core::Result<Launch> slurm(Question& question);
 core::Result<Launch> kubernetes(Question& question);
 

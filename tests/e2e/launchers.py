@@ -218,6 +218,17 @@ for framework, (model, modelled) in PLANS.items():
             if launcher in SCRIPTS or yaml:
                 check(framework, launcher, file)
 
+# ---- llm.c: mpirun starts its program on all GPUs ---------------------------------------------------
+plan("llmc.json", "--model", "gpt2-124m", "--gpus", "16", "--framework", "llmc", "--pin", "sharding=zero1")
+(stubs / "train_gpt2cu").write_text(TELL)
+(stubs / "train_gpt2cu").chmod(0o755)
+told = run(emit("llmc.json", "--for", "llmc").stdout.replace("./train_gpt2cu", "train_gpt2cu"))
+strategy = json.load(open("llmc.json"))["chosen"]["strategy"]
+assert len(told) == 16, told
+for option, value in (("-e", "d12"), ("-b", strategy["micro_batch"]), ("-t", 1024), ("-d", 512 * 1024),
+                      ("-z", 1), ("-w", 1), ("-pg", 8), ("-r", 0 if strategy["checkpoint"] == "none" else 2)):
+    assert after(told[0]["args"], option) == str(value), (option, told[0])
+
 # ---- fine-tuning: what their trainer reads ------------------------------------------------------------
 if yaml:
     plan("qlora.json", "--model", "llama3-8b", "--gpus", "2", "--framework", "trainer", "--lora-rank", "16",
@@ -274,7 +285,8 @@ assert json.loads(emit("megatron4.json", "--for", "megatron", "--json").stdout)[
 
 # ---- refused -----------------------------------------------------------------------------------------
 for words, pattern in (
-        (("--for", "slurm", "--launcher", "slurm"), "starts planner exec by itself"),
+        (("--for", "slurm", "--launcher", "slurm"), "starts all nodes by itself"),
+        (("--for", "llmc", "--launcher", "slurm"), "starts all nodes by itself"),
         (("--for", "megatron", "--launcher", "slurmm"), "did you mean slurm"),
         (("--for", "megatron", "--launcher", "slurm", "--image", "x"), "--image: expected --launcher jobset"),
         (("--for", "megatron", "--workdir", "/x"), "found no --launcher"),

@@ -65,26 +65,29 @@ bool says(const core::Result<Launch>& changed, const Launch& base, std::string_v
 void accepted(Plan& plan, Strategy& s, std::string_view framework) {
   s.tensor = 1;
   s.data = s.shard_group = 8;
-  s.sharding = framework == "megatron"     ? Sharding::zero1
+  s.sharding = framework == "megatron" || framework == "llmc" ? Sharding::zero1
                : framework == "torchtitan" ? Sharding::zero3
                                            : Sharding::zero2;
   plan.job.attention = "flash2";
 }
 
 constexpr const char* kTrain[] = {"megatron", "torchtitan", "deepspeed", "axolotl",
-                                  "llama_factory"};
+                                  "llama_factory", "llmc"};
+const char* model_of(std::string_view framework) {
+  return framework == "llmc" ? "gpt2-124m" : "llama3-8b";
+}
 
 }  // namespace
 
 TEST_CASE("no key of a strategy is lost on the way to a framework") {
   for (const char* framework : kTrain) {
-    const auto base = emitted("llama3-8b", framework, [&](Plan& plan, Strategy& s) {
+    const auto base = emitted(model_of(framework), framework, [&](Plan& plan, Strategy& s) {
       accepted(plan, s, framework);
     });
     if (!base.ok()) FAIL(core::to_text(base.problems()));
     for (const StrategyKey& key : strategy_keys()) {
       if (is_left(framework, key.name) || key.is_list()) continue;
-      const auto changed = emitted("llama3-8b", framework, [&](Plan& plan, Strategy& s) {
+      const auto changed = emitted(model_of(framework), framework, [&](Plan& plan, Strategy& s) {
         accepted(plan, s, framework);
         key.put(s, another(key, key.get(s)));
       });
@@ -117,7 +120,7 @@ TEST_CASE("no field of a job is lost on the way to a framework") {
   };
   for (const char* framework : kTrain) {
     const auto with = [&](const JobChange& one) {
-      return emitted("llama3-8b", framework, [&](Plan& plan, Strategy& s) {
+      return emitted(model_of(framework), framework, [&](Plan& plan, Strategy& s) {
         accepted(plan, s, framework);
         plan.job.framework = "generic";
         one.change(plan.job);
