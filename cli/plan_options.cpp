@@ -130,7 +130,8 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
                "a name of `planner models`, a config.json, its folder, or a model file");
   options.text("--model-like", p.model_like, "TYPE",
                "model_type as which a config.json of an unknown one is read: llama, mixtral");
-  options.text("--gpus", p.gpus, "N", "number of GPUs (1); 8xH100 also names the GPU, 8xH100+8xA100 several kinds");
+  options.text("--gpus", p.gpus, "N",
+               "number of GPUs (1); 8xH100 also names the GPU, 8xH100+8xA100 several kinds");
   options.text("--gpu", p.gpu, "PROFILE[,...]",
                "which GPU: H100, rtx4090 or a file; more of them are compared");
   add_node_options(options, p);

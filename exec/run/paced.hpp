@@ -18,8 +18,8 @@ struct Paced {
 // What paces the ranks of this plan. Between nodes a rank has its share of its node's network.
 LocalOptions paced_links(const Paced& paced, const planner::Plan& plan, int ranks);
 
-// Where the plan's machine has GPUs of several kinds: by rank, how many times as long as the fastest
-// kind's its kernels take, by what a matrix product does. Empty: ranks are alike.
+// Where the plan's machine has GPUs of several kinds: by rank, how many times as long as those of
+// the fastest kind its kernels take, by what a matrix product does. Empty: ranks are alike.
 std::vector<double> paced_kernels(const planner::Plan& plan, int ranks);
 
 // "1.00 GB/s, 50.0 us" or "the plan's", for records.

@@ -40,9 +40,10 @@ int checkpoint_level(const Strategy& s) {
 
 int settings(const Strategy& s) {
   const bool many = s.data_ranks() > 1;
-  return chunks_loss(s) + shares_unevenly(s) + reorders_mesh(s) + (many && s.bucket_bytes != defaults().bucket_bytes) +
-         (many && !s.overlap) + (s.context > 1 && s.context_method != ContextMethod::gather) +
-         s.tp_overlap + s.expert_overlap + (s.expert_dispatch != ExpertDispatch::all_to_all) +
+  return chunks_loss(s) + shares_unevenly(s) + reorders_mesh(s) +
+         (many && s.bucket_bytes != defaults().bucket_bytes) + (many && !s.overlap) +
+         (s.context > 1 && s.context_method != ContextMethod::gather) + s.tp_overlap +
+         s.expert_overlap + (s.expert_dispatch != ExpertDispatch::all_to_all) +
          (s.shard_group > 1 && s.shard_group < s.data_ranks());
 }
 

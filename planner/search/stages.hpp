@@ -49,8 +49,8 @@ struct StageLimits {
 // memory. Of equals: equal layers as even as can be, with fewer at the ends; unequal ones the
 // division of the earliest boundaries. REQUIRES: 1 <= stages <= count(); repeat > 1 of one layer.
 // Where layers differ, no stage keeps more micro-batches than the one before it.
-// Equal layers: O(p log(L p)); others O(p L). Of stages with paces the longest time is least too, to
-// a part in 10^9, and neighbours that are alike are as even as memory lets them: O(L log).
+// Equal layers: O(p log(L p)); others O(p L). Of stages with paces the longest time is the least,
+// too, to a part in 10^9; neighbours that are alike are as even as memory lets them: O(L).
 std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
                                                 const StageLimits& limits);
 

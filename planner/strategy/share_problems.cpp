@@ -11,8 +11,8 @@ void add_share_problems(const Job& job, const Strategy& s, Failures& failures_) 
   const auto text = [](std::int64_t n) { return Phrase(n); };
   NEED(std::ssize(s.shares) == s.data, "shares",
        "micro-batches for each of " + text(s.data) + " data ranks", text(std::ssize(s.shares)));
-  NEED(std::ranges::all_of(s.shares, [](std::int64_t m) { return m >= 1 && m < 1 << 24; }), "shares",
-       "at least one micro-batch on each data rank", "fewer");
+  NEED(std::ranges::all_of(s.shares, [](std::int64_t m) { return m >= 1 && m < 1 << 24; }),
+       "shares", "at least one micro-batch on each data rank", "fewer");
   NEED(job.mode != Mode::inference, "shares", "auto for inference", "shares");
   NEED(s.sharding <= Sharding::zero1, "sharding", "none or zero1 with shares",
        Phrase(name(s.sharding)),

@@ -123,7 +123,8 @@ def min_gpus(
     progress: Progress = None,
     # model_type as which a config.json of an unknown one is read: llama, mixtral
     model_like: Value = None,
-    gpus: Value = None,  # number of GPUs (1); 8xH100 also names the GPU
+    # number of GPUs (1); 8xH100 also names the GPU, 8xH100+8xA100 several kinds
+    gpus: Value = None,
     gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
     node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
     gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
@@ -338,7 +339,8 @@ def import_(
     model: Value = None,  # a name of `planner models`, a config.json, its folder, or a model file
     # model_type as which a config.json of an unknown one is read: llama, mixtral
     model_like: Value = None,
-    gpus: Value = None,  # number of GPUs (1); 8xH100 also names the GPU
+    # number of GPUs (1); 8xH100 also names the GPU, 8xH100+8xA100 several kinds
+    gpus: Value = None,
     gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
     node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
     gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)
@@ -393,7 +395,8 @@ def explain(
     model: Value = None,  # a name of `planner models`, a config.json, its folder, or a model file
     # model_type as which a config.json of an unknown one is read: llama, mixtral
     model_like: Value = None,
-    gpus: Value = None,  # number of GPUs (1); 8xH100 also names the GPU
+    # number of GPUs (1); 8xH100 also names the GPU, 8xH100+8xA100 several kinds
+    gpus: Value = None,
     gpu: Value = None,  # which GPU: H100, rtx4090 or a file; more of them are compared
     node: Value = None,  # a machine that `planner gpus` lists (aws-p5, ...), or a file
     gpus_per_node: Value = None,  # GPUs in one machine (as its profile says)

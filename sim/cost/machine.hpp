@@ -73,7 +73,7 @@ struct Machine {
   core::BytesPerSecond host_memory{};  // of the host, for one of its GPUs while all use it
   std::optional<Fabric> fabric;      // GPUs: rings are NCCL's; empty: plain messages
   // GPUs of several kinds: this is the first one's. Null: all ranks are alike.
-  std::shared_ptr<const Mixed> mixed;
+  std::shared_ptr<const Mixed> mixed;  // machines are copied, and hold several of these
 };
 
 // What of a job its kernels depend on.

@@ -221,7 +221,8 @@ TEST_CASE("two kinds of GPUs are faster together than either alone") {
 }
 
 TEST_CASE("a model that has to be divided has more layers on the faster GPUs") {
-  const Plan plan = pinned_plan(on_h100_and_a100("gpt2-1.5b"), {"pipeline=2", "schedule=1f1b", "shares=auto"});
+  const Plan plan = pinned_plan(on_h100_and_a100("gpt2-1.5b"),
+                                {"pipeline=2", "schedule=1f1b", "shares=auto"});
   REQUIRE(plan.chosen);
   const std::vector<std::int64_t>& stages = plan.chosen->strategy.stages;
   REQUIRE(stages.size() == 2);
