@@ -240,6 +240,12 @@ struct Framework {
   // Mixtures. Host time of a pass through a product of experts. Nothing hides it: before, the host
   // waits for the counts of their rows.
   std::optional<core::Seconds> expert_submit;
+  // Bytes that each element of experts' results costs where their last bias is added by kernels of
+  // its own, in the forward and in the backward pass; absent: the product adds it.
+  std::optional<double> expert_bias_forward, expert_bias_backward;
+  // Where the inputs of a gate are clamped: traffic beside traffic_gated, as a ratio of the same.
+  // Absent: the gate's kernel clamps what it reads.
+  std::optional<double> traffic_clamp;
   std::optional<bool> divides_by_cost;     // pipelines: planner::stages_by_cost
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.
   std::optional<double> launch_blend;

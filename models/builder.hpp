@@ -201,7 +201,8 @@ TensorIndex expert_exchange(SegmentBuilder& b, const std::string& name, TensorIn
 TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
                           LinearShape shape, ParameterIndex weight, std::int64_t origins,
                           TensorRole role = TensorRole::activation,
-                          ParameterIndex bias = -1, std::int64_t bias_ways = 1);
+                          ParameterIndex bias = -1, std::int64_t bias_ways = 1,
+                          bool last = false);
 TensorIndex combine(SegmentBuilder& b, const std::string& name, TensorIndex x, Routing routing,
                     std::int64_t rows, std::int64_t n, std::int64_t chosen, bool weighs = true,
                     TensorIndex kept = kNoTensor);

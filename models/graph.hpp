@@ -134,6 +134,7 @@ struct Operator {
   double score_scale = 0;              // attention: 0: 1 / sqrt(head_dim)
   std::int64_t value_dim = 0;          // of a head's values; 0: head_dim
   Router router{};                     // top_k
+  bool adds_last_bias = false;         // expert_linear: it makes the experts' results, with a bias
   bool weighs = true;                  // combine: by the gates; else rows were weighed before
   double gamma_offset = 0;             // norms: added to gamma
   std::int64_t keys = 0;               // attention: rows of keys that exist, of all context ranks

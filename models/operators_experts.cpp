@@ -58,12 +58,14 @@ TensorIndex expert_exchange(SegmentBuilder& b, const std::string& name, TensorIn
 
 TensorIndex expert_linear(SegmentBuilder& b, const std::string& name, TensorIndex x,
                           LinearShape shape, ParameterIndex weight, std::int64_t origins,
-                          TensorRole role, ParameterIndex bias, std::int64_t bias_ways) {
+                          TensorRole role, ParameterIndex bias, std::int64_t bias_ways,
+                          bool last) {
   const TensorIndex y = b.tensor(name + ".out", role, shape.rows * shape.n);
   Operator op = shaped(name, OpKind::expert_linear, shape.rows, shape.n, shape.k);
   op.inputs = {x};
   op.outputs = {y};
   op.parameters = {weight};
+  op.adds_last_bias = last;
   if (bias >= 0) {
     op.parameters.push_back(bias);
     op.scale = static_cast<double>(bias_ways);  // ranks that divide its columns

@@ -74,6 +74,7 @@ double traffic_of(models::OpKind kind, int tensor, const Machine& machine) {
     case models::OpKind::softmax_sum:
       return machine.loss_traffic * (machine.gathers_logits ? tensor : 1);
     case models::OpKind::rope: return machine.rotary_traffic;
+    case models::OpKind::clamped_swiglu: return machine.gated_traffic + machine.clamp_traffic;
     default:
       return models::ops::is_gated(kind) ? machine.gated_traffic : machine.elementwise_traffic;
   }
@@ -214,8 +215,18 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
     time += memory_time(core::bytes_of(op.rows * samples_ * op.n * op.groups, stored), *machine_) *
             machine_->adapter_traffic;
   const bool routed = op.kind == models::OpKind::expert_linear;
+  if (routed) time += expert_bias_time(op, action);
   const core::Seconds waited = routed ? machine_->host.experts : core::Seconds{};
   return with_host(time, machine_->host.gemm, *machine_) + waited;
+}
+
+// Of the bias of what experts make, where kernels of its own add it.
+core::Seconds ActionCost::expert_bias_time(const models::Operator& op, const Action& action) const {
+  if (!op.adds_last_bias || action.kind == ActionKind::weight_gradient) return {};
+  const double bytes = action.kind == ActionKind::forward ? machine_->expert_bias_forward
+                                                          : machine_->expert_bias_backward;
+  const auto elements = static_cast<double>(op.rows * samples_ * op.n);
+  return memory_time(core::Bytes(std::llround(elements * bytes)), *machine_);
 }
 
 // The input is cast before the forward product, the gradient of the result before the first

@@ -69,6 +69,9 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.loss_traffic = f.traffic_loss;
   machine.rotary_traffic = f.traffic_rotary * compiled;
   machine.gated_traffic = f.traffic_gated * compiled;
+  machine.clamp_traffic = f.traffic_clamp.value_or(0);
+  machine.expert_bias_forward = f.expert_bias_forward.value_or(0);
+  machine.expert_bias_backward = f.expert_bias_backward.value_or(0);
   machine.adapter_traffic = f.traffic_adapter * compiled;
   machine.score_passes = softmax ? f.passes_softmax : unfused ? f.passes_unfused : 0;
   machine.unfused_passes = f.passes_unfused;

@@ -47,6 +47,8 @@ struct Machine {
   double launch_blend = 0;         // n of (gpu^n + host^n)^(1/n); 0: the longer of the two
   double elementwise_traffic = 1, norm_traffic = 1, loss_traffic = 1;
   double rotary_traffic = 1, gated_traffic = 1;
+  double clamp_traffic = 0;        // beside gated_traffic, where a gate's inputs are clamped
+  double expert_bias_forward = 0, expert_bias_backward = 0;  // hw_profiles::Framework
   double adapter_traffic = 0;      // passes over a LoRA adapter's result, in each direction
   double decode_traffic = 1;       // of decoding a matrix, over that of one kernel for all of it
   double score_passes = 0;         // over stored scores, both directions; 0: none are stored

@@ -5,72 +5,13 @@
 #include "hw_profiles/load.hpp"
 #include "sim/cost/nccl.hpp"
 #include "tests/catch.hpp"
-#include "tests/unit/cost/machine_for_tests.hpp"
+#include "tests/unit/cost/action_fixture.hpp"
 
 using namespace cost;
+using cost_test::Fixture;
 using core::DType;
 using program::Action;
 using program::ActionKind;
-
-namespace {
-
-// One rank of four, with one linear layer of 512 -> 1024 on 2 samples of 64 rows.
-struct Fixture {
-  program::Program program;
-  program::RankClass& rank;
-  Machine machine = round_machine();
-
-  Fixture() : rank(program.classes.emplace_back()) {
-    program.samples = 2;
-    program.mesh.data = 4;
-    models::Operator linear;
-    linear.kind = models::OpKind::linear;
-    linear.rows = 64;
-    linear.n = 1024;
-    linear.k = 512;
-    models::Operator norm;
-    norm.kind = models::OpKind::layer_norm;
-    norm.elements_forward = 2 * 64 * 512;
-    norm.parameter_elements = 1024;
-    rank.operators = {linear, norm};
-    add_buffer(program::Term::activations, DType::bf16, 2 * 64 * 512);
-    add_buffer(program::Term::weights, DType::f32, 1000);
-    add_buffer(program::Term::gradients, DType::bf16, 1000);
-    add_buffer(program::Term::optimizer, DType::f32, 1000);
-    program::Transfer all_reduce{.collective = program::Collective::all_reduce,
-                                 .algorithm = program::Algorithm::ring,
-                                 .what = program::Traffic::gradients,
-                                 .group = program::Group::data,
-                                 .wire_type = DType::bf16};
-    rank.transfers = {all_reduce};
-  }
-
-  void add_buffer(program::Term term, DType type, std::int64_t elements) {
-    program::View whole;
-    whole.buffer = static_cast<std::uint16_t>(rank.buffers.size());
-    program::Buffer buffer;
-    buffer.term = term;
-    buffer.type = type;
-    buffer.elements = {elements};
-    rank.buffers.push_back(buffer);
-    rank.views.push_back(whole);
-  }
-
-  Action action(ActionKind kind, std::uint16_t op, std::uint32_t first_arg, std::uint8_t args) {
-    Action a;
-    a.kind = kind;
-    a.op = op;
-    a.first_arg = first_arg;
-    a.arg_count = args;
-    return a;
-  }
-  double seconds(const Action& a, std::int64_t samples = 0, const program::Call& call = {}) {
-    const ActionCost cost(program, rank, machine, samples);
-    return core::to_seconds(cost(a, call)).value();
-  }
-};
-
-}  // namespace
 
 TEST_CASE("storage and fences take no time") {
   Fixture f;
@@ -355,28 +296,4 @@ TEST_CASE("over nodes a collective over activations waits for its hops") {
   CHECK(steps.value() == Approx(2 * (2e-6 + 2 * 4.7e-6) + 30e-6).epsilon(1e-6));
   f.machine.activation_waits = 2.5;
   CHECK(f.seconds(sum) == Approx(plain + 1.5 * steps.value()).epsilon(1e-6));
-}
-
-TEST_CASE("casts to 8 bits are of the rows that experts share, not of all rows for each") {
-  Fixture f;
-  f.machine.f8_gemms = true;
-  f.machine.f8_cast = 4;
-  models::Operator& op = f.rank.operators[0];
-  op.kind = models::OpKind::expert_linear;
-  op.groups = 8;
-  const Action product = f.action(ActionKind::forward, 0, 0, 1);
-  const double cast = f.seconds(product);
-  f.machine.f8_cast = 0;
-  // 64 x 2 rows of 512, 4 bytes each at 1 TB/s.
-  CHECK(cast - f.seconds(product) == Approx(64 * 2 * 512 * 4 / 1e12).epsilon(1e-3));
-}
-
-TEST_CASE("a product of experts waits for its host, whatever its kernel takes") {
-  Fixture f;
-  models::Operator& op = f.rank.operators[0];
-  const Action product = f.action(ActionKind::forward, 0, 0, 1);
-  f.machine.host.experts = core::Seconds{600e-6};
-  const double dense = f.seconds(product);
-  op.kind = models::OpKind::expert_linear;
-  CHECK(f.seconds(product) - dense == Approx(600e-6).epsilon(1e-3));
 }
