@@ -9,11 +9,12 @@ Json failing_kinds_json(const Goodput& g) {
   Json array = Json::array();
   for (std::size_t k = 0; k < g.model.parts.size(); ++k) {
     const engine::FailingParts& p = g.model.parts[k];
+    const bool repaired = g.model.spares && p.nodes > 0;
     array.push_back(Json::object({{"kind", p.kind},
                                   {"parts", p.parts},
                                   {"between_failures", p.between.value()},
                                   {"nodes_taken", p.nodes},
-                                  {"repair", p.nodes > 0 ? Json(p.repair.value()) : Json()},
+                                  {"repair", repaired ? Json(p.repair.value()) : Json()},
                                   {"failures", g.played.of_kind[k]}}));
   }
   return array;

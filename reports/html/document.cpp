@@ -89,6 +89,9 @@ void check_simulate(JsonReader& root) {
     numbers(point, {"copies", "gpus", "samples_per_second", "speed_up", "efficiency"});
   }
   if (auto loads = root.optional_object("link_loads")) check_loads(*loads);
+  if (auto variation = root.optional_object("variation"))
+    numbers(*variation, {"steps", "slowed_steps", "slow_ranks", "mean", "p50", "p95", "p99",
+                         "least", "most"});
   if (auto goodput = root.optional_object("goodput")) check_goodput(*goodput);
 }
 

@@ -1,4 +1,4 @@
-// The goodput of simulate/1.
+// What varies in simulate/1: steps, and the goodput of a job with failures.
 #include <fmt/format.h>
 
 #include "reports/goodput_text.hpp"
@@ -72,6 +72,25 @@ PageTable failing_table(const Document& d) {
 }
 
 }  // namespace
+
+Section variation_section(const Document& d) {
+  PageTable table{"Steps with slow ranks and links", {{"what", false}, {"step"}}, {}, false};
+  const std::pair<const char*, const char*> rows[] = {{"without them", "/time/step"},
+                                                      {"mean", "/variation/mean"},
+                                                      {"p50", "/variation/p50"},
+                                                      {"p95", "/variation/p95"},
+                                                      {"p99", "/variation/p99"},
+                                                      {"shortest", "/variation/least"},
+                                                      {"longest", "/variation/most"}};
+  for (const auto& [what, pointer] : rows)
+    table.rows.push_back({words(what), cell(d, pointer, Unit::seconds)});
+  return {"Steps that vary",
+          {Text{fmt::format("{} of {} seeded steps had a slow rank or link.",
+                            cell(d, "/variation/slowed_steps", Unit::count).text,
+                            cell(d, "/variation/steps", Unit::count).text),
+                TextKind::lead},
+           std::move(table)}};
+}
 
 Section goodput_section(const Document& d) {
   Section section{"Failures and goodput", {job_table(d)}};

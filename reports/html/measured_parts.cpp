@@ -95,6 +95,7 @@ Part simulate_part(const Document& d) {
   part.sections.push_back(streams_section(d));
   if (count_at(d, "/scaling") > 0)
     part.sections.push_back(scaling_section(scaling_of(d), &d));
+  if (d.root.find("variation") != nullptr) part.sections.push_back(variation_section(d));
   if (d.root.find("goodput") != nullptr) part.sections.push_back(goodput_section(d));
   return part;
 }

@@ -320,6 +320,7 @@ constexpr SectionMaker kSections[] = {
     {changes_section, true},
     {time_section, true, true},
     {candidates_section, true, true},
+    {[](const Context& c) { return core::Result<Section>(robust_section(c.d)); }, true, true},
     {[](const Context& c) { return communication_section(c.d, c.runs); }, true},
     {[](const Context& c) { return plan_scaling_section(c.d, c.progress); }, true},
     {[](const Context& c) { return checkpoint_section(c.d, c.progress); }, true},

@@ -28,6 +28,8 @@ std::string question_text(const planner::Plan& plan);
 
 // The parts of the chosen strategy, each with what it means. REQUIRES: there is one.
 PageTable strategy_in_words(const planner::Plan& plan);
+// What slow ranks and links make of the candidates; no blocks where nobody asked (--robust).
+Section robust_section(const Document& d);
 // How operators are divided over ranks; no blocks where they are not. REQUIRES: a chosen candidate.
 core::Result<Section> splits_section(const planner::Plan& plan);
 // The other words on a plan's page.

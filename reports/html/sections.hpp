@@ -27,6 +27,8 @@ core::Result<Part> plan_part(const Document& plan, const std::vector<const Docum
 Part simulate_part(const Document& simulation);
 // Of a simulation over shared links: how busy they are, layer by layer of the network.
 Section links_section(const Document& simulation);
+// Of a simulation in which ranks or links are slow at random: how long its steps are.
+Section variation_section(const Document& simulation);
 // Of a simulation with failures: goodput, by rule and by simulation.
 Section goodput_section(const Document& simulation);
 Part run_part(const Document& run);

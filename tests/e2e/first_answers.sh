@@ -47,6 +47,14 @@ grep -q 'nothing pinned, the best is' own.txt || complain "no free answer: $(hea
 "$planner" --model llama3-70b --gpus 64xH100 --max-risk 100% --simpler-within 0 >bold.txt
 grep -q 'within the 100 % cap' bold.txt || complain "no word of another cap: $(head -n 6 bold.txt)"
 answers 2 'write 5% or 0.05' "$planner" --model gpt2-124m --gpus 1 --max-risk much
+for wrong in much stragglers=1% stragglers=1%x0.5 links=1%x2 quantile=0.9 stragglers=2x2 \
+  stragglers=1%x1.2,quantile=0 stragglers=1%x1.2,stragglers=2%x1.2 stragglers=1%x1.2,seed=1; do
+  answers 2 'write --robust stragglers=' "$planner" --model gpt2-124m --gpus 2 --robust "$wrong"
+done
+answers 0 '' "$planner" --model gpt2-124m --gpus 16xH100 --robust stragglers=1%x1.2,links=1%x0.5
+for words in 'seeded scenarios' 'One rank 20.0 % slower: step' "One rank's link at 50.0 %"; do
+  if ! tr -s ' \n' ' ' <out.txt | grep -q "$words"; then complain "no '$words'"; fi
+done
 answers 2 'write 5% or 0.05' "$planner" --model gpt2-124m --gpus 1 --max-risk 500%
 if [[ $failures -gt 0 ]]; then exit 1; fi
 printf 'first answers: within a screen and within the cap\n'
