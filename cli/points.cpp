@@ -100,8 +100,8 @@ core::Result<Subject> plan_point(PlanOptions options, bool hosts,
   request.gpu_given = true;  // no other machine is asked about
   const core::Result<planner::Plan> plan = planner::make_plan(request);
   if (!plan.ok()) return plan.problems();
-  const std::string label = label_of(plan->gpus, plan->profile.gpu.id, plan->job.global_batch,
-                                     plan->job.seq_len, settings);
+  const std::string label = label_of(plan->gpus, reports::gpu_label(plan->profile, plan->gpus),
+                                     plan->job.global_batch, plan->job.seq_len, settings);
   if (contenders != nullptr)
     for (Subject& s : reports::contenders_of(*plan, label)) contenders->push_back(std::move(s));
   Subject s = reports::chosen_of(*plan, label);
@@ -116,7 +116,7 @@ Subject refused_point(const PlanOptions& options, const core::Problems& problems
   const planner::Request& r = requests->front();
   Subject s;
   s.model = r.model.name;
-  s.gpu = r.profile.gpu.id;
+  s.gpu = reports::gpu_label(r.profile, r.gpus);
   s.gpus = r.gpus;
   s.seq_len =
       r.job.seq_len > 0 ? r.job.seq_len : planner::default_seq_len(r.model, r.job);

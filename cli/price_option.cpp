@@ -8,6 +8,7 @@
 #include "hw_profiles/mixed.hpp"
 #include "hw_profiles/names.hpp"
 #include "reports/price_text.hpp"
+#include "reports/subjects_comparison.hpp"
 
 namespace cli {
 namespace {
@@ -47,7 +48,8 @@ std::optional<cost::Dollars> token_price_of(const planner::Plan& plan) {
 std::string comparison_text(const std::vector<planner::Plan>& plans) {
   std::string text;
   for (const planner::Plan& plan : plans)
-    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", plan.profile.gpu.id,
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ",
+                        reports::gpu_label(plan.profile, plan.gpus),
                         plan.chosen ? reports::rent_text(plan, *plan.chosen)
                                     : std::string("does not fit"));
   return text;

@@ -8,6 +8,7 @@
 
 #include "core/untrusted.hpp"
 #include "core/parse_units.hpp"
+#include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/candidate_json.hpp"
 #include "reports/fields.hpp"
 #include "reports/other_hardware.hpp"
@@ -90,7 +91,7 @@ Subject subject_of(const planner::Plan& plan, std::string label) {
   Subject s;
   s.label = std::move(label);
   s.model = plan.model.name;
-  s.gpu = plan.profile.gpu.id;
+  s.gpu = gpu_label(plan.profile, plan.gpus);
   s.gpus = plan.gpus;
   s.seq_len = plan.job.seq_len;
   s.global_batch = plan.job.global_batch;
@@ -205,11 +206,15 @@ std::string figure_text(const Value& value, FigureUnit unit) {
   return "";
 }
 
+std::string gpu_label(const hw_profiles::Profile& profile, std::int64_t gpus) {
+  return profile.others.empty() ? profile.gpu.id : hw_profiles::gpus_text(profile, gpus);
+}
+
 Subject chosen_of(const planner::Plan& plan, std::string label) {
   Subject s = subject_of(plan, std::move(label));
   s.candidate = plan.chosen;
   s.training = plan.training;
-  set_price(s, plan.profile.gpu, price_text(plan.profile));
+  set_price(s, hw_profiles::mean_gpu(plan.profile, plan.gpus), price_text(plan.profile));
   if (plan.chosen || plan.rejected.empty()) return s;
   // A lack of memory says more than a number that does not divide.
   const auto memory = std::ranges::find(plan.rejected, "memory", &planner::Rejection::limit);

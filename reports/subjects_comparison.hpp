@@ -36,6 +36,8 @@ std::string summary_text(const Subject& subject);
 
 // The chosen candidate; every candidate that the plan holds; the other machines.
 Subject chosen_of(const planner::Plan& plan, std::string label);
+// What tables call the GPUs of a machine: the id of one kind, or all kinds with how many of each.
+std::string gpu_label(const hw_profiles::Profile& profile, std::int64_t gpus);
 std::vector<Subject> candidates_of(const planner::Plan& plan);
 std::vector<Subject> machines_of(const planner::Plan& plan);
 // As predicted, with what was measured.

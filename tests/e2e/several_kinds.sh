@@ -34,5 +34,7 @@ grep -q '"emulated_links": true' paced.json || fail 'paced ranks are not said to
 works "$planner" report plan.json run.json --out page.html
 grep -q '2 x GeForce RTX 4090 + 2 x GeForce RTX 3090' page.html || fail 'the page names other GPUs'
 works "$planner" explain strategy.shares --plan plan.json
+works "$planner" sweep --model gpt2-124m --gpus 2xrtx4090+2xrtx3090 --seq 256
+grep -q '2 x rtx4090 + 2 x rtx3090' out.txt || fail "a sweep names other GPUs: $(cat out.txt)"
 ends 2 'equally many' "$planner" emit plan.json --for megatron
 printf 'several kinds of GPUs: planned, run, compared\n'
