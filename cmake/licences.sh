@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts the licence of each shared library of a folder beside the documents, as the package has it that
-# the library came from. usage: licences.sh LIBRARIES_FOLDER TARGET_FOLDER
+# Copies the licence of each shared library of a folder into the folder of documents. The licence is the
+# one in the package that the library came from. usage: licences.sh LIBRARIES_FOLDER TARGET_FOLDER
 set -euo pipefail
 shopt -s nullglob
 mkdir -p "$2"

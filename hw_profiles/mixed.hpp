@@ -24,7 +24,7 @@ struct CountedProfile {
 
 // One profile of all kinds. stated_per_node: the GPUs of a machine were asked for. source: where
 // the figures that follow from the mixture come from, as "--gpus 8xH100+8xA100". Problems: machines
-// of different sizes, GPUs beside what is none. REQUIRES: kinds.
+// of different sizes; GPUs together with hosts. REQUIRES: kinds.
 core::Result<Profile> mixed(std::vector<CountedProfile> kinds, bool stated_per_node,
                             std::string_view source);
 

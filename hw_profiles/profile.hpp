@@ -243,7 +243,7 @@ struct Framework {
   // Bytes that each element of experts' results costs where their last bias is added by kernels of
   // its own, in the forward and in the backward pass; absent: the product adds it.
   std::optional<double> expert_bias_forward, expert_bias_backward;
-  // Where the inputs of a gate are clamped: traffic beside traffic_gated, as a ratio of the same.
+  // Where kernels of their own clamp the inputs of a gate: their traffic, added to traffic_gated.
   // Absent: the gate's kernel clamps what it reads.
   std::optional<double> traffic_clamp;
   std::optional<bool> divides_by_cost;     // pipelines: planner::stages_by_cost

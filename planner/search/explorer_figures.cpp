@@ -85,14 +85,15 @@ bool Explorer::share(std::uint32_t index) {
   const std::vector<std::int64_t> ranks = data_ranks_of_kinds(q, s);
   const std::int64_t few = s.grad_accum, more = 2 * few;
   std::vector<Pace> paces;
+  evaluator_.at(s.micro_batch, few);
+  for (std::size_t k = 0; k < ranks.size(); ++k)
+    paces.push_back({ranks[k], evaluator_.of_kind(k).step, {}});
+  evaluator_.at(s.micro_batch, more);
   for (std::size_t k = 0; k < ranks.size(); ++k) {
-    evaluator_.at(s.micro_batch, few);
-    const core::Seconds short_step = evaluator_.of_kind(k).step;
-    evaluator_.at(s.micro_batch, more);
-    const core::Seconds each =
-        (evaluator_.of_kind(k).step - short_step) / static_cast<double>(more - few);
-    if (each.value() <= 0) return false;
-    paces.push_back({ranks[k], short_step - each * static_cast<double>(few), each});
+    Pace& pace = paces[k];
+    pace.each = (evaluator_.of_kind(k).step - pace.fixed) / static_cast<double>(more - few);
+    if (pace.each.value() <= 0) return false;
+    pace.fixed = pace.fixed - pace.each * static_cast<double>(few);
   }
   const std::vector<std::int64_t> shares = best_shares(paces, s.grad_accum * s.data);
   const bool differ = !shares.empty() && std::ranges::max(shares) > std::ranges::min(shares);

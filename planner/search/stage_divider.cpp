@@ -5,6 +5,7 @@
 #include "core/check.hpp"
 #include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/communicators.hpp"
+#include "planner/evaluate/stage_kinds.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/strategy/schedules.hpp"
 #include "sim/cost/kernel.hpp"
@@ -165,14 +166,9 @@ std::vector<StagePace> StageDivider::paces(const CostsKey& key, const Strategy& 
     for (const StageLoad& layer : costs.loads.layers) time += static_cast<double>(layer.time);
     slowness.push_back(time);
   }
-  const std::int64_t stride = stride_of(s, Degree::pipeline);
-  const bool outermost = stride * s.pipeline == question_->gpus;
   std::vector<StagePace> all;
   for (std::int64_t r = 0; r < s.pipeline; ++r) {
-    const std::int64_t first = outermost ? r * stride : 0;
-    const std::int64_t last = outermost ? first + stride : question_->gpus;
-    const std::size_t kind =
-        cost::kinds_of_ranks(*question_->machine.mixed, first, last).slowest;
+    const std::size_t kind = kinds_of_stage(*question_, s, r).slowest;
     all.push_back({slowness[kind] / slowness.front(), bytes_for_stage(kinds_[kind].profile, s)});
   }
   return all;

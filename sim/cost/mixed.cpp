@@ -27,12 +27,13 @@ Mixed make_mixed(std::vector<int> first_rank, std::vector<Machine> kinds, Machin
   return mixed;
 }
 
+static std::size_t kind_in(const Mixed& mixed, std::int64_t rank) {
+  return static_cast<std::size_t>(std::ranges::upper_bound(mixed.first_rank, rank) -
+                                  mixed.first_rank.begin()) - 1;
+}
+
 KindsOfRanks kinds_of_ranks(const Mixed& mixed, std::int64_t first, std::int64_t last) {
-  const auto kind_of = [&](std::int64_t rank) {
-    return static_cast<std::size_t>(std::ranges::upper_bound(mixed.first_rank, rank) -
-                                    mixed.first_rank.begin()) - 1;
-  };
-  const std::size_t from = kind_of(first), to = kind_of(last - 1);
+  const std::size_t from = kind_in(mixed, first), to = kind_in(mixed, last - 1);
   KindsOfRanks found{from, from, to};
   for (std::size_t k = from + 1; k <= to; ++k)
     if (product_rate(mixed.kinds[k]) < product_rate(mixed.kinds[found.slowest])) found.slowest = k;
@@ -40,9 +41,7 @@ KindsOfRanks kinds_of_ranks(const Mixed& mixed, std::int64_t first, std::int64_t
 }
 
 std::size_t kind_of_rank(const Machine& machine, int rank) {
-  if (!machine.mixed) return 0;
-  const std::vector<int>& first = machine.mixed->first_rank;
-  return static_cast<std::size_t>(std::ranges::upper_bound(first, rank) - first.begin()) - 1;
+  return machine.mixed ? kind_in(*machine.mixed, rank) : 0;
 }
 
 const Machine& machine_of_rank(const Machine& machine, int rank) {

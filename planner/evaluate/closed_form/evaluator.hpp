@@ -92,8 +92,6 @@ class Evaluator {
   const hw_profiles::Profile& profile_of(std::size_t column) const;
   // Of a kind of GPU: with its own links, or those between kinds.
   std::size_t column_of(std::size_t kind, bool apart) const;
-  // The GPUs of a stage's ranks. REQUIRES: GPUs of several kinds.
-  cost::KindsOfRanks kinds_of_stage(std::int64_t stage) const;
   // Whose figures a stage takes; 0 where all GPUs are alike.
   std::size_t column_of_stage(std::int64_t stage) const;
   void add_whole(AtMicroBatch& at) const;

@@ -5,6 +5,7 @@
 #include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/closed_form/evaluator.hpp"
 #include "planner/evaluate/schedule_algebra.hpp"
+#include "planner/evaluate/stage_kinds.hpp"
 
 namespace planner::closed_form {
 
@@ -28,17 +29,9 @@ const hw_profiles::Profile& Evaluator::profile_of(std::size_t column) const {
   return hw_profiles::profile_of_kind(questions_.front().profile, column % mixed_->kinds.size());
 }
 
-cost::KindsOfRanks Evaluator::kinds_of_stage(std::int64_t stage) const {
-  const std::int64_t gpus = questions_.front().gpus;
-  const std::int64_t stride = stride_of(strategy_, Degree::pipeline);
-  const bool outermost = stride * strategy_.pipeline == gpus;
-  return outermost ? cost::kinds_of_ranks(*mixed_, stage * stride, (stage + 1) * stride)
-                   : cost::kinds_of_ranks(*mixed_, 0, gpus);
-}
-
 std::size_t Evaluator::column_of_stage(std::int64_t stage) const {
   if (mixed_ == nullptr) return 0;
-  const cost::KindsOfRanks kinds = kinds_of_stage(stage);
+  const cost::KindsOfRanks kinds = planner::kinds_of_stage(questions_.front(), strategy_, stage);
   return column_of(kinds.slowest, kinds.first != kinds.last);
 }
 
@@ -57,7 +50,8 @@ std::int64_t Evaluator::scaled(std::int64_t held, const Role& role, std::size_t 
   const std::size_t many = mixed_->kinds.size();
   std::size_t first = column % many, last = first;
   if (column == kWhole) {
-    const cost::KindsOfRanks kinds = kinds_of_stage(role.stage);
+    const cost::KindsOfRanks kinds =
+        planner::kinds_of_stage(questions_.front(), strategy_, role.stage);
     first = kinds.first, last = kinds.last;
   }
   const auto usable = [](const hw_profiles::Profile& p) {
