@@ -94,7 +94,8 @@ void Work::begin() {
 
 bool Work::is_over() {
   if (aborted()) return true;
-  if (is_held()) return false;
+  held_ = is_held();
+  if (held_) return false;
   for (std::size_t i = 0; i < parts_.size(); ++i)
     if (!has_come(i)) return false;
   return claims_agree();
@@ -112,7 +113,7 @@ void Work::finish() {
 std::uint64_t Work::board_now() const { return comm_->board->changes(); }
 
 void Work::stuck(std::uint64_t then) {
-  if (is_held()) return;
+  if (held_) return;
   comm_->board->stuck(then, text());
   const std::string circle = comm_->board->circle();
   if (!circle.empty()) fail(kInternalError, "every rank waits for another: " + circle);

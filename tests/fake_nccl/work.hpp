@@ -53,6 +53,7 @@ class Work {
   std::vector<Part> parts_;
   std::vector<std::string> names_;     // of files, by part
   std::int64_t call_;
+  bool held_ = false;                  // when it was last asked: a test may let it go at any moment
 };
 
 }  // namespace fake_nccl
