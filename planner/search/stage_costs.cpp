@@ -141,12 +141,8 @@ StageCosts costs_of_kinds(const Question& q, const models::ModelGraph& graph, co
     of.loads.working = std::max(of.loads.working, costs.loads.working);
     costs = std::move(of);
   }
-  costs.loads.layers.clear();
-  costs.forward.clear();
-  for (const int kind : graph.layer_template) {
-    costs.loads.layers.push_back(layers[static_cast<std::size_t>(kind)]);
-    costs.forward.push_back(forward[static_cast<std::size_t>(kind)]);
-  }
+  costs.loads.layers = std::move(layers);
+  costs.forward = std::move(forward);
   return costs;
 }
 
@@ -177,15 +173,21 @@ StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const St
                           micro_batch);
   };
   // Two layers stand for any number of equal ones.
-  StageCosts costs = !varies ? of_first(std::min<std::ptrdiff_t>(all, 2))
-                     : models::is_transformer(graph.spec.family) && all > 2
-                         ? costs_of_kinds(q, graph, s, micro_batch, probes)
-                         : of_first(all);
+  const bool by_kind = varies && models::is_transformer(graph.spec.family) && all > 2;
+  StageCosts costs = !varies    ? of_first(std::min<std::ptrdiff_t>(all, 2))
+                     : by_kind ? costs_of_kinds(q, graph, s, micro_batch, probes)
+                               : of_first(all);
   std::vector<HeldParameters> of_template;
   for (const models::Segment& layer : graph.templates) of_template.push_back(held(q, layer));
+  if (by_kind) {
+    costs.layers = std::move(of_template);
+    costs.entries = graph.layer_template;
+    return costs;
+  }
   for (const int t : graph.layer_template) {
-    if (!varies && !costs.layers.empty()) break;
+    if (varies) costs.entries.push_back(static_cast<int>(std::ssize(costs.layers)));
     costs.layers.push_back(of_template[static_cast<std::size_t>(t)]);
+    if (!varies) break;
   }
   if (!varies) {
     costs.loads.layers = {costs.loads.layers.back()};

@@ -21,10 +21,12 @@ struct HeldParameters {
 
 // Without the parameters' state and recomputation.
 struct StageCosts {
+  // Layers that are alike have one entry in loads.layers, `layers` and `forward`: the same one.
   StageLoads loads;
   std::vector<HeldParameters> layers;
   HeldParameters embeddings, head;
-  std::vector<std::int64_t> forward;   // picoseconds of the forward pass, by layer
+  std::vector<std::int64_t> forward;   // picoseconds of the forward pass
+  std::vector<int> entries;            // of each layer; empty: all have the first
   std::int64_t boundary = 0;           // bytes of the largest boundary tensor
 };
 

@@ -16,13 +16,28 @@ namespace {
 
 constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
 
+std::int64_t count_of(const StageCosts& costs) {
+  return costs.entries.empty() ? costs.loads.count() : std::ssize(costs.entries);
+}
+
+// A load for each layer, from one for each entry.
+StageLoads by_layer(StageLoads loads, const StageCosts& costs) {
+  if (costs.entries.empty()) return loads;
+  std::vector<StageLoad> layers;
+  layers.reserve(costs.entries.size());
+  for (const int entry : costs.entries)
+    layers.push_back(loads.layers[static_cast<std::size_t>(entry)]);
+  loads.layers = std::move(layers);
+  return loads;
+}
+
 // every_k keeps each k-th layer's input and runs the layers between again, k at a time, or one
 // layer in k alone, and first_k some layers of each chunk: each layer its mean share. memory_poor
 // keeps nothing and runs them ever again: its proportions are those of every_k.
 StageLoads recomputed(const StageCosts& costs, const Strategy& s, const stage::Policy& policy) {
   StageLoads loads = costs.loads;
   const std::int64_t chunks = s.pipeline * s.virtual_stages;
-  const std::int64_t chunk = std::max<std::int64_t>(1, loads.count() / chunks);
+  const std::int64_t chunk = std::max<std::int64_t>(1, count_of(costs) / chunks);
   const auto [again, every, together] = stage::layers_again(policy, s, chunk);
   if (again == 0) return loads;
   const std::int64_t kept = every - again;
@@ -163,7 +178,8 @@ std::vector<StagePace> StageDivider::paces(const CostsKey& key, const Strategy& 
     std::vector<StageProbe> probes;
     const StageCosts costs = costs_of(kinds_[k], graph, s, std::get<2>(key), probes);
     double time = 0;
-    for (const StageLoad& layer : costs.loads.layers) time += static_cast<double>(layer.time);
+    for (const StageLoad& layer : by_layer(costs.loads, costs).layers)
+      time += static_cast<double>(layer.time);
     slowness.push_back(time);
   }
   std::vector<StagePace> all;
@@ -189,13 +205,14 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
     known = costs_.emplace(key, costs_of(*question_, graph, s, samples, probes_[at_any])).first;
   StageLoads loads = recomputed(known->second, s, policy_of(*question_));
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
-  if (in_v(s.schedule)) return folded(std::move(loads), s.pipeline);
+  if (in_v(s.schedule)) return folded(by_layer(std::move(loads), known->second), s.pipeline);
   // Of unequal layers the update counts, which follows the step's micro-batches and the sharding.
   if (!kinds_.empty()) {
     scale(loads, samples, s.micro_batch);
     add_state(known->second, s, loads);
     StageLimits limits = limits_of(*question_, s, false);
     limits.paces = paces(key, s, graph);
+    loads = by_layer(std::move(loads), known->second);
     if (auto within = divide(loads, limits)) return *within;
     for (StagePace& pace : limits.paces) pace.bytes = INT64_MAX;
     return *divide(loads, limits);
@@ -203,9 +220,11 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline, s.virtual_stages,
                         equal ? 0 : s.grad_accum, equal ? 0 : update_parts(s)};
   std::vector<std::int64_t>& fastest = fastest_[kept];
-  if (fastest.empty()) fastest = *divide(loads, StageLimits{.stages = s.pipeline});
+  if (fastest.empty())
+    fastest = *divide(by_layer(loads, known->second), StageLimits{.stages = s.pipeline});
   scale(loads, samples, s.micro_batch);
   add_state(known->second, s, loads);
+  loads = by_layer(std::move(loads), known->second);
   const StageLimits limits = limits_of(*question_, s, equal);
   if (fits(loads, limits, fastest)) return fastest;
   return divide(loads, limits).value_or(fastest);

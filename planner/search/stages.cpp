@@ -2,147 +2,17 @@
 
 #include <algorithm>
 #include <functional>
-#include <tuple>
-#include <utility>
 
 #include "core/check.hpp"
 #include "models/layer_kinds.hpp"
 #include "planner/search/paced_stages.hpp"
+#include "planner/search/stage_sums.hpp"
+#include "planner/search/unequal_stages.hpp"
 
 namespace planner {
 namespace {
 
 constexpr std::int64_t kNoTime = INT64_MAX;
-
-// Sums over layers [0, l).
-class Sums {
- public:
-  explicit Sums(const StageLoads& loads) : loads_(loads) {
-    if (loads.repeat > 1) return;
-    sums_.reserve(loads.layers.size() + 1);
-    sums_.push_back({});
-    for (const StageLoad& layer : loads.layers) {
-      const StageLoad& last = sums_.back();
-      sums_.push_back({last.time + layer.time, last.state + layer.state, last.kept + layer.kept});
-    }
-  }
-
-  // Layers [first, last) as stage r of p.
-  StageLoad stage(std::size_t first, std::size_t last, std::int64_t r, std::int64_t p) const {
-    StageLoad s = between(first, last);
-    if (r == 0) s = plus(s, loads_.embeddings);
-    if (r + 1 == p) s = plus(s, loads_.head);
-    return s;
-  }
-
-  // Its time alone. REQUIRES: layers that are stated one by one.
-  std::int64_t time(std::size_t first, std::size_t last, std::int64_t r, std::int64_t p) const {
-    return sums_[last].time - sums_[first].time + (r == 0 ? loads_.embeddings.time : 0) +
-           (r + 1 == p ? loads_.head.time : 0);
-  }
-
- private:
-  StageLoad between(std::size_t first, std::size_t last) const {
-    if (loads_.repeat > 1) {
-      const auto n = static_cast<std::int64_t>(last - first);
-      const StageLoad& one = loads_.layers.front();
-      return {n * one.time, n * one.state, n * one.kept};
-    }
-    return {sums_[last].time - sums_[first].time, sums_[last].state - sums_[first].state,
-            sums_[last].kept - sums_[first].kept};
-  }
-  static StageLoad plus(const StageLoad& a, const StageLoad& b) {
-    return {a.time + b.time, a.state + b.state, a.kept + b.kept};
-  }
-
-  const StageLoads& loads_;
-  std::vector<StageLoad> sums_;
-};
-
-std::int64_t in_flight(const StageLimits& limits, std::int64_t r) {
-  return limits.in_flight.empty() ? 1 : limits.in_flight[static_cast<std::size_t>(r)];
-}
-
-// In doubles: a deep pipeline's bytes on one stage may pass 2^63.
-bool holds(const StageLoad& s, std::int64_t working, const StageLimits& limits, std::int64_t r) {
-  const double bytes = static_cast<double>(s.state) + static_cast<double>(working) +
-                       static_cast<double>(s.kept) * static_cast<double>(in_flight(limits, r));
-  const std::int64_t most = limits.paces.empty()
-                                ? limits.bytes
-                                : limits.paces[static_cast<std::size_t>(r)].bytes;
-  return bytes <= static_cast<double>(most);
-}
-
-// The first layer of the last of r stages that hold the first l layers: of the least longest time,
-// the earliest. `before` is the least longest time of r - 1 stages, by layers. It does not fall
-// with more layers, and a stage's own time does not grow with a later first layer, so that the best
-// lies where they meet. from: the earliest whose stage fits. low: where they met for fewer layers,
-// before which they do not meet for more; is set.
-std::pair<std::int64_t, std::size_t> earliest_best(const std::vector<std::int64_t>& before,
-                                                   std::size_t from, std::size_t l,
-                                                   std::size_t& low, const auto& time_of) {
-  low = std::max(low, from);
-  while (low < l && before[low] < time_of(low)) ++low;
-  const std::int64_t later = low < l ? before[low] : kNoTime;
-  if (low == from || later < time_of(low - 1)) return {later, low};
-  const std::int64_t own = time_of(low - 1);
-  std::size_t first = low - 1;         // stages of layers without time are as long
-  while (first > from && time_of(first - 1) == own) --first;
-  return {own, first};
-}
-
-// False where no division holds in memory. Every stage takes as many layers as it can hold: no
-// division has more of them on its first stages. Where a stage can hold not even its next layer,
-// those before might have left it others. O(L).
-bool may_hold(const StageLoads& loads, const StageLimits& limits, const Sums& sums) {
-  const std::int64_t p = limits.stages;
-  std::size_t taken = 0;
-  for (std::int64_t r = 0; r < p; ++r) {
-    const std::size_t first = taken;
-    const std::size_t most = loads.layers.size() - static_cast<std::size_t>(p - r - 1);
-    while (taken < most && holds(sums.stage(first, taken + 1, r, p), loads.working, limits, r))
-      ++taken;
-    if (taken == first) return true;
-  }
-  return taken == loads.layers.size();
-}
-
-// longest[r][l]: least longest time of the first l layers on the first r stages. What it says of
-// `before` holds where later stages keep no more micro-batches than earlier ones: a stage may then
-// be cut in two, and those behind move on. REQUIRES: that.
-std::optional<std::vector<std::int64_t>> divide_unequal(const StageLoads& loads,
-                                                        const StageLimits& limits) {
-  const Sums sums(loads);
-  const bool limited = limits.bytes < INT64_MAX;
-  if (limited && !may_hold(loads, limits, sums)) return std::nullopt;
-  const auto p = static_cast<std::size_t>(limits.stages), count = loads.layers.size();
-  std::vector<std::int64_t> before(count + 1, kNoTime), longest;
-  std::vector<std::vector<std::size_t>> from(p + 1, std::vector<std::size_t>(count + 1, 0));
-  before[0] = 0;
-  for (std::size_t r = 1; r <= p; ++r) {
-    const auto index = static_cast<std::int64_t>(r) - 1;
-    longest.assign(count + 1, kNoTime);
-    std::size_t fits = r - 1;          // the earliest first layer whose stage holds in memory
-    std::size_t met = fits;
-    for (std::size_t l = r == p ? count : r; l + (p - r) <= count; ++l) {
-      const auto stage = [&](std::size_t first) {
-        return sums.stage(first, l, index, limits.stages);
-      };
-      while (limited && fits < l && !holds(stage(fits), loads.working, limits, index)) ++fits;
-      if (fits == l) continue;
-      const auto time_of = [&](std::size_t first) {
-        return sums.time(first, l, index, limits.stages);
-      };
-      std::tie(longest[l], from[r][l]) = earliest_best(before, fits, l, met, time_of);
-    }
-    std::swap(before, longest);
-  }
-  if (before[count] == kNoTime) return std::nullopt;
-  std::vector<std::int64_t> stages(p);
-  for (std::size_t r = p, l = count; r > 0; l = from[r--][l])
-    stages[r - 1] = static_cast<std::int64_t>(l - from[r][l]);
-  return stages;
-}
 
 // Equal layers: how many a stage holds in a time, or in its memory, is a quotient. Stages that are
 // alike (most between the ends) are counted together.
@@ -270,7 +140,7 @@ std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
 }
 
 std::int64_t longest_time(const StageLoads& loads, const std::vector<std::int64_t>& stages) {
-  const Sums sums(loads);
+  const StageSums sums(loads);
   std::int64_t longest = 0;
   std::size_t first = 0;
   for (std::size_t r = 0; r < stages.size(); ++r) {
@@ -284,7 +154,7 @@ std::int64_t longest_time(const StageLoads& loads, const std::vector<std::int64_
 
 bool fits(const StageLoads& loads, const StageLimits& limits,
           const std::vector<std::int64_t>& stages) {
-  const Sums sums(loads);
+  const StageSums sums(loads);
   std::size_t first = 0;
   for (std::int64_t r = 0; r < std::ssize(stages); ++r) {
     const auto at = static_cast<std::size_t>(r);

@@ -90,6 +90,72 @@ TEST_CASE("the slowest stage is as fast as in the best of all divisions, within 
   CHECK(without > 100);  // both answers were put to the test
 }
 
+// The plain dynamic program: of the divisions whose slowest stage is as fast as can be, that of the
+// earliest boundaries, from the last one on.
+static std::optional<Stages> earliest(const StageLoads& loads, const StageLimits& limits) {
+  constexpr std::int64_t kNone = INT64_MAX;
+  const auto p = static_cast<std::size_t>(limits.stages), n = loads.layers.size();
+  std::vector<std::vector<std::int64_t>> least(p + 1, std::vector<std::int64_t>(n + 1, kNone));
+  std::vector<std::vector<std::size_t>> from(p + 1, std::vector<std::size_t>(n + 1, 0));
+  least[0][0] = 0;
+  for (std::size_t r = 1; r <= p; ++r)
+    for (std::size_t l = r; l <= n; ++l)
+      for (std::size_t first = r - 1; first < l; ++first) {
+        StageLoad s;
+        const auto add = [&](const StageLoad& load) {
+          s = {s.time + load.time, s.state + load.state, s.kept + load.kept};
+        };
+        for (std::size_t i = first; i < l; ++i) add(loads.layers[i]);
+        if (r == 1) add(loads.embeddings);
+        if (r == p) add(loads.head);
+        const std::int64_t passes = limits.in_flight.empty() ? 1 : limits.in_flight[r - 1];
+        if (s.state + loads.working + passes * s.kept > limits.bytes) continue;
+        if (least[r - 1][first] == kNone) continue;
+        const std::int64_t longest = std::max(least[r - 1][first], s.time);
+        if (longest >= least[r][l]) continue;
+        least[r][l] = longest;
+        from[r][l] = first;
+      }
+  if (least[p][n] == kNone) return std::nullopt;
+  Stages stages(p);
+  for (std::size_t r = p, l = n; r > 0; l = from[r--][l])
+    stages[r - 1] = static_cast<std::int64_t>(l - from[r][l]);
+  return stages;
+}
+
+TEST_CASE("of equal divisions of unequal layers the one of the earliest boundaries is found") {
+  constexpr std::uint64_t kSeed = 5;
+  int found = 0, without = 0;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    const core::Random random(kSeed, i);
+    std::uint64_t at = 0;
+    const auto draw = [&](std::int64_t below) {
+      return static_cast<std::int64_t>(random.below(at++, static_cast<std::uint64_t>(below)));
+    };
+    const auto load = [&] { return StageLoad{draw(9), draw(5), draw(4)}; };
+    const std::int64_t layers = 3 + draw(25), stages = 1 + draw(layers);
+    const std::vector<StageLoad> kinds{load(), load(), load()};
+    const bool in_runs = draw(2) == 0;
+    StageLoads loads;
+    for (std::int64_t l = 0; l < layers; ++l)
+      loads.layers.push_back(in_runs ? kinds[static_cast<std::size_t>(3 * l / layers)]
+                                     : kinds[static_cast<std::size_t>(draw(3))]);
+    loads.layers.front().time += 10;   // layers differ
+    loads.embeddings = load();
+    loads.head = load();
+    StageLimits limits{.stages = stages, .bytes = 6 + draw(8 * layers), .in_flight = {}};
+    for (std::int64_t r = stages; draw(2) == 0 && r > 0; --r) limits.in_flight.push_back(r);
+    while (!limits.in_flight.empty() && std::ssize(limits.in_flight) < stages)
+      limits.in_flight.push_back(1);
+    INFO("seed " << kSeed << " case " << i);
+    const auto expected = earliest(loads, limits);
+    CHECK(divide(loads, limits) == expected);
+    ++(expected ? found : without);
+  }
+  CHECK(found > 500);
+  CHECK(without > 100);
+}
+
 // What the division of unequal layers relies on.
 TEST_CASE("under no schedule does a stage keep more micro-batches than the one before it") {
   for (const ScheduleDef& def : kSchedules)
