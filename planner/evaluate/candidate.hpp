@@ -35,7 +35,8 @@ struct Memory {
   MemoryTerms worst;
   core::Bytes usable{};
   std::vector<StageMemory> stages;
-  bool estimated = false;              // reserved of a rank (program::Replay); of no printed plan
+  // Of some rank `reserved` is an estimate (program::Replay): never of the plan that is chosen.
+  bool estimated = false;
 };
 
 // Steady-state period and its parts on the critical rank:

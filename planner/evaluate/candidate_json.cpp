@@ -55,6 +55,7 @@ Json to_json(const Memory& memory) {
   object.set("rank", memory.rank);
   set_terms(object, memory.worst);
   object.set("usable", bytes(memory.usable));
+  object.set("estimated", memory.estimated);
   object.set("peaks", term_object(memory.worst.peaks));
   Json stages = Json::array();
   for (const StageMemory& stage : memory.stages) {

@@ -110,6 +110,7 @@ Memory read_memory(JsonReader reader) {
   reader.required("rank", memory.rank, core::IntRange{0, 1 << 24});
   memory.worst = read_memory_terms(reader);
   reader.required("usable", memory.usable, kFileBytes);
+  reader.optional("estimated", memory.estimated);
   for (JsonReader& stage : reader.objects("stages")) {
     StageMemory entry;
     stage.required("stage", entry.stage, core::IntRange{0, 1 << 24});

@@ -104,8 +104,8 @@ class Explorer {
   std::vector<std::optional<Candidate>> fitting(const std::vector<Strategy>& strategies,
                                                 int threads, bool estimates,
                                                 std::span<const core::Seconds> most = {});
-  // Each with its exact memory, where that fits.
-  std::vector<std::optional<Candidate>> settled(std::vector<Candidate> candidates, int threads);
+  // With its exact memory on the first machine, where that fits.
+  std::optional<Candidate> settled(const Candidate& candidate);
 
   // Of one strategy on the first machine, or nothing where it cannot be lowered.
   std::optional<Measure> measure(const Strategy& strategy);

@@ -137,15 +137,8 @@ std::vector<std::optional<Candidate>> Explorer::fitting(const std::vector<Strate
   return all;
 }
 
-std::vector<std::optional<Candidate>> Explorer::settled(std::vector<Candidate> candidates,
-                                                        int threads) {
-  std::vector<const models::ModelGraph*> graphs;
-  for (const Candidate& c : candidates) graphs.push_back(&graph(c.strategy));
-  std::vector<std::optional<Candidate>> all(candidates.size());
-  core::for_each_index(all.size(), threads, [&](std::size_t i) {
-    all[i] = planner::settled(questions_.front(), *graphs[i], std::move(candidates[i]));
-  });
-  return all;
+std::optional<Candidate> Explorer::settled(const Candidate& c) {
+  return planner::settled(questions_.front(), graph(c.strategy), c);
 }
 
 void Explorer::count(const std::optional<Candidate>& c) {

@@ -268,23 +268,13 @@ class Improvement {
 
 }  // namespace
 
-// Addresses of a thousand micro-batches are most of the work: of the many that are tried they are
-// estimated, of those that are left they are exact. Should one of these not fit by that, all are
-// found anew by exact addresses.
-std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std::size_t wanted) {
-  for (const bool estimates : {true, false}) {
-    Finalists first(explorer, request, estimates);
-    std::vector<Candidate> found = first.first(wanted);
-    first.add_simple(found);
-    Improvement(explorer, request, estimates).run(found);
-    std::vector<std::optional<Candidate>> exact =
-        explorer.settled(std::move(found), request.threads);
-    if (!std::ranges::all_of(exact, [](const auto& c) { return c.has_value(); })) continue;
-    std::vector<Candidate> all;
-    for (auto& c : exact) all.push_back(*std::move(c));
-    return all;
-  }
-  PLANNER_CHECK(false, "an exact candidate fits");
+std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std::size_t wanted,
+                                 bool estimates) {
+  Finalists first(explorer, request, estimates);
+  std::vector<Candidate> found = first.first(wanted);
+  first.add_simple(found);
+  Improvement(explorer, request, estimates).run(found);
+  return found;
 }
 
 }  // namespace planner

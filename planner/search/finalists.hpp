@@ -15,7 +15,8 @@ inline bool fits(const Candidate& c) { return c.memory.worst.device <= c.memory.
 
 // The best of up to `wanted` families (degrees, sharding, checkpoint) that fit, in the order of the
 // closed form's ranking, then the simplest of those that are nearly as fast. A plan does not depend
-// on request.threads.
-std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std::size_t wanted);
+// on request.threads. estimates: their memory may be one (Explorer::settled).
+std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std::size_t wanted,
+                                 bool estimates);
 
 }  // namespace planner

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/check.hpp"
 #include "models/layer_kinds.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/search/finalists.hpp"
@@ -240,27 +241,63 @@ static void fill_front(Explorer& explorer, const Request& request,
     if (std::ranges::find(ranked, strategy, &Candidate::strategy) == ranked.end())
       others.push_back(std::move(strategy));
   }
-  for (std::optional<Candidate>& candidate : explorer.fitting(others, request.threads, false))
+  for (std::optional<Candidate>& candidate : explorer.fitting(others, request.threads, true))
     if (candidate) shown.push_back(*std::move(candidate));
   plan.pareto = undominated(std::move(shown));
 }
 
+namespace {
+
+// The finalists in the order of the choice, and the robust steps of each, where those are asked
+// for.
+struct Ranked {
+  std::vector<Candidate> candidates;
+  std::vector<RobustStep> robust;
+  Because because{};
+};
+
+void order(Ranked& ranked, const Job& job, const Request& request) {
+  ranked.because = request.robust ? order_by_robust_step(ranked.candidates, ranked.robust, job,
+                                                         request)
+                                  : order_by_preference(ranked.candidates, job, request);
+}
+
+// Until the nth, if there is one, has its exact memory. False: by that it does not fit.
+bool settle(Explorer& explorer, const Request& request, std::size_t nth, Ranked& ranked) {
+  while (nth < ranked.candidates.size() && ranked.candidates[nth].memory.estimated) {
+    std::optional<Candidate> exact = explorer.settled(ranked.candidates[nth]);
+    if (!exact) return false;
+    ranked.candidates[nth] = *std::move(exact);
+    order(ranked, explorer.question().job, request);
+  }
+  return true;
+}
+
+// Addresses of a thousand micro-batches are most of the work: they are estimated but for the
+// candidate that is chosen. Should it not fit by its exact ones, all are found anew by exact ones.
+Ranked ranked_finalists(Explorer& explorer, const Request& request, std::size_t wanted,
+                        std::size_t nth) {
+  for (const bool estimates : {true, false}) {
+    Ranked ranked;
+    ranked.candidates = finalists(explorer, request, wanted, estimates);
+    // The closed form brought them here; their own figures decide among them.
+    if (request.robust) ranked.robust = robust_steps(explorer, request, ranked.candidates);
+    order(ranked, explorer.question().job, request);
+    if (settle(explorer, request, nth, ranked)) return ranked;
+  }
+  PLANNER_CHECK(false, "an exact candidate fits");
+}
+
+}  // namespace
+
 void choose(Explorer& explorer, const Request& request, Plan& plan) {
   const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
   const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
-  std::vector<Candidate> ranked =
-      finalists(explorer, request, std::max({wanted, nth + 1, kFewestFinalists}));
+  Ranked found = ranked_finalists(explorer, request,
+                                  std::max({wanted, nth + 1, kFewestFinalists}), nth);
+  std::vector<Candidate>& ranked = found.candidates;
   if (!request.brief) fill_front(explorer, request, ranked, plan);
-  // The closed form brought them here; their own figures decide among them.
-  std::vector<RobustStep> robust;
-  const Job& job = explorer.question().job;
-  if (request.robust) {
-    robust = robust_steps(explorer, request, ranked);
-    plan.because = order_by_robust_step(ranked, robust, job, request);
-  } else {
-    plan.because = order_by_preference(ranked, job, request);
-  }
-  if (nth > 0) plan.because = Because::asked;
+  plan.because = nth > 0 ? Because::asked : found.because;
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (i == nth)
       plan.chosen = std::move(ranked[i]);
@@ -268,6 +305,7 @@ void choose(Explorer& explorer, const Request& request, Plan& plan) {
       plan.alternatives.push_back(std::move(ranked[i]));
   }
   if (!request.robust || !plan.chosen) return;
+  std::vector<RobustStep>& robust = found.robust;
   std::rotate(robust.begin(), robust.begin() + static_cast<std::ptrdiff_t>(nth),
               robust.begin() + static_cast<std::ptrdiff_t>(nth) + 1);
   robust.resize(1 + plan.alternatives.size());

@@ -93,7 +93,8 @@ class Memory(Record):
     """Memory of the fullest GPU, in bytes: `device` of `usable`.
 
     weights to communication sum to `live`; `reserved` is what the framework's allocator holds for
-    it; workspace, context and communicators come on top.
+    it; workspace, context and communicators come on top. `estimated`: `reserved` is an estimate, as
+    it may be of plans that were not chosen.
     """
 
     rank: int
@@ -112,6 +113,7 @@ class Memory(Record):
     host: int
     waiting: int
     usable: int
+    estimated: bool
     peaks: MemoryPeaks
     stages: list[StageMemory]
 
