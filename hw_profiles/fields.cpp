@@ -196,6 +196,7 @@ constexpr std::array kFields{
         "framework.recomputes_modules", Kind::flag)),
     since_then(framework<&Framework::trains_mtp>("framework.trains_mtp", Kind::flag)),
     framework<&Framework::uneven_shares>("framework.uneven_shares", Kind::flag),
+    framework<&Framework::shares_key_heads>("framework.shares_key_heads", Kind::flag),
     since_then(framework<&Framework::recomputes_one_in_k>(
         "framework.recomputes_one_in_k", Kind::flag)),
     framework<&Framework::collective_sync>("framework.collective_sync", Kind::seconds),

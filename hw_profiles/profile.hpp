@@ -197,6 +197,8 @@ struct Framework {
   bool trains_mtp = false;               // modules for multi-token prediction
   // Data ranks may take different numbers of micro-batches (planner::Strategy::shares). Absent: no.
   std::optional<bool> uneven_shares;
+  // More tensor ranks than key heads: some share one (models::divides_heads). Absent: no.
+  std::optional<bool> shares_key_heads;
   // What checkpoint=every_k means to it: one layer in k computed again, see
   // planner::stage::Policy; else all of them, in segments of k that are kept at their first input.
   bool recomputes_one_in_k = false;

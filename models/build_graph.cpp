@@ -18,11 +18,19 @@ namespace {
 
 constexpr double kMaxSavedElements = 1e15;  // of one sample, all layers: bytes stay below 2^63
 
-// "1, 2, 5 or 10": the divisors of n up to 64.
+// "1, 2, 5, 10": the divisors of n up to 64.
 std::string divisors(std::int64_t n) {
   std::string text;
   for (std::int64_t d = 1; d <= std::min<std::int64_t>(n, 64); ++d)
     if (n % d == 0) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return text;
+}
+
+// Up to 64.
+std::string tensor_degrees(const ModelSpec& spec) {
+  std::string text;
+  for (std::int64_t d = 1; d <= 64; ++d)
+    if (divides_layers(spec, d)) text += (text.empty() ? "" : ", ") + std::to_string(d);
   return text;
 }
 
@@ -48,16 +56,11 @@ void check_features(const ModelSpec& spec, const GraphOptions& options, Problems
 }
 
 void check_transformer(const ModelSpec& spec, const GraphOptions& options, Problems& problems) {
-  const std::int64_t common = tensor_divisor(spec);
-  if (common % options.tensor != 0) {
-    const std::string heads = spec.kv_heads == spec.heads
-                                  ? fmt::format("{} heads", spec.heads)
-                                  : fmt::format("{} key-value heads", spec.kv_heads);
+  if (!divides_layers(spec, options.tensor))
     problems.push_back({"tensor",
-                        fmt::format("a divisor of {} and of the MLP's width {}", heads,
+                        fmt::format("{}, and of the MLP's width {}", heads_expected(spec),
                                     fmt::join(ffn_widths(spec), " and ")),
-                        std::to_string(options.tensor), "use " + divisors(common)});
-  }
+                        std::to_string(options.tensor), "use " + tensor_degrees(spec)});
   if (spec.variants.token_features > 0) check_features(spec, options, problems);
   const bool table = spec.variants.position_kind == Positions::learned;
   if (table && options.seq_len > spec.positions) {

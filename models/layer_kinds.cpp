@@ -163,12 +163,30 @@ std::vector<std::int64_t> ffn_widths(const ModelSpec& spec) {
   return widths;
 }
 
-std::int64_t tensor_divisor(const ModelSpec& spec) {
-  std::int64_t common = spec.kv_heads;
-  for_each_kind(spec, [&](const LayerView& kind) {
-    common = std::gcd(common, std::gcd(kind.ffn_hidden, kind.variants.shared_ffn));
+// The norm over the width of all heads adds up whole heads, of which several ranks would have one.
+static bool can_share_keys(const ModelSpec& spec) {
+  return !any_kind(spec, [](const LayerView& kind) {
+    return kind.variants.kv_rank > 0 || kind.variants.qk_norm == QkNorm::width;
   });
-  return common;
+}
+
+bool divides_heads(const ModelSpec& spec, std::int64_t tensor) {
+  if (spec.kv_heads % tensor == 0) return true;
+  return can_share_keys(spec) && spec.heads % tensor == 0 && tensor % spec.kv_heads == 0 &&
+         head_dim_of(spec) % (tensor / spec.kv_heads) == 0;
+}
+
+std::string heads_expected(const ModelSpec& spec) {
+  if (spec.kv_heads == spec.heads) return fmt::format("a divisor of {} heads", spec.heads);
+  if (!can_share_keys(spec)) return fmt::format("a divisor of {} key-value heads", spec.kv_heads);
+  return fmt::format("a divisor of {} heads, and a divisor or a multiple of {} key-value heads",
+                     spec.heads, spec.kv_heads);
+}
+
+bool divides_layers(const ModelSpec& spec, std::int64_t tensor) {
+  return divides_heads(spec, tensor) && !any_kind(spec, [&](const LayerView& kind) {
+    return kind.ffn_hidden % tensor != 0 || kind.variants.shared_ffn % tensor != 0;
+  });
 }
 
 }  // namespace models

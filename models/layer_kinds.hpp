@@ -71,8 +71,13 @@ std::int64_t expert_divisor(const ModelSpec& spec);
 // Copies of a sample's tokens that a mixture sends to its experts, of `tokens` on this rank; where
 // mixtures differ, the greatest number that divides those of all. 0 without experts.
 std::int64_t token_copies_divisor(const ModelSpec& spec, std::int64_t tokens);
-// What a tensor degree must divide: key-value heads and the feed-forward's width of every kind.
-std::int64_t tensor_divisor(const ModelSpec& spec);
+// Whether so many tensor ranks can divide the heads of every kind of layer: each has as many query
+// heads, and as many key heads or, of more ranks than those, one that several of them share.
+bool divides_heads(const ModelSpec& spec, std::int64_t tensor);
+// "a divisor of 8 heads", as divides_heads() expects it.
+std::string heads_expected(const ModelSpec& spec);
+// divides_heads(), and the widths of the feed-forwards of every kind.
+bool divides_layers(const ModelSpec& spec, std::int64_t tensor);
 // Of every kind, each once, in the order of kinds.
 std::vector<std::int64_t> ffn_widths(const ModelSpec& spec);
 

@@ -129,6 +129,19 @@ static TensorIndex exchanged(SegmentBuilder& b, const std::string& name, OpKind 
   return y;
 }
 
+TensorIndex key_gather(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
+                       std::int64_t rows, HeadShape shape, std::int64_t sharers) {
+  const std::int64_t n = (shape.heads + 2) * shape.head_dim;
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  Operator op = of_heads(name, OpKind::key_gather, rows, shape);
+  op.inputs = {qkv};
+  op.outputs = {y};
+  op.n = n;
+  op.k = 2 * shape.head_dim / sharers;
+  b.add(std::move(op));
+  return y;
+}
+
 TensorIndex head_exchange(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                           std::int64_t rows, HeadShape shape) {
   const std::int64_t n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;  // no narrow values

@@ -68,8 +68,11 @@ TensorIndex TransformerBuilder::core(SegmentBuilder& b, TensorIndex x,
 }
 
 Branch TransformerBuilder::attention_branch(SegmentBuilder& b, TensorIndex entered) const {
-  const HeadShape shape{spec_.heads / t_, spec_.kv_heads / t_, d_};
-  TensorIndex x = normed_heads(b, qkv(b, entered), shape);
+  const bool shares = t_ > spec_.kv_heads;
+  const HeadShape shape{spec_.heads / t_, shares ? 1 : spec_.kv_heads / t_, d_};
+  TensorIndex x = qkv(b, entered);
+  if (shares) x = key_gather(b, "attn.keys", x, s_, shape, t_ / spec_.kv_heads);
+  x = normed_heads(b, x, shape);
   if (v_.position_kind == Positions::rotary) {
     const double share = v_.rotary_fraction * static_cast<double>(d_);
     x = rope(b, "attn.rope", x, s_, shape, static_cast<std::int64_t>(share));

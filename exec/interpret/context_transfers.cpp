@@ -62,6 +62,49 @@ void Interpreter::keys_collective(const Action& a, Communicator& c, const Operan
   backend_->copy(a.stream, {columns, own, pitch, width, width, samples * rows});
 }
 
+// Of more tensor ranks than key heads. A row of qkv has q and this rank's columns of its head of k
+// and of v, or the whole heads; `all` has every rank's columns, rank by rank.
+void Interpreter::share_keys(const Action& a, Communicator& c, const std::vector<Operand>& args) {
+  const Transfer& t = class_.transfers[a.op];
+  const bool gathers = t.collective == program::Collective::all_gather;
+  const Operand &narrow = args[gathers ? 0 : 1], &whole = args[gathers ? 1 : 0], &all = args[2];
+  const std::size_t element = static_cast<std::size_t>(core::bits(all.type)) / 8;
+  const std::size_t q = static_cast<std::size_t>(t.columns) * element;
+  const std::size_t part = static_cast<std::size_t>(t.key_columns) * element;
+  const auto ranks = static_cast<std::size_t>(c.size());
+  const std::size_t piece = static_cast<std::size_t>(all.bytes().value()) / ranks;
+  const std::size_t rows = piece / (2 * part), narrow_row = q + 2 * part;
+  const std::size_t whole_row = static_cast<std::size_t>(whole.bytes().value()) / rows;
+  const std::size_t head = (whole_row - q) / 2, sharers = head / part;
+  const std::size_t first = static_cast<std::size_t>(kernels_.tensor_rank) / sharers * sharers;
+  auto* const in_narrow = static_cast<std::byte*>(narrow.data);
+  auto* const in_whole = static_cast<std::byte*>(whole.data);
+  auto* const in_all = static_cast<std::byte*>(all.data);
+  std::byte* const own = backend_->scratch(a.stream, piece);
+  // Forward from the former to the latter, backward the other way.
+  const auto move = [&](std::byte* from, std::size_t from_row, std::byte* to, std::size_t to_row,
+                        std::size_t width) {
+    if (gathers) backend_->copy(a.stream, {to, from, to_row, from_row, width, rows});
+    else backend_->copy(a.stream, {from, to, from_row, to_row, width, rows});
+  };
+  const auto move_heads = [&] {
+    for (std::size_t i = 0; i < sharers; ++i)
+      for (std::size_t kind = 0; kind < 2; ++kind)  // k, v
+        move(in_all + (first + i) * piece + kind * part, 2 * part,
+             in_whole + q + kind * head + i * part, whole_row, part);
+  };
+  move(in_narrow, narrow_row, in_whole, whole_row, q);
+  if (gathers) {
+    move(in_narrow + q, narrow_row, own, 2 * part, 2 * part);
+    c.all_gather(own, in_all, all.elements, all.type, t.what);
+    return move_heads();
+  }
+  backend_->zero(a.stream, all);
+  move_heads();
+  c.reduce_scatter(in_all, all.elements, own, all.type, t.reduce, t.what);
+  move(in_narrow + q, narrow_row, own, 2 * part, 2 * part);
+}
+
 // A block of keys or of their gradients goes to the next rank of the ring. From qkv: the latter
 // columns of each row.
 void Interpreter::pass_on(const Action& a, Communicator& c, const Operand& from,

@@ -168,6 +168,8 @@ class Interpreter {
   void pass_on(const program::Action& action, Communicator& c, const Operand& from,
                const Operand& into);
   void add_keys(const program::Action& action, const Operand& block, const Operand& d_qkv);
+  void share_keys(const program::Action& action, Communicator& c,
+                  const std::vector<Operand>& args);
   void exchange_heads(const program::Action& action, Communicator& c, const Operand& from,
                       const Operand& into);
   void account(const program::Action& action, double seconds);

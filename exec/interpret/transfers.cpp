@@ -198,6 +198,7 @@ void Interpreter::collective(const Action& a, Communicator& c, const Call& call,
   const Operand& x = args.back();
   const bool rows = t.what == program::Traffic::sequence && args.size() == 2;
   if (rows) return rows_collective(a, c, args[0], x);
+  if (t.what == program::Traffic::tensor && args.size() == 3) return share_keys(a, c, args);
   if (t.what == program::Traffic::split) return split_collective(a, c, args[0], x);
   if (t.what == program::Traffic::context) return context_collective(a, c, args[0], x);
   switch (t.collective) {

@@ -335,6 +335,10 @@ inline constexpr Schema expert_exchange = transfer(OpKind::expert_exchange);
 // backward.
 inline constexpr Schema head_exchange = transfer(OpKind::head_exchange);
 inline constexpr Schema row_exchange = transfer(OpKind::row_exchange);
+// Of more tensor ranks than key heads: from qkv, of whose keys and values this rank has some
+// columns, to its heads of q and the whole head of k and of v that they read. Backward: the sums of
+// the ranks' gradients of those columns.
+inline constexpr Schema key_gather = transfer(OpKind::key_gather);
 // Between ranks that divide operators (models/splits.hpp). x of all of them, whose backward sums
 // and scatters; of their sums this rank's samples; this rank's columns of all their samples, and
 // back.
@@ -359,7 +363,7 @@ inline constexpr std::array kSchemas{
     &relu, &convolution, &max_pool, &average_pool, &local_response_norm, &dropout, &concat,
     &cut_send, &cut_receive, &cut_sent, &head_exchange, &row_exchange, &scale, &soft_cap,
     &relu_squared, &geglu, &clamped_swiglu, &row_gate, &latent_join, &square_sums, &width_norm,
-    &sample_gather, &sample_scatter, &to_columns, &to_samples,
+    &sample_gather, &sample_scatter, &to_columns, &to_samples, &key_gather,
     &ring_own, &ring_block};
 
 constexpr const Schema& schema(OpKind kind) { return *kSchemas[static_cast<std::size_t>(kind)]; }

@@ -166,6 +166,7 @@ void SegmentEmitter::backward_transfer(const Op& op, int dy) {
     case OpKind::expert_exchange: return backward_exchange(op, dy);
     case OpKind::head_exchange:
     case OpKind::row_exchange: return backward_heads(op, dy);
+    case OpKind::key_gather: return backward_shared_keys(op, dy);
     case OpKind::sample_gather:
     case OpKind::sample_scatter:
     case OpKind::to_columns:

@@ -30,6 +30,7 @@ SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
   declare_buffers(slots, extent);
   declare_decoded();
   declare_context();
+  declare_shared_keys();
   for (std::size_t i = 0; i < order_.size(); ++i) op_index_.push_back(builder_.op(operator_at(i)));
   declare_halved();
 }
@@ -243,6 +244,8 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   if (crosses) return forward_cut(op);
   if (op.kind == OpKind::head_exchange || op.kind == OpKind::row_exchange)
     return emit_heads(op, tensor_view(op.inputs[0]), tensor_view(op.outputs[0]), true);
+  if (op.kind == OpKind::key_gather)
+    return emit_shared_keys(tensor_view(op.inputs[0]), tensor_view(op.outputs[0]), op, true);
   if (op.kind == OpKind::attention && !ring_.steps.empty()) return ring_forward(op);
   decode(op);
   if (op.kind == OpKind::attention) gather_keys(tensor_view(op.inputs[0]));

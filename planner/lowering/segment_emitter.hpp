@@ -124,6 +124,10 @@ class SegmentEmitter {
   void declare_context();
   void emit_heads(const Op& op, View from, View into, bool forward);
   void backward_heads(const Op& op, int dy);
+  // segment_keys.cpp: key heads that tensor ranks share.
+  void declare_shared_keys();
+  void emit_shared_keys(View narrow, View whole, const Op& op, bool forward);
+  void backward_shared_keys(const Op& op, int dy);
   // segment_ring.cpp: keys and values of the other ranks, block by block.
   void declare_ring(const Op& op);
   void ring_forward(const Op& op);
@@ -258,6 +262,7 @@ class SegmentEmitter {
   std::vector<std::uint16_t> decoded_;    // by parameter, kNone where it is not quantised
   std::vector<std::uint16_t> halved_;     // by position, kNone where it is made again whole
   std::uint16_t keys_ = program::kNone;   // keys and values of all context ranks
+  std::uint16_t shared_keys_ = program::kNone;  // of all tensor ranks, in their order
   std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class
   // Of a ring: two blocks of keys, two of gradients on their way, one that came, sums of queries in
   // the statistics' type where activations have another; events; the operator of each step.

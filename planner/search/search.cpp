@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/parse_units.hpp"
 #include "hw_profiles/load.hpp"
@@ -299,6 +300,18 @@ static core::Result<Request> within_framework(Request request) {
   for (const hw_profiles::Framework::Runs& r : request.profile.framework.runs)
     if (const core::Status done = request.constraints.limit(r.key, r.values); !done.ok())
       return done.problems();
+  const hw_profiles::Framework& framework = request.profile.framework;
+  const bool says_more = std::ranges::find(framework.runs, "tensor",
+                                           &hw_profiles::Framework::Runs::key) !=
+                         framework.runs.end();
+  if (says_more || framework.shares_key_heads.value_or(false)) return request;
+  std::vector<std::int64_t> degrees;   // with a key head for each rank
+  for (std::int64_t t = 1; t <= request.model.kv_heads; ++t)
+    if (request.model.kv_heads % t == 0) degrees.push_back(t);
+  if (degrees.empty()) return request;
+  const core::Status done =
+      request.constraints.limit("tensor", fmt::format("{}", fmt::join(degrees, "|")));
+  if (!done.ok()) return done.problems();
   return request;
 }
 

@@ -86,10 +86,8 @@ class Rules {
          "1 for a feed-forward chain or an operator graph", text(s_.tensor),
          "use data, pipeline or sharding");
     if (spec_.heads == 0) return;
-    const bool grouped = spec_.kv_heads != spec_.heads;
-    NEED(spec_.kv_heads % s_.tensor == 0, "tensor",
-         "a divisor of " + text(spec_.kv_heads) + (grouped ? " key-value heads" : " heads"),
-         text(s_.tensor));
+    NEED(models::divides_heads(spec_, s_.tensor), "tensor",
+         Phrase(std::string_view(models::heads_expected(spec_))), text(s_.tensor));
     models::for_each_kind(spec_, [&](const models::LayerView& kind) {
       NEED(kind.ffn_hidden % s_.tensor == 0, "tensor",
            "a divisor of ffn_hidden " + text(kind.ffn_hidden), text(s_.tensor));

@@ -35,6 +35,7 @@ class ActionCost {
 
   // What a collective over n elements takes, of a transfer that need not be the class's.
   core::Seconds collective_of(const program::Transfer& transfer, std::int64_t n) const;
+  core::Seconds heads_time(const program::Action& action, const program::Call& call) const;
 
   // What the next kernels of the rank last longer because of a transfer beside them that takes
   // `duration`; 0 of one that computing waits for in its own stream, and of receiving.

@@ -42,7 +42,17 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   if (scales_with_samples(transfer.what, buffer(action, full).term) &&
       samples_ != program_->samples)
     n = n / program_->samples * samples_;
-  return collective_of(transfer, n);
+  return collective_of(transfer, n) + heads_time(action, call);
+}
+
+// Of key heads that tensor ranks share: rows are copied from one buffer to another.
+core::Seconds ActionCost::heads_time(const Action& action, const Call& call) const {
+  if (action.arg_count != 3) return {};
+  core::Bytes moved{};
+  for (const int i : {0, 1})
+    moved += core::bytes_of(program::resolve(*class_, view(action, i), call, part_).elements,
+                            buffer(action, i).type);
+  return memory_time(moved / program_->samples * samples_, *machine_);
 }
 
 core::Seconds ActionCost::collective_of(const program::Transfer& transfer, std::int64_t n) const {

@@ -50,6 +50,8 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
       return (1u | from(2, a)) & ~(clips ? from(a.arg_count - std::size_t{1}, a) : 0);
     }
     case ActionKind::collective:
+      // Of key heads that tensor ranks share: what is read, what is made, and all ranks' parts.
+      if (a.arg_count == 3) return from(1, a);
       if (k.transfers[a.op].collective == Collective::reduce_scatter) return from(0, a);
       return from(a.arg_count - std::size_t{1}, a);
     case ActionKind::serve_push: return from(a.arg_count - std::size_t{1}, a);

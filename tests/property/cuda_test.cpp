@@ -274,6 +274,17 @@ TEST_CASE("Llama, Qwen2 and Qwen3 train what one rank trains") {
   }
 }
 
+TEST_CASE("tensor ranks that share key heads train what one rank trains") {
+  for (const std::int64_t kv_heads : {1, 2}) {
+    models::ModelSpec spec = tiny_llama(models::Family::llama);
+    spec.kv_heads = kv_heads;
+    spec.default_seq_len = 8;
+    Strategy rows = mesh(2, 4, 1, Sharding::zero1);
+    rows.sequence_parallel = true;
+    for (const Strategy& s : {mesh(1, 4, 1), rows}) check(spec, tiny_job(spec, 12), s, kFloat);
+  }
+}
+
 TEST_CASE("OPT, whose feed-forward is a ReLU, trains what one rank trains") {
   const models::ModelSpec spec = tiny_of(models::Family::opt);
   const Job job = tiny_job(spec, 12);

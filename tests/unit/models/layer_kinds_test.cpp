@@ -127,7 +127,8 @@ TEST_CASE("kinds that contradict the model or each other are refused by name") {
 
 TEST_CASE("degrees hold for every kind of layer") {
   ModelSpec spec = tiny_mixed();
-  CHECK(tensor_divisor(spec) == 2);    // 6 heads, widths 48 and 16
+  CHECK(divides_layers(spec, 2));      // 6 heads, widths 48 and 16
+  CHECK_FALSE(divides_layers(spec, 3));
   CHECK(expert_divisor(spec) == 4);
   CHECK(token_copies_divisor(spec, 8) == 16);
   const auto refused = [&](const GraphOptions& options) {
