@@ -115,4 +115,10 @@ std::optional<std::int64_t> whole_number(const std::optional<std::string>& text,
   return std::nullopt;
 }
 
+int thread_count(const std::optional<std::string>& text, core::Problems& problems) {
+  constexpr std::int64_t kMostThreads = 1024;
+  const auto asked = whole_number(text, "--threads", 1, problems).value_or(0);
+  return static_cast<int>(std::min(asked, kMostThreads));
+}
+
 }  // namespace cli

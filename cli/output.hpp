@@ -70,4 +70,7 @@ std::optional<std::int64_t> whole_number(const std::optional<std::string>& text,
                                          std::string_view option, std::int64_t low,
                                          core::Problems& problems);
 
+// Of --threads: 0 where it was not given, which means all there are.
+int thread_count(const std::optional<std::string>& text, core::Problems& problems);
+
 }  // namespace cli

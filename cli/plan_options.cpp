@@ -58,8 +58,7 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
       std::min<std::int64_t>(whole_number(options.top, "--top", 0, problems).value_or(5), 1000));
   request.candidate = static_cast<int>(std::min<std::int64_t>(
       whole_number(options.candidate, "--candidate", 1, problems).value_or(1), 1 << 20));
-  request.threads = static_cast<int>(std::min<std::int64_t>(
-      whole_number(options.threads, "--threads", 1, problems).value_or(0), 1024));
+  request.threads = thread_count(options.threads, problems);
   request.max_risk =
       fraction(options.max_risk, "--max-risk", 1, problems).value_or(request.max_risk);
   request.simpler_within = fraction(options.simpler_within, "--simpler-within", 0.5, problems)

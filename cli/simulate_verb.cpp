@@ -35,7 +35,7 @@ struct SimulateWords {
   StepTraceWords trace;
   std::optional<std::string> candidate, jitter, collectives, links, fabric, report;
   FailureWords failures;
-  std::optional<std::string> scale, sample_steps;
+  std::optional<std::string> scale, sample_steps, threads;
   std::vector<std::string> stragglers, weak_links;
   bool unfold = false;
 };
@@ -149,6 +149,7 @@ planner::SimulateOptions options_of(const SimulateWords& words, const OutputOpti
   read_scale(words, o, problems);
   if (const auto steps = whole_number(words.sample_steps, "--sample-steps", 1, problems))
     o.sample_steps = *steps;
+  o.threads = thread_count(words.threads, problems);
   o.failures = read_failures(words.failures, problems);
   if (words.jitter) {
     const auto share = parse_decimal(*words.jitter);
@@ -173,6 +174,7 @@ void refuse_beside_traces(const SimulateWords& words, core::Problems& problems) 
       {"--scale", words.scale.has_value()}, {"--straggler", !words.stragglers.empty()},
       {"--link-down", !words.weak_links.empty()}, {"--fabric", words.fabric.has_value()},
       {"--sample-steps", words.sample_steps.has_value()},
+      {"--threads", words.threads.has_value()},
       {"--unfold", words.unfold}, {"--report", words.report.has_value()},
       {"--chakra", words.chakra.folder.has_value()},
       {"--chakra-ranks", words.chakra.ranks.has_value()}};
@@ -227,6 +229,7 @@ int simulate_verb(Arguments arguments) {
   set.text("--scale", words.scale, "N,N,...",
            "also with so many data-parallel copies: 1,2,4,8");
   set.flag("--unfold", words.unfold, "play every rank, even those that behave alike");
+  set.text("--threads", words.threads, "N", "threads that play the step (all cores)");
   set.text("--report", words.report, "FILE",
            "also write the answer as a page: FILE.html, or FILE.md");
   add_failure_options(set, words.failures);

@@ -100,6 +100,7 @@ class Player {
     o.record = &record;
     o.flows = stage_.flows(options_);
     o.machine = &machine_;
+    o.threads = options_.threads;
     s.memory = memory_of(program_, plan_.profile);
     const auto worst = static_cast<std::uint32_t>(
         scene_.fold().of[static_cast<std::size_t>(s.memory.rank)]);
@@ -150,9 +151,12 @@ class Player {
 
   // Flows have been recorded whole; without them a sweep costs less than a record.
   void fill_path(const std::vector<engine::Played>& record, Simulation& s) const {
+    const auto swept = [&] {
+      const engine::SweepOptions o{.steps = 1, .critical_path = true, .threads = options_.threads};
+      return engine::sweep(scene_, o).critical_path;
+    };
     const engine::PathTimes path =
-        options_.flows ? engine::critical_path(scene_, record, true)
-                       : engine::sweep(scene_, {.steps = 1, .critical_path = true}).critical_path;
+        options_.flows ? engine::critical_path(scene_, record, true) : swept();
     for (std::size_t kind = 0; kind < engine::kPathKinds; ++kind)
       if (path[kind] > 0)
         s.critical_path.push_back(
@@ -191,6 +195,7 @@ Time healthy_time(const program::Program& program, const cost::Machine& machine,
   engine::EngineOptions o;
   o.flows = stage.flows(healthy);
   o.machine = &machine;
+  o.threads = slowed.threads;
   return time_of(engine::critical_terms(engine::run(scene, o)), machine);
 }
 

@@ -49,7 +49,7 @@ struct SimulateOptions {
   // stragglers and the jitter above. 0 steps: as many as are worth it.
   std::vector<RandomSlow> random{};
   std::int64_t sample_steps = 0;
-  int threads = 0;                     // that play them; 0: all there are
+  int threads = 0;                     // that play steps, and parts of a large one; 0: all
   std::function<void(std::string_view)> progress{};
   std::vector<std::int64_t> scale{};   // data-parallel copies to ask about
   std::optional<FailureOptions> failures{};

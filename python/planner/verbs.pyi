@@ -247,6 +247,7 @@ def simulate(
     sample_steps: Value = None,
     scale: Value = None,  # also with so many data-parallel copies: 1,2,4,8
     unfold: bool = False,  # play every rank, even those that behave alike
+    threads: Value = None,  # threads that play the step (all cores)
     report: Value = None,  # also write the answer as a page: FILE.html, or FILE.md
     mtbf: Value = None,  # mean time between failures of one GPU: goodput, best checkpoint interval
     # the same of each gpu, node, network, switch, software; or published: llama3-405b

@@ -56,14 +56,27 @@ class EventQueue {
 
   // The first event by (time, order, data). REQUIRES: !empty().
   Event pop() {
-    PLANNER_CHECK(size_ > 0, "no event is pending");
-    if (front_size_ == 0 && late_.empty()) open_window();
+    const bool from_front = first_is_in_front();
     --size_;
-    const bool from_front =
-        front_size_ > 0 && (late_.empty() || before(front_[front_size_ - 1], late_.front()));
     const Event event = from_front ? front_[--front_size_] : pop_late();
     now_ = event.time;
     return event;
+  }
+
+  // Pops the first event where its time is less than the limit. False: there is none.
+  bool pop_before(std::int64_t limit, Event& event) {
+    if (size_ == 0) return false;
+    const bool from_front = first_is_in_front();
+    if ((from_front ? front_[front_size_ - 1] : late_.front()).time >= limit) return false;
+    --size_;
+    event = from_front ? front_[--front_size_] : pop_late();
+    now_ = event.time;
+    return true;
+  }
+
+  // Of the first event, which stays. REQUIRES: !empty().
+  std::int64_t next_time() {
+    return first_is_in_front() ? front_[front_size_ - 1].time : late_.front().time;
   }
 
  private:
@@ -83,6 +96,12 @@ class EventQueue {
     std::array<std::uint64_t, kSlots / 64> used{};  // a bit per slot that has events
     std::array<std::uint32_t, kSlots> head{};       // chunk being filled; kNone: empty
   };
+
+  bool first_is_in_front() {
+    PLANNER_CHECK(size_ > 0, "no event is pending");
+    if (front_size_ == 0 && late_.empty()) open_window();
+    return front_size_ > 0 && (late_.empty() || before(front_[front_size_ - 1], late_.front()));
+  }
 
   void append(const Event& event) {
     const auto differing = static_cast<std::uint64_t>(event.time ^ base_);

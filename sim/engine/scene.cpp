@@ -192,7 +192,7 @@ void Scene::seat_actors(const Groups& groups, bool flows) {
       const auto fresh = static_cast<std::uint32_t>(channels_.size());
       Seat seat{.channel = known.try_emplace(key, fresh).first->second};
       if (seat.channel == fresh) channels_.push_back({.kind = key.kind});
-      const bool buffered = key.kind == ChannelKind::push || key.kind == ChannelKind::pull;
+      const bool buffered = is_buffered(key.kind);
       seat.posts = point.kind == ActionKind::push || point.kind == ActionKind::serve_pull;
       seat.times = point.kind != ActionKind::receive;
       if (buffered)

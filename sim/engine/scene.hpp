@@ -44,6 +44,9 @@ struct SceneOptions {
 std::vector<std::uint32_t> straggler_marks(int ranks, const std::vector<Straggler>& stragglers);
 
 enum class ChannelKind : std::uint8_t { collective, message, push, pull };
+inline bool is_buffered(ChannelKind kind) {
+  return kind == ChannelKind::push || kind == ChannelKind::pull;
+}
 
 struct Channel {
   ChannelKind kind{};
@@ -76,7 +79,10 @@ class Scene {
   const std::vector<Channel>& channels() const { return channels_; }
   const Fold& fold() const { return fold_; }
   std::uint32_t turn_counters() const { return turn_counters_; }
+  const std::vector<Timetable>& timetables() const { return timetables_; }
   const Timetable& timetable(const Actor& actor) const { return timetables_[actor.timetable]; }
+  // From Actor::first_seat on, those of an actor.
+  const std::vector<Seat>& seats() const { return seats_; }
   // REQUIRES: the operation has a point.
   const Seat& seat(const Actor& actor, const Operation& op) const {
     return seats_[actor.first_seat + op.point];

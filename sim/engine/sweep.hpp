@@ -6,7 +6,8 @@
 // depend on the order of actors: it is the least solution of a system of (max, +) equations.
 //
 // O(operations played); memory O(events of the actors + operations pending). An actor is played
-// ahead until its compute stream pends, further only when nothing else moves. Thread-safe (pure).
+// ahead until its compute stream pends, further only when nothing else moves. Blocks of a large
+// scene (blocks.hpp) are swept side by side, in rounds. Thread-safe (pure).
 
 #include <cstdint>
 
@@ -18,8 +19,11 @@ namespace engine {
 struct SweepOptions {
   int steps = 2;                       // the last of them is accounted (Scene::steps_of)
   bool critical_path = false;
-  std::vector<Played>* record = nullptr;  // of the first step (without flush: of the run)
+  // Of the first step (without flush: of the run), block by block.
+  std::vector<Played>* record = nullptr;
   std::uint32_t record_actor = kAbsent;   // this one's alone; kAbsent: everyone's
+  int threads = 1;                     // that sweep blocks of the scene side by side; 0: all
+  std::uint32_t block_actors = 0;      // of a block, at most; 0: as many as are fast
 };
 
 // REQUIRES: the program is sound (program::check).

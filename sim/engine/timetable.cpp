@@ -1,6 +1,7 @@
 #include "sim/engine/timetable.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/check.hpp"
 #include "sim/cost/held_time.hpp"
@@ -209,14 +210,39 @@ Timetable::Timetable(const program::Program& p, const RankClass& k, const cost::
   finish_ = builder.add(k.finish, "finish");
 }
 
-double Timetable::operations_of_step() const {
-  const auto size = [](Range r) { return static_cast<double>(r.last - r.first); };
+std::vector<std::pair<Range, double>> Timetable::plays() const {
   const auto others = static_cast<double>(class_->schedule.micro_batches - 1);
-  double all = size(begin_) + size(end_);
-  for (const auto& ranges : chunks_)
-    all += (others + 1) * size(ranges[forward]) + others * size(ranges[backward]) +
-           size(ranges[last_backward]) + others * size(ranges[weight]) + size(ranges[last_weight]);
+  std::vector<std::pair<Range, double>> all{{begin_, 1}, {end_, 1}};
+  for (const auto& ranges : chunks_) {
+    all.emplace_back(ranges[forward], others + 1);
+    all.emplace_back(ranges[backward], others);
+    all.emplace_back(ranges[last_backward], 1);
+    all.emplace_back(ranges[weight], others);
+    all.emplace_back(ranges[last_weight], 1);
+  }
   return all;
+}
+
+double Timetable::operations_of_step() const {
+  double all = 0;
+  for (const auto& [range, times] : plays()) all += times * (range.last - range.first);
+  return all;
+}
+
+std::vector<PointUse> Timetable::point_uses() const {
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::vector<PointUse> uses(points_.size(), {0, kNever});
+  const auto use = [&](Range range, double times) {
+    for (std::uint32_t i = range.first; i < range.last; ++i) {
+      const Operation& op = operations_[i];
+      if (op.point == program::kNone) continue;
+      uses[op.point].meetings += times;
+      uses[op.point].shortest = std::min(uses[op.point].shortest, op.duration);
+    }
+  };
+  for (const auto& [range, times] : plays()) use(range, times);
+  use(finish_, 0);
+  return uses;
 }
 
 const RoutineRange& Timetable::routine_of(std::uint32_t operation) const {

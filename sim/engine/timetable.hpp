@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/cost/action.hpp"
@@ -66,6 +67,12 @@ struct MeetingPoint {
   friend bool operator==(const MeetingPoint&, const MeetingPoint&) = default;
 };
 
+// What a step does at a meeting point: how often, and in picoseconds at least.
+struct PointUse {
+  double meetings = 0;
+  std::int64_t shortest = 0;
+};
+
 struct Range {
   std::uint32_t first = 0, last = 0;   // operations [first, last)
 };
@@ -100,11 +107,15 @@ class Timetable {
   Range finish() const { return finish_; }
   Range of(const program::Pass& pass) const;
   double operations_of_step() const;
+  // By point.
+  std::vector<PointUse> point_uses() const;
   // The routine that an operation belongs to; O(log routines).
   const RoutineRange& routine_of(std::uint32_t operation) const;
 
  private:
   class Builder;
+  // Of a step, how often each of its ranges is played.
+  std::vector<std::pair<Range, double>> plays() const;
   enum PassRange { forward, backward, last_backward, weight, last_weight, kPassRanges };
 
   const program::RankClass* class_;

@@ -38,6 +38,14 @@ for n in 2 3; do
     fail "planning with $n threads: exit $?"
 done
 "$planner" --model gpt2-1.5b --gpus 8 --quiet --threads 4 --json >all.json
+"$planner" --model gpt2-124m --gpus 128xh100-sxm-80g --seq 64 --global-batch 4096 --quiet \
+  --pin micro_batch=1 --pin tensor=2 --pin data=32 --pin pipeline=2 --out large.json >/dev/null
+"$planner" simulate large.json --unfold --quiet --threads 4 --json >all-step.json
+for n in 2 3; do
+  limited $n "$planner" simulate large.json --unfold --quiet --threads 4 --json >few-step.json ||
+    fail "simulating with $n threads: exit $?"
+  cmp all-step.json few-step.json || fail "with $n threads, another step"
+done
 without_time() { grep -v '^    "seconds": ' "$1"; }  # of the search itself
 cmp <(without_time all.json) <(without_time few-2.json) || fail 'fewer threads, another plan'
 (ulimit -v 60000; timeout --signal=KILL 120 "$planner" --model gpt2-1.5b --gpus 8 --quiet \

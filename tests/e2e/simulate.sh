@@ -72,6 +72,20 @@ if ! grep -q 'rank 3 computes 1.5 times as long' out.txt; then complain 'no word
 if ! grep -q 'slower than the healthy step' out.txt; then complain 'not held against healthy'; fi
 if ! grep -q 'Longer than in the healthy step: compute by' out.txt; then complain 'what grew'; fi
 
+# A step of 256 ranks that several threads play: the same bytes from one, to the trace.
+expect 0 '' --model gpt2-124m --gpus 256xh100-sxm-80g --seq 64 --global-batch 4096 \
+  --pin micro_batch=1 --pin tensor=2 --pin data=64 --pin pipeline=2 --quiet --out large.json
+for threads in 1 2 3; do
+  expect 0 '' simulate large.json --unfold --straggler rank=77,slowdown=1.3 --threads $threads \
+    --trace "threads$threads.pftrace" --ranks 0-2,77,255 --json
+  cp out.txt "threads$threads.json"
+  if ! cmp -s threads1.json "threads$threads.json" ||
+    ! cmp -s threads1.pftrace "threads$threads.pftrace"; then
+    complain "$threads threads gave other bytes"
+  fi
+done
+expect 2 'threads: expected an integer >= 1' simulate large.json --threads 0
+
 expect 0 '' simulate plan.json --collectives flows --json
 if ! grep -q 'wire_bytes_by_rank' out.txt; then complain 'flows count no bytes'; fi
 if ! grep -A3 '"critical_path": \[' out.txt | grep '"kind"' >/dev/null; then complain 'flows have no path'; fi

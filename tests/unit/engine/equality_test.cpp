@@ -42,6 +42,8 @@ void all_equal(const program::Program& p, const cost::Machine& machine) {
   equal(swept, engine::run(folded));
   const Outcome unfolded = engine::sweep(each);
   equal(unfolded, engine::run(each));
+  equal(unfolded, engine::run(each, {.block_actors = 2}));
+  equal(unfolded, engine::sweep(each, {.block_actors = 2}));
   equal_unfolded(folded, swept, unfolded);
   if (swept.actors() == 1) {           // every step is the first
     const Outcome first = engine::sweep(folded, {.steps = 1});
