@@ -81,6 +81,10 @@ class Rounds {
 
   // In the order in which one block would have played all: always the first of what is next.
   void merge_records() {
+    if (plays_.size() == 1 && options_.record->empty()) {
+      *options_.record = std::move(plays_.front()->record());
+      return;
+    }
     struct Next {
       std::int64_t time = 0;
       std::uint32_t order = 0;
@@ -96,7 +100,12 @@ class Rounds {
       heap.push_back({record[index].finish, order_of(record[index]), block, index});
       std::ranges::push_heap(heap, later);
     };
-    for (std::size_t b = 0; b < plays_.size(); ++b) push(b, 0);
+    std::size_t recorded = options_.record->size();
+    for (std::size_t b = 0; b < plays_.size(); ++b) {
+      recorded += plays_[b]->record().size();
+      push(b, 0);
+    }
+    options_.record->reserve(recorded);
     while (!heap.empty()) {
       std::ranges::pop_heap(heap, later);
       const Next next = heap.back();
