@@ -153,8 +153,8 @@ TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qk
                       std::int64_t rows, HeadShape shape, AttentionUse use = {});
 // Between `rows` of all heads of qkv and all ranks' rows of heads / ranks; and of attention's
 // output, back. shape: the heads of all those ranks.
-// Of more tensor ranks than key heads: all of q's heads, and of k and v one head each, whose
-// columns `sharers` ranks have between them.
+// y has this rank's query heads and one whole head of k and of v, whose columns are made by
+// `sharers` tensor ranks.
 TensorIndex key_gather(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                        std::int64_t rows, HeadShape shape, std::int64_t sharers);
 TensorIndex head_exchange(SegmentBuilder& b, const std::string& name, TensorIndex qkv,

@@ -62,8 +62,9 @@ void Interpreter::keys_collective(const Action& a, Communicator& c, const Operan
   backend_->copy(a.stream, {columns, own, pitch, width, width, samples * rows});
 }
 
-// Of more tensor ranks than key heads. A row of qkv has q and this rank's columns of its head of k
-// and of v, or the whole heads; `all` has every rank's columns, rank by rank.
+// Tensor ranks that share key heads. A row of the narrow qkv has q and this rank's columns of k and
+// v; a row of the whole one has q and one head of k and of v. `all` has the columns of every rank,
+// rank by rank.
 void Interpreter::share_keys(const Action& a, Communicator& c, const std::vector<Operand>& args) {
   const Transfer& t = class_.transfers[a.op];
   const bool gathers = t.collective == program::Collective::all_gather;
@@ -81,7 +82,7 @@ void Interpreter::share_keys(const Action& a, Communicator& c, const std::vector
   auto* const in_whole = static_cast<std::byte*>(whole.data);
   auto* const in_all = static_cast<std::byte*>(all.data);
   std::byte* const own = backend_->scratch(a.stream, piece);
-  // Forward from the former to the latter, backward the other way.
+  // From `from` to `to` in the forward pass, and the other way in the backward pass.
   const auto move = [&](std::byte* from, std::size_t from_row, std::byte* to, std::size_t to_row,
                         std::size_t width) {
     if (gathers) backend_->copy(a.stream, {to, from, to_row, from_row, width, rows});

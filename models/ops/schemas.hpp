@@ -335,9 +335,9 @@ inline constexpr Schema expert_exchange = transfer(OpKind::expert_exchange);
 // backward.
 inline constexpr Schema head_exchange = transfer(OpKind::head_exchange);
 inline constexpr Schema row_exchange = transfer(OpKind::row_exchange);
-// Of more tensor ranks than key heads: from qkv, of whose keys and values this rank has some
-// columns, to its heads of q and the whole head of k and of v that they read. Backward: the sums of
-// the ranks' gradients of those columns.
+// Tensor ranks that share a key head each make some of its columns. x has this rank's queries and
+// its columns of k and v; y has the queries, and whole heads of k and v, gathered from the ranks.
+// Backward sums the ranks' gradients of each column.
 inline constexpr Schema key_gather = transfer(OpKind::key_gather);
 // Between ranks that divide operators (models/splits.hpp). x of all of them, whose backward sums
 // and scatters; of their sums this rank's samples; this rank's columns of all their samples, and

@@ -35,7 +35,7 @@ struct Memory {
   MemoryTerms worst;
   core::Bytes usable{};
   std::vector<StageMemory> stages;
-  // Of some rank `reserved` is an estimate (program::Replay): never of the plan that is chosen.
+  // `reserved` is an estimate for some rank (program::Replay). The chosen plan's is exact.
   bool estimated = false;
 };
 

@@ -1,7 +1,8 @@
-// More tensor ranks than key heads: neighbouring ranks share a key head, of whose columns (and of
-// its values') each makes an equal part. All ranks' parts are gathered, and each takes those of its
-// own head; in backward each has a gradient of the whole head, from its own queries alone, and the
-// parts are summed and scattered. Weights and their gradients are divided like any other matrix.
+// More tensor ranks than key heads: neighbouring ranks share a key head. Each rank makes an equal
+// part of the columns of its keys and values. The parts of all ranks are gathered, and each rank
+// takes those of its own head. In the backward pass each rank has a gradient of the whole head,
+// from its own queries; these are summed and scattered. Weights and their gradients are divided
+// like those of any other matrix.
 #include "core/check.hpp"
 #include "planner/lowering/segment_emitter.hpp"
 
@@ -22,7 +23,7 @@ void SegmentEmitter::declare_shared_keys() {
   }
 }
 
-// narrow: of whose keys and values this rank has its columns; whole: with one head of each.
+// narrow: with this rank's columns of keys and values. whole: with one head of each.
 void SegmentEmitter::emit_shared_keys(View narrow, View whole, const Op& op, bool forward) {
   program::Transfer t =
       over(program::Group::tensor, forward ? Collective::all_gather : Collective::reduce_scatter,

@@ -262,7 +262,7 @@ void order(Ranked& ranked, const Job& job, const Request& request) {
                                   : order_by_preference(ranked.candidates, job, request);
 }
 
-// Until the nth, if there is one, has its exact memory. False: by that it does not fit.
+// Gives the nth candidate, if there is one, its exact memory. False: it then does not fit.
 bool settle(Explorer& explorer, const Request& request, std::size_t nth, Ranked& ranked) {
   while (nth < ranked.candidates.size() && ranked.candidates[nth].memory.estimated) {
     std::optional<Candidate> exact = explorer.settled(ranked.candidates[nth]);
@@ -273,8 +273,9 @@ bool settle(Explorer& explorer, const Request& request, std::size_t nth, Ranked&
   return true;
 }
 
-// Addresses of a thousand micro-batches are most of the work: they are estimated but for the
-// candidate that is chosen. Should it not fit by its exact ones, all are found anew by exact ones.
+// Exact addresses of a thousand micro-batches are most of the work, so only the chosen candidate
+// has them; the others have estimates. If the chosen one does not fit by its exact addresses, all
+// are found again with exact ones.
 Ranked ranked_finalists(Explorer& explorer, const Request& request, std::size_t wanted,
                         std::size_t nth) {
   for (const bool estimates : {true, false}) {

@@ -27,7 +27,7 @@ class UnequalLayers {
       longest = std::max(longest, layer.time);
       all += layer.time;
     }
-    // Were memory no matter, a layer more than the mean would do, but for the model's ends.
+    // Without limits on memory, the mean and one layer are enough, but for the model's ends.
     std::int64_t time = all / limits_.stages + longest, more = longest;
     for (; time < all; time += more, more *= 2)
       if (find_upper(time) && find_lower(time))
@@ -47,9 +47,9 @@ class UnequalLayers {
   }
 
   // low_[r] to high_[r]: how many layers the first r stages can have, where each takes `most` at
-  // the longest and holds in memory, and each has one. Part of a stage takes and holds no more than
-  // the whole: so stages that take as many layers as they can, from either end, bound all others.
-  // False: no division is so fast.
+  // the longest and holds in memory, and each has one. A part of a stage needs no more time and
+  // memory than the stage. So stages that take as many layers as they can, counted from either end,
+  // bound the boundaries of all divisions. False: no division is so fast.
   bool find_upper(std::int64_t most) {
     high_[0] = 0;
     for (std::size_t r = 1; r <= p_; ++r) {

@@ -45,7 +45,7 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   return collective_of(transfer, n) + heads_time(action, call);
 }
 
-// Of key heads that tensor ranks share: rows are copied from one buffer to another.
+// Where tensor ranks share key heads, rows are copied from one buffer to another.
 core::Seconds ActionCost::heads_time(const Action& action, const Call& call) const {
   if (action.arg_count != 3) return {};
   core::Bytes moved{};

@@ -50,7 +50,7 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
       return (1u | from(2, a)) & ~(clips ? from(a.arg_count - std::size_t{1}, a) : 0);
     }
     case ActionKind::collective:
-      // Of key heads that tensor ranks share: what is read, what is made, and all ranks' parts.
+      // Shared key heads: what is read, what is written, and the parts of all ranks.
       if (a.arg_count == 3) return from(1, a);
       if (k.transfers[a.op].collective == Collective::reduce_scatter) return from(0, a);
       return from(a.arg_count - std::size_t{1}, a);

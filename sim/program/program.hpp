@@ -196,8 +196,8 @@ struct Transfer {
   // An exchange between rows of all heads and all rows of some (traffic context): columns of a row
   // that the heads of q have, those that the heads of k have (v as many; 0: of q alone), and which
   // way it goes. Between ranks that divide operators (traffic split): columns of a row, and whether
-  // from samples to columns. Of key heads that tensor ranks share (traffic tensor): columns of q,
-  // and those of k that this rank makes.
+  // from samples to columns. Where tensor ranks share key heads (traffic tensor): columns of q, and
+  // those of k that this rank makes.
   std::int64_t columns = 0, key_columns = 0;
   bool to_heads = false;
 };
