@@ -252,10 +252,11 @@ std::optional<Candidate> evaluate_fitting(const Question& q, const models::Model
   return complete(q, program, resolved, *std::move(memory), t);
 }
 
-std::optional<Candidate> settled(const Question& q, const models::ModelGraph& graph, Candidate c) {
+std::optional<Candidate> settled(const Question& q, const models::ModelGraph& graph, Candidate c,
+                                 int threads) {
   if (!c.memory.estimated) return c;
   const program::Program program = lower(graph, q.job, c.strategy, policy_of(q));
-  std::optional<Memory> memory = fitting_memory_of(program, q.profile);
+  std::optional<Memory> memory = fitting_memory_of(program, q.profile, false, threads);
   if (!memory) return std::nullopt;
   c.memory = *std::move(memory);
   c.uncertainty = uncertainty_of(q, program, c.strategy.schedule, c.time, c.memory);

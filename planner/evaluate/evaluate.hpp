@@ -54,9 +54,10 @@ Candidate evaluate(const Question& question, const program::Program& program,
 std::optional<Candidate> evaluate_fitting(const Question& question, const models::ModelGraph& graph,
                                           const Strategy& strategy, core::Seconds most,
                                           bool estimates = false);
-// A candidate of evaluate_fitting with its exact memory, if that fits.
+// A candidate of evaluate_fitting with its exact memory, if that fits. threads: as
+// core::for_each_index.
 std::optional<Candidate> settled(const Question& question, const models::ModelGraph& graph,
-                                 Candidate candidate);
+                                 Candidate candidate, int threads = 1);
 
 // The parts of evaluate() that speak of time, and of how far both may be trusted.
 struct Timed {

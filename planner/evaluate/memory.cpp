@@ -1,11 +1,13 @@
 #include "planner/evaluate/memory.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <numeric>
 #include <set>
 
 #include "core/check.hpp"
+#include "core/parallel.hpp"
 #include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/communicators.hpp"
 #include "planner/stage/policy.hpp"
@@ -144,7 +146,8 @@ bool host_overflows(const hw_profiles::Node& node, std::int64_t gpus, core::Byte
 }
 
 std::optional<Memory> fitting_memory_of(const program::Program& program,
-                                        const hw_profiles::Profile& profile, bool estimates) {
+                                        const hw_profiles::Profile& profile, bool estimates,
+                                        int threads) {
   std::vector<MemoryTerms> terms = all_terms(program, profile, false);
   const core::Bytes host = std::ranges::max_element(terms, {}, &MemoryTerms::host)->host;
   if (host_overflows(profile.node, program.mesh.ranks(), host)) return std::nullopt;
@@ -152,8 +155,10 @@ std::optional<Memory> fitting_memory_of(const program::Program& program,
   std::iota(fullest_first.begin(), fullest_first.end(), 0);
   std::ranges::stable_sort(fullest_first, std::greater{},
                            [&](std::size_t i) { return terms[i].device; });
-  bool estimated = false;
-  for (const std::size_t i : fullest_first) {
+  std::atomic<bool> fits = true, estimated = false;
+  core::for_each_index(fullest_first.size(), threads, [&](std::size_t at) {
+    if (!fits) return;
+    const std::size_t i = fullest_first[at];
     const program::RankClass& k = program.classes[i];
     const hw_profiles::Profile& own = tightest(program, k, profile);
     if (terms[i].device <= own.gpu.usable) {
@@ -161,11 +166,12 @@ std::optional<Memory> fitting_memory_of(const program::Program& program,
       options.enough = options.capacity;
       options.estimates = estimates;
       const program::Replay replay = program::replay(k, options);
-      estimated |= replay.estimated;
+      if (replay.estimated) estimated = true;
       terms[i] = terms_of(program, k, own, replay);
     }
-    if (terms[i].device > own.gpu.usable) return std::nullopt;
-  }
+    if (terms[i].device > own.gpu.usable) fits = false;
+  });
+  if (!fits) return std::nullopt;
   Memory memory = worst_of(program, profile, terms);
   memory.estimated = estimated;
   return memory;

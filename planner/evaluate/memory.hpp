@@ -22,10 +22,11 @@ Memory memory_of(const program::Program& program, const hw_profiles::Profile& pr
 
 // The same of a step that fits its devices and hosts, and nothing of one that does not: addresses
 // are computed until it has taken too much, of the fullest ranks first.
-// estimates: addresses may be estimates (program::ReplayOptions).
+// estimates: addresses may be estimates (program::ReplayOptions). threads: as core::for_each_index;
+// the answer does not depend on them.
 std::optional<Memory> fitting_memory_of(const program::Program& program,
                                         const hw_profiles::Profile& profile,
-                                        bool estimates = false);
+                                        bool estimates = false, int threads = 1);
 
 // Memory by which to say whether a step fits, and no more: addresses are computed of ranks alone
 // whose live bytes leave that open. Too many do by themselves; so few do not that all which the

@@ -105,7 +105,7 @@ class Explorer {
                                                 int threads, bool estimates,
                                                 std::span<const core::Seconds> most = {});
   // With its exact memory on the first machine, where that fits.
-  std::optional<Candidate> settled(const Candidate& candidate);
+  std::optional<Candidate> settled(const Candidate& candidate, int threads);
 
   // Of one strategy on the first machine, or nothing where it cannot be lowered.
   std::optional<Measure> measure(const Strategy& strategy);

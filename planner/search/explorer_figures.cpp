@@ -137,8 +137,8 @@ std::vector<std::optional<Candidate>> Explorer::fitting(const std::vector<Strate
   return all;
 }
 
-std::optional<Candidate> Explorer::settled(const Candidate& c) {
-  return planner::settled(questions_.front(), graph(c.strategy), c);
+std::optional<Candidate> Explorer::settled(const Candidate& c, int threads) {
+  return planner::settled(questions_.front(), graph(c.strategy), c, threads);
 }
 
 void Explorer::count(const std::optional<Candidate>& c) {

@@ -10,7 +10,7 @@ namespace planner {
 // The same job on fewer GPUs, for a figure to compare with.
 static Request on_fewer(const Request& request, const Plan& plan) {
   Request fewer = request;
-  fewer.fewer = fewer.hosts = false;
+  fewer.fewer = fewer.hosts = fewer.exact = false;
   fewer.brief = true;
   fewer.gpu_given = true;              // no other machine is asked about
   fewer.top = 0;

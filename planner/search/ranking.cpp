@@ -265,7 +265,8 @@ void order(Ranked& ranked, const Job& job, const Request& request) {
 // Gives the nth candidate, if there is one, its exact memory. False: it then does not fit.
 bool settle(Explorer& explorer, const Request& request, std::size_t nth, Ranked& ranked) {
   while (nth < ranked.candidates.size() && ranked.candidates[nth].memory.estimated) {
-    std::optional<Candidate> exact = explorer.settled(ranked.candidates[nth]);
+    std::optional<Candidate> exact = explorer.settled(ranked.candidates[nth],
+                                                        request.threads);
     if (!exact) return false;
     ranked.candidates[nth] = *std::move(exact);
     order(ranked, explorer.question().job, request);
@@ -284,7 +285,7 @@ Ranked ranked_finalists(Explorer& explorer, const Request& request, std::size_t 
     // The closed form brought them here; their own figures decide among them.
     if (request.robust) ranked.robust = robust_steps(explorer, request, ranked.candidates);
     order(ranked, explorer.question().job, request);
-    if (settle(explorer, request, nth, ranked)) return ranked;
+    if (!request.exact || settle(explorer, request, nth, ranked)) return ranked;
   }
   PLANNER_CHECK(false, "an exact candidate fits");
 }

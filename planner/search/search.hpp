@@ -50,6 +50,7 @@ struct Request {
   bool stale = false;                  // search what changes the mathematics, too
   bool brief = false;                  // the choice alone: no front, no rejections where it has one
   bool fewer = true;                   // say where fewer of the GPUs would be faster
+  bool exact = true;                   // the memory of the choice is no estimate
   bool hosts = true;                   // where nothing or little fits, search what hosts hold too
   int threads = 0;                     // that replay and simulate finalists; 0: all there are
   std::vector<std::string> assumptions;  // the caller's, listed before the planner's own
