@@ -70,7 +70,7 @@ class TracePlayer {
   struct Node {
     std::uint32_t first_successor = 0, missing = 0, dependencies = 0;
     std::uint32_t stream = kNobody;
-    std::uint32_t started = 0;         // of buffered sends: how often
+    std::uint32_t started = 0;         // of buffered and eager sends: how often
     Activity activity{};
     State state{};
     bool awaits_send = false;
@@ -182,11 +182,22 @@ class TracePlayer {
     const std::uint32_t task = tasks_.task[node];
     if (++arrived_[task] < seats(task).size()) return;
     arrived_[task] = 0;
-    if (partner != kNobody || n.stream == kNobody) return start(task, now);
+    if (!takes_turns(node)) return start(task, now);
     for (const std::uint32_t seat : seats(task)) {
       streams_[nodes_[seat].stream].waiting.emplace(now, task);
       touched_.push_back(nodes_[seat].stream);
     }
+  }
+  // Whether the node holds its stream. Buffered sends share it, and no receive holds it whose
+  // message is on its way without it.
+  bool takes_turns(std::uint32_t node) const {
+    if (nodes_[node].stream == kNobody) return false;
+    return tasks_.partner[node] == kNobody || (is_eager(node) && is_send(node));
+  }
+  bool is_eager(std::uint32_t node) const {
+    const std::size_t rank = rank_of(node);
+    return tasks_.partner[node] != kNobody &&
+           trace(rank).nodes[node - tasks_.first[rank]].incast == 0;
   }
   bool is_send(std::uint32_t node) const {
     const std::size_t rank = rank_of(node);
@@ -219,12 +230,26 @@ class TracePlayer {
   void start(std::uint32_t task, std::int64_t now) {
     for (const std::uint32_t node : seats(task)) {
       account(node, now, 1);
-      queue_.push({now + tasks_.duration[node], node, node});
       const std::uint32_t partner = tasks_.partner[node];
-      if (partner == kNobody || !is_send(node)) continue;
+      const bool sends = partner != kNobody && is_send(node);
+      std::int64_t end = now + tasks_.duration[node];
+      if (partner != kNobody && !sends && is_eager(node)) end = std::max(end, end_of_send(node));
+      queue_.push({end, node, node});
+      if (!sends) continue;
+      if (is_eager(node)) send_ends_[{node, nodes_[node].started}] = end;
       ++nodes_[node].started;
       if (std::exchange(nodes_[partner].awaits_send, false)) ready(partner, now);
     }
+  }
+
+  // Of the same step as the receive, and forgotten: each is asked for once.
+  std::int64_t end_of_send(std::uint32_t receive) {
+    const auto send = send_ends_.find({tasks_.partner[receive],
+                                       static_cast<std::uint32_t>(step_of(receive))});
+    PLANNER_CHECK(send != send_ends_.end(), "a receive that starts before its send");
+    const std::int64_t end = send->second;
+    send_ends_.erase(send);
+    return end;
   }
 
   // The node begins (change 1) or ends (-1).
@@ -249,7 +274,7 @@ class TracePlayer {
     account(node, now, -1);
     Node& n = nodes_[node];
     n.state = State::done;
-    if (n.stream != kNobody && tasks_.partner[node] == kNobody) {
+    if (takes_turns(node)) {
       streams_[n.stream].busy = false;
       touched_.push_back(n.stream);
     }
@@ -307,6 +332,7 @@ class TracePlayer {
   std::vector<Rank> ranks_;
   std::vector<Stream> streams_;
   std::vector<std::uint32_t> touched_;  // streams to look at
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t> send_ends_;  // by send and step
   EventQueue queue_;                   // ends of nodes; kNobody: what can start
   bool looking_ = false;
 };

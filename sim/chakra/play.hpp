@@ -8,6 +8,8 @@
 // one thing at a time, first come first served, of equals the lower rank's and earlier node; what
 // needs several streams waits for all, and holds none meanwhile, so streams never lock each other.
 // Buffered messages (parameter servers) share their wire by their duration and hold no stream.
+// A message that records no time on either side is eager, as in ASTRA-sim: its send takes its turn
+// on the sender's stream without waiting for the receive, which ends when the message has come.
 //
 // Steps follow one another as the engine's do: a rank's begins when its last one is done. For files
 // that chakra.hpp wrote, period and makespan equal the engine's to the picosecond.
