@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include "core/protobuf.hpp"
 #include "core/untrusted.hpp"
 #include "sim/chakra/schema.hpp"
+#include "sim/chakra/version.hpp"
 
 namespace engine {
 namespace {
@@ -47,14 +49,14 @@ class FileReader {
     if (bytes.starts_with("\x1f\x8b"))
       return {problem(0, "an execution trace", "a gzip file", "unpack it: gunzip")};
     ProtoReader file(bytes);
-    bool metadata = true;
+    bool first = true;
     while (std::optional<ProtoReader> message = file.next_message()) {
-      if (!(std::exchange(metadata, false) ? read_metadata(*message)
-                                           : read_node(*message, file.offset())))
+      const bool metadata = std::exchange(first, false) && !is_node(*message);
+      if (!(metadata ? read_metadata(*message) : read_node(*message, file.offset())))
         return {*problem_};
     }
     if (file.fault()) return {fault(*file.fault())};
-    if (metadata) return {problem(0, "an execution trace", "an empty file", "")};
+    if (first) return {problem(0, "an execution trace", "an empty file", "")};
     if (!resolve()) return {*problem_};
     return {};
   }
@@ -83,15 +85,30 @@ class FileReader {
   }
 
   bool read_metadata(ProtoReader& message) {
-    while (message.next())
-      if (message.field() == kVersion && !is(message, Wire::bytes, "the schema's version"))
-        return false;
+    while (message.next()) {
+      // Until November 2023 attributes stood in this field, and no version.
+      if (message.field() != kVersion) continue;
+      if (!is(message, Wire::bytes, "the schema's version")) return false;
+      if (is_attribute(message.message())) continue;
+      states_version_ = true;
+      if (!reads_version(message.text())) return refuse_version(message.offset(), message.text());
+    }
     return ended(message);
+  }
+  static bool is_attribute(ProtoReader m) {
+    return m.next() && m.field() == kAttributeName && m.wire() == Wire::bytes;
+  }
+  bool refuse_version(std::size_t offset, std::string_view found) {
+    problem_ = problem(offset, std::string(kReadVersions), "version " + core::visible(found),
+                       "write the trace with Chakra 0.0.4 or later");
+    return false;
   }
 
   bool read_node(ProtoReader& message, std::size_t offset) {
     if (out_.nodes.size() == most_nodes_)
       return refuse(offset, fmt::format("at most {} nodes in all files", most_nodes_), "more");
+    const std::string_view old = states_version_ ? std::string_view() : old_version(message);
+    if (!old.empty()) return refuse_version(offset, old);
     ChakraNode n;
     n.offset = offset;
     n.first_dependency = static_cast<std::uint32_t>(dependencies_.size());
@@ -142,15 +159,16 @@ class FileReader {
   }
 
   bool read_dependencies(const ProtoReader& m) {
+    const bool control = m.field() == kControlDeps;
     if (m.wire() == Wire::varint) {
-      dependencies_.push_back(m.number());
+      dependencies_.push_back({m.number(), control});
     } else {
       if (!is(m, Wire::bytes, "dependencies")) return false;
       ProtoReader packed = m.message();
       while (dependencies_.size() <= kMostDependencies) {
         const auto id = packed.next_packed();
         if (!id) break;
-        dependencies_.push_back(*id);
+        dependencies_.push_back({*id, control});
       }
       if (!ended(packed)) return false;
     }
@@ -269,25 +287,44 @@ class FileReader {
         const ChakraNode& n = out_.nodes[std::max(order[i], order[i - 1])];
         return refuse(n.offset, "a node of another id", fmt::format("{} again", n.id));
       }
+    const auto index_of = [&](std::uint64_t id) -> std::optional<std::uint32_t> {
+      const auto at = std::ranges::lower_bound(order, id, {}, id_of);
+      if (at == order.end() || out_.nodes[*at].id != id) return std::nullopt;
+      return *at;
+    };
+    // PyTorch's traces name the caller of an operation there, and leave some callers out. A caller
+    // ends after what it calls, so that is no order.
+    const bool callers = std::ranges::any_of(
+        dependencies_, [&](const Dependency& d) { return d.control && !index_of(d.id); });
     out_.dependencies.reserve(dependencies_.size());
-    for (const ChakraNode& n : out_.nodes)
-      for (std::uint32_t d = 0; d < n.dependencies; ++d) {
-        const std::uint64_t id = dependencies_[n.first_dependency + d];
-        const auto at = std::ranges::lower_bound(order, id, {}, id_of);
-        if (at == order.end() || out_.nodes[*at].id != id)
+    for (ChakraNode& n : out_.nodes) {
+      const std::span own = std::span(dependencies_).subspan(n.first_dependency, n.dependencies);
+      n.first_dependency = static_cast<std::uint32_t>(out_.dependencies.size());
+      for (const auto [id, control] : own) {
+        if (control && callers) continue;
+        const auto at = index_of(id);
+        if (!at)
           return refuse(n.offset, "dependencies on nodes of the file", fmt::format("node {}", id));
         out_.dependencies.push_back(*at);
       }
+      n.dependencies =
+          static_cast<std::uint32_t>(out_.dependencies.size()) - n.first_dependency;
+    }
     return true;
   }
 
   ChakraTrace& out_;
   const std::size_t most_nodes_;
-  std::vector<std::uint64_t> dependencies_;  // ids
+  struct Dependency {
+    std::uint64_t id;
+    bool control;
+  };
+  std::vector<Dependency> dependencies_;
   std::map<std::string, std::uint32_t, std::less<>> texts_;
   std::optional<core::Problem> problem_;
   double total_ = 0;                   // picoseconds
   std::size_t text_bytes_ = 0;
+  bool states_version_ = false;
   bool exact_ = false;                 // duration_picoseconds was there
 };
 

@@ -1,10 +1,12 @@
 #pragma once
 // Chakra execution traces [chakra], read: files of this and of other simulators. What the schema
 // allows is taken (fields in any order, packed numbers or not, unknown fields and attributes passed
-// over); what is damaged is refused with the file and the byte: lengths that lead outside, numbers
-// of more than 64 bits, fields of another type, node ids twice, dependencies on nodes that are not
-// there, sizes and durations that no step has. Memory is bounded by the bytes of the file and by
-// the limit of nodes. Pure; thread-safe.
+// over), of the versions that version.hpp names; others are refused by their number. What is
+// damaged is refused with the file and the byte: lengths that lead outside, numbers of more than
+// 64 bits, fields of another type, node ids twice, data dependencies on nodes that are not there,
+// sizes and durations that no step has. Where a control dependency is on a node that is not there,
+// those of the file are callers, as in PyTorch's traces, and are passed over. Memory is bounded by
+// the bytes of the file and by the limit of nodes. Pure; thread-safe.
 
 #include <cstddef>
 #include <cstdint>
