@@ -2,7 +2,8 @@
 """Reads execution traces with the protobuf library, which shares nothing with this product.
 
 usage: chakra_protobuf.py FOLDER        exit 77: no protobuf library
-       chakra_protobuf.py --write FILE  a trace as another writer makes it
+       chakra_protobuf.py --write FILE [VERSION]  a trace as another writer makes it; VERSION
+                                        none: without metadata, as in November 2023
 
 Each message must parse as the schema has it (mlcommons/chakra, schema/protobuf/et_def.proto),
 without unknown fields, and the library must write it back with the same bytes.
@@ -130,7 +131,7 @@ def check_folder(folder):
     print(f"{len(files)} files, nodes by type {dict(sorted(total.items()))}")
 
 
-def write(path):
+def write(path, version="0.0.4"):
     """One rank: 5 us, then 7 us that depends on it; dependencies and attributes as others have."""
     classes = schema()
     out = b""
@@ -140,7 +141,8 @@ def write(path):
     second = classes["Node"](id=9, name="aten::add", type=4, duration_micros=7, data_deps=[3])
     second.attr.add(name="involved_dim").bool_list.values.extend([True, False])
     second.attr.add(name="stream", int64_val=7)
-    for message in (classes["GlobalMetadata"](version="0.0.4"), first, second):
+    metadata = [] if version == "none" else [classes["GlobalMetadata"](version=version)]
+    for message in (*metadata, first, second):
         data = message.SerializeToString()
         assert len(data) < 128
         out += bytes([len(data)]) + data
@@ -149,6 +151,6 @@ def write(path):
 
 if __name__ == "__main__":
     if sys.argv[1] == "--write":
-        write(sys.argv[2])
+        write(*sys.argv[2:])
     else:
         check_folder(pathlib.Path(sys.argv[1]))

@@ -17,6 +17,13 @@ case $? in
 esac
 "$planner" simulate hand.0.et --json >hand.json || complain 'a trace of the library is refused'
 grep -q '"step": 1.2e-05' hand.json || complain "5 + 7 us: $(grep -m1 step hand.json)"
+for version in 1.0.0 none; do
+  python3 "$reader" --write hand.0.et "$version"
+  "$planner" simulate hand.0.et --json >hand.json || complain "version $version is refused"
+  grep -q '"step": 1.2e-05' hand.json || complain "$version: $(grep -m1 step hand.json)"
+done
+python3 "$reader" --write hand.0.et 2.0.0
+ends 2 'found version 2.0.0' "$planner" simulate hand.0.et
 
 # traces PINS...: planned, written, read by the library.
 traces() {
