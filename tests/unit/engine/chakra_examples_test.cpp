@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/random.hpp"
 #include "sim/chakra/version.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"
 #include "tests/unit/engine/chakra_files.hpp"
@@ -235,4 +236,37 @@ TEST_CASE("messages without recorded times do not wait for their receives, recor
         Hand(1, kReceive).with("comm_src", 0).with("comm_size", 1'000'000),
         Hand(2, kComp, {1}, 4)}});
   CHECK(played_example(both).outcome.makespan == 26'000'000);
+}
+
+TEST_CASE("any byte changed in one rank's messages gives a time or a reason") {
+  const std::string good = example_bytes("ring_of_messages/custom_allreduce.0.et");
+  std::vector<engine::ChakraTrace> traces = example("ring_of_messages/custom_allreduce", 8);
+  const cost::Machine m = round_machine();
+  const core::Random random(1, 0x72696e67);
+  int refused = 0, stuck = 0, played = 0;
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    std::string bytes = good;
+    const std::size_t at = random.below(2 * i, bytes.size());
+    bytes[at] = static_cast<char>(random.below(2 * i + 1, 256));
+    INFO("draw " << i << ", byte " << at);
+    auto first = engine::read_chakra("a.0.et", bytes, 0);
+    if (!first.ok()) {
+      ++refused;
+      continue;
+    }
+    traces[0] = std::move(first).value();
+    const auto tasks = engine::match_chakra(traces, {}, &m);
+    if (!tasks.ok()) {
+      ++refused;
+      continue;
+    }
+    const auto outcome = engine::play_chakra(traces, *tasks);
+    if (!outcome.ok()) ++stuck;
+    else if (outcome->period == outcome->compute + outcome->exposed_communication +
+                                    outcome->waiting) ++played;
+  }
+  CHECK(refused > 500);
+  CHECK(stuck > 0);
+  CHECK(played > 500);
+  CHECK(refused + stuck + played == 3000);
 }
