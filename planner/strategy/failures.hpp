@@ -16,6 +16,7 @@ class Failures {
   // REQUIRES: `problems` outlives it.
   Failures(core::Problems& problems, bool keys_alone)
       : problems_(&problems), keys_alone_(keys_alone) {}
+  bool keys_alone() const { return keys_alone_; }
   void add(const char* key, const Phrase& expected, const Phrase& found, const Phrase& fix = "") {
     if (keys_alone_) return void(problems_->push_back({key, "", "", ""}));
     problems_->push_back({key, expected.text(), found.text(), fix.text()});

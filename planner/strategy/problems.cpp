@@ -87,7 +87,9 @@ class Rules {
          "use data, pipeline or sharding");
     if (spec_.heads == 0) return;
     NEED(models::divides_heads(spec_, s_.tensor), "tensor",
-         Phrase(std::string_view(models::heads_expected(spec_))), text(s_.tensor));
+         failures_.keys_alone() ? Phrase("")
+                                : Phrase(std::string_view(models::heads_expected(spec_))),
+         text(s_.tensor));
     models::for_each_kind(spec_, [&](const models::LayerView& kind) {
       NEED(kind.ffn_hidden % s_.tensor == 0, "tensor",
            "a divisor of ffn_hidden " + text(kind.ffn_hidden), text(s_.tensor));
