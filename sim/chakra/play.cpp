@@ -242,7 +242,7 @@ class TracePlayer {
     }
   }
 
-  // Of the same step as the receive, and forgotten: each is asked for once.
+  // The end of the send in the same step. It is read once, and then forgotten.
   std::int64_t end_of_send(std::uint32_t receive) {
     const auto send = send_ends_.find({tasks_.partner[receive],
                                        static_cast<std::uint32_t>(step_of(receive))});

@@ -1,7 +1,7 @@
 #pragma once
 // Internal: one block of a scene, played event by event. Pending ends of operations wait in the
-// block's own queue. Where all parties of a border have come, the block reports it and goes on. It
-// stops before the first moment at which the border's meeting can end. Thread-compatible.
+// block's own queue. When all its parties have come to a border, the block reports that and goes
+// on. It stops before the first moment at which the meeting there can end. Thread-compatible.
 
 #include <algorithm>
 #include <cstdint>

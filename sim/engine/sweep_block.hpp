@@ -1,6 +1,6 @@
 #pragma once
-// Internal: one block of a scene, swept. Where all parties of a border have come, the block reports
-// it, and its parties pend until the other blocks have reported too. Thread-compatible.
+// Internal: one block of a scene, swept. When all its parties have come to a border, the block
+// reports that, and they wait until the other blocks have reported too. Thread-compatible.
 
 #include <algorithm>
 #include <array>
