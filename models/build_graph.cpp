@@ -18,19 +18,11 @@ namespace {
 
 constexpr double kMaxSavedElements = 1e15;  // of one sample, all layers: bytes stay below 2^63
 
-// "1, 2, 5, 10": the divisors of n up to 64.
-std::string divisors(std::int64_t n) {
-  std::string text;
-  for (std::int64_t d = 1; d <= std::min<std::int64_t>(n, 64); ++d)
-    if (n % d == 0) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return text;
-}
-
-// Up to 64.
-std::string tensor_degrees(const ModelSpec& spec) {
+// "1, 2, 5, 10": the numbers up to 64 that hold.
+std::string degrees(auto&& holds) {
   std::string text;
   for (std::int64_t d = 1; d <= 64; ++d)
-    if (divides_layers(spec, d)) text += (text.empty() ? "" : ", ") + std::to_string(d);
+    if (holds(d)) text += (text.empty() ? "" : ", ") + std::to_string(d);
   return text;
 }
 
@@ -60,7 +52,9 @@ void check_transformer(const ModelSpec& spec, const GraphOptions& options, Probl
     problems.push_back({"tensor",
                         fmt::format("{}, and of the MLP's width {}", heads_expected(spec),
                                     fmt::join(ffn_widths(spec), " and ")),
-                        std::to_string(options.tensor), "use " + tensor_degrees(spec)});
+                        std::to_string(options.tensor), "use " + degrees([&](std::int64_t d) {
+                          return divides_layers(spec, d);
+                        })});
   if (spec.variants.token_features > 0) check_features(spec, options, problems);
   const bool table = spec.variants.position_kind == Positions::learned;
   if (table && options.seq_len > spec.positions) {
@@ -131,7 +125,9 @@ void check_experts(const ModelSpec& spec, const GraphOptions& options, Problems&
     return problems.push_back({"expert", "1 for a model without experts", found, "pin expert=1"});
   if (options.expert < 1 || experts % options.expert != 0)
     return problems.push_back({"expert", fmt::format("a divisor of {} experts", experts), found,
-                               "use " + divisors(experts)});
+                               "use " + degrees([&](std::int64_t d) {
+                                 return experts % d == 0;
+                               })});
   const bool over = options.expert_over_tensor();
   if (over && (!options.sequence_parallel || options.expert % options.tensor != 0))
     return problems.push_back({"expert_tensor", "0 without sequence_parallel, or where tensor does "

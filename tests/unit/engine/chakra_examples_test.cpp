@@ -223,7 +223,7 @@ TEST_CASE("messages without recorded times do not wait for their receives, recor
     return engine_test::traces_of({{send, Hand(1, kComp, {0}, 3)}, {Hand(0, kComp, {}, 50),
                                                                     receive}});
   };
-  // The message is there when it is asked for.
+  // The message has arrived before the receive begins.
   CHECK(played_example(ranks(0)).outcome.makespan == 50'000'000);
   CHECK(played_example(ranks(0)).outcome.periods[0] == 14'000'000);
   // As recorded, both meet at 50 us; rank 0 ends 3 us after the message.

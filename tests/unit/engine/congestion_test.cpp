@@ -1,6 +1,6 @@
-// Congestion where it is known to matter: incast of all-to-alls, and messages of a pipeline beside
-// the gradients of data-parallel groups. Ports inside nodes are fast here and the node's network
-// carries one byte a picosecond each way, so times can be worked out by hand.
+// Congestion at network cards: all-to-alls whose messages meet at one node, and a pipeline's
+// message that leaves by the same card as gradients do. Ports inside nodes are fast here and the
+// node's network carries one byte a picosecond each way, so times can be worked out by hand.
 #include <vector>
 
 #include "sim/engine/wires.hpp"
@@ -87,7 +87,7 @@ TEST_CASE("an all-to-all takes what comes into a node at once, through the node'
 }
 
 TEST_CASE("all-to-alls of groups whose members share nodes take turns at the NICs") {
-  // Alone, a group has 2 x 1,000 bytes for the member in each node; beside the other, its half.
+  // Each node sends 2 x 1,000 bytes for one group. Two groups at once each get half of its network.
   const Topology topology(6, one_nic(2), {});
   const MessagePlan plan = all_to_all(3, 3000);
   CHECK(ends(topology, {{&plan, {0, 2, 4}}}) == std::vector<std::int64_t>{2000});

@@ -90,8 +90,8 @@ TEST_CASE("the slowest stage is as fast as in the best of all divisions, within 
   CHECK(without > 100);  // both answers were put to the test
 }
 
-// The plain dynamic program: of the divisions whose slowest stage is as fast as can be, that of the
-// earliest boundaries, from the last one on.
+// A plain dynamic program. Several divisions may have the fastest slowest stage; it returns the one
+// whose last boundary is earliest, then the one before it, and so on.
 static std::optional<Stages> earliest(const StageLoads& loads, const StageLimits& limits) {
   constexpr std::int64_t kNone = INT64_MAX;
   const auto p = static_cast<std::size_t>(limits.stages), n = loads.layers.size();
