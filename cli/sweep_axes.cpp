@@ -85,7 +85,8 @@ core::Result<std::vector<Axis>> axes_of(const std::vector<NamedValue>& named,
   }
   if (!problems.empty()) return problems;
   // Numbers of GPUs beside each other, whatever else varies.
-  std::ranges::stable_partition(axes, [](const Axis& axis) { return axis.name != "gpus"; });
+  std::stable_partition(axes.begin(), axes.end(),
+                        [](const Axis& axis) { return axis.name != "gpus"; });
   return axes;
 }
 

@@ -22,22 +22,26 @@ class Json {
  public:
   struct Member;  // {key, value}
 
-  Json() = default;  // null
-  Json(std::nullptr_t) {}                                             // NOLINT: conversion meant
+  // Bodies that make or end a value stand below Member, whose size they need.
+  Json() noexcept;                // null
+  Json(std::nullptr_t) noexcept;  // NOLINT: conversion meant, here and below
   template <std::same_as<bool> T>
-  Json(T value) : value_(value) {}                                    // NOLINT
+  Json(T value);  // NOLINT
   template <std::integral T>
     requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-  Json(T value) : value_(integer(value)) {}                           // NOLINT
+  Json(T value);  // NOLINT
   template <std::floating_point T>
-  Json(T value) : value_(static_cast<double>(value)) {}               // NOLINT
-  Json(const char* text) : value_(std::string(text)) {}               // NOLINT
-  Json(std::string_view text) : value_(std::string(text)) {}          // NOLINT
-  Json(std::string text) : value_(std::move(text)) {}                 // NOLINT
+  Json(T value);                      // NOLINT
+  Json(const char* text);             // NOLINT
+  Json(std::string_view text);        // NOLINT
+  Json(std::string text);             // NOLINT
   template <class T>
-  Json(const std::optional<T>& value) {                               // NOLINT: absent is null
-    if (value) *this = Json(*value);
-  }
+  Json(const std::optional<T>& value);  // NOLINT: absent is null
+  Json(const Json& from);
+  Json(Json&& from) noexcept;
+  Json& operator=(const Json& from);
+  Json& operator=(Json&& from) noexcept;
+  ~Json();
 
   static Json object();
   static Json object(std::initializer_list<Member> members);
@@ -46,11 +50,7 @@ class Json {
   static Json from_members(std::vector<Member> members);  // REQUIRES: no key twice
   static Json from_items(std::vector<Json> items);
   template <class Range>
-  static Json array_of(const Range& items) {
-    Json result = array();
-    for (const auto& item : items) result.push_back(Json(item));
-    return result;
-  }
+  static Json array_of(const Range& items);
 
   // Replaces the key's value in its place, or appends the key; O(keys). REQUIRES: is_object().
   Json& set(std::string_view key, Json value);
@@ -97,10 +97,7 @@ class Json {
                              std::vector<Json>, std::vector<Member>>;
 
   template <class T>
-  static Value integer(T value) {
-    if (std::in_range<std::int64_t>(value)) return static_cast<std::int64_t>(value);
-    return static_cast<std::uint64_t>(value);
-  }
+  static Value integer(T value);
 
   Value value_;
   int line_ = 0;
@@ -112,6 +109,41 @@ struct Json::Member {
   Json value;
   friend bool operator==(const Member&, const Member&) = default;
 };
+
+inline Json::Json() noexcept = default;
+inline Json::Json(std::nullptr_t) noexcept {}
+template <std::same_as<bool> T>
+Json::Json(T value) : value_(value) {}
+template <std::integral T>
+  requires(!std::same_as<T, bool> && !std::same_as<T, char>)
+Json::Json(T value) : value_(integer(value)) {}
+template <std::floating_point T>
+Json::Json(T value) : value_(static_cast<double>(value)) {}
+inline Json::Json(const char* text) : value_(std::string(text)) {}
+inline Json::Json(std::string_view text) : value_(std::string(text)) {}
+inline Json::Json(std::string text) : value_(std::move(text)) {}
+template <class T>
+Json::Json(const std::optional<T>& value) {
+  if (value) *this = Json(*value);
+}
+inline Json::Json(const Json& from) = default;
+inline Json::Json(Json&& from) noexcept = default;
+inline Json& Json::operator=(const Json& from) = default;
+inline Json& Json::operator=(Json&& from) noexcept = default;
+inline Json::~Json() = default;
+
+template <class T>
+Json::Value Json::integer(T value) {
+  if (std::in_range<std::int64_t>(value)) return static_cast<std::int64_t>(value);
+  return static_cast<std::uint64_t>(value);
+}
+
+template <class Range>
+Json Json::array_of(const Range& items) {
+  Json result = array();
+  for (const auto& item : items) result.push_back(Json(item));
+  return result;
+}
 
 inline constexpr int kMaxJsonDepth = 64;
 inline constexpr std::size_t kMaxJsonBytes = std::size_t{64} << 20;

@@ -1,7 +1,9 @@
 #pragma once
-// Patterns that repeat in a row of entries. Pure.
+// Patterns that repeat in a row of entries, and values that stand there twice. Pure.
 
+#include <algorithm>
 #include <cstddef>
+#include <vector>
 
 namespace core {
 
@@ -22,6 +24,14 @@ Repeats most_repeated(std::size_t at, std::size_t size, std::size_t longest, Fol
     if (times >= 2 && times * length > best.times * best.length) best = {length, times};
   }
   return best;
+}
+
+// Sorts, and leaves each value once. By iterators: the range that std::ranges::unique returns does
+// not compile under clang 14 with GCC's library.
+template <class T>
+void sort_unique(std::vector<T>& values) {
+  std::ranges::sort(values);
+  values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
 }  // namespace core

@@ -81,7 +81,8 @@ void add_library(const std::string& key, const Calls& planned, const Calls& ran,
     const auto assumed = counts_by(planned, name), measured = counts_by(ran, name);
     std::map<std::string, double> all = assumed;
     all.insert(measured.begin(), measured.end());
-    for (const auto& [word, unused] : all) {
+    for (const auto& entry : all) {
+      const std::string& word = entry.first;
       const auto of = [&](const auto& counts) {
         const auto at = counts.find(word);
         return at == counts.end() ? 0.0 : at->second;

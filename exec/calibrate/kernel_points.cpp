@@ -65,17 +65,20 @@ void time_layer(PointBook& book, const Layer& l, DType type, std::vector<Product
     return std::tuple(p.real(l.rows * l.n, type), p.real(l.rows * l.k, type),
                       p.real(l.n * l.k, type), p.workspace(host::linear_workspace(type, s)));
   };
-  rows.push_back({l.rows, l.n, l.k, timed(book, named("forward"), [&](Pool& p) -> Call {
-                    const auto [y, x, w, ws] = buffers(p);
-                    return [=] { host::linear(y, x, w, {}, s, false, ws); };
+  const auto pass = [&](const char* name, auto kernel) {
+    return timed(book, named(name), [&](Pool& p) -> Call {
+      return std::apply([=](auto... buffer) -> Call { return [=] { kernel(buffer...); }; },
+                        buffers(p));
+    });
+  };
+  rows.push_back({l.rows, l.n, l.k, pass("forward", [=](auto y, auto x, auto w, auto ws) {
+                    host::linear(y, x, w, {}, s, false, ws);
                   })});
-  rows.push_back({l.rows, l.k, l.n, timed(book, named("input gradient"), [&](Pool& p) -> Call {
-                    const auto [y, x, w, ws] = buffers(p);
-                    return [=] { host::linear_input_gradient(x, y, w, s, false, ws); };
+  rows.push_back({l.rows, l.k, l.n, pass("input gradient", [=](auto y, auto x, auto w, auto ws) {
+                    host::linear_input_gradient(x, y, w, s, false, ws);
                   })});
-  rows.push_back({l.n, l.k, l.rows, timed(book, named("weight gradient"), [&](Pool& p) -> Call {
-                    const auto [y, x, w, ws] = buffers(p);
-                    return [=] { host::linear_weight_gradient(w, y, x, s, ws); };
+  rows.push_back({l.n, l.k, l.rows, pass("weight gradient", [=](auto y, auto x, auto w, auto ws) {
+                    host::linear_weight_gradient(w, y, x, s, ws);
                   })});
 }
 

@@ -34,7 +34,8 @@ PacedLinks::FlightPtr PacedLinks::send(int from, int to, core::Bytes bytes, Time
   const std::scoped_lock lock(mutex_);
   settle(now);
   const double alone_ns = (bytes / link->bandwidth).value() * 1e9;
-  const auto flight = std::make_shared<Flight>(from, to, nanoseconds(link->latency), alone_ns);
+  const auto flight = std::make_shared<Flight>(
+      Flight{from, to, nanoseconds(link->latency), alone_ns});
   flights_.push_back(flight);
   share_ports();
   return flight;

@@ -39,7 +39,7 @@ class PacedLinks {
     std::chrono::nanoseconds latency;
     double left_ns;               // until its last byte has left, if the ports were its own
     double share = 0;             // of its ports
-    std::optional<Time> arrives;  // once its last byte has left
+    std::optional<Time> arrives{};  // once its last byte has left
   };
   using FlightPtr = std::shared_ptr<Flight>;  // the links' and the receiver's
 

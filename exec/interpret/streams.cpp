@@ -30,7 +30,7 @@ Streams::Streams(const program::RankClass& rank_class, Backend& backend,
   for (const program::Action& a : class_.actions) {
     auto& worker = workers_[static_cast<std::size_t>(a.stream)];
     if (a.stream == Stream::compute || worker) continue;
-    worker = std::make_unique<Worker>(a.stream);
+    worker = std::make_unique<Worker>(Worker{a.stream});
     try {
       worker->thread = core::start_thread(std::string("stream ").append(program::name(a.stream)),
                                           [this, w = worker.get()] { serve(*w); });

@@ -101,8 +101,8 @@ double untold_variance(double rate_variance, int sites, double device) {
 SiteEvidence::SiteEvidence(std::span<const SiteRun> runs) : runs_(runs.begin(), runs.end()) {
   for (const SiteRun& r : runs_) devices_.push_back({r.gpu, r.rate_variance, r.sites});
   std::ranges::sort(devices_, {}, &Device::gpu);
-  const auto repeated = std::ranges::unique(devices_, {}, &Device::gpu);
-  devices_.erase(repeated.begin(), repeated.end());
+  const auto same = [](const Device& a, const Device& b) { return a.gpu == b.gpu; };
+  devices_.erase(std::unique(devices_.begin(), devices_.end(), same), devices_.end());
   unweighted_ = sums(Vector(runs_.size(), 1.0));
   for (const SiteRun& r : runs_) squares_ += r.log_ratio * r.log_ratio;
 }

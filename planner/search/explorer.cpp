@@ -280,7 +280,8 @@ std::vector<Structure> Explorer::short_of_memory() const {
   std::vector<Structure> all;
   for (const auto& [index, micro_batch] : smallest) {
     all.push_back(structures_[index]);
-    std::erase_if(all.back().micro_batches, [&](std::int64_t size) { return size < micro_batch; });
+    std::erase_if(all.back().micro_batches,
+                  [least = micro_batch](std::int64_t size) { return size < least; });
   }
   return all;
 }

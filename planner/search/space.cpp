@@ -266,12 +266,12 @@ class Space {
     const std::vector<std::int64_t>& sizes =
         s.shares.empty() ? sizes_for(s, per_replica) : size_for_shares(s);
     if (sizes.empty()) return;
-    if (constraints_.empty()) return void(structures_.emplace_back(s, sizes));
+    if (constraints_.empty()) return void(structures_.push_back({s, sizes}));
     std::vector<std::int64_t> admitted;
     for (std::int64_t size : sizes)
       if (constraints_.admits(with_micro_batch(s, size, job_.global_batch)))
         admitted.push_back(size);
-    if (!admitted.empty()) structures_.emplace_back(s, std::move(admitted));
+    if (!admitted.empty()) structures_.push_back({s, std::move(admitted)});
   }
 
   // Micro-batches of a replica's samples: the same for many structures, one after the other.

@@ -8,6 +8,7 @@
 
 #include "core/check.hpp"
 #include "core/parse_units.hpp"
+#include "core/repeats.hpp"
 
 namespace planner {
 namespace {
@@ -186,8 +187,7 @@ core::Status Constraints::add(const PlainPin& plain, const std::string& where, K
     if (!value.ok()) return value.problems();
     values.push_back(std::move(value).value());
   }
-  std::ranges::sort(values);
-  values.erase(std::ranges::unique(values).begin(), values.end());
+  core::sort_unique(values);
   KeyRule& of_key = rule(*plain.key);
   std::vector<Value>& known = kind == Kind::forbid  ? of_key.forbidden
                               : kind == Kind::limit ? of_key.limits

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/call.hpp"
+#include "core/repeats.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/lowering/lower.hpp"
 
@@ -65,8 +66,7 @@ core::Result<std::vector<planner::ScalePoint>> scaling_curve(const Plan& plan) {
   const std::int64_t own = plan.chosen->strategy.data;
   std::vector<std::int64_t> copies{own};
   for (std::int64_t n = 1; n <= std::max<std::int64_t>(2 * own, 8); n *= 2) copies.push_back(n);
-  std::ranges::sort(copies);
-  copies.erase(std::ranges::unique(copies).begin(), copies.end());
+  core::sort_unique(copies);
   return planner::scaling(plan, plan.chosen->strategy, copies);
 }
 

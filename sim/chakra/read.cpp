@@ -26,7 +26,7 @@ using core::Wire;
 
 constexpr std::uint64_t kMostRanks = 1 << 20;
 // Durations of one file together; what is longer is no step, and would overflow.
-constexpr double kMostPicoseconds = 1e18;  // 11.6 days
+constexpr std::int64_t kMostPicoseconds = 1'000'000'000'000'000'000;  // 11.6 days
 constexpr std::size_t kMostDependencies = 8 * kMostChakraNodes;
 constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;  // of different names
 

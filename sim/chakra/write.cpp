@@ -10,6 +10,7 @@
 #include "core/check.hpp"
 #include "core/json.hpp"
 #include "core/protobuf.hpp"
+#include "core/repeats.hpp"
 #include "sim/chakra/schema.hpp"
 #include "sim/program/traffic.hpp"
 #include "sim/program/turns.hpp"
@@ -186,7 +187,7 @@ class RankWriter {
     if (t.collective == Collective::all_gather) bytes /= size;
     return {kCollective,
             fmt::format("{} {}", program::name(t.collective), program::name(t.what)),
-            [=, this, group = group_of(members)](ProtoMessage& n) {
+            [=, group = group_of(members)](ProtoMessage& n) {
               attribute(n, "comm_type", comm_type(t.collective));
               attribute(n, "comm_size", bytes);
               attribute(n, "pg_name", std::to_string(group));
@@ -340,8 +341,7 @@ core::Result<ChakraGroups> write_chakra(const Scene& scene, const ChakraOptions&
     ranks.resize(static_cast<std::size_t>(scene.program().mesh.ranks()));
     std::iota(ranks.begin(), ranks.end(), 0);
   }
-  std::ranges::sort(ranks);
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  core::sort_unique(ranks);
   core::Problems problems = problems_of(scene, ranks, options.most_nodes);
   if (!problems.empty()) return problems;
   ChakraGroups groups;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/check.hpp"
+#include "core/repeats.hpp"
 
 namespace engine {
 namespace {
@@ -43,9 +44,7 @@ class Unions {
   void unite(const std::vector<std::uint32_t>& actors, std::uint32_t most) {
     roots_.clear();
     for (const std::uint32_t a : actors) roots_.push_back(root(a));
-    std::ranges::sort(roots_);
-    const auto repeated = std::ranges::unique(roots_);
-    roots_.erase(repeated.begin(), repeated.end());
+    core::sort_unique(roots_);
     std::uint64_t all = 0;
     for (const std::uint32_t r : roots_) all += size_[r];
     if (all > most) return;
@@ -123,9 +122,8 @@ std::vector<std::uint32_t> borders_between(const std::vector<std::uint32_t>& blo
   for (std::size_t c = 0; c < contacts.size(); ++c) {
     met.clear();
     for (const std::uint32_t a : contacts[c].actors) met.push_back(block_of[a]);
-    std::ranges::sort(met);
-    const auto repeated = std::ranges::unique(met);
-    const auto blocks = static_cast<std::uint32_t>(repeated.begin() - met.begin());
+    core::sort_unique(met);
+    const auto blocks = static_cast<std::uint32_t>(met.size());
     if (blocks < 2) continue;
     PLANNER_CHECK(!contacts[c].whole && contacts[c].shortest > 0);
     border_of[c] = static_cast<std::uint32_t>(borders.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "core/repeats.hpp"
 
 namespace engine {
 
@@ -60,9 +61,7 @@ Cast Wires::cast(std::vector<int> members, std::span<const Way> ways) {
     for (const Network::Hop& h : way.hops) cast.links.push_back(h.link);
   }
   const std::size_t crossed = cast.links.size();
-  std::ranges::sort(cast.links);
-  const auto again = std::ranges::unique(cast.links);
-  cast.links.erase(again.begin(), again.end());
+  core::sort_unique(cast.links);
   cast.apart = crossed == cast.links.size();
   return cast;
 }

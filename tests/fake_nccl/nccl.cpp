@@ -126,7 +126,8 @@ Result launch(Comm comm, void* stream, std::vector<Part> parts) {
 Result begin_group() {
   Result result = kSuccess;
   for (auto& [where, parts] : group.works) {
-    const auto& [comm, stream] = where;
+    const auto comm = where.first;
+    const auto stream = where.second;
     const std::scoped_lock lock(comm->mutex);
     if (comm->aborted || comm->state != kSuccess || !comm->going.empty()) {
       comm->error = "a call while another is in progress";

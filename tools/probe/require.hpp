@@ -5,15 +5,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <source_location>
 
 namespace probe {
 
 inline void require(bool condition, const char* broken,
-                    std::source_location where = std::source_location::current()) {
+                    const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
   if (condition) return;
-  std::fprintf(stderr, "planner-probe: bug at %s:%u: %s\n", where.file_name(),
-               static_cast<unsigned>(where.line()), broken);
+  std::fprintf(stderr, "planner-probe: bug at %s:%u: %s\n", file, line, broken);
   std::abort();
 }
 

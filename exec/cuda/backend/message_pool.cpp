@@ -67,7 +67,7 @@ Message StreamMessages::blank(std::size_t size) {
   queue_().api.wait(queue_().stream, block.last_use);
   Message message;
   using Place = decltype(message.bytes);  // shared_ptr: the pool owns it, this shares nothing
-  message.bytes = Place(std::move(Place()), block.data);
+  message.bytes = Place(Place(), block.data);
   message.size = size;
   message.capacity = block.capacity;
   return message;

@@ -68,7 +68,7 @@ TEST_CASE("ranks that differ in version, plan, number or job are told apart by n
        "rank 1: WORLD_SIZE: expected 2, as rank 0 has, found 3"},
       {[](TcpOptions& o) { o.place.job = "7"; }, "rank 1: job: expected , as rank 0 has, found 7"}};
   for (const auto& [adjust, text] : cases) {
-    const auto endings = tcp_ranks::run(2, meet_and_part, [&](TcpOptions& o) {
+    const auto endings = tcp_ranks::run(2, meet_and_part, [&, adjust = adjust](TcpOptions& o) {
       if (o.place.rank == 1) adjust(o);
     });
     CHECK(has(endings[0].why, text));

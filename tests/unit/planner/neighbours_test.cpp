@@ -51,7 +51,7 @@ class Neighbours {
     for (const auto& [from_name, from] : known)
       for (const auto& [name, to] : known)
         if (from != to && s_.*from % 2 == 0)
-          add(name, [&](Strategy& s) {
+          add(name, [this, from = from, to = to](Strategy& s) {
             s.*from /= 2;
             s.*to *= 2;
             s.stages.clear();
