@@ -34,6 +34,29 @@ std::array<Named, 9> beside_rates(const FailureWords& w) {
           {"--horizon", &w.horizon}};
 }
 
+std::optional<engine::Saving> saving_from(std::string_view text) {
+  for (const auto s : {engine::Saving::sync, engine::Saving::async, engine::Saving::memory})
+    if (name(s) == text) return s;
+  return std::nullopt;
+}
+
+void read_saves(const FailureWords& w, engine::Saving& saving, core::Problems& problems) {
+  choose(w.saves, "--saves", saving_from, {"sync", "async", "memory"}, saving, problems);
+}
+
+std::optional<core::BytesPerSecond> read_storage(const FailureWords& w,
+                                                 core::Problems& problems) {
+  if (!w.storage) return std::nullopt;
+  const core::Result<core::BytesPerSecond> rate = core::parse_bandwidth(*w.storage, "--storage");
+  if (!rate.ok())
+    core::append(problems, rate);
+  else if (rate->value() <= 0)
+    problems.push_back({"--storage", "a bandwidth above 0", *w.storage, "write 200GB/s"});
+  else
+    return *rate;
+  return std::nullopt;
+}
+
 class FailureReader {
  public:
   FailureReader(const FailureWords& words, core::Problems& problems)
@@ -42,7 +65,7 @@ class FailureReader {
   planner::FailureOptions run() {
     if (w_.mtbf) read_mtbf();
     for (const std::string& text : w_.failures) read_rates(text);
-    choose(w_.saves, "--saves", saving_from, {"sync", "async", "memory"}, o_.saving, problems_);
+    read_saves(w_, o_.saving, problems_);
     read_save();
     if (!w_.restart)
       problems_.push_back(
@@ -57,12 +80,6 @@ class FailureReader {
   }
 
  private:
-  static std::optional<engine::Saving> saving_from(std::string_view text) {
-    for (const auto s : {engine::Saving::sync, engine::Saving::async, engine::Saving::memory})
-      if (name(s) == text) return s;
-    return std::nullopt;
-  }
-
   std::optional<core::Seconds> duration(const std::optional<std::string>& text, const char* option,
                                         double low) {
     return text ? duration(*text, option, low) : std::nullopt;
@@ -102,14 +119,7 @@ class FailureReader {
       problems_.push_back({"--save", "a duration: nothing is known of this cluster's storage",
                            "none", "write --save 60s, or --storage 200GB/s"});
     o_.save = duration(w_.save, "--save", 0);
-    if (!w_.storage) return;
-    const core::Result<core::BytesPerSecond> rate = core::parse_bandwidth(*w_.storage, "--storage");
-    if (!rate.ok())
-      core::append(problems_, rate);
-    else if (rate->value() <= 0)
-      problems_.push_back({"--storage", "a bandwidth above 0", *w_.storage, "write 200GB/s"});
-    else
-      o_.storage = *rate;
+    o_.storage = read_storage(w_, problems_);
   }
 
   // A file's name, or "gpu=50000h,node=30000h,repair=24h".
@@ -192,7 +202,8 @@ void add_failure_options(OptionSet& set, FailureWords& w) {
             "the same of each gpu, node, network, switch, software; or published: llama3-405b");
   set.text("--save", w.save, "TIME", "time to write a checkpoint (with failures)");
   set.text("--storage", w.storage, "RATE",
-           "or the bandwidth of its storage for the job, as 200GB/s: --save by the plan's bytes");
+           "or the bandwidth of its storage for the job, as 200GB/s: --save by the plan's bytes; "
+           "with flows, over the links of the steps");
   set.text("--saves", w.saves, "HOW",
            "sync (default): steps wait; async: written behind steps; memory: on another node");
   set.text("--save-every", w.save_every, "N", "steps between checkpoints (the best number)");
@@ -204,12 +215,35 @@ void add_failure_options(OptionSet& set, FailureWords& w) {
   set.text("--horizon", w.horizon, "TIME", "how long a run with failures is played (30d)");
 }
 
-std::optional<planner::FailureOptions> read_failures(const FailureWords& words,
+std::optional<planner::FailureOptions> read_failures(const FailureWords& words, bool over_links,
                                                      core::Problems& problems) {
   if (words.mtbf || !words.failures.empty()) return FailureReader(words, problems).run();
   for (const auto& [name, given] : beside_rates(words))
-    if (*given)
-      problems.push_back({name, "--mtbf or --failures beside it", "none", "write --mtbf 50000h"});
+    if (*given && !(over_links && (given == &words.storage || given == &words.saves)))
+      problems.push_back({name, "--mtbf or --failures beside it", "none",
+                          given == &words.storage
+                              ? "write --mtbf 50000h, or --links shared for what checkpoints cost"
+                              : "write --mtbf 50000h"});
+  return std::nullopt;
+}
+
+std::optional<planner::CheckpointOptions> read_checkpoint(
+    const FailureWords& words, const std::optional<planner::FailureOptions>& failures,
+    core::Problems& problems) {
+  auto saving = engine::Saving::sync;
+  planner::CheckpointOptions o;
+  if (failures) {
+    saving = failures->saving;
+    o.storage = failures->storage;
+  } else {
+    read_saves(words, saving, problems);
+    o.storage = read_storage(words, problems);
+  }
+  o.to_nodes = saving == engine::Saving::memory;
+  if (o.to_nodes || o.storage) return o;
+  if (words.saves && !failures)
+    problems.push_back({"--saves", "the bandwidth of the storage beside it", *words.saves,
+                        "write --storage 200GB/s"});
   return std::nullopt;
 }
 

@@ -150,7 +150,8 @@ planner::SimulateOptions options_of(const SimulateWords& words, const OutputOpti
   if (const auto steps = whole_number(words.sample_steps, "--sample-steps", 1, problems))
     o.sample_steps = *steps;
   o.threads = thread_count(words.threads, problems);
-  o.failures = read_failures(words.failures, problems);
+  o.failures = read_failures(words.failures, o.flows.has_value(), problems);
+  if (o.flows) o.checkpoint = read_checkpoint(words.failures, o.failures, problems);
   if (words.jitter) {
     const auto share = parse_decimal(*words.jitter);
     if (share && *share >= 0 && *share <= 1)

@@ -105,6 +105,26 @@ std::string_view rule_words(std::string_view rule) {
   return rule == "best" ? "best" : "as asked";
 }
 
+std::string checkpoint_text(const planner::CheckpointTraffic& t, core::Seconds step,
+                            TextStyle style) {
+  const std::string target =
+      t.to_nodes ? std::string("the host of another node")
+                 : fmt::format("storage that takes {}", to_text(*t.storage));
+  const bool slows = t.delay > step * kFarOff / 10;
+  const std::string cost =
+      slows ? fmt::format("makes {} longer", to_text(t.delay)) : std::string("does not slow");
+  const std::string meanwhile =
+      slows && t.step ? fmt::format(" A step takes {} meanwhile, instead of {}.", to_text(*t.step),
+                                    to_text(step))
+                      : "";
+  return '\n' + painted("A checkpoint over these links", Ink::heading, style) + '\n' +
+         wrapped(fmt::format("{} go from the hosts to {}. That takes {} while no step runs, and {} "
+                             "behind the steps, which it {}.{}",
+                             to_text(t.bytes), target, to_text(t.alone), to_text(t.behind), cost,
+                             meanwhile),
+                 2, 2, style);
+}
+
 std::string goodput_text(const Goodput& g, const planner::FailureOptions& o, std::uint64_t seed,
                          TextStyle style) {
   std::string text =

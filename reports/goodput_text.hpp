@@ -13,6 +13,10 @@ namespace reports {
 std::string goodput_text(const planner::Goodput& goodput, const planner::FailureOptions& options,
                          std::uint64_t seed, TextStyle style);
 
+// What a checkpoint takes and costs where it shares the links of the steps.
+std::string checkpoint_text(const planner::CheckpointTraffic& traffic, core::Seconds step,
+                            TextStyle style);
+
 // What a rule of planner::GoodputRule is in words: "Young's".
 std::string_view rule_words(std::string_view rule);
 

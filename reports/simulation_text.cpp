@@ -235,7 +235,9 @@ std::string simulation_text(const Simulation& s, TextStyle style) {
               Ink::heading, style);
   text += conditions_text(s.options, style);
   return text + '\n' + parts_text(s, style) + path_text(s, style) + streams_text(s, style) +
-         loads_text(s, style) + peak_text(s, style) + scaling_text(s, style) +
+         loads_text(s, style) +
+         (s.checkpoint ? checkpoint_text(*s.checkpoint, s.time.step, style) : std::string()) +
+         peak_text(s, style) + scaling_text(s, style) +
          variation_text(s, style) +
          (s.goodput ? goodput_text(*s.goodput, *s.options.failures, s.options.seed, style)
                     : std::string());

@@ -91,12 +91,15 @@ core::Problems fabric_problems(const hw_profiles::Fabric& fabric, const Plan& pl
 }  // namespace
 
 FlowStage::FlowStage(const program::Program& program, const cost::Machine& machine,
-                     const SimulateOptions& o) {
+                     const SimulateOptions& o, const engine::Writes* writes)
+    : writes_(writes) {
   if (!o.flows) return;
   const int ranks = program.mesh.ranks();
-  topology_ = o.fabric ? std::make_unique<engine::Topology>(ranks, machine, o.flows->weak,
-                                                            *o.fabric, o.seed)
-                       : std::make_unique<engine::Topology>(ranks, machine, o.flows->weak);
+  auto topology = o.fabric ? std::make_unique<engine::Topology>(ranks, machine, o.flows->weak,
+                                                                *o.fabric, o.seed)
+                           : std::make_unique<engine::Topology>(ranks, machine, o.flows->weak);
+  if (writes != nullptr && !writes->to_nodes) topology->add_storage(*o.checkpoint->storage);
+  topology_ = std::move(topology);
   const bool folds = !o.unfold && o.jitter == 0 &&
                      o.flows->sharing == engine::Sharing::shared && engine::can_fold(program) &&
                      engine::count_edges(program) <= kMostEdges &&
@@ -104,7 +107,7 @@ FlowStage::FlowStage(const program::Program& program, const cost::Machine& machi
   if (folds)
     symmetry_ = std::make_unique<engine::Symmetry>(
         program, engine::groups_of(program, machine.gpus_per_node), *topology_,
-        engine::straggler_marks(ranks, o.stragglers));
+        engine::straggler_marks(ranks, o.stragglers), writes);
   // Where no two ranks are alike, hashed routes need no bounds: all of them are played.
   if (symmetry_ && symmetry_->fold().count() == ranks) symmetry_.reset();
 }
@@ -122,6 +125,7 @@ std::optional<engine::FlowOptions> FlowStage::flows(const SimulateOptions& o) co
   if (!flows) return flows;
   flows->topology = topology_.get();
   flows->symmetry = symmetry_.get();
+  flows->writes = writes_;
   return flows;
 }
 

@@ -13,9 +13,10 @@ namespace planner {
 
 class FlowStage {
  public:
-  // Nothing where the options ask for no flows.
+  // Nothing where the options ask for no flows. writes, where given, outlives the stage: what ranks
+  // write meanwhile, to the next node or to the storage of options.checkpoint.
   FlowStage(const program::Program& program, const cost::Machine& machine,
-            const SimulateOptions& options);
+            const SimulateOptions& options, const engine::Writes* writes = nullptr);
 
   // REQUIRES of both: the program, the machine and the options are those of the stage.
   engine::Scene scene(const program::Program& program, const cost::Machine& machine,
@@ -28,6 +29,7 @@ class FlowStage {
  private:
   std::unique_ptr<const engine::Topology> topology_;
   std::unique_ptr<const engine::Symmetry> symmetry_;  // null: every rank is played
+  const engine::Writes* writes_;
 };
 
 // What of the options does not go with this plan's ranks and network.

@@ -51,8 +51,9 @@ engine::FailingParts failing_parts(const Plan& plan, const FailureRate& rate,
 // The times of saving and restarting, with what they rest on.
 class SaveTimes {
  public:
-  SaveTimes(const Plan& plan, const cost::Machine& machine, const FailureOptions& o, Goodput& g)
-      : plan_(plan), machine_(machine), o_(o), g_(g), m_(g.model) {}
+  SaveTimes(const Plan& plan, const cost::Machine& machine, const FailureOptions& o,
+            const CheckpointTraffic* traffic, Goodput& g)
+      : plan_(plan), machine_(machine), o_(o), traffic_(traffic), g_(g), m_(g.model) {}
 
   core::Problems run() {
     if (!find_written()) return problems_;
@@ -80,6 +81,13 @@ class SaveTimes {
                            "write --save 60s instead"});
       return false;
     }
+    if (traffic_ != nullptr && !traffic_->to_nodes) {
+      written_ = traffic_->alone;
+      assume("a checkpoint of {} (weights and optimizer, each element once) goes over the network "
+             "of the steps to storage that takes {}: {} while nothing else does",
+             core::to_text(g_.bytes.all), core::to_text(*o_.storage), core::to_text(written_));
+      return true;
+    }
     written_ = g_.bytes.all / *o_.storage;
     assume("a checkpoint of {} (weights and optimizer, each element once) is written at {}: {}",
            core::to_text(g_.bytes.all), core::to_text(*o_.storage), core::to_text(written_));
@@ -100,6 +108,7 @@ class SaveTimes {
            core::to_text(g_.bytes.on_device), core::to_text(rate), core::to_text(m_.save));
     if (o_.saving == Saving::async) {
       m_.behind = written_;
+      if (traffic_ != nullptr) return share_links("storage");
       assume("the copy is written to storage behind the steps, which it does not slow down");
       return;
     }
@@ -117,18 +126,29 @@ class SaveTimes {
                                      std::min(plan_.gpus, plan_.gpus_per_node));
     m_.behind = of_node / machine_.internode;
     m_.stored = written_;
+    if (traffic_ != nullptr) share_links("the host of another node");
     m_.restart_stored = m_.restart + written_;
-    assume("each node sends its copy, at most {}, to the host of another node at {}: {}, behind "
-           "the steps", core::to_text(of_node), core::to_text(machine_.internode),
-           core::to_text(m_.behind));
+    if (traffic_ == nullptr)
+      assume("each node sends its copy, at most {}, to the host of another node at {}: {}, behind "
+             "the steps, which it does not slow down", core::to_text(of_node),
+             core::to_text(machine_.internode), core::to_text(m_.behind));
     assume("a restart from storage takes {} longer: reading takes as long as writing",
            core::to_text(written_));
     assume("each host has room for {} of copies", core::to_text(of_node * 4));
   }
 
+  void share_links(const char* target) {
+    m_.behind = traffic_->behind;
+    m_.save += traffic_->delay;
+    assume("the copy goes to {} behind the steps in {}, over the links that they use: each "
+           "checkpoint delays them by {}", target, core::to_text(m_.behind),
+           core::to_text(traffic_->delay));
+  }
+
   const Plan& plan_;
   const cost::Machine& machine_;
   const FailureOptions& o_;
+  const CheckpointTraffic* traffic_;
   Goodput& g_;
   engine::FailureModel& m_;
   core::Seconds written_{};
@@ -190,7 +210,8 @@ core::Problems failure_problems(const Plan& plan, const FailureOptions& o) {
 
 core::Result<Goodput> goodput_of(const Plan& plan, const program::Program& program,
                                  const cost::Machine& machine, core::Seconds step,
-                                 const FailureOptions& o, std::uint64_t seed) {
+                                 const FailureOptions& o, const CheckpointTraffic* traffic,
+                                 std::uint64_t seed) {
   Goodput g;
   g.bytes = state_bytes(program);
   g.model.step = step;
@@ -198,7 +219,7 @@ core::Result<Goodput> goodput_of(const Plan& plan, const program::Program& progr
   g.model.spares = o.spares;
   g.model.nodes = plan.nodes;
   for (const FailureRate& rate : o.rates) g.model.parts.push_back(failing_parts(plan, rate, o));
-  const core::Problems problems = SaveTimes(plan, machine, o, g).run();
+  const core::Problems problems = SaveTimes(plan, machine, o, traffic, g).run();
   if (!problems.empty()) return problems;
   assume_of_failures(o, g);
   g.wait = engine::expected_wait(g.model);

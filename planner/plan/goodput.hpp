@@ -11,6 +11,7 @@
 #include "core/json.hpp"
 #include "core/result.hpp"
 #include "hw_profiles/failures.hpp"
+#include "planner/plan/checkpoint.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/plan/state_bytes.hpp"
 #include "sim/cost/machine.hpp"
@@ -57,10 +58,13 @@ struct Goodput {
 // Nothing is known of the plan's program yet.
 core::Problems failure_problems(const Plan& plan, const FailureOptions& options);
 
-// step: of a run without failures. Problems: a way to save that the machine or the job lacks.
+// step: of a run without failures. traffic: of a checkpoint that shares the links of the steps;
+// null: it takes what is stated, and slows no step. Problems: a way to save that the machine or the
+// job lacks.
 core::Result<Goodput> goodput_of(const Plan& plan, const program::Program& program,
                                  const cost::Machine& machine, core::Seconds step,
-                                 const FailureOptions& options, std::uint64_t seed);
+                                 const FailureOptions& options, const CheckpointTraffic* traffic,
+                                 std::uint64_t seed);
 
 core::Json goodput_json(const Goodput& goodput, const FailureOptions& options);
 

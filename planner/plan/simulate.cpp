@@ -10,6 +10,7 @@
 #include "planner/evaluate/memory.hpp"
 #include "planner/evaluate/swept_time.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/plan/checkpoint_traffic.hpp"
 #include "planner/plan/flow_stage.hpp"
 #include "planner/strategy/job_check.hpp"
 #include "sim/cost/action.hpp"
@@ -65,6 +66,7 @@ core::Problems option_problems(const Plan& plan, const SimulateOptions& o) {
     problems.push_back({"--collectives", "timed on GPUs of several kinds", "flows",
                         "their links differ from node to node: leave --collectives out"});
   append(problems, flow_problems(plan, o));
+  append(problems, checkpoint_problems(plan, o));
   append(problems, variation_problems(o));
   return problems;
 }
@@ -261,10 +263,12 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
     if (!variation.ok()) return variation.problems();
     played->variation = std::move(variation).value();
   }
+  if (options.checkpoint) played->checkpoint = checkpoint_traffic(program, machine, options);
   if (options.failures) {
     const core::Seconds step = played->variation ? played->variation->mean : played->time.step;
     core::Result<Goodput> goodput =
-        goodput_of(plan, program, machine, step, *options.failures, options.seed);
+        goodput_of(plan, program, machine, step, *options.failures,
+                   played->checkpoint ? &*played->checkpoint : nullptr, options.seed);
     if (!goodput.ok()) return goodput.problems();
     played->goodput = std::move(goodput).value();
   }

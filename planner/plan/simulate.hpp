@@ -53,6 +53,7 @@ struct SimulateOptions {
   std::function<void(std::string_view)> progress{};
   std::vector<std::int64_t> scale{};   // data-parallel copies to ask about
   std::optional<FailureOptions> failures{};
+  std::optional<CheckpointOptions> checkpoint{};  // with flows
   std::optional<engine::TraceOptions> trace{};  // wanted
   // Execution traces wanted: each goes to the sink, which keeps or refuses it.
   std::optional<engine::ChakraOptions> chakra{};
@@ -128,6 +129,7 @@ struct Simulation {
   std::optional<Goodput> goodput;       // where asked for, of the mean of these
   std::vector<double> wire_sent;        // where links are shared: bytes by rank, of one step
   LinkLoads loads;                      // likewise
+  std::optional<CheckpointTraffic> checkpoint;  // where asked for
   SimulateOptions options;
   program::Trace trace;                // where wanted
   engine::ChakraGroups chakra_groups;  // likewise, of execution traces

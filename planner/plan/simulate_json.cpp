@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "planner/evaluate/candidate_json.hpp"
+#include "planner/plan/checkpoint_traffic.hpp"
 #include "planner/plan/robust_json.hpp"
 #include "planner/plan/simulate.hpp"
 
@@ -162,6 +163,7 @@ std::string to_json_text(const Simulation& s) {
     for (const double bytes : s.wire_sent) sent.push_back(static_cast<std::int64_t>(bytes));
     root.set("wire_bytes_by_rank", std::move(sent));
     root.set("link_loads", loads_json(s.loads));
+    if (s.checkpoint) root.set("checkpoint_traffic", checkpoint_json(*s.checkpoint));
   }
   if (s.options.trace) root.set("trace", trace_json(s.trace, s.options.trace->choice.format));
   if (!s.scaling.empty()) root.set("scaling", scaling_json(s.scaling));

@@ -57,6 +57,7 @@ double trained_elements(const RankClass& k) {
 StateBytes state_bytes(const program::Program& p) {
   struct Stage {
     double elements = 0;               // of one data group
+    double of_rank = 0;                // bytes
     PerElement per;
     int workers = 0;
   };
@@ -73,11 +74,16 @@ StateBytes state_bytes(const program::Program& p) {
   }
   StateBytes bytes;
   double all = 0, of_rank = 0;
-  for (const auto& [index, stage] : stages) {
+  for (auto& [index, stage] : stages) {
     const double groups = static_cast<double>(stage.workers) / p.mesh.data;
     const double here = stage.elements * groups * per.all;
     all += here;
-    of_rank = std::max(of_rank, here / stage.workers);
+    stage.of_rank = here / stage.workers;
+    of_rank = std::max(of_rank, stage.of_rank);
+  }
+  for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
+    const RankClass& k = p.classes[static_cast<std::size_t>(p.class_of(rank))];
+    bytes.by_rank.push_back(k.is_worker ? stages.at(k.stage).of_rank : 0);
   }
   bytes.all = core::Bytes(std::llround(all));
   bytes.of_rank = core::Bytes(std::llround(of_rank));

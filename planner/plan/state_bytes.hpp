@@ -3,6 +3,8 @@
 // once, however many ranks hold it. Frozen weights are no part of it: they are where they came
 // from. Pure; thread-safe.
 
+#include <vector>
+
 #include "core/units.hpp"
 #include "sim/program/program.hpp"
 
@@ -13,6 +15,7 @@ struct StateBytes {
   // The greatest share of a rank, where ranks that hold the same divide it evenly; and of this
   // what is on the device.
   core::Bytes of_rank{}, on_device{};
+  std::vector<double> by_rank;         // divided so; they sum to `all`, but for rounding
 };
 
 // Of ranks that differ by tied embeddings the copies count, too. 0 where nothing is trained.

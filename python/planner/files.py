@@ -155,6 +155,7 @@ class Simulation(Answer):
     critical_path: list[dict[str, Any]]
     wire_bytes_by_rank: list[int] | None = None
     link_loads: dict[str, Any] | None = None
+    checkpoint_traffic: dict[str, Any] | None = None
     trace: dict[str, Any] | None = None
     scaling: list[dict[str, Any]] | None = None
     variation: dict[str, Any] | None = None

@@ -253,7 +253,8 @@ def simulate(
     # the same of each gpu, node, network, switch, software; or published: llama3-405b
     failures: Values = None,
     save: Value = None,  # time to write a checkpoint (with failures)
-    # or the bandwidth of its storage for the job, as 200GB/s: --save by the plan's bytes
+    # or the bandwidth of its storage for the job, as 200GB/s: --save by the plan's bytes; with
+    # flows, over the links of the steps
     storage: Value = None,
     # sync (default): steps wait; async: written behind steps; memory: on another node
     saves: Value = None,

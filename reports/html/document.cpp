@@ -89,6 +89,10 @@ void check_simulate(JsonReader& root) {
     numbers(point, {"copies", "gpus", "samples_per_second", "speed_up", "efficiency"});
   }
   if (auto loads = root.optional_object("link_loads")) check_loads(*loads);
+  if (auto checkpoint = root.optional_object("checkpoint_traffic")) {
+    text(*checkpoint, "to");
+    numbers(*checkpoint, {"bytes", "storage", "alone", "behind", "delay", "step"});
+  }
   if (auto variation = root.optional_object("variation"))
     numbers(*variation, {"steps", "slowed_steps", "slow_ranks", "mean", "p50", "p95", "p99",
                          "least", "most"});

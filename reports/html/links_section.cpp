@@ -137,6 +137,25 @@ PageTable worst_table(const Document& d) {
   return table;
 }
 
+PageTable checkpoint_table(const Document& d) {
+  PageTable table{"Checkpoint over these links", {{"what", false}, {"value"}}, {}, false};
+  const auto row = [&](const char* what, const char* key, Unit unit) {
+    table.rows.push_back({words(what), cell(d, fmt::format("/checkpoint_traffic/{}", key), unit)});
+  };
+  row("goes to", "to", Unit::text);
+  row("bytes", "bytes", Unit::bytes);
+  if (at(d.root, "/checkpoint_traffic/storage")->is_number())
+    table.rows.push_back(
+        {words("storage takes"), words(core::to_text(core::BytesPerSecond(number_at(
+                                     d, "/checkpoint_traffic/storage"))))});
+  row("time while no step runs", "alone", Unit::seconds);
+  row("time behind the steps", "behind", Unit::seconds);
+  row("makes the steps longer by", "delay", Unit::seconds);
+  row("a step meanwhile", "step", Unit::seconds);
+  std::erase_if(table.rows, [](const auto& cells) { return cells.back().text == "-"; });
+  return table;
+}
+
 }  // namespace
 
 Section links_section(const Document& d) {
@@ -150,6 +169,7 @@ Section links_section(const Document& d) {
              TextKind::note});
   section.blocks.push_back(worst_table(d));
   section.blocks.push_back(tiers_table(d));
+  if (d.root.find("checkpoint_traffic") != nullptr) section.blocks.push_back(checkpoint_table(d));
   PageTable assumed{"Numbers of the fabric that are assumed",
                     {{"number and reason", false}}, {}, true};
   for (std::size_t i = 0; i < count_at(d, "/conditions/fabric_assumptions"); ++i)

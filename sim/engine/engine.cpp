@@ -57,6 +57,8 @@ class Rounds {
       outcome_.wire_received.push_back(exchanges->wires().bytes_received(rank));
     }
     outcome_.carried = exchanges->wires().carried();
+    outcome_.written = exchanges->log();
+    outcome_.written_at = exchanges->written_at();
     return std::move(outcome_);
   }
 

@@ -26,14 +26,13 @@ class EngineBlock {
               const Block& block, std::vector<Account>& accounts, std::int64_t ahead)
       : scene_(scene), options_(options), block_(block), borders_(blocks.borders()),
         drains_(scene.draining_steps() > 0), ahead_(ahead), meetings_(block.places.size()),
-        turns_(scene.turn_counters(), 0) {
-    const int steps = scene.steps_of(options.steps);
+        turns_(scene.turn_counters(), 0), steps_(scene.steps_of(options.steps)) {
     std::size_t moments = 0;
     for (const std::uint32_t a : block.actors) {
       const Actor& actor = scene.actors()[a];
       const Timetable& table = scene.timetable(actor);
-      players_.push_back({OperationCursor(table, steps), &actor, &table, blocks.seats(actor),
-                          &accounts[a * static_cast<std::size_t>(steps)], a, {}, moments});
+      players_.push_back({OperationCursor(table, steps_), &actor, &table, blocks.seats(actor),
+                          &accounts[a * static_cast<std::size_t>(steps_)], a, {}, moments});
       moments += table.instances();
     }
     moments_.resize(moments);
@@ -44,8 +43,10 @@ class EngineBlock {
   // a pending event before it.
   void play(const EngineBorders& known, std::int64_t floor) {
     learn(known, floor);
-    if (!std::exchange(begun_, true))
+    if (!std::exchange(begun_, true)) {
+      if (exchanges_) schedule_tick();
       for (std::uint32_t p = 0; p < players_.size(); ++p) issue_ahead(p);
+    }
     constexpr std::uint64_t kStretch = 1 << 14;  // events, about a millisecond
     Event event;
     for (; !late_ && queue_.pop_before(limit_, event); ++events_) {
@@ -267,7 +268,8 @@ class EngineBlock {
     }
     if (late_) return;                 // the clock of the wires is beyond that start
     const Node& node = nodes_[speaker];
-    std::ranges::stable_partition(parties_, [&](const Party& p) { return p.node == speaker; });
+    std::stable_partition(parties_.begin(), parties_.end(),
+                          [&](const Party& p) { return p.node == speaker; });
     exchanges_->start(timetable(node), operation(node), parties_, m.latest);
     schedule_tick();
   }
@@ -288,6 +290,7 @@ class EngineBlock {
   void tick(std::int64_t now) {
     if (now != ticking_) return;
     ticking_ = Network::kNever;
+    if (std::ssize(exchanges_->log()) == steps_) return;  // what is written may outlast them
     arrived_.clear();
     exchanges_->advance(now, arrived_);
     for (const std::uint32_t n : arrived_) queue_.push({now, order_of(nodes_[n]), n});
@@ -323,10 +326,8 @@ class EngineBlock {
       }
       refill = op.stream == program::Stream::compute;
       p.tails[static_cast<std::size_t>(op.stream)].decide(n, now);
-      if (op.signal != kAbsent) {
-        const Timetable& table = *p.table;
-        moment(p, table.signal(op.signal), node.micro_batch).decide(n, now);
-      }
+      if (op.signal != kAbsent)
+        moment(p, p.table->signal(op.signal), node.micro_batch).decide(n, now);
     }
     // Freed before anything is issued; its waiters come first, in the order of the list.
     nodes_.free(n);
@@ -345,6 +346,7 @@ class EngineBlock {
                                now.time);
     p.compute_done = now.time;
     for (Moment& tail : p.tails) tail.decide(n, now);
+    if (exchanges_) exchanges_->join(node.step, now.time, players_.size());
   }
 
   void wake(std::uint32_t edge, const Moment& now) {
@@ -379,6 +381,7 @@ class EngineBlock {
   std::vector<Moment> moments_;
   std::vector<Meeting> meetings_;      // by place
   std::vector<std::uint32_t> turns_;
+  const int steps_;
   Nodes nodes_;
   std::optional<Exchanges> exchanges_;
   std::vector<Party> parties_;

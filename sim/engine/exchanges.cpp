@@ -41,6 +41,7 @@ Exchanges::Exchanges(const Scene& scene, const cost::Machine& machine, const Flo
   const int played = options.symmetry == nullptr ? ranks : options.symmetry->fold().count();
   PLANNER_CHECK(scene.fold().count() == played && wires_.topology().ranks() == ranks,
                 "messages move between ranks, or between folds that their links keep");
+  if (options.writes != nullptr) begin_writes(*options.writes);
 }
 
 std::uint32_t Exchanges::take_token(std::vector<std::uint32_t> nodes) {
@@ -212,10 +213,66 @@ const MessagePlan& Exchanges::fan_out_plan(int others, std::int64_t bytes) {
   return plan;
 }
 
+// One message of each rank, or of each fold: its weight on a link is the load that the alike ones
+// put on one of the alike links.
+void Exchanges::begin_writes(const Writes& writes) {
+  const Symmetry* symmetry = wires_.symmetry();
+  const Fold& fold = scene_.fold();
+  Route route;
+  std::map<std::uint32_t, double> weights;
+  for (std::size_t f = 0; f < fold.first.size(); ++f) {
+    const int rank = fold.first[f];
+    const double bytes = writes.bytes[static_cast<std::size_t>(rank)];
+    if (bytes <= 0) continue;
+    wires_.topology().route_write(rank, writes.to_nodes, route);
+    weights.clear();
+    for (const Network::Hop& h : route.hops)
+      weights[symmetry == nullptr ? h.link : symmetry->class_of(h.link)] += h.weight;
+    Way way{{}, route.latency};
+    for (const auto& [link, weight] : weights) {
+      const double alike =
+          symmetry == nullptr ? 1 : fold.ranks[f] / symmetry->classes()[link].links;
+      way.hops.push_back({link, weight * alike});
+    }
+    Write& write = writes_.emplace_back();
+    write.bytes = bytes;
+    write.ranks = fold.ranks[f];
+    write.plan.messages.push_back({.bytes = bytes, .copies = 0, .arrivals = 0});
+    write.cast = wires_.cast({rank}, {&way, 1});
+  }
+  unwritten_ = writes_.size();
+  for (const Write& write : writes_)   // which stay in their places from now on
+    wires_.start(take_token({kAbsent}), write.plan, write.cast, 0);
+}
+
+void Exchanges::join(int step, std::int64_t now, std::size_t ranks) {
+  if (writes_.empty()) return;
+  const auto at = static_cast<std::size_t>(step);
+  joined_.resize(std::max(joined_.size(), at + 1), 0);
+  if (++joined_[at] == ranks) log_.push_back({now, written(now)});
+}
+
+double Exchanges::written(std::int64_t now) const {
+  std::vector<double> left;
+  for (const Write& write : writes_) left.push_back(write.arrived ? 0 : write.bytes);
+  wires_.each_in_flight(now, [&](std::uint32_t token, double bytes) {
+    if (token < left.size()) left[token] = bytes;
+  });
+  double sum = 0;
+  for (std::size_t w = 0; w < writes_.size(); ++w)
+    sum += (writes_[w].bytes - left[w]) * writes_[w].ranks;
+  return sum;
+}
+
 void Exchanges::advance(std::int64_t now, std::vector<std::uint32_t>& nodes) {
   done_.clear();
   wires_.advance(now, done_);
   for (const Wires::Done& d : done_) {
+    if (d.token < writes_.size() && !std::exchange(writes_[d.token].arrived, true)) {
+      --unwritten_;
+      written_at_ = now;
+      continue;                        // its token stays its own
+    }
     const std::uint32_t node = tokens_[d.token][static_cast<std::size_t>(d.member)];
     if (node != kAbsent) nodes.push_back(node);
     if (--open_[d.token] == 0) free_.push_back(d.token);

@@ -29,6 +29,9 @@ struct FlowOptions {
   const Topology* topology = nullptr;
   // Where the scene is folded: what it was folded by, made of that topology.
   const Symmetry* symmetry = nullptr;
+  // To write while the steps run, from their start on. REQUIRES: the symmetry was made with them,
+  // links are shared, and the topology has the storage or the network that they cross.
+  const Writes* writes = nullptr;
 };
 
 struct Party {
@@ -48,6 +51,14 @@ class Exchanges {
   // A push of a worker to every server, or a server's reply to every worker, but for itself; false:
   // there is nobody else, and nothing to wait for.
   bool post(const Timetable& table, const Operation& op, Party from, std::int64_t now);
+
+  // One of so many ranks has done a step; each does its steps in order. REQUIRES: now not before
+  // what advance() was last told, nor after next().
+  void join(int step, std::int64_t now, std::size_t ranks);
+  // Where something is written, by step that all ranks have done: how much had arrived by then.
+  const std::vector<Written>& log() const { return log_; }
+  // When the last of it had arrived; -1: some is on its way.
+  std::int64_t written_at() const { return unwritten_ == 0 ? written_at_ : -1; }
 
   std::int64_t next() const { return wires_.next(); }
   // Nodes whose transfers have ended by now.
@@ -81,6 +92,15 @@ class Exchanges {
   const Cast& thin_cast(const Troupe& troupe, double part);
   const MessagePlan& fan_out_plan(int others, std::int64_t bytes);
   std::uint32_t take_token(std::vector<std::uint32_t> nodes);
+  void begin_writes(const Writes& writes);
+  double written(std::int64_t now) const;
+
+  struct Write {                       // of one rank, and of all that it stands for
+    MessagePlan plan;
+    Cast cast;
+    double bytes = 0, ranks = 0;
+    bool arrived = false;
+  };
 
   const Scene& scene_;
   const cost::Machine& machine_;
@@ -96,6 +116,11 @@ class Exchanges {
   std::vector<std::size_t> open_;                   // members of a token that are not done
   std::vector<std::uint32_t> free_;
   std::vector<Wires::Done> done_;
+  std::vector<Write> writes_;          // their tokens are the first ones
+  std::size_t unwritten_ = 0;
+  std::int64_t written_at_ = -1;
+  std::vector<std::size_t> joined_;    // by step: ranks
+  std::vector<Written> log_;
 };
 
 }  // namespace engine

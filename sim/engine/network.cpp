@@ -200,7 +200,7 @@ void Network::take_turns(std::int64_t now) {
 void Network::set_rate(std::uint32_t id, std::int64_t now) {
   Flow& f = flows_[id];
   if (f.next_rate == f.rate) return;   // its end stands
-  f.left = std::max(0.0, f.left - f.rate * static_cast<double>(now - f.since));
+  f.left = left(f, now);
   f.since = now;
   f.rate = f.next_rate;
   // A hair's breadth above a whole picosecond is rounding, not another picosecond.

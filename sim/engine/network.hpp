@@ -27,6 +27,7 @@
 // whether alike messages are apart or stand for one another. Cost of settle: the rounds of filling
 // times the size of the part, and log(messages) for each rate that changes.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -65,6 +66,13 @@ class Network {
   void settle(std::int64_t now, std::vector<std::uint32_t>& ended);
 
   std::size_t in_flight() const { return in_flight_; }
+  // visit(message, bytes that it still has to move), of every message in flight. REQUIRES: now not
+  // before the last settle(), nor after next_end().
+  template <class Visit>
+  void each_in_flight(std::int64_t now, const Visit& visit) const {
+    for (const Flow& f : flows_)
+      if (f.live) visit(f.message, left(f, now));
+  }
   // How often a part has been filled to find rates: what settle() spends its time on.
   std::uint64_t fillings() const { return fillings_; }
   std::size_t links() const { return links_.size(); }
@@ -114,6 +122,9 @@ class Network {
     std::uint32_t inside = 0, beside = 0, found = 0;  // of which search, and in which settle()
     bool filled = false;
   };
+  static double left(const Flow& f, std::int64_t now) {
+    return std::max(0.0, f.left - f.rate * static_cast<double>(now - f.since));
+  }
   std::uint32_t insert(std::uint32_t message, std::uint32_t path, double bytes, std::int64_t now);
   void remove(std::uint32_t flow);
   bool earlier(std::uint32_t a, std::uint32_t b) const;

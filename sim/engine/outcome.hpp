@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sim/engine/scene.hpp"
+#include "sim/engine/topology.hpp"
 #include "sim/program/collective.hpp"
 
 namespace engine {
@@ -75,6 +76,10 @@ struct Outcome {
   // Likewise, bytes by link of the topology. Where ranks are folded over hashed routes, every link
   // has the bytes of the busiest link of its class (ways.hpp).
   std::vector<double> carried{};
+  // Where a checkpoint is written behind the steps: by step, when the last rank had done it and how
+  // much had arrived by then; and when all had arrived (-1: not before the end).
+  std::vector<Written> written{};
+  std::int64_t written_at = -1;
 
   const Account& account(std::size_t actor, int step) const {
     return accounts[actor * static_cast<std::size_t>(steps) + static_cast<std::size_t>(step)];

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 
@@ -198,17 +197,43 @@ int Switches::route(int from_node, int to_node, int nic, std::uint64_t key, doub
         next[links_[link].to] += part;
         continue;
       }
-      double rates = 0;
-      for (const std::uint32_t l : links) rates += links_[l].rate;
-      for (const std::uint32_t l : links) {
-        const double share = rounded(part * links_[l].rate / rates);
-        out.push_back({l, share});
-        next[links_[l].to] += share;
-      }
+      spread_over(links, part, next, out);
     }
     here = std::move(next);
   }
   return length;
+}
+
+void Switches::spread_over(const std::vector<std::uint32_t>& links, double part,
+                           std::map<int, double>& next, std::vector<Part>& out) const {
+  double rates = 0;
+  for (const std::uint32_t l : links) rates += links_[l].rate;
+  for (const std::uint32_t l : links) {
+    const double share = rounded(part * links_[l].rate / rates);
+    out.push_back({l, share});
+    next[links_[l].to] += share;
+  }
+}
+
+// Links to switches of the next higher tier.
+std::vector<std::uint32_t> Switches::upward(int at) const {
+  const Tier here = tiers_[static_cast<std::size_t>(at)];
+  std::vector<std::uint32_t> links;
+  for (const std::uint32_t l : out_[static_cast<std::size_t>(at)]) {
+    const Tier there = tiers_[static_cast<std::size_t>(links_[l].to)];
+    if (there > here && there <= Tier::core) links.push_back(l);
+  }
+  return links;
+}
+
+int Switches::route_up(int node, int nic, double whole, std::vector<Part>& out) const {
+  std::map<int, double> here{{attached(node, nic), whole}};
+  for (int length = 0;; ++length) {
+    std::map<int, double> next;
+    for (const auto& [at, part] : here) spread_over(upward(at), part, next, out);
+    if (next.empty()) return length;
+    here = std::move(next);
+  }
 }
 
 std::string Switches::name(std::size_t link) const {

@@ -10,6 +10,7 @@
 // nodes: O(those x links).
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +50,9 @@ class Switches {
   // over all ways, whatever the routing.
   int route(int from_node, int to_node, int nic, std::uint64_t key, double whole, bool spread,
             std::vector<Part>& out) const;
+  // Likewise of what goes from a node's NIC up to the highest switches, spread over all links that
+  // lead there; 0 where no switch is above another.
+  int route_up(int node, int nic, double whole, std::vector<Part>& out) const;
 
  private:
   enum class Tier : std::uint8_t { leaf, spine, core, node, named };
@@ -63,6 +67,9 @@ class Switches {
   void search();
   int attached(int node, int nic) const;
   std::vector<std::uint32_t> onward(int at, const std::vector<std::uint16_t>& away) const;
+  std::vector<std::uint32_t> upward(int at) const;
+  void spread_over(const std::vector<std::uint32_t>& links, double part,
+                   std::map<int, double>& next, std::vector<Part>& out) const;
 
   hw_profiles::Routing routing_;
   std::uint64_t seed_;

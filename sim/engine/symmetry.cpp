@@ -53,7 +53,8 @@ class Edges {
   std::vector<Edge> edges;
   std::vector<Network::Hop> hops;      // of all edges
 
-  Edges(const program::Program& p, const Topology& topology) : topology_(topology) {
+  Edges(const program::Program& p, const Topology& topology, const Writes* writes)
+      : topology_(topology) {
     std::vector<std::vector<Pattern>> of_class(p.classes.size());
     for (std::size_t k = 0; k < p.classes.size(); ++k) {
       const std::vector<int> ranks = p.ranks_of(static_cast<int>(k));
@@ -67,6 +68,8 @@ class Edges {
         const std::vector<int> members = p.mesh.members(pattern.group, rank);
         if (entered.emplace(pattern, members.front()).second) enter(pattern, members);
       }
+    for (std::size_t rank = 0; writes != nullptr && rank < writes->bytes.size(); ++rank)
+      if (writes->bytes[rank] > 0) enter(*writes, rank);
   }
 
  private:
@@ -86,6 +89,22 @@ class Edges {
     return shape;
   }
 
+  // Neither kinds of shapes nor numbers of bytes have the highest bit.
+  void enter(const Writes& writes, std::size_t rank) {
+    constexpr std::uint64_t kWrite = std::uint64_t{1} << 63;
+    topology_.route_write(static_cast<int>(rank), writes.to_nodes, route_);
+    add_edge(static_cast<int>(rank), static_cast<int>(rank),
+             kWrite | std::bit_cast<std::uint64_t>(writes.bytes[rank]));
+  }
+
+  // Over route_.
+  void add_edge(int from, int to, std::uint64_t kind) {
+    const auto first = static_cast<std::uint32_t>(hops.size());
+    hops.insert(hops.end(), route_.hops.begin(), route_.hops.end());
+    edges.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), kind, first,
+                     static_cast<std::uint32_t>(hops.size())});
+  }
+
   void enter(const Pattern& pattern, std::span<const int> members) {
     const Shape& shape = shape_of(pattern, static_cast<int>(members.size()));
     for (std::size_t m = 0; m < shape.plan.messages.size(); ++m) {
@@ -94,11 +113,7 @@ class Edges {
       const int to = members[static_cast<std::size_t>(message.to)];
       const std::span<const int> ring = shape.plan.ring ? members : std::span<const int>();
       topology_.route(from, to, ring, true, route_);
-      const auto first = static_cast<std::uint32_t>(hops.size());
-      hops.insert(hops.end(), route_.hops.begin(), route_.hops.end());
-      edges.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to),
-                       shape.kind + static_cast<std::uint64_t>(shape.level[m]), first,
-                       static_cast<std::uint32_t>(hops.size())});
+      add_edge(from, to, shape.kind + static_cast<std::uint64_t>(shape.level[m]));
     }
   }
 
@@ -153,9 +168,9 @@ std::vector<FoldKey> first_link_keys(const Topology& topology) {
 }  // namespace
 
 Symmetry::Symmetry(const program::Program& p, const Groups& groups, const Topology& topology,
-                   std::span<const std::uint32_t> marks) {
+                   std::span<const std::uint32_t> marks, const Writes* writes) {
   PLANNER_CHECK(can_fold(p));
-  const Edges edges(p, topology);
+  const Edges edges(p, topology, writes);
   fold_ = number(place_keys(p, groups, marks));
   Fold links = number(first_link_keys(topology));
   while (true) {

@@ -33,9 +33,10 @@ struct LinkClass {
 
 class Symmetry {
  public:
-  // marks: as of fold_ranks. REQUIRES: no parameter servers.
+  // marks: as of fold_ranks. writes, where given: what ranks write behind the steps; then ranks
+  // that are alike write alike. REQUIRES: no parameter servers.
   Symmetry(const program::Program& program, const Groups& groups, const Topology& topology,
-           std::span<const std::uint32_t> marks);
+           std::span<const std::uint32_t> marks, const Writes* writes = nullptr);
 
   const Fold& fold() const { return fold_; }
   const std::vector<LinkClass>& classes() const { return classes_; }

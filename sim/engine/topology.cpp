@@ -6,11 +6,17 @@
 #include <fmt/format.h>
 
 #include "core/check.hpp"
+#include "core/repeats.hpp"
 
 namespace engine {
 namespace {
 
 double per_picosecond(core::BytesPerSecond rate) { return rate.value() * 1e-12; }
+
+// Few binary digits: sums of such parts are exact, in whatever order.
+double part_of(std::size_t nics) {
+  return std::ceil(0x1p32 / static_cast<double>(nics)) * 0x1p-32;
+}
 
 bool bridges(const cost::Machine& m) { return m.pair.value() > 0 && !m.meshed; }
 
@@ -117,11 +123,8 @@ void Topology::route_network(int from, int to, std::span<const int> ring, bool s
   for (const int member : ring)
     if (member / per_node_ == node_a) add_nics(member % per_node_, nics);
   if (nics.empty()) add_nics(to % per_node_, nics);
-  std::ranges::sort(nics);
-  const auto again = std::ranges::unique(nics);
-  nics.erase(again.begin(), again.end());
-  // Few binary digits: sums of such parts are exact, in whatever order.
-  const double part = std::ceil(0x1p32 / static_cast<double>(nics.size())) * 0x1p-32;
+  core::sort_unique(nics);
+  const double part = part_of(nics.size());
   const std::uint64_t key = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(to);
   std::vector<Switches::Part> parts;
   int length = 0;
@@ -130,6 +133,11 @@ void Topology::route_network(int from, int to, std::span<const int> ring, bool s
     out.hops.push_back({nic_in_[static_cast<std::size_t>(node_b * nics_ + nic)], part});
     length = std::max(length, switches_->route(node_a, node_b, nic, key, part, spread, parts));
   }
+  add_parts(parts, out);
+  out.latency += switch_latency_ * length;
+}
+
+void Topology::add_parts(std::vector<Switches::Part>& parts, Route& out) const {
   std::ranges::sort(parts, {}, &Switches::Part::link);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::uint32_t link = first_between_ + parts[i].link;
@@ -138,7 +146,35 @@ void Topology::route_network(int from, int to, std::span<const int> ring, bool s
     else
       out.hops.push_back({link, parts[i].part});
   }
-  out.latency += switch_latency_ * length;
+}
+
+void Topology::add_storage(core::BytesPerSecond rate) {
+  PLANNER_CHECK(!storage_ && rate.value() > 0);
+  storage_ = add(LinkKind::storage, 0, per_picosecond(rate));
+}
+
+void Topology::route_write(int rank, bool to_node, Route& out) const {
+  out.hops.clear();
+  if (to_node) return route_network(rank, (rank + per_node_) % ranks(), {}, true, out);
+  PLANNER_CHECK(storage_);
+  const int node = rank / per_node_;
+  out.latency = network_latency_;
+  if (switches_) {
+    std::vector<int> nics;
+    add_nics(rank % per_node_, nics);
+    const double part = part_of(nics.size());
+    std::vector<Switches::Part> parts;
+    int length = 0;
+    for (const int nic : nics) {
+      out.hops.push_back({nic_out_[static_cast<std::size_t>(node * nics_ + nic)], part});
+      length = std::max(length, switches_->route_up(node, nic, part, parts));
+    }
+    add_parts(parts, out);
+    out.latency += switch_latency_ * length;
+  } else if (!node_out_.empty()) {
+    out.hops.push_back({node_out_[static_cast<std::size_t>(node)]});
+  }
+  out.hops.push_back({*storage_});
 }
 
 std::string Topology::name(std::uint32_t link) const {
@@ -152,6 +188,7 @@ std::string Topology::name(std::uint32_t link) const {
     case LinkKind::node_in: return fmt::format("node {} in", l.at);
     case LinkKind::nic_out: return fmt::format("node {} NIC {} out", l.at / nics, l.at % nics);
     case LinkKind::nic_in: return fmt::format("node {} NIC {} in", l.at / nics, l.at % nics);
+    case LinkKind::storage: return "storage in";
     case LinkKind::between_switches: break;
   }
   return switches_->name(l.at);
@@ -161,6 +198,7 @@ std::string Topology::tier(std::uint32_t link) const {
   constexpr const char* kNames[] = {"GPU out",  "GPU in",  "bridge",  "node out",
                                     "node in", "NIC out", "NIC in"};
   const TopologyLink& l = links_[link];
+  if (l.kind == LinkKind::storage) return name(link);
   return l.kind == LinkKind::between_switches ? switches_->tier(l.at)
                                               : kNames[static_cast<std::size_t>(l.kind)];
 }

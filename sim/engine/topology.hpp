@@ -35,7 +35,8 @@ struct WeakLink {
 };
 
 enum class LinkKind : std::uint8_t {
-  port_out, port_in, pair, node_out, node_in, nic_out, nic_in, between_switches
+  port_out, port_in, pair, node_out, node_in, nic_out, nic_in, between_switches,
+  storage
 };
 constexpr bool is_network(LinkKind kind) { return kind >= LinkKind::node_out; }
 
@@ -48,6 +49,19 @@ struct TopologyLink {
 struct Route {
   std::vector<Network::Hop> hops;      // weight: the part of the message that crosses the link
   std::int64_t latency = 0;            // picoseconds
+};
+
+// A checkpoint on its way behind the steps: from the memory of each rank's host so many bytes, over
+// the rank's NICs, to storage or to the host of the rank on the same place of the next node. They
+// are no part of what ranks send, and no rank waits for them.
+struct Writes {
+  std::vector<double> bytes;           // by rank; 0: none
+  bool to_nodes = false;
+};
+// How much of it had arrived when, of all ranks.
+struct Written {
+  std::int64_t time = 0;
+  double bytes = 0;
 };
 
 class Topology {
@@ -72,11 +86,19 @@ class Topology {
   // spread: as if it went over all equal ways evenly, whatever the routing. REQUIRES: reaches().
   void route(int from, int to, std::span<const int> ring, bool spread, Route& out) const;
 
+  // Storage for checkpoints, above the highest switches, with one link into it that all share.
+  // Once, before anything is routed.
+  void add_storage(core::BytesPerSecond rate);
+  // What a rank writes, evenly over all equal ways, since a writer has many connections. REQUIRES:
+  // storage, or a second node and a network.
+  void route_write(int rank, bool to_node, Route& out) const;
+
  private:
   void build(int ranks, const cost::Machine& m, std::span<const WeakLink> weak, bool network);
   std::uint32_t add(LinkKind kind, std::size_t at, double rate);
   void route_network(int from, int to, std::span<const int> ring, bool spread, Route& out) const;
   void add_nics(int place, std::vector<int>& nics) const;
+  void add_parts(std::vector<Switches::Part>& parts, Route& out) const;
 
   int per_node_, nics_ = 0;
   std::int64_t latency_, pair_latency_, network_latency_, switch_latency_ = 0;
@@ -85,6 +107,7 @@ class Topology {
   std::vector<std::uint32_t> port_out_, port_in_, pair_, node_out_, node_in_, nic_out_, nic_in_;
   std::uint32_t first_between_ = 0;    // link: the first between switches
   std::optional<Switches> switches_;
+  std::optional<std::uint32_t> storage_;  // link
   std::vector<bool> broken_;
 };
 

@@ -68,6 +68,14 @@ class Wires {
   // Everything up to now. REQUIRES: now is next(), or the time of a start().
   void advance(std::int64_t now, std::vector<Done>& done);
 
+  // visit(token, bytes that a message still has to move), of every message on its way over links.
+  template <class Visit>
+  void each_in_flight(std::int64_t now, const Visit& visit) const {
+    network_.each_in_flight(now, [&](std::uint32_t flight, double left) {
+      visit(exchanges_[flights_[flight].exchange].token, left);
+    });
+  }
+
   double bytes_sent(int rank) const { return sent_[stand_in(rank)]; }
   double bytes_received(int rank) const { return received_[stand_in(rank)]; }
   // Bytes that a link of the topology has carried, of what has ended.

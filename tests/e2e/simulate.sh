@@ -114,6 +114,18 @@ if [[ $(grep -c '<svg class="cells"' links.html) != $(grep -c '<svg class="cells
   complain 'report draws other links than simulate'
 fi
 expect 2 'ends with .html or .md' simulate data.json --fabric leaf-spine-3to1 --report links.txt
+# A checkpoint over these links, with and without failures.
+expect 0 '' simulate data.json --fabric dgx-superpod --storage 20GB/s
+if ! grep -q 'A checkpoint over these links' out.txt; then complain 'no word of the checkpoint'; fi
+expect 0 '' simulate data.json --links shared --storage 20GB/s --json --report kept.html
+if ! grep -q '"checkpoint_traffic"' out.txt; then complain 'no checkpoint in the file'; fi
+if ! grep -q 'Checkpoint over these links' kept.html; then complain 'no checkpoint on the page'; fi
+expect 0 '' simulate data.json --links shared --saves memory --mtbf 50000h --storage 20GB/s \
+  --restart 10min
+if ! grep -q 'each checkpoint delays them by' out.txt; then complain 'no delay of checkpoints'; fi
+expect 2 'or --links shared for what checkpoints cost' simulate data.json --storage 20GB/s
+expect 2 'write --storage 200GB/s' simulate data.json --links shared --saves async
+expect 2 'shared links where a checkpoint' simulate data.json --links exclusive --storage 20GB/s
 expect 2 'did you mean' simulate data.json --fabric dgx-superpot
 expect 2 'flows where' simulate data.json --collectives timed --fabric dgx-superpod
 cat >small.json <<'END'

@@ -136,7 +136,7 @@ class Fields(unittest.TestCase):
                               save="60s", restart="10min", sample_steps=20)
             for answer in (
                     plan, planner.simulate(plan, trace=trace, chakra=traces, **everything),
-                    planner.simulate(plan, collectives="flows"), planner.simulate(traces),
+                    planner.simulate(plan, collectives="flows", storage="20GB/s"), planner.simulate(traces),
                     planner.compare(plan, plan), planner.compare(plan, strategies=True),
                     planner.validate(RUNS), planner.models(), planner.gpus(),
                     planner.sweep("gpt2-124m", gpus=[1, 2]), planner.emit(plan, "deepspeed"),

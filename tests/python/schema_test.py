@@ -92,7 +92,7 @@ class Schemas(unittest.TestCase):
                        "llama3-405b", "--storage", "2GB/s", "--restart", "10min")
             self.check("plan", *job, "--robust", "stragglers=1%x1.2,links=1%x0.5")
             self.check("simulate", plan, "--collectives", "flows")
-            self.check("simulate", plan, "--fabric", "dgx-superpod")
+            self.check("simulate", plan, "--fabric", "dgx-superpod", "--storage", "20GB/s")
             self.check("simulate", traces)
             self.check("compare", plan, plan)
             self.check("compare", plan, "--strategies")
