@@ -30,6 +30,10 @@ std::string without_breaks(std::string text) {
 // Splits the text into records. A record is one row: its fields and the line that it starts on.
 class CsvParser {
  public:
+  // A cell takes 32 bytes of memory and more, however short its text; a bad row some hundreds.
+  static constexpr std::size_t kMostColumns = 4096, kMostCells = std::size_t{4} << 20,
+                               kMostProblems = 1000;
+
   CsvParser(std::string_view text, std::string_view source, Problems* bad_rows)
       : text_(text), source_(source), bad_rows_(bad_rows) {
     if (text_.substr(0, 3) == "\xEF\xBB\xBF") at_ = 3;  // byte order mark
@@ -43,6 +47,7 @@ class CsvParser {
       const int line = line_;
       fields.clear();
       if (!read_record(fields)) break;  // what follows a broken quote means nothing
+      if (!within_limits(fields.size(), line)) return problems_;
       const bool blank = fields.size() == 1 && fields[0].empty();
       if (blank) continue;
       if (table.columns_.empty())
@@ -57,7 +62,20 @@ class CsvParser {
   }
 
  private:
-  // Leaves at_ at the start of the next line.
+  bool within_limits(std::size_t fields, int line) {
+    cells_ += fields;
+    if (fields > kMostColumns)
+      problem(line, fmt::format("at most {} columns", kMostColumns), "more");
+    else if (cells_ > kMostCells)
+      problem(line, fmt::format("at most {} cells", kMostCells), "more", "divide the file");
+    else if (problems_.size() >= kMostProblems)
+      problem(line, fmt::format("fewer than {} bad rows", kMostProblems), "more of them");
+    else
+      return true;
+    return false;
+  }
+
+  // Leaves at_ at the start of the next line; after too many columns, somewhere.
   bool read_record(std::vector<std::string>& fields) {
     while (true) {
       fields.emplace_back();
@@ -70,6 +88,7 @@ class CsvParser {
       }
       if (at_ == text_.size()) return true;
       const char c = text_[at_++];
+      if (c == ',' && fields.size() > kMostColumns) return true;
       if (c == ',') continue;
       if (c == '\r' && at_ < text_.size() && text_[at_] == '\n') ++at_;
       ++line_;
@@ -131,6 +150,7 @@ class CsvParser {
   std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;
+  std::size_t cells_ = 0;
   bool header_holds_ = false;
   Problems problems_;
   Problems* bad_rows_;

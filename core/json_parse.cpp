@@ -9,6 +9,9 @@ namespace {
 
 using nlohmann::json;
 
+// A value takes up to 24 times the memory of its text, "0,": so many of them take 250 MiB.
+constexpr std::size_t kMostValues = std::size_t{2} << 20;
+
 struct Place {
   int line = 1;
   int column = 1;
@@ -137,6 +140,9 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool add(Json value) {
     const Place place = place_of_value();
+    if (++values_ > kMostValues)
+      return fail(place, "at most " + std::to_string(kMostValues) + " values", "more",
+                  "divide the file");
     value.set_place(place.line, place.column);
     token_ = reached();
     attach(std::move(value));
@@ -157,6 +163,7 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool open() {
     const Place place = place_of_value();
+    ++values_;
     if (frames_.size() == kMaxJsonDepth)
       return fail(place, "at most " + std::to_string(kMaxJsonDepth) + " levels of nesting", "more",
                   "");
@@ -186,6 +193,7 @@ class Builder : public nlohmann::json_sax<json> {
   PlaceFinder places_;
   const char* reached_;
   std::size_t token_ = 0;  // where the next token can begin
+  std::size_t values_ = 0;
   std::vector<Frame> frames_;
   Json root_;
   Problem problem_;

@@ -102,3 +102,20 @@ TEST_CASE("malformed CSV is refused with its lines") {
         "runs.csv:2: expected a comma or the end of the line after a closing quote, found 'y'; "
         "write a quote inside a field twice: \"\"\n");
 }
+
+TEST_CASE("CSV with more columns, cells or bad rows than memory is for is refused by its line") {
+  std::string wide = "c0";
+  for (int i = 1; i <= 4096; ++i) wide += ",c" + std::to_string(i);
+  CHECK(table_refusal(wide) == "runs.csv:1: expected at most 4096 columns, found more\n");
+  CHECK(table_refusal("a,b\n" + std::string(1 << 20, ',')) ==
+        "runs.csv:2: expected at most 4096 columns, found more\n");
+  std::string deep = "a,b\n", ragged = "a,b\n";
+  for (int i = 0; i < 1 << 21; ++i) deep += ",\n";
+  CHECK(table_refusal(deep) ==
+        "runs.csv:2097153: expected at most 4194304 cells, found more; divide the file\n");
+  for (int i = 0; i < 1 << 20; ++i) ragged += "1,2,3\n";
+  Problems bad;
+  const auto table = parse_csv(ragged, "runs.csv", &bad);
+  REQUIRE(!table.ok());
+  CHECK(table.problems().size() == 1001);
+}

@@ -94,6 +94,18 @@ TEST_CASE("JSON text beyond 64 MiB is refused before it is read") {
   CHECK(json_refusal(text) == "f: expected at most 64 MiB of JSON, found 67108865 bytes");
 }
 
+TEST_CASE("JSON of more values than memory is for is refused at the first of them") {
+  const auto zeros = [](std::size_t count) {
+    std::string text = "[0";
+    for (std::size_t i = 1; i < count; ++i) text += ",0";
+    return text + "]";
+  };
+  const std::size_t most = std::size_t{2} << 20;  // with the array itself
+  CHECK(parse_json(zeros(most - 1), "f").ok());
+  CHECK(json_refusal(zeros(most)) ==
+        "f:1:4194304: expected at most 2097152 values, found more; divide the file");
+}
+
 TEST_CASE("JSON made in memory keeps the order of its keys and replaces in place") {
   Json json = Json::object({{"z", 1}, {"a", true}});
   json.set("m", std::optional<double>()).set("z", "last").set("list", Json::array({1, 2.5}));
