@@ -350,6 +350,10 @@ core::Result<ChakraGroups> write_chakra(const Scene& scene, const ChakraOptions&
     const core::Status done = sink(rank, RankWriter(scene, rank, groups).run());
     if (!done.ok()) return done.problems();
   }
+  // ASTRA-sim knows group 0 without a list, and ends where it finds one. Some ranks alone list it,
+  // so that a reader does not take them for all.
+  if (static_cast<int>(ranks.size()) == scene.program().mesh.ranks())
+    std::erase_if(groups, [](const auto& group) { return group.second == 0; });
   return groups;
 }
 

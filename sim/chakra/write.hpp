@@ -11,8 +11,9 @@
 // It depends on the node before it in its stream (ctrl_deps) and on those whose events it waits for
 // (data_deps). comm_size is what the rank puts in, padding included: of an all-gather its own
 // part, of everything else the whole vector. pg_name is a number, listed with its ranks in
-// comm_groups.json; "0" is all ranks, as ASTRA-sim has it. A push to parameter servers is a send to
-// each of them, beside one another; the attribute incast says how many share the busier link.
+// comm_groups.json; "0" is all ranks, as ASTRA-sim has it, and listed only where some ranks are not
+// written. A push to parameter servers is a send to each of them, beside one another; the attribute
+// incast says how many share the busier link.
 //
 // Durations in the schema's field are whole microseconds: a stream's sum is rounded, not each node,
 // so a stream is off by less than one. The attribute duration_picoseconds is exact. Deterministic:
@@ -35,7 +36,7 @@ struct ChakraOptions {
   double most_nodes = 4e6;
 };
 
-// The groups of comm_groups.json: ranks, ascending, by pg_name. Those of ranks that write alone.
+// The groups of comm_groups.json: pg_name by its ranks, ascending. Those of ranks that write alone.
 using ChakraGroups = std::map<std::vector<int>, int>;
 std::string chakra_groups_json(const ChakraGroups& groups);
 
@@ -43,7 +44,7 @@ std::string chakra_groups_json(const ChakraGroups& groups);
 using ChakraSink = std::function<core::Status(int rank, const std::string& bytes)>;
 
 // Problems: a rank that is not there, more nodes than the limit, those of the sink. Returns the
-// groups that the files name. REQUIRES: the scene keeps parts.
+// groups that comm_groups.json lists. REQUIRES: the scene keeps parts.
 core::Result<ChakraGroups> write_chakra(const Scene& scene, const ChakraOptions& options,
                                         const ChakraSink& sink);
 

@@ -154,6 +154,21 @@ TEST_CASE("every send has its receive, and groups list the ranks that name them"
   for (const auto& [ranks, name] : w.groups) CHECK(named.at(std::to_string(name)) == ranks);
 }
 
+TEST_CASE("group 0, all ranks, is listed only where some ranks are not written") {
+  program::Program p = two_stages(1);
+  for (program::RankClass& k : p.classes)
+    for (program::Transfer& t : k.transfers)
+      if (t.collective == program::Collective::all_reduce) t.group = program::Group::embedding;
+  const engine::Scene scene = scene_of(p);
+  const auto all = written(scene);
+  for (const auto& [rank, bytes] : all.files)
+    for (const Node& n : nodes_of(bytes))
+      if (n.type() == 7) CHECK(n.texts.at("pg_name") == "0");
+  CHECK(all.groups.empty());           // ASTRA-sim ends where it finds group 0 listed
+  CHECK(engine_test::read_back(all).groups.empty());
+  CHECK(written(scene, {.ranks = {1}}).groups == engine::ChakraGroups{{{0, 1}, 0}});
+}
+
 TEST_CASE("some ranks alone are written, and more nodes than the limit refused before any") {
   const program::Program p = two_stages(2);
   const engine::Scene scene = scene_of(p);
