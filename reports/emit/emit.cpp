@@ -16,9 +16,9 @@
 namespace reports::emit {
 namespace {
 
-constexpr std::array<std::string_view, 8> kFrameworks{
-    "megatron", "torchtitan", "deepspeed", "axolotl", "llama_factory", "llmc", "slurm",
-    "kubernetes"};
+constexpr std::array<std::string_view, 9> kFrameworks{
+    "megatron", "torchtitan", "deepspeed", "axolotl", "llama_factory", "llmc", "accelerate",
+    "slurm", "kubernetes"};
 constexpr std::array<std::string_view, 6> kLaunchers{"torchrun", "slurm",  "jobset",
                                                      "pytorchjob", "mpijob", "skypilot"};
 
@@ -35,6 +35,7 @@ core::Result<Written> written_for(Question& question, std::string_view framework
   if (framework == "torchtitan") return torchtitan(question);
   if (framework == "axolotl") return axolotl(question);
   if (framework == "llmc") return llmc(question);
+  if (framework == "accelerate") return accelerate(question);
   if (framework == "llama_factory") return llama_factory(question);
   PLANNER_CHECK(framework == "deepspeed", "a framework that trains");
   return deepspeed(question);
@@ -46,7 +47,8 @@ std::span<const std::string_view> frameworks() { return kFrameworks; }
 std::span<const std::string_view> launchers() { return kLaunchers; }
 
 bool has_launchers(std::string_view framework) {
-  return framework != "llmc" && framework != "slurm" && framework != "kubernetes";
+  return framework != "llmc" && framework != "accelerate" && framework != "slurm" &&
+         framework != "kubernetes";
 }
 bool takes_image(std::string_view launcher) {
   return launcher == "jobset" || launcher == "pytorchjob" || launcher == "mpijob";

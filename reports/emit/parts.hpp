@@ -62,6 +62,7 @@ core::Result<Written> deepspeed(Question& question);
 core::Result<Written> axolotl(Question& question);
 core::Result<Written> llama_factory(Question& question);
 core::Result<Written> llmc(Question& question);
+core::Result<Written> accelerate(Question& question);
 core::Result<Launch> slurm(Question& question);
 core::Result<Launch> kubernetes(Question& question);
 

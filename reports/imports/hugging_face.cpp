@@ -168,6 +168,10 @@ bool read_fsdp(Facts& f) {
     f.say("checkpoint");
   }
   f.framework = version == 2 ? "fsdp2" : "fsdp1";
+  const auto group = s.count("accelerate:parallelism_config.parallelism_config_dp_shard_size",
+                             "shard_group");
+  if (group) f.shard_ranks = group;
+  s.count("accelerate:parallelism_config.parallelism_config_dp_replicate_size", "data");
   return true;
 }
 
@@ -183,6 +187,9 @@ void read_types(Facts& f, bool deepspeed) {
     f.problems.push_back({"precision", "bf16 or fp16", "both of them", "leave one of them on"});
   if (!b16 && !f16 && !f8) f.ask("--recipe", "fp32");
   else f.ask("--precision", f8 ? "fp8" : f16 ? "fp16" : "bf16");
+  // FSDP2 under accelerate sums gradients in the type that it computes in (set_mixed_precision).
+  if (f.framework == "fsdp2" && mixed && (b16 || f16))
+    f.ask("--reduce-dtype", f16 ? "f16" : "bf16");
   const auto sent = s.text("deepspeed:communication_data_type", "--reduce-dtype");
   if (sent && deepspeed)
     f.ask("--reduce-dtype", *sent == "fp32" ? "f32" : *sent == "fp16" ? "f16" : "bf16");

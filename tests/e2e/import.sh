@@ -14,9 +14,9 @@ round_trip() {
   "$planner" "$@" --gpu h100-sxm-80g --out plan.json --quiet >/dev/null || fail "no plan: $*"
   "$planner" emit plan.json --for "$framework" --out "first.$ending" --quiet >/dev/null ||
     fail "not emitted: $*"
-  # A configuration of DeepSpeed has no model in it.
+  # A configuration of DeepSpeed or accelerate has no model in it.
   local named=()
-  if [[ $framework == deepspeed ]]; then named=(--model "$2"); fi
+  if [[ $framework == deepspeed || $framework == accelerate ]]; then named=(--model "$2"); fi
   "$planner" import "first.$ending" "${named[@]}" --gpu h100-sxm-80g --json --quiet >import.json ||
     fail "not imported: $*"
   # The command is a line of JSON: the file has one, and it is the last of its kind.
@@ -54,6 +54,11 @@ round_trip megatron sh --model gpt3-175b --gpus 512 --framework megatron --preci
 round_trip megatron sh --model llama2-7b --gpus 8 --framework megatron --attention unfused
 round_trip megatron sh --model gpt2-124m --gpus 4 --framework megatron --optimizer sgd \
   --pin sharding=none
+
+accelerate() { round_trip accelerate yaml "$@" --framework fsdp2 --reduce-dtype bf16; }
+accelerate --model llama3-8b --gpus 8 --pin sharding=zero3 --pin checkpoint='every_k(1)'
+accelerate --model qwen3-8b --gpus 16 --pin sharding=zero3 --pin shard_group=8
+accelerate --model gpt2-1.5b --gpus 8 --pin sharding=zero2
 
 titan() { round_trip torchtitan toml "$@" --framework fsdp2; }
 titan --model llama3-8b --gpus 8

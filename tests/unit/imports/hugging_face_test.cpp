@@ -71,6 +71,21 @@ TEST_CASE("accelerate alone says what it says, and the rest is asked for") {
   CHECK(pins(read_all({second}), "sharding=zero2"));
 }
 
+TEST_CASE("accelerate's FSDP2 says its groups, and sums in the type that it computes in") {
+  const Setup setup = read_all({{"fsdp2.yaml",
+                                 "distributed_type: FSDP\nmixed_precision: bf16\n"
+                                 "num_machines: 2\nnum_processes: 16\nfsdp_config:\n"
+                                 "  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
+                                 "  fsdp_activation_checkpointing: true\nparallelism_config:\n"
+                                 "  parallelism_config_dp_replicate_size: 2\n"
+                                 "  parallelism_config_dp_shard_size: 8\n"}});
+  CHECK(option(setup, "--framework") == "fsdp2");
+  CHECK(option(setup, "--reduce-dtype") == "bf16");
+  for (const char* pin : {"data=16", "sharding=zero3", "shard_group=8", "checkpoint=every_k(1)"})
+    CHECK((pins(setup, pin) ? "" : pin) == std::string());
+  CHECK(setup.not_read.empty());
+}
+
 TEST_CASE("what DeepSpeed's file leaves open, TrainingArguments say") {
   const Setup setup = read_all({kOpen, kArguments}, 16);
   for (const char* pin : {"data=16", "sharding=zero3", "micro_batch=2", "offload=optimizer",

@@ -69,10 +69,13 @@ void accepted(Plan& plan, Strategy& s, std::string_view framework) {
                : framework == "torchtitan" ? Sharding::zero3
                                            : Sharding::zero2;
   plan.job.attention = "flash2";
+  if (framework != "accelerate") return;
+  plan.job.recipe = "fsdp2";
+  plan.job.reduce_dtype = core::DType::bf16;
 }
 
 constexpr const char* kTrain[] = {"megatron", "torchtitan", "deepspeed", "axolotl",
-                                  "llama_factory", "llmc"};
+                                  "llama_factory", "llmc", "accelerate"};
 const char* model_of(std::string_view framework) {
   return framework == "llmc" ? "gpt2-124m" : "llama3-8b";
 }
