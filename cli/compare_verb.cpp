@@ -4,6 +4,7 @@
 
 #include "cli/output.hpp"
 #include "cli/process.hpp"
+#include "cli/sandbox.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
@@ -241,6 +242,7 @@ std::string page(const CompareWords& words, const std::vector<Comparison>& compa
 
 int compare_verb(Arguments arguments) {
   CompareWords words;
+  std::optional<std::string> sandbox;
   OutputOptions output;
   OptionSet set("compare", kComparePurpose, kCompareExamples);
   set.positionals("FILE", words.files, "files written by planner --out and planner exec --out");
@@ -251,7 +253,10 @@ int compare_verb(Arguments arguments) {
             "repeatable");
   set.text("--format", words.format, "NAME", "of standard output: text, csv, md (text)");
   add_output_options(set, output, "the comparison");
+  add_sandbox_option(set, sandbox);
   if (const auto ended = ended_by(set, arguments)) return *ended;
+  if (const core::Status inside = enter_sandbox(sandbox, {output.out}); !inside.ok())
+    return refuse(inside.problems());
   core::Problems problems = check(words);
   if (const core::Status target = check_output(output); !target.ok())
     core::append(problems, target);

@@ -3,6 +3,7 @@
 #include "cli/output.hpp"
 #include "cli/page_form.hpp"
 #include "cli/process.hpp"
+#include "cli/sandbox.hpp"
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
 #include "core/file.hpp"
@@ -57,6 +58,7 @@ std::string next_of(const std::optional<std::string>& out, PageForm form) {
 int report_verb(Arguments arguments) {
   std::vector<std::string> paths;
   std::optional<std::string> format;
+  std::optional<std::string> sandbox;
   OutputOptions output;
   OptionSet set("report", kReportPurpose, kReportExamples);
   set.positionals("FILE", paths, "files that planner wrote with --out");
@@ -65,7 +67,10 @@ int report_verb(Arguments arguments) {
            "the form, where the name of --out does not say it (md); part: a piece of HTML without "
            "scripts, for another page");
   add_output_options(set, output, "the page");
+  add_sandbox_option(set, sandbox);
   if (const auto ended = ended_by(set, arguments)) return *ended;
+  if (const core::Status inside = enter_sandbox(sandbox, {output.out}); !inside.ok())
+    return refuse(inside.problems());
   core::Problems problems;
   if (output.json)
     problems.push_back({"--json", "a page", "the machine form",

@@ -3,6 +3,7 @@
 
 #include "cli/output.hpp"
 #include "cli/process.hpp"
+#include "cli/sandbox.hpp"
 #include "cli/verbs.hpp"
 #include "core/file.hpp"
 #include "core/untrusted.hpp"
@@ -112,7 +113,7 @@ std::vector<reports::NextStep> next_of(const std::string& runs, bool has_site,
 int validate_verb(Arguments arguments) {
   std::string path;
   std::vector<std::string> overrides, more;
-  std::optional<std::string> site, page, collectives;
+  std::optional<std::string> site, page, collectives, sandbox;
   reports::validation::Request request;
   OutputOptions output;
   OptionSet set("validate", kValidatePurpose, kValidateExamples);
@@ -127,7 +128,10 @@ int validate_verb(Arguments arguments) {
       "a Markdown page and its scatter plot; fits without each dataset, which takes a minute");
   set.text("--collectives", collectives, "FILE", "timed collectives: adds a section to that page");
   add_output_options(set, output, "the scores");
+  add_sandbox_option(set, sandbox);
   if (const auto ended = ended_by(set, arguments)) return *ended;
+  if (const core::Status inside = enter_sandbox(sandbox, {output.out, page}); !inside.ok())
+    return refuse(inside.problems());
   core::Problems bad;
   for (const std::string& text : overrides) {
     auto one = read_override(text);

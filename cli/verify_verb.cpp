@@ -5,6 +5,7 @@
 
 #include "cli/output.hpp"
 #include "cli/process.hpp"
+#include "cli/sandbox.hpp"
 #include "cli/verbs.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
@@ -72,11 +73,15 @@ std::string json(const std::string& folder, const std::vector<exec::HeldStep>& s
 
 int verify_verb(Arguments arguments) {
   std::string folder;
+  std::optional<std::string> sandbox;
   OutputOptions output;
   OptionSet set("verify", kVerifyPurpose, kVerifyExamples);
   set.positional("FOLDER", folder, "the --checkpoint-dir of planner exec");
   add_output_options(set, output, "the steps and their problems (verify/1)");
+  add_sandbox_option(set, sandbox);
   if (const auto ended = ended_by(set, arguments)) return *ended;
+  if (const core::Status inside = enter_sandbox(sandbox, {output.out}); !inside.ok())
+    return refuse(inside.problems());
   if (const core::Status target = check_output(output); !target.ok())
     return refuse(target.problems());
   const auto steps = exec::verify(folder);

@@ -295,6 +295,9 @@ def compare(
     out: Value = None,  # write the comparison to FILE, completely or not at all
     seed: Value = None,  # seed of everything random (1)
     quiet: bool = False,  # no progress on standard error
+    # read files where this process can write only its answer, start nothing and reach no network
+    # (on where the kernel has it)
+    sandbox: Value = None,
 ) -> Comparison: ...
 
 def validate(
@@ -312,6 +315,9 @@ def validate(
     out: Value = None,  # write the scores to FILE, completely or not at all
     seed: Value = None,  # seed of everything random (1)
     quiet: bool = False,  # no progress on standard error
+    # read files where this process can write only its answer, start nothing and reach no network
+    # (on where the kernel has it)
+    sandbox: Value = None,
 ) -> Validation: ...
 
 def emit(
@@ -466,6 +472,9 @@ def report(
     out: Value = None,  # write the page to FILE, completely or not at all
     seed: Value = None,  # seed of everything random (1)
     quiet: bool = False,  # no progress on standard error
+    # read files where this process can write only its answer, start nothing and reach no network
+    # (on where the kernel has it)
+    sandbox: Value = None,
 ) -> str: ...
 
 def load(
