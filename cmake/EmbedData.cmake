@@ -13,6 +13,7 @@ function(planner_embed_data target out)
             -DROOT=${CMAKE_CURRENT_SOURCE_DIR} "-DPIECE=${PLANNER_EMBED_PIECE}" -P ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
     DEPENDS ${inputs} ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
     VERBATIM)
-  set_source_files_properties(${generated} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set_source_files_properties(${generated} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+    COMPILE_OPTIONS $<$<CXX_COMPILER_ID:Clang>:-Wno-overlength-strings>)
   set(${out} ${generated} PARENT_SCOPE)
 endfunction()
