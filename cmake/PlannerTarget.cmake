@@ -6,12 +6,31 @@
 # that a target does not link cannot be included by it. DATA files are embedded (EmbedData.cmake).
 # Every folder's headers are reached as "folder/header.hpp" through a per-target view of the tree,
 # so the arrows hold for includes too.
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES CXX)
 set(PLANNER_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 # GCC's ivdep is unknown to Clang, names may be alike within a unity batch, and test data may hold
 # bytes that are not UTF-8. No fused products and sums: results are GCC's to the bit.
 set(PLANNER_CLANG -Wno-unknown-pragmas -Wno-shadow -Wno-invalid-source-encoding -ffp-contract=off)
 
+# What makes a fault harder to use: guards of the stack, checked calls of the library where code is
+# optimised, tables of addresses that are read-only from the start, and on x86-64 landing pads.
+# Not under sanitizers, which check more.
+set(PLANNER_HARDENING -fstack-protector-strong $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>
+    $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND PLANNER_HARDENING -fstack-clash-protection -fcf-protection=full)
+endif()
+
 function(planner_compile_settings target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)         # libraries are so anyway
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
+  if(NOT PLANNER_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANNER_HARDENING}>)
+    target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now)
+  endif()
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANNER_WARNINGS}>)
   target_compile_options(
     ${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:${PLANNER_CLANG}>")
