@@ -69,6 +69,9 @@ reports::NextStep start_of(const std::string& word, const std::string& plan,
   if (options.framework == "torchtitan")
     return {"CONFIG_FILE=" + word + " ./run_train.sh", "in a torchtitan checkout"};
   if (options.framework == "llmc") return {"bash " + word, "in a checkout of llm.c"};
+  if (options.framework == "nanotron")
+    return {"torchrun --nproc_per_node 8 run_train.py --config-file " + word,
+            "in a checkout of nanotron"};
   if (options.framework == "accelerate")
     return {"accelerate launch --config_file " + word + " train.py",
             "with a training script of yours"};
@@ -148,8 +151,8 @@ int emit_verb(Arguments arguments) {
   set.positional("PLAN", path, "file written by planner --out");
   set.group("Launch");
   set.text("--for", o.framework, "NAME",
-           "megatron, torchtitan, deepspeed, axolotl, llama_factory, llmc, accelerate, slurm or "
-           "kubernetes");
+           "megatron, torchtitan, deepspeed, axolotl, llama_factory, llmc, nanotron, accelerate, "
+           "slurm or kubernetes");
   set.text("--candidate", o.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.text("--launcher", o.launcher, "NAME",
            "what starts it on all nodes: torchrun, slurm, jobset, pytorchjob, mpijob, skypilot");

@@ -97,8 +97,6 @@ std::vector<std::string> notes_for_accelerate(const Question& q) {
   return all;
 }
 
-std::string_view yaml_flag(bool is) { return is ? "true" : "false"; }
-
 }  // namespace
 
 core::Result<Written> accelerate(Question& q) {

@@ -16,9 +16,9 @@
 namespace reports::emit {
 namespace {
 
-constexpr std::array<std::string_view, 9> kFrameworks{
-    "megatron", "torchtitan", "deepspeed", "axolotl", "llama_factory", "llmc", "accelerate",
-    "slurm", "kubernetes"};
+constexpr std::array<std::string_view, 10> kFrameworks{
+    "megatron", "torchtitan", "deepspeed", "axolotl", "llama_factory", "llmc", "nanotron",
+    "accelerate", "slurm", "kubernetes"};
 constexpr std::array<std::string_view, 6> kLaunchers{"torchrun", "slurm",  "jobset",
                                                      "pytorchjob", "mpijob", "skypilot"};
 
@@ -36,6 +36,7 @@ core::Result<Written> written_for(Question& question, std::string_view framework
   if (framework == "axolotl") return axolotl(question);
   if (framework == "llmc") return llmc(question);
   if (framework == "accelerate") return accelerate(question);
+  if (framework == "nanotron") return nanotron(question);
   if (framework == "llama_factory") return llama_factory(question);
   PLANNER_CHECK(framework == "deepspeed", "a framework that trains");
   return deepspeed(question);
@@ -61,7 +62,8 @@ std::string_view name_of(std::string_view modelled) {
   if (modelled == "megatron_core" || modelled == "megatron") return "megatron";
   if (modelled == "fsdp2") return "torchtitan";
   if (modelled.starts_with("trainer")) return "axolotl";
-  return modelled == "deepspeed" || modelled == "llmc" ? modelled : std::string_view();
+  const bool same = modelled == "deepspeed" || modelled == "llmc" || modelled == "nanotron";
+  return same ? modelled : std::string_view();
 }
 
 static std::int64_t degree_of(const planner::Strategy& s, planner::Degree d) {

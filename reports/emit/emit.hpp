@@ -21,9 +21,9 @@ struct Launch {
 
 // megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; torchtitan: its TOML
 // file; deepspeed: its JSON file; axolotl, llama_factory: their YAML files, for training of all
-// parameters or of adapters; llmc: a script around its train_gpt2cu; accelerate: the file of
-// `accelerate launch`, for a script of the user's. slurm, kubernetes: a launch of
-// `planner exec` itself.
+// parameters or of adapters; llmc: a script around its train_gpt2cu; nanotron: its YAML file;
+// accelerate: the file of `accelerate launch`, for a script of the user's. slurm, kubernetes: a
+// launch of `planner exec` itself.
 std::span<const std::string_view> frameworks();
 
 // Of a framework whose behaviour is modelled (--framework), its name among frameworks(): fsdp2 is

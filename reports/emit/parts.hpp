@@ -45,6 +45,9 @@ struct Question {
 // DeepSpeed's configuration of the strategy, without an optimizer, for trainers that make it.
 core::Json deepspeed_section(const Question& question);
 
+// A truth value of YAML.
+inline std::string_view yaml_flag(bool is) { return is ? "true" : "false"; }
+
 // What a framework's writer wrote, and how its training command is started by a launcher.
 struct Written {
   std::string text;                    // its own script or configuration file
@@ -63,6 +66,7 @@ core::Result<Written> axolotl(Question& question);
 core::Result<Written> llama_factory(Question& question);
 core::Result<Written> llmc(Question& question);
 core::Result<Written> accelerate(Question& question);
+core::Result<Written> nanotron(Question& question);
 core::Result<Launch> slurm(Question& question);
 core::Result<Launch> kubernetes(Question& question);
 

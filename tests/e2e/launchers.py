@@ -25,7 +25,8 @@ import json, os, sys
 names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "NCCL_ALGO",
          "PYTORCH_CUDA_ALLOC_CONF", "CUDA_DEVICE_MAX_CONNECTIONS")
 read = [open(word).read() for before, word in zip(sys.argv, sys.argv[1:])
-        if before in ("--job.config_file", "--deepspeed_config", "axolotl.cli.train", "llamafactory.launcher")]
+        if before in ("--job.config_file", "--deepspeed_config", "--config-file", "axolotl.cli.train",
+                      "llamafactory.launcher")]
 with open(os.environ["TOLD"], "a") as told:
     told.write(json.dumps({"args": sys.argv[1:], "cwd": os.getcwd(), "read": read,
                            "env": {n: os.environ[n] for n in names if n in os.environ}}) + "\\n")
@@ -205,10 +206,10 @@ def plan(file, *words):
 
 
 COMMANDS = {"torchtitan": "torchtitan.train", "deepspeed": "mine.py", "axolotl": "axolotl.cli.train",
-            "llama_factory": "llamafactory.launcher"}
+            "llama_factory": "llamafactory.launcher", "nanotron": "run_train.py"}
 PLANS = {"megatron": ("gpt2-774m", "megatron_core"), "torchtitan": ("llama3-8b", "fsdp2"),
          "deepspeed": ("llama3-8b", "deepspeed"), "axolotl": ("llama3-8b", "trainer"),
-         "llama_factory": ("llama3-8b", "trainer")}
+         "llama_factory": ("llama3-8b", "trainer"), "nanotron": ("llama3-8b", "nanotron")}
 for framework, (model, modelled) in PLANS.items():
     for gpus in ("4", "16"):
         file = f"{framework}{gpus}.json"

@@ -65,17 +65,20 @@ bool says(const core::Result<Launch>& changed, const Launch& base, std::string_v
 void accepted(Plan& plan, Strategy& s, std::string_view framework) {
   s.tensor = 1;
   s.data = s.shard_group = 8;
-  s.sharding = framework == "megatron" || framework == "llmc" ? Sharding::zero1
+  const bool optimizer_alone =
+      framework == "megatron" || framework == "llmc" || framework == "nanotron";
+  s.sharding = optimizer_alone             ? Sharding::zero1
                : framework == "torchtitan" ? Sharding::zero3
                                            : Sharding::zero2;
   plan.job.attention = "flash2";
+  if (framework == "nanotron") plan.job.recipe = "megatron";
   if (framework != "accelerate") return;
   plan.job.recipe = "fsdp2";
   plan.job.reduce_dtype = core::DType::bf16;
 }
 
 constexpr const char* kTrain[] = {"megatron", "torchtitan", "deepspeed", "axolotl",
-                                  "llama_factory", "llmc", "accelerate"};
+                                  "llama_factory", "llmc", "nanotron", "accelerate"};
 const char* model_of(std::string_view framework) {
   return framework == "llmc" ? "gpt2-124m" : "llama3-8b";
 }

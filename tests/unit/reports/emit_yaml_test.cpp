@@ -1,4 +1,4 @@
-// The configuration of accelerate's launcher.
+// The files of accelerate's launcher and of nanotron.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -60,4 +60,37 @@ TEST_CASE("a plan of data ranks becomes the file of accelerate launch, with note
     plain(plan, s);
     plan.job.recipe = "mixed";
   }, "recipe=mixed", "--recipe fsdp2"));
+}
+
+TEST_CASE("a plan of a Llama becomes nanotron's file, and what nanotron lacks is refused") {
+  const auto plain = [](Plan& plan, Strategy& s) {
+    s.data = 2;
+    s.tensor = 2;
+    s.pipeline = 2;
+    s.schedule = Schedule::one_f_one_b;
+    s.sequence_parallel = true;
+    s.sharding = Sharding::zero1;
+    s.shard_group = 2;
+    s.bucket_bytes = 50 << 20;
+    plan.job.recipe = "megatron";
+    plan.job.clip = 1;
+  };
+  const auto launch = emitted("llama3-8b", "nanotron", plain);
+  if (!launch.ok()) FAIL(core::to_text(launch.problems()));
+  for (const char* line :
+       {"  dp: 2\n  pp: 2\n  tp: 2\n  pp_engine: 1f1b\n", "  tp_mode: REDUCE_SCATTER\n",
+        "  zero_stage: 1\n", "  accumulate_grad_in_fp32: true\n", "  clip_grad: 1.000000\n",
+        "  ddp_bucket_cap_mb: 25\n", "    num_key_value_heads: 8\n", "    vocab_size: 128256\n",
+        "    tie_word_embeddings: false\n", "  dtype: bfloat16\n"})
+    CHECK((has(launch->text, line) ? "" : line) == std::string());
+
+  CHECK(is_refused("gpt2-124m", "nanotron", plain, "model gpt2-124m", "emit for megatron"));
+  CHECK(is_refused("llama3-8b", "nanotron", [&](Plan& plan, Strategy& s) {
+    plain(plan, s);
+    s.sharding = Sharding::zero3;
+  }, "sharding=zero3", "--pin sharding='none|zero1'"));
+  CHECK(is_refused("llama3-8b", "nanotron", [&](Plan& plan, Strategy& s) {
+    plain(plan, s);
+    s.schedule = Schedule::interleaved;
+  }, "schedule=interleaved", "--pin schedule=1f1b"));
 }
