@@ -24,12 +24,12 @@ struct FailureWords {
 
 void add_failure_options(OptionSet& options, FailureWords& words);
 
-// Empty: nothing was asked. over_links: checkpoints share the links of the simulation, so that
-// storage and a way to save mean something without failures. Problems name their options.
+// Empty: nothing was asked. over_links: the simulation has links that checkpoints share, so that
+// --storage and --saves are allowed without failures. Problems name their options.
 std::optional<planner::FailureOptions> read_failures(const FailureWords& words, bool over_links,
                                                      core::Problems& problems);
 
-// What of these options goes over the links of the simulation; empty: nothing.
+// The checkpoint that goes over the links of the simulation; empty: none does.
 std::optional<planner::CheckpointOptions> read_checkpoint(
     const FailureWords& words, const std::optional<planner::FailureOptions>& failures,
     core::Problems& problems);

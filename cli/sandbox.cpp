@@ -23,7 +23,7 @@
 namespace cli {
 namespace {
 
-// Of later kernels than the headers of Debian 12 know.
+// Rights that later kernels know and the headers of Debian 12 do not define.
 constexpr std::uint64_t kTruncate = 1 << 14, kBindTcp = 1 << 0, kConnectTcp = 1 << 1,
                         kAbstractSockets = 1 << 0, kSignals = 1 << 1;
 struct Ruleset {
@@ -67,7 +67,7 @@ core::Problem not_taken(const char* what) {
   return failed(fmt::format("the kernel to take {}", what), std::strerror(errno));
 }
 
-// Whatever writes or runs; a kernel takes those that its version knows.
+// All rights to write and to run files that the version of Landlock knows.
 std::uint64_t confined_rights(int version) {
   std::uint64_t rights =
       LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |

@@ -30,7 +30,7 @@ std::string without_breaks(std::string text) {
 // Splits the text into records. A record is one row: its fields and the line that it starts on.
 class CsvParser {
  public:
-  // A cell takes 32 bytes of memory and more, however short its text; a bad row some hundreds.
+  // A cell takes at least 32 bytes of memory, and a row that is refused takes some hundreds.
   static constexpr std::size_t kMostColumns = 4096, kMostCells = std::size_t{4} << 20,
                                kMostProblems = 1000;
 
@@ -75,7 +75,7 @@ class CsvParser {
     return false;
   }
 
-  // Leaves at_ at the start of the next line; after too many columns, somewhere.
+  // Leaves at_ at the start of the next line, or within a line that has too many columns.
   bool read_record(std::vector<std::string>& fields) {
     while (true) {
       fields.emplace_back();

@@ -10,7 +10,7 @@ namespace planner {
 // A checkpoint that goes over the links of the simulation, from the hosts' memory.
 struct CheckpointOptions {
   bool to_nodes = false;               // each rank's share to the host of the next node
-  std::optional<core::BytesPerSecond> storage{};  // else to storage that takes so much of the job
+  std::optional<core::BytesPerSecond> storage{};  // else to storage with this bandwidth for the job
 };
 
 // What a checkpoint takes and costs where it shares the links of the steps (CheckpointOptions).

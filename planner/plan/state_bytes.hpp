@@ -15,7 +15,7 @@ struct StateBytes {
   // The greatest share of a rank, where ranks that hold the same divide it evenly; and of this
   // what is on the device.
   core::Bytes of_rank{}, on_device{};
-  std::vector<double> by_rank;         // divided so; they sum to `all`, but for rounding
+  std::vector<double> by_rank;         // its share; the sum is `all`, up to rounding
 };
 
 // Of ranks that differ by tied embeddings the copies count, too. 0 where nothing is trained.

@@ -350,8 +350,8 @@ core::Result<ChakraGroups> write_chakra(const Scene& scene, const ChakraOptions&
     const core::Status done = sink(rank, RankWriter(scene, rank, groups).run());
     if (!done.ok()) return done.problems();
   }
-  // ASTRA-sim knows group 0 without a list, and ends where it finds one. Some ranks alone list it,
-  // so that a reader does not take them for all.
+  // ASTRA-sim knows group 0 without a list, and aborts where it is listed. It is listed where some
+  // ranks are not written, so that a reader does not take those that are for all.
   if (static_cast<int>(ranks.size()) == scene.program().mesh.ranks())
     std::erase_if(groups, [](const auto& group) { return group.second == 0; });
   return groups;

@@ -55,7 +55,7 @@ class Exchanges {
   // One of so many ranks has done a step; each does its steps in order. REQUIRES: now not before
   // what advance() was last told, nor after next().
   void join(int step, std::int64_t now, std::size_t ranks);
-  // Where something is written, by step that all ranks have done: how much had arrived by then.
+  // Where something is written: for each step that all ranks have done, what had arrived by then.
   const std::vector<Written>& log() const { return log_; }
   // When the last of it had arrived; -1: some is on its way.
   std::int64_t written_at() const { return unwritten_ == 0 ? written_at_ : -1; }

@@ -89,7 +89,7 @@ class Edges {
     return shape;
   }
 
-  // Neither kinds of shapes nor numbers of bytes have the highest bit.
+  // The highest bit marks a write: the kind of a shape and a positive double do not have it.
   void enter(const Writes& writes, std::size_t rank) {
     constexpr std::uint64_t kWrite = std::uint64_t{1} << 63;
     topology_.route_write(static_cast<int>(rank), writes.to_nodes, route_);

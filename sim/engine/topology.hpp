@@ -51,14 +51,14 @@ struct Route {
   std::int64_t latency = 0;            // picoseconds
 };
 
-// A checkpoint on its way behind the steps: from the memory of each rank's host so many bytes, over
-// the rank's NICs, to storage or to the host of the rank on the same place of the next node. They
-// are no part of what ranks send, and no rank waits for them.
+// A checkpoint that is written while steps run: so many bytes from the memory of each rank's host,
+// over the rank's NICs, to storage or to the host of the rank in the same place of the next node.
+// They do not count as sent by the ranks, and no rank waits for them.
 struct Writes {
   std::vector<double> bytes;           // by rank; 0: none
   bool to_nodes = false;
 };
-// How much of it had arrived when, of all ranks.
+// Bytes that had arrived at a time, of all ranks.
 struct Written {
   std::int64_t time = 0;
   double bytes = 0;
