@@ -50,7 +50,8 @@ std::string end_mark(std::string_view text) {
 std::string file_lines(const Written& written) {
   if (written.file_name.empty()) return "";
   const std::string mark = end_mark(written.text);
-  return fmt::format("config=$(mktemp -d)/{0}\ncat >\"$config\" <<'{1}'\n{2}{1}\n",
+  return fmt::format("folder=$(mktemp -d)\ntrap 'rm -rf \"$folder\"' EXIT\n"
+                     "config=$folder/{0}\ncat >\"$config\" <<'{1}'\n{2}{1}\n",
                      written.file_name, mark, written.text);
 }
 

@@ -76,6 +76,7 @@ def run(script, code=0, words=(), **variables):
            "TMPDIR": str(here), "TRAIN_SCRIPT": "mine.py", **variables}
     done = subprocess.run(["bash", "-c", script, "launcher", *words], capture_output=True, text=True, env=env)
     assert done.returncode == code, (done.returncode, done.stderr, script)
+    assert not list(here.glob("tmp.*")), "a launcher leaves its configuration behind"
     return [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else done.stderr
 
 
