@@ -114,9 +114,10 @@ std::string checkpoint_text(const planner::CheckpointTraffic& t, core::Seconds s
   const std::string cost =
       slows ? fmt::format("makes {} longer", to_text(t.delay)) : std::string("does not slow");
   const std::string meanwhile =
-      slows && t.step ? fmt::format(" A step takes {} meanwhile, instead of {}.", to_text(*t.step),
-                                    to_text(step))
-                      : "";
+      slows && t.step && to_text(*t.step) != to_text(step)
+          ? fmt::format(" A step takes {} meanwhile, instead of {}.", to_text(*t.step),
+                        to_text(step))
+          : "";
   return '\n' + painted("A checkpoint over these links", Ink::heading, style) + '\n' +
          wrapped(fmt::format("{} go from the hosts to {}. That takes {} while no step runs, and {} "
                              "behind the steps, which it {}.{}",
