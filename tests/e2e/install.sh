@@ -80,7 +80,8 @@ if grep -q catch "$contents"; then complain 'what only tests need is listed'; fi
 
 # ---- the library -------------------------------------------------------------------------------------
 cp -r "$prefix/share/doc/planner/examples/cpp" example
-{ cmake -S example -B example/build "-DCMAKE_PREFIX_PATH=$prefix" && cmake --build example/build; } \
+# A machine that ./dev prepared has Ninja and no make, which CMake takes unless it is told.
+{ cmake -G Ninja -S example -B example/build "-DCMAKE_PREFIX_PATH=$prefix" && cmake --build example/build; } \
   >example.txt 2>&1 || fail "the example: $(tail -n 20 example.txt)"
 answers 0 '' example/build/plan_a_job gpt2-1.5b 8 rtx3090
 strategy=$(env -i "$planner" "${question[@]}" | sed -n 's/^Recommended: //p')
