@@ -107,6 +107,11 @@ CheckpointTraffic checkpoint_traffic(const program::Program& program, const cost
 core::Problems checkpoint_problems(const Plan& plan, const SimulateOptions& o) {
   core::Problems problems;
   if (!o.checkpoint) return problems;
+  if (!o.flows)
+    return {{"--storage", "links that the steps share", "none", "write --links shared beside it"}};
+  if (!o.checkpoint->to_nodes && !o.checkpoint->storage)
+    problems.push_back({"--storage", "the bandwidth of the storage", "none",
+                        "write --storage 20GB/s"});
   if (o.flows->sharing != engine::Sharing::shared)
     problems.push_back({"--links", "shared links where a checkpoint goes over them", "exclusive",
                         "write --links shared"});
