@@ -179,3 +179,58 @@ TEST_CASE("a pipeline that never flushes is asked about failures like any other"
   CHECK(g.expected > 0.99);
   CHECK(g.bytes.all.value() > 0);
 }
+
+TEST_CASE("a checkpoint over the links of the steps takes its bytes' time and costs more") {
+  // Every layer is gathered over the network, which the checkpoint shares.
+  const planner::Plan plan = goodput_plan({"data=16", "sharding=zero3", "shard_group=16"});
+  const auto simulated = [&](double storage, bool to_nodes,
+                             std::optional<FailureOptions> failures) {
+    planner::SimulateOptions o;
+    o.flows.emplace();
+    o.checkpoint = {to_nodes, core::BytesPerSecond(storage)};
+    o.failures = std::move(failures);
+    return planner::simulate(plan, o).value();
+  };
+  const planner::Simulation fast = simulated(1e12, false, {});
+  REQUIRE(fast.checkpoint);
+  const planner::CheckpointTraffic& t = *fast.checkpoint;
+  CHECK(t.bytes.value() == Approx(14.0 * 124'439'808).epsilon(0.01));
+  // Two nodes whose networks carry half of it each, at their profile's bandwidth.
+  const double network = plan.profile.node.internode_bandwidth.value() *
+                         plan.profile.node.internode_efficiency.value_or(1);
+  const double of_node = static_cast<double>(t.bytes.value()) / 2;
+  CHECK(t.alone.value() == Approx(of_node / network).epsilon(0.01));
+  CHECK(t.behind > t.alone);
+  CHECK(t.delay.value() > 0);
+  CHECK(t.delay < t.behind);
+
+  // Storage far slower than the network: its own time, over many steps, each a little longer.
+  const planner::Simulation slow = simulated(1e8, false, {});
+  const double seconds = static_cast<double>(slow.checkpoint->bytes.value()) / 1e8;
+  CHECK(slow.checkpoint->alone.value() == Approx(seconds).epsilon(1e-3));
+  CHECK(slow.checkpoint->behind.value() == Approx(seconds).epsilon(0.01));
+  REQUIRE(slow.checkpoint->step);
+  CHECK(*slow.checkpoint->step >= slow.time.step);
+  CHECK(*slow.checkpoint->step < slow.time.step * 1.05);
+
+  // Goodput counts what it takes and what it costs.
+  FailureOptions failures = gpus_fail(1e7);
+  failures.save.reset();
+  failures.storage = core::BytesPerSecond(1e12);
+  failures.saving = Saving::async;
+  const planner::Simulation both = simulated(1e12, false, failures);
+  failures.storage = core::BytesPerSecond(1e12);
+  const Goodput apart = goodput(plan, failures).value();
+  CHECK(both.goodput->model.behind == both.checkpoint->behind);
+  CHECK((both.goodput->model.save - apart.model.save).value() ==
+        Approx(both.checkpoint->delay.value()));
+  CHECK(both.goodput->model.behind > apart.model.behind);
+
+  // Copies to the other node cross both networks, whole.
+  const planner::Simulation copied = simulated(1, true, {});
+  CHECK(copied.checkpoint->alone.value() == Approx(t.alone.value()).epsilon(0.01));
+
+  planner::SimulateOptions wrong;
+  wrong.checkpoint.emplace();
+  CHECK(planner::simulate(plan, wrong).problems().front().fix == "write --links shared beside it");
+}
