@@ -79,21 +79,37 @@ std::uint64_t confined_rights(int version) {
   return rights;
 }
 
-core::Status allow_writing(int ruleset, int version, const std::string& file) {
-  const std::filesystem::path parent = std::filesystem::path(file).parent_path();
-  const std::string folder = parent.empty() ? "." : parent.string();
-  const int at = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+core::Status allow(int ruleset, const std::string& path, std::uint64_t rights) {
+  const int at = ::open(path.c_str(), O_PATH | O_CLOEXEC);
   if (at < 0) return core::Done{};     // the write will say why it cannot be
   landlock_path_beneath_attr rule{};
-  rule.allowed_access = confined_rights(version) &
-                        (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-                         LANDLOCK_ACCESS_FS_MAKE_REG | kTruncate);
+  rule.allowed_access = rights;
   rule.parent_fd = at;
   const long added =
       ::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+  const bool taken = added == 0 || errno == EBADFD;  // pipes and sockets are none of Landlock's
+  if (!taken) {
+    const core::Problem problem = not_taken("a rule of Landlock");
+    ::close(at);
+    return problem;
+  }
   ::close(at);
-  if (added != 0) return not_taken("a rule of Landlock");
   return core::Done{};
+}
+
+// The folder of a file, where links lead to it; and the file itself where it is there, which may be
+// a stream such as /dev/stdout.
+core::Status allow_writing(int ruleset, int version, const std::string& file) {
+  const std::uint64_t write =
+      confined_rights(version) & (LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate);
+  std::error_code ignored;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(file, ignored);
+  const std::string folder = target.has_parent_path() ? target.parent_path().string() : ".";
+  core::Status done = allow(ruleset, folder,
+                            write | LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG);
+  const bool is_file = std::filesystem::exists(file, ignored) &&
+                       !std::filesystem::is_directory(file, ignored);
+  return done.ok() && is_file ? allow(ruleset, file, write) : done;
 }
 
 core::Status confine_files(const std::vector<std::optional<std::string>>& written) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A long time of what people do: plan, run, kill, go on, verify, simulate, report, again and again, and
-# beside it one run that never ends. Nothing is left behind, and memory and open files do not grow.
+# What people do, again and again: plan, run, kill, go on, verify, simulate, report. Another run goes on for the
+# whole time. Nothing may be left behind, and its memory and its open files may not grow.
 # usage: soak.sh BIN_FOLDER SECONDS
 set -euo pipefail
 planner=$1/planner

@@ -54,6 +54,19 @@ TEST_CASE("a confined process reads, writes its answer, and can do nothing else"
   CHECK(confined(answer, [&] { return core::read_file(other / "there", 100).ok(); }) == 0);
   CHECK(confined(answer, [&] { return core::write_atomically(answer, "whole").ok(); }) == 0);
   CHECK(core::read_file(answer, 100).value() == "whole");
+  fs::create_symlink(other / "there", own / "link");  // the answer may be reached by a link
+  CHECK(confined(own / "link",
+                 [&] { return core::write_atomically(own / "link", "new").ok(); }) == 0);
+  CHECK(core::read_file(other / "there", 100).value() == "new");
+  fs::remove(own / "link");
+  int ends[2] = {};
+  REQUIRE(::pipe(ends) == 0);
+  const std::string pipe = "/proc/self/fd/" + std::to_string(ends[1]);
+  CHECK(confined(pipe, [&] { return core::write_atomically(pipe, "text").ok(); }) == 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  CHECK(confined("/dev/null",
+                 [] { return core::write_atomically("/dev/null", "text").ok(); }) == 0);
   CHECK(confined(answer, [] {  // threads that start later are confined, too
           bool refused = false;
           std::thread([&] { refused = is_refused(::socket(AF_INET, SOCK_STREAM, 0)); }).join();
