@@ -76,11 +76,8 @@ class SaveTimes {
       written_ = *o_.save;
       return true;
     }
-    if (g_.bytes.all.value() == 0) {
-      problems_.push_back({"--storage", "a plan that trains something", "nothing to save",
-                           "write --save 60s instead"});
-      return false;
-    }
+    problems_ = saved_problems(g_.bytes);
+    if (!problems_.empty()) return false;
     if (traffic_ != nullptr && !traffic_->to_nodes) {
       written_ = traffic_->alone;
       assume("a checkpoint of {} (weights and optimizer, each element once) goes over the network "

@@ -12,6 +12,7 @@
 #include "planner/lowering/lower.hpp"
 #include "planner/plan/checkpoint_traffic.hpp"
 #include "planner/plan/flow_stage.hpp"
+#include "planner/plan/state_bytes.hpp"
 #include "planner/strategy/job_check.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/engine/critical_path.hpp"
@@ -254,6 +255,7 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   const cost::Machine machine = machine_for(with_fabric(plan.profile, options), plan.job);
   Player player(plan, program, machine, options);
   problems = player.problems();
+  if (options.checkpoint) append(problems, saved_problems(state_bytes(program)));
   if (!problems.empty()) return problems;
   core::Result<Simulation> played = player.play(std::move(s));
   if (!played.ok()) return played;

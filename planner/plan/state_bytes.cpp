@@ -92,4 +92,10 @@ StateBytes state_bytes(const program::Program& p) {
   return bytes;
 }
 
+core::Problems saved_problems(const StateBytes& bytes) {
+  if (bytes.all.value() > 0) return {};
+  return {{"--storage", "a plan that trains something", "nothing to save",
+           "leave --storage out; with failures, write --save 60s"}};
+}
+
 }  // namespace planner

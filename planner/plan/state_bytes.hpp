@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "core/result.hpp"
 #include "core/units.hpp"
 #include "sim/program/program.hpp"
 
@@ -20,5 +21,8 @@ struct StateBytes {
 
 // Of ranks that differ by tied embeddings the copies count, too. 0 where nothing is trained.
 StateBytes state_bytes(const program::Program& program);
+
+// Of what writes these bytes to storage or another node: there are some.
+core::Problems saved_problems(const StateBytes& bytes);
 
 }  // namespace planner

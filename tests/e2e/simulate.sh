@@ -123,6 +123,8 @@ if ! grep -q 'Checkpoint over these links' kept.html; then complain 'no checkpoi
 expect 0 '' simulate data.json --links shared --saves memory --mtbf 50000h --storage 20GB/s \
   --restart 10min
 if ! grep -q 'each checkpoint delays them by' out.txt; then complain 'no delay of checkpoints'; fi
+"$planner" --model gpt2 --gpus 1 --gpu h100-sxm-80g --mode inference --quiet --out serve.json >/dev/null
+expect 2 'nothing to save; leave --storage out' simulate serve.json --links shared --storage 20GB/s
 expect 2 'or --links shared for what checkpoints cost' simulate data.json --storage 20GB/s
 expect 2 'write --storage 200GB/s' simulate data.json --links shared --saves async
 expect 2 'shared links where a checkpoint' simulate data.json --links exclusive --storage 20GB/s

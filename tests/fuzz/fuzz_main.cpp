@@ -4,93 +4,27 @@
 // does not is printed with what it takes to repeat it. ONLY runs that case alone and leaves its
 // files.
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "tests/fuzz/mutate.hpp"
+#include "tests/fuzz/process.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
+using fuzz::read_text;
+using fuzz::Words;
+using fuzz::write_text;
 
-constexpr rlim_t kAddressSpace = rlim_t{2} << 30;
-constexpr long kMostResidentKiB = 512 * 1024;
-constexpr double kMostSeconds = 1;    // of CPU: the machine may be busy
-constexpr rlim_t kKilledAfter = 5;    // seconds of CPU
+constexpr fuzz::Limits kLimits;
 
-struct Outcome {
-  int code = -1;        // -1: ended by a signal
-  int signal = 0;
-  double seconds = 0;
-  long resident_kib = 0;
-  std::string reason;   // standard error
-};
-
-std::string read_text(const fs::path& path) {
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-[[noreturn]] void become(const std::string& binary, Words words) {
-  const int null = ::open("/dev/null", O_RDWR);
-  const int reason = ::open("stderr.txt", O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  ::dup2(null, STDIN_FILENO);
-  ::dup2(null, STDOUT_FILENO);
-  ::dup2(reason, STDERR_FILENO);
-  const rlimit memory{kAddressSpace, kAddressSpace}, time{kKilledAfter, kKilledAfter}, core{0, 0};
-  ::setrlimit(RLIMIT_AS, &memory);
-  ::setrlimit(RLIMIT_CPU, &time);
-  ::setrlimit(RLIMIT_CORE, &core);
-  words.insert(words.begin(), "planner");
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  ::execv(binary.c_str(), pointers.data());
-  ::_exit(126);
-}
-
-Outcome run(const std::string& binary, const Words& words) {
-  const pid_t child = ::fork();
-  if (child == 0) become(binary, words);
-  int status = 0;
-  rusage used{};
-  ::wait4(child, &status, 0, &used);
-  Outcome outcome;
-  if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  outcome.seconds = seconds(used.ru_utime) + seconds(used.ru_stime);
-  outcome.resident_kib = used.ru_maxrss;
-  outcome.reason = read_text("stderr.txt");
-  return outcome;
-}
-
-// What is wrong with an outcome; "" for nothing.
-std::string complaint(const Outcome& o) {
-  if (o.signal != 0) return fmt::format("ended by signal {}", o.signal);
-  if (o.code < 0 || o.code > 2) return fmt::format("exit {}", o.code);
-  if (o.code != 0 && o.reason.empty()) return fmt::format("exit {} without a reason", o.code);
-  if (o.reason.find("internal error") != std::string::npos) return "an internal error";
-  if (o.seconds > kMostSeconds) return fmt::format("{:.2f} s of CPU", o.seconds);
-  if (o.resident_kib > kMostResidentKiB) return fmt::format("{} KiB of memory", o.resident_kib);
-  return "";
+fuzz::Outcome run(const std::string& binary, const Words& words) {
+  return fuzz::run(binary, words, kLimits);
 }
 
 const Words kQuestion{"--model", "gpt2-124m", "--gpus", "4", "--gpu", "h100-sxm-80g", "--seq", "64",
@@ -180,20 +114,15 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
-std::string shown(const Words& words) {
-  std::string text;
-  for (const std::string& word : words) text += fmt::format(" '{}'", word.substr(0, 60));
-  return text;
-}
-
 // Undamaged, every kind is answered: damage is what the others are refused for.
 bool whole_files_are_answered(const std::string& binary) {
   bool all = true;
   for (const Kind& kind : kinds()) {
     if (*kind.file != '\0') write_text("damaged.json", read_text(kind.file));
-    const Outcome outcome = run(binary, kind.words);
-    if (outcome.code == 0 && complaint(outcome).empty()) continue;
-    fmt::print("undamaged: exit {}:{}\n  {}\n", outcome.code, shown(kind.words), outcome.reason);
+    const fuzz::Outcome outcome = run(binary, kind.words);
+    if (outcome.code == 0 && fuzz::complaint(outcome, kLimits).empty()) continue;
+    fmt::print("undamaged: exit {}:{}\n  {}\n", outcome.code, fuzz::shown(kind.words),
+               outcome.reason);
     all = false;
   }
   return all;
@@ -213,11 +142,11 @@ std::string run_case(const std::string& binary, std::uint64_t seed, std::size_t 
     words = fuzz::mutate_words(std::move(words), dice);
   else
     write_text("damaged.json", fuzz::mutate_json(read_text(kind.file), dice));
-  const Outcome outcome = run(binary, words);
-  const std::string wrong = complaint(outcome);
+  const fuzz::Outcome outcome = run(binary, words);
+  const std::string wrong = fuzz::complaint(outcome, kLimits);
   if (outcome.code >= 0 && outcome.code <= 2) ++codes.count[outcome.code];
   if (wrong.empty()) return "";
-  return fmt::format("case {}: {}:{}\n  {}", index, wrong, shown(words),
+  return fmt::format("case {}: {}:{}\n  {}", index, wrong, fuzz::shown(words),
                      outcome.reason.substr(0, 200));
 }
 

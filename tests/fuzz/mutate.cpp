@@ -109,6 +109,39 @@ void mutate_text(std::string& text, Dice& dice) {
   }
 }
 
+// First and past-the-end of a number or a text that is the value of a random key; nothing found:
+// both the end.
+std::pair<std::size_t, std::size_t> a_plain_value(const std::string& text, Dice& dice) {
+  constexpr std::string_view kAfterKey = "\": ";
+  constexpr int kTries = 20;
+  for (int tries = 0; tries < kTries; ++tries) {
+    const std::size_t key = text.find(kAfterKey, place(text, dice));
+    if (key == std::string::npos) continue;
+    const std::size_t first = key + kAfterKey.size();
+    if (text[first] == '[' || text[first] == '{') continue;
+    const std::size_t last = text.find_first_of(text[first] == '"' ? "\"" : ",}\n", first + 1);
+    if (last == std::string::npos) continue;
+    return {first, text[first] == '"' ? last + 1 : last};
+  }
+  return {text.size(), text.size()};
+}
+
+void lie(std::string& text, Dice& dice) {
+  const auto [first, last] = a_plain_value(text, dice);
+  if (first == last) return;
+  const std::string value = text.substr(first, last - first);
+  const auto [other_first, other_last] = a_plain_value(text, dice);
+  const std::string other = text.substr(other_first, other_last - other_first);
+  constexpr std::array<std::string_view, 8> kCounts{"0",  "1",    "2",       "3",
+                                                    "64", "4096", "1000000", "1e18"};
+  if (is_number(value) && dice.below(2) == 0)
+    text.replace(first, last - first, kCounts[dice.below(kCounts.size())]);
+  else if (!other.empty() && (other.front() == '"') == (value.front() == '"'))
+    text.replace(first, last - first, other);
+  else if (is_number(value))
+    change_digit(text, dice);
+}
+
 }  // namespace
 
 std::size_t Dice::below(std::size_t end) {
@@ -126,6 +159,11 @@ std::vector<std::string> mutate_words(std::vector<std::string> words, Dice& dice
 
 std::string mutate_json(std::string text, Dice& dice) {
   for (std::size_t i = 1 + dice.below(3); i > 0; --i) mutate_text(text, dice);
+  return text;
+}
+
+std::string lie_in_json(std::string text, Dice& dice) {
+  for (std::size_t i = 1 + dice.below(3); i > 0; --i) lie(text, dice);
   return text;
 }
 

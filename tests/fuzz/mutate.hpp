@@ -24,5 +24,8 @@ std::vector<std::string> mutate_words(std::vector<std::string> words, Dice& dice
 // One to three of: cut short, a byte changed, a piece dropped or doubled, a value replaced by
 // another kind, by another or an extreme number, by something deep or long.
 std::string mutate_json(std::string text, Dice& dice);
+// One to three of: a number becomes another, a text another of the same file. It stays JSON, and
+// mostly of its schema: what it says is no longer so.
+std::string lie_in_json(std::string text, Dice& dice);
 
 }  // namespace fuzz
