@@ -5,6 +5,7 @@
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/parse_units.hpp"
 #include "core/untrusted.hpp"
 #include "hw_profiles/load.hpp"
@@ -58,12 +59,13 @@ CalibrateRequest request_of(const Words& words, const OutputOptions& output,
 // A plan of the machine that was measured.
 std::string next_of(const CalibrateRequest& request, bool host, const OutputOptions& output) {
   if (!output.out)
-    return next_text({{host ? "--out me.json" : "--out gpu.json", "keeps the profile"}});
+    return next_text(
+        {{core::Code::own(host ? "--out me.json" : "--out gpu.json"), "keeps the profile"}});
   const int ranks = host ? request.ranks : 1;
-  return next_text({{fmt::format("planner --model gpt2-124m --seq 128 --global-batch {} --gpus {} "
-                                 "--gpu {}{} --out plan.json",
-                                 4 * ranks, ranks, core::shell_word(*output.out),
-                                 host ? " --recipe fp32" : ""),
+  return next_text({{core::code("planner --model gpt2-124m --seq 128 --global-batch {} --gpus {} "
+                                "--gpu {}{} --out plan.json",
+                                4 * ranks, ranks, core::Code::shell(*output.out),
+                                core::Code::own(host ? " --recipe fp32" : "")),
                      "plans for what was measured; planner exec runs the plan here"}});
 }
 

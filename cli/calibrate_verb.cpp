@@ -3,6 +3,7 @@
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/untrusted.hpp"
 #include "hw_profiles/load.hpp"
@@ -36,15 +37,15 @@ struct SiteSources {
 std::string next_of(const hw_profiles::SiteFile& site, const std::optional<std::string>& runs,
                     const std::string& gpu, const OutputOptions& output) {
   if (!output.out) return next_text({{"--out site.json", "keeps the site"}});
-  const std::string file = core::shell_word(*output.out);
-  const std::string named = !gpu.empty()          ? " --gpu " + core::shell_word(gpu)
-                            : !site.gpus.empty() ? " --gpu " + core::shell_word(site.gpus[0].gpu)
-                                                 : "";
+  const core::Code file = core::Code::shell(*output.out);
+  const core::Code named = !gpu.empty()         ? " --gpu " + core::Code::shell(gpu)
+                           : !site.gpus.empty() ? " --gpu " + core::Code::shell(site.gpus[0].gpu)
+                                                : core::Code();
   std::vector<reports::NextStep> steps{
-      {fmt::format("planner --model gpt2-1.5b --gpus 8{} --site {}", named, file),
+      {core::code("planner --model gpt2-1.5b --gpus 8{} --site {}", named, file),
        "plans for your site"}};
   if (runs)
-    steps.push_back({fmt::format("planner validate {} --site {}", core::shell_word(*runs), file),
+    steps.push_back({core::code("planner validate {} --site {}", core::Code::shell(*runs), file),
                      "what the site's runs are predicted as now"});
   else
     steps.push_back({"--from my-runs.csv", "also learns from runs, and narrows the interval"});

@@ -226,7 +226,7 @@ class Family {
         if (child.reading()) child.read(&watched[2 * i], line_);
         if (child.ending.output.size() > most_output) return false;
       }
-      if (others_until_ && Clock::now() > *others_until_) end_all_now();
+      if (Clock::now() > others_until_) end_all_now();
     }
     return true;
   }
@@ -246,16 +246,17 @@ class Family {
   void note_end(Child& child) {
     if (child.reaped() || !child.gone()) return;
     child.ending.order = ended_++;
-    if (child.ending.code != 0 && !others_until_) others_until_ = Clock::now() + kOthersWithin;
+    if (child.ending.code != 0)
+      others_until_ = std::min(others_until_, Clock::now() + kOthersWithin);
   }
 
   void pass_on_signal() {
     if (pending_signal() == 0) return;
-    if (!asked_) {
-      asked_ = Clock::now();
+    if (asked_until_ == kNever) {
+      asked_until_ = Clock::now() + kEndsWithin;
       for (const Child& child : children_) child.ask_to_end();
     }
-    if (Clock::now() > *asked_ + kEndsWithin) end_all_now();
+    if (Clock::now() > asked_until_) end_all_now();
   }
 
   void end_all_now() {
@@ -270,7 +271,9 @@ class Family {
   const Lines& line_;
   std::vector<Child> children_;
   int ended_ = 0;
-  std::optional<Clock::time_point> asked_, others_until_;
+  // When all are ended by force: after they were asked to end, and after one has failed.
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+  Clock::time_point asked_until_ = kNever, others_until_ = kNever;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "cli/process.hpp"
 #include "cli/sandbox.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/untrusted.hpp"
@@ -198,19 +199,19 @@ std::string logs_page(const CompareWords& words, const std::vector<LogComparison
 std::vector<reports::NextStep> next_of(const CompareWords& words,
                                        const std::vector<Document>& documents,
                                        const std::vector<Comparison>& comparisons) {
-  std::string files;
-  for (const std::string& file : words.files) files += ' ' + core::shell_word(file);
+  core::Code files;
+  for (const std::string& file : words.files) files += " " + core::Code::shell(file);
   std::vector<reports::NextStep> steps{
-      {fmt::format("planner report{} --out page.html", files), "draws it"}};
+      {core::code("planner report{} --out page.html", files), "draws it"}};
   const auto plan = std::ranges::find_if(documents, has_plan);
   if (plan == documents.end()) return steps;
-  const std::string file = core::shell_word(plan->name);
+  const core::Code file = core::Code::shell(plan->name);
   const auto differs = [](const Comparison& c) {
     const reports::EqualTerms n = reports::equal_terms(c);
     return n.equal < n.all;
   };
   if (std::ranges::any_of(comparisons, differs))
-    steps.push_back({fmt::format("planner explain memory.live --plan {}", file),
+    steps.push_back({core::code("planner explain memory.live --plan {}", file),
                      "what a predicted figure is made of"});
   else if (std::ranges::any_of(comparisons, [](const Comparison& c) {
              return c.other_hardware.has_value();
@@ -218,8 +219,8 @@ std::vector<reports::NextStep> next_of(const CompareWords& words,
     steps.push_back({"planner calibrate --backend host --out me.json",
                      "measures this machine, to compare times too"});
   if (words.strategies)
-    steps.push_back({fmt::format("planner simulate {} --candidate 1", file),
-                     "plays an alternative in time"});
+    steps.push_back(
+        {core::code("planner simulate {} --candidate 1", file), "plays an alternative in time"});
   return steps;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/json.hpp"
 #include "core/result.hpp"
 #include "core/untrusted.hpp"
@@ -16,8 +17,8 @@ namespace {
 
 constexpr std::string_view kEmitPurpose =
     "Writes the file that starts a plan elsewhere: a script for Megatron-LM, a job file for\n"
-    "torchtitan, a configuration for DeepSpeed, axolotl or LLaMA-Factory, a script\n"
-    "for llm.c; or what starts `planner exec` under Slurm or Kubernetes.\n"
+    "torchtitan, a configuration for DeepSpeed, axolotl, LLaMA-Factory, nanotron or\n"
+    "accelerate, a script for llm.c; or what starts `planner exec` under Slurm or Kubernetes.\n"
     "A plan that the framework cannot run is refused, with what to plan instead.\n"
     "What it does in its own way is noted on standard error. With --launcher, the file starts\n"
     "the framework's training command on all nodes of the plan, and holds its configuration.";
@@ -39,7 +40,7 @@ std::string emit_json(const reports::emit::Launch& launch, const EmitOptions& op
   return core::dump(core::Json::object({{"schema", "launch/1"},
                                         {"framework", *options.framework},
                                         {"launcher", options.launcher},
-                                        {"text", launch.text},
+                                        {"text", launch.text.text()},
                                         {"notes", core::Json::array_of(launch.notes)}})) +
          '\n';
 }
@@ -53,11 +54,11 @@ core::Problem no_candidate(const planner::Plan& plan, std::int64_t n) {
 }
 
 // How what was written is started. word, plan: files, as a shell reads them.
-reports::NextStep start_of(const std::string& word, const std::string& plan,
-                           const EmitOptions& options) {
+reports::NextStep start_of(const core::Code& word, const core::Code& plan,
+                           const EmitOptions& options, std::int64_t per_node) {
   const std::string launcher = options.launcher.value_or("");
   if (options.framework == "slurm")
-    return {fmt::format("sbatch {} {}", word, plan), "where nodes have planner in PATH"};
+    return {core::code("sbatch {} {}", word, plan), "where nodes have planner in PATH"};
   if (options.framework == "kubernetes")
     return {"kubectl apply -f " + word, "once its first comment is followed"};
   if (launcher == "torchrun") return {"bash " + word, "where its second comment says"};
@@ -70,8 +71,9 @@ reports::NextStep start_of(const std::string& word, const std::string& plan,
     return {"CONFIG_FILE=" + word + " ./run_train.sh", "in a torchtitan checkout"};
   if (options.framework == "llmc") return {"bash " + word, "in a checkout of llm.c"};
   if (options.framework == "nanotron")
-    return {"torchrun --nproc_per_node 8 run_train.py --config-file " + word,
-            "in a checkout of nanotron"};
+    return {
+        core::code("torchrun --nproc_per_node {} run_train.py --config-file {}", per_node, word),
+        "in a checkout of nanotron"};
   if (options.framework == "accelerate")
     return {"accelerate launch --config_file " + word + " train.py",
             "with a training script of yours"};
@@ -83,8 +85,9 @@ reports::NextStep start_of(const std::string& word, const std::string& plan,
 
 std::string next_of(const std::string& file, const EmitOptions& options,
                     const planner::Plan& plan, const std::string& plan_file) {
-  const std::string again = core::shell_word(plan_file);
-  const reports::NextStep start = start_of(core::shell_word(file), again, options);
+  const core::Code again = core::Code::shell(plan_file);
+  const reports::NextStep start =
+      start_of(core::Code::shell(file), again, options, std::min(plan.gpus, plan.gpus_per_node));
   return next_text(
       {start, plan.job.framework == "native"
                   ? reports::NextStep{"planner exec " + again + " --scale-down",
@@ -183,9 +186,9 @@ int emit_verb(Arguments arguments) {
       write_note(note);
   OutputOptions file = output;         // --out takes the launch itself
   file.json = false;
-  const core::Status delivered = deliver(file, launch->text, [&] {
+  const core::Status delivered = deliver(file, launch->text.text(), [&] {
     if (output.json) return emit_json(*launch, o);
-    return output.out ? next_of(*output.out, o, *plan, path) : launch->text;
+    return output.out ? next_of(*output.out, o, *plan, path) : launch->text.text();
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }

@@ -13,6 +13,7 @@
 #include "cli/tcp_launch.hpp"
 #include "cli/training_options.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
 #include "core/untrusted.hpp"
@@ -222,11 +223,11 @@ void say_what_runs(const planner::Plan& plan, const planner::ScaledPlan& job) {
 std::string next_of(const RunRequest& request, const OutputOptions& output) {
   if (!output.out)
     return next_text({{"--out run.json", "keeps the record, for planner compare"}});
-  const std::string files =
-      fmt::format("{} {}", core::shell_word(request.plan_file), core::shell_word(*output.out));
+  const core::Code files =
+      core::code("{} {}", core::Code::shell(request.plan_file), core::Code::shell(*output.out));
   return next_text(
-      {{fmt::format("planner compare {}", files), "holds the run against the prediction"},
-       {fmt::format("planner report {} --out page.html", files), "draws both"}});
+      {{core::code("planner compare {}", files), "holds the run against the prediction"},
+       {core::code("planner report {} --out page.html", files), "draws both"}});
 }
 
 int run(const planner::Plan& plan, RunRequest request, const OutputOptions& output,

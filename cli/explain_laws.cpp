@@ -113,8 +113,8 @@ int explain_laws(PlanOptions plan, const LawOptions& laws, const OutputOptions& 
                                          [&] {
         std::vector<reports::NextStep> next;
         if (!laws.measure)
-          next.push_back({fmt::format("planner explain laws --gpus {} --servers {} --measure",
-                                      question->gpus, question->servers),
+          next.push_back({core::code("planner explain laws --gpus {} --servers {} --measure",
+                                     question->gpus, question->servers),
                           "counts what a run sends"});
         next.push_back({"planner explain C4 --gpus 16", "one law, with its numbers"});
         return reports::laws_text(*question, rows) + next_text(next);

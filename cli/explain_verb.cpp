@@ -6,6 +6,7 @@
 #include "cli/plan_options.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/json.hpp"
 #include "core/untrusted.hpp"
 #include "reports/explanation.hpp"
@@ -40,8 +41,8 @@ core::Result<planner::Plan> plan_to_explain(const std::optional<std::string>& pa
   return plan_of(options, *requests);
 }
 
-std::string plan_word(const std::optional<std::string>& path) {
-  return path ? core::shell_word(*path) : "plan.json";
+core::Code plan_word(const std::optional<std::string>& path) {
+  return path ? core::Code::shell(*path) : "plan.json";
 }
 
 std::vector<reports::NextStep> after_words() {
@@ -50,7 +51,7 @@ std::vector<reports::NextStep> after_words() {
 }
 
 std::vector<reports::NextStep> after_field(const std::optional<std::string>& path) {
-  return {{fmt::format("planner explain why-not tensor=2 --plan {}", plan_word(path)),
+  return {{core::code("planner explain why-not tensor=2 --plan {}", plan_word(path)),
            "what the best plan with it would cost"},
           {"planner explain words", "lists every word"}};
 }
@@ -124,7 +125,7 @@ int explain_why_not(const core::Result<planner::Plan>& plan, const std::vector<s
   if (!answer.ok()) return refuse(answer.problems());
   const core::Status delivered = deliver(output, reports::why_not_json(*answer), [&] {
     return reports::why_not_text(*answer, page_style()) +
-           next_text({{fmt::format("planner compare {} --strategies", plan_word(path)),
+           next_text({{core::code("planner compare {} --strategies", plan_word(path)),
                        "the plan's own candidates"}});
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());

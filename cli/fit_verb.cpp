@@ -5,6 +5,7 @@
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/csv.hpp"
 #include "core/file.hpp"
 #include "core/untrusted.hpp"
@@ -51,13 +52,13 @@ core::Status read_runs(const std::string& path, const std::vector<std::string>& 
 }
 
 std::vector<reports::NextStep> next_of(const std::string& runs, bool written) {
-  const std::string file = core::shell_word(runs);
+  const core::Code file = core::Code::shell(runs);
   if (written)
     return {{"./dev build", "builds with these constants"},
-            {fmt::format("./dev run validate {}", file), "scores them on the runs"}};
-  return {{fmt::format("planner validate {}", file), "scores the shipped constants on the runs"},
-          {fmt::format("planner calibrate --from {} --out site.json", file),
-           "learns one site instead"}};
+            {core::code("./dev run validate {}", file), "scores them on the runs"}};
+  return {
+      {core::code("planner validate {}", file), "scores the shipped constants on the runs"},
+      {core::code("planner calibrate --from {} --out site.json", file), "learns one site instead"}};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/check.hpp"
+#include "core/code.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
 #include "core/untrusted.hpp"
@@ -105,9 +106,9 @@ std::string profile_text(const Profile& p, const std::string& assumption) {
     if (s.field.starts_with("framework.") || s.field.starts_with("native.")) continue;
     text += reports::wrapped(fmt::format("{} = {} [{}]", s.field, s.text, s.source), 2, 6, style);
   }
-  text += next_text({{fmt::format("planner --model gpt2-1.5b --gpus 8 --gpu {}",
-                                  core::shell_word(p.gpu.id)),
-                      "plans for it"}});
+  text += next_text(
+      {{core::code("planner --model gpt2-1.5b --gpus 8 --gpu {}", core::Code::shell(p.gpu.id)),
+        "plans for it"}});
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/plan_options.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/untrusted.hpp"
@@ -124,8 +125,8 @@ std::vector<reports::Subject> subjects_of_plans(const Beside& plans) {
 }
 
 // The plan of it as typed: `--gpus N` where nobody says how many.
-std::string plan_command(const PlanOptions& question) {
-  return command_of(question) + (question.gpus ? "" : " --gpus N");
+core::Code plan_command(const PlanOptions& question) {
+  return command_of(question) + core::Code::own(question.gpus ? "" : " --gpus N");
 }
 
 // Writes a model that no name is of, and gives the file that --model takes.
@@ -161,11 +162,11 @@ std::string page_of(const Setup& setup, const std::optional<Beside>& plans,
   text += reports::imports::setup_text(setup, page_style());
   std::vector<reports::NextStep> steps;
   if (setup.spec && !words.model_out) {
-    std::string again = "planner import";
-    for (const std::string& file : words.files) again += ' ' + core::shell_word(file);
+    core::Code again = "planner import";
+    for (const std::string& file : words.files) again += " " + core::Code::shell(file);
     for (const std::string& variable : words.variables)
-      again += " --var " + core::shell_word(variable);
-    if (words.vocab) again += " --vocab " + core::shell_word(*words.vocab);
+      again += " --var " + core::Code::shell(variable);
+    if (words.vocab) again += " --vocab " + core::Code::shell(*words.vocab);
     steps.push_back({again + " --model-out model.json", "writes the model's sizes to a file"});
   }
   steps.push_back({plan_command(question), "plans it"});
@@ -175,7 +176,7 @@ std::string page_of(const Setup& setup, const std::optional<Beside>& plans,
 std::string json_of(const Setup& setup, const std::optional<Beside>& plans,
                     const PlanOptions& question) {
   core::Json root = reports::imports::setup_json(setup);
-  root.set("command", plan_command(question));
+  root.set("command", plan_command(question).text());
   root.set("subjects", plans ? reports::subjects_json(subjects_of_plans(*plans)) : core::Json());
   return core::dump(root) + '\n';
 }

@@ -14,6 +14,7 @@
 #include "cli/price_option.hpp"
 #include "cli/variation_options.hpp"
 #include "core/check.hpp"
+#include "core/code.hpp"
 #include "core/untrusted.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
@@ -182,13 +183,13 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--candidate", p.candidate, "N", "choose the N-th best (1)");
 }
 
-std::string command_of(const PlanOptions& typed) {
+core::Code command_of(const PlanOptions& typed) {
   PlanOptions options = typed;
   OptionSet set("", "", "");
   add_plan_options(set, options);
-  std::string text = "planner";
+  core::Code text = "planner";
   const auto add = [&](std::string_view name, const std::string& value) {
-    text += fmt::format(" {} {}", name, core::shell_word(value));
+    text += core::code(" {} {}", core::Code::own(name), core::Code::shell(value));
   };
   for (const NamedValue& option : set.named())
     if (*option.value) add(option.name, **option.value);

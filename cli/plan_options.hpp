@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/option_set.hpp"
+#include "core/code.hpp"
 #include "core/result.hpp"
 #include "planner/search/search.hpp"
 
@@ -30,7 +31,7 @@ struct PlanOptions {
 void add_plan_options(OptionSet& options, PlanOptions& plan);
 
 // The command line that asks this, as a shell reads it.
-std::string command_of(const PlanOptions& options);
+core::Code command_of(const PlanOptions& options);
 
 // Of these the options that name a machine, and what they name; empty: no --gpu.
 void add_machine_options(OptionSet& options, PlanOptions& plan);

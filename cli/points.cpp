@@ -9,6 +9,7 @@
 
 #include "cli/kept_output.hpp"
 #include "cli/process.hpp"
+#include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
@@ -236,7 +237,7 @@ std::vector<reports::NextStep> next_of(const PlanOptions& point, const PointsOut
   if (!out)
     steps.push_back({"--out sweep.json", "keeps the points, for planner report"});
   else if (form_of(*out).empty())
-    steps.push_back({fmt::format("planner report {} --out page.html", core::shell_word(*out)),
+    steps.push_back({core::code("planner report {} --out page.html", core::Code::shell(*out)),
                      "draws the points"});
   return steps;
 }

@@ -6,6 +6,7 @@
 #include "cli/sandbox.hpp"
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
+#include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/untrusted.hpp"
@@ -47,9 +48,8 @@ core::Result<std::vector<reports::html::Document>> read_documents(
 // A page on standard output is all that is there.
 std::string next_of(const std::optional<std::string>& out, PageForm form) {
   if (!out) return "";
-  const std::string file = core::visible(*out);
-  if (form == PageForm::markdown)
-    return next_text({{"cat " + core::shell_word(*out), "shows it"}});
+  const core::Code file = core::Code::shell(*out);
+  if (form == PageForm::markdown) return next_text({{"cat " + file, "shows it"}});
   return next_text({{"open " + file + " in a browser", "it needs no network and no other file"}});
 }
 

@@ -5,6 +5,7 @@
 #include "cli/process.hpp"
 #include "cli/sandbox.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/untrusted.hpp"
 #include "reports/fit/scatter.hpp"
@@ -48,7 +49,7 @@ std::vector<std::string> names_of(const std::string& path, const std::vector<std
 
 // The page and its plot, FILE.md and FILE.svg.
 core::Status write_page(const std::string& path, const reports::validation::Validation& validation,
-                        const std::string& runs, const std::string& collectives, bool quiet) {
+                        const std::string& runs, const core::Code& collectives, bool quiet) {
   std::vector<reports::validation::Row> rows;
   for (const auto& p : validation.rows) rows.push_back(p.row);
   const reports::fit::Cases cases(rows, reports::fit::shipped_constants());
@@ -81,28 +82,26 @@ core::Result<reports::validation::CollectiveScores> scores_of(const std::string&
 int validate_collectives(const std::string& path, const OutputOptions& output) {
   const auto scores = scores_of(path);
   if (!scores.ok()) return refuse(scores.problems());
-  const core::Status delivered =
-      deliver(output, reports::validation::to_json_text(*scores),
-              [&] {
-                return reports::validation::collectives_text(*scores, page_style()) +
-                       next_text({{"planner validate runs.csv --collectives " +
-                                       core::shell_word(path) + " --report page.md",
-                                   "a page with both"}});
-              });
+  const core::Status delivered = deliver(output, reports::validation::to_json_text(*scores), [&] {
+    return reports::validation::collectives_text(*scores, page_style()) +
+           next_text({{"planner validate runs.csv --collectives " + core::Code::shell(path) +
+                           " --report page.md",
+                       "a page with both"}});
+  });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
 std::vector<reports::NextStep> next_of(const std::string& runs, bool has_site,
                                        const OutputOptions& output) {
-  const std::string file = core::shell_word(runs);
+  const core::Code file = core::Code::shell(runs);
   std::vector<reports::NextStep> steps;
   if (!has_site)
-    steps.push_back({fmt::format("planner calibrate --from {} --out site.json", file),
+    steps.push_back({core::code("planner calibrate --from {} --out site.json", file),
                      "learns the site of these runs"});
   if (output.out)
-    steps.push_back({fmt::format("planner report {} --out scores.html",
-                                 core::shell_word(*output.out)),
-                     "draws the scores"});
+    steps.push_back(
+        {core::code("planner report {} --out scores.html", core::Code::shell(*output.out)),
+         "draws the scores"});
   else
     steps.push_back({"--out scores.json", "keeps the scores, for planner report"});
   return steps;
@@ -176,7 +175,7 @@ int validate_verb(Arguments arguments) {
     return refuse({{path, "at least one row that can be predicted",
                     std::to_string(scores.rows) + " rows, none of them",
                     scores.skipped.empty() ? "" : scores.skipped.front().reason}});
-  std::string section;
+  core::Code section;
   if (collectives) {
     const auto timed = scores_of(*collectives);
     if (!timed.ok()) return refuse(timed.problems());

@@ -7,6 +7,7 @@
 #include "cli/process.hpp"
 #include "cli/sandbox.hpp"
 #include "cli/verbs.hpp"
+#include "core/code.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
 #include "core/untrusted.hpp"
@@ -47,8 +48,8 @@ std::string next_of(const std::string& folder, const std::vector<exec::HeldStep>
   for (const exec::HeldStep& s : steps)
     if (s.problems.empty()) done = std::max(done, s.steps_done);
   if (done == 0) return "";
-  return next_text({{fmt::format("planner exec plan.json --checkpoint-dir {} --steps {}",
-                                 core::shell_word(folder), done + 10),
+  return next_text({{core::code("planner exec plan.json --checkpoint-dir {} --steps {}",
+                                core::Code::shell(folder), done + 10),
                      fmt::format("goes on after step {}, with the plan it was trained by", done)}});
 }
 

@@ -1,26 +1,11 @@
 #include "core/untrusted.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace core {
 namespace {
 
 unsigned byte_of(char c) { return static_cast<unsigned char>(c); }
-
-// Calls seen(characters) for each well-formed sequence that can be seen, and hidden(point, is_byte)
-// for every other character or byte, in order.
-template <class Seen, class Hidden>
-void for_each_character(std::string_view text, Seen seen, Hidden hidden) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const char32_t point = length > 0 ? code_point(text, length) : byte_of(text.front());
-    if (length == 0 || is_hidden(point)) hidden(point, length == 0);
-    else seen(text.substr(0, length));
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-}
 
 }  // namespace
 
@@ -73,31 +58,6 @@ std::string visible(std::string_view text) {
                               : fmt::format("\\u{:04x}", number);
       });
   return out;
-}
-
-std::string shell_word(std::string_view text) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+./,:=@%";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos)
-    return std::string(text);
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') out += "'\\''";
-    else out += c;
-  }
-  return out + '\'';
-}
-
-std::string toml_string(std::string_view text) {
-  std::string out = "\"";
-  for_each_character(
-      text,
-      [&](std::string_view character) {
-        if (character == "\"" || character == "\\") out += '\\';
-        out += character;
-      },
-      [&](char32_t point, bool) { out += fmt::format("\\u{:04X}", static_cast<unsigned>(point)); });
-  return out + '"';
 }
 
 }  // namespace core

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
+#include "core/code.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
 #include "reports/comparison.hpp"
-#include "reports/fields.hpp"
 
 namespace reports {
 namespace {
@@ -120,33 +120,35 @@ std::string to_json_text(const std::vector<Comparison>& comparisons) {
 
 std::string comparisons_csv(const std::vector<Comparison>& comparisons) {
   const auto exact = [](const Json& value) {
-    return value.is_null() ? std::string() : core::dump(value, 0);
+    return value.is_null() ? core::Code() : core::Code::json(value, 0);
   };
-  std::string text = "run,term,unit,predicted,measured,relative_error\n";
+  core::Code text = "run,term,unit,predicted,measured,relative_error\n";
   for (const Comparison& c : comparisons)
     for (const ComparedTerm& t : c.terms)
-      text += fmt::format("{},{},{},{},{},{}\n", csv_field(c.run), csv_field(t.term), name(t.unit),
-                          exact(number(t.predicted, t.unit)), exact(number(t.measured, t.unit)),
-                          exact(Json(t.relative_error())));
-  return text;
+      text += core::csv_row(c.run, t.term, name(t.unit), exact(number(t.predicted, t.unit)),
+                            exact(number(t.measured, t.unit)), exact(Json(t.relative_error())));
+  return text.text();
 }
 
 std::string comparisons_markdown(const std::vector<Comparison>& comparisons) {
-  std::string text;
+  using core::Code;
+  Code text;
+  const auto paragraph = [&](const std::string& words) {
+    text += core::code("\n{}\n", Code::markdown(words));
+  };
   for (const Comparison& c : comparisons) {
-    if (!text.empty()) text += '\n';
-    text += fmt::format("## {}\n\n", markdown_field(c.run));
-    if (!c.scaled.empty()) text += markdown_field(scaled_text(c)) + "\n\n";
+    if (!text.empty()) text += "\n";
+    text += core::code("## {}\n\n", Code::markdown(c.run));
+    if (!c.scaled.empty()) text += core::code("{}\n\n", Code::markdown(scaled_text(c)));
     text += "| term | predicted | measured | error |\n|---|---:|---:|---:|\n";
     for (const ComparedTerm& t : c.terms)
-      text += fmt::format("| {} | {} | {} | {} |\n", markdown_field(short_name(t.term)),
-                          value_text(t.predicted, t.unit), value_text(t.measured, t.unit),
-                          error_text(t));
-    for (const std::string& sentence : c.library) text += '\n' + markdown_field(sentence) + '\n';
-    if (c.other_hardware) text += '\n' + markdown_field(times_text(c)) + '\n';
-    text += '\n' + verdict(c).text + '\n';
+      text += core::markdown_row(short_name(t.term), value_text(t.predicted, t.unit),
+                                 value_text(t.measured, t.unit), error_text(t));
+    for (const std::string& sentence : c.library) paragraph(sentence);
+    if (c.other_hardware) paragraph(times_text(c));
+    paragraph(verdict(c).text);
   }
-  return text;
+  return text.text();
 }
 
 std::string comparison_text(const Comparison& comparison, TextStyle style) {

@@ -51,10 +51,10 @@ std::string next_steps_text(const std::vector<NextStep>& steps, TextStyle style)
   if (steps.empty()) return "";
   std::string text = '\n' + painted("Next", Ink::heading, style) + '\n';
   std::size_t longest = 0;
-  for (const NextStep& step : steps) longest = std::max(longest, step.command.size());
+  for (const NextStep& step : steps) longest = std::max(longest, step.command.text().size());
   if (static_cast<int>(longest) + 4 + kLeastWords <= style.width) {
     Table table({{"", Align::left}, {"", Align::left}});
-    for (const NextStep& step : steps) table.add({step.command, step.does});
+    for (const NextStep& step : steps) table.add({step.command.text(), step.does});
     return text + table.text(style);
   }
   for (const NextStep& step : steps)

@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "core/code.hpp"
 #include "reports/text.hpp"
 
 namespace reports {
 
 struct NextStep {
-  std::string command;  // as a shell reads it (core::shell_word); options alone go on the last one
+  core::Code command;   // as a shell reads it; options alone go on the last one
   std::string does;     // "draws it"
 };
 

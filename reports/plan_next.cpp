@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/code.hpp"
 #include "core/untrusted.hpp"
 #include "reports/emit/emit.hpp"
 #include "reports/next_steps.hpp"
@@ -35,33 +36,34 @@ std::string launch_text(const Plan& plan, TextStyle style) {
 
 // Where nothing fits: more machines, or a job that needs less of them.
 static std::string nothing_fits_next(const Plan& plan, TextStyle style) {
-  const std::string question = fmt::format("--model {} --gpu {}", core::shell_word(plan.model.name),
-                                           core::shell_word(plan.profile.gpu.id));
+  const core::Code question = core::code("--model {} --gpu {}", core::Code::shell(plan.model.name),
+                                         core::Code::shell(plan.profile.gpu.id));
   std::vector<NextStep> steps{
-      {fmt::format("planner min-gpus {}", question), "says how many it takes"}};
+      {core::code("planner min-gpus {}", question), "says how many it takes"}};
   const bool whole = plan.job.lora_rank == 0 && plan.job.mode != planner::Mode::inference;
   if (whole && models::is_transformer(plan.model.family))
-    steps.push_back({fmt::format("planner {} --gpus {} --mode finetune --lora-rank 16 "
-                                 "--quantization nf4",
-                                 question, plan.gpus),
+    steps.push_back({core::code("planner {} --gpus {} --mode finetune --lora-rank 16 "
+                                "--quantization nf4",
+                                question, plan.gpus),
                      "plans QLoRA, which trains adapters beside weights in 4 bits"});
   return next_steps_text(steps, style);
 }
 
 std::string plan_next_text(const Plan& plan, const PlanTextOptions& options) {
   if (!plan.chosen) return nothing_fits_next(plan, options.style);
-  const std::string file = options.file.empty() ? "plan.json" : core::shell_word(options.file);
+  const core::Code file = options.file.empty() ? "plan.json" : core::Code::shell(options.file);
   const std::string_view emitted = emit::name_of(plan.job.framework);
   std::vector<NextStep> steps;
   if (options.file.empty()) steps.push_back({"--out plan.json", "keeps this plan"});
   if (plan.job.framework == "native")
-    steps.push_back({fmt::format("planner exec {} --scale-down", file),
-                     "runs a small job of it here"});
+    steps.push_back(
+        {core::code("planner exec {} --scale-down", file), "runs a small job of it here"});
   else if (!emitted.empty() && emit::launch_of(plan, *plan.chosen, emitted).ok())
-    steps.push_back({fmt::format("planner emit {} --for {}", file, emitted), "starts it there"});
+    steps.push_back({core::code("planner emit {} --for {}", file, core::Code::own(emitted)),
+                     "starts it there"});
   else
-    steps.push_back({fmt::format("planner simulate {}", file), "plays a step in time"});
-  steps.push_back({fmt::format("planner report {} --out plan.html", file), "draws it"});
+    steps.push_back({core::code("planner simulate {}", file), "plays a step in time"});
+  steps.push_back({core::code("planner report {} --out plan.html", file), "draws it"});
   if (!options.full) steps.push_back({"--full", "prints all, with rejected strategies"});
   return next_steps_text(steps, options.style);
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/code.hpp"
 #include "core/parse_units.hpp"
 #include "core/untrusted.hpp"
 #include "reports/goodput_text.hpp"
@@ -245,19 +246,20 @@ std::string simulation_text(const Simulation& s, TextStyle style) {
 
 std::string next_text(const Simulation& s, const std::string& plan_file,
                       const std::optional<std::string>& trace_file, TextStyle style) {
-  const std::string plan = core::shell_word(plan_file);
+  const core::Code plan = core::Code::shell(plan_file);
   if (!trace_file)
     return next_steps_text(
-        {{fmt::format("planner simulate {} --trace step.json", plan),
+        {{core::code("planner simulate {} --trace step.json", plan),
           "writes the step as a timeline"},
-         {fmt::format("planner simulate {} --straggler rank=0,slowdown=1.5", plan),
+         {core::code("planner simulate {} --straggler rank=0,slowdown=1.5", plan),
           "what one slow GPU costs"}},
         style);
   const auto bytes = core::Bytes(static_cast<std::int64_t>(s.trace.bytes.size()));
   return '\n' +
-         wrapped(fmt::format("{} ({}) {}", *trace_file, to_text(bytes), to_text(s.trace.scope)), 0,
-                 2, style) +
-         next_steps_text({{fmt::format("open {} in ui.perfetto.dev", *trace_file),
+         wrapped(fmt::format("{} ({}) {}", core::visible(*trace_file), to_text(bytes),
+                             to_text(s.trace.scope)),
+                 0, 2, style) +
+         next_steps_text({{core::code("open {} in ui.perfetto.dev", core::Code::shell(*trace_file)),
                            "every rank and stream of the step"}},
                          style);
 }

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "core/untrusted.hpp"
+#include "core/code.hpp"
 #include "core/parse_units.hpp"
+#include "core/untrusted.hpp"
 #include "hw_profiles/mixed.hpp"
 #include "planner/evaluate/candidate_json.hpp"
-#include "reports/fields.hpp"
 #include "reports/other_hardware.hpp"
 #include "reports/price_text.hpp"
 
@@ -329,39 +329,42 @@ std::string subjects_text(const std::vector<Subject>& subjects, TextStyle style)
 }
 
 std::string subjects_csv(const std::vector<Subject>& subjects) {
-  std::string text = "label,model,gpu,gpus,seq_len,global_batch,strategy";
-  for (const Figure& f : figures()) text += fmt::format(",{}", f.key);
-  text += '\n';
+  using core::Code;
+  Code text = "label,model,gpu,gpus,seq_len,global_batch,strategy";
+  for (const Figure& f : figures()) text += core::code(",{}", Code::own(f.key));
+  text += "\n";
   for (const Subject& s : subjects) {
-    text += fmt::format("{},{},{},{},{},{},{}", csv_field(s.label), csv_field(s.model),
-                        csv_field(s.gpu), s.gpus, s.seq_len, s.global_batch,
-                        csv_field(summary_text(s)));
+    Code row;
+    const auto add = [&](const Code& cell) { row += core::code(",{}", cell); };
     for (const Figure& f : figures()) {
       const Json value = exact(f.value(s), f.unit);
-      text += ',';
-      if (!value.is_null()) text += core::dump(value, 0);
+      add(value.is_null() ? Code() : Code::json(value, 0));
     }
-    text += '\n';
+    text += core::code("{},{},{},{},{},{},{}{}\n", Code::csv(s.label), Code::csv(s.model),
+                       Code::csv(s.gpu), s.gpus, s.seq_len, s.global_batch,
+                       Code::csv(summary_text(s)), row);
   }
-  return text;
+  return text.text();
 }
 
 std::string subjects_markdown(const std::vector<Subject>& subjects) {
-  std::string text = "| figure |", rule = "|---|";
-  for (const Subject& s : subjects) {
-    text += fmt::format(" {} |", markdown_field(s.label));
-    rule += "---:|";
-  }
-  text += '\n' + rule + "\n| strategy |";
-  for (const Subject& s : subjects) text += fmt::format(" {} |", markdown_field(summary_text(s)));
-  text += "\n| question |";
-  for (const Subject& s : subjects) text += fmt::format(" {} |", markdown_field(question_text(s)));
-  for (const Figure* f : known_figures(subjects)) {
-    text += fmt::format("\n| {} |", f->title);
-    for (const Subject& s : subjects)
-      text += fmt::format(" {} |", figure_text(f->value(s), f->unit));
-  }
-  return text + '\n';
+  using core::Code;
+  Code text;
+  const auto add_row = [&](const std::string& title, const auto& cell_of) {
+    Code row = core::code("| {} |", Code::markdown(title));
+    for (const Subject& s : subjects) row += core::code(" {} |", Code::markdown(cell_of(s)));
+    text += row + "\n";
+  };
+  add_row("figure", [](const Subject& s) { return s.label; });
+  text += "|---|";
+  for (std::size_t i = 0; i < subjects.size(); ++i) text += "---:|";
+  text += "\n";
+  add_row("strategy", [](const Subject& s) { return summary_text(s); });
+  add_row("question", [](const Subject& s) { return question_text(s); });
+  for (const Figure* f : known_figures(subjects))
+    add_row(std::string(f->title),
+            [&](const Subject& s) { return figure_text(f->value(s), f->unit); });
+  return text.text();
 }
 
 Json subjects_json(const std::vector<Subject>& subjects) {

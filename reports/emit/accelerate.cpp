@@ -9,6 +9,9 @@
 namespace reports::emit {
 namespace {
 
+using core::Code;
+using core::code;
+
 using planner::Checkpoint;
 using planner::Sharding;
 
@@ -103,12 +106,12 @@ core::Result<Written> accelerate(Question& q) {
   check_for_accelerate(q);
   if (!q.problems.empty()) return q.problems;
   const planner::Strategy& s = q.s;
-  const std::string_view mixed = !is_mixed(q)                              ? "'no'"
-                                 : q.recipe.compute == core::DType::bf16 ? "bf16"
-                                                                         : "fp16";
+  const Code mixed = Code::own(!is_mixed(q)                            ? "'no'"
+                               : q.recipe.compute == core::DType::bf16 ? "bf16"
+                                                                       : "fp16");
   Written written;
   written.notes = notes_for_accelerate(q);
-  written.text = fmt::format(
+  written.text = code(
       "# {}\n"
       "compute_environment: LOCAL_MACHINE\n"
       "distributed_type: {}\n"
@@ -118,11 +121,14 @@ core::Result<Written> accelerate(Question& q) {
       "machine_rank: 0\n"
       "main_training_function: main\n"
       "use_cpu: false\n",
-      q.title(), uses_fsdp(q) ? "FSDP" : s.data > 1 ? "MULTI_GPU" : "'NO'", mixed,
-      std::max<std::int64_t>(q.plan.nodes, 1), q.plan.gpus);
+      q.title(),
+      Code::own(uses_fsdp(q) ? "FSDP"
+                : s.data > 1 ? "MULTI_GPU"
+                             : "'NO'"),
+      mixed, std::max<std::int64_t>(q.plan.nodes, 1), q.plan.gpus);
   if (q.job().compile) written.text += "dynamo_config:\n  dynamo_backend: INDUCTOR\n";
   if (!uses_fsdp(q)) return written;
-  written.text += fmt::format(
+  written.text += code(
       "fsdp_config:\n"
       "  fsdp_version: 2\n"
       "  fsdp_reshard_after_forward: {}\n"
@@ -133,7 +139,7 @@ core::Result<Written> accelerate(Question& q) {
       yaml_flag(s.sharding == Sharding::zero3), yaml_flag(s.offloads("params")),
       yaml_flag(s.checkpoint != Checkpoint::none));
   if (s.shard_group < s.data_ranks())
-    written.text += fmt::format(
+    written.text += code(
         "parallelism_config:\n"
         "  parallelism_config_dp_replicate_size: {}\n"
         "  parallelism_config_dp_shard_size: {}\n",

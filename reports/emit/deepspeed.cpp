@@ -142,7 +142,7 @@ core::Result<Written> deepspeed(Question& q) {
     file.set("zero_allow_untested_optimizer", true);
   file.set("zero_optimization", zero(q.s));
   file.set("gradient_clipping", q.job().clip > 0 ? q.job().clip : 1.0);
-  return Written{.text = core::dump(file) + '\n',
+  return Written{.text = core::Code::json(file) + "\n",
                  .notes = notes_for_deepspeed(q),
                  .setup = {},
                  .program = R"("$TRAIN_SCRIPT" --deepspeed_config "$config" "$@")",

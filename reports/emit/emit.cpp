@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "core/check.hpp"
-#include "core/untrusted.hpp"
 #include "models/features.hpp"
 #include "planner/strategy/names.hpp"
 #include "reports/emit/launcher.hpp"
@@ -84,8 +83,8 @@ bool Question::has_order(std::initializer_list<planner::Degree> order) const {
   return own == wanted;
 }
 
-std::string Question::title() const {
-  return core::visible(
+core::Code Question::title() const {
+  return core::Code::comment(
       fmt::format("{} on {} GPUs: {}", model().name, plan.gpus, planner::to_text(s)));
 }
 

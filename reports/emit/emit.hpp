@@ -9,13 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/code.hpp"
 #include "core/result.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace reports::emit {
 
 struct Launch {
-  std::string text;                    // a script or a configuration file, newline at the end
+  core::Code text;  // a script or a configuration file, newline at the end
   std::vector<std::string> notes;
 };
 

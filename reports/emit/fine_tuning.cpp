@@ -13,6 +13,9 @@
 namespace reports::emit {
 namespace {
 
+using core::Code;
+using core::code;
+
 using planner::Checkpoint;
 using planner::OptimizerKind;
 using planner::Sharding;
@@ -125,26 +128,21 @@ std::vector<std::string> notes_of(const Question& q, std::string_view format) {
 // A YAML mapping; values are written as JSON, which YAML includes.
 class Yaml {
  public:
-  explicit Yaml(const Question& q) { text_ = fmt::format("# {}\n", q.title()); }
-  void set(std::string_view key, const core::Json& value) {
-    text_ += fmt::format("{}: ", key);
-    for (const char c : core::dump(value, value.size() > 0 ? 2 : 0)) {
-      text_ += c;
-      if (c == '\n') text_ += "  ";     // what continues a value is to the right of its key
-    }
-    text_ += '\n';
+  explicit Yaml(const Question& q) { text_ = code("# {}\n", q.title()); }
+  void set(const Code& key, const core::Json& value) {
+    // What continues a value is to the right of its key.
+    const Code lines = Code::json(value, value.size() > 0 ? 2 : 0).indented(2);
+    text_ += code("{}:{}\n", key, Code::own(lines.text().substr(1)));
   }
   // A number as it stands: readers of YAML 1.1 take 1e-04 for a text.
-  void set_text(std::string_view key, std::string_view value) {
-    text_ += fmt::format("{}: {}\n", key, value);
-  }
-  void set_if(bool is, std::string_view key, const core::Json& value) {
+  void set_text(const Code& key, const Code& value) { text_ += code("{}: {}\n", key, value); }
+  void set_if(bool is, const Code& key, const core::Json& value) {
     if (is) set(key, value);
   }
-  std::string text() && { return std::move(text_); }
+  Code text() && { return std::move(text_); }
 
  private:
-  std::string text_;
+  Code text_;
 };
 
 // Keys that are TrainingArguments' in both.
@@ -154,7 +152,7 @@ void add_training(Yaml& yaml, const Question& q) {
   yaml.set_text("learning_rate", "0.0001");
   yaml.set("max_steps", 20);
   yaml.set("logging_steps", 1);
-  yaml.set_text("max_grad_norm", fmt::format("{:f}", job.clip));
+  yaml.set_text("max_grad_norm", code("{:f}", job.clip));
   yaml.set("bf16", q.recipe.compute == core::DType::bf16);
   yaml.set("fp16", q.recipe.compute == core::DType::f16);
   yaml.set_if(job.compile, "torch_compile", true);

@@ -5,6 +5,9 @@
 namespace reports::emit {
 namespace {
 
+using core::Code;
+using core::code;
+
 // A pod's containers and volumes, for a `spec:` at column 0. {0} name, {1} image, {2} script,
 // {3} GPUs, {4} variables
 constexpr std::string_view kPod = R"yaml(containers:
@@ -124,48 +127,49 @@ mpirun --allow-run-as-root -np {0} -bind-to none -map-by slot \
   -x MASTER_ADDR -x MASTER_PORT -x PATH -x LD_LIBRARY_PATH bash -c "$rank" planner
 )bash";
 
-std::string image_of(const Start& start) {
-  return start.place.image.value_or(std::string(kImage));
+Code image_of(const Start& start) {
+  return Code::yaml(start.place.image.value_or(std::string(kImage)));
 }
 
-std::string pod(const Start& start, const std::string& joining, const std::string& variables) {
-  const std::string script = node_script(start, {true, joining, true});
-  return fmt::format(kPod, "pytorch", image_of(start), indented(script, 8), start.gpus_per_node(),
-                     variables);
+Code pod(const Start& start, const Code& joining, const Code& variables) {
+  const Code script = node_script(start, {true, joining, true});
+  return code(kPod, Code("pytorch"), image_of(start), script.indented(8), start.gpus_per_node(),
+              variables);
 }
 
 }  // namespace
 
-std::string jobset(const Start& start) {
-  const std::string variables = R"yaml(    env:
+Code jobset(const Start& start) {
+  const Code variables = R"yaml(    env:
       - name: NODE_RANK
         valueFrom:
           fieldRef:
             fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
 )yaml";
-  const std::string joining =
-      fmt::format("--node_rank \"$NODE_RANK\" --master_addr planner-node-0-0.planner "
-                  "--master_port {}", kPort);
-  return fmt::format(kJobset, head_comment(start), start.nodes(),
-                     indented(pod(start, joining, variables), 14));
+  const Code joining = code(
+      "--node_rank \"$NODE_RANK\" --master_addr planner-node-0-0.planner "
+      "--master_port {}",
+      kPort);
+  return code(kJobset, head_comment(start), start.nodes(),
+              pod(start, joining, variables).indented(14));
 }
 
-std::string pytorch_job(const Start& start) {
+Code pytorch_job(const Start& start) {
   // RANK is the pod's number: torchrun gives the processes theirs.
-  const std::string one = indented(
-      pod(start, "--node_rank \"$RANK\" --master_addr \"$MASTER_ADDR\" --master_port "
-                 "\"$MASTER_PORT\"", ""),
-      10);
-  const std::string others =
-      start.nodes() > 1 ? fmt::format(kWorkers, start.nodes() - 1, one) : std::string();
-  return fmt::format(kPytorchJob, head_comment(start), start.gpus_per_node(), one, others);
+  const Code one = pod(start,
+                       "--node_rank \"$RANK\" --master_addr \"$MASTER_ADDR\" --master_port "
+                       "\"$MASTER_PORT\"",
+                       "")
+                       .indented(10);
+  const Code others = start.nodes() > 1 ? code(kWorkers, start.nodes() - 1, one) : Code();
+  return code(kPytorchJob, head_comment(start), start.gpus_per_node(), one, others);
 }
 
-std::string mpi_job(const Start& start) {
-  const std::string rank = node_script(start, {false, "", true});
-  const std::string script = fmt::format(kMpirun, start.q.plan.gpus, kPort, rank);
-  return fmt::format(kMpiJob, head_comment(start), start.gpus_per_node(), image_of(start),
-                     indented(script, 18), start.nodes());
+Code mpi_job(const Start& start) {
+  const Code rank = node_script(start, {false, "", true});
+  const Code script = code(kMpirun, start.q.plan.gpus, kPort, rank);
+  return code(kMpiJob, head_comment(start), start.gpus_per_node(), image_of(start),
+              script.indented(18), start.nodes());
 }
 
 }  // namespace reports::emit

@@ -7,6 +7,9 @@
 namespace reports::emit {
 namespace {
 
+using core::Code;
+using core::code;
+
 // {0} head, {1} where it is started, {2} how, {3} the node's script
 constexpr std::string_view kTorchrunScript = R"bash(#!/usr/bin/env bash
 {0}# Start in {1}{2}
@@ -59,8 +62,6 @@ constexpr std::array<Accelerator, 11> kAccelerators{{{"a10", "A10"},
                                                      {"v100-sxm-16g", "V100"},
                                                      {"v100-sxm-32g", "V100-32GB"}}};
 
-std::string yaml_text(std::string_view text) { return core::dump(core::Json(text)); }
-
 }  // namespace
 
 std::string_view accelerator_of(std::string_view gpu) {
@@ -69,41 +70,43 @@ std::string_view accelerator_of(std::string_view gpu) {
   return {};
 }
 
-std::string torchrun_script(const Start& start) {
+Code torchrun_script(const Start& start) {
   const bool alone = start.nodes() <= 1;
-  const std::string options =
-      alone ? "--standalone"
-            : "--rdzv_backend c10d --rdzv_id \"${RDZV_ID:-planner}\" --rdzv_endpoint "
-              "\"$RDZV_ENDPOINT\"";
-  std::string how = ".";
+  const Code options =
+      Code::own(alone ? "--standalone"
+                      : "--rdzv_backend c10d --rdzv_id \"${RDZV_ID:-planner}\" --rdzv_endpoint "
+                        "\"$RDZV_ENDPOINT\"");
+  Code how = ".";
   if (!alone)
-    how = fmt::format(", once on each of {} nodes, with\n"
-                      "# RDZV_ENDPOINT=HOST:{} in the environment: HOST is one of them, the\n"
-                      "# same for all. Another RDZV_ID keeps two runs apart.\n"
-                      ": \"${{RDZV_ENDPOINT:?HOST:PORT of one of the {} nodes}}\"",
-                      start.nodes(), kPort, start.nodes());
-  return fmt::format(kTorchrunScript, head_comment(start), start.written.place, how,
-                     node_script(start, {true, options}));
+    how = code(
+        ", once on each of {} nodes, with\n"
+        "# RDZV_ENDPOINT=HOST:{} in the environment: HOST is one of them, the\n"
+        "# same for all. Another RDZV_ID keeps two runs apart.\n"
+        ": \"${{RDZV_ENDPOINT:?HOST:PORT of one of the {} nodes}}\"",
+        start.nodes(), kPort, start.nodes());
+  return code(kTorchrunScript, head_comment(start), start.written.place, how,
+              node_script(start, {true, options}));
 }
 
-std::string slurm_script(const Start& start) {
-  return fmt::format(kBatchScript, head_comment(start), start.written.place, start.nodes(),
-                     start.gpus_per_node(),
-                     node_script(start, {true, "--node_rank \"$SLURM_NODEID\" --master_addr "
-                                               "\"$MASTER_ADDR\" --master_port \"$MASTER_PORT\""}),
-                     kPort);
+Code slurm_script(const Start& start) {
+  return code(kBatchScript, head_comment(start), start.written.place, start.nodes(),
+              start.gpus_per_node(),
+              node_script(start, {true,
+                                  "--node_rank \"$SLURM_NODEID\" --master_addr "
+                                  "\"$MASTER_ADDR\" --master_port \"$MASTER_PORT\""}),
+              kPort);
 }
 
-std::string skypilot(const Start& start) {
+Code skypilot(const Start& start) {
   const std::string_view known = accelerator_of(start.q.plan.profile.gpu.id);
-  const std::string script = node_script(
-      start, {true, fmt::format("--node_rank \"$SKYPILOT_NODE_RANK\" --master_addr \"$(head -n 1 "
-                                "<<<\"$SKYPILOT_NODE_IPS\")\" --master_port {}", kPort)});
-  return fmt::format(kSkypilot, head_comment(start), start.nodes(),
-                     yaml_text(start.place.workdir.value_or(std::string(kWorkdir))),
-                     fmt::format("{}:{}", known.empty() ? kAccelerator : known,
-                                 start.gpus_per_node()),
-                     indented(script, 2));
+  const Code script = node_script(
+      start, {true, code("--node_rank \"$SKYPILOT_NODE_RANK\" --master_addr \"$(head -n 1 "
+                         "<<<\"$SKYPILOT_NODE_IPS\")\" --master_port {}",
+                         kPort)});
+  return code(kSkypilot, head_comment(start), start.nodes(),
+              Code::json(core::Json(start.place.workdir.value_or(std::string(kWorkdir)))),
+              code("{}:{}", Code::own(known.empty() ? kAccelerator : known), start.gpus_per_node()),
+              script.indented(2));
 }
 
 }  // namespace reports::emit

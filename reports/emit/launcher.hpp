@@ -34,29 +34,26 @@ inline constexpr int kPort = 29500;    // torchrun's own default
 // options; or from variables that are there already, one process for each GPU.
 struct Joining {
   bool torchrun = true;
-  std::string options;
+  core::Code options;
   bool in_workdir = false;             // goes to the folder of Place first
 };
 
 // A script of bash for one node (or one process): what the plan counts on in the environment, the
 // framework's file, its command. `$@` are further options. Ends with a newline.
-std::string node_script(const Start& start, const Joining& joining);
+core::Code node_script(const Start& start, const Joining& joining);
 
 // "# ..." lines: what is launched, and what the plan counts on that nothing has to set.
-std::string head_comment(const Start& start);
+core::Code head_comment(const Start& start);
 
 // A launcher's file with its notes. REQUIRES: launcher is one of launchers().
 Launch launched(const Start& start, std::string_view launcher);
 
-// Every line moved right by so many blanks, empty ones as they are.
-std::string indented(std::string_view text, int blanks);
-
-std::string torchrun_script(const Start& start);
-std::string slurm_script(const Start& start);
-std::string jobset(const Start& start);
-std::string pytorch_job(const Start& start);
-std::string mpi_job(const Start& start);
-std::string skypilot(const Start& start);
+core::Code torchrun_script(const Start& start);
+core::Code slurm_script(const Start& start);
+core::Code jobset(const Start& start);
+core::Code pytorch_job(const Start& start);
+core::Code mpi_job(const Start& start);
+core::Code skypilot(const Start& start);
 
 // SkyPilot's name of a GPU; empty: not known here.
 std::string_view accelerator_of(std::string_view gpu);

@@ -105,8 +105,8 @@ std::vector<std::string> notes_for_exec() {
 core::Result<Launch> slurm(Question& q) {
   check_for_exec(q);
   if (!q.problems.empty()) return q.problems;
-  return Launch{fmt::format(kSlurm, q.title(), q.plan.nodes, q.plan.gpus,
-                            std::min(q.plan.gpus, q.plan.gpus_per_node)),
+  return Launch{core::code(kSlurm, q.title(), q.plan.nodes, q.plan.gpus,
+                           std::min(q.plan.gpus, q.plan.gpus_per_node)),
                 notes_for_exec()};
 }
 
@@ -115,7 +115,7 @@ core::Result<Launch> kubernetes(Question& q) {
   if (!q.problems.empty()) return q.problems;
   std::vector<std::string> notes = notes_for_exec();
   notes.push_back("each rank is a pod; change `image` to one that has planner");
-  return Launch{fmt::format(kKubernetes, q.title(), q.plan.gpus), std::move(notes)};
+  return Launch{core::code(kKubernetes, q.title(), q.plan.gpus), std::move(notes)};
 }
 
 }  // namespace reports::emit

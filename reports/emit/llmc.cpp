@@ -7,6 +7,9 @@
 namespace reports::emit {
 namespace {
 
+using core::Code;
+using core::code;
+
 using planner::Checkpoint;
 using planner::Sharding;
 
@@ -88,13 +91,13 @@ core::Result<Written> llmc(Question& q) {
   check_for_llmc(q);
   if (!q.problems.empty()) return q.problems;
   const planner::Job& job = q.job();
-  const std::string_view precision = q.recipe.compute == core::DType::bf16   ? "BF16"
-                                     : q.recipe.compute == core::DType::f16 ? "FP16"
-                                                                            : "FP32";
+  const Code precision = Code::own(q.recipe.compute == core::DType::bf16  ? "BF16"
+                                   : q.recipe.compute == core::DType::f16 ? "FP16"
+                                                                          : "FP32");
   const std::int64_t per_node = q.plan.gpus / std::max<std::int64_t>(q.plan.nodes, 1);
   Written written;
   written.notes = notes_for_llmc(q);
-  written.text = fmt::format(
+  written.text = code(
       "#!/usr/bin/env bash\n"
       "# {}\n"
       "# Start in a checkout of llm.c, on one node, with the options by which mpirun finds\n"

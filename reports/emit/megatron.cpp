@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "core/untrusted.hpp"
 #include "models/layer_kinds.hpp"
 #include "reports/emit/megatron_layers.hpp"
 #include "reports/emit/parts.hpp"
@@ -11,36 +10,40 @@
 namespace reports::emit {
 namespace {
 
+using core::Code;
+using core::code;
+
 using planner::Checkpoint;
 using planner::Sharding;
 
-// As the shell reads it: a text may come from a file, a number cannot hold anything else.
-std::string shell_value(std::string_view text) { return core::shell_word(text); }
+// As the shell reads it.
+Code shell_value(std::string_view text) {
+  return Code::shell(text);
+}
 template <class Number>
-  requires std::is_arithmetic_v<Number>
-std::string shell_value(Number number) {
-  return fmt::format("{}", number);
+requires std::is_arithmetic_v<Number> Code shell_value(Number number) {
+  return code("{}", number);
 }
 
 // Options in lines of a shell array.
 class Options {
  public:
-  void group(std::string_view name) { text_ += fmt::format("{}=(\n", name); }
+  void group(const Code& name) { text_ += code("{}=(\n", name); }
   void close() { text_ += ")\n"; }
   // option: written as it stands here, several words perhaps.
   template <class... Values>
-  void add(std::string_view option, const Values&... values) {
-    text_ += fmt::format("  {}", option);
-    ((text_ += ' ' + shell_value(values)), ...);
-    text_ += '\n';
+  void add(const Code& option, const Values&... values) {
+    text_ += code("  {}", option);
+    ((text_ += code(" {}", shell_value(values))), ...);
+    text_ += "\n";
   }
-  void add_if(bool is, std::string_view option) {
+  void add_if(bool is, const Code& option) {
     if (is) add(option);
   }
-  std::string text() && { return std::move(text_); }
+  Code text() && { return std::move(text_); }
 
  private:
-  std::string text_;
+  Code text_;
 };
 
 // Whether both moments are in bf16 and the master copy in f32: the precision-aware optimizer.
@@ -217,8 +220,8 @@ void add_parallelism(Options& o, const Question& q) {
           s.checkpoint_every);
   if (s.checkpoint == Checkpoint::selective) o.add("--recompute-granularity selective");
   if (s.checkpoint == Checkpoint::modules)
-    o.add(fmt::format("--recompute-granularity selective --recompute-modules {}",
-                      fmt::join(models::names_of(s.recompute_modules), " ")));
+    o.add("--recompute-granularity selective --recompute-modules " +
+          Code::own(fmt::format("{}", fmt::join(models::names_of(s.recompute_modules), " "))));
   o.close();
 }
 
@@ -299,13 +302,13 @@ core::Result<Written> megatron(Question& q) {
   add_job(o, q);
   Written written;
   written.notes = notes_for_megatron(q);
-  written.setup = fmt::format("export CUDA_DEVICE_MAX_CONNECTIONS=1\n{}", std::move(o).text());
+  written.setup = code("export CUDA_DEVICE_MAX_CONNECTIONS=1\n{}", std::move(o).text());
   written.program =
       R"(pretrain_gpt.py "${MODEL[@]}" "${PARALLELISM[@]}" "${JOB[@]}" "$@")";
   written.place = "a checkout of Megatron-LM";
   written.framework = "Megatron-LM";
   const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
-  written.text = fmt::format(
+  written.text = code(
       "#!/usr/bin/env bash\n"
       "# {}\n"
       "# Start in {}, once on each node (NODE_RANK, MASTER_ADDR).\n"

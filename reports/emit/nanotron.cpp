@@ -11,6 +11,9 @@
 namespace reports::emit {
 namespace {
 
+using core::Code;
+using core::code;
+
 using planner::Checkpoint;
 using planner::OptimizerKind;
 using planner::Schedule;
@@ -99,9 +102,9 @@ std::vector<std::string> notes_for_nanotron(const Question& q) {
   return all;
 }
 
-std::string model_section(const Question& q) {
+Code model_section(const Question& q) {
   const models::ModelSpec& m = q.model();
-  return fmt::format(
+  return code(
       "model:\n"
       "  ddp_bucket_cap_mb: {}\n"  // of gradients in 16 bits, which are summed in 32
       "  dtype: {}\n"
@@ -121,19 +124,19 @@ std::string model_section(const Question& q) {
       "    tie_word_embeddings: {}\n"
       "    vocab_size: {}\n",
       std::max<std::int64_t>(q.s.bucket_bytes >> (q.recipe.name == "megatron" ? 21 : 20), 1),
-      q.recipe.name == "fp32" ? "float32" : "bfloat16", m.hidden, m.ffn_hidden,
+      Code::own(q.recipe.name == "fp32" ? "float32" : "bfloat16"), m.hidden, m.ffn_hidden,
       std::max(m.positions, q.job().seq_len), m.heads, q.layers(),
       m.kv_heads == 0 ? m.heads : m.kv_heads, m.layer_norm_epsilon, yaml_flag(m.tied_embeddings),
       m.vocab);
 }
 
-std::string optimizer_section(const Question& q) {
-  const std::string factory =
-      q.job().optimizer == OptimizerKind::sgd
-          ? "    name: sgd\n"
-          : "    adam_beta1: 0.9\n    adam_beta2: 0.95\n    adam_eps: 0.00000001\n"
-            "    name: adamW\n    torch_adam_is_fused: true\n";
-  return fmt::format(
+Code optimizer_section(const Question& q) {
+  const Code factory =
+      Code::own(q.job().optimizer == OptimizerKind::sgd
+                    ? "    name: sgd\n"
+                    : "    adam_beta1: 0.9\n    adam_beta2: 0.95\n    adam_eps: 0.00000001\n"
+                      "    name: adamW\n    torch_adam_is_fused: true\n");
+  return code(
       "optimizer:\n"
       "  accumulate_grad_in_fp32: {}\n"
       "  clip_grad: {}\n"
@@ -148,7 +151,7 @@ std::string optimizer_section(const Question& q) {
       "  weight_decay: 0.01\n"
       "  zero_stage: {}\n",
       yaml_flag(q.recipe.name == "megatron"),
-      q.job().clip > 0 ? fmt::format("{:f}", q.job().clip) : std::string("null"), factory,
+      q.job().clip > 0 ? code("{:f}", q.job().clip) : Code("null"), factory,
       q.s.sharding == Sharding::zero1 ? 1 : 0);
 }
 
@@ -159,7 +162,7 @@ core::Result<Written> nanotron(Question& q) {
   if (!q.problems.empty()) return q.problems;
   const planner::Strategy& s = q.s;
   Written written;
-  written.text = fmt::format(
+  written.text = code(
       "# {}\n"
       "general:\n"
       "  project: planner\n"
@@ -193,9 +196,10 @@ core::Result<Written> nanotron(Question& q) {
       "  sequence_length: {}\n"
       "  train_steps: 20\n",
       q.title(), model_section(q), optimizer_section(q), s.data, s.pipeline, s.tensor,
-      s.schedule == Schedule::gpipe ? "afab" : "1f1b", yaml_flag(s.checkpoint != Checkpoint::none),
-      yaml_flag(s.tp_overlap), s.sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE", s.grad_accum,
-      s.micro_batch, q.job().seq_len);
+      Code::own(s.schedule == Schedule::gpipe ? "afab" : "1f1b"),
+      yaml_flag(s.checkpoint != Checkpoint::none), yaml_flag(s.tp_overlap),
+      Code::own(s.sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE"), s.grad_accum, s.micro_batch,
+      q.job().seq_len);
   written.notes = notes_for_nanotron(q);
   written.setup = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";  // as run_train.py asks for
   written.program = R"(run_train.py --config-file "$config" "$@")";

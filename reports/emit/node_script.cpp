@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <set>
 
-#include "core/untrusted.hpp"
 #include "reports/emit/launcher.hpp"
 
 namespace reports::emit {
 namespace {
+
+using core::Code;
+using core::code;
 
 // Algorithms of the plan's all-reduces: all of them, and those that it does not leave to NCCL.
 // Entries of the latter state no calls of the library.
@@ -28,31 +30,32 @@ Algorithms algorithms_of(const std::vector<planner::CommunicationEntry>& communi
 // One algorithm for all all-reduces can be asked for; NCCL has no word for those of one group.
 bool asks_for_algorithm(const Algorithms& a) { return a.forced.size() == 1 && a.any.size() == 1; }
 
-std::string environment(const Start& start) {
-  std::string text;
+Code environment(const Start& start) {
+  Code text;
   if (const Algorithms a = algorithms_of(start.communication); asks_for_algorithm(a))
-    text += fmt::format("export NCCL_ALGO=allreduce:{}  # as planned; NCCL before 2.24: {}\n",
-                        *a.forced.begin(), *a.forced.begin());
+    text += code("export NCCL_ALGO=allreduce:{0}  # as planned; NCCL before 2.24: {0}\n",
+                 Code::shell(*a.forced.begin()));
   // torchrun gives each process one thread, which a host's optimizer is too slow with.
   if (start.q.s.offloads("optimizer") || start.q.s.offloads("params"))
-    text += fmt::format("export OMP_NUM_THREADS=$(($(nproc) / {}))\n", start.gpus_per_node());
+    text += code("export OMP_NUM_THREADS=$(($(nproc) / {}))\n", start.gpus_per_node());
   return text;
 }
 
 // A word that no line of the text is.
-std::string end_mark(std::string_view text) {
-  std::string mark = "END_OF_FILE";
+Code end_mark(std::string_view text) {
+  Code mark = "END_OF_FILE";
   const std::string lines = fmt::format("\n{}", text);
-  while (lines.find(fmt::format("\n{}\n", mark)) != std::string::npos) mark += '_';
+  while (lines.find(fmt::format("\n{}\n", mark)) != std::string::npos) mark += "_";
   return mark;
 }
 
-std::string file_lines(const Written& written) {
+Code file_lines(const Written& written) {
   if (written.file_name.empty()) return "";
-  const std::string mark = end_mark(written.text);
-  return fmt::format("folder=$(mktemp -d)\ntrap 'rm -rf \"$folder\"' EXIT\n"
-                     "config=$folder/{0}\ncat >\"$config\" <<'{1}'\n{2}{1}\n",
-                     written.file_name, mark, written.text);
+  const Code mark = end_mark(written.text);
+  return code(
+      "folder=$(mktemp -d)\ntrap 'rm -rf \"$folder\"' EXIT\n"
+      "config=$folder/{0}\ncat >\"$config\" <<'{1}'\n{2}{1}\n",
+      written.file_name, mark, written.text);
 }
 
 std::vector<std::string> notes_of(const Start& start) {
@@ -86,50 +89,38 @@ void note_placeholders(const Start& start, std::vector<std::string>& notes, std:
 
 }  // namespace
 
-std::string head_comment(const Start& start) {
-  std::string text = fmt::format("# {}\n", start.q.title());
-  std::string calls;
+Code head_comment(const Start& start) {
+  Code text = code("# {}\n", start.q.title());
+  Code calls;
   for (const planner::CommunicationEntry& entry : start.communication)
     for (const program::LibraryCalls& c : entry.library)
-      calls += core::visible(fmt::format("#   {} {} of {}: {}, {}, {} channels", entry.what,
-                                         entry.collective, entry.group_size, c.algorithm,
-                                         c.protocol, c.channels)) +
-               '\n';
+      calls +=
+          code("#   {}\n", Code::comment(fmt::format("{} {} of {}: {}, {}, {} channels", entry.what,
+                                                     entry.collective, entry.group_size,
+                                                     c.algorithm, c.protocol, c.channels)));
   if (!calls.empty()) text += "# The plan counts on NCCL to choose, by itself:\n" + calls;
   return text;
 }
 
-std::string node_script(const Start& start, const Joining& joining) {
+Code node_script(const Start& start, const Joining& joining) {
   const Written& w = start.written;
-  std::string text = "set -euo pipefail\n";
+  Code text = "set -euo pipefail\n";
   if (joining.in_workdir)
-    text += fmt::format("cd {}\n",
-                        core::shell_word(start.place.workdir.value_or(std::string(kWorkdir))));
+    text += code("cd {}\n", Code::shell(start.place.workdir.value_or(std::string(kWorkdir))));
   text += environment(start);
-  if (w.program.find("$TRAIN_SCRIPT") != std::string::npos) {
+  if (w.program.text().find("$TRAIN_SCRIPT") != std::string::npos) {
     if (start.place.script)
-      text += fmt::format("TRAIN_SCRIPT={}\n", core::shell_word(*start.place.script));
+      text += code("TRAIN_SCRIPT={}\n", Code::shell(*start.place.script));
     else
-      text += fmt::format("TRAIN_SCRIPT=${{TRAIN_SCRIPT:-{}}}\n", kScript);
+      text += code("TRAIN_SCRIPT=${{TRAIN_SCRIPT:-{}}}\n", Code::own(kScript));
   }
   text += w.setup + file_lines(w);
   if (joining.torchrun)
-    text += fmt::format("torchrun --nnodes {} --nproc_per_node {} {} \\\n  {}\n", start.nodes(),
-                        start.gpus_per_node(), joining.options, w.program);
+    text += code("torchrun --nnodes {} --nproc_per_node {} {} \\\n  {}\n", start.nodes(),
+                 start.gpus_per_node(), joining.options, w.program);
   else
-    text += fmt::format("python {}\n", w.program);
+    text += code("python {}\n", w.program);
   return text;
-}
-
-std::string indented(std::string_view text, int blanks) {
-  std::string out;
-  bool line_begins = true;
-  for (const char c : text) {
-    if (line_begins && c != '\n') out.append(static_cast<std::size_t>(blanks), ' ');
-    out += c;
-    line_begins = c == '\n';
-  }
-  return out;
 }
 
 Launch launched(const Start& start, std::string_view launcher) {

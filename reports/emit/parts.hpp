@@ -1,14 +1,12 @@
 #pragma once
-// Internal to emit/: what each framework's file is made of. Strings of a plan come from a file that
-// anybody may have written: they reach a script, a TOML file or a comment through the encoders of
-// core/untrusted.hpp alone.
+// Internal to emit/: what each framework's file is made of.
 
 #include <initializer_list>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "core/json.hpp"
+#include "core/code.hpp"
 #include "reports/emit/emit.hpp"
 
 namespace reports::emit {
@@ -28,7 +26,7 @@ struct Question {
     if (!is) problems.push_back({"plan", has, found, fix});
   }
   // "gpt2-124m on 8 GPUs: data=8 ...", for a comment: one line, whatever the model's name holds.
-  std::string title() const;
+  core::Code title() const;
   // Which of these degrees come from the fastest link outward, of those that are more than one.
   bool has_order(std::initializer_list<planner::Degree> order) const;
   std::string order_text() const;
@@ -46,17 +44,19 @@ struct Question {
 core::Json deepspeed_section(const Question& question);
 
 // A truth value of YAML.
-inline std::string_view yaml_flag(bool is) { return is ? "true" : "false"; }
+inline core::Code yaml_flag(bool is) {
+  return core::Code::own(is ? "true" : "false");
+}
 
 // What a framework's writer wrote, and how its training command is started by a launcher.
 struct Written {
-  std::string text;                    // its own script or configuration file
+  core::Code text;  // its own script or configuration file
   std::vector<std::string> notes;
   // Lines of bash that a node runs before; what torchrun (or python) is given, in words of bash,
   // "$@" the last; the name of the configuration file that it reads from "$config", empty: none.
-  std::string setup, program, file_name;
+  core::Code setup, program, file_name;
   // Where it is started, "a checkout of Megatron-LM", and what that needs, "Megatron-LM".
-  std::string_view place, framework;
+  core::Code place, framework;
 };
 
 core::Result<Written> megatron(Question& question);

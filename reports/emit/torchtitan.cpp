@@ -4,12 +4,14 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/untrusted.hpp"
 #include "models/layer_kinds.hpp"
 #include "reports/emit/parts.hpp"
 
 namespace reports::emit {
 namespace {
+
+using core::Code;
+using core::code;
 
 using planner::Checkpoint;
 using planner::Sharding;
@@ -82,35 +84,29 @@ void check_for_torchtitan(Question& q) {
 // Lines of TOML. Every text passes its encoder.
 class Toml {
  public:
-  void comment(std::string_view text) { text_ += fmt::format("# {}\n", core::visible(text)); }
-  void section(std::string_view name) { text_ += fmt::format("\n[{}]\n", name); }
-  void set(std::string_view key, std::string_view text) { line(key, core::toml_string(text)); }
+  void comment(std::string_view text) { text_ += code("# {}\n", Code::comment(text)); }
+  void section(const Code& name) { text_ += code("\n[{}]\n", name); }
+  void set(const Code& key, std::string_view text) { line(key, Code::toml(text)); }
   // A list of lists, one of them a line.
-  void set(std::string_view key, const std::vector<std::vector<std::string>>& lists) {
-    text_ += fmt::format("{} = [\n", key);
+  void set(const Code& key, const std::vector<std::vector<std::string>>& lists) {
+    text_ += code("{} = [\n", key);
     for (const std::vector<std::string>& list : lists) {
       text_ += "  [";
       for (std::size_t i = 0; i < list.size(); ++i)
-        text_ += (i > 0 ? ", " : "") + core::toml_string(list[i]);
+        text_ += Code::own(i > 0 ? ", " : "") + Code::toml(list[i]);
       text_ += "],\n";
     }
     text_ += "]\n";
   }
   template <class Number>
     requires std::is_arithmetic_v<Number>
-  void set(std::string_view key, Number value) {
-    line(key, fmt::format("{}", value));
-  }
-  void converters(std::string_view one) {
-    line("converters", fmt::format("[{}]", core::toml_string(one)));
-  }
-  std::string text() && { return std::move(text_); }
+    void set(const Code& key, Number value) { line(key, code("{}", value)); }
+    void converters(std::string_view one) { line("converters", code("[{}]", Code::toml(one))); }
+    Code text() && { return std::move(text_); }
 
- private:
-  void line(std::string_view key, std::string_view value) {
-    text_ += fmt::format("{} = {}\n", key, value);
-  }
-  std::string text_;
+   private:
+    void line(const Code& key, const Code& value) { text_ += code("{} = {}\n", key, value); }
+    Code text_;
 };
 
 void add_training(Toml& toml, const Question& q) {

@@ -5,10 +5,13 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/format.h>
+#include "core/code.hpp"
 
 namespace reports::fit {
 namespace {
+
+using core::Code;
+using core::code;
 
 constexpr double kSize = 640, kMargin = 60, kLegend = 190;
 constexpr std::array<std::string_view, 12> kColours{
@@ -39,25 +42,18 @@ Axes axes_of(const std::vector<validation::Predicted>& rows) {
   return {first, std::max(1.0, std::ceil(std::log10(high)) - first)};
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  return out;
-}
-
-std::string line(const Axes& a, double factor, std::string_view style) {
+Code line(const Axes& a, double factor, const Code& style) {
   const double from = std::pow(10, a.low), to = std::pow(10, a.low + a.decades);
   const double start = std::max(from, from / factor), end = std::min(to, to / factor);
-  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n",
-                     a.x(start), a.y(start * factor), a.x(end), a.y(end * factor), style);
+  return code("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", a.x(start),
+              a.y(start * factor), a.x(end), a.y(end * factor), style);
 }
 
-std::string grid(const Axes& a) {
-  std::string text;
+Code grid(const Axes& a) {
+  Code text;
   for (int i = 0; i <= static_cast<int>(a.decades); ++i) {
     const double at = std::pow(10, a.low + i);
-    text += fmt::format(
+    text += code(
         "<line x1=\"{0:.1f}\" y1=\"{2:.0f}\" x2=\"{0:.1f}\" y2=\"{3:.0f}\" stroke=\"#ddd\"/>\n"
         "<line x1=\"{2:.0f}\" y1=\"{1:.1f}\" x2=\"{3:.0f}\" y2=\"{1:.1f}\" stroke=\"#ddd\"/>\n"
         "<text x=\"{0:.1f}\" y=\"{4:.0f}\" text-anchor=\"middle\">{5:g} s</text>\n"
@@ -77,7 +73,7 @@ std::string scatter_svg(const std::vector<validation::Predicted>& rows) {
   std::size_t index = 0;
   for (auto& [name, at] : datasets) at = index++;
 
-  std::string text = fmt::format(
+  Code text = code(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
       "fill=\"white\"/>\n",
@@ -88,23 +84,24 @@ std::string scatter_svg(const std::vector<validation::Predicted>& rows) {
   text += line(a, 1 / 1.1, "stroke=\"#888\" stroke-dasharray=\"4 4\"");
   for (const validation::Predicted& p : rows) {
     if (!p.row.step) continue;
-    text += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\" fill-opacity=\"0.6\"/>\n",
-        a.x(p.row.step->value()), a.y(p.candidate.time.step.value()),
-        kColours[datasets[p.row.dataset] % kColours.size()]);
+    text +=
+        code("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\" fill-opacity=\"0.6\"/>\n",
+             a.x(p.row.step->value()), a.y(p.candidate.time.step.value()),
+             Code::own(kColours[datasets[p.row.dataset] % kColours.size()]));
   }
   for (const auto& [name, at] : datasets) {
     const double y = kMargin + 18 * static_cast<double>(at);
-    text += fmt::format("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"4\" fill=\"{}\"/>\n"
-                        "<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n",
-                        kSize, y, kColours[at % kColours.size()], kSize + 10, y + 4, escaped(name));
+    text += code(
+        "<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"4\" fill=\"{}\"/>\n"
+        "<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n",
+        kSize, y, Code::own(kColours[at % kColours.size()]), kSize + 10, y + 4, Code::html(name));
   }
-  text += fmt::format(
+  text += code(
       "<text x=\"{0:.0f}\" y=\"{1:.0f}\" text-anchor=\"middle\">measured step</text>\n"
       "<text transform=\"translate(14 {0:.0f}) rotate(-90)\" "
       "text-anchor=\"middle\">predicted step</text>\n</svg>\n",
       kSize / 2, kSize - 12);
-  return text;
+  return text.text();
 }
 
 }  // namespace reports::fit

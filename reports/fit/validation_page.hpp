@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/code.hpp"
 #include "reports/fit/fit.hpp"
 #include "reports/validate/validation.hpp"
 
@@ -14,6 +15,6 @@ namespace reports::fit {
 // (validate/collectives.hpp).
 std::string validation_page(const validation::Validation& validation, const Fitted& fitted,
                             std::string_view file, std::string_view scatter,
-                            std::string_view collectives = "");
+                            const core::Code& collectives = {});
 
 }  // namespace reports::fit

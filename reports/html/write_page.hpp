@@ -3,18 +3,11 @@
 // Markdown. Pure; thread-safe.
 
 #include <string>
-#include <string_view>
 
+#include "core/code.hpp"
 #include "reports/html/page.hpp"
 
 namespace reports::html {
-
-// Text for an element or a quoted attribute: markup characters become references, bytes that are
-// not UTF-8 and control characters become U+FFFD.
-std::string escaped(std::string_view text);
-// JSON for a script element: `<`, `>`, `&`, U+2028 and U+2029 become \u escapes, so that no text in
-// it can end the element.
-std::string script_json(const core::Json& value);
 
 // The page with its style, its script, the plotting library and the charts' data inside. Its
 // content security policy allows the two scripts by their hashes and no request at all.
@@ -26,8 +19,8 @@ std::string to_html(const Page& page);
 std::string to_html_part(const Page& page);
 
 // A figure with the picture: for each layer a box, for each kind of link a row of coloured cells.
-std::string picture_html(const NetworkPicture& picture);
-std::string graph_html(const GraphPicture& picture);
+core::Code picture_html(const NetworkPicture& picture);
+core::Code graph_html(const GraphPicture& picture);
 
 // The same texts and tables; of a chart or a picture its words.
 std::string to_markdown(const Page& page);

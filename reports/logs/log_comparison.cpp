@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "core/check.hpp"
+#include "core/code.hpp"
 #include "core/parse_units.hpp"
 #include "core/untrusted.hpp"
-#include "reports/fields.hpp"
 
 namespace reports::logs {
 namespace {
@@ -133,15 +133,15 @@ std::string log_text(const LogComparison& c, TextStyle style) {
 }
 
 std::string log_markdown(const LogComparison& c) {
-  std::string text = fmt::format("## {}\n\n{}: {}\n\n| term | predicted | measured | error |\n"
-                                 "|---|---:|---:|---:|\n",
-                                 markdown_field(c.file), c.log.format,
-                                 markdown_field(count_text(c)));
+  using core::Code;
+  Code text = core::code(
+      "## {}\n\n{}: {}\n\n| term | predicted | measured | error |\n"
+      "|---|---:|---:|---:|\n",
+      Code::markdown(c.file), Code::markdown(c.log.format), Code::markdown(count_text(c)));
   for (const ComparedTerm& t : c.terms)
-    text += fmt::format("| {} | {} | {} | {} |\n", markdown_field(t.term),
-                        value_in_words(t.predicted, t.unit), value_in_words(t.measured, t.unit),
-                        error_in_words(t));
-  return text + '\n' + interval_text(c) + '\n';
+    text += core::markdown_row(t.term, value_in_words(t.predicted, t.unit),
+                               value_in_words(t.measured, t.unit), error_in_words(t));
+  return (text + core::code("\n{}\n", Code::markdown(interval_text(c)))).text();
 }
 
 Json log_json(const LogComparison& c) {

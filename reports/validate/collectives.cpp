@@ -129,8 +129,8 @@ std::string collectives_text(const CollectiveScores& s, TextStyle style) {
   return text;
 }
 
-std::string collectives_page(const CollectiveScores& s, std::string_view file) {
-  std::string text = fmt::format(
+core::Code collectives_page(const CollectiveScores& s, std::string_view file) {
+  core::Code text = core::code(
       "## Collectives\n\n{} of {} timings of `{}` (--collectives) predicted by the model that "
       "plans and "
       "simulations "
@@ -141,26 +141,25 @@ std::string collectives_page(const CollectiveScores& s, std::string_view file) {
       "row each), and rates and hops inside nodes, as the nodes' sources say; TCPXO's gave "
       "nothing.\n\n"
       "| sizes | rows | mean error | median | worst | bias |\n|---|---|---|---|---|---|\n",
-      s.rows.size(), s.rows.size() + s.skipped.size(), file);
+      s.rows.size(), s.rows.size() + s.skipped.size(), core::Code::markdown(file));
   for (const Summary& k : kSummaries) {
     const ErrorScore e = error_of(s, k.least);
-    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", k.label, e.rows, percent_text(e.mape),
-                        percent_text(e.median), percent_text(e.most), signed_percent_text(e.bias));
+    text += core::markdown_row(k.label, e.rows, percent_text(e.mape), percent_text(e.median),
+                               percent_text(e.most), signed_percent_text(e.bias));
   }
   text += "\n| network: node | rows | error | bias | worst |\n|---|---|---|---|---|\n";
   for (const auto& [network, e] : networks_of(s))
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", network, e.rows, percent_text(e.mape),
-                        signed_percent_text(e.bias), percent_text(e.most));
+    text += core::markdown_row(network, e.rows, percent_text(e.mape), signed_percent_text(e.bias),
+                               percent_text(e.most));
   text += "\n| GPU | GPUs | nodes | collective | NCCL takes | size | rows | error | bias |\n"
           "|---|---|---|---|---|---|---|---|---|\n";
   for (const auto& [g, e] : groups_of(s))
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", g.gpu, g.gpus, g.nodes,
-                        g.collective, g.choice, g.size, e.rows, percent_text(e.mape),
-                        signed_percent_text(e.bias));
+    text += core::markdown_row(g.gpu, g.gpus, g.nodes, g.collective, g.choice, g.size, e.rows,
+                               percent_text(e.mape), signed_percent_text(e.bias));
   text += "\nNot predicted:\n\n";
   for (const auto& [reason, count] : reasons_of(s))
-    text += fmt::format("- {}: {}\n", count, reason);
-  return text + '\n';
+    text += core::code("- {}: {}\n", count, core::Code::markdown(reason));
+  return text + "\n";
 }
 
 std::string to_json_text(const CollectiveScores& s) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/code.hpp"
 #include "core/result.hpp"
 #include "reports/text.hpp"
 #include "reports/validate/score.hpp"
@@ -40,7 +41,7 @@ core::Result<CollectiveScores> score_collectives(std::string_view text, std::str
 
 std::string collectives_text(const CollectiveScores& scores, TextStyle style);
 // A section of the page.
-std::string collectives_page(const CollectiveScores& scores, std::string_view file);
+core::Code collectives_page(const CollectiveScores& scores, std::string_view file);
 std::string to_json_text(const CollectiveScores& scores);
 
 }  // namespace reports::validation

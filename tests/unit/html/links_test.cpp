@@ -90,7 +90,7 @@ TEST_CASE("a simulated network is drawn from the top down, with the load of each
 
 TEST_CASE("a cell has the colour of its share, and a number where there is room for one") {
   NetworkPicture picture{"title", "words", {{"row", "note", {0, 0.0999, 0.1, 0.5, 0.899, 0.9, 1}}}};
-  const std::string few = picture_html(picture);
+  const std::string few = picture_html(picture).text();
   CHECK(count_of(few, "class=\"h0\" x=") == 2);
   CHECK(count_of(few, "class=\"h1\" x=") == 1);
   CHECK(count_of(few, "class=\"h3\" x=") == 1);
@@ -99,7 +99,7 @@ TEST_CASE("a cell has the colour of its share, and a number where there is room 
   CHECK(has(few, "class=\"on-h5\" x=\"92.857%\" y=\"18\">100<"));
   picture.rows[0].shares.assign(20, std::numeric_limits<double>::quiet_NaN());
   picture.rows[0].name = "<b>";
-  const std::string many = picture_html(picture);
+  const std::string many = picture_html(picture).text();
   CHECK(count_of(many, "class=\"h0\" x=") == 20);
   CHECK_FALSE(has(many, "<text"));
   CHECK_FALSE(has(many, "nan"));

@@ -25,7 +25,7 @@ TEST_CASE("each model that is emitted for Megatron-LM is found again by its size
     if (!launch.ok()) continue;
     ++emitted;
     INFO(entry.spec.name);
-    const Setup setup = imported(launch->text);
+    const Setup setup = imported(launch->text.text());
     // Two models may have the same sizes: the note names them all.
     const bool named = setup.model == entry.spec.name ||
                        std::ranges::any_of(setup.notes, [&](const std::string& note) {

@@ -83,7 +83,7 @@ TEST_CASE("a row's words name the cloud's machine that has its network and GPU")
   CHECK(s.rows[0].predicted > 1.5 * s.rows[6].predicted);
   // A message between nodes has its GPU's card alone: 1 GiB at 0.94 x 50 GB/s.
   CHECK(std::abs(s.rows[9].predicted - 1073741824 / 47e9) < 1e-4);
-  CHECK(collectives_page(s, "c.csv").find("| EFA: aws-p5 | 1 |") != std::string::npos);
+  CHECK(collectives_page(s, "c.csv").text().find("| EFA: aws-p5 | 1 |") != std::string::npos);
 }
 
 TEST_CASE("a timing that cannot be predicted is skipped with its reason") {
@@ -131,6 +131,6 @@ TEST_CASE("scores of collectives are grouped, and the machine form lists every r
   const std::string text = collectives_text(s, {});
   CHECK(text.find("2 of 3 timings predicted") != std::string::npos);
   CHECK(text.find("nvls") != std::string::npos);
-  CHECK(collectives_page(s, "c.csv").find("| h100-sxm-80g | 8 | 1 | all_reduce |") !=
+  CHECK(collectives_page(s, "c.csv").text().find("| h100-sxm-80g | 8 | 1 | all_reduce |") !=
         std::string::npos);
 }

@@ -53,7 +53,7 @@ std::int64_t another(const StrategyKey& key, std::int64_t value) {
 }
 
 bool says(const core::Result<Launch>& changed, const Launch& base, std::string_view key) {
-  if (!changed.ok() || changed->text != base.text) return true;
+  if (!changed.ok() || changed->text.text() != base.text.text()) return true;
   for (const std::string& note : changed->notes)
     if (note.find(key) != std::string::npos &&
         (note.starts_with(key) || changed->notes != base.notes))

@@ -28,11 +28,11 @@ TEST_CASE("Megatron-LM gets layers of several kinds as patterns, torchtitan refu
   for (const char* option : {"--moe-layer-freq '([0]*1)*3+([1]*1)*29'\n", "--num-experts 8\n",
                              "--ffn-hidden-size 16384\n", "--moe-ffn-hidden-size 14336\n",
                              "--moe-router-topk 2\n"})
-    CHECK((has(launch->text, option) ? "" : option) == std::string());
+    CHECK((has(launch->text.text(), option) ? "" : option) == std::string());
   const auto unrotated = emitted("smollm3-3b", "megatron");
   REQUIRE(unrotated.ok());
-  CHECK(has(unrotated->text, "--no-rope-freq '([0]*3+[1]*1)*9'\n"));
-  CHECK(has(unrotated->text, "--position-embedding-type rope\n"));
+  CHECK(has(unrotated->text.text(), "--no-rope-freq '([0]*3+[1]*1)*9'\n"));
+  CHECK(has(unrotated->text.text(), "--position-embedding-type rope\n"));
   CHECK(is_refused("smollm3-3b", "torchtitan", fully_sharded, "27 rotary, 9 no_positions",
                    "emit for megatron"));
   CHECK(is_refused("mixtral-8x7b", "megatron", [](Plan& plan, Strategy& s) {

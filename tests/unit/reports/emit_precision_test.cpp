@@ -6,10 +6,12 @@ using namespace reports_test;
 
 TEST_CASE("gradients are added up in f32 where the recipe says so, in fp16 too") {
   const auto in_f16 = [](const char* recipe) {
-    return emitted("gpt2-124m", "megatron", [&](Plan& plan, Strategy&) {
-      plan.job.precision = core::DType::f16;
-      plan.job.recipe = recipe;
-    })->text;
+    return emitted("gpt2-124m", "megatron",
+                   [&](Plan& plan, Strategy&) {
+                     plan.job.precision = core::DType::f16;
+                     plan.job.recipe = recipe;
+                   })
+        ->text.text();
   };
   constexpr const char* kFlag = "--accumulate-allreduce-grads-in-fp32\n";
   CHECK(has(in_f16("megatron"), kFlag));  // by default Megatron-LM adds fp16 gradients in fp16
@@ -24,7 +26,7 @@ TEST_CASE("a limit of the gradients' norm is written in each framework's own wor
       if (framework == std::string("torchtitan")) fully_sharded(plan, s);
     });
     REQUIRE(launch.ok());
-    return launch->text;
+    return launch->text.text();
   };
   CHECK(has(limited("gpt2-124m", "megatron", 0.5), "  --clip-grad 0.5\n"));
   CHECK_FALSE(has(limited("gpt2-124m", "megatron", 0), "--clip-grad"));

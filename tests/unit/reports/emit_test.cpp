@@ -19,10 +19,10 @@ TEST_CASE("a plan of GPT-2 becomes options of Megatron-LM, degree by degree") {
         "--use-distributed-optimizer\n", "--overlap-grad-reduce\n", "--micro-batch-size 8\n",
         "--global-batch-size 512\n", "--bf16\n", "--grad-reduce-in-bf16\n", "--vocab-size 50256\n",
         "--nproc_per_node 8 --nnodes 1"})
-    CHECK((has(launch->text, option) ? "" : option) == std::string());
+    CHECK((has(launch->text.text(), option) ? "" : option) == std::string());
   for (const char* option : {"--swiglu", "--sequence-parallel", "--fp8", "--recompute",
                              "--untie-embeddings", "layout", "virtual"})
-    CHECK((has(launch->text, option) ? option : "") == std::string());
+    CHECK((has(launch->text.text(), option) ? option : "") == std::string());
 }
 
 TEST_CASE("a name that a shell or TOML would read as code stays a comment of one line") {
@@ -36,8 +36,9 @@ TEST_CASE("a name that a shell or TOML would read as code stays a comment of one
     const auto plain = named("x"), lying = named("x\ntouch PWNED #\x1b]0;y\a\u202e");
     REQUIRE(plain.ok());
     REQUIRE(lying.ok());
-    CHECK(std::ranges::count(plain->text, '\n') == std::ranges::count(lying->text, '\n'));
-    CHECK(has(lying->text, "# x\\x0atouch PWNED #\\x1b]0;y\\x07\\u202e on 8 GPUs"));
+    CHECK(std::ranges::count(plain->text.text(), '\n') ==
+          std::ranges::count(lying->text.text(), '\n'));
+    CHECK(has(lying->text.text(), "# x\\x0atouch PWNED #\\x1b]0;y\\x07\\u202e on 8 GPUs"));
   }
 }
 
@@ -65,7 +66,7 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
                              "--fp8-format hybrid\n", "--swiglu\n", "--recompute-num-layers 2\n",
                              "--untie-embeddings-and-output-weights\n", "--disable-bias-linear\n",
         "--expert-tensor-parallel-size 2\n", "--sequence-parallel\n"})
-    CHECK((has(launch->text, option) ? "" : option) == std::string());
+    CHECK((has(launch->text.text(), option) ? "" : option) == std::string());
   const auto beside = emitted("mixtral-8x7b", "megatron", [](Plan& plan, Strategy& s) {
     plan.job.recipe = "megatron";
     s.tensor = 1;
@@ -75,7 +76,7 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
     s.expert_overlap = true;
   });
   REQUIRE(beside.ok());
-  CHECK(has(beside->text, "--overlap-moe-expert-parallel-comm\n"));
+  CHECK(has(beside->text.text(), "--overlap-moe-expert-parallel-comm\n"));
   const auto whole = emitted("mixtral-8x7b", "megatron", [](Plan&, Strategy& s) {
     s.tensor = 2;
     s.sequence_parallel = true;
@@ -85,16 +86,16 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
     s.expert_tensor = 1;
   });
   if (!whole.ok()) FAIL(core::to_text(whole.problems()));
-  CHECK(has(whole->text, "--expert-model-parallel-size 8\n"));
-  CHECK(has(whole->text, "--expert-tensor-parallel-size 1\n"));
-  CHECK_FALSE(has(launch->text, "--grad-reduce-in-bf16"));  // recipe megatron adds up in f32
+  CHECK(has(whole->text.text(), "--expert-model-parallel-size 8\n"));
+  CHECK(has(whole->text.text(), "--expert-tensor-parallel-size 1\n"));
+  CHECK_FALSE(has(launch->text.text(), "--grad-reduce-in-bf16"));  // recipe megatron adds up in f32
   const auto uneven = emitted("gpt2-124m", "megatron", [](Plan&, Strategy& s) {
     s.pipeline = 3;
     s.schedule = Schedule::one_f_one_b;
     s.stages = {4, 5, 3};
   });
   REQUIRE(uneven.ok());
-  CHECK(has(uneven->text, "--pipeline-model-parallel-layout 'Et*4|t*5|t*3L'\n"));
+  CHECK(has(uneven->text.text(), "--pipeline-model-parallel-layout 'Et*4|t*5|t*3L'\n"));
   const auto further = [](Plan& plan, Strategy& s) {
     plan.model.mtp_layers = plan.job.mtp_layers = 1;
     s.pipeline = 2;
@@ -103,8 +104,8 @@ TEST_CASE("Megatron-LM gets stages, chunks, experts, context and recomputation a
   };
   const auto predicts = emitted("llama3-8b", "megatron", further);
   if (!predicts.ok()) FAIL(core::to_text(predicts.problems()));
-  CHECK(has(predicts->text, "--pipeline-model-parallel-layout 'Et*17|t*15mL'\n"));
-  CHECK(has(predicts->text, "--mtp-num-layers 1\n"));
+  CHECK(has(predicts->text.text(), "--pipeline-model-parallel-layout 'Et*17|t*15mL'\n"));
+  CHECK(has(predicts->text.text(), "--mtp-num-layers 1\n"));
   for (const char* framework : {"torchtitan", "deepspeed"})
     CHECK(core::to_text(emitted("llama3-8b", framework, further).problems()).find("--mtp 0") !=
           std::string::npos);
@@ -118,9 +119,9 @@ TEST_CASE("fp16 and GPUs without FlashAttention are emitted where the framework 
   };
   const auto launch = emitted("gpt2-1.5b", "megatron", on_v100);
   REQUIRE(launch.ok());
-  CHECK(has(launch->text, "--fp16\n"));
-  CHECK(has(launch->text, "--attention-backend unfused\n"));
-  CHECK_FALSE(has(launch->text, "--bf16"));
+  CHECK(has(launch->text.text(), "--fp16\n"));
+  CHECK(has(launch->text.text(), "--attention-backend unfused\n"));
+  CHECK_FALSE(has(launch->text.text(), "--bf16"));
   CHECK(is_refused("gpt2-1.5b", "megatron", [&](Plan& plan, Strategy& s) {
     on_v100(plan, s);
     plan.job.attention = "flash1";
@@ -139,7 +140,7 @@ TEST_CASE("the order of the mesh is said where it matters, or refused") {
   };
   const auto launch = emitted("gpt2-124m", "megatron", stages);
   REQUIRE(launch.ok());
-  CHECK(has(launch->text, "--use-tp-pp-dp-mapping\n"));
+  CHECK(has(launch->text.text(), "--use-tp-pp-dp-mapping\n"));
   CHECK(is_refused("gpt2-124m", "megatron",
                    [&](Plan& p, Strategy& s) {
                      stages(p, s);
@@ -152,7 +153,7 @@ TEST_CASE("the order of the mesh is said where it matters, or refused") {
     s.mesh_order = {Degree::pipeline, Degree::tensor, Degree::context, Degree::data};
   });
   REQUIRE(alone.ok());
-  CHECK_FALSE(has(alone->text, "mapping"));
+  CHECK_FALSE(has(alone->text.text(), "mapping"));
 }
 
 TEST_CASE("what Megatron-LM does not have is refused with what to plan instead") {
@@ -186,20 +187,21 @@ TEST_CASE("Megatron-LM is asked for what the plan counts on") {
   for (const char* option :
        {"--attention-dropout 0.0 --hidden-dropout 0.0\n", "--cross-entropy-loss-fusion\n",
         "--make-vocab-size-divisible-by 1\n", "--attention-backend flash\n"})
-    CHECK((has(dense->text, option) ? "" : option) == std::string());
-  CHECK_FALSE(has(dense->text, "force-load-balancing"));
+    CHECK((has(dense->text.text(), option) ? "" : option) == std::string());
+  CHECK_FALSE(has(dense->text.text(), "force-load-balancing"));
   CHECK(has(fmt::format("{}", fmt::join(dense->notes, "\n")), "--rotary-base"));
   const auto hopper = emitted("llama3-8b", "megatron", [](Plan& plan, Strategy&) {
     plan.profile = hw_profiles::find_profile("h100-sxm-80g").value();
     REQUIRE(hw_profiles::use_framework(plan.profile, "megatron_core", "a test").ok());
   });
   REQUIRE(hopper.ok());
-  CHECK(has(hopper->text, "--attention-backend fused\n"));  // cuDNN's, as megatron_core counts
+  CHECK(
+      has(hopper->text.text(), "--attention-backend fused\n"));  // cuDNN's, as megatron_core counts
   const auto mixture = emitted("mixtral-8x7b", "megatron", [](Plan&, Strategy& s) {
     s.sequence_parallel = true;
   });
   REQUIRE(mixture.ok());
-  CHECK(has(mixture->text, "--moe-router-force-load-balancing\n"));
+  CHECK(has(mixture->text.text(), "--moe-router-force-load-balancing\n"));
 }
 
 TEST_CASE("what Megatron-LM accepts and then fails at is refused") {
@@ -229,7 +231,7 @@ TEST_CASE("what Megatron-LM accepts and then fails at is refused") {
     s.data = 1;
   });
   REQUIRE(alone.ok());
-  CHECK(has(alone->text, "--use-distributed-optimizer\n"));
+  CHECK(has(alone->text.text(), "--use-distributed-optimizer\n"));
   const auto sgd = [](Plan& plan, Strategy&) { plan.job.optimizer = OptimizerKind::sgd; };
   CHECK(is_refused("gpt2-124m", "megatron", sgd, "optimizer=sgd with zero1",
                    "--pin sharding=none"));
@@ -254,8 +256,9 @@ TEST_CASE("torchtitan's file has every stage's modules, the optimizer and 8-bit 
         "[\"layers.1\", ",
         "  [\"layers.30\", \"layers.31\", \"norm\", \"output\"],\n]\n",
         "--nnodes 2 --nproc_per_node 8"})
-    CHECK((has(launch->text, line) ? "" : line) == std::string());
-  CHECK(has(emitted("llama3-8b", "torchtitan", fully_sharded)->text, "NGPU=8 ./run_train.sh\n"));
+    CHECK((has(launch->text.text(), line) ? "" : line) == std::string());
+  CHECK(has(emitted("llama3-8b", "torchtitan", fully_sharded)->text.text(),
+            "NGPU=8 ./run_train.sh\n"));
 }
 
 TEST_CASE("what torchtitan would run as another job, or not at all, is refused") {
@@ -279,7 +282,7 @@ TEST_CASE("what torchtitan would run as another job, or not at all, is refused")
     s.sequence_parallel = s.tp_overlap = true;
   });
   REQUIRE(hidden.ok());
-  CHECK(has(hidden->text, "[compile]\nenable = true\n"));
+  CHECK(has(hidden->text.text(), "[compile]\nenable = true\n"));
 }
 
 TEST_CASE("a plan of Llama becomes torchtitan's job file") {
@@ -300,12 +303,12 @@ TEST_CASE("a plan of Llama becomes torchtitan's job file") {
         "pipeline_parallel_schedule = \"ZBVZeroBubble\"\n",
         "pipeline_parallel_microbatch_size = 8\n", "local_batch_size = 128\n",
         "global_batch_size = 512\n", "mode = \"selective\"\nselective_ac_option = \"op\"\n"})
-    CHECK((has(launch->text, line) ? "" : line) == std::string());
+    CHECK((has(launch->text.text(), line) ? "" : line) == std::string());
   CHECK(is_refused("gpt2-124m", "torchtitan", fully_sharded, "family gpt2", "emit for megatron"));
   CHECK(is_refused("llama3-8b", "torchtitan", {}, "sharding=zero1", "--pin sharding=zero3"));
   const auto own = emitted("llama2-13b", "torchtitan", fully_sharded);
   REQUIRE(own.ok());
-  CHECK(has(own->text, "flavor = \"of_your_own\""));
+  CHECK(has(own->text.text(), "flavor = \"of_your_own\""));
   CHECK(has(own->notes.front(), "dim=5120, n_layers=40, n_heads=40, n_kv_heads=40"));
   CHECK(has(own->notes.front(), "multiple_of=13824, ffn_dim_multiplier=0.5062"));
 }
@@ -341,7 +344,7 @@ TEST_CASE("first_k is Megatron's block method, and torchtitan has nothing like i
   };
   const auto launch = emitted("llama3-8b", "megatron", first);
   REQUIRE(launch.ok());
-  CHECK(has(launch->text, "--recompute-method block --recompute-num-layers 3"));
+  CHECK(has(launch->text.text(), "--recompute-method block --recompute-num-layers 3"));
   CHECK_FALSE(emitted("llama3-8b", "torchtitan", first).ok());
 }
 
@@ -352,7 +355,8 @@ TEST_CASE("modules that are computed again are words of their own for Megatron-L
     s.recompute_modules = models::both(models::set_of(core_attn), models::set_of(mlp));
   });
   REQUIRE(launch.ok());
-  CHECK(has(launch->text, "--recompute-modules core_attn mlp\n"));  // one word would be refused
+  CHECK(has(launch->text.text(),
+            "--recompute-modules core_attn mlp\n"));  // one word would be refused
 }
 
 TEST_CASE("a plan of data ranks becomes DeepSpeed's configuration") {
@@ -361,7 +365,7 @@ TEST_CASE("a plan of data ranks becomes DeepSpeed's configuration") {
     s.offload = {"optimizer"};
   });
   REQUIRE(launch.ok());
-  const auto file = core::parse_json(launch->text, "launch");
+  const auto file = core::parse_json(launch->text.text(), "launch");
   REQUIRE(file.ok());
   CHECK(file->find("train_micro_batch_size_per_gpu")->as_int64() == 8);
   CHECK(file->find("gradient_accumulation_steps")->as_int64() == 16);
@@ -377,8 +381,8 @@ TEST_CASE("a plan of data ranks becomes DeepSpeed's configuration") {
     plan.job.reduce_dtype = core::DType::bf16;
   });
   REQUIRE(sgd.ok());
-  CHECK(has(sgd->text, "\"zero_allow_untested_optimizer\": true"));
-  CHECK(has(sgd->text, "\"communication_data_type\": \"bf16\""));
+  CHECK(has(sgd->text.text(), "\"zero_allow_untested_optimizer\": true"));
+  CHECK(has(sgd->text.text(), "\"communication_data_type\": \"bf16\""));
   CHECK(is_refused("gpt2-124m", "deepspeed", [](Plan& plan, Strategy& s) {
     fully_sharded(plan, s);
     s.checkpoint = Checkpoint::every_k;

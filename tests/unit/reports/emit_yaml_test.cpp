@@ -20,8 +20,8 @@ TEST_CASE("a plan of data ranks becomes the file of accelerate launch, with note
                            "num_processes: 8\n", "  fsdp_version: 2\n",
                            "  fsdp_reshard_after_forward: true\n",
                            "  fsdp_activation_checkpointing: false\n"})
-    CHECK((has(launch->text, line) ? "" : line) == std::string());
-  CHECK_FALSE(has(launch->text, "parallelism_config"));
+    CHECK((has(launch->text.text(), line) ? "" : line) == std::string());
+  CHECK_FALSE(has(launch->text.text(), "parallelism_config"));
   const std::string notes = fmt::format("{}", fmt::join(launch->notes, "\n"));
   CHECK(has(notes, "micro_batch=8 samples of seq_len="));
   CHECK(has(notes, "clip_grad_norm_(parameters, 1)"));
@@ -33,10 +33,11 @@ TEST_CASE("a plan of data ranks becomes the file of accelerate launch, with note
     s.offload = {"params"};
   });
   REQUIRE(hybrid.ok());
-  CHECK(has(hybrid->text, "parallelism_config_dp_replicate_size: 2\n"
-                          "  parallelism_config_dp_shard_size: 4\n"));
-  CHECK(has(hybrid->text, "fsdp_reshard_after_forward: false"));
-  CHECK(has(hybrid->text, "fsdp_offload_params: true"));
+  CHECK(has(hybrid->text.text(),
+            "parallelism_config_dp_replicate_size: 2\n"
+            "  parallelism_config_dp_shard_size: 4\n"));
+  CHECK(has(hybrid->text.text(), "fsdp_reshard_after_forward: false"));
+  CHECK(has(hybrid->text.text(), "fsdp_offload_params: true"));
 
   const auto replicas = emitted("llama3-8b", "accelerate", [&](Plan& plan, Strategy& s) {
     plain(plan, s);
@@ -45,8 +46,8 @@ TEST_CASE("a plan of data ranks becomes the file of accelerate launch, with note
     plan.job.recipe = "pure_bf16";
   });
   REQUIRE(replicas.ok());
-  CHECK(has(replicas->text, "distributed_type: MULTI_GPU\nmixed_precision: 'no'\n"));
-  CHECK_FALSE(has(replicas->text, "fsdp_config"));
+  CHECK(has(replicas->text.text(), "distributed_type: MULTI_GPU\nmixed_precision: 'no'\n"));
+  CHECK_FALSE(has(replicas->text.text(), "fsdp_config"));
 
   CHECK(is_refused("llama3-8b", "accelerate", [&](Plan& plan, Strategy& s) {
     plain(plan, s);
@@ -82,7 +83,7 @@ TEST_CASE("a plan of a Llama becomes nanotron's file, and what nanotron lacks is
         "  zero_stage: 1\n", "  accumulate_grad_in_fp32: true\n", "  clip_grad: 1.000000\n",
         "  ddp_bucket_cap_mb: 25\n", "    num_key_value_heads: 8\n", "    vocab_size: 128256\n",
         "    tie_word_embeddings: false\n", "  dtype: bfloat16\n"})
-    CHECK((has(launch->text, line) ? "" : line) == std::string());
+    CHECK((has(launch->text.text(), line) ? "" : line) == std::string());
 
   CHECK(is_refused("gpt2-124m", "nanotron", plain, "model gpt2-124m", "emit for megatron"));
   CHECK(is_refused("llama3-8b", "nanotron", [&](Plan& plan, Strategy& s) {

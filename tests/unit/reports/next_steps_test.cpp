@@ -28,7 +28,9 @@ TEST_CASE("a long command goes on after a backslash and is explained below") {
 TEST_CASE("a quoted word of a command is not broken") {
   const std::string name(60, 'a');
   const std::string text = next_steps_text(
-      {{"planner --model '" + name + " --odd name' --gpus 8 --out plan.json", "plans it"}}, {});
+      {{core::code("planner --model {} --gpus 8 --out plan.json",
+                   core::Code::shell(name + " --odd name")),
+        "plans it"}}, {});
   CHECK(text.find("'" + name + " --odd name'") != std::string::npos);
   CHECK(text.find("--gpus 8 --out plan.json\n") != std::string::npos);
 }
