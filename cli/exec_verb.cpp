@@ -47,7 +47,7 @@ struct ExecOptions {
   TrainingWords training;
   StepTraceWords trace;
   std::optional<std::string> collectives, hostfile, links;
-  bool progress = false, scale_down = false;
+  bool progress = false, scale_down = false, skip_damaged = false;
 };
 
 // What runs it: of each the names that some binary takes.
@@ -167,6 +167,10 @@ void read_checkpoints(const ExecOptions& options, RunRequest& request, core::Pro
   if (options.checkpoint_every && !options.checkpoint_dir)
     problems.push_back({"--checkpoint-every", "a --checkpoint-dir beside it", "none",
                         "name a folder: --checkpoint-dir DIR"});
+  request.skip_damaged = options.skip_damaged;
+  if (options.skip_damaged && !options.checkpoint_dir)
+    problems.push_back({"--skip-damaged", "a --checkpoint-dir beside it", "none",
+                        "name the folder to resume from: --checkpoint-dir DIR"});
 }
 
 RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
@@ -281,6 +285,9 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
            "keep checkpoints there, and resume from the last complete one");
   set.text("--checkpoint-every", options.checkpoint_every, "N",
            "steps between two checkpoints (1)");
+  set.flag("--skip-damaged", options.skip_damaged,
+           "resume from the last checkpoint that is whole; damaged ones after it are kept under "
+           "another name");
   set.text("--graphs", options.graphs, "WHEN",
            "on a GPU: replay steps as CUDA graphs: on, off, or auto (default): where the plan is "
            "launch-bound");

@@ -46,6 +46,7 @@ std::vector<std::string> rank_words(std::string_view binary, const RunRequest& r
   if (request.checkpoint_dir) {
     add("--checkpoint-dir", *request.checkpoint_dir);
     add("--checkpoint-every", std::to_string(request.checkpoint_every));
+    if (request.skip_damaged) words.push_back("--skip-damaged");
   }
   words.insert(words.end(), request.training_words.begin(), request.training_words.end());
   if (request.scale_down) words.push_back("--scale-down");

@@ -2,8 +2,11 @@
 // The request of the command line as the executor takes it. Seen by the binaries that link the
 // executor alone. The request must outlive what is made of it.
 
+#include <fmt/format.h>
+
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
+#include "core/untrusted.hpp"
 #include "exec/run/run.hpp"
 
 namespace cli {
@@ -19,6 +22,13 @@ inline exec::RunOptions run_options(const RunRequest& request) {
   options.candidate = request.candidate;
   options.checkpoint_dir = request.checkpoint_dir;
   options.checkpoint_every = request.checkpoint_every;
+  if (request.skip_damaged)
+    options.set_aside = [](const core::Problems& damage, const std::string& name) {
+      core::Problem what = damage.front();
+      what.fix.clear();
+      write_reason(fmt::format("a damaged checkpoint is passed over, and now called {}: {}",
+                               core::visible(name), core::to_text(what)));
+    };
   if (request.trace)
     options.trace = exec::TraceTarget{
         *request.trace,

@@ -49,6 +49,7 @@ struct RunRequest {
   bool scale_down = false;             // the plan that a Runner gets is the small one already
   std::optional<std::string> checkpoint_dir, trace;
   std::int64_t checkpoint_every = 1;
+  bool skip_damaged = false;           // of checkpoints: go on from the last one that is whole
   std::string graphs = "auto";         // on, off
   std::string attention = "own";       // cudnn, auto
   std::string gelu = "own";            // product

@@ -42,14 +42,16 @@ std::string page(const std::vector<exec::HeldStep>& steps) {
   return text;
 }
 
-// A run goes on from the last step that is whole.
+// A run goes on from the last step that is whole; past damaged ones where it is told to.
 std::string next_of(const std::string& folder, const std::vector<exec::HeldStep>& steps) {
   std::int64_t done = 0;
   for (const exec::HeldStep& s : steps)
     if (s.problems.empty()) done = std::max(done, s.steps_done);
   if (done == 0) return "";
-  return next_text({{core::code("planner exec plan.json --checkpoint-dir {} --steps {}",
-                                core::Code::shell(folder), done + 10),
+  const bool skips = !steps.back().problems.empty();
+  return next_text({{core::code("planner exec plan.json --checkpoint-dir {}{} --steps {}",
+                                core::Code::shell(folder),
+                                core::Code::own(skips ? " --skip-damaged" : ""), done + 10),
                      fmt::format("goes on after step {}, with the plan it was trained by", done)}});
 }
 

@@ -41,8 +41,8 @@ int sync_folder(const std::string& path) {
 
 }  // namespace
 
-core::Result<CheckpointFolder> CheckpointFolder::open(const std::string& path,
-                                                      TrainedOn trained_on, int ranks) {
+core::Result<CheckpointFolder> CheckpointFolder::open(const std::string& path, TrainedOn trained_on,
+                                                      int ranks, const SetAside& set_aside) {
   const std::string where = "--checkpoint-dir " + path;
   std::error_code error;
   fs::create_directories(path, error);
@@ -55,7 +55,8 @@ core::Result<CheckpointFolder> CheckpointFolder::open(const std::string& path,
     return Problem{where, "a folder that no other run uses", "one that is in use",
                    "wait for the other run, or name another folder"};
   remove_partials(path);
-  if (core::Status found = folder.find_last(0, ranks); !found.ok()) return found.problems();
+  core::Status found = set_aside ? folder.find_whole(set_aside) : folder.find_last(0, ranks);
+  if (!found.ok()) return found.problems();
   return folder;
 }
 
@@ -94,22 +95,52 @@ CheckpointFolder::~CheckpointFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-core::Status CheckpointFolder::find_last(int first_rank, int last_rank) {
-  const std::vector<std::int64_t> all = complete_steps(path_);
-  if (all.empty()) return core::Done{};
-  const std::string folder = step_path(path_, all.back());
+core::Status CheckpointFolder::check_step(std::int64_t steps, int first_rank, int last_rank) {
+  const std::string folder = step_path(path_, steps);
   const std::string file = manifest_path(folder);
-  const auto manifest = read_manifest(file, all.back());
+  const auto manifest = read_manifest(file, steps);
   if (!manifest.ok()) return manifest.problems();
   const core::Problems others = differences(*manifest, file, trained_on_, files_.size());
   if (!others.empty()) return others;
   files_ = manifest->files;
   for (int r = first_rank; r < last_rank; ++r)
-    if (core::Status whole =
-            check_rank_file(rank_path(folder, r), whose(r, all.back()), file_of(r));
+    if (core::Status whole = check_rank_file(rank_path(folder, r), whose(r, steps), file_of(r));
         !whole.ok())
       return whole;
-  steps_done_ = all.back();
+  return core::Done{};
+}
+
+core::Status CheckpointFolder::find_last(int first_rank, int last_rank) {
+  const std::vector<std::int64_t> all = complete_steps(path_);
+  if (all.empty()) return core::Done{};
+  core::Status whole = check_step(all.back(), first_rank, last_rank);
+  if (whole.ok()) steps_done_ = all.back();
+  return whole;
+}
+
+core::Status CheckpointFolder::find_whole(const SetAside& set_aside) {
+  std::vector<std::int64_t> all = complete_steps(path_);
+  const auto ranks = static_cast<int>(files_.size());
+  std::vector<std::pair<std::int64_t, core::Problems>> damaged;
+  while (!all.empty()) {
+    const core::Status whole = check_step(all.back(), 0, ranks);
+    if (whole.ok()) break;
+    // Of another run it is whole, and the user's to decide about.
+    const auto manifest = read_manifest(manifest_path(step_path(path_, all.back())), all.back());
+    if (manifest.ok() && !differences(*manifest, "", trained_on_, files_.size()).empty())
+      return whole;
+    damaged.emplace_back(all.back(), whole.problems());
+    all.pop_back();
+  }
+  if (all.empty() && !damaged.empty()) return damaged.front().second;
+  for (const auto& [steps, damage] : damaged) {
+    const std::string name = unused_damaged_path(path_, steps);
+    std::error_code error;
+    fs::rename(step_path(path_, steps), name, error);
+    if (error) return failed(name, "a new name", error.message());
+    set_aside(damage, name);
+  }
+  if (!all.empty()) steps_done_ = all.back();
   return core::Done{};
 }
 

@@ -6,6 +6,7 @@
 // began.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,19 @@
 
 namespace exec {
 
+// Told of a damaged step: what is wrong with it, and the folder's new name.
+using SetAside = std::function<void(const core::Problems& damage, const std::string& name)>;
+
 class CheckpointFolder {
  public:
   // Makes the folder where there is none, takes its lock, removes what was never committed, checks
   // every file of the last complete step. Errors: a folder that cannot be made or is in use, a
   // manifest that cannot be read, is of another version or of something else, damaged files.
+  // With set_aside, the last step that is whole counts as the last: damaged ones after it get
+  // another name ("damaged-step-00000012"), none is removed. Where no step is whole, the damage of
+  // the last one is the error, and nothing is renamed.
   static core::Result<CheckpointFolder> open(const std::string& path, TrainedOn trained_on,
-                                             int ranks);
+                                             int ranks, const SetAside& set_aside = {});
   // The same folder as a process sees it whose run another one has opened: no lock, and nothing is
   // removed or committed by it; the file of this rank alone is checked. steps_done: what the opener
   // found.
@@ -49,6 +56,10 @@ class CheckpointFolder {
  private:
   CheckpointFolder(std::string path, TrainedOn trained_on, int ranks, int lock);
   core::Status find_last(int first_rank, int last_rank);
+  // The last step that is whole, and those after it renamed.
+  core::Status find_whole(const SetAside& set_aside);
+  // Of a complete step and the files of these ranks; its files are then files_.
+  core::Status check_step(std::int64_t steps, int first_rank, int last_rank);
   RankOf whose(int rank, std::int64_t steps) const { return {rank, steps, what_}; }
 
   std::string path_;

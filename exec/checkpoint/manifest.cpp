@@ -7,6 +7,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
+#include "exec/checkpoint/names.hpp"
 
 namespace exec {
 namespace {
@@ -17,8 +18,6 @@ using core::Problem;
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::string_view kSchema = "checkpoint/2", kFamily = "checkpoint/";
 constexpr std::string_view kDigest = "digest";
-constexpr const char* kGoBack = "remove this step's folder to go on from the one before it";
-
 Json json_of(const TrainedOn& what) {
   Json json = Json::object();
   for (const auto& [key, text] : what) json.set(key, text);

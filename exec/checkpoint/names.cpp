@@ -33,6 +33,14 @@ std::string step_path(const std::string& folder, std::int64_t steps) {
 std::string partial_path(const std::string& folder, std::int64_t steps) {
   return fmt::format("{}/{}{:08}.partial", folder, kPartial, steps);
 }
+std::string unused_damaged_path(const std::string& folder, std::int64_t steps) {
+  const std::string first = fmt::format("{}/damaged-{}{:08}", folder, kComplete, steps);
+  std::string name = first;
+  std::error_code ignored;
+  for (int n = 2; fs::exists(fs::symlink_status(name, ignored)); ++n)
+    name = fmt::format("{}.{}", first, n);
+  return name;
+}
 std::string manifest_path(const std::string& step_folder) { return step_folder + "/manifest.json"; }
 std::string rank_path(const std::string& step_folder, int rank) {
   return fmt::format("{}/rank-{:04}", step_folder, rank);

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "exec/checkpoint/names.hpp"
+
 namespace exec {
 namespace {
 
@@ -103,8 +105,7 @@ std::string in_words(const RankOf& whose) {
 }
 
 core::Problem damaged(const std::string& path, std::string expected, std::string found) {
-  return {path, std::move(expected), std::move(found),
-          "remove this step's folder to go on from the one before it"};
+  return {path, std::move(expected), std::move(found), kGoBack};
 }
 
 core::Status check_size(const std::string& path, const RankFile& listed) {

@@ -13,9 +13,10 @@ core::Result<CheckpointFolder> open_folder(const RunOptions& options, const Trai
                                            int ranks) {
   const std::string& path = *options.checkpoint_dir;
   Processes* const processes = options.processes;
-  if (processes == nullptr) return CheckpointFolder::open(path, what, ranks);
+  if (processes == nullptr) return CheckpointFolder::open(path, what, ranks, options.set_aside);
   std::optional<core::Result<CheckpointFolder>> folder;
-  if (processes->rank() == 0) folder.emplace(CheckpointFolder::open(path, what, ranks));
+  if (processes->rank() == 0)
+    folder.emplace(CheckpointFolder::open(path, what, ranks, options.set_aside));
   core::Problems problems =
       agreed(processes, folder && !folder->ok() ? folder->problems() : core::Problems{});
   if (!problems.empty()) return problems;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/result.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/communicator/processes.hpp"
 #include "exec/record/run_record.hpp"
 #include "exec/run/paced.hpp"
@@ -55,6 +56,7 @@ struct RunOptions {
   // Where states are kept and found again; steps counts those that lie behind as well.
   std::optional<std::string> checkpoint_dir;
   std::int64_t checkpoint_every = 1;   // steps; the last one always
+  SetAside set_aside;                  // of damaged steps; nothing: they are refused
   Graphs graphs = Graphs::automatic;   // of a backend apart from the host
   std::optional<TraceTarget> trace;    // of the last step
   std::function<void(const Progress&)> progress;  // from one rank's thread

@@ -81,6 +81,19 @@ truncate -s -1 "damaged/$last/rank-0001"
 expect 2 "rank-0001: expected a file of" run --steps 500 --checkpoint-dir damaged
 kept=$("$planner" verify damaged) && fail "verify takes a damaged step: $kept"
 grep -q 'rank-0001: expected a file of' <<<"$kept" || fail "verify does not name it: $kept"
+expect 2 "rank-0001: expected a file of" run --steps 500 --checkpoint-dir damaged --skip-damaged
+# The two steps before the end are kept: from the first of them the same bits are made again.
+cp -r parts passed
+truncate -s -1 "passed/$last/rank-0001"
+kept=$("$planner" verify passed) && fail "verify takes a damaged step: $kept"
+grep -q -- '--skip-damaged' <<<"$kept" || fail "verify does not say how to go on: $kept"
+run --steps $steps --checkpoint-dir passed --skip-damaged >out.txt 2>err.txt ||
+  fail "going on from the step before: $(cat err.txt)"
+grep -q "damaged-$last: .*rank-0001: expected a file of" err.txt || fail "not said: $(cat err.txt)"
+for rank in 0 1; do
+  cmp "whole/$last/rank-000$rank" "passed/$last/rank-000$rank" || fail "rank $rank has other bits"
+done
+expect 2 "skip-damaged: expected a --checkpoint-dir" run --skip-damaged
 "$planner" verify whole --json | grep '"problems": \[\]' >/dev/null || fail "verify refuses what is whole"
 cp -r whole swapped
 cp "swapped/$last/rank-0000" "swapped/$last/rank-0001"

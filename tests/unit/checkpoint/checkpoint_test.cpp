@@ -172,6 +172,47 @@ TEST_CASE("a damaged or truncated file, or another run's, is refused by name") {
   CHECK(refusal(dir.path()).find("manifest.json") != std::string::npos);
 }
 
+TEST_CASE("damaged steps are passed over where asked, and kept under another name") {
+  const Temporary dir;
+  keep_steps(dir.path(), {1, 2});
+  std::vector<std::string> told;
+  const SetAside tell = [&](const core::Problems& damage, const std::string& name) {
+    told.push_back(name.substr(dir.path().size() + 1) + ": " + core::to_text(damage));
+  };
+  const auto reached = [&](const TrainedOn& what = kWhat) {
+    const auto folder = CheckpointFolder::open(dir.path(), what, 2, tell);
+    return folder.ok() ? std::to_string(folder->steps_done()) : core::to_text(folder.problems());
+  };
+  CHECK(reached() == "2");  // nothing is damaged
+  CHECK(told.empty());
+
+  flip(step(dir.path(), 2) + "/rank-0001", 100, 4);
+  CHECK(says(reached({{"model", "tiny"}, {"seed", "2"}}), "seed: expected 2, found 1"));
+  CHECK(told.empty());
+  CHECK(reached() == "1");
+  REQUIRE(told.size() == 1);
+  CHECK(says(told[0], "damaged-step-00000002: "));
+  CHECK(says(told[0], "rank-0001: expected "));
+  CHECK(fs::exists(dir.path() + "/damaged-step-00000002/rank-0000"));
+  CHECK(reached() == "1");
+
+  // The step that was damaged is made again; another one of its name is kept beside it.
+  {
+    auto folder = CheckpointFolder::open(dir.path(), kWhat, 2, tell);
+    REQUIRE(folder.ok());
+    keep(*folder, 2, 9);
+  }
+  fs::remove(step(dir.path(), 2) + "/manifest.json");
+  CHECK(reached() == "1");
+  CHECK(fs::exists(dir.path() + "/damaged-step-00000002.2/rank-0000"));
+
+  // Nothing is whole: nothing is renamed.
+  flip(step(dir.path(), 1) + "/rank-0000", 100, 4);
+  CHECK(says(reached(), "rank-0000: expected "));
+  CHECK(fs::exists(step(dir.path(), 1)));
+  CHECK(told.size() == 2);
+}
+
 TEST_CASE("a folder that another run uses is refused") {
   const Temporary dir;
   const auto folder = CheckpointFolder::open(dir.path(), kWhat, 2);
@@ -216,7 +257,7 @@ TEST_CASE("a file of another rank, step or run is refused by name") {
   };
   CHECK(says(replaced_by(step(dir.path(), 2) + "/rank-0001"),
              "rank-0000: expected the state of rank 0 after step 2, found that of rank 1 after "
-             "step 2; remove this step's folder"));
+             "step 2; --skip-damaged"));
   CHECK(says(replaced_by(step(dir.path(), 1) + "/rank-0000"), "found that of rank 0 after step 1"));
   {
     auto folder = CheckpointFolder::open(other.path(), {{"model", "large"}}, 2);
@@ -255,7 +296,7 @@ TEST_CASE("a manifest that was changed is refused, and one of another version by
     CHECK(says(changed("checkpoint/2", version),
                fmt::format("manifest.json: expected checkpoint/2, found \"{}\"; go on with the "
                            "version of planner that wrote it", version)));
-  CHECK(says(changed("checkpoint/2", "plan/1"), "found \"plan/1\"; remove this step's folder"));
+  CHECK(says(changed("checkpoint/2", "plan/1"), "found \"plan/1\"; --skip-damaged"));
   CHECK(says(changed("\"schema\"", "\"schemes\""), "expected checkpoint/2, found none"));
 }
 
