@@ -16,7 +16,7 @@ namespace fuzz {
 namespace {
 
 constexpr rlim_t kAddressSpace = rlim_t{2} << 30;
-constexpr double kHangs = 60;  // s of clock; what works is ended by its limit of CPU
+constexpr double kHangs = 60;  // s in which it does not work; what works is ended by its limit
 
 double now() {
   timespec t{};
@@ -43,10 +43,24 @@ double now() {
   ::_exit(126);
 }
 
+// Clock ticks of CPU that a process has taken, or -1.
+long ticks_of(pid_t child) {
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", child));
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return -1;
+  std::istringstream fields(stat.substr(name_end + 1));
+  constexpr int kBefore = 11;  // from the state to utime
+  std::string skipped;
+  for (int i = 0; i < kBefore; ++i) fields >> skipped;
+  long user = 0, system = 0;
+  return fields >> user >> system ? user + system : -1;
+}
+
 // Waits for the child's end, told to stop and killed in time.
 int wait_for(pid_t child, const Limits& limits, Outcome& outcome, rusage& used) {
   const double start = now();
-  double pause = 1e-4;
+  double worked_at = start, pause = 1e-4;
+  long ticks = 0;
   for (int status = 0;;) {
     if (::wait4(child, &status, WNOHANG, &used) == child) return status;
     const double passed = now() - start;
@@ -54,9 +68,12 @@ int wait_for(pid_t child, const Limits& limits, Outcome& outcome, rusage& used) 
       ::kill(child, SIGTERM);
       outcome.told = true;
     }
-    if (passed > kHangs + limits.told_after_seconds && !outcome.hung) {
-      ::kill(child, SIGKILL);
-      outcome.hung = true;
+    if (now() - worked_at > kHangs && !outcome.hung) {
+      const long more = ticks_of(child);
+      outcome.hung = more <= ticks;
+      ticks = more;
+      worked_at = now();
+      if (outcome.hung) ::kill(child, SIGKILL);
     }
     const timespec rest{0, static_cast<long>(pause * 1e9)};
     ::nanosleep(&rest, nullptr);
