@@ -10,11 +10,14 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "core/call.hpp"
+#include "core/piece_file.hpp"
 
 namespace core {
 namespace {
@@ -38,6 +41,11 @@ class Descriptor {
   explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -161,22 +169,28 @@ Status write_directly(const std::string& path, std::string_view text) {
 
 static constexpr std::size_t kPiece = std::size_t{1} << 16;  // that is read at once
 
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  const Problem too_long{path, fmt::format("at most {} bytes", max_bytes), "more", ""};
-  if (const std::string* brought = file_of_call(path)) {
-    if (brought->size() > max_bytes) return too_long;
-    return *brought;
-  }
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status{};
+namespace {
+
+// A file that can be read and its status, or why not.
+Status open_to_read(const std::string& path, Descriptor& fd, struct stat& status) {
+  fd = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0)
     return cannot_open(path, "a file that can be read", errno);
   // Some devices never end; a terminal does.
   if (S_ISCHR(status.st_mode) && ::isatty(fd.get()) == 0)
     return Problem{path, "a file or a pipe", "a device", ""};
+  return Done{};
+}
+
+Problem too_long(const std::string& path, std::size_t max_bytes) {
+  return {path, fmt::format("at most {} bytes", max_bytes), "more", ""};
+}
+
+Result<std::string> read_all(const std::string& path, const Descriptor& fd,
+                             const struct stat& status, std::size_t max_bytes) {
   std::string text;
   if (S_ISREG(status.st_mode)) {
-    if (static_cast<std::uintmax_t>(status.st_size) > max_bytes) return too_long;
+    if (static_cast<std::uintmax_t>(status.st_size) > max_bytes) return too_long(path, max_bytes);
     text.reserve(static_cast<std::size_t>(status.st_size) + kPiece);
   }
   while (text.size() <= max_bytes) {
@@ -188,7 +202,79 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
     if (got == 0) return text;
     if (got < 0 && error != EINTR) return cannot_open(path, "a file that can be read", error);
   }
-  return too_long;
+  return too_long(path, max_bytes);
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  if (const std::string* brought = file_of_call(path)) {
+    if (brought->size() > max_bytes) return too_long(path, max_bytes);
+    return *brought;
+  }
+  Descriptor fd(-1);
+  struct stat status {};
+  if (const Status opened = open_to_read(path, fd, status); !opened.ok()) return opened.problems();
+  return read_all(path, fd, status, max_bytes);
+}
+
+struct PieceFile::Source {
+  std::string path;
+  Descriptor fd{-1};  // of a regular file
+  std::uint64_t size = 0;
+  std::string text;  // of another
+};
+
+PieceFile::PieceFile(std::unique_ptr<Source> source) : source_(std::move(source)) {}
+PieceFile::PieceFile(PieceFile&&) noexcept = default;
+PieceFile& PieceFile::operator=(PieceFile&&) noexcept = default;
+PieceFile::~PieceFile() = default;
+
+Result<PieceFile> PieceFile::open(const std::string& path, std::size_t max_in_memory) {
+  auto source = std::make_unique<Source>();
+  source->path = path;
+  const auto keep = [&](const Result<std::string>& text) -> Result<PieceFile> {
+    if (!text.ok()) return text.problems();
+    source->text = *text;
+    source->size = text->size();
+    return PieceFile(std::move(source));
+  };
+  if (file_of_call(path) != nullptr) return keep(read_file(path, max_in_memory));
+  struct stat status {};
+  if (const Status opened = open_to_read(path, source->fd, status); !opened.ok())
+    return opened.problems();
+  if (!S_ISREG(status.st_mode)) {
+    const Descriptor fd = std::move(source->fd);
+    return keep(read_all(path, fd, status, max_in_memory));
+  }
+  source->size = static_cast<std::uint64_t>(status.st_size);
+  return PieceFile(std::move(source));
+}
+
+std::uint64_t PieceFile::size() const {
+  return source_->size;
+}
+
+Status PieceFile::read(std::uint64_t at, std::span<char> out) const {
+  if (source_->fd.get() < 0) {
+    std::memcpy(out.data(), source_->text.data() + at, out.size());
+    return Done{};
+  }
+  while (!out.empty()) {
+    const ssize_t got = ::pread(source_->fd.get(), out.data(), out.size(), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      Problem problem =
+          got < 0 ? cannot_open(source_->path, "a file that can be read", errno)
+                  : Problem{source_->path, fmt::format("the {} bytes that it had", source_->size),
+                            fmt::format("{} of them", at), "do not change it while it is read"};
+      problem.kind = ProblemKind::failed_running;
+      return problem;
+    }
+    at += static_cast<std::uint64_t>(got);
+    out = out.subspan(static_cast<std::size_t>(got));
+  }
+  return Done{};
 }
 
 Status check_writable(const std::string& path) {

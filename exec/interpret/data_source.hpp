@@ -3,11 +3,12 @@
 // every layout of ranks trains on the same data. Immutable after opening; thread-safe.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "core/result.hpp"
+#include "exec/interpret/corpus.hpp"
 #include "models/spec.hpp"
 
 namespace exec {
@@ -19,11 +20,8 @@ class DataSource {
   // function of them.
   static DataSource synthetic(const models::ModelSpec& spec, std::int64_t seq_len,
                               std::uint64_t seed);
-  // A token file: llm.c's .bin (header of 256 i32: magic 20240520, version 1, count; then u16; or
-  // 20240801, version 7, count; then u32), or any other file as one token per byte. Samples are
-  // windows at random places.
-  // Errors: unreadable, not what its header says, shorter than a sample, a token outside the
-  // vocabulary, not a language model.
+  // Windows at random places of a file of tokens (corpus.hpp). Errors: those of Corpus::open, a
+  // file shorter than a sample, not a language model.
   static core::Result<DataSource> open(const std::string& path, const models::ModelSpec& spec,
                                        std::int64_t seq_len, std::uint64_t seed);
 
@@ -48,7 +46,7 @@ class DataSource {
   std::uint64_t seed_ = 0;
   std::int64_t features_ = 0;          // of a sample
   std::int64_t classes_ = 0;           // of a row of the result (chains, graphs)
-  std::vector<std::int32_t> corpus_;   // empty: synthetic
+  std::optional<Corpus> corpus_;       // nothing: synthetic
 };
 
 }  // namespace exec
