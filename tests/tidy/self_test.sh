@@ -40,6 +40,7 @@ printf 'void f() { assert(true); }\n' | expect 'sim/a.cpp:1: assert() vanishes' 
 printf 'static_assert(sizeof(int) == 4);\n' | expect '' sim/a.cpp
 printf 'int x = rand();\n' | expect 'sim/a.cpp:1: a generator' sim/a.cpp
 printf 'int operand(int);\n' | expect '' sim/a.cpp
+printf 'auto t = std::chrono::system_clock::now();\n' | expect 'sim/a.cpp:1: a clock that jumps' sim/a.cpp
 printf '// TODO: later\n' | expect 'sim/a.cpp:1: a note without its end' sim/a.cpp
 printf '// TODO(Catch2 2 is gone): remove\n' | expect '' sim/a.cpp
 printf 'std::shared_ptr<int> x;\n' | expect 'sim/a.cpp:1: shared_ptr' sim/a.cpp

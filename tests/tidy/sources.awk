@@ -48,6 +48,9 @@ header && !may_wrap() && /^#include [<"](cuda_|cuda\/|cooperative_groups|thrust)
 /(^|[^_a-z])(s?rand|random_device|mt19937)[(_ ]/ && FILENAME !~ /^\.\/tests\// {
   report(FNR, "a generator that differs by platform or run; write core::Random (core/random.hpp)")
 }
+/system_clock|high_resolution_clock|CLOCK_REALTIME|gettimeofday/ {
+  report(FNR, "a clock that jumps when somebody sets it; write std::chrono::steady_clock")
+}
 /FIXME|(^|[^X])XXX([^X]|$)/ || (/TODO/ && !/TODO\([^)]+\): /) {
   report(FNR, "a note without its end; write TODO(the condition that retires it): ...")
 }
