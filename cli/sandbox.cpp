@@ -48,7 +48,8 @@ constexpr std::array kRefused{
     SYS_io_uring_register, SYS_init_module, SYS_finit_module, SYS_delete_module,
     SYS_kexec_load, SYS_open_by_handle_at, SYS_personality, SYS_swapon, SYS_reboot};
 
-// Of a build with the address sanitizer: at its end it traces itself, which the sandbox forbids.
+// The address sanitizer looks for leaks when the process ends, and traces it for that: the sandbox
+// forbids it.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kLooksForLeaks = true;
 #elif defined(__has_feature)
