@@ -16,9 +16,10 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kEmitPurpose =
-    "Writes the file that starts a plan elsewhere: a script for Megatron-LM, a job file for\n"
-    "torchtitan, a configuration for DeepSpeed, axolotl, LLaMA-Factory, nanotron or\n"
-    "accelerate, a script for llm.c; or what starts `planner exec` under Slurm or Kubernetes.\n"
+    "Writes the file that starts a plan elsewhere: a script for Megatron-LM, torchtitan's job\n"
+    "file (releases up to 0.2) or its configuration in Python (since 2026), a configuration for\n"
+    "DeepSpeed, axolotl, LLaMA-Factory, nanotron or accelerate, a script for llm.c; or what\n"
+    "starts `planner exec` under Slurm or Kubernetes.\n"
     "A plan that the framework cannot run is refused, with what to plan instead.\n"
     "What it does in its own way is noted on standard error. With --launcher, the file starts\n"
     "the framework's training command on all nodes of the plan, and holds its configuration.";
@@ -69,6 +70,9 @@ reports::NextStep start_of(const core::Code& word, const core::Code& plan,
   if (options.framework == "megatron") return {"bash " + word, "in a Megatron-LM checkout"};
   if (options.framework == "torchtitan")
     return {"CONFIG_FILE=" + word + " ./run_train.sh", "in a torchtitan checkout"};
+  if (options.framework == "torchtitan_python")
+    return {"MODULE=planned CONFIG=planned ./run_train.sh",
+            "in a torchtitan checkout, with the file there as planned.py"};
   if (options.framework == "llmc") return {"bash " + word, "in a checkout of llm.c"};
   if (options.framework == "nanotron")
     return {
@@ -154,7 +158,8 @@ int emit_verb(Arguments arguments) {
   set.positional("PLAN", path, "file written by planner --out");
   set.group("Launch");
   set.text("--for", o.framework, "NAME",
-           "megatron, torchtitan, deepspeed, axolotl, llama_factory, llmc, nanotron, accelerate, "
+           "megatron, torchtitan, torchtitan_python, deepspeed, axolotl, llama_factory, llmc, "
+           "nanotron, accelerate, "
            "slurm or kubernetes");
   set.text("--candidate", o.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.text("--launcher", o.launcher, "NAME",

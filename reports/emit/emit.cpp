@@ -15,9 +15,9 @@
 namespace reports::emit {
 namespace {
 
-constexpr std::array<std::string_view, 10> kFrameworks{
-    "megatron", "torchtitan", "deepspeed", "axolotl", "llama_factory", "llmc", "nanotron",
-    "accelerate", "slurm", "kubernetes"};
+constexpr std::array<std::string_view, 11> kFrameworks{
+    "megatron", "torchtitan", "torchtitan_python", "deepspeed", "axolotl",   "llama_factory",
+    "llmc",     "nanotron",   "accelerate",        "slurm",     "kubernetes"};
 constexpr std::array<std::string_view, 6> kLaunchers{"torchrun", "slurm",  "jobset",
                                                      "pytorchjob", "mpijob", "skypilot"};
 
@@ -32,6 +32,7 @@ Question question_of(const planner::Plan& plan, const planner::Candidate& candid
 core::Result<Written> written_for(Question& question, std::string_view framework) {
   if (framework == "megatron") return megatron(question);
   if (framework == "torchtitan") return torchtitan(question);
+  if (framework == "torchtitan_python") return torchtitan_python(question);
   if (framework == "axolotl") return axolotl(question);
   if (framework == "llmc") return llmc(question);
   if (framework == "accelerate") return accelerate(question);

@@ -20,9 +20,10 @@ struct Launch {
   std::vector<std::string> notes;
 };
 
-// megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; torchtitan: its TOML
-// file; deepspeed: its JSON file; axolotl, llama_factory: their YAML files, for training of all
-// parameters or of adapters; llmc: a script around its train_gpt2cu; nanotron: its YAML file;
+// megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; torchtitan: the TOML
+// file of its releases up to 0.2; torchtitan_python: a module with the configuration that its main
+// branch reads; deepspeed: its JSON file; axolotl, llama_factory: their YAML files, for training of
+// all parameters or of adapters; llmc: a script around its train_gpt2cu; nanotron: its YAML file;
 // accelerate: the file of `accelerate launch`, for a script of the user's. slurm, kubernetes: a
 // launch of `planner exec` itself.
 std::span<const std::string_view> frameworks();

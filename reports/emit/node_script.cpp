@@ -52,10 +52,12 @@ Code end_mark(std::string_view text) {
 Code file_lines(const Written& written) {
   if (written.file_name.empty()) return "";
   const Code mark = end_mark(written.text);
-  return code(
+  const Code lines = code(
       "folder=$(mktemp -d)\ntrap 'rm -rf \"$folder\"' EXIT\n"
       "config=$folder/{0}\ncat >\"$config\" <<'{1}'\n{2}{1}\n",
       written.file_name, mark, written.text);
+  if (!written.imported) return lines;
+  return lines + "export PYTHONPATH=\"$folder${PYTHONPATH:+:$PYTHONPATH}\"\n";
 }
 
 std::vector<std::string> notes_of(const Start& start) {

@@ -55,12 +55,14 @@ struct Written {
   // Lines of bash that a node runs before; what torchrun (or python) is given, in words of bash,
   // "$@" the last; the name of the configuration file that it reads from "$config", empty: none.
   core::Code setup, program, file_name;
+  bool imported = false;  // it is a module of Python: its folder is one to import from
   // Where it is started, "a checkout of Megatron-LM", and what that needs, "Megatron-LM".
   core::Code place, framework;
 };
 
 core::Result<Written> megatron(Question& question);
 core::Result<Written> torchtitan(Question& question);
+core::Result<Written> torchtitan_python(Question& question);
 core::Result<Written> deepspeed(Question& question);
 core::Result<Written> axolotl(Question& question);
 core::Result<Written> llama_factory(Question& question);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "models/layer_kinds.hpp"
-#include "reports/emit/parts.hpp"
+#include "reports/emit/torchtitan_parts.hpp"
 
 namespace reports::emit {
 namespace {
@@ -16,36 +16,9 @@ using core::code;
 using planner::Checkpoint;
 using planner::Sharding;
 
-// Its name for one of its own sizes; empty: a size of one's own.
-std::string_view flavor(const models::ModelSpec& m) {
-  if (m.name == "llama3-8b") return "8B";
-  if (m.name == "llama3-70b") return "70B";
-  if (m.name == "llama3.1-405b") return "405B";
-  return "";
-}
-
 void check_for_torchtitan(Question& q) {
   const planner::Strategy& s = q.s;
-  q.require_common("torchtitan", "params");
-  q.require(q.model().family == models::Family::llama,
-            fmt::format("family {}", models::name(q.model().family)),
-            "family llama, torchtitan's llama3", "emit for megatron");
-  q.require(q.model().kinds.empty(),
-            "layers of several kinds: " + models::kinds_text(q.model()),
-            "layers that are all alike, torchtitan's llama3", "emit for megatron");
-  q.require(s.pipeline == 1 || !planner::schedule_def(s.schedule).torch.empty(),
-            fmt::format("schedule={}", name(s.schedule)),
-            "schedule=gpipe, 1f1b, interleaved or zb_v, which torch's pipelining has",
-            "plan with --pin schedule=1f1b, or another of them");
-  q.require(s.sharding == Sharding::none || s.sharding == Sharding::zero2 ||
-                s.sharding == Sharding::zero3,
-            fmt::format("sharding={}", name(s.sharding)),
-            "sharding=none (replicas), zero2 or zero3 (fully_shard)",
-            "plan with --pin sharding=zero3, or emit for megatron");
-  q.require(s.sharding != Sharding::none || s.data == 1 || (s.tensor == 1 && s.pipeline == 1),
-            "sharding=none with data ranks beside tensor ranks or stages",
-            "sharding=zero2 or zero3 there: torch's DDP divides along one dimension alone",
-            "plan with --pin sharding=zero3");
+  check_for_any_torchtitan(q);
   q.require(q.job().optimizer == planner::OptimizerKind::adamw ||
                 q.job().optimizer == planner::OptimizerKind::adam,
             fmt::format("optimizer={}", planner::optimizer(q.job().optimizer).name),
@@ -55,9 +28,6 @@ void check_for_torchtitan(Question& q) {
             fmt::format("fp8_scaling={}", q.job().fp8_scaling),
             "fp8_scaling=tensorwise or rowwise, and no fp8_tensors",
             "plan with --fp8-scaling tensorwise");
-  q.require(q.job().attention.starts_with("flash"), "attention=" + q.job().attention,
-            "attention=flash2 or flash1: torchtitan's models keep no scores",
-            "plan with --attention flash2");
   q.require(s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k ||
                 s.checkpoint == Checkpoint::selective_op,
             fmt::format("checkpoint={}", name(s.checkpoint)),
@@ -66,19 +36,6 @@ void check_for_torchtitan(Question& q) {
   q.require(s.context_method != planner::ContextMethod::exchange || s.context == 1,
             "context_method=exchange", "context_method=gather or ring",
             "plan with --pin context_method=ring");
-  q.require(q.recipe.compute != core::DType::f16, "precision fp16",
-            "bf16 or f32: torchtitan's mixed_precision_param has no float16", "emit for deepspeed");
-  q.require(q.job().mtp_layers == 0, fmt::format("mtp={}", q.job().mtp_layers), "mtp=0",
-            "plan with --mtp 0");
-  q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
-            "plan with --pin loss_chunks=1");
-  using enum planner::Degree;
-  q.require(q.has_order({tensor, context, data, pipeline}), q.order_text(),
-            "mesh_order=tensor,context,data,pipeline",
-            "plan with --pin mesh_order=tensor,context,data,pipeline");
-  q.require(s.tensor == 1 || s.sequence_parallel, "sequence_parallel=false",
-            "sequence_parallel=true, the only way torchtitan divides layers",
-            "plan with --pin sequence_parallel=true");
 }
 
 // Lines of TOML. Every text passes its encoder.
@@ -109,9 +66,15 @@ class Toml {
     Code text_;
 };
 
+// The sizes that its releases up to 0.2 know.
+std::string_view flavor_of(const Question& q) {
+  const std::string_view flavor = torchtitan_flavor(q.model());
+  return flavor == "1B" || flavor == "3B" ? "" : flavor;
+}
+
 void add_training(Toml& toml, const Question& q) {
   const planner::Strategy& s = q.s;
-  const std::string_view own = flavor(q.model());
+  const std::string_view own = flavor_of(q);
   toml.section("model");
   toml.set("name", "llama3");
   toml.set("flavor", own.empty() ? "of_your_own" : own);
@@ -131,25 +94,12 @@ void add_training(Toml& toml, const Question& q) {
   toml.set("enable_cpu_offload", s.offloads("params"));
 }
 
-// The modules of each chunk of the chain, by torchtitan's names.
-std::vector<std::vector<std::string>> modules_of(const std::vector<std::int64_t>& chunks) {
-  std::vector<std::vector<std::string>> parts;
-  std::int64_t layer = 0;
-  for (const std::int64_t layers : chunks) {
-    std::vector<std::string>& part = parts.emplace_back();
-    if (parts.size() == 1) part.emplace_back("tok_embeddings");
-    for (std::int64_t i = 0; i < layers; ++i) part.push_back(fmt::format("layers.{}", layer++));
-    if (parts.size() == chunks.size()) part.insert(part.end(), {"norm", "output"});
-  }
-  return parts;
-}
-
 void add_parallelism(Toml& toml, const Question& q) {
   const planner::Strategy& s = q.s;
-  const std::int64_t sharded = s.sharding == Sharding::none ? 1 : s.shard_group / s.context;
+  const TorchtitanDegrees degrees = torchtitan_degrees(s);
   toml.section("parallelism");
-  toml.set("data_parallel_replicate_degree", s.data / std::max<std::int64_t>(1, sharded));
-  toml.set("data_parallel_shard_degree", sharded);
+  toml.set("data_parallel_replicate_degree", degrees.replicate);
+  toml.set("data_parallel_shard_degree", degrees.shard);
   if (s.sharding != Sharding::none)
     toml.set("fsdp_reshard_after_forward", s.sharding == Sharding::zero3 ? "always" : "never");
   toml.set("tensor_parallel_degree", s.tensor);
@@ -162,7 +112,7 @@ void add_parallelism(Toml& toml, const Question& q) {
   if (s.pipeline > 1) {
     toml.set("pipeline_parallel_schedule", planner::schedule_def(s.schedule).torch);
     toml.set("pipeline_parallel_microbatch_size", s.micro_batch);
-    toml.set("module_fqns_per_model_part", modules_of(q.chunks()));
+    toml.set("module_fqns_per_model_part", torchtitan_modules(q.chunks(), "output"));
   }
 }
 
@@ -189,7 +139,7 @@ std::vector<std::string> notes_for_torchtitan(const Question& q) {
   std::vector<std::string> all;
   const models::ModelSpec& m = q.model();
   // Its width of the feed-forward is 8/3 of the model's, times a factor, rounded up to a multiple.
-  if (flavor(m).empty())
+  if (flavor_of(q).empty())
     all.push_back(fmt::format(
         "[model] flavor: add llama3_args[\"of_your_own\"] = TransformerModelArgs(dim={}, "
         "n_layers={}, n_heads={}, n_kv_heads={}, vocab_size={}, multiple_of={}, "
@@ -225,7 +175,8 @@ core::Result<Written> torchtitan(Question& q) {
   Toml toml;
   toml.comment(q.title());
   const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
-  toml.comment("For torchtitan 0.2, in a checkout of it. Release 0.3 reads no TOML.");
+  toml.comment(
+      "For torchtitan 0.2, in a checkout of it. Later ones read no TOML: --for torchtitan_python.");
   if (q.plan.nodes <= 1)
     toml.comment(fmt::format("CONFIG_FILE=this.toml NGPU={} ./run_train.sh", per_node));
   else

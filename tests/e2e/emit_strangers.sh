@@ -15,6 +15,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
   --out sharded.json --quiet >/dev/null
 "$planner" --model gpt2-774m --gpus 8 --pin tensor=2 --pin pipeline=2 --pin schedule=1f1b \
   --pin sharding=zero1 --pin checkpoint=none --out stages.json --quiet >/dev/null
+"$planner" --model llama3-8b --gpus 8 --framework fsdp2 --pin sharding=zero3 --pin tensor=1 --pin pipeline=1 \
+  --out python.json --quiet >/dev/null
 mkdir stub
 printf '#!/bin/sh\nexit 0\n' >stub/torchrun
 cp stub/torchrun stub/scontrol
@@ -23,7 +25,7 @@ printf '#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nSLURM_NODEID=0 exec 
 chmod +x stub/*
 export SLURM_JOB_NODELIST=one SLURM_JOB_ID=1
 PATH="$work/stub:$PATH" python3 - "$planner" <<'PYTHON' || fail 'a text of a plan became code'
-import json, os, subprocess, sys
+import ast, json, os, subprocess, sys
 planner, failures, tried, written = sys.argv[1], [], set(), 0
 # The first is refused for any of its characters; the second holds nothing but what can be seen.
 attacks = ["x\ntouch PWNED #\"\n[evil]\nx = 1\u001b]0;PWNED\u0007\u009b2J\u202e",
@@ -43,6 +45,7 @@ except ImportError:
     yaml = None
 for plan_file, framework, launcher in (
         ("stages.json", "megatron", ""), ("sharded.json", "torchtitan", ""),
+        ("python.json", "torchtitan_python", ""),
         ("sharded.json", "deepspeed", ""), ("stages.json", "slurm", ""), ("stages.json", "kubernetes", ""),
         ("stages.json", "megatron", "torchrun"), ("sharded.json", "torchtitan", "slurm"),
         ("sharded.json", "deepspeed", "jobset"), ("stages.json", "megatron", "skypilot"),
@@ -93,6 +96,12 @@ for plan_file, framework, launcher in (
                 failures.append(f"{where}: more than a comment")
             if framework == "torchtitan" and not launcher and any(l.startswith(("[evil", "x =")) for l in out.split("\n")):
                 failures.append(f"{where}: a section of its own")
+            if framework == "torchtitan_python":
+                names = {node.func.id for node in ast.walk(ast.parse(out))
+                         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+                if not names <= {"CompileConfig", "model_registry", "ParallelismConfig", "TrainingConfig",
+                                 "ConcatThenSplitPackingConfig", "decoder_vocab_size", "default_adamw"}:
+                    failures.append(f"{where}: calls {names}")
             if framework == "kubernetes" and any(
                     not l.startswith("#") and ("PWNED" in l or "evil" in l) for l in out.split("\n")):
                 failures.append(f"{where}: more than a comment")

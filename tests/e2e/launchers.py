@@ -1,5 +1,6 @@
 """Runs what `planner emit --launcher` writes, with stand-ins for what it starts, and compares what they
 were given with the plan. usage: launchers.py PLANNER, in an empty folder."""
+import ast
 import itertools
 import json
 import os
@@ -27,6 +28,11 @@ names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "OMP_
 read = [open(word).read() for before, word in zip(sys.argv, sys.argv[1:])
         if before in ("--job.config_file", "--deepspeed_config", "--config-file", "axolotl.cli.train",
                       "llamafactory.launcher")]
+if "--module" in sys.argv:
+    module = sys.argv[sys.argv.index("--module") + 1] + ".py"
+    folders = [folder for folder in os.environ["PYTHONPATH"].split(":") if folder]
+    read = [open(os.path.join(folder, module)).read() for folder in folders
+            if os.path.exists(os.path.join(folder, module))]
 with open(os.environ["TOLD"], "a") as told:
     told.write(json.dumps({"args": sys.argv[1:], "cwd": os.getcwd(), "read": read,
                            "env": {n: os.environ[n] for n in names if n in os.environ}}) + "\\n")
@@ -194,6 +200,8 @@ def check(framework, launcher, plan_file):
         else:
             assert one["read"] == [alone], (one["read"], alone)
             assert COMMANDS[framework] in one["args"], one
+        if framework == "torchtitan_python":
+            ast.parse(alone)
     left = {"deepspeed": ["TRAIN_SCRIPT"], "axolotl": ["MODEL", "DATASET", "FORMAT"],
             "llama_factory": ["MODEL", "DATASET", "FORMAT"]}.get(framework, [])
     for name in left:
@@ -206,16 +214,19 @@ def plan(file, *words):
                    stdout=subprocess.DEVNULL)
 
 
-COMMANDS = {"torchtitan": "torchtitan.train", "deepspeed": "mine.py", "axolotl": "axolotl.cli.train",
+COMMANDS = {"torchtitan": "torchtitan.train", "torchtitan_python": "torchtitan.train",
+             "deepspeed": "mine.py", "axolotl": "axolotl.cli.train",
             "llama_factory": "llamafactory.launcher", "nanotron": "run_train.py"}
 PLANS = {"megatron": ("gpt2-774m", "megatron_core"), "torchtitan": ("llama3-8b", "fsdp2"),
+         "torchtitan_python": ("llama3-8b", "fsdp2"),
          "deepspeed": ("llama3-8b", "deepspeed"), "axolotl": ("llama3-8b", "trainer"),
          "llama_factory": ("llama3-8b", "trainer"), "nanotron": ("llama3-8b", "nanotron")}
 for framework, (model, modelled) in PLANS.items():
     for gpus in ("4", "16"):
         file = f"{framework}{gpus}.json"
         plan(file, "--model", model, "--gpus", gpus, "--framework", modelled, "--pin", "tensor=1",
-             *(["--lora-rank", "8"] if modelled == "trainer" else []))
+             *(["--lora-rank", "8"] if modelled == "trainer" else []),
+             *(["--pin", "checkpoint=every_k(1)"] if framework == "torchtitan_python" else []))
         for launcher in LAUNCHERS:
             if launcher in SCRIPTS or yaml:
                 check(framework, launcher, file)

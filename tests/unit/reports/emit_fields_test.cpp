@@ -36,6 +36,7 @@ constexpr Left kLeft[] = {
     {"", "tp_overlap", "of tensor ranks"},
     {"", "sequence_parallel", "of tensor ranks"},
     {"", "mesh_order", "of one kind of ranks"},
+    {"torchtitan_python", "bucket_bytes", "of DDP, likewise"},
     {"torchtitan", "bucket_bytes", "of DDP; fully_shard gathers and scatters layer by layer"},
 };
 
@@ -67,18 +68,20 @@ void accepted(Plan& plan, Strategy& s, std::string_view framework) {
   s.data = s.shard_group = 8;
   const bool optimizer_alone =
       framework == "megatron" || framework == "llmc" || framework == "nanotron";
-  s.sharding = optimizer_alone             ? Sharding::zero1
-               : framework == "torchtitan" ? Sharding::zero3
-                                           : Sharding::zero2;
+  s.sharding = optimizer_alone                       ? Sharding::zero1
+               : framework.starts_with("torchtitan") ? Sharding::zero3
+                                                     : Sharding::zero2;
   plan.job.attention = "flash2";
   if (framework == "nanotron") plan.job.recipe = "megatron";
+  if (framework == "torchtitan_python") plan.job.recipe = "fsdp2";
   if (framework != "accelerate") return;
   plan.job.recipe = "fsdp2";
   plan.job.reduce_dtype = core::DType::bf16;
 }
 
-constexpr const char* kTrain[] = {"megatron", "torchtitan", "deepspeed", "axolotl",
-                                  "llama_factory", "llmc", "nanotron", "accelerate"};
+constexpr const char* kTrain[] = {"megatron",  "torchtitan", "torchtitan_python",
+                                  "deepspeed", "axolotl",    "llama_factory",
+                                  "llmc",      "nanotron",   "accelerate"};
 const char* model_of(std::string_view framework) {
   return framework == "llmc" ? "gpt2-124m" : "llama3-8b";
 }
@@ -121,7 +124,11 @@ TEST_CASE("no field of a job is lost on the way to a framework") {
       {"framework", [](Job& j) { j.framework = "native"; }},
       {"compile", [](Job& j) { j.compile = true; }},
       {"mtp_layers", [](Job& j) { j.mtp_layers = 1; }},
-      {"reduce_dtype", [](Job& j) { j.reduce_dtype = core::DType::f32; }},
+      {"reduce_dtype",
+       [](Job& j) {
+         const bool in_f32 = j.recipe == "fsdp2" && !j.reduce_dtype;
+         j.reduce_dtype = in_f32 ? core::DType::bf16 : core::DType::f32;
+       }},
       {"clip", [](Job& j) { j.clip = 0.25; }},
   };
   for (const char* framework : kTrain) {

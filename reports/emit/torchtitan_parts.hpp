@@ -1,0 +1,29 @@
+#pragma once
+// Internal to emit/: what torchtitan's releases have in common, whatever form of configuration they
+// read.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/emit/parts.hpp"
+
+namespace reports::emit {
+
+void check_for_any_torchtitan(Question& question);
+
+// Its name for one of its own sizes of llama3, "8B"; empty: a size that it does not know.
+std::string_view torchtitan_flavor(const models::ModelSpec& model);
+
+// The modules of each chunk of the chain, by torchtitan's names. head: what it calls the matrix of
+// the logits.
+std::vector<std::vector<std::string>> torchtitan_modules(const std::vector<std::int64_t>& chunks,
+                                                         std::string_view head);
+
+// Replicas of shards, and ranks that divide the weights.
+struct TorchtitanDegrees {
+  std::int64_t replicate = 1, shard = 1;
+};
+TorchtitanDegrees torchtitan_degrees(const planner::Strategy& s);
+
+}  // namespace reports::emit
