@@ -27,6 +27,15 @@ small=(--model gpt2-124m --gpus 2 --gpu h100-sxm-80g --global-batch 4 --seq 64)
   complain 'a plan beside frozen weights in gptq'
 expect 2 'expected none, int8, nf4 or two_factor, found gptq' exec gptq.json --scale-down
 
+# more layers than anybody trains: planned, or refused by how many there may be
+for layers in 5000 20000; do
+  printf '{"model_type":"llama","num_hidden_layers":%s,"hidden_size":64,"intermediate_size":128,
+    "num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":64,"vocab_size":256}' \
+    "$layers" >"layers$layers.json"
+done
+expect 0 '' --model layers5000.json --gpus 4 --gpu h100-sxm-80g --global-batch 8
+expect 1 'fewer than 16384 layers' --model layers20000.json --gpus 4 --gpu h100-sxm-80g --global-batch 8
+
 # the command line
 expect 2 'did you mean explain' explian memory.weights
 expect 2 'did you mean --objective' "${small[@]}" --objectiv time

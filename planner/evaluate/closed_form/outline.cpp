@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "models/spec.hpp"
 
 namespace planner::closed_form {
 namespace {
@@ -163,13 +164,17 @@ const Outlines::Passes& Outlines::of(const stage::ScriptQuestion& q, const stage
   const auto every = static_cast<std::uint64_t>(q.strategy.checkpoint_every);
   const auto layers = static_cast<std::uint64_t>(c.layers);
   const auto before = static_cast<std::uint64_t>(c.before);
-  PLANNER_CHECK(std::max({every, layers, before}) < 1 << 12, "too many layers for a key");
-  std::uint64_t key = static_cast<std::uint64_t>(c.kinds) << 36;
-  key |= (every << 24) | (layers << 12) | before;
+  const auto kinds = static_cast<std::uint64_t>(c.kinds);
+  PLANNER_CHECK(std::max({every, layers, before}) < 1 << 17 && kinds < 1 << 13,
+                "too many layers for a key");
+  static_assert(models::kMaxLayers + 1 < 1 << 17);
+  Key key;
+  key.shape = (kinds << 51) | (every << 34) | (layers << 17) | before;
   for (const bool flag : {c.first, c.last, q.keeps_root, m.gathers_ahead, m.reduces,
                           m.stages_buckets, m.copies})
-    key = (key << 1) | static_cast<std::uint64_t>(flag);
-  key = (key << 10) | (static_cast<std::uint64_t>(q.strategy.checkpoint) << 7) | trains;
+    key.manner = (key.manner << 1) | static_cast<std::uint64_t>(flag);
+  key.manner = (key.manner << 10) |
+               (static_cast<std::uint64_t>(q.strategy.checkpoint) << 7) | trains;
   const auto [at, fresh] = known_.try_emplace(key);
   if (!fresh) return at->second;
   describe(q, c, script_);

@@ -116,7 +116,18 @@ class Outlines {
  private:
   const Outline* kept(const stage::Pass& pass, UnitSet trains, const Manner& manner);
 
-  std::unordered_map<std::uint64_t, Passes> known_;
+  // All that passes depend on, by bits.
+  struct Key {
+    std::uint64_t shape = 0, manner = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct HashOfKey {
+    std::size_t operator()(const Key& key) const {
+      return (key.shape * 0x9e3779b97f4a7c15ULL) ^ key.manner;
+    }
+  };
+
+  std::unordered_map<Key, Passes, HashOfKey> known_;
   std::unordered_multimap<std::uint64_t, Outline> kept_;  // by a hash
   stage::ChunkScript script_, apart_;  // for a moment; of several kinds
   Outline outline_;                    // for a moment
