@@ -7,7 +7,6 @@
 #include "cli/verbs.hpp"
 #include "core/code.hpp"
 #include "core/parse_units.hpp"
-#include "core/untrusted.hpp"
 #include "hw_profiles/load.hpp"
 
 namespace cli {

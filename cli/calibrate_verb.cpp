@@ -5,7 +5,6 @@
 #include "cli/verbs.hpp"
 #include "core/code.hpp"
 #include "core/file.hpp"
-#include "core/untrusted.hpp"
 #include "hw_profiles/load.hpp"
 #include "reports/fit/site_links.hpp"
 #include "reports/validate/calibrate.hpp"

@@ -16,7 +16,6 @@
 #include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/parse_units.hpp"
-#include "core/untrusted.hpp"
 #include "exec/record/run_record.hpp"
 #include "reports/run_text.hpp"
 

@@ -8,7 +8,6 @@
 #include "cli/verbs.hpp"
 #include "core/code.hpp"
 #include "core/json.hpp"
-#include "core/untrusted.hpp"
 #include "reports/explanation.hpp"
 #include "reports/facts.hpp"
 #include "reports/glossary.hpp"

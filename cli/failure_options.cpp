@@ -9,7 +9,6 @@
 #include "cli/number_list.hpp"
 #include "cli/output.hpp"
 #include "core/parse_units.hpp"
-#include "core/untrusted.hpp"
 
 namespace cli {
 namespace {

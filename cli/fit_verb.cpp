@@ -8,7 +8,6 @@
 #include "core/code.hpp"
 #include "core/csv.hpp"
 #include "core/file.hpp"
-#include "core/untrusted.hpp"
 #include "reports/fit/fit.hpp"
 #include "reports/fit/left_out_accuracy.hpp"
 #include "reports/fit/write_back.hpp"

@@ -7,7 +7,6 @@
 #include "core/code.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
-#include "core/untrusted.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/names.hpp"

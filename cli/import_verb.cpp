@@ -10,7 +10,6 @@
 #include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
-#include "core/untrusted.hpp"
 #include "models/spec_file.hpp"
 #include "reports/imports/imports.hpp"
 #include "reports/plan_text.hpp"

@@ -15,7 +15,6 @@
 #include "cli/variation_options.hpp"
 #include "core/check.hpp"
 #include "core/code.hpp"
-#include "core/untrusted.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/mixed.hpp"

@@ -13,7 +13,6 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/parse_units.hpp"
-#include "core/untrusted.hpp"
 #include "reports/front.hpp"
 #include "sim/program/collective.hpp"
 

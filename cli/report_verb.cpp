@@ -9,7 +9,6 @@
 #include "core/code.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
-#include "core/untrusted.hpp"
 #include "reports/html/build_page.hpp"
 
 namespace cli {

@@ -7,7 +7,6 @@
 #include "cli/verbs.hpp"
 #include "core/code.hpp"
 #include "core/file.hpp"
-#include "core/untrusted.hpp"
 #include "reports/fit/scatter.hpp"
 #include "reports/fit/validation_page.hpp"
 #include "reports/validate/collectives.hpp"

@@ -233,10 +233,10 @@ PieceFile::~PieceFile() = default;
 Result<PieceFile> PieceFile::open(const std::string& path, std::size_t max_in_memory) {
   auto source = std::make_unique<Source>();
   source->path = path;
-  const auto keep = [&](const Result<std::string>& text) -> Result<PieceFile> {
+  const auto keep = [&](Result<std::string> text) -> Result<PieceFile> {
     if (!text.ok()) return text.problems();
-    source->text = *text;
-    source->size = text->size();
+    source->text = std::move(*text);
+    source->size = source->text.size();
     return PieceFile(std::move(source));
   };
   if (file_of_call(path) != nullptr) return keep(read_file(path, max_in_memory));

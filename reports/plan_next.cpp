@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "core/code.hpp"
-#include "core/untrusted.hpp"
 #include "reports/emit/emit.hpp"
 #include "reports/next_steps.hpp"
 

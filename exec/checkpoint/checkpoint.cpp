@@ -95,42 +95,42 @@ CheckpointFolder::~CheckpointFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-core::Status CheckpointFolder::check_step(std::int64_t steps, int first_rank, int last_rank) {
+CheckpointFolder::Checked CheckpointFolder::check_step(std::int64_t steps, int first_rank,
+                                                       int last_rank) {
   const std::string folder = step_path(path_, steps);
   const std::string file = manifest_path(folder);
   const auto manifest = read_manifest(file, steps);
-  if (!manifest.ok()) return manifest.problems();
-  const core::Problems others = differences(*manifest, file, trained_on_, files_.size());
-  if (!others.empty()) return others;
+  if (!manifest.ok()) return {manifest.problems()};
+  core::Problems others = differences(*manifest, file, trained_on_, files_.size());
+  if (!others.empty()) return {std::move(others), true};
   files_ = manifest->files;
   for (int r = first_rank; r < last_rank; ++r)
-    if (core::Status whole = check_rank_file(rank_path(folder, r), whose(r, steps), file_of(r));
+    if (const core::Status whole =
+            check_rank_file(rank_path(folder, r), whose(r, steps), file_of(r));
         !whole.ok())
-      return whole;
-  return core::Done{};
+      return {whole.problems()};
+  return {};
 }
 
 core::Status CheckpointFolder::find_last(int first_rank, int last_rank) {
   const std::vector<std::int64_t> all = complete_steps(path_);
   if (all.empty()) return core::Done{};
-  core::Status whole = check_step(all.back(), first_rank, last_rank);
-  if (whole.ok()) steps_done_ = all.back();
-  return whole;
+  Checked last = check_step(all.back(), first_rank, last_rank);
+  if (!last.problems.empty()) return std::move(last.problems);
+  steps_done_ = all.back();
+  return core::Done{};
 }
 
 core::Status CheckpointFolder::find_whole(const SetAside& set_aside) {
   std::vector<std::int64_t> all = complete_steps(path_);
   const auto ranks = static_cast<int>(files_.size());
   std::vector<std::pair<std::int64_t, core::Problems>> damaged;
-  while (!all.empty()) {
-    const core::Status whole = check_step(all.back(), 0, ranks);
-    if (whole.ok()) break;
-    // Of another run it is whole, and the user's to decide about.
-    const auto manifest = read_manifest(manifest_path(step_path(path_, all.back())), all.back());
-    if (manifest.ok() && !differences(*manifest, "", trained_on_, files_.size()).empty())
-      return whole;
-    damaged.emplace_back(all.back(), whole.problems());
-    all.pop_back();
+  for (; !all.empty(); all.pop_back()) {
+    Checked step = check_step(all.back(), 0, ranks);
+    if (step.problems.empty()) break;
+    // What to do about another run's steps is for the user to decide.
+    if (step.of_another_run) return std::move(step.problems);
+    damaged.emplace_back(all.back(), std::move(step.problems));
   }
   if (all.empty() && !damaged.empty()) return damaged.front().second;
   for (const auto& [steps, damage] : damaged) {

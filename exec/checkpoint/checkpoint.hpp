@@ -59,7 +59,11 @@ class CheckpointFolder {
   // The last step that is whole, and those after it renamed.
   core::Status find_whole(const SetAside& set_aside);
   // Of a complete step and the files of these ranks; its files are then files_.
-  core::Status check_step(std::int64_t steps, int first_rank, int last_rank);
+  struct Checked {
+    core::Problems problems;           // empty: it is whole, and this run's
+    bool of_another_run = false;
+  };
+  Checked check_step(std::int64_t steps, int first_rank, int last_rank);
   RankOf whose(int rank, std::int64_t steps) const { return {rank, steps, what_}; }
 
   std::string path_;

@@ -156,13 +156,7 @@ std::vector<std::string> notes_for_torchtitan(const Question& q) {
     all.push_back(fmt::format("checkpoint=every_k: torchtitan recomputes one layer in {0}, the "
                               "plan's framework {1} all of them, in segments of {0}",
                               s.checkpoint_every, q.job().framework));
-  if (q.recipe.name != "fsdp2")
-    all.push_back(fmt::format("recipe {}: torchtitan keeps weights in f32 and computes in 16 "
-                              "bits, as recipe fsdp2 does",
-                              q.recipe.name));
-  if (q.job().framework == "native")
-    all.push_back("planned with framework native: `planner --framework fsdp2` predicts what torch "
-                  "takes");
+  note_for_any_torchtitan(q, all);
   return all;
 }
 

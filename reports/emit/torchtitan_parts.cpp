@@ -65,6 +65,16 @@ void check_for_any_torchtitan(Question& q) {
             "plan with --pin sequence_parallel=true");
 }
 
+void note_for_any_torchtitan(const Question& q, std::vector<std::string>& notes) {
+  if (q.recipe.name != "fsdp2")
+    notes.push_back(fmt::format("recipe {}: torchtitan keeps weights in f32 and computes in 16 "
+                                "bits, as recipe fsdp2 does",
+                                q.recipe.name));
+  if (q.job().framework == "native")
+    notes.emplace_back("planned with framework native: `planner --framework fsdp2` predicts what "
+                       "torch takes");
+}
+
 std::string_view torchtitan_flavor(const models::ModelSpec& m) {
   for (const Flavor& f : kFlavors)
     if (m.name == f.model && m.layers == f.layers && m.hidden == f.hidden &&

@@ -12,6 +12,9 @@ namespace reports::emit {
 
 void check_for_any_torchtitan(Question& question);
 
+// What the plan counts on that torchtitan does in its own way, whatever its release.
+void note_for_any_torchtitan(const Question& question, std::vector<std::string>& notes);
+
 // Its name for one of its own sizes of llama3, "8B"; empty: a size that it does not know.
 std::string_view torchtitan_flavor(const models::ModelSpec& model);
 

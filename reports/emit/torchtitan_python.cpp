@@ -162,15 +162,7 @@ std::vector<std::string> notes_for_torchtitan_python(const Question& q) {
     all.emplace_back(
         "compile: asynchronous tensor parallelism needs it, so the run is faster than "
         "the plan, which counts on no compiler");
-  if (q.recipe.name != "fsdp2")
-    all.push_back(
-        fmt::format("recipe {}: torchtitan keeps weights in f32 and computes in 16 bits, "
-                    "as recipe fsdp2 does",
-                    q.recipe.name));
-  if (q.job().framework == "native")
-    all.emplace_back(
-        "planned with framework native: `planner --framework fsdp2` predicts what torch "
-        "takes");
+  note_for_any_torchtitan(q, all);
   return all;
 }
 

@@ -24,7 +24,7 @@ constexpr std::size_t kWorstTimes = 25;
 constexpr double kBadMemory = 0.08;
 constexpr std::size_t kWorstClusters = 10;
 
-const Code kClaims =
+constexpr std::string_view kClaims =
     "## Beside what others claim\n\n"
     "| who | what | claim | on |\n|---|---|---|---|\n"
     "| SimuMax | time | 1.5 % | 30 rows on A100 that it profiled |\n"
@@ -256,7 +256,7 @@ std::string validation_page(const validation::Validation& v, const Fitted& fitte
   text += "## The worst times, and where the error lies\n\n" + worst(v, true);
   text += "## Memory that is more than 8 % off\n\n" + worst(v, false);
   text += wrong_verdicts(v) + collectives + constants(fitted);
-  return (text + kClaims).text();
+  return (text + Code::own(kClaims)).text();
 }
 
 }  // namespace reports::fit

@@ -15,7 +15,7 @@ using core::code;
 
 // Upper ends of all classes of shares but the last; page.css has a colour for each.
 constexpr double kClassEnds[] = {0.1, 0.25, 0.5, 0.75, 0.9};
-const Code kClassNames[] = {"below 10 %", "10 to 25 %", "25 to 50 %",
+constexpr const char* kClassNames[] = {"below 10 %", "10 to 25 %", "25 to 50 %",
                             "50 to 75 %", "75 to 90 %", "90 % and more"};
 constexpr std::size_t kMostNumbered = 12;  // cells of a row that are wide enough for a number
 constexpr int kCellHeight = 26;
@@ -61,7 +61,7 @@ Code picture_html(const NetworkPicture& picture) {
     out += code(
         "<li><svg class=\"swatch\" width=\"14\" height=\"14\" aria-hidden=\"true\">"
         "<rect class=\"h{}\" width=\"14\" height=\"14\"/></svg>{}</li>",
-        c, kClassNames[c]);
+        c, Code::own(kClassNames[c]));
   out += "</ul>\n";
   for (const PictureRow& row : picture.rows) {
     if (row.shares.empty())

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "core/untrusted.hpp"
 #include "reports/imports/facts.hpp"
 
 namespace reports::imports {

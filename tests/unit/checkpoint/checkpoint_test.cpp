@@ -196,7 +196,7 @@ TEST_CASE("damaged steps are passed over where asked, and kept under another nam
   CHECK(fs::exists(dir.path() + "/damaged-step-00000002/rank-0000"));
   CHECK(reached() == "1");
 
-  // The step that was damaged is made again; another one of its name is kept beside it.
+  // Step 2 is written again and damaged again: the second damaged folder gets a name of its own.
   {
     auto folder = CheckpointFolder::open(dir.path(), kWhat, 2, tell);
     REQUIRE(folder.ok());
