@@ -10,20 +10,42 @@ Json Json::array() { return from_items({}); }
 Json Json::array(std::initializer_list<Json> items) { return from_items(items); }
 
 Json Json::from_members(std::vector<Member> members) {
-  Json result;
-  result.value_ = std::move(members);
-  return result;
+  if (members.empty()) return {kObject, {.members = nullptr}};
+  return {kObject, {.members = new std::vector<Member>(std::move(members))}};
 }
 
 Json Json::from_items(std::vector<Json> items) {
-  Json result;
-  result.value_ = std::move(items);
-  return result;
+  if (items.empty()) return {kArray, {.items = nullptr}};
+  return {kArray, {.items = new std::vector<Json>(std::move(items))}};
+}
+
+Json::Json(const Json& from) {
+  switch (from.tag_.kind) {
+    case kString: *this = Json(from.as_string()); break;
+    case kArray: *this = from_items(from.items()); break;
+    case kObject: *this = from_members(from.members()); break;
+    default: content_ = from.content_;
+  }
+  tag_ = from.tag_;
+}
+
+void Json::release() noexcept {
+  if (tag_.kind == kString) delete content_.text;
+  if (tag_.kind == kArray) delete content_.items;
+  if (tag_.kind == kObject) delete content_.members;
+}
+
+void Json::set_place(int line, int column) {
+  constexpr std::uint32_t kMostPlace = (std::uint32_t{1} << 30) - 1;
+  PLANNER_CHECK(std::in_range<std::uint32_t>(line) && std::in_range<std::uint32_t>(column));
+  tag_.line = static_cast<std::uint32_t>(line) & kMostPlace;
+  tag_.column = static_cast<std::uint32_t>(column) & kMostPlace;
 }
 
 Json& Json::set(std::string_view key, Json value) {
   PLANNER_CHECK(is_object(), "set() on a JSON value that is no object");
-  auto& members = std::get<std::vector<Member>>(value_);
+  if (!content_.members) content_.members = new std::vector<Member>();
+  std::vector<Member>& members = *content_.members;
   const auto at = std::find_if(members.begin(), members.end(),
                                [&](const Member& m) { return m.key == key; });
   if (at != members.end())
@@ -35,45 +57,48 @@ Json& Json::set(std::string_view key, Json value) {
 
 Json& Json::push_back(Json value) {
   PLANNER_CHECK(is_array(), "push_back() on a JSON value that is no array");
-  std::get<std::vector<Json>>(value_).push_back(std::move(value));
+  if (!content_.items) content_.items = new std::vector<Json>();
+  content_.items->push_back(std::move(value));
   return *this;
 }
 
 bool Json::as_bool() const {
   PLANNER_CHECK(is_bool());
-  return std::get<bool>(value_);
+  return content_.boolean;
 }
 
 std::int64_t Json::as_int64() const {
   PLANNER_CHECK(is_int64());
-  return std::get<std::int64_t>(value_);
+  return content_.int64;
 }
 
 std::uint64_t Json::as_uint64() const {
   PLANNER_CHECK(is_uint64());
-  return std::get<std::uint64_t>(value_);
+  return content_.uint64;
 }
 
 double Json::as_double() const {
   if (is_int64()) return static_cast<double>(as_int64());
   if (is_uint64()) return static_cast<double>(as_uint64());
   PLANNER_CHECK(is_double());
-  return std::get<double>(value_);
+  return content_.number;
 }
 
 const std::string& Json::as_string() const {
   PLANNER_CHECK(is_string());
-  return std::get<std::string>(value_);
+  return *content_.text;
 }
 
 const std::vector<Json>& Json::items() const {
   PLANNER_CHECK(is_array());
-  return std::get<std::vector<Json>>(value_);
+  static const std::vector<Json> none;
+  return content_.items ? *content_.items : none;
 }
 
 const std::vector<Json::Member>& Json::members() const {
   PLANNER_CHECK(is_object());
-  return std::get<std::vector<Member>>(value_);
+  static const std::vector<Member> none;
+  return content_.members ? *content_.members : none;
 }
 
 const Json* Json::find(std::string_view key) const {
@@ -94,6 +119,17 @@ std::size_t Json::size() const {
   return is_object() ? members().size() : 0;
 }
 
-bool operator==(const Json& a, const Json& b) { return a.value_ == b.value_; }
+bool operator==(const Json& a, const Json& b) {
+  if (a.tag_.kind != b.tag_.kind) return false;
+  switch (a.tag_.kind) {
+    case Json::kNull: return true;
+    case Json::kBool: return a.as_bool() == b.as_bool();
+    case Json::kDouble: return a.as_double() == b.as_double();
+    case Json::kString: return a.as_string() == b.as_string();
+    case Json::kArray: return a.items() == b.items();
+    case Json::kObject: return a.members() == b.members();
+    default: return a.content_.uint64 == b.content_.uint64;
+  }
+}
 
 }  // namespace core

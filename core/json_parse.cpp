@@ -9,8 +9,50 @@ namespace {
 
 using nlohmann::json;
 
-// A value takes up to 24 times the memory of its text, "0,": so many of them take 250 MiB.
 constexpr std::size_t kMostValues = std::size_t{2} << 20;
+
+// What the heap takes for a block: its size and 8 bytes, in steps of 16, from 32 on (glibc).
+constexpr std::size_t heap(std::size_t bytes) {
+  return std::max<std::size_t>(32, (bytes + 8 + 15) / 16 * 16);
+}
+
+// A text's characters, where they do not fit the string itself (libstdc++: up to 15).
+std::size_t heap_of(const std::string& text) {
+  return text.size() < 16 ? 0 : heap(text.size() + 1);
+}
+
+// The number of values in each container of a text, in the order in which they open: what lets a
+// container take its memory once. A count may be too high where the text is no JSON.
+std::vector<std::uint32_t> container_sizes(std::string_view text) {
+  std::vector<std::uint32_t> sizes;
+  std::vector<std::size_t> open;
+  bool quoted = false;
+  bool empty = false;  // nothing but blanks since the innermost container opened
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+      continue;
+    }
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') continue;
+    if (c == ']' || c == '}') {
+      if (!open.empty() && !empty) ++sizes[open.back()];
+      if (!open.empty()) open.pop_back();
+      empty = false;
+      continue;
+    }
+    if (c == ',' && !open.empty()) ++sizes[open.back()];
+    empty = c == '[' || c == '{';
+    if (empty) {
+      if (open.size() == kMaxJsonDepth || sizes.size() == kMostValues) break;
+      open.push_back(sizes.size());
+      sizes.push_back(0);
+    }
+    quoted = c == '"';
+  }
+  return sizes;
+}
 
 struct Place {
   int line = 1;
@@ -72,7 +114,12 @@ struct CountingIterator {
 class Builder : public nlohmann::json_sax<json> {
  public:
   Builder(std::string_view text, std::string_view source)
-      : text_(text), source_(source), places_(text), reached_(text.data()) {
+      : text_(text),
+        source_(source),
+        places_(text),
+        reached_(text.data()),
+        sizes_(container_sizes(text)),
+        most_memory_(std::max(kMostSmallJsonMemory, kMostJsonMemory * text.size())) {
     if (text_.substr(0, 3) == "\xEF\xBB\xBF") token_ = 3;  // the byte order mark is no value
   }
 
@@ -86,13 +133,23 @@ class Builder : public nlohmann::json_sax<json> {
   bool number_integer(std::int64_t value) override { return add(Json(value)); }
   bool number_unsigned(std::uint64_t value) override { return add(Json(value)); }
   bool number_float(double value, const std::string&) override { return add(Json(value)); }
-  bool string(std::string& value) override { return add(Json(std::move(value))); }
+  bool string(std::string& value) override {
+    memory_ += heap(sizeof(std::string)) + heap_of(value);
+    return add(Json(std::move(value)));
+  }
   bool binary(json::binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(); }
-  bool start_array(std::size_t) override { return open(); }
+  bool start_object(std::size_t) override {
+    // end_object() sorts a pointer to each member.
+    return open(sizeof(Json::Member) + sizeof(Json::Member*),
+                [](Frame& frame, std::size_t n) { frame.members.reserve(n); });
+  }
+  bool start_array(std::size_t) override {
+    return open(sizeof(Json), [](Frame& frame, std::size_t n) { frame.items.reserve(n); });
+  }
   bool end_array() override { return close(Json::from_items(std::move(frames_.back().items))); }
 
   bool key(std::string& name) override {
+    memory_ += heap_of(name);
     frames_.back().key = std::move(name);
     frames_.back().keyed = true;
     token_ = reached();
@@ -102,6 +159,7 @@ class Builder : public nlohmann::json_sax<json> {
   bool end_object() override {
     std::vector<Json::Member>& members = frames_.back().members;
     std::vector<const Json::Member*> sorted;
+    sorted.reserve(members.size());
     for (const Json::Member& m : members) sorted.push_back(&m);
     std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
       return a->key != b->key ? a->key < b->key : a < b;
@@ -140,9 +198,8 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool add(Json value) {
     const Place place = place_of_value();
-    if (++values_ > kMostValues)
-      return fail(place, "at most " + std::to_string(kMostValues) + " values", "more",
-                  "divide the file");
+    if (++values_ > kMostValues) return too_many(place);
+    if (memory_ > most_memory_) return too_much(place);
     value.set_place(place.line, place.column);
     token_ = reached();
     attach(std::move(value));
@@ -161,15 +218,32 @@ class Builder : public nlohmann::json_sax<json> {
       frame.items.push_back(std::move(value));
   }
 
-  bool open() {
+  template <class Reserve>
+  bool open(std::size_t each, Reserve reserve) {
     const Place place = place_of_value();
-    ++values_;
+    if (++values_ > kMostValues) return too_many(place);
     if (frames_.size() == kMaxJsonDepth)
       return fail(place, "at most " + std::to_string(kMaxJsonDepth) + " levels of nesting", "more",
                   "");
-    frames_.emplace_back().place = place;
+    const std::size_t size = opened_ < sizes_.size() ? sizes_[opened_] : 0;
+    ++opened_;
+    if (size > 0) memory_ += heap(sizeof(std::vector<Json>)) + heap(size * each);
+    if (memory_ > most_memory_) return too_much(place);
+    Frame& frame = frames_.emplace_back();
+    frame.place = place;
+    reserve(frame, size);
     token_ = reached();
     return true;
+  }
+
+  bool too_many(Place place) {
+    return fail(place, "at most " + std::to_string(kMostValues) + " values", "more",
+                "divide the file");
+  }
+
+  bool too_much(Place place) {
+    return fail(place, "values that take at most " + std::to_string(most_memory_ >> 20) + " MiB",
+                "more: the text holds too many small values", "divide the file");
   }
 
   bool close(Json done) {
@@ -194,6 +268,10 @@ class Builder : public nlohmann::json_sax<json> {
   const char* reached_;
   std::size_t token_ = 0;  // where the next token can begin
   std::size_t values_ = 0;
+  std::vector<std::uint32_t> sizes_;  // of the containers, in the order in which they open
+  std::size_t opened_ = 0;
+  std::size_t memory_ = 0;  // of all values, bytes
+  std::size_t most_memory_;
   std::vector<Frame> frames_;
   Json root_;
   Problem problem_;

@@ -106,6 +106,43 @@ TEST_CASE("JSON of more values than memory is for is refused at the first of the
         "f:1:4194304: expected at most 2097152 values, found more; divide the file");
 }
 
+TEST_CASE("JSON of small values is refused before it takes more than 8 times its text") {
+  const auto many = [](std::string_view value, std::size_t count) {
+    std::string text = "[" + std::string(value);
+    for (std::size_t i = 1; i < count; ++i) text += "," + std::string(value);
+    return text + "]";
+  };
+  // 16 bytes and a block of 48 for the string: 64 MiB where 56 are allowed.
+  CHECK(json_refusal(many("\"\"", std::size_t{1} << 20)) ==
+        "f:1:2621438: expected values that take at most 56 MiB, found more: the text holds too "
+        "many small values; divide the file");
+  CHECK(parse_json(many("\"\"", std::size_t{700'000}), "f").ok());
+  CHECK(json_refusal(many("[[]]", std::size_t{1} << 20)).find("at most 56 MiB") !=
+        std::string::npos);
+  // Commas that open no value reserve no memory for them.
+  CHECK(!parse_json("[" + std::string(kMaxJsonBytes - 1, ','), "f").ok());
+}
+
+TEST_CASE("JSON values are copied whole, moved out of themselves, and compared by content") {
+  const char* text = "{\"a\": [1, [true, \"x\"], {}, [], 1.5, 18446744073709551615]}";
+  Json json = parse_json(text, "f").value();
+  Json copy = json;
+  CHECK(copy == json);
+  CHECK(copy.at("a").line() == 1);
+  CHECK(copy.at("a").column() == 7);
+  copy.set("a", 2);
+  CHECK(copy != json);
+  json = Json(json.at("a").items()[1]);  // a part of itself
+  CHECK(dump(json, 0) == "[true,\"x\"]");
+  json = json.items()[1];
+  CHECK(json.as_string() == "x");
+  Json& self = json;
+  json = self;
+  CHECK(json.as_string() == "x");
+  CHECK(Json(1) != Json(1.0));
+  CHECK(Json::array() != Json::object());
+}
+
 TEST_CASE("JSON made in memory keeps the order of its keys and replaces in place") {
   Json json = Json::object({{"z", 1}, {"a", true}});
   json.set("m", std::optional<double>()).set("z", "last").set("list", Json::array({1, 2.5}));
