@@ -24,10 +24,17 @@ class Only {
 
 }  // namespace no_threads
 
+// A sanitizer's own pthread_create, where one is linked in: it must hear of every thread.
+extern "C" int __interceptor_pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*),
+                                            void*) __attribute__((weak));
+
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*body)(void*), void* argument) noexcept {
   using Create = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  static Create* const create = reinterpret_cast<Create*>(::dlsym(RTLD_NEXT, "pthread_create"));
+  static Create* const create =
+      __interceptor_pthread_create != nullptr
+          ? &__interceptor_pthread_create
+          : reinterpret_cast<Create*>(::dlsym(RTLD_NEXT, "pthread_create"));
   if (no_threads::left.fetch_sub(1) <= 0) return EAGAIN;
   return create(thread, attributes, body, argument);
 }

@@ -10,7 +10,17 @@
 
 #include "core/check.hpp"
 
+// GCC says so by a macro, Clang by a feature.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define PLANNER_TSAN
+#endif
+#endif
 #if defined(__SANITIZE_THREAD__)
+#define PLANNER_TSAN
+#endif
+
+#if defined(PLANNER_TSAN)
 extern "C" {
 void* __tsan_get_current_fiber();
 void* __tsan_create_fiber(unsigned flags);
@@ -93,12 +103,12 @@ class Fiber {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     PLANNER_CHECK(memory != MAP_FAILED, "no memory for the stack of an emulated thread");
     stack_ = static_cast<std::byte*>(memory);
-#if defined(__SANITIZE_THREAD__)
+#if defined(PLANNER_TSAN)
     tsan_ = __tsan_create_fiber(0);
 #endif
   }
   std::byte* stack_ = nullptr;         // kept for the next block, until the process ends
-#if defined(__SANITIZE_THREAD__)
+#if defined(PLANNER_TSAN)
   void* tsan_ = nullptr;
 #endif
 #if defined(__x86_64__)
@@ -123,7 +133,7 @@ struct Machine {
     unsigned round = 0;
   };
   std::array<Slots, kMostThreads / kWarp> slots;
-#if defined(__SANITIZE_THREAD__)
+#if defined(PLANNER_TSAN)
   void* tsan_home = nullptr;
 #endif
 #if defined(__x86_64__)
@@ -142,7 +152,7 @@ void Fiber::resume() {
   m.current = this;
   emulate::running = &state;
   at = At::running;
-#if defined(__SANITIZE_THREAD__)
+#if defined(PLANNER_TSAN)
   m.tsan_home = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(tsan_, 0);
 #endif
@@ -156,7 +166,7 @@ void Fiber::resume() {
 void Fiber::leave(At why) {
   Machine& m = machine();
   at = why;
-#if defined(__SANITIZE_THREAD__)
+#if defined(PLANNER_TSAN)
   __tsan_switch_to_fiber(m.tsan_home, 0);
 #endif
 #if defined(__x86_64__)
