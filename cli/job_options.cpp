@@ -59,6 +59,17 @@ double clip_of(const PlanOptions& options, core::Problems& problems) {
   return 0;
 }
 
+double loss_scale_of(const PlanOptions& options, core::Problems& problems) {
+  if (!options.loss_scale) return planner::Job{}.loss_scale;
+  const auto value = planner::loss_scale_from_text(*options.loss_scale);
+  if (!value)
+    problems.push_back({"--loss-scale",
+                        fmt::format("dynamic, none or a number from 1 to {:.0f}",
+                                    planner::kMostLossScale),
+                        fmt::format("\"{}\"", *options.loss_scale), "leave it out for dynamic"});
+  return value.value_or(planner::Job{}.loss_scale);
+}
+
 // What a model has none of cannot be kept or sent in fewer bits.
 std::string what_lacks(std::string_view tensor, const models::ModelSpec& model) {
   const bool experts = models::has_experts(model);
@@ -122,6 +133,7 @@ planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model
   choose(options.recipe, "--recipe", {recipes.begin(), recipes.end()}, job.recipe, problems);
   job.expert_imbalance = imbalance(options, model, problems);
   job.clip = clip_of(options, problems);
+  job.loss_scale = loss_scale_of(options, problems);
   if (options.framework) job.framework = *options.framework;
   core::DType reduce{};
   choose(options.reduce_dtype, "--reduce-dtype", core::dtype_from_name,

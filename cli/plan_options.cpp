@@ -159,6 +159,9 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
                "rows of the busiest expert rank, by those of an equal share (1)");
   options.text("--clip", p.clip, "NORM",
                "scale gradients down to this norm of all of them (0: no limit)");
+  options.text("--loss-scale", p.loss_scale, "X",
+               "of fp16: dynamic, none or a number that the loss's gradient is multiplied by "
+               "(dynamic)");
   options.text("--mtp", p.mtp, "N",
                "modules for multi-token prediction to train (the model's, where --framework can)");
   options.text("--reduce-dtype", p.reduce_dtype, "TYPE", "number type in which gradients are sent");

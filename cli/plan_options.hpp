@@ -18,7 +18,8 @@ struct PlanOptions {
   std::optional<std::string> gpus, gpu, node, gpus_per_node, internode_gbps, site;
   std::optional<std::string> seq, global_batch, mode, recipe, precision, fp8_scaling,
       fp8_tensors, optimizer, lora_rank,
-      lora_targets, quantization, attention, framework, reduce_dtype, expert_imbalance, mtp, clip;
+      lora_targets, quantization, attention, framework, reduce_dtype, expert_imbalance, mtp, clip,
+      loss_scale;
   std::optional<std::string> objective, tokens, top, candidate, threads, max_risk, simpler_within,
       host_memory, host_bandwidth, robust;
   std::vector<std::string> pins, forbids, prices;

@@ -43,6 +43,21 @@ std::string training_text(const RunRecord& r, TextStyle style) {
                  2, 4, style);
 }
 
+// A dynamic scale comes down by the first steps that it leaves out.
+std::string loss_scale_text(const RunRecord& r, TextStyle style) {
+  if (!r.loss_scale) return "";
+  const std::int64_t skipped = r.loss_scale->skipped_steps;
+  std::string text = fmt::format("loss scale {:.9g} at the end", r.loss_scale->last);
+  if (skipped == 0)
+    text += ", and every step updated the weights";
+  else
+    text += fmt::format("; {} of {} steps updated nothing, because gradients overflowed in fp16",
+                        core::count_text(skipped), core::count_text(r.steps));
+  if (skipped > 0 && skipped == r.steps)
+    text += ". Nothing was trained: more --steps let the scale come down";
+  return wrapped(text, 2, 4, style);
+}
+
 std::string staleness_text(const RunRecord& r, TextStyle style) {
   if (!r.staleness) return "";
   return wrapped(fmt::format("{} asynchronous pushes, with weights {:.2f} updates of others old on "
@@ -105,7 +120,8 @@ std::string run_text(const RunRecord& r, TextStyle style) {
     text += wrapped("planned for " + other->planned_for + ": times are not comparable", 2, 4,
                     style);
   if (r.emulated_links) text += "  links are emulated\n";
-  text += data_text(r, style) + loss_text(r, style) + training_text(r, style);
+  text += data_text(r, style) + loss_text(r, style) + training_text(r, style) +
+          loss_scale_text(r, style);
   text += wrapped(fmt::format("step {} median (p10 {}, p90 {})", known(r.time.step_median),
                               known(r.time.step_p10), known(r.time.step_p90)),
                   2, 4, style);

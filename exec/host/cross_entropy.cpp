@@ -83,19 +83,21 @@ void softmax_sum(View sums, View logits, View max, View targets, const LogitShap
 }
 
 void cross_entropy(double* loss, View logits, View max, View sums, View targets,
-                   const LogitShape& s, double scale) {
+                   const LogitShape& s, const LossFactor& by) {
+  const double of_gradient = by.more != nullptr ? by.scale * *by.more : by.scale;
   with_compute_type(logits.type, [&]<class T>() {
     for (std::int64_t r = 0; r < s.rows; ++r) {
       const T top = get<T>(max, r), sum = get<T>(sums, r);
       const auto logit = static_cast<double>(get<T>(sums, s.rows + r));
-      *loss += scale * (static_cast<double>(top) + std::log(static_cast<double>(sum)) - logit);
+      *loss += by.scale * (static_cast<double>(top) + std::log(static_cast<double>(sum)) - logit);
       gradient_row(logits.at(r * s.ld), s, target_column(targets, r, s), top, sum,
-                   static_cast<T>(scale));
+                   static_cast<T>(of_gradient));
     }
   });
 }
 
-void squared_error(double* loss, View y, View target, std::int64_t n, double scale) {
+void squared_error(double* loss, View y, View target, std::int64_t n, const LossFactor& by) {
+  const double of_gradient = by.more != nullptr ? by.scale * *by.more : by.scale;
   with_compute_type(y.type, [&]<class T>() {
     for_chunks(n, [&](std::int64_t c, std::int64_t m) {
       T a_buffer[kChunk], b_buffer[kChunk];
@@ -103,10 +105,10 @@ void squared_error(double* loss, View y, View target, std::int64_t n, double sca
       const T* const b = read(target.at(c), m, b_buffer);
       for (std::int64_t i = 0; i < m; ++i) {
         const auto d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-        *loss += 0.5 * scale * d * d;
+        *loss += 0.5 * by.scale * d * d;
       }
     });
-    const T factor = static_cast<T>(scale);
+    const T factor = static_cast<T>(of_gradient);
     elementwise<T>(n, y, [=](T a, T b) { return factor * (a - b); }, y, target);
   });
 }

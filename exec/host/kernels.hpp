@@ -259,11 +259,18 @@ struct LogitShape {
 void softmax_max(View max, View logits, const LogitShape& s);
 // sums[0:rows) = sum of exp(logit - max), sums[rows:2 rows) = target logit or 0 of another shard.
 void softmax_sum(View sums, View logits, View max, View targets, const LogitShape& s);
+// What a loss and its gradient are multiplied by. more: of the gradient beyond it, a loss scale.
+struct LossFactor {
+  LossFactor(double scale_, const double* more_ = nullptr)  // NOLINT: a number is a factor
+      : scale(scale_), more(more_) {}
+  double scale;
+  const double* more;                  // null: nothing
+};
 // *loss += sum over rows of scale (max + log sum - target logit); logits become their own gradient,
-// scale (softmax - onehot), 0 in padding. targets are i32.
+// scale more (softmax - onehot), 0 in padding. targets are i32.
 void cross_entropy(double* loss, View logits, View max, View sums, View targets,
-                   const LogitShape& s, double scale);
-// *loss += scale/2 |y - target|^2; y becomes scale (y - target).
-void squared_error(double* loss, View y, View target, std::int64_t n, double scale);
+                   const LogitShape& s, const LossFactor& by);
+// *loss += scale/2 |y - target|^2; y becomes scale more (y - target).
+void squared_error(double* loss, View y, View target, std::int64_t n, const LossFactor& by);
 
 }  // namespace exec::host

@@ -17,7 +17,7 @@ namespace {
 // Hyperparameters in the arithmetic's type, bias corrections worked out in double.
 template <class T>
 struct Factors {
-  Factors(const Hyper& h, std::int64_t step)
+  Factors(const Hyper& h, double by1, double by2)  // what corrects the moments
       : lr(static_cast<T>(h.learning_rate)),
         beta1(static_cast<T>(h.beta1)),
         beta2(static_cast<T>(h.beta2)),
@@ -25,8 +25,8 @@ struct Factors {
         rest2(static_cast<T>(1.0 - h.beta2)),
         epsilon(static_cast<T>(h.epsilon)),
         decay(static_cast<T>(h.weight_decay)),
-        correction1(static_cast<T>(1.0 - std::pow(h.beta1, static_cast<double>(step)))),
-        correction2(static_cast<T>(1.0 - std::pow(h.beta2, static_cast<double>(step)))) {}
+        correction1(static_cast<T>(by1)),
+        correction2(static_cast<T>(by2)) {}
   T lr, beta1, beta2, rest1, rest2, epsilon, decay, correction1, correction2;
 };
 
@@ -34,6 +34,7 @@ struct Factors {
 template <class T>
 struct Rules {
   Factors<T> f;
+  bool scales = false;
   T scale = 1;                         // of gradients
 
   T sgd(T w, T g) const { return w - f.lr * g; }
@@ -151,7 +152,7 @@ void update_chunk(OptimizerKind kind, const Rules<T>& rule, const Parameters& p,
   const View master = p.master ? p.master : p.weight;
   load(master.at(first), n, c.w);
   load(p.gradient.at(first), n, c.g);
-  if (p.squares != nullptr) {
+  if (rule.scales) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) c.g[i] *= rule.scale;
   }
@@ -184,6 +185,11 @@ void check_slots(OptimizerKind kind, std::span<const View> slots, core::DType ar
 
 }  // namespace
 
+LossScaleRule loss_scale_rule(const planner::LossScale& scale, double clip, const Hyper& hyper) {
+  return {static_cast<double>(scale.interval), planner::kMostLossScale, clip, hyper.beta1,
+          hyper.beta2};
+}
+
 double clip_scale(double squares, double clip) {
   constexpr double kEpsilon = 1e-6;
   return std::min(1.0, clip / (std::sqrt(squares) + kEpsilon));
@@ -196,12 +202,22 @@ double sum_of_squares(View x, std::int64_t n) {
 void update(OptimizerKind kind, const Hyper& hyper, std::int64_t step, const Parameters& p,
             std::span<const View> slots) {
   PLANNER_CHECK(step >= 1, "steps count from 1");
+  if (p.loss_scale != nullptr && p.loss_scale->factor == 0) return;
   const core::DType arithmetic = p.master ? p.master.type : p.weight.type;
   check_slots(kind, slots, arithmetic);
   const std::int64_t stride = kind == OptimizerKind::adam8bit ? kQuantBlock : kChunk;
+  const LossScaleState* const scaled = p.loss_scale;
+  const bool scales = scaled != nullptr || p.squares != nullptr;
+  const double scale = scaled != nullptr      ? scaled->factor
+                       : p.squares != nullptr ? clip_scale(*p.squares, p.clip)
+                                              : 1.0;
+  const auto corrected = [&](double beta) {
+    return 1.0 - std::pow(beta, static_cast<double>(step));
+  };
+  const double by1 = scaled != nullptr ? scaled->correction1 : corrected(hyper.beta1);
+  const double by2 = scaled != nullptr ? scaled->correction2 : corrected(hyper.beta2);
   with_compute_type(arithmetic, [&]<class T>() {
-    const double scale = p.squares != nullptr ? clip_scale(*p.squares, p.clip) : 1.0;
-    const Rules<T> rule{Factors<T>(hyper, step), static_cast<T>(scale)};
+    const Rules<T> rule{Factors<T>(hyper, by1, by2), scales, static_cast<T>(scale)};
     for (std::int64_t first = 0; first < p.n; first += stride) {
       update_chunk(kind, rule, p, slots, first, std::min(stride, p.n - first));
     }

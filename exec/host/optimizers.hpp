@@ -7,6 +7,7 @@
 
 #include <span>
 
+#include "exec/host/loss_scale.hpp"
 #include "exec/host/view.hpp"
 #include "exec/training/hyper.hpp"
 #include "planner/question/job.hpp"
@@ -22,8 +23,12 @@ struct Parameters {
   // Gradients are scaled down to a norm of all of them (clip_scale), before anything else.
   const double* squares = nullptr;  // of that norm; null: gradients stay as they are
   double clip = 0;
+  // In fp16 instead: what is multiplied out, and whether there is an update.
+  const LossScaleState* loss_scale = nullptr;
 };
 
+// The rule of a run's loss scale, by Job::clip and the optimizer's numbers.
+LossScaleRule loss_scale_rule(const planner::LossScale& scale, double clip, const Hyper& hyper);
 // The factor of gradients: min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ has it.
 double clip_scale(double squares, double clip);
 // |x|^2 of n elements, in f64; the same for any type that holds these numbers.

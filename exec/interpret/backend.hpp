@@ -86,6 +86,9 @@ class Backend {
   virtual void update(Stream stream, const Update& update) = 0;
   // *sum += |x|^2 of n elements; sum lies in the range of this rank's buffers.
   virtual void add_squares(Stream stream, host::View x, std::int64_t n, double* sum) = 0;
+  // *state = stepped() by the root of *squares; both lie in that range.
+  virtual void step_loss_scale(Stream stream, host::LossScaleState* state, const double* squares,
+                               const host::LossScaleRule& rule) = 0;
   virtual void copy(Stream stream, const RowCopy& copy) = 0;
   // For communicators that are called for this stream; lives as long as the backend.
   virtual MessageMemory& messages(Stream stream) = 0;

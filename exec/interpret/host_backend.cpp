@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <new>
 
@@ -72,6 +73,10 @@ class HostBackend final : public Backend {
   }
   void add_squares(Stream, host::View x, std::int64_t n, double* sum) override {
     *sum += host::sum_of_squares(x, n);
+  }
+  void step_loss_scale(Stream, host::LossScaleState* state, const double* squares,
+                       const host::LossScaleRule& rule) override {
+    *state = host::stepped(*state, std::sqrt(*squares), rule);
   }
   void copy(Stream, const RowCopy& c) override {
     for (std::size_t r = 0; r < c.rows && c.width > 0; ++r)

@@ -61,6 +61,7 @@ Interpreter::Interpreter(const RunContext& context, int rank)
                !context.world.calls_wait()) {
   open_communicators();
   initialise_weights();
+  initialise_loss_scale();
   if (in_turns_ && class_.is_server) begin_turns();
 }
 
@@ -131,6 +132,13 @@ std::optional<double> Interpreter::loss() const {
   double value = 0;
   backend_->read(&value, memory_.persistent(class_.loss_buffer).data, sizeof value);
   return value;
+}
+
+std::optional<host::LossScaleState> Interpreter::loss_scale() const {
+  if (class_.scale_buffer == program::kNone) return std::nullopt;
+  host::LossScaleState state;
+  backend_->read(&state, memory_.persistent(class_.scale_buffer).data, sizeof state);
+  return state;
 }
 
 void Interpreter::issue(const Action& a, const Call& call) {
@@ -292,6 +300,8 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
       return backend_->add_into(a.stream, args[0], args[1]);
     case ActionKind::square_sum:
       return square_sum(a, call, args);
+    case ActionKind::scale_step:
+      return scale_step(a, args);
     case ActionKind::optimizer:
       return optimizer(a, call, args);
     case ActionKind::fence:

@@ -77,6 +77,8 @@ class Interpreter {
   // loss() afterwards is this rank's share of the step's loss, if its class computes one.
   StepTimes step(std::int64_t index);
   std::optional<double> loss() const;
+  // After the steps so far; empty: the Program scales no loss.
+  std::optional<host::LossScaleState> loss_scale() const;
 
   // What the next step depends on: weights (versions in the order in which steps to come read them)
   // and optimizer state, buffer by buffer. Between steps.
@@ -109,6 +111,7 @@ class Interpreter {
 
  private:
   void initialise_weights();
+  void initialise_loss_scale();
   void write_range(std::uint16_t buffer, bool shards, std::int64_t flat_offset,
                    std::span<const double> values);
   void write_frozen_shards(std::int64_t flat_offset, std::span<const double> values);
@@ -140,6 +143,7 @@ class Interpreter {
   std::int64_t first_sample(const program::Call& call) const;
   void load(const program::Action& action, const program::Call& call, const Operand& into);
   void load_tokens(std::int64_t sample, int shift, std::span<std::int32_t> into);
+  void scale_step(const program::Action& action, const std::vector<Operand>& args);
   void square_sum(const program::Action& action, const program::Call& call,
                   const std::vector<Operand>& args);
   template <class Visit>

@@ -32,6 +32,7 @@ void Interpreter::linger(const Action& a, double seconds) {
 void Interpreter::account(const Action& a, double seconds) {
   switch (a.kind) {
     case ActionKind::square_sum:
+    case ActionKind::scale_step:
     case ActionKind::optimizer:
       times_.optimizer += seconds;
       return;

@@ -26,6 +26,7 @@ struct KernelContext {
   std::uint64_t seed = 1;              // what is drawn at random
   std::int64_t first_sample = 0;       // of the micro-batch, counted over all steps
   std::int64_t samples_apart = 0;      // from one data rank's first sample to the next one's
+  const double* loss_scale = nullptr;  // in the rank's range; null: none
 };
 
 // Workspace that the class's forward and backward kernels need at most.

@@ -31,7 +31,8 @@ StepTimes times_of(const program::RankClass& rank_class, const StepLog& log) {
   for (const LoggedAction& a : log.streams[static_cast<std::size_t>(Stream::compute)]) {
     const ActionKind kind = rank_class.actions[a.action].kind;
     const double seconds = a.finish - a.start;
-    if (kind == ActionKind::optimizer || kind == ActionKind::square_sum)
+    if (kind == ActionKind::optimizer || kind == ActionKind::square_sum ||
+        kind == ActionKind::scale_step)
       t.optimizer += seconds;
     else if (kind >= ActionKind::collective)
       t.exposed_communication += seconds;

@@ -251,9 +251,16 @@ void Interpreter::square_sum(const Action& a, const Call& call, const std::vecto
                      });
 }
 
-// {weight, gradient, [master], slots..., scales..., [squares of the norm]}: parameter by parameter,
-// since weight decay applies to matrices alone; block-quantised optimizers take the whole range
-// (they do not decay).
+void Interpreter::scale_step(const Action& a, const std::vector<Operand>& args) {
+  const program::Program& p = context_.program;
+  backend_->step_loss_scale(a.stream, static_cast<host::LossScaleState*>(args[1].data),
+                            static_cast<const double*>(args[0].data),
+                            host::loss_scale_rule(p.loss_scale, p.clip, training_.hyper));
+}
+
+// {weight, gradient, [master], slots..., scales..., [squares of the norm or loss scale]}: parameter
+// by parameter, since weight decay applies to matrices alone; block-quantised optimizers take the
+// whole range (they do not decay).
 void Interpreter::optimizer(const Action& a, const Call& call,
                             const std::vector<Operand>& args) {
   const auto& spec = context_.program.optimizer;
@@ -261,8 +268,7 @@ void Interpreter::optimizer(const Action& a, const Call& call,
   const std::int64_t number = update_number(call);
   const Hyper hyper = training_.at(step_of_update(number));
   const std::size_t first_slot = spec.has_master ? 3 : 2;
-  const bool clips = (a.flags & program::kClips) != 0;
-  const std::size_t past_slots = args.size() - (clips ? 1 : 0);
+  const std::size_t past_slots = args.size() - (program::reads_norm(a) ? 1 : 0);
   const auto update = [&](std::int64_t at, std::int64_t n, bool decays) {
     host::Parameters p;
     p.weight = view(args[0]).at(at);
@@ -270,7 +276,10 @@ void Interpreter::optimizer(const Action& a, const Call& call,
     if (spec.has_master) p.master = view(args[2]).at(at);
     p.n = n;
     p.decays = decays;
-    if (clips) p.squares = static_cast<const double*>(args.back().data);
+    if ((a.flags & program::kClips) != 0)
+      p.squares = static_cast<const double*>(args.back().data);
+    if ((a.flags & program::kScales) != 0)
+      p.loss_scale = static_cast<const host::LossScaleState*>(args.back().data);
     p.clip = context_.program.clip;
     std::vector<host::View> slots;
     for (std::size_t i = first_slot; i < past_slots; ++i) slots.push_back(view(args[i]).at(at));

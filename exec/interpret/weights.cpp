@@ -161,4 +161,12 @@ void Interpreter::initialise_weights() {
   rounded_ = {};
 }
 
+void Interpreter::initialise_loss_scale() {
+  if (class_.scale_buffer == program::kNone) return;
+  const host::LossScaleState state{.scale = context_.program.loss_scale.initial};
+  void* const at = memory_.persistent(class_.scale_buffer).data;
+  backend_->write(at, &state, sizeof state);
+  kernels_.loss_scale = static_cast<const double*>(at);
+}
+
 }  // namespace exec

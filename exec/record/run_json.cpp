@@ -174,6 +174,9 @@ std::string to_json_text(const RunRecord& r) {
   root.set("communication", communication_json(r.communication));
   if (!r.sent.empty()) root.set("sent", sent_json(r.sent));
   root.set("time", time_json(r.time));
+  if (r.loss_scale)
+    root.set("loss_scale", Json::object({{"last", r.loss_scale->last},
+                                         {"skipped_steps", r.loss_scale->skipped_steps}}));
   if (r.staleness)
     root.set("staleness", Json::object({{"pushes", r.staleness->pushes},
                                         {"mean", r.staleness->mean},

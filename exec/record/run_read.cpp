@@ -130,6 +130,13 @@ MeasuredStaleness read_staleness(JsonReader reader) {
   return s;
 }
 
+MeasuredLossScale read_loss_scale(JsonReader reader) {
+  MeasuredLossScale s;
+  reader.required("last", s.last, core::NumberRange{1, planner::kMostLossScale});
+  reader.required("skipped_steps", s.skipped_steps, planner::kFileCount);
+  return s;
+}
+
 MeasuredDeviceTimes read_device_times(JsonReader reader) {
   MeasuredDeviceTimes t;
   reader.required("event_seconds", t.events, kFileSeconds);
@@ -229,6 +236,8 @@ core::Result<RunRecord> parse_run(std::string_view text, std::string_view source
   record.time = read_time(root.object("time"));
   if (auto staleness = root.optional_object("staleness"))
     record.staleness = read_staleness(*staleness);
+  if (auto scale = root.optional_object("loss_scale"))
+    record.loss_scale = read_loss_scale(*scale);
   if (auto times = root.optional_object("device_times"))
     record.device_times = read_device_times(*times);
   if (!problems.empty()) return problems;

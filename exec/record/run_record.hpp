@@ -63,6 +63,13 @@ struct MeasuredStaleness {
   std::int64_t max = 0;
 };
 
+// In fp16: the scale after the last step, and the steps that updated nothing because gradients
+// overflowed.
+struct MeasuredLossScale {
+  double last = 0;
+  std::int64_t skipped_steps = 0;
+};
+
 // Actions of one name, in the step that was looked into: by their events, and by what the device
 // recorded of them, as a sum and as the union of those that ran at one time.
 struct MeasuredAction {
@@ -117,6 +124,7 @@ struct RunRecord {
   std::vector<MeasuredMessages> sent;  // empty: ranks are threads
   MeasuredTime time;
   std::optional<MeasuredStaleness> staleness;  // empty: no stale weights
+  std::optional<MeasuredLossScale> loss_scale;  // empty: the loss is not scaled
   std::optional<MeasuredDeviceTimes> device_times;  // empty: not asked for, or refused
   std::map<std::string, std::string> environment;  // "openblas": "0.3.21"
 };

@@ -115,6 +115,9 @@ void fill_measured(RunRecord& r, const std::vector<RankReport>& reports, int nam
   fill_communication(r, reports);
   fill_time(r, reports, named, together, draining);
   fill_staleness(r, reports);
+  if (named.loss_scale)
+    r.loss_scale = {named.loss_scale->scale,
+                    steps - static_cast<std::int64_t>(named.loss_scale->updates)};
 }
 
 }  // namespace exec

@@ -19,6 +19,7 @@ struct RankReport {
   std::vector<StepTimes> times;        // of the steps of this run
   std::vector<double> loss;            // of all steps; empty: not computed here
   std::vector<SentTo> sent;            // to other processes, in this run
+  std::optional<host::LossScaleState> loss_scale;
   KeptSteps kept;                      // of a device
   Staleness staleness;                 // no pushes: not an asynchronous server
   std::string host;                    // where it ran; empty: threads of one process

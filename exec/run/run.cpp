@@ -170,6 +170,7 @@ class Run {
     report.reserved = interpreter.memory().reserved();
     report.traffic = interpreter.statistics();
     report.staleness = interpreter.staleness();
+    report.loss_scale = interpreter.loss_scale();
     report.kept = interpreter.kept_steps();
     if (options_.processes != nullptr) {
       report.host = host_name();

@@ -73,6 +73,7 @@ void pack(Packer& p, const RankReport& r) {
        {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.message_blocks,
         &r.beside.device})
     p.value(*bytes);
+  p.value(r.loss_scale);
   p.value(r.kept.replayed);
   p.text(r.kept.refused);
 }
@@ -102,6 +103,7 @@ RankReport unpack_report(Unpacker& u) {
        {&r.beside.workspace, &r.beside.context, &r.beside.communicators, &r.beside.message_blocks,
         &r.beside.device})
     *bytes = u.value<std::optional<core::Bytes>>();
+  r.loss_scale = u.value<std::optional<host::LossScaleState>>();
   r.kept.replayed = u.value<std::int64_t>();
   r.kept.refused = u.text();
   return r;

@@ -175,7 +175,8 @@ class Writer {
   std::string_view category(const LoggedAction& logged) const {
     const program::Action& a = action_of(logged);
     if (transfers(a.kind)) return program::name(class_->transfers[a.op].what);
-    if (a.kind == ActionKind::optimizer || a.kind == ActionKind::square_sum)
+    if (a.kind == ActionKind::optimizer || a.kind == ActionKind::square_sum ||
+        a.kind == ActionKind::scale_step)
       return "optimizer";
     const bool kernel = a.kind == ActionKind::forward || a.kind == ActionKind::input_gradient ||
                         a.kind == ActionKind::weight_gradient;

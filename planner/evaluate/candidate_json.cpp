@@ -153,6 +153,7 @@ Json to_json(const Job& job) {
   if (job.mtp_layers > 0) object.set("mtp_layers", job.mtp_layers);
   if (job.expert_imbalance != 1) object.set("expert_imbalance", job.expert_imbalance);
   if (job.clip > 0) object.set("clip", job.clip);
+  if (job.precision == core::DType::f16) object.set("loss_scale", loss_scale_text(job.loss_scale));
   if (!job.fp8_tensors.empty()) object.set("fp8_tensors", Json::array_of(job.fp8_tensors));
   object.set("reduce_dtype", job.reduce_dtype ? Json(core::name(*job.reduce_dtype)) : Json());
   return object;

@@ -205,6 +205,12 @@ Job read_job(JsonReader reader) {
   reader.optional("mtp_layers", job.mtp_layers, core::IntRange{0, models::kMaxMtpLayers});
   reader.optional("expert_imbalance", job.expert_imbalance, core::NumberRange{1, kMostImbalance});
   reader.optional("clip", job.clip, core::NumberRange{0, kMostClip});
+  // Plans of fp16 that say nothing are from before there was one.
+  std::string scale = job.precision == core::DType::f16 ? "none" : "dynamic";
+  reader.optional("loss_scale", scale);
+  const auto loss_scale = loss_scale_from_text(scale);
+  if (!loss_scale) reader.problem("loss_scale", "dynamic, none or a number", scale);
+  job.loss_scale = loss_scale.value_or(0);
   std::string reduce;
   if (reader.optional("reduce_dtype", reduce)) {
     job.reduce_dtype = core::dtype_from_name(reduce);

@@ -79,7 +79,7 @@ static Composition pipelined(const program::Program& program,
   const bool flush = flushes(shape.schedule);
   const std::int64_t joined =
       !flush && program.accumulation.tied_apart ? joined_wait(chunks, links) : 0;
-  if (program.clip > 0)
+  if (program.takes_norm())
     join_all(spans);
   else if (flush && program.accumulation.tied_apart &&
       program.mesh.group_size(program::Group::data) > 1)

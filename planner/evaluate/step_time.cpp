@@ -348,6 +348,7 @@ static std::vector<Time> of_replicas(const program::Program& program,
     part.accumulation = program.accumulation;
     part.cut = program.cut;
     part.clip = program.clip;
+    part.loss_scale = program.loss_scale;
     for (const RankClass& k : program.classes) {
       if (k.first_replica != first.first_replica) continue;
       const std::vector<ClassTime> times = class_times(program, k, machines, shape);

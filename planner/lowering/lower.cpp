@@ -144,6 +144,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   p.global_batch = job.global_batch;
   p.statistic_type = recipe->statistic;
   p.clip = job.clip;
+  p.loss_scale = loss_scale_of(job);
 
   stage::Stage stage;
   stage.policy = policy;

@@ -45,7 +45,8 @@ void StageLowering::declare_state() {
       .sizes = sizes_of(layout_, frozen_parts(stage_)), .layers = stage_.layers,
       .boundary = stage_.graph->boundary_elements(0) * stage_.samples,
       .training = stage_.training(), .last = stage_.last, .serves = stage_.serves,
-      .apart = stage_.apart, .clips = stage_.job->clip > 0});
+      .apart = stage_.apart, .norm = takes_norm(*stage_.job),
+      .scales_loss = scales_loss(*stage_.job)});
   for (const stage::StateBuffer& b : state) declare(b);
   class_.weights_buffer = state_.weights;
   class_.frozen_buffer = state_.frozen;
@@ -78,6 +79,7 @@ void StageLowering::declare(const stage::StateBuffer& of) {
     case StateKind::gradients: state_.gradients = at; break;
     case StateKind::loss: state_.loss = at; break;
     case StateKind::norm: norm_ = at; break;
+    case StateKind::loss_scale: class_.scale_buffer = at; break;
     case StateKind::server_weights: class_.server_weights_buffer = at; break;
     case StateKind::master: master_ = at; break;
     case StateKind::moment: slot_buffers_.push_back(at); break;

@@ -184,7 +184,10 @@ void StageLowering::emit_update(Stream stream, View gradient) {
   for (std::uint16_t b : slot_buffers_) e.args.push_back(shard(b));
   for (std::uint16_t b : scale_buffers_)
     e.args.push_back(ranged(constant_view(b), Range::span_scales));
-  if (norm_ != program::kNone) {
+  if (class_.scale_buffer != program::kNone) {
+    e.args.push_back(constant_view(class_.scale_buffer));
+    e.flags = program::kScales;
+  } else if (norm_ != program::kNone) {
     e.args.push_back(constant_view(norm_));
     e.flags = program::kClips;
   }
@@ -266,6 +269,9 @@ void StageLowering::build_norm(program::Routine& routine) {
                             core::DType::f64);
     builder_.emit({.kind = ActionKind::collective, .args = {norm}, .op = builder_.transfer(t)});
   }
+  if (class_.scale_buffer != program::kNone)
+    builder_.emit({.kind = ActionKind::scale_step,
+                   .args = {norm, constant_view(class_.scale_buffer)}});
   call(routine, builder_.end());
 }
 

@@ -1,7 +1,10 @@
 #include "planner/question/job.hpp"
 
 #include <array>
+#include <charconv>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace planner {
 namespace {
@@ -29,6 +32,27 @@ std::string_view precision_name(core::DType type) {
   for (const auto& [t, text] : kPrecisions)
     if (t == type) return text;
   return core::name(type);
+}
+
+LossScale loss_scale_of(const Job& job) {
+  if (!scales_loss(job)) return {};
+  if (job.loss_scale > 0) return {job.loss_scale, 0};
+  return {65'536, 2'000};  // torch.amp.GradScaler
+}
+
+std::string loss_scale_text(double scale) {
+  if (scale == 0) return "dynamic";
+  return scale == 1 ? "none" : fmt::format("{}", scale);
+}
+
+std::optional<double> loss_scale_from_text(std::string_view text) {
+  if (text == "dynamic") return 0;
+  if (text == "none") return 1;
+  double scale = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), scale);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  if (!(scale >= 1 && scale <= kMostLossScale)) return std::nullopt;
+  return scale;
 }
 
 std::optional<core::DType> precision_from_name(std::string_view text) {

@@ -84,6 +84,7 @@ inline constexpr std::array<std::string_view, 3> kFp8Tensors{"dispatch", "activa
 
 inline constexpr double kMostImbalance = 64;  // of Job::expert_imbalance
 inline constexpr double kMostClip = 1e9;      // of Job::clip
+inline constexpr double kMostLossScale = 16'777'216;  // of Job::loss_scale: 2^24, as Apex has it
 
 struct Job {
   Mode mode = Mode::train;
@@ -111,8 +112,33 @@ struct Job {
   std::optional<core::DType> reduce_dtype;  // of gradients on the wire; default: gradient type
   // Greatest norm of all gradients of a step: greater ones are scaled down to it. 0: any.
   double clip = 0;
+  // Of fp16: what the loss's gradient is multiplied by, so that small gradients of layers stay
+  // numbers, and what the update divides by. 0: a dynamic one (LossScale). 1: none.
+  double loss_scale = 0;
 
   friend bool operator==(const Job&, const Job&) = default;
 };
+
+// The scale of the loss's gradient in fp16 [mixed]. A step whose gradients are not all finite
+// updates nothing; the scale is then halved, and doubled after `interval` steps without one. Every
+// rank keeps the same state, which follows from the norm alone.
+struct LossScale {
+  double initial = 0;                  // 0: none
+  std::int64_t interval = 0;           // 0: it stays as it is
+  // Elements of the state, in f64 (exec/host/loss_scale.hpp).
+  static constexpr std::int64_t kElements = 6;
+};
+LossScale loss_scale_of(const Job& job);
+
+// Whether a step multiplies its loss's gradient, and leaves an update out where that overflowed.
+inline bool scales_loss(const Job& job) {
+  return job.mode != Mode::inference && job.precision == core::DType::f16 && job.loss_scale != 1;
+}
+// Whether the norm of all gradients is known before the first update.
+inline bool takes_norm(const Job& job) { return job.clip > 0 || scales_loss(job); }
+
+// Job::loss_scale as users write it: dynamic, none, a number from 1 to kMostLossScale.
+std::string loss_scale_text(double scale);
+std::optional<double> loss_scale_from_text(std::string_view text);
 
 }  // namespace planner

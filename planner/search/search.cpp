@@ -69,6 +69,9 @@ void complete(const Request& request, Plan& plan) {
                      optimizer(plan.job.optimizer).name, plan.job.attention, plan.job.framework));
   if (plan.job.clip > 0)
     assume(fmt::format("gradients are scaled down to a norm of {:g}, as asked for", plan.job.clip));
+  if (scales_loss(plan.job))
+    assume(fmt::format("loss scale {}: steps whose gradients overflow in fp16 update nothing",
+                       loss_scale_text(plan.job.loss_scale)));
   for (const std::string& text : request.constraints.texts())
     assume(fmt::format("{}{}", kAskedFor, text));
   if (request.stale) assume(std::string(kStaleAllowed));

@@ -1,7 +1,8 @@
 #pragma once
-// The norm of all gradients, which a job with Job::clip limits: over which ranks the squares are
-// summed before a step's update. Stated here alone: the lowering emits these sums, the closed form
-// times them. Which ranks count a gradient that several hold: sim/program/norm.hpp. Pure.
+// The norm of all gradients, which Job::clip limits and which tells a loss scale whether gradients
+// overflowed: over which ranks the squares are summed before a step's update. Stated here alone:
+// the lowering emits these sums, the closed form times them. Which ranks count a gradient that
+// several hold: sim/program/norm.hpp. Pure.
 
 #include <array>
 #include <cstddef>

@@ -19,8 +19,8 @@ std::string name_of(const StateBuffer& b) {
       "weights",         "frozen",           "frozen.ends",    "quantised",
       "quantised.scales", "stand_ins",       program::kWideGradients,
       "gradients.copies", "inputs.held",     "gradients",      "loss",
-      "norm.squares",     "server.weights",   "optimizer.master", "optimizer.",
-      "optimizer.",       "offload.weights",  "offload.gradients"};
+      "norm.squares",     "loss.scale",       "server.weights",   "optimizer.master",
+      "optimizer.",       "optimizer.",       "offload.weights",  "offload.gradients"};
   std::string name = kNames[static_cast<std::size_t>(b.kind)];
   if (b.kind != StateKind::moment && b.kind != StateKind::moment_scales) return name;
   name += b.second ? 'v' : 'm';
@@ -65,7 +65,9 @@ State state_of(const StateQuestion& q) {
     add(StateKind::gradients, Term::gradients, r.gradient,
         shards_gradients(s) ? of.shard : of.trained, params);
     add(StateKind::loss, Term::logits, core::DType::f64, q.last ? 1 : 0);
-    add(StateKind::norm, Term::gradients, core::DType::f64, q.clips ? 1 : 0);
+    add(StateKind::norm, Term::gradients, core::DType::f64, q.norm ? 1 : 0);
+    add(StateKind::loss_scale, Term::optimizer, core::DType::f64,
+        q.scales_loss ? LossScale::kElements : 0);
   }
   if (servers && !q.serves) return state;  // the servers keep the optimizer [C5]
   if (servers && !q.apart && s.server_mode == ServerMode::async)

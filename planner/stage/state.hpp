@@ -62,8 +62,8 @@ struct StateSizes {
 
 enum class StateKind : std::uint8_t {
   weights, frozen, frozen_ends, quantised, others_constants, stand_ins, wide_gradients,
-  gradient_copies, held_inputs, gradients, loss, norm, server_weights, master, moment,
-  moment_scales, host_weights, host_gradients
+  gradient_copies, held_inputs, gradients, loss, norm, loss_scale, server_weights, master,
+  moment, moment_scales, host_weights, host_gradients
 };
 
 struct StateBuffer {
@@ -105,7 +105,7 @@ struct StateQuestion {
   bool training = true;
   bool last = true;                    // has the head
   bool serves = false, apart = false;  // a parameter server; one without a worker
-  bool clips = false;                  // Job::clip
+  bool norm = false, scales_loss = false;  // takes_norm() and scales_loss() of the job
 };
 
 // In the order in which Programs declare them; what is empty is left out.

@@ -41,7 +41,7 @@ std::vector<std::string> take_usual(Job& job, const hw_profiles::Profile& profil
   if (takes && usual_precision(profile) != job.precision) {
     job.precision = usual_precision(profile);
     said.push_back(
-        fmt::format("precision fp16, to be trained with a loss scale: {} has no bf16", gpu));
+        fmt::format("precision fp16: {} has no bf16", gpu));
   }
   if (attention && usual_attention(profile) != job.attention) {
     job.attention = usual_attention(profile);
@@ -72,7 +72,7 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
   need(computes || recipe->compute != core::DType::bf16, "--precision", computed,
        fmt::format("bf16, of recipe {}", job.recipe),
        recipe_accepts(job.recipe, core::DType::f16)
-           ? "choose --precision fp16, and train with a loss scale"
+           ? "choose --precision fp16"
            : "choose --recipe mixed --precision fp16, or --recipe fp32");
   need(computes || recipe->compute == core::DType::bf16, "--recipe", computed,
        std::string(core::name(recipe->compute)), "choose another recipe or GPU");
@@ -91,6 +91,10 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
        "add --lora-rank 16: codes are for weights that do not change");
   need(job.clip == 0 || job.mode != Mode::inference, "--clip", "a job that trains", "inference",
        "leave it out: there are no gradients");
+  need(job.loss_scale == 0 || (job.precision == core::DType::f16 && job.mode != Mode::inference),
+       "--loss-scale", "a job that trains with --precision fp16",
+       job.mode == Mode::inference ? "inference" : std::string(precision_name(job.precision)),
+       "leave it out: nothing else scales its loss");
   need(job.global_batch >= 1, "--global-batch", "at least 1 sample",
        fmt::format("{}", job.global_batch), "");
   return problems;

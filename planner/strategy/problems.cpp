@@ -41,7 +41,7 @@ class Rules {
     add_expert_problems(spec_, job_, s_, failures_);
     add_split_problems(spec_, s_, failures_);
     add_share_problems(job_, s_, failures_);
-    clipping();
+    norm();
     not_lowered();
     return std::move(problems_);
   }
@@ -344,13 +344,20 @@ class Rules {
   }
 
   // The norm of all gradients must be known before the first of them is used.
-  void clipping() {
-    if (job_.clip == 0) return;
+  void norm() {
+    if (!takes_norm(job_)) return;
+    const bool clips = job_.clip > 0;
     NEED(s_.grad_sync != GradSync::parameter_server, "grad_sync",
-         "auto, ring, tree or naive_all_reduce with --clip", "parameter_server",
-         "a server updates its part without the norm of the others: leave --clip out");
+         clips ? "auto, ring, tree or naive_all_reduce with --clip"
+               : "auto, ring, tree or naive_all_reduce with a loss scale",
+         "parameter_server",
+         clips ? "a server updates its part without the norm of the others: leave --clip out"
+               : "a server cannot know that others overflowed: add --loss-scale none, or choose "
+                 "--precision bf16");
     NEED(schedule_def(s_.schedule).flushes, "schedule",
-         "a schedule that flushes with --clip", Phrase(name(s_.schedule)),
+         clips ? "a schedule that flushes with --clip"
+               : "a schedule that flushes with a loss scale",
+         Phrase(name(s_.schedule)),
          "it updates while gradients of the step are under way: pin schedule=1f1b");
   }
 

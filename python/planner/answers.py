@@ -252,6 +252,7 @@ class Job(Record):
     mtp_layers: int | None = None
     expert_imbalance: float | None = None
     clip: float | None = None
+    loss_scale: str | None = None
 
 
 @_record

@@ -38,6 +38,8 @@ def plan(
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
     clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
+    # of fp16: dynamic, none or a number that the loss's gradient is multiplied by (dynamic)
+    loss_scale: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -92,6 +94,8 @@ def sweep(
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
     clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
+    # of fp16: dynamic, none or a number that the loss's gradient is multiplied by (dynamic)
+    loss_scale: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -148,6 +152,8 @@ def min_gpus(
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
     clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
+    # of fp16: dynamic, none or a number that the loss's gradient is multiplied by (dynamic)
+    loss_scale: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -204,6 +210,8 @@ def max_batch(
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
     clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
+    # of fp16: dynamic, none or a number that the loss's gradient is multiplied by (dynamic)
+    loss_scale: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -372,6 +380,8 @@ def import_(
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
     clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
+    # of fp16: dynamic, none or a number that the loss's gradient is multiplied by (dynamic)
+    loss_scale: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent
@@ -428,6 +438,8 @@ def explain(
     # rows of the busiest expert rank, by those of an equal share (1)
     expert_imbalance: Value = None,
     clip: Value = None,  # scale gradients down to this norm of all of them (0: no limit)
+    # of fp16: dynamic, none or a number that the loss's gradient is multiplied by (dynamic)
+    loss_scale: Value = None,
     # modules for multi-token prediction to train (the model's, where --framework can)
     mtp: Value = None,
     reduce_dtype: Value = None,  # number type in which gradients are sent

@@ -44,6 +44,7 @@ void check_for_accelerate(Question& q) {
             "offload with zero2 or zero3", "plan with --pin sharding=zero3");
   q.require(job.precision != core::DType::f8, "precision fp8", "16 bits or f32",
             "plan with --precision bf16");
+  q.require_dynamic_loss_scale();
   q.require(job.mtp_layers == 0, fmt::format("mtp={}", job.mtp_layers), "mtp=0",
             "plan with --mtp 0");
   q.require(job.lora_rank == 0 && job.quantization == "none", "adapters",
@@ -78,8 +79,6 @@ std::vector<std::string> notes_for_accelerate(const Question& q) {
   if (job.clip > 0)
     all.push_back(
         fmt::format("clip: call accelerator.clip_grad_norm_(parameters, {:g})", job.clip));
-  if (is_mixed(q) && job.clip == 0 && q.recipe.compute == core::DType::f16)
-    all.emplace_back("fp16: accelerate scales the loss, and skips steps that overflow");
   if (q.recipe.name == "pure_bf16")
     all.emplace_back("recipe=pure_bf16: load the model with dtype=torch.bfloat16");
   if (q.recipe.name == "fp32") all.emplace_back("recipe=fp32: load the model in f32");

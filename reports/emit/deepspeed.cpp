@@ -103,7 +103,9 @@ core::Json file_of(const Question& q) {
   file.set("gradient_accumulation_steps", s.grad_accum);
   const core::DType compute = q.recipe.compute;
   if (compute == core::DType::bf16) file.set("bf16", core::Json::object({{"enabled", true}}));
-  if (compute == core::DType::f16) file.set("fp16", core::Json::object({{"enabled", true}}));
+  // A loss scale of 0 is a dynamic one there, as here.
+  if (compute == core::DType::f16)
+    file.set("fp16", core::Json::object({{"enabled", true}, {"loss_scale", q.job().loss_scale}}));
   if (q.job().reduce_dtype)
     file.set("communication_data_type",
              *q.job().reduce_dtype == core::DType::f32   ? "fp32"

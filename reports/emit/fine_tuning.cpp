@@ -83,6 +83,7 @@ void check_fine_tuning(Question& q, std::string_view framework) {
   q.require(!job.reduce_dtype || shards(q), "reduce_dtype without sharding",
             "gradients as they are: the Trainer has no word for another type",
             "plan without --reduce-dtype");
+  if (!shards(q)) q.require_dynamic_loss_scale();
   q.require(has_adapters(q) || job.quantization == "none", "quantization=" + job.quantization,
             "quantization with adapters: codes are not trained", "plan with --lora-rank");
   q.require(job.quantization == "none" || job.quantization == "int8" || job.quantization == "nf4",

@@ -67,6 +67,9 @@ void check_for_llmc(Question& q) {
             "gradients summed in their own type", "plan without --reduce-dtype");
   q.require(job.clip == 0 || job.clip == 1, fmt::format("clip={}", job.clip),
             "a norm of 1, which llm.c has in its code", "plan with --clip 1");
+  q.require(!planner::scales_loss(job),
+            fmt::format("loss_scale={}", planner::loss_scale_text(job.loss_scale)),
+            "none: llm.c scales no loss", "plan with --precision bf16, or --loss-scale none");
 }
 
 std::vector<std::string> notes_for_llmc(const Question& q) {

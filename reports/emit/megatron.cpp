@@ -243,6 +243,7 @@ void add_job(Options& o, const Question& q) {
   const bool f8 = job.precision == core::DType::f8;
   if (q.recipe.compute == core::DType::bf16) o.add("--bf16");
   if (q.recipe.compute == core::DType::f16) o.add("--fp16");
+  if (job.loss_scale > 0) o.add("--loss-scale", fmt::format("{}", job.loss_scale));
   if (f8) o.add("--fp8-format hybrid");
   if (f8) o.add("--fp8-recipe", job.fp8_scaling);
   // Its buffer of gradients has the type in which they are reduced.

@@ -38,6 +38,12 @@ struct Question {
   // adapters: it trains them, too.
   void require_common(std::string_view framework, std::string_view offload_allowed,
                       bool adapters = false);
+  // For frameworks whose loss scale in fp16 is always dynamic.
+  void require_dynamic_loss_scale() {
+    require(job().precision != core::DType::f16 || job().loss_scale == 0,
+            "loss_scale=" + planner::loss_scale_text(job().loss_scale), "loss_scale=dynamic",
+            "plan without --loss-scale");
+  }
 };
 
 // DeepSpeed's configuration of the strategy, without an optimizer, for trainers that make it.

@@ -186,6 +186,9 @@ void read_types(Facts& f, bool deepspeed) {
     f.problems.push_back({"precision", "bf16 or fp16", "both of them", "leave one of them on"});
   if (!b16 && !f16 && !f8) f.ask("--recipe", "fp32");
   else f.ask("--precision", f8 ? "fp8" : f16 ? "fp16" : "bf16");
+  // DeepSpeed's 0 is a dynamic loss scale.
+  const auto scale = s.number("deepspeed:fp16.loss_scale", "--loss-scale");
+  if (f16 && scale && *scale > 0) f.ask("--loss-scale", fmt::format("{}", *scale));
   // FSDP2 under accelerate sums gradients in the type that it computes in (set_mixed_precision).
   if (f.framework == "fsdp2" && mixed && (b16 || f16))
     f.ask("--reduce-dtype", f16 ? "f16" : "bf16");

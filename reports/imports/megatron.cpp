@@ -268,6 +268,8 @@ void read_precision(Facts& f) {
     s.leave("--exp-avg-dtype", "moments are planned in f32, or both in bf16");
   f.ask("--recipe", narrow ? "megatron_bf16_moments" : short_gradients ? "mixed" : "megatron");
   f.ask("--precision", f8 ? "fp8" : b16 ? "bf16" : "fp16");
+  if (const auto scale = s.text("--loss-scale", "--loss-scale"); scale && f16 && !b16)
+    f.ask("--loss-scale", *scale);
   if (f8) f.ask("--fp8-scaling", recipe.value_or("delayed"));
 }
 

@@ -190,6 +190,7 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
                                     2 * std::min(bytes(action, 0, call), bytes(action, 1, call)));
       break;
     case ActionKind::square_sum: time = bytes_time(action, bytes(action, 0, call)); break;
+    case ActionKind::scale_step: time = bytes_time(action, bytes(action, 1, call)); break;
     case ActionKind::optimizer: time = optimizer_time(action, call); break;
     case ActionKind::forward:
     case ActionKind::input_gradient:
@@ -337,8 +338,8 @@ core::Seconds ActionCost::bytes_time(const Action& action, core::Bytes moved) co
 // args {weight, gradient, [master], slots...}: each is read and written once, the gradient is read.
 core::Seconds ActionCost::optimizer_time(const Action& action, const Call& call) const {
   core::Bytes moved{};
-  // The square of the norm is one number.
-  const int arrays = action.arg_count - ((action.flags & program::kClips) != 0 ? 1 : 0);
+  // What follows from the norm is a few numbers.
+  const int arrays = action.arg_count - (program::reads_norm(action) ? 1 : 0);
   for (int i = 0; i < arrays; ++i) moved += (i == 1 ? 1 : 2) * bytes(action, i, call);
   const core::Seconds once = call.layer == 0 ? machine_->host.update : core::Seconds{};
   return bytes_time(action, moved) + once;

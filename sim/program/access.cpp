@@ -44,11 +44,10 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
     case ActionKind::dequantise:
     case ActionKind::copy:
     case ActionKind::accumulate:
-    case ActionKind::square_sum: return 2;
-    case ActionKind::optimizer: {
-      const bool clips = (a.flags & kClips) != 0;
-      return (1u | from(2, a)) & ~(clips ? from(a.arg_count - std::size_t{1}, a) : 0);
-    }
+    case ActionKind::square_sum:
+    case ActionKind::scale_step: return 2;
+    case ActionKind::optimizer:
+      return (1u | from(2, a)) & ~(reads_norm(a) ? from(a.arg_count - std::size_t{1}, a) : 0);
     case ActionKind::collective:
       // Shared key heads: what is read, what is written, and the parts of all ranks.
       if (a.arg_count == 3) return from(1, a);

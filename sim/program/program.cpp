@@ -22,7 +22,7 @@ std::string_view name(ActionKind kind) {
   constexpr std::string_view kNames[] = {
       "alloc",      "free", "load",    "forward",    "input_gradient", "weight_gradient",
       "fence",      "zero", "cast",    "accumulate", "dequantise",     "copy",     "square_sum",
-      "optimizer",  "collective",      "send", "receive",    "push",           "serve_push",
+      "scale_step", "optimizer",       "collective", "send", "receive", "push",    "serve_push",
       "serve_pull", "pull"};
   return kNames[static_cast<int>(kind)];
 }

@@ -78,7 +78,8 @@ enum class ActionKind : std::uint8_t {
   dequantise,       // args {codes and constants of one matrix, matrix}
   copy,             // args {from, to}: host and device, of one type; op: index into transfers
   square_sum,       // args {gradients, sum}: sum += |gradients|^2 of those that this rank counts
-  optimizer,        // args {weight, gradient, [master], slots..., [sum]}: one flat range
+  scale_step,       // args {sum, state}: what the update does with the gradients (LossScale)
+  optimizer,        // args {weight, gradient, [master], slots..., [sum or state]}: one flat range
   collective,       // args {buffer} or {shard, full}; op: index into transfers
   send,             // args {buffer}; op: index into transfers
   receive,          // args {buffer}; op: index into transfers
@@ -93,6 +94,7 @@ enum ActionFlag : std::uint8_t {
   kAccumulate = 1,             // the output gradient adds to what is there
   kSkipFirstMicroBatch = 2,    // not issued when the call's micro-batch is 0
   kClips = 4,                  // an optimizer's last argument is the square of the gradients' norm
+  kScales = 8,                 // or the state of the loss scale, which counts with the norm
 };
 
 // Which layer instance of a buffer or event: a stated one, or the call's (layer, unit or span).
@@ -179,6 +181,10 @@ struct Action {
   std::uint32_t first_wait = 0;        // index into waits
 };
 static_assert(sizeof(Action) <= 28);
+// Whether an optimizer's last argument is no array of the update, but what follows from the norm.
+inline bool reads_norm(const Action& optimizer) {
+  return (optimizer.flags & (kClips | kScales)) != 0;
+}
 
 struct Transfer {
   Collective collective{};
@@ -289,6 +295,7 @@ struct RankClass : PassRoutines {     // of chunk 0
   struct FrozenUnit { std::int64_t offset = 0, elements = 0; };
   std::vector<FrozenUnit> frozen_units;  // in the frozen flat space, by instance of those shards
   std::uint16_t loss_buffer = kNone;   // one f64 scalar, on classes that compute the loss
+  std::uint16_t scale_buffer = kNone;  // the state of the loss scale, which loss kernels read
   bool sharded_weights = false;        // weights_buffer holds shards, not the flat space
 
   bool has_replica(int data) const {
@@ -352,6 +359,8 @@ struct Program {
   Accumulation accumulation;
   OptimizerSpec optimizer;
   double clip = 0;                     // greatest norm of all gradients; 0: any (Job::clip)
+  planner::LossScale loss_scale;
+  bool takes_norm() const { return clip > 0 || loss_scale.initial > 0; }
 
   // Class of a rank: its stage, whether it serves, and where data ranks take different numbers of
   // micro-batches, which.

@@ -3,14 +3,17 @@ compares the losses step by step.
 
 usage: same_as_pytorch.py PLANNER [--layers 3 --hidden 48 --heads 4 --vocab 256 --positions 32]
        [--seq 32 --batch 8 --steps 50 --clip 1 --tolerance 1e-4] [--pins "data=2 tensor=2"]
-       [--corpus FILE]
+       [--corpus FILE] [--half 1024]
 
 fp32, AdamW with weight decay of matrices alone, warm-up and cosine, gradients clipped to a norm.
+With --half in fp16, with weights and moments in fp32 and a fixed loss scale; of a scale of 2^24 no
+step may update anything.
 The first weights are read from a checkpoint after a step at the learning rate 0; which windows of the
 corpus a step takes follows from the seed (exec/interpret/data_source.cpp, core/random.hpp). Runs in
 the working folder. Exit code 0: all losses agree; 1: they do not."""
 
 import argparse
+import copy
 import json
 import math
 import pathlib
@@ -77,7 +80,7 @@ class Model(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits = self.norm(x) @ self.tokens.weight.T
-        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
     def flat_order(self):
         """Parameters as planner's flat space has them (planner/stage/layout.hpp): those whose
@@ -131,16 +134,43 @@ def train(o, model, corpus):
         [{"params": matrices, "weight_decay": o.weight_decay},
          {"params": vectors, "weight_decay": 0.0}], betas=(0.9, 0.95), eps=1e-8)
     losses, norms = [], []
+    scale = LossScale(o.half) if o.half else None
     for step in range(o.steps):
         for group in optimizer.param_groups:
             group["lr"] = rate(o, step)
         optimizer.zero_grad()
-        loss = model(*samples(o, corpus, step))
-        loss.backward()
+        if scale:
+            loss = scale.backward(model, samples(o, corpus, step))
+        else:
+            loss = model(*samples(o, corpus, step))
+            loss.backward()
+        losses.append(loss.item())
+        if scale and scale.skips(model):
+            continue
         norms.append(nn.utils.clip_grad_norm_(model.parameters(), o.clip).item())
         optimizer.step()
-        losses.append(loss.item())
-    return losses, norms
+    return losses, norms, scale
+
+
+class LossScale:
+    """fp16 passes over weights in fp32."""
+
+    def __init__(self, scale):
+        self.scale, self.skipped = scale, 0
+
+    def backward(self, model, batch):
+        half = copy.deepcopy(model).half()
+        loss = half(*batch)
+        (loss * self.scale).backward()
+        for whole, short in zip(model.parameters(), half.parameters()):
+            whole.grad = short.grad.float() / self.scale
+        return loss
+
+    def skips(self, model):
+        if all(torch.isfinite(p.grad).all() for p in model.parameters()):
+            return False
+        self.skipped += 1
+        return True
 
 
 def options():
@@ -155,6 +185,7 @@ def options():
         parser.add_argument("--" + name, type=float, default=default)
     parser.add_argument("--pins", default="")
     parser.add_argument("--corpus")
+    parser.add_argument("--half", type=float)
     return parser.parse_args()
 
 
@@ -166,13 +197,16 @@ def main():
     pathlib.Path("config.json").write_text(json.dumps({
         "model_type": "gpt2", "n_layer": o.layers, "n_embd": o.hidden, "n_head": o.heads,
         "vocab_size": o.vocab, "n_positions": o.positions, "activation_function": "gelu_new"}))
-    question = ["--model", "config.json", "--gpu", "h100-sxm-80g", "--recipe", "fp32", "--seq",
-                str(o.seq), "--global-batch", str(o.batch), "--clip", str(o.clip), "--quiet"]
+    question = ["--model", "config.json", "--gpu", "h100-sxm-80g", "--seq", str(o.seq),
+                "--global-batch", str(o.batch), "--clip", str(o.clip), "--quiet"]
+    whole = ["--recipe", "fp32"]
+    recipe = ["--recipe", "mixed", "--precision", "fp16", "--loss-scale", str(o.half)]
+    recipe = recipe if o.half else whole
     pins = [word for pin in o.pins.split() for word in ("--pin", pin)]
     ranks = math.prod(int(pin.split("=")[1]) for pin in o.pins.split()
                       if pin.split("=")[0] in ("data", "tensor", "pipeline", "context"))
-    run(o.planner, *question, "--gpus", "1", "--out", "one.json")
-    run(o.planner, *question, *pins, "--gpus", str(ranks), "--out", "plan.json")
+    run(o.planner, *question, *whole, "--gpus", "1", "--out", "one.json")
+    run(o.planner, *question, *recipe, *pins, "--gpus", str(ranks), "--out", "plan.json")
     model = Model(o)
     first_weights(o, model, "one.json")
     run(o.planner, "exec", "plan.json", "--data", "corpus", "--steps", str(o.steps), "--quiet",
@@ -182,12 +216,18 @@ def main():
     record = json.loads(pathlib.Path("run.json").read_text())
     rates = [rate(o, step) for step in range(o.steps)]
     assert all(math.isclose(a, b, rel_tol=1e-12) for a, b in zip(record["learning_rate"], rates))
-    losses, norms = train(o, model, corpus)
+    losses, norms, scale = train(o, model, corpus)
     worst = max((abs(a / b - 1), step) for step, (a, b) in enumerate(zip(record["loss"], losses)))
     clipped = sum(norm > o.clip for norm in norms)
     print(f"{o.pins or 'one rank'}: {o.steps} steps, {clipped} of them clipped, loss "
           f"{losses[0]:.4f} to {losses[-1]:.4f}; the greatest difference is {worst[0]:.2e}, in step "
           f"{worst[1] + 1}")
+    if scale:
+        found, expected = record["loss_scale"], {"last": scale.scale, "skipped_steps": scale.skipped}
+        print(f"a loss scale of {scale.scale:.0f}, {scale.skipped} steps are left out")
+        if found != expected:
+            print(f"loss_scale: expected {expected}, found {found}")
+            return 1
     return 0 if worst[0] <= o.tolerance else 1
 
 

@@ -21,5 +21,11 @@ rm -r first
 same --pins 'data=2 tensor=2 sharding=zero1 micro_batch=2'
 rm -r first
 same --pins 'pipeline=2 data=2 sharding=zero1 micro_batch=1 schedule=1f1b'
+rm -r first
+same --half 1024 --tolerance 2e-3
+rm -r first
+same --half 16777216
+rm -r first
+same --half 1024 --tolerance 2e-3 --pins 'data=2 tensor=2 sharding=zero1 micro_batch=2'
 if [[ $failures -gt 0 ]]; then exit 1; fi
 printf 'the losses are those of PyTorch\n'

@@ -177,8 +177,13 @@ TEST_CASE("recipes with 16-bit types equal the reference where types change on t
 TEST_CASE("half precision equals the reference, too") {
   Job job = tiny_job(tiny_gpt(), 12, "mixed");
   job.precision = core::DType::f16;
-  check_equal(tiny_gpt(), job, strategy(3, 12, 1, ring));
-  check_equal(tiny_gpt(), job, strategy(2, 12, 1, sharded(Sharding::zero2)));
+  // None, a fixed one, one under which every step overflows, and a dynamic one.
+  for (const double scale : {1.0, 1'000.0, kMostLossScale, 0.0}) {
+    job.loss_scale = scale;
+    check_equal(tiny_gpt(), job, strategy(3, 12, 1, ring));
+    check_equal(tiny_gpt(), job, strategy(2, 12, 1, sharded(Sharding::zero2)));
+    check_equal(tiny_gpt(), job, strategy(1, 12, 2, stages(2, Schedule::one_f_one_b)));
+  }
 }
 
 TEST_CASE("gradients that travel in another type are rounded where the Program says") {

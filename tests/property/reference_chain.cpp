@@ -34,7 +34,7 @@ class Chain : Model {
 
  private:
   void apply_loss(Typed& y, double* loss) {
-    const double scale = 1.0 / static_cast<double>(b_.global_batch);
+    const host::LossFactor scale = b_.mean_of(b_.global_batch);
     if (spec_.loss == models::Loss::cross_entropy)
       cross_entropy(y, spec_.widths.back(), scale, loss);
     else

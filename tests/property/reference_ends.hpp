@@ -89,7 +89,7 @@ class TransformerEnds : protected Model {
     Typed y = linear("decoder.3", inputs.back(), h_), cell(b_.activation, b_.samples * h_);
     host::first_token(cell.at(), y.at(), b_.samples, b_.seq_len, h_);
     host::squared_error(loss, cell.at(), b_.targets.at(), cell.size(),
-                        1.0 / static_cast<double>(b_.global_batch));
+                        b_.mean_of(b_.global_batch));
     Typed d = activation(h_);
     host::first_token_gradient(d.at(), cell.at(), b_.samples, b_.seq_len, h_, false);
     for (int i = kBlocks; i >= 0; --i) {
@@ -161,7 +161,7 @@ class TransformerEnds : protected Model {
     host::softmax_max(max.at(), logits.at(), l);
     host::softmax_sum(sums.at(), logits.at(), max.at(), targets, l);
     host::cross_entropy(loss, logits.at(), max.at(), sums.at(), targets, l,
-                        1.0 / static_cast<double>(b_.global_batch * seq_len()));
+                        b_.mean_of(b_.global_batch * seq_len()));
     if (const View dw = gradient("lm_head.weight"))
       host::linear_weight_gradient(dw, logits.at(), in, s, ws);
     host::linear_input_gradient(dx.at(first * h_), logits.at(), w, s, false, ws);

@@ -182,13 +182,13 @@ class Graph : Model {
     const std::int64_t columns = result.shape.back(), rows = result.y.size() / columns;
     if (b_.spec->loss == models::Loss::squared_error)
       return host::squared_error(loss, result.d.at(), b_.targets.at(), result.d.size(),
-                                 1.0 / static_cast<double>(b_.global_batch));
+                                 b_.mean_of(b_.global_batch));
     const host::LogitShape s{rows, columns, columns, 0, columns};
     Typed max(b_.statistic, rows), sums(b_.statistic, 2 * rows);
     host::softmax_max(max.at(), result.d.at(), s);
     host::softmax_sum(sums.at(), result.d.at(), max.at(), b_.targets.at(), s);
     host::cross_entropy(loss, result.d.at(), max.at(), sums.at(), b_.targets.at(), s,
-                        1.0 / static_cast<double>(b_.global_batch * (rows / samples_)));
+                        b_.mean_of(b_.global_batch * (rows / samples_)));
   }
 
   // Where a reader leaves the gradient of x, and whether it adds to others'.

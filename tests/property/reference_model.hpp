@@ -42,6 +42,11 @@ class Slices;                          // reference_slices.hpp
 struct MicroBatch {
   const models::ModelSpec* spec = nullptr;
   std::int64_t samples = 1, seq_len = 1, global_batch = 1;
+  const double* loss_scale = nullptr;  // of fp16
+  // What a loss that is a mean over so many is multiplied by.
+  exec::host::LossFactor mean_of(std::int64_t count) const {
+    return {1.0 / static_cast<double>(count), loss_scale};
+  }
   Slices* slices = nullptr;            // of ranks that divide the sequence; seq_len: of this one
   std::int64_t slice = 0;              // this rank among them
   std::int64_t lora_rank = 0;

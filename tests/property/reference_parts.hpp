@@ -50,7 +50,8 @@ class Model {
   }
 
   // Cross-entropy over `columns` classes; the logits become their gradient.
-  void cross_entropy(Typed& logits, std::int64_t columns, double scale, double* loss) {
+  void cross_entropy(Typed& logits, std::int64_t columns, const host::LossFactor& scale,
+                     double* loss) {
     const host::LogitShape s{rows_, columns, columns, 0, columns};
     Typed max = statistic(1), sums = statistic(2);
     host::softmax_max(max.at(), logits.at(), s);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "exec/host/matrix_codes.hpp"
 #include "exec/interpret/initialise.hpp"
@@ -126,6 +127,27 @@ void load(MicroBatch& batch, const exec::DataSource& data, std::int64_t first) {
     else
       reals(batch.targets, out, [&](auto& row) { data.feature_targets(first + i, row); });
   }
+}
+
+void open_slots(const planner::Job& job, const planner::Recipe& recipe, std::int64_t n,
+                std::vector<Typed>& slots, std::vector<Typed>& scales) {
+  const planner::Optimizer& o = planner::optimizer(job.optimizer);
+  for (int i = 0; i < o.first_moments + o.second_moments; ++i) {
+    const core::DType type = i < o.first_moments ? recipe.first_moment : recipe.second_moment;
+    slots.emplace_back(o.quantised ? core::DType::u8 : type, n);
+    if (o.quantised) scales.emplace_back(core::DType::f32, n);  // more than enough
+  }
+}
+
+host::LossScaleState next_loss_scale(const host::LossScaleState& state, const planner::Job& job,
+                                     std::vector<Typed>& gradients) {
+  double norm = 1;
+  for (Typed& flat : gradients)
+    if (!std::isfinite(host::sum_of_squares(flat.at(), flat.size())))
+      norm = std::numeric_limits<double>::infinity();
+  return host::stepped(state, norm,
+                       host::loss_scale_rule(planner::loss_scale_of(job), 0,
+                                             exec::default_hyper(job.optimizer)));
 }
 
 }  // namespace tests

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/host/optimizers.hpp"
 #include "exec/interpret/data_source.hpp"
 #include "models/graph.hpp"
 #include "planner/question/job.hpp"
@@ -36,6 +37,15 @@ void fold_shards(std::vector<Typed>& parts, const program::RankClass& layout, Ty
 // A frozen matrix that is kept as codes: what decoding makes of them, in the compute type.
 Typed rounded_to_codes(const models::ModelSpec& spec, const planner::Job& job,
                        const program::PlacedParameter& placed, std::uint64_t seed);
+
+// Zeros of the optimizer's state of n elements; scales are those of quantised slots.
+void open_slots(const planner::Job& job, const planner::Recipe& recipe, std::int64_t n,
+                std::vector<Typed>& slots, std::vector<Typed>& scales);
+
+// Whether any gradient overflowed decides; the norm itself does not matter without --clip.
+exec::host::LossScaleState next_loss_scale(const exec::host::LossScaleState& state,
+                                           const planner::Job& job,
+                                           std::vector<Typed>& gradients);
 
 // Inputs and targets of batch.samples samples from `first` on.
 void load(MicroBatch& batch, const exec::DataSource& data, std::int64_t first);

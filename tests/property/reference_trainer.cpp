@@ -46,7 +46,6 @@ class Trainer {
   using Flats = std::vector<Typed>;    // one per stage and expert rank
 
   Stage open_stage(const program::RankClass& k, int expert_rank);
-  void open_slots(Stage& s) const;
   void initialise(Stage& s, const program::PlacedParameter& placed);
   Flats zero_gradients() const;
   // flat_of(stage, divided): where the parameters of stages_[stage] are, those that expert ranks
@@ -86,6 +85,7 @@ class Trainer {
   const planner::Recipe recipe_;
   const std::int64_t ranks_;
   const program::Schedule passes_;     // of the rank with the embeddings
+  exec::host::LossScaleState loss_scale_{.scale = planner::loss_scale_of(job_).initial};
   std::vector<Stage> stages_;
   std::map<std::string, Typed> frozen_;
   ReferenceResult result_;
@@ -107,18 +107,8 @@ Stage Trainer::open_stage(const program::RankClass& k, int expert_rank) {
   for (const program::QuantisedParameter& q : k.quantised)
     frozen_[q.placed.path] = rounded_to_codes(spec_, job_, q.placed, seed_);
   PLANNER_CHECK(end == k.trained_elements, "a flat space larger than its parameters");
-  open_slots(s);
+  open_slots(job_, recipe_, k.trained_elements, s.slots, s.scales);
   return s;
-}
-
-void Trainer::open_slots(Stage& s) const {
-  const planner::Optimizer& o = planner::optimizer(job_.optimizer);
-  const std::int64_t n = s.layout->trained_elements;
-  for (int i = 0; i < o.first_moments + o.second_moments; ++i) {
-    const DType type = i < o.first_moments ? recipe_.first_moment : recipe_.second_moment;
-    s.slots.emplace_back(o.quantised ? DType::u8 : type, n);
-    if (o.quantised) s.scales.emplace_back(DType::f32, n);  // more than enough
-  }
 }
 
 void Trainer::initialise(Stage& s, const program::PlacedParameter& placed) {
@@ -172,6 +162,7 @@ MicroBatch Trainer::micro_batch_of(std::int64_t step, std::int64_t rank, std::in
   batch.samples = division_.micro_batch;
   batch.seq_len = job_.seq_len;
   batch.global_batch = job_.global_batch;
+  if (planner::scales_loss(job_)) batch.loss_scale = &loss_scale_.scale;
   batch.activation = recipe_.activation;
   batch.statistic = recipe_.statistic;
   batch.lora_rank = job_.lora_rank;
@@ -334,6 +325,7 @@ void Trainer::update(Stage& s, Typed& gradient, std::int64_t step) {
     host::Parameters one{s.weights.at(p.offset), {}, gradient.at(p.offset), p.parameter.elements,
                          !is_vector(p.path)};
     if (recipe_.has_master) one.master = s.master.at(p.offset);
+    if (planner::scales_loss(job_)) one.loss_scale = &loss_scale_;
     std::vector<host::View> slots;
     for (Typed& slot : s.slots) slots.push_back(slot.at(p.offset));
     host::update(job_.optimizer, exec::default_hyper(job_.optimizer), step + 1, one, slots);
@@ -349,6 +341,7 @@ void Trainer::update_blocks(Stage& s, Typed& gradient, std::int64_t step) {
       const std::int64_t n = std::min(span.shard_elements, span.elements - begin);
       host::Parameters one{s.weights.at(at), {}, gradient.at(at), n, false};
       if (recipe_.has_master) one.master = s.master.at(at);
+      if (planner::scales_loss(job_)) one.loss_scale = &loss_scale_;
       const std::vector<host::View> slots{s.slots[0].at(at), s.slots[1].at(at),
                                           s.scales[0].at(block), s.scales[1].at(block)};
       host::update(job_.optimizer, exec::default_hyper(job_.optimizer), step + 1, one, slots);
@@ -368,6 +361,7 @@ void Trainer::step(std::int64_t index) {
   Flats gradients = how_.ranks_first ? ranks_then_micro_batches(index, losses)
                                      : micro_batches_then_ranks(index, losses);
   for (int e = 0; e < ways_ && how_.tied_apart; ++e) add_tied(gradients, e);
+  if (planner::scales_loss(job_)) loss_scale_ = next_loss_scale(loss_scale_, job_, gradients);
   for (std::size_t i = 0; i < stages_.size(); ++i) update(stages_[i], gradients[i], index);
   double sum = 0;
   for (const double loss : losses) sum += loss;

@@ -76,6 +76,17 @@ TEST_CASE("a run that stops after every step makes the bits of one that never st
     }
 }
 
+TEST_CASE("a loss scale goes on where it was, in steps that overflow and in others") {
+  const models::ModelSpec spec = tiny_gpt();
+  for (const double scale : {0.0, 1'024.0, kMostLossScale}) {
+    Job job = tiny_job(spec, 12, "mixed");
+    job.precision = core::DType::f16;
+    job.loss_scale = scale;
+    check_resumes(spec, job, strategy(3, 12, 2, sharded(Sharding::zero1)));
+    check_resumes(spec, job, mesh(2, 3, 2));
+  }
+}
+
 TEST_CASE("divided experts go on where a run that never stopped is") {
   for (const Sharding z : {Sharding::none, Sharding::zero1, Sharding::zero3}) {
     Strategy s = strategy(4, 12, 1);

@@ -239,6 +239,11 @@ void CudaBackend::add_squares(Stream stream, host::View x, std::int64_t n, doubl
   cuda::add_squares(queue(stream), sum, x, n);
 }
 
+void CudaBackend::step_loss_scale(Stream stream, host::LossScaleState* state,
+                                  const double* squares, const host::LossScaleRule& rule) {
+  cuda::step_loss_scale(queue(stream), state, squares, rule);
+}
+
 void CudaBackend::copy(Stream stream, const RowCopy& c) {
   if (c.width > 0 && c.rows > 0) api_.copy(c, queue(stream).stream);
 }

@@ -69,6 +69,8 @@ class CudaBackend final : public Backend {
                   const Operand& matrix) override;
   void update(Stream stream, const exec::Update& update) override;
   void add_squares(Stream stream, host::View x, std::int64_t n, double* sum) override;
+  void step_loss_scale(Stream stream, host::LossScaleState* state, const double* squares,
+                       const host::LossScaleRule& rule) override;
   void copy(Stream stream, const RowCopy& copy) override;
   MessageMemory& messages(Stream stream) override;
 

@@ -97,12 +97,13 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
       const Forward<ops::cross_entropy> a(op, args);
       return cross_entropy(q, static_cast<double*>(a["loss"].data), a["logits"], a["max"],
                            a["sums"], a["targets"], logit_shape(op, rows, c),
-                           op.scale / static_cast<double>(c.global_batch * op.rows * op.parts));
+                           {op.scale / static_cast<double>(c.global_batch * op.rows * op.parts),
+                            c.loss_scale});
     }
     case OpKind::squared_error: {
       const Forward<ops::squared_error> a(op, args);
       return squared_error(q, static_cast<double*>(a["loss"].data), a["y"], a["target"], n,
-                           1.0 / static_cast<double>(c.global_batch));
+                           {1.0 / static_cast<double>(c.global_batch), c.loss_scale});
     }
     default:
       PLANNER_CHECK(false, "operator without a kernel: " + op.name);  // the platform refused it

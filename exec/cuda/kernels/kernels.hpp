@@ -104,8 +104,9 @@ void softmax_max(const Queue& q, View max, View logits, const host::LogitShape& 
 void softmax_sum(const Queue& q, View sums, View logits, View max, View targets,
                  const host::LogitShape& s);
 void cross_entropy(const Queue& q, double* loss, View logits, View max, View sums, View targets,
-                   const host::LogitShape& s, double scale);
-void squared_error(const Queue& q, double* loss, View y, View target, std::int64_t n, double scale);
+                   const host::LogitShape& s, const host::LossFactor& by);
+void squared_error(const Queue& q, double* loss, View y, View target, std::int64_t n,
+                   const host::LossFactor& by);
 
 // ---- optimizers and codes
 // What of an update changes from step to step.
@@ -122,6 +123,9 @@ StepNumbers step_numbers(const Hyper& hyper, std::int64_t step, std::uint64_t st
 void update(const Queue& q, planner::OptimizerKind kind, const Hyper& hyper,
             std::int64_t step, const host::Parameters& p, std::span<const View> slots,
             const float* maps, std::uint64_t stochastic = 0, const StepNumbers* now = nullptr);
+// *state = host::stepped() of it and the root of *squares.
+void step_loss_scale(const Queue& q, host::LossScaleState* state, const double* squares,
+                     const host::LossScaleRule& rule);
 // *sum += |x|^2, in f64.
 void add_squares(const Queue& q, double* sum, View x, std::int64_t n);
 void decode_matrix(const Queue& q, planner::Quantization kind, const void* codes, View y,

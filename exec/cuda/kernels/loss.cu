@@ -66,11 +66,17 @@ __global__ void row_sum(Compute<A>* sums, Logits<A> logits, const Compute<A>* ma
   sums[rows + r] = target >= 0 ? widen(logits.row(r)[target]) : T(0);
 }
 
-// Logits become scale (softmax - onehot), 0 in padding.
+template <class T>
+PLANNER_DEVICE T of_gradient(const host::LossFactor& by) {
+  return static_cast<T>(by.more != nullptr ? by.scale * *by.more : by.scale);
+}
+
+// Logits become scale more (softmax - onehot), 0 in padding.
 template <class A>
 __global__ void row_gradient(Logits<A> logits, const Compute<A>* max, const Compute<A>* sums,
-                             const std::int32_t* targets, Compute<A> scale) {
+                             const std::int32_t* targets, host::LossFactor by) {
   using T = Compute<A>;
+  const T scale = of_gradient<T>(by);
   constexpr int kSize = Pack<A>::kSize;
   const int64_t r = blockIdx.x;
   const T top = max[r], sum = sums[r], factor = scale / sum;
@@ -98,18 +104,19 @@ __global__ void add_loss(double* loss, const T* max, const T* sums, int64_t rows
   if (threadIdx.x == 0) *loss += scale * sum;
 }
 
-// *loss += scale/2 |y - target|^2, then y becomes scale (y - target); one block.
+// *loss += scale/2 |y - target|^2, then y becomes scale more (y - target); one block.
 template <class A>
-__global__ void squared(double* loss, A* y, const A* target, int64_t n, double scale) {
+__global__ void squared(double* loss, A* y, const A* target, int64_t n, host::LossFactor by) {
+  const Compute<A> scale = of_gradient<Compute<A>>(by);
   double sum = 0;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     const Compute<A> a = widen(y[i]), b = widen(target[i]);
     const double d = static_cast<double>(a) - static_cast<double>(b);
     sum += d * d;
-    narrow(static_cast<Compute<A>>(scale) * (a - b), y[i]);
+    narrow(scale * (a - b), y[i]);
   }
   sum = over_block(sum, Plus{});
-  if (threadIdx.x == 0) *loss += 0.5 * scale * sum;
+  if (threadIdx.x == 0) *loss += 0.5 * by.scale * sum;
 }
 
 template <class A>
@@ -143,21 +150,21 @@ void softmax_sum(const Queue& q, View sums, View logits, View max, View targets,
   });
 }
 void cross_entropy(const Queue& q, double* loss, View logits, View max, View sums, View targets,
-                   const host::LogitShape& s, double scale) {
+                   const host::LogitShape& s, const host::LossFactor& by) {
   with_type(logits.type, [&]<class A>() {
     using T = Compute<A>;
     check_statistics(logits.type, max, sums);
     launch(q, "cross_entropy_loss", {1}, {kThreads}, 0, add_loss<T>, loss, typed<T>(max),
-           typed<T>(sums), s.rows, scale);
+           typed<T>(sums), s.rows, by.scale);
     launch(q, "cross_entropy", {blocks_of(s.rows, 1)}, {kThreads}, 0, row_gradient<A>,
-           shard<A>(logits, s), typed<T>(max), typed<T>(sums), indices(targets),
-           static_cast<T>(scale));
+           shard<A>(logits, s), typed<T>(max), typed<T>(sums), indices(targets), by);
   });
 }
-void squared_error(const Queue& q, double* loss, View y, View target, int64_t n, double scale) {
+void squared_error(const Queue& q, double* loss, View y, View target, int64_t n,
+                   const host::LossFactor& by) {
   with_type(one_type(y, target), [&]<class A>() {
     launch(q, "squared_error", {1}, {kThreads}, 0, squared<A>, loss, typed<A>(y),
-           typed<A>(target), n, scale);
+           typed<A>(target), n, by);
   });
 }
 

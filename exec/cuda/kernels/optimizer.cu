@@ -28,15 +28,22 @@ struct Update {
   const StepNumbers* now;              // null: as given
   const double* squares;               // of the gradients' norm; null: they stay as they are
   double clip;
+  const host::LossScaleState* loss_scale;  // null: none
+  PLANNER_DEVICE bool skipped() const { return loss_scale != nullptr && loss_scale->factor == 0; }
 };
 
 template <class T>
 PLANNER_DEVICE void read_step(Update& u, Factors<T>& f) {
+  if (u.loss_scale != nullptr) {
+    f.correction1 = static_cast<T>(u.loss_scale->correction1);
+    f.correction2 = static_cast<T>(u.loss_scale->correction2);
+  }
   if (u.now == nullptr) return;
-  f.correction1 = static_cast<T>(u.now->correction1);
-  f.correction2 = static_cast<T>(u.now->correction2);
   f.lr = static_cast<T>(u.now->learning_rate);
   u.stochastic = u.now->seed;
+  if (u.loss_scale != nullptr) return;
+  f.correction1 = static_cast<T>(u.now->correction1);
+  f.correction2 = static_cast<T>(u.now->correction2);
 }
 
 PLANNER_DEVICE bool decoupled(OptimizerKind kind) {
@@ -87,6 +94,7 @@ PLANNER_DEVICE T step(OptimizerKind kind, const Factors<T>& f, T w, T g, T* s) {
 template <class T>
 PLANNER_DEVICE T scaled_gradient(const Update& u, int64_t i) {
   const T g = load_real<T>(u.gradient, i);
+  if (u.loss_scale != nullptr) return g * static_cast<T>(u.loss_scale->factor);
   if (u.squares == nullptr) return g;
   const double scale = u.clip / (root_of(*u.squares) + 1e-6);
   return g * static_cast<T>(scale > 1.0 ? 1.0 : scale);
@@ -135,7 +143,7 @@ PLANNER_DEVICE void store_weight(const Update& u, int64_t i, T w) {
 template <class T>
 __global__ void update_elements(Update u, Factors<T> f, int slots) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= u.n) return;
+  if (i >= u.n || u.skipped()) return;
   read_step(u, f);
   T s[3] = {};
   for (int k = 0; k < slots; ++k) s[k] = load_real<T>(u.slot[k], i);
@@ -164,6 +172,7 @@ PLANNER_DEVICE int nearest(const float* map, float x) {
 __global__ void update_codes(Update u, Factors<float> f, const float* maps) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const bool there = i < u.n;
+  if (u.skipped()) return;             // all threads
   read_step(u, f);
   float s[3] = {};
   float changed = 0;
@@ -184,6 +193,11 @@ __global__ void update_codes(Update u, Factors<float> f, const float* maps) {
     if (threadIdx.x == 0) static_cast<float*>(u.slot[2 + k].data)[blockIdx.x] = scale;
   }
   if (there) store_weight(u, i, changed);
+}
+
+__global__ void scale_step(host::LossScaleState* state, const double* squares,
+                           host::LossScaleRule rule) {
+  *state = host::stepped(*state, root_of(*squares), rule);
 }
 
 // partial[block] = sum of squares of its strided elements; then one block adds them.
@@ -234,7 +248,8 @@ void update(const Queue& q, OptimizerKind kind, const Hyper& hyper, int64_t step
   PLANNER_CHECK(slots.size() <= 4, "at most four slots");
   if (p.n == 0) return;
   Update u{real(p.weight), real(p.master), real(p.gradient), {}, p.n,
-           kind,           p.decays,       numbers.seed,     now, p.squares, p.clip};
+           kind,           p.decays,       numbers.seed,     now, p.squares, p.clip,
+           p.loss_scale};
   for (std::size_t k = 0; k < slots.size(); ++k) u.slot[k] = real(slots[k]);
   const Extent grid{blocks_of(p.n, kThreads)};
   if (kind == OptimizerKind::adam8bit) {
@@ -251,6 +266,11 @@ void update(const Queue& q, OptimizerKind kind, const Hyper& hyper, int64_t step
   else
     launch(q, "update", grid, {kThreads}, 0, update_elements<float>, u,
            factors<float>(hyper, numbers), count);
+}
+
+void step_loss_scale(const Queue& q, host::LossScaleState* state, const double* squares,
+                     const host::LossScaleRule& rule) {
+  launch(q, "scale_step", {1}, {1}, 0, scale_step, state, squares, rule);
 }
 
 void add_squares(const Queue& q, double* sum, View x, int64_t n) {

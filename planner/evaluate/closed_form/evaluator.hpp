@@ -115,7 +115,7 @@ class Evaluator {
   // Whether passes are played one by one: of chunks that differ, under schedules whose formulas are
   // those of equal ones, where they are few. Of many the formulas are not far off.
   bool plays() const;
-  bool clips() const { return structure_.job->clip > 0; }
+  bool norm() const { return takes_norm(*structure_.job); }
   // Of a step, in picoseconds.
   std::int64_t played(const AtMicroBatch& known, std::size_t machine) const;
   // All passes of 1f1b, in picoseconds, for any stages, where messages are free.

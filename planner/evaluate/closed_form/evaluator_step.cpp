@@ -109,7 +109,7 @@ std::int64_t Evaluator::played(const AtMicroBatch& known, std::size_t i) const {
     chunks.insert(chunks.end(), own.begin(), own.end());
   }
   std::vector<PassSpan> spans = played_spans(ranks, chunks, message_of_links(known, i));
-  if (clips()) join_all(spans);
+  if (norm()) join_all(spans);
   else if (current_->ends.tied > 0 && strategy_.data_ranks() > 1)
     spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
   std::int64_t longest = 0;
@@ -143,7 +143,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     const std::int64_t sooner = waits ? turn.forward : turn.period();
     std::int64_t early = slack(strategy_, sooner);
     // With a norm of all gradients no rank updates before the last one has its gradients.
-    if (clips())
+    if (norm())
       early = std::clamp<std::int64_t>(time.beside_periods() - time.begin - time.joined, 0, early);
     const std::int64_t own_tail = time.beside_periods() - early;
     tail = r == 0 ? own_tail : std::max(tail, own_tail);
@@ -163,7 +163,7 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
     const PassTimes own = slow->passes();
     PassTimes all = turn.passes();
     if (slow != &first) all.forward -= first.embeddings;
-    passes += bubble(strategy_, mean_of_others(all, own, p), ends_joined || clips());
+    passes += bubble(strategy_, mean_of_others(all, own, p), ends_joined || norm());
     // The first group of micro-batches passes the embeddings, and the last one comes back to them,
     // while nobody else has anything to do.
     passes = std::max(passes + p * first.embeddings, m * first.period());

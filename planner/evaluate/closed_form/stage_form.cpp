@@ -191,7 +191,7 @@ void StageForm::sum_state(const Pieces& pieces) {
   const stage::State state = state_of(stage::StateQuestion{
       .policy = s_->policy, .recipe = s_->recipe, .optimizer = s_->optimizer, .strategy = s,
       .reduce = stage::reduce_type(*s_->job, s_->recipe), .sizes = sizes_, .layers = layers_,
-      .last = last_, .clips = s_->job->clip > 0});
+      .last = last_, .norm = takes_norm(*s_->job), .scales_loss = scales_loss(*s_->job)});
   persistent_ = state.bytes(false, versions_);
   host_ = state.bytes(true, versions_);
   if (stage::copies_moments(s_->policy, s, s_->optimizer))
@@ -218,6 +218,8 @@ std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double r
 std::int64_t StageForm::norm_time(std::size_t i) const {
   const cost::Machine& m = *s_->machines[i];
   std::int64_t time = moving(bytes(1, core::DType::f64), m);
+  if (scales_loss(*s_->job))
+    time += moving(bytes(LossScale::kElements, core::DType::f64), m);
   for_spans([&](const Spans& spans, bool experts) {
     for (const auto& [n, count] : spans)
       time += count * moving(bytes(stage::shard_of(n, parts(experts)), s_->recipe.gradient), m);
@@ -285,7 +287,7 @@ void StageForm::time_end() {
       if (elements > 0) per_element = static_cast<double>(all) / static_cast<double>(elements);
     });
     update = std::max(update, gathered);
-    if (s_->job->clip > 0) joined_[i] = update += norm_time(i);
+    if (takes_norm(*s_->job)) joined_[i] = update += norm_time(i);
     if (!manner().reduces) {
       for (std::size_t kind = 0; kind < units_.kinds(); ++kind)
         update += layers_of_[kind] * units_.of(UnitKind::layer, kind).partial[i];
@@ -365,7 +367,7 @@ void StageForm::count_groups() {
   add(program::Group::previous, wraps || !first_);
   add(program::Group::next, wraps || !last_);
   add(program::Group::embedding, s.pipeline > 1 && unit(UnitKind::tied).elements > 0);
-  add(program::Group::pipeline, s_->job->clip > 0 && s.pipeline > 1);  // of stage::norm_groups()
+  add(program::Group::pipeline, takes_norm(*s_->job) && s.pipeline > 1);  // of stage::norm_groups()
   add(program::Group::expert, exchanges_);
   add(program::Group::expert_data, experts_ > 0 && s_->experts.front().size > 1);
 }

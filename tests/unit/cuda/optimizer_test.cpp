@@ -1,3 +1,7 @@
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 #include "exec/host/matrix_codes.hpp"
 #include "tests/unit/cuda/support.hpp"
 
@@ -72,6 +76,47 @@ TEST_CASE("every optimizer is its host twin over three steps, with and without a
           check_close("slot", a.slots[k], b.slots[k], f32);
       }
     }
+}
+
+TEST_CASE("a loss scale and what it skips are the host's, bit by bit") {
+  using exec::host::LossScaleState;
+  Random r(32);
+  const std::int64_t n = 1000;
+  for (const planner::Optimizer& o : planner::optimizers()) {
+    const exec::Hyper hyper = exec::default_hyper(o.kind);
+    const auto slots = static_cast<std::size_t>(o.first_moments + o.second_moments);
+    State a{random(r, DType::f16, n), random(r, f32, n), random(r, DType::f16, n), {}};
+    for (std::size_t k = 0; k < slots; ++k)
+      a.slots.push_back(o.quantised ? Buffer(DType::u8, n) : zeros(f32, n));
+    for (std::size_t k = 0; o.quantised && k < slots; ++k) a.slots.push_back(zeros(f32, 4));
+    State b = a;
+    Device device;
+    Buffer kept = zeros(f64, planner::LossScale::kElements), squares = zeros(f64, 1);
+    auto* const state = static_cast<LossScaleState*>(kept.view().data);
+    auto* const square = static_cast<double*>(squares.view().data);
+    state->scale = 1024;
+    LossScaleState twin = *state;
+    const host::LossScaleRule rule = host::loss_scale_rule({1024, 2}, 0.5, hyper);
+    for (const double now : {4e6, std::numeric_limits<double>::infinity(), 1e5, 9e5}) {
+      *square = now;
+      cuda::step_loss_scale(device.queue(), state, square, rule);
+      device.wait();
+      twin = host::stepped(twin, std::sqrt(now), rule);
+      CHECK(std::memcmp(&twin, state, sizeof twin) == 0);
+      const auto va = a.views(), vb = b.views();
+      host::Parameters pa = a.parameters(true, n), pb = b.parameters(true, n);
+      pa.loss_scale = state;
+      pb.loss_scale = &twin;
+      cuda::update(device.queue(), o.kind, hyper, 1, pa, va, device.maps());
+      device.wait();
+      host::update(o.kind, hyper, 1, pb, vb);
+      a.gradient = b.gradient = random(r, DType::f16, n);
+    }
+    CHECK(state->updates == 3);
+    INFO(o.name);
+    check_close("weight", a.weight, b.weight, DType::f16);
+    check_close("master", a.master, b.master, f32);
+  }
 }
 
 TEST_CASE("stochastic rounding goes to a neighbour, and to the value on average") {

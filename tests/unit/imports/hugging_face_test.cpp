@@ -111,13 +111,15 @@ TEST_CASE("DeepSpeed's configuration may stand within TrainingArguments") {
 TEST_CASE("a batch of DeepSpeed says how many GPUs there are, and 5e8 is a number of elements") {
   const Setup setup = read_all(
       {{"ds.json", "{\"train_batch_size\": 256, \"train_micro_batch_size_per_gpu\": 8,\n"
-                   "\"gradient_accumulation_steps\": 4, \"fp16\": {\"enabled\": true},\n"
+                   "\"gradient_accumulation_steps\": 4,\n"
+                   "\"fp16\": {\"enabled\": true, \"loss_scale\": 512},\n"
                    "\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.1}},\n"
                    "\"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": 5e8}}"}});
   CHECK(setup.gpus == 8);
   CHECK(pins(setup, "bucket_bytes=1000000000"));
   CHECK(pins(setup, "sharding=zero2"));
   CHECK(option(setup, "--precision") == "fp16");
+  CHECK(option(setup, "--loss-scale") == "512");
   CHECK(option(setup, "--optimizer") == "sgd");
   CHECK(option(setup, "--framework") == "deepspeed");
 }

@@ -226,12 +226,13 @@ TEST_CASE("a list of arguments, and a variable that holds all of them, are read 
   const char* list =
       "--num-layers 12\n--hidden-size 768 --num-attention-heads 12\n--seq-length 1024\n"
       "--max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 64 --fp16\n"
-      "--tokenizer-type GPT2BPETokenizer\n";
+      "--loss-scale 4096 --tokenizer-type GPT2BPETokenizer\n";
   const Given on_eight{.gpus = 8, .vocab = {}, .model = "", .variables = {}};
   const Setup listed = imported(list, "args.txt", on_eight);
   CHECK(listed.model == "gpt2-124m");
   CHECK(option(listed, "--recipe") == "mixed");
   CHECK(option(listed, "--precision") == "fp16");
+  CHECK(option(listed, "--loss-scale") == "4096");
   const Setup held = imported("N=3\nOPTIONS=\"" + std::string(list) + "\"\nM=4\n", "conf.sh",
                               on_eight);
   CHECK(held.model == "gpt2-124m");

@@ -31,18 +31,38 @@ Strategy pipelined(Schedule schedule, std::int64_t data) {
   return s;
 }
 
-program::Program lowered(const Strategy& unresolved, double clip) {
+program::Program lowered(const Strategy& unresolved, double clip,
+                         core::DType precision = core::DType::bf16, double loss_scale = 0) {
   const models::ModelSpec model = models::find_model("gpt2-124m").value();
   Job job;
   job.seq_len = 512;
   job.global_batch = unresolved.data * unresolved.micro_batch * unresolved.grad_accum;
   job.clip = clip;
+  job.precision = precision;
+  job.loss_scale = loss_scale;
   const Strategy s = resolve(model, job, unresolved);
   REQUIRE(strategy_problems(model, job, s, s.workers()).empty());
   return lower(models::build_graph(model, graph_options(job, s)).value(), job, s, {});
 }
 
 }  // namespace
+
+TEST_CASE("with a loss scale the closed form follows the lowering") {
+  const Case c = GENERATE(Case{"gpt2-124m", "v100-sxm-32g", "mixed", 8, 256, 32},
+                          Case{"gpt2-355m", "a100-sxm-80g", "fsdp2", 16, 1024, 64},
+                          Case{"gpt2-124m", "h100-sxm-80g", "mixed", 8, 512, 64,
+                               {"offload=optimizer"}});
+  INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
+  const models::ModelSpec model = models::find_model(c.model).value();
+  Question q = question_of(c, model, c.gpu);
+  q.job.precision = core::DType::f16;
+  q.job.attention = "fused_softmax";
+  const bool overlap = GENERATE(true, false);
+  const Compared all = against_lowering(q, constraints_of(c, overlap), overlap);
+  REQUIRE(all.errors.size() > (c.pins.empty() ? 100 : 10));
+  CHECK(all.declined == 0);
+  CHECK(all.median() < 0.01);
+}
 
 TEST_CASE("with a limit of the norm the closed form follows the lowering") {
   const Case c = GENERATE(Case{"gpt2-124m", "a100-sxm-80g", "mixed", 8, 256, 32},
@@ -96,6 +116,23 @@ TEST_CASE("a limit of the norm costs a number of 8 bytes and its sums, and none 
       CHECK(b.transfers.size() == a.transfers.size() + 1);
       CHECK(b.actions.size() == a.actions.size() + 3);
       CHECK(b.end.size() == a.end.size() + 2 + b.spans.size());
+    }
+  }
+}
+
+TEST_CASE("a loss scale costs the norm, six numbers of 8 bytes and one action") {
+  for (const std::int64_t data : {1, 2}) {
+    const Strategy s = pipelined(Schedule::one_f_one_b, data);
+    const program::Program none = lowered(s, 0, core::DType::f16, 1);
+    for (const double clip : {0.0, 1.0}) {
+      const program::Program scales = lowered(s, clip, core::DType::f16);
+      for (std::size_t i = 0; i < none.classes.size(); ++i) {
+        const program::RankClass &a = none.classes[i], &b = scales.classes[i];
+        CHECK(program::closed_form_live(b) - program::closed_form_live(a) == core::Bytes(8 + 48));
+        CHECK(b.transfers.size() == a.transfers.size() + 1);
+        CHECK(b.actions.size() == a.actions.size() + 4);
+        CHECK(b.end.size() == a.end.size() + 2 + b.spans.size());
+      }
     }
   }
 }

@@ -47,7 +47,7 @@ TEST_CASE("where nothing is asked for, older GPUs take fp16 and a kernel that th
     CHECK(j.precision == DType::f16);
     CHECK(j.attention == "flash1");
     REQUIRE(said.size() == 2);
-    CHECK(has(said[0], "loss scale"));
+    CHECK(has(said[0], "precision fp16"));
     CHECK(has(said[1], "FlashAttention-2 has no kernels for"));
     CHECK(job_problems(j, gpu(older)).empty());
     Job stored = job();

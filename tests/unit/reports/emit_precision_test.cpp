@@ -33,3 +33,23 @@ TEST_CASE("a limit of the gradients' norm is written in each framework's own wor
   CHECK(has(limited("llama3-8b", "torchtitan", 0.5), "\nmax_norm = 0.5\n"));
   CHECK(has(limited("gpt2-124m", "deepspeed", 0.5), "\"gradient_clipping\": 0.5"));
 }
+
+TEST_CASE("a fixed loss scale is emitted where the framework has one") {
+  const auto dynamic = [](Plan& plan, Strategy& s) {
+    plan.job.precision = core::DType::f16;
+    s.data = s.shard_group = 8;
+    s.tensor = 1;
+  };
+  const auto fixed = [&](Plan& plan, Strategy& s) {
+    dynamic(plan, s);
+    plan.job.loss_scale = 1'024;
+  };
+  CHECK(has(emitted("gpt2-1.5b", "megatron", fixed)->text.text(), "--loss-scale 1024\n"));
+  CHECK_FALSE(has(emitted("gpt2-1.5b", "megatron", dynamic)->text.text(), "--loss-scale"));
+  CHECK(has(emitted("gpt2-1.5b", "deepspeed", fixed)->text.text(), "\"loss_scale\": 1024.0"));
+  CHECK(has(emitted("gpt2-1.5b", "deepspeed", dynamic)->text.text(), "\"loss_scale\": 0.0"));
+  CHECK(is_refused("llama3-8b", "accelerate", [&](Plan& plan, Strategy& s) {
+    plan.job.recipe = "fsdp2";
+    fixed(plan, s);
+  }, "loss_scale=1024", "plan without --loss-scale"));
+}

@@ -51,7 +51,10 @@ TEST_CASE("every key of the strategy and each of its values has an entry") {
 }
 
 TEST_CASE("every key of the job and each of its values has an entry") {
-  demand_members("job key", planner::to_json(planner::Job{}));
+  planner::Job job;
+  job.precision = core::DType::f16;
+  job.clip = 1;
+  demand_members("job key", planner::to_json(job));
   for (const planner::Mode mode :
        {planner::Mode::train, planner::Mode::finetune, planner::Mode::inference})
     demand("mode", planner::name(mode));
