@@ -23,17 +23,19 @@ using reports::imports::Setup;
 
 constexpr std::string_view kImportPurpose =
     "Reads a configuration that you already run and asks the planner about it: a script or an\n"
-    "argument list of Megatron-LM, torchtitan's TOML, DeepSpeed's JSON, accelerate's YAML, or\n"
-    "TrainingArguments as JSON. Several files of one setup are read together. Scripts are read as\n"
-    "text, never run. The answer is the command to type, and what of the configuration was read,\n"
-    "was not, or has no influence. With --gpus or --plan, it is also what your configuration\n"
-    "takes beside the best one for the same job.";
+    "argument list of Megatron-LM, torchtitan's TOML or Python, DeepSpeed's JSON, accelerate's\n"
+    "YAML, or TrainingArguments as JSON. Several files of one setup are read together. Scripts "
+    "and\n"
+    "Python are read as text, never run. The answer is the command to type, and what of the\n"
+    "configuration was read, was not, or has no influence. With --gpus or --plan, the answer also\n"
+    "compares what your configuration takes with the best one for the same job.";
 constexpr std::string_view kImportExamples =
     "  planner import train.sh\n"
     "  planner import env.sh train.sh --var NNODES=4\n"
     "  planner import train.sh --gpus 64xH100 --json\n"
     "  planner import train.sh --model-out model.json\n"
     "  planner import job.toml --plan\n"
+    "  planner import torchtitan/models/llama3/config_registry.py --config llama3_8b --gpus 8\n"
     "  planner import fsdp.yaml training_args.json config.json --plan\n"
     "  planner import ds_config.json --model llama3-8b --gpus 8xA100";
 
@@ -41,7 +43,7 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a configuration
 
 struct ImportWords {
   std::vector<std::string> files, variables;
-  std::optional<std::string> vocab, model_out;
+  std::optional<std::string> vocab, model_out, config;
   bool plan = false;
 };
 
@@ -66,6 +68,7 @@ reports::imports::Given given_by(const ImportWords& words, PlanOptions& options,
   given.gpus = whole_number(options.gpus, "--gpus", 1, problems);
   given.vocab = whole_number(words.vocab, "--vocab", 1, problems);
   given.model = options.model.value_or("");
+  given.config = words.config.value_or("");
   for (const std::string& text : words.variables) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -165,6 +168,7 @@ std::string page_of(const Setup& setup, const std::optional<Beside>& plans,
     for (const std::string& file : words.files) again += " " + core::Code::shell(file);
     for (const std::string& variable : words.variables)
       again += " --var " + core::Code::shell(variable);
+    if (words.config) again += " --config " + core::Code::shell(*words.config);
     if (words.vocab) again += " --vocab " + core::Code::shell(*words.vocab);
     steps.push_back({again + " --model-out model.json", "writes the model's sizes to a file"});
   }
@@ -190,7 +194,9 @@ int import_verb(Arguments arguments) {
   set.positionals("FILE", words.files, "the files of one setup");
   set.group("Import");
   set.flag("--plan", words.plan, "also plan it, and compare it with the best strategy for its job");
-  set.texts("--var", words.variables, "NAME=VALUE", "a variable of the script; repeatable");
+  set.texts("--var", words.variables, "NAME=VALUE",
+            "a variable of the script, or a setting of the Python file; repeatable");
+  set.text("--config", words.config, "NAME", "the function of a Python file that is meant");
   set.text("--vocab", words.vocab, "N", "tokens of the vocabulary, where the files do not say");
   set.text("--model-out", words.model_out, "FILE", "write a model that has no name, by its sizes");
   add_plan_options(set, options);

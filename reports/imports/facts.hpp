@@ -56,6 +56,9 @@ Setup finish(Facts& facts, const Given& given);
 // Readers, one a format. Problems go to the facts.
 void read_megatron(Facts& facts);
 void read_torchtitan(Facts& facts, const Given& given);
+// module: torchtitan's module that the model is of; where: the call that names the model.
+void read_torchtitan_python(Facts& facts, const Given& given, std::string_view module,
+                            const std::string& where);
 void read_hugging_face(Facts& facts);
 
 // Models of the zoo that have these sizes, the one whose context is nearest first. What does not

@@ -1,19 +1,21 @@
 #include "reports/imports/imports.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "reports/imports/facts.hpp"
 #include "reports/imports/megatron_script.hpp"
 #include "reports/imports/structured.hpp"
+#include "reports/imports/torchtitan.hpp"
 
 namespace reports::imports {
 namespace {
 
 // The files by format, as each file's own text tells it.
 struct Sorted {
-  std::vector<File> scripts;
+  std::vector<File> scripts, python;
   bool torchtitan = false, deepspeed = false, accelerate = false, trainer = false;
   std::string model;                   // a config.json
 };
@@ -69,6 +71,7 @@ void sort_file(const File& file, Sorted& out, Settings& settings, core::Problems
   const auto says = [&](std::string_view text) {
     return file.text.find(text) != std::string::npos;
   };
+  if (file.name.ends_with(".py") || says("Trainer.Config(")) return out.python.push_back(file);
   if (file.name.ends_with(".toml") || says("\n[training]\n") || says("\n[parallelism]\n"))
     return put(parse_toml(file.text, file.name), "", out.torchtitan);
   if (file.name.ends_with(".yaml") || file.name.ends_with(".yml") || says("distributed_type:"))
@@ -78,9 +81,20 @@ void sort_file(const File& file, Sorted& out, Settings& settings, core::Problems
 
 core::Problem no_format(const std::string& name) {
   return {name,
-          "a script of Megatron-LM, torchtitan's .toml, accelerate's .yaml, or JSON of DeepSpeed "
-          "or of TrainingArguments",
+          "a script of Megatron-LM, torchtitan's .toml or .py, accelerate's .yaml, or JSON of "
+          "DeepSpeed or of TrainingArguments",
           "none of these", ""};
+}
+
+// Python files do not read each other in, and only they have functions to choose from.
+std::optional<core::Problem> python_problem(const Sorted& sorted, const Given& given) {
+  if (sorted.python.size() > 1)
+    return core::Problem{sorted.python[1].name, "one Python file", "several",
+                         "import each by itself"};
+  if (!given.config.empty() && sorted.python.empty())
+    return core::Problem{"--config", "a Python file of torchtitan, whose function it names",
+                         "files of another format", "leave it out"};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -93,11 +107,12 @@ core::Result<Setup> read_setup(std::span<const File> files, const Given& given) 
   if (!problems.empty()) return problems;
   const bool hugging_face = sorted.deepspeed || sorted.accelerate || sorted.trainer;
   const int kinds = (sorted.scripts.empty() ? 0 : 1) + (sorted.torchtitan ? 1 : 0) +
-                    (hugging_face ? 1 : 0);
+                    (sorted.python.empty() ? 0 : 1) + (hugging_face ? 1 : 0);
   if (kinds == 0) return no_format(files.front().name);
   if (kinds > 1)
     return core::Problem{files.back().name, "files of one setup", "files of several frameworks",
                          "import each setup by itself"};
+  if (const auto wrong = python_problem(sorted, given)) return *wrong;
   Facts facts(settings, problems);
   facts.model = !given.model.empty() ? given.model : sorted.model;
   std::vector<std::string> formats;
@@ -110,6 +125,11 @@ core::Result<Setup> read_setup(std::span<const File> files, const Given& given) 
     if (!read.ok()) return read.problems();
     formats = {"megatron"};
     read_megatron(facts);
+  } else if (!sorted.python.empty()) {
+    formats = {"torchtitan_python"};
+    const auto function = add_titan_function(sorted.python.front(), given, settings);
+    if (!function.ok()) return function.problems();
+    read_torchtitan_python(facts, given, function->module, function->where);
   } else if (sorted.torchtitan) {
     formats = {"torchtitan"};
     read_torchtitan(facts, given);
@@ -121,9 +141,7 @@ core::Result<Setup> read_setup(std::span<const File> files, const Given& given) 
   }
   Setup setup = finish(facts, given);
   if (!problems.empty()) return problems;
-  settings.sort_rest(formats.front() == "megatron" || formats.front() == "torchtitan"
-                         ? formats.front()
-                         : "hugging_face");
+  settings.sort_rest(hugging_face ? "hugging_face" : formats.front());
   setup.formats = std::move(formats);
   setup.read = settings.read();
   setup.not_read = settings.unread();

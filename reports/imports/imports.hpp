@@ -1,9 +1,9 @@
 #pragma once
 // A configuration that a user already runs, as a question of the planner with pins: the way back
-// from emit/. It reads a script or an argument list of Megatron-LM, torchtitan's TOML, DeepSpeed's
-// JSON, accelerate's YAML, and TrainingArguments of transformers as JSON. Scripts are read as text,
-// never run. Every setting is read, known to have no influence on memory, communication or time
-// (settings.json), or named as not read. Pure; thread-safe.
+// from emit/. It reads a script or an argument list of Megatron-LM, torchtitan's TOML and its
+// Python, DeepSpeed's JSON, accelerate's YAML, and TrainingArguments of transformers as JSON.
+// Scripts and Python are read as text, never run. Every setting is read, known to have no influence
+// on memory, communication or time (settings.json), or named as not read. Pure; thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -29,11 +29,13 @@ struct File {
 struct Given {
   std::optional<std::int64_t> gpus, vocab;
   std::string model;                   // as --model; its sizes are not read from the files then
-  std::map<std::string, std::string> variables;  // of scripts
+  // Of scripts; of Python also settings by their names, "training.steps".
+  std::map<std::string, std::string> variables;
+  std::string config{};  // the function of a Python file that is meant
 };
 
 struct Setup {
-  std::vector<std::string> formats;    // "megatron"; "deepspeed", "trainer"
+  std::vector<std::string> formats;  // "megatron"; "torchtitan_python"; "deepspeed", "trainer"
   std::optional<std::int64_t> gpus;
   std::string model;                   // as --model takes it; "": sizes that no known model has
   std::optional<models::ModelSpec> spec;  // of those sizes

@@ -70,7 +70,7 @@ const Setting* Settings::take(std::string_view key, std::string_view as) {
   if (last == nullptr) return nullptr;
   if (!last->known) {
     problem(*last, "a value that the file states",
-            "say what the variable is with --var NAME=VALUE");
+            last->fix.empty() ? "say what the variable is with --var NAME=VALUE" : last->fix);
     last->taken = true;
     return nullptr;
   }

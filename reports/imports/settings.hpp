@@ -28,6 +28,7 @@ struct Setting {
   // A variable of the script that nothing sets, and whose default is in the value.
   std::string by_default{};
   bool taken = false;
+  std::string fix{};                   // where the value is not known: how to say it
   std::string value() const;           // the words in a row
 };
 

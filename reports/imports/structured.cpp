@@ -11,14 +11,6 @@ namespace {
 
 constexpr int kDeepest = 16;
 
-std::string scalar_text(const core::Json& value) {
-  constexpr double kExact = 9007199254740992;  // 2^53
-  if (value.is_double() && std::abs(value.as_double()) < kExact &&
-      value.as_double() == std::trunc(value.as_double()))
-    return fmt::format("{:.0f}", value.as_double());  // 5e8 is a count
-  return value.is_string() ? value.as_string() : core::dump(value, 0);
-}
-
 void add_value(const core::Json& value, const std::string& key, const std::string& file, int depth,
                Settings& settings, core::Problems& problems) {
   const std::string where = fmt::format("{}:{}", file, value.line());
@@ -41,13 +33,21 @@ void add_value(const core::Json& value, const std::string& key, const std::strin
   }
   Setting setting{key, {}, true, true, where};
   if (value.is_array())
-    for (const core::Json& item : value.items()) setting.words.push_back(scalar_text(item));
+    for (const core::Json& item : value.items()) setting.words.push_back(setting_word(item));
   else
-    setting.words.push_back(scalar_text(value));
+    setting.words.push_back(setting_word(value));
   settings.add(std::move(setting));
 }
 
 }  // namespace
+
+std::string setting_word(const core::Json& value) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (value.is_double() && std::abs(value.as_double()) < kExact &&
+      value.as_double() == std::trunc(value.as_double()))
+    return fmt::format("{:.0f}", value.as_double());
+  return value.is_string() ? value.as_string() : core::dump(value, 0);
+}
 
 void add_settings(const core::Json& root, std::string_view prefix, const std::string& file,
                   Settings& settings, core::Problems& problems) {

@@ -21,4 +21,8 @@ core::Result<core::Json> parse_yaml(std::string_view text, const std::string& na
 void add_settings(const core::Json& root, std::string_view prefix, const std::string& file,
                   Settings& settings, core::Problems& problems);
 
+// A value as the word of a setting. Numbers that are whole stand without a fraction: 5e8 is a
+// count.
+std::string setting_word(const core::Json& value);
+
 }  // namespace reports::imports

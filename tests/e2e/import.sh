@@ -73,6 +73,14 @@ titan --model llama3-8b --gpus 16 --pin context=2 --pin context_method=ring --se
 titan --model llama3-70b --gpus 32 --pin offload=params
 titan --model llama3-8b --gpus 8 --optimizer adam --reduce-dtype bf16
 
+main_branch() { round_trip torchtitan_python py "$@" --framework fsdp2 --reduce-dtype f32; }
+main_branch --model llama3.2-1b --gpus 8 --pin sharding=none
+main_branch --model llama3-8b --gpus 16 --pin sharding=zero3 --pin shard_group=8
+main_branch --model llama3-8b --gpus 8 --precision fp8 --fp8-scaling rowwise --pin sharding=zero2
+main_branch --model llama3-8b --gpus 8 --pin checkpoint=selective_op --pin tensor=2 --pin tp_overlap=true
+main_branch --model llama3-8b --gpus 8 --pin pipeline=4 --pin schedule=interleaved --pin virtual_stages=2 \
+  --pin sharding=zero2 --pin checkpoint='every_k(1)'
+
 deepspeed() { round_trip deepspeed json "$@" --framework deepspeed; }
 deepspeed --model gpt2-1.5b --gpus 8
 deepspeed --model llama3-8b --gpus 8 --pin sharding=zero2
@@ -119,6 +127,25 @@ sed -i "s/^  --lr 1.0e-4/  --lr \$(touch PWNED) --name 'a\x1b]0;y\x07b'/" hostil
 [[ ! -e PWNED ]] || fail 'a command of the script was run'
 grep -q $'\x1b' page.txt && fail 'a control character reaches the terminal'
 grep -q 'a\\x1b\]0;y\\x07b' page.txt || fail "the value is not shown: $(cat page.txt)"
+
+# ---- one function of several ------------------------------------------------------------------------
+"$planner" --model llama3-8b --gpus 8 --framework fsdp2 --reduce-dtype f32 --pin pipeline=1 --out plan.json \
+  --quiet >/dev/null
+"$planner" emit plan.json --for torchtitan_python --out planned.py --quiet >/dev/null
+cat >>planned.py <<'PYTHON'
+
+
+def changed() -> Trainer.Config:
+    config = planned()
+    config.training.num_tokens_per_train_step = 64 * config.training.max_context_length
+    open("PWNED", "w")
+    return config
+PYTHON
+ends 2 'say which with --config NAME' "$planner" import planned.py
+"$planner" import planned.py --config changed >page.txt
+grep -q -- '--global-batch 64' page.txt || fail "another batch: $(cat page.txt)"
+[[ ! -e PWNED ]] || fail 'a call of the Python file was run'
+ends 2 'did you mean changed?' "$planner" import planned.py --config change
 
 # ---- bad input ---------------------------------------------------------------------------------------
 printf 'hello\n' >none.txt
