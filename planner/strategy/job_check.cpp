@@ -91,7 +91,7 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
        "add --lora-rank 16: codes are for weights that do not change");
   need(job.clip == 0 || job.mode != Mode::inference, "--clip", "a job that trains", "inference",
        "leave it out: there are no gradients");
-  need(job.loss_scale == 0 || (job.precision == core::DType::f16 && job.mode != Mode::inference),
+  need(job.loss_scale <= 1 || scales_loss(job),  // dynamic and none are for any job
        "--loss-scale", "a job that trains with --precision fp16",
        job.mode == Mode::inference ? "inference" : std::string(precision_name(job.precision)),
        "leave it out: nothing else scales its loss");
