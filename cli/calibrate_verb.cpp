@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
+#include "cli/log_files.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/verbs.hpp"
 #include "core/code.hpp"
 #include "core/file.hpp"
+#include "core/json.hpp"
+#include "core/untrusted.hpp"
 #include "hw_profiles/load.hpp"
+#include "planner/plan/plan.hpp"
 #include "reports/fit/site_links.hpp"
 #include "reports/validate/calibrate.hpp"
 #include "reports/validate/collective_row.hpp"
@@ -15,26 +19,32 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kCalibratePurpose =
-    "Learns from a few runs of your site how much faster or slower its GPUs, hosts and links are\n"
-    "than the shipped profiles, and from the output of nccl-tests how fast its links are. With\n"
-    "--site FILE, plans and predictions use that; runs also narrow their interval. For a GPU that\n"
-    "no run used, only the host and the network are known.\n"
+    "Learns from a few runs of your site how much faster or slower its GPUs, hosts and links\n"
+    "are than the shipped profiles, and from the output of nccl-tests how fast its links are. A\n"
+    "run is a row of a CSV, or a plan and what the framework that ran it printed. With --site\n"
+    "FILE, plans and predictions use that; runs also narrow their interval. For a GPU that no\n"
+    "run used, only the host and the network are known.\n"
     "With --backend host it measures this host instead: planner calibrate --backend host --help.";
 constexpr std::string_view kCalibrateExamples =
     "  planner calibrate --from my-runs.csv --out site.json\n"
+    "  planner calibrate --plan plan.json --log train.log --out site.json\n"
     "  all_reduce_perf -b 8 -e 4G -f 2 -g 8 > all_reduce.txt\n"
     "  planner calibrate --busbw all_reduce.txt --busbw all_gather.txt --out site.json\n"
     "  planner calibrate --backend host --out me.json\n"
     "  planner --model gpt2-1.5b --gpus 8 --site site.json";
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 
+using reports::validation::SiteLearner;
+
 struct SiteSources {
   std::optional<std::string> runs, gpu, node;
-  std::vector<std::string> collectives;
+  std::vector<std::string> collectives, plans, logs;
+  bool runs_too() const { return runs || !logs.empty(); }
 };
 
-std::string next_of(const hw_profiles::SiteFile& site, const std::optional<std::string>& runs,
+std::string next_of(const hw_profiles::SiteFile& site, const SiteSources& sources,
                     const std::string& gpu, const OutputOptions& output) {
+  const std::optional<std::string>& runs = sources.runs;
   if (!output.out) return next_text({{"--out site.json", "keeps the site"}});
   const core::Code file = core::Code::shell(*output.out);
   const core::Code named = !gpu.empty()         ? " --gpu " + core::Code::shell(gpu)
@@ -46,7 +56,7 @@ std::string next_of(const hw_profiles::SiteFile& site, const std::optional<std::
   if (runs)
     steps.push_back({core::code("planner validate {} --site {}", core::Code::shell(*runs), file),
                      "what the site's runs are predicted as now"});
-  else
+  else if (sources.logs.empty())
     steps.push_back({"--from my-runs.csv", "also learns from runs, and narrows the interval"});
   return next_text(steps);
 }
@@ -107,6 +117,50 @@ core::Result<std::optional<reports::fit::SiteLinks>> links_of(const SiteSources&
   return std::optional(std::move(links).value());
 }
 
+// Each log is of the plan at its place, or of the only one.
+core::Status add_logs(const SiteSources& sources, SiteLearner& learner) {
+  core::Problems problems;
+  std::optional<planner::Plan> plan;
+  for (std::size_t i = 0; i < sources.logs.size(); ++i) {
+    const std::string& file = sources.logs[i];
+    if (i < sources.plans.size()) {
+      const core::Result<std::string> text = core::read_file(sources.plans[i], core::kMaxJsonBytes);
+      if (!text.ok()) return text.problems();
+      auto read = planner::parse_plan(*text, sources.plans[i]);
+      if (!read.ok()) return read.problems();
+      plan = std::move(read).value();
+    }
+    const auto compared = compare_log_file(*plan, file);
+    core::append(problems, compared);
+    if (!compared.ok()) continue;
+    const core::Status added =
+        learner.add_run(*plan, *plan->chosen, compared->spread.median, core::visible(file));
+    core::append(problems, added);
+  }
+  if (!problems.empty()) return problems;
+  return core::Done{};
+}
+
+core::Problems problems_of(const SiteSources& sources) {
+  core::Problems bad;
+  if (!sources.runs_too() && sources.plans.empty() && sources.collectives.empty())
+    bad.push_back({"--from", "a CSV of timed runs, --plan and --log, or --busbw", "none",
+                   "--from my-runs.csv"});
+  if (sources.plans.empty() != sources.logs.empty())
+    bad.push_back({sources.plans.empty() ? "--plan" : "--log",
+                   sources.plans.empty() ? "the plan that the log is a run of"
+                                         : "what the plan's run printed",
+                   "none", "--plan plan.json --log train.log"});
+  else if (sources.plans.size() > 1 && sources.plans.size() != sources.logs.size())
+    bad.push_back({"--log", fmt::format("one for each of {} plans, in their order",
+                                        sources.plans.size()),
+                   std::to_string(sources.logs.size()), ""});
+  if (sources.collectives.empty() && (sources.gpu || sources.node))
+    bad.push_back({sources.gpu ? "--gpu" : "--node", "--busbw FILE with it", "none",
+                   "runs and plans name their GPUs themselves"});
+  return bad;
+}
+
 }  // namespace
 
 int calibrate_verb(Arguments arguments) {
@@ -115,6 +169,9 @@ int calibrate_verb(Arguments arguments) {
   OptionSet set("calibrate", kCalibratePurpose, kCalibrateExamples);
   set.text("--from", sources.runs, "RUNS",
            "CSV of timed runs of one site, as `validate` reads them");
+  set.texts("--plan", sources.plans, "FILE", "the plan that a log is a run of; repeatable");
+  set.texts("--log", sources.logs, "FILE",
+            "what a framework printed while it ran that plan; repeatable");
   set.texts("--busbw", sources.collectives, "FILE",
             "output of nccl-tests, or a CSV of timings; repeatable");
   set.text("--gpu", sources.gpu, "PROFILE", "whose links were timed (as the output says)");
@@ -122,13 +179,7 @@ int calibrate_verb(Arguments arguments) {
            "the machine that they are in (as the GPU's profile says)");
   add_output_options(set, output, "the site");
   if (const auto ended = ended_by(set, arguments)) return *ended;
-  core::Problems bad;
-  if (!sources.runs && sources.collectives.empty())
-    bad.push_back({"--from", "a CSV of timed runs, or --busbw with timed collectives", "none",
-                   "--from my-runs.csv"});
-  if (sources.collectives.empty() && (sources.gpu || sources.node))
-    bad.push_back({sources.gpu ? "--gpu" : "--node", "--busbw FILE beside it", "none",
-                   "a CSV of runs names their GPUs itself"});
+  core::Problems bad = problems_of(sources);
   if (const core::Status target = check_output(output); !target.ok())
     bad.insert(bad.end(), target.problems().begin(), target.problems().end());
   if (!bad.empty()) return refuse(bad);
@@ -141,22 +192,28 @@ int calibrate_verb(Arguments arguments) {
     site.measured = (*links)->fields;
     text += site_links_text(**links, page_style());
   }
-  if (sources.runs) {
-    const core::Result<std::string> runs = core::read_file(*sources.runs, kMaxBytes);
-    if (!runs.ok()) return refuse(runs.problems());
-    const auto calibration = reports::validation::calibrate(*runs, *sources.runs, site.measured);
-    if (!calibration.ok()) return refuse(calibration.problems());
-    write_row_problems(calibration->problems);
+  if (sources.runs_too()) {
+    SiteLearner learner(site.measured);
+    if (sources.runs) {
+      const core::Result<std::string> runs = core::read_file(*sources.runs, kMaxBytes);
+      if (!runs.ok()) return refuse(runs.problems());
+      const core::Status added = learner.add_rows(*runs, *sources.runs);
+      if (!added.ok()) return refuse(added.problems());
+    }
+    if (const core::Status added = add_logs(sources, learner); !added.ok())
+      return refuse(added.problems());
+    const reports::validation::Calibration calibration = learner.learnt();
+    write_row_problems(calibration.problems);
     text += (text.empty() ? "" : "\n") +
-            reports::validation::calibration_text(*calibration, page_style());
-    site = calibration->site;
+            reports::validation::calibration_text(calibration, page_style());
+    site = calibration.site;
   } else if (site.measured.empty()) {
     return refuse({{"--busbw", "links that differ from the profile's", "the same",
                     "plans need no site file here"}});
   }
   const std::string gpu = *links ? (*links)->gpu : "";
   const core::Status delivered = deliver(output, hw_profiles::to_json_text(site), [&] {
-    return text + next_of(site, sources.runs, gpu, output);
+    return text + next_of(site, sources, gpu, output);
   });
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }

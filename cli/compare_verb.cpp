@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/log_files.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/sandbox.hpp"
@@ -131,8 +132,6 @@ core::Problems check(const CompareWords& words) {
   return problems;
 }
 
-constexpr std::size_t kMostLogBytes = std::size_t{256} << 20;
-
 // Compares each log with the plan. REQUIRES one plan among the files, else that is the problem.
 core::Result<std::vector<LogComparison>> compare_logs(const std::vector<Document>& documents,
                                                       const std::vector<std::string>& logs) {
@@ -145,13 +144,7 @@ core::Result<std::vector<LogComparison>> compare_logs(const std::vector<Document
                          std::to_string(std::ranges::count_if(documents, has_plan)),
                          "name the plan of the run"};
   for (const std::string& path : logs) {
-    const core::Result<std::string> text = core::read_file(path, kMostLogBytes);
-    core::append(problems, text);
-    if (!text.ok()) continue;
-    auto log = reports::logs::read_log(*text, path);
-    core::append(problems, log);
-    if (!log.ok()) continue;
-    auto compared = reports::logs::compare_log(*plan->plan, std::move(log).value(), path);
+    auto compared = compare_log_file(*plan->plan, path);
     core::append(problems, compared);
     if (compared.ok()) comparisons.push_back(std::move(compared).value());
   }
@@ -221,6 +214,12 @@ std::vector<reports::NextStep> next_of(const CompareWords& words,
   if (words.strategies)
     steps.push_back(
         {core::code("planner simulate {} --candidate 1", file), "plays an alternative in time"});
+  core::Code logs;
+  for (const std::string& log : words.logs) logs += " --log " + core::Code::shell(log);
+  const hw_profiles::Site& site = plan->plan->profile.site;
+  if (!words.logs.empty() && !site.runs && !site.measured)
+    steps.push_back({core::code("planner calibrate --plan {}{} --out site.json", file, logs),
+                     "learns how fast your site is, for --site"});
   return steps;
 }
 

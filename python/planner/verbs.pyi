@@ -349,7 +349,8 @@ def import_(
     *files: File,
     progress: Progress = None,
     plan: bool = False,  # also plan it, and compare it with the best strategy for its job
-    var: Values = None,  # a variable of the script; repeatable
+    var: Values = None,  # a variable of the script, or a setting of the Python file; repeatable
+    config: Value = None,  # the function of a Python file that is meant
     vocab: Value = None,  # tokens of the vocabulary, where the files do not say
     model_out: Value = None,  # write a model that has no name, by its sizes
     model: Value = None,  # a name of `planner models`, a config.json, its folder, or a model file

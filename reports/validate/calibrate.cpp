@@ -5,70 +5,111 @@
 
 #include <fmt/format.h>
 
+#include "core/check.hpp"
 #include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/evaluate.hpp"
-#include "planner/evaluate/site_model.hpp"
+#include "planner/lowering/lower.hpp"
+#include "planner/strategy/job_check.hpp"
+#include "planner/strategy/problems.hpp"
+#include "planner/strategy/resolve.hpp"
 
 namespace reports::validation {
 
-static Predictor predictor_with(const std::vector<hw_profiles::MeasuredField>& measured) {
-  if (measured.empty()) return Predictor();
+static hw_profiles::SiteFile site_with(const std::vector<hw_profiles::MeasuredField>& measured) {
   hw_profiles::SiteFile site;
   site.measured = measured;
-  return Predictor({}, std::move(site));
+  return site;
 }
 
-core::Result<Calibration> calibrate(std::string_view text, std::string_view source,
-                                    std::vector<hw_profiles::MeasuredField> measured) {
-  Calibration out;
-  const core::Result<core::CsvTable> table = core::parse_csv(text, source, &out.problems);
+void SiteLearner::add(const Prepared& run, core::Seconds step, const std::string& framework,
+                      std::string id) {
+  const planner::Question& q = run.question;
+  const planner::Candidate c = planner::evaluate(q, run.program, run.strategy, false);
+  runs_.push_back({q.profile.gpu.id, std::log(step.value() / c.time.step.value()),
+                   planner::site_slopes(run.program, planner::site_machines(q.profile, q.job),
+                                        run.strategy.schedule),
+                   std::pow(q.profile.gpu.sustained_spread.value_or(0), 2)});
+  if (ids_.empty()) framework_ = framework;
+  ids_.push_back(std::move(id));
+}
+
+core::Status SiteLearner::add_rows(std::string_view text, std::string_view source) {
+  const core::Result<core::CsvTable> table = core::parse_csv(text, source, &problems_);
   if (!table.ok()) return table.problems();
   core::Problems missing;
   if (!table->require_columns(required_columns(), missing)) return missing;
   Rows read = read_rows(*table);
-  out.problems.insert(out.problems.end(), read.problems.begin(), read.problems.end());
+  problems_.insert(problems_.end(), read.problems.begin(), read.problems.end());
 
-  Predictor predictor = predictor_with(measured);
-  double sum = 0;
-  std::vector<planner::SiteRun> runs;
-  std::vector<std::string> ids;
-  std::string framework;
+  Predictor predictor = measured_.empty() ? Predictor() : Predictor({}, site_with(measured_));
+  const std::size_t before = runs_.size();
   for (const Row& row : read.rows) {
     if (!row.step) continue;
     const core::Result<Prepared> ready = predictor.prepare(row);
-    if (!ready.ok()) {
-      out.problems.push_back(ready.problems().front());
-      out.problems.back().where = row.place + ' ' + out.problems.back().where;
+    if (ready.ok()) {
+      add(*ready, *row.step, row.framework, row.id);
       continue;
     }
-    const planner::Candidate c =
-        planner::evaluate(ready->question, ready->program, ready->strategy, false);
-    const planner::Question& q = ready->question;
-    runs.push_back({q.profile.gpu.id, std::log(row.step->value() / c.time.step.value()),
-                    planner::site_slopes(ready->program, planner::site_machines(q.profile, q.job),
-                                         ready->strategy.schedule),
-                    std::pow(q.profile.gpu.sustained_spread.value_or(0), 2)});
-    sum += runs.back().log_ratio;
-    if (ids.empty()) framework = row.framework;
-    ids.push_back(row.id);
+    problems_.push_back(ready.problems().front());
+    problems_.back().where = row.place + ' ' + problems_.back().where;
   }
-  if (runs.empty())
-    return core::Problem{std::string(source), "at least one row with step_seconds",
-                         fmt::format("{} rows, none of them timed and predicted",
-                                     read.rows.size() + read.skipped.size()),
-                         out.problems.empty() ? "" : core::to_text(out.problems.front())};
+  if (runs_.size() > before) return core::Done{};
+  return core::Problem{std::string(source), "at least one row with step_seconds",
+                       fmt::format("{} rows, none of them timed and predicted",
+                                   read.rows.size() + read.skipped.size()),
+                       problems_.empty() ? "" : core::to_text(problems_.front())};
+}
+
+core::Status SiteLearner::add_run(const planner::Plan& plan, const planner::Candidate& candidate,
+                                  core::Seconds step, std::string id) {
+  if (plan.profile.site.runs || plan.profile.site.measured)
+    return core::Problem{id, "a plan of shipped profiles", "one that was made with --site",
+                         "plan without --site: what the site is like is what the runs tell"};
+  if (!plan.profile.others.empty())
+    return core::Problem{id, "a plan of one kind of GPU", "several",
+                         "calibrate with a run on each kind alone"};
+  hw_profiles::Profile profile = plan.profile;
+  if (!measured_.empty())
+    if (const core::Status done = hw_profiles::use_site(profile, site_with(measured_), "--busbw");
+        !done.ok())
+      return done;
+  core::Problems problems = planner::job_problems(plan.job, profile);
+  const planner::Strategy strategy = planner::resolve(plan.model, plan.job, candidate.strategy);
+  const core::Problems wrong =
+      planner::strategy_problems(plan.model, plan.job, strategy, plan.gpus);
+  problems.insert(problems.end(), wrong.begin(), wrong.end());
+  if (!problems.empty()) return problems;
+  auto question = planner::make_question(plan.model, plan.job, profile, plan.gpus);
+  if (!question.ok()) return question.problems();
+  const auto graph = models::build_graph(
+      plan.model, planner::graph_options(plan.job, strategy, profile.framework));
+  if (!graph.ok()) return graph.problems();
+  program::Program program =
+      planner::lower(*graph, plan.job, strategy, planner::policy_of(*question));
+  add({std::move(question).value(), strategy, std::move(program)}, step, plan.job.framework,
+      std::move(id));
+  return core::Done{};
+}
+
+Calibration SiteLearner::learnt() const {
+  PLANNER_CHECK(!runs_.empty(), "a site is learnt from runs");
   const planner::Accuracy& known = planner::accuracy();
-  out.site = planner::SiteEvidence(runs).learnt(known.site);
-  out.site.runs = std::move(ids);
-  out.site.framework = std::move(framework);
-  out.site.measured = std::move(measured);
-  out.site.measured_over_predicted = std::exp(sum / static_cast<double>(runs.size()));
+  Calibration out;
+  out.problems = problems_;
+  out.site = planner::SiteEvidence(runs_).learnt(known.site);
+  out.site.runs = ids_;
+  out.site.framework = framework_;
+  out.site.measured = measured_;
+  double sum = 0, variance = 0;
+  for (const planner::SiteRun& r : runs_) {
+    sum += r.log_ratio;
+    variance += planner::left_variance(out.site, r.gpu, r.slopes, known.site);
+  }
+  const auto count = static_cast<double>(runs_.size());
+  out.site.measured_over_predicted = std::exp(sum / count);
   out.factor_before = known.step_factor(0);
-  double variance = 0;
-  for (const planner::SiteRun& r : runs)
-    variance += planner::left_variance(out.site, r.gpu, r.slopes, known.site) /
-                static_cast<double>(runs.size());
-  out.factor_after = std::min(out.factor_before, std::exp(known.site_reach * std::sqrt(variance)));
+  out.factor_after =
+      std::min(out.factor_before, std::exp(known.site_reach * std::sqrt(variance / count)));
   return out;
 }
 

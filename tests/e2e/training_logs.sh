@@ -45,3 +45,24 @@ ends 2 'one plan beside the logs' "$planner" compare plan.json plan.json --log t
 ends 2 'a log beside one plan' "$planner" compare plan.json --strategies --log train.log
 "$planner" --model llama3-8b --gpus 8xh100-sxm-80g --global-batch 32 --out other.json --quiet >/dev/null
 ends 2 '--global-batch 64' "$planner" compare other.json --log train.log
+
+# A site is learnt from a plan and its run, and the next plan comes nearer to it.
+"$planner" calibrate --plan plan.json --log train.log --out site.json >page.txt
+grep -q '^1 run of this site took' page.txt || fail "not one run: $(cat page.txt)"
+grep -q '"train.log"' site.json || fail "the site does not name its run: $(cat site.json)"
+# step_of FILE: of the recommended plan, microseconds.
+step_of() { python3 -c 'import json, sys
+print(int(1e6 * json.load(open(sys.argv[1]))["chosen"]["time"]["step"]))' "$1"; }
+"$planner" --model llama3-8b --gpus 8xh100-sxm-80g --framework megatron_core --global-batch 64 \
+  --site site.json --out learnt.json --quiet >/dev/null
+before=$(step_of plan.json) after=$(step_of learnt.json)
+[[ $((after - before)) -gt $(((9000000 - before) / 4)) ]] ||
+  fail "a run of 9 s moved the step from $before to $after us"
+"$planner" calibrate --plan plan.json --log train.log --log train.log --plan plan.json --json |
+  grep -q '"runs"' || fail 'not two runs'
+ends 2 '--plan' "$planner" calibrate --log train.log
+ends 2 '--log' "$planner" calibrate --plan plan.json
+ends 2 'one for each of 2 plans' "$planner" calibrate --plan plan.json --plan plan.json --log train.log
+ends 2 'made with --site' "$planner" calibrate --plan learnt.json --log train.log
+ends 2 'bad.log' "$planner" calibrate --plan plan.json --log bad.log
+ends 2 '--global-batch 64' "$planner" calibrate --plan other.json --log train.log

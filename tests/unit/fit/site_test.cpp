@@ -30,6 +30,14 @@ std::string second(const std::string& parts, const char* runs = R"(["a"])") {
   return std::string(R"({"schema": "site/2", "runs": )") + runs + ", " + parts + "}";
 }
 
+core::Result<reports::validation::Calibration> calibrate(const std::string& text,
+                                                         const char* source) {
+  reports::validation::SiteLearner learner;
+  if (const core::Status added = learner.add_rows(text, source); !added.ok())
+    return added.problems();
+  return learner.learnt();
+}
+
 // Rows of one run, timed as said.
 std::string csv(const std::string& seconds) {
   return "id,dataset,framework,family,layers,hidden,heads,ffn_hidden,ffn,vocab,seq_len,gpu,gpus,"
@@ -163,10 +171,10 @@ TEST_CASE("a profile with a site is read back from a plan file equal") {
 }
 
 TEST_CASE("calibration takes the share of a run's error that is its site's") {
-  const auto plain = reports::validation::calibrate(csv("1"), "runs.csv");
+  const auto plain = calibrate(csv("1"), "runs.csv");
   REQUIRE(plain.ok());
   const double predicted = 1 / plain->site.measured_over_predicted;
-  const auto one = reports::validation::calibrate(csv(std::to_string(1.2 * predicted)), "r.csv");
+  const auto one = calibrate(csv(std::to_string(1.2 * predicted)), "r.csv");
   REQUIRE(one.ok());
   CHECK(std::abs(one->site.measured_over_predicted - 1.2) < 1e-4);
   const hw_profiles::GpuPace* const gpu = one->site.of("a100-sxm-80g");
@@ -178,11 +186,11 @@ TEST_CASE("calibration takes the share of a run's error that is its site's") {
 }
 
 TEST_CASE("calibration without a timed run is refused, one beyond any site is held") {
-  const auto far = reports::validation::calibrate(csv("100000"), "runs.csv");
+  const auto far = calibrate(csv("100000"), "runs.csv");
   REQUIRE(far.ok());
   CHECK(far->site.of("a100-sxm-80g")->device.pace > 1.2);
   CHECK(far->site.of("a100-sxm-80g")->device.pace <= hw_profiles::kMostPace);
-  const auto none = reports::validation::calibrate(csv(""), "runs.csv");
+  const auto none = calibrate(csv(""), "runs.csv");
   REQUIRE_FALSE(none.ok());
   CHECK(none.problems().front().expected == "at least one row with step_seconds");
 }
