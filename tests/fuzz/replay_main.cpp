@@ -44,7 +44,7 @@ int main(int count, char** words) {
     all = replay(target, corpus / target.name) && all;
   }
   for (const auto& folder : fs::directory_iterator(corpus))
-    if (fuzz::find_target(folder.path().filename().string()) == nullptr) {
+    if (folder.is_directory() && fuzz::find_target(folder.path().filename().string()) == nullptr) {
       fmt::print("{}: no such target\n", folder.path().string());
       all = false;
     }
