@@ -1,14 +1,17 @@
 // fuzz_plans BIN_FOLDER SEED CASES [ONLY]: plans that a stranger damaged or that lie, each through
-// every verb that reads plans. Each must end with 0, 1 or 2 and a reason, within 5 s of CPU and 1
-// GiB, and never by a signal; a run of the plan may take longer, but ends when it is told to. What
-// does not is printed with what it takes to repeat it. ONLY runs that case alone and leaves its
-// files.
+// every verb that reads plans. CASES: how many, or FIRST-LAST. Each must end with 0, 1 or 2 and a
+// reason, within 5 s of CPU and 1 GiB, and never by a signal; a run of the plan may take longer,
+// but ends when it is told to. What does not is printed with what it takes to repeat it. ONLY runs
+// that case alone and leaves its files. Cases are divided over processes, one for each core.
 
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -53,7 +56,9 @@ const std::vector<Words>& questions() {
        "--lora-rank", "16", "--quantization", "nf4", "--top", "2"},
       {"--model", "mixtral-8x7b", "--gpus", "16", "--gpu", "a100-sxm-80g,h100-sxm-80g", "--top",
        "2"},
-      {"--model", "gpt2", "--gpus", "1", "--gpu", "rtx3090", "--mode", "inference", "--top", "2"}};
+      {"--model", "gpt2", "--gpus", "1", "--gpu", "rtx3090", "--mode", "inference", "--top", "2"},
+      {"--model", "gpt2", "--gpus", "4", "--gpu", "v100-sxm-32g", "--loss-scale", "1024", "--top",
+       "2"}};
   return all;
 }
 
@@ -74,6 +79,7 @@ std::vector<Words> verbs(std::size_t index) {
           {"compare", "lying.json", "--machines", "--format", "md"},
           {"compare", "lying.json", "run.json", "--json"},
           {"compare", "lying.json", "--log", "train.log"},
+          {"calibrate", "--plan", "lying.json", "--log", "train.log", "--json"},
           {"report", "lying.json", "run.json", "--out", "page.html"},
           {"report", "lying.json", "--format", "md"},
           {"simulate", "lying.json", "--json"},
@@ -138,29 +144,69 @@ void run_case(const std::string& binary, std::uint64_t seed, std::size_t index, 
   }
 }
 
+// Cases first, first + step, ... below last, in a folder of their own.
+void run_cases(const std::string& binary, std::uint64_t seed, std::size_t first, std::size_t last,
+               std::size_t step, bool keeps_files, Counted& counted) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("planner-plans-{}", ::getpid());
+  fs::create_directories(folder);
+  fs::current_path(folder);
+  make_files(binary);
+  std::size_t done = 0;
+  for (std::size_t i = first; i < last; i += step) {
+    run_case(binary, seed, i, counted);
+    if (++done % 100 == 0)
+      fmt::print(stderr, "{} plans up to case {}, {} failed\n", done, i, counted.failures);
+  }
+  fs::current_path("/");
+  if (keeps_files)
+    fmt::print("files: {}\n", folder.string());
+  else
+    fs::remove_all(folder);
+  std::fflush(stdout);
+}
+
+// What all processes count, in memory that they share.
+Counted count_cases(const std::string& binary, std::uint64_t seed, std::size_t first,
+                    std::size_t last, bool keeps_files) {
+  const std::size_t processes =
+      std::max<std::size_t>(1, std::min<std::size_t>(std::thread::hardware_concurrency(),
+                                                     last - first));
+  void* const shared = ::mmap(nullptr, processes * sizeof(Counted), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) std::abort();
+  auto* const counted = static_cast<Counted*>(shared);
+  for (std::size_t p = 0; p < processes; ++p) {
+    new (counted + p) Counted;
+    if (::fork() != 0) continue;
+    run_cases(binary, seed, first + p, last, processes, keeps_files, counted[p]);
+    ::_exit(0);
+  }
+  Counted all;
+  for (int status = 0; ::wait(&status) > 0;)
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) ++all.failures;
+  for (std::size_t p = 0; p < processes; ++p) {
+    all.runs += counted[p].runs;
+    all.failures += counted[p].failures;
+    for (std::size_t code = 0; code < all.by_code.size(); ++code)
+      all.by_code[code] += counted[p].by_code[code];
+  }
+  return all;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   if (count < 4) return 2;
   const std::string binary = fs::absolute(arguments[1]).string() + "/planner";
   const std::uint64_t seed = std::strtoull(arguments[2], nullptr, 10);
-  const std::size_t cases = std::strtoull(arguments[3], nullptr, 10);
-  const fs::path folder = fs::temp_directory_path() / fmt::format("planner-plans-{}", ::getpid());
-  fs::create_directories(folder);
-  fs::current_path(folder);
-  make_files(binary);
-  Counted counted;
+  char* end = nullptr;
+  std::size_t first = 0, last = std::strtoull(arguments[3], &end, 10);
+  if (*end == '-') first = last, last = std::strtoull(end + 1, nullptr, 10) + 1;
   const bool one = count > 4;
-  const std::size_t first = one ? std::strtoull(arguments[4], nullptr, 10) : 0;
-  for (std::size_t i = first; i < (one ? first + 1 : cases); ++i)
-    run_case(binary, seed, i, counted);
-  fs::current_path("/");
-  if (one)
-    fmt::print("files: {}\n", folder.string());
-  else
-    fs::remove_all(folder);
-  fmt::print("{} plans, {} runs: exit 0 {}, exit 1 {}, exit 2 {}; {} failed\n", one ? 1 : cases,
-             counted.runs, counted.by_code[0], counted.by_code[1], counted.by_code[2],
-             counted.failures);
-  return counted.failures == 0 ? 0 : 1;
+  if (one) first = std::strtoull(arguments[4], nullptr, 10), last = first + 1;
+  if (last <= first) return 2;
+  const Counted all = count_cases(binary, seed, first, last, one);
+  fmt::print("{} plans, {} runs: exit 0 {}, exit 1 {}, exit 2 {}; {} failed\n", last - first,
+             all.runs, all.by_code[0], all.by_code[1], all.by_code[2], all.failures);
+  return all.failures == 0 ? 0 : 1;
 }
