@@ -355,6 +355,8 @@ Row read_row(const CsvRow& cells, const std::string& source,
   read_job(cells, row.job, problems);
   row.job.mtp_layers = row.model.mtp_layers;
   read_strategy(cells, row.model, row.job.global_batch, row.strategy, problems);
+  const std::string_view schedule = cells.text("schedule");
+  if (schedule == "zb1p" || schedule == "zb2p") row.job.loss_scale = 1;
   read_measured(cells, row, problems);
   const planner::Strategy& s = row.strategy;
   if (casts && s.sharding != planner::Sharding::none && row.job.recipe == "pure_bf16")

@@ -5,7 +5,8 @@
 //   checkpoint   full: every_k 1; every_2: every_k 2, which means what it does to the framework
 //                (framework.recomputes_one_in_k); full_part: first_k, of as many layers as
 //                recompute_modules begins a number with; the others by their name
-//   schedule     zb1p: zb_h1; zb2p: zb_h2
+//   schedule     zb1p: zb_h1; zb2p: zb_h2; their updates wait for no norm, which is looked at after
+//                them ([zero-bubble] section 4): without a loss scale
 //   no effect    sequence_parallel with tensor 1, sharding over a group of 1: left out
 //   framework    one that is not shipped: `generic`, and the row keeps its own name in reports;
 //                native, of somebody else's run: a plain torch loop (`torch`); what the version
