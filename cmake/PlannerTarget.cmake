@@ -44,6 +44,10 @@ function(planner_compile_settings target)
     target_compile_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${PLANNER_SANITIZE})
   endif()
+  if(PLANNER_SANITIZE MATCHES "thread")
+    target_compile_options(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${CMAKE_SOURCE_DIR}/cmake/thread_sanitizer.hpp>")
+  endif()
 endfunction()
 
 # result: whether the header's own source, of SOURCES, includes it before anything else.
