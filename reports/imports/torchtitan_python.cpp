@@ -13,7 +13,7 @@
 namespace reports::imports {
 namespace {
 
-// The size is asked for where the user names no model.
+// The model by torchtitan's module and size, unless the user names one.
 void read_main_model(Facts& f, std::string_view module, const std::string& where) {
   Settings& s = f.settings;
   if (!f.model.empty()) {

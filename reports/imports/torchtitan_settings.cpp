@@ -280,8 +280,8 @@ class TitanReader {
     for (const auto& [name, member] : value.members) add("model_spec." + name, member, 1, ref);
   }
 
-  // Where the registry is imported from the folder of the file, the folder's name says which model
-  // it is of; else the function's own name, "llama3_8b".
+  // `from . import model_registry` names no module: the name of the file's folder does ("llama3"),
+  // or that of the function ("llama3_8b").
   void guess_module(std::string_view function) {
     static constexpr std::array<std::string_view, 9> kModules{
         "deepseek_v3", "muse_glimmer", "kimi_k2_7", "gpt_oss", "qwen3_5",

@@ -210,7 +210,7 @@ TEST_CASE("the model is named by its module and size, or asked for") {
             .model == "qwen3-8b");
 }
 
-TEST_CASE("a value that the file does not state is asked for, or named where it has no influence") {
+TEST_CASE("an unknown value that the plan needs is a problem, and any other is named") {
   const std::string text =
       file_of(training_of("max_context_length=int(os.environ[\"LENGTH\"]), steps=count()"),
               "    if fast:\n        config.parallelism.tensor_parallel_degree = 2\n");
