@@ -92,3 +92,11 @@ TEST_CASE("what was made smaller reads as a list") {
   CHECK(to_text(std::vector<ScaledFigure>{{"sequence length", 1024, 128}, {"layers", 48, 2}}) ==
         "sequence length 1024 -> 128, layers 48 -> 2");
 }
+
+TEST_CASE("scale_down: a job that the model does not have is refused") {
+  Plan plan = planned("mlp-mnist", 2, {});
+  plan.job.lora_rank = 8;
+  const core::Result<ScaledPlan> scaled = scale_down(plan, *plan.chosen);
+  REQUIRE_FALSE(scaled.ok());
+  CHECK(scaled.problems().front().where == "lora_rank");
+}
