@@ -2,25 +2,42 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "core/check.hpp"
 
 namespace planner {
-namespace {
 
 using program::Pass;
 using program::PassKind;
 
-constexpr std::int64_t kNever = -1;
+namespace {
+
+using Instant = std::uint32_t;
+
+// Of a chunk's passes, in the order of the durations that a recording has of it.
+enum class Took : std::uint32_t { forward, input_gradient, weight_gradient, backward };
+constexpr std::uint32_t kDurations = 4;
 
 bool is_backward(const Pass& pass) { return pass.kind != PassKind::forward; }
+
+Took took_by(PassKind kind) {
+  switch (kind) {
+    case PassKind::forward: return Took::forward;
+    case PassKind::input_gradient: return Took::input_gradient;
+    case PassKind::weight_gradient: return Took::weight_gradient;
+    default: return Took::backward;
+  }
+}
 
 // Streams of messages of a rank, in the order of its passes. By kind: of forward and of backward
 // passes.
 struct Lane {
   program::Passes sends, receives;
-  std::int64_t sending_until = 0, receiving_until = 0;
-  std::array<std::int64_t, 2> place_free{};
+  Instant sending = 0, receiving = 0;  // until when
+  std::array<Instant, 2> place_free{}, there{};  // where messages land; when the one there came
   std::array<bool, 2> landed{};        // a message waits where it landed
 };
 
@@ -28,56 +45,61 @@ struct Lane {
 struct Player {
   program::Passes passes;
   std::array<Lane, 2> lanes;           // of the arms of a V; else the first alone
-  std::int64_t now = 0, began = kNever;
-  // Of each chunk, what its last pass sent: when it was gone, kNever: it is still to go.
-  std::array<std::vector<std::int64_t>, 2> sent{};
+  Instant now = 0, began = 0;
+  // Of each chunk, by kind, its last pass: when it was done, and what it sent was gone.
+  struct Output {
+    Instant done = 0, sent = 0;
+    std::int64_t to_send = -1;         // the micro-batch whose message is still to go; -1: none
+  };
+  std::array<std::vector<Output>, 2> outputs{};
 };
 
-class Play {
+}  // namespace
+
+class PassRecorder {
  public:
-  Play(std::span<const program::Schedule> ranks, std::span<const PassTimes> chunks,
-       std::span<const std::int64_t> links)
-      : ranks_(ranks), chunks_(chunks), links_(links), p_(static_cast<int>(ranks.size())),
+  PassRecorder(std::span<const program::Schedule> ranks, RecordedPasses& recorded)
+      : ranks_(ranks), recorded_(recorded), p_(static_cast<int>(ranks.size())),
         places_(p_ * ranks.front().chunks), m_(ranks.front().micro_batches),
         late_(ranks.back().warm_up == m_ && m_ > 1) {
+    recorded_.chunks_ = static_cast<std::size_t>(ranks.front().chunks);
     for (const program::Schedule& s : ranks) {
       const Lane lane{program::Passes(s), program::Passes(s)};
-      players_.push_back({program::Passes(s), {lane, lane}});
-      for (auto& of_kind : players_.back().sent)
-        of_kind.assign(static_cast<std::size_t>(s.chunks), 0);
+      Player& player = players_.emplace_back(Player{program::Passes(s), {lane, lane}});
+      for (Lane& of : player.lanes) {
+        of.sending = instant(), of.receiving = instant();
+        of.place_free = {instant(), instant()};
+        of.there = {instant(), instant()};
+      }
+      player.now = instant(), player.began = instant();
+      for (auto& of_kind : player.outputs)
+        for (int c = 0; c < s.chunks; ++c) of_kind.push_back({instant(), instant(), -1});
+      recorded_.now_.push_back(player.now);
+      recorded_.began_.push_back(player.began);
     }
-    const auto all = static_cast<std::size_t>(places_) * static_cast<std::size_t>(m_);
-    for (auto* times : {&done_, &there_})
-      for (auto& of_kind : *times) of_kind.assign(all, kNever);
   }
 
-  std::vector<PassSpan> run() {
+  void run() {
     bool moved = true;
     while (moved) {
       moved = false;
       for (int r = 0; r < p_; ++r)
         while (send(r, 0) || (folded() && send(r, 1)) || step(r)) moved = true;
     }
-    std::vector<PassSpan> spans;
-    for (const Player& player : players_) {
+    for (const Player& player : players_)
       PLANNER_CHECK(player.passes.done(), "a schedule that waits for itself");
-      spans.push_back({player.began, player.now});
-    }
-    return spans;
   }
 
  private:
-  using Times = std::array<std::vector<std::int64_t>, 2>;
+  using Event = RecordedPasses::Event;
 
+  Instant instant() { return static_cast<Instant>(recorded_.instants_++); }
   bool folded() const { return ranks_.front().order == program::Order::v_shape; }
   int place(int rank, int chunk) const {
     return folded() && chunk == 1 ? 2 * p_ - 1 - rank : chunk * p_ + rank;
   }
   int rank_of(int place) const {
     return folded() && place >= p_ ? 2 * p_ - 1 - place : place % p_;
-  }
-  std::int64_t& at(Times& times, const Pass& pass, int place) {
-    return times[is_backward(pass)][static_cast<std::size_t>(place * m_ + pass.micro_batch)];
   }
   // The place that a pass's output goes to, or its input comes from; -1: none, or its own rank.
   int neighbour(int rank, const Pass& pass, bool output) const {
@@ -86,19 +108,16 @@ class Play {
     const int other = is_backward(pass) == output ? own - 1 : own + 1;
     return other < 0 || other >= places_ || rank_of(other) == rank ? -1 : other;
   }
-  std::int64_t duration(int rank, const Pass& pass) const {
+  std::uint32_t duration(int rank, const Pass& pass) const {
     const int chunk = rank * ranks_.front().chunks + pass.chunk;
-    const PassTimes& t = chunks_[static_cast<std::size_t>(chunk)];
-    switch (pass.kind) {
-      case PassKind::forward: return t.forward;
-      case PassKind::input_gradient: return t.input_gradient;
-      case PassKind::weight_gradient: return t.weight_gradient;
-      default: return t.input_gradient + t.weight_gradient;
-    }
+    return static_cast<std::uint32_t>(chunk) * kDurations +
+           static_cast<std::uint32_t>(took_by(pass.kind));
   }
-  std::int64_t link(int from, int to) const {
+  // Behind the durations of all chunks.
+  std::uint32_t link(int from, int to) const {
     const bool wraps = p_ > 2 && std::abs(from - to) == p_ - 1;
-    return links_[static_cast<std::size_t>(wraps ? p_ - 1 : std::min(from, to))];
+    return static_cast<std::uint32_t>(places_) * kDurations +
+           static_cast<std::uint32_t>(wraps ? p_ - 1 : std::min(from, to));
   }
 
   std::size_t lane_of(const Pass& pass) const {
@@ -119,73 +138,137 @@ class Play {
     if (!settle(from.sends, r, lane, true)) return false;
     const Pass pass = from.sends.pass();
     const int target = neighbour(r, pass, true), peer = rank_of(target);
-    const std::int64_t ready = at(done_, pass, place(r, pass.chunk));
     Lane& to = players_[static_cast<std::size_t>(peer)].lanes[lane];
     const std::size_t kind = is_backward(pass);
     const bool awaited = settle(to.receives, peer, lane, false) &&
                          is_backward(to.receives.pass()) == (kind == 1) &&
                          place(peer, to.receives.pass().chunk) == target &&
                          to.receives.pass().micro_batch == pass.micro_batch;
-    if (ready == kNever || !awaited || to.landed[kind]) return false;
-    const std::int64_t begin =
-        std::max({ready, from.sending_until, to.receiving_until, to.place_free[kind]});
-    const std::int64_t end = begin + link(r, peer);
-    from.sending_until = to.receiving_until = at(there_, pass, target) = end;
-    sender.sent[kind][static_cast<std::size_t>(pass.chunk)] = end;
+    Player::Output& output = sender.outputs[kind][static_cast<std::size_t>(pass.chunk)];
+    if (output.to_send != pass.micro_batch || !awaited || to.landed[kind]) return false;
+    recorded_.events_.push_back(
+        {.after = {output.done, from.sending, to.receiving, to.place_free[kind]},
+         .ends = {from.sending, to.receiving, to.there[kind], output.sent},
+         .took = link(r, peer)});
+    output.to_send = -1;
     to.landed[kind] = true;
     from.sends.advance();
     to.receives.advance();
     return true;
   }
 
-  // When the pass's input is there, kNever: not yet. Weight gradients follow on their own rank.
-  std::int64_t ready(int r, const Pass& pass) {
-    if (pass.kind == PassKind::weight_gradient) return 0;
-    if (neighbour(r, pass, false) >= 0) return at(there_, pass, place(r, pass.chunk));
-    const int before = place(r, pass.chunk) + (is_backward(pass) ? 1 : -1);
-    return before < 0 || before >= places_ ? 0 : at(done_, pass, before);
+  // What a pass hands to the next place on its own rank, by kind, place and micro-batch.
+  struct Handed {
+    std::size_t kind = 0;
+    int place = 0;
+    std::int64_t micro_batch = 0;
+    auto operator<=>(const Handed&) const = default;
+  };
+
+  // When the pass's input is there; nothing: not yet. Weight gradients follow on their own rank.
+  std::optional<Instant> ready(int r, const Pass& pass) {
+    if (pass.kind == PassKind::weight_gradient) return RecordedPasses::kStart;
+    const std::size_t kind = is_backward(pass);
+    const Player& player = players_[static_cast<std::size_t>(r)];
+    const int own = place(r, pass.chunk);
+    if (neighbour(r, pass, false) >= 0) {
+      const Lane& lane = player.lanes[lane_of(pass)];
+      if (!lane.landed[kind]) return std::nullopt;
+      return lane.there[kind];
+    }
+    const int before = own + (is_backward(pass) ? 1 : -1);
+    if (before < 0 || before >= places_) return RecordedPasses::kStart;
+    const auto at = handed_.find({kind, before, pass.micro_batch});
+    if (at == handed_.end()) return std::nullopt;
+    const Instant done = at->second;
+    handed_.erase(at);
+    return done;
+  }
+
+  // Where the pass's output is known to be done: for a message, or for the next place on the rank.
+  Instant output_of(int r, const Pass& pass, bool sends, Player::Output& output) {
+    if (pass.kind == PassKind::weight_gradient) return RecordedPasses::kNowhere;
+    if (sends) {
+      output.to_send = pass.micro_batch;
+      return output.done;
+    }
+    const int own = place(r, pass.chunk), next = own + (is_backward(pass) ? -1 : 1);
+    if (next < 0 || next >= places_) return RecordedPasses::kNowhere;
+    return handed_[{is_backward(pass), own, pass.micro_batch}] = instant();
   }
 
   bool step(int r) {
     Player& player = players_[static_cast<std::size_t>(r)];
     if (player.passes.done()) return false;
     const Pass pass = player.passes.pass();
-    const std::int64_t from = ready(r, pass);
     const std::size_t kind = is_backward(pass);
     const bool sends = neighbour(r, pass, true) >= 0;
-    std::int64_t& sent = player.sent[kind][static_cast<std::size_t>(pass.chunk)];
-    const std::int64_t gone = sends ? sent : 0;
-    if (from == kNever || gone == kNever) return false;
-    player.now = std::max({player.now, from, late_ ? 0 : gone});
-    if (player.began == kNever) player.began = player.now;
+    Player::Output& output = player.outputs[kind][static_cast<std::size_t>(pass.chunk)];
+    if (sends && output.to_send >= 0) return false;
+    const std::optional<Instant> input = ready(r, pass);
+    if (!input) return false;
+    const Instant gone = sends ? output.sent : RecordedPasses::kStart;
+    Event event{.after = {player.now, *input, late_ ? RecordedPasses::kStart : gone},
+                .until = late_ ? gone : RecordedPasses::kStart};
+    if (began_.insert(r).second) {     // beforehand, so that it is told when
+      Event& first = recorded_.events_.emplace_back(event);
+      first.until = RecordedPasses::kStart;
+      first.begins = player.began;
+      first.took = link(0, 0) + static_cast<std::uint32_t>(p_);  // nothing
+    }
     if (neighbour(r, pass, false) >= 0) {
       Lane& lane = player.lanes[lane_of(pass)];
       lane.landed[kind] = false;
-      lane.place_free[kind] = player.now;
+      event.begins = lane.place_free[kind];
     }
-    player.now = std::max(player.now + duration(r, pass), late_ ? gone : 0);
-    if (pass.kind != PassKind::weight_gradient) at(done_, pass, place(r, pass.chunk)) = player.now;
-    if (sends) sent = kNever;
+    event.took = duration(r, pass);
+    event.ends[0] = player.now;
+    event.ends[1] = output_of(r, pass, sends, output);
+    recorded_.events_.push_back(event);
     player.passes.advance();
     return true;
   }
 
   const std::span<const program::Schedule> ranks_;
-  const std::span<const PassTimes> chunks_;
-  const std::span<const std::int64_t> links_;
+  RecordedPasses& recorded_;
   const int p_, places_;
   const std::int64_t m_;
   const bool late_;                    // what was sent goes after the next pass (gpipe)
   std::vector<Player> players_;
-  Times done_, there_;                 // by place and micro-batch: computed; its input arrived
+  std::map<Handed, Instant> handed_;
+  std::set<int> began_;                // ranks
 };
 
-}  // namespace
+RecordedPasses::RecordedPasses(std::span<const program::Schedule> ranks) {
+  PassRecorder(ranks, *this).run();
+}
+
+std::vector<PassSpan> RecordedPasses::spans(std::span<const PassTimes> chunks,
+                                            std::span<const std::int64_t> links) const {
+  PLANNER_CHECK(chunks.size() == now_.size() * chunks_ && links.size() == now_.size());
+  std::vector<std::int64_t> durations, at(instants_, 0);
+  durations.reserve(chunks.size() * kDurations + links.size() + 1);
+  for (const PassTimes& c : chunks)
+    durations.insert(durations.end(), {c.forward, c.input_gradient, c.weight_gradient,
+                                       c.input_gradient + c.weight_gradient});
+  durations.insert(durations.end(), links.begin(), links.end());
+  durations.push_back(0);
+  for (const Event& e : events_) {
+    const std::int64_t begin = std::max(std::max(at[e.after[0]], at[e.after[1]]),
+                                        std::max(at[e.after[2]], at[e.after[3]]));
+    const std::int64_t end = std::max(begin + durations[e.took], at[e.until]);
+    at[e.begins] = begin;
+    for (const Instant instant : e.ends) at[instant] = end;
+  }
+  std::vector<PassSpan> spans;
+  for (std::size_t r = 0; r < now_.size(); ++r) spans.push_back({at[began_[r]], at[now_[r]]});
+  return spans;
+}
 
 std::vector<PassSpan> played_spans(std::span<const program::Schedule> ranks,
                                    std::span<const PassTimes> chunks,
                                    std::span<const std::int64_t> links) {
-  return Play(ranks, chunks, links).run();
+  return RecordedPasses(ranks).spans(chunks, links);
 }
 
 void join_all(std::span<PassSpan> ranks) {

@@ -10,6 +10,7 @@
 // sent of the same kind before is gone (under gpipe it ends no sooner). As lowered
 // (lowering/pipeline.cpp).
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,9 +29,40 @@ struct PassSpan {
   std::int64_t begin = 0, end = 0;
 };
 
-// chunks: of each rank in turn, what each of its chunks takes. links: a message from each rank to
-// the next, of the last to the first. O(passes). REQUIRES: sound schedules of one pipeline, in the
-// order of its ranks.
+// The passes and messages of schedules, each behind what it waits for. Which order that is does not
+// depend on how long they take: recorded once, it is played with any times.
+class RecordedPasses {
+ public:
+  // O(passes). REQUIRES: sound schedules of one pipeline, in the order of its ranks.
+  explicit RecordedPasses(std::span<const program::Schedule> ranks);
+
+  // By rank. chunks: of each rank in turn, what each of its chunks takes. links: a message from
+  // each rank to the next, of the last to the first. O(passes), some 30 instructions each.
+  std::vector<PassSpan> spans(std::span<const PassTimes> chunks,
+                              std::span<const std::int64_t> links) const;
+
+ private:
+  friend class PassRecorder;
+  // An instant has an index; that of kStart is 0, what kNowhere gets is never read.
+  using Instant = std::uint32_t;
+  static constexpr Instant kStart = 0, kNowhere = 1;
+  // A pass or a message: begins when all of `after` have passed, takes durations_[took], and ends
+  // no sooner than `until`.
+  struct Event {
+    std::array<Instant, 4> after{};
+    Instant until = kStart;
+    Instant begins = kNowhere;         // set to when it begins
+    std::array<Instant, 4> ends{kNowhere, kNowhere, kNowhere, kNowhere};  // to when it has ended
+    std::uint32_t took = 0;
+  };
+
+  std::vector<Event> events_;
+  std::size_t instants_ = 2;
+  std::size_t chunks_ = 1;             // of a rank
+  std::vector<Instant> began_, now_;   // by rank
+};
+
+// The same of schedules that are played once.
 std::vector<PassSpan> played_spans(std::span<const program::Schedule> ranks,
                                    std::span<const PassTimes> chunks,
                                    std::span<const std::int64_t> links);

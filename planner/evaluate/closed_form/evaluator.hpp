@@ -36,6 +36,11 @@ class Evaluator {
   // evaluator.
   bool prepare(const Strategy& resolved, const models::ModelGraph& graph);
 
+  // What the pieces of a resolved strategy take on the machines; null where the closed form does
+  // not describe it. As long valid as the evaluator.
+  const Forms* forms(const Strategy& resolved, const models::ModelGraph& graph,
+                     std::int64_t micro_batch);
+
   // REQUIRES: prepare() returned true. Valid until the next call of either.
   const std::vector<Figures>& at(std::int64_t micro_batch, std::int64_t grad_accum);
   // With GPUs of several kinds: what at() found for a data rank of the kind, all of whose stages
@@ -106,7 +111,7 @@ class Evaluator {
   Messages messages(std::size_t machine, const MessageTime& time) const;
   const AtMicroBatch& routines(std::int64_t micro_batch, std::int64_t grad_accum);
   // On one machine, of the strategy's grad_accum and what held_ says of it.
-  Figures figures_of(const AtMicroBatch& known, std::size_t machine) const;
+  Figures figures_of(const AtMicroBatch& known, std::size_t machine);
   // Of a rank of runs_[run], and of all ranks between the ends.
   using Part = std::int64_t (*)(const StageTime&);
   std::int64_t of_run(const AtMicroBatch& known, std::size_t machine, std::size_t run,
@@ -117,7 +122,9 @@ class Evaluator {
   bool plays() const;
   bool norm() const { return takes_norm(*structure_.job); }
   // Of a step, in picoseconds.
-  std::int64_t played(const AtMicroBatch& known, std::size_t machine) const;
+  std::int64_t played(const AtMicroBatch& known, std::size_t machine);
+  // Of the strategy's schedule.
+  const RecordedPasses& recorded_passes();
   // All passes of 1f1b, in picoseconds, for any stages, where messages are free.
   std::int64_t in_turns(const AtMicroBatch& known, std::size_t machine) const;
   // All passes of a step of pipelines without flush, and what their messages hold up.
@@ -161,6 +168,9 @@ class Evaluator {
   std::vector<Role> roles_;
   std::vector<AtMicroBatch> known_;    // the first known_count_; the others lend their storage
   std::size_t known_count_ = 0;
+  // Schedule, ranks, chunks of each and micro-batches: all that the order of passes depends on.
+  using ScheduleShape = std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<ScheduleShape, RecordedPasses> recorded_;
   StageForm::Shared shared_;
   std::vector<std::int64_t> held_;     // bytes, by role
   std::vector<Figures> figures_;

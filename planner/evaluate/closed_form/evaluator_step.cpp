@@ -94,21 +94,32 @@ bool Evaluator::plays() const {
   return s.pipeline * s.virtual_stages * s.grad_accum <= (single ? 1024 : 128);
 }
 
+const RecordedPasses& Evaluator::recorded_passes() {
+  const Strategy& s = strategy_;
+  const ScheduleShape shape{s.schedule, s.pipeline, s.virtual_stages, s.grad_accum};
+  auto found = recorded_.find(shape);
+  if (found == recorded_.end()) {
+    std::vector<program::Schedule> ranks;
+    for (int r = 0; r < static_cast<int>(s.pipeline); ++r)
+      ranks.push_back(schedule_of(s, r, s.grad_accum));
+    found = recorded_.emplace(shape, ranks).first;
+  }
+  return found->second;
+}
+
 // As of lowered ranks (compose.cpp).
-std::int64_t Evaluator::played(const AtMicroBatch& known, std::size_t i) const {
+std::int64_t Evaluator::played(const AtMicroBatch& known, std::size_t i) {
   const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
-  std::vector<program::Schedule> ranks;
   std::vector<const RoleFigures*> roles;  // of each rank
   std::vector<PassTimes> chunks;
   std::size_t role = 0;
   for (int r = 0; r < static_cast<int>(p); ++r) {
     while (role + 1 < roles_.size() && roles_[role + 1].stage <= r) ++role;
     roles.push_back(&known.roles[role]);
-    ranks.push_back(schedule_of(strategy_, r, m));
     const std::vector<PassTimes>& own = roles.back()->chunks[i];
     chunks.insert(chunks.end(), own.begin(), own.end());
   }
-  std::vector<PassSpan> spans = played_spans(ranks, chunks, message_of_links(known, i));
+  std::vector<PassSpan> spans = recorded_passes().spans(chunks, message_of_links(known, i));
   if (norm()) join_all(spans);
   else if (current_->ends.tied > 0 && strategy_.data_ranks() > 1)
     spans.front().end = spans.back().end = std::max(spans.front().end, spans.back().end);
@@ -122,7 +133,7 @@ std::int64_t Evaluator::played(const AtMicroBatch& known, std::size_t i) const {
   return longest;
 }
 
-Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) const {
+Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) {
   const std::int64_t p = strategy_.pipeline, m = strategy_.grad_accum;
   std::int64_t device = 0;
   const StageTime& first = known.roles.front().time[i];

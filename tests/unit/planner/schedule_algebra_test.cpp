@@ -127,3 +127,32 @@ TEST_CASE("a step of fewer micro-batches than its row says idles more, or cannot
     CHECK(bubble(shape(def.schedule, p, v, 2 * fewest), t, true) == idle);
   }
 }
+
+TEST_CASE("passes recorded once play with any times") {
+  for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved,
+                                  Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe_v}) {
+    const std::int64_t v = schedule == Schedule::interleaved || in_v(schedule) ? 2 : 1;
+    const Strategy s = shape(schedule, 4, v, 8);
+    std::vector<program::Schedule> ranks;
+    for (int r = 0; r < 4; ++r) ranks.push_back(schedule_of(s, r, 8));
+    const RecordedPasses recorded(ranks);
+    for (std::int64_t seed = 1; seed < 20; ++seed) {
+      const auto some = [&, n = std::int64_t{0}]() mutable { return ++n * seed * 7919 % 97; };
+      auto next = some;
+      std::vector<PassTimes> chunks(static_cast<std::size_t>(4 * v));
+      for (PassTimes& t : chunks) t = {next(), next(), next()};
+      const std::vector<std::int64_t> links{next(), next(), next(), next()};
+      const auto spans = recorded.spans(chunks, links);
+      const auto fresh = played_spans(ranks, chunks, links);
+      for (std::size_t r = 0; r < spans.size(); ++r) {
+        CHECK(spans[r].begin == fresh[r].begin);
+        CHECK(spans[r].end == fresh[r].end);
+        // A rank does all of its passes, one after the other.
+        std::int64_t busy = 0;
+        for (std::size_t c = 0; c < static_cast<std::size_t>(v); ++c)
+          busy += 8 * chunks[r * static_cast<std::size_t>(v) + c].sum();
+        CHECK(spans[r].end - spans[r].begin >= busy);
+      }
+    }
+  }
+}
