@@ -131,7 +131,7 @@ program::Mesh mesh_of(const Strategy& s) {
 }
 
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& s,
-                       const stage::Policy& policy) {
+                       const stage::Policy& policy, std::optional<int> alike) {
   const std::optional<Recipe> recipe = resolve_recipe(job.recipe, job.precision);
   PLANNER_CHECK(recipe.has_value(), "unknown recipe");
   program::Program p;
@@ -149,6 +149,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   stage::Stage stage;
   stage.policy = policy;
   stage.graph = &graph;
+  stage.alike = alike;
   stage.job = &job;
   stage.strategy = &s;
   stage.recipe = *recipe;

@@ -3,6 +3,8 @@
 // its algorithms resolved, never on the GPU. O(layers + actions of one layer) per pipeline stage.
 // Thread-safe (pure).
 
+#include <optional>
+
 #include "models/graph.hpp"
 #include "planner/question/job.hpp"
 #include "planner/stage/graph_options.hpp"
@@ -18,9 +20,10 @@ namespace planner {
 program::Mesh mesh_of(const Strategy& strategy);
 
 // policy: stage::policy_of(job, framework), of the framework that the graph was made for.
+// alike: the template of all layers (a probe's); none: as the graph says.
 // REQUIRES: strategy_problems is empty; the strategy is resolved. The graph must be built with
 // graph_options().
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy,
-                       const stage::Policy& policy);
+                       const stage::Policy& policy, std::optional<int> alike = std::nullopt);
 
 }  // namespace planner

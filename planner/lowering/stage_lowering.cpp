@@ -65,13 +65,9 @@ void StageLowering::call(program::Routine& routine, std::uint16_t block, int lay
   if (block != program::kNone) routine.push_back({block, static_cast<std::uint16_t>(layer), 0});
 }
 
-int StageLowering::template_of(int l) const {
-  return stage_.graph->layer_template[static_cast<std::size_t>(stage_.global_layer(l))];
-}
-
 bool StageLowering::keeps_output(int l) const {
   return stage_.training() && l >= 0 &&
-         templates_[static_cast<std::size_t>(template_of(l))]->keeps_output();
+         templates_[stage_.template_of(l)]->keeps_output();
 }
 
 bool StageLowering::keeps_output_before(int l) const {
@@ -92,7 +88,7 @@ void StageLowering::declare_segments() {
                       slots, 1);
   templates_.resize(g.templates.size());
   for (int l = 0; l < stage_.layers; ++l) {
-    const auto t = static_cast<std::size_t>(template_of(l));
+    const std::size_t t = stage_.template_of(l);
     if (templates_[t]) continue;
     templates_[t] = std::make_unique<SegmentEmitter>(builder_, stage_, g.templates[t],
                                                      SegmentKind::layer, layout_.templates[t],
@@ -184,7 +180,7 @@ Boundary StageLowering::layer_boundary(const LayerKey& key) const {
 std::uint16_t StageLowering::layer_block(const LayerKey& key) {
   const auto [at, fresh] = layer_blocks_.try_emplace(key, program::kNone);
   if (!fresh) return at->second;
-  SegmentEmitter& emitter = *templates_[static_cast<std::size_t>(key.layer_template)];
+  SegmentEmitter& emitter = *templates_[key.layer_template];
   constexpr const char* kNames[] = {"layer.forward", "layer.forward_drop", "layer.recompute",
                                     "layer.backward"};
   builder_.begin(kNames[key.kind]);
@@ -207,7 +203,7 @@ std::uint16_t StageLowering::layer_block(const LayerKey& key) {
 StageLowering::LayerKey StageLowering::forward_key(int l, ForwardMode mode,
                                                    bool free_input) const {
   LayerKey key;
-  key.layer_template = template_of(l);
+  key.layer_template = stage_.template_of(l);
   key.kind = static_cast<int>(mode);
   key.free_input = free_input;
   const Chunk& own = stage_.chunk_of(l);
@@ -225,7 +221,7 @@ StageLowering::LayerKey StageLowering::forward_key(int l, ForwardMode mode,
 StageLowering::LayerKey StageLowering::backward_key(int l) const {
   const bool poor = stage_.strategy->checkpoint == Checkpoint::memory_poor;
   LayerKey key;
-  key.layer_template = template_of(l);
+  key.layer_template = stage_.template_of(l);
   key.kind = kBackward;
   const Chunk& c = stage_.chunk_of(l);
   key.chunk = static_cast<int>(&c - stage_.chunks.data());

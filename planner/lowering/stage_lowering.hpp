@@ -96,7 +96,7 @@ class StageLowering {
   enum class Output : std::uint8_t { boundary, message, next_chunk };
   static constexpr int kBackward = 3, kWeightGradient = 4;  // LayerKey::kind beside ForwardMode
   struct LayerKey {
-    int layer_template = 0;
+    std::size_t layer_template = 0;
     int kind = 0;                      // ForwardMode, or kBackward, kWeightGradient
     int chunk = 0;
     Output output = Output::boundary;
@@ -148,7 +148,6 @@ class StageLowering {
   LayerKey backward_key(int l) const;
   std::uint16_t layer_block(const LayerKey& key);
   Boundary layer_boundary(const LayerKey& key) const;
-  int template_of(int l) const;
   bool keeps_output(int l) const;      // layer l's backward reads its output
   bool keeps_output_before(int l) const;  // the same of the layer before it in its chunk
   bool keeps_end(const Chunk& c) const;   // the same of its last layer, if it has one

@@ -122,7 +122,8 @@ std::uint16_t StageLowering::materialise_block(int unit) {
   const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
   const bool layer = u.layer >= 0, experts = u.expert_ways > 1;
   const int copies = copies_of(unit);
-  const int kind = stage_.sharded_weights() ? copies : layer ? 1 + template_of(u.layer) : -1 - unit;
+  const auto kind_of_layer = [&] { return 1 + static_cast<int>(stage_.template_of(u.layer)); };
+  const int kind = stage_.sharded_weights() ? copies : layer ? kind_of_layer() : -1 - unit;
   const std::pair key{kind, experts};
   const auto [at, fresh] = materialise_blocks_.try_emplace(key, program::kNone);
   if (!fresh) return at->second;
@@ -211,7 +212,7 @@ std::uint16_t StageLowering::partial_block(int unit) {
   if (u.partial == 0) return program::kNone;
   const bool layer = unit < stage_.layers;
   std::string key = "partial ";
-  key += layer ? std::to_string(template_of(unit)) : u.name;
+  key += layer ? std::to_string(stage_.template_of(unit)) : u.name;
   const auto [at, fresh] = blocks_.try_emplace(key, program::kNone);
   if (!fresh) return at->second;
   const program::Transfer t =

@@ -51,7 +51,7 @@ bool cannot_fit(core::Bytes bound, core::Bytes usable) {
 Explorer::Explorer(std::vector<Question> questions, double max_risk)
     : questions_(std::move(questions)),
       evaluator_(questions_),
-      divider_(questions_.front()),
+      divider_(questions_.front(), evaluator_),
       entries_(questions_.size()),
       missed_(questions_.size()),
       regimes_(questions_.size()),

@@ -49,6 +49,7 @@ class Reader {
     StageLoads& loads = costs.loads;
     for (const Call& call : routine) {
       const std::string_view block = class_.blocks[call.block].name;
+      if (block == "materialise" || block == "release") continue;
       const bool head = block.starts_with("epilogue"), front = block.starts_with("prologue");
       const bool experts = call.layer >= loads.layers.size() &&
                            call.layer < class_.layer_offset.size();
@@ -125,6 +126,12 @@ StageCosts costs_of_probe(const Question& q, const models::ModelGraph& graph,
   return costs;
 }
 
+std::vector<HeldParameters> held_by_template(const Question& q, const models::ModelGraph& graph) {
+  std::vector<HeldParameters> all;
+  for (const models::Segment& layer : graph.templates) all.push_back(held(q, layer));
+  return all;
+}
+
 // Of several kinds of layers that follow each other in runs: two layers of each kind stand for all
 // of them.
 StageCosts costs_of_kinds(const Question& q, const models::ModelGraph& graph, const Strategy& s,
@@ -157,10 +164,40 @@ const program::Program& StageProbe::at(const Question& q, const models::ModelGra
   if (program_ && rescale(*program_, one)) return *program_;
   Job job = q.job;
   job.global_batch = micro_batch * one.data * one.grad_accum;
-  if (!kind) return program_.emplace(lower(graph, job, one, {}));  // of its layers alone
-  models::ModelGraph alike = graph;
-  std::ranges::fill(alike.layer_template, *kind);
-  return program_.emplace(lower(alike, job, one, {}));
+  return program_.emplace(lower(graph, job, one, {}, kind));  // of its layers alone
+}
+
+StageCosts costs_of_pieces(const Question& q, const models::ModelGraph& graph,
+                           const closed_form::Forms& forms) {
+  using stage::Piece;
+  const auto slot = [](Piece piece, std::size_t kind = 0) {
+    return closed_form::slot_of(piece, kind);
+  };
+  const auto& times = forms.kernels.front().whole;
+  StageCosts costs;
+  StageLoads& loads = costs.loads;
+  const auto works = [&](std::size_t at) {
+    loads.working = std::max(loads.working, forms.live[at].peak);
+    return times[at];
+  };
+  for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
+    const std::size_t forward = slot(Piece::layer_keep, kind);
+    costs.forward.push_back(works(forward));
+    loads.layers.push_back({.time = costs.forward.back() + works(slot(Piece::backward, kind)),
+                            .kept = forms.live[forward].net});
+  }
+  const std::size_t prologue = slot(Piece::prologue), epilogue = slot(Piece::epilogue);
+  loads.embeddings.time = works(prologue) + works(slot(Piece::prologue_backward));
+  loads.embeddings.kept = forms.live[prologue].net;
+  loads.head.time = times[epilogue];
+  loads.head.state = forms.live[epilogue].peak;  // logits and what they need, there alone
+  costs.boundary = forms.boundary;
+  costs.layers = held_by_template(q, graph);
+  costs.embeddings = held(q, graph.prologue);
+  costs.head = held(q, graph.epilogue);
+  if (graph.templates.size() > 1) costs.entries = graph.layer_template;
+  else loads.repeat = std::ssize(graph.layer_template);
+  return costs;
 }
 
 StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const Strategy& s,
@@ -177,8 +214,7 @@ StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const St
   StageCosts costs = !varies    ? of_first(std::min<std::ptrdiff_t>(all, 2))
                      : by_kind ? costs_of_kinds(q, graph, s, micro_batch, probes)
                                : of_first(all);
-  std::vector<HeldParameters> of_template;
-  for (const models::Segment& layer : graph.templates) of_template.push_back(held(q, layer));
+  std::vector<HeldParameters> of_template = held_by_template(q, graph);
   if (by_kind) {
     costs.layers = std::move(of_template);
     costs.entries = graph.layer_template;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/graph.hpp"
+#include "planner/evaluate/closed_form/pieces.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/search/stages.hpp"
 #include "planner/strategy/strategy.hpp"
@@ -19,7 +20,7 @@ struct HeldParameters {
   double codes = 0;                    // bytes of quantised ones
 };
 
-// Without the parameters' state and recomputation.
+// Without recomputation, and without the parameters' state and copies.
 struct StageCosts {
   // Layers that are alike have one entry in loads.layers, `layers` and `forward`: the same one.
   StageLoads loads;
@@ -47,6 +48,11 @@ class StageProbe {
 // How many micro-batches a probe needs. With expert_overlap, the kernels of one micro-batch hide
 // the exchanges of the next, and only those of the first are not hidden.
 std::int64_t hidden_beside(const Strategy& s);
+
+// The same of the pieces that the closed form reads off its own probes (closed_form/pieces.hpp), on
+// its first machine, at the micro-batch that they are of.
+StageCosts costs_of_pieces(const Question& q, const models::ModelGraph& graph,
+                           const closed_form::Forms& forms);
 
 // On the question's machine. probes: by template, of strategies that differ in micro_batch alone.
 StageCosts costs_of(const Question& q, const models::ModelGraph& graph, const Strategy& s,

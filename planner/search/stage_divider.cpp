@@ -95,7 +95,8 @@ void scale(StageLoads& loads, std::int64_t from, std::int64_t to) {
 
 }  // namespace
 
-StageDivider::StageDivider(const Question& question) : question_(&question) {
+StageDivider::StageDivider(const Question& question, closed_form::Evaluator& evaluator)
+    : question_(&question), evaluator_(&evaluator) {
   for (std::size_t k = 0; question.machine.mixed && k < question.machine.mixed->kinds.size(); ++k) {
     Question& of_kind = kinds_.emplace_back(question);
     of_kind.machine = question.machine.mixed->kinds[k];
@@ -119,7 +120,29 @@ static std::int64_t update_parts(const Strategy& s) {
   return s.sharding == Sharding::none ? 1 : s.shard_group;
 }
 
-// What parameters hold on one rank, as the sharding divides it.
+// Ranks that divide the casts of weights for a micro-batch; 0: nothing is cast.
+static std::int64_t cast_parts(const Strategy& s, double weight, double compute) {
+  if (weight == compute) return 0;
+  return stage::shards_weights(s) ? s.shard_group : 1;
+}
+
+// Weights are cast for each use: of a layer by both passes.
+void StageDivider::add_casts(const StageCosts& costs, const Strategy& s,
+                             StageLoads& loads) const {
+  const std::int64_t parts = cast_parts(s, weight_, compute_);
+  if (parts == 0) return;
+  const double moved = (weight_ + compute_) / static_cast<double>(parts);
+  const auto add = [&](StageLoad& load, const HeldParameters& p, std::int64_t uses) {
+    const core::Bytes bytes(static_cast<std::int64_t>(p.trained * moved));
+    load.time += uses * core::to_picoseconds(cost::memory_time(bytes, question_->machine)).value();
+  };
+  for (std::size_t l = 0; l < loads.layers.size(); ++l) add(loads.layers[l], costs.layers[l], 2);
+  add(loads.embeddings, costs.embeddings, 1);
+  add(loads.head, costs.head, 1);
+}
+
+// What parameters hold on one rank, as the sharding divides it, and the copies of the largest layer
+// that are used or come next.
 void StageDivider::add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const {
   const auto group = static_cast<double>(update_parts(s));
   const double weights = stage::shards_weights(s) ? group : 1.0;
@@ -139,6 +162,12 @@ void StageDivider::add_state(const StageCosts& costs, const Strategy& s, StageLo
     loads.layers[l].state = bytes(costs.layers[l]);
   loads.embeddings.state += bytes(costs.embeddings);
   loads.head.state += bytes(costs.head);
+  if (!stage::shards_weights(s) && weight_ == compute_) return;
+  double largest = 0;
+  for (const HeldParameters& p : costs.layers)
+    largest = std::max(largest, p.trained * compute_ +
+                                    (stage::shards_weights(s) ? p.frozen * compute_ + p.codes : 0));
+  loads.working += static_cast<std::int64_t>(largest * (stage::gathers_ahead(s) ? 2 : 1));
 }
 
 // The optimizer reads and writes weights and slots and reads gradients, each rank its share.
@@ -190,6 +219,21 @@ std::vector<StagePace> StageDivider::paces(const CostsKey& key, const Strategy& 
   return all;
 }
 
+// Of GPUs of several kinds, pieces are priced by kind.
+StageCosts StageDivider::costs(const Strategy& s, const models::ModelGraph& graph,
+                               const CostsKey& key) {
+  const std::int64_t samples = std::get<2>(key);
+  if (kinds_.empty()) {
+    Strategy whole = resolve(question_->model, question_->job, s);
+    if (splits_backward(s.schedule)) whole.schedule = Schedule::one_f_one_b;
+    if (const closed_form::Forms* forms = evaluator_->forms(whole, graph, samples))
+      return costs_of_pieces(*question_, graph, *forms);
+  }
+  CostsKey at_any = key;
+  std::get<2>(at_any) = 0;
+  return costs_of(*question_, graph, s, samples, probes_[at_any]);
+}
+
 std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
                                                const models::ModelGraph& graph) {
   const bool equal = graph.templates.size() == 1;
@@ -198,12 +242,10 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   const std::int64_t samples = equal ? std::max(s.micro_batch, few) : s.micro_batch;
   const CostsKey key{&graph,        within_layer(s),   samples,
                      s.loss_chunks, s.expert_dispatch, hidden_beside(s)};
-  CostsKey at_any = key;
-  std::get<2>(at_any) = 0;
   auto known = costs_.find(key);
-  if (known == costs_.end())
-    known = costs_.emplace(key, costs_of(*question_, graph, s, samples, probes_[at_any])).first;
+  if (known == costs_.end()) known = costs_.emplace(key, costs(s, graph, key)).first;
   StageLoads loads = recomputed(known->second, s, policy_of(*question_));
+  add_casts(known->second, s, loads);
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
   if (in_v(s.schedule)) return folded(by_layer(std::move(loads), known->second), s.pipeline);
   // Of unequal layers the update counts, which follows the step's micro-batches and the sharding.
@@ -218,7 +260,8 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
     return *divide(loads, limits);
   }
   const FastestKey kept{key, s.checkpoint, s.checkpoint_every, s.pipeline, s.virtual_stages,
-                        equal ? 0 : s.grad_accum, equal ? 0 : update_parts(s)};
+                        equal ? 0 : s.grad_accum,
+                        equal ? cast_parts(s, weight_, compute_) : update_parts(s)};
   std::vector<std::int64_t>& fastest = fastest_[kept];
   if (fastest.empty())
     fastest = *divide(by_layer(loads, known->second), StageLimits{.stages = s.pipeline});

@@ -1,8 +1,9 @@
 #pragma once
 // Internal: what layers, embeddings and head cost on a machine, and the pipeline boundaries that
-// follow (stages.hpp), for `stages=auto`. Costs are those of the lowered actions, read once for
-// each way to build the graph, of a transformer from two layers of each kind; what recomputation
-// adds is composed. Not thread-safe.
+// follow (stages.hpp), for `stages=auto`. Costs are those of the lowered actions: the pieces of the
+// closed form, where it describes the strategy, else read from probes of its own, once for each way
+// to build the graph, of a transformer from two layers of each kind. What recomputation adds is
+// composed. Not thread-safe.
 //
 // A stage's time is that of a micro-batch where layers are equal; of unequal ones that of a step:
 // the micro-batches' and the update of its parameters, which may be another layer's affair.
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "models/graph.hpp"
+#include "planner/evaluate/closed_form/evaluator.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/search/stage_costs.hpp"
 #include "planner/strategy/strategy.hpp"
@@ -24,8 +26,8 @@ namespace planner {
 
 class StageDivider {
  public:
-  // The question outlives the divider.
-  explicit StageDivider(const Question& question);
+  // The question and the evaluator, whose pieces tell costs where it has some, outlive the divider.
+  StageDivider(const Question& question, closed_form::Evaluator& evaluator);
 
   // Layers per stage: the fastest division that fits the memory, as the loads estimate it; the
   // fastest of all where none does (what is printed is replayed). One for all micro-batches where
@@ -44,17 +46,22 @@ class StageDivider {
   // travel to experts, and how many micro-batches a probe needs.
   using CostsKey = std::tuple<const models::ModelGraph*, WithinLayer, std::int64_t, std::int64_t,
                               ExpertDispatch, std::int64_t>;
-  // With recomputation, the number of stages, and of a stage's chunks; micro-batches and shards.
+  // With recomputation, the number of stages, and of a stage's chunks; micro-batches and shards as
+  // far as times follow them.
   using FastestKey = std::tuple<CostsKey, Checkpoint, std::int64_t, std::int64_t, std::int64_t,
                                 std::int64_t, std::int64_t>;
 
   void add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
+  void add_casts(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
   void add_update(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
   // Of each stage, on GPUs of several kinds: how much longer its kind takes for the layers.
   std::vector<StagePace> paces(const CostsKey& key, const Strategy& s,
                                const models::ModelGraph& graph);
 
+  StageCosts costs(const Strategy& s, const models::ModelGraph& graph, const CostsKey& key);
+
   const Question* question_;
+  closed_form::Evaluator* evaluator_;
   std::vector<Question> kinds_;        // of GPUs; empty: all are alike
   std::map<CostsKey, std::vector<double>> slowness_;  // by kind
   double weight_ = 0, compute_ = 0, gradient_ = 0, slots_ = 0;  // bytes of an element

@@ -45,11 +45,7 @@ class Layouter {
     return count;
   }
 
-  std::size_t template_of(int l) const {
-    const auto global = static_cast<std::size_t>(stage_.global_layer(l));
-    return static_cast<std::size_t>(graph_.layer_template[global]);
-  }
-  const Segment& layer_segment(int l) const { return graph_.templates[template_of(l)]; }
+  const Segment& layer_segment(int l) const { return graph_.templates[stage_.template_of(l)]; }
 
   // Indices of a segment's parameters in flat order: those whose gradients are summed over the
   // tensor ranks first, so that they are one range; within each kind in gradient-ready order.
@@ -145,7 +141,7 @@ class Layouter {
     unit = {.name = "layer", .offset = trained_, .frozen_offset = frozen_, .layer = l};
     layout_.layer_offset[at] = trained_;
     layout_.frozen_layer_offset[at] = frozen_;
-    std::vector<ParameterPlace>& places = layout_.templates[template_of(l)];
+    std::vector<ParameterPlace>& places = layout_.templates[stage_.template_of(l)];
     places.assign(segment.parameters.size(), {});
     for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
@@ -176,7 +172,7 @@ class Layouter {
     unit = {.name = "experts", .offset = trained_, .frozen_offset = frozen_, .layer = l,
             .expert_ways = stage_.mesh.expert_data_ranks(), .beside = l};
     layout_.layer_offset[at] = trained_;
-    std::vector<ParameterPlace>& places = layout_.templates[template_of(l)];
+    std::vector<ParameterPlace>& places = layout_.templates[stage_.template_of(l)];
     for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
       if (!lies_apart(p)) continue;
@@ -291,8 +287,7 @@ bool Stage::divides_experts() const {
   if (last && std::ranges::any_of(graph->epilogue.parameters, divided)) return true;
   std::vector<bool> asked(graph->templates.size(), false);
   for (int l = 0; l < layers; ++l) {
-    const auto t =
-        static_cast<std::size_t>(graph->layer_template[static_cast<std::size_t>(global_layer(l))]);
+    const std::size_t t = template_of(l);
     if (asked[t]) continue;
     asked[t] = true;
     if (std::ranges::any_of(graph->templates[t].parameters, divided)) return true;

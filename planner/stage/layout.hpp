@@ -8,6 +8,7 @@
 // and spans of their own: other ranks share them, as in Megatron-LM. Pure.
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct Stage {
   bool serves = false;                 // parameter server, colocated or apart
   bool apart = false;                  // a server without a worker
   bool cut = false;                    // holds a part of a cut graph, one layer of its own
+  std::optional<int> alike{};          // the template of all its layers; none: as the graph says
   std::int64_t samples = 1;            // per micro-batch
 
   // Chunk of a local layer, and its number in the whole model.
@@ -57,6 +59,11 @@ struct Stage {
   int global_layer(int l) const {
     const Chunk& c = chunk_of(l);
     return c.first_layer + l - c.begin;
+  }
+  // Of a local layer, the index into the graph's templates.
+  std::size_t template_of(int l) const {
+    const auto global = static_cast<std::size_t>(global_layer(l));
+    return static_cast<std::size_t>(alike ? *alike : graph->layer_template[global]);
   }
   // Weight gradients are passes of their own.
   bool split_backward() const {

@@ -68,6 +68,13 @@ std::optional<Pieces>& Evaluator::pieces(const Strategy& s, const models::ModelG
   return latest_->second;
 }
 
+const Forms* Evaluator::forms(const Strategy& s, const models::ModelGraph& graph,
+                              std::int64_t micro_batch) {
+  if (!covers(s)) return nullptr;
+  std::optional<Pieces>& of = pieces(s, graph);
+  return of ? &of->at(micro_batch) : nullptr;
+}
+
 std::int64_t Evaluator::counted(const Strategy& s) const {
   const bool counts = s.checkpoint == Checkpoint::every_k && s.pipeline > 1 &&
                       structure_.policy.one_in_k;

@@ -53,12 +53,15 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
   return s;
 }
 
+// Of layers of one kind, at one sample.
 program::Program probe(const models::ModelGraph& graph, const Job& job, const Strategy& shape,
-                       std::int64_t samples) {
+                       std::size_t kind) {
+  constexpr std::int64_t samples = 1;
   const Strategy s = probe_strategy(shape, samples);
   Job one = job;
   one.global_batch = samples * s.grad_accum * s.data;
-  return lower(graph, one, s, {});     // of pieces that no framework's state touches
+  // Of pieces that no framework's state touches.
+  return lower(graph, one, s, {}, static_cast<int>(kind));
 }
 
 // The routine's calls that compute, in order; casts of weights are the stage's affair.
@@ -158,13 +161,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
 std::optional<Pieces::Probe> Pieces::probe_of(const models::ModelGraph& graph, const Job& job,
                                               const Strategy& shape, std::size_t kind) {
   Probe p;
-  if (graph.templates.size() == 1) {
-    p.program = probe(graph, job, shape, 1);
-  } else {
-    models::ModelGraph alike = graph;
-    std::ranges::fill(alike.layer_template, static_cast<int>(kind));
-    p.program = probe(alike, job, shape, 1);
-  }
+  p.program = probe(graph, job, shape, kind);
   if (!read_calls(shape, p) || !read_changes(shape, p)) return std::nullopt;
   return p;
 }
