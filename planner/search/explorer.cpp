@@ -155,9 +155,11 @@ void Explorer::explore(std::uint32_t index) {
 
 Explorer::Verdict Explorer::prepare(std::uint32_t index, Prepared& prepared) {
   Strategy& s = structures_[index].strategy;
-  if (prepared.divides) s.stages.clear();
+  std::vector<std::int64_t> before;    // the stages of the micro-batch before
+  if (prepared.divides) std::swap(s.stages, before);
   if (has_problems(index)) return Verdict::rejected;
-  const models::ModelGraph& built = graph(s);
+  if (prepared.graph == nullptr) prepared.graph = &graph(s);  // whatever the micro-batch
+  const models::ModelGraph& built = *prepared.graph;
   prepared.divides = is_open(s) && divider_.varies(built);
   divide_and_resolve(s, built);
   if (prepared.divides) divisions_[{index, s.micro_batch}] = s.stages, program_.reset();
@@ -166,7 +168,7 @@ Explorer::Verdict Explorer::prepare(std::uint32_t index, Prepared& prepared) {
     reject(index, s.micro_batch, {forbidden_value(key, s)});
     return Verdict::forbidden;
   }
-  prepared.closed = evaluator_.prepare(s, built);
+  if (!prepared.closed || s.stages != before) prepared.closed = evaluator_.prepare(s, built);
   for (std::size_t i = 0; i < questions_.size(); ++i) regimes_[i] = regime_on(i, s);
   prepared.any = true;
   return Verdict::holds;

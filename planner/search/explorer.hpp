@@ -123,6 +123,7 @@ class Explorer {
   // is in closed form.
   struct Prepared {
     bool any = false, divides = false, closed = false;
+    const models::ModelGraph* graph = nullptr;
   };
   enum class Verdict : std::uint8_t { holds, rejected, forbidden };
   void divide_and_resolve(Strategy& s, const models::ModelGraph& graph);

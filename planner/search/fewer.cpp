@@ -41,7 +41,8 @@ static void state_kinds_alone(const Request& request, Plan& plan) {
 }
 
 void state_fewer_gpus(const Request& request, Plan& plan) {
-  constexpr double kMostUse = 0.75;
+  // What any step makes of the peak; how much of the time of kernels fuller ones may save.
+  constexpr double kMostUse = 0.75, kFuller = 0.8;
   if (!request.fewer || !plan.chosen || request.objective != Objective::time) return;
   if (!plan.profile.others.empty()) return state_kinds_alone(request, plan);
   Request smaller = on_fewer(request, plan);
@@ -49,6 +50,8 @@ void state_fewer_gpus(const Request& request, Plan& plan) {
   std::string said;
   for (std::int64_t ways = 2; ways <= plan.gpus; ways *= 2) {
     if (static_cast<double>(ways) * plan.chosen->throughput.mfu >= kMostUse) break;
+    if (static_cast<double>(ways) * kFuller * plan.chosen->time.compute >= plan.chosen->time.step)
+      break;
     if (plan.gpus % ways != 0) break;
     smaller.gpus = plan.gpus / ways;
     const core::Result<Plan> other = make_plan(smaller);

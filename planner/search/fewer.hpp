@@ -7,7 +7,8 @@
 namespace planner {
 
 // Slow links can make a step over all GPUs longer than one over a half, a quarter and so on of
-// them. These are asked as far as their use of the peak would stay below what any step reaches.
+// them. These are asked as far as their use of the peak would stay below what any step reaches, and
+// their kernels alone would take less than the step.
 // Of GPUs of several kinds, each kind alone is asked. Only where the time is what counts.
 void state_fewer_gpus(const Request& request, Plan& plan);
 

@@ -26,7 +26,7 @@ class Paced {
 
  private:
   const StageLoad& layer(std::int64_t l) const {
-    return loads_.layers[loads_.repeat > 1 ? 0 : static_cast<std::size_t>(l)];
+    return loads_.layer(static_cast<std::size_t>(l));
   }
   std::int64_t all_time() const {
     std::int64_t sum = loads_.embeddings.time + loads_.head.time;

@@ -16,28 +16,14 @@ namespace {
 
 constexpr std::int64_t kTokens = 1024;  // of a micro-batch whose layers stand for larger ones
 
-std::int64_t count_of(const StageCosts& costs) {
-  return costs.entries.empty() ? costs.loads.count() : std::ssize(costs.entries);
-}
-
-// A load for each layer, from one for each entry.
-StageLoads by_layer(StageLoads loads, const StageCosts& costs) {
-  if (costs.entries.empty()) return loads;
-  std::vector<StageLoad> layers;
-  layers.reserve(costs.entries.size());
-  for (const int entry : costs.entries)
-    layers.push_back(loads.layers[static_cast<std::size_t>(entry)]);
-  loads.layers = std::move(layers);
-  return loads;
-}
-
 // every_k keeps each k-th layer's input and runs the layers between again, k at a time, or one
 // layer in k alone, and first_k some layers of each chunk: each layer its mean share. memory_poor
 // keeps nothing and runs them ever again: its proportions are those of every_k.
 StageLoads recomputed(const StageCosts& costs, const Strategy& s, const stage::Policy& policy) {
   StageLoads loads = costs.loads;
+  if (!costs.entries.empty()) loads.entries = &costs.entries;
   const std::int64_t chunks = s.pipeline * s.virtual_stages;
-  const std::int64_t chunk = std::max<std::int64_t>(1, count_of(costs) / chunks);
+  const std::int64_t chunk = std::max<std::int64_t>(1, loads.count() / chunks);
   const auto [again, every, together] = stage::layers_again(policy, s, chunk);
   if (again == 0) return loads;
   const std::int64_t kept = every - again;
@@ -60,26 +46,23 @@ std::int64_t bytes_for_stage(const hw_profiles::Profile& profile, const Strategy
   return (profile.gpu.usable - overhead_bytes(mesh_of(s), groups, profile)).value();
 }
 
-// Equal layers: all stages between the first and the last as the second, which keeps the most.
-StageLimits limits_of(const Question& q, const Strategy& s, bool equal) {
-  StageLimits limits;
-  limits.stages = s.pipeline;
-  limits.bytes = bytes_for_stage(q.profile, s);
-  limits.in_flight.assign(static_cast<std::size_t>(s.pipeline), 1);
-  if (q.job.mode == Mode::inference) return limits;
+// Micro-batches that each stage keeps at once. Equal layers: all stages between the first and the
+// last as the second, which keeps the most.
+std::vector<std::int64_t> in_flight_of(const Strategy& s, bool equal) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(s.pipeline), 1);
   const auto set = [&](std::int64_t r) {
-    limits.in_flight[static_cast<std::size_t>(r)] =
+    all[static_cast<std::size_t>(r)] =
         schedule_of(s, static_cast<int>(r), s.grad_accum).in_flight();
   };
   if (!equal || s.pipeline < 4) {
     for (std::int64_t r = 0; r < s.pipeline; ++r) set(r);
-    return limits;
+    return all;
   }
   set(1);
-  std::ranges::fill(limits.in_flight, limits.in_flight[1]);
+  std::ranges::fill(all, all[1]);
   set(0);
   set(s.pipeline - 1);
-  return limits;
+  return all;
 }
 
 // From `from` samples of a micro-batch to `to`.
@@ -113,6 +96,23 @@ StageDivider::StageDivider(const Question& question, closed_form::Evaluator& eva
   slots_ = (recipe->has_master ? bytes(recipe->master) : 0.0) +
            o.first_moments * (o.quantised ? 1.0 : bytes(recipe->first_moment)) +
            o.second_moments * (o.quantised ? 1.0 : bytes(recipe->second_moment));
+}
+
+StageLimits StageDivider::limits_of(const Strategy& s, bool equal) {
+  const Degrees degrees{s.tensor,        s.data,     s.context,     s.expert,  s.split,
+                        s.expert_tensor, s.pipeline, s.shard_group, s.separate_servers(),
+                        s.mesh_order};
+  if (degrees_ != degrees) {
+    degrees_ = degrees;
+    bytes_ = bytes_for_stage(question_->profile, s);
+  }
+  StageLimits limits{.stages = s.pipeline, .bytes = bytes_};
+  if (question_->job.mode == Mode::inference) return limits;
+  std::vector<std::int64_t>& in_flight =
+      in_flight_[{s.schedule, s.pipeline, s.virtual_stages, s.grad_accum}];
+  if (in_flight.empty()) in_flight = in_flight_of(s, equal);
+  limits.in_flight = in_flight;
+  return limits;
 }
 
 // Ranks that divide the update of a parameter.
@@ -207,8 +207,10 @@ std::vector<StagePace> StageDivider::paces(const CostsKey& key, const Strategy& 
     std::vector<StageProbe> probes;
     const StageCosts costs = costs_of(kinds_[k], graph, s, std::get<2>(key), probes);
     double time = 0;
-    for (const StageLoad& layer : by_layer(costs.loads, costs).layers)
-      time += static_cast<double>(layer.time);
+    StageLoads loads = costs.loads;
+    if (!costs.entries.empty()) loads.entries = &costs.entries;
+    for (std::int64_t l = 0; l < std::max<std::int64_t>(1, loads.count() / loads.repeat); ++l)
+      time += static_cast<double>(loads.layer(static_cast<std::size_t>(l)).time);
     slowness.push_back(time);
   }
   std::vector<StagePace> all;
@@ -247,14 +249,13 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
   StageLoads loads = recomputed(known->second, s, policy_of(*question_));
   add_casts(known->second, s, loads);
   if (!equal && question_->job.mode != Mode::inference) add_update(known->second, s, loads);
-  if (in_v(s.schedule)) return folded(by_layer(std::move(loads), known->second), s.pipeline);
+  if (in_v(s.schedule)) return folded(std::move(loads), s.pipeline);
   // Of unequal layers the update counts, which follows the step's micro-batches and the sharding.
   if (!kinds_.empty()) {
     scale(loads, samples, s.micro_batch);
     add_state(known->second, s, loads);
-    StageLimits limits = limits_of(*question_, s, false);
+    StageLimits limits = limits_of(s, false);
     limits.paces = paces(key, s, graph);
-    loads = by_layer(std::move(loads), known->second);
     if (auto within = divide(loads, limits)) return *within;
     for (StagePace& pace : limits.paces) pace.bytes = INT64_MAX;
     return *divide(loads, limits);
@@ -263,14 +264,15 @@ std::vector<std::int64_t> StageDivider::stages(const Strategy& s,
                         equal ? 0 : s.grad_accum,
                         equal ? cast_parts(s, weight_, compute_) : update_parts(s)};
   std::vector<std::int64_t>& fastest = fastest_[kept];
-  if (fastest.empty())
-    fastest = *divide(by_layer(loads, known->second), StageLimits{.stages = s.pipeline});
+  if (fastest.empty()) {
+    std::vector<std::int64_t>& latest = latest_[s.pipeline];
+    fastest = *divide(loads, StageLimits{.stages = s.pipeline,
+                                         .known = latest.empty() ? nullptr : &latest});
+    latest = fastest;
+  }
   scale(loads, samples, s.micro_batch);
   add_state(known->second, s, loads);
-  loads = by_layer(std::move(loads), known->second);
-  const StageLimits limits = limits_of(*question_, s, equal);
-  if (fits(loads, limits, fastest)) return fastest;
-  return divide(loads, limits).value_or(fastest);
+  return divide(loads, limits_of(s, equal), &fastest).value_or(fastest);
 }
 
 }  // namespace planner

@@ -11,9 +11,13 @@
 // Of equal layers, all stages between the first and the last are held to the memory of the second,
 // which keeps the most micro-batches of them: the closed form describes what follows.
 
+#include <array>
+#include <bit>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <type_traits>
+#include <unordered_map>
 #include <vector>
 
 #include "models/graph.hpp"
@@ -42,6 +46,28 @@ class StageDivider {
   }
 
  private:
+  // Of keys that are tuples of numbers, pointers and what is as large.
+  struct HashOfKey {
+    template <class... T>
+    std::size_t operator()(const std::tuple<T...>& key) const {
+      std::size_t hash = 0;
+      std::apply([&](const T&... parts) { ((hash = mixed(hash, number(parts))), ...); }, key);
+      return hash;
+    }
+    static std::size_t mixed(std::size_t hash, std::size_t part) {
+      return ((hash ^ part) * 0x9e3779b97f4a7c15ULL) ^ (hash >> 29);
+    }
+    template <class T>
+    static std::size_t number(const T& part) {
+      if constexpr (std::is_pointer_v<T>) return std::bit_cast<std::size_t>(part);
+      else return static_cast<std::size_t>(part);
+    }
+    static std::size_t number(const WithinLayer& of) {
+      return static_cast<std::size_t>(of.checkpoint) << 32 | of.modules;
+    }
+    template <class... T>
+    static std::size_t number(const std::tuple<T...>& part) { return HashOfKey()(part); }
+  };
   // The graph, what layers make again by themselves, micro-batch, chunks of the loss; how rows
   // travel to experts, and how many micro-batches a probe needs.
   using CostsKey = std::tuple<const models::ModelGraph*, WithinLayer, std::int64_t, std::int64_t,
@@ -52,6 +78,7 @@ class StageDivider {
                                 std::int64_t, std::int64_t>;
 
   void add_state(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
+  StageLimits limits_of(const Strategy& s, bool equal);
   void add_casts(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
   void add_update(const StageCosts& costs, const Strategy& s, StageLoads& loads) const;
   // Of each stage, on GPUs of several kinds: how much longer its kind takes for the layers.
@@ -65,9 +92,19 @@ class StageDivider {
   std::vector<Question> kinds_;        // of GPUs; empty: all are alike
   std::map<CostsKey, std::vector<double>> slowness_;  // by kind
   double weight_ = 0, compute_ = 0, gradient_ = 0, slots_ = 0;  // bytes of an element
-  std::map<CostsKey, StageCosts> costs_;
+  std::unordered_map<CostsKey, StageCosts, HashOfKey> costs_;
   std::map<CostsKey, std::vector<StageProbe>> probes_;  // by template, at any micro-batch (0)
-  std::map<FastestKey, std::vector<std::int64_t>> fastest_;
+  std::unordered_map<FastestKey, std::vector<std::int64_t>, HashOfKey> fastest_;
+  std::map<std::int64_t, std::vector<std::int64_t>> latest_;  // of so many stages
+  // What a stage has on a GPU: of a strategy's degrees, the last one's.
+  using Degrees = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                             std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                             std::array<Degree, 4>>;
+  std::optional<Degrees> degrees_;
+  std::int64_t bytes_ = 0;
+  // By schedule, ranks, chunks and micro-batches.
+  using ScheduleShape = std::tuple<Schedule, std::int64_t, std::int64_t, std::int64_t>;
+  std::unordered_map<ScheduleShape, std::vector<std::int64_t>, HashOfKey> in_flight_;
 };
 
 }  // namespace planner

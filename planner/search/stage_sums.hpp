@@ -15,12 +15,9 @@ class StageSums {
   // The loads outlive the sums.
   explicit StageSums(const StageLoads& loads) : loads_(loads) {
     if (loads.repeat > 1) return;
-    sums_.reserve(loads.layers.size() + 1);
-    sums_.push_back({});
-    for (const StageLoad& layer : loads.layers) {
-      const StageLoad& last = sums_.back();
-      sums_.push_back({last.time + layer.time, last.state + layer.state, last.kept + layer.kept});
-    }
+    const auto count = static_cast<std::size_t>(loads.count());
+    sums_.resize(count + 1);
+    for (std::size_t l = 0; l < count; ++l) sums_[l + 1] = plus(sums_[l], loads.layer(l));
   }
 
   // Layers [first, last) as stage r of p.
@@ -31,6 +28,8 @@ class StageSums {
     return s;
   }
 
+  // Of all layers.
+  const StageLoad& whole() const { return sums_.back(); }
   // Its time alone. REQUIRES: layers that are stated one by one.
   std::int64_t time(std::size_t first, std::size_t last, std::int64_t r, std::int64_t p) const {
     return sums_[last].time - sums_[first].time + (r == 0 ? loads_.embeddings.time : 0) +

@@ -125,16 +125,36 @@ class EqualLayers {
 
 }  // namespace
 
+// Whether each stage of a division holds in memory.
+static bool hold(const StageSums& sums, const StageLoads& loads, const StageLimits& limits,
+                 const std::vector<std::int64_t>& stages) {
+  std::size_t first = 0;
+  for (std::int64_t r = 0; r < std::ssize(stages); ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    const std::size_t last = first + static_cast<std::size_t>(stages[at]);
+    const bool again = loads.repeat > 1 && r > 1 && r + 1 < std::ssize(stages) &&
+                       stages[at] == stages[at - 1] &&
+                       in_flight(limits, r) == in_flight(limits, r - 1);
+    if (!again && !holds(sums.stage(first, last, r, std::ssize(stages)), loads.working, limits, r))
+      return false;
+    first = last;
+  }
+  return true;
+}
+
 std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
-                                                const StageLimits& limits) {
+                                                const StageLimits& limits,
+                                                const std::vector<std::int64_t>* preferred) {
   PLANNER_CHECK(limits.stages >= 1 && limits.stages <= loads.count());
   PLANNER_CHECK(loads.repeat == 1 || loads.layers.size() == 1);
+  const StageSums sums(loads);
+  if (preferred != nullptr && hold(sums, loads, limits, *preferred)) return *preferred;
   if (!limits.paces.empty()) return divide_paced(loads, limits);
   const bool equal = std::ranges::all_of(
       loads.layers, [&](const StageLoad& layer) { return layer == loads.layers.front(); });
   if (!equal) {
     PLANNER_CHECK(std::ranges::is_sorted(limits.in_flight, std::ranges::greater{}));
-    return divide_unequal(loads, limits);
+    return divide_unequal(loads, sums, limits);
   }
   return EqualLayers(loads, limits).divide();
 }
@@ -154,19 +174,7 @@ std::int64_t longest_time(const StageLoads& loads, const std::vector<std::int64_
 
 bool fits(const StageLoads& loads, const StageLimits& limits,
           const std::vector<std::int64_t>& stages) {
-  const StageSums sums(loads);
-  std::size_t first = 0;
-  for (std::int64_t r = 0; r < std::ssize(stages); ++r) {
-    const auto at = static_cast<std::size_t>(r);
-    const std::size_t last = first + static_cast<std::size_t>(stages[at]);
-    const bool again = loads.repeat > 1 && r > 1 && r + 1 < std::ssize(stages) &&
-                       stages[at] == stages[at - 1] &&
-                       in_flight(limits, r) == in_flight(limits, r - 1);
-    if (!again && !holds(sums.stage(first, last, r, std::ssize(stages)), loads.working, limits, r))
-      return false;
-    first = last;
-  }
-  return true;
+  return hold(StageSums(loads), loads, limits, stages);
 }
 
 std::vector<std::int64_t> stages_by_cost(const models::ModelSpec& spec, std::int64_t stages) {

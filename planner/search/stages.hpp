@@ -27,9 +27,19 @@ struct StageLoad {
 struct StageLoads {
   std::vector<StageLoad> layers;
   std::int64_t repeat = 1;             // equal layers: `layers` holds one of so many
+  // Of each layer its index in `layers`, which lives longer; null: they are one by one.
+  const std::vector<int>* entries = nullptr;
   StageLoad embeddings, head;
   std::int64_t working = 0;            // bytes that any stage needs beside, at its busiest instant
-  std::int64_t count() const { return static_cast<std::int64_t>(layers.size()) * repeat; }
+  std::int64_t count() const {
+    return entries != nullptr ? std::ssize(*entries)
+                              : static_cast<std::int64_t>(layers.size()) * repeat;
+  }
+  const StageLoad& layer(std::size_t l) const {
+    return layers[entries != nullptr ? static_cast<std::size_t>((*entries)[l])
+                  : repeat > 1       ? 0
+                                     : l];
+  }
 };
 
 // Of a stage on GPUs of several kinds: its time over that of the loads' GPU, and its memory.
@@ -43,6 +53,8 @@ struct StageLimits {
   std::int64_t bytes = INT64_MAX;      // of a stage
   std::vector<std::int64_t> in_flight{};  // by stage: micro-batches kept at once; empty: 1 each
   std::vector<StagePace> paces{};      // by stage, then `bytes` is none's; empty: all alike
+  // Some division into as many stages: the least time is its longest at most, where it holds.
+  const std::vector<std::int64_t>* known = nullptr;
 };
 
 // Layers per stage, each at least 1, of least longest stage time; nullopt: no division fits the
@@ -51,8 +63,10 @@ struct StageLimits {
 // Where layers differ, no stage keeps more micro-batches than the one before it.
 // Equal layers: O(p log(L p)); others O(p L). Of stages with paces the longest time is the least,
 // too, to a part in 10^9; neighbours that are alike are as even as memory lets them: O(L).
-std::optional<std::vector<std::int64_t>> divide(const StageLoads& loads,
-                                                const StageLimits& limits);
+// preferred: returned where each of its stages holds.
+std::optional<std::vector<std::int64_t>> divide(
+    const StageLoads& loads, const StageLimits& limits,
+    const std::vector<std::int64_t>* preferred = nullptr);
 
 // Layers per stage as nanotron divides them (models/base.py, build_model): layers in order, each of
 // its matrices' elements, then the head; a stage takes layers until its share of the whole is

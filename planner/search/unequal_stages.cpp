@@ -15,20 +15,19 @@ constexpr std::int64_t kNoDivision = INT64_MAX;
 // alone that some division in a stated time has: a few, where that time is near the least one.
 class UnequalLayers {
  public:
-  UnequalLayers(const StageLoads& loads, const StageLimits& limits)
-      : loads_(loads), limits_(limits), sums_(loads), p_(static_cast<std::size_t>(limits.stages)),
-        count_(loads.layers.size()), limited_(limits.bytes < INT64_MAX), low_(p_ + 1),
+  UnequalLayers(const StageLoads& loads, const StageSums& sums, const StageLimits& limits)
+      : loads_(loads), limits_(limits), sums_(sums), p_(static_cast<std::size_t>(limits.stages)),
+        count_(static_cast<std::size_t>(loads.count())), limited_(limits.bytes < INT64_MAX), low_(p_ + 1),
         high_(p_ + 1) {}
 
   std::optional<std::vector<std::int64_t>> divide() {
-    if (limited_ && !find_upper(kNoDivision)) return std::nullopt;
-    std::int64_t longest = 1, all = loads_.embeddings.time + loads_.head.time;
-    for (const StageLoad& layer : loads_.layers) {
-      longest = std::max(longest, layer.time);
-      all += layer.time;
-    }
+    if (limited_ && (!may_hold() || !find_upper(kNoDivision))) return std::nullopt;
+    std::int64_t longest = 1;
+    for (const StageLoad& layer : loads_.layers) longest = std::max(longest, layer.time);
+    const std::int64_t all = loads_.embeddings.time + loads_.head.time + sums_.whole().time;
     // Without limits on memory, the mean and one layer are enough, but for the model's ends.
     std::int64_t time = all / limits_.stages + longest, more = longest;
+    if (limits_.known != nullptr) time = std::min(time, longest_of(*limits_.known));
     for (; time < all; time += more, more *= 2)
       if (find_upper(time) && find_lower(time))
         if (auto found = within_bounds()) return found;
@@ -37,6 +36,25 @@ class UnequalLayers {
   }
 
  private:
+  // Whether all stages together have what the loads take, each layer's of one micro-batch.
+  bool may_hold() const {
+    const StageLoad& all = sums_.whole();
+    const auto least = static_cast<double>(all.state + loads_.embeddings.state +
+                                           loads_.head.state) +
+                       static_cast<double>(all.kept) +
+                       static_cast<double>(loads_.working) * static_cast<double>(p_);
+    return least <= static_cast<double>(limits_.bytes) * static_cast<double>(p_);
+  }
+  std::int64_t longest_of(const std::vector<std::int64_t>& stages) const {
+    std::int64_t longest = 0;
+    std::size_t first = 0;
+    for (std::size_t r = 0; r < p_; ++r) {
+      const std::size_t last = first + static_cast<std::size_t>(stages[r]);
+      longest = std::max(longest, time_of(first, last, r + 1));
+      first = last;
+    }
+    return longest;
+  }
   bool may_be(std::size_t first, std::size_t last, std::size_t r) const {
     const auto index = static_cast<std::int64_t>(r) - 1;
     return !limited_ ||
@@ -125,7 +143,7 @@ class UnequalLayers {
 
   const StageLoads& loads_;
   const StageLimits& limits_;
-  const StageSums sums_;
+  const StageSums& sums_;
   const std::size_t p_, count_;
   const bool limited_;
   std::vector<std::size_t> low_, high_;  // by stages before
@@ -134,8 +152,9 @@ class UnequalLayers {
 }  // namespace
 
 std::optional<std::vector<std::int64_t>> divide_unequal(const StageLoads& loads,
+                                                        const StageSums& sums,
                                                         const StageLimits& limits) {
-  return UnequalLayers(loads, limits).divide();
+  return UnequalLayers(loads, sums, limits).divide();
 }
 
 }  // namespace planner
