@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "planner/strategy/problems.hpp"
 
 namespace reports {
 
@@ -31,7 +32,12 @@ std::string otherwise_text(const DividedOperator& op) {
 core::Result<SplitReport> split_report_of(const planner::Plan& plan, std::string_view priced) {
   const auto question = planner::make_question(plan.model, plan.job, plan.profile, plan.gpus);
   if (!question.ok()) return question.problems();
-  return planner::split_report(*question, plan.chosen->strategy, priced);
+  const planner::Strategy& strategy = plan.chosen->strategy;
+  if (core::Problems problems =
+          planner::strategy_problems(plan.model, plan.job, strategy, plan.gpus);
+      !problems.empty())
+    return problems;                   // a plan from elsewhere
+  return planner::split_report(*question, strategy, priced);
 }
 
 core::Result<Explanation> explain_split(const planner::Plan& plan, std::string_view name) {

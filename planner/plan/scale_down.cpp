@@ -33,9 +33,11 @@ class Shrinker {
       : plan_(plan), planned_{plan.model, plan.job, candidate.strategy}, now_(planned_) {}
 
   core::Result<ScaledPlan> run() {
-    // A plan from elsewhere may name a job that its model does not have.
+    // A plan from elsewhere may name a job that its model does not have, or a strategy that the job
+    // does not take.
     const auto question = make_question(now_.model, now_.job, plan_.profile, plan_.gpus);
     if (!question.ok()) return question.problems();
+    if (core::Problems wrong = problems_of(now_); !wrong.empty()) return wrong;
     if (!small_enough(now_)) shrink();
     core::Problems problems = problems_of(now_);
     if (problems.empty() && !small_enough(now_))

@@ -17,8 +17,8 @@ class UnequalLayers {
  public:
   UnequalLayers(const StageLoads& loads, const StageSums& sums, const StageLimits& limits)
       : loads_(loads), limits_(limits), sums_(sums), p_(static_cast<std::size_t>(limits.stages)),
-        count_(static_cast<std::size_t>(loads.count())), limited_(limits.bytes < INT64_MAX), low_(p_ + 1),
-        high_(p_ + 1) {}
+        count_(static_cast<std::size_t>(loads.count())), limited_(limits.bytes < INT64_MAX),
+        low_(p_ + 1), high_(p_ + 1) {}
 
   std::optional<std::vector<std::int64_t>> divide() {
     if (limited_ && (!may_hold() || !find_upper(kNoDivision))) return std::nullopt;

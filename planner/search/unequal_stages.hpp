@@ -10,8 +10,8 @@
 
 namespace planner {
 
-// As divide(). sums: of the loads. REQUIRES: no equal layers in one load, no paces, and no stage that
-// keeps more micro-batches than the one before it.
+// As divide(). sums: of the loads. REQUIRES: no equal layers in one load, no paces, and no stage
+// that keeps more micro-batches than the one before it.
 std::optional<std::vector<std::int64_t>> divide_unequal(const StageLoads& loads,
                                                         const StageSums& sums,
                                                         const StageLimits& limits);

@@ -100,3 +100,9 @@ TEST_CASE("scale_down: a job that the model does not have is refused") {
   REQUIRE_FALSE(scaled.ok());
   CHECK(scaled.problems().front().where == "lora_rank");
 }
+
+TEST_CASE("scale_down: a strategy that the job does not take is refused") {
+  Plan plan = planned("alexnet", 4, {"split=2"});
+  plan.chosen->strategy.split = 17;
+  CHECK_FALSE(scale_down(plan, *plan.chosen).ok());
+}

@@ -266,4 +266,7 @@ TEST_CASE("an operator that ranks divide says along what, and what else would co
   CHECK(norm->inputs.size() == 2);     // it sums over channels: nothing else is possible
   CHECK(reports::explain(*plan, "splits.fc9").problems().front().expected.find("fc8") !=
         std::string::npos);
+  planner::Plan lying = *plan;         // a plan from elsewhere
+  lying.chosen->strategy.split = 17;
+  CHECK_FALSE(reports::explain(lying, "splits.fc8").ok());
 }
