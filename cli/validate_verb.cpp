@@ -65,10 +65,14 @@ core::Status write_page(const std::string& path, const reports::validation::Vali
       path, reports::fit::validation_page(validation, fitted, runs, name_of(plot), collectives));
 }
 
-core::Result<reports::validation::CollectiveScores> scores_of(const std::string& path) {
+core::Result<reports::validation::CollectiveScores> scores_of(const std::string& path,
+                                                             bool quiet) {
   const core::Result<std::string> text = core::read_file(path, kMaxBytes);
   if (!text.ok()) return text.problems();
-  auto scores = reports::validation::score_collectives(*text, path);
+  ProgressLine progress(quiet);
+  auto scores = reports::validation::score_collectives(
+      *text, path, [&](std::string_view done) { progress.show(done); });
+  progress.clear();
   if (!scores.ok()) return scores.problems();
   write_row_problems(scores->problems);
   if (scores->rows.empty())
@@ -79,7 +83,7 @@ core::Result<reports::validation::CollectiveScores> scores_of(const std::string&
 }
 
 int validate_collectives(const std::string& path, const OutputOptions& output) {
-  const auto scores = scores_of(path);
+  const auto scores = scores_of(path, output.quiet);
   if (!scores.ok()) return refuse(scores.problems());
   const core::Status delivered = deliver(output, reports::validation::to_json_text(*scores), [&] {
     return reports::validation::collectives_text(*scores, page_style()) +
@@ -159,12 +163,19 @@ int validate_verb(Arguments arguments) {
                       "one of timed collectives", "alone, or as --collectives"}});
     return validate_collectives(path, output);
   }
-  auto validation = reports::validation::validate(*text, path, request);
+  ProgressLine progress(output.quiet);
+  request.progress = [&](std::string_view done) { progress.show(done); };
+  const auto validated = [&](std::string_view rows, const std::string& file) {
+    auto scored = reports::validation::validate(rows, file, request);
+    progress.clear();
+    return scored;
+  };
+  auto validation = validated(*text, path);
   if (!validation.ok()) return refuse(validation.problems());
   for (const std::string& file : more) {
     const core::Result<std::string> other_text = core::read_file(file, kMaxBytes);
     if (!other_text.ok()) return refuse(other_text.problems());
-    auto other = reports::validation::validate(*other_text, file, request);
+    auto other = validated(*other_text, file);
     if (!other.ok()) return refuse(other.problems());
     validation = reports::validation::joined(std::move(*validation), std::move(*other));
   }
@@ -176,7 +187,7 @@ int validate_verb(Arguments arguments) {
                     scores.skipped.empty() ? "" : scores.skipped.front().reason}});
   core::Code section;
   if (collectives) {
-    const auto timed = scores_of(*collectives);
+    const auto timed = scores_of(*collectives, output.quiet);
     if (!timed.ok()) return refuse(timed.problems());
     section = reports::validation::collectives_page(
         *timed, collectives->substr(collectives->rfind('/') + 1));

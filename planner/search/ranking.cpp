@@ -338,9 +338,10 @@ void explain_rejections(Explorer& explorer, Plan& plan) {
   const bool nothing_fits = !plan.chosen;
   const Question& q = explorer.question();
   std::ranges::stable_sort(all, {}, [&](const Miss* m) {
-    // Where nothing fits the nearest miss comes first.
+    // Where nothing fits the nearest miss comes first: what breaks a rule is not near.
     const double excess = static_cast<double>(m->device.value());
-    return std::make_tuple(nothing_fits ? excess : 0.0, !m->limit.empty(),
+    const bool rule = !m->limit.empty() && m->limit != "host_memory";
+    return std::make_tuple(nothing_fits && rule, nothing_fits ? excess : 0.0, !m->limit.empty(),
                            complexity(explorer.structure(m->structure), q.job.seq_len), excess);
   });
   std::vector<std::tuple<std::string, int, std::int64_t, std::int64_t>> seen;

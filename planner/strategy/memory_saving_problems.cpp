@@ -15,8 +15,8 @@ void add_offload(const models::ModelSpec& spec, const Job& job, const Strategy& 
   refuse(job.mode == Mode::inference, "nothing for inference", "offload");
   if (s.offloads("activations")) {
     refuse(!models::is_transformer(spec.family) || !spec.kinds.empty(),
-           "optimizer or params for another than a transformer of equal layers", "activations",
-           "its layers have shapes of their own");
+           "optimizer or params, since activations go to the host only where all layers are alike",
+           "activations", "leave activations out of offload");
     refuse(s.checkpoint == Checkpoint::memory_poor || s.checkpoint == Checkpoint::selective_op,
            "activations with checkpoint=none, every_k, selective, pointwise or modules",
            "another checkpoint", "pin checkpoint=selective");

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/call.hpp"
 #include "core/csv.hpp"
 #include "core/json.hpp"
 #include "reports/validate/collective_row.hpp"
@@ -82,13 +83,21 @@ bool holds_collectives(std::string_view text) {
          header.find("n_gpus") != std::string_view::npos;
 }
 
-core::Result<CollectiveScores> score_collectives(std::string_view text, std::string_view source) {
+core::Result<CollectiveScores> score_collectives(
+    std::string_view text, std::string_view source,
+    const std::function<void(std::string_view)>& progress) {
   CollectiveScores out;
   const core::Result<core::CsvTable> table = core::parse_csv(text, source, &out.problems);
   if (!table.ok()) return table.problems();
   core::Problems missing;
   if (!table->require_columns({kColumns.begin(), kColumns.end()}, missing)) return missing;
+  constexpr std::size_t kStretch = 256;  // timings: a quarter of a second
+  std::size_t done = 0;
   for (const core::CsvRow& cells : table->rows()) {
+    core::stop_point();
+    if (progress && done++ % kStretch == 0)
+      progress(fmt::format("{}: {} of {} timings predicted", source, done - 1,
+                           table->rows().size()));
     CollectiveRow row;
     const auto reason = score_row(cells, row, out.problems);
     if (!reason) out.rows.push_back(std::move(row));

@@ -7,6 +7,7 @@
 // predicted, each with its reason: GPUs without a profile, switches that reduce (SHARP), rows
 // without a size or a time. Thread-safe; pure but for profiles.
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +37,10 @@ struct CollectiveScores {
 
 // Whether a file with this header is one of collectives.
 bool holds_collectives(std::string_view text);
-// Errors: no header, missing columns.
-core::Result<CollectiveScores> score_collectives(std::string_view text, std::string_view source);
+// Errors: no header, missing columns. progress: is told now and then how far it is; optional.
+core::Result<CollectiveScores> score_collectives(
+    std::string_view text, std::string_view source,
+    const std::function<void(std::string_view)>& progress = {});
 
 std::string collectives_text(const CollectiveScores& scores, TextStyle style);
 // A section of the page.

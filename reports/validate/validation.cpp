@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include <fmt/format.h>
+
 #include "core/call.hpp"
 
 namespace reports::validation {
@@ -33,8 +35,12 @@ core::Result<Validation> validate(std::string_view text, std::string_view source
 
   Predictor predictor(request.overrides, request.site);
   std::vector<Predicted> rows;
-  for (Row& row : read.rows) {
+  constexpr std::size_t kStretch = 16;   // rows: a tenth of a second
+  for (std::size_t i = 0; i < read.rows.size(); ++i) {
+    Row& row = read.rows[i];
     core::stop_point();
+    if (request.progress && i % kStretch == 0)
+      request.progress(fmt::format("{}: {} of {} runs predicted", source, i, read.rows.size()));
     if (std::ranges::count(request.leave_out, row.dataset) > 0) continue;
     core::Result<Prediction> prediction = predictor.predict(row);
     if (prediction.ok())

@@ -2,6 +2,7 @@
 // A file of published runs against the planner: read, predicted, scored, and written as validate/1
 // or as a page. Thread-safe; pure but for the profiles it loads.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ struct Request {
   std::vector<std::string> leave_out;    // datasets that are not scored
   std::vector<Override> overrides{};
   std::optional<hw_profiles::SiteFile> site{};  // all rows are of this site
+  std::function<void(std::string_view)> progress{};  // is told now and then how far it is; optional
 };
 
 struct Validation {

@@ -143,6 +143,14 @@ TEST_CASE("bad rows are named by line and column, and the rest is scored") {
   CHECK(problems.find("runs.csv:5: expected 29 fields") != std::string::npos);
 }
 
+TEST_CASE("validation tells how far it is") {
+  Request request;
+  std::vector<std::string> told;
+  request.progress = [&](std::string_view done) { told.emplace_back(done); };
+  REQUIRE(validate(kHeader + row("good", kPlain, "none,1,"), "runs.csv", request).ok());
+  CHECK(told == std::vector<std::string>{"runs.csv: 0 of 1 runs predicted"});
+}
+
 TEST_CASE("a file without a column it needs is refused, and an unknown GPU skips its row") {
   CHECK_FALSE(validate("id,gpu\n1,2\n", "runs.csv", {}).ok());
   std::string text = kHeader + row("a", kPlain, "none,1,");
