@@ -143,7 +143,7 @@ core::Result<Written> deepspeed(Question& q) {
       kind != planner::OptimizerKind::adam)
     file.set("zero_allow_untested_optimizer", true);
   file.set("zero_optimization", zero(q.s));
-  file.set("gradient_clipping", q.job().clip > 0 ? q.job().clip : 1.0);
+  file.set("gradient_clipping", q.job().clip);
   return Written{.text = core::Code::json(file) + "\n",
                  .notes = notes_for_deepspeed(q),
                  .setup = {},

@@ -255,7 +255,7 @@ void add_job(Options& o, const Question& q) {
            "--accumulate-allreduce-grads-in-fp32");
   o.add("--attention-backend", attention_backend(q));
   o.add_if(job.attention == "unfused", "--no-masked-softmax-fusion");
-  if (job.clip > 0) o.add("--clip-grad", fmt::format("{}", job.clip));
+  o.add("--clip-grad", fmt::format("{}", job.clip));
   o.add("--lr 1.0e-4 --train-iters 20 --log-interval 1 --eval-iters 0");
   o.add("--cross-entropy-loss-fusion");
   o.add("--mock-data --tokenizer-type NullTokenizer --vocab-size", q.model().vocab - 1);
@@ -282,6 +282,9 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
     all.push_back(fmt::format("checkpoint=every_k: Megatron recomputes all layers, in segments of "
                               "{0}, the plan's framework {1} one layer in {0}",
                               q.s.checkpoint_every, q.job().framework));
+  if (q.job().clip == 0)
+    all.emplace_back("clip: gradients of any norm are taken, as planned; Megatron-LM by itself "
+                     "scales them down to a norm of 1: plan with --clip 1");
   if (q.job().compile)
     all.push_back("compile: the plan counts on a compiler that Megatron-LM has no option for");
   if (q.job().framework == "native")

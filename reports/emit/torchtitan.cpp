@@ -87,7 +87,7 @@ void add_training(Toml& toml, const Question& q) {
   toml.set("global_batch_size", q.job().global_batch);
   toml.set("seq_len", q.job().seq_len);
   toml.set("steps", 20);
-  if (q.job().clip > 0) toml.set("max_norm", q.job().clip);
+  toml.set("max_norm", torchtitan_norm(q));
   const core::DType reduced = q.job().reduce_dtype.value_or(q.recipe.gradient);
   toml.set("mixed_precision_param", q.recipe.compute == core::DType::f32 ? "float32" : "bfloat16");
   toml.set("mixed_precision_reduce", reduced == core::DType::bf16 ? "bfloat16" : "float32");

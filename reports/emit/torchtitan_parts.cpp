@@ -65,11 +65,18 @@ void check_for_any_torchtitan(Question& q) {
             "plan with --pin sequence_parallel=true");
 }
 
+double torchtitan_norm(const Question& q) {
+  return q.job().clip > 0 ? q.job().clip : planner::kMostClip;
+}
+
 void note_for_any_torchtitan(const Question& q, std::vector<std::string>& notes) {
   if (q.recipe.name != "fsdp2")
     notes.push_back(fmt::format("recipe {}: torchtitan keeps weights in f32 and computes in 16 "
                                 "bits, as recipe fsdp2 does",
                                 q.recipe.name));
+  if (q.job().clip == 0)
+    notes.emplace_back("clip: gradients of any norm are taken, as planned; torchtitan by itself "
+                       "scales them down to a norm of 1: plan with --clip 1");
   if (q.job().framework == "native")
     notes.emplace_back("planned with framework native: `planner --framework fsdp2` predicts what "
                        "torch takes");

@@ -15,6 +15,9 @@ void check_for_any_torchtitan(Question& question);
 // What the plan counts on that torchtitan does in its own way, whatever its release.
 void note_for_any_torchtitan(const Question& question, std::vector<std::string>& notes);
 
+// max_norm: one that no norm reaches where gradients are not scaled down.
+double torchtitan_norm(const Question& question);
+
 // Its name for one of its own sizes of llama3, "8B"; empty: a size that it does not know.
 std::string_view torchtitan_flavor(const models::ModelSpec& model);
 

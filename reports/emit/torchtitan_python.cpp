@@ -80,7 +80,7 @@ Code training(const Question& q) {
   a.set("num_tokens_per_train_step", q.job().global_batch * q.job().seq_len);
   a.set("max_context_length", q.job().seq_len);
   a.set("steps", 20);
-  if (q.job().clip > 0) a.set("max_norm", q.job().clip);
+  a.set("max_norm", torchtitan_norm(q));
   a.set("mixed_precision_param",
         std::string_view(q.recipe.compute == core::DType::f32 ? "float32" : "bfloat16"));
   a.set("enable_cpu_offload", s.offloads("params"));

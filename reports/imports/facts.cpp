@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "models/zoo.hpp"
+#include "planner/question/job.hpp"
 #include "planner/strategy/keys.hpp"
 
 namespace reports::imports {
@@ -144,6 +145,19 @@ void check_padding(Facts& f, const Setup& setup) {
 
 bool Facts::says(std::string_view key) const {
   return std::ranges::find(said, key) != said.end();
+}
+
+void read_clip(Facts& f, std::initializer_list<std::string_view> settings, double by_default) {
+  std::optional<double> clip;
+  for (const std::string_view key : settings) {
+    const bool open = std::ranges::any_of(f.settings.all(), [&](const Setting& one) {
+      return one.key == key && (one.value() == "auto" || one.value() == "None");
+    });
+    if (open) f.settings.take(key, "--clip");
+    else if (const auto stated = f.settings.number(key, "--clip"); !clip) clip = stated;
+  }
+  const double most = clip.value_or(by_default);
+  if (most > 0 && most < planner::kMostClip) f.ask("--clip", fmt::format("{}", most));
 }
 
 Setup finish(Facts& f, const Given& given) {

@@ -3,6 +3,7 @@
 // format fills one; finish() makes the question and its pins of it. Value type.
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,6 +53,10 @@ struct Facts {
 // The degrees that follow from the number of GPUs, the accumulation from the batch, the model's
 // name from its sizes; options and pins.
 Setup finish(Facts& facts, const Given& given);
+
+// The greatest norm of a step's gradients, from the first of the settings that states one; else the
+// framework's own. "auto" states none; 0, and what no norm reaches, are no limit.
+void read_clip(Facts& facts, std::initializer_list<std::string_view> settings, double by_default);
 
 // Readers, one a format. Problems go to the facts.
 void read_megatron(Facts& facts);

@@ -233,6 +233,8 @@ void read_hugging_face(Facts& f) {
   f.framework = trainer ? "trainer" : fsdp ? f.framework : zero ? "deepspeed" : "generic";
   read_types(f, !fsdp);
   read_optimizer(f);
+  read_clip(f, {"deepspeed:gradient_clipping", "accelerate:deepspeed_config.gradient_clipping",
+                "trainer:max_grad_norm"}, trainer ? 1 : 0);
   const bool recomputes = any_flag(f, {"trainer:gradient_checkpointing"}, "checkpoint");
   if (recomputes) {
     f.strategy.checkpoint = planner::Checkpoint::every_k;

@@ -324,6 +324,7 @@ void read_megatron(Facts& f) {
   read_sharding(f);
   read_recomputation(f);
   read_precision(f);
+  read_clip(f, {"--clip-grad"}, 1);
   const auto optimizer = s.text("--optimizer", "--optimizer");
   if (optimizer && *optimizer != "adam" && *optimizer != "sgd")
     s.leave("--optimizer", "planned as AdamW: this one is not known here");

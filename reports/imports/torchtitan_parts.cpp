@@ -199,6 +199,7 @@ void read_titan_precision(Facts& f, std::string_view scaling) {
   if (!scaling.empty()) f.ask("--fp8-scaling", std::string(scaling));
   if (!whole) f.ask("--precision", scaling.empty() ? "bf16" : "fp8");
   if (reduced == "bfloat16" && !whole) f.ask("--reduce-dtype", "bf16");
+  read_clip(f, {"training.max_norm"}, 1);
 }
 
 void leave_titan_compiler(Facts& f, std::initializer_list<std::string_view> keys) {

@@ -54,6 +54,7 @@ TEST_CASE("accelerate's FSDP and TrainingArguments make one setup") {
   CHECK(option(setup, "--framework") == "trainer");
   CHECK(option(setup, "--precision") == "bf16");
   CHECK(option(setup, "--optimizer") == "adamw");
+  CHECK(option(setup, "--clip") == "1");  // the Trainer's own
   CHECK(names(setup.without_influence, "trainer:learning_rate"));
   CHECK(names(setup.not_read, "accelerate:fsdp_config.fsdp_forward_prefetch"));
   CHECK(setup.not_read.size() == 1);
@@ -120,6 +121,7 @@ TEST_CASE("a batch of DeepSpeed says how many GPUs there are, and 5e8 is a numbe
   CHECK(pins(setup, "sharding=zero2"));
   CHECK(option(setup, "--precision") == "fp16");
   CHECK(option(setup, "--loss-scale") == "512");
+  CHECK(option(setup, "--clip").empty());
   CHECK(option(setup, "--optimizer") == "sgd");
   CHECK(option(setup, "--framework") == "deepspeed");
 }

@@ -25,6 +25,9 @@ TEST_CASE("a script of Megatron-LM becomes a job, a known model and pins") {
   CHECK(option(setup, "--framework") == "megatron_core");
   CHECK(option(setup, "--recipe") == "megatron");
   CHECK(option(setup, "--precision") == "bf16");
+  CHECK(option(setup, "--clip") == "1");  // Megatron-LM's own
+  CHECK(option(imported(llama("--clip-grad 0.0\n")), "--clip").empty());
+  CHECK(option(imported(llama("--clip-grad 0.5\n")), "--clip") == "0.5");
   for (const char* pin : {"data=4", "tensor=2", "pipeline=1", "context=1", "sequence_parallel=true",
                           "sharding=zero1", "micro_batch=1", "checkpoint=none", "overlap=true",
                           "tp_overlap=false", "offload=none", "loss_chunks=1"})

@@ -53,6 +53,7 @@ TEST_CASE("a configuration that says nothing has the defaults of torchtitan's ma
   CHECK(option(setup, "--seq") == "2048");
   CHECK(option(setup, "--global-batch") == "64");  // 16384 tokens / 2048 x 8 ranks
   CHECK(option(setup, "--precision") == "bf16");
+  CHECK(option(setup, "--clip") == "1");
   CHECK(option(setup, "--optimizer") == "adamw");
   CHECK(names(setup.not_read, "training.disable_cuda_graphs", "CUDA graphs"));
   CHECK_FALSE(main_branch(file_of("")).gpus.has_value());
@@ -76,11 +77,12 @@ TEST_CASE("what torchtitan's configuration states becomes the same question") {
                           "loss_chunks=4", "offload=params"})
     CHECK((pins(setup, pin) ? "" : pin) == std::string());
   CHECK(option(setup, "--global-batch") == "64");
+  CHECK(option(setup, "--clip") == "0.5");
   CHECK(names(setup.not_read, "compile.enable", "faster than planned"));
   CHECK(names(setup.not_read, "activation_checkpoint.preserve_rng_state"));
   CHECK(setup.not_read.size() == 2);
   for (const char* key :
-       {"training.steps", "training.max_norm", "optimizer.lr", "dataloader", "dataloader.dataset"})
+       {"training.steps", "optimizer.lr", "dataloader", "dataloader.dataset"})
     CHECK((names(setup.without_influence, key) ? "" : key) == std::string());
 }
 

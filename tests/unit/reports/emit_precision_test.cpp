@@ -29,9 +29,11 @@ TEST_CASE("a limit of the gradients' norm is written in each framework's own wor
     return launch->text.text();
   };
   CHECK(has(limited("gpt2-124m", "megatron", 0.5), "  --clip-grad 0.5\n"));
-  CHECK_FALSE(has(limited("gpt2-124m", "megatron", 0), "--clip-grad"));
+  CHECK(has(limited("gpt2-124m", "megatron", 0), "  --clip-grad 0\n"));
   CHECK(has(limited("llama3-8b", "torchtitan", 0.5), "\nmax_norm = 0.5\n"));
+  CHECK(has(limited("llama3-8b", "torchtitan", 0), "\nmax_norm = 1000000000\n"));
   CHECK(has(limited("gpt2-124m", "deepspeed", 0.5), "\"gradient_clipping\": 0.5"));
+  CHECK(has(limited("gpt2-124m", "deepspeed", 0), "\"gradient_clipping\": 0.0"));
 }
 
 TEST_CASE("a fixed loss scale is emitted where the framework has one") {
