@@ -151,8 +151,8 @@ TEST_CASE("what offload=activations does not take is refused by name") {
   CHECK(first(tiny_gpt(), s) == "");
   for (const models::ModelSpec& unequal : {small_chain(4, 8), tiny_mixed()})
     CHECK(first(unequal, s) ==
-          "offload: optimizer or params, since activations go to the host only where all layers are "
-          "alike");
+          "offload: optimizer or params, since activations go to the host only where all layers "
+          "are alike");
   for (Checkpoint c : {Checkpoint::memory_poor, Checkpoint::selective_op}) {
     Strategy other = s;
     recomputing(c)(other);
