@@ -70,6 +70,11 @@ reports::NextStep start_of(const core::Code& word, const core::Code& plan,
   if (options.framework == "megatron") return {"bash " + word, "in a Megatron-LM checkout"};
   if (options.framework == "torchtitan")
     return {"CONFIG_FILE=" + word + " ./run_train.sh", "in a torchtitan checkout"};
+  if (options.framework == "torchtitan_0.3")
+    return {core::code("torchrun --nproc_per_node {} -m torchtitan.train --module planned --config "
+                       "planned",
+                       per_node),
+            "with torchtitan 0.3.0, in the folder of planned.py"};
   if (options.framework == "torchtitan_python")
     return {"MODULE=planned CONFIG=planned ./run_train.sh",
             "in a torchtitan checkout, with the file there as planned.py"};
@@ -158,9 +163,8 @@ int emit_verb(Arguments arguments) {
   set.positional("PLAN", path, "file written by planner --out");
   set.group("Launch");
   set.text("--for", o.framework, "NAME",
-           "megatron, torchtitan, torchtitan_python, deepspeed, axolotl, llama_factory, llmc, "
-           "nanotron, accelerate, "
-           "slurm or kubernetes");
+           "megatron, torchtitan, torchtitan_0.3, torchtitan_python, deepspeed, axolotl, "
+           "llama_factory, llmc, nanotron, accelerate, slurm or kubernetes");
   set.text("--candidate", o.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.text("--launcher", o.launcher, "NAME",
            "what starts it on all nodes: torchrun, slurm, jobset, pytorchjob, mpijob, skypilot");

@@ -15,9 +15,10 @@
 namespace reports::emit {
 namespace {
 
-constexpr std::array<std::string_view, 11> kFrameworks{
-    "megatron", "torchtitan", "torchtitan_python", "deepspeed", "axolotl",   "llama_factory",
-    "llmc",     "nanotron",   "accelerate",        "slurm",     "kubernetes"};
+constexpr std::array<std::string_view, 12> kFrameworks{
+    "megatron",   "torchtitan", "torchtitan_0.3", "torchtitan_python",
+    "deepspeed",  "axolotl",    "llama_factory",  "llmc",
+    "nanotron",   "accelerate", "slurm",          "kubernetes"};
 constexpr std::array<std::string_view, 6> kLaunchers{"torchrun", "slurm",  "jobset",
                                                      "pytorchjob", "mpijob", "skypilot"};
 
@@ -32,6 +33,7 @@ Question question_of(const planner::Plan& plan, const planner::Candidate& candid
 core::Result<Written> written_for(Question& question, std::string_view framework) {
   if (framework == "megatron") return megatron(question);
   if (framework == "torchtitan") return torchtitan(question);
+  if (framework == "torchtitan_0.3") return torchtitan_0_3(question);
   if (framework == "torchtitan_python") return torchtitan_python(question);
   if (framework == "axolotl") return axolotl(question);
   if (framework == "llmc") return llmc(question);
@@ -113,7 +115,12 @@ void Question::require_common(std::string_view framework, std::string_view offlo
   require(transformer && model().variants.token_features == 0,
           fmt::format("family {}", models::name(model().family)),
           fmt::format("a transformer over a vocabulary, for {}", framework), "");
-  const std::string_view feature = models::newest_feature(model(), job().seq_len);
+  models::ModelSpec spec = model();
+  if (framework == "megatron") {       // has windows (megatron_layers.hpp)
+    spec.variants.window = 0;
+    for (models::LayerKind& kind : spec.kinds) kind.variants.window = 0;
+  }
+  const std::string_view feature = models::newest_feature(spec, job().seq_len);
   require(feature.empty() || framework == "deepspeed" || adapters,
           fmt::format("a model with {}", feature),
           fmt::format("layers as GPT's or Llama's: the options of {} for this are not known here",

@@ -21,11 +21,11 @@ struct Launch {
 };
 
 // megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; torchtitan: the TOML
-// file of its releases up to 0.2; torchtitan_python: a module with the configuration that its main
-// branch reads; deepspeed: its JSON file; axolotl, llama_factory: their YAML files, for training of
-// all parameters or of adapters; llmc: a script around its train_gpt2cu; nanotron: its YAML file;
-// accelerate: the file of `accelerate launch`, for a script of the user's. slurm, kubernetes: a
-// launch of `planner exec` itself.
+// file of its releases up to 0.2; torchtitan_0.3, torchtitan_python: a module with the
+// configuration that release 0.3, or its main branch, reads; deepspeed: its JSON file; axolotl,
+// llama_factory: their YAML files, for training of all parameters or of adapters; llmc: a script
+// around its train_gpt2cu; nanotron: its YAML file; accelerate: the file of `accelerate launch`,
+// for a script of the user's. slurm, kubernetes: a launch of `planner exec` itself.
 std::span<const std::string_view> frameworks();
 
 // Of a framework whose behaviour is modelled (--framework), its name among frameworks(): fsdp2 is

@@ -55,7 +55,7 @@ void check_for_megatron(Question& q) {
   const MegatronLayers own = megatron_layers(q.model());
   const models::Variants& v = own.variants;
   q.require(own.sayable, "layers of several kinds: " + models::kinds_text(q.model()),
-            "kinds that differ in experts and rotation alone, for pretrain_gpt.py", "");
+            "kinds that differ in experts, rotation and windows alone, for pretrain_gpt.py", "");
   q.require(v.residual == models::Residual::pre && v.causal && !v.embedding_norm &&
                 (v.position_kind == models::Positions::learned ||
                  v.position_kind == models::Positions::rotary),
@@ -64,6 +64,9 @@ void check_for_megatron(Question& q) {
   q.require(v.ffn == models::Ffn::swiglu || q.model().activation != models::Activation::relu,
             "a feed-forward with ReLU", "GELU or SwiGLU: pretrain_gpt.py has no option for ReLU",
             "");
+  q.require(own.window == 0 || s.context == 1, fmt::format("context={}", s.context),
+            "context=1: its context ranks are not known to take windows",
+            "plan with --pin context=1");
   q.require(planner::schedule_def(s.schedule).megatron,
             fmt::format("schedule={}", name(s.schedule)),
             "schedule=1f1b or interleaved, which Megatron-LM runs",
@@ -148,6 +151,8 @@ void add_model(Options& o, const Question& q) {
   o.add("--position-embedding-type", rotary ? "rope" : "learned_absolute");
   if (rotary && v.rotary_fraction < 1) o.add("--rotary-percent", v.rotary_fraction);
   if (!layers.unrotated.empty()) o.add("--no-rope-freq", layers.unrotated);
+  if (layers.window > 0) o.add("--window-size", fmt::format("{},0", layers.window - 1));
+  if (!layers.windowed.empty()) o.add("--window-attn-skip-freq", layers.windowed);
   o.add("--normalization", v.norm == models::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
   o.add("--norm-epsilon", m.layer_norm_epsilon);
   o.add_if(v.ffn == models::Ffn::swiglu, "--swiglu");

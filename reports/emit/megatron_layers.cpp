@@ -43,10 +43,11 @@ std::string pattern(const models::ModelSpec& spec, Holds holds) {
 
 bool is_mixture(const Variants& v) { return v.experts > 0; }
 bool is_unrotated(const Variants& v) { return v.position_kind == Positions::none; }
+bool is_windowed(const Variants& v) { return v.window > 0; }
 
 // Without what patterns say.
 Variants common(Variants v) {
-  v.experts = v.experts_per_token = 0;
+  v.experts = v.experts_per_token = v.window = 0;
   if (is_unrotated(v)) v.position_kind = Positions::rotary;
   return v;
 }
@@ -57,7 +58,9 @@ MegatronLayers megatron_layers(const models::ModelSpec& spec) {
   MegatronLayers all;
   all.variants = spec.variants;
   all.ffn_hidden = spec.ffn_hidden;
+  all.window = std::exchange(all.variants.window, 0);
   if (spec.kinds.empty()) return all;
+  all.window = 0;
   all.variants = common(spec.kinds.front().variants);
   all.ffn_hidden = 0;
   const auto set = [&](std::int64_t& once, std::int64_t value) {
@@ -66,6 +69,7 @@ MegatronLayers megatron_layers(const models::ModelSpec& spec) {
   };
   for (const LayerKind& kind : spec.kinds) {
     all.sayable = all.sayable && common(kind.variants) == common(all.variants);
+    if (is_windowed(kind.variants)) set(all.window, kind.variants.window);
     const bool mixture = is_mixture(kind.variants);
     set(mixture ? all.expert_ffn_hidden : all.ffn_hidden, kind.ffn_hidden);
     if (!mixture) continue;
@@ -75,6 +79,7 @@ MegatronLayers megatron_layers(const models::ModelSpec& spec) {
   if (all.ffn_hidden == 0) all.ffn_hidden = std::exchange(all.expert_ffn_hidden, 0);
   all.mixtures = pattern(spec, is_mixture);
   all.unrotated = pattern(spec, is_unrotated);
+  all.windowed = pattern(spec, is_windowed);
   return all;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Internal: what Megatron-LM can say of a model's layers. Layers of several kinds are patterns:
-// --moe-layer-freq and --no-rope-freq take a Python list with an entry for each layer.
+// --moe-layer-freq, --no-rope-freq and --window-attn-skip-freq take a Python list with an entry for
+// each layer.
 
 #include <cstdint>
 #include <string>
@@ -10,11 +11,13 @@
 namespace reports::emit {
 
 struct MegatronLayers {
-  bool sayable = true;                 // kinds differ in experts and in rotation alone
+  bool sayable = true;                 // kinds differ in experts, rotation and windows alone
   models::Variants variants;           // of all layers; of experts, what the mixtures have
   std::int64_t ffn_hidden = 0;
   std::int64_t expert_ffn_hidden = 0;  // where both kinds of feed-forward are there, else 0
-  std::string mixtures, unrotated;     // "([0]*3+[1]*1)*12": the layers that are; "" no pattern
+  std::int64_t window = 0;             // keys that a token sees in layers with a window, 0: none
+  // "([0]*3+[1]*1)*12": the layers that are; "" no pattern.
+  std::string mixtures, unrotated, windowed;
 };
 
 // REQUIRES: check_spec accepts it.

@@ -68,6 +68,7 @@ struct Written {
 
 core::Result<Written> megatron(Question& question);
 core::Result<Written> torchtitan(Question& question);
+core::Result<Written> torchtitan_0_3(Question& question);
 core::Result<Written> torchtitan_python(Question& question);
 core::Result<Written> deepspeed(Question& question);
 core::Result<Written> axolotl(Question& question);

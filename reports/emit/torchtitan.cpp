@@ -82,8 +82,7 @@ void add_training(Toml& toml, const Question& q) {
   toml.section("optimizer");
   toml.set("name", q.job().optimizer == planner::OptimizerKind::adam ? "Adam" : "AdamW");
   toml.section("training");
-  // Without stages a batch is a micro-batch; torchtitan accumulates up to global_batch_size.
-  toml.set("local_batch_size", s.pipeline > 1 ? s.micro_batch * s.grad_accum : s.micro_batch);
+  toml.set("local_batch_size", torchtitan_local_batch(s));
   toml.set("global_batch_size", q.job().global_batch);
   toml.set("seq_len", q.job().seq_len);
   toml.set("steps", 20);
@@ -170,7 +169,7 @@ core::Result<Written> torchtitan(Question& q) {
   toml.comment(q.title());
   const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
   toml.comment(
-      "For torchtitan 0.2, in a checkout of it. Later ones read no TOML: --for torchtitan_python.");
+      "For torchtitan 0.2, in a checkout of it. Later ones read no TOML: --for torchtitan_0.3.");
   if (q.plan.nodes <= 1)
     toml.comment(fmt::format("CONFIG_FILE=this.toml NGPU={} ./run_train.sh", per_node));
   else

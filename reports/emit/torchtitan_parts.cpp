@@ -65,6 +65,10 @@ void check_for_any_torchtitan(Question& q) {
             "plan with --pin sequence_parallel=true");
 }
 
+std::int64_t torchtitan_local_batch(const planner::Strategy& s) {
+  return s.pipeline > 1 ? s.micro_batch * s.grad_accum : s.micro_batch;
+}
+
 double torchtitan_norm(const Question& q) {
   return q.job().clip > 0 ? q.job().clip : planner::kMostClip;
 }

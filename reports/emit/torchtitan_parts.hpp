@@ -15,6 +15,10 @@ void check_for_any_torchtitan(Question& question);
 // What the plan counts on that torchtitan does in its own way, whatever its release.
 void note_for_any_torchtitan(const Question& question, std::vector<std::string>& notes);
 
+// Samples of a data rank at a time: a micro-batch where there are no stages, and more are added up
+// to the global batch.
+std::int64_t torchtitan_local_batch(const planner::Strategy& strategy);
+
 // max_norm: one that no norm reaches where gradients are not scaled down.
 double torchtitan_norm(const Question& question);
 

@@ -1,6 +1,7 @@
-// torchtitan's configuration in Python, which its main branch reads since February 2026
-// (pytorch/torchtitan b5bcd76: torchtitan/config/configs.py, torchtitan/trainer.py,
-// torchtitan/models/llama3): a function that returns a Trainer.Config.
+// torchtitan's configuration in Python, which replaced its job files in February 2026: a function
+// that returns a Trainer.Config. Release 0.3.0 (as on PyPI) and the main branch (pytorch/torchtitan
+// b5bcd76) differ in how data and batches are said: torchtitan/config/configs.py,
+// torchtitan/trainer.py, torchtitan/models/llama3.
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -73,12 +74,20 @@ class Arguments {
   Code text_;
 };
 
-Code training(const Question& q) {
+enum class TitanReader : std::uint8_t { release_0_3, main_branch };
+
+Code training(const Question& q, TitanReader reader) {
   const planner::Strategy& s = q.s;
   Arguments a;
-  a.set("num_tokens_per_microbatch_per_dp_rank", s.micro_batch * q.job().seq_len);
-  a.set("num_tokens_per_train_step", q.job().global_batch * q.job().seq_len);
-  a.set("max_context_length", q.job().seq_len);
+  if (reader == TitanReader::main_branch) {
+    a.set("num_tokens_per_microbatch_per_dp_rank", s.micro_batch * q.job().seq_len);
+    a.set("num_tokens_per_train_step", q.job().global_batch * q.job().seq_len);
+    a.set("max_context_length", q.job().seq_len);
+  } else {
+    a.set("local_batch_size", torchtitan_local_batch(s));
+    a.set("global_batch_size", q.job().global_batch);
+    a.set("seq_len", q.job().seq_len);
+  }
   a.set("steps", 20);
   a.set("max_norm", torchtitan_norm(q));
   a.set("mixed_precision_param",
@@ -88,7 +97,7 @@ Code training(const Question& q) {
   return a.text();
 }
 
-Code parallelism(const Question& q) {
+Code parallelism(const Question& q, TitanReader reader) {
   const planner::Strategy& s = q.s;
   const TorchtitanDegrees degrees = torchtitan_degrees(s);
   Arguments a;
@@ -101,7 +110,8 @@ Code parallelism(const Question& q) {
   a.set("pipeline_parallel_degree", s.pipeline);
   if (s.pipeline > 1) {
     a.set("pipeline_parallel_schedule", planner::schedule_def(s.schedule).torch);
-    a.set("num_pp_microbatches", s.grad_accum);
+    if (reader == TitanReader::main_branch) a.set("num_pp_microbatches", s.grad_accum);
+    else a.set("pipeline_parallel_microbatch_size", s.micro_batch);
     core::Json parts = core::Json::array();
     for (const std::vector<std::string>& part : torchtitan_modules(q.chunks(), "lm_head"))
       parts.push_back(core::Json::array_of(part));
@@ -116,17 +126,29 @@ Code checkpointing(const planner::Strategy& s) {
                                                             : "FullAC.Config()");
 }
 
+// What the test data is read by: imported first, behind the others, and made.
+struct TitanData {
+  std::string_view first, behind, loader;
+};
+constexpr TitanData kGrain{
+    "from torchtitan.components.data import ConcatThenSplitPackingConfig, GrainDataLoader\n",
+    "from torchtitan.hf_datasets.text_datasets import DATASETS\n",
+    "GrainDataLoader.Config(\n"
+    "            dataset=ConcatThenSplitPackingConfig(dataset=DATASETS[\"c4_test\"]),\n"
+    "        )"};
+constexpr TitanData kHuggingFace{
+    "", "from torchtitan.hf_datasets.text_datasets import HuggingFaceTextDataLoader\n",
+    "HuggingFaceTextDataLoader.Config(dataset=\"c4_test\")"};
+
 // {0} head, {1} flavor, {2} compile, {3} async tensor parallelism, {4} converters, {5} training,
-// {6} parallelism, {7} recomputation
+// {6} parallelism, {7} recomputation, {8} to {10} of TitanData
 constexpr std::string_view kModule =
-    R"py({0}from torchtitan.components.data import ConcatThenSplitPackingConfig, GrainDataLoader
-from torchtitan.components.loss import CrossEntropyLoss
+    R"py({0}{8}from torchtitan.components.loss import CrossEntropyLoss
 from torchtitan.components.optimizer import default_adamw
 from torchtitan.components.quantization import Float8LinearConverter
 from torchtitan.config import CompileConfig, ParallelismConfig, TrainingConfig
 from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC
-from torchtitan.hf_datasets.text_datasets import DATASETS
-from torchtitan.models.common.config_utils import decoder_vocab_size
+{9}from torchtitan.models.common.config_utils import decoder_vocab_size
 from torchtitan.models.llama3 import model_registry
 from torchtitan.trainer import Trainer
 
@@ -139,9 +161,7 @@ def planned() -> Trainer.Config:
         hf_assets_path="./tests/assets/tokenizer",
         loss=CrossEntropyLoss.Config(global_vocab_size=decoder_vocab_size(model_spec)),
         optimizer=default_adamw(lr=1e-4),
-        dataloader=GrainDataLoader.Config(
-            dataset=ConcatThenSplitPackingConfig(dataset=DATASETS["c4_test"]),
-        ),
+        dataloader={10},
         training=TrainingConfig(
 {5}        ),
         parallelism=ParallelismConfig(
@@ -166,40 +186,61 @@ std::vector<std::string> notes_for_torchtitan_python(const Question& q) {
   return all;
 }
 
-}  // namespace
-
-core::Result<Written> torchtitan_python(Question& q) {
-  check_for_torchtitan_python(q);
-  if (!q.problems.empty()) return q.problems;
-  const bool compiles = q.job().compile || q.s.tp_overlap;
+// How it is started, as its first comment says.
+Code titan_head(const Question& q, TitanReader reader) {
   const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
-  Code head = code(
-      "# {}\n# For torchtitan's main branch (b5bcd76, August 2026), in a checkout of it, with this "
-      "file there as planned.py:\n",
-      q.title());
-  head += q.plan.nodes <= 1
-              ? code("#   MODULE=planned CONFIG=planned NGPU={} ./run_train.sh\n", per_node)
-              : code(
+  Code head = code("# {}\n", q.title());
+  if (reader == TitanReader::release_0_3) {
+    head += "# For torchtitan 0.3 (pip install torchtitan==0.3.0), in the folder of this file as "
+            "planned.py:\n";
+    if (q.plan.nodes <= 1)
+      return head + code("#   torchrun --nproc_per_node {} -m torchtitan.train --module planned "
+                         "--config planned\n", per_node);
+  } else {
+    head += "# For torchtitan's main branch (b5bcd76, August 2026), in a checkout of it, with this "
+            "file there as planned.py:\n";
+    if (q.plan.nodes <= 1)
+      return head + code("#   MODULE=planned CONFIG=planned NGPU={} ./run_train.sh\n", per_node);
+  }
+  return head + code(
                     "#   torchrun --nnodes {} --nproc_per_node {} --node_rank $NODE_RANK "
                     "--master_addr $MASTER_ADDR --master_port 29500 -m torchtitan.train "
                     "--module planned --config planned\n# on each node.\n",
                     q.plan.nodes, per_node);
+}
+
+core::Result<Written> titan_written(Question& q, TitanReader reader) {
+  check_for_torchtitan_python(q);
+  if (!q.problems.empty()) return q.problems;
+  const bool compiles = q.job().compile || q.s.tp_overlap;
+  const TitanData& data = reader == TitanReader::main_branch ? kGrain : kHuggingFace;
   const bool f8 = q.job().precision == core::DType::f8;
   Written written;
   written.notes = notes_for_torchtitan_python(q);
   written.text =
-      code(kModule, head, literal(torchtitan_flavor(q.model())), literal(compiles),
+      code(kModule, titan_head(q, reader), literal(torchtitan_flavor(q.model())), literal(compiles),
            literal(q.s.tp_overlap),
            Code::own(f8 ? "[\n        Float8LinearConverter.Config(filter_fqns=[\"lm_head\"], "
                           "model_compile_enabled=compile_config.enable),\n    ]"
                         : "None"),
-           training(q), parallelism(q), checkpointing(q.s));
+           training(q, reader), parallelism(q, reader), checkpointing(q.s),
+           Code::own(data.first), Code::own(data.behind), Code::own(data.loader));
   written.program = R"(-m torchtitan.train --module planned --config planned "$@")";
   written.file_name = "planned.py";
   written.imported = true;
-  written.place = "a checkout of torchtitan";
+  written.place = Code::own(reader == TitanReader::main_branch ? "a checkout of torchtitan"
+                                                               : "the folder of that file");
   written.framework = "torchtitan";
   return written;
+}
+
+}  // namespace
+
+core::Result<Written> torchtitan_python(Question& q) {
+  return titan_written(q, TitanReader::main_branch);
+}
+core::Result<Written> torchtitan_0_3(Question& q) {
+  return titan_written(q, TitanReader::release_0_3);
 }
 
 }  // namespace reports::emit

@@ -1,6 +1,8 @@
 // The sizes of a model by Megatron-LM's options (NVIDIA/Megatron-LM d98e8a6,
 // megatron/training/arguments.py and megatron/core/transformer/transformer_config.py: defaults).
+#include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "models/layer_kinds.hpp"
 #include "reports/imports/megatron.hpp"
@@ -79,8 +81,38 @@ std::vector<bool> pattern_of(Facts& f, std::string_view key, std::int64_t layers
   return pattern.value_or(all);
 }
 
-// Layers that differ in experts and rotation become kinds.
+// Of --window-size "1023,0", how many keys a token sees: itself and those before. 0: no window.
+std::int64_t window_of(Facts& f) {
+  const Setting* const setting = f.settings.take("--window-size", kModel);
+  if (setting == nullptr) return 0;
+  std::string text = setting->value();
+  std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
+  std::int64_t before = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, before);
+  if (error == std::errc() && std::string_view(at, end) == ",0" && before >= 0 &&
+      before < models::kMaxWidth)
+    return before + 1;
+  if (error == std::errc() && before == -1 && at != end) return 0;
+  f.settings.problem(*setting, "tokens before and behind the own one, as 4095,0");
+  return 0;
+}
+
+// Layers with a window: all, but every N-th where a number is stated.
+std::vector<bool> windowed_layers(Facts& f, std::int64_t layers) {
+  constexpr std::string_view kPattern = "--window-attn-skip-freq";
+  const bool nth = std::ranges::any_of(f.settings.all(), [&](const Setting& one) {
+    return one.key == kPattern && one.value().find_first_not_of("0123456789") == std::string::npos;
+  });
+  std::vector<bool> all = pattern_of(f, kPattern, layers, EveryNth::last, !nth);
+  if (nth) all.flip();
+  return all;
+}
+
+// Layers that differ in experts, rotation and windows become kinds.
 void set_patterns(Facts& f, models::ModelSpec& spec, std::int64_t expert_ffn) {
+  const std::int64_t window = window_of(f);
+  const auto windowed = windowed_layers(f, spec.layers);
   const bool experts = spec.variants.experts > 0;
   const auto mixes = pattern_of(f, "--moe-layer-freq", spec.layers, EveryNth::first, experts);
   const auto still = pattern_of(f, "--no-rope-freq", spec.layers, EveryNth::last, false);
@@ -104,6 +136,10 @@ void set_patterns(Facts& f, models::ModelSpec& spec, std::int64_t expert_ffn) {
     if (still[l]) {
       kind.variants.position_kind = models::Positions::none;
       kind.name += "_still";
+    }
+    if (window > 0 && windowed[l]) {
+      kind.variants.window = window;
+      kind.name += "_window";
     }
     layers.push_back(std::move(kind));
   }

@@ -33,28 +33,6 @@ void read_job_degrees(Facts& f) {
   }
 }
 
-void read_job_batch(Facts& f) {
-  Settings& s = f.settings;
-  f.seq_len = s.count("training.seq_len", "--seq").value_or(2048);
-  const auto old = s.count("training.batch_size", "micro_batch");
-  const std::int64_t local =
-      s.count("training.local_batch_size", "micro_batch").value_or(old.value_or(8));
-  const auto piece = s.count("parallelism.pipeline_parallel_microbatch_size", "micro_batch");
-  const bool staged = f.strategy.pipeline > 1;
-  f.strategy.micro_batch = staged ? piece.value_or(1) : local;
-  f.say("micro_batch");
-  const Setting* const global = s.take("training.global_batch_size", "--global-batch");
-  if (global != nullptr && global->value() != "-1")
-    f.global_batch = s.count("training.global_batch_size", "--global-batch");
-  if (local % f.strategy.micro_batch != 0)
-    f.problems.push_back({"[training] local_batch_size",
-                          fmt::format("a multiple of {}, pipeline_parallel_microbatch_size",
-                                      f.strategy.micro_batch),
-                          std::to_string(local), ""});
-  else if (!f.global_batch)
-    f.grad_accum = local / f.strategy.micro_batch;
-}
-
 void read_job_checkpoint(Facts& f) {
   using planner::Checkpoint;
   Settings& s = f.settings;
@@ -111,7 +89,7 @@ void read_torchtitan(Facts& f, const Given& given) {
   read_titan_sharding(f, given);
   f.say("loss_chunks");
   read_titan_stages(f);
-  read_job_batch(f);
+  read_titan_batch(f);
   read_job_checkpoint(f);
   read_job_precision(f);
   const auto optimizer = s.one_of("optimizer.name", "--optimizer", {"Adam", "AdamW"});

@@ -18,6 +18,8 @@ void read_titan_degrees(Facts& facts, std::string_view asynchronous);
 void read_titan_sharding(Facts& facts, const Given& given);
 // REQUIRES: degrees and the model are read.
 void read_titan_stages(Facts& facts);
+// As releases up to 0.3 state it, in samples.
+void read_titan_batch(Facts& facts);
 // scaling: of 8-bit products, as --fp8-scaling; "": there are none.
 void read_titan_precision(Facts& facts, std::string_view scaling);
 void leave_titan_compiler(Facts& facts, std::initializer_list<std::string_view> keys);

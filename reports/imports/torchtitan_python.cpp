@@ -80,6 +80,12 @@ void check_refills(Facts& f, const Setting& step, std::int64_t pieces, const Giv
                     *f.global_batch / at_once, pieces));
 }
 
+// Release 0.3 has batches in samples, the main branch in tokens.
+bool in_samples(const Settings& s) {
+  return s.has("training.local_batch_size") || s.has("training.global_batch_size") ||
+         s.has("training.seq_len") || s.has("parallelism.pipeline_parallel_microbatch_size");
+}
+
 void read_main_batch(Facts& f, const Given& given) {
   constexpr std::string_view kTokens = "training.num_tokens_per_microbatch_per_dp_rank";
   constexpr std::string_view kStep = "training.num_tokens_per_train_step";
@@ -212,7 +218,8 @@ void read_torchtitan_python(Facts& f, const Given& given, std::string_view modul
   read_titan_sharding(f, given);
   read_main_loss(f);
   read_titan_stages(f);
-  read_main_batch(f, given);
+  if (in_samples(s)) read_titan_batch(f);
+  else read_main_batch(f, given);
   read_main_recomputation(f);
   read_titan_precision(f, read_main_converters(f));
   read_main_optimizer(f);

@@ -45,7 +45,7 @@ except ImportError:
     yaml = None
 for plan_file, framework, launcher in (
         ("stages.json", "megatron", ""), ("sharded.json", "torchtitan", ""),
-        ("python.json", "torchtitan_python", ""),
+        ("python.json", "torchtitan_python", ""), ("python.json", "torchtitan_0.3", ""),
         ("sharded.json", "deepspeed", ""), ("stages.json", "slurm", ""), ("stages.json", "kubernetes", ""),
         ("stages.json", "megatron", "torchrun"), ("sharded.json", "torchtitan", "slurm"),
         ("sharded.json", "deepspeed", "jobset"), ("stages.json", "megatron", "skypilot"),
@@ -96,7 +96,7 @@ for plan_file, framework, launcher in (
                 failures.append(f"{where}: more than a comment")
             if framework == "torchtitan" and not launcher and any(l.startswith(("[evil", "x =")) for l in out.split("\n")):
                 failures.append(f"{where}: a section of its own")
-            if framework == "torchtitan_python":
+            if framework in ("torchtitan_python", "torchtitan_0.3"):
                 names = {node.func.id for node in ast.walk(ast.parse(out))
                          if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
                 if not names <= {"CompileConfig", "model_registry", "ParallelismConfig", "TrainingConfig",

@@ -38,6 +38,7 @@ megatron --model mixtral-8x7b --gpus 32
 megatron --model qwen3-30b-a3b --gpus 32
 megatron --model qwen3-8b --gpus 8 --precision fp8 --fp8-scaling blockwise
 megatron --model qwen2.5-7b --gpus 16 --recipe megatron_bf16_moments --pin sharding=zero1
+megatron --model mistral-7b --gpus 8
 megatron --model smollm3-3b --gpus 8 --pin checkpoint='modules(layernorm+core_attn)'
 megatron --model llama3-8b --gpus 16 --pin context=2 --pin context_method=ring --seq 32k
 megatron --model llama3-8b --gpus 8 --pin pipeline=4 --pin stages=7,8,9,8 --pin schedule=1f1b
@@ -73,8 +74,13 @@ titan --model llama3-8b --gpus 16 --pin context=2 --pin context_method=ring --se
 titan --model llama3-70b --gpus 32 --pin offload=params
 titan --model llama3-8b --gpus 8 --optimizer adam --reduce-dtype bf16
 
+released() { round_trip torchtitan_0.3 py "$@" --framework fsdp2 --reduce-dtype f32; }
 main_branch() { round_trip torchtitan_python py "$@" --framework fsdp2 --reduce-dtype f32; }
-main_branch --model llama3.2-1b --gpus 8 --pin sharding=none
+for of_release in released main_branch; do
+  $of_release --model llama3.2-1b --gpus 8 --pin sharding=none
+  $of_release --model llama3-8b --gpus 8 --pin pipeline=2 --pin schedule=1f1b --pin sharding=zero2 \
+    --pin checkpoint=none
+done
 main_branch --model llama3-8b --gpus 16 --pin sharding=zero3 --pin shard_group=8
 main_branch --model llama3-8b --gpus 8 --precision fp8 --fp8-scaling rowwise --pin sharding=zero2
 main_branch --model llama3-8b --gpus 8 --pin checkpoint=selective_op --pin tensor=2 --pin tp_overlap=true

@@ -200,7 +200,7 @@ def check(framework, launcher, plan_file):
         else:
             assert one["read"] == [alone], (one["read"], alone)
             assert COMMANDS[framework] in one["args"], one
-        if framework == "torchtitan_python":
+        if framework in IN_PYTHON:
             ast.parse(alone)
     left = {"deepspeed": ["TRAIN_SCRIPT"], "axolotl": ["MODEL", "DATASET", "FORMAT"],
             "llama_factory": ["MODEL", "DATASET", "FORMAT"]}.get(framework, [])
@@ -214,11 +214,12 @@ def plan(file, *words):
                    stdout=subprocess.DEVNULL)
 
 
+IN_PYTHON = ("torchtitan_0.3", "torchtitan_python")
 COMMANDS = {"torchtitan": "torchtitan.train", "torchtitan_python": "torchtitan.train",
-             "deepspeed": "mine.py", "axolotl": "axolotl.cli.train",
+            "torchtitan_0.3": "torchtitan.train", "deepspeed": "mine.py", "axolotl": "axolotl.cli.train",
             "llama_factory": "llamafactory.launcher", "nanotron": "run_train.py"}
 PLANS = {"megatron": ("gpt2-774m", "megatron_core"), "torchtitan": ("llama3-8b", "fsdp2"),
-         "torchtitan_python": ("llama3-8b", "fsdp2"),
+         "torchtitan_python": ("llama3-8b", "fsdp2"), "torchtitan_0.3": ("llama3-8b", "fsdp2"),
          "deepspeed": ("llama3-8b", "deepspeed"), "axolotl": ("llama3-8b", "trainer"),
          "llama_factory": ("llama3-8b", "trainer"), "nanotron": ("llama3-8b", "nanotron")}
 for framework, (model, modelled) in PLANS.items():
@@ -226,7 +227,7 @@ for framework, (model, modelled) in PLANS.items():
         file = f"{framework}{gpus}.json"
         plan(file, "--model", model, "--gpus", gpus, "--framework", modelled, "--pin", "tensor=1",
              *(["--lora-rank", "8"] if modelled == "trainer" else []),
-             *(["--pin", "checkpoint=every_k(1)"] if framework == "torchtitan_python" else []))
+             *(["--pin", "checkpoint=every_k(1)"] if framework in IN_PYTHON else []))
         for launcher in LAUNCHERS:
             if launcher in SCRIPTS or yaml:
                 check(framework, launcher, file)

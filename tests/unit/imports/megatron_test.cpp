@@ -1,4 +1,5 @@
 // Options of Megatron-LM, as scripts give them.
+#include "models/layer_kinds.hpp"
 #include "tests/unit/imports/imported.hpp"
 
 using namespace imports_test;
@@ -73,6 +74,23 @@ TEST_CASE("a script as Megatron-LM's examples are is read whole") {
   CHECK(names(setup.without_influence, "--save"));
 }
 
+TEST_CASE("windows of attention are read, in all layers, in every N-th one or from a list") {
+  const auto windows = [](const std::string& words) {
+    const Setup setup = imported(llama(words + "\n"));
+    std::string text;
+    REQUIRE(setup.spec);
+    models::for_each_kind(*setup.spec, [&](const models::LayerView& kind) {
+      text += std::to_string(kind.variants.window) + ' ';
+    });
+    return text;
+  };
+  CHECK(windows("--window-size 4095,0") == "4096 ");
+  CHECK(windows("--window-size '(127, 0)' --window-attn-skip-freq 4") == "128 0 ");
+  CHECK(windows("--window-size 127,0 --window-attn-skip-freq '([1]*7+[0]*1)*4'") == "128 0 ");
+  CHECK(imported(llama("--window-size -1,0\n")).model == "llama3-8b");
+  CHECK(refuses(tried(llama("--window-size 127,127\n")), {"--window-size", "4095,0"}));
+}
+
 TEST_CASE("stages follow the options that divide layers") {
   const auto stages = [](const std::string& more) {
     return imported(llama("--pipeline-model-parallel-size 4\n" + more));
@@ -123,10 +141,10 @@ TEST_CASE("types of numbers become a recipe and a precision") {
 }
 
 TEST_CASE("every setting is read, without influence, or named as not read") {
-  const Setup setup = imported(llama("--lr 1e-4 --window-size 128,0 --no-such-option 3 "
+  const Setup setup = imported(llama("--lr 1e-4 --softmax-scale 2 --no-such-option 3 "
                                      "--attention-dropout 0.1\n"));
   CHECK(names(setup.without_influence, "--lr", "learning rate"));
-  CHECK(names(setup.not_read, "--window-size", "all earlier tokens"));
+  CHECK(names(setup.not_read, "--softmax-scale", "all earlier tokens"));
   CHECK(names(setup.not_read, "--no-such-option", "does not know"));
   CHECK(names(setup.not_read, "--attention-dropout", "dropout is left out"));
   CHECK(names(setup.read, "--num-layers", "--model"));

@@ -36,6 +36,7 @@ constexpr Left kLeft[] = {
     {"", "tp_overlap", "of tensor ranks"},
     {"", "sequence_parallel", "of tensor ranks"},
     {"", "mesh_order", "of one kind of ranks"},
+    {"torchtitan_0.3", "bucket_bytes", "of DDP, likewise"},
     {"torchtitan_python", "bucket_bytes", "of DDP, likewise"},
     {"torchtitan", "bucket_bytes", "of DDP; fully_shard gathers and scatters layer by layer"},
 };
@@ -73,15 +74,17 @@ void accepted(Plan& plan, Strategy& s, std::string_view framework) {
                                                      : Sharding::zero2;
   plan.job.attention = "flash2";
   if (framework == "nanotron") plan.job.recipe = "megatron";
-  if (framework == "torchtitan_python") plan.job.recipe = "fsdp2";
+  if (framework == "torchtitan_python" || framework == "torchtitan_0.3")
+    plan.job.recipe = "fsdp2";
   if (framework != "accelerate") return;
   plan.job.recipe = "fsdp2";
   plan.job.reduce_dtype = core::DType::bf16;
 }
 
-constexpr const char* kTrain[] = {"megatron",  "torchtitan", "torchtitan_python",
-                                  "deepspeed", "axolotl",    "llama_factory",
-                                  "llmc",      "nanotron",   "accelerate"};
+constexpr const char* kTrain[] = {"megatron",          "torchtitan", "torchtitan_0.3",
+                                  "torchtitan_python", "deepspeed",  "axolotl",
+                                  "llama_factory",     "llmc",       "nanotron",
+                                  "accelerate"};
 const char* model_of(std::string_view framework) {
   return framework == "llmc" ? "gpt2-124m" : "llama3-8b";
 }

@@ -39,5 +39,32 @@ TEST_CASE("Megatron-LM gets layers of several kinds as patterns, torchtitan refu
     begin_dense(plan, s);
     s.sequence_parallel = true;
     plan.model.kinds[0].variants.rotary_fraction = 0.5;
-  }, "3 dense, 29 moe", "differ in experts and rotation alone"));
+  }, "3 dense, 29 moe", "differ in experts, rotation and windows alone"));
+}
+
+TEST_CASE("Megatron-LM gets windows of attention, in all layers or in some") {
+  const auto all = emitted("mistral-7b", "megatron");
+  REQUIRE(all.ok());
+  CHECK(has(all->text.text(), "--window-size 4095,0\n"));
+  CHECK_FALSE(has(all->text.text(), "--window-attn-skip-freq"));
+  const auto in_turns = [](Plan& plan, std::int64_t other) {
+    models::ModelSpec& m = plan.model;
+    models::LayerKind global{"global", m.ffn_hidden, m.variants}, local = global;
+    local.name = "local";
+    local.variants.window = 1024;
+    global.variants.window = other;
+    std::vector<models::LayerKind> layers;
+    for (int l = 0; l < 32; ++l) layers.push_back(l % 4 == 3 ? global : local);
+    models::set_layers(m, layers);
+  };
+  const auto some =
+      emitted("llama3-8b", "megatron", [&](Plan& plan, Strategy&) { in_turns(plan, 0); });
+  REQUIRE(some.ok());
+  CHECK(has(some->text.text(), "--window-size 1023,0\n"));
+  CHECK(has(some->text.text(), "--window-attn-skip-freq '([1]*3+[0]*1)*8'\n"));
+  CHECK(is_refused("llama3-8b", "megatron",
+                   [&](Plan& plan, Strategy&) { in_turns(plan, 2048); }, "24 local, 8 global",
+                   "windows alone"));
+  CHECK(is_refused("mistral-7b", "megatron", [](Plan&, Strategy& s) { s.context = 2; },
+                   "context=2", "context=1"));
 }
